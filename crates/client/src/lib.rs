@@ -1,0 +1,1 @@
+//! The library programs use to talk to a Consort daemon.

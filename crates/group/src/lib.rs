@@ -1,0 +1,1 @@
+//! Process groups: names, members, joins and leaves as ordered messages.

@@ -1,0 +1,1 @@
+//! The real driver: clock, UDP multicast, client sockets, one event loop per node.

@@ -1,0 +1,1 @@
+//! One page: session, group and engine wired together, still without I/O.

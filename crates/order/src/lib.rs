@@ -1,0 +1,257 @@
+//! The contract between an ordering protocol and everything else.
+//!
+//! An [`Engine`] is a pure state machine: no clock, socket, thread, file, or unseeded chance. A driver hands it *one*
+//! input, drains [`Engine::poll_output`] until it answers `None`, and only then hands it the next. The same inputs give
+//! the same outputs, on a real network as in the simulator.
+//!
+//! # The law of the drain
+//! The order of outputs is the order in which they must happen. An engine sends what must leave before the token by
+//! putting it before the token; messages and views share the queue because Extended Virtual Synchrony is exactly the
+//! order between the two.
+
+use bytes::Bytes;
+use consort_types::{
+    Class, Instant, MemberId, MessageId, NodeId, Position, Service, Stream, Ticket, View, ViewId,
+};
+pub use consort_wire::{Lane, Malformed, Packet, Payload};
+
+/// What a protocol can do. Sessions read it to know what they may ask for, the conformance suite to choose checkers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capability {
+    /// The protocol's name in configuration and status.
+    pub protocol: &'static str,
+    /// The service levels that differ from the next stronger one; the others ride as that one.
+    pub services: &'static [Service],
+    /// Offers messages before their order is final (`Offer`, `Revoke`, `Confirm`).
+    pub optimistic: bool,
+    /// Needs the arrival time of each packet: its driver receives data without coalescing.
+    pub needs_arrival_times: bool,
+    /// Needs a majority of configured voters to order anything.
+    pub quorum: bool,
+    /// Survives a restart of all nodes: uses `Persist`.
+    pub durable: bool,
+    /// Goes on in a minority part of a partition.
+    pub continues_in_minority: bool,
+    /// How orders of separated parts relate.
+    pub across_partitions: AcrossPartitions,
+}
+
+/// How the orders that separated parts of the network see relate to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AcrossPartitions {
+    /// One order for any two messages, whoever delivers both (Extended Virtual Synchrony).
+    Evs,
+    /// One order within each part only.
+    PerComponent,
+}
+
+/// A message handed over for ordering.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    /// Control messages pass the gate after a new view; client messages wait for `resume`.
+    pub class: Class,
+    /// How strong a promise the sender wants.
+    pub service: Service,
+    /// In which order it shall stand.
+    pub stream: Stream,
+    /// Its bytes.
+    pub payload: Payload,
+}
+
+/// Why a message was not accepted. Nothing changed; nothing was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// The queue of messages that wait for their place is full. [`Output::Room`] will tell when to try again.
+    #[error("{queued} bytes wait for their place already, {limit} are allowed")]
+    Full {
+        /// Bytes that wait.
+        queued: usize,
+        /// The budget.
+        limit: usize,
+    },
+    /// Larger than this cluster allows.
+    #[error("a message of {len} bytes; this cluster allows {max}")]
+    TooLarge {
+        /// The message's length.
+        len: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// This engine has no such stream.
+    #[error("there is no stream {stream}")]
+    NoSuchStream {
+        /// The one that was asked for.
+        stream: Stream,
+    },
+    /// This node is leaving and takes no more.
+    #[error("this node is leaving")]
+    Leaving,
+}
+
+/// Where a packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum To {
+    /// All other nodes of the configuration, by multicast where there is one.
+    All,
+    /// One node.
+    One(NodeId),
+}
+
+/// How a packet came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// When, on the driver's clock; never later than the `now` it is handed in with.
+    pub at: Instant,
+    /// Which life of which node sent it.
+    pub from: MemberId,
+    /// On which lane.
+    pub lane: Lane,
+}
+
+/// Whether a reliable stream to a peer stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// It stands.
+    Up,
+    /// It broke; what was in it may be lost.
+    Down,
+}
+
+/// What an engine asks for, in the order in which it must happen.
+#[derive(Debug)]
+pub enum Output<P> {
+    /// Put a packet on the network.
+    Send {
+        /// To whom.
+        to: To,
+        /// On which lane.
+        lane: Lane,
+        /// What.
+        packet: P,
+    },
+    /// The next message of a stream, its place final.
+    Deliver(Delivery),
+    /// Every member holds all messages of a stream up to here.
+    Stable {
+        /// Which stream.
+        stream: Stream,
+        /// Up to where.
+        up_to: Position,
+    },
+    /// A message whose place is likely but not final.
+    Offer(Delivery),
+    /// An offered message will stand elsewhere; undo it.
+    Revoke {
+        /// Which stream.
+        stream: Stream,
+        /// Which offer.
+        position: Position,
+    },
+    /// An offered message has its final place.
+    Confirm {
+        /// Which stream.
+        stream: Stream,
+        /// Which offer.
+        position: Position,
+    },
+    /// From here on this view holds.
+    Install(View),
+    /// Another member's beacon carried this annotation.
+    Beacon {
+        /// Whose.
+        from: MemberId,
+        /// What its upper layer gave to `annotate`.
+        annotation: Bytes,
+    },
+    /// A submit that was refused as full may be tried again.
+    Room,
+    /// Write a record; answer with `handle_persisted`. What depends on it is sent only then.
+    Persist {
+        /// Names the write.
+        ticket: Ticket,
+        /// The bytes.
+        record: Bytes,
+        /// Whether it must have reached the disk.
+        sync: bool,
+    },
+    /// Records up to this ticket are not needed any more.
+    Trim {
+        /// The last one that may go.
+        up_to: Ticket,
+    },
+}
+
+/// One delivered message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// In which order it stands.
+    pub stream: Stream,
+    /// Where.
+    pub position: Position,
+    /// Who sent it.
+    pub sender: MemberId,
+    /// What `submit` returned, where the sender is this node.
+    pub id: Option<MessageId>,
+    /// Control or client.
+    pub class: Class,
+    /// The level that was asked for.
+    pub service: Service,
+    /// Its bytes.
+    pub payload: Payload,
+}
+
+/// An ordering protocol.
+///
+/// Four families of methods, to be used in this rhythm: *capability* once; one input (`start`, `submit`, `handle_*`,
+/// `annotate`, `resume`); then `poll_output` until `None`; then `poll_timeout` and `reads_first`, which may have changed.
+/// `now` never runs backwards from one input to the next.
+pub trait Engine {
+    /// What this protocol puts on the network.
+    type Packet: Packet;
+
+    /// What this protocol can do; never changes.
+    fn capability(&self) -> Capability;
+
+    /// The first input, once, with the durable records of an earlier life.
+    fn start(&mut self, now: Instant, records: &[Bytes]);
+
+    /// Takes a message for ordering and names it.
+    ///
+    /// # Errors
+    /// [`Refused`] says why not; nothing changed.
+    fn submit(&mut self, now: Instant, submission: Submission) -> Result<MessageId, Refused>;
+
+    /// A packet came. Packets of strangers, of earlier lives, and duplicates are the engine's to drop and count.
+    fn handle_packet(&mut self, now: Instant, arrival: Arrival, packet: Self::Packet);
+
+    /// The time that `poll_timeout` named has come. Harmless if it has not.
+    fn handle_timeout(&mut self, now: Instant);
+
+    /// A `Persist` is done.
+    fn handle_persisted(&mut self, now: Instant, ticket: Ticket);
+
+    /// A reliable stream to a peer came up or broke.
+    fn handle_link(&mut self, now: Instant, peer: NodeId, link: Link);
+
+    /// What the layer above wants carried in this node's beacons from now on.
+    fn annotate(&mut self, annotation: Bytes);
+
+    /// The layer above has settled into this view: client messages may flow again. Ignored for any other view.
+    fn resume(&mut self, now: Instant, view: ViewId);
+
+    /// The next thing to do; `None` when all is done.
+    fn poll_output(&mut self) -> Option<Output<Self::Packet>>;
+
+    /// When to call `handle_timeout`, if nothing happens before.
+    fn poll_timeout(&self) -> Option<Instant>;
+
+    /// Which lane to read first; asked before every packet, also inside a batch already received.
+    fn reads_first(&self) -> Lane;
+
+    /// Counters and gauges by name, for status, metrics and tests. Names are stable and end in their unit where they
+    /// have one.
+    fn observe(&self, see: &mut dyn FnMut(&'static str, u64));
+
+    /// One line for `status`: which state the engine is in and, where it waits, for what.
+    fn describe(&self, now: Instant) -> String;
+}

@@ -1,0 +1,1 @@
+//! The client protocol, both ends, without I/O: frames, requests, events, credit.

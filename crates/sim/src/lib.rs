@@ -1,0 +1,1 @@
+//! Virtual time, hosts, links, faults and checkers: one seed decides everything.

@@ -1,0 +1,19 @@
+//! The nouns every layer shares. Imports nothing, reads no clock, draws no unseeded chance.
+//!
+//! Words are the field's own; `docs/glossary.md` spells them out.
+
+mod id;
+mod name;
+mod rng;
+mod service;
+mod time;
+mod view;
+
+pub use id::{ClientId, ClusterId, ConfigHash, Incarnation, MemberId, MessageId, NodeId, Position, Seq, Stream, Ticket};
+pub use name::{GroupName, NameError};
+pub use rng::Rng;
+pub use service::{Class, Service};
+pub use time::Instant;
+pub use view::{Cause, Primary, View, ViewId, ViewKind};
+
+pub use std::time::Duration;

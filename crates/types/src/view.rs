@@ -1,0 +1,109 @@
+//! Views: who is there, and why that changed.
+use crate::{MemberId, NodeId};
+use std::fmt;
+use std::time::Duration;
+
+/// Names one configuration. Totem calls it the ring id. Ordered by number, then by representative.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ViewId {
+    /// Larger than every number any of the members has seen before.
+    pub number: u64,
+    /// The member that proposed the view: the one with the lowest node index.
+    pub representative: MemberId,
+}
+
+impl fmt::Display for ViewId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.number, self.representative)
+    }
+}
+
+/// Regular views are agreed by all their members; a transitional one closes the view before it for those that move on
+/// together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ViewKind {
+    /// Messages that follow were sent in this view.
+    Regular,
+    /// Messages that follow still belong to the view before, with its promises reduced to these members.
+    Transitional,
+}
+
+/// Whether this view is the primary one under the configured policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Primary {
+    /// An ordered event has shown that all members installed the view, and the policy holds.
+    Yes,
+    /// The policy would hold, but not all members are known to have installed the view yet.
+    Pending,
+    /// The policy does not hold, or there is none.
+    No,
+}
+
+/// Why a view replaced the one before, with the evidence at hand.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// The first view of this incarnation.
+    Started,
+    /// The configured members found each other.
+    Formed,
+    /// No token came round in time.
+    TokenLost {
+        /// How long none had come.
+        after: Duration,
+    },
+    /// These nodes were not heard any more.
+    Silent {
+        /// Which.
+        nodes: Vec<NodeId>,
+    },
+    /// These nodes said good-bye.
+    Left {
+        /// Which.
+        nodes: Vec<NodeId>,
+    },
+    /// These nodes came back in a new life.
+    Restarted {
+        /// Which.
+        nodes: Vec<NodeId>,
+    },
+    /// These nodes were found and let in.
+    Merged {
+        /// Which.
+        nodes: Vec<NodeId>,
+    },
+}
+
+/// A membership event. Views travel in the same queue as messages, because their place among them is the promise.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct View {
+    /// Which configuration. A transitional view carries the id of the regular view that it closes.
+    pub id: ViewId,
+    /// Regular or transitional.
+    pub kind: ViewKind,
+    /// All members, by ascending node index.
+    pub members: Vec<MemberId>,
+    /// The members that came here together from this node's previous regular view.
+    pub moved_together: Vec<MemberId>,
+    /// Whether an application that wants a single decider may act.
+    pub primary: Primary,
+    /// Why.
+    pub cause: Cause,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |f: &mut fmt::Formatter<'_>, nodes: &[NodeId], what: &str| {
+            let names: Vec<_> = nodes.iter().map(NodeId::to_string).collect();
+            write!(f, "{} {what}", names.join(", "))
+        };
+        match self {
+            Self::Started => f.write_str("started"),
+            Self::Formed => f.write_str("the configured members found each other"),
+            Self::TokenLost { after } => write!(f, "token lost after {} ms", after.as_millis()),
+            Self::Silent { nodes } => list(f, nodes, "silent"),
+            Self::Left { nodes } => list(f, nodes, "left"),
+            Self::Restarted { nodes } => list(f, nodes, "restarted"),
+            Self::Merged { nodes } => list(f, nodes, "joined"),
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! The envelope: 56 bytes before every packet that say whose it is and that it arrived whole.
+//!
+//! | off | size | field |
+//! |---|---|---|
+//! | 0 | 2 | magic `c0 4e` |
+//! | 2 | 1 | version, 1 |
+//! | 3 | 1 | lane |
+//! | 4 | 8 | cluster id |
+//! | 12 | 8 | configuration hash |
+//! | 20 | 2 | sender's node index |
+//! | 22 | 2 | key epoch; 0 = plain |
+//! | 24 | 8 | sender's incarnation |
+//! | 32 | 8 | nonce; 0 while plain |
+//! | 40 | 16 | tag; while plain a CRC-32 of all else, then 12 zero bytes |
+//!
+//! The tag stands in front so that the payload behind the packet's header can leave from where it lies. Its room is
+//! taken already while packets travel plain: turning encryption on changes no fragment size.
+use crate::{Lane, Malformed, Reader};
+use bytes::{BufMut, Bytes, BytesMut};
+use consort_types::{ClusterId, ConfigHash, MemberId};
+
+/// The envelope's bytes.
+pub const LEN: usize = 56;
+/// The first two bytes of every datagram.
+pub const MAGIC: u16 = 0xc04e;
+/// The version of everything that crosses the network between daemons.
+pub const VERSION: u8 = 1;
+const TAG_AT: usize = 40;
+
+/// What a node stamps on every datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The cluster it belongs to.
+    pub cluster: ClusterId,
+    /// The settings it shares with the others.
+    pub config: ConfigHash,
+    /// Itself.
+    pub me: MemberId,
+}
+
+/// The value of an envelope that was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Envelope {
+    /// Who sent the packet.
+    pub from: MemberId,
+    /// On which lane.
+    pub lane: Lane,
+}
+
+/// Why a datagram was dropped before its packet was looked at. Dropped datagrams are counted by cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum Rejected {
+    /// Shorter than an envelope, or without the magic.
+    #[error("not a Consort datagram")]
+    Foreign,
+    /// Another version of the wire format.
+    #[error("wire version {0}, this is version {VERSION}")]
+    Version(u8),
+    /// Another cluster on the same network.
+    #[error("cluster {0}")]
+    Cluster(ClusterId),
+    /// The same cluster, other settings.
+    #[error("configuration {0}: settings differ between the nodes")]
+    Configuration(ConfigHash),
+    /// Sealed with a key although this cluster talks plainly.
+    #[error("key epoch {0}, but no key is configured")]
+    KeyEpoch(u16),
+    /// Bytes changed on the way.
+    #[error("checksum does not match")]
+    Checksum,
+    /// No such lane.
+    #[error("lane {0}")]
+    Lane(u8),
+    /// Our own datagram, looped back by multicast. Legal.
+    #[error("own datagram")]
+    Own,
+    /// The envelope is right, the packet in it is not.
+    #[error(transparent)]
+    Packet(#[from] Malformed),
+}
+
+impl Rejected {
+    /// The cause's name in metrics and status.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Foreign => "foreign",
+            Self::Version(_) => "version",
+            Self::Cluster(_) => "cluster",
+            Self::Configuration(_) => "configuration",
+            Self::KeyEpoch(_) => "key_epoch",
+            Self::Checksum => "checksum",
+            Self::Lane(_) => "lane",
+            Self::Own => "own",
+            Self::Packet(_) => "malformed",
+        }
+    }
+}
+
+/// Keeps the envelope's room at the front of an empty buffer.
+pub fn reserve(head: &mut BytesMut) {
+    head.put_bytes(0, LEN);
+}
+
+/// Fills the reserved room once the packet's fields stand behind it. `body` follows `head` on the wire.
+pub fn seal(identity: &Identity, lane: Lane, head: &mut BytesMut, body: &[u8]) {
+    let mut front = &mut head[..TAG_AT];
+    front.put_u16(MAGIC);
+    front.put_u8(VERSION);
+    front.put_u8(lane as u8);
+    front.put_u64(identity.cluster.0);
+    front.put_u64(identity.config.0);
+    front.put_u16(identity.me.node.0);
+    front.put_u16(0);
+    front.put_u64(identity.me.incarnation.0);
+    front.put_u64(0);
+    let sum = checksum(&head[..TAG_AT], &head[LEN..], body);
+    head[TAG_AT..TAG_AT + 4].copy_from_slice(&sum.to_be_bytes());
+}
+
+fn checksum(front: &[u8], fields: &[u8], body: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(front);
+    hasher.update(fields);
+    hasher.update(body);
+    hasher.finalize()
+}
+
+/// Checks an envelope and returns it with the packet behind it.
+///
+/// # Errors
+/// [`Rejected`] says why the datagram must be dropped.
+pub fn open(identity: &Identity, mut datagram: Bytes) -> Result<(Envelope, Bytes), Rejected> {
+    let view = View::new(&datagram)?;
+    if view.cluster() != identity.cluster {
+        return Err(Rejected::Cluster(view.cluster()));
+    }
+    if view.config() != identity.config {
+        return Err(Rejected::Configuration(view.config()));
+    }
+    if view.key_epoch() != 0 {
+        return Err(Rejected::KeyEpoch(view.key_epoch()));
+    }
+    // Our own datagrams come back by multicast: the sum of what we have just summed is not worth its time.
+    if view.from() == identity.me {
+        return Err(Rejected::Own);
+    }
+    if !view.is_whole() {
+        return Err(Rejected::Checksum);
+    }
+    let envelope = Envelope { from: view.from(), lane: view.lane().ok_or(Rejected::Lane(datagram[3]))? };
+    Ok((envelope, datagram.split_off(LEN)))
+}
+
+/// Checked bytes: long enough, with the magic and the version. Fields are read where they lie.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a>(&'a [u8]);
+
+impl<'a> View<'a> {
+    /// Checks length, magic and version.
+    ///
+    /// # Errors
+    /// [`Rejected::Foreign`] or [`Rejected::Version`].
+    pub fn new(datagram: &'a [u8]) -> Result<Self, Rejected> {
+        if datagram.len() < LEN || datagram[..2] != MAGIC.to_be_bytes() {
+            return Err(Rejected::Foreign);
+        }
+        if datagram[2] != VERSION {
+            return Err(Rejected::Version(datagram[2]));
+        }
+        Ok(Self(datagram))
+    }
+
+    /// The lane, if there is one of that number.
+    pub const fn lane(self) -> Option<Lane> {
+        Lane::from_wire(self.0[3])
+    }
+
+    /// The cluster.
+    pub fn cluster(self) -> ClusterId {
+        ClusterId(self.number(4))
+    }
+
+    /// The sender's settings.
+    pub fn config(self) -> ConfigHash {
+        ConfigHash(self.number(12))
+    }
+
+    /// Which key the packet is sealed with; 0 for none.
+    pub fn key_epoch(self) -> u16 {
+        u16::from_be_bytes([self.0[22], self.0[23]])
+    }
+
+    /// The sender.
+    pub fn from(self) -> MemberId {
+        MemberId::new(u16::from_be_bytes([self.0[20], self.0[21]]), self.number(24))
+    }
+
+    /// Whether the checksum matches, and the unused part of the tag and the nonce are zero.
+    pub fn is_whole(self) -> bool {
+        let sum = checksum(&self.0[..TAG_AT], &self.0[LEN..], &[]);
+        self.0[TAG_AT..TAG_AT + 4] == sum.to_be_bytes() && self.0[TAG_AT + 4..LEN].iter().all(|b| *b == 0)
+    }
+
+    fn number(self, at: usize) -> u64 {
+        Reader::new(&self.0[at..]).u64("envelope").unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(node: u16) -> Identity {
+        Identity { cluster: ClusterId(1), config: ConfigHash(2), me: MemberId::new(node, 77) }
+    }
+
+    fn sealed(from: &Identity) -> BytesMut {
+        let mut head = BytesMut::new();
+        reserve(&mut head);
+        head.put_slice(b"fields");
+        seal(from, Lane::Data, &mut head, b"body");
+        head.put_slice(b"body");
+        head
+    }
+
+    #[test]
+    fn what_is_sealed_opens_at_another_node() {
+        let (envelope, packet) = open(&identity(2), sealed(&identity(1)).freeze()).unwrap();
+        assert_eq!(envelope, Envelope { from: MemberId::new(1, 77), lane: Lane::Data });
+        assert_eq!(&packet[..], b"fieldsbody");
+    }
+
+    #[test]
+    fn every_wrong_datagram_is_refused_with_its_cause() {
+        let me = identity(2);
+        let good = sealed(&identity(1));
+        let with = |at: usize, byte: u8| {
+            let mut bad = good.clone();
+            bad[at] = byte;
+            open(&me, bad.freeze()).unwrap_err().name()
+        };
+        assert_eq!(open(&me, Bytes::new()).unwrap_err(), Rejected::Foreign);
+        assert_eq!(open(&me, good.clone().freeze().slice(..LEN - 1)).unwrap_err(), Rejected::Foreign);
+        assert_eq!(open(&me, good.clone().freeze().slice(..LEN + 3)).unwrap_err(), Rejected::Checksum);
+        assert_eq!(open(&identity(1), good.clone().freeze()).unwrap_err(), Rejected::Own);
+        assert_eq!(with(0, 0), "foreign");
+        assert_eq!(with(2, 9), "version");
+        assert_eq!(with(4, 9), "cluster");
+        assert_eq!(with(12, 9), "configuration");
+        assert_eq!(with(23, 9), "key_epoch");
+        assert_eq!(with(LEN + 1, 9), "checksum");
+        assert_eq!(with(TAG_AT + 9, 9), "checksum");
+    }
+
+    #[test]
+    fn a_lane_that_does_not_exist_is_refused() {
+        let mut bad = sealed(&identity(1));
+        bad[3] = 9;
+        let sum = checksum(&bad[..TAG_AT], &bad[LEN..], &[]);
+        bad[TAG_AT..TAG_AT + 4].copy_from_slice(&sum.to_be_bytes());
+        assert_eq!(open(&identity(2), bad.freeze()).unwrap_err(), Rejected::Lane(9));
+    }
+
+    #[test]
+    fn no_mutation_panics() {
+        crate::mutate::each(&sealed(&identity(1)), 5_000, |bytes| {
+            let _ = open(&identity(2), Bytes::copy_from_slice(bytes));
+        });
+    }
+}

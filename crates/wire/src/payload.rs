@@ -1,0 +1,146 @@
+//! Message bytes as a rope of shared slices.
+use bytes::{Buf, Bytes};
+use smallvec::SmallVec;
+
+/// The bytes of one message: one slice where it came in one packet, several where it was cut. Cloning and cutting
+/// share; nothing is copied until the bytes leave at an edge.
+#[derive(Clone, Debug, Default)]
+pub struct Payload {
+    parts: SmallVec<[Bytes; 2]>,
+    len: usize,
+}
+
+impl Payload {
+    /// A message without bytes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Appends a slice. Empty ones leave no trace.
+    pub fn push(&mut self, part: Bytes) {
+        if !part.is_empty() {
+            self.len += part.len();
+            self.parts.push(part);
+        }
+    }
+
+    /// The length in bytes.
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no bytes.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The slices, in order.
+    pub fn parts(&self) -> impl Iterator<Item = &Bytes> {
+        self.parts.iter()
+    }
+
+    /// Cuts off and returns the first `n` bytes, or all if there are fewer.
+    pub fn split_to(&mut self, n: usize) -> Self {
+        let mut front = Self::new();
+        while front.len < n && !self.parts.is_empty() {
+            let want = n - front.len;
+            if self.parts[0].len() <= want {
+                let part = self.parts.remove(0);
+                self.len -= part.len();
+                front.push(part);
+            } else {
+                self.len -= want;
+                front.push(self.parts[0].split_to(want));
+            }
+        }
+        front
+    }
+
+    /// Calls `see` with the slices that make up `len` bytes from `from` on: how a part of a message is copied out
+    /// without taking it off.
+    pub fn for_each(&self, from: usize, len: usize, mut see: impl FnMut(&[u8])) {
+        let (mut skip, mut left) = (from, len);
+        for part in &self.parts {
+            if skip >= part.len() {
+                skip -= part.len();
+                continue;
+            }
+            let end = part.len().min(skip.saturating_add(left));
+            see(&part[skip..end]);
+            left -= end - skip;
+            skip = 0;
+            if left == 0 {
+                return;
+            }
+        }
+    }
+
+    /// The bytes in one piece; shared if they are in one piece already, copied else.
+    pub fn to_bytes(&self) -> Bytes {
+        match &self.parts[..] {
+            [] => Bytes::new(),
+            [one] => one.clone(),
+            many => many.concat().into(),
+        }
+    }
+
+    /// The first byte, if there is one.
+    pub fn first(&self) -> Option<u8> {
+        self.parts.first().map(|part| part.chunk()[0])
+    }
+}
+
+impl From<Bytes> for Payload {
+    fn from(bytes: Bytes) -> Self {
+        let mut payload = Self::new();
+        payload.push(bytes);
+        payload
+    }
+}
+
+impl FromIterator<Bytes> for Payload {
+    fn from_iter<I: IntoIterator<Item = Bytes>>(parts: I) -> Self {
+        let mut payload = Self::new();
+        parts.into_iter().for_each(|part| payload.push(part));
+        payload
+    }
+}
+
+impl PartialEq for Payload {
+    fn eq(&self, other: &Self) -> bool {
+        self.len == other.len && self.to_bytes() == other.to_bytes()
+    }
+}
+
+impl Eq for Payload {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rope() -> Payload {
+        [&b"abc"[..], b"", b"defg", b"h"].into_iter().map(Bytes::from_static).collect()
+    }
+
+    #[test]
+    fn cutting_anywhere_keeps_every_byte() {
+        for n in 0..=9 {
+            let mut back = rope();
+            let front = back.split_to(n);
+            assert_eq!(front.len(), n.min(8));
+            assert_eq!([front.to_bytes(), back.to_bytes()].concat(), b"abcdefgh");
+            assert_eq!(front.len() + back.len(), 8);
+        }
+    }
+
+    #[test]
+    fn a_part_is_copied_out_without_taking_it_off() {
+        for from in 0..8 {
+            for len in 0..=8 - from {
+                let mut seen = Vec::new();
+                rope().for_each(from, len, |part| seen.extend_from_slice(part));
+                assert_eq!(seen, &b"abcdefgh"[from..from + len]);
+            }
+        }
+    }
+}

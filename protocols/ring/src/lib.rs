@@ -1,0 +1,1 @@
+//! The accelerated ring and the original ring on a configured membership.
