@@ -1,1 +1,3 @@
-//! Virtual time, hosts, links, faults and checkers: one seed decides everything.
+//! The simulator: virtual time, hosts, links and faults, all decided by one seed.
+
+pub mod link;
