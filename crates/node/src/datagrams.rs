@@ -1,0 +1,56 @@
+//! Packets to datagrams and back; what is wrong is counted by cause and dropped.
+use crate::Datagram;
+use bytes::{Bytes, BytesMut};
+use consort_wire::{Envelope, Identity, Lane, Packet, Rejected, envelope};
+use std::collections::BTreeMap;
+
+/// How much is taken from the allocator at once for the heads of outgoing datagrams.
+const HEADS: usize = 16 << 10;
+/// More than any packet's own fields usually take.
+const HEAD: usize = 512;
+
+#[derive(Debug)]
+pub(crate) struct Datagrams {
+    identity: Identity,
+    heads: BytesMut,
+    rejected: BTreeMap<&'static str, u64>,
+}
+
+impl Datagrams {
+    pub(crate) fn new(identity: Identity) -> Self {
+        Self { identity, heads: BytesMut::new(), rejected: BTreeMap::new() }
+    }
+
+    pub(crate) const fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    pub(crate) fn open<P: Packet>(&mut self, bytes: Bytes) -> Option<(Envelope, P)> {
+        match self.read(bytes) {
+            Ok(opened) => Some(opened),
+            Err(cause) => {
+                *self.rejected.entry(cause.name()).or_default() += 1;
+                None
+            }
+        }
+    }
+
+    fn read<P: Packet>(&self, bytes: Bytes) -> Result<(Envelope, P), Rejected> {
+        let (envelope, packet) = envelope::open(&self.identity, bytes)?;
+        Ok((envelope, P::decode(packet)?))
+    }
+
+    pub(crate) fn seal<P: Packet>(&mut self, lane: Lane, packet: &P) -> Datagram {
+        if self.heads.capacity() < HEAD {
+            self.heads.reserve(HEADS);
+        }
+        envelope::reserve(&mut self.heads);
+        let body = packet.encode(&mut self.heads);
+        envelope::seal(&self.identity, lane, &mut self.heads, &body);
+        Datagram { head: self.heads.split().freeze(), body }
+    }
+
+    pub(crate) fn observe(&self, see: &mut dyn FnMut(&str, u64)) {
+        self.rejected.iter().for_each(|(cause, count)| see(cause, *count));
+    }
+}
