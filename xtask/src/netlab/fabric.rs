@@ -1,0 +1,240 @@
+//! What the switch does with a frame, without sockets and clock: learning, flooding, and the links between the ports.
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
+
+use consort_sim::link::{Counts, Link, LinkModel};
+use consort_types::{Instant, Rng};
+
+use super::frame::{self, Mac};
+
+/// How many bytes may be under way in all; more are dropped and counted.
+const UNDER_WAY_MAX: usize = 64 << 20;
+/// How many addresses are learned; a frame to one that was not learned goes to all ports.
+const STATIONS_MAX: usize = 4096;
+
+/// A frame on its way to a port. Ordered by arrival, then by departure.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct UnderWay {
+    at: Instant,
+    serial: u64,
+    to: usize,
+    frame: Arc<[u8]>,
+}
+
+/// A frame that has come to the end of its way.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// When it should arrive.
+    pub at: Instant,
+    /// At which port.
+    pub to: usize,
+    /// Its bytes.
+    pub frame: Arc<[u8]>,
+}
+
+/// The inside of an Ethernet switch each of whose ordered pairs of ports has a link of its own.
+#[derive(Debug)]
+pub struct Fabric {
+    ports: usize,
+    links: Vec<Link>,
+    stations: BTreeMap<Mac, usize>,
+    under_way: BinaryHeap<Reverse<UnderWay>>,
+    bytes: usize,
+    serial: u64,
+    overrun: u64,
+}
+
+impl Fabric {
+    /// A switch with perfect links, whose chance all comes from `seed`.
+    pub fn new(ports: usize, seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let links = (0..ports * ports).map(|pair| Link::new(LinkModel::default(), rng.fork(pair as u64))).collect();
+        let (stations, under_way) = (BTreeMap::new(), BinaryHeap::new());
+        Self { ports, links, stations, under_way, bytes: 0, serial: 0, overrun: 0 }
+    }
+
+    /// How frames fare that come in at `from` and leave at `to`, from now on.
+    pub fn set(&mut self, from: usize, to: usize, model: LinkModel) {
+        if let Some(link) = self.links.get_mut(from * self.ports + to) {
+            link.model = model;
+        }
+    }
+
+    /// What the links did so far: from, to, counts.
+    pub fn counts(&self) -> impl Iterator<Item = (usize, usize, Counts)> {
+        let pairs = self.links.iter().enumerate().map(|(pair, link)| (pair / self.ports, pair % self.ports, link.counts()));
+        pairs.filter(|(from, to, _)| from != to)
+    }
+
+    /// How many frames were dropped because too many were under way already.
+    pub const fn overrun(&self) -> u64 {
+        self.overrun
+    }
+
+    /// Takes a frame that came in at a port.
+    pub fn accept(&mut self, now: Instant, from: usize, frame: &[u8]) {
+        let Some((destination, source)) = frame::addresses(frame) else { return };
+        self.learn(source, from);
+        let known = if destination.is_group() { None } else { self.stations.get(&destination).copied() };
+        let shared = Arc::from(frame);
+        match known {
+            Some(to) => self.carry(now, from, to, &shared),
+            None => (0..self.ports).for_each(|to| self.carry(now, from, to, &shared)),
+        }
+    }
+
+    /// The next frame to arrive that is due.
+    pub fn poll_arrival(&mut self, now: Instant) -> Option<Arrival> {
+        if self.next_arrival()? > now {
+            return None;
+        }
+        let Reverse(UnderWay { at, to, frame, .. }) = self.under_way.pop()?;
+        self.bytes -= frame.len();
+        Some(Arrival { at, to, frame })
+    }
+
+    /// When the next frame arrives.
+    pub fn next_arrival(&self) -> Option<Instant> {
+        self.under_way.peek().map(|Reverse(next)| next.at)
+    }
+
+    fn learn(&mut self, source: Mac, port: usize) {
+        if !source.is_group() && (self.stations.len() < STATIONS_MAX || self.stations.contains_key(&source)) {
+            self.stations.insert(source, port);
+        }
+    }
+
+    fn carry(&mut self, now: Instant, from: usize, to: usize, frame: &Arc<[u8]>) {
+        if from == to {
+            return;
+        }
+        for copy in self.links[from * self.ports + to].carry(now, frame.len()) {
+            match copy.flip {
+                None => self.put_under_way(copy.at, to, frame.clone()),
+                Some(bit) => self.put_hurt(copy.at, to, frame, bit),
+            }
+        }
+    }
+
+    /// A frame in which nothing can be hurt but what names its stations is lost, as on a wire.
+    fn put_hurt(&mut self, at: Instant, to: usize, frame: &[u8], bit: usize) {
+        let mut hurt = frame.to_vec();
+        if frame::corrupt(&mut hurt, bit) {
+            self.put_under_way(at, to, hurt.into());
+        }
+    }
+
+    fn put_under_way(&mut self, at: Instant, to: usize, frame: Arc<[u8]>) {
+        if self.bytes + frame.len() > UNDER_WAY_MAX {
+            self.overrun += 1;
+            return;
+        }
+        self.bytes += frame.len();
+        self.serial += 1;
+        self.under_way.push(Reverse(UnderWay { at, serial: self.serial, to, frame }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use consort_types::Duration;
+
+    use super::*;
+
+    const NOW: Instant = Instant(1_000);
+    const FAR: Instant = Instant(u64::MAX);
+
+    fn frame(to: u8, from: u8) -> Vec<u8> {
+        let mut frame = vec![0; 64];
+        (frame[5], frame[11]) = (to, from);
+        frame
+    }
+
+    fn group(from: u8) -> Vec<u8> {
+        let mut frame = frame(9, from);
+        frame[0] = 1;
+        frame
+    }
+
+    fn arrivals(fabric: &mut Fabric, now: Instant) -> Vec<usize> {
+        std::iter::from_fn(|| fabric.poll_arrival(now)).map(|arrival| arrival.to).collect()
+    }
+
+    #[test]
+    fn frames_to_strangers_and_groups_go_everywhere_but_back() {
+        let mut fabric = Fabric::new(3, 1);
+        fabric.accept(NOW, 1, &frame(7, 1));
+        assert_eq!(arrivals(&mut fabric, NOW), [0, 2]);
+        fabric.accept(NOW, 2, &group(2));
+        assert_eq!(arrivals(&mut fabric, NOW), [0, 1]);
+    }
+
+    #[test]
+    fn a_learned_address_gets_its_frames_alone_also_after_it_moved() {
+        let mut fabric = Fabric::new(3, 1);
+        fabric.accept(NOW, 0, &group(7));
+        arrivals(&mut fabric, NOW);
+        fabric.accept(NOW, 1, &frame(7, 1));
+        assert_eq!(arrivals(&mut fabric, NOW), [0]);
+        fabric.accept(NOW, 2, &group(7));
+        arrivals(&mut fabric, NOW);
+        fabric.accept(NOW, 1, &frame(7, 1));
+        assert_eq!(arrivals(&mut fabric, NOW), [2]);
+        fabric.accept(NOW, 2, &frame(7, 2));
+        assert_eq!(arrivals(&mut fabric, NOW), [] as [usize; 0], "a frame to its own port");
+    }
+
+    #[test]
+    fn frames_arrive_in_time_and_in_order() {
+        let mut fabric = Fabric::new(2, 1);
+        fabric.set(0, 1, LinkModel { delay: Duration::from_nanos(50), ..LinkModel::default() });
+        (1..=3).for_each(|station| fabric.accept(NOW, 0, &group(station)));
+        assert_eq!((fabric.next_arrival(), fabric.poll_arrival(Instant(1_049))), (Some(Instant(1_050)), None));
+        let order: Vec<_> = (0..3).map(|_| fabric.poll_arrival(Instant(1_050)).unwrap().frame[11]).collect();
+        assert_eq!((order, fabric.next_arrival()), (vec![1, 2, 3], None));
+    }
+
+    #[test]
+    fn a_cut_holds_one_way_only() {
+        let mut fabric = Fabric::new(2, 1);
+        fabric.set(0, 1, LinkModel { cut: true, ..LinkModel::default() });
+        fabric.accept(NOW, 0, &group(1));
+        fabric.accept(NOW, 1, &group(2));
+        assert_eq!(arrivals(&mut fabric, NOW), [0]);
+        let cut: Vec<_> = fabric.counts().map(|(from, to, counts)| (from, to, counts.cut)).collect();
+        assert_eq!(cut, [(0, 1, 1), (1, 0, 0)]);
+    }
+
+    #[test]
+    fn a_duplicate_counts_twice_against_the_bytes_under_way_and_a_flood_is_bounded() {
+        let mut fabric = Fabric::new(2, 1);
+        fabric.set(0, 1, LinkModel { delay: Duration::from_secs(1), duplicate: 1.0, ..LinkModel::default() });
+        let mut large = group(1);
+        large.resize(1 << 20, 0);
+        (0..40).for_each(|_| fabric.accept(NOW, 0, &large));
+        assert_eq!((fabric.overrun(), arrivals(&mut fabric, FAR).len()), (80 - 64, 64));
+        fabric.accept(NOW, 0, &large);
+        assert_eq!(arrivals(&mut fabric, FAR), [1, 1], "room again");
+    }
+
+    #[test]
+    fn short_frames_and_unknown_ports_are_ignored() {
+        let mut fabric = Fabric::new(2, 1);
+        fabric.set(5, 5, LinkModel { cut: true, ..LinkModel::default() });
+        fabric.accept(NOW, 0, &[1; 11]);
+        assert_eq!(fabric.next_arrival(), None);
+    }
+
+    #[test]
+    fn the_table_of_addresses_is_bounded() {
+        let mut fabric = Fabric::new(2, 1);
+        for station in 0..10_000u16 {
+            let mut frame = frame(9, 0);
+            frame[10..12].copy_from_slice(&station.to_be_bytes());
+            fabric.accept(NOW, 0, &frame);
+            arrivals(&mut fabric, NOW);
+        }
+        assert_eq!(fabric.stations.len(), STATIONS_MAX);
+    }
+}

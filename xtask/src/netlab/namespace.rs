@@ -1,0 +1,220 @@
+//! Network namespaces: made, entered, filled with processes, and always removed.
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+/// Where `ip netns` keeps the names.
+const NAMES: &str = "/run/netns";
+/// What all our namespaces begin with.
+const PREFIX: &str = "consort-";
+
+/// Why there is no lab.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// The program that makes namespaces is not there.
+    #[error("`ip` is not installed: install iproute2 (Debian, Ubuntu: apt-get install iproute2)")]
+    NoIp,
+    /// The kernel has no TUN/TAP, or its device file is not there.
+    #[error("{NO_TUN} cannot be opened ({0}): TAP devices need a kernel with CONFIG_TUN; in a container pass --device {NO_TUN}")]
+    NoTun(io::Error),
+    /// The user may not make namespaces and interfaces.
+    #[error("not root: network namespaces and TAP devices need CAP_SYS_ADMIN and CAP_NET_ADMIN; run this as root")]
+    NotRoot,
+    /// `ip` refused.
+    #[error("`ip {arguments}` failed: {reason}")]
+    Ip {
+        /// What it was asked.
+        arguments: String,
+        /// What it said.
+        reason: String,
+    },
+    /// The operating system refused.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// Its answer.
+        source: io::Error,
+    },
+}
+
+const NO_TUN: &str = "/dev/net/tun";
+
+/// Says what to `map_err` when `what` failed.
+pub fn failed<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> LabError {
+    move |error| LabError::System { what: what.into(), source: error.into() }
+}
+
+/// Whether this machine and this user can have a lab.
+///
+/// # Errors
+/// The first thing that is missing.
+pub fn requirements() -> Result<(), LabError> {
+    ip(&["-V"], "")?;
+    if !rustix::process::geteuid().is_root() {
+        return Err(LabError::NotRoot);
+    }
+    File::options().read(true).write(true).open(NO_TUN).map_err(LabError::NoTun)?;
+    Ok(())
+}
+
+/// Runs `ip` with these arguments and this input, and returns what it printed.
+fn ip(arguments: &[&str], input: &str) -> Result<String, LabError> {
+    let mut child = Command::new("ip")
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => LabError::NoIp,
+            _ => LabError::System { what: "run `ip`".into(), source: error },
+        })?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A child that ended early says why on its own; its exit code is what counts.
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    let output = child.wait_with_output().map_err(failed("wait for `ip`"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(LabError::Ip { arguments: arguments.join(" "), reason })
+}
+
+/// One network namespace of a lab. Dropping it ends every process in it and removes it.
+#[derive(Debug)]
+pub struct Namespace {
+    name: String,
+    handle: File,
+    keep: bool,
+}
+
+impl Namespace {
+    /// Makes a namespace of this process's: `serial` tells its labs apart, `node` the namespaces of a lab.
+    ///
+    /// # Errors
+    /// [`LabError`].
+    pub fn create(serial: usize, node: usize) -> Result<Self, LabError> {
+        let pid = std::process::id();
+        let born = birth(pid).unwrap_or_default();
+        let name = format!("{PREFIX}{pid}-{born}-{serial}-{node}");
+        ip(&["netns", "add", &name], "")?;
+        let handle = File::open(Path::new(NAMES).join(&name)).map_err(|source| {
+            remove(&name);
+            LabError::System { what: format!("open namespace {name}"), source }
+        })?;
+        Ok(Self { name, handle, keep: false })
+    }
+
+    /// Its name, as `ip netns` shows it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Leaves the namespace and what runs in it when this value is dropped, for a look inside.
+    pub fn keep(&mut self) {
+        self.keep = true;
+    }
+
+    /// Runs `inside` on a thread of its own within the namespace: sockets opened, processes started and `/proc/sys/net`
+    /// written there belong to it.
+    ///
+    /// # Errors
+    /// The system's, if the namespace cannot be entered.
+    pub fn enter<T: Send>(&self, inside: impl FnOnce() -> T + Send) -> Result<T, LabError> {
+        let within = std::thread::scope(|scope| {
+            scope
+                .spawn(|| {
+                    let entered = move_into_link_name_space(self.handle.as_fd(), Some(LinkNameSpaceType::Network));
+                    entered.map(|()| inside())
+                })
+                .join()
+        });
+        let entered = within.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        entered.map_err(failed(format!("enter namespace {}", self.name)))
+    }
+
+    /// Starts a process within the namespace.
+    ///
+    /// # Errors
+    /// The system's, if it cannot be started.
+    pub fn spawn(&self, command: &mut Command) -> Result<Child, LabError> {
+        let what = format!("start {} in {}", PathBuf::from(command.get_program()).display(), self.name);
+        self.enter(|| command.spawn())?.map_err(failed(what))
+    }
+
+    /// Runs a batch of `ip` commands within the namespace, one a line.
+    ///
+    /// # Errors
+    /// [`LabError::Ip`] with what `ip` said of the first that failed.
+    pub fn configure(&self, batch: &str) -> Result<(), LabError> {
+        ip(&["-n", &self.name, "-batch", "-"], batch).map(drop)
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        if !self.keep {
+            remove(&self.name);
+        }
+    }
+}
+
+/// Ends what runs in a namespace and removes its name. Nothing more can be done where that fails.
+fn remove(name: &str) {
+    for pid in ip(&["netns", "pids", name], "").unwrap_or_default().split_whitespace() {
+        if let Some(pid) = pid.parse().ok().and_then(Pid::from_raw) {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+    }
+    if let Err(error) = ip(&["netns", "delete", name], "") {
+        eprintln!("netlab: namespace {name} stays behind: {error}");
+    }
+}
+
+/// Removes the namespaces of labs whose process is gone, and returns their number.
+pub fn remove_stale() -> usize {
+    let Ok(entries) = std::fs::read_dir(NAMES) else { return 0 };
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let stale: Vec<_> = names.filter(|name| is_stale(name)).collect();
+    stale.iter().for_each(|name| remove(name));
+    stale.len()
+}
+
+/// True for the name of a lab whose process is gone. The time of birth tells it from a later process of the same id.
+fn is_stale(name: &str) -> bool {
+    let Some(rest) = name.strip_prefix(PREFIX) else { return false };
+    let parts: Vec<u64> = rest.split('-').map_while(|part| part.parse().ok()).collect();
+    let &[pid, born, _, _] = &parts[..] else { return false };
+    u32::try_from(pid).ok().and_then(birth) != Some(born)
+}
+
+/// When a process was started, in the kernel's ticks since boot; `None` if there is no such process.
+fn birth(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in brackets, may hold spaces; behind it the birth is the 20th field (proc(5): 22 in all).
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_labs_of_dead_processes_are_stale() {
+        let pid = std::process::id();
+        let born = birth(pid).unwrap();
+        assert!(!is_stale(&format!("consort-{pid}-{born}-0-1")));
+        assert!(is_stale(&format!("consort-{pid}-{}-0-1", born + 1)), "another process had this id");
+        assert!(is_stale("consort-4294967295-1-0-1"));
+        for foreign in ["consort-", "consort-1-2", "consort-x-1-0-1", "other-4294967295-1-0-1", ""] {
+            assert!(!is_stale(foreign), "{foreign}");
+        }
+    }
+}
