@@ -1,0 +1,136 @@
+//! Who is in a group, and why that changed.
+use consort_types::{ClientId, MemberId, ViewId};
+use std::fmt;
+use std::sync::Arc;
+
+/// What a client is called: 1 to 32 bytes of printable ASCII without space and without `#`. Shared, not copied.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientName(Arc<str>);
+
+impl ClientName {
+    /// The longest name, in bytes.
+    pub const MAX: usize = 32;
+
+    /// Checks a name. `None` if it is empty, too long, or has another character.
+    pub fn new(name: &[u8]) -> Option<Self> {
+        let allowed = |byte: &u8| byte.is_ascii_graphic() && *byte != b'#';
+        if name.is_empty() || name.len() > Self::MAX || !name.iter().all(allowed) {
+            return None;
+        }
+        std::str::from_utf8(name).ok().map(|text| Self(text.into()))
+    }
+
+    /// The name of a client that did not choose one: `c` and its number.
+    pub fn unchosen(client: ClientId) -> Self {
+        Self(client.to_string().into())
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ClientName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// One client in a group. Members are listed by node, incarnation and client number.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Member {
+    /// The daemon it is connected to.
+    pub daemon: MemberId,
+    /// Its number there; never reused within an incarnation.
+    pub client: ClientId,
+    /// What it is called.
+    pub name: ClientName,
+}
+
+impl Member {
+    /// What members are told apart and ordered by.
+    pub const fn key(&self) -> (MemberId, ClientId) {
+        (self.daemon, self.client)
+    }
+}
+
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}({})", self.daemon, self.client, self.name)
+    }
+}
+
+/// Names one membership of one group, equally at every daemon.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupViewId {
+    /// The regular view in which the group changed.
+    pub view: ViewId,
+    /// Counts the changes of all groups since that view was installed, from 1.
+    pub change: u64,
+}
+
+impl fmt::Display for GroupViewId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}+{}", self.view, self.change)
+    }
+}
+
+/// Why a group changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Cause {
+    /// A client joined.
+    Join = 1,
+    /// A client left.
+    Leave = 2,
+    /// A client's connection to its daemon ended.
+    Disconnect = 3,
+    /// Daemons are not in the view any more, and their clients with them.
+    Network = 4,
+}
+
+impl Cause {
+    /// The cause with this number on the wire.
+    pub const fn from_wire(code: u8) -> Option<Self> {
+        match code {
+            1 => Some(Self::Join),
+            2 => Some(Self::Leave),
+            3 => Some(Self::Disconnect),
+            4 => Some(Self::Network),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Join => "join",
+            Self::Leave => "leave",
+            Self::Disconnect => "disconnect",
+            Self::Network => "network",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_would_confuse_are_refused() {
+        assert_eq!(ClientName::new(b"bob").unwrap().as_str(), "bob");
+        assert_eq!(ClientName::unchosen(ClientId(7)).as_str(), "c7");
+        for bad in [&b""[..], &[b'x'; 33], b"a b", b"a#b", b"\x7f", "ü".as_bytes()] {
+            assert_eq!(ClientName::new(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn causes_read_back() {
+        let all = [Cause::Join, Cause::Leave, Cause::Disconnect, Cause::Network];
+        assert!(all.into_iter().all(|cause| Cause::from_wire(cause as u8) == Some(cause)));
+        assert_eq!([Cause::from_wire(0), Cause::from_wire(5)], [None, None]);
+    }
+}

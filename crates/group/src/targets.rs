@@ -1,0 +1,197 @@
+//! The list of group names that a multicast carries, from the sender's frame to the receiver's, byte for byte.
+//!
+//! | size | field |
+//! |---|---|
+//! | 2 | how many names, 1 to 1000 |
+//! | 1, n | each name: its length, then its bytes |
+use bytes::{BufMut, BytesMut};
+use consort_types::GroupName;
+use consort_wire::{Malformed, Payload, Reader};
+
+/// A list whose every name was checked, read where it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Targets<'a> {
+    count: usize,
+    names: &'a [u8],
+}
+
+impl<'a> Targets<'a> {
+    /// How many groups one multicast may name.
+    pub const MAX: usize = 1_000;
+    /// The bytes of the longest list.
+    pub const MAX_LEN: usize = 2 + Self::MAX * (1 + GroupName::MAX);
+
+    /// Reads a list off the front.
+    ///
+    /// # Errors
+    /// [`Malformed`] names the count or the name that is wrong.
+    pub fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        let count = reader.count(2, "group count")?;
+        if count == 0 || count > Self::MAX {
+            return Err(reader.bad("group count"));
+        }
+        let mut ahead = reader.clone();
+        for _ in 0..count {
+            read_name(&mut ahead)?;
+        }
+        let names = reader.take(ahead.at() - reader.at(), "group name")?;
+        Ok(Self { count, names })
+    }
+
+    /// Calls `see` with the list that stands at byte `at` of a rope, and returns its answer. Only a list that was cut
+    /// is copied together.
+    ///
+    /// # Errors
+    /// [`Malformed`] where there is no list.
+    pub fn of<T>(payload: &Payload, at: usize, see: impl FnOnce(Targets<'_>) -> T) -> Result<T, Malformed> {
+        let part = rest_of_part(payload, at);
+        match Targets::read(&mut Reader::new(part)) {
+            Ok(targets) => Ok(see(targets)),
+            Err(_) if at + part.len() < payload.len() => {
+                let mut copy = Vec::new();
+                payload.for_each(at, Self::MAX_LEN, |part| copy.extend_from_slice(part));
+                Targets::read(&mut Reader::new(&copy)).map(see)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The names, in the sender's order.
+    pub fn names(self) -> impl Iterator<Item = &'a [u8]> {
+        let mut left = self.names;
+        std::iter::from_fn(move || {
+            let (len, rest) = left.split_first()?;
+            let (name, rest) = rest.split_at_checked(usize::from(*len))?;
+            left = rest;
+            Some(name)
+        })
+    }
+
+    /// How many names there are.
+    pub const fn count(self) -> usize {
+        self.count
+    }
+
+    /// The bytes of the whole list.
+    pub const fn encoded_len(self) -> usize {
+        2 + self.names.len()
+    }
+}
+
+/// Appends a list; returns false and appends nothing if there are none or too many.
+pub fn encode<'a>(groups: impl ExactSizeIterator<Item = &'a GroupName>, out: &mut BytesMut) -> bool {
+    let Some(count) = u16::try_from(groups.len()).ok().filter(|n| (1..=Targets::MAX).contains(&usize::from(*n))) else {
+        return false;
+    };
+    out.put_u16(count);
+    groups.for_each(|group| put_name(group.as_bytes(), out));
+    true
+}
+
+/// Appends a name of at most 255 bytes behind its length.
+pub fn put_name(name: &[u8], out: &mut BytesMut) {
+    out.put_u8(name.len() as u8);
+    out.put_slice(name);
+}
+
+/// Reads one group name without keeping it.
+fn read_name<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
+    let before = reader.clone();
+    let len = reader.u8("group name")?;
+    let name = reader.take(usize::from(len), "group name")?;
+    if is_group_name(name) { Ok(name) } else { Err(before.bad("group name")) }
+}
+
+/// Reads one group name.
+///
+/// # Errors
+/// [`Malformed`] where it is none.
+pub fn read_group(reader: &mut Reader<'_>) -> Result<GroupName, Malformed> {
+    let before = reader.clone();
+    GroupName::new(read_name(reader)?).map_err(|_| before.bad("group name"))
+}
+
+/// The same rule as [`GroupName::new`], without making one.
+fn is_group_name(name: &[u8]) -> bool {
+    let good = (1..=GroupName::MAX).contains(&name.len()) && name.iter().all(u8::is_ascii_graphic);
+    good && name[0] != b'#'
+}
+
+fn rest_of_part(payload: &Payload, at: usize) -> &[u8] {
+    let mut skip = at;
+    for part in payload.parts() {
+        match part.get(skip..) {
+            Some(rest) if !rest.is_empty() => return rest,
+            _ => skip -= part.len(),
+        }
+    }
+    &[]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use consort_types::Rng;
+
+    fn list(names: &[&str]) -> BytesMut {
+        let names: Vec<_> = names.iter().map(|name| GroupName::new(name.as_bytes()).unwrap()).collect();
+        let mut out = BytesMut::new();
+        assert!(encode(names.iter(), &mut out));
+        out
+    }
+
+    fn texts(targets: Targets<'_>) -> Vec<String> {
+        targets.names().map(|name| String::from_utf8(name.to_vec()).unwrap()).collect()
+    }
+
+    #[test]
+    fn what_is_written_is_read_wherever_the_rope_was_cut() {
+        let mut bytes = list(&["orders", "b", "a-long-name-of-a-group"]);
+        bytes.put_slice(b"payload");
+        let bytes = bytes.freeze();
+        for first in 0..=bytes.len() {
+            for second in first..=bytes.len() {
+                let cut = [bytes.slice(..first), bytes.slice(first..second), bytes.slice(second..)];
+                let rope: Payload = [Bytes::from_static(b"12345")].into_iter().chain(cut).collect();
+                let (names, len) = Targets::of(&rope, 5, |t| (texts(t), t.encoded_len())).unwrap();
+                assert_eq!(names, ["orders", "b", "a-long-name-of-a-group"]);
+                assert_eq!(len, bytes.len() - 7);
+            }
+        }
+    }
+
+    #[test]
+    fn none_and_too_many_are_refused_on_both_sides() {
+        let mut out = BytesMut::new();
+        let name = GroupName::new(b"g").unwrap();
+        assert!(!encode(std::iter::empty::<&GroupName>().collect::<Vec<_>>().into_iter(), &mut out));
+        assert!(!encode(vec![&name; 1_001].into_iter(), &mut out));
+        assert!(out.is_empty());
+        assert!(encode(vec![&name; 1_000].into_iter(), &mut out));
+        assert_eq!(Targets::read(&mut Reader::new(&out)).unwrap().count(), 1_000);
+        out[..2].copy_from_slice(&[0, 0]);
+        assert_eq!(Targets::read(&mut Reader::new(&out)), Err(Malformed { what: "group count", at: 2 }));
+    }
+
+    #[test]
+    fn the_quick_check_agrees_with_the_noun() {
+        let mut rng = Rng::new(5);
+        for _ in 0..20_000 {
+            let name: Vec<u8> = (0..rng.below(70)).map(|_| rng.between(0x1f, 0x80) as u8).collect();
+            assert_eq!(is_group_name(&name), GroupName::new(&name).is_ok(), "{name:?}");
+        }
+        assert!(!is_group_name(b"#private"));
+    }
+
+    #[test]
+    fn no_mutation_panics_and_what_is_accepted_has_good_names() {
+        consort_wire::mutate::each(&list(&["orders", "b", "c"]), 5_000, |bytes| {
+            let mut reader = Reader::new(bytes);
+            let Ok(targets) = Targets::read(&mut reader) else { return };
+            assert_eq!(targets.names().count(), targets.count());
+            assert!(targets.names().all(|name| GroupName::new(name).is_ok()));
+            assert_eq!(targets.encoded_len(), reader.at());
+        });
+    }
+}
