@@ -10,9 +10,7 @@
 //! order between the two.
 
 use bytes::Bytes;
-use consort_types::{
-    Class, Instant, MemberId, MessageId, NodeId, Position, Service, Stream, Ticket, View, ViewId,
-};
+use consort_types::{Class, Instant, MemberId, MessageId, NodeId, Position, Service, Stream, Ticket, View, ViewId};
 pub use consort_wire::{Lane, Malformed, Packet, Payload};
 
 /// What a protocol can do. Sessions read it to know what they may ask for, the conformance suite to choose checkers.

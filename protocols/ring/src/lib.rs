@@ -1,1 +1,60 @@
-//! The accelerated ring and the original ring on a configured membership.
+//! A token circulates a ring of members. Whoever holds it numbers its waiting messages, so that every message has one
+//! place in one order; the token also carries what is missing, what all members hold, and how much was sent lately.
+//!
+//! The *original* ring (Totem) passes the token on when everything is sent. The *accelerated* ring passes it on as soon
+//! as everything is *numbered*, and goes on sending while the next member works. That is the whole idea; what it costs
+//! is told by rules R12 and R15: a number on the token may belong to a message that is still on its way.
+//!
+//! The rules are in `docs/protocols/ring.md`; `//= R12` in the code says where each is kept, `//= R12 test` where it is
+//! tried. Words: *aru* is "all received up to"; *stable* is what every member is known to hold; *round* counts visits of
+//! the token.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`config`] | every knob, with advice and the papers' values |
+//! | [`packet`] | token, data, formation and wake-up packets |
+//! | [`engine`] | which state handles which packet: the table |
+//! | `state` | data and rules that exist only in one state: forming, operational |
+//! | `store`, `queue`, `flow`, `requests`, `delivery`, `timer` | small policies with few verbs |
+//!
+//! Membership is configured: the members are known and none is ever replaced. What a changing membership needs will
+//! take the place of `state::forming`.
+
+pub mod config;
+mod delivery;
+pub mod engine;
+mod flow;
+#[cfg(feature = "mutants")]
+pub mod mutant;
+pub mod packet;
+mod queue;
+mod requests;
+mod state;
+mod store;
+mod timer;
+
+#[cfg(test)]
+mod tests;
+
+pub use config::{Acceleration, Config, ConfigError, Idling, Priority, Timers, Windows};
+pub use engine::Ring;
+#[cfg(feature = "mutants")]
+pub use mutant::Mutant;
+
+/// The ring's name for a view: the number of the ring and its representative.
+pub type RingId = consort_types::ViewId;
+
+/// Whether the ring under test breaks this rule on purpose. Without the feature there is nothing to ask.
+macro_rules! mutated {
+    ($config:expr, $mutant:ident) => {{
+        #[cfg(feature = "mutants")]
+        let broken = $config.mutant == Some($crate::mutant::Mutant::$mutant);
+        #[cfg(not(feature = "mutants"))]
+        let broken = {
+            let _ = &$config;
+            false
+        };
+        broken
+    }};
+}
+pub(crate) use mutated;

@@ -1,0 +1,302 @@
+//! Every knob of the ring, with its advice.
+use consort_types::{Duration, NodeId};
+use consort_wire::DatagramSize;
+
+/// How a ring is set up. Members whose shared settings differ must not talk: see [`Config::shared_settings`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// This node.
+    pub me: NodeId,
+    /// All members, this node among them. Order does not matter: the ring runs by ascending index.
+    pub members: Vec<NodeId>,
+    /// The size of a datagram, envelope included. One packet is one datagram. Shared.
+    pub datagram: DatagramSize,
+    /// How much may be sent in one visit and one rotation. Shared.
+    pub windows: Windows,
+    /// Accelerated or original. Shared.
+    pub acceleration: Acceleration,
+    /// When a waiting token is read before waiting data.
+    pub priority: Priority,
+    /// When a waiting token is read although data still waits: after this many packets of data since the last token.
+    /// `None` switches the guard off, as in the thesis.
+    pub starvation_guard: Option<u32>,
+    /// What the ring does while there is nothing to say.
+    pub idling: Idling,
+    /// When to give up waiting.
+    pub timers: Timers,
+    /// How many bytes of accepted messages may wait for their place. Sessions grant far less to each client.
+    pub queue_bytes: usize,
+    /// The largest message, in bytes. Shared.
+    pub message_max: usize,
+    /// How many bytes of datagrams this node can receive while it is busy elsewhere: the driver reads it back from the
+    /// kernel. The least room of all members bounds what the ring sends in a rotation.
+    pub receive_room: usize,
+    /// The rule that is broken on purpose.
+    #[cfg(feature = "mutants")]
+    pub mutant: Option<crate::mutant::Mutant>,
+}
+
+/// Flow control, in packets and in bytes; whichever is used up first ends a visit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Windows {
+    /// Packets all members together may send in one rotation. (Spread: 160.)
+    pub global: u32,
+    /// Packets one member may send in one visit. (Spread: 20; half the throughput on a fast network.)
+    pub personal: u32,
+    /// Packets of a visit that may leave after the token. 0 passes the token on when all is sent. (Spread: 15.)
+    pub accelerated: u32,
+    /// From how many new packets in a visit on the accelerated window is used. Fewer leave before the token: a lone
+    /// message sent after it makes the successors report a hole, which costs safe delivery a rotation. (Thesis: 1.)
+    pub accelerated_from: u32,
+    /// Bytes all members together may send in one rotation.
+    pub global_bytes: u32,
+    /// Bytes one member may send in one visit. The knee lies near 256 KiB on loopback.
+    pub personal_bytes: u32,
+    /// Packets that may be under way: numbered, but not known to be held by all. At least 4 times `global`, since a
+    /// hole is noticed one rotation later than in the original ring and aru trails one more.
+    pub store: u32,
+    /// The same in bytes; bounds the memory of the store.
+    pub store_bytes: u32,
+}
+
+/// Which protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acceleration {
+    /// Passes the token on when all packets are numbered; asks for holes one rotation later.
+    Accelerated,
+    /// Totem's: passes the token on when all packets are sent; asks for holes at once.
+    Original,
+}
+
+/// When a waiting token goes before waiting data (thesis 3.1.4). Speed depends on it, safety never.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Priority {
+    /// Once any new packet of the predecessor's next visit was read: the token circulates fastest.
+    Method1,
+    /// Once a packet was read that the predecessor sent after its token: stricter flow control. Spread's choice.
+    Method2,
+}
+
+/// When an idle token is parked at the representative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Idling {
+    /// How many rotations in which all is known to be stable must pass.
+    pub rounds: u8,
+    /// How long the token goes on circulating after the last message: costs CPU, saves the waking. Zero parks at once.
+    pub linger: Duration,
+}
+
+/// When to act though nothing came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timers {
+    /// When to send the copy of the token again: at least this long, and at least four measured rotations.
+    pub token_retransmit: Duration,
+    /// The same while the token idles.
+    pub token_retransmit_idle: Duration,
+    /// When to call the ring broken: no new token for so long.
+    pub token_loss: Duration,
+    /// How long the representative parks an idle token before it sends it round once more.
+    pub hold: Duration,
+    /// How often to ask again for a parked token.
+    pub hold_cancel: Duration,
+    /// How often a formation packet is sent again.
+    pub form: Duration,
+}
+
+impl Windows {
+    /// The windows that Spread ships with, counted in packets alone.
+    pub const SPREAD: Self = Self {
+        global: 160,
+        personal: 20,
+        accelerated: 15,
+        accelerated_from: 1,
+        global_bytes: u32::MAX,
+        personal_bytes: u32::MAX,
+        store: 1600,
+        store_bytes: u32::MAX,
+    };
+}
+
+impl Default for Windows {
+    fn default() -> Self {
+        Self {
+            global: 540,
+            personal: 180,
+            accelerated: 135,
+            accelerated_from: 4,
+            global_bytes: 768 << 10,
+            personal_bytes: 256 << 10,
+            store: 4096,
+            store_bytes: 16 << 20,
+        }
+    }
+}
+
+impl Idling {
+    /// Parks an idle token at once.
+    pub const PARK: Self = Self { rounds: 2, linger: Duration::ZERO };
+    /// Keeps the token circulating for half a second after the last message.
+    pub const CIRCULATE: Self = Self { rounds: 2, linger: Duration::from_millis(500) };
+}
+
+impl Timers {
+    /// The defaults for a switched LAN and `n` members.
+    pub fn lan(n: usize) -> Self {
+        Self {
+            token_retransmit: Duration::from_millis(5),
+            token_retransmit_idle: Duration::from_millis(30),
+            token_loss: Duration::from_micros(200_000 + 500 * n as u64),
+            hold: Duration::from_millis(20),
+            hold_cancel: Duration::from_millis(5),
+            form: Duration::from_millis(20),
+        }
+    }
+}
+
+/// A setting that cannot work. Names the setting, what is wrong, and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{setting}: {problem}")]
+pub struct ConfigError {
+    /// The setting, by its name in the configuration file.
+    pub setting: &'static str,
+    /// What is wrong and what to do.
+    pub problem: String,
+}
+
+/// The largest store window, in packets: what a token can ask for stays bounded.
+pub const STORE_MAX: u32 = 1 << 16;
+
+/// The most members a ring can have.
+pub const MEMBERS_MAX: usize = 128;
+
+impl Config {
+    /// The defaults for these members.
+    pub fn new(me: NodeId, members: Vec<NodeId>) -> Self {
+        let timers = Timers::lan(members.len());
+        Self {
+            me,
+            members,
+            datagram: DatagramSize::DEFAULT,
+            windows: Windows::default(),
+            acceleration: Acceleration::Accelerated,
+            priority: Priority::Method2,
+            starvation_guard: Some(1024),
+            idling: Idling::PARK,
+            timers,
+            queue_bytes: 32 << 20,
+            message_max: consort_wire::MESSAGE_MAX,
+            receive_room: u32::MAX as usize,
+            #[cfg(feature = "mutants")]
+            mutant: None,
+        }
+    }
+
+    /// Checks that the settings can work together.
+    ///
+    /// # Errors
+    /// The first [`ConfigError`] found.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        self.validate_members()?;
+        self.validate_windows()?;
+        self.validate_sizes()?;
+        self.validate_timers()
+    }
+
+    fn validate_members(&self) -> Result<(), ConfigError> {
+        let mut sorted = self.members.clone();
+        sorted.sort_unstable();
+        let twice = sorted.windows(2).find(|pair| pair[0] == pair[1]);
+        check(twice.is_none(), "node", || format!("{} is listed twice; give every node an id of its own", sorted[0]))?;
+        check(sorted.contains(&self.me), "node", || format!("{} is not among the nodes; add it", self.me))?;
+        let n = sorted.len();
+        check(n <= MEMBERS_MAX, "node", || format!("{n} nodes; a ring has at most {MEMBERS_MAX}"))
+    }
+
+    fn validate_windows(&self) -> Result<(), ConfigError> {
+        let w = &self.windows;
+        check(w.personal >= 1, "ring.personal_window", || "0 packets; at least 1 is needed".into())?;
+        check(w.global >= w.personal, "ring.global_window", || {
+            format!("{} is below personal_window {}; make it at least as large", w.global, w.personal)
+        })?;
+        check(w.accelerated <= w.personal, "ring.accelerated_window", || {
+            format!("{} is above personal_window {}; make it at most as large", w.accelerated, w.personal)
+        })?;
+        check(w.store <= STORE_MAX, "ring.store_window", || {
+            format!("{} packets; a token can ask for {STORE_MAX} places at most", w.store)
+        })?;
+        check(w.store >= w.global.saturating_mul(4), "ring.store_window", || {
+            format!("{} is below 4 x global_window {}; a hole is noticed up to two rotations late", w.store, w.global)
+        })?;
+        let least = self.datagram.get() as u32;
+        for (setting, bytes) in [
+            ("ring.personal_bytes", w.personal_bytes),
+            ("ring.global_bytes", w.global_bytes),
+            ("ring.store_bytes", w.store_bytes),
+        ] {
+            check(bytes >= least, setting, || format!("{bytes} is below one datagram of {least} bytes; raise it"))?;
+        }
+        Ok(())
+    }
+
+    fn validate_sizes(&self) -> Result<(), ConfigError> {
+        let max = consort_wire::pack::LARGEST;
+        check((1..=max).contains(&self.message_max), "limits.message", || {
+            format!("{} bytes is out of range; use 1 to {max}", self.message_max)
+        })?;
+        check(self.queue_bytes >= self.message_max, "limits.queue", || {
+            format!("{} is below the largest message {}; raise it", self.queue_bytes, self.message_max)
+        })
+    }
+
+    fn validate_timers(&self) -> Result<(), ConfigError> {
+        let t = &self.timers;
+        check(t.token_loss >= 6 * t.token_retransmit_idle, "ring.token_loss", || {
+            let least = 6 * t.token_retransmit_idle;
+            format!("{:?} leaves no time for 6 idle retransmissions; make it at least {least:?}", t.token_loss)
+        })?;
+        check(t.hold < t.token_retransmit_idle, "ring.hold", || {
+            format!("{:?} must be below token_retransmit_idle {:?}", t.hold, t.token_retransmit_idle)
+        })?;
+        check(t.hold <= t.token_loss / 8, "ring.hold", || {
+            format!("{:?} must be at most an eighth of token_loss {:?}", t.hold, t.token_loss)
+        })?;
+        check(self.idling.rounds >= 1, "ring.idle_rounds", || {
+            "0; a token must come by idle once before it rests".into()
+        })?;
+        check(
+            !t.token_retransmit.is_zero() && !t.form.is_zero() && !t.hold_cancel.is_zero(),
+            "ring.token_retransmit",
+            || "a repetition timer of zero would never let the network rest".into(),
+        )
+    }
+
+    /// The settings that all members must share, as text to be hashed into every envelope.
+    pub fn shared_settings(&self) -> String {
+        let mut members = self.members.clone();
+        members.sort_unstable();
+        format!(
+            "ring members={members:?} datagram={} windows={:?} acceleration={:?} message_max={}",
+            self.datagram.get(),
+            self.windows,
+            self.acceleration,
+            self.message_max
+        )
+    }
+
+    /// The largest body of a data packet, in bytes.
+    pub(crate) const fn body_room(&self) -> usize {
+        self.datagram.packet_room() - crate::packet::DATA_LEN
+    }
+
+    /// How many packets may leave after the token.
+    pub(crate) const fn accelerated_window(&self) -> usize {
+        match self.acceleration {
+            Acceleration::Accelerated => self.windows.accelerated as usize,
+            Acceleration::Original => 0,
+        }
+    }
+}
+
+fn check(ok: bool, setting: &'static str, problem: impl FnOnce() -> String) -> Result<(), ConfigError> {
+    if ok { Ok(()) } else { Err(ConfigError { setting, problem: problem() }) }
+}

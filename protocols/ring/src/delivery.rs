@@ -1,0 +1,110 @@
+//! From numbered packets to delivered messages.
+use crate::config::Config;
+use crate::packet::Data;
+use crate::queue::Queue;
+use crate::store::Store;
+use consort_order::{Delivery, Output};
+use consort_types::{MemberId, Position, Seq, Stream};
+use consort_wire::pack::Assembly;
+use std::collections::VecDeque;
+
+/// How far delivery came, and the beginnings of messages whose ends are still to come.
+#[derive(Debug)]
+pub(crate) struct Deliverer {
+    me: MemberId,
+    members: Vec<(MemberId, Assembly)>,
+    delivered: Seq,
+    /// Pieces that did not continue what came before: a member broke the packing, or we did.
+    pub torn: u64,
+}
+
+/// Where the `index`-th message of a packet stands.
+pub(crate) const fn position(seq: Seq, index: u64) -> Position {
+    Position(seq.0 << 16 | index)
+}
+
+/// The packet that a position lies in.
+pub(crate) const fn seq_of(position: Position) -> Seq {
+    Seq(position.0 >> 16)
+}
+
+impl Deliverer {
+    pub fn new(me: MemberId, members: &[MemberId]) -> Self {
+        let members = members.iter().map(|member| (*member, Assembly::default())).collect();
+        Self { me, members, delivered: Seq(0), torn: 0 }
+    }
+
+    /// Delivers what has become deliverable: packets in order up to the first that is missing, or that is safe and not
+    /// yet stable.
+    pub fn advance<P>(
+        &mut self,
+        config: &Config,
+        store: &Store,
+        stable: Seq,
+        queue: &mut Queue,
+        output: &mut VecDeque<Output<P>>,
+    ) {
+        //= R19
+        //= R21
+        loop {
+            let next = self.delivered.next();
+            let Some(data) = store.get(next) else {
+                if crate::mutated!(config, DeliverPastHole) && next < store.highest() && store.highest() > next.plus(3)
+                {
+                    self.delivered = next;
+                    continue;
+                }
+                return;
+            };
+            let waits = data.body.is_safe() && next > stable && !crate::mutated!(config, SafeAsAgreed);
+            if waits {
+                return;
+            }
+            self.delivered = next;
+            self.deliver(config, data, queue, output);
+        }
+    }
+
+    fn deliver<P>(&mut self, config: &Config, data: &Data, queue: &mut Queue, output: &mut VecDeque<Output<P>>) {
+        let Some((sender, assembly)) = self.members.iter_mut().find(|(member, _)| member.node == data.originator)
+        else {
+            return;
+        };
+        let sender = *sender;
+        for (index, mut chunk) in data.body.chunks().enumerate() {
+            if crate::mutated!(config, PiecesForgotten) && chunk.begins.is_none() && !chunk.ends {
+                continue;
+            }
+            if crate::mutated!(config, PayloadCut) && chunk.bytes.len() > 100 {
+                chunk.bytes = chunk.bytes.slice(..chunk.bytes.len() - 1);
+                chunk.begins = chunk.begins.map(|_| chunk.bytes.len());
+            }
+            match assembly.push(chunk) {
+                Ok(None) => {}
+                Err(_) => self.torn += 1,
+                Ok(Some(message)) => {
+                    let id = if sender == self.me { queue.delivered(message.class) } else { None };
+                    output.push_back(Output::Deliver(Delivery {
+                        stream: Stream(0),
+                        position: position(data.seq, index as u64),
+                        sender,
+                        id,
+                        class: message.class,
+                        service: message.service,
+                        payload: message.payload,
+                    }));
+                }
+            }
+        }
+    }
+
+    /// The last packet that was delivered.
+    pub const fn delivered(&self) -> Seq {
+        self.delivered
+    }
+
+    /// The bytes held of messages that are not complete.
+    pub fn held(&self) -> usize {
+        self.members.iter().map(|(_, assembly)| assembly.held()).sum()
+    }
+}

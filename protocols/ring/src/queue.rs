@@ -1,0 +1,229 @@
+//! Messages that were accepted and wait for their place.
+use bytes::BytesMut;
+use consort_order::{Refused, Submission};
+use consort_types::{Class, MessageId, Service, ViewId};
+use consort_wire::pack::{Body, Outgoing};
+use std::collections::VecDeque;
+
+/// What an accepted message counts beside its bytes, so that empty ones are bounded too.
+const OVERHEAD: usize = 64;
+
+/// Two queues, control before client, and what of them is numbered but not yet delivered here.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    control: Line,
+    client: Line,
+    next_id: u64,
+    bytes: usize,
+    limit: usize,
+    message_max: usize,
+    /// Client messages wait behind this gate until the layer above has settled into the view.
+    gate: Gate,
+    refused: bool,
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    waiting: VecDeque<(MessageId, Outgoing)>,
+    numbered: VecDeque<MessageId>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gate {
+    Closed { until: Option<ViewId> },
+    Open,
+}
+
+impl Queue {
+    pub fn new(limit: usize, message_max: usize) -> Self {
+        let (control, client) = (Line::default(), Line::default());
+        let gate = Gate::Closed { until: None };
+        Self { control, client, next_id: 1, bytes: 0, limit, message_max, gate, refused: false }
+    }
+
+    /// Accepts a message or says why not.
+    pub fn push(&mut self, submission: Submission) -> Result<MessageId, Refused> {
+        //= R33
+        let len = submission.payload.len();
+        if len > self.message_max {
+            return Err(Refused::TooLarge { len, max: self.message_max });
+        }
+        if self.bytes > 0 && self.bytes + len + OVERHEAD > self.limit {
+            self.refused = true;
+            return Err(Refused::Full { queued: self.bytes, limit: self.limit });
+        }
+        let id = MessageId(self.next_id);
+        self.next_id += 1;
+        self.bytes += len + OVERHEAD;
+        let outgoing = Outgoing::new(submission.class, submission.service, submission.payload);
+        self.line(submission.class).waiting.push_back((id, outgoing));
+        Ok(id)
+    }
+
+    fn line(&mut self, class: Class) -> &mut Line {
+        match class {
+            Class::Control => &mut self.control,
+            Class::Client => &mut self.client,
+        }
+    }
+
+    /// Packs the next packet's body; `None` if nothing may be sent now. Control messages go first; safe messages never
+    /// share a packet with others, so that a packet is either wholly held back or not at all.
+    pub fn next_body(&mut self, room: usize) -> Option<Body> {
+        //= R10
+        let mut body = BytesMut::new();
+        let mut safe = None;
+        while let Some(line) = self.next_line() {
+            let Some((_, front)) = line.waiting.front_mut() else { break };
+            if safe.is_some_and(|safe| safe != (front.service == Service::Safe)) {
+                break;
+            }
+            if body.is_empty() {
+                body.reserve(room.min(front.payload.len() - front.sent + consort_wire::pack::FIRST_CHUNK_LEN));
+            }
+            let before = body.len();
+            let complete = front.pack(&mut body, room - before);
+            if body.len() > before {
+                safe = Some(front.service == Service::Safe);
+            }
+            if !complete {
+                break;
+            }
+            self.retire_front();
+        }
+        if body.is_empty() { None } else { Body::new(body.freeze()).ok() }
+    }
+
+    fn next_line(&mut self) -> Option<&mut Line> {
+        if !self.control.waiting.is_empty() {
+            return Some(&mut self.control);
+        }
+        (self.gate == Gate::Open && !self.client.waiting.is_empty()).then_some(&mut self.client)
+    }
+
+    fn retire_front(&mut self) {
+        let Some(line) = self.next_line() else { return };
+        let Some((id, outgoing)) = line.waiting.pop_front() else { return };
+        line.numbered.push_back(id);
+        self.bytes -= outgoing.payload.len() + OVERHEAD;
+    }
+
+    /// The own message that was just delivered: messages of one class are delivered in the order of their numbering.
+    pub fn delivered(&mut self, class: Class) -> Option<MessageId> {
+        self.line(class).numbered.pop_front()
+    }
+
+    /// Whether anything may be sent at the next visit.
+    pub fn is_ready(&self) -> bool {
+        !self.control.waiting.is_empty() || (self.gate == Gate::Open && !self.client.waiting.is_empty())
+    }
+
+    /// Holds client messages back until `resume` names this view.
+    pub fn close_gate(&mut self, view: ViewId) {
+        //= R34
+        self.gate = Gate::Closed { until: Some(view) };
+    }
+
+    /// Opens the gate; returns whether it was this view's.
+    pub fn open_gate(&mut self, view: ViewId) -> bool {
+        let opens = self.gate == Gate::Closed { until: Some(view) };
+        if opens {
+            self.gate = Gate::Open;
+        }
+        opens
+    }
+
+    /// True once after a refusal, when half of the budget is free again.
+    pub fn has_room_again(&mut self) -> bool {
+        let room = self.refused && self.bytes <= self.limit / 2;
+        if room {
+            self.refused = false;
+        }
+        room
+    }
+
+    /// Bytes that wait, with their overhead.
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use consort_types::Stream;
+
+    const VIEW: ViewId = ViewId { number: 1, representative: consort_types::MemberId::new(1, 1) };
+
+    fn submission(class: Class, service: Service, len: usize) -> Submission {
+        Submission { class, service, stream: Stream(0), payload: Bytes::from(vec![1; len]).into() }
+    }
+
+    fn open() -> Queue {
+        let mut queue = Queue::new(10_000, 5_000);
+        queue.close_gate(VIEW);
+        assert!(queue.open_gate(VIEW));
+        queue
+    }
+
+    #[test]
+    fn small_messages_share_a_packet_but_safe_ones_only_with_safe_ones() {
+        //= R10 test
+        let mut queue = open();
+        for service in [Service::Agreed, Service::Fifo, Service::Safe, Service::Safe, Service::Agreed] {
+            queue.push(submission(Class::Client, service, 10)).unwrap();
+        }
+        let counts: Vec<_> = std::iter::from_fn(|| queue.next_body(1000)).map(|body| body.chunks().count()).collect();
+        assert_eq!(counts, [2, 2, 1]);
+        assert!(queue.next_body(1000).is_none());
+        assert_eq!(queue.bytes(), 0);
+        let ids: Vec<_> = (0..5).map(|_| queue.delivered(Class::Client).unwrap().0).collect();
+        assert_eq!(ids, [1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn large_messages_are_cut_and_packets_are_full() {
+        //= R10 test
+        let mut queue = open();
+        queue.push(submission(Class::Client, Service::Agreed, 2_500)).unwrap();
+        queue.push(submission(Class::Client, Service::Agreed, 2_500)).unwrap();
+        let lens: Vec<_> = std::iter::from_fn(|| queue.next_body(1000)).map(|body| body.as_bytes().len()).collect();
+        let (last, full) = lens.split_last().unwrap();
+        assert!(full.iter().all(|len| *len == 1000), "{lens:?}");
+        // Two headers of a first piece, one of each further piece: the second message begins within the third packet.
+        assert_eq!(full.len() * 1000 + last, 5_000 + 2 * 8 + 5 * 4);
+    }
+
+    #[test]
+    fn the_gate_holds_client_messages_back_until_this_very_view_resumes() {
+        //= R34 test
+        let mut queue = Queue::new(10_000, 5_000);
+        queue.close_gate(VIEW);
+        queue.push(submission(Class::Client, Service::Agreed, 10)).unwrap();
+        assert!(!queue.is_ready());
+        queue.push(submission(Class::Control, Service::Agreed, 20)).unwrap();
+        assert_eq!(queue.next_body(1000).unwrap().chunks().count(), 1);
+        assert!(!queue.open_gate(ViewId { number: 2, ..VIEW }));
+        assert!(queue.next_body(1000).is_none());
+        assert!(queue.open_gate(VIEW));
+        assert_eq!(queue.next_body(1000).unwrap().chunks().count(), 1);
+    }
+
+    #[test]
+    fn a_full_queue_refuses_says_why_and_tells_when_there_is_room() {
+        //= R33 test
+        let mut queue = open();
+        assert_eq!(
+            queue.push(submission(Class::Client, Service::Agreed, 5_001)),
+            Err(Refused::TooLarge { len: 5_001, max: 5_000 })
+        );
+        queue.push(submission(Class::Client, Service::Agreed, 5_000)).unwrap();
+        let full = queue.push(submission(Class::Client, Service::Agreed, 5_000));
+        assert_eq!(full, Err(Refused::Full { queued: 5_064, limit: 10_000 }));
+        assert!(!queue.has_room_again());
+        while queue.next_body(1_000).is_some() {}
+        assert!(queue.has_room_again());
+        assert!(!queue.has_room_again(), "told once");
+    }
+}

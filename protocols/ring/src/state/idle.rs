@@ -1,0 +1,134 @@
+//! What the ring does while there is nothing to say: the representative parks the token; whoever then has something to
+//! say asks for it.
+use super::operational::Operational;
+use crate::engine::Io;
+use crate::flow::Load;
+use crate::packet::{HoldCancel, Packet, Token};
+use crate::timer::Timer;
+use consort_order::To;
+use consort_types::{Instant, Seq};
+use consort_wire::Lane;
+
+/// What is known of the token's idleness.
+#[derive(Debug, Default)]
+pub(crate) struct Idle {
+    /// The token, while it rests here.
+    pub parked: Option<Token>,
+    /// The idle count on the token this node passed on last: above zero it may be parked by now.
+    pub seen: u8,
+    /// Somebody asked for the token: let it pass once, whatever it says.
+    wake: bool,
+    /// The seq on the token this node passed on last.
+    passed_seq: Seq,
+    last_traffic: Instant,
+}
+
+impl Operational {
+    /// Whether the arrived token has nothing to do anywhere.
+    pub(super) fn may_park(&self, io: &Io, now: Instant, token: &Token) -> bool {
+        //= R28
+        if crate::mutated!(io.config, ParksWithWork) && self.is_representative() && !token.requests.is_empty() {
+            return true;
+        }
+        self.is_representative()
+            && self.is_quiet(token)
+            && token.idle >= Self::idling(io).rounds
+            && !self.idle.wake
+            && !io.queue.is_ready()
+            && now.since(self.idle.last_traffic) >= Self::idling(io).linger
+    }
+
+    fn is_quiet(&self, token: &Token) -> bool {
+        token.seq == self.idle.passed_seq && token.aru == token.seq && token.requests.is_empty()
+    }
+
+    pub(super) fn park(&mut self, io: &mut Io, now: Instant, token: Token) {
+        //= R29
+        io.counters.holds += 1;
+        self.idle.parked = Some(token);
+        io.timers.arm(Timer::Hold, now + io.config.timers.hold);
+        if crate::mutated!(io.config, ParksWithWork) {
+            io.timers.disarm(Timer::Hold);
+        }
+    }
+
+    /// A ring of one hands the token to itself by a timer: never by recursion, and never while there is nothing to do.
+    pub(super) fn keep_for_myself(&mut self, io: &mut Io, now: Instant, token: Token) {
+        //= R31
+        let rests = token.idle > Self::idling(io).rounds && !io.queue.is_ready();
+        self.idle.parked = Some(token);
+        if !rests {
+            io.timers.arm(Timer::Hold, now);
+        }
+    }
+
+    /// The token has rested long enough.
+    pub fn on_hold_end(&mut self, io: &mut Io, now: Instant) {
+        //= R29
+        let Some(token) = self.idle.parked.take() else { return };
+        if self.successor == self.me {
+            self.last_token_seq = token.token_seq;
+            self.received += 1;
+        }
+        self.visit(io, now, token);
+    }
+
+    /// Counts idle rotations (the representative), or breaks the count (whoever has something to do).
+    pub(super) fn note_idleness(&mut self, io: &mut Io, now: Instant, token: &mut Token, load: Load) {
+        //= R28
+        let quiet = self.is_quiet(token) && load == Load::default();
+        if !quiet {
+            token.idle = 0;
+        } else if self.is_representative() {
+            token.idle = token.idle.saturating_add(1);
+        }
+        if token.seq != self.idle.passed_seq {
+            self.idle.last_traffic = now;
+        }
+        self.idle.passed_seq = token.seq;
+        self.idle.seen = token.idle;
+        self.idle.wake = false;
+        io.timers.disarm(Timer::HoldCancel);
+    }
+
+    /// There is something to send: see that the token comes.
+    pub fn nudge(&mut self, io: &mut Io, now: Instant) {
+        //= R30
+        if !io.queue.is_ready() {
+            return;
+        }
+        if self.idle.parked.is_some() {
+            // By the timer, not at once: what else arrives in the same turn shall travel in the same visit.
+            io.timers.arm(Timer::Hold, now);
+        } else if self.idle.seen > 0 && !self.is_representative() && !io.timers.is_armed(Timer::HoldCancel) {
+            self.ask_for_token(io, now);
+        }
+    }
+
+    fn ask_for_token(&mut self, io: &mut Io, now: Instant) {
+        io.counters.hold_cancels_sent += 1;
+        let cancel = Packet::HoldCancel(HoldCancel { ring: self.ring });
+        io.send(To::One(self.ring.representative.node), Lane::Token, cancel);
+        io.timers.arm(Timer::HoldCancel, now + io.config.timers.hold_cancel);
+    }
+
+    /// The token that was asked for has not come.
+    pub fn on_hold_cancel_again(&mut self, io: &mut Io, now: Instant) {
+        //= R30
+        if io.queue.is_ready() {
+            self.ask_for_token(io, now);
+        }
+    }
+
+    /// Somebody wants the token. Sticky: if it is not here, it will not be parked when it next comes.
+    pub fn on_hold_cancel(&mut self, io: &mut Io, now: Instant, cancel: HoldCancel) {
+        //= R30
+        if cancel.ring != self.ring || !self.is_representative() {
+            io.counters.unexpected += 1;
+        } else if self.idle.parked.is_some() {
+            io.timers.arm(Timer::Hold, now);
+        } else {
+            self.idle.wake = true;
+        }
+    }
+}

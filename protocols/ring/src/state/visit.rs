@@ -1,0 +1,207 @@
+//! One visit of the token: answer, number, send, update, pass on, send the rest, deliver.
+use super::operational::Operational;
+use crate::config::{Acceleration, Priority};
+use crate::engine::Io;
+use crate::flow::{self, Load, UnderWay};
+use crate::packet::{DATA_LEN, Data, Packet, RUN_LEN, SEQ_END, TOKEN_LEN, Token};
+use crate::timer::Timer;
+use consort_order::{Output, To};
+use consort_types::{Instant, Seq, Stream};
+use consort_wire::Lane;
+
+impl Operational {
+    /// Handles an accepted token and passes it on.
+    pub(super) fn visit(&mut self, io: &mut Io, now: Instant, mut token: Token) {
+        let arrived = (token.seq, token.aru);
+        let answered = self.answer(io, &mut token);
+        let new = self.number(io, &mut token);
+        let load = answered.plus(new);
+        let after_token = self.after_token(io);
+        let before_token = self.fresh.len() - after_token;
+        self.send_fresh(io, 0..before_token, self.round_before(io));
+        self.update_aru(io, &mut token, arrived);
+        self.update_fcc(io, &mut token, load);
+        self.update_requests(io, &mut token, arrived.0);
+        self.update_room(io, &mut token);
+        self.note_idleness(io, now, &mut token, load);
+        token.token_seq += 1;
+        let passed_aru = token.aru;
+        self.pass_on(io, now, token);
+        self.visits += 1;
+        io.counters.visits += 1;
+        io.counters.packets_sent_after_token += after_token as u64;
+        self.send_fresh(io, before_token..before_token + after_token, self.visits);
+        if crate::mutated!(io.config, StoreWhenSent) {
+            for data in &self.fresh {
+                self.store.insert(data.clone());
+            }
+        }
+        self.fresh.clear();
+        self.settle(io, passed_aru);
+    }
+
+    /// Sends what others miss and we hold, before everything else.
+    fn answer(&mut self, io: &mut Io, token: &mut Token) -> Load {
+        //= R7
+        let mut answered = Load::default();
+        if token.requests.is_empty() || crate::mutated!(io.config, RetransmissionNotAnswered) {
+            return answered;
+        }
+        let cap = io.config.windows.global;
+        let (store, stable) = (&self.store, self.stable);
+        token.requests.retain(|seq| match store.get(seq) {
+            // An answer cap can leave requests on the token that were satisfied since; they go silently.
+            _ if seq <= stable => false,
+            Some(data) if answered.packets < cap => {
+                answered.add_packet(data.wire_len());
+                let again = Data { retransmission: true, round: 0, ..data.clone() };
+                io.send(To::All, Lane::Data, Packet::Data(again));
+                false
+            }
+            Some(_) => true,
+            None => !crate::mutated!(io.config, ForeignRequestsDropped),
+        });
+        io.counters.retransmissions_sent += u64::from(answered.packets);
+        answered
+    }
+
+    /// Numbers as many packets as flow control allows. They are stored at once: from here on they are part of the
+    /// order, whether or not they were sent.
+    fn number(&mut self, io: &mut Io, token: &mut Token) -> Load {
+        //= R10
+        //= R11
+        let under_way = UnderWay { packets: self.stable.behind(token.seq), bytes: self.store.bytes() };
+        let allowed = flow::allowance(&io.config, token, under_way);
+        let room = io.config.body_room();
+        let mut new = Load::default();
+        while new.packets < allowed.packets
+            && allowed.bytes - new.bytes >= (DATA_LEN + room) as u32
+            && token.seq.0 + 1 < SEQ_END
+            && let Some(body) = io.queue.next_body(room)
+        {
+            let reused = crate::mutated!(io.config, SeqReused) && new.packets == 1;
+            token.seq = if reused { token.seq } else { token.seq.next() };
+            let data = Data {
+                ring: self.ring,
+                seq: token.seq,
+                originator: self.me.node,
+                round: 0,
+                retransmission: false,
+                body,
+            };
+            new.add_packet(data.wire_len());
+            if !crate::mutated!(io.config, StoreWhenSent) {
+                self.store.insert(data.clone());
+            }
+            self.fresh.push(data);
+        }
+        io.counters.packets_sent += u64::from(new.packets);
+        let held = self.fresh.last().is_none_or(|data| self.store.get(data.seq).is_some());
+        io.check(held, "R10: own packets are held from their numbering on");
+        let reach = flow::reach(&io.config.windows);
+        io.check(self.stable.behind(token.seq) <= reach, "R24: nothing is numbered beyond the windows");
+        new
+    }
+
+    /// How many of the fresh packets leave after the token.
+    fn after_token(&self, io: &Io) -> usize {
+        //= R12
+        let worthwhile = self.fresh.len() >= io.config.windows.accelerated_from as usize;
+        if worthwhile { io.config.accelerated_window().min(self.fresh.len()) } else { 0 }
+    }
+
+    /// What packets that leave before the token are stamped with.
+    const fn round_before(&self, io: &Io) -> u64 {
+        //= R17
+        match io.config.priority {
+            Priority::Method1 => self.visits + 1,
+            Priority::Method2 => self.visits,
+        }
+    }
+
+    fn send_fresh(&self, io: &mut Io, range: std::ops::Range<usize>, round: u64) {
+        for data in &self.fresh[range] {
+            io.send(To::All, Lane::Data, Packet::Data(Data { round, ..data.clone() }));
+        }
+    }
+
+    fn update_aru(&self, io: &mut Io, token: &mut Token, (arrived_seq, arrived_aru): (Seq, Seq)) {
+        //= R13
+        let mine = self.store.aru();
+        let lowered_by_me = token.aru_by == Some(self.me.node) && !crate::mutated!(io.config, AruNeverRaised);
+        let complete = arrived_aru == arrived_seq;
+        let blindly = crate::mutated!(io.config, AruRaisedBlindly);
+        if mine < token.aru || lowered_by_me || complete || blindly {
+            token.aru = mine.min(token.seq);
+            token.aru_by = (token.aru < token.seq).then_some(self.me.node);
+        }
+        io.check(token.aru <= token.seq, "R13: aru never passes seq");
+    }
+
+    fn update_fcc(&mut self, io: &mut Io, token: &mut Token, load: Load) {
+        //= R15
+        if !crate::mutated!(io.config, FccNotSubtracted) {
+            io.check(token.fcc.covers(self.last_load), "R15: the count contains this member's last visit");
+            token.fcc = token.fcc.minus(self.last_load);
+        }
+        token.fcc = token.fcc.plus(load);
+        self.last_load = load;
+    }
+
+    fn update_requests(&mut self, io: &mut Io, token: &mut Token, arrived_seq: Seq) {
+        //= R14
+        let limit = match io.config.acceleration {
+            Acceleration::Accelerated if !crate::mutated!(io.config, RequestTooEarly) => self.previous_seq,
+            _ => arrived_seq,
+        };
+        self.previous_seq = arrived_seq;
+        if self.store.aru() < limit {
+            let max_runs = (io.config.datagram.packet_room() - TOKEN_LEN) / RUN_LEN;
+            io.counters.requests_made += self.store.missing_to(limit).count() as u64;
+            token.requests.merge(self.store.missing_to(limit), max_runs);
+        }
+    }
+
+    /// The representative turns the least room of the rotation that ends into the window of the one that begins.
+    fn update_room(&self, io: &Io, token: &mut Token) {
+        //= R9
+        let mine = flow::reported_room(&io.config);
+        if self.is_representative() {
+            token.window = token.room.min(mine);
+            token.room = mine;
+        } else {
+            token.room = token.room.min(mine);
+        }
+    }
+
+    fn pass_on(&mut self, io: &mut Io, now: Instant, token: Token) {
+        //= R16
+        if self.successor == self.me {
+            self.keep_for_myself(io, now, token);
+            return;
+        }
+        io.send(To::One(self.successor.node), Lane::Token, Packet::Token(token.clone()));
+        //= R25
+        io.timers.arm(Timer::TokenRetransmit, now + self.retransmit_after(io, &token));
+        self.copy = Some(token);
+    }
+
+    /// Moves the stable line, delivers what became deliverable, lets go of what nobody will ask for.
+    fn settle(&mut self, io: &mut Io, passed_aru: Seq) {
+        //= R20
+        let proven = if crate::mutated!(io.config, OneAru) { passed_aru } else { passed_aru.min(self.passed_aru) };
+        self.passed_aru = passed_aru;
+        let advanced = proven > self.stable;
+        self.stable = self.stable.max(proven);
+        io.check(self.stable <= self.store.aru(), "R20: what is stable is held here too");
+        self.deliver(io);
+        if advanced {
+            let up_to = crate::delivery::position(self.stable, 0xffff);
+            io.output.push_back(Output::Stable { stream: Stream(0), up_to });
+        }
+        //= R22
+        let early = crate::mutated!(io.config, DiscardEarly);
+        let line = if early { self.deliverer.delivered() } else { self.stable.min(self.deliverer.delivered()) };
+        self.store.discard_to(line);
+    }
+}

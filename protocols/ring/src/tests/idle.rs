@@ -1,0 +1,114 @@
+use super::*;
+
+#[test]
+fn an_idle_token_rests_at_the_representative_and_comes_round_now_and_then() {
+    //= R28 test
+    //= R29 test
+    let mut net = Net::formed(5, |_| {});
+    net.run(Duration::from_millis(50));
+    let visits = net.counter(2, "visits");
+    net.run(Duration::from_secs(1));
+    let rate = net.counter(2, "visits") - visits;
+    assert!((45..=55).contains(&rate), "one rotation each 20 ms, not {rate} a second");
+    assert_eq!(net.counter(0, "tokens_retransmitted"), 0);
+    assert_eq!((0..5).map(|i| net.counter(i, "token_losses")).sum::<u64>(), 0);
+}
+
+#[test]
+fn a_message_does_not_wait_for_the_parked_token() {
+    //= R30 test
+    for i in 0..3 {
+        let mut net = Net::formed(3, |_| {});
+        net.run(Duration::from_millis(105));
+        let start = net.now;
+        net.submit(i, Service::Agreed, "hurry");
+        while net.delivered.iter().any(Vec::is_empty) {
+            net.step(&mut |_| false);
+        }
+        assert!(net.now.since(start) < Duration::from_millis(1), "{:?}", net.now.since(start));
+    }
+}
+
+#[test]
+fn a_lost_wake_up_is_sent_again() {
+    //= R30 test
+    let mut net = Net::formed(3, |config| {
+        config.timers.token_loss = Duration::from_secs(10);
+        config.timers.token_retransmit_idle = Duration::from_secs(1);
+        config.timers.hold = Duration::from_millis(900);
+    });
+    net.run(Duration::from_millis(100));
+    net.submit(2, Service::Agreed, "hurry");
+    let mut lost = 0;
+    net.run_dropping(Duration::from_millis(30), &mut |flying| {
+        let hit = lost < 2 && matches!(flying.packet, Packet::HoldCancel(_));
+        lost += u32::from(hit);
+        hit
+    });
+    assert_eq!(lost, 2);
+    net.agree_on(1);
+}
+
+#[test]
+fn a_wake_up_that_comes_too_early_is_remembered() {
+    //= R30 test
+    let mut net = Net::formed(2, |_| {});
+    let ring = net.views[0][0].id;
+    net.run(Duration::from_millis(100));
+    // Let the parked token go, and while it is away ask for it.
+    while net.flying.iter().all(|f| !matches!(f.packet, Packet::Token(_))) {
+        net.run(Duration::from_micros(100));
+    }
+    let holds = net.counter(0, "holds");
+    let packet = Packet::HoldCancel(crate::packet::HoldCancel { ring });
+    net.hand_over(Flying { from: member(2), to: NodeId(1), lane: Lane::Token, packet });
+    let visits = net.counter(0, "visits");
+    while net.counter(0, "visits") == visits {
+        net.step(&mut |_| false);
+    }
+    assert_eq!(net.counter(0, "holds"), holds, "not parked, though idle");
+}
+
+#[test]
+fn a_lingering_ring_keeps_the_token_moving_after_traffic() {
+    //= R28 test
+    let mut net = Net::formed(3, |config| config.idling = crate::Idling::CIRCULATE);
+    net.run(Duration::from_secs(1));
+    net.submit(0, Service::Agreed, "x");
+    net.run(Duration::from_millis(30));
+    let holds = net.counter(0, "holds");
+    net.run(Duration::from_millis(300));
+    assert_eq!(net.counter(0, "holds"), holds, "still circulating");
+    net.run(Duration::from_millis(300));
+    assert!(net.counter(0, "holds") > holds, "parked again");
+}
+
+#[test]
+fn open_requests_keep_the_token_moving() {
+    //= R28 test
+    let mut net = Net::formed(3, |_| {});
+    net.submit(0, Service::Agreed, "x");
+    let mut gone = 0;
+    net.run_dropping(Duration::from_millis(40), &mut |flying| {
+        let hit = flying.to == NodeId(2) && matches!(flying.packet, Packet::Data(_)) && gone < 20;
+        gone += u32::from(hit);
+        hit
+    });
+    net.agree_on(1);
+}
+
+#[test]
+fn a_ring_of_one_orders_safely_does_not_recurse_and_does_not_spin() {
+    //= R31 test
+    let mut net = Net::formed(1, |_| {});
+    for k in 0..10_000 {
+        net.submit(0, if k % 2 == 0 { Service::Safe } else { Service::Agreed }, format!("{k}"));
+    }
+    net.run(Duration::from_millis(100));
+    net.agree_on(10_000);
+    assert_eq!(net.rings[0].poll_timeout(), None, "nothing to wake up for");
+    assert_eq!(net.counter(0, "store_packets"), 0);
+    net.submit(0, Service::Safe, "later");
+    net.run(Duration::from_millis(1));
+    assert_eq!(net.delivered[0].len(), 10_001);
+}

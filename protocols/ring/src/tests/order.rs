@@ -1,0 +1,144 @@
+use super::*;
+use crate::packet::Token;
+use crate::requests::Requests;
+
+#[test]
+fn all_members_deliver_one_order() {
+    //= R10 test
+    //= R11 test
+    //= R19 test
+    let mut net = Net::formed(3, |_| {});
+    for k in 0..100 {
+        for i in 0..3 {
+            net.submit(i, Service::Agreed, format!("{i}:{k}"));
+        }
+        net.run(Duration::from_micros(100));
+    }
+    net.run(Duration::from_millis(50));
+    net.agree_on(300);
+    assert!((0..3).all(|i| net.counter(i, "needless_retransmissions") == 0));
+}
+
+#[test]
+fn own_messages_carry_the_id_that_submit_returned() {
+    //= R19 test
+    let mut net = Net::formed(2, |_| {});
+    (0..5).for_each(|k| net.submit(0, Service::Agreed, format!("{k}")));
+    net.run(Duration::from_millis(50));
+    let ids: Vec<_> = net.delivered[0].iter().map(|d| d.id.unwrap().0).collect();
+    assert_eq!(ids, [1, 2, 3, 4, 5]);
+    assert!(net.delivered[1].iter().all(|d| d.id.is_none()));
+}
+
+#[test]
+fn a_safe_message_waits_for_two_visits_and_holds_back_what_follows() {
+    //= R20 test
+    //= R21 test
+    let mut net = Net::formed(3, |_| {});
+    net.submit(1, Service::Safe, "safe");
+    net.submit(1, Service::Agreed, "after");
+    let mut holds_when_delivered = Vec::new();
+    for _ in 0..2_000 {
+        let before: Vec<_> = net.delivered.iter().map(Vec::len).collect();
+        net.step(&mut |_| false);
+        for (delivered, before) in net.delivered.iter().zip(before) {
+            if delivered.len() > before {
+                let position = delivered[0].position;
+                holds_when_delivered.push(net.rings.iter().all(|ring| ring.holds(position)));
+            }
+        }
+    }
+    net.agree_on(2);
+    assert_eq!(net.texts(2), ["safe", "after"]);
+    assert!(holds_when_delivered.iter().all(|all| *all));
+}
+
+#[test]
+fn what_is_stable_is_let_go() {
+    //= R22 test
+    let mut net = Net::formed(3, |_| {});
+    (0..50).for_each(|k| net.submit(k % 3, Service::Agreed, vec![0; 2_000]));
+    net.run(Duration::from_millis(100));
+    net.agree_on(50);
+    for i in 0..3 {
+        for gauge in ["store_packets", "store_bytes", "queued_bytes", "assembly_bytes"] {
+            assert_eq!(net.counter(i, gauge), 0, "{gauge} at {i}");
+        }
+    }
+}
+
+#[test]
+fn messages_of_every_size_arrive_whole() {
+    //= R10 test
+    let sizes = [0, 1, 1_300, 1_374, 1_375, 1_376, 1_400, 5_000, 100_000, 3_000_000];
+    let mut net = Net::formed(2, |_| {});
+    for (k, size) in sizes.into_iter().enumerate() {
+        net.submit(k % 2, if k % 3 == 0 { Service::Safe } else { Service::Agreed }, vec![k as u8; size]);
+    }
+    net.run(Duration::from_secs(1));
+    net.agree_on(sizes.len());
+    let mut got: Vec<_> = net.delivered[0].iter().map(|d| d.payload.len()).collect();
+    got.sort_unstable();
+    assert_eq!(got, sizes);
+}
+
+#[test]
+fn tokens_of_the_wrong_ring_sender_or_age_are_dropped() {
+    //= R5 test
+    let mut net = Net::formed(3, |_| {});
+    let ring = net.views[0][0].id;
+    let token = |ring, token_seq| Token { ring, token_seq, requests: Requests::default(), ..Token::default() };
+    let to_first = |from, token| Flying { from, to: NodeId(1), lane: Lane::Token, packet: Packet::Token(token) };
+    let other = crate::RingId { number: 99, ..ring };
+    let visits = net.counter(0, "visits");
+    net.hand_over(to_first(member(3), token(other, 1_000)));
+    net.hand_over(to_first(member(2), token(ring, 1_000)));
+    net.hand_over(to_first(member(3), token(ring, 1)));
+    assert_eq!(net.counter(0, "foreign_ring"), 1);
+    assert_eq!(net.counter(0, "wrong_sender"), 1);
+    assert_eq!(net.counter(0, "duplicate_tokens"), 1);
+    assert_eq!(net.counter(0, "visits"), visits);
+}
+
+#[test]
+fn data_beyond_the_windows_is_not_kept() {
+    //= R24 test
+    let mut net = Net::formed(2, |_| {});
+    let ring = net.views[0][0].id;
+    let reach = crate::flow::reach(&net.rings[0].config().windows);
+    for (seq, kept) in [(reach, 1), (reach + 1, 1)] {
+        let packet = Packet::Data(Data { ring, originator: NodeId(2), ..data(seq) });
+        net.hand_over(Flying { from: member(2), to: NodeId(1), lane: Lane::Data, packet });
+        assert_eq!(net.counter(0, "store_packets"), kept);
+    }
+    assert_eq!(net.counter(0, "beyond_window"), 1);
+}
+
+#[test]
+fn the_count_of_a_rotation_never_exceeds_the_windows() {
+    //= R8 test
+    //= R15 test
+    let mut net = Net::formed(4, |config| {
+        config.windows =
+            crate::Windows { global: 20, personal: 8, accelerated: 5, store: 80, ..crate::Windows::SPREAD };
+    });
+    (0..400).for_each(|k| net.submit(k % 4, Service::Agreed, vec![0; 1_300]));
+    net.run(Duration::from_millis(200));
+    net.agree_on(400);
+    let tokens = tokens(&net.sent);
+    assert!(tokens.iter().all(|token| token.fcc.packets <= 28), "global and personal window");
+    assert!(tokens.iter().any(|token| token.fcc.packets >= 20), "the window is used");
+    assert_eq!(tokens.last().unwrap().fcc.packets, 0, "and given back");
+}
+
+#[test]
+fn the_least_room_of_all_becomes_the_window_of_the_next_rotation() {
+    //= R9 test
+    let mut net = Net::formed(3, |config| config.receive_room = if config.me == NodeId(3) { 60_000 } else { 1 << 20 });
+    (0..300).for_each(|_| net.submit(0, Service::Agreed, vec![0; 1_300]));
+    net.run(Duration::from_millis(100));
+    net.agree_on(300);
+    let tokens = tokens(&net.sent);
+    assert!(tokens.iter().skip(6).all(|token| token.window == 30_000), "{:?}", tokens.last());
+    assert!(tokens.iter().skip(6).all(|token| token.fcc.bytes <= 30_000 + 256 * 1024));
+}

@@ -1,0 +1,116 @@
+use super::*;
+use crate::flow::Load;
+use crate::packet::{DATA_LEN, Form, HoldCancel, RUN_LEN, TOKEN_LEN, Token};
+use crate::requests::Requests;
+use bytes::BytesMut;
+use consort_wire::Packet as _;
+
+fn bytes(packet: &Packet) -> Bytes {
+    let mut head = BytesMut::new();
+    let body = packet.encode(&mut head);
+    head.extend_from_slice(&body);
+    head.freeze()
+}
+
+fn samples() -> Vec<Packet> {
+    let ring = crate::RingId { number: 7, representative: member(1) };
+    let mut requests = Requests::default();
+    requests.merge([2, 3, 4, 9].into_iter().map(Seq), 10);
+    vec![
+        Packet::Data(Data { ring, ..data(5) }),
+        Packet::Data(Data { ring, retransmission: true, round: 9, ..data(6) }),
+        Packet::Token(Token {
+            ring,
+            token_seq: 77,
+            seq: Seq(20),
+            aru: Seq(12),
+            aru_by: Some(NodeId(0)),
+            fcc: Load { packets: 3, bytes: 4_000 },
+            idle: 2,
+            window: 100,
+            room: 90,
+            requests,
+        }),
+        Packet::Form(Form { ring, rotation: 1, members: vec![member(1), member(4)] }),
+        Packet::HoldCancel(HoldCancel { ring }),
+    ]
+}
+
+#[test]
+fn every_packet_reads_back_and_has_the_documented_length() {
+    for packet in samples() {
+        let bytes = bytes(&packet);
+        let len = match &packet {
+            Packet::Data(data) => DATA_LEN + data.body.as_bytes().len(),
+            Packet::Token(_) => TOKEN_LEN + 2 * RUN_LEN,
+            Packet::Form(_) => 22 + 2 * 10,
+            Packet::HoldCancel(_) => 19,
+        };
+        assert_eq!(bytes.len(), len, "{packet:?}");
+        assert_eq!(Packet::decode(bytes), Ok(packet));
+    }
+    assert_eq!((DATA_LEN, TOKEN_LEN), (38, 65));
+}
+
+#[test]
+fn no_mutation_panics_and_what_is_accepted_encodes_to_itself() {
+    for packet in samples() {
+        consort_wire::mutate::each(&bytes(&packet), 5_000, |mutated| {
+            let mutated = Bytes::copy_from_slice(mutated);
+            if let Ok(read) = Packet::decode(mutated.clone()) {
+                assert_eq!(bytes(&read), mutated);
+            }
+        });
+    }
+}
+
+#[test]
+fn any_packets_in_any_state_leave_a_ring_standing() {
+    for packet in samples() {
+        consort_wire::mutate::each(&bytes(&packet), 300, |mutated| {
+            let Ok(read) = Packet::decode(Bytes::copy_from_slice(mutated)) else { return };
+            for start in [false, true] {
+                let mut net = Net::new(2, |_| {});
+                if start {
+                    net = Net::formed(2, |_| {});
+                }
+                net.hand_over(Flying { from: member(2), to: NodeId(1), lane: Lane::Token, packet: read.clone() });
+                net.run(Duration::from_millis(1));
+            }
+        });
+    }
+}
+
+#[test]
+fn a_token_never_outgrows_a_datagram() {
+    //= R14 test
+    let config = Config::new(NodeId(1), vec![NodeId(1)]);
+    let max_runs = (config.datagram.packet_room() - TOKEN_LEN) / RUN_LEN;
+    let mut requests = Requests::default();
+    requests.merge((1..=10_000).map(|k| Seq(2 * k)), max_runs);
+    let token = Packet::Token(Token { seq: Seq(20_000), requests, ..Token::default() });
+    assert!(bytes(&token).len() <= config.datagram.packet_room());
+}
+
+#[test]
+fn bad_settings_are_refused_by_name() {
+    let refused = |adjust: &dyn Fn(&mut Config)| {
+        let mut config = Config::new(NodeId(1), vec![NodeId(1), NodeId(2)]);
+        adjust(&mut config);
+        Ring::new(config, Incarnation(1)).unwrap_err().setting
+    };
+    assert_eq!(refused(&|c| c.me = NodeId(9)), "node");
+    assert_eq!(refused(&|c| c.members.push(NodeId(1))), "node");
+    assert_eq!(refused(&|c| c.members.extend((3..200).map(NodeId))), "node");
+    assert_eq!(refused(&|c| c.windows.personal = 0), "ring.personal_window");
+    assert_eq!(refused(&|c| c.windows.global = 3), "ring.global_window");
+    assert_eq!(refused(&|c| c.windows.accelerated = 999), "ring.accelerated_window");
+    assert_eq!(refused(&|c| c.windows.store = 600), "ring.store_window");
+    assert_eq!(refused(&|c| c.windows.store = 1 << 20), "ring.store_window");
+    assert_eq!(refused(&|c| c.windows.personal_bytes = 100), "ring.personal_bytes");
+    assert_eq!(refused(&|c| c.message_max = 0), "limits.message");
+    assert_eq!(refused(&|c| c.queue_bytes = 10), "limits.queue");
+    assert_eq!(refused(&|c| c.timers.token_loss = Duration::from_millis(100)), "ring.token_loss");
+    assert_eq!(refused(&|c| c.timers.hold = Duration::from_millis(30)), "ring.hold");
+    assert_eq!(refused(&|c| c.idling.rounds = 0), "ring.idle_rounds");
+}

@@ -1,0 +1,74 @@
+//! The ring's timers, each named by what it is for.
+use consort_types::Instant;
+
+/// What a wake-up is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub(crate) enum Timer {
+    /// When to send the copy of the token again, because nothing shows that it moved on.
+    TokenRetransmit,
+    /// When to call the ring broken, because no new token came.
+    TokenLoss,
+    /// When the representative lets a parked token go.
+    Hold,
+    /// When to ask again for a token that may be parked.
+    HoldCancel,
+    /// When to send a formation packet again.
+    Form,
+    /// When the representative proposes anew, because a rotation of formation did not come back.
+    Propose,
+}
+
+impl Timer {
+    const ALL: [Self; 6] =
+        [Self::TokenRetransmit, Self::TokenLoss, Self::Hold, Self::HoldCancel, Self::Form, Self::Propose];
+}
+
+/// Which timers are armed, and for when.
+#[derive(Debug, Default)]
+pub(crate) struct Timers([Option<Instant>; Timer::ALL.len()]);
+
+impl Timers {
+    pub const fn arm(&mut self, timer: Timer, at: Instant) {
+        self.0[timer as usize] = Some(at);
+    }
+
+    pub const fn disarm(&mut self, timer: Timer) {
+        self.0[timer as usize] = None;
+    }
+
+    pub const fn is_armed(&self, timer: Timer) -> bool {
+        self.0[timer as usize].is_some()
+    }
+
+    /// The earliest of all.
+    pub fn next(&self) -> Option<Instant> {
+        self.0.iter().flatten().min().copied()
+    }
+
+    /// Disarms and returns the earliest timer whose time has come.
+    pub fn take_due(&mut self, now: Instant) -> Option<Timer> {
+        let due = Timer::ALL.into_iter().filter_map(|timer| Some((self.0[timer as usize]?, timer)));
+        let (at, timer) = due.min_by_key(|(at, _)| *at)?;
+        (at <= now).then(|| self.disarm(timer))?;
+        Some(timer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timers_come_due_one_by_one_in_the_order_of_their_times() {
+        let mut timers = Timers::default();
+        timers.arm(Timer::TokenLoss, Instant(30));
+        timers.arm(Timer::Hold, Instant(10));
+        timers.arm(Timer::Form, Instant(20));
+        assert_eq!(timers.next(), Some(Instant(10)));
+        assert_eq!(timers.take_due(Instant(25)), Some(Timer::Hold));
+        assert_eq!(timers.take_due(Instant(25)), Some(Timer::Form));
+        assert_eq!(timers.take_due(Instant(25)), None);
+        assert!(timers.is_armed(Timer::TokenLoss));
+    }
+}
