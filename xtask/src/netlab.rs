@@ -6,7 +6,10 @@
 mod fabric;
 mod frame;
 mod lab;
+mod lines;
+mod memory;
 mod namespace;
+mod options;
 mod port;
 mod switch;
 #[cfg(test)]
