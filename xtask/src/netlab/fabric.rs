@@ -63,7 +63,8 @@ impl Fabric {
 
     /// What the links did so far: from, to, counts.
     pub fn counts(&self) -> impl Iterator<Item = (usize, usize, Counts)> {
-        let pairs = self.links.iter().enumerate().map(|(pair, link)| (pair / self.ports, pair % self.ports, link.counts()));
+        let pairs =
+            self.links.iter().enumerate().map(|(pair, link)| (pair / self.ports, pair % self.ports, link.counts()));
         pairs.filter(|(from, to, _)| from != to)
     }
 

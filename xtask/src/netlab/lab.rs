@@ -110,11 +110,6 @@ impl Lab {
         let table = self.namespaces[node].enter(|| std::fs::read_to_string("/proc/thread-self/net/dev"))?;
         Ok(transmit_drops(&table.map_err(failed("read the interface's counters"))?))
     }
-
-    /// Leaves the namespaces when the lab is dropped. Their interfaces go all the same, for the switch holds them.
-    pub fn keep(&mut self) {
-        self.namespaces.iter_mut().for_each(Namespace::keep);
-    }
 }
 
 /// IPv6 would only add chatter (router solicitations, duplicate address detection) to the counters.

@@ -61,7 +61,10 @@ mod tests {
 
     #[test]
     fn a_leak_is_told_from_buffers_that_fill() {
-        assert_eq!(course((0..100).map(|i| 10 + i * 5)).is_flat(), Err(Growing { plateau: 175 << 20, peak: 505 << 20 }));
+        assert_eq!(
+            course((0..100).map(|i| 10 + i * 5)).is_flat(),
+            Err(Growing { plateau: 175 << 20, peak: 505 << 20 })
+        );
         assert_eq!(course((0..100).map(|i| (10 + i * 20).min(300))).is_flat(), Ok(()));
         assert_eq!(course([5, 5, 69]).is_flat(), Ok(()));
         assert!(course([5, 5, 70]).is_flat().is_err());

@@ -20,7 +20,9 @@ pub enum LabError {
     #[error("`ip` is not installed: install iproute2 (Debian, Ubuntu: apt-get install iproute2)")]
     NoIp,
     /// The kernel has no TUN/TAP, or its device file is not there.
-    #[error("{NO_TUN} cannot be opened ({0}): TAP devices need a kernel with CONFIG_TUN; in a container pass --device {NO_TUN}")]
+    #[error(
+        "{NO_TUN} cannot be opened ({0}): TAP devices need a kernel with CONFIG_TUN; in a container pass --device {NO_TUN}"
+    )]
     NoTun(io::Error),
     /// The user may not make namespaces and interfaces.
     #[error("not root: network namespaces and TAP devices need CAP_SYS_ADMIN and CAP_NET_ADMIN; run this as root")]
@@ -92,7 +94,6 @@ fn ip(arguments: &[&str], input: &str) -> Result<String, LabError> {
 pub struct Namespace {
     name: String,
     handle: File,
-    keep: bool,
 }
 
 impl Namespace {
@@ -109,17 +110,12 @@ impl Namespace {
             remove(&name);
             LabError::System { what: format!("open namespace {name}"), source }
         })?;
-        Ok(Self { name, handle, keep: false })
+        Ok(Self { name, handle })
     }
 
     /// Its name, as `ip netns` shows it.
     pub fn name(&self) -> &str {
         &self.name
-    }
-
-    /// Leaves the namespace and what runs in it when this value is dropped, for a look inside.
-    pub fn keep(&mut self) {
-        self.keep = true;
     }
 
     /// Runs `inside` on a thread of its own within the namespace: sockets opened, processes started and `/proc/sys/net`
@@ -160,9 +156,7 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        if !self.keep {
-            remove(&self.name);
-        }
+        remove(&self.name);
     }
 }
 

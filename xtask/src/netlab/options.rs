@@ -265,7 +265,10 @@ mod tests {
     fn wrong_lines_name_option_value_and_what_fits() {
         assert_eq!(problem("--loss 2"), "--loss: `2` does not fit; give a probability from 0 to 1, such as 0.02");
         assert_eq!(problem("--nodes 65"), "--nodes: `65` does not fit; give a number from 1 to 64");
-        assert_eq!(problem("--delay 5"), "--delay: `5` does not fit; give a time with its unit, such as 250us, 5ms, 2s or 1m");
+        assert_eq!(
+            problem("--delay 5"),
+            "--delay: `5` does not fit; give a time with its unit, such as 250us, 5ms, 2s or 1m"
+        );
         assert_eq!(problem("--lines"), "--lines needs a value; see --help");
         assert_eq!(problem("--loess 1"), "--loess: there is no such option; --help lists the options");
         assert!(problem("--cut 1-2").ends_with("give FROM-TO@START+LENGTH, such as 1-2@3s+500ms"));

@@ -58,7 +58,8 @@ impl Switch {
         let ear = bell.try_clone().map_err(failed("copy an eventfd"))?;
         let (commands, obeyed) = mpsc::channel();
         let builder = std::thread::Builder::new().name("switch".into());
-        let thread = builder.spawn(move || Worker::new(ports, seed, ear, obeyed).run()).map_err(failed("start a thread"))?;
+        let thread =
+            builder.spawn(move || Worker::new(ports, seed, ear, obeyed).run()).map_err(failed("start a thread"))?;
         Ok(Self { commands, bell, thread: Some(thread) })
     }
 

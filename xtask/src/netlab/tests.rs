@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use consort_sim::link::{Counts, LinkModel};
 
+use super::lab::{Lab, Plan};
 use super::namespace::requirements;
-use super::{Lab, Plan};
 
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 77, 0, 1);
 const PORT: u16 = 7_700;

@@ -1,0 +1,151 @@
+//! The program under test: built, configured, and started at each node.
+use std::fmt::Write;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::lab::Lab;
+use super::namespace::{LabError, failed};
+use super::options::Options;
+use super::process::Process;
+
+/// The cluster's name.
+const CLUSTER: &str = "netlab";
+/// The group that all join.
+const GROUP: &str = "lines";
+
+/// The `consort` program and the directory in which its processes live.
+#[derive(Debug)]
+pub struct Program {
+    file: PathBuf,
+    directory: PathBuf,
+}
+
+/// Builds the released program and returns its file.
+///
+/// # Errors
+/// If cargo fails; it has said why.
+pub fn build() -> Result<PathBuf, LabError> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["build", "--release", "--package", "consort-daemon", "--message-format=json-render-diagnostics"]);
+    command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));
+    let output = command.stderr(Stdio::inherit()).output().map_err(failed("run cargo"))?;
+    let executable = |line: &str| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        Some(PathBuf::from(message.get("executable")?.as_str()?))
+    };
+    let built = String::from_utf8_lossy(&output.stdout).lines().filter_map(executable).next_back();
+    let refused = || std::io::Error::other(format!("cargo build ended with {}", output.status));
+    built.filter(|_| output.status.success()).ok_or_else(refused).map_err(failed("build the program"))
+}
+
+impl Program {
+    /// Prepares the directory: the configuration file that all daemons share, and a place for each.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn new(file: PathBuf, directory: &Path, options: &Options) -> Result<Self, LabError> {
+        let program = Self { file, directory: directory.to_owned() };
+        let write = || -> std::io::Result<()> {
+            std::fs::write(program.config(), config(options))?;
+            (0..options.nodes).try_for_each(|node| std::fs::create_dir(program.place(node)))
+        };
+        write().map_err(failed(format!("write to {}", directory.display())))?;
+        Ok(program)
+    }
+
+    /// Starts a node's daemon. It ends when this process does, however that ends.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn daemon(&self, lab: &Lab, node: usize) -> Result<Process, LabError> {
+        let mut command = self.command(node, "daemon");
+        command.arg("--config").arg(self.config()).args(["--node", &(node + 1).to_string(), "--while-stdin-open"]);
+        command.arg("--state-dir").arg(self.place(node).join("state"));
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
+        self.start(lab, node, "daemon", &mut command)
+    }
+
+    /// True once a node's daemon serves clients.
+    pub fn serves(&self, node: usize) -> bool {
+        let door = self.place(node).join(CLUSTER).join(format!("node-{}.sock", node + 1));
+        std::os::unix::net::UnixStream::connect(door).is_ok()
+    }
+
+    /// Starts a node's receiver of so many lines, and returns it with the file into which it writes them.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn receiver(&self, lab: &Lab, node: usize, count: u64) -> Result<(Process, File), LabError> {
+        let path = self.directory.join(format!("received-{}", node + 1));
+        let what = || format!("write {}", path.display());
+        let written = File::create(&path).map_err(failed(what()))?;
+        let followed = File::open(&path).map_err(failed(what()))?;
+        let mut command = self.command(node, "receive");
+        command.args(["--group", GROUP, "--count", &count.to_string()]);
+        command.stdin(Stdio::null()).stdout(Stdio::from(written));
+        Ok((self.start(lab, node, "receive", &mut command)?, followed))
+    }
+
+    /// Starts a node's sender of the lines in its file.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn sender(&self, lab: &Lab, node: usize) -> Result<Process, LabError> {
+        let path = self.lines(node);
+        let lines = File::open(&path).map_err(failed(format!("read {}", path.display())))?;
+        let mut command = self.command(node, "send");
+        command.args(["--group", GROUP]).stdin(Stdio::from(lines)).stdout(Stdio::null());
+        self.start(lab, node, "send", &mut command)
+    }
+
+    /// The file with the lines that a node sends.
+    pub fn lines(&self, node: usize) -> PathBuf {
+        self.directory.join(format!("lines-{}", node + 1))
+    }
+
+    fn start(&self, lab: &Lab, node: usize, command: &str, line: &mut Command) -> Result<Process, LabError> {
+        Process::start(lab, node, &format!("{command}-{}", node + 1), &self.directory, line)
+    }
+
+    /// A command at a node: daemon and clients of a node share a runtime directory that no other node sees.
+    fn command(&self, node: usize, command: &str) -> Command {
+        let mut line = Command::new(&self.file);
+        line.arg(command).env("CONSORT_RUNTIME_DIR", self.place(node));
+        line
+    }
+
+    fn place(&self, node: usize) -> PathBuf {
+        self.directory.join(format!("node-{}", node + 1))
+    }
+
+    fn config(&self) -> PathBuf {
+        self.directory.join("consort.toml")
+    }
+}
+
+/// The file that all daemons share.
+fn config(options: &Options) -> String {
+    let mut text = format!("cluster = \"{CLUSTER}\"\n");
+    if let Some(bytes) = options.datagram {
+        let _ = writeln!(text, "datagram = {bytes}");
+    }
+    for node in 0..options.nodes {
+        let _ = writeln!(text, "\n[[node]]\nid = {}\naddress = \"{}\"", node + 1, Lab::address(node));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_names_every_node_and_what_was_asked_for() {
+        let options = Options { nodes: 2, datagram: Some(9_000), ..Options::default() };
+        let expected = "cluster = \"netlab\"\ndatagram = 9000\n\n[[node]]\nid = 1\naddress = \"10.77.0.1\"\n\
+                        \n[[node]]\nid = 2\naddress = \"10.77.0.2\"\n";
+        assert_eq!(config(&options), expected);
+    }
+}
