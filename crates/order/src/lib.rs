@@ -154,6 +154,10 @@ pub enum Output<P> {
     },
     /// From here on this view holds.
     Install(View),
+    /// From here on this view is primary: an ordered event at all its members.
+    Primary(ViewId),
+    /// The node has said good-bye: nothing more will come, and the driver may stop.
+    Left,
     /// Another member's beacon carried this annotation.
     Beacon {
         /// Whose.
@@ -236,6 +240,10 @@ pub trait Engine {
 
     /// The layer above has settled into this view: client messages may flow again. Ignored for any other view.
     fn resume(&mut self, now: Instant, view: ViewId);
+
+    /// Leaves the group: no more messages are accepted, what was accepted is sent, the others are told. `Left` follows
+    /// within a bounded time. Ignored the second time.
+    fn leave(&mut self, now: Instant);
 
     /// The next thing to do; `None` when all is done.
     fn poll_output(&mut self) -> Option<Output<Self::Packet>>;

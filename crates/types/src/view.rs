@@ -55,6 +55,23 @@ pub enum Cause {
     Silent {
         /// Which.
         nodes: Vec<NodeId>,
+        /// Since when, at least, in time before the change.
+        since: Duration,
+    },
+    /// These nodes hear us or we hear them, but not both.
+    OneWay {
+        /// Which.
+        nodes: Vec<NodeId>,
+    },
+    /// These nodes sent, but did not receive what others sent.
+    Deaf {
+        /// Which.
+        nodes: Vec<NodeId>,
+    },
+    /// These nodes called this change off, or went another way.
+    Apart {
+        /// Which.
+        nodes: Vec<NodeId>,
     },
     /// These nodes said good-bye.
     Left {
@@ -86,8 +103,10 @@ pub struct View {
     pub moved_together: Vec<MemberId>,
     /// Whether an application that wants a single decider may act.
     pub primary: Primary,
-    /// Why.
+    /// What set the change off.
     pub cause: Cause,
+    /// What else is known: who is missing and why, who is new.
+    pub evidence: Vec<Cause>,
 }
 
 impl fmt::Display for Cause {
@@ -100,7 +119,10 @@ impl fmt::Display for Cause {
             Self::Started => f.write_str("started"),
             Self::Formed => f.write_str("the configured members found each other"),
             Self::TokenLost { after } => write!(f, "token lost after {} ms", after.as_millis()),
-            Self::Silent { nodes } => list(f, nodes, "silent"),
+            Self::Silent { nodes, since } => list(f, nodes, &format!("silent for {} ms", since.as_millis())),
+            Self::OneWay { nodes } => list(f, nodes, "heard only one way"),
+            Self::Deaf { nodes } => list(f, nodes, "did not receive what the others received"),
+            Self::Apart { nodes } => list(f, nodes, "went another way"),
             Self::Left { nodes } => list(f, nodes, "left"),
             Self::Restarted { nodes } => list(f, nodes, "restarted"),
             Self::Merged { nodes } => list(f, nodes, "joined"),

@@ -31,6 +31,8 @@ pub struct Config {
     /// How many bytes of datagrams this node can receive while it is busy elsewhere: the driver reads it back from the
     /// kernel. The least room of all members bounds what the ring sends in a rotation.
     pub receive_room: usize,
+    /// Which view is primary. Shared.
+    pub primary: consort_member::Policy,
     /// The rule that is broken on purpose.
     #[cfg(feature = "mutants")]
     pub mutant: Option<crate::mutant::Mutant>,
@@ -99,8 +101,19 @@ pub struct Timers {
     pub hold: Duration,
     /// How often to ask again for a parked token.
     pub hold_cancel: Duration,
-    /// How often a formation packet is sent again.
-    pub form: Duration,
+    /// How often JOIN is sent again; up to half of it is added by chance.
+    pub join: Duration,
+    /// How long to wait for equal JOINs before those that did not send one are failed. At least 1.2 times
+    /// `token_loss`: who loses the token last must not be failed for it.
+    pub consensus: Duration,
+    /// How often a beacon is sent, give or take a tenth.
+    pub beacon: Duration,
+    /// For how many rotations one member must keep aru from moving (and for 1.25 times `token_loss`) to be called deaf.
+    pub fail_to_receive_rotations: u32,
+    /// How long recovery may take.
+    pub recovery_max: Duration,
+    /// How long a leaving node tries to get its last messages delivered.
+    pub leave: Duration,
 }
 
 impl Windows {
@@ -142,13 +155,19 @@ impl Idling {
 impl Timers {
     /// The defaults for a switched LAN and `n` members.
     pub fn lan(n: usize) -> Self {
+        let token_loss = Duration::from_micros(150_000 + 500 * n as u64);
         Self {
             token_retransmit: Duration::from_millis(5),
-            token_retransmit_idle: Duration::from_millis(30),
-            token_loss: Duration::from_micros(200_000 + 500 * n as u64),
-            hold: Duration::from_millis(20),
+            token_retransmit_idle: Duration::from_millis(24),
+            token_loss,
+            hold: Duration::from_millis(18),
             hold_cancel: Duration::from_millis(5),
-            form: Duration::from_millis(20),
+            join: Duration::from_millis(20),
+            consensus: token_loss * 5 / 4,
+            beacon: Duration::from_millis(200),
+            fail_to_receive_rotations: 30,
+            recovery_max: Duration::from_secs(5),
+            leave: Duration::from_millis(300),
         }
     }
 }
@@ -186,6 +205,7 @@ impl Config {
             queue_bytes: 32 << 20,
             message_max: consort_wire::MESSAGE_MAX,
             receive_room: u32::MAX as usize,
+            primary: consort_member::Policy::None,
             #[cfg(feature = "mutants")]
             mutant: None,
         }
@@ -209,7 +229,9 @@ impl Config {
         check(twice.is_none(), "node", || format!("{} is listed twice; give every node an id of its own", sorted[0]))?;
         check(sorted.contains(&self.me), "node", || format!("{} is not among the nodes; add it", self.me))?;
         let n = sorted.len();
-        check(n <= MEMBERS_MAX, "node", || format!("{n} nodes; a ring has at most {MEMBERS_MAX}"))
+        check(n <= MEMBERS_MAX, "node", || format!("{n} nodes; a ring has at most {MEMBERS_MAX}"))?;
+        let policy = self.primary.validate(&sorted);
+        policy.map_err(|error| ConfigError { setting: "primary", problem: error.to_string() })
     }
 
     fn validate_windows(&self) -> Result<(), ConfigError> {
@@ -263,8 +285,15 @@ impl Config {
         check(self.idling.rounds >= 1, "ring.idle_rounds", || {
             "0; a token must come by idle once before it rests".into()
         })?;
+        check(t.consensus >= t.token_loss * 6 / 5, "ring.consensus", || {
+            let least = t.token_loss * 6 / 5;
+            format!("{:?} would fail members that lose the token last; make it at least {least:?}", t.consensus)
+        })?;
+        check(t.consensus > 5 * t.join * 3 / 2, "ring.consensus", || {
+            format!("{:?} leaves no time for 5 JOINs of {:?}; raise it or lower ring.join", t.consensus, t.join)
+        })?;
         check(
-            !t.token_retransmit.is_zero() && !t.form.is_zero() && !t.hold_cancel.is_zero(),
+            !t.token_retransmit.is_zero() && !t.join.is_zero() && !t.beacon.is_zero() && !t.hold_cancel.is_zero(),
             "ring.token_retransmit",
             || "a repetition timer of zero would never let the network rest".into(),
         )
@@ -275,17 +304,18 @@ impl Config {
         let mut members = self.members.clone();
         members.sort_unstable();
         format!(
-            "ring members={members:?} datagram={} windows={:?} acceleration={:?} message_max={}",
+            "ring members={members:?} datagram={} windows={:?} acceleration={:?} message_max={} primary={:?}",
             self.datagram.get(),
             self.windows,
             self.acceleration,
-            self.message_max
+            self.message_max,
+            self.primary
         )
     }
 
-    /// The largest body of a data packet, in bytes.
+    /// The largest body of a data packet, in bytes: small enough to travel once more as a recovered packet.
     pub(crate) const fn body_room(&self) -> usize {
-        self.datagram.packet_room() - crate::packet::DATA_LEN
+        self.datagram.packet_room() - crate::packet::RECOVERED_LEN
     }
 
     /// How many packets may leave after the token.

@@ -1,6 +1,6 @@
 //! From numbered packets to delivered messages.
 use crate::config::Config;
-use crate::packet::Data;
+use crate::packet::{Content, Data};
 use crate::queue::Queue;
 use crate::store::Store;
 use consort_order::{Delivery, Output};
@@ -29,9 +29,10 @@ pub(crate) const fn seq_of(position: Position) -> Seq {
 }
 
 impl Deliverer {
-    pub fn new(me: MemberId, members: &[MemberId]) -> Self {
+    /// Delivery starts behind what was recovered.
+    pub fn new(me: MemberId, members: &[MemberId], recovered: Seq) -> Self {
         let members = members.iter().map(|member| (*member, Assembly::default())).collect();
-        Self { me, members, delivered: Seq(0), torn: 0 }
+        Self { me, members, delivered: recovered, torn: 0 }
     }
 
     /// Delivers what has become deliverable: packets in order up to the first that is missing, or that is safe and not
@@ -56,7 +57,7 @@ impl Deliverer {
                 }
                 return;
             };
-            let waits = data.body.is_safe() && next > stable && !crate::mutated!(config, SafeAsAgreed);
+            let waits = data.content.is_safe() && next > stable && !crate::mutated!(config, SafeAsAgreed);
             if waits {
                 return;
             }
@@ -65,13 +66,42 @@ impl Deliverer {
         }
     }
 
+    /// Delivers all that is left: up to the first hole everything, after it only what an `owed` member numbered.
+    pub fn finish<P>(
+        &mut self,
+        config: &Config,
+        store: &Store,
+        owed: impl Fn(MemberId) -> bool,
+        queue: &mut Queue,
+        output: &mut VecDeque<Output<P>>,
+    ) {
+        let mut hole = false;
+        for seq in (self.delivered.0 + 1..=store.highest().0).map(Seq) {
+            let Some(data) = store.get(seq) else {
+                hole = true;
+                continue;
+            };
+            let sender = self.members.iter().find(|(member, _)| member.node == data.originator);
+            if !hole || sender.is_some_and(|(sender, _)| owed(*sender)) {
+                self.deliver(config, data, queue, output);
+            }
+        }
+        self.delivered = self.delivered.max(store.highest());
+    }
+
     fn deliver<P>(&mut self, config: &Config, data: &Data, queue: &mut Queue, output: &mut VecDeque<Output<P>>) {
+        let Content::Messages(body) = &data.content else {
+            if data.content == Content::Primary {
+                output.push_back(Output::Primary(data.ring));
+            }
+            return;
+        };
         let Some((sender, assembly)) = self.members.iter_mut().find(|(member, _)| member.node == data.originator)
         else {
             return;
         };
         let sender = *sender;
-        for (index, mut chunk) in data.body.chunks().enumerate() {
+        for (index, mut chunk) in body.chunks().enumerate() {
             if crate::mutated!(config, PiecesForgotten) && chunk.begins.is_none() && !chunk.ends {
                 continue;
             }

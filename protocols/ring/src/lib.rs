@@ -12,18 +12,23 @@
 //! | module | what |
 //! |---|---|
 //! | [`config`] | every knob, with advice and the papers' values |
-//! | [`packet`] | token, data, formation and wake-up packets |
+//! | [`packet`] | token, data, wake-up and membership packets |
 //! | [`engine`] | which state handles which packet: the table |
-//! | `state` | data and rules that exist only in one state: forming, operational |
-//! | `store`, `queue`, `flow`, `requests`, `delivery`, `timer` | small policies with few verbs |
+//! | `state` | data and rules that exist only in one state: operational, gather, commit, recovery |
+//! | `circle` | the circulation of one ring's token, which operational and recovery share |
+//! | `installed` | the installed ring: what is delivered from it and what is owed |
+//! | `store`, `queue`, `flow`, `requests`, `held`, `delivery`, `timer` | small policies with few verbs |
 //!
-//! Membership is configured: the members are known and none is ever replaced. What a changing membership needs will
-//! take the place of `state::forming`.
+//! Membership is Totem's, with the corrections of `docs/protocols/membership.md`: members gather until they agree on a
+//! set, commit to it, recover what some of them lack, and install the new view in one step.
 
+mod circle;
 pub mod config;
 mod delivery;
 pub mod engine;
 mod flow;
+pub mod held;
+mod installed;
 #[cfg(feature = "mutants")]
 pub mod mutant;
 pub mod packet;

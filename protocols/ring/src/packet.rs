@@ -4,18 +4,26 @@
 //!
 //! | kind | bytes | fields |
 //! |---|---|---|
-//! | 1 data | 38 + body | flags, ring, seq, originator, round, body of chunks |
+//! | 1 data | 38 + content | flags, ring, seq, originator, round, content |
 //! | 2 token | 65 + 12 a run | ring, token_seq, seq, aru, aru_by, fcc (packets, bytes), idle, window, room, requests |
-//! | 3 form | 22 + 10 a member | ring, rotation, members |
 //! | 4 hold-cancel | 19 | ring |
+//! | 5 join | see [`Join`] | sets of members, number, ring, heard, leave, episode, attempt |
+//! | 6 commit | see [`Commit`] | ring, rotation, members, what each old ring's members hold |
+//! | 7 beacon | see [`Beacon`] | ring, members, heard, wants, settled, annotation, padding |
+//!
+//! Content by flag: messages (none), a packet of an old ring (2: old ring's index, originator, body; `round` holds the old
+//! seq), or the event that makes a view primary (4: nothing). Bit 0 marks a retransmission. Membership packets (5 to 7)
+//! may be larger than a datagram of the configured size; they alone may be fragmented by IP.
 use crate::RingId;
 use crate::flow::Load;
+use crate::held::HeldMap;
 use crate::requests::Requests;
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_types::{MemberId, NodeId, Seq};
 use consort_wire::cursor::VIEW_ID_LEN;
 use consort_wire::pack::Body;
 use consort_wire::{MEMBER_LEN, Malformed, Reader, Writer};
+use std::collections::BTreeSet;
 
 /// One packet of the ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,13 +32,17 @@ pub enum Packet {
     Data(Data),
     /// The right to number messages.
     Token(Token),
-    /// The configured members find each other.
-    Form(Form),
     /// Asks the representative not to park the token.
     HoldCancel(HoldCancel),
+    /// Who I think should form a ring.
+    Join(Join),
+    /// The agreed members tell each other what they hold.
+    Commit(Commit),
+    /// Who I am with and whom I hear.
+    Beacon(Beacon),
 }
 
-/// A numbered packet of messages: one seq, one datagram.
+/// A numbered packet: one seq, one datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Data {
     /// The ring that numbered it.
@@ -43,8 +55,32 @@ pub struct Data {
     pub round: u64,
     /// Sent because it was asked for.
     pub retransmission: bool,
-    /// The messages.
-    pub body: Body,
+    /// What it carries.
+    pub content: Content,
+}
+
+/// What a numbered packet carries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Messages.
+    Messages(Body),
+    /// A packet of an old ring, for those that lack it.
+    Recovered(Recovered),
+    /// All members installed the view: from here on it is primary.
+    Primary,
+}
+
+/// A packet of an old ring.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recovered {
+    /// Which old ring: its index in the commit token.
+    pub old: u8,
+    /// Its place there.
+    pub seq: Seq,
+    /// Who numbered it there.
+    pub originator: NodeId,
+    /// Its content there; never itself recovered, since a recovered packet is put back into its own ring on arrival.
+    pub body: Option<Body>,
 }
 
 /// The token.
@@ -72,15 +108,79 @@ pub struct Token {
     pub requests: Requests,
 }
 
-/// A rotation of formation. The first collects the members, the second tells all of them.
+/// Who the sender thinks should form a ring, and who should not. Sent again and again while it gathers.
+///
+/// Bytes: kind 1, flags 1 (bit 0 leave, bit 1 attempt present), number 8, ring 18, episode 8, attempt 18, then three
+/// counted lists: proc and fail (10 a member), heard (2 a node).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Form {
-    /// The ring that is proposed.
+pub struct Join {
+    /// Who should be in.
+    pub proc: BTreeSet<MemberId>,
+    /// Who should be out.
+    pub fail: BTreeSet<MemberId>,
+    /// The highest ring number the sender knows.
+    pub number: u64,
+    /// The ring it has installed.
+    pub ring: RingId,
+    /// Whom it hears.
+    pub heard: BTreeSet<NodeId>,
+    /// It says good-bye.
+    pub leave: bool,
+    /// Counts its gatherings, so that a late packet of an earlier one is known.
+    pub episode: u64,
+    /// The ring whose commit token it saw last without that ring coming to stand.
+    pub attempt: Option<RingId>,
+}
+
+/// The commit token. The first rotation collects what each member holds of its old ring; the second tells all.
+///
+/// Bytes: kind 1, rotation 1, ring 18, counted members (11 each: member, index of its old ring or 255), counted old
+/// rings (ring 18, line 8, counted obligations of 10 each, map of what is held).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// The ring to be formed.
     pub ring: RingId,
     /// 1 collects, 2 tells.
     pub rotation: u8,
-    /// The members found so far, in ring order.
+    /// All members in ring order, each with its old ring once it has told.
+    pub members: Vec<(MemberId, Option<u8>)>,
+    /// The old rings that the members come from.
+    pub olds: Vec<OldRing>,
+}
+
+/// What the members that come from one old ring hold of it together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OldRing {
+    /// Which ring.
+    pub ring: RingId,
+    /// Safe messages up to here were proven to be held by all its members.
+    pub line: Seq,
+    /// Whose messages must be delivered even after a hole.
+    pub obligations: BTreeSet<MemberId>,
+    /// Who holds what.
+    pub held: HeldMap,
+}
+
+/// Says where the sender is and whom it hears, on the data path, in every state, under every load.
+///
+/// Bytes: kind 1, flags 1 (bit 0 settled, bit 1 wants present), ring 18, wants 18, counted members (10 each), counted
+/// heard (2 each), counted annotation, padding to the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Beacon {
+    /// The ring it has installed.
+    pub ring: RingId,
+    /// That ring's members.
     pub members: Vec<MemberId>,
+    /// Whom it hears.
+    pub heard: BTreeSet<NodeId>,
+    /// The ring its representative would like to merge with.
+    pub wants: Option<RingId>,
+    /// Whether its ring works.
+    pub settled: bool,
+    /// What the layer above wants carried.
+    pub annotation: Bytes,
+    /// Bytes added so that the beacon proves that full datagrams pass.
+    pub padding: usize,
 }
 
 /// Asks for a parked token.
@@ -90,8 +190,10 @@ pub struct HoldCancel {
     pub ring: RingId,
 }
 
-/// The bytes of a data packet before its body.
+/// The bytes of a data packet before its content.
 pub const DATA_LEN: usize = 2 + VIEW_ID_LEN + 8 + 2 + 8;
+/// The bytes of a recovered packet before its body.
+pub const RECOVERED_LEN: usize = DATA_LEN + 1 + 2;
 /// The bytes of a token without requests.
 pub const TOKEN_LEN: usize = 1 + VIEW_ID_LEN + 8 + 8 + 8 + 3 + 8 + 1 + 4 + 4 + 2;
 /// The bytes of one run of requests.
@@ -99,20 +201,27 @@ pub const RUN_LEN: usize = 12;
 
 const DATA: u8 = 1;
 const TOKEN: u8 = 2;
-const FORM: u8 = 3;
 const HOLD_CANCEL: u8 = 4;
+const JOIN: u8 = 5;
+const COMMIT: u8 = 6;
+const BEACON: u8 = 7;
 const RETRANSMISSION: u8 = 1;
+const RECOVERED: u8 = 2;
+const PRIMARY: u8 = 4;
+const UNKNOWN: u8 = 0xff;
 
 impl consort_wire::Packet for Packet {
     fn encode(&self, head: &mut BytesMut) -> Bytes {
         match self {
             Self::Data(data) => return data.encode(head),
             Self::Token(token) => token.encode(head),
-            Self::Form(form) => form.encode(head),
             Self::HoldCancel(cancel) => {
                 head.put_u8(HOLD_CANCEL);
                 head.put_view_id(cancel.ring);
             }
+            Self::Join(join) => join.encode(head),
+            Self::Commit(commit) => commit.encode(head),
+            Self::Beacon(beacon) => beacon.encode(head),
         }
         Bytes::new()
     }
@@ -122,7 +231,9 @@ impl consort_wire::Packet for Packet {
         match reader.u8("kind")? {
             DATA => DataView::new(&bytes)?.value().map(Self::Data),
             TOKEN => Token::decode(reader).map(Self::Token),
-            FORM => Form::decode(reader).map(Self::Form),
+            JOIN => Join::decode(reader).map(Self::Join),
+            COMMIT => Commit::decode(reader).map(Self::Commit),
+            BEACON => Beacon::decode(reader).map(Self::Beacon),
             HOLD_CANCEL => {
                 let ring = reader.view_id("ring")?;
                 reader.end("hold-cancel")?;
@@ -133,24 +244,53 @@ impl consort_wire::Packet for Packet {
     }
 }
 
-impl Data {
-    fn encode(&self, head: &mut BytesMut) -> Bytes {
-        head.put_u8(DATA);
-        head.put_u8(if self.retransmission { RETRANSMISSION } else { 0 });
-        head.put_view_id(self.ring);
-        head.put_u64(self.seq.0);
-        head.put_u16(self.originator.0);
-        head.put_u64(self.round);
-        self.body.as_bytes().clone()
+impl Content {
+    /// Whether it must not be delivered before it is stable.
+    pub fn is_safe(&self) -> bool {
+        matches!(self, Self::Messages(body) if body.is_safe())
     }
 
-    /// The bytes it takes as a packet.
-    pub const fn wire_len(&self) -> usize {
-        DATA_LEN + self.body.as_bytes().len()
+    fn len(&self) -> usize {
+        match self {
+            Self::Messages(body) => body.as_bytes().len(),
+            Self::Recovered(recovered) => 3 + recovered.body.as_ref().map_or(0, |body| body.as_bytes().len()),
+            Self::Primary => 0,
+        }
     }
 }
 
-/// Checked bytes of a data packet: what is needed to drop a duplicate is read in place, before the body is looked at.
+impl Data {
+    fn encode(&self, head: &mut BytesMut) -> Bytes {
+        let retransmission = if self.retransmission { RETRANSMISSION } else { 0 };
+        let (flags, round) = match &self.content {
+            Content::Messages(_) => (0, self.round),
+            Content::Recovered(recovered) => (RECOVERED, recovered.seq.0),
+            Content::Primary => (PRIMARY, self.round),
+        };
+        head.put_u8(DATA);
+        head.put_u8(flags | retransmission);
+        head.put_view_id(self.ring);
+        head.put_u64(self.seq.0);
+        head.put_u16(self.originator.0);
+        head.put_u64(round);
+        match &self.content {
+            Content::Messages(body) => body.as_bytes().clone(),
+            Content::Primary => Bytes::new(),
+            Content::Recovered(recovered) => {
+                head.put_u8(recovered.old);
+                head.put_u16(recovered.originator.0);
+                recovered.body.as_ref().map_or_else(Bytes::new, |body| body.as_bytes().clone())
+            }
+        }
+    }
+
+    /// The bytes it takes as a packet.
+    pub fn wire_len(&self) -> usize {
+        DATA_LEN + self.content.len()
+    }
+}
+
+/// Checked bytes of a data packet: length and flags are right, fields are read where they lie.
 #[derive(Clone, Copy, Debug)]
 pub struct DataView<'a>(&'a Bytes);
 
@@ -160,29 +300,50 @@ impl<'a> DataView<'a> {
     /// # Errors
     /// [`Malformed`] where the packet cannot be one of ours.
     pub fn new(bytes: &'a Bytes) -> Result<Self, Malformed> {
-        if bytes.len() <= DATA_LEN {
+        if bytes.len() < DATA_LEN {
             return Err(Malformed { what: "data packet", at: bytes.len() });
         }
-        if bytes[1] & !RETRANSMISSION != 0 {
-            return Err(Malformed { what: "flags", at: 1 });
+        match bytes[1] & !RETRANSMISSION {
+            0 | RECOVERED | PRIMARY => Ok(Self(bytes)),
+            _ => Err(Malformed { what: "flags", at: 1 }),
         }
-        Ok(Self(bytes))
     }
 
     fn value(self) -> Result<Data, Malformed> {
         let mut reader = Reader::new(self.0);
         reader.take(1, "kind")?;
-        let retransmission = reader.u8("flags")? == RETRANSMISSION;
+        let flags = reader.u8("flags")?;
         let ring = reader.view_id("ring")?;
-        let seq = Seq(reader.u64("seq")?);
-        if seq.0 == 0 || seq.0 >= SEQ_END {
-            return Err(reader.bad("seq"));
-        }
+        let seq = place(&mut reader, "seq")?;
         let originator = NodeId(reader.u16("originator")?);
-        let round = reader.u64("round")?;
-        let body = Body::new(self.0.slice(reader.at()..))?;
-        Ok(Data { ring, seq, originator, round, retransmission, body })
+        let (content, round) = match flags & !RETRANSMISSION {
+            RECOVERED => (Content::Recovered(self.recovered(&mut reader)?), 0),
+            PRIMARY => {
+                let round = reader.u64("round")?;
+                reader.end("primary")?;
+                (Content::Primary, round)
+            }
+            _ => {
+                let round = reader.u64("round")?;
+                (Content::Messages(Body::new(self.0.slice(reader.at()..))?), round)
+            }
+        };
+        Ok(Data { ring, seq, originator, round, retransmission: flags & RETRANSMISSION != 0, content })
     }
+
+    fn recovered(self, reader: &mut Reader<'_>) -> Result<Recovered, Malformed> {
+        let seq = place(reader, "old seq")?;
+        let old = reader.u8("old ring")?;
+        let originator = NodeId(reader.u16("old originator")?);
+        let rest = self.0.slice(reader.at()..);
+        let body = if rest.is_empty() { None } else { Some(Body::new(rest)?) };
+        Ok(Recovered { old, seq, originator, body })
+    }
+}
+
+fn place(reader: &mut Reader<'_>, what: &'static str) -> Result<Seq, Malformed> {
+    let seq = Seq(reader.u64(what)?);
+    if seq.0 == 0 || seq.0 >= SEQ_END { Err(reader.bad(what)) } else { Ok(seq) }
 }
 
 /// Places end here: a position keeps 16 bits for the message within its packet.
@@ -227,27 +388,192 @@ impl Token {
     }
 }
 
-impl Form {
+fn put_members<'a>(head: &mut BytesMut, members: impl ExactSizeIterator<Item = &'a MemberId>) {
+    head.put_count(members.len());
+    members.for_each(|member| head.put_member(*member));
+}
+
+fn put_heard(head: &mut BytesMut, heard: &BTreeSet<NodeId>) {
+    head.put_count(heard.len());
+    heard.iter().for_each(|node| head.put_u16(node.0));
+}
+
+/// Reads members that ascend.
+fn members(reader: &mut Reader<'_>, what: &'static str) -> Result<Vec<MemberId>, Malformed> {
+    let n = reader.count(MEMBER_LEN, what)?;
+    let members = (0..n).map(|_| reader.member(what)).collect::<Result<Vec<_>, _>>()?;
+    if members.is_sorted_by(|a, b| a < b) { Ok(members) } else { Err(reader.bad(what)) }
+}
+
+fn heard(reader: &mut Reader<'_>) -> Result<BTreeSet<NodeId>, Malformed> {
+    let n = reader.count(2, "heard")?;
+    let nodes = (0..n).map(|_| reader.u16("heard").map(NodeId)).collect::<Result<Vec<_>, _>>()?;
+    if nodes.is_sorted_by(|a, b| a < b) { Ok(nodes.into_iter().collect()) } else { Err(reader.bad("heard")) }
+}
+
+/// An optional view id: all zero where there is none, as the flag says.
+fn optional(reader: &mut Reader<'_>, present: bool, what: &'static str) -> Result<Option<RingId>, Malformed> {
+    let ring = reader.view_id(what)?;
+    match present {
+        true => Ok(Some(ring)),
+        false if ring == RingId::default() => Ok(None),
+        false => Err(reader.bad(what)),
+    }
+}
+
+fn flags(reader: &mut Reader<'_>) -> Result<(bool, bool), Malformed> {
+    let flags = reader.u8("flags")?;
+    if flags > 3 { Err(reader.bad("flags")) } else { Ok((flags & 1 != 0, flags & 2 != 0)) }
+}
+
+impl Join {
     fn encode(&self, head: &mut BytesMut) {
-        head.put_u8(FORM);
+        head.put_u8(JOIN);
+        head.put_u8(u8::from(self.leave) | u8::from(self.attempt.is_some()) << 1);
+        head.put_u64(self.number);
         head.put_view_id(self.ring);
-        head.put_u8(self.rotation);
-        head.put_count(self.members.len());
-        self.members.iter().for_each(|member| head.put_member(*member));
+        head.put_u64(self.episode);
+        head.put_view_id(self.attempt.unwrap_or_default());
+        put_members(head, self.proc.iter());
+        put_members(head, self.fail.iter());
+        put_heard(head, &self.heard);
     }
 
     fn decode(mut reader: Reader<'_>) -> Result<Self, Malformed> {
+        let (leave, attempted) = flags(&mut reader)?;
+        let number = reader.u64("number")?;
         let ring = reader.view_id("ring")?;
+        let episode = reader.u64("episode")?;
+        let attempt = optional(&mut reader, attempted, "attempt")?;
+        let proc = members(&mut reader, "proc")?.into_iter().collect();
+        let fail = members(&mut reader, "fail")?.into_iter().collect();
+        let heard = heard(&mut reader)?;
+        reader.end("join")?;
+        if number > NUMBER_MAX {
+            return Err(reader.bad("number"));
+        }
+        Ok(Self { proc, fail, number, ring, heard, leave, episode, attempt })
+    }
+}
+
+/// The largest ring number that is believed: beyond it a packet is broken, and believing it would use up all numbers.
+pub const NUMBER_MAX: u64 = 1 << 62;
+
+impl Commit {
+    fn encode(&self, head: &mut BytesMut) {
+        head.put_u8(COMMIT);
+        head.put_u8(self.rotation);
+        head.put_view_id(self.ring);
+        head.put_count(self.members.len());
+        for (member, old) in &self.members {
+            head.put_member(*member);
+            head.put_u8(old.unwrap_or(UNKNOWN));
+        }
+        head.put_count(self.olds.len());
+        for old in &self.olds {
+            head.put_view_id(old.ring);
+            head.put_u64(old.line.0);
+            put_members(head, old.obligations.iter());
+            old.held.encode(head);
+        }
+    }
+
+    fn decode(mut reader: Reader<'_>) -> Result<Self, Malformed> {
         let rotation = reader.u8("rotation")?;
         if !(1..=2).contains(&rotation) {
             return Err(reader.bad("rotation"));
         }
-        let n = reader.count(MEMBER_LEN, "members")?;
-        let members = (0..n).map(|_| reader.member("member")).collect::<Result<Vec<_>, _>>()?;
-        if members.is_empty() || members.windows(2).any(|pair| pair[0].node >= pair[1].node) {
-            return Err(reader.bad("members"));
+        let ring = reader.view_id("ring")?;
+        let n = reader.count(MEMBER_LEN + 1, "members")?;
+        let members = (0..n)
+            .map(|_| {
+                let member = reader.member("member")?;
+                let old = reader.u8("old ring")?;
+                Ok((member, (old != UNKNOWN).then_some(old)))
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let n = reader.count(VIEW_ID_LEN + 8, "old rings")?;
+        let olds = (0..n).map(|_| OldRing::decode(&mut reader)).collect::<Result<Vec<_>, _>>()?;
+        reader.end("commit")?;
+        let commit = Self { ring, rotation, members, olds };
+        if commit.is_sound() { Ok(commit) } else { Err(reader.bad("commit")) }
+    }
+
+    /// Whether members ascend by node, told members stand before untold ones, and all indices exist.
+    fn is_sound(&self) -> bool {
+        let ascending = self.members.is_sorted_by(|(a, _), (b, _)| a.node < b.node);
+        let told = self.members.iter().take_while(|(_, old)| old.is_some()).count();
+        let rest_untold = self.members[told..].iter().all(|(_, old)| old.is_none());
+        let exist = self.members.iter().flat_map(|(_, old)| old).all(|old| usize::from(*old) < self.olds.len());
+        let numbers = self.ring.number <= NUMBER_MAX && self.olds.iter().all(|old| old.ring.number < self.ring.number);
+        let led = self.members.first().is_some_and(|(first, _)| *first == self.ring.representative);
+        let holders =
+            self.olds.iter().all(|old| old.held.holders().all(|holder| usize::from(holder) < self.members.len()));
+        ascending
+            && rest_untold
+            && exist
+            && numbers
+            && led
+            && holders
+            && (self.rotation == 1 || told == self.members.len())
+    }
+
+    /// How many members have told what they hold.
+    pub fn told(&self) -> usize {
+        self.members.iter().take_while(|(_, old)| old.is_some()).count()
+    }
+
+    /// The members alone.
+    pub fn member_ids(&self) -> Vec<MemberId> {
+        self.members.iter().map(|(member, _)| *member).collect()
+    }
+
+    /// The members that come from one old ring.
+    pub fn moving_from(&self, old: u8) -> impl Iterator<Item = MemberId> {
+        self.members.iter().filter(move |(_, from)| *from == Some(old)).map(|(member, _)| *member)
+    }
+}
+
+impl OldRing {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let ring = reader.view_id("old ring")?;
+        let line = Seq(reader.u64("line")?);
+        let obligations = members(reader, "obligations")?.into_iter().collect();
+        let held = HeldMap::decode(reader)?;
+        Ok(Self { ring, line, obligations, held })
+    }
+}
+
+impl Beacon {
+    fn encode(&self, head: &mut BytesMut) {
+        head.put_u8(BEACON);
+        head.put_u8(u8::from(self.settled) | u8::from(self.wants.is_some()) << 1);
+        head.put_view_id(self.ring);
+        head.put_view_id(self.wants.unwrap_or_default());
+        put_members(head, self.members.iter());
+        put_heard(head, &self.heard);
+        head.put_count(self.annotation.len());
+        head.put_slice(&self.annotation);
+        head.put_bytes(0, self.padding);
+    }
+
+    /// The bytes it takes without padding.
+    pub fn bare_len(&self) -> usize {
+        8 + 2 * VIEW_ID_LEN + self.members.len() * MEMBER_LEN + self.heard.len() * 2 + self.annotation.len()
+    }
+
+    fn decode(mut reader: Reader<'_>) -> Result<Self, Malformed> {
+        let (settled, wanted) = flags(&mut reader)?;
+        let ring = reader.view_id("ring")?;
+        let wants = optional(&mut reader, wanted, "wants")?;
+        let members = members(&mut reader, "members")?;
+        let heard = heard(&mut reader)?;
+        let n = reader.count(1, "annotation")?;
+        let annotation = Bytes::copy_from_slice(reader.take(n, "annotation")?);
+        let padding = reader.rest();
+        if padding.iter().any(|byte| *byte != 0) {
+            return Err(reader.bad("padding"));
         }
-        reader.end("form")?;
-        Ok(Self { ring, rotation, members })
+        Ok(Self { ring, members, heard, wants, settled, annotation, padding: padding.len() })
     }
 }

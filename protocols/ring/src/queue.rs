@@ -113,6 +113,26 @@ impl Queue {
         self.line(class).numbered.pop_front()
     }
 
+    /// The old ring is done: a message that was only partly numbered is sent anew, whole.
+    pub fn begin_anew(&mut self) {
+        //= M37
+        for line in [&mut self.control, &mut self.client] {
+            if let Some((_, front)) = line.waiting.front_mut() {
+                front.restart();
+            }
+        }
+    }
+
+    /// Whether every numbered own message was delivered here.
+    pub fn all_delivered(&self) -> bool {
+        self.control.numbered.is_empty() && self.client.numbered.is_empty()
+    }
+
+    /// Whether nothing waits for its place.
+    pub fn is_empty(&self) -> bool {
+        self.control.waiting.is_empty() && self.client.waiting.is_empty()
+    }
+
     /// Whether anything may be sent at the next visit.
     pub fn is_ready(&self) -> bool {
         !self.control.waiting.is_empty() || (self.gate == Gate::Open && !self.client.waiting.is_empty())

@@ -13,15 +13,30 @@ pub(crate) enum Timer {
     Hold,
     /// When to ask again for a token that may be parked.
     HoldCancel,
-    /// When to send a formation packet again.
-    Form,
-    /// When the representative proposes anew, because a rotation of formation did not come back.
-    Propose,
+    /// When to send JOIN again.
+    Join,
+    /// When to fail those that have not agreed, or to ask again for a commit token.
+    Consensus,
+    /// When to give recovery up and gather again.
+    RecoveryMax,
+    /// When to tell where we are and whom we hear.
+    Beacon,
+    /// When to leave although not everything is known to be delivered.
+    Leave,
 }
 
 impl Timer {
-    const ALL: [Self; 6] =
-        [Self::TokenRetransmit, Self::TokenLoss, Self::Hold, Self::HoldCancel, Self::Form, Self::Propose];
+    const ALL: [Self; 9] = [
+        Self::TokenRetransmit,
+        Self::TokenLoss,
+        Self::Hold,
+        Self::HoldCancel,
+        Self::Join,
+        Self::Consensus,
+        Self::RecoveryMax,
+        Self::Beacon,
+        Self::Leave,
+    ];
 }
 
 /// Which timers are armed, and for when.
@@ -35,6 +50,18 @@ impl Timers {
 
     pub const fn disarm(&mut self, timer: Timer) {
         self.0[timer as usize] = None;
+    }
+
+    /// Disarms all others.
+    pub fn disarm_all_but(&mut self, kept: &[Timer]) {
+        for timer in Timer::ALL.into_iter().filter(|timer| !kept.contains(timer)) {
+            self.disarm(timer);
+        }
+    }
+
+    /// Lets an armed timer come due no earlier than this.
+    pub fn postpone(&mut self, timer: Timer, at: Instant) {
+        self.0[timer as usize] = self.0[timer as usize].max(Some(at));
     }
 
     pub const fn is_armed(&self, timer: Timer) -> bool {
@@ -64,10 +91,10 @@ mod tests {
         let mut timers = Timers::default();
         timers.arm(Timer::TokenLoss, Instant(30));
         timers.arm(Timer::Hold, Instant(10));
-        timers.arm(Timer::Form, Instant(20));
+        timers.arm(Timer::Join, Instant(20));
         assert_eq!(timers.next(), Some(Instant(10)));
         assert_eq!(timers.take_due(Instant(25)), Some(Timer::Hold));
-        assert_eq!(timers.take_due(Instant(25)), Some(Timer::Form));
+        assert_eq!(timers.take_due(Instant(25)), Some(Timer::Join));
         assert_eq!(timers.take_due(Instant(25)), None);
         assert!(timers.is_armed(Timer::TokenLoss));
     }

@@ -1,10 +1,39 @@
-//! The states of a ring. Each file holds data that exists only in its state, what the state does on each input, and why
-//! it leaves.
+//! The states of a member. Each file holds data that exists only in its state, what the state does on each input, and
+//! why it leaves. States do not change themselves: they answer with what is [`Next`], and the engine's table does it.
 
-mod forming;
-mod idle;
+mod commit;
+mod gather;
 mod operational;
-mod visit;
+mod recovery;
+mod sets;
 
-pub(crate) use forming::Forming;
+pub(crate) use commit::Committing;
+pub(crate) use gather::Gather;
 pub(crate) use operational::Operational;
+pub(crate) use recovery::Recovery;
+pub(crate) use sets::{Sets, Why};
+
+use crate::packet::Commit;
+
+/// What an input leads to.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// The state stays.
+    Stay,
+    /// Look for members anew.
+    Gather(Box<Why>),
+    /// Take part in this commit token.
+    Commit(Commit),
+    /// The second rotation is here: recover what it says.
+    Recover(Commit),
+    /// All that can be recovered is: deliver it and install the view.
+    Install,
+    /// Stop for good.
+    Leave,
+}
+
+impl Next {
+    pub fn gather(why: Why) -> Self {
+        Self::Gather(Box::new(why))
+    }
+}

@@ -1,287 +1,301 @@
-//! Operational: the token circulates among known members.
+//! Operational: the token of the installed ring circulates, messages are numbered and delivered.
 //!
-//! A configured membership never leaves this state. Where a changing one would go to Gather, [`on_token_loss`] stands.
-//!
-//! [`on_token_loss`]: Operational::on_token_loss
+//! Leaves for Gather when the token is lost, a member says good-bye or asks for another ring, comes back in a new life, or
+//! turns out to be deaf; and when another ring is found with which all hear each other.
+use super::Next;
+use super::sets::{Reason, Why};
 use crate::RingId;
-use crate::config::{Acceleration, Idling};
-use crate::delivery::Deliverer;
+use crate::circle::{Circle, Pace, Received, Source};
 use crate::engine::Io;
-use crate::flow::{self, Load};
-use crate::packet::{Data, Packet, Token};
-use crate::state::idle::Idle;
-use crate::store::{Inserted, Store};
+use crate::installed::{Installed, Old};
+use crate::packet::{Content, Data, HoldCancel, Join, Token};
+use crate::queue::Queue;
 use crate::timer::Timer;
-use consort_order::{Output, To};
-use consort_types::{Duration, Instant, MemberId, Seq, View};
-use consort_wire::Lane;
+use consort_member::Hearing;
+use consort_order::Output;
+use consort_types::{Cause, Instant, MemberId, NodeId, Position, Primary, Seq, Stream};
+use std::collections::BTreeSet;
 
 /// The state's data.
 #[derive(Debug)]
 pub(crate) struct Operational {
-    pub(super) ring: RingId,
-    pub(super) members: Vec<MemberId>,
-    pub(super) me: MemberId,
-    pub(super) predecessor: MemberId,
-    pub(super) successor: MemberId,
-    pub(super) store: Store,
-    pub(super) deliverer: Deliverer,
-    /// Every member is known to hold everything up to here.
-    pub(super) stable: Seq,
-    /// The aru on the token this node passed on last.
-    pub(super) passed_aru: Seq,
-    /// The seq on the token that came at the last visit: what lies beyond may still be in post-token flight.
-    pub(super) previous_seq: Seq,
-    /// What this node sent at its last visit.
-    pub(super) last_load: Load,
-    pub(super) last_token_seq: u64,
-    /// Tokens received from the predecessor; what rounds of its packets are compared with.
-    pub(crate) received: u64,
-    /// Visits handled, with the first, which the representative makes up itself; what own packets are stamped with.
-    pub(super) visits: u64,
-    /// What was passed on last, to the byte.
-    pub(super) copy: Option<Token>,
-    pub(super) idle: Idle,
-    pub(super) token_at: Instant,
-    /// How long a rotation takes, smoothed.
-    pub(super) rotation: Duration,
-    pub(super) fresh: Vec<Data>,
-    lost_since: Option<Instant>,
-    restarted: Option<MemberId>,
-    reads_first: Lane,
-    data_since_token: u32,
+    pub installed: Installed,
+    pub circle: Circle,
+    fresh: Fresh,
+    since: Instant,
+    stable_told: Seq,
+}
+
+/// What clients want sent; before it, once, that the view is primary.
+#[derive(Debug)]
+struct Fresh {
+    primary_due: bool,
+}
+
+impl Source for Fresh {
+    fn next(&mut self, queue: &mut Queue, room: usize) -> Option<Content> {
+        if std::mem::take(&mut self.primary_due) {
+            return Some(Content::Primary);
+        }
+        queue.next_body(room).map(Content::Messages)
+    }
 }
 
 impl Operational {
-    /// Enters the state with an agreed view, which is delivered before any message.
-    pub fn install(io: &mut Io, now: Instant, view: View) -> Self {
-        //= R4
-        [Timer::Form, Timer::Propose].into_iter().for_each(|timer| io.timers.disarm(timer));
-        let members = view.members.clone();
-        let (n, me) = (members.len(), io.me);
-        let place = members.iter().position(|member| *member == me).unwrap_or(0);
-        let mut ring = Self {
-            ring: view.id,
-            me,
-            predecessor: members[(place + n - 1) % n],
-            successor: members[(place + 1) % n],
-            store: Store::default(),
-            deliverer: Deliverer::new(me, &members),
-            members,
-            stable: Seq(0),
-            passed_aru: Seq(0),
-            previous_seq: Seq(0),
-            last_load: Load::default(),
-            last_token_seq: 0,
-            received: 0,
-            visits: 0,
-            copy: None,
-            idle: Idle::default(),
-            token_at: now,
-            rotation: Duration::ZERO,
-            fresh: Vec::new(),
-            lost_since: None,
-            restarted: None,
-            reads_first: Lane::Data,
-            data_since_token: 0,
-        };
-        io.output.push_back(Output::Install(view));
-        ring.watch_token(io, now);
-        ring
-    }
-
-    /// The representative makes the first token.
-    pub fn originate(&mut self, io: &mut Io, now: Instant) {
-        //= R4
-        let room = flow::reported_room(&io.config);
-        self.visit(io, now, Token { ring: self.ring, window: room, room, ..Token::default() });
-    }
-
-    /// Whether a packet's sender is the member we know, in the life we know.
-    pub fn knows(&mut self, io: &mut Io, from: MemberId) -> bool {
-        //= R35
-        let Some(member) = self.members.iter().find(|member| member.node == from.node) else { return false };
-        match from.incarnation.cmp(&member.incarnation) {
-            std::cmp::Ordering::Equal => return true,
-            std::cmp::Ordering::Less => io.counters.old_incarnation += 1,
-            std::cmp::Ordering::Greater => {
-                io.counters.new_incarnation += 1;
-                self.restarted = Some(from);
-            }
+    /// Enters with a view that was just delivered. A ring of one makes its token now; others have theirs already.
+    pub fn enter(io: &mut Io, now: Instant, installed: Installed, circle: Circle) -> Self {
+        io.timers.disarm(Timer::RecoveryMax);
+        io.queue.close_gate(installed.view.id);
+        io.installed_number = installed.view.id.number;
+        io.attempt = None;
+        io.suspicion.clear();
+        io.counters.views += 1;
+        // By the representative's next visit every member has installed the view: the token has gone all the way round
+        // after the visit in which the first of them did.
+        let primary_due = installed.view.primary == Primary::Pending && circle.is_representative();
+        let fresh = Fresh { primary_due };
+        let mut state = Self { installed, circle, fresh, since: now, stable_told: Seq(0) };
+        if state.circle.is_alone() {
+            state.circle.originate(io, now, Pace::Configured, &mut state.fresh);
+            state.settle(io);
         }
-        false
+        state
+    }
+
+    /// Gives the ring up; what it holds stays.
+    pub fn into_old(self) -> Old {
+        Old { installed: self.installed, store: self.circle.store, stable: self.circle.stable }
     }
 
     /// A token came.
-    pub fn on_token(&mut self, io: &mut Io, now: Instant, from: MemberId, token: Token) {
-        //= R5
-        if token.ring != self.ring {
-            io.counters.foreign_ring += 1;
-        } else if from != self.predecessor {
-            io.counters.wrong_sender += 1;
-        } else if token.token_seq <= self.last_token_seq && !crate::mutated!(io.config, NoTokenDedup) {
-            io.counters.duplicate_tokens += 1;
+    pub fn on_token(&mut self, io: &mut Io, now: Instant, from: MemberId, token: Token) -> Next {
+        if !self.circle.accept(io, now, from, &token) {
+            return Next::Stay;
+        }
+        if let Some(deaf) = self.circle.deaf_member(io, now, &token) {
+            return self.exclude(io, now, deaf);
+        }
+        if self.circle.may_park(io, now, &token) && !self.fresh.primary_due {
+            self.circle.park(io, now, token);
+            return Next::Stay;
+        }
+        self.circle.visit(io, now, token, Pace::Configured, &mut self.fresh);
+        self.settle(io);
+        self.may_leave(io)
+    }
+
+    /// A member does not receive. If it is this one, it goes alone: the others must not suffer.
+    fn exclude(&self, io: &mut Io, now: Instant, deaf: MemberId) -> Next {
+        //= M53
+        //= M52
+        let mut why = Why::new(Cause::Deaf { nodes: vec![deaf.node] });
+        if deaf == io.me {
+            for other in self.circle.members.iter().filter(|member| **member != deaf) {
+                io.quarantine.put(other.node, now);
+                why = why.failing(*other, Reason::Deaf);
+            }
         } else {
-            self.accept(io, now, token);
+            io.quarantine.put(deaf.node, now);
+            why = why.failing(deaf, Reason::Deaf);
         }
+        Next::gather(why)
     }
 
-    fn accept(&mut self, io: &mut Io, now: Instant, token: Token) {
-        io.check(token.seq >= self.store.highest(), "R6: the token covers everything held");
-        self.last_token_seq = token.token_seq;
-        self.received += 1;
-        self.copy = None;
-        io.timers.disarm(Timer::TokenRetransmit);
-        self.watch_token(io, now);
-        self.measure(now);
-        //= R17
-        self.reads_first = Lane::Data;
-        self.data_since_token = 0;
-        if self.may_park(io, now, &token) {
-            self.park(io, now, token);
-        } else {
-            self.visit(io, now, token);
+    /// Delivers what became deliverable, tells what became stable, lets go of what nobody will ask for.
+    fn settle(&mut self, io: &mut Io) {
+        self.deliver(io);
+        let stable = self.circle.stable;
+        if stable > self.stable_told {
+            self.stable_told = stable;
+            let up_to: Position = crate::delivery::position(stable, 0xffff);
+            io.output.push_back(Output::Stable { stream: Stream(0), up_to });
         }
+        //= R22
+        let delivered = self.installed.deliverer.delivered();
+        let early = crate::mutated!(io.config, DiscardEarly);
+        self.circle.store.discard_to(if early { delivered } else { stable.min(delivered) });
     }
 
-    fn measure(&mut self, now: Instant) {
-        if self.visits > 0 && self.idle.seen == 0 {
-            self.rotation = (self.rotation * 7 + now.since(self.token_at)) / 8;
-        }
-        self.token_at = now;
+    fn deliver(&mut self, io: &mut Io) {
+        let (store, stable) = (&self.circle.store, self.circle.stable);
+        self.installed.deliverer.advance(&io.config, store, stable, &mut io.queue, &mut io.output);
     }
 
-    fn watch_token(&mut self, io: &mut Io, now: Instant) {
-        self.lost_since = None;
-        if self.successor != self.me {
-            io.timers.arm(Timer::TokenLoss, now + io.config.timers.token_loss);
-        }
-    }
-
-    /// A data packet came.
-    pub fn on_data(&mut self, io: &mut Io, from: MemberId, data: Data) {
-        if data.ring != self.ring || !self.members.iter().any(|member| member.node == data.originator) {
+    /// A data packet came. One of another ring is a hint at most: beacons decide.
+    pub fn on_data(&mut self, io: &mut Io, from: MemberId, data: Data) -> Next {
+        if data.ring != self.circle.ring {
             io.counters.foreign_ring += 1;
-            return;
+            if crate::mutated!(io.config, ForeignDataGathers) && self.installed.member(from.node) != Some(from) {
+                return Next::gather(Why::new(Cause::Merged { nodes: vec![from.node] }).adding([from]));
+            }
+            return Next::Stay;
         }
-        self.note_evidence(io, data.seq);
-        self.note_priority(io, from, &data);
-        //= R24
-        if data.seq > self.stable.plus(flow::reach(&io.config.windows)) {
-            io.counters.beyond_window += 1;
-            return;
+        if self.circle.receive(io, from, data) == Received::New {
+            self.deliver(io);
         }
-        let retransmission = data.retransmission;
-        match self.store.insert(data) {
-            Inserted::New => self.deliver(io),
-            Inserted::Duplicate => {
-                io.counters.duplicates += 1;
-                io.counters.needless_retransmissions += u64::from(retransmission);
+        Next::Stay
+    }
+
+    /// The parked token is let go.
+    pub fn on_hold_end(&mut self, io: &mut Io, now: Instant) -> Next {
+        self.circle.release(io, now, &mut self.fresh);
+        self.settle(io);
+        self.may_leave(io)
+    }
+
+    /// Somebody asks for the token.
+    pub fn on_hold_cancel(&mut self, io: &mut Io, now: Instant, cancel: HoldCancel) {
+        self.circle.on_hold_cancel(io, now, cancel);
+    }
+
+    /// No new token for `token_loss`: this ring is over.
+    pub fn on_token_loss(&self, io: &mut Io, now: Instant) -> Next {
+        //= R27
+        io.counters.token_losses += 1;
+        self.quarantine_young(io, now);
+        Next::gather(Why::new(Cause::TokenLost { after: now.since(self.circle.token_at()) }))
+    }
+
+    /// A ring that dies young was not worth forming: those that were let in for it are kept out for a while.
+    fn quarantine_young(&self, io: &mut Io, now: Instant) {
+        //= M52
+        if now.since(self.since) < io.config.timers.token_loss * 10 && self.circle.visits < YOUNG_VISITS {
+            let view = &self.installed.view;
+            for member in view.members.iter().filter(|member| !view.moved_together.contains(member)) {
+                io.quarantine.put(member.node, now);
             }
         }
     }
 
-    /// Whether a packet shows that the token moved on: only one numbered after the token we passed.
-    fn note_evidence(&mut self, io: &mut Io, seq: Seq) {
-        //= R26
-        let moved_on = self.copy.as_ref().is_some_and(|copy| seq > copy.seq);
-        if moved_on || crate::mutated!(io.config, AnyDataIsEvidence) {
-            io.timers.disarm(Timer::TokenRetransmit);
+    /// Somebody asks for another ring.
+    pub fn on_join(&mut self, io: &mut Io, now: Instant, from: MemberId, join: &Join) -> Next {
+        //= M11
+        let trigger = || Cause::Apart { nodes: vec![from.node] };
+        match self.installed.member(from.node) {
+            Some(member) if member == from => {
+                if join.leave {
+                    //= M15
+                    return Next::gather(Why::new(Cause::Left { nodes: vec![from.node] }).failing(from, Reason::Left));
+                }
+                let late = join.number < self.circle.ring.number;
+                if late || join.fail.contains(&io.me) {
+                    return Next::Stay;
+                }
+                let mut why = Why::new(trigger()).adding(join.proc.iter().copied());
+                for member in &join.fail {
+                    why = why.failing(*member, Reason::Apart);
+                }
+                Next::gather(why)
+            }
+            Some(earlier) if from.incarnation > earlier.incarnation && !join.leave => {
+                //= M16
+                let trigger = Cause::Restarted { nodes: vec![from.node] };
+                Next::gather(Why::new(trigger).adding([from]).failing(earlier, Reason::Restarted))
+            }
+            _ if join.leave => Next::Stay,
+            _ if self.admits(io, now, from, join) => {
+                let nodes =
+                    join.proc.iter().map(|member| member.node).filter(|node| self.installed.member(*node).is_none());
+                let trigger = Cause::Merged { nodes: nodes.collect() };
+                Next::gather(Why::new(trigger).adding(join.proc.iter().copied()))
+            }
+            _ => {
+                //= M19
+                io.beacon_soon(now);
+                Next::Stay
+            }
         }
     }
 
-    fn note_priority(&mut self, io: &mut Io, from: MemberId, data: &Data) {
-        //= R17
-        let first = !data.retransmission || crate::mutated!(io.config, RetransmissionRaisesPriority);
-        let of_predecessor = from == self.predecessor && data.originator == from.node;
-        let accelerated = io.config.acceleration == Acceleration::Accelerated;
-        if accelerated && first && of_predecessor && (data.round > self.received || data.retransmission) {
-            io.check(!data.retransmission, "R17: only a first transmission raises the token's priority");
-            self.reads_first = Lane::Token;
+    /// Whether a stranger may tear this ring down: only if it, and all it brings, and all members hear each other.
+    fn admits(&self, io: &Io, now: Instant, from: MemberId, join: &Join) -> bool {
+        //= M17
+        if crate::mutated!(io.config, StrangersAdmitted) {
+            return true;
         }
-        //= R18
-        self.data_since_token = self.data_since_token.saturating_add(1);
-        if io.config.starvation_guard.is_some_and(|most| self.data_since_token > most) {
-            self.reads_first = Lane::Token;
+        let brought = join.proc.difference(&join.fail).copied().chain([from]);
+        let mut nodes: BTreeSet<NodeId> = self.installed.view.members.iter().map(|member| member.node).collect();
+        for member in brought {
+            let stale = self.installed.member(member.node).is_some_and(|known| known != member);
+            if stale || io.quarantine.holds(member.node, now) {
+                return false;
+            }
+            nodes.insert(member.node);
         }
+        !join.fail.contains(&io.me) && io.heard.all_mutual(io.me.node, &nodes, now)
     }
 
-    pub(super) fn deliver(&mut self, io: &mut Io) {
-        self.deliverer.advance(&io.config, &self.store, self.stable, &mut io.queue, &mut io.output);
-    }
-
-    /// Nothing shows that the token moved on: send the copy again, exactly.
-    pub fn on_token_retransmit(&mut self, io: &mut Io, now: Instant) {
-        //= R25
-        if crate::mutated!(io.config, TokenNotRetransmitted) {
-            return;
+    /// A beacon came: perhaps there is a ring to merge with.
+    pub fn on_beacon(&mut self, io: &mut Io, now: Instant) -> Next {
+        //= M51
+        if !self.circle.is_representative() {
+            return Next::Stay;
         }
-        if crate::mutated!(io.config, CopyMutated)
-            && let Some(copy) = &mut self.copy
-        {
-            copy.token_seq += 1;
+        let willing = self.rings_to_merge(io, now);
+        let best = willing.first().map(|(ring, _)| *ring);
+        if io.wants != best {
+            io.wants = best;
+            io.beacon_soon(now);
         }
-        let Some(copy) = &self.copy else { return };
-        io.counters.tokens_retransmitted += 1;
-        io.send(To::One(self.successor.node), Lane::Token, Packet::Token(copy.clone()));
-        io.timers.arm(Timer::TokenRetransmit, now + self.retransmit_after(io, copy));
+        let mine = self.circle.ring;
+        let agreed = willing.into_iter().filter(|(ring, wants)| ring.representative > io.me && *wants == Some(mine));
+        let strangers: Vec<_> = agreed.flat_map(|(ring, _)| members_of(io, now, ring)).collect();
+        if strangers.is_empty() {
+            return Next::Stay;
+        }
+        let trigger = Cause::Merged { nodes: strangers.iter().map(|member| member.node).collect() };
+        Next::gather(Why::new(trigger).adding(strangers))
     }
 
-    pub(super) fn retransmit_after(&self, io: &Io, token: &Token) -> Duration {
-        let t = &io.config.timers;
-        if token.idle > 0 { t.token_retransmit_idle } else { t.token_retransmit.max(self.rotation * 4) }
+    /// The settled rings with whose members all members hear each other, and which ring each of them wants; lowest
+    /// representative first.
+    fn rings_to_merge(&self, io: &Io, now: Instant) -> Vec<(RingId, Option<RingId>)> {
+        //= M51
+        let mine: BTreeSet<NodeId> = self.installed.view.members.iter().map(|member| member.node).collect();
+        let mut rings: Vec<_> = io
+            .heard
+            .iter(now)
+            .filter(|hearing| {
+                hearing.settled && hearing.view != self.circle.ring && hearing.view.representative == hearing.member
+            })
+            .filter(|hearing| self.is_mergeable(io, now, &mine, hearing))
+            .map(|hearing| (hearing.view, hearing.wants))
+            .collect();
+        rings.sort_by_key(|(ring, _)| ring.representative);
+        rings
     }
 
-    /// No new token for token_loss. With a changing membership the ring would now be formed anew; a configured one can
-    /// only wait, keep what it holds, and say so.
-    pub fn on_token_loss(&mut self, io: &mut Io, now: Instant) {
-        io.counters.token_losses += 1;
-        self.lost_since = Some(self.lost_since.unwrap_or(now));
+    fn is_mergeable(&self, io: &Io, now: Instant, mine: &BTreeSet<NodeId>, hearing: &Hearing) -> bool {
+        let there = |member: &MemberId| {
+            io.heard.get(member.node, now).is_some_and(|known| known.member == *member && known.view == hearing.view)
+        };
+        let free = |member: &MemberId| !io.quarantine.holds(member.node, now) && !mine.contains(&member.node);
+        let all: BTreeSet<_> = mine.iter().copied().chain(hearing.members.iter().map(|member| member.node)).collect();
+        hearing.members.iter().all(|member| there(member) && free(member)) && io.heard.all_mutual(io.me.node, &all, now)
     }
 
-    /// Which lane to read first.
-    pub const fn reads_first(&self) -> Lane {
-        self.reads_first
+    /// There is something to send: see that the token comes.
+    pub fn nudge(&mut self, io: &mut Io, now: Instant) {
+        self.circle.nudge(io, now);
     }
 
-    /// Whether this node holds a packet, or knows that all do.
-    pub fn holds(&self, seq: Seq) -> bool {
-        seq <= self.store.discarded() || self.store.get(seq).is_some()
-    }
-
-    /// Gauges.
-    pub fn observe(&self, see: &mut dyn FnMut(&'static str, u64)) {
-        see("store_packets", self.store.held() as u64);
-        see("store_bytes", self.store.bytes() as u64);
-        see("assembly_bytes", self.deliverer.held() as u64);
-        see("torn_messages", self.deliverer.torn);
-        see("aru", self.store.aru().0);
-        see("stable", self.stable.0);
-        see("delivered", self.deliverer.delivered().0);
-        see("rotation_us", self.rotation.as_micros() as u64);
-        see("token_lost", u64::from(self.lost_since.is_some()));
+    /// A leaving member goes once all it sent is known to be everywhere.
+    pub fn may_leave(&self, io: &Io) -> Next {
+        //= M15
+        let done = io.queue.is_empty() && io.queue.all_delivered() && self.circle.stable == self.circle.store.highest();
+        if io.leaving && done { Next::Leave } else { Next::Stay }
     }
 
     /// For `status`.
-    pub fn describe(&self, now: Instant) -> String {
-        let (n, ring) = (self.members.len(), self.ring);
-        match (self.lost_since, self.restarted) {
-            (None, _) => format!("operational: ring {ring} of {n}, rotation {:?}", self.rotation),
-            (Some(_), Some(member)) => format!(
-                "stalled: {} was restarted; a configured membership cannot take it back, restart all {n} nodes",
-                member.node
-            ),
-            (Some(_), None) => {
-                format!("stalled: no token for {:?}; is every one of the {n} nodes up?", now.since(self.token_at))
-            }
-        }
+    pub fn describe(&self) -> String {
+        let (ring, n, rotation) = (self.circle.ring, self.circle.members.len(), self.circle.rotation());
+        format!("operational: ring {ring} of {n}, rotation {rotation:?}")
     }
+}
 
-    pub(super) fn is_representative(&self) -> bool {
-        self.me == self.ring.representative
-    }
+/// A ring whose token never went round so often never worked.
+const YOUNG_VISITS: u64 = 3;
 
-    pub(super) const fn idling(io: &Io) -> Idling {
-        io.config.idling
-    }
+fn members_of(io: &Io, now: Instant, ring: RingId) -> Vec<MemberId> {
+    io.heard.get(ring.representative.node, now).map(|hearing| hearing.members.clone()).unwrap_or_default()
 }

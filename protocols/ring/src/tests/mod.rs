@@ -1,12 +1,12 @@
 //! Rings in a small world of their own: packets travel at once and in order, unless a test drops them.
 mod acceleration;
-mod forming;
 mod idle;
 mod loss;
+mod membership;
 mod order;
 mod packets;
 
-use crate::packet::{Data, Packet};
+use crate::packet::{Content, Data, Packet};
 use crate::{Config, Ring};
 use bytes::Bytes;
 use consort_order::{Arrival, Delivery, Engine, Lane, Output, Submission, To};
@@ -23,7 +23,8 @@ pub(crate) fn data(seq: u64) -> Data {
     Outgoing::new(Class::Client, Service::Agreed, payload.into()).pack(&mut body, 1000);
     let body = Body::new(body.freeze()).unwrap();
     let ring = crate::RingId::default();
-    Data { ring, seq: Seq(seq), originator: NodeId(1), round: 0, retransmission: false, body }
+    let content = Content::Messages(body);
+    Data { ring, seq: Seq(seq), originator: NodeId(1), round: 0, retransmission: false, content }
 }
 
 /// What travels: from, to, lane, packet.
@@ -42,7 +43,16 @@ pub(crate) struct Net {
     pub delivered: Vec<Vec<Delivery>>,
     pub views: Vec<Vec<View>>,
     pub sent: Vec<Flying>,
-    started: Vec<bool>,
+    pub lives: Vec<Option<MemberId>>,
+    pub outputs: Vec<Vec<Event>>,
+}
+
+/// What a node was told, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    Message(String),
+    View(View),
+    Primary,
 }
 
 pub(crate) fn member(node: u16) -> MemberId {
@@ -68,7 +78,8 @@ impl Net {
             delivered,
             views,
             sent: Vec::new(),
-            started: vec![false; n],
+            lives: vec![None; n],
+            outputs: vec![Vec::new(); n],
         }
     }
 
@@ -76,15 +87,18 @@ impl Net {
     pub fn formed(n: u16, adjust: impl Fn(&mut Config)) -> Self {
         let mut net = Self::new(n, adjust);
         (0..net.rings.len()).for_each(|i| net.start(i));
-        net.run(Duration::from_millis(5));
-        assert!(net.views.iter().all(|views| views.len() == 1), "{:?}", net.views);
+        net.run(Duration::from_millis(300));
+        let formed = |views: &Vec<View>| views.last().is_some_and(|view| view.members.len() == usize::from(n));
+        assert!(net.views.iter().all(formed), "{:?}", net.views);
+        net.views.iter_mut().for_each(|views| drop(views.drain(..views.len() - 1)));
+        net.outputs.iter_mut().for_each(Vec::clear);
         net.sent.clear();
         net
     }
 
     pub fn start(&mut self, i: usize) {
         let now = self.now;
-        self.started[i] = true;
+        self.lives[i] = Some(MemberId { node: NodeId(i as u16 + 1), incarnation: self.rings[i].incarnation() });
         self.rings[i].start(now, &[]);
         self.drain(i);
     }
@@ -98,13 +112,23 @@ impl Net {
     }
 
     pub fn drain(&mut self, i: usize) {
-        let from = MemberId { node: NodeId(i as u16 + 1), incarnation: Incarnation(101 + i as u64) };
+        let Some(from) = self.lives[i] else { return };
         while let Some(output) = self.rings[i].poll_output() {
             match output {
                 Output::Send { to, lane, packet } => self.send(from, to, lane, &packet),
-                Output::Deliver(delivery) => self.delivered[i].push(delivery),
+                Output::Deliver(delivery) => {
+                    let text = String::from_utf8_lossy(&delivery.payload.to_bytes()).into_owned();
+                    self.outputs[i].push(Event::Message(text));
+                    self.delivered[i].push(delivery);
+                }
+                Output::Persist { ticket, .. } => {
+                    let now = self.now;
+                    self.rings[i].handle_persisted(now, ticket);
+                }
+                Output::Primary(_) => self.outputs[i].push(Event::Primary),
                 Output::Install(view) => {
                     let (now, id) = (self.now, view.id);
+                    self.outputs[i].push(Event::View(view.clone()));
                     self.views[i].push(view);
                     self.rings[i].resume(now, id);
                 }
@@ -134,7 +158,7 @@ impl Net {
 
     pub fn hand_over(&mut self, flying: Flying) {
         let i = usize::from(flying.to.0) - 1;
-        if !self.started[i] {
+        if self.lives[i].is_none() {
             return;
         }
         let arrival = Arrival { at: self.now, from: flying.from, lane: flying.lane };
@@ -145,7 +169,7 @@ impl Net {
 
     fn wake(&mut self) {
         for i in 0..self.rings.len() {
-            if self.rings[i].poll_timeout().is_some_and(|at| at <= self.now) {
+            if self.lives[i].is_some() && self.rings[i].poll_timeout().is_some_and(|at| at <= self.now) {
                 let now = self.now;
                 self.rings[i].handle_timeout(now);
                 self.drain(i);
@@ -162,7 +186,8 @@ impl Net {
         let end = self.now + span;
         while self.now < end {
             if self.flying.is_empty() {
-                let next = self.rings.iter().filter_map(Engine::poll_timeout).min().unwrap_or(end);
+                let alive = self.rings.iter().zip(&self.lives).filter(|(_, life)| life.is_some());
+                let next = alive.filter_map(|(ring, _)| ring.poll_timeout()).min().unwrap_or(end);
                 self.now = self.now.max(next.min(end));
             }
             self.step(drop);

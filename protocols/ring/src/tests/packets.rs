@@ -1,6 +1,8 @@
 use super::*;
 use crate::flow::Load;
-use crate::packet::{DATA_LEN, Form, HoldCancel, RUN_LEN, TOKEN_LEN, Token};
+use crate::packet::{
+    Beacon, Commit, DATA_LEN, HoldCancel, Join, OldRing, RECOVERED_LEN, RUN_LEN, Recovered, TOKEN_LEN, Token,
+};
 use crate::requests::Requests;
 use bytes::BytesMut;
 use consort_wire::Packet as _;
@@ -10,6 +12,20 @@ fn bytes(packet: &Packet) -> Bytes {
     let body = packet.encode(&mut head);
     head.extend_from_slice(&body);
     head.freeze()
+}
+
+fn recovered(content: Content) -> Recovered {
+    let Content::Messages(body) = content else { panic!("{content:?}") };
+    Recovered { old: 1, seq: Seq(3), originator: NodeId(2), body: Some(body) }
+}
+
+fn commit() -> Commit {
+    let ring = crate::RingId { number: 11, representative: member(1) };
+    let old = crate::RingId { number: 7, representative: member(2) };
+    let mut held = crate::held::HeldMap::default();
+    assert!(held.tell(0, None, Seq(5), Seq(9), |seq| seq.0 == 8 || seq.0 == 9));
+    let olds = vec![OldRing { ring: old, line: Seq(4), obligations: [member(2)].into(), held }];
+    Commit { ring, rotation: 1, members: vec![(member(1), Some(0)), (member(2), None)], olds }
 }
 
 fn samples() -> Vec<Packet> {
@@ -31,7 +47,28 @@ fn samples() -> Vec<Packet> {
             room: 90,
             requests,
         }),
-        Packet::Form(Form { ring, rotation: 1, members: vec![member(1), member(4)] }),
+        Packet::Data(Data { ring, content: Content::Primary, ..data(7) }),
+        Packet::Data(Data { ring, content: Content::Recovered(recovered(data(3).content)), ..data(8) }),
+        Packet::Join(Join {
+            proc: [member(1), member(2)].into(),
+            fail: [member(2)].into(),
+            number: 99,
+            ring,
+            heard: [NodeId(2), NodeId(3)].into(),
+            leave: false,
+            episode: 4,
+            attempt: Some(ring),
+        }),
+        Packet::Commit(commit()),
+        Packet::Beacon(Beacon {
+            ring,
+            members: vec![member(1), member(4)],
+            heard: [NodeId(4)].into(),
+            wants: None,
+            settled: true,
+            annotation: Bytes::from_static(b"hash"),
+            padding: 100,
+        }),
         Packet::HoldCancel(HoldCancel { ring }),
     ]
 }
@@ -41,15 +78,21 @@ fn every_packet_reads_back_and_has_the_documented_length() {
     for packet in samples() {
         let bytes = bytes(&packet);
         let len = match &packet {
-            Packet::Data(data) => DATA_LEN + data.body.as_bytes().len(),
+            Packet::Data(data) => match &data.content {
+                Content::Messages(body) => DATA_LEN + body.as_bytes().len(),
+                Content::Recovered(recovered) => RECOVERED_LEN + recovered.body.as_ref().unwrap().as_bytes().len(),
+                Content::Primary => DATA_LEN,
+            },
             Packet::Token(_) => TOKEN_LEN + 2 * RUN_LEN,
-            Packet::Form(_) => 22 + 2 * 10,
+            Packet::Join(_) => 54 + 3 * 2 + 3 * 10 + 2 * 2,
+            Packet::Beacon(beacon) => beacon.bare_len() + 100,
+            Packet::Commit(_) => bytes.len(),
             Packet::HoldCancel(_) => 19,
         };
         assert_eq!(bytes.len(), len, "{packet:?}");
         assert_eq!(Packet::decode(bytes), Ok(packet));
     }
-    assert_eq!((DATA_LEN, TOKEN_LEN), (38, 65));
+    assert_eq!((DATA_LEN, TOKEN_LEN, RECOVERED_LEN), (38, 65, 41));
 }
 
 #[test]

@@ -1,27 +1,27 @@
-//! One visit of the token: answer, number, send, update, pass on, send the rest, deliver.
-use super::operational::Operational;
+//! One visit of the token: answer, number, send, update, pass on, send the rest.
+use super::{Circle, Pace, Source};
 use crate::config::{Acceleration, Priority};
 use crate::engine::Io;
 use crate::flow::{self, Load, UnderWay};
 use crate::packet::{DATA_LEN, Data, Packet, RUN_LEN, SEQ_END, TOKEN_LEN, Token};
 use crate::timer::Timer;
-use consort_order::{Output, To};
-use consort_types::{Instant, Seq, Stream};
+use consort_order::To;
+use consort_types::{Instant, Seq};
 use consort_wire::Lane;
 
-impl Operational {
-    /// Handles an accepted token and passes it on.
-    pub(super) fn visit(&mut self, io: &mut Io, now: Instant, mut token: Token) {
+impl Circle {
+    /// Handles an accepted token and passes it on. What became deliverable is the caller's to deliver.
+    pub fn visit(&mut self, io: &mut Io, now: Instant, mut token: Token, pace: Pace, source: &mut dyn Source) {
         let arrived = (token.seq, token.aru);
         let answered = self.answer(io, &mut token);
-        let new = self.number(io, &mut token);
+        let new = self.number(io, &mut token, source);
         let load = answered.plus(new);
-        let after_token = self.after_token(io);
+        let after_token = self.after_token(io, pace);
         let before_token = self.fresh.len() - after_token;
         self.send_fresh(io, 0..before_token, self.round_before(io));
         self.update_aru(io, &mut token, arrived);
         self.update_fcc(io, &mut token, load);
-        self.update_requests(io, &mut token, arrived.0);
+        self.update_requests(io, &mut token, arrived.0, pace);
         self.update_room(io, &mut token);
         self.note_idleness(io, now, &mut token, load);
         token.token_seq += 1;
@@ -37,7 +37,7 @@ impl Operational {
             }
         }
         self.fresh.clear();
-        self.settle(io, passed_aru);
+        self.advance_stable(io, passed_aru);
     }
 
     /// Sends what others miss and we hold, before everything else.
@@ -67,7 +67,7 @@ impl Operational {
 
     /// Numbers as many packets as flow control allows. They are stored at once: from here on they are part of the
     /// order, whether or not they were sent.
-    fn number(&mut self, io: &mut Io, token: &mut Token) -> Load {
+    fn number(&mut self, io: &mut Io, token: &mut Token, source: &mut dyn Source) -> Load {
         //= R10
         //= R11
         let under_way = UnderWay { packets: self.stable.behind(token.seq), bytes: self.store.bytes() };
@@ -77,7 +77,7 @@ impl Operational {
         while new.packets < allowed.packets
             && allowed.bytes - new.bytes >= (DATA_LEN + room) as u32
             && token.seq.0 + 1 < SEQ_END
-            && let Some(body) = io.queue.next_body(room)
+            && let Some(content) = source.next(&mut io.queue, room)
         {
             let reused = crate::mutated!(io.config, SeqReused) && new.packets == 1;
             token.seq = if reused { token.seq } else { token.seq.next() };
@@ -87,7 +87,7 @@ impl Operational {
                 originator: self.me.node,
                 round: 0,
                 retransmission: false,
-                body,
+                content,
             };
             new.add_packet(data.wire_len());
             if !crate::mutated!(io.config, StoreWhenSent) {
@@ -104,9 +104,9 @@ impl Operational {
     }
 
     /// How many of the fresh packets leave after the token.
-    fn after_token(&self, io: &Io) -> usize {
+    fn after_token(&self, io: &Io, pace: Pace) -> usize {
         //= R12
-        let worthwhile = self.fresh.len() >= io.config.windows.accelerated_from as usize;
+        let worthwhile = pace == Pace::Configured && self.fresh.len() >= io.config.windows.accelerated_from as usize;
         if worthwhile { io.config.accelerated_window().min(self.fresh.len()) } else { 0 }
     }
 
@@ -148,12 +148,11 @@ impl Operational {
         self.last_load = load;
     }
 
-    fn update_requests(&mut self, io: &mut Io, token: &mut Token, arrived_seq: Seq) {
+    fn update_requests(&mut self, io: &mut Io, token: &mut Token, arrived_seq: Seq, pace: Pace) {
         //= R14
-        let limit = match io.config.acceleration {
-            Acceleration::Accelerated if !crate::mutated!(io.config, RequestTooEarly) => self.previous_seq,
-            _ => arrived_seq,
-        };
+        let accelerated = io.config.acceleration == Acceleration::Accelerated && pace == Pace::Configured;
+        let late = accelerated && !crate::mutated!(io.config, RequestTooEarly);
+        let limit = if late { self.previous_seq } else { arrived_seq };
         self.previous_seq = arrived_seq;
         if self.store.aru() < limit {
             let max_runs = (io.config.datagram.packet_room() - TOKEN_LEN) / RUN_LEN;
@@ -186,22 +185,12 @@ impl Operational {
         self.copy = Some(token);
     }
 
-    /// Moves the stable line, delivers what became deliverable, lets go of what nobody will ask for.
-    fn settle(&mut self, io: &mut Io, passed_aru: Seq) {
+    /// Moves the stable line.
+    fn advance_stable(&mut self, io: &mut Io, passed_aru: Seq) {
         //= R20
         let proven = if crate::mutated!(io.config, OneAru) { passed_aru } else { passed_aru.min(self.passed_aru) };
         self.passed_aru = passed_aru;
-        let advanced = proven > self.stable;
         self.stable = self.stable.max(proven);
         io.check(self.stable <= self.store.aru(), "R20: what is stable is held here too");
-        self.deliver(io);
-        if advanced {
-            let up_to = crate::delivery::position(self.stable, 0xffff);
-            io.output.push_back(Output::Stable { stream: Stream(0), up_to });
-        }
-        //= R22
-        let early = crate::mutated!(io.config, DiscardEarly);
-        let line = if early { self.deliverer.delivered() } else { self.stable.min(self.deliverer.delivered()) };
-        self.store.discard_to(line);
     }
 }

@@ -1,6 +1,6 @@
 //! What the ring does while there is nothing to say: the representative parks the token; whoever then has something to
 //! say asks for it.
-use super::operational::Operational;
+use super::{Circle, Pace, Source};
 use crate::engine::Io;
 use crate::flow::Load;
 use crate::packet::{HoldCancel, Packet, Token};
@@ -23,26 +23,26 @@ pub(crate) struct Idle {
     last_traffic: Instant,
 }
 
-impl Operational {
+impl Circle {
     /// Whether the arrived token has nothing to do anywhere.
-    pub(super) fn may_park(&self, io: &Io, now: Instant, token: &Token) -> bool {
+    pub fn may_park(&self, io: &Io, now: Instant, token: &Token) -> bool {
         //= R28
         if crate::mutated!(io.config, ParksWithWork) && self.is_representative() && !token.requests.is_empty() {
             return true;
         }
         self.is_representative()
             && self.is_quiet(token)
-            && token.idle >= Self::idling(io).rounds
+            && token.idle >= io.config.idling.rounds
             && !self.idle.wake
             && !io.queue.is_ready()
-            && now.since(self.idle.last_traffic) >= Self::idling(io).linger
+            && now.since(self.idle.last_traffic) >= io.config.idling.linger
     }
 
     fn is_quiet(&self, token: &Token) -> bool {
         token.seq == self.idle.passed_seq && token.aru == token.seq && token.requests.is_empty()
     }
 
-    pub(super) fn park(&mut self, io: &mut Io, now: Instant, token: Token) {
+    pub fn park(&mut self, io: &mut Io, now: Instant, token: Token) {
         //= R29
         io.counters.holds += 1;
         self.idle.parked = Some(token);
@@ -55,7 +55,7 @@ impl Operational {
     /// A ring of one hands the token to itself by a timer: never by recursion, and never while there is nothing to do.
     pub(super) fn keep_for_myself(&mut self, io: &mut Io, now: Instant, token: Token) {
         //= R31
-        let rests = token.idle > Self::idling(io).rounds && !io.queue.is_ready();
+        let rests = token.idle > io.config.idling.rounds && !io.queue.is_ready();
         self.idle.parked = Some(token);
         if !rests {
             io.timers.arm(Timer::Hold, now);
@@ -63,14 +63,14 @@ impl Operational {
     }
 
     /// The token has rested long enough.
-    pub fn on_hold_end(&mut self, io: &mut Io, now: Instant) {
+    pub fn release(&mut self, io: &mut Io, now: Instant, source: &mut dyn Source) {
         //= R29
         let Some(token) = self.idle.parked.take() else { return };
-        if self.successor == self.me {
+        if self.is_alone() {
             self.last_token_seq = token.token_seq;
             self.received += 1;
         }
-        self.visit(io, now, token);
+        self.visit(io, now, token, Pace::Configured, source);
     }
 
     /// Counts idle rotations (the representative), or breaks the count (whoever has something to do).
@@ -101,6 +101,15 @@ impl Operational {
             // By the timer, not at once: what else arrives in the same turn shall travel in the same visit.
             io.timers.arm(Timer::Hold, now);
         } else if self.idle.seen > 0 && !self.is_representative() && !io.timers.is_armed(Timer::HoldCancel) {
+            self.ask_for_token(io, now);
+        }
+    }
+
+    /// Sees that the token comes by even if there is nothing to send.
+    pub fn ask(&mut self, io: &mut Io, now: Instant) {
+        if self.idle.parked.is_some() {
+            io.timers.arm(Timer::Hold, now);
+        } else if !self.is_representative() {
             self.ask_for_token(io, now);
         }
     }

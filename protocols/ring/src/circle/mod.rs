@@ -1,0 +1,299 @@
+//! The circulation of one ring's token among its members: what Recovery and Operational share.
+mod idle;
+mod visit;
+
+use crate::RingId;
+use crate::config::Acceleration;
+use crate::engine::Io;
+use crate::flow::{self, Load};
+use crate::packet::{Content, Data, Packet, Token};
+use crate::queue::Queue;
+use crate::store::{Inserted, Store};
+use crate::timer::Timer;
+use consort_order::To;
+use consort_types::{Duration, Instant, MemberId, NodeId, Seq};
+use consort_wire::Lane;
+use idle::Idle;
+
+/// One ring's token, as one member sees it.
+#[derive(Debug)]
+pub(crate) struct Circle {
+    pub ring: RingId,
+    pub members: Vec<MemberId>,
+    pub me: MemberId,
+    predecessor: MemberId,
+    successor: MemberId,
+    pub store: Store,
+    /// Every member is known to hold everything up to here.
+    pub stable: Seq,
+    /// The aru on the token this node passed on last.
+    pub passed_aru: Seq,
+    /// The seq on the token that came at the last visit: what lies beyond may still be in post-token flight.
+    previous_seq: Seq,
+    /// What this node sent at its last visit.
+    last_load: Load,
+    last_token_seq: u64,
+    /// Tokens received from the predecessor; what rounds of its packets are compared with.
+    received: u64,
+    /// Visits handled, with the first, which the representative makes up itself; what own packets are stamped with.
+    pub visits: u64,
+    /// What was passed on last, to the byte.
+    copy: Option<Token>,
+    idle: Idle,
+    token_at: Instant,
+    /// How long a rotation takes, smoothed.
+    rotation: Duration,
+    fresh: Vec<Data>,
+    pinned: Option<Pinned>,
+    reads_first: Lane,
+    data_since_token: u32,
+}
+
+/// Where new packets come from.
+pub(crate) trait Source {
+    /// The content of the next packet, at most `room` bytes of it; `None` if nothing is to be sent.
+    fn next(&mut self, queue: &mut Queue, room: usize) -> Option<Content>;
+}
+
+/// How a ring circulates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// As configured.
+    Configured,
+    /// Like the original ring, whatever is configured, and never idle: while recovering.
+    Original,
+}
+
+/// An aru that does not move.
+#[derive(Clone, Copy, Debug)]
+struct Pinned {
+    by: NodeId,
+    aru: Seq,
+    since: Instant,
+    visits: u32,
+}
+
+/// What became of a data packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Received {
+    /// It is new and kept.
+    New,
+    /// It changes nothing.
+    Nothing,
+}
+
+impl Circle {
+    pub fn new(io: &mut Io, now: Instant, ring: RingId, members: Vec<MemberId>) -> Self {
+        //= R1
+        let (n, me) = (members.len(), io.me);
+        let place = members.iter().position(|member| *member == me).unwrap_or(0);
+        let circle = Self {
+            ring,
+            me,
+            predecessor: members[(place + n - 1) % n],
+            successor: members[(place + 1) % n],
+            members,
+            store: Store::default(),
+            stable: Seq(0),
+            passed_aru: Seq(0),
+            previous_seq: Seq(0),
+            last_load: Load::default(),
+            last_token_seq: 0,
+            received: 0,
+            visits: 0,
+            copy: None,
+            idle: Idle::default(),
+            token_at: now,
+            rotation: Duration::ZERO,
+            fresh: Vec::new(),
+            pinned: None,
+            reads_first: Lane::Data,
+            data_since_token: 0,
+        };
+        circle.watch_token(io, now);
+        circle
+    }
+
+    /// The representative makes the first token.
+    pub fn originate(&mut self, io: &mut Io, now: Instant, pace: Pace, source: &mut dyn Source) {
+        //= R4
+        let room = flow::reported_room(&io.config);
+        let token = Token { ring: self.ring, window: room, room, ..Token::default() };
+        self.visit(io, now, token, pace, source);
+    }
+
+    /// Takes a token, if it is ours to take.
+    pub fn accept(&mut self, io: &mut Io, now: Instant, from: MemberId, token: &Token) -> bool {
+        //= R5
+        if token.ring != self.ring {
+            io.counters.foreign_ring += 1;
+            return false;
+        }
+        if from != self.predecessor {
+            io.counters.wrong_sender += 1;
+            return false;
+        }
+        if token.token_seq <= self.last_token_seq && !crate::mutated!(io.config, NoTokenDedup) {
+            io.counters.duplicate_tokens += 1;
+            return false;
+        }
+        io.check(token.seq >= self.store.highest(), "R6: the token covers everything held");
+        self.last_token_seq = token.token_seq;
+        self.received += 1;
+        self.copy = None;
+        io.timers.disarm(Timer::TokenRetransmit);
+        self.watch_token(io, now);
+        self.measure(now);
+        //= R17
+        self.reads_first = Lane::Data;
+        self.data_since_token = 0;
+        true
+    }
+
+    fn measure(&mut self, now: Instant) {
+        if self.visits > 0 && self.idle.seen == 0 {
+            self.rotation = (self.rotation * 7 + now.since(self.token_at)) / 8;
+        }
+        self.token_at = now;
+    }
+
+    fn watch_token(&self, io: &mut Io, now: Instant) {
+        if self.successor == self.me {
+            io.timers.disarm(Timer::TokenLoss);
+        } else {
+            io.timers.arm(Timer::TokenLoss, now + io.config.timers.token_loss);
+        }
+    }
+
+    /// A data packet of this ring came.
+    pub fn receive(&mut self, io: &mut Io, from: MemberId, data: Data) -> Received {
+        if !self.members.iter().any(|member| member.node == data.originator) {
+            io.counters.foreign_ring += 1;
+            return Received::Nothing;
+        }
+        self.note_evidence(io, data.seq);
+        self.note_priority(io, from, &data);
+        //= R24
+        if data.seq > self.stable.plus(flow::reach(&io.config.windows)) {
+            io.counters.beyond_window += 1;
+            return Received::Nothing;
+        }
+        let retransmission = data.retransmission;
+        match self.store.insert(data) {
+            Inserted::New => Received::New,
+            Inserted::Duplicate => {
+                io.counters.duplicates += 1;
+                io.counters.needless_retransmissions += u64::from(retransmission);
+                Received::Nothing
+            }
+        }
+    }
+
+    /// Whether a packet shows that the token moved on: only one numbered after the token we passed.
+    fn note_evidence(&mut self, io: &mut Io, seq: Seq) {
+        //= R26
+        let moved_on = self.copy.as_ref().is_some_and(|copy| seq > copy.seq);
+        if moved_on || crate::mutated!(io.config, AnyDataIsEvidence) {
+            io.timers.disarm(Timer::TokenRetransmit);
+        }
+    }
+
+    fn note_priority(&mut self, io: &mut Io, from: MemberId, data: &Data) {
+        //= R17
+        let first = !data.retransmission || crate::mutated!(io.config, RetransmissionRaisesPriority);
+        let of_predecessor = from == self.predecessor && data.originator == from.node;
+        let accelerated = io.config.acceleration == Acceleration::Accelerated;
+        if accelerated && first && of_predecessor && (data.round > self.received || data.retransmission) {
+            io.check(!data.retransmission, "R17: only a first transmission raises the token's priority");
+            self.reads_first = Lane::Token;
+        }
+        //= R18
+        self.data_since_token = self.data_since_token.saturating_add(1);
+        if io.config.starvation_guard.is_some_and(|most| self.data_since_token > most) {
+            self.reads_first = Lane::Token;
+        }
+    }
+
+    /// Nothing shows that the token moved on: send the copy again, exactly.
+    pub fn send_again(&mut self, io: &mut Io, now: Instant) {
+        //= R25
+        if crate::mutated!(io.config, TokenNotRetransmitted) {
+            return;
+        }
+        if crate::mutated!(io.config, CopyMutated)
+            && let Some(copy) = &mut self.copy
+        {
+            copy.token_seq += 1;
+        }
+        let Some(copy) = &self.copy else { return };
+        io.counters.tokens_retransmitted += 1;
+        io.send(To::One(self.successor.node), Lane::Token, Packet::Token(copy.clone()));
+        io.timers.arm(Timer::TokenRetransmit, now + self.retransmit_after(io, copy));
+    }
+
+    fn retransmit_after(&self, io: &Io, token: &Token) -> Duration {
+        let t = &io.config.timers;
+        if token.idle > 0 { t.token_retransmit_idle } else { t.token_retransmit.max(self.rotation * 4) }
+    }
+
+    /// The member that has kept aru from moving for so long, over so many rotations, that it must be deaf.
+    pub fn deaf_member(&mut self, io: &Io, now: Instant, token: &Token) -> Option<MemberId> {
+        //= M53
+        let by = token.aru_by.filter(|_| token.aru < token.seq)?;
+        let pinned = match self.pinned {
+            Some(pinned) if pinned.by == by && pinned.aru == token.aru => {
+                Pinned { visits: pinned.visits + 1, ..pinned }
+            }
+            _ => Pinned { by, aru: token.aru, since: now, visits: 0 },
+        };
+        self.pinned = Some(pinned);
+        let t = &io.config.timers;
+        let deaf = pinned.visits >= t.fail_to_receive_rotations && now.since(pinned.since) >= t.token_loss * 5 / 4;
+        self.members.iter().copied().find(|member| deaf && member.node == by)
+    }
+
+    /// Which lane to read first.
+    pub const fn reads_first(&self) -> Lane {
+        self.reads_first
+    }
+
+    /// Whether this node made the ring.
+    pub fn is_representative(&self) -> bool {
+        self.me == self.ring.representative
+    }
+
+    /// Whether the token goes to this node itself.
+    pub fn is_alone(&self) -> bool {
+        self.successor == self.me
+    }
+
+    /// Whether this node holds a packet, or knows that all do.
+    pub fn holds(&self, seq: Seq) -> bool {
+        seq <= self.store.discarded() || self.store.get(seq).is_some()
+    }
+
+    /// When the last token came.
+    pub const fn token_at(&self) -> Instant {
+        self.token_at
+    }
+
+    /// How long a rotation takes.
+    pub const fn rotation(&self) -> Duration {
+        self.rotation
+    }
+
+    /// Tokens received; for tests of R17.
+    #[cfg(test)]
+    pub const fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Gauges.
+    pub fn observe(&self, see: &mut dyn FnMut(&'static str, u64)) {
+        see("store_packets", self.store.held() as u64);
+        see("store_bytes", self.store.bytes() as u64);
+        see("aru", self.store.aru().0);
+        see("stable", self.stable.0);
+        see("rotation_us", self.rotation.as_micros() as u64);
+    }
+}

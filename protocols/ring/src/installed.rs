@@ -1,0 +1,69 @@
+//! The ring a member has installed: what it delivers from, and what it owes.
+use crate::config::Config;
+use crate::delivery::Deliverer;
+use crate::packet::Packet;
+use crate::queue::Queue;
+use crate::store::Store;
+use consort_order::Output;
+use consort_types::{MemberId, NodeId, Seq, View};
+use std::collections::{BTreeSet, VecDeque};
+
+/// The view and how far its messages are delivered.
+#[derive(Debug)]
+pub(crate) struct Installed {
+    pub view: View,
+    pub deliverer: Deliverer,
+    /// Whose messages must be delivered even after a hole: those that others may have delivered because of what this
+    /// member acknowledged in recoveries since the install.
+    pub obligations: BTreeSet<MemberId>,
+}
+
+/// The installed ring once its token is gone: what recovery works on.
+#[derive(Debug)]
+pub(crate) struct Old {
+    pub installed: Installed,
+    pub store: Store,
+    pub stable: Seq,
+}
+
+impl Installed {
+    pub fn new(me: MemberId, view: View, recovered: Seq) -> Self {
+        let deliverer = Deliverer::new(me, &view.members, recovered);
+        Self { view, deliverer, obligations: [me].into() }
+    }
+
+    /// The member with this index, if there is one.
+    pub fn member(&self, node: NodeId) -> Option<MemberId> {
+        self.view.members.iter().copied().find(|member| member.node == node)
+    }
+}
+
+impl Old {
+    /// Safe messages up to here were proven stable by this member.
+    pub fn line(&self) -> Seq {
+        //= M22
+        self.stable.max(self.installed.deliverer.delivered())
+    }
+
+    /// Delivers what belongs to the old view itself: up to the first hole or the first safe message beyond `line`.
+    pub fn deliver_regular(
+        &mut self,
+        config: &Config,
+        line: Seq,
+        queue: &mut Queue,
+        out: &mut VecDeque<Output<Packet>>,
+    ) {
+        //= M35
+        self.installed.deliverer.advance(config, &self.store, line, queue, out);
+    }
+
+    /// Delivers the rest, in the transitional view: all up to the first hole; after it only what an obligated member
+    /// numbered, for others may hold what is missing, and what it depends on with it.
+    pub fn deliver_transitional(&mut self, config: &Config, queue: &mut Queue, out: &mut VecDeque<Output<Packet>>) {
+        //= M36
+        let obligations = &self.installed.obligations;
+        let all = crate::mutated!(config, GapIgnored);
+        let owed = |member: MemberId| all || obligations.contains(&member);
+        self.installed.deliverer.finish(config, &self.store, owed, queue, out);
+    }
+}

@@ -1,0 +1,163 @@
+//! Commit: the agreed members tell each other what they hold of their old rings. From here on the old ring's store is
+//! frozen: what arrives now was not told, and must not make a difference.
+//!
+//! Leaves for Recovery with the second rotation, or back to Gather.
+use super::Next;
+use super::sets::{Sets, Why};
+use crate::engine::Io;
+use crate::installed::Old;
+use crate::packet::{Commit, Data, Join, OldRing, Packet};
+use crate::timer::Timer;
+use consort_order::To;
+use consort_types::{Instant, MemberId};
+use consort_wire::Lane;
+
+/// The state's data.
+#[derive(Debug)]
+pub(crate) struct Committing {
+    pub old: Old,
+    pub sets: Sets,
+    /// What this member passed on, with its own entry.
+    commit: Commit,
+}
+
+impl Committing {
+    /// Whether a commit token is one to take part in: in its first rotation, from this member's predecessor on the ring
+    /// to be, next to be told by this member, and newer than any other it took part in.
+    pub fn is_my_turn(io: &Io, from: MemberId, commit: &Commit) -> bool {
+        //= M21
+        //= M03
+        let told = commit.told();
+        let mine = commit.members.get(told).is_some_and(|(member, _)| *member == io.me);
+        let of_predecessor = told > 0 && commit.members[told - 1].0 == from;
+        let newer = io.attempt.is_none_or(|attempt| commit.ring.number > attempt.number)
+            && commit.ring.number > io.installed_number;
+        commit.rotation == 1 && mine && of_predecessor && newer && io.numbers.may_use(commit.ring.number)
+    }
+
+    /// Enters with a token in which this member is the next to tell; `None` where what it holds does not fit into it.
+    pub fn enter(io: &mut Io, now: Instant, old: Old, sets: Sets, mut commit: Commit) -> Result<Self, (Old, Sets)> {
+        //= M22
+        io.timers.disarm_all_but(&[Timer::Beacon, Timer::Leave]);
+        if !tell(io, &old, &mut commit) {
+            return Err((old, sets));
+        }
+        io.numbers.saw(commit.ring.number);
+        io.attempt = Some(commit.ring);
+        let committing = Self { old, sets, commit };
+        committing.pass_on(io, now);
+        io.timers.arm(Timer::TokenLoss, now + io.config.timers.token_loss);
+        Ok(committing)
+    }
+
+    /// What a ring of one commits to: the token has already been everywhere.
+    pub fn alone(&self) -> Commit {
+        Commit { rotation: 2, ..self.commit.clone() }
+    }
+
+    fn pass_on(&self, io: &mut Io, now: Instant) {
+        send(io, &self.commit);
+        io.timers.arm(Timer::TokenRetransmit, now + io.config.timers.token_retransmit);
+    }
+
+    /// Nothing shows that the commit token moved on.
+    pub fn on_retransmit(&self, io: &mut Io, now: Instant) {
+        io.counters.tokens_retransmitted += 1;
+        self.pass_on(io, now);
+    }
+
+    /// The token came back, or came by a second time.
+    pub fn on_commit(&mut self, io: &mut Io, now: Instant, from: MemberId, commit: Commit) -> Next {
+        //= M23
+        let mine = commit.ring == self.commit.ring && commit.told() == commit.members.len();
+        let place = commit.members.iter().position(|(member, _)| *member == io.me).unwrap_or(0);
+        let n = commit.members.len();
+        let of_predecessor = commit.members[(place + n - 1) % n].0 == from;
+        match (mine && of_predecessor, commit.rotation, place) {
+            (true, 1, 0) | (true, 2, 1..) => Next::Recover(Commit { rotation: 2, ..commit }),
+            _ if commit.member_ids() == self.commit.member_ids() && Self::is_my_turn(io, from, &commit) => {
+                // The same members try again: what this member told stands, for nothing was added to it since.
+                self.commit = commit;
+                if !tell(io, &self.old, &mut self.commit) {
+                    return Next::Stay;
+                }
+                io.numbers.saw(self.commit.ring.number);
+                io.attempt = Some(self.commit.ring);
+                self.pass_on(io, now);
+                Next::Stay
+            }
+            _ => {
+                io.counters.unexpected += 1;
+                Next::Stay
+            }
+        }
+    }
+
+    /// A member of the ring to be has gone back to gathering.
+    pub fn on_join(&self, io: &Io, from: MemberId, join: &Join) -> Next {
+        //= M24
+        gave_up(&self.commit, &self.sets, io, from, join)
+    }
+
+    /// A packet of the old ring, too late: others were told what is held.
+    pub fn on_data(&mut self, io: &mut Io, data: Data) {
+        //= M24
+        if crate::mutated!(io.config, StoreUnfrozen) && data.ring == self.old.installed.view.id {
+            self.old.store.insert(data);
+            return;
+        }
+        io.counters.unexpected += 1;
+    }
+
+    /// For `status`.
+    pub fn describe(&self) -> String {
+        format!("committing to ring {} of {}", self.commit.ring, self.commit.members.len())
+    }
+}
+
+/// A JOIN in Commit or Recovery: news from a member that knows of this attempt and has left it, or a good-bye.
+pub(super) fn gave_up(commit: &Commit, sets: &Sets, io: &Io, from: MemberId, join: &Join) -> Next {
+    //= M40
+    let member = commit.members.iter().any(|(member, _)| *member == from);
+    if !member || join.number < commit.ring.number && !join.leave || join.fail.contains(&io.me) && !join.leave {
+        return Next::Stay;
+    }
+    let mut why = Why::new(sets.trigger.clone());
+    if join.leave {
+        why = why.failing(from, super::sets::Reason::Left);
+    }
+    Next::gather(why)
+}
+
+/// Passes a commit token to the next member.
+pub(super) fn send(io: &mut Io, commit: &Commit) {
+    let place = commit.members.iter().position(|(member, _)| *member == io.me).unwrap_or(0);
+    let successor = commit.members[(place + 1) % commit.members.len()].0;
+    if successor != io.me {
+        io.send(To::One(successor.node), Lane::Token, Packet::Commit(commit.clone()));
+    }
+}
+
+/// Adds what this member holds of its old ring.
+fn tell(io: &Io, old: &Old, commit: &mut Commit) -> bool {
+    //= M22
+    let Some(place) = commit.members.iter().position(|(member, _)| *member == io.me) else { return false };
+    let ring = old.installed.view.id;
+    let known = commit.olds.iter().position(|known| known.ring == ring);
+    let index = known.unwrap_or(commit.olds.len());
+    let first = known.and_then(|known| commit.members.iter().position(|(_, from)| *from == Some(known as u8)));
+    if known.is_none() {
+        let (obligations, held) = Default::default();
+        commit.olds.push(OldRing { ring, line: old.line(), obligations, held });
+    }
+    let (Ok(index), Ok(place)) = (u8::try_from(index), u8::try_from(place)) else { return false };
+    let entry = &mut commit.olds[usize::from(index)];
+    entry.line = entry.line.max(old.line());
+    if !crate::mutated!(io.config, ObligationsForgotten) {
+        entry.obligations.extend(&old.installed.obligations);
+    }
+    commit.members[usize::from(place)].1 = Some(index);
+    let store = &old.store;
+    let holds = |seq| store.get(seq).is_some();
+    entry.held.tell(place, first.map(|first| first as u8), store.aru(), store.highest().max(store.aru()), holds)
+}

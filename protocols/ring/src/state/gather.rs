@@ -1,0 +1,275 @@
+//! Gather: members tell each other who should be in and who should be out, until all that should be in say the same.
+//!
+//! Leaves for Commit: with a commit token for exactly these members, built here by the lowest of them or received.
+use super::sets::{Reason, Sets, Why};
+use super::{Committing, Next};
+use crate::RingId;
+use crate::engine::Io;
+use crate::installed::Old;
+use crate::packet::{Commit, Data, Join, Packet};
+use crate::timer::Timer;
+use consort_order::To;
+use consort_types::{Duration, Instant, MemberId};
+use consort_wire::Lane;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The state's data.
+#[derive(Debug)]
+pub(crate) struct Gather {
+    pub old: Old,
+    pub sets: Sets,
+    /// Who said the same as this member says now.
+    agreed: BTreeSet<MemberId>,
+    /// The attempt each member saw last.
+    attempts: BTreeMap<MemberId, Option<RingId>>,
+    /// One consensus timeout has passed: being alone is then an answer.
+    waited: bool,
+    /// All agree, and a commit token should come.
+    committing: bool,
+    joined_at: Instant,
+}
+
+/// JOINs are sent at once when the sets change, but not more often than this.
+const JOIN_LEAST: Duration = Duration::from_millis(2);
+
+impl Gather {
+    /// Enters from a ring that is over, or returns from one that was not finished.
+    pub fn enter(io: &mut Io, now: Instant, old: Old, sets: Sets) -> Self {
+        //= M10
+        io.timers.disarm_all_but(&[Timer::Beacon, Timer::Leave]);
+        io.counters.gathers += 1;
+        let me = io.me;
+        let mut gather = Self {
+            old,
+            sets,
+            agreed: [me].into(),
+            attempts: BTreeMap::new(),
+            waited: false,
+            committing: false,
+            joined_at: now,
+        };
+        gather.wait_for_consensus(io, now);
+        gather.send_join(io, now);
+        gather
+    }
+
+    fn wait_for_consensus(&self, io: &mut Io, now: Instant) {
+        io.timers.arm(Timer::Consensus, now + io.config.timers.consensus);
+    }
+
+    fn send_join(&mut self, io: &mut Io, now: Instant) {
+        self.joined_at = now;
+        let join = Join {
+            proc: self.sets.proc.clone(),
+            fail: self.sets.fail.clone(),
+            number: io.numbers.highest(),
+            ring: self.old.installed.view.id,
+            heard: io.heard.nodes(now).into_iter().collect(),
+            leave: false,
+            episode: io.episode,
+            attempt: io.attempt,
+        };
+        io.counters.joins_sent += 1;
+        io.send(To::All, Lane::Control, Packet::Join(join));
+        let span = io.config.timers.join;
+        let jitter = io.rng.below(span.as_nanos() as u64 / 2);
+        io.timers.arm(Timer::Join, now + span + Duration::from_nanos(jitter));
+    }
+
+    /// The sets have changed: nobody is known to agree any more.
+    fn restart(&mut self, io: &mut Io, now: Instant) {
+        //= M10
+        self.agreed = [io.me].into();
+        self.committing = false;
+        self.wait_for_consensus(io, now);
+        let earliest = self.joined_at + JOIN_LEAST;
+        if earliest <= now {
+            self.send_join(io, now);
+        } else {
+            io.timers.arm(Timer::Join, earliest);
+        }
+    }
+
+    /// Time to say it again.
+    pub fn on_join_timeout(&mut self, io: &mut Io, now: Instant) {
+        self.send_join(io, now);
+    }
+
+    /// Somebody told whom it wants.
+    pub fn on_join(&mut self, io: &mut Io, now: Instant, from: MemberId, join: &Join) -> Next {
+        //= M11
+        self.attempts.insert(from, join.attempt);
+        if join.leave && !crate::mutated!(io.config, LeaveAgrees) {
+            //= M15
+            if self.sets.refuse(io.me, from, Reason::Left) {
+                self.restart(io, now);
+            }
+            return self.try_commit(io, now);
+        }
+        if self.sets.fail.contains(&from) || !self.sets.proc.contains(&from) && !self.admits(io, now, from, join) {
+            return Next::Stay;
+        }
+        if join.leave || self.sets.equal(join) {
+            self.agreed.insert(from);
+            return self.try_commit(io, now);
+        }
+        if !self.sets.cover(join) && self.sets.merge(io.me, from, join) {
+            self.restart(io, now);
+        }
+        self.try_commit(io, now)
+    }
+
+    /// A stranger is let in if it hears us, and is not in quarantine.
+    fn admits(&self, io: &Io, now: Instant, from: MemberId, join: &Join) -> bool {
+        //= M17
+        join.heard.contains(&io.me.node) && !join.fail.contains(&io.me) && !io.quarantine.holds(from.node, now)
+    }
+
+    fn has_consensus(&self, candidates: &[MemberId]) -> bool {
+        candidates.iter().all(|member| self.agreed.contains(member))
+    }
+
+    /// All agree: the lowest builds the commit token, the others wait for it.
+    pub fn try_commit(&mut self, io: &mut Io, now: Instant) -> Next {
+        //= M20
+        let candidates = self.sets.candidates();
+        let alone = candidates.len() == 1;
+        let unasked = crate::mutated!(io.config, CommitsUnasked) && candidates.len() > 1 && self.agreed.len() > 1;
+        if !(self.has_consensus(&candidates) || unasked) || (alone && !self.waited) || self.committing {
+            return Next::Stay;
+        }
+        if let Some(suspect) = self.blocker(io, &candidates) {
+            return self.exclude(io, now, suspect);
+        }
+        if candidates.first() != Some(&io.me) {
+            self.committing = true;
+            io.timers.arm(Timer::Consensus, now + io.config.timers.token_loss);
+            return Next::Stay;
+        }
+        let number = io.numbers.propose();
+        if !io.numbers.may_use(number) {
+            return Next::Stay; // the ceiling is being raised; `handle_persisted` tries again
+        }
+        let ring = RingId { number, representative: io.me };
+        let members = candidates.into_iter().map(|member| (member, None)).collect();
+        Next::Commit(Commit { ring, rotation: 1, members, olds: Vec::new() })
+    }
+
+    /// The member that the last commit token did not get past, if that happened twice running.
+    fn blocker(&self, io: &mut Io, candidates: &[MemberId]) -> Option<MemberId> {
+        //= M25
+        let attempt = candidates.iter().filter_map(|member| self.attempt_of(io, *member)).max()?;
+        if candidates.first() != Some(&attempt.representative) {
+            return None;
+        }
+        let unreached = candidates.iter().copied().find(|member| self.attempt_of(io, *member) != Some(attempt));
+        let suspect = unreached.unwrap_or(attempt.representative);
+        if io.suspicion.note(attempt, suspect) { Some(suspect) } else { None }
+    }
+
+    fn attempt_of(&self, io: &Io, member: MemberId) -> Option<RingId> {
+        if member == io.me { io.attempt } else { self.attempts.get(&member).copied().flatten() }
+    }
+
+    fn exclude(&mut self, io: &mut Io, now: Instant, suspect: MemberId) -> Next {
+        //= M25
+        //= M52
+        io.suspicion.clear();
+        if suspect == io.me {
+            let others: Vec<_> = self.sets.candidates().into_iter().filter(|member| *member != io.me).collect();
+            for member in others {
+                io.quarantine.put(member.node, now);
+                self.sets.refuse(io.me, member, Reason::Deaf);
+            }
+        } else {
+            io.quarantine.put(suspect.node, now);
+            self.sets.refuse(io.me, suspect, Reason::Deaf);
+        }
+        self.restart(io, now);
+        Next::Stay
+    }
+
+    /// Long enough waited.
+    pub fn on_consensus_timeout(&mut self, io: &mut Io, now: Instant) -> Next {
+        //= M12
+        //= M13
+        //= M14
+        self.waited = true;
+        let candidates = self.sets.candidates();
+        if self.committing {
+            // All agreed, but no commit token came: ask once more who is there.
+            self.committing = false;
+            self.agreed = [io.me].into();
+            self.send_join(io, now);
+            io.timers.arm(Timer::Consensus, now + io.config.timers.token_loss);
+            return Next::Stay;
+        }
+        self.wait_for_consensus(io, now);
+        let silent: Vec<_> = candidates.iter().copied().filter(|member| !self.agreed.contains(member)).collect();
+        if silent.is_empty() {
+            return self.try_commit(io, now);
+        }
+        for member in silent {
+            self.sets.refuse(io.me, member, Reason::Silent);
+        }
+        self.restart(io, now);
+        self.try_commit(io, now)
+    }
+
+    /// A commit token came: take part if it is for exactly those this member wants, newer than any before, and its turn.
+    pub fn on_commit(&mut self, io: &mut Io, from: MemberId, commit: Commit) -> Next {
+        //= M21
+        let candidates = self.sets.candidates();
+        if commit.member_ids() == candidates && Committing::is_my_turn(io, from, &commit) {
+            return Next::Commit(commit);
+        }
+        io.counters.unexpected += 1;
+        Next::Stay
+    }
+
+    /// A packet of the installed ring: kept, so that it need not be recovered; not delivered.
+    pub fn on_data(&mut self, io: &mut Io, data: Data) {
+        let reach = crate::flow::reach(&io.config.windows);
+        if data.ring == self.old.installed.view.id && data.seq <= self.old.stable.plus(reach) {
+            self.old.store.insert(data);
+        } else {
+            io.counters.foreign_ring += 1;
+        }
+    }
+
+    /// A settled stranger that all candidates hear and that hears all of them.
+    pub fn on_beacon(&mut self, io: &mut Io, now: Instant, from: MemberId) -> Next {
+        //= M51
+        let Some(hearing) = io.heard.get(from.node, now) else { return Next::Stay };
+        let strangers = hearing.members.clone();
+        let known = |member: &MemberId| self.sets.proc.contains(member);
+        if !hearing.settled || strangers.iter().any(known) || strangers.iter().any(|m| io.quarantine.holds(m.node, now))
+        {
+            return Next::Stay;
+        }
+        let nodes =
+            self.sets.candidates().into_iter().chain(strangers.iter().copied()).map(|member| member.node).collect();
+        if io.heard.all_mutual(io.me.node, &nodes, now) {
+            let why = Why::new(self.sets.trigger.clone()).adding(strangers);
+            if self.sets.take(io.me, &why) {
+                self.restart(io, now);
+            }
+        }
+        Next::Stay
+    }
+
+    /// For `status`.
+    pub fn describe(&self) -> String {
+        let names = |members: &mut dyn Iterator<Item = &MemberId>| {
+            members.map(|member| member.node.to_string()).collect::<Vec<_>>().join(", ")
+        };
+        let candidates = self.sets.candidates();
+        let waiting = names(&mut candidates.iter().filter(|member| !self.agreed.contains(member)));
+        let why = &self.sets.trigger;
+        match waiting.is_empty() {
+            true if candidates.len() == 1 => format!("gathering ({why}): nobody else heard yet"),
+            true => format!("gathering ({why}): {} agree, waiting for the commit token", names(&mut candidates.iter())),
+            false => format!("gathering ({why}): waiting for {waiting} to agree"),
+        }
+    }
+}

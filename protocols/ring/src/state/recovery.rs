@@ -1,0 +1,263 @@
+//! Recovery: on the new ring's own token, each packet that somebody lacks of its old ring is sent once, by one member.
+//!
+//! Leaves for Operational when all members hold everything that any of them held, or back to Gather with nothing lost.
+use super::Next;
+use super::commit::{gave_up, send};
+use super::operational::Operational;
+use super::sets::{Sets, Why};
+use crate::circle::{Circle, Pace, Received, Source};
+use crate::engine::Io;
+use crate::installed::{Installed, Old};
+use crate::packet::{Commit, Content, Data, Join, Recovered, Token};
+use crate::queue::Queue;
+use crate::timer::Timer;
+use consort_order::Output;
+use consort_types::{Cause, Instant, MemberId, Primary, Seq, View, ViewKind};
+use std::collections::VecDeque;
+
+/// The state's data.
+#[derive(Debug)]
+pub(crate) struct Recovery {
+    pub old: Old,
+    pub sets: Sets,
+    pub circle: Circle,
+    commit: Commit,
+    /// Which of the commit token's old rings is this member's.
+    mine: u8,
+    /// What this member is to send for all.
+    to_send: ToSend,
+    /// How many packets all members send together: everything is recovered when aru reaches it.
+    total: Seq,
+    /// Whether the commit token this member passed on may still be lost.
+    commit_out: bool,
+    originated: bool,
+    passed_before: Seq,
+    visits: u32,
+}
+
+/// The packets of the old ring that this member is to send.
+#[derive(Debug, Default)]
+struct ToSend(VecDeque<Recovered>);
+
+impl Source for ToSend {
+    fn next(&mut self, _queue: &mut Queue, _room: usize) -> Option<Content> {
+        self.0.pop_front().map(Content::Recovered)
+    }
+}
+
+impl Recovery {
+    /// Enters with the commit token's second rotation; passes it on. A ring of one has nothing to wait for.
+    pub fn enter(io: &mut Io, now: Instant, old: Old, sets: Sets, commit: Commit) -> (Self, Next) {
+        //= M30
+        io.timers.disarm_all_but(&[Timer::Beacon, Timer::Leave]);
+        io.timers.arm(Timer::RecoveryMax, now + io.config.timers.recovery_max);
+        let me = commit.members.iter().position(|(member, _)| *member == io.me).unwrap_or(0);
+        let mine = commit.members[me].1.unwrap_or_default();
+        let circle = Circle::new(io, now, commit.ring, commit.member_ids());
+        let total = Seq(commit.olds.iter().map(|old| old.held.needed().count() as u64).sum());
+        let to_send = ToSend(duties(io, &old, &commit, mine, me as u8));
+        let alone = circle.is_alone();
+        let (commit_out, originated, passed_before) = (!alone, false, Seq(0));
+        let mut recovery =
+            Self { old, sets, circle, commit, mine, to_send, total, commit_out, originated, passed_before, visits: 0 };
+        recovery.oblige(io);
+        if alone {
+            return (recovery, Next::Install);
+        }
+        recovery.pass_on_commit(io, now);
+        (recovery, Next::Stay)
+    }
+
+    fn pass_on_commit(&self, io: &mut Io, now: Instant) {
+        send(io, &self.commit);
+        io.timers.arm(Timer::TokenRetransmit, now + io.config.timers.token_retransmit);
+    }
+
+    /// Once this member holds everything, others may deliver because of it: it owes them the same deliveries.
+    fn oblige(&mut self, io: &Io) {
+        //= M33
+        if self.circle.store.aru() >= self.total && !crate::mutated!(io.config, NoObligations) {
+            let owed = &self.commit.olds[usize::from(self.mine)].obligations;
+            self.old.installed.obligations.extend(owed);
+            self.old.installed.obligations.extend(self.commit.moving_from(self.mine));
+        }
+    }
+
+    /// The second rotation came back: all members have the plan, and the first token may go.
+    pub fn on_commit(&mut self, io: &mut Io, now: Instant, from: MemberId, commit: &Commit) -> Next {
+        //= M23
+        let last = self.commit.members.last().is_some_and(|(member, _)| *member == from);
+        let back = commit.ring == self.commit.ring && commit.rotation == 2 && last;
+        if !back || !self.circle.is_representative() || self.originated {
+            io.counters.unexpected += 1;
+            return Next::Stay;
+        }
+        self.originated = true;
+        self.commit_out = false;
+        self.circle.originate(io, now, Pace::Original, &mut self.to_send);
+        self.after_visit(io)
+    }
+
+    /// The token of the ring to be.
+    pub fn on_token(&mut self, io: &mut Io, now: Instant, from: MemberId, token: Token) -> Next {
+        //= M31
+        if !self.circle.accept(io, now, from, &token) {
+            return Next::Stay;
+        }
+        self.commit_out = false;
+        if self.circle.deaf_member(io, now, &token).is_some() {
+            return Next::gather(self.lost(io, now));
+        }
+        self.circle.visit(io, now, token, Pace::Original, &mut self.to_send);
+        self.after_visit(io)
+    }
+
+    fn after_visit(&mut self, io: &Io) -> Next {
+        //= M34
+        self.oblige(io);
+        let passed = self.circle.passed_aru;
+        let complete = passed.min(self.passed_before) >= self.total && self.visits >= 1;
+        self.passed_before = passed;
+        self.visits += 1;
+        self.circle.store.discard_to(self.circle.stable.min(self.total));
+        if complete || crate::mutated!(io.config, InstallsEarly) && passed >= self.total {
+            Next::Install
+        } else {
+            Next::Stay
+        }
+    }
+
+    /// A packet of the ring to be. One that was recovered of this member's own old ring goes back to its place there.
+    pub fn on_data(&mut self, io: &mut Io, from: MemberId, data: Data) -> Next {
+        //= M32
+        if data.ring != self.circle.ring {
+            if crate::mutated!(io.config, StoreUnfrozen) && data.ring == self.old.installed.view.id {
+                self.old.store.insert(data);
+                return Next::Stay;
+            }
+            io.counters.foreign_ring += 1;
+            return Next::Stay;
+        }
+        self.commit_out = false;
+        if let Content::Recovered(recovered) = &data.content
+            && recovered.old == self.mine
+        {
+            self.put_back(recovered);
+        }
+        if self.circle.receive(io, from, data) == Received::New {
+            self.oblige(io);
+        }
+        Next::Stay
+    }
+
+    fn put_back(&mut self, recovered: &Recovered) {
+        //= M32
+        let held = &self.commit.olds[usize::from(self.mine)].held;
+        if recovered.seq > held.highest() {
+            return;
+        }
+        let content = recovered.body.clone().map_or(Content::Primary, Content::Messages);
+        self.old.store.insert(Data {
+            ring: self.old.installed.view.id,
+            seq: recovered.seq,
+            originator: recovered.originator,
+            round: 0,
+            retransmission: false,
+            content,
+        });
+    }
+
+    /// Nothing shows that the last token, or the commit token, moved on.
+    pub fn on_retransmit(&mut self, io: &mut Io, now: Instant) {
+        if self.commit_out {
+            io.counters.tokens_retransmitted += 1;
+            self.pass_on_commit(io, now);
+        } else {
+            self.circle.send_again(io, now);
+        }
+    }
+
+    /// Why to gather again when the token of the ring to be is lost.
+    pub fn lost(&self, io: &Io, now: Instant) -> Why {
+        //= M40
+        let _ = io;
+        Why::new(Cause::TokenLost { after: now.since(self.circle.token_at()) })
+    }
+
+    /// A member of the ring to be has gone back to gathering.
+    pub fn on_join(&self, io: &Io, from: MemberId, join: &Join) -> Next {
+        gave_up(&self.commit, &self.sets, io, from, join)
+    }
+
+    /// One step, with nothing between: the rest of the old view, the transitional view, what belongs to it, the new view.
+    pub fn install(mut self, io: &mut Io, now: Instant) -> Operational {
+        //= M35
+        let line = self.commit.olds[usize::from(self.mine)].line;
+        let line = if crate::mutated!(io.config, NoCutLine) { self.old.store.highest() } else { line };
+        let moved_together: Vec<_> = self.commit.moving_from(self.mine).collect();
+        self.old.deliver_regular(&io.config, line, &mut io.queue, &mut io.output);
+        io.output.push_back(Output::Install(self.transitional(&moved_together)));
+        self.old.deliver_transitional(&io.config, &mut io.queue, &mut io.output);
+        io.check(io.queue.all_delivered(), "M35: all own messages of the old ring are delivered");
+        io.queue.begin_anew();
+        let view = self.regular(io, now, moved_together);
+        io.output.push_back(Output::Install(view.clone()));
+        //= M38
+        if !crate::mutated!(io.config, RecoveryAruInherited) {
+            self.circle.passed_aru = Seq(0);
+        }
+        let installed = Installed::new(io.me, view, self.total);
+        Operational::enter(io, now, installed, self.circle)
+    }
+
+    fn transitional(&self, moved_together: &[MemberId]) -> View {
+        View {
+            id: self.old.installed.view.id,
+            kind: ViewKind::Transitional,
+            members: moved_together.to_vec(),
+            moved_together: moved_together.to_vec(),
+            primary: Primary::No,
+            cause: self.sets.trigger.clone(),
+            evidence: Vec::new(),
+        }
+    }
+
+    fn regular(&self, io: &Io, now: Instant, moved_together: Vec<MemberId>) -> View {
+        //= M55
+        let members = self.commit.member_ids();
+        let holds = io.config.primary.holds(&io.config.members, &members);
+        let evidence = self.sets.evidence(io, now, &self.old.installed.view.members, &members);
+        View {
+            id: self.circle.ring,
+            kind: ViewKind::Regular,
+            members,
+            moved_together,
+            primary: if holds { Primary::Pending } else { Primary::No },
+            cause: self.sets.trigger.clone(),
+            evidence,
+        }
+    }
+
+    /// For `status`.
+    pub fn describe(&self) -> String {
+        let (have, total) = (self.circle.store.aru().min(self.total), self.total);
+        format!("recovering ring {}: {have} of {total} packets", self.circle.ring)
+    }
+}
+
+/// The packets of this member's old ring that it, and nobody else, is to send.
+fn duties(io: &Io, old: &Old, commit: &Commit, mine: u8, me: u8) -> VecDeque<Recovered> {
+    //= M31
+    let everything = crate::mutated!(io.config, EverybodySends);
+    let needed = commit.olds[usize::from(mine)].held.needed();
+    let assigned = needed.filter(|(_, holder)| *holder == me || everything);
+    let recovered = assigned.filter_map(|(seq, _)| {
+        let data = old.store.get(seq)?;
+        let body = match &data.content {
+            Content::Messages(body) => Some(body.clone()),
+            _ => None,
+        };
+        Some(Recovered { old: mine, seq, originator: data.originator, body })
+    });
+    recovered.collect()
+}

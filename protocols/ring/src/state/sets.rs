@@ -1,0 +1,169 @@
+//! Who should be in the next ring, who should not, and why.
+use crate::engine::Io;
+use crate::installed::Old;
+use crate::packet::Join;
+use consort_types::{Cause, Instant, MemberId, NodeId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The sets of one gathering. They only grow until the next install; only then are they forgotten.
+#[derive(Clone, Debug)]
+pub(crate) struct Sets {
+    pub proc: BTreeSet<MemberId>,
+    pub fail: BTreeSet<MemberId>,
+    /// What set the gathering off.
+    pub trigger: Cause,
+    /// Why nodes were failed.
+    pub reasons: BTreeMap<NodeId, Reason>,
+}
+
+/// Why a node was failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reason {
+    /// It sent no JOIN that agrees.
+    Silent,
+    /// It said good-bye.
+    Left,
+    /// A later life of it was heard.
+    Restarted,
+    /// It kept aru from moving, or commit tokens did not pass it.
+    Deaf,
+    /// It failed us, or another said so.
+    Apart,
+}
+
+/// What to gather with, beside the installed ring's members.
+#[derive(Clone, Debug)]
+pub(crate) struct Why {
+    pub trigger: Cause,
+    pub add: BTreeSet<MemberId>,
+    pub fail: Vec<(MemberId, Reason)>,
+}
+
+impl Why {
+    pub const fn new(trigger: Cause) -> Self {
+        Self { trigger, add: BTreeSet::new(), fail: Vec::new() }
+    }
+
+    pub fn adding(self, add: impl IntoIterator<Item = MemberId>) -> Self {
+        Self { add: add.into_iter().collect(), ..self }
+    }
+
+    pub fn failing(mut self, member: MemberId, reason: Reason) -> Self {
+        self.fail.push((member, reason));
+        self
+    }
+}
+
+impl Sets {
+    /// Begins with the members of the installed ring.
+    pub fn new(io: &Io, old: &Old, trigger: Cause) -> Self {
+        //= M10
+        let mut proc: BTreeSet<_> = old.installed.view.members.iter().copied().collect();
+        proc.insert(io.me);
+        Self { proc, fail: BTreeSet::new(), trigger, reasons: BTreeMap::new() }
+    }
+
+    /// Adds what a reason to gather brings; returns whether anything is new.
+    pub fn take(&mut self, me: MemberId, why: &Why) -> bool {
+        let mut news = false;
+        for member in &why.add {
+            news |= self.admit(*member);
+        }
+        for (member, reason) in &why.fail {
+            news |= self.refuse(me, *member, *reason);
+        }
+        news
+    }
+
+    /// A member should be in. An earlier life of the same node should then be out.
+    pub fn admit(&mut self, member: MemberId) -> bool {
+        //= M16
+        let news = self.proc.insert(member);
+        if news {
+            let latest = self.proc.iter().filter(|other| other.node == member.node).max().copied();
+            let earlier: Vec<_> = self.lives(member.node).filter(|life| Some(*life) != latest).collect();
+            for life in earlier {
+                self.fail.insert(life);
+                self.reasons.insert(life.node, Reason::Restarted);
+            }
+        }
+        news
+    }
+
+    fn lives(&self, node: NodeId) -> impl Iterator<Item = MemberId> {
+        self.proc.iter().copied().filter(move |member| member.node == node)
+    }
+
+    /// A member should be out. Never this one.
+    pub fn refuse(&mut self, me: MemberId, member: MemberId, reason: Reason) -> bool {
+        //= M11
+        if member == me || self.fail.contains(&member) {
+            return false;
+        }
+        self.proc.insert(member);
+        self.fail.insert(member);
+        self.reasons.entry(member.node).or_insert(reason);
+        true
+    }
+
+    /// Merges another's sets into these; returns whether anything is new.
+    pub fn merge(&mut self, me: MemberId, from: MemberId, join: &Join) -> bool {
+        //= M11
+        let mut news = false;
+        for member in &join.proc {
+            news |= self.admit(*member);
+        }
+        if join.fail.contains(&me) {
+            return self.refuse(me, from, Reason::Apart) || news;
+        }
+        for member in &join.fail {
+            news |= self.refuse(me, *member, Reason::Apart);
+        }
+        news
+    }
+
+    /// Who would be in the ring: all that should be in and not out, by node.
+    pub fn candidates(&self) -> Vec<MemberId> {
+        self.proc.difference(&self.fail).copied().collect()
+    }
+
+    /// Whether a JOIN says nothing that these sets do not say.
+    pub fn cover(&self, join: &Join) -> bool {
+        join.proc.is_subset(&self.proc) && join.fail.is_subset(&self.fail)
+    }
+
+    /// Whether a JOIN says exactly what these sets say.
+    pub fn equal(&self, join: &Join) -> bool {
+        join.proc == self.proc && join.fail == self.fail
+    }
+
+    /// What can be told of the change to those that come along.
+    pub fn evidence(&self, io: &Io, now: Instant, old: &[MemberId], new: &[MemberId]) -> Vec<Cause> {
+        //= M56
+        let mut evidence = Vec::new();
+        let gone = |reason| {
+            let gone = old.iter().filter(|member| !new.contains(member)).map(|member| member.node);
+            gone.filter(|node| self.reasons.get(node).copied().unwrap_or(Reason::Apart) == reason).collect::<Vec<_>>()
+        };
+        let silent = gone(Reason::Silent);
+        let since = silent
+            .iter()
+            .filter_map(|node| io.heard.last_heard(*node))
+            .max()
+            .map_or_else(Default::default, |at| now.since(at));
+        let joined: Vec<_> = new.iter().filter(|member| !old.contains(member)).map(|member| member.node).collect();
+        for (nodes, cause) in [
+            (silent.len(), Cause::Silent { nodes: silent, since }),
+            (gone(Reason::Left).len(), Cause::Left { nodes: gone(Reason::Left) }),
+            (gone(Reason::Restarted).len(), Cause::Restarted { nodes: gone(Reason::Restarted) }),
+            (gone(Reason::Deaf).len(), Cause::Deaf { nodes: gone(Reason::Deaf) }),
+            (gone(Reason::Apart).len(), Cause::Apart { nodes: gone(Reason::Apart) }),
+            (joined.len(), Cause::Merged { nodes: joined }),
+        ] {
+            if nodes > 0 {
+                evidence.push(cause);
+            }
+        }
+        evidence
+    }
+}

@@ -1,0 +1,178 @@
+use super::*;
+use consort_types::{Cause, ViewKind};
+
+impl Net {
+    pub fn crash(&mut self, i: usize) {
+        self.lives[i] = None;
+    }
+
+    /// Runs with some nodes cut off from the others.
+    pub fn run_parted(&mut self, span: Duration, part: &[u16]) {
+        self.run_dropping(span, &mut |flying| part.contains(&flying.from.node.0) != part.contains(&flying.to.0));
+    }
+
+    pub fn last_members(&self, i: usize) -> Vec<u16> {
+        self.views[i].last().unwrap().members.iter().map(|member| member.node.0).collect()
+    }
+}
+
+#[test]
+fn nodes_started_in_any_order_form_one_ring() {
+    for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
+        let mut net = Net::new(3, |_| {});
+        for i in order {
+            net.start(i);
+            net.run(Duration::from_millis(700));
+        }
+        net.run(Duration::from_millis(1500));
+        for i in 0..3 {
+            assert_eq!(net.last_members(i), [1, 2, 3], "{order:?} {:?}", net.views[i]);
+            assert_eq!(net.views[i][0].cause, Cause::Started);
+        }
+    }
+}
+
+#[test]
+fn a_lone_node_forms_a_ring_of_its_own() {
+    let mut net = Net::new(3, |_| {});
+    net.start(1);
+    net.submit(1, Service::Safe, "alone");
+    net.run(Duration::from_millis(400));
+    assert_eq!(net.last_members(1), [2]);
+    assert_eq!(net.texts(1), ["alone"]);
+}
+
+#[test]
+fn survivors_of_a_crash_go_on_with_the_same_messages() {
+    let mut net = Net::formed(3, |_| {});
+    (0..30).for_each(|k| net.submit(k % 3, Service::Agreed, format!("{k}")));
+    net.crash(2);
+    net.run(Duration::from_millis(1000));
+    assert_eq!(net.last_members(0), [1, 2]);
+    assert_eq!(net.last_members(1), [1, 2]);
+    net.submit(0, Service::Safe, "on");
+    net.run(Duration::from_millis(50));
+    assert_eq!(net.texts(0), net.texts(1));
+    assert_eq!(net.texts(0).last().unwrap(), "on");
+    assert!(net.views[0].last().unwrap().evidence.iter().any(|cause| matches!(cause, Cause::Silent { .. })));
+}
+
+#[test]
+fn parts_go_on_apart_and_merge() {
+    let mut net = Net::formed(5, |_| {});
+    net.run_parted(Duration::from_millis(1500), &[1, 2]);
+    assert_eq!(net.last_members(0), [1, 2]);
+    assert_eq!(net.last_members(4), [3, 4, 5]);
+    net.submit(0, Service::Safe, "left");
+    net.submit(3, Service::Safe, "right");
+    net.run_parted(Duration::from_millis(100), &[1, 2]);
+    net.run(Duration::from_millis(2000));
+    for i in 0..5 {
+        assert_eq!(net.last_members(i), [1, 2, 3, 4, 5], "{i}: {}", net.rings[i].describe(net.now));
+    }
+    assert_eq!(net.texts(0), ["left"]);
+    assert_eq!(net.texts(4), ["right"]);
+}
+
+#[test]
+fn a_leaving_node_goes_in_a_moment() {
+    let mut net = Net::formed(4, |_| {});
+    net.submit(2, Service::Agreed, "last words");
+    let now = net.now;
+    net.rings[2].leave(now);
+    net.drain(2);
+    net.run(Duration::from_millis(20));
+    for i in [0, 1, 3] {
+        assert_eq!(net.last_members(i), [1, 2, 4]);
+        assert_eq!(net.texts(i), ["last words"]);
+    }
+}
+
+#[test]
+fn a_restarted_node_is_let_in_as_a_new_member() {
+    let mut net = Net::formed(3, |_| {});
+    let config = net.rings[1].config().clone();
+    net.rings[1] = Ring::new(config, Incarnation(9_999)).unwrap();
+    net.start(1);
+    net.run(Duration::from_millis(1000));
+    for i in 0..3 {
+        let view = net.views[i].last().unwrap();
+        assert_eq!(view.members, [member(1), MemberId::new(2, 9_999), member(3)], "{i}");
+    }
+}
+
+#[test]
+fn a_majority_is_primary_once_all_have_installed() {
+    let mut net = Net::formed(3, |config| config.primary = consort_member::Policy::Majority);
+    net.run(Duration::from_millis(100));
+    net.run_parted(Duration::from_millis(1000), &[3]);
+    assert_eq!(net.outputs[0].last(), Some(&Event::Primary), "{:?}", net.outputs[0]);
+    assert!(!net.outputs[2].contains(&Event::Primary) || matches!(net.outputs[2].last(), Some(Event::View(_))));
+}
+
+#[test]
+fn random_crashes_cuts_and_losses_keep_survivors_equal() {
+    use consort_types::Rng;
+    for seed in 0..60 {
+        let mut rng = Rng::new(seed);
+        let mut net = Net::formed(4, |_| {});
+        for round in 0..6 {
+            for k in 0..20 {
+                let i = rng.below(4) as usize;
+                let service = if rng.chance(0.4) { Service::Safe } else { Service::Agreed };
+                if net.lives[i].is_some() {
+                    net.submit(i, service, format!("{round}.{k}.{}", "x".repeat(rng.below(3000) as usize)));
+                }
+            }
+            let part: Vec<u16> = (1..=4).filter(|_| rng.chance(0.4)).collect();
+            let loss = rng.unit() * 0.2;
+            let span = Duration::from_millis(rng.below(900));
+            net.run_dropping(span, &mut |flying| {
+                part.contains(&flying.from.node.0) != part.contains(&flying.to.0) || rng.chance(loss)
+            });
+        }
+        net.run(Duration::from_secs(6));
+        for i in 0..4 {
+            assert_eq!(net.last_members(i), [1, 2, 3, 4], "seed {seed} node {i}: {}", net.rings[i].describe(net.now));
+            assert_eq!(
+                net.views[i].last(),
+                net.views[0].last().map(|v| net.views[i].last().filter(|w| w.id == v.id).unwrap())
+            );
+        }
+        // Whoever went through the same two views together delivered the same in between.
+        for i in 0..4 {
+            for j in 0..i {
+                compare(&net, i, j, seed);
+            }
+        }
+    }
+}
+
+/// Between a view that both installed and their common transitional view, deliveries are equal.
+fn compare(net: &Net, i: usize, j: usize, seed: u64) {
+    let spans = |i: usize| {
+        let mut spans: Vec<(View, Vec<String>)> = Vec::new();
+        for event in &net.outputs[i] {
+            match event {
+                Event::View(view) => spans.push((view.clone(), Vec::new())),
+                Event::Message(text) => {
+                    if let Some((_, texts)) = spans.last_mut() {
+                        texts.push(text.chars().take(12).collect());
+                    }
+                }
+                Event::Primary => {}
+            }
+        }
+        spans
+    };
+    let (a, b) = (spans(i), spans(j));
+    for x in a.windows(3).filter(|w| w[0].0.kind == ViewKind::Regular) {
+        for y in b.windows(3).filter(|w| w[0].0.id == x[0].0.id && w[0].0.kind == ViewKind::Regular) {
+            if x[2].0.id == y[2].0.id {
+                assert_eq!(x[1].0.members, y[1].0.members, "seed {seed}: {i} and {j} moved together");
+                assert_eq!(x[0].1, y[0].1, "seed {seed}: {i} and {j} in {}", x[0].0.id);
+                assert_eq!(x[1].1, y[1].1, "seed {seed}: {i} and {j} after {}", x[0].0.id);
+            }
+        }
+    }
+}
