@@ -318,8 +318,9 @@ impl Ring {
                             (State::Commit(Box::new(state)), next)
                         }
                         Ok(state) => (State::Commit(Box::new(state)), Next::Stay),
-                        Err((old, sets)) => {
-                            (State::Gather(Box::new(Gather::enter(&mut self.io, now, old, sets))), Next::Stay)
+                        Err(back) => {
+                            let gather = Gather::enter(&mut self.io, now, back.0, back.1);
+                            (State::Gather(Box::new(gather)), Next::Stay)
                         }
                     }
                 }
