@@ -12,7 +12,7 @@ use crate::story::Story;
 use crate::trace::{PerProcess, Trace, What};
 use crate::workload::Sender;
 use bytes::Bytes;
-use consort_types::{Class, Duration, Instant, MemberId, NodeId, Rng, Service, Ticket};
+use consort_types::{Class, Duration, Instant, NodeId, Rng, Service, Ticket};
 use consort_wire::Lane;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -137,15 +137,16 @@ impl PartialEq for Scheduled {
 impl Eq for Scheduled {}
 
 impl<M: Machine> World<M> {
-    /// A world before its first event. Every host starts at once, except where a fault makes it late.
-    pub fn new(plan: Plan, options: Options, mut build: impl FnMut(&Plan, MemberId) -> M) -> Self {
+    /// A world before its first event, with one machine for each node of the plan, in their order. Every host starts at
+    /// once, except where a fault makes it late.
+    pub fn new(plan: Plan, options: Options, machines: Vec<M>) -> Self {
         let mut rng = Rng::new(plan.seed ^ 0x0057_05ee_d0d0);
-        let nodes = usize::from(plan.nodes);
+        let nodes = machines.len().min(usize::from(plan.nodes));
         let sender = |sender| Sender::new(sender, plan.datagram, rng.fork(7));
         let senders: Vec<_> = plan.senders.iter().cloned().map(sender).collect();
         let story = options.story.then(|| Story::new(plan.nodes));
         let mut world = Self {
-            machines: plan.members().into_iter().map(|member| build(&plan, member)).collect(),
+            machines,
             hosts: (0..nodes).map(|_| Host::new(plan.host.clone())).collect(),
             members: vec![Vec::new(); nodes],
             network: Network::new(plan.network.clone(), nodes, &mut rng),
@@ -246,7 +247,7 @@ impl<M: Machine> World<M> {
     }
 
     fn schedule_plan(&mut self) {
-        for host in 0..self.plan.nodes {
+        for host in 0..self.hosts.len() as u16 {
             let late = |activation: &&Activation| activation.fault == Fault::Late { node: NodeId(host) };
             let at = self.plan.faults.iter().find(late).map_or(Instant::ZERO, |activation| activation.until);
             self.schedule(at, Happens::Start { host });
