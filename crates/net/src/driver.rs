@@ -155,6 +155,7 @@ impl<E: Engine> Driver<E> {
     }
 
     fn serve_clients(&mut self) -> Result<bool, RunError> {
+        self.queue_outputs()?;
         if !self.clients.has_more() && self.clients.poll_timeout().is_none_or(|at| at > self.now) {
             return Ok(false);
         }
@@ -168,7 +169,8 @@ impl<E: Engine> Driver<E> {
         }
         self.hear_clients(began)?;
         self.outbox.flush(&mut self.counters);
-        self.tell_clients(began + CLIENT_SLICE)?;
+        self.queue_outputs()?;
+        self.tell_clients(self.now)?;
         Ok(true)
     }
 
@@ -192,6 +194,14 @@ impl<E: Engine> Driver<E> {
             }
         }
         Ok(())
+    }
+
+    /// Asks once a turn who is to read something, so that a client reads of all that happened in the turn at once.
+    fn queue_outputs(&mut self) -> Result<(), RunError> {
+        while let Some(client) = self.node.poll_writable() {
+            self.clients.queue_writing(client);
+        }
+        self.drain()
     }
 
     /// Writes to clients in turn, once each.
@@ -231,9 +241,6 @@ impl<E: Engine> Driver<E> {
                 Effect::ReadAgain { client } => self.clients.resume(client),
                 Effect::Close { client } => self.clients.dismiss(client, self.now),
             }
-        }
-        while let Some(client) = self.node.poll_writable() {
-            self.clients.queue_writing(client);
         }
         if self.outbox.is_due() {
             self.outbox.flush(&mut self.counters);

@@ -160,7 +160,8 @@ impl Inbox {
         let traffic = if is_token { &mut counters.token_in } else { &mut counters.data_in };
         let mut noted = Noted { traffic, batches: 0, too_long: 0 };
         for (i, source) in queue.sockets.iter_mut().enumerate() {
-            if !source.ready && !(glance && i == 0) {
+            let glanced = glance && i == 0;
+            if !source.ready && !glanced {
                 continue;
             }
             if is_token {

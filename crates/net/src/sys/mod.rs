@@ -16,6 +16,7 @@ pub(crate) use timer::Timer;
 
 use bytes::BytesMut;
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// What the kernel answers: -1 stands for the thread's last error.
 fn checked(answer: libc::c_int) -> io::Result<libc::c_int> {
@@ -31,10 +32,18 @@ pub(crate) fn all_of(mut chunk: BytesMut, size: usize) -> BytesMut {
     chunk
 }
 
-/// Waits until the socket takes more, or for that many milliseconds.
-pub(crate) fn wait_writable(socket: std::os::fd::BorrowedFd<'_>, milliseconds: i32) -> io::Result<bool> {
-    use std::os::fd::AsRawFd;
-    let mut wanted = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+/// Waits until the socket takes more, or for that many milliseconds; returns whether it does.
+pub(crate) fn wait_writable(socket: BorrowedFd<'_>, milliseconds: i32) -> io::Result<bool> {
+    wait(socket, libc::POLLOUT, milliseconds)
+}
+
+/// Waits until the socket has something, or for that many milliseconds; returns whether it has.
+pub(crate) fn wait_readable(socket: BorrowedFd<'_>, milliseconds: i32) -> io::Result<bool> {
+    wait(socket, libc::POLLIN, milliseconds)
+}
+
+fn wait(socket: BorrowedFd<'_>, events: i16, milliseconds: i32) -> io::Result<bool> {
+    let mut wanted = libc::pollfd { fd: socket.as_raw_fd(), events, revents: 0 };
     // SAFETY: `wanted` is one valid pollfd for the time of the call.
     checked(unsafe { libc::poll(&raw mut wanted, 1, milliseconds) }).map(|n| n > 0)
 }

@@ -154,7 +154,7 @@ fn time([seconds, nanoseconds]: [i64; 2]) -> Option<Duration> {
 
 /// What a note carries. All kinds that are read here are plain numbers.
 fn value<T: Copy + Default>(note: &libc::cmsghdr) -> T {
-    let carried = (note.cmsg_len as usize).saturating_sub(size_of::<libc::cmsghdr>());
+    let carried = note.cmsg_len.saturating_sub(size_of::<libc::cmsghdr>());
     if carried < size_of::<T>() {
         return T::default();
     }
