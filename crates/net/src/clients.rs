@@ -63,6 +63,8 @@ struct Client {
     to_write: bool,
     /// The kernel takes no more for it; an event will tell.
     full: bool,
+    /// It reads no more, but what it has sent before is still to be taken.
+    deaf: bool,
     farewell: Farewell,
 }
 
@@ -294,11 +296,18 @@ impl Clients {
         None
     }
 
-    /// Writes once from `output`. Where something is left, the client stands in turn again or waits for room.
+    /// Writes once from `output`. Where something is left, the client stands in turn again or waits for room. What
+    /// cannot be written any more counts as written: the node learns of the end when all that the client sent is read.
     pub(crate) fn write(&mut self, id: ClientId, output: &[u8], counters: &mut Counters) -> Wrote {
         let Some(client) = self.open.get_mut(&id) else { return Wrote::Bytes(0) };
         if output.is_empty() {
             return self.say_the_end(id);
+        }
+        if client.deaf {
+            if client.farewell == Farewell::Flushing {
+                self.queue_writing(id);
+            }
+            return Wrote::Bytes(output.len());
         }
         match client.stream.write(output) {
             Ok(n) => {
@@ -315,9 +324,11 @@ impl Clients {
                 Wrote::Bytes(0)
             }
             Err(error) => {
-                tracing::debug!(client = %id, %error, "connection broke");
-                self.forget(id);
-                Wrote::Ended
+                tracing::debug!(client = %id, %error, "reads no more");
+                (client.deaf, client.has_ended, client.has_bytes) = (true, true, true);
+                self.queue_reading(id);
+                self.queue_writing(id);
+                Wrote::Bytes(0)
             }
         }
     }
@@ -386,11 +397,6 @@ impl Clients {
         self.open.len()
     }
 
-    /// All names, for taking leave.
-    pub(crate) fn ids(&self) -> Vec<ClientId> {
-        self.open.keys().copied().collect()
-    }
-
     fn client(&self, token: Token) -> Option<ClientId> {
         token.0.checked_sub(self.first).and_then(|n| u32::try_from(n).ok()).map(ClientId)
     }
@@ -416,6 +422,7 @@ impl Client {
             in_turn: false,
             to_write: false,
             full: false,
+            deaf: false,
             farewell: Farewell::None,
         }
     }

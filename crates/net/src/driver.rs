@@ -300,22 +300,33 @@ impl<E: Engine> Driver<E> {
         Ok(())
     }
 
-    /// Lets clients read what stands in their outputs, but not for long.
+    /// Tells clients that the daemon stops and lets them read what stands in their outputs, but not for long.
     fn take_leave(mut self) -> Result<(), RunError> {
         self.tick();
         let until = self.now + FAREWELL;
-        self.clients.ids().into_iter().for_each(|client| self.clients.queue_writing(client));
-        while self.now < until && self.clients.ids().into_iter().any(|id| !self.node.client_output(id).is_empty()) {
-            self.tell_clients(self.now)?;
-            if self.clients.writable() == 0 {
+        self.node.send_clients_away(self.now);
+        self.queue_outputs()?;
+        while self.clients.count() > 0 && self.now < until {
+            self.serve_clients()?;
+            if !self.clients.has_more() {
                 self.wake.sleep(self.now, Some(until)).map_err(RunError::Wait)?;
-                self.see_events()?;
             }
+            self.see_events()?;
             self.tick();
         }
         self.outbox.flush(&mut self.counters);
-        tracing::info!(clients = self.clients.count(), "stopped");
+        self.settle_counters();
+        self.counters.observe(&mut |name, value| tracing::debug!(name, value, "counted"));
+        tracing::info!("stopped");
         Ok(())
+    }
+
+    /// Brings those counters up to date that follow from others. On the group's socket the kernel counts what our filter
+    /// takes away, which is one buffer for each that we sent there; what is above that was lost.
+    fn settle_counters(&mut self) {
+        let (alone, group) = self.inbox.overflow();
+        let lost = alone + group.saturating_sub(self.outbox.group_buffers());
+        self.counters.receive_overflow = self.counters.receive_overflow.max(lost);
     }
 
     fn is_due(&self) -> bool {
