@@ -25,6 +25,7 @@ pub struct Session {
     input: Frames,
     asked: Option<Head>,
     ledger: Ledger,
+    refused: u64,
     progress_due: bool,
     output: Output,
 }
@@ -73,6 +74,7 @@ impl Session {
             input: Frames::new(HEAD_LEN + request::BODY_MAX),
             asked: None,
             ledger: Ledger::default(),
+            refused: 0,
             progress_due: false,
             output: Output::default(),
         }
@@ -86,6 +88,11 @@ impl Session {
     /// Whether it takes requests: it was let in and has not been sent away.
     pub fn is_open(&self) -> bool {
         self.stage == Stage::Open
+    }
+
+    /// Whether it was sent away.
+    pub fn is_closed(&self) -> bool {
+        self.stage == Stage::Closed
     }
 
     /// Whether its hello is still missing.
@@ -218,6 +225,7 @@ impl Session {
     pub fn refuse(&mut self, refusal: &Refusal) {
         let cost = self.settle();
         let number = self.ledger.refuse(cost);
+        self.refused += 1;
         self.progress_due = true;
         event::put_refused(self.output.as_mut(), number, refusal);
     }
@@ -227,6 +235,11 @@ impl Session {
     pub fn order(&mut self, cost: usize) -> u64 {
         self.progress_due = true;
         self.ledger.order(cost)
+    }
+
+    /// How many requests were refused before they stood in the order.
+    pub const fn refused(&self) -> u64 {
+        self.refused
     }
 
     /// Whether the client is to be told how far its requests are.
