@@ -13,7 +13,6 @@
 //!
 //! The seed decides what the links draw and what the lines say. It does not decide the timing of real processes: a run
 //! that fails may need a few replays to fail again.
-#![allow(clippy::disallowed_methods)] // a real clock and real threads are the point of it
 
 mod fabric;
 mod frame;
