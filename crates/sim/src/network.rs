@@ -16,14 +16,25 @@ pub enum Socket {
 /// How the network is while nothing is wrong.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NetworkModel {
-    /// What leaves a host passes this first, once for a multicast: its rate is that of the host's interface.
-    pub uplink: LinkModel,
-    /// Then this, to each receiver: what goes to the token socket …
+    /// The rate of each host's interface, in bits per second; what leaves passes it once, a multicast too.
+    pub rate: Option<u64>,
+    /// How many bytes may wait for the interface. A sender that wants more waits: nothing is lost here.
+    pub send_buffer: usize,
+    /// Between the hosts, for each ordered pair: what goes to the token socket …
     pub token: LinkModel,
     /// … and what goes to the data socket.
     pub data: LinkModel,
     /// Without multicast a sender sends a datagram for all once for each.
     pub unicast_fanout: bool,
+}
+
+/// What becomes of a datagram at its sender's interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// When its last bit has left.
+    pub at_switch: Instant,
+    /// When the sender may go on, because there is room in its buffer.
+    pub sender_free: Instant,
 }
 
 /// All links, and what is wrong with them.
@@ -39,11 +50,12 @@ pub struct Network {
 impl Network {
     /// A network in which nothing is wrong.
     pub fn new(model: NetworkModel, nodes: usize, rng: &mut Rng) -> Self {
+        let uplink = LinkModel { rate: model.rate, ..LinkModel::default() };
         let mut links = |model: &LinkModel, n: usize, salt: u64| {
             (0..n as u64).map(|i| Link::new(model.clone(), rng.fork(salt + i))).collect()
         };
         Self {
-            uplinks: links(&model.uplink, nodes, 0),
+            uplinks: links(&uplink, nodes, 0),
             token: links(&model.token, nodes * nodes, 1 << 32),
             data: links(&model.data, nodes * nodes, 2 << 32),
             nodes,
@@ -56,10 +68,14 @@ impl Network {
         self.model.unicast_fanout
     }
 
-    /// Takes one datagram onto the sender's uplink: when it reaches the switch, or `None` if the interface's queue is
-    /// full.
-    pub fn leave(&mut self, now: Instant, from: NodeId, len: usize) -> Option<Instant> {
-        self.uplinks[usize::from(from.0)].carry(now, len).first().map(|copy| copy.at)
+    /// Takes one datagram onto the sender's interface.
+    pub fn leave(&mut self, now: Instant, from: NodeId, len: usize) -> Departure {
+        let left = self.uplinks[usize::from(from.0)].carry(now, len);
+        let at_switch = left.first().map_or(now, |copy| copy.at);
+        let Some(rate) = self.model.rate else { return Departure { at_switch, sender_free: now } };
+        let buffered = self.model.send_buffer as u128 * 8_000_000_000 / u128::from(rate.max(1));
+        let sender_free = Instant(at_switch.0.saturating_sub(u64::try_from(buffered).unwrap_or(u64::MAX)));
+        Departure { at_switch, sender_free: sender_free.max(now) }
     }
 
     /// Takes it from the switch to one receiver.
@@ -164,6 +180,17 @@ mod tests {
         network.suffer(&[]);
         assert_eq!(arrivals(&mut network, 1, 2, Socket::Data), 1_000);
         assert_eq!(network.counts().lost, 1_000 - lossy as u64);
+    }
+
+    #[test]
+    fn a_full_send_buffer_holds_the_sender_up_and_loses_nothing() {
+        let model = NetworkModel { rate: Some(8_000_000), send_buffer: 250, ..NetworkModel::default() };
+        let mut network = Network::new(model, 1, &mut Rng::new(1));
+        let mut leave = || network.leave(Instant::ZERO, NodeId(0), 100);
+        let micros = |n: u64| Instant(n * 1_000);
+        assert_eq!(leave(), Departure { at_switch: micros(100), sender_free: micros(0) });
+        assert_eq!(leave(), Departure { at_switch: micros(200), sender_free: micros(0) });
+        assert_eq!(leave(), Departure { at_switch: micros(300), sender_free: micros(50) });
     }
 
     #[test]

@@ -51,9 +51,15 @@ impl Plan {
     /// Server hosts on a switched network, and nobody sends.
     pub fn lan(nodes: u16) -> Self {
         let link = LinkModel { delay: Duration::from_micros(25), ..LinkModel::default() };
-        let uplink = LinkModel { rate: Some(10_000_000_000), queue: 4 << 20, ..LinkModel::default() };
+        let rate = Some(10_000_000_000);
         Self {
-            network: NetworkModel { uplink, token: link.clone(), data: link, unicast_fanout: false },
+            network: NetworkModel {
+                rate,
+                send_buffer: 1 << 20,
+                token: link.clone(),
+                data: link,
+                unicast_fanout: false,
+            },
             host: HostModel::SERVER,
             ..Self::perfect(nodes)
         }
@@ -96,9 +102,9 @@ fn draw_network(rng: &mut Rng) -> NetworkModel {
     );
     let link =
         LinkModel { delay, jitter: delay / [1_000_000, 20, 4, 1][rng.below(4) as usize], ..LinkModel::default() };
-    let rate = [100_000_000, 1_000_000_000, 10_000_000_000][rng.below(3) as usize];
-    let uplink = LinkModel { rate: Some(rate), queue: 4 << 20, ..LinkModel::default() };
-    NetworkModel { uplink, token: link.clone(), data: link, unicast_fanout: rng.chance(0.2) }
+    let rate = Some([100_000_000, 1_000_000_000, 10_000_000_000][rng.below(3) as usize]);
+    let send_buffer = [200 << 10, 2 << 20][rng.below(2) as usize];
+    NetworkModel { rate, send_buffer, token: link.clone(), data: link, unicast_fanout: rng.chance(0.2) }
 }
 
 fn draw_host(datagram: usize, rng: &mut Rng) -> HostModel {

@@ -28,7 +28,7 @@ const SAMPLE: Duration = Duration::from_millis(20);
 /// How long a run goes on after everything was delivered, so that memory can be given back.
 const REST: Duration = Duration::from_secs(1);
 /// How long nothing may be delivered, after faults have stopped and with something owed, before the run is given up.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(10);
 /// What is kept of a run besides its verdict.
 #[derive(Clone, Debug, Default)]
 pub struct Options {

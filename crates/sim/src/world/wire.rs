@@ -3,7 +3,7 @@ use super::{Frame, Happens, World};
 use crate::link::{Copy, flip};
 use crate::machine::Machine;
 use crate::message::Process;
-use crate::network::Socket;
+use crate::network::{Departure, Socket};
 use crate::trace::What;
 use bytes::{Bytes, BytesMut};
 use consort_order::To;
@@ -37,7 +37,8 @@ impl<M: Machine> World<M> {
         let place = &mut self.hosts[usize::from(host)];
         place.spend(place.model.send + place.model.bytes(bytes.len()));
         let (at, from, len) = (place.free, NodeId(host), bytes.len());
-        let Some(at_switch) = self.network.leave(at, from, len) else { return };
+        let Departure { at_switch, sender_free } = self.network.leave(at, from, len);
+        place.free = sender_free;
         for to in receivers.start..receivers.end.min(self.plan.nodes) {
             if to == host {
                 continue;
