@@ -1,1 +1,37 @@
-fn main() {}
+//! Developer tasks: `cargo xtask <task>`.
+#![allow(clippy::disallowed_methods)] // a program: it may read the clock and start threads
+
+mod netlab;
+mod ring;
+mod sim;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask <task>
+
+  verify    everything that must hold before a change is taken in
+  sim       run a protocol in the simulator, seed by seed
+  mutants   break the protocol's rules one by one; each must be noticed
+  trace     list rules that no code or no test cites
+  netlab    run real daemons on a network that is bad on purpose
+
+cargo xtask <task> --help says more.
+";
+
+fn main() -> ExitCode {
+    let mut words = std::env::args_os().skip(1);
+    let task = words.next().unwrap_or_default();
+    match task.to_str() {
+        Some("sim") => sim::main(words),
+        Some("netlab") => netlab::main(words),
+        None | Some("" | "help" | "--help" | "-h") => {
+            print!("{HELP}");
+            ExitCode::SUCCESS
+        }
+        Some(other) => {
+            eprint!("there is no task `{other}`\n\n{HELP}");
+            ExitCode::from(2)
+        }
+    }
+}

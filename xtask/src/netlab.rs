@@ -13,7 +13,6 @@
 //!
 //! The seed decides what the links draw and what the lines say. It does not decide the timing of real processes: a run
 //! that fails may need a few replays to fail again.
-#![allow(clippy::disallowed_methods)] // a real clock and real threads are the point of it
 
 mod fabric;
 mod frame;
@@ -44,7 +43,7 @@ use namespace::failed;
 use options::Options;
 use program::Program;
 use run::{Outcome, Run, RunError};
-use table::Table;
+use table::{Links, Table};
 
 /// How long `--keep` keeps a lab at most.
 const KEEP: Duration = Duration::from_secs(3600);
@@ -82,7 +81,7 @@ fn laboratory(options: &Options, seed: u64) -> Result<Outcome, RunError> {
     namespace::requirements()?;
     let stop = stop_on_signals().map_err(failed("listen to signals"))?;
     let file = program::build()?;
-    let directory = tempfile::tempdir().map_err(failed("make a temporary directory"))?;
+    let directory = directory().map_err(failed("make a temporary directory"))?;
     let program = Program::new(file, directory.path(), options)?;
     for node in 0..options.nodes {
         run::lines(options, seed, node).write(&program.lines(node)).map_err(failed("write the lines to send"))?;
@@ -92,10 +91,22 @@ fn laboratory(options: &Options, seed: u64) -> Result<Outcome, RunError> {
         let took = run.send()?;
         run.finish(took)
     });
+    if let (Err(_), Ok(report)) = (&outcome, lab.report()) {
+        eprintln!("\n{}", Links(&report));
+    }
     if options.keep && !stop.load(Ordering::Relaxed) {
         keep(&lab, directory.path(), &stop);
     }
     outcome
+}
+
+/// A directory that vanishes with its value; those of processes that were killed go first, for they may be large.
+fn directory() -> std::io::Result<tempfile::TempDir> {
+    let prefix = "consort-netlab-";
+    for left_behind in namespace::stale(&std::env::temp_dir(), prefix) {
+        std::fs::remove_dir_all(left_behind)?;
+    }
+    tempfile::Builder::new().prefix(&format!("{prefix}{}-", namespace::owner())).tempdir()
 }
 
 /// A flag that Ctrl-C and SIGTERM raise, so that everything is left in order.

@@ -1,1 +1,53 @@
-//! The real driver: clock, UDP multicast, client sockets, one event loop per node.
+//! The real driver of one node: clock, UDP multicast, client sockets, one event loop.
+//!
+//! [`Sockets::bind`] opens everything that can fail at start, with errors that say what to do; [`run`] then owns the
+//! node until [`Stop`] is set. One thread does it all, so that a message crosses no lock and no thread between socket
+//! and engine; only durable records are synced on a helper thread.
+//!
+//! One turn of the loop: packets (a bounded slice, each from the lane that the node wants to read first), timers,
+//! clients (a bounded slice, round robin), then what clients are to read, once each. When a turn found nothing to do the
+//! loop idles as [`Idling`] says.
+//!
+//! | module | what |
+//! |---|---|
+//! | `bind`, `doors`, `probe` | opening sockets; whether multicast works here |
+//! | `inbox`, `arena` | batches of datagrams into shared memory; two lanes, read in the order the node wants |
+//! | `outbox` | datagrams out in the order the node emitted them, equal ones as super-packets |
+//! | `clients` | connections, their bytes in and out |
+//! | `driver`, `idle`, `wake` | the loop, and how it waits |
+//! | `journal` | durable records |
+//! | [`raw`] | the floor: what these sockets do without any protocol |
+//! | `sys` | the kernel's calls that no safe crate offers; the only `unsafe` of the project |
+//!
+//! Linux only: it uses `recvmmsg`, `sendmmsg`, UDP GSO and GRO, and `timerfd`.
+#![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
+#![allow(clippy::disallowed_methods, reason = "a driver is where clocks, threads and waiting live")]
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("consort-net needs Linux: recvmmsg, UDP GSO and GRO, timerfd");
+
+mod arena;
+mod bind;
+mod clients;
+mod clock;
+mod counters;
+mod doors;
+mod driver;
+mod error;
+mod idle;
+mod inbox;
+mod journal;
+mod options;
+mod outbox;
+mod probe;
+pub mod raw;
+mod stop;
+mod sys;
+mod wake;
+
+pub use bind::{Reach, Sockets};
+pub use counters::{Counters, Traffic};
+pub use driver::run;
+pub use error::{BindError, Interface, Role, RunError};
+pub use options::{Door, Fanout, Idling, Options, Peer, RECEIVE_BUFFER};
+pub use stop::Stop;

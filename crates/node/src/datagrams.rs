@@ -1,38 +1,39 @@
 //! Packets to datagrams and back; what is wrong is counted by cause and dropped.
-use crate::Datagram;
+use crate::effect::Datagram;
 use bytes::{Bytes, BytesMut};
 use consort_wire::{Envelope, Identity, Lane, Packet, Rejected, envelope};
 use std::collections::BTreeMap;
 
 /// How much is taken from the allocator at once for the heads of outgoing datagrams.
 const HEADS: usize = 16 << 10;
-/// More than any packet's own fields usually take.
+/// More than the fields of most packets take; one that needs more takes it for itself.
 const HEAD: usize = 512;
 
 #[derive(Debug)]
 pub(crate) struct Datagrams {
     identity: Identity,
     heads: BytesMut,
+    own: u64,
     rejected: BTreeMap<&'static str, u64>,
 }
 
 impl Datagrams {
     pub(crate) fn new(identity: Identity) -> Self {
-        Self { identity, heads: BytesMut::new(), rejected: BTreeMap::new() }
+        Self { identity, heads: BytesMut::new(), own: 0, rejected: BTreeMap::new() }
     }
 
     pub(crate) const fn identity(&self) -> &Identity {
         &self.identity
     }
 
+    /// The packet in a datagram and whose it is. Our own ones come back by multicast and are no fault of anybody's.
     pub(crate) fn open<P: Packet>(&mut self, bytes: Bytes) -> Option<(Envelope, P)> {
         match self.read(bytes) {
-            Ok(opened) => Some(opened),
-            Err(cause) => {
-                *self.rejected.entry(cause.name()).or_default() += 1;
-                None
-            }
+            Ok(opened) => return Some(opened),
+            Err(Rejected::Own) => self.own += 1,
+            Err(cause) => *self.rejected.entry(cause.name()).or_default() += 1,
         }
+        None
     }
 
     fn read<P: Packet>(&self, bytes: Bytes) -> Result<(Envelope, P), Rejected> {
@@ -51,6 +52,7 @@ impl Datagrams {
     }
 
     pub(crate) fn observe(&self, see: &mut dyn FnMut(&str, u64)) {
-        self.rejected.iter().for_each(|(cause, count)| see(cause, *count));
+        see("datagrams_own", self.own);
+        self.rejected.iter().for_each(|(cause, count)| see(&format!("datagrams_rejected_{cause}"), *count));
     }
 }

@@ -3,98 +3,96 @@
 //! A driver hands a [`Node`] one input, drains [`Node::poll_effect`] and [`Node::poll_writable`] until both answer
 //! `None`, asks [`Node::poll_timeout`] and [`Node::reads_first`], and waits for the next input. `now` never runs
 //! backwards. The same inputs give the same effects.
+//!
+//! Down: a client's bytes become a request (`session`), are asked a place for (`engine`) and leave as datagrams (`wire`).
+//! Up: datagrams become packets (`wire`), get their place (`engine`), find their receivers (`group`) and become frames
+//! (`session`). Nobody calls back upward: down is a call, up is a poll, and only the node knows both neighbours.
 
+mod clients;
 mod datagrams;
+mod down;
+mod effect;
+mod status;
+#[cfg(test)]
+mod tests;
+mod up;
+mod upward;
 
 pub use bytes::Bytes;
 pub use consort_order::{Engine, Lane, To};
 pub use consort_session::Limits;
 pub use consort_types::{ClientId, Instant, Ticket};
 pub use consort_wire::Identity;
+pub use effect::{Datagram, Effect, Reading};
 
-use consort_order::{Arrival, Output};
+use bytes::BytesMut;
+use clients::Clients;
+use consort_group::Groups;
+use consort_order::Arrival;
+use consort_session::{Farewell, Parting};
+use consort_types::{Stream, View, ViewId};
 use datagrams::Datagrams;
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
+use upward::Upward;
 
-/// One datagram for the network: `head`, then `body`. Both are shared; `body` is never copied.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Datagram {
-    /// The envelope and the packet's own fields.
-    pub head: Bytes,
-    /// What follows them unchanged; often empty.
-    pub body: Bytes,
-}
-
-/// What a driver has to do for a node, in the order in which it was asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// Put a datagram on the network.
-    Send {
-        /// To whom.
-        to: To,
-        /// On which lane.
-        lane: Lane,
-        /// What.
-        datagram: Datagram,
-    },
-    /// Write a record; answer with [`Node::handle_persisted`].
-    Persist {
-        /// Names the write.
-        ticket: Ticket,
-        /// The bytes.
-        record: Bytes,
-        /// Whether it must have reached the disk.
-        sync: bool,
-    },
-    /// Records up to this ticket are not needed any more.
-    Trim {
-        /// The last one that may go.
-        up_to: Ticket,
-    },
-    /// Read from this client again; its reading was paused.
-    ReadAgain {
-        /// Which client.
-        client: ClientId,
-    },
-    /// Write out what stands in the client's output, then close its connection.
-    Close {
-        /// Which client.
-        client: ClientId,
-    },
-}
-
-/// Whether a driver may go on reading from a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a paused client must not be read from until `Effect::ReadAgain`"]
-pub enum Reading {
-    /// It may.
-    Go,
-    /// Leave bytes in the socket until [`Effect::ReadAgain`].
-    Pause,
-}
+/// The only order there is so far.
+const STREAM: Stream = Stream(0);
 
 /// One daemon without its I/O: clients' bytes in, datagrams out, and back.
 #[derive(Debug)]
 pub struct Node<E: Engine> {
     engine: E,
-    limits: Limits,
     datagrams: Datagrams,
-    outputs: BTreeMap<ClientId, Vec<u8>>,
+    clients: Clients,
+    groups: Groups,
+    upward: Upward,
+    effects: VecDeque<Effect>,
+    now: Instant,
+    /// The engine has refused a message for want of room and has not said that there is room again.
+    full: bool,
+    /// The view to be resumed once the groups have settled into it.
+    settling: Option<ViewId>,
+    view: Option<View>,
+    frames: BytesMut,
+    counts: Counts,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    ordered_malformed: u64,
+    control_ignored: u64,
+    optimistic_ignored: u64,
 }
 
 impl<E: Engine> Node<E> {
     /// A node that speaks as `identity` and orders with `engine`.
     pub fn new(identity: Identity, engine: E, limits: Limits) -> Self {
-        Self { engine, limits, datagrams: Datagrams::new(identity), outputs: BTreeMap::new() }
+        Self {
+            engine,
+            datagrams: Datagrams::new(identity),
+            clients: Clients::new(limits),
+            groups: Groups::new(identity.me),
+            upward: Upward::default(),
+            effects: VecDeque::new(),
+            now: Instant::ZERO,
+            full: false,
+            settling: None,
+            view: None,
+            frames: BytesMut::new(),
+            counts: Counts::default(),
+        }
     }
 
     /// The first input, once, with the durable records of an earlier life.
     pub fn start(&mut self, now: Instant, records: &[Bytes]) {
+        self.begin(now);
         self.engine.start(now, records);
     }
 
-    /// A datagram came; `arrived` is when the kernel had it, never later than `now`.
+    /// A datagram came; `arrived` is when the kernel had it, never later than `now`. What is not for this node or not
+    /// right is counted by cause and dropped.
     pub fn handle_datagram(&mut self, now: Instant, arrived: Instant, bytes: Bytes) {
+        self.begin(now);
         if let Some((envelope, packet)) = self.datagrams.open(bytes) {
             let arrival = Arrival { at: arrived, from: envelope.from, lane: envelope.lane };
             self.engine.handle_packet(now, arrival, packet);
@@ -102,47 +100,78 @@ impl<E: Engine> Node<E> {
     }
 
     /// A client's connection was accepted. Ids are never reused.
-    pub fn open_client(&mut self, _now: Instant, client: ClientId) {
-        self.outputs.insert(client, Vec::new());
+    pub fn open_client(&mut self, now: Instant, client: ClientId) {
+        self.begin(now);
+        self.clients.open(now, client);
     }
 
-    /// A client's bytes came.
-    pub fn handle_client(&mut self, _now: Instant, _client: ClientId, _bytes: Bytes) -> Reading {
-        Reading::Go
+    /// A client's bytes came. They are kept where they lie; what cannot be taken now waits, and the client is paused.
+    pub fn handle_client(&mut self, now: Instant, client: ClientId, bytes: Bytes) -> Reading {
+        self.begin(now);
+        self.clients.feed(client, bytes);
+        self.serve(client)
     }
 
-    /// A client's connection ended.
-    pub fn close_client(&mut self, _now: Instant, client: ClientId) {
-        self.outputs.remove(&client);
+    /// A client's connection ended: all it sent was handed in, or is lost. What was taken is still ordered; what waits
+    /// while the client is paused is not, so the end of a paused client's stream is left in the socket, like its bytes.
+    pub fn close_client(&mut self, now: Instant, client: ClientId) {
+        self.begin(now);
+        self.clients.forget(client);
     }
 
     /// The time that [`Self::poll_timeout`] named has come. Harmless if it has not.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.begin(now);
+        self.clients.end_silent(now);
         self.engine.handle_timeout(now);
     }
 
     /// An [`Effect::Persist`] is done.
     pub fn handle_persisted(&mut self, now: Instant, ticket: Ticket) {
+        self.begin(now);
         self.engine.handle_persisted(now, ticket);
+    }
+
+    /// Leaves the group in good order: what was accepted is sent, the others are told. [`Effect::Left`] follows within a
+    /// bounded time.
+    pub fn leave(&mut self, now: Instant) {
+        self.begin(now);
+        self.engine.leave(now);
+    }
+
+    /// The daemon stops: every client is told so and sent away.
+    pub fn send_clients_away(&mut self, now: Instant) {
+        self.begin(now);
+        self.clients.end_all(&Farewell::new(Parting::Stopping, "the daemon stops"));
     }
 
     /// The next thing to do; `None` when all is done.
     pub fn poll_effect(&mut self) -> Option<Effect> {
         loop {
-            match self.engine.poll_output()? {
-                Output::Send { to, lane, packet } => {
-                    return Some(Effect::Send { to, lane, datagram: self.datagrams.seal(lane, &packet) });
+            if let Some(effect) = self.effects.pop_front() {
+                return Some(effect);
+            }
+            if let Some(client) = self.clients.next_closing() {
+                return Some(Effect::Close { client });
+            }
+            match self.engine.poll_output() {
+                Some(output) => {
+                    if let Some(effect) = self.on_output(output) {
+                        return Some(effect);
+                    }
                 }
-                Output::Persist { ticket, record, sync } => return Some(Effect::Persist { ticket, record, sync }),
-                Output::Trim { up_to } => return Some(Effect::Trim { up_to }),
-                _ => {}
+                None if self.tell_next() || self.submit_next() => {}
+                None => return None,
             }
         }
     }
 
     /// When to call [`Self::handle_timeout`], if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.engine.poll_timeout()
+        if self.has_to_tell() {
+            return Some(self.now);
+        }
+        [self.engine.poll_timeout(), self.clients.next_silent()].into_iter().flatten().min()
     }
 
     /// Which lane to read first; to be asked before every datagram, also inside a batch already received.
@@ -150,21 +179,20 @@ impl<E: Engine> Node<E> {
         self.engine.reads_first()
     }
 
-    /// The next client whose output became non-empty since it was last named here or last written out.
+    /// The next client whose output has become non-empty. It is not named again before all of it is written.
     pub fn poll_writable(&mut self) -> Option<ClientId> {
-        None
+        self.clients.next_writable()
     }
 
     /// What the client is to read next, in one piece. Empty for a client that is not known.
     pub fn client_output(&self, client: ClientId) -> &[u8] {
-        self.outputs.get(&client).map_or(&[], Vec::as_slice)
+        self.clients.get(client).map_or(&[], |session| session.output())
     }
 
     /// The first `n` bytes of the client's output were written to its connection.
-    pub fn client_written(&mut self, _now: Instant, client: ClientId, n: usize) {
-        if let Some(output) = self.outputs.get_mut(&client) {
-            output.drain(..n.min(output.len()));
-        }
+    pub fn client_written(&mut self, now: Instant, client: ClientId, n: usize) {
+        self.begin(now);
+        self.clients.written(client, n);
     }
 
     /// The ordering protocol, for looking at.
@@ -172,14 +200,18 @@ impl<E: Engine> Node<E> {
         &self.engine
     }
 
-    /// The budgets of each client.
-    pub const fn limits(&self) -> &Limits {
-        &self.limits
+    /// The process groups as they stand at this place of the order, for looking at.
+    pub const fn groups(&self) -> &Groups {
+        &self.groups
     }
 
-    /// Counters and gauges by name: the engine's, rejected datagrams by cause, the sessions'.
-    pub fn observe(&self, see: &mut dyn FnMut(&str, u64)) {
-        self.engine.observe(&mut |name, value| see(name, value));
-        self.datagrams.observe(see);
+    /// The latest view, for looking at.
+    pub const fn view(&self) -> Option<&View> {
+        self.view.as_ref()
+    }
+
+    fn begin(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        self.upward.begin();
     }
 }

@@ -1,5 +1,42 @@
-//! The client protocol, both ends, without I/O: frames, requests, events, credit.
+//! The client protocol, both ends, without I/O: frames, requests, events, credit. `docs/session-protocol.md` describes
+//! it to the byte.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`frame`] | bytes cut into frames, without copying what came in one piece |
+//! | [`request`] | what clients say |
+//! | [`event`] | what daemons say |
+//! | [`server`] | [`Session`], a daemon's end of one connection |
+//! | [`client`] | [`Client`], the other end, and its two halves for programs with two threads |
+//!
+//! *Numbered requests* are those that go into the order: joins, leaves and multicasts. Both ends count them from 1.
+//! *Credit* is counted in bytes of whole frames: each numbered request takes its frame's length and gives it back when
+//! it stands in the order or is refused, so what one client can have waiting is bounded and nothing of it is ever
+//! dropped silently.
+//!
+//! The crate knows the nouns of `consort-group`, because the protocol speaks of members, group views and targets.
 
+pub mod client;
+pub mod event;
+pub mod frame;
+mod ledger;
 mod limits;
+mod output;
+mod reason;
+pub mod request;
+pub mod server;
+#[cfg(test)]
+mod tests;
 
+pub use client::Client;
+pub use consort_group::{Cause, ClientName, GroupViewId, Member};
+pub use event::{Event, GroupView, Message, NetworkView, Progress, Welcome};
 pub use limits::Limits;
+pub use reason::{Farewell, Parting, Refusal, RefusalCause};
+pub use request::Hello;
+pub use server::{Ask, Session};
+
+/// The first four bytes of every hello.
+pub const MAGIC: u32 = 0xc04e_c11e;
+/// The version of the client protocol.
+pub const VERSION: u16 = 1;

@@ -1,4 +1,6 @@
 //! What one client may ask of a daemon.
+use crate::frame::HEAD_LEN;
+use consort_group::Targets;
 use consort_types::Duration;
 
 /// The budgets of one client session. Whoever exceeds one is refused or disconnected with a reason that names it.
@@ -6,14 +8,14 @@ use consort_types::Duration;
 pub struct Limits {
     /// The largest payload of one multicast, in bytes.
     pub message_max: usize,
-    /// How many bytes of one client may be accepted and not yet ordered. Saturated latency grows with it; 128 to
+    /// How many bytes of one client may be accepted and not yet ordered. Latency under full load grows with it; 128 to
     /// 512 KiB cost little throughput.
     pub credit: usize,
-    /// How many groups one multicast may name.
+    /// How many groups one multicast may name, at most 1000.
     pub groups_max: usize,
     /// How many bytes may wait for one client to read them; a client further behind is disconnected as slow.
     pub output_max: usize,
-    /// How long a connection may stay silent before its hello is complete.
+    /// How long a connection may take to complete its hello.
     pub hello_within: Duration,
 }
 
@@ -22,9 +24,16 @@ impl Default for Limits {
         Self {
             message_max: consort_wire::MESSAGE_MAX,
             credit: 512 << 10,
-            groups_max: 1_000,
+            groups_max: Targets::MAX,
             output_max: 64 << 20,
             hello_within: Duration::from_secs(10),
         }
+    }
+}
+
+impl Limits {
+    /// The largest frame a client may send, in bytes.
+    pub const fn frame_max(&self) -> usize {
+        HEAD_LEN + Targets::MAX_LEN + self.message_max
     }
 }

@@ -77,6 +77,22 @@ impl Counts {
     }
 }
 
+impl std::ops::Add for Counts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            carried: self.carried + other.carried,
+            lost: self.lost + other.lost,
+            overflowed: self.overflowed + other.overflowed,
+            cut: self.cut + other.cut,
+            duplicated: self.duplicated + other.duplicated,
+            reordered: self.reordered + other.reordered,
+            corrupted: self.corrupted + other.corrupted,
+        }
+    }
+}
+
 /// How long a frame is held back at least by `reorder`, besides what the link's own delays suggest.
 const HELD_BACK: Duration = Duration::from_micros(200);
 

@@ -109,6 +109,14 @@ pub struct View {
     pub evidence: Vec<Cause>,
 }
 
+impl View {
+    /// Why this view replaced the one before: what set the change off, then what else is known.
+    pub fn why(&self) -> String {
+        let all: Vec<_> = std::iter::once(&self.cause).chain(&self.evidence).map(Cause::to_string).collect();
+        all.join("; ")
+    }
+}
+
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |f: &mut fmt::Formatter<'_>, nodes: &[NodeId], what: &str| {

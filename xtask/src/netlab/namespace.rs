@@ -102,9 +102,7 @@ impl Namespace {
     /// # Errors
     /// [`LabError`].
     pub fn create(serial: usize, node: usize) -> Result<Self, LabError> {
-        let pid = std::process::id();
-        let born = birth(pid).unwrap_or_default();
-        let name = format!("{PREFIX}{pid}-{born}-{serial}-{node}");
+        let name = format!("{PREFIX}{}-{serial}-{node}", owner());
         ip(&["netns", "add", &name], "")?;
         let handle = File::open(Path::new(NAMES).join(&name)).map_err(|source| {
             remove(&name);
@@ -172,28 +170,40 @@ fn remove(name: &str) {
     }
 }
 
-/// Removes the namespaces of labs whose process is gone, and returns their number.
-pub fn remove_stale() -> usize {
-    let Ok(entries) = std::fs::read_dir(NAMES) else { return 0 };
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let stale: Vec<_> = names.filter(|name| is_stale(name)).collect();
-    stale.iter().for_each(|name| remove(name));
-    stale.len()
+/// Removes the namespaces of labs whose process is gone.
+pub fn remove_stale() {
+    stale(Path::new(NAMES), PREFIX).iter().filter_map(|path| path.file_name()?.to_str()).for_each(remove);
 }
 
-/// True for the name of a lab whose process is gone. The time of birth tells it from a later process of the same id.
-fn is_stale(name: &str) -> bool {
-    let Some(rest) = name.strip_prefix(PREFIX) else { return false };
-    let parts: Vec<u64> = rest.split('-').map_while(|part| part.parse().ok()).collect();
-    let &[pid, born, _, _] = &parts[..] else { return false };
-    u32::try_from(pid).ok().and_then(birth) != Some(born)
+/// This process, in the names of what it makes: [`stale`] tells by it that it is gone. The time of birth tells it from a
+/// later process of the same id.
+pub fn owner() -> String {
+    let pid = std::process::id();
+    format!("{pid}-{}", birth(pid).unwrap_or_default())
 }
 
-/// When a process was started, in the kernel's ticks since boot; `None` if there is no such process.
+/// What stands in a directory under `prefix` and the [`owner`] of a process that is gone.
+pub fn stale(directory: &Path, prefix: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let is_stale = |path: &PathBuf| path.file_name().and_then(|name| is_orphan(name.to_str()?, prefix)) == Some(true);
+    entries.map(|entry| entry.path()).filter(is_stale).collect()
+}
+
+/// `None` for a name that is not of this kind.
+fn is_orphan(name: &str, prefix: &str) -> Option<bool> {
+    let mut parts = name.strip_prefix(prefix)?.split('-');
+    let (pid, born) = (parts.next()?.parse().ok()?, parts.next()?.parse::<u64>().ok()?);
+    parts.next()?;
+    Some(birth(pid) != Some(born))
+}
+
+/// When a process was started, in the kernel's ticks since boot; `None` if there is no such process, or only its corpse.
 fn birth(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in brackets, may hold spaces; behind it the birth is the 20th field (proc(5): 22 in all).
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    // The name, in brackets, may hold spaces. What follows it begins with the state, the third field of proc(5); the
+    // birth is the 22nd.
+    let fields: Vec<_> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    if matches!(*fields.first()?, "Z" | "X") { None } else { fields.get(19)?.parse().ok() }
 }
 
 #[cfg(test)]
@@ -202,13 +212,23 @@ mod tests {
 
     #[test]
     fn only_labs_of_dead_processes_are_stale() {
-        let pid = std::process::id();
-        let born = birth(pid).unwrap();
-        assert!(!is_stale(&format!("consort-{pid}-{born}-0-1")));
-        assert!(is_stale(&format!("consort-{pid}-{}-0-1", born + 1)), "another process had this id");
-        assert!(is_stale("consort-4294967295-1-0-1"));
+        let ours = format!("consort-{}-0-1", owner());
+        assert_eq!(is_orphan(&ours, PREFIX), Some(false));
+        let reborn = ours.replace(&owner(), &format!("{}-1", std::process::id()));
+        assert_eq!(is_orphan(&reborn, PREFIX), Some(true), "another process had this id");
+        assert_eq!(is_orphan("consort-4294967295-1-0-1", PREFIX), Some(true));
         for foreign in ["consort-", "consort-1-2", "consort-x-1-0-1", "other-4294967295-1-0-1", ""] {
-            assert!(!is_stale(foreign), "{foreign}");
+            assert_eq!(is_orphan(foreign, PREFIX), None, "{foreign}");
         }
+    }
+
+    #[test]
+    fn what_dead_processes_left_is_found_by_its_name() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["lab-4294967295-1-x", &format!("lab-{}-x", owner()), "lab-", "other-4294967295-1-x"] {
+            std::fs::create_dir(directory.path().join(name)).unwrap();
+        }
+        assert_eq!(stale(directory.path(), "lab-"), [directory.path().join("lab-4294967295-1-x")]);
+        assert!(stale(Path::new("/nowhere"), "lab-").is_empty());
     }
 }

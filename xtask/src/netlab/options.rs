@@ -9,10 +9,11 @@ use consort_sim::link::LinkModel;
 pub const HELP: &str = "\
 Usage: cargo xtask netlab [options]
 
-Runs real daemons in network namespaces (root and Linux only). The switch between
-them runs the simulator's link model in real time. Lines are sent at all nodes at
-once and received at all; every node must deliver the same sequence, and each line
-exactly once, while the daemons' memory stays flat.
+Runs real daemons in network namespaces. This needs Linux, root, /dev/net/tun, and
+the program `ip` (apt-get install iproute2). The switch between the daemons runs
+the simulator's link model in real time. Lines are sent at all nodes at once and
+received at all; every node must deliver the same sequence, and each line exactly
+once, while the daemons' memory stays flat.
 
   --nodes N        daemons, 1 to 64 [3]
   --lines N        lines in total [1000000]

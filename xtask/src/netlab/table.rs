@@ -16,14 +16,22 @@ impl Display for Table<'_> {
         let Outcome { nodes, report, .. } = self.0;
         writeln!(f, "{:>6}  {:>9}  {:<64}  daemon MiB first/last/max", "node", "lines", "sha256")?;
         nodes.iter().enumerate().try_for_each(|(node, result)| node_line(f, node + 1, result))?;
-        writeln!(f, "\n{}", columns("link", &NAMES))?;
-        for (from, to, counts) in &report.pairs {
-            let name = format!("{}->{}", from + 1, to + 1);
-            let c = counts;
+        let dropped: u64 = nodes.iter().map(|node| node.dropped_before).sum();
+        writeln!(f, "\n{}frames that a kernel dropped before the switch could read them: {dropped}", Links(report))
+    }
+}
+
+/// What the switch did, alone.
+pub struct Links<'a>(pub &'a Report);
+
+impl Display for Links<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", columns("link", &NAMES))?;
+        for (from, to, c) in &self.0.pairs {
             let numbers = [c.carried, c.lost, c.duplicated, c.reordered, c.corrupted, c.overflowed, c.cut];
-            writeln!(f, "{}", columns(&name, &numbers))?;
+            writeln!(f, "{}", columns(&format!("{}->{}", from + 1, to + 1), &numbers))?;
         }
-        writeln!(f, "\n{}", punctuality(report, nodes))
+        writeln!(f, "\n{}", beyond_the_model(self.0))
     }
 }
 
@@ -40,17 +48,13 @@ fn node_line(f: &mut Formatter<'_>, node: usize, result: &NodeResult) -> fmt::Re
     writeln!(f, "{node:>6}  {:>9}  {}  {memory}", result.received, result.digest)
 }
 
-/// How well the switch kept to its model. What it dropped or the kernels dropped before it is loss that nobody asked for.
-fn punctuality(report: &Report, nodes: &[NodeResult]) -> String {
-    let dropped: u64 = nodes.iter().map(|node| node.dropped_before).sum();
-    let late = |quantile| micros(&report.late, quantile);
+/// How well the switch kept to its model.
+fn beyond_the_model(report: &Report) -> String {
+    let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|quantile| micros(&report.late, quantile));
+    let (overrun, refused) = (report.overrun, report.refused);
     format!(
-        "switch: frames late by p50 {} us, p99 {} us, p99.9 {} us; dropped beyond the model: {dropped} before it, {} in it, {} behind it",
-        late(0.5),
-        late(0.99),
-        late(0.999),
-        report.overrun,
-        report.refused
+        "frames late by p50 {p50} us, p99 {p99} us, p99.9 {p999} us\n\
+         frames dropped for want of memory in the switch: {overrun}; that an interface did not take: {refused}"
     )
 }
 
@@ -79,6 +83,7 @@ mod tests {
         assert_eq!(lines[3].len(), lines[4].len());
         let numbers: Vec<_> = lines[4].split_whitespace().collect();
         assert_eq!(numbers, ["1->2", "123", "4", "5", "6", "7", "8", "9"]);
-        assert!(lines[6].ends_with("4 before it, 11 in it, 12 behind it"));
+        assert!(lines[7].ends_with("in the switch: 11; that an interface did not take: 12"), "{}", lines[7]);
+        assert!(lines[8].ends_with("could read them: 4"));
     }
 }

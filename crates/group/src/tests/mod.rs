@@ -42,6 +42,7 @@ pub(super) fn view(number: u64, nodes: &[u16]) -> View {
         moved_together: Vec::new(),
         primary: Primary::Pending,
         cause: ViewCause::Formed,
+        evidence: Vec::new(),
     }
 }
 

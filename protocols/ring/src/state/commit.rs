@@ -36,7 +36,13 @@ impl Committing {
     }
 
     /// Enters with a token in which this member is the next to tell; `None` where what it holds does not fit into it.
-    pub fn enter(io: &mut Io, now: Instant, old: Old, sets: Sets, mut commit: Commit) -> Result<Self, Box<(Old, Sets)>> {
+    pub fn enter(
+        io: &mut Io,
+        now: Instant,
+        old: Old,
+        sets: Sets,
+        mut commit: Commit,
+    ) -> Result<Self, Box<(Old, Sets)>> {
         //= M22
         io.timers.disarm_all_but(&[Timer::Beacon, Timer::Leave]);
         if !tell(io, &old, &mut commit) {

@@ -1,0 +1,255 @@
+//! Opening the sockets of a node.
+use crate::doors::Listener;
+use crate::error::{BindError, Role};
+use crate::journal::Journal;
+use crate::options::{Door, Fanout, Options};
+use crate::{probe, sys};
+use consort_types::NodeId;
+use socket2::{Domain, Protocol, SockFilter, Socket, Type};
+use std::collections::BTreeSet;
+use std::io;
+use std::net::{SocketAddr, SocketAddrV4};
+use std::os::fd::AsFd;
+
+/// The token's buffers, in bytes: a few tokens and control packets.
+const TOKEN_BUFFER: usize = 1 << 20;
+/// The send buffer for data, in bytes: one visit of the token at full speed.
+const SEND_BUFFER: usize = 4 << 20;
+
+/// How data to all leaves this node, and why so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// Whether by multicast; by unicast to each peer else.
+    pub multicast: bool,
+    /// What was seen, or that it was configured so.
+    pub why: String,
+}
+
+/// Every socket of a node, bound and ready to run.
+///
+/// With [`Fanout::Auto`] a datagram is sent to the group from the data socket at start, and must come back on the group
+/// socket within 200 ms. That proves that this machine's kernel lets the group be joined on that interface, routes to it
+/// there and loops back, so that daemons on this machine reach each other. It does not prove that a switch forwards the
+/// group to other machines; where one does not, choose [`Fanout::Unicast`]. A node that sends by unicast still listens to
+/// the group if it can, so that nodes may choose differently.
+#[derive(Debug)]
+pub struct Sockets {
+    pub(crate) options: Options,
+    pub(crate) token: Socket,
+    pub(crate) data: Socket,
+    pub(crate) group: Option<Socket>,
+    pub(crate) doors: Vec<Listener>,
+    pub(crate) journal: Option<Journal>,
+    reach: Reach,
+    room: usize,
+}
+
+impl Sockets {
+    /// Binds everything that `options` names.
+    ///
+    /// # Errors
+    /// [`BindError`] says which address, what is wrong with it, and what to do. Nothing stays bound.
+    pub fn bind(mut options: Options) -> Result<Self, BindError> {
+        check_peers(&options)?;
+        options.peers.sort_by_key(|peer| peer.node);
+        let own = options.peers.iter_mut().find(|peer| peer.node == options.me);
+        let own = own.ok_or(BindError::NotConfigured { me: options.me, peers: 0 })?;
+        let token = unicast(Role::Token, &mut own.token, TOKEN_BUFFER, TOKEN_BUFFER)?;
+        let data = unicast(Role::Data, &mut own.data, options.receive_buffer, SEND_BUFFER)?;
+        let (group, reach) = open_group(&options, &data)?;
+        let doors = options.doors.iter().map(Listener::open).collect::<Result<_, _>>()?;
+        let journal = options.records.as_deref().map(Journal::open).transpose()?;
+        for socket in [Some(&token), Some(&data), group.as_ref()].into_iter().flatten() {
+            socket.set_nonblocking(true).map_err(other("make a socket non-blocking"))?;
+        }
+        let room = [Some(&data), group.as_ref()].into_iter().flatten().map(|s| usable(s, options.datagram.get())).min();
+        let sockets = Self { token, data, group, doors, journal, reach, room: room.unwrap_or(0), options };
+        sockets.report();
+        Ok(sockets)
+    }
+
+    /// How many bytes of data may be on their way to this node before its kernel drops some: the receive buffer as the
+    /// kernel granted it, less what the kernel needs for itself. An engine's windows should stay within it.
+    pub fn receive_room(&self) -> usize {
+        self.room
+    }
+
+    /// How data to all leaves this node.
+    pub fn reach(&self) -> &Reach {
+        &self.reach
+    }
+
+    /// Where clients connect, with the ports that the kernel chose where port 0 was asked for.
+    pub fn doors(&self) -> Vec<Door> {
+        self.doors.iter().map(Listener::door).collect()
+    }
+
+    fn report(&self) {
+        let Options { me, receive_buffer, .. } = &self.options;
+        tracing::info!(node = %me, multicast = self.reach.multicast, why = %self.reach.why, "data to all");
+        let granted = self.data.recv_buffer_size().unwrap_or(0) / 2;
+        if granted < *receive_buffer {
+            tracing::warn!(
+                wanted = receive_buffer,
+                granted,
+                usable = self.room,
+                "the kernel grants a smaller receive buffer than wanted; raise net.core.rmem_max, or expect losses at full speed"
+            );
+        }
+    }
+}
+
+fn check_peers(options: &Options) -> Result<(), BindError> {
+    if !options.peers.iter().any(|peer| peer.node == options.me) {
+        return Err(BindError::NotConfigured { me: options.me, peers: options.peers.len() });
+    }
+    let mut nodes: BTreeSet<NodeId> = BTreeSet::new();
+    let mut addresses = BTreeSet::new();
+    for peer in &options.peers {
+        if !nodes.insert(peer.node) {
+            return Err(BindError::Twice { what: peer.node.to_string() });
+        }
+        for address in [peer.token, peer.data] {
+            if address.port() != 0 && !addresses.insert(address) {
+                return Err(BindError::Twice { what: address.to_string() });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Binds a unicast socket; where the kernel chose the port, `address` learns it.
+fn unicast(role: Role, address: &mut SocketAddr, receive: usize, send: usize) -> Result<Socket, BindError> {
+    let socket = udp(Domain::for_address(*address))?;
+    socket.bind(&(*address).into()).map_err(|e| refused(role, *address, e))?;
+    buffers(&socket, receive, send)?;
+    let bound = socket.local_addr().map_err(other("read a socket's address"))?;
+    *address = bound.as_socket().unwrap_or(*address);
+    Ok(socket)
+}
+
+fn udp(domain: Domain) -> Result<Socket, BindError> {
+    Socket::new(domain, Type::DGRAM, Some(Protocol::UDP)).map_err(other("make a UDP socket"))
+}
+
+fn buffers(socket: &Socket, receive: usize, send: usize) -> Result<(), BindError> {
+    let set = |bytes, is_receive| sys::force_buffer(socket.as_fd(), bytes, is_receive);
+    set(receive, true).and_then(|()| set(send, false)).map_err(other("size a socket's buffers"))?;
+    sys::count_overflow(socket.as_fd()).map_err(other("count dropped datagrams"))
+}
+
+/// Translates what the kernel says about an address.
+pub(crate) fn refused(role: Role, address: SocketAddr, source: io::Error) -> BindError {
+    match source.kind() {
+        io::ErrorKind::AddrInUse => BindError::InUse { role, address },
+        io::ErrorKind::AddrNotAvailable => {
+            BindError::NotLocal { role, address: address.ip(), usable: sys::interfaces() }
+        }
+        io::ErrorKind::PermissionDenied => BindError::Permission { role, address },
+        _ => BindError::Other { doing: "bind a socket", source },
+    }
+}
+
+/// The group's socket if there is to be one, and how data to all leaves.
+fn open_group(options: &Options, data: &Socket) -> Result<(Option<Socket>, Reach), BindError> {
+    if options.fanout == Fanout::Unicast {
+        return Ok((None, Reach { multicast: false, why: "configured so".to_owned() }));
+    }
+    if !options.multicast.ip().is_multicast() {
+        return Err(BindError::NotMulticast { group: options.multicast });
+    }
+    let usable = sys::interfaces();
+    if !usable.is_empty() && !usable.iter().any(|i| i.address == options.interface) {
+        return Err(interface(options, io::ErrorKind::AddrNotAvailable.into()));
+    }
+    match join(options, data) {
+        Ok(group) => {
+            let tried = probe::multicast_works(data, options.multicast, &group);
+            drop_own(&group, data);
+            let reach = judge(options.fanout, tried)?;
+            Ok((Some(group), reach))
+        }
+        Err(error) if options.fanout == Fanout::Multicast => Err(error),
+        Err(error) => Ok((None, Reach { multicast: false, why: error.to_string() })),
+    }
+}
+
+fn judge(fanout: Fanout, tried: Result<(), String>) -> Result<Reach, BindError> {
+    match tried {
+        Ok(()) => Ok(Reach { multicast: true, why: "a datagram to the group came back".to_owned() }),
+        Err(why) if fanout == Fanout::Multicast => Err(BindError::NoMulticast { why }),
+        Err(why) => Ok(Reach { multicast: false, why }),
+    }
+}
+
+/// Joins the group, and prepares `data` to send to it.
+fn join(options: &Options, data: &Socket) -> Result<Socket, BindError> {
+    let (group, at) = (options.multicast, options.interface);
+    let socket = udp(Domain::IPV4)?;
+    // several daemons of one machine listen to the same group and port, each gets its copy
+    socket.set_reuse_address(true).map_err(other("share the multicast port"))?;
+    socket.bind(&group.into()).map_err(|e| refused(Role::Multicast, group.into(), e))?;
+    buffers(&socket, options.receive_buffer, TOKEN_BUFFER)?;
+    let wrong = |source| interface(options, source);
+    socket.set_multicast_all_v4(false).map_err(wrong)?;
+    socket.join_multicast_v4(group.ip(), &at).map_err(wrong)?;
+    data.set_multicast_if_v4(&at).map_err(wrong)?;
+    data.set_multicast_ttl_v4(1).map_err(wrong)?;
+    data.set_multicast_loop_v4(true).map_err(wrong)?;
+    Ok(socket)
+}
+
+fn interface(options: &Options, source: io::Error) -> BindError {
+    BindError::Interface { interface: options.interface, usable: sys::interfaces(), source }
+}
+
+/// Lets the kernel drop what we sent ourselves before it is copied to us. Without the filter the node does it.
+fn drop_own(group: &Socket, data: &Socket) {
+    let own = data.local_addr().ok().and_then(|address| address.as_socket_ipv4());
+    if let Some(own) = own.filter(|own| !own.ip().is_unspecified())
+        && let Err(error) = group.attach_filter(&from_elsewhere(own))
+    {
+        tracing::debug!(%error, "own multicast is dropped by the node, not by the kernel");
+    }
+}
+
+/// A socket filter: datagrams whose sender is not `own`.
+fn from_elsewhere(own: SocketAddrV4) -> [SockFilter; 6] {
+    const LOAD_WORD: u16 = 0x20;
+    const LOAD_HALF: u16 = 0x28;
+    const JUMP_IF_EQUAL: u16 = 0x15;
+    const RETURN: u16 = 0x06;
+    const IP_SOURCE: u32 = 0xfff0_0000 + 12; // from the IP header (SKF_NET_OFF)
+    const UDP_SOURCE_PORT: u32 = 0; // a UDP socket's filter sees the UDP header first
+    [
+        SockFilter::new(LOAD_WORD, 0, 0, IP_SOURCE),
+        SockFilter::new(JUMP_IF_EQUAL, 0, 2, u32::from(*own.ip())),
+        SockFilter::new(LOAD_HALF, 0, 0, UDP_SOURCE_PORT),
+        SockFilter::new(JUMP_IF_EQUAL, 1, 0, u32::from(own.port())),
+        SockFilter::new(RETURN, 0, 0, u32::MAX),
+        SockFilter::new(RETURN, 0, 0, 0),
+    ]
+}
+
+/// How many bytes of datagrams of that length the socket's receive buffer holds, if they come one by one. Coalesced ones
+/// fit better.
+fn usable(socket: &Socket, datagram: usize) -> usize {
+    let granted = socket.recv_buffer_size().unwrap_or(0) as u64;
+    usize::try_from(granted * datagram as u64 / kernel_cost(datagram) as u64).unwrap_or(usize::MAX)
+}
+
+/// What the kernel charges to the receive buffer for one datagram, as measured on Linux 6: the bytes with their headers
+/// in a power of two, and its own record; large ones in pages.
+fn kernel_cost(datagram: usize) -> usize {
+    const HEADERS: usize = 448;
+    const RECORD: usize = 256;
+    const PAGED: usize = 15_500;
+    if datagram > PAGED { datagram + 1_100 } else { (datagram + HEADERS).next_power_of_two() + RECORD }
+}
+
+fn other(doing: &'static str) -> impl Fn(io::Error) -> BindError {
+    move |source| BindError::Other { doing, source }
+}
+
+#[cfg(test)]
+mod tests;

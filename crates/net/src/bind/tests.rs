@@ -1,0 +1,112 @@
+use super::*;
+use crate::options::Peer;
+use std::net::{Ipv4Addr, UdpSocket};
+
+fn any() -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, 0).into()
+}
+
+fn options() -> Options {
+    let peers = vec![Peer { node: NodeId(3), token: any(), data: any() }];
+    let port = 20_000 + (std::process::id() % 20_000) as u16;
+    Options::new(NodeId(3), peers, SocketAddrV4::new(Ipv4Addr::new(239, 1, 2, 3), port), Ipv4Addr::LOCALHOST)
+}
+
+#[test]
+fn a_node_without_an_entry_is_told_so() {
+    let error = Sockets::bind(Options { me: NodeId(9), ..options() }).unwrap_err();
+    assert_eq!(error.to_string(), "node n9 has no entry among the 1 peers; add its token and data addresses");
+}
+
+#[test]
+fn two_nodes_with_one_index_or_one_address_are_refused() {
+    let mut twice = options();
+    twice.peers.push(twice.peers[0]);
+    assert!(matches!(Sockets::bind(twice), Err(BindError::Twice { what }) if what == "n3"));
+    let mut same = options();
+    same.peers[0].token = ([127, 0, 0, 1], 9).into();
+    same.peers[0].data = same.peers[0].token;
+    assert!(matches!(Sockets::bind(same), Err(BindError::Twice { what }) if what == "127.0.0.1:9"));
+}
+
+#[test]
+fn a_used_port_is_named_with_its_role() {
+    let holder = UdpSocket::bind(any()).unwrap();
+    let mut used = options();
+    used.peers[0].token = holder.local_addr().unwrap();
+    let error = Sockets::bind(used).unwrap_err();
+    assert!(
+        matches!(&error, BindError::InUse { role: Role::Token, address } if *address == holder.local_addr().unwrap())
+    );
+    assert!(error.to_string().contains("is in use"), "{error}");
+}
+
+#[test]
+fn a_foreign_address_is_named_and_the_usable_ones_are_listed() {
+    let mut foreign = options();
+    foreign.peers[0].data = ([192, 0, 2, 1], 0).into();
+    let error = Sockets::bind(foreign).unwrap_err().to_string();
+    assert!(error.starts_with("data address 192.0.2.1") && error.contains("127.0.0.1 (lo)"), "{error}");
+    let error = Sockets::bind(Options { interface: [192, 0, 2, 1].into(), ..options() }).unwrap_err().to_string();
+    assert!(error.contains("interface 192.0.2.1") && error.contains("127.0.0.1 (lo)"), "{error}");
+}
+
+#[test]
+fn a_group_that_is_none_is_refused() {
+    let bad = Options { multicast: SocketAddrV4::new(Ipv4Addr::LOCALHOST, 5000), ..options() };
+    assert!(matches!(Sockets::bind(bad), Err(BindError::NotMulticast { .. })));
+}
+
+#[test]
+fn unicast_needs_no_group() {
+    let sockets = Sockets::bind(Options { fanout: Fanout::Unicast, ..options() }).unwrap();
+    assert_eq!(sockets.reach(), &Reach { multicast: false, why: "configured so".to_owned() });
+    assert!(sockets.group.is_none());
+    assert_ne!(sockets.options.peers[0].token.port(), 0);
+}
+
+#[test]
+fn multicast_is_chosen_by_what_comes_back() {
+    let sockets = Sockets::bind(options()).unwrap();
+    if !sockets.reach().multicast {
+        return eprintln!("skipped: no multicast on the loopback interface: {}", sockets.reach().why);
+    }
+    assert!(sockets.group.is_some());
+    assert_eq!(sockets.reach().why, "a datagram to the group came back");
+}
+
+#[test]
+fn own_datagrams_are_dropped_by_the_kernel_and_others_are_not() {
+    let sockets = Sockets::bind(options()).unwrap();
+    if !sockets.reach().multicast {
+        return eprintln!("skipped: no multicast on the loopback interface: {}", sockets.reach().why);
+    }
+    let group = sockets.group.as_ref().unwrap();
+    group.set_nonblocking(false).unwrap();
+    group.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
+    let stranger = udp(Domain::IPV4).unwrap();
+    stranger.set_multicast_if_v4(&Ipv4Addr::LOCALHOST).unwrap();
+    let to = sockets.options.multicast.into();
+    sockets.data.send_to(b"own", &to).unwrap();
+    stranger.send_to(b"from elsewhere", &to).unwrap();
+    let mut room = [0; 64];
+    let n = std::io::Read::read(&mut &*group, &mut room).unwrap();
+    assert_eq!(&room[..n], b"from elsewhere");
+}
+
+#[test]
+fn the_room_is_what_the_kernel_granted_less_its_own_need() {
+    let sockets = Sockets::bind(Options { receive_buffer: 1 << 20, ..options() }).unwrap();
+    let granted = sockets.data.recv_buffer_size().unwrap();
+    let share = sockets.receive_room() as f64 / granted as f64;
+    assert!((0.60..0.65).contains(&share), "{share}");
+}
+
+#[test]
+fn the_kernels_charge_is_as_measured() {
+    for (datagram, charge) in [(576, 1280), (1000, 2304), (1440, 2304), (4000, 8448), (8192, 16_640), (65_000, 66_100)]
+    {
+        let estimate = kernel_cost(datagram);
+        assert!(estimate.abs_diff(charge) * 100 <= charge, "{datagram}: {estimate}, measured {charge}");
+    }
+}

@@ -1,0 +1,446 @@
+//! Clients' connections: who is there, what they send, what they are to read.
+use crate::arena::Arena;
+use crate::counters::Counters;
+use crate::doors::{Listener, Stream};
+use bytes::Bytes;
+use consort_types::{ClientId, Instant};
+use mio::{Registry, Token};
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, ErrorKind};
+use std::ops::Range;
+use std::time::Duration;
+
+/// How much is read from one client at once, in bytes.
+const READ: usize = 128 << 10;
+/// Memory is taken in chunks of that many bytes.
+const CHUNK: usize = 512 << 10;
+/// Reads up to that many bytes get memory of their own: what is left of a request that never ends pins no chunk.
+const SMALL: usize = 2 << 10;
+/// At most that many connections are accepted at each door in one turn.
+const ACCEPTS: usize = 16;
+/// How long a door stays shut when there are no descriptors or no memory for another connection.
+const SHUT: Duration = Duration::from_millis(100);
+/// How long a client may take to read its last bytes.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// All connections of one node.
+pub(crate) struct Clients {
+    registry: Registry,
+    /// The event names from here on are clients'.
+    first: usize,
+    doors: Vec<Entrance>,
+    open: BTreeMap<ClientId, Client>,
+    next: u32,
+    arena: Arena,
+    /// Those that have something to say, in turn.
+    readable: VecDeque<ClientId>,
+    /// Those that have something to read, in turn.
+    writable: VecDeque<ClientId>,
+    /// Those that will be closed at the latest by then.
+    leaving: BTreeMap<ClientId, Instant>,
+}
+
+struct Entrance {
+    listener: Listener,
+    /// Somebody waits.
+    ready: bool,
+    /// Not to be opened before.
+    shut_until: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Client {
+    stream: Stream,
+    /// The kernel has, or may have, bytes of it.
+    has_bytes: bool,
+    /// Its end was seen: what it has sent is to be read up to that end.
+    has_ended: bool,
+    /// The node wants no more of it for now.
+    paused: bool,
+    /// Stands in `readable`.
+    in_turn: bool,
+    /// Stands in `writable`.
+    to_write: bool,
+    /// The kernel takes no more for it; an event will tell.
+    full: bool,
+    /// It reads no more, but what it has sent before is still to be taken.
+    deaf: bool,
+    farewell: Farewell,
+}
+
+/// How far a connection that the node has given up is from being closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Farewell {
+    None,
+    /// It is still to read what stands in its output; nothing is taken from it any more.
+    Flushing,
+    /// It was told the end; what it still sends is thrown away until it ends too. Closing at once would make TCP take
+    /// back what was not read yet.
+    Lingering,
+}
+
+/// What reading from a client gave.
+#[derive(Debug)]
+pub(crate) enum Said {
+    /// Bytes.
+    Bytes(Bytes),
+    /// Nothing for now.
+    Nothing,
+    /// The connection has ended, and is forgotten here.
+    Ended,
+}
+
+/// What writing to a client gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wrote {
+    /// So many bytes; none if it takes no more for now.
+    Bytes(usize),
+    /// The connection has ended, and is forgotten here.
+    Ended,
+}
+
+impl Clients {
+    /// Opens the doors. Events name them by `names`, and clients by what follows.
+    pub(crate) fn new(registry: Registry, listeners: Vec<Listener>, names: Range<usize>) -> io::Result<Self> {
+        let mut doors = Vec::new();
+        for (mut listener, name) in listeners.into_iter().zip(names.clone()) {
+            listener.register(&registry, Token(name))?;
+            doors.push(Entrance { listener, ready: true, shut_until: None });
+        }
+        Ok(Self {
+            registry,
+            first: names.end,
+            doors,
+            open: BTreeMap::new(),
+            next: 1,
+            arena: Arena::new(CHUNK),
+            readable: VecDeque::new(),
+            writable: VecDeque::new(),
+            leaving: BTreeMap::new(),
+        })
+    }
+
+    /// Somebody waits at a door.
+    pub(crate) fn knock(&mut self, door: usize) {
+        if let Some(door) = self.doors.get_mut(door) {
+            door.ready = true;
+        }
+    }
+
+    /// Something happened on a client's connection.
+    pub(crate) fn event(&mut self, event: &mio::event::Event) {
+        let Some(id) = self.client(event.token()) else { return };
+        let Some(client) = self.open.get_mut(&id) else { return };
+        client.has_ended |= event.is_read_closed() || event.is_error();
+        if event.is_readable() || client.has_ended {
+            client.has_bytes = true;
+            self.queue_reading(id);
+        }
+        if event.is_writable() || event.is_write_closed() || event.is_error() {
+            self.unblock(id);
+        }
+    }
+
+    /// Lets in who waits, a few at a time, and tells their new names.
+    pub(crate) fn accept(&mut self, now: Instant, counters: &mut Counters) -> Vec<ClientId> {
+        let mut accepted = Vec::new();
+        for i in 0..self.doors.len() {
+            for _ in 0..ACCEPTS {
+                match self.accept_at(i, now) {
+                    Ok(Some(stream)) => accepted.extend(self.admit(stream)),
+                    Ok(None) => break,
+                    Err(error) => {
+                        counters.accept_failures += 1;
+                        tracing::warn!(%error, "cannot accept a client; trying again in {} ms", SHUT.as_millis());
+                        break;
+                    }
+                }
+            }
+        }
+        counters.clients_accepted += accepted.len() as u64;
+        accepted
+    }
+
+    fn accept_at(&mut self, door: usize, now: Instant) -> io::Result<Option<Stream>> {
+        let door = &mut self.doors[door];
+        if !door.ready || door.shut_until.is_some_and(|until| now < until) {
+            return Ok(None);
+        }
+        door.shut_until = None;
+        match door.listener.accept() {
+            Ok(stream) => Ok(Some(stream)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                door.ready = false;
+                Ok(None)
+            }
+            // whoever waited has gone again
+            Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => Ok(None),
+            Err(error) => {
+                door.shut_until = Some(now + SHUT);
+                Err(error)
+            }
+        }
+    }
+
+    fn admit(&mut self, mut stream: Stream) -> Option<ClientId> {
+        let id = ClientId(self.next);
+        if let Err(error) = stream.register(&self.registry, name(self.first, id)) {
+            tracing::warn!(%error, "cannot watch a client's connection");
+            return None;
+        }
+        tracing::debug!(client = %id, who = stream.describe(), "connected");
+        self.next += 1;
+        self.open.insert(id, Client::new(stream));
+        self.queue_reading(id);
+        Some(id)
+    }
+
+    /// The next client in turn that may be read from.
+    pub(crate) fn next_readable(&mut self) -> Option<ClientId> {
+        while let Some(id) = self.readable.pop_front() {
+            let Some(client) = self.open.get_mut(&id) else { continue };
+            client.in_turn = false;
+            if client.may_read() {
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    /// Reads once.
+    pub(crate) fn read(&mut self, id: ClientId, counters: &mut Counters) -> Said {
+        let Some(client) = self.open.get_mut(&id) else { return Said::Nothing };
+        let room = &mut self.arena.room(READ)[..READ];
+        match client.stream.read(room) {
+            Ok(0) => self.forget(id),
+            Ok(n) => {
+                counters.client_in_bytes += n as u64;
+                // a short read has emptied the socket; only an end that was seen may still stand behind it
+                client.has_bytes = n == READ || client.has_ended;
+                let discarded = client.farewell != Farewell::None;
+                self.queue_reading(id);
+                if discarded { Said::Nothing } else { Said::Bytes(self.received(n)) }
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                client.has_bytes = false;
+                Said::Nothing
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {
+                self.queue_reading(id);
+                Said::Nothing
+            }
+            Err(error) => {
+                tracing::debug!(client = %id, %error, "connection broke");
+                self.forget(id)
+            }
+        }
+    }
+
+    fn received(&mut self, n: usize) -> Bytes {
+        if n > SMALL { self.arena.take(n) } else { Bytes::copy_from_slice(&self.arena.room(READ)[..n]) }
+    }
+
+    fn forget(&mut self, id: ClientId) -> Said {
+        self.leaving.remove(&id);
+        self.open.remove(&id).map_or(Said::Nothing, |_| Said::Ended)
+    }
+
+    /// Leaves the client's bytes where they are.
+    pub(crate) fn pause(&mut self, id: ClientId) {
+        if let Some(client) = self.open.get_mut(&id) {
+            client.paused = true;
+        }
+    }
+
+    /// Reads from the client again.
+    pub(crate) fn resume(&mut self, id: ClientId) {
+        if let Some(client) = self.open.get_mut(&id) {
+            client.paused = false;
+            self.queue_reading(id);
+        }
+    }
+
+    /// Takes no more from the client, and closes the connection once it has read what stands in its output.
+    pub(crate) fn dismiss(&mut self, id: ClientId, now: Instant) {
+        if let Some(client) = self.open.get_mut(&id) {
+            client.farewell = Farewell::Flushing;
+            self.leaving.insert(id, now + FAREWELL);
+            self.queue_writing(id);
+        }
+    }
+
+    /// The client has something to read.
+    pub(crate) fn queue_writing(&mut self, id: ClientId) {
+        if let Some(client) = self.open.get_mut(&id)
+            && !client.to_write
+            && !client.full
+        {
+            client.to_write = true;
+            self.writable.push_back(id);
+        }
+    }
+
+    /// How many clients have something to read and are ready for it.
+    pub(crate) fn writable(&self) -> usize {
+        self.writable.len()
+    }
+
+    /// The next client in turn that is to be written to.
+    pub(crate) fn next_writable(&mut self) -> Option<ClientId> {
+        while let Some(id) = self.writable.pop_front() {
+            if let Some(client) = self.open.get_mut(&id) {
+                client.to_write = false;
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    /// Writes once from `output`. Where something is left, the client stands in turn again or waits for room. What
+    /// cannot be written any more counts as written: the node learns of the end when all that the client sent is read.
+    pub(crate) fn write(&mut self, id: ClientId, output: &[u8], counters: &mut Counters) -> Wrote {
+        let Some(client) = self.open.get_mut(&id) else { return Wrote::Bytes(0) };
+        if output.is_empty() {
+            return self.say_the_end(id);
+        }
+        if client.deaf {
+            if client.farewell == Farewell::Flushing {
+                self.queue_writing(id);
+            }
+            return Wrote::Bytes(output.len());
+        }
+        match client.stream.write(output) {
+            Ok(n) => {
+                counters.client_out_bytes += n as u64;
+                counters.client_writes += 1;
+                if n < output.len() || client.farewell == Farewell::Flushing {
+                    self.queue_writing(id);
+                }
+                Wrote::Bytes(n)
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => self.block(id),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {
+                self.queue_writing(id);
+                Wrote::Bytes(0)
+            }
+            Err(error) => {
+                tracing::debug!(client = %id, %error, "reads no more");
+                (client.deaf, client.has_ended, client.has_bytes) = (true, true, true);
+                self.queue_reading(id);
+                self.queue_writing(id);
+                Wrote::Bytes(0)
+            }
+        }
+    }
+
+    /// A dismissed client has read everything.
+    fn say_the_end(&mut self, id: ClientId) -> Wrote {
+        let Some(client) = self.open.get_mut(&id) else { return Wrote::Bytes(0) };
+        if client.farewell != Farewell::Flushing {
+            return Wrote::Bytes(0);
+        }
+        client.farewell = Farewell::Lingering;
+        if client.has_ended || client.stream.end().is_err() {
+            self.forget(id);
+            return Wrote::Ended;
+        }
+        client.has_bytes = true;
+        self.queue_reading(id);
+        Wrote::Bytes(0)
+    }
+
+    fn block(&mut self, id: ClientId) -> Wrote {
+        if let Some(client) = self.open.get_mut(&id) {
+            client.full = true;
+            if let Err(error) = client.stream.watch_room(&self.registry, name(self.first, id), true) {
+                tracing::warn!(client = %id, %error, "cannot watch for room");
+                self.forget(id);
+                return Wrote::Ended;
+            }
+        }
+        Wrote::Bytes(0)
+    }
+
+    fn unblock(&mut self, id: ClientId) {
+        if let Some(client) = self.open.get_mut(&id)
+            && client.full
+        {
+            client.full = false;
+            if let Err(error) = client.stream.watch_room(&self.registry, name(self.first, id), false) {
+                tracing::debug!(client = %id, %error, "cannot change what is watched for");
+            }
+            self.queue_writing(id);
+        }
+    }
+
+    /// Closes the connections of those that took too long to read their last bytes.
+    pub(crate) fn expire(&mut self, now: Instant) -> Vec<ClientId> {
+        let late: Vec<_> = self.leaving.iter().filter(|(_, until)| **until <= now).map(|(id, _)| *id).collect();
+        late.iter().for_each(|id| drop(self.forget(*id)));
+        late
+    }
+
+    /// When [`Self::expire`] or [`Self::accept`] has something to do without an event.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        let shut = self.doors.iter().filter(|door| door.ready).filter_map(|door| door.shut_until);
+        self.leaving.values().copied().chain(shut).min()
+    }
+
+    /// Whether there is something to do at once.
+    pub(crate) fn has_more(&self) -> bool {
+        let waits = |door: &Entrance| door.ready && door.shut_until.is_none();
+        !self.readable.is_empty() || !self.writable.is_empty() || self.doors.iter().any(waits)
+    }
+
+    /// How many connections are open.
+    pub(crate) fn count(&self) -> usize {
+        self.open.len()
+    }
+
+    fn client(&self, token: Token) -> Option<ClientId> {
+        token.0.checked_sub(self.first).and_then(|n| u32::try_from(n).ok()).map(ClientId)
+    }
+
+    fn queue_reading(&mut self, id: ClientId) {
+        if let Some(client) = self.open.get_mut(&id)
+            && !client.in_turn
+            && client.may_read()
+        {
+            client.in_turn = true;
+            self.readable.push_back(id);
+        }
+    }
+}
+
+impl Client {
+    fn new(stream: Stream) -> Self {
+        Self {
+            stream,
+            has_bytes: true,
+            has_ended: false,
+            paused: false,
+            in_turn: false,
+            to_write: false,
+            full: false,
+            deaf: false,
+            farewell: Farewell::None,
+        }
+    }
+
+    fn may_read(&self) -> bool {
+        let wanted = match self.farewell {
+            Farewell::None => !self.paused,
+            Farewell::Flushing => false,
+            Farewell::Lingering => true,
+        };
+        wanted && self.has_bytes
+    }
+}
+
+/// The event name of a client.
+const fn name(first: usize, id: ClientId) -> Token {
+    Token(first + id.0 as usize)
+}
+
+#[cfg(test)]
+mod tests;

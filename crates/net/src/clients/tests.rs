@@ -1,0 +1,226 @@
+use super::*;
+use crate::options::Door;
+use mio::{Events, Poll};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use tempfile::TempDir;
+
+const NOW: Instant = Instant::ZERO;
+
+struct Bench {
+    poll: Poll,
+    clients: Clients,
+    counters: Counters,
+    folder: TempDir,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let doors = [Door::Unix(folder.path().join("door")), Door::Tcp(([127, 0, 0, 1], 0).into())];
+        let doors = doors.iter().map(|door| Listener::open(door).unwrap()).collect();
+        let poll = Poll::new().unwrap();
+        let clients = Clients::new(poll.registry().try_clone().unwrap(), doors, 0..10).unwrap();
+        Self { poll, clients, counters: Counters::default(), folder }
+    }
+
+    fn connect(&mut self) -> (UnixStream, ClientId) {
+        let stream = UnixStream::connect(self.folder.path().join("door")).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        (stream, self.accept())
+    }
+
+    fn connect_by_tcp(&mut self) -> (TcpStream, ClientId) {
+        let Door::Tcp(address) = self.clients.doors[1].listener.door() else { unreachable!() };
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        (stream, self.accept())
+    }
+
+    fn accept(&mut self) -> ClientId {
+        loop {
+            if let Some(id) = self.clients.accept(NOW, &mut self.counters).first() {
+                return *id;
+            }
+            self.wait();
+        }
+    }
+
+    /// Waits for events and hands them over.
+    fn wait(&mut self) {
+        let mut events = Events::with_capacity(64);
+        self.poll.poll(&mut events, Some(Duration::from_secs(10))).unwrap();
+        for event in &events {
+            match event.token().0 {
+                door @ 0..10 => self.clients.knock(door),
+                _ => self.clients.event(event),
+            }
+        }
+    }
+
+    /// Reads in turn until `until` is satisfied by what came; returns all.
+    fn hear(&mut self, until: impl Fn(&[(ClientId, Said)]) -> bool) -> Vec<(ClientId, Said)> {
+        let mut heard = Vec::new();
+        while !until(&heard) {
+            match self.clients.next_readable() {
+                Some(id) => {
+                    let said = self.clients.read(id, &mut self.counters);
+                    if !matches!(said, Said::Nothing) {
+                        heard.push((id, said));
+                    }
+                }
+                None => self.wait(),
+            }
+        }
+        heard
+    }
+}
+
+fn bytes_of(heard: &[(ClientId, Said)], client: ClientId) -> usize {
+    let len = |said: &Said| if let Said::Bytes(bytes) = said { bytes.len() } else { 0 };
+    heard.iter().filter(|(id, _)| *id == client).map(|(_, said)| len(said)).sum()
+}
+
+#[test]
+fn what_clients_send_is_read_in_turn_to_the_last_byte_before_their_end() {
+    let mut bench = Bench::new();
+    let (mut one, first) = bench.connect();
+    let (mut two, second) = bench.connect_by_tcp();
+    assert_ne!(first, second);
+    let writers = [
+        std::thread::spawn(move || one.write_all(&[1; 1_000_000]).unwrap()),
+        std::thread::spawn(move || two.write_all(&[2; 1_000_000]).unwrap()),
+    ];
+    let ended = |heard: &[(ClientId, Said)]| heard.iter().filter(|(_, said)| matches!(said, Said::Ended)).count() == 2;
+    let heard = bench.hear(ended);
+    assert_eq!((bytes_of(&heard, first), bytes_of(&heard, second)), (1_000_000, 1_000_000));
+    assert_eq!(bench.clients.count(), 0);
+    assert_eq!(bench.counters.client_in_bytes, 2_000_000);
+    writers.into_iter().for_each(|writer| writer.join().unwrap());
+}
+
+#[test]
+fn a_paused_client_is_left_alone_until_it_is_resumed_and_so_is_its_end() {
+    let mut bench = Bench::new();
+    let (mut one, first) = bench.connect();
+    bench.clients.pause(first);
+    one.write_all(b"later").unwrap();
+    drop(one);
+    bench.wait();
+    assert_eq!(bench.clients.next_readable(), None);
+    assert!(!bench.clients.has_more());
+    bench.clients.resume(first);
+    let heard = bench.hear(|heard| heard.len() == 2);
+    assert!(matches!(&heard[0].1, Said::Bytes(bytes) if bytes == "later"), "{heard:?}");
+    assert!(matches!(heard[1].1, Said::Ended));
+}
+
+#[test]
+fn output_is_written_as_the_client_reads_and_nothing_spins_meanwhile() {
+    let mut bench = Bench::new();
+    let (mut one, first) = bench.connect();
+    let output: Vec<u8> = (0..3_000_000).map(|i| (i % 251) as u8).collect();
+    bench.clients.queue_writing(first);
+    let mut written = 0;
+    while let Some(id) = bench.clients.next_writable() {
+        let Wrote::Bytes(n) = bench.clients.write(id, &output[written..], &mut bench.counters) else { panic!() };
+        written += n;
+    }
+    assert!(written < output.len());
+    bench.clients.queue_writing(first);
+    assert_eq!(bench.clients.next_writable(), None, "a full client waits for room");
+    let expected = output.clone();
+    let reader = std::thread::spawn(move || {
+        let mut read = vec![0; expected.len()];
+        one.read_exact(&mut read).unwrap();
+        assert!(read == expected);
+        one
+    });
+    while written < output.len() {
+        match bench.clients.next_writable() {
+            Some(id) => match bench.clients.write(id, &output[written..], &mut bench.counters) {
+                Wrote::Bytes(n) => written += n,
+                Wrote::Ended => panic!("ended"),
+            },
+            None => bench.wait(),
+        }
+    }
+    reader.join().unwrap();
+    assert_eq!(bench.counters.client_out_bytes, 3_000_000);
+}
+
+#[test]
+fn a_client_that_reads_no_more_is_still_heard_to_the_end() {
+    let mut bench = Bench::new();
+    let (mut one, first) = bench.connect();
+    one.write_all(b"last words").unwrap();
+    drop(one);
+    bench.clients.queue_writing(first);
+    assert_eq!(bench.clients.next_writable(), Some(first));
+    assert_eq!(bench.clients.write(first, b"hello", &mut bench.counters), Wrote::Bytes(0));
+    assert_eq!(bench.clients.write(first, b"hello", &mut bench.counters), Wrote::Bytes(5));
+    assert_eq!(bench.counters.client_out_bytes, 0);
+    let heard = bench.hear(|heard| heard.iter().any(|(_, said)| matches!(said, Said::Ended)));
+    assert_eq!(bytes_of(&heard, first), 10);
+}
+
+#[test]
+fn a_dismissed_client_reads_its_output_and_the_end_though_it_still_talks() {
+    let mut bench = Bench::new();
+    let (mut one, first) = bench.connect_by_tcp();
+    one.write_all(b"garbage").unwrap();
+    bench.clients.dismiss(first, NOW);
+    assert_eq!(bench.clients.next_writable(), Some(first));
+    assert_eq!(bench.clients.write(first, b"farewell", &mut bench.counters), Wrote::Bytes(8));
+    assert_eq!(bench.clients.next_writable(), Some(first));
+    assert_eq!(bench.clients.write(first, b"", &mut bench.counters), Wrote::Bytes(0));
+    let mut read = Vec::new();
+    one.read_to_end(&mut read).unwrap();
+    assert_eq!(read, b"farewell");
+    drop(one);
+    let heard = bench.hear(|heard| !heard.is_empty());
+    assert!(matches!(heard[..], [(id, Said::Ended)] if id == first));
+}
+
+#[test]
+fn a_dismissed_client_that_does_not_read_is_closed_when_its_time_is_over() {
+    let mut bench = Bench::new();
+    let (_one, first) = bench.connect();
+    bench.clients.dismiss(first, NOW);
+    assert_eq!(bench.clients.poll_timeout(), Some(NOW + FAREWELL));
+    assert_eq!(bench.clients.expire(NOW), []);
+    assert_eq!(bench.clients.expire(NOW + FAREWELL), [first]);
+    assert_eq!((bench.clients.count(), bench.clients.poll_timeout()), (0, None));
+}
+
+#[test]
+fn small_reads_pin_no_chunk() {
+    let mut bench = Bench::new();
+    let (mut one, first) = bench.connect();
+    one.write_all(&[5; 100]).unwrap();
+    let heard = bench.hear(|heard| bytes_of(heard, first) == 100);
+    let start = bench.clients.arena.room(1).as_ptr() as usize;
+    let Said::Bytes(bytes) = &heard[0].1 else { panic!() };
+    assert!(!(start..start + CHUNK).contains(&(bytes.as_ptr() as usize)));
+}
+
+#[test]
+fn a_door_without_descriptors_stays_shut_for_a_while_and_opens_again() {
+    let mut bench = Bench::new();
+    bench.clients.doors[0].shut_until = Some(NOW + SHUT);
+    let _waiting = UnixStream::connect(bench.folder.path().join("door")).unwrap();
+    bench.wait();
+    assert!(bench.clients.accept(NOW, &mut bench.counters).is_empty());
+    assert_eq!(bench.clients.poll_timeout(), Some(NOW + SHUT));
+    assert_eq!(bench.clients.accept(NOW + SHUT, &mut bench.counters).len(), 1);
+    assert_eq!(bench.clients.poll_timeout(), None);
+}
+
+#[test]
+fn a_unix_client_is_described_by_its_process() {
+    let mut bench = Bench::new();
+    let (_one, first) = bench.connect();
+    let described = bench.clients.open[&first].stream.describe();
+    assert!(described.starts_with(&format!("process {} of user ", std::process::id())), "{described}");
+}

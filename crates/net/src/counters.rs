@@ -1,0 +1,100 @@
+//! What the driver counts.
+
+/// What one lane has carried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Datagrams.
+    pub datagrams: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl Traffic {
+    pub(crate) const fn add(&mut self, bytes: usize) {
+        self.datagrams += 1;
+        self.bytes += bytes as u64;
+    }
+}
+
+macro_rules! counters {
+    ($($(#[$about:meta])* $name:ident),* $(,)?) => {
+        /// Everything the driver counts, since the loop began.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Counters {
+            /// Tokens and control packets that came to this node alone.
+            pub token_in: Traffic,
+            /// Data that came, own datagrams looped back not counted.
+            pub data_in: Traffic,
+            /// Tokens and control packets sent to one node.
+            pub token_out: Traffic,
+            /// Data sent; in unicast fan-out each copy counts.
+            pub data_out: Traffic,
+            $($(#[$about])* pub $name: u64,)*
+        }
+
+        impl Counters {
+            /// Calls `see` with every counter's name and value.
+            pub fn observe(&self, see: &mut dyn FnMut(&str, u64)) {
+                for (datagrams, bytes, traffic) in [
+                    ("net_token_in_datagrams", "net_token_in_bytes", self.token_in),
+                    ("net_data_in_datagrams", "net_data_in_bytes", self.data_in),
+                    ("net_token_out_datagrams", "net_token_out_bytes", self.token_out),
+                    ("net_data_out_datagrams", "net_data_out_bytes", self.data_out),
+                ] {
+                    see(datagrams, traffic.datagrams);
+                    see(bytes, traffic.bytes);
+                }
+                $(see(concat!("net_", stringify!($name)), self.$name);)*
+            }
+        }
+    };
+}
+
+counters! {
+    /// Receive buffers that carried more than one packet (GRO).
+    gro_batches,
+    /// Sends that carried more than one packet (GSO).
+    gso_batches,
+    /// Datagrams the kernel dropped because the receive buffer was full: at least so many.
+    receive_overflow,
+    /// Datagrams dropped because they were longer than any of ours.
+    receive_too_long,
+    /// Receive calls that failed.
+    receive_errors,
+    /// Datagrams dropped because the kernel would not take them in time.
+    send_drops,
+    /// Datagrams dropped because the kernel refused them: no route, too long, forbidden.
+    send_errors,
+    /// How often the loop slept and was woken.
+    wakeups,
+    /// How often the loop looked again instead of sleeping.
+    spins,
+    /// Clients that connected.
+    clients_accepted,
+    /// Times that a connection could not be accepted for want of descriptors or memory.
+    accept_failures,
+    /// Bytes read from clients.
+    client_in_bytes,
+    /// Bytes written to clients.
+    client_out_bytes,
+    /// Writes to clients.
+    client_writes,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_counter_is_observed_once_under_its_own_name() {
+        let counters = Counters { spins: 7, data_in: Traffic { datagrams: 2, bytes: 9 }, ..Counters::default() };
+        let mut seen = Vec::new();
+        counters.observe(&mut |name, value| seen.push((name.to_owned(), value)));
+        assert!(seen.contains(&("net_spins".to_owned(), 7)));
+        assert!(seen.contains(&("net_data_in_bytes".to_owned(), 9)));
+        let count = seen.len();
+        seen.sort();
+        seen.dedup_by(|a, b| a.0 == b.0);
+        assert_eq!(seen.len(), count);
+    }
+}

@@ -1,0 +1,258 @@
+//! Where clients come in.
+use crate::bind::refused;
+use crate::error::{BindError, Role};
+use crate::options::Door;
+use crate::sys;
+use mio::event::Source;
+use mio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use mio::{Interest, Registry, Token};
+use socket2::{Domain, SockAddr, Socket, Type};
+use std::fs::{self, Permissions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Who may connect to a socket file: the daemon's user and group.
+const MODE: u32 = 0o660;
+/// The longest path that fits a Unix socket's address, with its final zero.
+const PATH_MAX: usize = 107;
+
+/// A bound socket that accepts clients.
+#[derive(Debug)]
+pub(crate) enum Listener {
+    Unix(UnixListener, SocketFile),
+    Tcp(TcpListener),
+}
+
+/// A client's connection.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Listener {
+    pub(crate) fn open(door: &Door) -> Result<Self, BindError> {
+        match door {
+            Door::Unix(path) => {
+                make_way(path)?;
+                let failed = |source| BindError::Door { door: door.clone(), source };
+                let listener = UnixListener::bind(path).map_err(failed)?;
+                fs::set_permissions(path, Permissions::from_mode(MODE)).map_err(failed)?;
+                Ok(Self::Unix(listener, SocketFile::at(path).map_err(failed)?))
+            }
+            Door::Tcp(address) => {
+                TcpListener::bind(*address).map(Self::Tcp).map_err(|e| refused(Role::Clients, *address, e))
+            }
+        }
+    }
+
+    /// Where it listens.
+    pub(crate) fn door(&self) -> Door {
+        match self {
+            Self::Unix(_, file) => Door::Unix(file.path.clone()),
+            Self::Tcp(listener) => Door::Tcp(listener.local_addr().unwrap_or_else(|_| ([0, 0, 0, 0], 0).into())),
+        }
+    }
+
+    /// The next connection that waits.
+    pub(crate) fn accept(&self) -> io::Result<Stream> {
+        match self {
+            Self::Unix(listener, _) => listener.accept().map(|(stream, _)| Stream::Unix(stream)),
+            Self::Tcp(listener) => {
+                let (stream, _) = listener.accept()?;
+                stream.set_nodelay(true)?;
+                Ok(Stream::Tcp(stream))
+            }
+        }
+    }
+
+    pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        match self {
+            Self::Unix(listener, _) => listener.register(registry, token, Interest::READABLE),
+            Self::Tcp(listener) => listener.register(registry, token, Interest::READABLE),
+        }
+    }
+}
+
+macro_rules! either {
+    ($stream:expr, $name:ident => $call:expr) => {
+        match $stream {
+            Self::Unix($name) => $call,
+            Self::Tcp($name) => $call,
+        }
+    };
+}
+
+impl Stream {
+    /// Receives into the front of `room`.
+    pub(crate) fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        either!(self, stream => stream.read(room))
+    }
+
+    /// Sends the front of `bytes`.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        either!(self, stream => stream.write(bytes))
+    }
+
+    /// Tells the other end that nothing more will come.
+    pub(crate) fn end(&self) -> io::Result<()> {
+        either!(self, stream => stream.shutdown(Shutdown::Write))
+    }
+
+    pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        either!(self, stream => stream.register(registry, token, Interest::READABLE))
+    }
+
+    /// Changes whether events tell of room for writing too.
+    pub(crate) fn watch_room(&mut self, registry: &Registry, token: Token, room: bool) -> io::Result<()> {
+        let interest = if room { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
+        either!(self, stream => stream.reregister(registry, token, interest))
+    }
+
+    /// Who is at the other end, for the log.
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Self::Unix(stream) => sys::peer_process(stream.as_fd())
+                .map_or_else(|_| "a Unix client".to_owned(), |p| format!("process {} of user {}", p.process, p.user)),
+            Self::Tcp(stream) => {
+                stream.peer_addr().map_or_else(|_| "a TCP client".to_owned(), |address| address.to_string())
+            }
+        }
+    }
+}
+
+/// A socket file that is removed with its listener, unless somebody else has put another one there.
+#[derive(Debug)]
+pub(crate) struct SocketFile {
+    path: PathBuf,
+    inode: (u64, u64),
+}
+
+impl SocketFile {
+    fn at(path: &Path) -> io::Result<Self> {
+        Ok(Self { path: path.to_owned(), inode: inode(path)? })
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if inode(&self.path).is_ok_and(|now| now == self.inode)
+            && let Err(error) = fs::remove_file(&self.path)
+        {
+            tracing::warn!(path = %self.path.display(), %error, "cannot remove the socket file");
+        }
+    }
+}
+
+fn inode(path: &Path) -> io::Result<(u64, u64)> {
+    fs::symlink_metadata(path).map(|file| (file.dev(), file.ino()))
+}
+
+/// Removes a socket file that nobody answers on.
+fn make_way(path: &Path) -> Result<(), BindError> {
+    let len = path.as_os_str().len();
+    if len > PATH_MAX {
+        return Err(BindError::PathTooLong { path: path.to_owned(), len, max: PATH_MAX });
+    }
+    let failed = |source| BindError::Door { door: Door::Unix(path.to_owned()), source };
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(error)),
+        Ok(file) if !file.file_type().is_socket() => return Err(BindError::NotASocket { path: path.to_owned() }),
+        Ok(_) => {}
+    }
+    if is_answered(path).map_err(failed)? {
+        return Err(BindError::Answered { path: path.to_owned() });
+    }
+    tracing::info!(path = %path.display(), "replacing the socket file of a daemon that is gone");
+    fs::remove_file(path).map_err(failed)
+}
+
+/// Whether somebody listens, be it with a full queue.
+fn is_answered(path: &Path) -> io::Result<bool> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None)?;
+    match socket.connect(&SockAddr::unix(path)?) {
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(false),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
+        Ok(()) | Err(_) => Ok(true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unix(path: &Path) -> Result<Listener, BindError> {
+        Listener::open(&Door::Unix(path.to_owned()))
+    }
+
+    #[test]
+    fn the_socket_file_is_for_user_and_group_and_goes_with_the_listener() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("consort.sock");
+        let listener = unix(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
+        assert_eq!(listener.door(), Door::Unix(path.clone()));
+        drop(listener);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn an_answered_file_is_kept_and_a_stale_one_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("consort.sock");
+        let first = unix(&path).unwrap();
+        assert!(matches!(unix(&path), Err(BindError::Answered { path: p }) if p == path));
+        std::mem::forget(match first {
+            Listener::Unix(listener, file) => {
+                drop(listener);
+                file
+            }
+            Listener::Tcp(_) => unreachable!(),
+        });
+        assert!(path.exists());
+        unix(&path).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_somebody_else_made_meanwhile_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("consort.sock");
+        let listener = unix(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "other").unwrap();
+        drop(listener);
+        assert_eq!(fs::read(&path).unwrap(), b"other");
+        assert!(matches!(unix(&path), Err(BindError::NotASocket { .. })));
+        assert_eq!(fs::read(&path).unwrap(), b"other");
+    }
+
+    #[test]
+    fn a_path_too_long_is_refused_with_its_length() {
+        let path = PathBuf::from(format!("/tmp/{}", "x".repeat(200)));
+        let error = unix(&path).unwrap_err();
+        assert!(matches!(error, BindError::PathTooLong { len: 205, max: 107, .. }));
+        assert!(error.to_string().contains("205 bytes"));
+    }
+
+    #[test]
+    fn a_folder_that_does_not_exist_is_named() {
+        let error = unix(Path::new("/nonexistent/consort.sock")).unwrap_err();
+        assert!(error.to_string().contains("/nonexistent/consort.sock"), "{error}");
+    }
+
+    #[test]
+    fn a_used_tcp_port_is_named() {
+        let Door::Tcp(address) = Listener::open(&Door::Tcp(([127, 0, 0, 1], 0).into())).map(|l| l.door()).unwrap()
+        else {
+            unreachable!()
+        };
+        let _holder = std::net::TcpListener::bind(address).unwrap();
+        let error = Listener::open(&Door::Tcp(address)).unwrap_err();
+        assert!(matches!(error, BindError::InUse { role: Role::Clients, address: a } if a == address));
+    }
+}

@@ -1,0 +1,354 @@
+//! The loop.
+use crate::bind::Sockets;
+use crate::clients::{Clients, Said, Wrote};
+use crate::clock::Clock;
+use crate::counters::Counters;
+use crate::error::RunError;
+use crate::idle::{Idle, Rest};
+use crate::inbox::{Inbox, Receivers};
+use crate::journal::Writer;
+use crate::outbox::Outbox;
+use crate::stop::Stop;
+use crate::wake::Wake;
+use consort_node::{Effect, Engine, Node, Reading};
+use consort_types::{ClientId, Instant};
+use mio::Token;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// At most that many packets before timers and clients have their turn.
+const PACKETS: u32 = 256;
+/// The clock is read, and timers are looked at, once for so many packets.
+const CLOCK_EVERY: u32 = 16;
+/// At most that many reads from clients, and as many writes, in one turn.
+const CLIENTS: usize = 32;
+/// How long client work may last before packets have their turn again.
+const CLIENT_SLICE: Duration = Duration::from_micros(200);
+/// How long clients may take at the end to read what stands in their outputs.
+const FAREWELL: Duration = Duration::from_millis(200);
+
+/// The events' names; those below are the UDP sockets' places in the inbox, those above are clients.
+const TIMER: Token = Token(8);
+const STOP: Token = Token(9);
+const RECORDS: Token = Token(10);
+const FIRST_DOOR: usize = 16;
+const FIRST_CLIENT: usize = 1 << 16;
+
+/// Drives `node` with these sockets until `stop` is set.
+///
+/// At the end clients get what stands in their outputs, for at most 200 ms; then everything is closed and socket files
+/// are removed.
+///
+/// # Errors
+/// [`RunError`] where going on would break a promise or is impossible. Trouble with single packets or clients is
+/// counted and logged, never returned.
+pub fn run<E: Engine>(sockets: Sockets, node: Node<E>, stop: Stop) -> Result<(), RunError> {
+    let (mut driver, records) = Driver::new(sockets, node, stop)?;
+    driver.node.start(driver.now, &records);
+    driver.drain()?;
+    while driver.turn()? {}
+    driver.take_leave()
+}
+
+struct Driver<E: Engine> {
+    clock: Clock,
+    /// The time that the node knows; read anew before each slice of work.
+    now: Instant,
+    node: Node<E>,
+    inbox: Inbox,
+    outbox: Outbox,
+    clients: Clients,
+    records: Option<Writer>,
+    wake: Wake,
+    idle: Idle,
+    stop: Stop,
+    /// Told to stop: the node says good-bye, and the loop ends when it has.
+    leaving: bool,
+    left: bool,
+    counters: Counters,
+}
+
+impl<E: Engine> Driver<E> {
+    fn new(sockets: Sockets, node: Node<E>, stop: Stop) -> Result<(Self, Vec<bytes::Bytes>), RunError> {
+        let capability = node.engine().capability();
+        if capability.durable && sockets.journal.is_none() {
+            return Err(RunError::NoRecords);
+        }
+        Self::assemble(sockets, node, stop, capability.needs_arrival_times).map_err(RunError::Wait)
+    }
+
+    fn assemble(
+        sockets: Sockets,
+        node: Node<E>,
+        stop: Stop,
+        arrival_times: bool,
+    ) -> io::Result<(Self, Vec<bytes::Bytes>)> {
+        let by_multicast = sockets.reach().multicast;
+        let Sockets { options, token, data, group, doors, mut journal, .. } = sockets;
+        let (token, data, group) = (Rc::new(token), Rc::new(data), group.map(Rc::new));
+        let to_all = by_multicast.then_some(SocketAddr::V4(options.multicast));
+        let outbox = Outbox::new(Rc::clone(&token), Rc::clone(&data), to_all, options.me, &options.peers);
+        let clock = Clock::new();
+        let datagram = options.datagram.get();
+        let inbox = Inbox::new(clock, Receivers { token, data, group, datagram, arrival_times })?;
+        let wake = Wake::new(TIMER)?;
+        for (place, descriptor) in inbox.descriptors().into_iter().enumerate() {
+            wake.watch(descriptor, Token(place))?;
+        }
+        wake.watch(stop.descriptor(), STOP)?;
+        let found = journal.as_mut().map(|journal| journal.take_records()).unwrap_or_default();
+        let records = journal.map(|journal| journal.start(wake.waker(RECORDS)?)).transpose()?;
+        let clients = Clients::new(wake.registry().try_clone()?, doors, FIRST_DOOR..FIRST_CLIENT)?;
+        let driver = Self {
+            now: clock.now(),
+            clock,
+            node,
+            inbox,
+            outbox,
+            clients,
+            records,
+            wake,
+            idle: Idle::new(options.idling),
+            stop,
+            leaving: false,
+            left: false,
+            counters: Counters::default(),
+        };
+        Ok((driver, found))
+    }
+
+    /// Packets, timers, clients; then rests. Returns whether to go on.
+    fn turn(&mut self) -> Result<bool, RunError> {
+        let mut worked = self.take_packets()?;
+        worked |= self.handle_timers()?;
+        worked |= self.serve_clients()?;
+        self.outbox.flush(&mut self.counters);
+        self.rest(worked)?;
+        Ok(!self.left)
+    }
+
+    /// Feeds the node with packets, each from the lane it wants.
+    fn take_packets(&mut self) -> Result<bool, RunError> {
+        for taken in 0..PACKETS {
+            if taken % CLOCK_EVERY == 0 {
+                self.tick();
+                if taken > 0 && self.is_due() {
+                    return Ok(true);
+                }
+            }
+            let first = self.node.reads_first();
+            let Some(arrived) = self.inbox.next(first, &mut self.counters) else { return Ok(taken > 0) };
+            self.now = self.now.max(arrived.at);
+            self.node.handle_datagram(self.now, arrived.at, arrived.bytes);
+            self.drain()?;
+        }
+        Ok(true)
+    }
+
+    fn handle_timers(&mut self) -> Result<bool, RunError> {
+        self.tick();
+        if !self.is_due() {
+            return Ok(false);
+        }
+        self.node.handle_timeout(self.now);
+        self.drain()?;
+        Ok(true)
+    }
+
+    fn serve_clients(&mut self) -> Result<bool, RunError> {
+        self.queue_outputs()?;
+        if !self.clients.has_more() && self.clients.poll_timeout().is_none_or(|at| at > self.now) {
+            return Ok(false);
+        }
+        let began = self.now;
+        for client in self.clients.accept(self.now, &mut self.counters) {
+            self.node.open_client(self.now, client);
+            self.drain()?;
+        }
+        for client in self.clients.expire(self.now) {
+            self.close(client)?;
+        }
+        self.hear_clients(began)?;
+        self.outbox.flush(&mut self.counters);
+        self.queue_outputs()?;
+        self.tell_clients(self.now)?;
+        Ok(true)
+    }
+
+    /// Reads from clients in turn.
+    fn hear_clients(&mut self, began: Instant) -> Result<(), RunError> {
+        for _ in 0..CLIENTS {
+            let Some(client) = self.clients.next_readable() else { break };
+            match self.clients.read(client, &mut self.counters) {
+                Said::Nothing => continue,
+                Said::Ended => self.close(client)?,
+                Said::Bytes(bytes) => {
+                    if self.node.handle_client(self.now, client, bytes) == Reading::Pause {
+                        self.clients.pause(client);
+                    }
+                    self.drain()?;
+                }
+            }
+            self.tick();
+            if self.now.since(began) > CLIENT_SLICE {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks once a turn who is to read something, so that a client reads of all that happened in the turn at once.
+    fn queue_outputs(&mut self) -> Result<(), RunError> {
+        while let Some(client) = self.node.poll_writable() {
+            self.clients.queue_writing(client);
+        }
+        self.drain()
+    }
+
+    /// Writes to clients in turn, once each.
+    fn tell_clients(&mut self, began: Instant) -> Result<(), RunError> {
+        for _ in 0..self.clients.writable().min(CLIENTS) {
+            let Some(client) = self.clients.next_writable() else { break };
+            let output = self.node.client_output(client);
+            match self.clients.write(client, output, &mut self.counters) {
+                Wrote::Bytes(0) => {}
+                Wrote::Bytes(n) => {
+                    self.node.client_written(self.now, client, n);
+                    self.drain()?;
+                }
+                Wrote::Ended => self.close(client)?,
+            }
+            self.tick();
+            if self.now.since(began) > CLIENT_SLICE {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// A connection has ended.
+    fn close(&mut self, client: ClientId) -> Result<(), RunError> {
+        self.node.close_client(self.now, client);
+        self.drain()
+    }
+
+    /// Does what the node asks for. To be called after every input.
+    fn drain(&mut self) -> Result<(), RunError> {
+        while let Some(effect) = self.node.poll_effect() {
+            match effect {
+                Effect::Send { to, lane, datagram } => self.outbox.push(to, lane, datagram),
+                Effect::Persist { ticket, record, sync } => match &self.records {
+                    Some(writer) => writer.write(ticket, record, sync),
+                    // Without a place for records nothing survives this life, and nothing waits for the disk.
+                    None => self.node.handle_persisted(self.now, ticket),
+                },
+                Effect::Trim { up_to } => self.records.iter().for_each(|writer| writer.trim(up_to)),
+                Effect::Left => self.left = true,
+                Effect::ReadAgain { client } => self.clients.resume(client),
+                Effect::Close { client } => self.clients.dismiss(client, self.now),
+            }
+        }
+        if self.outbox.is_due() {
+            self.outbox.flush(&mut self.counters);
+        }
+        Ok(())
+    }
+
+    fn rest(&mut self, worked: bool) -> Result<(), RunError> {
+        let busy = self.inbox.has_more() || self.clients.has_more();
+        match self.idle.rest(self.now, worked || busy) {
+            Rest::None => self.wake.look(),
+            Rest::Yield => {
+                self.counters.spins += 1;
+                std::thread::yield_now();
+                self.wake.look()
+            }
+            Rest::Sleep => {
+                self.counters.wakeups += 1;
+                self.tick();
+                self.wake.sleep(self.now, self.next_timeout())
+            }
+        }
+        .map_err(RunError::Wait)?;
+        self.see_events()
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        self.node.poll_timeout().into_iter().chain(self.clients.poll_timeout()).min()
+    }
+
+    fn see_events(&mut self) -> Result<(), RunError> {
+        let (mut written, mut told) = (false, false);
+        for event in self.wake.events() {
+            match event.token() {
+                TIMER => {}
+                STOP => told |= self.stop.take(),
+                RECORDS => written = true,
+                Token(place) if place < TIMER.0 => self.inbox.mark(place),
+                Token(door) if door < FIRST_CLIENT => self.clients.knock(door - FIRST_DOOR),
+                _ => self.clients.event(event),
+            }
+        }
+        if told {
+            self.leave()?;
+        }
+        if written { self.note_written() } else { Ok(()) }
+    }
+
+    /// Told to stop: the node leaves in good order. Told once more: it stops as it is.
+    fn leave(&mut self) -> Result<(), RunError> {
+        self.left |= std::mem::replace(&mut self.leaving, true);
+        self.tick();
+        self.node.leave(self.now);
+        self.drain()
+    }
+
+    fn note_written(&mut self) -> Result<(), RunError> {
+        while let Some(writer) = &self.records {
+            let failed = |source| RunError::Persist { path: writer.path.clone(), source };
+            let Some(ticket) = writer.next_done().map_err(failed)? else { break };
+            self.node.handle_persisted(self.now, ticket);
+            self.drain()?;
+        }
+        Ok(())
+    }
+
+    /// Tells clients that the daemon stops and lets them read what stands in their outputs, but not for long.
+    fn take_leave(mut self) -> Result<(), RunError> {
+        self.tick();
+        let until = self.now + FAREWELL;
+        self.node.send_clients_away(self.now);
+        self.queue_outputs()?;
+        while self.clients.count() > 0 && self.now < until {
+            self.serve_clients()?;
+            if !self.clients.has_more() {
+                self.wake.sleep(self.now, Some(until)).map_err(RunError::Wait)?;
+            }
+            self.see_events()?;
+            self.tick();
+        }
+        self.outbox.flush(&mut self.counters);
+        self.settle_counters();
+        self.counters.observe(&mut |name, value| tracing::debug!(name, value, "counted"));
+        tracing::info!("stopped");
+        Ok(())
+    }
+
+    /// Brings those counters up to date that follow from others. On the group's socket the kernel counts what our filter
+    /// takes away, which is one buffer for each that we sent there; what is above that was lost.
+    fn settle_counters(&mut self) {
+        let (alone, group) = self.inbox.overflow();
+        let lost = alone + group.saturating_sub(self.outbox.group_buffers());
+        self.counters.receive_overflow = self.counters.receive_overflow.max(lost);
+    }
+
+    fn is_due(&self) -> bool {
+        self.node.poll_timeout().is_some_and(|at| at <= self.now)
+    }
+
+    fn tick(&mut self) {
+        self.now = self.now.max(self.clock.now());
+    }
+}

@@ -1,0 +1,261 @@
+//! Datagrams in: batches into shared memory, two lanes, read in the order the node wants.
+use crate::arena::Arena;
+use crate::clock::{Clock, Mapping};
+use crate::counters::{Counters, Traffic};
+use crate::probe;
+use crate::sys::{self, Received, Receiving};
+use bytes::Bytes;
+use consort_types::Instant;
+use consort_wire::Lane;
+use socket2::Socket;
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::rc::Rc;
+
+/// Memory is taken in chunks of that many bytes.
+const CHUNK: usize = 1 << 20;
+/// At most that many buffers with one call.
+const SLOTS: usize = 8;
+/// What a buffer may hold that several datagrams were coalesced into.
+const COALESCED: usize = 1 << 16;
+/// While the node wants a token first and none is known of, the token's socket is looked at once for so many data
+/// packets: a look costs as much as half a packet.
+const TOKEN_GLANCE: u32 = 8;
+
+/// A datagram that came.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    pub(crate) at: Instant,
+    pub(crate) bytes: Bytes,
+}
+
+/// Everything that was received and not yet taken.
+pub(crate) struct Inbox {
+    clock: Clock,
+    arena: Arena,
+    receiving: Receiving,
+    token: Queue,
+    data: Queue,
+    /// Data packets since the token's socket was looked at.
+    unglanced: u32,
+}
+
+/// One lane: what came, and where more comes from; the busiest socket stands first.
+struct Queue {
+    packets: VecDeque<Arrived>,
+    sockets: Vec<Source>,
+}
+
+impl Queue {
+    fn has_more(&self) -> bool {
+        !self.packets.is_empty() || self.sockets.iter().any(|source| source.ready)
+    }
+}
+
+struct Source {
+    socket: Rc<Socket>,
+    /// Room for each buffer, in bytes.
+    room: usize,
+    /// The kernel may have something: told by an event, or not yet emptied.
+    ready: bool,
+    /// When it was last seen empty.
+    empty: Instant,
+    overflow: Overflow,
+}
+
+/// Follows the kernel's count of dropped datagrams, which wraps at 2^32.
+#[derive(Clone, Copy, Debug, Default)]
+struct Overflow {
+    last: u32,
+    total: u64,
+}
+
+impl Overflow {
+    fn see(&mut self, count: u32) {
+        self.total += u64::from(count.wrapping_sub(self.last));
+        self.last = count;
+    }
+}
+
+/// Sockets to receive from, and how.
+pub(crate) struct Receivers {
+    pub(crate) token: Rc<Socket>,
+    pub(crate) data: Rc<Socket>,
+    pub(crate) group: Option<Rc<Socket>>,
+    /// The largest datagram of this cluster.
+    pub(crate) datagram: usize,
+    /// Whether each data packet needs its own time of arrival.
+    pub(crate) arrival_times: bool,
+}
+
+impl Inbox {
+    pub(crate) fn new(clock: Clock, from: Receivers) -> io::Result<Self> {
+        let mut data = Queue { packets: VecDeque::new(), sockets: Vec::new() };
+        for socket in from.group.into_iter().chain([from.data]) {
+            data.sockets.push(Source::data(socket, from.datagram, from.arrival_times)?);
+        }
+        if from.arrival_times {
+            sys::stamp_arrivals(from.token.as_fd())?;
+        }
+        let token = Queue { packets: VecDeque::new(), sockets: vec![Source::new(from.token, from.datagram)] };
+        let (arena, receiving) = (Arena::new(CHUNK), Receiving::new(SLOTS));
+        Ok(Self { clock, arena, receiving, token, data, unglanced: 0 })
+    }
+
+    /// All descriptors, to be watched; an event names them by their place here.
+    pub(crate) fn descriptors(&self) -> Vec<RawFd> {
+        let sources = self.token.sockets.iter().chain(&self.data.sockets);
+        sources.map(|source| source.socket.as_raw_fd()).collect()
+    }
+
+    /// The kernel says that the socket at that place has something.
+    pub(crate) fn mark(&mut self, place: usize) {
+        if let Some(source) = self.token.sockets.iter_mut().chain(&mut self.data.sockets).nth(place) {
+            source.ready = true;
+        }
+    }
+
+    /// The next packet, from `first` if that lane has one, else from the other.
+    pub(crate) fn next(&mut self, first: Lane, counters: &mut Counters) -> Option<Arrived> {
+        let wants_token = first == Lane::Token;
+        let lanes = if wants_token { [Lane::Token, Lane::Data] } else { [Lane::Data, Lane::Token] };
+        let glance = if wants_token { self.unglanced >= TOKEN_GLANCE } else { self.token.has_more() };
+        lanes.into_iter().zip([glance, false]).find_map(|(lane, glance)| self.take(lane, glance, counters))
+    }
+
+    /// Whether more may be taken without a new event.
+    pub(crate) fn has_more(&self) -> bool {
+        self.token.has_more() || self.data.has_more()
+    }
+
+    /// How many datagrams the kernel dropped: on the sockets for one node, and on the group's, where what the filter
+    /// took away is counted too.
+    pub(crate) fn overflow(&self) -> (u64, u64) {
+        let group = self.data.sockets.len() > 1;
+        let sum = |sources: &[Source]| sources.iter().map(|s| s.overflow.total).sum::<u64>();
+        let (front, back) = self.data.sockets.split_at(usize::from(group));
+        (sum(&self.token.sockets) + sum(back), sum(front))
+    }
+
+    fn take(&mut self, lane: Lane, glance: bool, counters: &mut Counters) -> Option<Arrived> {
+        let is_token = lane == Lane::Token;
+        if self.queue(is_token).packets.is_empty() {
+            self.fill(is_token, glance, counters);
+        }
+        let arrived = self.queue(is_token).packets.pop_front()?;
+        if !is_token {
+            self.unglanced += 1;
+        }
+        Some(arrived)
+    }
+
+    fn queue(&mut self, is_token: bool) -> &mut Queue {
+        if is_token { &mut self.token } else { &mut self.data }
+    }
+
+    /// Receives from the lane's sockets that have something; with `glance`, also from the busiest though nobody said so.
+    fn fill(&mut self, is_token: bool, glance: bool, counters: &mut Counters) {
+        let queue = if is_token { &mut self.token } else { &mut self.data };
+        let traffic = if is_token { &mut counters.token_in } else { &mut counters.data_in };
+        let mut noted = Noted { traffic, batches: 0, too_long: 0 };
+        for (i, source) in queue.sockets.iter_mut().enumerate() {
+            let glanced = glance && i == 0;
+            if !source.ready && !glanced {
+                continue;
+            }
+            if is_token {
+                self.unglanced = 0;
+            }
+            let result =
+                source.receive(&mut self.receiving, &mut self.arena, self.clock, &mut queue.packets, &mut noted);
+            if let Err(error) = result {
+                counters.receive_errors += 1;
+                tracing::debug!(%error, "receiving failed");
+            }
+        }
+        counters.gro_batches += noted.batches;
+        counters.receive_too_long += noted.too_long;
+    }
+}
+
+/// What is counted while receiving.
+struct Noted<'a> {
+    traffic: &'a mut Traffic,
+    batches: u64,
+    too_long: u64,
+}
+
+impl Source {
+    /// For datagrams one by one; the kernel tells which were longer than the cluster's.
+    fn new(socket: Rc<Socket>, datagram: usize) -> Self {
+        Self { socket, room: datagram, ready: true, empty: Instant::ZERO, overflow: Overflow::default() }
+    }
+
+    fn data(socket: Rc<Socket>, datagram: usize, arrival_times: bool) -> io::Result<Self> {
+        if arrival_times {
+            sys::stamp_arrivals(socket.as_fd())?;
+            return Ok(Self::new(socket, datagram));
+        }
+        let room = if sys::coalesce(socket.as_fd()).is_ok() { COALESCED } else { datagram };
+        Ok(Self { room, ..Self::new(socket, datagram) })
+    }
+
+    fn receive(
+        &mut self,
+        receiving: &mut Receiving,
+        arena: &mut Arena,
+        clock: Clock,
+        into: &mut VecDeque<Arrived>,
+        noted: &mut Noted<'_>,
+    ) -> io::Result<()> {
+        let (room, empty) = (self.room, self.empty);
+        let overflow = &mut self.overflow;
+        let mut mapping = None;
+        let result = receiving.receive(self.socket.as_fd(), arena, room, |received| {
+            let mapping = mapping.get_or_insert_with(|| Mapping::at(clock.now()));
+            let at = mapping.arrival(received.stamp, empty);
+            received.dropped.into_iter().for_each(|count| overflow.see(count));
+            cut(received, at, into, noted);
+        });
+        match result {
+            Ok(emptied) => self.ready = !emptied,
+            Err(error) => {
+                self.ready = false;
+                if !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionRefused) {
+                    return Err(error);
+                }
+            }
+        }
+        if !self.ready {
+            self.empty = clock.now();
+        }
+        Ok(())
+    }
+}
+
+/// Cuts a buffer into the datagrams that it consists of.
+fn cut(received: Received, at: Instant, into: &mut VecDeque<Arrived>, noted: &mut Noted<'_>) {
+    let Received { mut bytes, segment, cut, .. } = received;
+    if cut {
+        noted.too_long += 1;
+        return;
+    }
+    if let Some(segment) = segment {
+        noted.batches += 1;
+        while bytes.len() > segment {
+            push(bytes.split_to(segment), at, into, noted);
+        }
+    }
+    push(bytes, at, into, noted);
+}
+
+fn push(bytes: Bytes, at: Instant, into: &mut VecDeque<Arrived>, noted: &mut Noted<'_>) {
+    if !probe::is_probe(&bytes) {
+        noted.traffic.add(bytes.len());
+        into.push_back(Arrived { at, bytes });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! What a driver is told: addresses, how to fan out, how to wait.
+use consort_types::NodeId;
+use consort_wire::DatagramSize;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::path::PathBuf;
+
+/// The receive buffer wanted for data, in bytes, where nobody says otherwise: more than any ring's window of packets.
+pub const RECEIVE_BUFFER: usize = 16 << 20;
+
+/// Where one node is reached. The list of peers has an entry for this node too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Which node.
+    pub node: NodeId,
+    /// Its socket for tokens, and for control packets to it alone.
+    pub token: SocketAddr,
+    /// Its socket for data to it alone; data to all leaves from here.
+    pub data: SocketAddr,
+}
+
+/// How data reaches all nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fanout {
+    /// By multicast if a datagram of our own comes back to us through the group, by unicast else. See
+    /// [`Sockets`](crate::Sockets) for what that proves.
+    #[default]
+    Auto,
+    /// By multicast, or not at all.
+    Multicast,
+    /// One datagram for each peer.
+    Unicast,
+}
+
+/// What the loop does when there is nothing to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Idling {
+    /// Looks again at once, for ever: lowest latency, one core always busy (it yields to whoever wants to run).
+    Latency,
+    /// Looks again for some tens of microseconds, then sleeps until the kernel wakes it.
+    #[default]
+    Balanced,
+    /// Sleeps at once: least CPU time.
+    Frugal,
+}
+
+impl Idling {
+    /// All profiles, busiest first.
+    pub const ALL: [Self; 3] = [Self::Latency, Self::Balanced, Self::Frugal];
+
+    /// The profile's name in configuration and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Latency => "latency",
+            Self::Balanced => "balanced",
+            Self::Frugal => "frugal",
+        }
+    }
+}
+
+/// Where clients connect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// A socket file, readable and writable for the daemon's user and group (mode 0660): whoever may write to it may
+    /// speak. A file that nobody answers on any more is replaced.
+    Unix(PathBuf),
+    /// A TCP port. Everybody who reaches it may speak.
+    Tcp(SocketAddr),
+}
+
+/// Everything a driver needs to know to bind its sockets.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// This node.
+    pub me: NodeId,
+    /// All nodes, this one too.
+    pub peers: Vec<Peer>,
+    /// The multicast group and port for data to all.
+    pub multicast: SocketAddrV4,
+    /// The address of the interface on which the group is joined and sent to.
+    pub interface: Ipv4Addr,
+    /// How data reaches all nodes.
+    pub fanout: Fanout,
+    /// Where clients connect; may be none.
+    pub doors: Vec<Door>,
+    /// The largest datagram that any node sends.
+    pub datagram: DatagramSize,
+    /// What to do when there is nothing to do.
+    pub idling: Idling,
+    /// How large the kernel's receive buffer for data should be, in bytes.
+    pub receive_buffer: usize,
+    /// Where the engine's durable records are kept; needed only for engines that are durable.
+    pub records: Option<PathBuf>,
+}
+
+impl Options {
+    /// Options with the usual choices for everything that can be chosen.
+    pub fn new(me: NodeId, peers: Vec<Peer>, multicast: SocketAddrV4, interface: Ipv4Addr) -> Self {
+        Self {
+            me,
+            peers,
+            multicast,
+            interface,
+            fanout: Fanout::default(),
+            doors: Vec::new(),
+            datagram: DatagramSize::DEFAULT,
+            idling: Idling::default(),
+            receive_buffer: RECEIVE_BUFFER,
+            records: None,
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Datagrams out, in the order in which the node emitted them; equal ones to the same place as super-packets.
+mod dispatch;
+
+use crate::counters::Counters;
+use crate::options::Peer;
+use consort_node::{Datagram, Lane, To};
+use consort_types::NodeId;
+use dispatch::Dispatch;
+use socket2::{SockAddr, Socket};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+/// So many bytes that wait are sent without waiting for more.
+const FULL: usize = 1 << 16;
+
+/// Where a datagram goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    /// To all others on the data lane.
+    All,
+    /// To all others, on their token sockets.
+    AllTokens,
+    Token(NodeId),
+    Data(NodeId),
+}
+
+impl Target {
+    const fn of(to: To, lane: Lane) -> Self {
+        match (to, lane) {
+            (To::All, Lane::Token) => Self::AllTokens,
+            (To::All, _) => Self::All,
+            (To::One(node), Lane::Data) => Self::Data(node),
+            (To::One(node), _) => Self::Token(node),
+        }
+    }
+}
+
+struct Pending {
+    target: Target,
+    datagram: Datagram,
+}
+
+struct Addresses {
+    token: SockAddr,
+    data: SockAddr,
+}
+
+/// Collects datagrams and sends them.
+pub(crate) struct Outbox {
+    token: Rc<Socket>,
+    data: Rc<Socket>,
+    group: Option<SockAddr>,
+    peers: BTreeMap<NodeId, Addresses>,
+    me: NodeId,
+    pending: Vec<Pending>,
+    bytes: usize,
+    urgent: bool,
+    dispatch: Dispatch,
+}
+
+impl Outbox {
+    /// Sends tokens from `token` and data from `data`; to all through `group` if there is one.
+    pub(crate) fn new(
+        token: Rc<Socket>,
+        data: Rc<Socket>,
+        group: Option<SocketAddr>,
+        me: NodeId,
+        peers: &[Peer],
+    ) -> Self {
+        let addresses = |peer: &Peer| (peer.node, Addresses { token: peer.token.into(), data: peer.data.into() });
+        Self {
+            token,
+            data,
+            group: group.map(SockAddr::from),
+            peers: peers.iter().map(addresses).collect(),
+            me,
+            pending: Vec::new(),
+            bytes: 0,
+            urgent: false,
+            dispatch: Dispatch::default(),
+        }
+    }
+
+    /// Puts a datagram behind those that wait.
+    pub(crate) fn push(&mut self, to: To, lane: Lane, datagram: Datagram) {
+        self.bytes += len(&datagram);
+        self.urgent |= lane == Lane::Token;
+        self.pending.push(Pending { target: Target::of(to, lane), datagram });
+    }
+
+    /// Whether waiting for more would gain nothing: a token must not wait, or a super-packet is full.
+    pub(crate) fn is_due(&self) -> bool {
+        self.urgent || self.bytes >= FULL
+    }
+
+    /// How many buffers were handed to the group's address: each comes back to our own group socket's filter.
+    pub(crate) fn group_buffers(&self) -> u64 {
+        self.dispatch.group_buffers()
+    }
+
+    /// Sends everything that waits.
+    pub(crate) fn flush(&mut self, counters: &mut Counters) {
+        if self.pending.is_empty() {
+            return;
+        }
+        let mut pending = std::mem::take(&mut self.pending);
+        self.dispatch.begin();
+        for run in pending.chunk_by(|a, b| a.target == b.target) {
+            self.send(run[0].target, run, counters);
+        }
+        pending.clear();
+        self.pending = pending;
+        (self.bytes, self.urgent) = (0, false);
+    }
+
+    fn send(&mut self, target: Target, run: &[Pending], counters: &mut Counters) {
+        let Self { token, data, group, peers, me, dispatch, .. } = self;
+        let others = peers.iter().filter(|(node, _)| *node != me).map(|(_, addresses)| addresses);
+        match (target, group) {
+            (Target::All, Some(group)) => dispatch.send_to_group(data, group, run, counters),
+            (Target::All, None) => others.for_each(|peer| dispatch.send(data, &peer.data, run, Lane::Data, counters)),
+            (Target::AllTokens, _) => {
+                others.for_each(|peer| dispatch.send(token, &peer.token, run, Lane::Token, counters));
+            }
+            (Target::Token(node), _) => match peers.get(&node) {
+                Some(peer) => dispatch.send(token, &peer.token, run, Lane::Token, counters),
+                None => counters.send_errors += run.len() as u64,
+            },
+            (Target::Data(node), _) => match peers.get(&node) {
+                Some(peer) => dispatch.send(data, &peer.data, run, Lane::Data, counters),
+                None => counters.send_errors += run.len() as u64,
+            },
+        }
+    }
+}
+
+fn len(datagram: &Datagram) -> usize {
+    datagram.head.len() + datagram.body.len()
+}
+
+#[cfg(test)]
+mod tests;

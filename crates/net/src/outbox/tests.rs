@@ -1,0 +1,166 @@
+use super::*;
+use bytes::Bytes;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+const ME: NodeId = NodeId(0);
+
+fn socket() -> UdpSocket {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    crate::sys::force_buffer(socket.as_fd(), 1 << 20, true).unwrap();
+    socket
+}
+
+/// Three nodes, of which the first sends; the sockets of the others are plain ones.
+struct Bench {
+    outbox: Outbox,
+    counters: Counters,
+    token: Vec<UdpSocket>,
+    data: Vec<UdpSocket>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let (token, data): (Vec<_>, Vec<_>) = (0..3).map(|_| (socket(), socket())).unzip();
+        let address = |socket: &UdpSocket| socket.local_addr().unwrap();
+        let peers: Vec<_> = (0..3u16)
+            .map(|n| Peer { node: NodeId(n), token: address(&token[n as usize]), data: address(&data[n as usize]) })
+            .collect();
+        let own = |socket: &UdpSocket| Rc::new(Socket::from(socket.try_clone().unwrap()));
+        let outbox = Outbox::new(own(&token[0]), own(&data[0]), None, ME, &peers);
+        Self { outbox, counters: Counters::default(), token, data }
+    }
+
+    fn push(&mut self, to: To, lane: Lane, head: &[u8], body: &[u8]) {
+        let datagram = Datagram { head: Bytes::copy_from_slice(head), body: Bytes::copy_from_slice(body) };
+        self.outbox.push(to, lane, datagram);
+    }
+
+    fn flush(&mut self) {
+        self.outbox.flush(&mut self.counters);
+    }
+}
+
+fn receive(socket: &UdpSocket) -> Vec<u8> {
+    let mut room = [0; 65_536];
+    let n = socket.recv(&mut room).unwrap();
+    room[..n].to_vec()
+}
+
+fn is_empty(socket: &UdpSocket) -> bool {
+    socket.set_nonblocking(true).unwrap();
+    let nothing = socket.recv(&mut [0; 1]).is_err();
+    socket.set_nonblocking(false).unwrap();
+    nothing
+}
+
+#[test]
+fn every_lane_has_its_socket_and_all_means_the_others() {
+    let mut bench = Bench::new();
+    let one = To::One(NodeId(1));
+    bench.push(one, Lane::Token, b"token", b"");
+    bench.push(one, Lane::Control, b"control", b"");
+    bench.push(one, Lane::Data, b"da", b"ta");
+    bench.push(To::All, Lane::Data, b"data", b" to all");
+    bench.push(To::All, Lane::Control, b"control to all", b"");
+    bench.push(To::All, Lane::Token, b"token to all", b"");
+    bench.flush();
+    assert_eq!(receive(&bench.token[1]), b"token");
+    assert_eq!(receive(&bench.token[1]), b"control");
+    assert_eq!(receive(&bench.data[1]), b"data");
+    for other in 1..3 {
+        assert_eq!(receive(&bench.data[other]), b"data to all");
+        assert_eq!(receive(&bench.data[other]), b"control to all");
+        assert_eq!(receive(&bench.token[other]), b"token to all");
+    }
+    assert!(bench.token.iter().chain(&bench.data).all(is_empty));
+    assert_eq!((bench.counters.token_out.datagrams, bench.counters.data_out.datagrams), (4, 5));
+}
+
+#[test]
+fn long_runs_of_any_lengths_arrive_whole_and_in_order_by_super_packets() {
+    let mut bench = Bench::new();
+    let lengths: Vec<usize> = (0..300).map(|i| if i % 50 == 49 { i } else { 900 }).collect();
+    for (i, len) in lengths.iter().enumerate() {
+        let (head, body) = (vec![i as u8; 60], vec![i as u8; len.saturating_sub(60)]);
+        bench.push(To::One(NodeId(1)), Lane::Data, &head[..60.min(*len)], &body);
+    }
+    bench.flush();
+    for (i, len) in lengths.iter().enumerate() {
+        assert_eq!(receive(&bench.data[1]), vec![i as u8; *len], "datagram {i}");
+    }
+    assert_eq!(bench.counters.data_out.datagrams, 300);
+    assert!((6..=12).contains(&bench.counters.gso_batches), "{}", bench.counters.gso_batches);
+}
+
+#[test]
+fn a_super_packet_ends_at_the_first_that_is_not_as_long() {
+    let run = |lengths: &[usize]| -> Vec<Pending> {
+        let pending = |len: &usize| Pending {
+            target: Target::All,
+            datagram: Datagram { head: Bytes::from(vec![0; *len]), body: Bytes::new() },
+        };
+        lengths.iter().map(pending).collect()
+    };
+    let count = |lengths: &[usize], most| dispatch::next_train(&run(lengths), most).count;
+    assert_eq!(count(&[100, 100, 50, 100], 9_000), 3);
+    assert_eq!(count(&[100, 100, 101], 9_000), 2);
+    assert_eq!(count(&[100, 0, 100], 9_000), 1);
+    assert_eq!(count(&[0, 0], 9_000), 1);
+    assert_eq!(count(&[1440; 99], 9_000), 45);
+    assert_eq!(count(&[100; 99], 9_000), 64);
+    assert_eq!(count(&[1440; 99], 1439), 1);
+    assert_eq!(count(&[65_000; 9], 65_487), 1);
+}
+
+#[test]
+fn datagrams_too_long_for_super_packets_go_out_one_by_one() {
+    // the loopback interface carries 65,536 bytes in one piece; what it cannot couple must still arrive
+    let mut bench = Bench::new();
+    for i in 0..4 {
+        bench.push(To::One(NodeId(1)), Lane::Data, &[i; 60_000], b"");
+    }
+    bench.flush();
+    for i in 0..3u8 {
+        assert_eq!(receive(&bench.data[1]), [i; 60_000]);
+    }
+}
+
+#[test]
+fn what_can_never_leave_is_counted_and_stops_nothing() {
+    let mut bench = Bench::new();
+    bench.push(To::One(NodeId(9)), Lane::Data, b"nobody", b"");
+    bench.push(To::One(NodeId(9)), Lane::Token, b"nobody", b"");
+    bench.push(To::One(NodeId(1)), Lane::Data, &[0; 40_000], &[0; 40_000]);
+    bench.push(To::One(NodeId(1)), Lane::Data, b"after", b"");
+    bench.flush();
+    assert_eq!(receive(&bench.data[1]), b"after");
+    assert_eq!(bench.counters.send_errors, 3);
+    assert_eq!(bench.counters.data_out.datagrams, 1);
+}
+
+#[test]
+fn a_peer_that_is_not_there_stops_nothing() {
+    let mut bench = Bench::new();
+    drop(bench.token.remove(1));
+    for _ in 0..3 {
+        bench.push(To::One(NodeId(1)), Lane::Token, b"token", b"");
+        bench.flush();
+    }
+    assert_eq!(bench.counters.token_out.datagrams, 3);
+}
+
+#[test]
+fn a_token_or_a_full_super_packet_is_due_at_once() {
+    let mut bench = Bench::new();
+    bench.push(To::All, Lane::Data, &[0; 1440], b"");
+    assert!(!bench.outbox.is_due());
+    bench.push(To::One(NodeId(1)), Lane::Token, b"token", b"");
+    assert!(bench.outbox.is_due());
+    bench.flush();
+    assert!(!bench.outbox.is_due());
+    (0..46).for_each(|_| bench.push(To::All, Lane::Data, &[0; 1440], b""));
+    assert!(bench.outbox.is_due());
+}

@@ -1,0 +1,52 @@
+//! Socket options.
+use super::checked;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+fn set(socket: BorrowedFd<'_>, level: i32, name: i32, value: i32) -> io::Result<()> {
+    let len = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the value is a c_int that lives through the call, and its length is told.
+    checked(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), len) }).map(drop)
+}
+
+/// Asks for a receive buffer (or a send buffer) of that many bytes, above the system's limit where we may.
+pub(crate) fn force_buffer(socket: BorrowedFd<'_>, bytes: usize, receive: bool) -> io::Result<()> {
+    let (forced, usual) =
+        if receive { (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF) } else { (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF) };
+    let bytes = i32::try_from(bytes).unwrap_or(i32::MAX / 2).min(i32::MAX / 2);
+    set(socket, libc::SOL_SOCKET, forced, bytes).or_else(|_| set(socket, libc::SOL_SOCKET, usual, bytes))
+}
+
+/// Lets the kernel hand over several equal datagrams of one sender in one buffer (GRO).
+pub(crate) fn coalesce(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set(socket, libc::SOL_UDP, libc::UDP_GRO, 1)
+}
+
+/// Asks to be told how many datagrams were dropped for want of room.
+pub(crate) fn count_overflow(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)
+}
+
+/// Asks for the time of arrival of each datagram.
+pub(crate) fn stamp_arrivals(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
+}
+
+/// Who is at the other end of a Unix socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PeerProcess {
+    pub(crate) process: i32,
+    pub(crate) user: u32,
+}
+
+/// Reads the other end's credentials as they were when it connected.
+pub(crate) fn peer_process(socket: BorrowedFd<'_>) -> io::Result<PeerProcess> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    let fd = socket.as_raw_fd();
+    // SAFETY: `peer` has room for the `len` bytes that the kernel may write; both live through the call.
+    let answer =
+        unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut peer).cast(), &raw mut len) };
+    checked(answer)?;
+    Ok(PeerProcess { process: peer.pid, user: peer.uid })
+}

@@ -1,0 +1,105 @@
+//! Many datagrams with one call, equal ones in one super-packet.
+use super::checked;
+use consort_node::Datagram;
+use socket2::SockAddr;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Room for the one note we write, with its header.
+const NOTE: usize = 32;
+
+#[repr(C, align(8))]
+#[derive(Clone, Copy)]
+struct Note([u8; NOTE]);
+
+/// Datagrams that leave together: one alone, or several of equal length (the last may be shorter) as one super-packet
+/// that the kernel or the network card cuts (GSO).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Train {
+    /// How many datagrams.
+    pub(crate) count: usize,
+    /// The length of each but the last, in bytes.
+    pub(crate) segment: u16,
+}
+
+/// Reusable memory for `sendmmsg`.
+#[derive(Default)]
+pub(crate) struct Sending {
+    headers: Vec<libc::mmsghdr>,
+    iovecs: Vec<libc::iovec>,
+    notes: Vec<Note>,
+}
+
+impl Sending {
+    /// Sends the trains, cut from `datagrams` in order, to one address without waiting. Returns how many trains left.
+    ///
+    /// # Errors
+    /// The kernel's, about the first train; none has left then.
+    pub(crate) fn send<'a>(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        to: &SockAddr,
+        datagrams: impl Iterator<Item = &'a Datagram>,
+        trains: &[Train],
+    ) -> io::Result<usize> {
+        self.fill(datagrams);
+        self.couple(to, trains);
+        let (headers, count) = (self.headers.as_mut_ptr(), self.headers.len() as libc::c_uint);
+        // SAFETY: `headers` are `count` valid headers. They point to iovecs and notes of this structure, which do not
+        // move until the call is over, to datagrams that are borrowed for longer than that, and to the borrowed address.
+        let answer = unsafe { libc::sendmmsg(socket.as_raw_fd(), headers, count, libc::MSG_DONTWAIT) };
+        checked(answer).map(|n| n as usize)
+    }
+
+    /// Two iovecs for each datagram.
+    fn fill<'a>(&mut self, datagrams: impl Iterator<Item = &'a Datagram>) {
+        self.iovecs.clear();
+        for datagram in datagrams {
+            for part in [&datagram.head, &datagram.body] {
+                self.iovecs.push(libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() });
+            }
+        }
+    }
+
+    fn couple(&mut self, to: &SockAddr, trains: &[Train]) {
+        self.headers.clear();
+        self.notes.clear();
+        self.notes.extend(trains.iter().map(|train| note(train.segment)));
+        let mut iovecs = &mut self.iovecs[..];
+        for (train, note) in trains.iter().zip(&mut self.notes) {
+            let (parts, rest) = std::mem::take(&mut iovecs).split_at_mut(train.count * 2);
+            iovecs = rest;
+            // SAFETY: for this plain structure all-zero bytes are a valid value: no name, no buffers.
+            let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
+            header.msg_hdr.msg_name = to.as_ptr().cast_mut().cast();
+            header.msg_hdr.msg_namelen = to.len();
+            header.msg_hdr.msg_iov = parts.as_mut_ptr();
+            header.msg_hdr.msg_iovlen = parts.len() as _;
+            if train.count > 1 {
+                header.msg_hdr.msg_control = note.0.as_mut_ptr().cast();
+                header.msg_hdr.msg_controllen = size_of_note() as _;
+            }
+            self.headers.push(header);
+        }
+    }
+}
+
+fn size_of_note() -> usize {
+    // SAFETY: arithmetic only.
+    unsafe { libc::CMSG_SPACE(size_of::<u16>() as u32) as usize }
+}
+
+/// Tells the kernel how long the datagrams in a super-packet are.
+fn note(segment: u16) -> Note {
+    let mut note = Note([0; NOTE]);
+    // SAFETY: arithmetic only.
+    let len = unsafe { libc::CMSG_LEN(size_of::<u16>() as u32) };
+    let header = libc::cmsghdr { cmsg_len: len as _, cmsg_level: libc::SOL_UDP, cmsg_type: libc::UDP_SEGMENT };
+    let start: *mut libc::cmsghdr = note.0.as_mut_ptr().cast();
+    // SAFETY: the note is aligned for a header and has room for it and two bytes behind it (NOTE >= CMSG_SPACE(2)).
+    unsafe {
+        start.write(header);
+        libc::CMSG_DATA(start).cast::<u16>().write_unaligned(segment);
+    }
+    note
+}

@@ -1,0 +1,114 @@
+//! The kernel's event queue, and a timer finer than its own.
+use crate::sys::Timer;
+use consort_types::Instant;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Registry, Token, Waker};
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::Duration;
+
+/// At most that many events at once; more wait in the kernel.
+const EVENTS: usize = 256;
+
+/// Waits for sockets and for one point in time.
+#[derive(Debug)]
+pub(crate) struct Wake {
+    poll: Poll,
+    events: Events,
+    timer: Timer,
+    /// When the timer goes off, if it was set. Set again only for something earlier: going off too early costs one turn,
+    /// setting it costs a system call each time.
+    set_for: Option<Instant>,
+}
+
+impl Wake {
+    pub(crate) fn new(timer: Token) -> io::Result<Self> {
+        let wake =
+            Self { poll: Poll::new()?, events: Events::with_capacity(EVENTS), timer: Timer::new()?, set_for: None };
+        wake.watch(wake.timer.as_raw_fd(), timer)?;
+        Ok(wake)
+    }
+
+    /// Watches a descriptor for something to read.
+    pub(crate) fn watch(&self, descriptor: RawFd, token: Token) -> io::Result<()> {
+        self.poll.registry().register(&mut SourceFd(&descriptor), token, Interest::READABLE)
+    }
+
+    pub(crate) fn registry(&self) -> &Registry {
+        self.poll.registry()
+    }
+
+    /// What another thread wakes the loop with.
+    pub(crate) fn waker(&self, token: Token) -> io::Result<Waker> {
+        Waker::new(self.poll.registry(), token)
+    }
+
+    /// Sees what has happened, without waiting.
+    pub(crate) fn look(&mut self) -> io::Result<()> {
+        self.poll(Some(Duration::ZERO))
+    }
+
+    /// Waits until something happens or the time has come.
+    pub(crate) fn sleep(&mut self, now: Instant, until: Option<Instant>) -> io::Result<()> {
+        if let Some(until) = until {
+            if until <= now {
+                return self.look();
+            }
+            if self.set_for.is_none_or(|set| until < set || set <= now) {
+                self.timer.set(until.since(now))?;
+                self.set_for = Some(until);
+            }
+        }
+        self.poll(None)
+    }
+
+    /// What has happened.
+    pub(crate) fn events(&self) -> impl Iterator<Item = &mio::event::Event> {
+        self.events.iter()
+    }
+
+    fn poll(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        match self.poll.poll(&mut self.events, timeout) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                self.events.clear();
+                Ok(())
+            }
+            result => result,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+
+    #[test]
+    fn the_timer_wakes_a_sleeper_again_and_again() {
+        let clock = Clock::new();
+        let mut wake = Wake::new(Token(7)).unwrap();
+        for _ in 0..5 {
+            let until = clock.now() + Duration::from_micros(300);
+            wake.sleep(clock.now(), Some(until)).unwrap();
+            assert!(wake.events().all(|event| event.token() == Token(7)));
+            assert!(clock.now() >= until);
+        }
+    }
+
+    #[test]
+    fn an_earlier_time_replaces_a_later_one() {
+        let clock = Clock::new();
+        let mut wake = Wake::new(Token(7)).unwrap();
+        wake.timer.set(Duration::from_secs(3_600)).unwrap();
+        wake.set_for = Some(clock.now() + Duration::from_secs(3_600));
+        wake.sleep(clock.now(), Some(clock.now() + Duration::from_millis(1))).unwrap();
+    }
+
+    #[test]
+    fn a_time_that_has_passed_is_not_waited_for() {
+        let clock = Clock::new();
+        let mut wake = Wake::new(Token(7)).unwrap();
+        wake.sleep(clock.now(), Some(Instant::ZERO)).unwrap();
+        assert_eq!(wake.events().count(), 0);
+    }
+}

@@ -1,0 +1,293 @@
+//! All sessions of one node, and who of them waits for what.
+use consort_session::{Ask, ClientName, Farewell, Limits, Parting, Refusal, Session};
+use consort_types::{ClientId, Instant, MemberId, NodeId, Service};
+use consort_wire::{Bytes, Payload};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+#[derive(Debug)]
+pub(crate) struct Clients {
+    limits: Limits,
+    all: BTreeMap<ClientId, Entry>,
+    /// By when each connection without a hello must have said one.
+    silent: BTreeSet<(Instant, ClientId)>,
+    /// Paused for want of room in the engine, first come first served.
+    paused: VecDeque<ClientId>,
+    /// Gone, and not all daemons know it yet.
+    leaving: VecDeque<ClientId>,
+    closing: VecDeque<ClientId>,
+    writable: VecDeque<ClientId>,
+    progressed: Vec<ClientId>,
+    counts: Counts,
+}
+
+#[derive(Debug)]
+struct Entry {
+    session: Session,
+    hello_by: Instant,
+    paused: bool,
+    /// Asked to join some group: its going must be ordered.
+    joined: bool,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    accepted: u64,
+    refused: u64,
+    messages: u64,
+    message_bytes: u64,
+    ended: BTreeMap<Parting, u64>,
+}
+
+impl Clients {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            all: BTreeMap::new(),
+            silent: BTreeSet::new(),
+            paused: VecDeque::new(),
+            leaving: VecDeque::new(),
+            closing: VecDeque::new(),
+            writable: VecDeque::new(),
+            progressed: Vec::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(crate) fn open(&mut self, now: Instant, client: ClientId) {
+        let hello_by = now + self.limits.hello_within;
+        self.silent.insert((hello_by, client));
+        self.all.insert(client, Entry { session: Session::new(client), hello_by, paused: false, joined: false });
+    }
+
+    /// The connection is gone, and what it sent and was not taken with it.
+    pub(crate) fn forget(&mut self, client: ClientId) {
+        let Some(entry) = self.all.remove(&client) else { return };
+        self.silent.remove(&(entry.hello_by, client));
+        if entry.joined && entry.session.is_open() {
+            self.leaving.push_back(client);
+        }
+    }
+
+    pub(crate) fn feed(&mut self, client: ClientId, bytes: Bytes) {
+        if let Some(entry) = self.all.get_mut(&client) {
+            entry.session.feed(bytes);
+        }
+    }
+
+    /// What a client asks next. One that breaks the protocol is sent away.
+    pub(crate) fn next(&mut self, client: ClientId) -> Option<Ask> {
+        let session = &mut self.all.get_mut(&client)?.session;
+        let before = (session.refused(), session.progress_is_due());
+        let next = session.next(&self.limits);
+        self.counts.refused += session.refused() - before.0;
+        if session.progress_is_due() && !before.1 {
+            self.progressed.push(client);
+        }
+        match next {
+            Ok(Some(ask)) => Some(ask),
+            Ok(None) => {
+                self.note(client);
+                None
+            }
+            Err(farewell) => {
+                self.end(client, &farewell);
+                None
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, client: ClientId) -> Option<&Session> {
+        self.all.get(&client).map(|entry| &entry.session)
+    }
+
+    /// Whether more may be read from a client: it is known and was not sent away.
+    pub(crate) fn may_read(&self, client: ClientId) -> bool {
+        self.all.get(&client).is_some_and(|entry| !entry.session.is_closed())
+    }
+
+    pub(crate) fn welcome(&mut self, client: ClientId, me: MemberId) {
+        if let Some(entry) = self.all.get_mut(&client) {
+            self.silent.remove(&(entry.hello_by, client));
+            entry.session.welcome(me, &me.node.to_string(), &self.limits);
+        }
+    }
+
+    /// The client's name under which it joins; from now on its going must be ordered.
+    pub(crate) fn name_for_join(&mut self, client: ClientId) -> Option<ClientName> {
+        let entry = self.all.get_mut(&client)?;
+        entry.joined = true;
+        Some(entry.session.name().clone())
+    }
+
+    pub(crate) fn accept(&mut self, client: ClientId) {
+        if let Some(entry) = self.all.get_mut(&client) {
+            entry.session.accept();
+            self.counts.accepted += 1;
+        }
+    }
+
+    pub(crate) fn refuse(&mut self, client: ClientId, refusal: &Refusal) {
+        if let Some(entry) = self.all.get_mut(&client) {
+            if !entry.session.progress_is_due() {
+                self.progressed.push(client);
+            }
+            entry.session.refuse(refusal);
+            self.counts.refused += 1;
+            self.note(client);
+        }
+    }
+
+    /// A client's oldest request under way has its place; returns its number.
+    pub(crate) fn order(&mut self, client: ClientId, cost: usize) -> Option<u64> {
+        let session = &mut self.all.get_mut(&client)?.session;
+        if !session.progress_is_due() {
+            self.progressed.push(client);
+        }
+        Some(session.order(cost))
+    }
+
+    pub(crate) fn tell_refused(&mut self, client: ClientId, request: u64, refusal: &Refusal) {
+        self.counts.refused += 1;
+        self.tell_with(client, |session| session.tell_refused(request, refusal));
+    }
+
+    pub(crate) fn tell_message(
+        &mut self,
+        client: ClientId,
+        sender: (NodeId, ClientId),
+        service: Service,
+        ordered: &Payload,
+        from: usize,
+    ) {
+        self.counts.messages += 1;
+        self.counts.message_bytes += (ordered.len() - from) as u64;
+        self.tell_with(client, |session| session.tell_message(sender, service, ordered, from));
+    }
+
+    pub(crate) fn tell(&mut self, client: ClientId, frames: &[u8]) {
+        self.tell_with(client, |session| session.tell(frames));
+    }
+
+    fn tell_with(&mut self, client: ClientId, say: impl FnOnce(&mut Session)) {
+        let Some(entry) = self.all.get_mut(&client).filter(|entry| entry.session.is_open()) else { return };
+        say(&mut entry.session);
+        if entry.session.wakes() {
+            self.writable.push_back(client);
+        }
+        let waiting = entry.session.output().len();
+        if waiting > self.limits.output_max {
+            let text = format!("{waiting} bytes wait to be read; this daemon keeps {}", self.limits.output_max);
+            self.end(client, &Farewell::new(Parting::Slow, text));
+        }
+    }
+
+    pub(crate) fn tell_viewers(&mut self, frames: &[u8]) {
+        let viewers = self.all.iter().filter(|(_, entry)| entry.session.wants_views()).map(|(client, _)| *client);
+        let viewers: Vec<_> = viewers.collect();
+        viewers.into_iter().for_each(|client| self.tell(client, frames));
+    }
+
+    /// Looks after a client whose session may have said something by itself.
+    fn note(&mut self, client: ClientId) {
+        self.tell_with(client, |_| {});
+    }
+
+    /// Sends a client away.
+    pub(crate) fn end(&mut self, client: ClientId, farewell: &Farewell) {
+        let Some(entry) = self.all.get_mut(&client) else { return };
+        if entry.session.is_open() && entry.joined {
+            self.leaving.push_back(client);
+        }
+        entry.session.close(farewell);
+        if entry.session.wakes() {
+            self.writable.push_back(client);
+        }
+        self.silent.remove(&(entry.hello_by, client));
+        self.closing.push_back(client);
+        *self.counts.ended.entry(farewell.parting).or_default() += 1;
+    }
+
+    pub(crate) fn end_all(&mut self, farewell: &Farewell) {
+        let open = self.all.iter().filter(|(_, entry)| entry.session.is_open() || entry.session.is_silent());
+        let open: Vec<_> = open.map(|(client, _)| *client).collect();
+        open.into_iter().for_each(|client| self.end(client, farewell));
+    }
+
+    pub(crate) fn end_silent(&mut self, now: Instant) {
+        while let Some((_, client)) = self.silent.first().copied().filter(|(by, _)| *by <= now) {
+            let text = format!("no hello within {} ms", self.limits.hello_within.as_millis());
+            self.end(client, &Farewell::new(Parting::Silent, text));
+        }
+    }
+
+    pub(crate) fn next_silent(&self) -> Option<Instant> {
+        self.silent.first().map(|(by, _)| *by)
+    }
+
+    /// Puts a client behind all others that wait for room.
+    pub(crate) fn pause(&mut self, client: ClientId) {
+        if let Some(entry) = self.all.get_mut(&client)
+            && !std::mem::replace(&mut entry.paused, true)
+        {
+            self.paused.push_back(client);
+            self.note(client);
+        }
+    }
+
+    /// The client that waited longest for room.
+    pub(crate) fn next_paused(&mut self) -> Option<ClientId> {
+        while let Some(client) = self.paused.pop_front() {
+            if let Some(entry) = self.all.get_mut(&client) {
+                entry.paused = false;
+                return Some(client);
+            }
+        }
+        None
+    }
+
+    /// Whose going is to be ordered next.
+    pub(crate) fn next_leaving(&self) -> Option<ClientId> {
+        self.leaving.front().copied()
+    }
+
+    pub(crate) fn has_left(&mut self) {
+        self.leaving.pop_front();
+    }
+
+    pub(crate) fn next_closing(&mut self) -> Option<ClientId> {
+        self.closing.pop_front()
+    }
+
+    pub(crate) fn next_writable(&mut self) -> Option<ClientId> {
+        let mut progressed = std::mem::take(&mut self.progressed);
+        for client in progressed.drain(..) {
+            self.tell_with(client, Session::tell_progress);
+        }
+        self.progressed = progressed;
+        self.writable.pop_front()
+    }
+
+    pub(crate) fn written(&mut self, client: ClientId, n: usize) {
+        let Some(entry) = self.all.get_mut(&client) else { return };
+        entry.session.written(n);
+        if entry.session.output().is_empty() && entry.session.is_closed() {
+            self.all.remove(&client);
+        }
+    }
+
+    pub(crate) fn observe(&self, see: &mut dyn FnMut(&str, u64)) {
+        see("clients", self.all.len() as u64);
+        see("clients_paused", self.paused.len() as u64);
+        see("requests_accepted", self.counts.accepted);
+        see("requests_refused", self.counts.refused);
+        see("messages_delivered", self.counts.messages);
+        see("message_bytes_delivered", self.counts.message_bytes);
+        let waiting = self.all.values().map(|entry| entry.session.output().len() as u64).sum();
+        see("client_output_bytes", waiting);
+        self.counts.ended.iter().for_each(|(parting, count)| see(&format!("sessions_ended_{parting}"), *count));
+    }
+}

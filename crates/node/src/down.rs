@@ -1,0 +1,108 @@
+//! Down: client, session, engine.
+use crate::{Effect, Node, Reading, STREAM};
+use consort_group::ordered;
+use consort_order::{Engine, Refused, Submission};
+use consort_session::{Ask, Farewell, Parting, Refusal, RefusalCause, event};
+use consort_types::{Class, ClientId, Service};
+use consort_wire::Payload;
+
+impl<E: Engine> Node<E> {
+    /// Takes what a client asks, as far as there is room for it.
+    pub(crate) fn serve(&mut self, client: ClientId) -> Reading {
+        while let Some(ask) = self.clients.next(client) {
+            if !self.take(client, ask) {
+                self.clients.pause(client);
+                return Reading::Pause;
+            }
+        }
+        if self.clients.may_read(client) { Reading::Go } else { Reading::Pause }
+    }
+
+    /// Takes one request; false where it must wait for room.
+    fn take(&mut self, client: ClientId, ask: Ask) -> bool {
+        match ask {
+            Ask::Multicast { service, payload } => return self.submit(client, service, payload),
+            Ask::Join(group) => {
+                if let Some(name) = self.clients.name_for_join(client) {
+                    return self.submit(client, Service::Agreed, ordered::join(client, &name, &group).into());
+                }
+            }
+            Ask::Leave(group) => return self.submit(client, Service::Agreed, ordered::leave(client, &group).into()),
+            Ask::Hello => self.on_hello(client),
+            Ask::Status => self.on_status(client),
+            Ask::Goodbye => self.clients.end(client, &Farewell::new(Parting::Goodbye, "good-bye")),
+        }
+        true
+    }
+
+    fn submit(&mut self, client: ClientId, service: Service, payload: Payload) -> bool {
+        if self.full {
+            return false;
+        }
+        match self.hand_over(service, payload) {
+            Ok(()) => self.clients.accept(client),
+            Err(Refused::Full { .. }) => {}
+            Err(refused) => self.clients.refuse(client, &refusal(refused)),
+        }
+        !self.full
+    }
+
+    /// One input of the engine, drained.
+    fn hand_over(&mut self, service: Service, payload: Payload) -> Result<(), Refused> {
+        let submission = Submission { class: Class::Client, service, stream: STREAM, payload };
+        let answer = self.engine.submit(self.now, submission);
+        self.full = matches!(answer, Err(Refused::Full { .. }));
+        while let Some(output) = self.engine.poll_output() {
+            let effect = self.on_output(output);
+            self.effects.extend(effect);
+        }
+        answer.map(drop)
+    }
+
+    /// Takes up what waits for room: first the going of clients, then the client that was paused first.
+    pub(crate) fn submit_next(&mut self) -> bool {
+        if self.full {
+            return false;
+        }
+        if let Some(client) = self.clients.next_leaving() {
+            let left = self.hand_over(Service::Agreed, ordered::disconnect(client).into());
+            // Any other refusal than for room means that this node itself is leaving, and takes its clients with it.
+            if !matches!(left, Err(Refused::Full { .. })) {
+                self.clients.has_left();
+            }
+            return true;
+        }
+        let Some(client) = self.clients.next_paused() else { return false };
+        if self.serve(client) == Reading::Go {
+            self.effects.push_back(Effect::ReadAgain { client });
+        }
+        true
+    }
+
+    fn on_hello(&mut self, client: ClientId) {
+        self.clients.welcome(client, self.datagrams.identity().me);
+        let wants_views = self.clients.get(client).is_some_and(|session| session.wants_views());
+        if let Some(view) = self.view.as_ref().filter(|_| wants_views) {
+            self.frames.clear();
+            event::put_view(&mut self.frames, view);
+            self.clients.tell(client, &self.frames);
+        }
+    }
+
+    fn on_status(&mut self, client: ClientId) {
+        let status = self.status();
+        self.frames.clear();
+        event::put_status(&mut self.frames, &status);
+        self.clients.tell(client, &self.frames);
+    }
+}
+
+fn refusal(refused: Refused) -> Refusal {
+    let cause = match refused {
+        Refused::Full { .. } => RefusalCause::Budget,
+        Refused::TooLarge { .. } => RefusalCause::TooLarge,
+        Refused::NoSuchStream { .. } => RefusalCause::Unsupported,
+        Refused::Leaving => RefusalCause::Leaving,
+    };
+    Refusal::new(cause, refused.to_string())
+}

@@ -1,0 +1,65 @@
+//! What a node asks of its driver.
+use bytes::Bytes;
+use consort_order::{Lane, To};
+use consort_types::{ClientId, Ticket};
+
+/// One datagram for the network: `head`, then `body`. Both are shared; `body` is never copied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Datagram {
+    /// The envelope and the packet's own fields.
+    pub head: Bytes,
+    /// What follows them unchanged; often empty.
+    pub body: Bytes,
+}
+
+/// What a driver has to do for a node, in the order in which it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Put a datagram on the network.
+    Send {
+        /// To whom.
+        to: To,
+        /// On which lane.
+        lane: Lane,
+        /// What.
+        datagram: Datagram,
+    },
+    /// Write a record; answer with [`Node::handle_persisted`](crate::Node::handle_persisted).
+    Persist {
+        /// Names the write.
+        ticket: Ticket,
+        /// The bytes.
+        record: Bytes,
+        /// Whether it must have reached the disk.
+        sync: bool,
+    },
+    /// Records up to this ticket are not needed any more.
+    Trim {
+        /// The last one that may go.
+        up_to: Ticket,
+    },
+    /// The node has said good-bye: the driver may stop.
+    Left,
+    /// Read from this client again; its reading was paused.
+    ReadAgain {
+        /// Which client.
+        client: ClientId,
+    },
+    /// Write out what stands in the client's output, then close its connection. Give up on one that does not read
+    /// within a few seconds.
+    Close {
+        /// Which client.
+        client: ClientId,
+    },
+}
+
+/// Whether a driver may go on reading from a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a paused client must not be read from until `Effect::ReadAgain`"]
+pub enum Reading {
+    /// It may.
+    Go,
+    /// Leave bytes, and the end of the stream, in the socket until [`Effect::ReadAgain`]. A client that was sent away
+    /// stays paused for good.
+    Pause,
+}

@@ -1,0 +1,227 @@
+//! An ordering protocol for tests: the first member numbers everything, the network loses nothing, and nothing moves
+//! before the next tick.
+use bytes::{BufMut, Bytes, BytesMut};
+use consort_order::{
+    AcrossPartitions, Arrival, Capability, Delivery, Engine, Lane, Link, Malformed, Output, Packet, Payload, Refused,
+    Submission, To,
+};
+use consort_types::{
+    Cause, Class, Duration, Instant, MemberId, MessageId, NodeId, Position, Primary, Service, Stream, Ticket, View,
+    ViewId, ViewKind,
+};
+use consort_wire::Reader;
+use std::collections::VecDeque;
+
+pub(super) const TICK: Duration = Duration::from_millis(1);
+
+/// One message on its way, or, with a position, in its place.
+#[derive(Clone, Debug)]
+pub(super) struct Numbered {
+    position: u64,
+    sender: MemberId,
+    service: Service,
+    payload: Bytes,
+}
+
+impl Packet for Numbered {
+    fn encode(&self, head: &mut BytesMut) -> Bytes {
+        head.put_u64(self.position);
+        consort_wire::Writer::put_member(head, self.sender);
+        head.put_u8(self.service as u8);
+        self.payload.clone()
+    }
+
+    fn decode(bytes: Bytes) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(&bytes);
+        let (position, sender) = (reader.u64("position")?, reader.member("sender")?);
+        let service = Service::from_wire(reader.u8("service")?).ok_or(reader.bad("service"))?;
+        Ok(Self { position, sender, service, payload: bytes.slice(reader.at()..) })
+    }
+}
+
+/// The engine of one node.
+#[derive(Debug)]
+pub(super) struct Sequencer {
+    me: MemberId,
+    members: Vec<MemberId>,
+    view: ViewId,
+    resumed: bool,
+    queue: VecDeque<Numbered>,
+    queued: usize,
+    pub limit: usize,
+    pub message_max: usize,
+    refused: bool,
+    numbered: u64,
+    submitted: u64,
+    tick: Option<Instant>,
+    outputs: VecDeque<Output<Numbered>>,
+}
+
+impl Sequencer {
+    pub fn new(me: MemberId, members: Vec<MemberId>) -> Self {
+        Self {
+            me,
+            members,
+            view: ViewId::default(),
+            resumed: false,
+            queue: VecDeque::new(),
+            queued: 0,
+            limit: 1 << 20,
+            message_max: 1 << 20,
+            refused: false,
+            numbered: 0,
+            submitted: 0,
+            tick: None,
+            outputs: VecDeque::new(),
+        }
+    }
+
+    pub fn install(&mut self, members: Vec<MemberId>, cause: Cause) {
+        self.view = ViewId { number: self.view.number + 1, representative: members[0] };
+        self.members.clone_from(&members);
+        self.resumed = false;
+        let moved_together = members.clone();
+        let (id, kind, primary) = (self.view, ViewKind::Regular, Primary::Yes);
+        self.outputs.push_back(Output::Install(View {
+            id,
+            kind,
+            members,
+            moved_together,
+            primary,
+            cause,
+            evidence: Vec::new(),
+        }));
+    }
+
+    /// Lets the engine say anything.
+    pub fn put_out(&mut self, output: Output<Numbered>) {
+        self.outputs.push_back(output);
+    }
+
+    pub fn resumed(&self) -> bool {
+        self.resumed
+    }
+
+    fn send(&mut self, mut message: Numbered) {
+        let first = self.members[0];
+        if first != self.me {
+            let (to, lane) = (To::One(first.node), Lane::Token);
+            self.outputs.push_back(Output::Send { to, lane, packet: message });
+            return;
+        }
+        self.numbered += 1;
+        message.position = self.numbered;
+        let packet = message.clone();
+        self.outputs.push_back(Output::Send { to: To::All, lane: Lane::Data, packet });
+        self.deliver(message);
+    }
+
+    fn deliver(&mut self, message: Numbered) {
+        self.outputs.push_back(Output::Deliver(Delivery {
+            stream: Stream(0),
+            position: Position(message.position),
+            sender: message.sender,
+            id: None,
+            class: Class::Client,
+            service: message.service,
+            payload: message.payload.into(),
+        }));
+    }
+}
+
+impl Engine for Sequencer {
+    type Packet = Numbered;
+
+    fn capability(&self) -> Capability {
+        Capability {
+            protocol: "test",
+            services: &[Service::Agreed],
+            optimistic: false,
+            needs_arrival_times: false,
+            quorum: false,
+            durable: false,
+            continues_in_minority: true,
+            across_partitions: AcrossPartitions::PerComponent,
+        }
+    }
+
+    fn start(&mut self, now: Instant, _records: &[Bytes]) {
+        self.install(self.members.clone(), Cause::Formed);
+        self.tick = Some(now + TICK);
+    }
+
+    fn submit(&mut self, _now: Instant, submission: Submission) -> Result<MessageId, Refused> {
+        assert!(self.outputs.is_empty(), "one input, then the drain");
+        let len = submission.payload.len();
+        if len > self.message_max {
+            return Err(Refused::TooLarge { len, max: self.message_max });
+        }
+        if self.queued + len > self.limit {
+            self.refused = true;
+            return Err(Refused::Full { queued: self.queued, limit: self.limit });
+        }
+        self.queued += len;
+        let (sender, service) = (self.me, submission.service);
+        let payload: Payload = submission.payload;
+        self.queue.push_back(Numbered { position: 0, sender, service, payload: payload.to_bytes() });
+        self.submitted += 1;
+        Ok(MessageId(self.submitted))
+    }
+
+    fn handle_packet(&mut self, _now: Instant, _arrival: Arrival, packet: Numbered) {
+        match packet.position {
+            0 => self.send(packet),
+            _ => self.deliver(packet),
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if self.tick.is_none_or(|tick| tick > now) {
+            return;
+        }
+        self.tick = Some(now + TICK);
+        if self.resumed {
+            let queue = std::mem::take(&mut self.queue);
+            queue.into_iter().for_each(|message| self.send(message));
+            self.queued = 0;
+            if std::mem::take(&mut self.refused) {
+                self.outputs.push_back(Output::Room);
+            }
+        }
+    }
+
+    fn handle_persisted(&mut self, _now: Instant, _ticket: Ticket) {}
+
+    fn handle_link(&mut self, _now: Instant, _peer: NodeId, _link: Link) {}
+
+    fn annotate(&mut self, _annotation: Bytes) {}
+
+    fn resume(&mut self, _now: Instant, view: ViewId) {
+        assert!(self.outputs.is_empty(), "one input, then the drain");
+        self.resumed |= view == self.view;
+    }
+
+    fn leave(&mut self, _now: Instant) {
+        self.outputs.push_back(Output::Left);
+    }
+
+    fn poll_output(&mut self) -> Option<Output<Numbered>> {
+        self.outputs.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.tick
+    }
+
+    fn reads_first(&self) -> Lane {
+        Lane::Token
+    }
+
+    fn observe(&self, see: &mut dyn FnMut(&'static str, u64)) {
+        see("test_numbered", self.numbered);
+    }
+
+    fn describe(&self, _now: Instant) -> String {
+        format!("testing, {} queued", self.queue.len())
+    }
+}

@@ -1,0 +1,173 @@
+//! Who is refused, who is sent away, and what is dropped.
+use super::*;
+use consort_session::{RefusalCause, request};
+use consort_types::Duration;
+
+fn ended(world: &mut World, at: usize, parting: &str) {
+    assert_eq!(world.story(at).last().unwrap(), &format!("disconnect {parting}"));
+    assert!(world.programs[at].closed);
+    let (node, id) = (world.programs[at].node, world.programs[at].id);
+    assert_eq!(world.nodes[node].handle_client(world.now, id, Bytes::from_static(b"more")), Reading::Pause);
+    assert_eq!(world.counter(node, &format!("sessions_ended_{parting}")), 1);
+}
+
+#[test]
+fn garbage_ends_its_own_session_and_no_other() {
+    let mut world = World::new(1, Limits::default());
+    let (ann, bob) = (world.connect(0, "ann"), world.connect(0, "bob"));
+    world.join(ann, "g");
+    world.join(bob, "g");
+    let garbage = Bytes::from_static(&[0, 0, 0, 2, 0x77, 0]);
+    assert_eq!(world.nodes[0].handle_client(world.now, ClientId(2), garbage), Reading::Pause);
+    world.drain(0);
+    world.settle();
+    let Some(Event::Disconnect(farewell)) = world.programs[bob].events.last() else { panic!("still there") };
+    assert_eq!(farewell.text, "malformed kind at byte 5 of frame 3");
+    ended(&mut world, bob, "malformed");
+    assert_eq!(world.story(ann).last().unwrap(), "g disconnect bob -> ann");
+}
+
+#[test]
+fn a_connection_that_says_nothing_is_ended() {
+    let mut world = World::new(1, Limits { hello_within: Duration::from_millis(50), ..Limits::default() });
+    let silent = world.connect(0, "ann");
+    let ann = world.connect(0, "ann");
+    world.programs[silent].closed = true;
+    let id = ClientId(3);
+    world.nodes[0].open_client(world.now, id);
+    let partial = raw(|out| Hello::default().put(out)).slice(..9);
+    assert_eq!(world.nodes[0].handle_client(world.now, id, partial), Reading::Go);
+    let due = world.now + Duration::from_millis(50);
+    world.now = due;
+    world.nodes[0].handle_timeout(due);
+    assert_eq!(world.nodes[0].poll_effect(), Some(Effect::Close { client: id }));
+    let text = String::from_utf8_lossy(world.nodes[0].client_output(id)).into_owned();
+    assert!(text.ends_with("no hello within 50 ms"), "{text}");
+    assert_eq!(world.story(ann), [""; 0]);
+    let n = world.nodes[0].client_output(id).len();
+    world.nodes[0].client_written(due, id, n);
+    assert_eq!(world.counter(0, "clients"), 2, "what was written out is forgotten");
+}
+
+#[test]
+fn the_wake_up_for_the_hello_is_asked_for_and_given_up() {
+    let limits = Limits { hello_within: Duration::from_nanos(10), ..Limits::default() };
+    let mut world = World::new(1, limits);
+    let id = ClientId(1);
+    world.nodes[0].open_client(world.now, id);
+    assert_eq!(world.nodes[0].poll_timeout(), Some(world.now + Duration::from_nanos(10)));
+    let _ = world.nodes[0].handle_client(world.now, id, raw(|out| Hello::default().put(out)));
+    assert!(world.nodes[0].poll_timeout() > Some(world.now + Duration::from_nanos(10)));
+}
+
+#[test]
+fn a_client_that_does_not_read_is_sent_away_and_holds_up_nobody() {
+    let mut world = World::new(1, Limits { output_max: 10_000, ..Limits::default() });
+    let (ann, bob) = (world.connect(0, "ann"), world.connect(0, "bob"));
+    world.join(ann, "g");
+    world.join(bob, "g");
+    world.programs[bob].reads = false;
+    for _ in 0..20 {
+        world.multicast(ann, &["g"], &"x".repeat(1_000));
+        world.settle();
+    }
+    ended(&mut world, bob, "slow");
+    let Some(Event::Disconnect(farewell)) = world.programs[bob].events.last() else { panic!("still there") };
+    assert!(farewell.text.ends_with("this daemon keeps 10000"), "{}", farewell.text);
+    let story = world.story(ann);
+    assert_eq!(story.iter().filter(|line| line.contains("xxx")).count(), 20);
+    assert!(story.contains(&"g disconnect bob -> ann".to_owned()));
+}
+
+#[test]
+fn what_the_engine_finds_too_large_is_refused_by_number_and_the_rest_goes_on() {
+    let mut world = World::new(1, Limits::default());
+    world.nodes[0].engine.message_max = 500;
+    let ann = world.connect(0, "ann");
+    world.join(ann, "g");
+    world.multicast(ann, &["g"], "one");
+    world.multicast(ann, &["g"], &"x".repeat(600));
+    world.multicast(ann, &["g"], "two");
+    world.settle();
+    assert_eq!(world.story(ann)[1..], ["refused 3: too_large", "n0/c1 g: one", "n0/c1 g: two"]);
+    assert_eq!(world.client(ann).progress().ordered, 4);
+    assert_eq!((world.counter(0, "requests_accepted"), world.counter(0, "requests_refused")), (3, 1));
+}
+
+#[test]
+fn an_overrun_of_credit_is_refused_and_counted() {
+    let mut world = World::new(1, Limits { credit: 100, ..Limits::default() });
+    let ann = world.connect(0, "ann");
+    let greedy = raw(|out| {
+        (0..3).for_each(|_| request::put_multicast(out, Service::Agreed, &[group("g")], &[b'x'; 60]));
+    });
+    let _ = world.nodes[0].handle_client(world.now, ClientId(1), greedy);
+    world.drain(0);
+    world.settle();
+    let refused = world.programs[ann].events.iter().filter_map(|event| match event {
+        Event::Refused { request, refusal } => Some((*request, refusal.cause)),
+        _ => None,
+    });
+    assert_eq!(refused.collect::<Vec<_>>(), [(2, RefusalCause::Budget), (3, RefusalCause::Budget)]);
+    assert_eq!((world.counter(0, "requests_accepted"), world.counter(0, "requests_refused")), (1, 2));
+}
+
+#[test]
+fn wrong_datagrams_are_counted_by_cause_and_own_ones_are_no_fault() {
+    let mut world = World::new(2, Limits::default());
+    let stranger = Identity { cluster: ClusterId(9), ..identity(1) };
+    let mut head = BytesMut::new();
+    consort_wire::envelope::reserve(&mut head);
+    consort_wire::envelope::seal(&stranger, consort_order::Lane::Data, &mut head, &[]);
+    let mut short = BytesMut::new();
+    consort_wire::envelope::reserve(&mut short);
+    consort_wire::envelope::seal(&identity(1), consort_order::Lane::Data, &mut short, &[]);
+    for datagram in [head.freeze(), Bytes::from_static(b"hi"), short.freeze()] {
+        world.nodes[0].handle_datagram(world.now, world.now, datagram);
+        world.drain(0);
+    }
+    let rejected = |cause: &str| world.counter(0, &format!("datagrams_rejected_{cause}"));
+    assert_eq!((rejected("cluster"), rejected("foreign"), rejected("malformed"), rejected("own")), (1, 1, 1, 0));
+    let ann = world.connect(0, "ann");
+    world.join(ann, "g");
+    assert_eq!(world.counter(0, "datagrams_own"), 1);
+}
+
+#[test]
+fn an_ordered_payload_no_daemon_writes_is_dropped_everywhere() {
+    let mut world = World::new(2, Limits::default());
+    let ann = world.connect(0, "ann");
+    world.join(ann, "g");
+    let payload = Bytes::from_static(&[1, 0, 0, 0, 1, 0xff, 0xff]);
+    let submission = consort_order::Submission {
+        class: consort_types::Class::Client,
+        service: Service::Agreed,
+        stream: crate::STREAM,
+        payload: payload.into(),
+    };
+    consort_order::Engine::submit(&mut world.nodes[1].engine, world.now, submission).unwrap();
+    world.settle();
+    assert_eq!([0, 1].map(|node| world.counter(node, "ordered_malformed")), [1, 1]);
+    assert_eq!(world.story(ann), ["g join ann -> ann"]);
+}
+
+#[test]
+fn when_the_daemon_stops_everybody_is_told() {
+    let mut world = World::new(1, Limits::default());
+    let all = [world.connect(0, "ann"), world.connect(0, "bob")];
+    world.nodes[0].send_clients_away(world.now);
+    world.drain(0);
+    all.iter().for_each(|at| assert_eq!(world.story(*at), ["disconnect stopping"]));
+    assert_eq!(world.counter(0, "clients"), 0);
+}
+
+#[test]
+fn a_client_nobody_knows_changes_nothing() {
+    let mut world = World::new(1, Limits::default());
+    let node = &mut world.nodes[0];
+    assert_eq!(node.handle_client(world.now, ClientId(5), Bytes::from_static(b"x")), Reading::Pause);
+    node.client_written(world.now, ClientId(5), 10);
+    node.close_client(world.now, ClientId(5));
+    assert!(node.client_output(ClientId(5)).is_empty());
+    assert_eq!(node.poll_effect(), None);
+}

@@ -1,0 +1,237 @@
+//! Nodes, clients and a network without loss, in one place and one thread.
+mod engine;
+mod flow;
+mod limits;
+mod order;
+mod views;
+
+use crate::{Effect, Identity, Limits, Node, Reading};
+use bytes::{Bytes, BytesMut};
+use consort_order::To;
+use consort_session::{Client, ClientName, Event, Hello};
+use consort_types::{ClientId, ClusterId, ConfigHash, GroupName, Instant, MemberId, NodeId, Service};
+use engine::{Sequencer, TICK};
+use std::collections::VecDeque;
+
+fn group(name: &str) -> GroupName {
+    GroupName::new(name.as_bytes()).unwrap()
+}
+
+fn member(node: u16) -> MemberId {
+    MemberId::new(node, 100 + u64::from(node))
+}
+
+fn identity(node: u16) -> Identity {
+    Identity { cluster: ClusterId(1), config: ConfigHash(2), me: member(node) }
+}
+
+/// A client, its connection, and all it was told.
+struct Program {
+    node: usize,
+    id: ClientId,
+    client: Client,
+    events: Vec<Event>,
+    paused: bool,
+    /// Whether it reads what it is told.
+    reads: bool,
+    closed: bool,
+}
+
+struct World {
+    now: Instant,
+    nodes: Vec<Node<Sequencer>>,
+    network: VecDeque<(usize, Bytes)>,
+    programs: Vec<Program>,
+    /// How many bytes go over a client's connection at once.
+    read_size: usize,
+}
+
+impl World {
+    fn new(nodes: u16, limits: Limits) -> Self {
+        let members: Vec<_> = (0..nodes).map(member).collect();
+        let node = |me: u16| Node::new(identity(me), Sequencer::new(member(me), members.clone()), limits);
+        let nodes = (0..nodes).map(node).collect();
+        let mut world =
+            Self { now: Instant::ZERO, nodes, network: VecDeque::new(), programs: Vec::new(), read_size: usize::MAX };
+        for node in 0..world.nodes.len() {
+            world.nodes[node].start(world.now, &[]);
+            world.drain(node);
+        }
+        world.settle();
+        world
+    }
+
+    /// Connects a client and returns its index.
+    fn connect(&mut self, node: usize, name: &str) -> usize {
+        let hello = Hello { name: ClientName::new(name.as_bytes()), wants_views: true, ..Hello::default() };
+        self.connect_with(node, Client::new(&hello))
+    }
+
+    fn connect_with(&mut self, node: usize, client: Client) -> usize {
+        let id = ClientId(self.programs.len() as u32 + 1);
+        self.nodes[node].open_client(self.now, id);
+        self.drain(node);
+        let (paused, reads, closed) = (false, true, false);
+        self.programs.push(Program { node, id, client, events: Vec::new(), paused, reads, closed });
+        self.settle();
+        self.programs.len() - 1
+    }
+
+    fn client(&mut self, at: usize) -> &mut Client {
+        &mut self.programs[at].client
+    }
+
+    fn multicast(&mut self, at: usize, names: &[&str], payload: &str) {
+        let groups: Vec<_> = names.iter().map(|name| group(name)).collect();
+        self.client(at).multicast(Service::Agreed, &groups, payload.as_bytes()).unwrap();
+    }
+
+    fn join(&mut self, at: usize, name: &str) {
+        self.client(at).join(&group(name)).unwrap();
+        self.settle();
+    }
+
+    /// Ends a connection without a word.
+    fn vanish(&mut self, at: usize) {
+        let (node, id) = (self.programs[at].node, self.programs[at].id);
+        self.nodes[node].close_client(self.now, id);
+        self.programs[at].closed = true;
+        self.drain(node);
+    }
+
+    /// Lets time pass and everything happen until nothing is under way; ten ticks are enough for everything.
+    fn settle(&mut self) {
+        for _ in 0..10 {
+            self.carry();
+            self.now += TICK;
+            for node in 0..self.nodes.len() {
+                self.wake(node);
+            }
+        }
+        self.carry();
+    }
+
+    /// Carries bytes and datagrams until there are none, without letting time pass.
+    fn carry(&mut self) {
+        loop {
+            let sent = (0..self.programs.len()).filter(|at| self.write(*at)).count();
+            let Some((node, datagram)) = self.network.pop_front() else {
+                if sent == 0 {
+                    return;
+                }
+                continue;
+            };
+            self.nodes[node].handle_datagram(self.now, self.now, datagram);
+            self.drain(node);
+        }
+    }
+
+    /// Hands the next bytes of a client to its node.
+    fn write(&mut self, at: usize) -> bool {
+        let Program { node, id, client, paused, closed, .. } = &mut self.programs[at];
+        if *paused || *closed || client.output().is_empty() {
+            return false;
+        }
+        let n = client.output().len().min(self.read_size);
+        let bytes = Bytes::copy_from_slice(&client.output()[..n]);
+        client.written(n);
+        let node = *node;
+        *paused = self.nodes[node].handle_client(self.now, *id, bytes) == Reading::Pause;
+        self.drain(node);
+        true
+    }
+
+    fn wake(&mut self, node: usize) {
+        while self.nodes[node].poll_timeout().is_some_and(|at| at <= self.now) {
+            self.nodes[node].handle_timeout(self.now);
+            self.drain(node);
+        }
+    }
+
+    fn drain(&mut self, node: usize) {
+        while let Some(effect) = self.nodes[node].poll_effect() {
+            match effect {
+                Effect::Send { to, datagram, .. } => {
+                    self.send(node, to, &[&datagram.head[..], &datagram.body].concat())
+                }
+                Effect::ReadAgain { client } => self.program(client).paused = false,
+                Effect::Close { client } => {
+                    self.read(client);
+                    self.program(client).closed = true;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        while let Some(client) = self.nodes[node].poll_writable() {
+            if self.program(client).reads {
+                self.read(client);
+            }
+        }
+    }
+
+    /// Multicast comes back to its sender, as it does on a real network.
+    fn send(&mut self, _from: usize, to: To, bytes: &[u8]) {
+        for node in 0..self.nodes.len() {
+            if to == To::All || to == To::One(NodeId(node as u16)) {
+                self.network.push_back((node, Bytes::copy_from_slice(bytes)));
+            }
+        }
+    }
+
+    /// Lets a client read all that waits for it.
+    fn read(&mut self, client: ClientId) {
+        let node = self.program(client).node;
+        let bytes = Bytes::copy_from_slice(self.nodes[node].client_output(client));
+        let now = self.now;
+        self.nodes[node].client_written(now, client, bytes.len());
+        let program = self.program(client);
+        program.client.feed(bytes);
+        while let Some(event) = program.client.next_event().unwrap() {
+            program.events.push(event);
+        }
+    }
+
+    fn program(&mut self, id: ClientId) -> &mut Program {
+        &mut self.programs[id.0 as usize - 1]
+    }
+
+    /// Messages and group views of one client as short texts, in their order.
+    fn story(&self, at: usize) -> Vec<String> {
+        self.programs[at].events.iter().filter_map(line).collect()
+    }
+
+    fn counter(&self, node: usize, name: &str) -> u64 {
+        let mut found = None;
+        self.nodes[node].observe(&mut |seen, value| {
+            if seen == name {
+                assert_eq!(found.replace(value), None, "{name} is counted twice");
+            }
+        });
+        found.unwrap_or(0)
+    }
+}
+
+fn line(event: &Event) -> Option<String> {
+    match event {
+        Event::Message(message) => {
+            let groups: Vec<_> = message.groups().collect();
+            let (node, client) = message.sender();
+            Some(format!("{node}/{client} {}: {}", groups.join("+"), String::from_utf8_lossy(message.payload())))
+        }
+        Event::GroupView(view) => {
+            let names: Vec<_> = view.members.iter().map(|member| member.name.as_str()).collect();
+            let who: Vec<_> = view.who.iter().map(|member| member.name.as_str()).collect();
+            Some(format!("{} {} {} -> {}", view.group, view.cause, who.join(" "), names.join(" ")))
+        }
+        Event::Refused { request, refusal } => Some(format!("refused {request}: {}", refusal.cause)),
+        Event::Disconnect(farewell) => Some(format!("disconnect {}", farewell.parting)),
+        _ => None,
+    }
+}
+
+/// Raw bytes as a client that need not keep to the rules writes them.
+fn raw(fill: impl FnOnce(&mut BytesMut)) -> Bytes {
+    let mut out = BytesMut::new();
+    fill(&mut out);
+    out.freeze()
+}

@@ -1,0 +1,76 @@
+//! Views, and what they do to groups.
+use super::*;
+use consort_order::Output;
+use consort_types::{Cause, ViewKind};
+
+fn views(world: &World, at: usize) -> Vec<(u64, usize, String)> {
+    let views = world.programs[at].events.iter().filter_map(|event| match event {
+        Event::View(view) => Some((view.id.number, view.members.len(), view.cause.clone())),
+        _ => None,
+    });
+    views.collect()
+}
+
+#[test]
+fn a_client_that_asks_is_told_of_the_view_it_comes_into() {
+    let mut world = World::new(3, Limits::default());
+    let ann = world.connect(0, "ann");
+    let deaf = world.connect_with(0, Client::new(&Hello::default()));
+    assert_eq!(views(&world, ann), [(1, 3, "the configured members found each other".into())]);
+    assert!(views(&world, deaf).is_empty());
+    assert!(world.nodes.iter().all(|node| node.engine().resumed()));
+}
+
+#[test]
+fn a_view_without_a_daemon_takes_its_clients_out_of_all_groups_before_anything_else_is_sent() {
+    let mut world = World::new(3, Limits::default());
+    let (ann, bob, eve) = (world.connect(0, "ann"), world.connect(1, "bob"), world.connect(2, "eve"));
+    [ann, bob, eve].iter().for_each(|at| world.join(*at, "g"));
+    world.join(eve, "h");
+    world.multicast(ann, &["g"], "queued before, sent after");
+    world.carry();
+    let before = world.story(ann).len();
+    for node in 0..2 {
+        world.nodes[node].engine.install(
+            vec![member(0), member(1)],
+            Cause::Silent { since: std::time::Duration::ZERO, nodes: vec![NodeId(2)] },
+        );
+        world.drain(node);
+    }
+    world.settle();
+    let told = ["g network eve -> ann bob", "n0/c1 g: queued before, sent after"];
+    assert_eq!(world.story(ann)[before..], told);
+    assert_eq!(world.story(bob)[before - 1..], told);
+    assert_eq!(views(&world, ann)[1..], [(2, 2, "n2 silent".into())]);
+    assert!(world.nodes[0].groups().members(b"h").is_none());
+}
+
+#[test]
+fn a_transitional_view_is_told_and_changes_no_group() {
+    let mut world = World::new(2, Limits::default());
+    let ann = world.connect(0, "ann");
+    world.join(ann, "g");
+    let mut view = world.nodes[0].view().unwrap().clone();
+    view.kind = ViewKind::Transitional;
+    view.members = vec![member(1)];
+    world.nodes[0].engine.put_out(Output::Install(view));
+    world.drain(0);
+    let last = world.programs[ann].events.last();
+    assert!(matches!(last, Some(Event::View(view)) if view.kind == ViewKind::Transitional), "{last:?}");
+    assert_eq!(world.story(ann), ["g join ann -> ann"]);
+}
+
+#[test]
+fn status_says_who_and_what_this_is() {
+    let mut world = World::new(2, Limits::default());
+    let ann = world.connect(1, "ann");
+    world.join(ann, "g");
+    world.client(ann).status();
+    world.settle();
+    let Some(Event::Status(pairs)) = world.programs[ann].events.last() else { panic!("no status") };
+    let value = |key: &str| pairs.iter().find(|(k, _)| k == key).map(|(_, value)| value.as_str());
+    assert_eq!((value("node"), value("incarnation")), (Some("n1"), Some("101")));
+    assert_eq!((value("protocol"), value("state")), (Some("test"), Some("testing, 0 queued")));
+    assert_eq!((value("view"), value("members")), (Some("1@n0.100"), Some("n0.100 n1.101")));
+    assert_eq!((value("clients"), value("groups"), value("test_numbered")), (Some("1"), Some("1"), Some("0")));
+}

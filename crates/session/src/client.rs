@@ -1,0 +1,286 @@
+//! The client's end of one connection.
+//!
+//! [`Requests`] writes and counts what is sent, [`Replies`] reads what comes back; a program with two threads keeps one
+//! in each and hands the latest [`Progress`] across. [`Client`] is both in one.
+use crate::event::{Event, Progress, Welcome};
+use crate::frame::{Frames, HEAD_LEN};
+use crate::request::{self, Hello};
+use bytes::{Buf, Bytes, BytesMut};
+use consort_group::Targets;
+use consort_types::{GroupName, Service};
+use consort_wire::{Malformed, Payload};
+use std::ops::Range;
+
+/// No daemon sends a larger frame.
+const FRAME_MAX: usize = 256 << 20;
+
+/// Why a request was not sent. Nothing changed; no number was used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotSent {
+    /// The credit does not allow it yet.
+    #[error("{needs} bytes of credit are needed, {free} are free until earlier requests are ordered")]
+    Credit {
+        /// How many bytes the frame takes.
+        needs: usize,
+        /// How many are free.
+        free: usize,
+    },
+    /// Larger than this cluster allows.
+    #[error("a message of {len} bytes; this cluster allows {max}")]
+    TooLarge {
+        /// The payload's length in bytes.
+        len: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// To no group, or to more than one multicast may name.
+    #[error("a message to {count} groups; name 1 to {max}")]
+    Targets {
+        /// How many were named.
+        count: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// The daemon has not said welcome yet, or has said farewell.
+    #[error("the session is not open")]
+    NotOpen,
+}
+
+/// Writes requests and counts them.
+#[derive(Clone, Debug)]
+pub struct Requests {
+    sent: u64,
+    spent: u64,
+    message_max: usize,
+    credit: u64,
+    groups_max: usize,
+}
+
+impl Requests {
+    /// Starts counting with the limits that the daemon named.
+    pub const fn new(welcome: &Welcome) -> Self {
+        Self {
+            sent: 0,
+            spent: 0,
+            message_max: welcome.message_max as usize,
+            credit: welcome.credit as u64,
+            groups_max: welcome.groups_max as usize,
+        }
+    }
+
+    /// Appends a join and returns its number.
+    ///
+    /// # Errors
+    /// [`NotSent::Credit`] where `known`, the latest progress, leaves too little.
+    pub fn join(&mut self, out: &mut BytesMut, group: &GroupName, known: Progress) -> Result<u64, NotSent> {
+        let number = self.count(request::membership_len(group), known)?;
+        request::put_join(out, group);
+        Ok(number)
+    }
+
+    /// Appends a leave and returns its number.
+    ///
+    /// # Errors
+    /// [`NotSent::Credit`] where `known`, the latest progress, leaves too little.
+    pub fn leave(&mut self, out: &mut BytesMut, group: &GroupName, known: Progress) -> Result<u64, NotSent> {
+        let number = self.count(request::membership_len(group), known)?;
+        request::put_leave(out, group);
+        Ok(number)
+    }
+
+    /// Appends a multicast and returns its number.
+    ///
+    /// # Errors
+    /// [`NotSent`] says which limit it breaks.
+    pub fn multicast(
+        &mut self,
+        out: &mut BytesMut,
+        service: Service,
+        groups: &[GroupName],
+        payload: &[u8],
+        known: Progress,
+    ) -> Result<u64, NotSent> {
+        if payload.len() > self.message_max {
+            return Err(NotSent::TooLarge { len: payload.len(), max: self.message_max });
+        }
+        let max = self.groups_max.min(Targets::MAX);
+        if groups.is_empty() || groups.len() > max {
+            return Err(NotSent::Targets { count: groups.len(), max });
+        }
+        let number = self.count(request::multicast_len(groups, payload.len()), known)?;
+        request::put_multicast(out, service, groups, payload);
+        Ok(number)
+    }
+
+    /// How many numbered requests were sent: the last one's number.
+    pub const fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// How many bytes of credit are free. A request that needs more than all credit may go while nothing is under way.
+    pub const fn free(&self, known: Progress) -> usize {
+        self.credit.saturating_sub(self.spent.saturating_sub(known.credit)) as usize
+    }
+
+    const fn count(&mut self, cost: usize, known: Progress) -> Result<u64, NotSent> {
+        let free = self.free(known);
+        if self.spent > known.credit && cost > free {
+            return Err(NotSent::Credit { needs: cost, free });
+        }
+        self.spent += cost as u64;
+        self.sent += 1;
+        Ok(self.sent)
+    }
+}
+
+/// Which of the requests up to `sent` have an unknown fate if the connection ends now: those of which the daemon has
+/// not said that they are ordered. They may be ordered still, or never.
+pub const fn unknown_fate(sent: u64, known: Progress) -> Range<u64> {
+    known.ordered + 1..sent + 1
+}
+
+/// Reads what a daemon says. Events share the bytes that were read.
+#[derive(Debug)]
+pub struct Replies {
+    frames: Frames,
+    progress: Progress,
+}
+
+impl Default for Replies {
+    fn default() -> Self {
+        Self { frames: Frames::new(FRAME_MAX), progress: Progress::default() }
+    }
+}
+
+impl Replies {
+    /// Takes the next bytes.
+    pub fn feed(&mut self, bytes: Bytes) {
+        self.frames.push(bytes);
+    }
+
+    /// The next event; `None` until more bytes come. Progress is kept, too.
+    ///
+    /// # Errors
+    /// [`Malformed`] where the daemon sent what is no frame; nothing can be read after it.
+    pub fn next_event(&mut self) -> Result<Option<Event>, Malformed> {
+        let Some(head) = self.frames.whole()? else { return Ok(None) };
+        let mut body = Payload::new();
+        self.frames.body(head, &mut body);
+        let event = Event::decode(head.kind, body.to_bytes())
+            .map_err(|error| Malformed { at: error.at + HEAD_LEN, ..error })?;
+        self.frames.consume(head);
+        if let Event::Progress(progress) = event {
+            self.progress = progress;
+        }
+        Ok(Some(event))
+    }
+
+    /// The latest progress that was read.
+    pub const fn progress(&self) -> Progress {
+        self.progress
+    }
+}
+
+/// Both halves of a client, for one thread.
+#[derive(Debug)]
+pub struct Client {
+    output: BytesMut,
+    requests: Option<Requests>,
+    replies: Replies,
+}
+
+impl Client {
+    /// A client that says hello first.
+    pub fn new(hello: &Hello) -> Self {
+        let mut output = BytesMut::new();
+        hello.put(&mut output);
+        Self { output, requests: None, replies: Replies::default() }
+    }
+
+    /// What is to be written to the daemon.
+    pub fn output(&self) -> &[u8] {
+        &self.output
+    }
+
+    /// The first `n` bytes of the output are written.
+    pub fn written(&mut self, n: usize) {
+        self.output.advance(n.min(self.output.len()));
+    }
+
+    /// Takes the whole output.
+    pub fn take_output(&mut self) -> Bytes {
+        self.output.split().freeze()
+    }
+
+    /// Asks to join a group; returns the request's number.
+    ///
+    /// # Errors
+    /// [`NotSent`] says why it cannot be sent now.
+    pub fn join(&mut self, group: &GroupName) -> Result<u64, NotSent> {
+        let known = self.replies.progress();
+        self.requests.as_mut().ok_or(NotSent::NotOpen)?.join(&mut self.output, group, known)
+    }
+
+    /// Asks to leave a group; returns the request's number.
+    ///
+    /// # Errors
+    /// [`NotSent`] says why it cannot be sent now.
+    pub fn leave(&mut self, group: &GroupName) -> Result<u64, NotSent> {
+        let known = self.replies.progress();
+        self.requests.as_mut().ok_or(NotSent::NotOpen)?.leave(&mut self.output, group, known)
+    }
+
+    /// Sends a message to groups; returns the request's number.
+    ///
+    /// # Errors
+    /// [`NotSent`] says why it cannot be sent now.
+    pub fn multicast(&mut self, service: Service, groups: &[GroupName], payload: &[u8]) -> Result<u64, NotSent> {
+        let known = self.replies.progress();
+        let requests = self.requests.as_mut().ok_or(NotSent::NotOpen)?;
+        requests.multicast(&mut self.output, service, groups, payload, known)
+    }
+
+    /// Asks for the daemon's status.
+    pub fn status(&mut self) {
+        request::put_status(&mut self.output);
+    }
+
+    /// Asks for an answer with the same token.
+    pub fn ping(&mut self, token: u64) {
+        request::put_ping(&mut self.output, token);
+    }
+
+    /// Says good-bye; the daemon answers with a disconnect once it has taken all that was sent before.
+    pub fn goodbye(&mut self) {
+        request::put_goodbye(&mut self.output);
+    }
+
+    /// Takes bytes that the daemon sent.
+    pub fn feed(&mut self, bytes: Bytes) {
+        self.replies.feed(bytes);
+    }
+
+    /// The next event; `None` until more bytes come.
+    ///
+    /// # Errors
+    /// [`Malformed`] where the daemon sent what is no frame; nothing can be read after it.
+    pub fn next_event(&mut self) -> Result<Option<Event>, Malformed> {
+        let event = self.replies.next_event()?;
+        match &event {
+            Some(Event::Welcome(welcome)) => self.requests = Some(Requests::new(welcome)),
+            Some(Event::Disconnect(_)) => self.requests = None,
+            _ => {}
+        }
+        Ok(event)
+    }
+
+    /// How many bytes of credit are free; 0 before the welcome.
+    pub fn free(&self) -> usize {
+        self.requests.as_ref().map_or(0, |requests| requests.free(self.replies.progress()))
+    }
+
+    /// How far the numbered requests are.
+    pub const fn progress(&self) -> Progress {
+        self.replies.progress()
+    }
+}

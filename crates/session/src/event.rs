@@ -1,0 +1,167 @@
+//! What daemons say.
+//!
+//! | kind | event | body |
+//! |---|---|---|
+//! | 81 | welcome | see [`Welcome`] |
+//! | 82 | progress | accepted (8), ordered (8), credit (8) |
+//! | 83 | refused | request (8), cause (1), text |
+//! | 84 | view | id (18), kind (1), primary (1), members, moved together, cause as text |
+//! | 85 | group view | group (1 + n), id (18 + 8), cause (1), who came or went, members |
+//! | 86 | status | count (2), pairs of text |
+//! | 87 | pong | token (8) |
+//! | 88 | disconnect | parting (1), text |
+//! | 91-95 | message; the second digit is the service | sender's node (2), client number (4), targets, payload |
+//!
+//! Texts stand behind their length in two bytes.
+mod decode;
+mod encode;
+
+pub use encode::{MESSAGE_HEAD_LEN, put_group_view, put_message, put_status, put_view};
+pub(crate) use encode::{put_disconnect, put_pong, put_progress, put_refused, put_welcome};
+
+use crate::{Farewell, Refusal};
+use bytes::Bytes;
+use consort_group::{Cause, ClientName, GroupViewId, Member, Targets};
+use consort_types::{ClientId, GroupName, MemberId, NodeId, Primary, Service, ViewId, ViewKind};
+use consort_wire::Reader;
+
+const WELCOME: u8 = 0x81;
+const PROGRESS: u8 = 0x82;
+const REFUSED: u8 = 0x83;
+const VIEW: u8 = 0x84;
+const GROUP_VIEW: u8 = 0x85;
+const STATUS: u8 = 0x86;
+const PONG: u8 = 0x87;
+const DISCONNECT: u8 = 0x88;
+const MESSAGE: u8 = 0x90;
+
+/// A frame of a daemon, read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The session is open.
+    Welcome(Welcome),
+    /// The next message of the order, for a group this client is in.
+    Message(Message),
+    /// A group this client is in changed, here in the order.
+    GroupView(GroupView),
+    /// The network changed, here in the order.
+    View(NetworkView),
+    /// How far this client's numbered requests are.
+    Progress(Progress),
+    /// One numbered request was not taken.
+    Refused {
+        /// Its number.
+        request: u64,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// The daemon's status, as pairs of key and value.
+    Status(Vec<(String, String)>),
+    /// The answer to a ping, with its token.
+    Pong(u64),
+    /// The daemon ends the session; nothing follows.
+    Disconnect(Farewell),
+}
+
+/// What a client is told when its session opens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Welcome {
+    /// The version the daemon speaks from here on.
+    pub version: u16,
+    /// The daemon.
+    pub daemon: MemberId,
+    /// Names the session.
+    pub session: u64,
+    /// The client's number at this daemon; with the daemon it names the client to all others.
+    pub client: ClientId,
+    /// What the daemon is called.
+    pub daemon_name: String,
+    /// What the client is called.
+    pub name: ClientName,
+    /// The largest payload of one multicast, in bytes.
+    pub message_max: u32,
+    /// How many bytes of frames may be sent and not yet ordered.
+    pub credit: u32,
+    /// How many groups one multicast may name.
+    pub groups_max: u16,
+}
+
+/// A delivered message. Holds the bytes of its frame and shares them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    sender: (NodeId, ClientId),
+    service: Service,
+    body: Bytes,
+    payload_at: usize,
+}
+
+impl Message {
+    /// Who sent it: a daemon, and a client's number there.
+    pub const fn sender(&self) -> (NodeId, ClientId) {
+        self.sender
+    }
+
+    /// What the sender asked for.
+    pub const fn service(&self) -> Service {
+        self.service
+    }
+
+    /// The groups it was sent to, in the sender's order.
+    pub fn groups(&self) -> impl Iterator<Item = &str> {
+        let list = Targets::read(&mut Reader::new(&self.body[encode::SENDER_LEN..])).ok();
+        list.into_iter().flat_map(Targets::names).filter_map(|name| std::str::from_utf8(name).ok())
+    }
+
+    /// The sender's bytes.
+    pub fn payload(&self) -> &[u8] {
+        &self.body[self.payload_at..]
+    }
+
+    /// The sender's bytes, to be kept. They share the buffer in which they were read; copy small ones that are kept long.
+    pub fn into_payload(mut self) -> Bytes {
+        self.body.split_off(self.payload_at)
+    }
+}
+
+/// One membership of one group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupView {
+    /// Which group.
+    pub group: GroupName,
+    /// Names the membership; equal at every daemon.
+    pub id: GroupViewId,
+    /// Why it changed.
+    pub cause: Cause,
+    /// Who came or went.
+    pub who: Vec<Member>,
+    /// Who is in the group now.
+    pub members: Vec<Member>,
+}
+
+/// One configuration of the daemons.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NetworkView {
+    /// Which; a transitional view carries the id of the regular one that it closes.
+    pub id: ViewId,
+    /// Regular or transitional.
+    pub kind: ViewKind,
+    /// Whether an application that wants a single decider may act.
+    pub primary: Primary,
+    /// All daemons in it.
+    pub members: Vec<MemberId>,
+    /// Those that came here together from this daemon's previous regular view.
+    pub moved_together: Vec<MemberId>,
+    /// Why it came.
+    pub cause: String,
+}
+
+/// How far a client's numbered requests are. All counts only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// The daemon has read all requests up to this number.
+    pub accepted: u64,
+    /// All requests up to this number have their place in the order, or were refused.
+    pub ordered: u64,
+    /// How many bytes of credit have come back, from the start of the session.
+    pub credit: u64,
+}

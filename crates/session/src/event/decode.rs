@@ -1,0 +1,135 @@
+//! Frames to events. Whatever a daemon sends, the answer is an event or a [`Malformed`].
+use super::encode::SENDER_LEN;
+use super::{
+    DISCONNECT, Event, GROUP_VIEW, GroupView, MESSAGE, Message, NetworkView, PONG, PROGRESS, Progress, REFUSED, STATUS,
+    VIEW, WELCOME, Welcome,
+};
+use crate::{Farewell, Parting, Refusal, RefusalCause};
+use bytes::Bytes;
+use consort_group::{Cause, GroupViewId, Member, Targets, ordered, targets};
+use consort_types::{ClientId, MemberId, NodeId, Primary, Service, ViewKind};
+use consort_wire::{MEMBER_LEN, Malformed, Reader};
+
+/// The least bytes of one client in a list.
+const CLIENT_LEN: usize = MEMBER_LEN + 4 + 2;
+
+impl Event {
+    /// Reads the body of a frame of this kind.
+    ///
+    /// # Errors
+    /// [`Malformed`] says which field is wrong.
+    pub fn decode(kind: u8, body: Bytes) -> Result<Self, Malformed> {
+        if kind & 0xf0 == MESSAGE {
+            return read_message(kind, body).map(Self::Message);
+        }
+        let mut reader = Reader::new(&body);
+        let event = match kind {
+            WELCOME => Self::Welcome(read_welcome(&mut reader)?),
+            PROGRESS => Self::Progress(read_progress(&mut reader)?),
+            REFUSED => read_refused(&mut reader)?,
+            VIEW => Self::View(read_view(&mut reader)?),
+            GROUP_VIEW => Self::GroupView(read_group_view(&mut reader)?),
+            STATUS => Self::Status(read_status(&mut reader)?),
+            PONG => Self::Pong(reader.u64("token")?),
+            DISCONNECT => Self::Disconnect(read_disconnect(&mut reader)?),
+            _ => return Err(reader.bad("kind")),
+        };
+        reader.end("end of event")?;
+        Ok(event)
+    }
+}
+
+fn read_message(kind: u8, body: Bytes) -> Result<Message, Malformed> {
+    let mut reader = Reader::new(&body);
+    let service = Service::from_wire(kind & 0x0f).ok_or(reader.bad("service"))?;
+    let sender = (NodeId(reader.u16("sender")?), ClientId(reader.u32("sender")?));
+    debug_assert_eq!(reader.at(), SENDER_LEN);
+    Targets::read(&mut reader)?;
+    let payload_at = reader.at();
+    Ok(Message { sender, service, body, payload_at })
+}
+
+fn read_welcome(reader: &mut Reader<'_>) -> Result<Welcome, Malformed> {
+    Ok(Welcome {
+        version: reader.u16("version")?,
+        daemon: reader.member("daemon")?,
+        session: reader.u64("session")?,
+        client: ClientId(reader.u32("client")?),
+        daemon_name: read_text(reader, "daemon name")?,
+        name: ordered::read_client(reader)?,
+        message_max: reader.u32("largest message")?,
+        credit: reader.u32("credit")?,
+        groups_max: reader.u16("most groups")?,
+    })
+}
+
+fn read_progress(reader: &mut Reader<'_>) -> Result<Progress, Malformed> {
+    let (accepted, ordered) = (reader.u64("accepted")?, reader.u64("ordered")?);
+    Ok(Progress { accepted, ordered, credit: reader.u64("credit")? })
+}
+
+fn read_refused(reader: &mut Reader<'_>) -> Result<Event, Malformed> {
+    let request = reader.u64("request")?;
+    let cause = RefusalCause::from_wire(reader.u8("cause")?).ok_or(reader.bad("cause"))?;
+    Ok(Event::Refused { request, refusal: Refusal { cause, text: read_text(reader, "text")? } })
+}
+
+fn read_disconnect(reader: &mut Reader<'_>) -> Result<Farewell, Malformed> {
+    let parting = Parting::from_wire(reader.u8("parting")?).ok_or(reader.bad("parting"))?;
+    Ok(Farewell { parting, text: read_text(reader, "text")? })
+}
+
+fn read_view(reader: &mut Reader<'_>) -> Result<NetworkView, Malformed> {
+    let id = reader.view_id("view")?;
+    let kind = match reader.u8("kind of view")? {
+        1 => ViewKind::Regular,
+        2 => ViewKind::Transitional,
+        _ => return Err(reader.bad("kind of view")),
+    };
+    let primary = match reader.u8("primary")? {
+        1 => Primary::Yes,
+        2 => Primary::Pending,
+        3 => Primary::No,
+        _ => return Err(reader.bad("primary")),
+    };
+    let (members, moved_together) = (read_daemons(reader)?, read_daemons(reader)?);
+    Ok(NetworkView { id, kind, primary, members, moved_together, cause: read_text(reader, "cause")? })
+}
+
+fn read_group_view(reader: &mut Reader<'_>) -> Result<GroupView, Malformed> {
+    let group = targets::read_group(reader)?;
+    let id = GroupViewId { view: reader.view_id("view")?, change: reader.u64("change")? };
+    let cause = Cause::from_wire(reader.u8("cause")?).ok_or(reader.bad("cause"))?;
+    let (who, members) = (read_clients(reader)?, read_clients(reader)?);
+    Ok(GroupView { group, id, cause, who, members })
+}
+
+fn read_status(reader: &mut Reader<'_>) -> Result<Vec<(String, String)>, Malformed> {
+    let count = reader.count(4, "pairs")?;
+    (0..count).map(|_| Ok((read_text(reader, "key")?, read_text(reader, "value")?))).collect()
+}
+
+fn read_daemons(reader: &mut Reader<'_>) -> Result<Vec<MemberId>, Malformed> {
+    let count = reader.count(MEMBER_LEN, "daemons")?;
+    (0..count).map(|_| reader.member("daemon")).collect()
+}
+
+fn read_clients(reader: &mut Reader<'_>) -> Result<Vec<Member>, Malformed> {
+    let count = reader.u32("members")? as usize;
+    if count.saturating_mul(CLIENT_LEN) > reader.left() {
+        return Err(reader.bad("members"));
+    }
+    (0..count).map(|_| read_client(reader)).collect()
+}
+
+fn read_client(reader: &mut Reader<'_>) -> Result<Member, Malformed> {
+    let daemon = reader.member("daemon")?;
+    let client = ClientId(reader.u32("client")?);
+    Ok(Member { daemon, client, name: ordered::read_client(reader)? })
+}
+
+fn read_text(reader: &mut Reader<'_>, what: &'static str) -> Result<String, Malformed> {
+    let len = reader.count(1, what)?;
+    let bytes = reader.take(len, what)?;
+    std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| reader.bad(what))
+}

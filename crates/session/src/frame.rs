@@ -1,0 +1,253 @@
+//! Frames: a length, a kind, a body.
+//!
+//! | size | field |
+//! |---|---|
+//! | 4 | the length of what follows, kind included |
+//! | 1 | kind |
+//! | … | body |
+use bytes::{BufMut, Bytes, BytesMut};
+use consort_wire::{Malformed, Payload};
+use std::collections::VecDeque;
+
+/// The bytes before a frame's body.
+pub const HEAD_LEN: usize = 5;
+const LENGTH_LEN: usize = 4;
+/// Pieces of a frame below this many bytes are copied together: a sender of single bytes must not make us keep a
+/// buffer for each of them.
+const SMALL: usize = 4 << 10;
+
+/// What the front of a whole frame says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// What the frame is.
+    pub kind: u8,
+    /// The length of the whole frame in bytes, length field and kind included: what credit counts.
+    pub len: usize,
+}
+
+/// Cuts a stream of bytes into frames. Bodies share the bytes that were read.
+#[derive(Debug)]
+pub struct Frames {
+    parts: VecDeque<Bytes>,
+    gathered: BytesMut,
+    held: usize,
+    max: usize,
+    passed: u64,
+}
+
+impl Frames {
+    /// Expects frames of at most `max` bytes.
+    pub fn new(max: usize) -> Self {
+        Self { parts: VecDeque::new(), gathered: BytesMut::new(), held: 0, max, passed: 0 }
+    }
+
+    /// Expects frames of at most `max` bytes from here on.
+    pub const fn allow(&mut self, max: usize) {
+        self.max = max;
+    }
+
+    /// Takes the next bytes of the stream.
+    pub fn push(&mut self, bytes: Bytes) {
+        let continues = self.held > 0;
+        self.held += bytes.len();
+        if continues && bytes.len() < SMALL {
+            self.gathered.extend_from_slice(&bytes);
+        } else if !bytes.is_empty() {
+            self.seal();
+            self.parts.push_back(bytes);
+        }
+    }
+
+    /// The head of the frame at the front, once all of it is there.
+    ///
+    /// # Errors
+    /// [`Malformed`] where the length is impossible.
+    pub fn whole(&mut self) -> Result<Option<Head>, Malformed> {
+        let Some(front) = self.front() else { return Ok(None) };
+        let [a, b, c, d, kind] = front;
+        let len = (u32::from_be_bytes([a, b, c, d]) as usize).saturating_add(LENGTH_LEN);
+        if len < HEAD_LEN || len > self.max {
+            return Err(Malformed { what: "frame length", at: 0 });
+        }
+        if len > self.held {
+            return Ok(None);
+        }
+        self.seal();
+        Ok(Some(Head { kind, len }))
+    }
+
+    /// Appends the body of the frame at the front, shared. `head` is what [`Self::whole`] has just said.
+    pub fn body(&self, head: Head, into: &mut Payload) {
+        let (mut skip, mut end) = (HEAD_LEN, head.len);
+        for part in &self.parts {
+            if skip < part.len() {
+                into.push(part.slice(skip..end.min(part.len())));
+            }
+            skip = skip.saturating_sub(part.len());
+            end = end.saturating_sub(part.len());
+            if end == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Goes on to the next frame.
+    pub fn consume(&mut self, head: Head) {
+        self.passed += 1;
+        self.held -= head.len.min(self.held);
+        let mut left = head.len;
+        while let Some(part) = self.parts.front_mut() {
+            if left < part.len() {
+                bytes::Buf::advance(part, left);
+                return;
+            }
+            left -= part.len();
+            self.parts.pop_front();
+        }
+    }
+
+    /// How many frames were consumed: the number of the one at the front, counted from 0.
+    pub const fn passed(&self) -> u64 {
+        self.passed
+    }
+
+    /// How many bytes wait.
+    pub const fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Forgets what waits.
+    pub fn clear(&mut self) {
+        *self = Self { passed: self.passed, ..Self::new(self.max) };
+    }
+
+    fn seal(&mut self) {
+        if !self.gathered.is_empty() {
+            self.parts.push_back(self.gathered.split().freeze());
+        }
+    }
+
+    fn front(&self) -> Option<[u8; HEAD_LEN]> {
+        let mut front = [0; HEAD_LEN];
+        if let Some(bytes) = self.parts.front().and_then(|part| part.first_chunk::<HEAD_LEN>()) {
+            return Some(*bytes);
+        }
+        if self.held < HEAD_LEN {
+            return None;
+        }
+        let pieces = self.parts.iter().flatten().chain(&self.gathered);
+        front.iter_mut().zip(pieces).for_each(|(to, from)| *to = *from);
+        Some(front)
+    }
+}
+
+/// Appends a frame whose body `write` appends.
+pub fn put(out: &mut BytesMut, kind: u8, write: impl FnOnce(&mut BytesMut)) {
+    let start = out.len();
+    out.put_u32(0);
+    out.put_u8(kind);
+    write(out);
+    let len = (out.len() - start - LENGTH_LEN) as u32;
+    out[start..start + LENGTH_LEN].copy_from_slice(&len.to_be_bytes());
+}
+
+/// Appends the head of a frame whose body will have `body_len` bytes.
+pub fn put_head(out: &mut BytesMut, kind: u8, body_len: usize) {
+    out.put_u32((body_len + 1) as u32);
+    out.put_u8(kind);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use consort_types::Rng;
+
+    fn read_all(frames: &mut Frames) -> Vec<(u8, Bytes)> {
+        let mut got = Vec::new();
+        while let Some(head) = frames.whole().unwrap() {
+            let mut body = Payload::new();
+            frames.body(head, &mut body);
+            frames.consume(head);
+            got.push((head.kind, body.to_bytes()));
+        }
+        got
+    }
+
+    fn stream(rng: &mut Rng) -> (Bytes, Vec<(u8, Bytes)>) {
+        let mut out = BytesMut::new();
+        let bodies = (0..rng.between(1, 9)).map(|_| {
+            let body: Vec<u8> = (0..rng.below(20_000)).map(|_| rng.next_u64() as u8).collect();
+            (rng.next_u64() as u8, Bytes::from(body))
+        });
+        let bodies: Vec<_> = bodies.collect();
+        bodies.iter().for_each(|(kind, body)| put(&mut out, *kind, |out| out.put_slice(body)));
+        (out.freeze(), bodies)
+    }
+
+    #[test]
+    fn any_cut_of_the_stream_gives_the_same_frames() {
+        let mut rng = Rng::new(3);
+        for _ in 0..200 {
+            let (mut bytes, wanted) = stream(&mut rng);
+            let mut frames = Frames::new(1 << 20);
+            let mut got = Vec::new();
+            while !bytes.is_empty() {
+                let most = [1, 10, 5_000, 100_000][rng.below(4) as usize];
+                frames.push(bytes.split_to(rng.between(1, most).min(bytes.len() as u64) as usize));
+                got.extend(read_all(&mut frames));
+            }
+            assert_eq!(got, wanted);
+            assert_eq!((frames.held(), frames.passed()), (0, wanted.len() as u64));
+        }
+    }
+
+    #[test]
+    fn a_body_that_came_in_one_piece_is_not_copied() {
+        let mut out = BytesMut::new();
+        put(&mut out, 7, |out| out.put_slice(b"payload"));
+        let bytes = out.freeze();
+        let mut frames = Frames::new(100);
+        frames.push(bytes.clone());
+        let mut body = Payload::new();
+        let head = frames.whole().unwrap().unwrap();
+        frames.body(head, &mut body);
+        assert_eq!(body.to_bytes().as_ptr(), bytes[HEAD_LEN..].as_ptr());
+    }
+
+    #[test]
+    fn single_bytes_do_not_cost_a_buffer_each() {
+        let mut frames = Frames::new(1 << 20);
+        let mut out = BytesMut::new();
+        put(&mut out, 7, |out| out.put_bytes(1, 10_000));
+        let bytes = out.freeze();
+        (0..bytes.len()).for_each(|at| frames.push(bytes.slice(at..at + 1)));
+        assert!(frames.parts.len() <= 1);
+        assert_eq!(read_all(&mut frames), [(7, bytes.slice(HEAD_LEN..))]);
+    }
+
+    #[test]
+    fn impossible_lengths_are_refused_as_soon_as_they_can_be_read() {
+        for length in [0, 100, u32::MAX] {
+            let mut frames = Frames::new(100);
+            frames.push(Bytes::copy_from_slice(&length.to_be_bytes()));
+            assert_eq!(frames.whole(), Ok(None));
+            frames.push(Bytes::from_static(&[1]));
+            assert_eq!(frames.whole(), Err(Malformed { what: "frame length", at: 0 }));
+        }
+    }
+
+    #[test]
+    fn no_mutation_panics() {
+        let (good, _) = stream(&mut Rng::new(4));
+        consort_wire::mutate::each(&good[..good.len().min(2_000)], 3_000, |bytes| {
+            let mut frames = Frames::new(1 << 20);
+            frames.push(Bytes::copy_from_slice(bytes));
+            while let Ok(Some(head)) = frames.whole() {
+                let mut body = Payload::new();
+                frames.body(head, &mut body);
+                assert_eq!(body.len() + HEAD_LEN, head.len);
+                frames.consume(head);
+            }
+        });
+    }
+}

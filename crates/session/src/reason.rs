@@ -1,0 +1,134 @@
+//! Why a request was not taken, and why a session ends.
+use consort_wire::Malformed;
+use std::fmt;
+
+macro_rules! codes {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $code:literal $text:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        pub enum $name { $($(#[$variant_doc])* $variant = $code,)* }
+
+        impl $name {
+            /// All of them, by number.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// The one with this number on the wire.
+            pub const fn from_wire(code: u8) -> Option<Self> {
+                match code {
+                    $($code => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+
+            /// Its name in metrics, status and documents.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)*
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.name())
+            }
+        }
+    };
+}
+
+codes! {
+    /// What kind of refusal.
+    RefusalCause {
+        /// More bytes under way than the credit allows.
+        Budget = 1 "budget",
+        /// Larger than this cluster allows.
+        TooLarge = 2 "too_large",
+        /// More groups than one multicast may name.
+        TooManyTargets = 3 "too_many_targets",
+        /// The daemon is leaving and takes no more.
+        Leaving = 4 "leaving",
+        /// The daemon's ordering protocol has no place for it.
+        Unsupported = 5 "unsupported",
+        /// A join of a group the client is in.
+        AlreadyMember = 6 "already_member",
+        /// A leave of a group the client is not in.
+        NotMember = 7 "not_member",
+        /// The client is in as many groups as it may be.
+        TooManyGroups = 8 "too_many_groups",
+    }
+}
+
+codes! {
+    /// What kind of end.
+    Parting {
+        /// The client said good-bye.
+        Goodbye = 1 "goodbye",
+        /// The client sent what is no frame of this protocol.
+        Malformed = 2 "malformed",
+        /// The client speaks another version.
+        Version = 3 "version",
+        /// The connection did not complete its hello in time.
+        Silent = 4 "silent",
+        /// The client did not read what was waiting for it.
+        Slow = 5 "slow",
+        /// The daemon stops.
+        Stopping = 6 "stopping",
+    }
+}
+
+/// Why one numbered request was not taken. It changed nothing and will never be ordered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct Refusal {
+    /// For programs.
+    pub cause: RefusalCause,
+    /// For people.
+    pub text: String,
+}
+
+impl Refusal {
+    /// A refusal in these words.
+    pub fn new(cause: RefusalCause, text: impl Into<String>) -> Self {
+        Self { cause, text: text.into() }
+    }
+}
+
+/// Why a daemon ends a session.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct Farewell {
+    /// For programs.
+    pub parting: Parting,
+    /// For people.
+    pub text: String,
+}
+
+impl Farewell {
+    /// An end in these words.
+    pub fn new(parting: Parting, text: impl Into<String>) -> Self {
+        Self { parting, text: text.into() }
+    }
+
+    /// The end of a client whose frame number `frame` (from 1) cannot be read.
+    pub(crate) fn malformed(error: Malformed, frame: u64) -> Self {
+        let Malformed { what, at } = error;
+        Self::new(Parting::Malformed, format!("malformed {what} at byte {at} of frame {frame}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_reads_back_and_has_a_name_of_its_own() {
+        assert!(RefusalCause::ALL.iter().all(|cause| RefusalCause::from_wire(*cause as u8) == Some(*cause)));
+        assert!(Parting::ALL.iter().all(|parting| Parting::from_wire(*parting as u8) == Some(*parting)));
+        assert_eq!((RefusalCause::from_wire(0), Parting::from_wire(99)), (None, None));
+        let mut names: Vec<_> = RefusalCause::ALL.iter().map(|cause| cause.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), RefusalCause::ALL.len());
+    }
+}

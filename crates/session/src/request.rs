@@ -1,0 +1,188 @@
+//! What clients say.
+//!
+//! | kind | request | body |
+//! |---|---|---|
+//! | 01 | hello | magic (4), version (2), flags (1: bit 0 wants views), name (1 + n), session (8), position (8) |
+//! | 02 | join | group (1 + n) |
+//! | 03 | leave | group (1 + n) |
+//! | 04 | status | |
+//! | 05 | ping | token (8) |
+//! | 06 | goodbye | |
+//! | 11-15 | multicast; the second digit is the service | targets, payload |
+//!
+//! Joins, leaves and multicasts are numbered.
+use crate::frame::{self, HEAD_LEN, Head};
+use crate::{MAGIC, VERSION};
+use bytes::{BufMut, BytesMut};
+use consort_group::{ClientName, Targets, ordered, targets};
+use consort_types::{GroupName, Service};
+use consort_wire::{Malformed, Payload, Reader};
+
+const HELLO: u8 = 0x01;
+const JOIN: u8 = 0x02;
+const LEAVE: u8 = 0x03;
+const STATUS: u8 = 0x04;
+const PING: u8 = 0x05;
+const GOODBYE: u8 = 0x06;
+const MULTICAST: u8 = 0x10;
+const WANTS_VIEWS: u8 = 1;
+/// No body but a multicast's is longer.
+pub(crate) const BODY_MAX: usize = 256;
+
+/// How a client opens a session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hello {
+    /// What it wants to be called; the daemon finds a name where there is none.
+    pub name: Option<ClientName>,
+    /// Whether it wants to read of network views.
+    pub wants_views: bool,
+    /// The session it continues; 0 for a new one, and the only value this version knows.
+    pub session: u64,
+    /// The last position it has of that session; 0 with a new one.
+    pub position: u64,
+}
+
+/// Why a hello is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotHello {
+    Version(u16),
+    Malformed(Malformed),
+}
+
+impl From<Malformed> for NotHello {
+    fn from(error: Malformed) -> Self {
+        Self::Malformed(error)
+    }
+}
+
+impl Hello {
+    /// Appends the frame.
+    pub fn put(&self, out: &mut BytesMut) {
+        frame::put(out, HELLO, |out| {
+            out.put_u32(MAGIC);
+            out.put_u16(VERSION);
+            out.put_u8(if self.wants_views { WANTS_VIEWS } else { 0 });
+            targets::put_name(self.name.as_ref().map_or(&[], |name| name.as_str().as_bytes()), out);
+            out.put_u64(self.session);
+            out.put_u64(self.position);
+        });
+    }
+
+    pub(crate) fn decode(body: &[u8]) -> Result<Self, NotHello> {
+        let mut reader = Reader::new(body);
+        if reader.u32("magic")? != MAGIC {
+            return Err(Malformed { what: "magic", at: 0 }.into());
+        }
+        let version = reader.u16("version")?;
+        if version != VERSION {
+            return Err(NotHello::Version(version));
+        }
+        let flags = reader.u8("flags")?;
+        if flags & !WANTS_VIEWS != 0 {
+            return Err(reader.bad("flags").into());
+        }
+        let name = read_chosen_name(&mut reader)?;
+        let (session, position) = (reader.u64("session")?, reader.u64("position")?);
+        reader.end("end of hello")?;
+        Ok(Self { name, wants_views: flags & WANTS_VIEWS != 0, session, position })
+    }
+}
+
+fn read_chosen_name(reader: &mut Reader<'_>) -> Result<Option<ClientName>, Malformed> {
+    let mut ahead = reader.clone();
+    if ahead.u8("client name")? == 0 {
+        *reader = ahead;
+        return Ok(None);
+    }
+    ordered::read_client(reader).map(Some)
+}
+
+/// Appends a join.
+pub fn put_join(out: &mut BytesMut, group: &GroupName) {
+    frame::put(out, JOIN, |out| targets::put_name(group.as_bytes(), out));
+}
+
+/// Appends a leave.
+pub fn put_leave(out: &mut BytesMut, group: &GroupName) {
+    frame::put(out, LEAVE, |out| targets::put_name(group.as_bytes(), out));
+}
+
+/// Appends a request for the daemon's status.
+pub fn put_status(out: &mut BytesMut) {
+    frame::put_head(out, STATUS, 0);
+}
+
+/// Appends a ping; the daemon answers with the same token.
+pub fn put_ping(out: &mut BytesMut, token: u64) {
+    frame::put_head(out, PING, 8);
+    out.put_u64(token);
+}
+
+/// Appends a good-bye: what was sent before is still ordered.
+pub fn put_goodbye(out: &mut BytesMut) {
+    frame::put_head(out, GOODBYE, 0);
+}
+
+/// Appends a multicast. `groups` are 1 to 1000; the caller has checked it.
+pub fn put_multicast(out: &mut BytesMut, service: Service, groups: &[GroupName], payload: &[u8]) {
+    frame::put_head(out, MULTICAST | service as u8, multicast_len(groups, payload.len()) - HEAD_LEN);
+    targets::encode(groups.iter(), out);
+    out.put_slice(payload);
+}
+
+/// How long the frame of a join or leave is.
+pub fn membership_len(group: &GroupName) -> usize {
+    HEAD_LEN + 1 + group.as_bytes().len()
+}
+
+/// How long the frame of a multicast is.
+pub fn multicast_len(groups: &[GroupName], payload: usize) -> usize {
+    HEAD_LEN + 2 + groups.iter().map(|group| 1 + group.as_bytes().len()).sum::<usize>() + payload
+}
+
+/// A frame of a client, read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    Join(GroupName),
+    Leave(GroupName),
+    Status,
+    Ping(u64),
+    Goodbye,
+}
+
+/// The service of a multicast's kind, if it is one.
+pub(crate) const fn multicast_service(kind: u8) -> Option<Service> {
+    if kind & 0xf0 == MULTICAST { Service::from_wire(kind & 0x0f) } else { None }
+}
+
+/// Whether a frame of this kind is a hello.
+pub(crate) const fn is_hello(kind: u8) -> bool {
+    kind == HELLO
+}
+
+/// Checks the targets of a multicast whose list starts at byte `at` of `payload`; returns how many groups it names and
+/// how many bytes follow the list.
+pub(crate) fn check_multicast(payload: &Payload, at: usize) -> Result<(usize, usize), Malformed> {
+    let (count, len) = Targets::of(payload, at, |targets| (targets.count(), targets.encoded_len()))?;
+    Ok((count, payload.len() - at - len))
+}
+
+/// Reads any frame but a hello and a multicast.
+pub(crate) fn decode(head: Head, body: &Payload) -> Result<Request, Malformed> {
+    if body.len() > BODY_MAX {
+        return Err(Malformed { what: "frame length", at: 0 });
+    }
+    let bytes = body.to_bytes();
+    let mut reader = Reader::new(&bytes);
+    let request = match head.kind {
+        JOIN => Request::Join(targets::read_group(&mut reader)?),
+        LEAVE => Request::Leave(targets::read_group(&mut reader)?),
+        STATUS => Request::Status,
+        PING => Request::Ping(reader.u64("token")?),
+        GOODBYE => Request::Goodbye,
+        HELLO => return Err(Malformed { what: "second hello", at: 0 }),
+        _ => return Err(Malformed { what: "kind", at: 0 }),
+    };
+    reader.end("end of request")?;
+    Ok(request)
+}

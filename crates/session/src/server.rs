@@ -1,0 +1,338 @@
+//! A daemon's end of one connection.
+use crate::event::{self, Welcome};
+use crate::frame::{Frames, HEAD_LEN, Head};
+use crate::ledger::Ledger;
+use crate::output::Output;
+use crate::request::{self, Hello, NotHello, Request};
+use crate::{Farewell, Limits, Parting, Refusal, RefusalCause, VERSION};
+use bytes::Bytes;
+use consort_group::{ClientName, ordered};
+use consort_types::{ClientId, GroupName, MemberId, NodeId, Service};
+use consort_wire::{Malformed, Payload};
+
+/// One client of a daemon: what it said and was not yet taken, what it has under way, what it is to read.
+///
+/// Bytes go in by [`Self::feed`]; [`Self::next`] says what the client asks. A numbered request stays at the front until
+/// [`Self::accept`] or [`Self::refuse`] settles it, so one that cannot be taken now is simply asked for again later and
+/// nothing overtakes it.
+#[derive(Debug)]
+pub struct Session {
+    client: ClientId,
+    stage: Stage,
+    name: ClientName,
+    wants_views: bool,
+    prefix: Bytes,
+    input: Frames,
+    asked: Option<Head>,
+    ledger: Ledger,
+    refused: u64,
+    progress_due: bool,
+    output: Output,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Waits for a hello.
+    Silent,
+    /// Takes requests.
+    Open,
+    /// Said its farewell; only its output still matters.
+    Closed,
+}
+
+/// What a client asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// To be let in; answer with [`Session::welcome`].
+    Hello,
+    /// To join a group. Numbered.
+    Join(GroupName),
+    /// To leave a group. Numbered.
+    Leave(GroupName),
+    /// To have a message ordered. Numbered.
+    Multicast {
+        /// How strongly.
+        service: Service,
+        /// The whole payload for the order, its prefix included; shares the bytes that were read.
+        payload: Payload,
+    },
+    /// The daemon's status; answer with [`Session::tell`].
+    Status,
+    /// To end the session; all it sent is in the order or on its way there.
+    Goodbye,
+}
+
+impl Session {
+    /// A connection that has not said anything.
+    pub fn new(client: ClientId) -> Self {
+        Self {
+            client,
+            stage: Stage::Silent,
+            name: ClientName::unchosen(client),
+            wants_views: false,
+            prefix: ordered::multicast_prefix(client),
+            input: Frames::new(HEAD_LEN + request::BODY_MAX),
+            asked: None,
+            ledger: Ledger::default(),
+            refused: 0,
+            progress_due: false,
+            output: Output::default(),
+        }
+    }
+
+    /// What the client is called.
+    pub const fn name(&self) -> &ClientName {
+        &self.name
+    }
+
+    /// Whether it takes requests: it was let in and has not been sent away.
+    pub fn is_open(&self) -> bool {
+        self.stage == Stage::Open
+    }
+
+    /// Whether it was sent away.
+    pub fn is_closed(&self) -> bool {
+        self.stage == Stage::Closed
+    }
+
+    /// Whether its hello is still missing.
+    pub fn is_silent(&self) -> bool {
+        self.stage == Stage::Silent
+    }
+
+    /// Whether it wants to read of network views.
+    pub const fn wants_views(&self) -> bool {
+        self.wants_views
+    }
+
+    /// How many bytes it sent that were not taken yet.
+    pub const fn input_held(&self) -> usize {
+        self.input.held()
+    }
+
+    /// How many bytes of its requests are under way.
+    pub const fn outstanding(&self) -> usize {
+        self.ledger.outstanding()
+    }
+
+    /// The client's next bytes. A closed session takes none.
+    pub fn feed(&mut self, bytes: Bytes) {
+        if self.stage != Stage::Closed {
+            self.input.push(bytes);
+        }
+    }
+
+    /// What the client asks next; `None` until more bytes come. Pings are answered and requests beyond the client's
+    /// budgets refused on the way.
+    ///
+    /// # Errors
+    /// The [`Farewell`] for a client that breaks the protocol; hand it to [`Self::close`].
+    pub fn next(&mut self, limits: &Limits) -> Result<Option<Ask>, Farewell> {
+        while self.stage != Stage::Closed {
+            let whole = self.input.whole();
+            let Some(head) = whole.map_err(|error| self.malformed(error))? else { break };
+            self.asked = Some(head);
+            let ask = match (self.stage, request::multicast_service(head.kind)) {
+                (Stage::Silent, _) => self.on_hello(head, limits).map(Some)?,
+                (_, Some(service)) => self.on_multicast(head, service, limits).map_err(|e| self.in_body(e))?,
+                (_, None) => self.on_other(head, limits).map_err(|e| self.in_body(e))?,
+            };
+            if ask.is_some() {
+                return Ok(ask);
+            }
+        }
+        Ok(None)
+    }
+
+    fn on_hello(&mut self, head: Head, limits: &Limits) -> Result<Ask, Farewell> {
+        if !request::is_hello(head.kind) {
+            return Err(self.malformed(Malformed { what: "hello", at: 0 }));
+        }
+        let hello = Hello::decode(&self.body(head, Payload::new()).to_bytes()).map_err(|error| match error {
+            NotHello::Version(version) => Farewell::new(
+                Parting::Version,
+                format!("this daemon speaks version {VERSION} of the client protocol, not {version}"),
+            ),
+            NotHello::Malformed(error) => self.in_body(error),
+        })?;
+        self.settle();
+        self.stage = Stage::Open;
+        self.input.allow(limits.frame_max());
+        self.wants_views = hello.wants_views;
+        if let Some(name) = hello.name {
+            self.name = name;
+        }
+        Ok(Ask::Hello)
+    }
+
+    fn on_multicast(&mut self, head: Head, service: Service, limits: &Limits) -> Result<Option<Ask>, Malformed> {
+        let payload = self.body(head, self.prefix.clone().into());
+        let (groups, len) = request::check_multicast(&payload, self.prefix.len())?;
+        let refusal = if len > limits.message_max {
+            let text = format!("a message of {len} bytes; this cluster allows {}", limits.message_max);
+            Refusal::new(RefusalCause::TooLarge, text)
+        } else if groups > limits.groups_max {
+            let text = format!("a message to {groups} groups; this daemon allows {}", limits.groups_max);
+            Refusal::new(RefusalCause::TooManyTargets, text)
+        } else if let Some(refusal) = self.over_budget(head, limits) {
+            refusal
+        } else {
+            return Ok(Some(Ask::Multicast { service, payload }));
+        };
+        self.refuse(&refusal);
+        Ok(None)
+    }
+
+    fn on_other(&mut self, head: Head, limits: &Limits) -> Result<Option<Ask>, Malformed> {
+        let ask = match request::decode(head, &self.body(head, Payload::new()))? {
+            Request::Join(group) => Ask::Join(group),
+            Request::Leave(group) => Ask::Leave(group),
+            Request::Status => return Ok(self.settled(Ask::Status)),
+            Request::Goodbye => return Ok(self.settled(Ask::Goodbye)),
+            Request::Ping(token) => {
+                event::put_pong(self.output.as_mut(), token);
+                self.settle();
+                return Ok(None);
+            }
+        };
+        if let Some(refusal) = self.over_budget(head, limits) {
+            self.refuse(&refusal);
+            return Ok(None);
+        }
+        Ok(Some(ask))
+    }
+
+    fn over_budget(&self, head: Head, limits: &Limits) -> Option<Refusal> {
+        if self.ledger.admits(head.len, limits.credit) {
+            return None;
+        }
+        let text = format!(
+            "{} bytes are under way and this takes {} more; the credit is {}",
+            self.ledger.outstanding(),
+            head.len,
+            limits.credit
+        );
+        Some(Refusal::new(RefusalCause::Budget, text))
+    }
+
+    /// The numbered request that [`Self::next`] returned is on its way into the order.
+    pub fn accept(&mut self) {
+        let cost = self.settle();
+        self.ledger.accept(cost);
+    }
+
+    /// The numbered request that [`Self::next`] returned is not taken.
+    pub fn refuse(&mut self, refusal: &Refusal) {
+        let cost = self.settle();
+        let number = self.ledger.refuse(cost);
+        self.refused += 1;
+        self.progress_due = true;
+        event::put_refused(self.output.as_mut(), number, refusal);
+    }
+
+    /// The oldest request under way, whose frame had `cost` bytes, has its place in the order. Returns its number.
+    /// [`Self::progress_is_due`] from here on.
+    pub fn order(&mut self, cost: usize) -> u64 {
+        self.progress_due = true;
+        self.ledger.order(cost)
+    }
+
+    /// How many requests were refused before they stood in the order.
+    pub const fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Whether the client is to be told how far its requests are.
+    pub const fn progress_is_due(&self) -> bool {
+        self.progress_due
+    }
+
+    /// Tells the client how far its requests are, if that has changed. Once a turn is enough: the counts add up.
+    pub fn tell_progress(&mut self) {
+        if std::mem::take(&mut self.progress_due) && self.is_open() {
+            event::put_progress(self.output.as_mut(), self.ledger.progress());
+        }
+    }
+
+    /// Tells the client that request number `request`, which is in the order, changed nothing.
+    pub fn tell_refused(&mut self, request: u64, refusal: &Refusal) {
+        if self.is_open() {
+            event::put_refused(self.output.as_mut(), request, refusal);
+        }
+    }
+
+    /// Lets the client in.
+    pub fn welcome(&mut self, daemon: MemberId, daemon_name: &str, limits: &Limits) {
+        let welcome = Welcome {
+            version: VERSION,
+            daemon,
+            session: u64::from(self.client.0),
+            client: self.client,
+            daemon_name: daemon_name.to_owned(),
+            name: self.name.clone(),
+            message_max: u32::try_from(limits.message_max).unwrap_or(u32::MAX),
+            credit: u32::try_from(limits.credit).unwrap_or(u32::MAX),
+            groups_max: u16::try_from(limits.groups_max).unwrap_or(u16::MAX),
+        };
+        event::put_welcome(self.output.as_mut(), &welcome);
+    }
+
+    /// Appends a message for the client: one copy of what stands from byte `from` of the ordered payload on.
+    pub fn tell_message(&mut self, sender: (NodeId, ClientId), service: Service, ordered: &Payload, from: usize) {
+        event::put_message(self.output.as_mut(), sender, service, ordered, from);
+    }
+
+    /// Appends frames that [`crate::event`] has written.
+    pub fn tell(&mut self, frames: &[u8]) {
+        self.output.as_mut().extend_from_slice(frames);
+    }
+
+    /// Sends the client away: what it sent and was not taken is forgotten, and nothing but this follows in its output.
+    pub fn close(&mut self, farewell: &Farewell) {
+        if self.stage != Stage::Closed {
+            self.stage = Stage::Closed;
+            self.input.clear();
+            event::put_disconnect(self.output.as_mut(), farewell);
+        }
+    }
+
+    /// What the client is to read.
+    pub fn output(&self) -> &[u8] {
+        self.output.as_slice()
+    }
+
+    /// The first `n` bytes of the output are written.
+    pub fn written(&mut self, n: usize) {
+        self.output.written(n);
+    }
+
+    /// Whether there is output that nobody was told of yet; says so once, until all of it is written.
+    pub fn wakes(&mut self) -> bool {
+        self.output.wakes()
+    }
+
+    fn body(&self, head: Head, mut front: Payload) -> Payload {
+        self.input.body(head, &mut front);
+        front
+    }
+
+    /// Goes on to the next frame; returns the length of this one.
+    fn settle(&mut self) -> usize {
+        let Some(head) = self.asked.take() else { return 0 };
+        self.input.consume(head);
+        head.len
+    }
+
+    fn settled(&mut self, ask: Ask) -> Option<Ask> {
+        self.settle();
+        Some(ask)
+    }
+
+    fn in_body(&self, error: Malformed) -> Farewell {
+        self.malformed(Malformed { at: error.at + HEAD_LEN, ..error })
+    }
+
+    fn malformed(&self, error: Malformed) -> Farewell {
+        Farewell::malformed(error, self.input.passed() + 1)
+    }
+}

@@ -1,0 +1,170 @@
+//! Every frame reads back, and no mutation of any panics a decoder.
+use crate::event::{self, Event, Progress, Welcome};
+use crate::frame::{Frames, HEAD_LEN};
+use crate::request::{self, Hello};
+use crate::{Farewell, Parting, Refusal, RefusalCause, VERSION};
+use bytes::{Bytes, BytesMut};
+use consort_group::{ClientName, Groups, Member, ordered, targets};
+use consort_types::{Cause, ClientId, Duration, GroupName, MemberId, NodeId, Primary, Service, View, ViewId, ViewKind};
+use consort_wire::Payload;
+
+fn written(fill: impl FnOnce(&mut BytesMut)) -> Bytes {
+    let mut out = BytesMut::new();
+    fill(&mut out);
+    out.freeze()
+}
+
+/// The only event in these bytes.
+fn read(bytes: &Bytes) -> Event {
+    let mut frames = Frames::new(1 << 20);
+    frames.push(bytes.clone());
+    let head = frames.whole().unwrap().unwrap();
+    assert_eq!(head.len, bytes.len());
+    Event::decode(head.kind, bytes.slice(HEAD_LEN..)).unwrap()
+}
+
+fn view() -> View {
+    View {
+        id: ViewId { number: 9, representative: MemberId::new(0, 4) },
+        kind: ViewKind::Transitional,
+        members: vec![MemberId::new(0, 4), MemberId::new(2, 8)],
+        moved_together: vec![MemberId::new(0, 4)],
+        primary: Primary::Pending,
+        cause: Cause::TokenLost { after: Duration::from_millis(250) },
+        evidence: Vec::new(),
+    }
+}
+
+fn ordered_message(names: &[&str], payload: &'static [u8]) -> Payload {
+    let names: Vec<_> = names.iter().map(|name| GroupName::new(name.as_bytes()).unwrap()).collect();
+    let list = written(|out| assert!(targets::encode(names.iter(), out)));
+    [ordered::multicast_prefix(ClientId(1)), list, Bytes::from_static(payload)].into_iter().collect()
+}
+
+fn welcome() -> Welcome {
+    Welcome {
+        version: VERSION,
+        daemon: MemberId::new(3, 77),
+        session: 12,
+        client: ClientId(12),
+        daemon_name: "n3".into(),
+        name: ClientName::new(b"bob").unwrap(),
+        message_max: 1 << 24,
+        credit: 1 << 19,
+        groups_max: 1_000,
+    }
+}
+
+fn group_view_frame() -> Bytes {
+    let mut groups = Groups::new(MemberId::new(0, 4));
+    groups.install(&View { kind: ViewKind::Regular, ..view() });
+    let name = ClientName::new(b"bob").unwrap();
+    let join = ordered::join(ClientId(5), &name, &GroupName::new(b"orders").unwrap());
+    groups.deliver(MemberId::new(2, 8), &join.into()).unwrap();
+    let change = groups.next_change().unwrap();
+    written(|out| event::put_group_view(out, &change))
+}
+
+fn every_event() -> Vec<Bytes> {
+    let sender = (NodeId(3), ClientId(70_000));
+    let message = ordered_message(&["a", "bc"], b"payload");
+    let pairs = [("state".to_owned(), "operational".to_owned()), ("ä".to_owned(), String::new())];
+    let refusal = Refusal::new(RefusalCause::Budget, "too much");
+    vec![
+        written(|out| event::put_welcome(out, &welcome())),
+        written(|out| event::put_message(out, sender, Service::Safe, &message, ordered::PREFIX_LEN)),
+        group_view_frame(),
+        written(|out| event::put_view(out, &view())),
+        written(|out| event::put_progress(out, Progress { accepted: 9, ordered: 8, credit: 7 })),
+        written(|out| event::put_refused(out, 6, &refusal)),
+        written(|out| event::put_status(out, &pairs)),
+        written(|out| event::put_pong(out, u64::MAX)),
+        written(|out| event::put_disconnect(out, &Farewell::new(Parting::Slow, "too slow"))),
+    ]
+}
+
+#[test]
+fn every_event_reads_back() {
+    let [welcomed, message, group_view, network, progress, refused, status, pong, farewell] =
+        <[Event; 9]>::try_from(every_event().iter().map(read).collect::<Vec<_>>()).unwrap();
+    assert_eq!(welcomed, Event::Welcome(welcome()));
+    let Event::Message(message) = message else { panic!("{message:?}") };
+    assert_eq!((message.sender(), message.service()), ((NodeId(3), ClientId(70_000)), Service::Safe));
+    assert_eq!(message.groups().collect::<Vec<_>>(), ["a", "bc"]);
+    assert_eq!(message.payload(), b"payload");
+    assert_eq!(&message.into_payload()[..], b"payload");
+    let Event::GroupView(group_view) = group_view else { panic!("{group_view:?}") };
+    let bob = Member { daemon: MemberId::new(2, 8), client: ClientId(5), name: ClientName::new(b"bob").unwrap() };
+    assert_eq!((&group_view.members, &group_view.who), (&vec![bob.clone()], &vec![bob]));
+    assert_eq!((group_view.group.as_str(), group_view.id.change), ("orders", 1));
+    let Event::View(network) = network else { panic!("{network:?}") };
+    let meant = view();
+    assert_eq!((network.id, network.kind, network.primary), (meant.id, meant.kind, meant.primary));
+    assert_eq!((network.members, network.moved_together), (meant.members, meant.moved_together));
+    assert_eq!(network.cause, "token lost after 250 ms");
+    assert_eq!(progress, Event::Progress(Progress { accepted: 9, ordered: 8, credit: 7 }));
+    assert_eq!(refused, Event::Refused { request: 6, refusal: Refusal::new(RefusalCause::Budget, "too much") });
+    assert!(matches!(status, Event::Status(pairs) if pairs[0].1 == "operational" && pairs[1].0 == "ä"));
+    assert_eq!(pong, Event::Pong(u64::MAX));
+    assert_eq!(farewell, Event::Disconnect(Farewell::new(Parting::Slow, "too slow")));
+}
+
+#[test]
+fn a_message_without_payload_and_one_of_many_parts_read_back() {
+    let empty = ordered_message(&["g"], b"");
+    let frame = written(|out| event::put_message(out, (NodeId(0), ClientId(0)), Service::Agreed, &empty, 5));
+    assert!(matches!(read(&frame), Event::Message(message) if message.payload().is_empty()));
+    let bytes = ordered_message(&["g"], b"many parts").to_bytes();
+    let parts: Payload = (0..bytes.len()).map(|at| bytes.slice(at..at + 1)).collect();
+    let frame = written(|out| event::put_message(out, (NodeId(0), ClientId(0)), Service::Agreed, &parts, 5));
+    assert!(matches!(read(&frame), Event::Message(message) if message.payload() == b"many parts"));
+}
+
+#[test]
+fn no_mutation_of_any_event_panics() {
+    for frame in every_event() {
+        consort_wire::mutate::each(&frame, 3_000, |bytes| {
+            let Some((kind, body)) = bytes.get(HEAD_LEN - 1..).and_then(|rest| rest.split_first()) else { return };
+            if let Ok(Event::Message(message)) = Event::decode(*kind, Bytes::copy_from_slice(body)) {
+                assert!(message.groups().count() >= 1);
+                assert!(message.payload().len() < bytes.len());
+            }
+        });
+    }
+}
+
+#[test]
+fn what_follows_an_event_inside_its_frame_is_refused() {
+    for frame in every_event() {
+        let kind = frame[HEAD_LEN - 1];
+        let longer = [&frame[HEAD_LEN..], &[0]].concat();
+        let decoded = Event::decode(kind, longer.into());
+        assert_eq!(decoded.is_ok(), kind & 0xf0 == 0x90, "{decoded:?}");
+    }
+}
+
+#[test]
+fn a_hello_reads_back_and_no_mutation_panics() {
+    let named = Hello { name: ClientName::new(b"bob"), wants_views: true, session: 3, position: 4 };
+    for hello in [named, Hello::default()] {
+        let frame = written(|out| hello.put(out));
+        assert_eq!(Hello::decode(&frame[HEAD_LEN..]), Ok(hello));
+        consort_wire::mutate::each(&frame[HEAD_LEN..], 5_000, |bytes| drop(Hello::decode(bytes)));
+    }
+}
+
+#[test]
+fn the_lengths_that_credit_counts_are_the_lengths_of_the_frames() {
+    let groups: Vec<_> = ["a", "orders"].map(|name| GroupName::new(name.as_bytes()).unwrap()).into();
+    let multicast = written(|out| request::put_multicast(out, Service::Fifo, &groups, b"payload"));
+    assert_eq!(multicast.len(), request::multicast_len(&groups, 7));
+    let join = written(|out| request::put_join(out, &groups[1]));
+    assert_eq!(join.len(), request::membership_len(&groups[1]));
+}
+
+#[test]
+fn a_text_too_long_for_its_frame_is_cut_between_characters() {
+    let farewell = Farewell::new(Parting::Malformed, "ä".repeat(40_000));
+    let frame = written(|out| event::put_disconnect(out, &farewell));
+    assert!(matches!(read(&frame), Event::Disconnect(farewell) if farewell.text == "ä".repeat(32_767)));
+}

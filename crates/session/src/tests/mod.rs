@@ -1,0 +1,90 @@
+//! Both ends against each other, by theme.
+mod codecs;
+mod credit;
+mod dialogue;
+mod garbage;
+
+use crate::{Ask, Client, Event, Farewell, Hello, Limits, Session};
+use bytes::Bytes;
+use consort_types::{ClientId, GroupName, MemberId, NodeId, Service};
+
+pub(super) fn group(name: &str) -> GroupName {
+    GroupName::new(name.as_bytes()).unwrap()
+}
+
+/// Both ends of one connection and a daemon that does nothing but count.
+pub(super) struct Pair {
+    pub client: Client,
+    pub session: Session,
+    pub limits: Limits,
+    /// What stands in the order: payload and cost.
+    pub ordered: Vec<(Bytes, usize)>,
+    /// How many of it are known to be ordered.
+    pub settled: usize,
+    pub asks: Vec<Ask>,
+}
+
+impl Pair {
+    pub fn new(limits: Limits) -> Self {
+        let hello = Hello { wants_views: true, ..Hello::default() };
+        let (client, session) = (Client::new(&hello), Session::new(ClientId(7)));
+        Self { client, session, limits, ordered: Vec::new(), settled: 0, asks: Vec::new() }
+    }
+
+    /// The same, with the hello and the welcome behind it.
+    pub fn open(limits: Limits) -> Self {
+        let mut pair = Self::new(limits);
+        pair.serve().unwrap();
+        assert!(matches!(&pair.events()[..], [Event::Welcome(_)]));
+        pair
+    }
+
+    /// Carries the client's output over and takes all it asks.
+    pub fn serve(&mut self) -> Result<(), Farewell> {
+        let bytes = self.client.take_output();
+        self.session.feed(bytes);
+        self.take()
+    }
+
+    pub fn take(&mut self) -> Result<(), Farewell> {
+        while let Some(ask) = self.session.next(&self.limits)? {
+            let before = self.session.input_held();
+            match &ask {
+                Ask::Hello => self.session.welcome(MemberId::new(1, 5), "n1", &self.limits),
+                Ask::Join(_) | Ask::Leave(_) | Ask::Multicast { .. } => {
+                    self.session.accept();
+                    let payload =
+                        if let Ask::Multicast { payload, .. } = &ask { payload.to_bytes() } else { Bytes::new() };
+                    self.ordered.push((payload, before - self.session.input_held()));
+                }
+                Ask::Status | Ask::Goodbye => {}
+            }
+            self.asks.push(ask);
+        }
+        Ok(())
+    }
+
+    /// Puts the oldest request into the order.
+    pub fn order(&mut self) -> u64 {
+        let cost = self.ordered[self.settled].1;
+        self.settled += 1;
+        self.session.order(cost)
+    }
+
+    /// Carries the daemon's output over.
+    pub fn events(&mut self) -> Vec<Event> {
+        self.session.tell_progress();
+        let bytes = Bytes::copy_from_slice(self.session.output());
+        self.session.written(bytes.len());
+        self.client.feed(bytes);
+        std::iter::from_fn(|| self.client.next_event().unwrap()).collect()
+    }
+
+    pub fn multicast(&mut self, payload: &[u8]) -> u64 {
+        self.client.multicast(Service::Agreed, &[group("g")], payload).unwrap()
+    }
+
+    pub fn sender() -> (NodeId, ClientId) {
+        (NodeId(3), ClientId(70_000))
+    }
+}

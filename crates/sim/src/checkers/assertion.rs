@@ -1,0 +1,25 @@
+//! AF: the protocol's own assertions hold. Engines count what must never happen under `assertion_failures`.
+use super::{Checker, Rule, Verdict};
+use crate::trace::{Event, What};
+
+/// The gauge in which engines count what must never happen.
+pub(crate) const GAUGE: &str = "assertion_failures";
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Assertions;
+
+impl Checker for Assertions {
+    fn rule(&self) -> Rule {
+        Rule { id: "AF", name: "assertions" }
+    }
+
+    fn see(&mut self, event: &Event) -> Verdict {
+        match &event.what {
+            What::Gauge { name, value } if name == GAUGE && *value > 0 => {
+                Err(format!("{value} assertions of the protocol failed"))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! NC: nothing created, nothing changed. Every delivered message was submitted before, once, by the process that the
+//! delivery names as its sender, with the same bytes, class and service level.
+use super::{Checker, Rule, Verdict};
+use crate::trace::{Delivered, Event, PerMessage, Submitted, What};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Created {
+    submitted: PerMessage<Option<Submitted>>,
+}
+
+impl Checker for Created {
+    fn rule(&self) -> Rule {
+        Rule { id: "NC", name: "nothing created" }
+    }
+
+    fn see(&mut self, event: &Event) -> Verdict {
+        match &event.what {
+            What::Submit(submitted) => {
+                let mark = crate::message::Mark { origin: event.process, count: submitted.count };
+                *self.submitted.of(mark) = Some(*submitted);
+                Ok(())
+            }
+            What::Deliver(delivered) => self.on_deliver(delivered),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Created {
+    fn on_deliver(&self, delivered: &Delivered) -> Verdict {
+        let Some(mark) = delivered.mark else {
+            let Delivered { len, sender, .. } = delivered;
+            let sender = sender.map_or("somebody".into(), |sender| sender.to_string());
+            return Err(format!("{len} bytes said to be sent by {sender} were never submitted"));
+        };
+        let Some(submitted) = self.submitted.get(mark).and_then(Option::as_ref) else {
+            return Err(format!("{mark} was never submitted"));
+        };
+        let wrong = |what: &str| Err(format!("{mark} has another {what} than when it was submitted"));
+        if delivered.sender.is_some_and(|sender| sender.node != mark.origin.node) {
+            return wrong("sender");
+        }
+        if delivered.len != submitted.len {
+            return wrong("length");
+        }
+        if !delivered.intact {
+            return wrong("content");
+        }
+        if delivered.class.zip(submitted.class).is_some_and(|(got, sent)| got != sent) {
+            return wrong("class");
+        }
+        if delivered.service != submitted.service { wrong("service level") } else { Ok(()) }
+    }
+}

@@ -1,0 +1,22 @@
+//! ND: no duplicate. No process is given the same message twice.
+use super::{Checker, Rule, Verdict};
+use crate::trace::{Event, PerMessage, PerProcess, What};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Duplicate {
+    delivered: PerProcess<PerMessage<bool>>,
+}
+
+impl Checker for Duplicate {
+    fn rule(&self) -> Rule {
+        Rule { id: "ND", name: "no duplicate" }
+    }
+
+    fn see(&mut self, event: &Event) -> Verdict {
+        let What::Deliver(delivered) = &event.what else { return Ok(()) };
+        let Some(mark) = delivered.mark else { return Ok(()) };
+        let before = self.delivered.of(event.process).of(mark);
+        if std::mem::replace(before, true) { Err(format!("{mark} was delivered before")) } else { Ok(()) }
+    }
+}

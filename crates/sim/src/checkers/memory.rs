@@ -1,0 +1,56 @@
+//! BM: bounded memory. While the run lasts no gauge exceeds its limit; once it has come to rest, what was kept for
+//! others is given back.
+use super::{Checker, Rule, Verdict};
+use crate::trace::{Event, What};
+use std::collections::BTreeMap;
+
+/// What gauges may show. The names are those of `observe`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// At any time.
+    pub running: BTreeMap<&'static str, u64>,
+    /// Once the run has come to rest.
+    pub quiet: BTreeMap<&'static str, u64>,
+}
+
+impl Limits {
+    /// Whether there is a limit of that name.
+    pub fn watch(&self, name: &str) -> bool {
+        self.running.contains_key(name) || self.quiet.contains_key(name)
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Memory {
+    limits: Limits,
+    quiet: bool,
+}
+
+impl Memory {
+    pub(super) const fn new(limits: Limits) -> Self {
+        Self { limits, quiet: false }
+    }
+}
+
+impl Checker for Memory {
+    fn rule(&self) -> Rule {
+        Rule { id: "BM", name: "bounded memory" }
+    }
+
+    fn see(&mut self, event: &Event) -> Verdict {
+        match &event.what {
+            What::Quiet => self.quiet = true,
+            What::Gauge { name, value } => {
+                let quiet = self.limits.quiet.get(name.as_ref()).filter(|_| self.quiet);
+                let limit = quiet.or_else(|| self.limits.running.get(name.as_ref()));
+                if let Some(limit) = limit.filter(|limit| value > limit) {
+                    let when = if self.quiet { " at rest" } else { "" };
+                    return Err(format!("{name} is {value}{when}, {limit} allowed"));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

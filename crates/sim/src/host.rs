@@ -1,0 +1,233 @@
+//! A host: one processor that everything has to wait for, and two sockets of limited room.
+use crate::network::Socket;
+use bytes::Bytes;
+use consort_types::{Duration, Instant};
+use consort_wire::Lane;
+use std::collections::VecDeque;
+
+/// What things cost on a host, and how much its sockets hold. The default costs nothing and holds everything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostModel {
+    /// To take a datagram from a socket.
+    pub receive: Duration,
+    /// To put a datagram on the network.
+    pub send: Duration,
+    /// For each byte of a datagram received or sent, in picoseconds.
+    pub picos_per_byte: u64,
+    /// To take a message from a client, or to give it one.
+    pub message: Duration,
+    /// To serve a timer.
+    pub timer: Duration,
+    /// Until a record is on the disk.
+    pub disk: Duration,
+    /// How many bytes each socket holds; a datagram that finds no room is dropped.
+    pub socket: usize,
+    /// What a waiting datagram takes of that besides its own bytes.
+    pub overhead: usize,
+}
+
+impl Default for HostModel {
+    fn default() -> Self {
+        Self {
+            receive: Duration::ZERO,
+            send: Duration::ZERO,
+            picos_per_byte: 0,
+            message: Duration::ZERO,
+            timer: Duration::ZERO,
+            disk: Duration::ZERO,
+            socket: usize::MAX,
+            overhead: 0,
+        }
+    }
+}
+
+impl HostModel {
+    /// About a present server core with a kernel network stack.
+    pub const SERVER: Self = Self {
+        receive: Duration::from_nanos(2_500),
+        send: Duration::from_nanos(3_000),
+        picos_per_byte: 300,
+        message: Duration::from_nanos(800),
+        timer: Duration::from_nanos(500),
+        disk: Duration::from_micros(100),
+        socket: 2 << 20,
+        overhead: 768,
+    };
+
+    pub(crate) const fn bytes(&self, len: usize) -> Duration {
+        Duration::from_nanos(len as u64 * self.picos_per_byte / 1_000)
+    }
+}
+
+/// What a host does next.
+#[derive(Debug)]
+pub(crate) enum Task {
+    /// Hand a datagram to the machine.
+    Datagram { arrived: Instant, bytes: Bytes },
+    /// Let this sender submit.
+    Request { sender: u16 },
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: VecDeque<(Instant, Bytes)>,
+    bytes: usize,
+}
+
+/// What a host has to do, and when it can. What runs on it is kept elsewhere.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub model: HostModel,
+    /// Whether it runs; what arrives at a host that is down is lost.
+    pub up: bool,
+    /// When the processor has done all it has begun.
+    pub free: Instant,
+    /// The earliest wake-up that is scheduled.
+    pub wake: Option<Instant>,
+    /// How many times more slowly it computes.
+    pub slowness: u32,
+    /// The room of each socket while a fault limits it.
+    pub squeezed: Option<usize>,
+    /// Datagrams dropped for want of room.
+    pub overflowed: u64,
+    /// How often the machine asked for a wake-up that had passed already, in a row.
+    pub spins: u32,
+    token: Queue,
+    data: Queue,
+    requests: VecDeque<u16>,
+    request_is_next: bool,
+}
+
+impl Host {
+    pub fn new(model: HostModel) -> Self {
+        Self {
+            model,
+            up: false,
+            free: Instant::ZERO,
+            wake: None,
+            slowness: 1,
+            squeezed: None,
+            overflowed: 0,
+            spins: 0,
+            token: Queue::default(),
+            data: Queue::default(),
+            requests: VecDeque::new(),
+            request_is_next: false,
+        }
+    }
+
+    /// Puts a datagram into a socket. Returns whether there was room.
+    pub fn arrive(&mut self, now: Instant, socket: Socket, bytes: Bytes) -> bool {
+        let takes = bytes.len().saturating_add(self.model.overhead);
+        let room = self.squeezed.unwrap_or(self.model.socket).min(self.model.socket);
+        let queue = self.queue(socket);
+        if queue.bytes.saturating_add(takes) > room {
+            self.overflowed += 1;
+            return false;
+        }
+        queue.bytes += takes;
+        queue.waiting.push_back((now, bytes));
+        true
+    }
+
+    /// A sender on this host wants to submit.
+    pub fn request(&mut self, sender: u16) {
+        self.requests.push_back(sender);
+    }
+
+    pub fn has_work(&self) -> bool {
+        !(self.token.waiting.is_empty() && self.data.waiting.is_empty() && self.requests.is_empty())
+    }
+
+    /// The next thing to do: datagrams and requests in turn; of the sockets the one that is to be read first, if there
+    /// is anything in it.
+    pub fn next(&mut self, first: Lane) -> Option<Task> {
+        self.request_is_next = !self.request_is_next;
+        if self.request_is_next {
+            self.next_request().or_else(|| self.next_datagram(first))
+        } else {
+            self.next_datagram(first).or_else(|| self.next_request())
+        }
+    }
+
+    /// Charges for work that costs so much on a host of normal speed.
+    pub fn spend(&mut self, cost: Duration) {
+        self.free += cost * self.slowness;
+    }
+
+    fn next_request(&mut self) -> Option<Task> {
+        self.requests.pop_front().map(|sender| Task::Request { sender })
+    }
+
+    fn next_datagram(&mut self, first: Lane) -> Option<Task> {
+        let (first, second) = match first {
+            Lane::Token => (Socket::Token, Socket::Data),
+            _ => (Socket::Data, Socket::Token),
+        };
+        self.take(first).or_else(|| self.take(second))
+    }
+
+    fn take(&mut self, socket: Socket) -> Option<Task> {
+        let overhead = self.model.overhead;
+        let queue = self.queue(socket);
+        let (arrived, bytes) = queue.waiting.pop_front()?;
+        queue.bytes -= bytes.len().saturating_add(overhead);
+        Some(Task::Datagram { arrived, bytes })
+    }
+
+    const fn queue(&mut self, socket: Socket) -> &mut Queue {
+        match socket {
+            Socket::Token => &mut self.token,
+            Socket::Data => &mut self.data,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn datagram(len: usize) -> Bytes {
+        Bytes::from(vec![0; len])
+    }
+
+    fn lens(host: &mut Host, first: Lane) -> Vec<usize> {
+        let len = |task| match task {
+            Task::Datagram { bytes, .. } => bytes.len(),
+            Task::Request { sender } => 1_000 + usize::from(sender),
+        };
+        std::iter::from_fn(|| host.next(first).map(len)).collect()
+    }
+
+    #[test]
+    fn a_full_socket_drops_and_counts_and_has_room_again_once_read() {
+        let mut host = Host::new(HostModel { socket: 1_000, overhead: 100, ..HostModel::default() });
+        assert!(host.arrive(Instant(1), Socket::Data, datagram(400)));
+        assert!(host.arrive(Instant(1), Socket::Token, datagram(900)), "each socket has its own room");
+        assert!(host.arrive(Instant(2), Socket::Data, datagram(400)));
+        assert!(!host.arrive(Instant(3), Socket::Data, datagram(0)));
+        assert_eq!(host.overflowed, 1);
+        assert_eq!(lens(&mut host, Lane::Data), [400, 400, 900]);
+        assert!(host.arrive(Instant(4), Socket::Data, datagram(900)));
+    }
+
+    #[test]
+    fn the_lane_that_is_wanted_goes_first_and_requests_get_their_turn() {
+        let mut host = Host::new(HostModel::default());
+        for len in [1, 2] {
+            host.arrive(Instant(0), Socket::Data, datagram(len));
+            host.arrive(Instant(0), Socket::Token, datagram(len + 10));
+            host.request(len as u16);
+        }
+        assert_eq!(lens(&mut host, Lane::Token), [1_001, 11, 1_002, 12, 1, 2]);
+        assert!(!host.has_work());
+    }
+
+    #[test]
+    fn a_slow_host_pays_more() {
+        let mut host = Host::new(HostModel::SERVER);
+        host.slowness = 3;
+        host.spend(Duration::from_micros(10));
+        assert_eq!(host.free, Instant(30_000));
+    }
+}

@@ -1,0 +1,211 @@
+//! The network between hosts: an uplink for each, and two links for each ordered pair, one per socket.
+use crate::fault::{Fault, Scope};
+use crate::link::{Copy, Counts, Link, LinkModel};
+use consort_types::{Instant, NodeId, Rng};
+
+/// Which of a host's sockets a datagram goes to. Control packets share the data socket when they are multicast and the
+/// token socket when they are not, as in the real driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Socket {
+    /// Tokens, and control packets for one node.
+    Token,
+    /// Messages, and control packets for all.
+    Data,
+}
+
+/// How the network is while nothing is wrong.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NetworkModel {
+    /// The rate of each host's interface, in bits per second; what leaves passes it once, a multicast too.
+    pub rate: Option<u64>,
+    /// How many bytes may wait for the interface. A sender that wants more waits: nothing is lost here.
+    pub send_buffer: usize,
+    /// Between the hosts, for each ordered pair: what goes to the token socket …
+    pub token: LinkModel,
+    /// … and what goes to the data socket.
+    pub data: LinkModel,
+    /// Without multicast a sender sends a datagram for all once for each.
+    pub unicast_fanout: bool,
+}
+
+/// What becomes of a datagram at its sender's interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// When its last bit has left.
+    pub at_switch: Instant,
+    /// When the sender may go on, because there is room in its buffer.
+    pub sender_free: Instant,
+}
+
+/// All links, and what is wrong with them.
+#[derive(Debug)]
+pub struct Network {
+    model: NetworkModel,
+    nodes: usize,
+    uplinks: Vec<Link>,
+    token: Vec<Link>,
+    data: Vec<Link>,
+}
+
+impl Network {
+    /// A network in which nothing is wrong.
+    pub fn new(model: NetworkModel, nodes: usize, rng: &mut Rng) -> Self {
+        let uplink = LinkModel { rate: model.rate, ..LinkModel::default() };
+        let mut links = |model: &LinkModel, n: usize, salt: u64| {
+            (0..n as u64).map(|i| Link::new(model.clone(), rng.fork(salt + i))).collect()
+        };
+        Self {
+            uplinks: links(&uplink, nodes, 0),
+            token: links(&model.token, nodes * nodes, 1 << 32),
+            data: links(&model.data, nodes * nodes, 2 << 32),
+            nodes,
+            model,
+        }
+    }
+
+    /// Whether a datagram for all is sent once for each.
+    pub const fn fans_out(&self) -> bool {
+        self.model.unicast_fanout
+    }
+
+    /// Takes one datagram onto the sender's interface.
+    pub fn leave(&mut self, now: Instant, from: NodeId, len: usize) -> Departure {
+        let left = self.uplinks[usize::from(from.0)].carry(now, len);
+        let at_switch = left.first().map_or(now, |copy| copy.at);
+        let Some(rate) = self.model.rate else { return Departure { at_switch, sender_free: now } };
+        let buffered = self.model.send_buffer as u128 * 8_000_000_000 / u128::from(rate.max(1));
+        let sender_free = Instant(at_switch.0.saturating_sub(u64::try_from(buffered).unwrap_or(u64::MAX)));
+        Departure { at_switch, sender_free: sender_free.max(now) }
+    }
+
+    /// Takes it from the switch to one receiver.
+    pub fn cross(
+        &mut self,
+        now: Instant,
+        from: NodeId,
+        to: NodeId,
+        socket: Socket,
+        len: usize,
+    ) -> smallvec::SmallVec<[Copy; 2]> {
+        let at = usize::from(from.0) * self.nodes + usize::from(to.0);
+        match socket {
+            Socket::Token => self.token[at].carry(now, len),
+            Socket::Data => self.data[at].carry(now, len),
+        }
+    }
+
+    /// Makes every link what it is while these faults, and no others, are active.
+    pub fn suffer(&mut self, faults: &[Fault]) {
+        for (socket, links, model) in
+            [(Socket::Token, &mut self.token, &self.model.token), (Socket::Data, &mut self.data, &self.model.data)]
+        {
+            for (link, at) in links.iter_mut().zip(0..) {
+                link.model = model.clone();
+                let pair = Pair { from: at / self.nodes, to: at % self.nodes };
+                faults.iter().for_each(|fault| worsen(&mut link.model, fault, pair, socket));
+            }
+        }
+    }
+
+    /// What all links did so far, each number summed.
+    pub fn counts(&self) -> Counts {
+        let links = self.uplinks.iter().chain(&self.token).chain(&self.data);
+        links.fold(Counts::default(), |sum, link| sum + link.counts())
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Pair {
+    from: usize,
+    to: usize,
+}
+
+fn worsen(model: &mut LinkModel, fault: &Fault, pair: Pair, socket: Socket) {
+    if !fault.scope().is_some_and(|scope| pair.is_in(scope)) {
+        return;
+    }
+    match *fault {
+        Fault::DataLoss { p, .. } if socket == Socket::Data => model.loss = either(model.loss, p),
+        Fault::TokenLoss { p, .. } if socket == Socket::Token => model.loss = either(model.loss, p),
+        Fault::Duplicate { p, .. } => model.duplicate = either(model.duplicate, p),
+        Fault::Reorder { p, .. } => model.reorder = either(model.reorder, p),
+        Fault::Corrupt { p, .. } => model.corrupt = either(model.corrupt, p),
+        Fault::Delay { delay, jitter, .. } => {
+            model.delay += delay;
+            model.jitter += jitter;
+        }
+        _ => {}
+    }
+}
+
+/// The probability that one of two independent things happens.
+fn either(a: f64, b: f64) -> f64 {
+    1.0 - (1.0 - a) * (1.0 - b)
+}
+
+impl Pair {
+    fn is_in(self, scope: Scope) -> bool {
+        let is = |node: NodeId, index: usize| usize::from(node.0) == index;
+        match scope {
+            Scope::All => true,
+            Scope::From(node) => is(node, self.from),
+            Scope::To(node) => is(node, self.to),
+            Scope::Between(from, to) => is(from, self.from) && is(to, self.to),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use consort_types::Duration;
+
+    fn network() -> Network {
+        Network::new(NetworkModel::default(), 3, &mut Rng::new(1))
+    }
+
+    fn arrivals(network: &mut Network, from: u16, to: u16, socket: Socket) -> usize {
+        let cross = |i| network.cross(Instant(i), NodeId(from), NodeId(to), socket, 100).len();
+        (0..1_000).map(cross).sum()
+    }
+
+    #[test]
+    fn a_fault_touches_only_its_scope_and_socket_and_ends() {
+        let mut network = network();
+        network.suffer(&[Fault::DataLoss { scope: Scope::To(NodeId(2)), p: 0.5 }]);
+        let lossy = arrivals(&mut network, 0, 2, Socket::Data);
+        assert!((400..600).contains(&lossy), "{lossy}");
+        assert_eq!(arrivals(&mut network, 0, 2, Socket::Token), 1_000);
+        assert_eq!(arrivals(&mut network, 0, 1, Socket::Data), 1_000);
+        network.suffer(&[]);
+        assert_eq!(arrivals(&mut network, 1, 2, Socket::Data), 1_000);
+        assert_eq!(network.counts().lost, 1_000 - lossy as u64);
+    }
+
+    #[test]
+    fn a_full_send_buffer_holds_the_sender_up_and_loses_nothing() {
+        let model = NetworkModel { rate: Some(8_000_000), send_buffer: 250, ..NetworkModel::default() };
+        let mut network = Network::new(model, 1, &mut Rng::new(1));
+        let mut leave = || network.leave(Instant::ZERO, NodeId(0), 100);
+        let micros = |n: u64| Instant(n * 1_000);
+        assert_eq!(leave(), Departure { at_switch: micros(100), sender_free: micros(0) });
+        assert_eq!(leave(), Departure { at_switch: micros(200), sender_free: micros(0) });
+        assert_eq!(leave(), Departure { at_switch: micros(300), sender_free: micros(50) });
+    }
+
+    #[test]
+    fn faults_that_overlap_add_up() {
+        let mut network = network();
+        let scope = Scope::Between(NodeId(0), NodeId(1));
+        let spike = Duration::from_millis(3);
+        network.suffer(&[
+            Fault::Duplicate { scope: Scope::All, p: 0.5 },
+            Fault::Duplicate { scope, p: 0.5 },
+            Fault::Delay { scope, delay: spike, jitter: Duration::ZERO },
+        ]);
+        let copies = arrivals(&mut network, 0, 1, Socket::Token);
+        assert!((1_650..1_850).contains(&copies), "{copies}");
+        let late = network.cross(Instant::ZERO, NodeId(0), NodeId(1), Socket::Token, 9);
+        assert_eq!(late[0].at, Instant::ZERO + spike);
+    }
+}

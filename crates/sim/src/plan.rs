@@ -1,0 +1,113 @@
+//! Everything that a seed decides about a run, before the run.
+use crate::fault::{self, Activation, Kinds};
+use crate::host::HostModel;
+use crate::link::LinkModel;
+use crate::network::NetworkModel;
+use crate::workload::{self, SenderPlan};
+use consort_types::{Duration, Instant, MemberId, Rng};
+
+/// A run to be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Where all chance comes from.
+    pub seed: u64,
+    /// How many nodes there are.
+    pub nodes: u16,
+    /// The size of a datagram that engines shall use, in bytes.
+    pub datagram: usize,
+    /// The network while nothing is wrong.
+    pub network: NetworkModel,
+    /// Every host while nothing is wrong.
+    pub host: HostModel,
+    /// Who sends.
+    pub senders: Vec<SenderPlan>,
+    /// What goes wrong, in the order in which it begins.
+    pub faults: Vec<Activation>,
+    /// When faults and senders stop.
+    pub calm: Instant,
+    /// When the run ends, unless it is not at rest then.
+    pub end: Instant,
+}
+
+/// How long a drawn run lasts.
+pub const LENGTH: Duration = Duration::from_secs(10);
+
+impl Plan {
+    /// Perfect hosts on a perfect network, and nobody sends: where tests begin.
+    pub fn perfect(nodes: u16) -> Self {
+        Self {
+            seed: 0,
+            nodes,
+            datagram: 1_440,
+            network: NetworkModel::default(),
+            host: HostModel::default(),
+            senders: Vec::new(),
+            faults: Vec::new(),
+            calm: Instant::ZERO + LENGTH,
+            end: Instant::ZERO + LENGTH,
+        }
+    }
+
+    /// Server hosts on a switched network, and nobody sends.
+    pub fn lan(nodes: u16) -> Self {
+        let link = LinkModel { delay: Duration::from_micros(25), ..LinkModel::default() };
+        let rate = Some(10_000_000_000);
+        Self {
+            network: NetworkModel {
+                rate,
+                send_buffer: 1 << 20,
+                token: link.clone(),
+                data: link,
+                unicast_fanout: false,
+            },
+            host: HostModel::SERVER,
+            ..Self::perfect(nodes)
+        }
+    }
+
+    /// Draws a run: its size, its network, its load and, from these kinds, its faults. Senders are `clients` on each
+    /// node and, where there is one, the client number for control messages.
+    pub fn draw(seed: u64, kinds: &Kinds, clients: u16, control: Option<u16>) -> Self {
+        let mut rng = Rng::new(seed);
+        let nodes = [1, 2, 3, 3, 3, 4, 5, 5, 5, 6, 8, 12][rng.below(12) as usize];
+        let datagram = [576, 1_440, 1_440, 1_440, 9_000, 65_000][rng.below(6) as usize];
+        let calm = Instant(rng.between(6_500_000_000, 7_500_000_000));
+        Self {
+            seed,
+            nodes,
+            datagram,
+            network: draw_network(&mut rng),
+            host: draw_host(datagram, &mut rng),
+            senders: workload::draw(nodes, clients, control, &mut rng),
+            faults: fault::draw(kinds, nodes, datagram, calm, &mut rng),
+            calm,
+            end: Instant::ZERO + LENGTH,
+        }
+    }
+
+    /// All nodes, each in its first life.
+    pub fn members(&self) -> Vec<MemberId> {
+        (0..self.nodes).map(|node| MemberId::new(node, 1)).collect()
+    }
+
+    /// Whether nothing is lost, delayed or reordered in this run, except by what the protocol itself asks of the network.
+    pub const fn is_faultless(&self) -> bool {
+        self.faults.is_empty()
+    }
+}
+
+fn draw_network(rng: &mut Rng) -> NetworkModel {
+    let delay = Duration::from_micros(
+        [rng.between(20, 100), rng.between(50, 500), rng.between(200, 2_000)][rng.below(3) as usize],
+    );
+    let link =
+        LinkModel { delay, jitter: delay / [1_000_000, 20, 4, 1][rng.below(4) as usize], ..LinkModel::default() };
+    let rate = Some([100_000_000, 1_000_000_000, 10_000_000_000][rng.below(3) as usize]);
+    let send_buffer = [200 << 10, 2 << 20][rng.below(2) as usize];
+    NetworkModel { rate, send_buffer, token: link.clone(), data: link, unicast_fanout: rng.chance(0.2) }
+}
+
+fn draw_host(datagram: usize, rng: &mut Rng) -> HostModel {
+    let most = [2 << 20, 8 << 20][rng.below(2) as usize];
+    HostModel { socket: most.max(datagram * 16), ..HostModel::SERVER }
+}

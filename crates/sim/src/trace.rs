@@ -1,0 +1,186 @@
+//! What happened, as the checkers see it: one list of events, each process's own in their true order.
+//!
+//! A trace can be written as text and read back, so that the checkers that judge a simulation can judge any run:
+//! one event per line, `<nanoseconds> <process> <what> name=value ...`.
+use crate::message::{Mark, Process};
+use consort_types::{Class, Instant, MemberId, MessageId, NodeId, Position, Service, Stream, ViewId};
+use std::borrow::Cow;
+
+mod text;
+
+pub use text::Unreadable;
+
+/// One thing that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// When, on a clock that all processes share.
+    pub at: Instant,
+    /// To whom; [`Process::WORLD`] for what concerns all.
+    pub process: Process,
+    /// What.
+    pub what: What,
+}
+
+/// What can happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// The process takes part from here on and wants every message.
+    Start,
+    /// The process has installed a view.
+    View(Box<Installed>),
+    /// The process submitted a message and it was accepted.
+    Submit(Submitted),
+    /// A submit was refused because a queue is full; the process waits for room.
+    Wait,
+    /// The process may submit again.
+    Room,
+    /// A submit was refused for another reason, although the limits allow it.
+    Refused(Cow<'static, str>),
+    /// The process asked for wake-ups in the past, over and over.
+    Spins,
+    /// A message was delivered to the process.
+    Deliver(Delivered),
+    /// The process was told that all members hold everything up to a position.
+    Stable {
+        /// In which stream.
+        stream: Stream,
+        /// Up to where.
+        up_to: Position,
+        /// Who did not hold the message at that position, where the run can tell.
+        missing: Vec<NodeId>,
+    },
+    /// A counter or gauge of the process's node had this value.
+    Gauge {
+        /// Which.
+        name: Cow<'static, str>,
+        /// Its value.
+        value: u64,
+    },
+    /// From here on the network and the hosts are whole, and nobody submits anything new.
+    Calm,
+    /// The run has been idle since all was delivered, or gave up waiting for that; gauges that follow are the last.
+    Quiet,
+}
+
+/// A view as a process sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Installed {
+    /// Which configuration of nodes.
+    pub id: ViewId,
+    /// How many views the processes have made of that configuration by joining and leaving; 0 for its own.
+    pub step: u64,
+    /// Whether it only closes the view before it.
+    pub transitional: bool,
+    /// Its members, ascending.
+    pub members: Vec<Process>,
+}
+
+/// A message that was accepted. Its origin is the event's process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Submitted {
+    /// Its number among the origin's.
+    pub count: u64,
+    /// What `submit` returned, where the process sees that.
+    pub id: Option<MessageId>,
+    /// Control or client.
+    pub class: Option<Class>,
+    /// The level that was asked for.
+    pub service: Service,
+    /// Its length in bytes.
+    pub len: u64,
+}
+
+/// A delivery.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Delivered {
+    /// Which message it is by its bytes; `None` where nobody submitted such a message.
+    pub mark: Option<Mark>,
+    /// Whether all bytes are as submitted.
+    pub intact: bool,
+    /// Who sent it, according to the delivery.
+    pub sender: Option<MemberId>,
+    /// In which order it stands.
+    pub stream: Stream,
+    /// Where, if the process is told.
+    pub position: Option<Position>,
+    /// Control or client, according to the delivery, if the process is told.
+    pub class: Option<Class>,
+    /// The service level, according to the delivery.
+    pub service: Service,
+    /// The id with which it was given back to its sender.
+    pub own: Option<MessageId>,
+    /// Its length in bytes.
+    pub len: u64,
+    /// Members of the view that did not hold it at this moment, where the run can tell and the message is safe.
+    pub missing: Vec<NodeId>,
+}
+
+/// A list of events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// In the order in which they happened.
+    pub events: Vec<Event>,
+}
+
+/// Something for each process, found by its numbers.
+#[derive(Clone, Debug, Default)]
+pub struct PerProcess<T>(Vec<Vec<T>>);
+
+impl<T: Default + Clone> PerProcess<T> {
+    /// The process's, made now if there was none.
+    pub fn of(&mut self, process: Process) -> &mut T {
+        let (node, client) = (usize::from(process.node.0), usize::from(process.client));
+        if self.0.len() <= node {
+            self.0.resize_with(node + 1, Vec::new);
+        }
+        let clients = &mut self.0[node];
+        if clients.len() <= client {
+            clients.resize_with(client + 1, T::default);
+        }
+        &mut clients[client]
+    }
+
+    /// The process's, if there is any.
+    pub fn get(&self, process: Process) -> Option<&T> {
+        self.0.get(usize::from(process.node.0))?.get(usize::from(process.client))
+    }
+
+    /// All, by ascending process.
+    pub fn iter(&self) -> impl Iterator<Item = (Process, &T)> {
+        let nodes = self.0.iter().zip(0..);
+        nodes.flat_map(|(clients, node)| {
+            clients.iter().zip(0..).map(move |(item, client)| (Process::new(NodeId(node), client), item))
+        })
+    }
+}
+
+/// Something for each message, found by its origin and its number.
+#[derive(Clone, Debug, Default)]
+pub struct PerMessage<T>(PerProcess<Vec<T>>);
+
+/// More messages than any run has; a mark beyond is a lie that must not cost memory.
+const MESSAGES_MAX: u64 = 1 << 24;
+
+impl<T: Default + Clone> PerMessage<T> {
+    /// The message's, made now if there was none.
+    pub fn of(&mut self, mark: Mark) -> &mut T {
+        let items = self.0.of(mark.origin);
+        let at = mark.count.min(MESSAGES_MAX) as usize;
+        if items.len() <= at {
+            items.resize(at + 1, T::default());
+        }
+        &mut items[at]
+    }
+
+    /// The message's, if there is any.
+    pub fn get(&self, mark: Mark) -> Option<&T> {
+        self.0.get(mark.origin)?.get(usize::try_from(mark.count).ok()?)
+    }
+
+    /// All, by ascending mark.
+    pub fn iter(&self) -> impl Iterator<Item = (Mark, &T)> {
+        self.0.iter().flat_map(|(origin, items)| {
+            items.iter().zip(0..).skip(1).map(move |(item, count)| (Mark { origin, count }, item))
+        })
+    }
+}

@@ -1,0 +1,309 @@
+//! A trace as text.
+use super::{Delivered, Event, Installed, Submitted, Trace, What};
+use crate::message::{Mark, Process};
+use consort_types::{Class, Incarnation, Instant, MemberId, MessageId, NodeId, Position, Service, Stream, ViewId};
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+/// A line that is no event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Which line, from 1.
+    pub line: usize,
+    /// Which field is missing or wrong.
+    pub field: &'static str,
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {} of the trace: field `{}` is missing or wrong", self.line, self.field)
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
+impl fmt::Display for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.events.iter().try_for_each(|event| writeln!(f, "{event}"))
+    }
+}
+
+impl FromStr for Trace {
+    type Err = Unreadable;
+
+    fn from_str(text: &str) -> Result<Self, Unreadable> {
+        let lines = text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty());
+        let events =
+            lines.map(|(line, number)| read(line).ok_or_else(|| Unreadable { line: number, field: wrong(line) }));
+        Ok(Self { events: events.collect::<Result<_, _>>()? })
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} ", self.at.0, self.process)?;
+        match &self.what {
+            What::Start => f.write_str("start"),
+            What::View(view) => write_view(f, view),
+            What::Submit(submitted) => write_submit(f, submitted),
+            What::Wait => f.write_str("wait"),
+            What::Spins => f.write_str("spins"),
+            What::Room => f.write_str("room"),
+            What::Refused(why) => write!(f, "refused why={}", why.replace(char::is_whitespace, "_")),
+            What::Deliver(delivered) => write_deliver(f, delivered),
+            What::Stable { stream, up_to, missing } => {
+                write!(f, "stable stream={} up_to={up_to} missing={}", stream.0, list(missing))
+            }
+            What::Gauge { name, value } => write!(f, "gauge name={name} value={value}"),
+            What::Calm => f.write_str("calm"),
+            What::Quiet => f.write_str("quiet"),
+        }
+    }
+}
+
+fn write_view(f: &mut fmt::Formatter<'_>, view: &Installed) -> fmt::Result {
+    let Installed { id, step, transitional, members } = view;
+    write!(f, "view id={id} step={step} transitional={transitional} members={}", list(members))
+}
+
+fn write_submit(f: &mut fmt::Formatter<'_>, submitted: &Submitted) -> fmt::Result {
+    let Submitted { count, id, class, service, len } = submitted;
+    write!(f, "submit count={count} service={service} len={len} class={}", class_name(*class))?;
+    write!(f, " id={}", option(id.map(|id| id.0)))
+}
+
+fn write_deliver(f: &mut fmt::Formatter<'_>, d: &Delivered) -> fmt::Result {
+    write!(f, "deliver mark={} intact={} sender={}", option(d.mark), d.intact, option(d.sender))?;
+    write!(f, " stream={} position={}", d.stream.0, option(d.position))?;
+    write!(f, " class={} service={} len={}", class_name(d.class), d.service, d.len)?;
+    write!(f, " own={} missing={}", option(d.own.map(|id| id.0)), list(&d.missing))
+}
+
+const fn class_name(class: Option<Class>) -> &'static str {
+    match class {
+        Some(Class::Control) => "control",
+        Some(Class::Client) => "client",
+        None => "-",
+    }
+}
+
+fn option<T: fmt::Display>(value: Option<T>) -> String {
+    value.map_or_else(|| "-".into(), |value| value.to_string())
+}
+
+fn list<T: fmt::Display>(items: &[T]) -> String {
+    let items: Vec<_> = items.iter().map(T::to_string).collect();
+    if items.is_empty() { "-".into() } else { items.join(",") }
+}
+
+fn read(line: &str) -> Option<Event> {
+    let mut words = line.split_whitespace();
+    let at = Instant(words.next()?.parse().ok()?);
+    let process = process(words.next()?)?;
+    let word = words.next()?;
+    Some(Event { at, process, what: read_what(word, Fields(line))? })
+}
+
+fn read_what(word: &str, fields: Fields<'_>) -> Option<What> {
+    Some(match word {
+        "start" => What::Start,
+        "wait" => What::Wait,
+        "spins" => What::Spins,
+        "room" => What::Room,
+        "calm" => What::Calm,
+        "quiet" => What::Quiet,
+        "refused" => What::Refused(Cow::Owned(fields.text("why")?.to_owned())),
+        "gauge" => What::Gauge { name: Cow::Owned(fields.text("name")?.to_owned()), value: fields.number("value")? },
+        "view" => What::View(Box::new(Installed {
+            id: view_id(fields.text("id")?)?,
+            step: fields.number("step")?,
+            transitional: fields.number("transitional")?,
+            members: fields.list("members", process)?,
+        })),
+        "submit" => What::Submit(Submitted {
+            count: fields.number("count")?,
+            id: fields.option("id", |text| text.parse().ok().map(MessageId))?,
+            class: fields.option("class", class)?,
+            service: fields.number("service")?,
+            len: fields.number("len")?,
+        }),
+        "deliver" => What::Deliver(read_deliver(fields)?),
+        "stable" => What::Stable {
+            stream: Stream(fields.number("stream")?),
+            up_to: Position(fields.number("up_to")?),
+            missing: fields.list("missing", node)?,
+        },
+        _ => return None,
+    })
+}
+
+fn read_deliver(fields: Fields<'_>) -> Option<Delivered> {
+    Some(Delivered {
+        mark: fields.option("mark", mark)?,
+        intact: fields.number("intact")?,
+        sender: fields.option("sender", member)?,
+        stream: Stream(fields.number("stream")?),
+        position: fields.option("position", |text| text.parse().ok().map(Position))?,
+        class: fields.option("class", class)?,
+        service: fields.number::<Service>("service")?,
+        own: fields.option("own", |text| text.parse().ok().map(MessageId))?,
+        len: fields.number("len")?,
+        missing: fields.list("missing", node)?,
+    })
+}
+
+/// Which field stops a line from being read.
+fn wrong(line: &str) -> &'static str {
+    let mut words = line.split_whitespace();
+    if words.next().and_then(|at| at.parse::<u64>().ok()).is_none() {
+        return "time";
+    }
+    if words.next().and_then(process).is_none() {
+        return "process";
+    }
+    match words.next() {
+        Some("view") => "id, step, transitional or members",
+        Some("submit") => "count, service, len, class or id",
+        Some("deliver") => "mark, intact, sender, stream, position, class, service, len, own or missing",
+        Some("stable") => "stream, up_to or missing",
+        Some("gauge") => "name or value",
+        Some("refused") => "why",
+        _ => "what",
+    }
+}
+
+/// The `name=value` words of a line.
+#[derive(Clone, Copy)]
+struct Fields<'a>(&'a str);
+
+impl<'a> Fields<'a> {
+    fn text(self, name: &str) -> Option<&'a str> {
+        self.0.split_whitespace().skip(3).find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+    }
+
+    fn number<T: FromStr>(self, name: &str) -> Option<T> {
+        self.text(name)?.parse().ok()
+    }
+
+    fn option<T>(self, name: &str, read: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
+        match self.text(name)? {
+            "-" => Some(None),
+            text => read(text).map(Some),
+        }
+    }
+
+    fn list<T>(self, name: &str, read: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
+        match self.text(name)? {
+            "-" => Some(Vec::new()),
+            text => text.split(',').map(read).collect(),
+        }
+    }
+}
+
+fn node(text: &str) -> Option<NodeId> {
+    text.strip_prefix('n')?.parse().ok().map(NodeId)
+}
+
+fn process(text: &str) -> Option<Process> {
+    if text == "world" {
+        return Some(Process::WORLD);
+    }
+    let (of, client) = text.split_once('c')?;
+    Some(Process::new(node(of)?, client.parse().ok()?))
+}
+
+fn mark(text: &str) -> Option<Mark> {
+    let (origin, count) = text.split_once('#')?;
+    Some(Mark { origin: process(origin)?, count: count.parse().ok()? })
+}
+
+fn member(text: &str) -> Option<MemberId> {
+    let (of, incarnation) = text.split_once('.')?;
+    Some(MemberId { node: node(of)?, incarnation: Incarnation(incarnation.parse().ok()?) })
+}
+
+fn view_id(text: &str) -> Option<ViewId> {
+    let (number, representative) = text.split_once('@')?;
+    Some(ViewId { number: number.parse().ok()?, representative: member(representative)? })
+}
+
+fn class(text: &str) -> Option<Class> {
+    match text {
+        "control" => Some(Class::Control),
+        "client" => Some(Class::Client),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn events() -> Trace {
+        let process = Process::new(NodeId(2), 1);
+        let view = Installed {
+            id: ViewId { number: 4, representative: MemberId::new(0, 7) },
+            step: 3,
+            transitional: true,
+            members: vec![Process::new(NodeId(0), 0), process],
+        };
+        let delivered = Delivered {
+            mark: Some(Mark { origin: process, count: 9 }),
+            intact: true,
+            sender: Some(MemberId::new(2, 5)),
+            position: Some(Position(12)),
+            class: Some(Class::Control),
+            service: Service::Safe,
+            own: Some(MessageId(4)),
+            len: 33,
+            missing: vec![NodeId(1), NodeId(3)],
+            ..Delivered::default()
+        };
+        let submitted = Submitted { count: 9, class: Some(Class::Client), len: 33, ..Submitted::default() };
+        let whats = [
+            What::Start,
+            What::View(Box::new(view)),
+            What::Submit(submitted),
+            What::Wait,
+            What::Spins,
+            What::Room,
+            What::Refused("too_large".into()),
+            What::Deliver(delivered),
+            What::Deliver(Delivered::default()),
+            What::Stable { stream: Stream(1), up_to: Position(8), missing: vec![] },
+            What::Gauge { name: "store_bytes".into(), value: 17 },
+            What::Calm,
+            What::Quiet,
+        ];
+        let event = |(what, at)| match what {
+            What::Calm | What::Quiet => Event { at: Instant(at), process: Process::WORLD, what },
+            what => Event { at: Instant(at), process, what },
+        };
+        Trace { events: whats.into_iter().zip(1_000..).map(event).collect() }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let trace = events();
+        assert_eq!(trace.to_string().parse(), Ok(trace));
+    }
+
+    #[test]
+    fn a_bad_line_is_named_with_its_field() {
+        let wrong = |text: &str| text.parse::<Trace>().unwrap_err().to_string();
+        assert!(wrong("1 n0c0 start\n\nx n0c0 start").contains("line 3"));
+        assert!(wrong("1 n0c0 start\n\nx n0c0 start").contains("time"));
+        assert!(wrong("1 0c0 start").contains("process"));
+        assert!(wrong("1 n0c0 dance").contains("what"));
+        assert!(wrong("1 n0c0 gauge name=x value=-1").contains("name or value"));
+        assert!(wrong("1 n0c0 deliver mark=n0c0").contains("mark"));
+    }
+
+    #[test]
+    fn no_mutation_panics() {
+        consort_wire::mutate::each(events().to_string().as_bytes(), 5_000, |bytes| {
+            let _ = String::from_utf8_lossy(bytes).parse::<Trace>();
+        });
+    }
+}

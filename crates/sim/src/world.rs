@@ -1,0 +1,297 @@
+//! The world: virtual time, one heap of what will happen, hosts and the network between them.
+use crate::checkers::{Limits, Violation};
+use crate::digest::Digest;
+use crate::fault::{Activation, Fault};
+use crate::host::Host;
+use crate::machine::{Answer, Machine};
+use crate::message::{Mark, Process};
+use crate::network::{Network, Socket};
+use crate::plan::Plan;
+use crate::recorder::Recorder;
+use crate::story::Story;
+use crate::trace::{PerProcess, Trace, What};
+use crate::workload::Sender;
+use bytes::Bytes;
+use consort_types::{Class, Duration, Instant, NodeId, Rng, Service, Ticket};
+use consort_wire::Lane;
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+mod faults;
+mod hosts;
+mod wire;
+
+pub use crate::recorder::Totals;
+
+/// How often gauges are looked at.
+const SAMPLE: Duration = Duration::from_millis(20);
+/// How long a run goes on after everything was delivered, so that memory can be given back.
+const REST: Duration = Duration::from_secs(1);
+/// How long nothing may be delivered, after faults have stopped and with something owed, before the run is given up.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// What is kept of a run besides its verdict.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// What gauges may show.
+    pub limits: Limits,
+    /// Tell the story.
+    pub story: bool,
+    /// Keep the trace.
+    pub trace: bool,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Promises that were broken; the run stops at the first event that breaks any.
+    pub violations: Vec<Violation>,
+    /// A hash of everything that was sent, delivered, installed and submitted, with its time.
+    pub digest: Digest,
+    /// How long it lasted.
+    pub simulated: Duration,
+    /// How much it did.
+    pub totals: Totals,
+    /// Datagrams that links lost, doubled, delayed or changed, and those dropped at full sockets.
+    pub mishaps: u64,
+    /// Its story, if that was asked for.
+    pub story: Option<Story>,
+    /// Its trace, if that was asked for.
+    pub trace: Option<Trace>,
+}
+
+/// A datagram on its way, as a filter sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// When it was sent.
+    pub at: Instant,
+    /// By whom.
+    pub from: NodeId,
+    /// To whom. A multicast is seen once for each receiver.
+    pub to: NodeId,
+    /// On which lane.
+    pub lane: Lane,
+    /// All of it.
+    pub bytes: &'a Bytes,
+}
+
+/// Says of each datagram whether it may pass. For tests that break one packet on purpose.
+pub type Filter = Box<dyn FnMut(Frame<'_>) -> bool>;
+
+/// See the module.
+pub struct World<M> {
+    machines: Vec<M>,
+    hosts: Vec<Host>,
+    members: Vec<Vec<NodeId>>,
+    network: Network,
+    heap: BinaryHeap<Scheduled>,
+    tie: u64,
+    senders: Vec<Sender>,
+    /// How many messages tests submitted.
+    by_hand: PerProcess<u64>,
+    plan: Plan,
+    active: Vec<Fault>,
+    filter: Option<Filter>,
+    recorder: Recorder,
+    progress: (u64, Instant),
+}
+
+#[derive(Debug)]
+enum Happens {
+    Arrive { host: u16, socket: Socket, bytes: Bytes },
+    Wake { host: u16 },
+    Start { host: u16 },
+    Tick { sender: u16 },
+    Begin { fault: u32 },
+    End { fault: u32 },
+    Persisted { host: u16, ticket: Ticket },
+    Sample,
+    Calm,
+}
+
+#[derive(Debug)]
+struct Scheduled {
+    at: Instant,
+    tie: u64,
+    happens: Happens,
+}
+
+impl Ord for Scheduled {
+    /// The heap gives its greatest first: that is the earliest, and of equal ones the one that was scheduled first.
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.at, other.tie).cmp(&(self.at, self.tie))
+    }
+}
+
+impl PartialOrd for Scheduled {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Scheduled {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Scheduled {}
+
+impl<M: Machine> World<M> {
+    /// A world before its first event, with one machine for each node of the plan, in their order. Every host starts at
+    /// once, except where a fault makes it late.
+    pub fn new(plan: Plan, options: Options, machines: Vec<M>) -> Self {
+        let mut rng = Rng::new(plan.seed ^ 0x0057_05ee_d0d0);
+        let nodes = machines.len().min(usize::from(plan.nodes));
+        let sender = |sender| Sender::new(sender, plan.datagram, rng.fork(7));
+        let senders: Vec<_> = plan.senders.iter().cloned().map(sender).collect();
+        let story = options.story.then(|| Story::new(plan.nodes));
+        let mut world = Self {
+            machines,
+            hosts: (0..nodes).map(|_| Host::new(plan.host.clone())).collect(),
+            members: vec![Vec::new(); nodes],
+            network: Network::new(plan.network.clone(), nodes, &mut rng),
+            heap: BinaryHeap::new(),
+            tie: 0,
+            by_hand: PerProcess::default(),
+            senders,
+            active: Vec::new(),
+            filter: None,
+            recorder: Recorder::new(options.limits, story, options.trace.then(Trace::default)),
+            progress: (0, Instant::ZERO),
+            plan,
+        };
+        world.schedule_plan();
+        world
+    }
+
+    /// Runs to the end, or to the first broken promise.
+    pub fn run(mut self) -> Outcome {
+        while self.recorder.violations.is_empty() && !self.is_over() {
+            self.step();
+        }
+        self.finish()
+    }
+
+    /// Runs until a time, or to the first broken promise.
+    pub fn run_until(&mut self, end: Instant) {
+        while self.recorder.violations.is_empty() && self.heap.peek().is_some_and(|next| next.at <= end) {
+            self.step();
+        }
+        self.recorder.now = self.recorder.now.max(end);
+    }
+
+    /// Demands what is owed at the end, and returns what came of it all.
+    pub fn finish(mut self) -> Outcome {
+        if self.recorder.violations.is_empty() {
+            self.recorder.record(Process::WORLD, What::Quiet);
+            self.sample();
+        }
+        if self.recorder.violations.is_empty() {
+            self.recorder.end();
+        }
+        let overflowed: u64 = self.hosts.iter().map(|host| host.overflowed).sum();
+        Outcome {
+            violations: self.recorder.violations,
+            digest: self.recorder.digest,
+            simulated: self.recorder.now.since(Instant::ZERO),
+            totals: self.recorder.totals,
+            mishaps: self.network.counts().faults() + overflowed,
+            story: self.recorder.story,
+            trace: self.recorder.trace,
+        }
+    }
+
+    /// The present.
+    pub const fn now(&self) -> Instant {
+        self.recorder.now
+    }
+
+    /// What runs on a node.
+    pub fn machine(&self, node: NodeId) -> &M {
+        &self.machines[usize::from(node.0)]
+    }
+
+    /// How much was done so far.
+    pub const fn totals(&self) -> Totals {
+        self.recorder.totals
+    }
+
+    /// A gauge of a node; 0 where there is none of that name.
+    pub fn gauge(&self, node: NodeId, name: &str) -> u64 {
+        let mut found = 0;
+        self.machine(node).observe(&mut |known, value| {
+            if known == name {
+                found = value;
+            }
+        });
+        found
+    }
+
+    /// Decides from now on which datagrams pass.
+    pub fn filter(&mut self, filter: impl FnMut(Frame<'_>) -> bool + 'static) {
+        self.filter = Some(Box::new(filter));
+    }
+
+    /// Submits one message now, as a process that is no sender of the plan.
+    ///
+    /// # Errors
+    /// The machine's answer, where it did not accept the message.
+    pub fn submit(&mut self, process: Process, class: Class, service: Service, len: usize) -> Result<Mark, Answer> {
+        let mark = Mark { origin: process, count: *self.by_hand.of(process) + 1 };
+        let answer = self.hand_over(mark, class, service, len);
+        self.drain(process.node.0);
+        self.schedule_wake(process.node.0);
+        let Answer::Accepted(_) = answer else { return Err(answer) };
+        *self.by_hand.of(process) = mark.count;
+        Ok(mark)
+    }
+
+    fn schedule_plan(&mut self) {
+        for host in 0..self.hosts.len() as u16 {
+            let late = |activation: &&Activation| activation.fault == Fault::Late { node: NodeId(host) };
+            let at = self.plan.faults.iter().find(late).map_or(Instant::ZERO, |activation| activation.until);
+            self.schedule(at, Happens::Start { host });
+        }
+        for sender in 0..self.senders.len() {
+            let at = self.senders[sender].next(Instant::ZERO);
+            self.schedule(at, Happens::Tick { sender: sender as u16 });
+        }
+        for fault in 0..self.plan.faults.len() {
+            let at = self.plan.faults[fault].from;
+            self.schedule(at, Happens::Begin { fault: fault as u32 });
+        }
+        self.schedule(Instant::ZERO + SAMPLE, Happens::Sample);
+        self.schedule(self.plan.calm, Happens::Calm);
+    }
+
+    fn schedule(&mut self, at: Instant, happens: Happens) {
+        self.tie += 1;
+        self.heap.push(Scheduled { at, tie: self.tie, happens });
+    }
+
+    fn is_over(&self) -> bool {
+        let now = self.recorder.now;
+        if now < self.plan.end || now < self.plan.calm {
+            return false;
+        }
+        let idle = now.since(self.progress.1);
+        if self.recorder.is_settled() { idle >= REST } else { idle >= PATIENCE }
+    }
+
+    fn step(&mut self) {
+        let Some(Scheduled { at, happens, .. }) = self.heap.pop() else { return };
+        self.recorder.now = at;
+        self.recorder.totals.events += 1;
+        match happens {
+            Happens::Arrive { host, socket, bytes } => self.on_arrive(host, socket, bytes),
+            Happens::Wake { host } => self.on_wake(host),
+            Happens::Start { host } => self.on_start(host),
+            Happens::Tick { sender } => self.on_tick(sender),
+            Happens::Begin { fault } => self.on_begin(fault),
+            Happens::End { fault } => self.on_end(fault),
+            Happens::Persisted { host, ticket } => self.on_persisted(host, ticket),
+            Happens::Sample => self.on_sample(),
+            Happens::Calm => self.on_calm(),
+        }
+    }
+}

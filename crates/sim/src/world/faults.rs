@@ -1,0 +1,73 @@
+//! Faults that begin and end, the calm after them, and the regular look at all gauges.
+use super::{Happens, SAMPLE, World};
+use crate::fault::{Activation, Fault};
+use crate::machine::Machine;
+use crate::message::Process;
+use crate::trace::What;
+use crate::workload::Sender;
+use consort_types::NodeId;
+use std::borrow::Cow;
+
+impl<M: Machine> World<M> {
+    pub(super) fn on_begin(&mut self, fault: u32) {
+        let Activation { until, fault: what, .. } = self.plan.faults[fault as usize];
+        self.recorder.totals.faults += 1;
+        self.recorder.tell(None, '!', || what.to_string());
+        self.active.push(what);
+        self.apply_faults();
+        self.schedule(until, Happens::End { fault });
+    }
+
+    pub(super) fn on_end(&mut self, fault: u32) {
+        let what = self.plan.faults[fault as usize].fault;
+        self.recorder.tell(None, '.', || what.to_string());
+        if let Some(at) = self.active.iter().position(|active| *active == what) {
+            self.active.remove(at);
+        }
+        self.apply_faults();
+    }
+
+    fn apply_faults(&mut self) {
+        self.network.suffer(&self.active);
+        for (host, node) in self.hosts.iter_mut().zip(0..) {
+            host.slowness = 1;
+            host.squeezed = None;
+            for fault in &self.active {
+                match *fault {
+                    Fault::Slow { node: NodeId(slow), factor } if slow == node => host.slowness *= factor,
+                    Fault::Buffers { node: NodeId(small), bytes } if small == node => {
+                        host.squeezed = Some(host.squeezed.map_or(bytes, |other| other.min(bytes)));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    pub(super) fn on_calm(&mut self) {
+        self.recorder.tell(None, '~', || "faults and senders stop".into());
+        self.recorder.record(Process::WORLD, What::Calm);
+        self.senders.iter_mut().for_each(Sender::calm);
+        self.progress.1 = self.recorder.now;
+    }
+
+    pub(super) fn on_sample(&mut self) {
+        self.sample();
+        if self.recorder.totals.delivered > self.progress.0 {
+            self.progress = (self.recorder.totals.delivered, self.recorder.now);
+        }
+        self.schedule(self.recorder.now + SAMPLE, Happens::Sample);
+    }
+
+    pub(super) fn sample(&mut self) {
+        let Self { machines, recorder, hosts, .. } = self;
+        for (machine, node) in machines.iter().zip(0..).filter(|(_, node)| hosts[usize::from(*node)].up) {
+            machine.observe(&mut |name, value| {
+                if recorder.watches(name) {
+                    let what = What::Gauge { name: Cow::Owned(name.to_owned()), value };
+                    recorder.record(Process::new(NodeId(node), 0), what);
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What leaves a host, on its way to the others.
+use super::{Frame, Happens, World};
+use crate::link::{Copy, flip};
+use crate::machine::Machine;
+use crate::message::Process;
+use crate::network::{Departure, Socket};
+use crate::trace::What;
+use bytes::{Bytes, BytesMut};
+use consort_order::To;
+use consort_types::NodeId;
+use consort_wire::{Lane, envelope};
+use std::ops::Range;
+
+impl<M: Machine> World<M> {
+    pub(super) fn send(&mut self, host: u16, to: To, lane: Lane, bytes: &Bytes) {
+        let socket = match (lane, to) {
+            (Lane::Token, _) | (Lane::Control, To::One(_)) => Socket::Token,
+            (Lane::Data, _) | (Lane::Control, To::All) => Socket::Data,
+            (Lane::Reliable, _) => return self.refuse_reliable(host),
+        };
+        self.recorder.totals.sent += 1;
+        self.recorder.digest.add(self.hosts[usize::from(host)].free.0 ^ u64::from(host) << 48 ^ (lane as u64) << 62);
+        self.recorder.digest.add_bytes(&bytes[..bytes.len().min(envelope::LEN)]);
+        let way = Way { host, lane, socket };
+        match to {
+            To::One(node) => self.transmit(way, node.0..node.0.saturating_add(1), bytes),
+            To::All if self.network.fans_out() => {
+                (0..self.plan.nodes).filter(|to| *to != host).for_each(|to| self.transmit(way, to..to + 1, bytes));
+            }
+            To::All => self.transmit(way, 0..self.plan.nodes, bytes),
+        }
+    }
+
+    /// One system call, one serialisation, a copy for each receiver.
+    fn transmit(&mut self, way: Way, receivers: Range<u16>, bytes: &Bytes) {
+        let Way { host, lane, socket } = way;
+        let place = &mut self.hosts[usize::from(host)];
+        place.spend(place.model.send + place.model.bytes(bytes.len()));
+        let (at, from, len) = (place.free, NodeId(host), bytes.len());
+        let Departure { at_switch, sender_free } = self.network.leave(at, from, len);
+        place.free = sender_free;
+        for to in receivers.start..receivers.end.min(self.plan.nodes) {
+            if to == host {
+                continue;
+            }
+            let frame = Frame { at, from, to: NodeId(to), lane, bytes };
+            if self.filter.as_mut().is_some_and(|passes| !passes(frame)) {
+                continue;
+            }
+            for Copy { at, flip } in self.network.cross(at_switch, from, NodeId(to), socket, len) {
+                let bytes = flip.map_or_else(|| bytes.clone(), |bit| flipped(bytes, bit));
+                self.schedule(at, Happens::Arrive { host: to, socket, bytes });
+            }
+        }
+    }
+
+    /// No engine asks for reliable streams yet; one that does must not believe it has them.
+    fn refuse_reliable(&mut self, host: u16) {
+        let why = "the simulator has no reliable lane".into();
+        self.recorder.record(Process::new(NodeId(host), 0), What::Refused(why));
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Way {
+    host: u16,
+    lane: Lane,
+    socket: Socket,
+}
+
+fn flipped(bytes: &Bytes, bit: usize) -> Bytes {
+    let mut changed = BytesMut::from(&bytes[..]);
+    flip(&mut changed, bit);
+    changed.freeze()
+}

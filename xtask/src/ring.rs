@@ -1,0 +1,91 @@
+//! The ring in the simulator: settings drawn by the seed, limits that its memory must keep.
+use consort_ring::{Acceleration, Config, Idling, Priority, Ring, Windows};
+use consort_sim::checkers::Limits;
+use consort_sim::machine::Bare;
+use consort_sim::message;
+use consort_sim::plan::Plan;
+use consort_types::{ClusterId, ConfigHash, Duration, MemberId, Rng};
+use consort_wire::{DatagramSize, Identity};
+
+/// The settings of one run; all nodes share them.
+pub fn settings(plan: &Plan) -> Config {
+    let members: Vec<_> = plan.members().into_iter().map(|member| member.node).collect();
+    let mut rng = Rng::new(plan.seed).fork(0x2196);
+    let mut config = Config::new(members[0], members);
+    config.datagram = DatagramSize::new(plan.datagram).unwrap_or_default();
+    config.acceleration = if rng.chance(0.75) { Acceleration::Accelerated } else { Acceleration::Original };
+    config.priority = if rng.chance(0.5) { Priority::Method1 } else { Priority::Method2 };
+    config.starvation_guard = [None, Some(16), Some(1024)][rng.below(3) as usize];
+    config.idling =
+        Idling { rounds: rng.between(2, 4) as u8, linger: Duration::from_millis([0, 0, 0, 50][rng.below(4) as usize]) };
+    config.windows = windows(plan, &mut rng);
+    config.message_max = message::LARGEST;
+    config.queue_bytes = message::LARGEST * [1, 4, 64][rng.below(3) as usize];
+    let share = plan.datagram as f64 / (plan.datagram + plan.host.overhead) as f64;
+    config.receive_room = (plan.host.socket.min(1 << 30) as f64 * share) as usize;
+    config
+}
+
+fn windows(plan: &Plan, rng: &mut Rng) -> Windows {
+    match rng.below(4) {
+        0 => Windows::default(),
+        1 => Windows { store_bytes: 1600 * plan.datagram as u32, ..Windows::SPREAD },
+        _ => {
+            let personal = rng.between(1, 30) as u32;
+            let global = personal * rng.between(1, 6) as u32;
+            let store = global * rng.between(4, 12) as u32;
+            Windows {
+                personal,
+                global,
+                accelerated: rng.below(u64::from(personal) + 1) as u32,
+                accelerated_from: rng.between(1, 5) as u32,
+                store,
+                store_bytes: store * plan.datagram as u32,
+                ..Windows::default()
+            }
+        }
+    }
+}
+
+/// The settings that a daemon has where its file says nothing.
+pub fn defaults(config: &Config) -> Config {
+    Config::new(config.me, config.members.clone())
+}
+
+/// All nodes of the run, their engines alone. `adjust` has the last word on each node's settings.
+///
+/// # Errors
+/// What is wrong with the settings.
+pub fn bare(plan: &Plan, adjust: impl Fn(&mut Config)) -> Result<Vec<Bare<Ring>>, String> {
+    let settings = settings(plan);
+    let node = |member: MemberId| {
+        let mut config = Config { me: member.node, ..settings.clone() };
+        adjust(&mut config);
+        let ring = Ring::new(config, member.incarnation).map_err(|error| error.to_string())?;
+        Ok(Bare::new(identity(member), ring, Some(Ring::holds)))
+    };
+    plan.members().into_iter().map(node).collect()
+}
+
+fn identity(me: MemberId) -> Identity {
+    Identity { cluster: ClusterId(1), config: ConfigHash(1), me }
+}
+
+/// What the ring's gauges may show in a run.
+pub fn limits(plan: &Plan) -> Limits {
+    let config = settings(plan);
+    let windows = config.windows;
+    let ahead = u64::from(windows.store) + u64::from(windows.global) + u64::from(windows.personal);
+    let queue = (config.queue_bytes + config.message_max) as u64;
+    let nodes = u64::from(plan.nodes);
+    Limits {
+        running: [
+            ("store_packets", ahead),
+            ("store_bytes", ahead * plan.datagram as u64),
+            ("queued_bytes", queue),
+            ("assembly_bytes", nodes * 2 * config.message_max as u64),
+        ]
+        .into(),
+        quiet: [("store_packets", 0), ("store_bytes", 0), ("queued_bytes", 0), ("assembly_bytes", 0)].into(),
+    }
+}

@@ -1,0 +1,101 @@
+//! `cargo xtask sim`: seeds through the simulator.
+mod batch;
+mod options;
+
+use consort_sim::plan::Plan;
+use consort_sim::world::{Options as Keep, Outcome, World};
+use options::{Options, Task};
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Runs the command with the words behind its name.
+pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let options = match Options::read(words) {
+        Ok(Some(options)) => options,
+        Ok(None) => {
+            print!("{}", options::help());
+            return ExitCode::SUCCESS;
+        }
+        Err(misuse) => {
+            eprintln!("sim: {misuse}");
+            return ExitCode::from(2);
+        }
+    };
+    match options.task {
+        Task::One { seed, whole } => one(&options, seed, whole),
+        Task::Batch { first, seeds } => batch::run_batch(&options, first, seeds),
+        Task::Idle { nodes } => idle(&options, nodes),
+    }
+}
+
+/// Runs one seed.
+pub fn run(options: &Options, seed: u64, story: bool) -> Result<Outcome, String> {
+    let plan = Plan::draw(seed, &options.faults, 1, Some(consort_sim::machine::CONTROL));
+    let keep = Keep { limits: crate::ring::limits(&plan), story, trace: false };
+    let nodes = crate::ring::bare(&plan, |_| {})?;
+    Ok(World::new(plan, keep, nodes).run())
+}
+
+/// One seed with its story.
+fn one(options: &Options, seed: u64, whole: bool) -> ExitCode {
+    let started = Instant::now();
+    let outcome = match run(options, seed, true) {
+        Ok(outcome) => outcome,
+        Err(error) => return fail(&error),
+    };
+    if let Some(story) = &outcome.story {
+        println!("{}", story.text(whole));
+    }
+    let totals = outcome.totals;
+    println!(
+        "seed {seed}, digest {}, {:.1} simulated s in {:.2} s",
+        outcome.digest,
+        outcome.simulated.as_secs_f64(),
+        started.elapsed().as_secs_f64()
+    );
+    println!(
+        "{} messages, {} deliveries, {} datagrams sent, {} mishaps on links and in sockets, {} refusals, {} faults",
+        totals.accepted, totals.delivered, totals.sent, outcome.mishaps, totals.waits, totals.faults
+    );
+    for violation in &outcome.violations {
+        println!("{violation}");
+    }
+    println!(
+        "sim: 1 seeds, {:.4} simulated hours, {} faults, {} violations",
+        outcome.simulated.as_secs_f64() / 3600.0,
+        totals.faults,
+        outcome.violations.len()
+    );
+    if outcome.violations.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    println!("replay: {}", options.replay(seed));
+    ExitCode::FAILURE
+}
+
+/// How much faster than real time idle nodes are simulated on one core.
+fn idle(_options: &Options, nodes: u16) -> ExitCode {
+    let mut plan = Plan::lan(nodes);
+    plan.calm = consort_types::Instant(600_000_000_000);
+    plan.end = plan.calm;
+    let machines = match crate::ring::bare(&plan, |config| *config = crate::ring::defaults(config)) {
+        Ok(machines) => machines,
+        Err(error) => return fail(&error),
+    };
+    let started = Instant::now();
+    let outcome = World::new(plan, Keep::default(), machines).run();
+    let real = started.elapsed().as_secs_f64();
+    let simulated = outcome.simulated.as_secs_f64();
+    println!(
+        "sim: {nodes} idle nodes, {simulated:.0} simulated s in {real:.2} s on one core: {:.0} x real time, {} events",
+        simulated / real,
+        outcome.totals.events
+    );
+    if outcome.violations.is_empty() { ExitCode::SUCCESS } else { fail(&outcome.violations[0].to_string()) }
+}
+
+fn fail(error: &str) -> ExitCode {
+    eprintln!("sim: {error}");
+    ExitCode::FAILURE
+}

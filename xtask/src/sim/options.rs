@@ -1,0 +1,124 @@
+//! The words of the command line.
+use consort_sim::fault::{Kind, Kinds};
+use lexopt::prelude::*;
+use std::ffi::OsString;
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which faults may happen.
+    pub faults: Kinds,
+    /// How many threads run seeds.
+    pub threads: usize,
+    /// Which seeds.
+    pub task: Task,
+}
+
+/// Which seeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// One, with its story.
+    One { seed: u64, whole: bool },
+    /// Many.
+    Batch { first: u64, seeds: u64 },
+    /// None: measure how fast idle nodes are.
+    Idle { nodes: u16 },
+}
+
+/// What `--help` prints.
+pub fn help() -> String {
+    let faults: String = Kind::ALL.iter().map(|kind| format!("    {:<12}{}\n", kind.name(), kind.what())).collect();
+    format!(
+        "\
+cargo xtask sim --protocol ring [options]
+
+  --seeds N          run N seeds of 10 simulated seconds (default 100)
+  --first-seed S     the first of them (default 1)
+  --seed S           run one seed and tell its story
+  --whole            do not leave out the middle of the story
+  --faults LIST      all (default), none, or some of these, with commas:
+{faults}  --threads N        run so many seeds at a time (default: one for each core)
+  --idle [NODES]     measure how much faster than real time idle nodes (default 5) are simulated
+
+Ends with one line that sums up. If a promise was broken, says which, and with which command to see it again.
+"
+    )
+}
+
+impl Options {
+    /// Reads the words; `None` where help was asked for.
+    pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Option<Self>, String> {
+        let mut parser = lexopt::Parser::from_args(words);
+        Self::parse(&mut parser).map_err(|error| format!("{error}; see cargo xtask sim --help"))
+    }
+
+    fn parse(parser: &mut lexopt::Parser) -> Result<Option<Self>, lexopt::Error> {
+        let (mut first, mut seeds, mut one, mut whole, mut idle) = (1, 100, None, false, None);
+        let mut options = Self { faults: Kinds::all(), threads: cores(), task: Task::Idle { nodes: 0 } };
+        while let Some(word) = parser.next()? {
+            match word {
+                Long("protocol") => protocol(&parser.value()?.string()?)?,
+                Long("faults") => options.faults = parser.value()?.parse_with(str::parse)?,
+                Long("seeds") => seeds = parser.value()?.parse()?,
+                Long("first-seed") => first = parser.value()?.parse()?,
+                Long("seed") => one = Some(parser.value()?.parse()?),
+                Long("whole") => whole = true,
+                Long("threads") => options.threads = parser.value()?.parse::<usize>()?.max(1),
+                Long("idle") => idle = Some(parser.optional_value().map_or(Ok(5), |value| value.parse())?),
+                Value(nodes) if idle.is_some() => idle = Some(nodes.parse()?),
+                Long("help") | Short('h') => return Ok(None),
+                other => return Err(other.unexpected()),
+            }
+        }
+        options.task = match (idle, one) {
+            (Some(nodes), _) => Task::Idle { nodes },
+            (None, Some(seed)) => Task::One { seed, whole },
+            (None, None) => Task::Batch { first, seeds },
+        };
+        Ok(Some(options))
+    }
+
+    /// The command that shows a seed again.
+    pub fn replay(&self, seed: u64) -> String {
+        format!("cargo xtask sim --protocol ring --faults {} --seed {seed}", self.faults)
+    }
+}
+
+fn protocol(name: &str) -> Result<(), lexopt::Error> {
+    if name == "ring" { Ok(()) } else { Err(format!("no protocol `{name}`; there is ring").into()) }
+}
+
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Option<Options>, String> {
+        Options::read(line.split_whitespace().map(OsString::from))
+    }
+
+    #[test]
+    fn words_mean_what_the_help_says() {
+        let options = read("--protocol ring --faults slow,late --seeds 7 --first-seed 3").unwrap().unwrap();
+        assert_eq!(
+            (options.faults.to_string(), options.task),
+            ("slow,late".into(), Task::Batch { first: 3, seeds: 7 })
+        );
+        assert_eq!(options.replay(5), "cargo xtask sim --protocol ring --faults slow,late --seed 5");
+        let one = read("--seed 9 --whole").unwrap().unwrap();
+        assert_eq!(one.task, Task::One { seed: 9, whole: true });
+        assert_eq!(read("--idle 8").unwrap().unwrap().task, Task::Idle { nodes: 8 });
+        assert!(read("--help").unwrap().is_none());
+    }
+
+    #[test]
+    fn wrong_words_are_named() {
+        for (line, wrong) in [("--protocol toto", "toto"), ("--faults fire", "fire"), ("--seed x", "x"), ("8", "8")] {
+            let error = read(line).unwrap_err();
+            assert!(error.contains(wrong) && error.contains("--help"), "{error}");
+        }
+    }
+}
