@@ -1,10 +1,11 @@
 //! The ring in the simulator: settings drawn by the seed, limits that its memory must keep.
+use consort_node::Limits;
 use consort_ring::{Acceleration, Config, Idling, Priority, Ring, Windows};
-use consort_sim::checkers::Limits;
-use consort_sim::machine::Bare;
+use consort_sim::checkers::Bounds;
+use consort_sim::machine::{Bare, Whole};
 use consort_sim::message;
 use consort_sim::plan::Plan;
-use consort_types::{ClusterId, ConfigHash, Duration, MemberId, Rng};
+use consort_types::{ClusterId, ConfigHash, Duration, GroupName, MemberId, Rng};
 use consort_wire::{DatagramSize, Identity};
 
 /// The settings of one run; all nodes share them.
@@ -19,8 +20,8 @@ pub fn settings(plan: &Plan) -> Config {
     config.idling =
         Idling { rounds: rng.between(2, 4) as u8, linger: Duration::from_millis([0, 0, 0, 50][rng.below(4) as usize]) };
     config.windows = windows(plan, &mut rng);
-    config.message_max = message::LARGEST;
-    config.queue_bytes = message::LARGEST * [1, 4, 64][rng.below(3) as usize];
+    config.message_max = message::LARGEST + 1024; // groups stand before a client's bytes
+    config.queue_bytes = config.message_max * [1, 4, 64][rng.below(3) as usize];
     let share = plan.datagram as f64 / (plan.datagram + plan.host.overhead) as f64;
     config.receive_room = (plan.host.socket.min(1 << 30) as f64 * share) as usize;
     config
@@ -52,19 +53,43 @@ pub fn defaults(config: &Config) -> Config {
     Config::new(config.me, config.members.clone())
 }
 
-/// All nodes of the run, their engines alone. `adjust` has the last word on each node's settings.
+/// Says what every node's settings are in the end.
+pub type Adjust<'a> = &'a dyn Fn(&mut Config);
+
+/// All nodes of the run, their engines alone.
 ///
 /// # Errors
 /// What is wrong with the settings.
-pub fn bare(plan: &Plan, adjust: impl Fn(&mut Config)) -> Result<Vec<Bare<Ring>>, String> {
+pub fn bare(plan: &Plan, adjust: Adjust<'_>) -> Result<Vec<Bare<Ring>>, String> {
+    let node = |(member, ring)| Bare::new(identity(member), ring, Some(Ring::holds));
+    Ok(rings(plan, adjust)?.into_iter().map(node).collect())
+}
+
+/// All nodes of the run, with their clients.
+///
+/// # Errors
+/// What is wrong with the settings.
+pub fn whole(plan: &Plan, adjust: Adjust<'_>) -> Result<Vec<Whole<Ring>>, String> {
+    let group = GroupName::new(b"all").map_err(|error| error.to_string())?;
+    let mut rng = Rng::new(plan.seed).fork(0x11b175);
+    let limits = Limits {
+        message_max: message::LARGEST,
+        credit: [16 << 10, 128 << 10, 512 << 10][rng.below(3) as usize],
+        ..Limits::default()
+    };
+    let node = |(member, ring)| Whole::new(plan, identity(member), ring, limits, group.clone(), Some(Ring::holds));
+    Ok(rings(plan, adjust)?.into_iter().map(node).collect())
+}
+
+fn rings(plan: &Plan, adjust: Adjust<'_>) -> Result<Vec<(MemberId, Ring)>, String> {
     let settings = settings(plan);
-    let node = |member: MemberId| {
+    let ring = |member: MemberId| {
         let mut config = Config { me: member.node, ..settings.clone() };
         adjust(&mut config);
         let ring = Ring::new(config, member.incarnation).map_err(|error| error.to_string())?;
-        Ok(Bare::new(identity(member), ring, Some(Ring::holds)))
+        Ok((member, ring))
     };
-    plan.members().into_iter().map(node).collect()
+    plan.members().into_iter().map(ring).collect()
 }
 
 fn identity(me: MemberId) -> Identity {
@@ -72,20 +97,21 @@ fn identity(me: MemberId) -> Identity {
 }
 
 /// What the ring's gauges may show in a run.
-pub fn limits(plan: &Plan) -> Limits {
+pub fn bounds(plan: &Plan) -> Bounds {
     let config = settings(plan);
     let windows = config.windows;
     let ahead = u64::from(windows.store) + u64::from(windows.global) + u64::from(windows.personal);
-    let queue = (config.queue_bytes + config.message_max) as u64;
-    let nodes = u64::from(plan.nodes);
-    Limits {
-        running: [
-            ("store_packets", ahead),
-            ("store_bytes", ahead * plan.datagram as u64),
-            ("queued_bytes", queue),
-            ("assembly_bytes", nodes * 2 * config.message_max as u64),
-        ]
-        .into(),
-        quiet: [("store_packets", 0), ("store_bytes", 0), ("queued_bytes", 0), ("assembly_bytes", 0)].into(),
+    let running = [
+        ("store_packets", ahead),
+        ("store_bytes", ahead * plan.datagram as u64),
+        ("queued_bytes", (config.queue_bytes + config.message_max) as u64),
+        ("assembly_bytes", u64::from(plan.nodes) * 2 * config.message_max as u64),
+    ];
+    let quiet = ["store_packets", "store_bytes", "queued_bytes", "assembly_bytes"];
+    let repetitions = ["requests_made", "retransmissions_sent"];
+    Bounds {
+        running: running.into(),
+        quiet: quiet.map(|name| (name, 0)).into(),
+        needless: if plan.keeps_order() { repetitions.into() } else { [].into() },
     }
 }

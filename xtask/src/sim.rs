@@ -2,6 +2,7 @@
 mod batch;
 mod options;
 
+use crate::ring;
 use consort_sim::plan::Plan;
 use consort_sim::world::{Options as Keep, Outcome, World};
 use options::{Options, Task};
@@ -29,12 +30,21 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Runs one seed.
+/// Runs one seed: an odd one drives engines alone, an even one whole nodes with their clients.
 pub fn run(options: &Options, seed: u64, story: bool) -> Result<Outcome, String> {
-    let plan = Plan::draw(seed, &options.faults, 1, Some(consort_sim::machine::CONTROL));
-    let keep = Keep { limits: crate::ring::limits(&plan), story, trace: false };
-    let nodes = crate::ring::bare(&plan, |_| {})?;
-    Ok(World::new(plan, keep, nodes).run())
+    if seed.is_multiple_of(2) {
+        let plan = Plan::draw_whole(seed, &options.faults);
+        let nodes = ring::whole(&plan, &|_| {})?;
+        Ok(World::new(plan.clone(), keep(&plan, story), nodes).run())
+    } else {
+        let plan = Plan::draw_bare(seed, &options.faults);
+        let nodes = ring::bare(&plan, &|_| {})?;
+        Ok(World::new(plan.clone(), keep(&plan, story), nodes).run())
+    }
+}
+
+fn keep(plan: &Plan, story: bool) -> Keep {
+    Keep { bounds: ring::bounds(plan), story, trace: false }
 }
 
 /// One seed with its story.
@@ -79,7 +89,7 @@ fn idle(_options: &Options, nodes: u16) -> ExitCode {
     let mut plan = Plan::lan(nodes);
     plan.calm = consort_types::Instant(600_000_000_000);
     plan.end = plan.calm;
-    let machines = match crate::ring::bare(&plan, |config| *config = crate::ring::defaults(config)) {
+    let machines = match ring::bare(&plan, &|config| *config = ring::defaults(config)) {
         Ok(machines) => machines,
         Err(error) => return fail(&error),
     };

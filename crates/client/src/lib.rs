@@ -1,1 +1,56 @@
 //! The library programs use to talk to a Consort daemon.
+//!
+//! ```no_run
+//! use consort::{Address, Client, ConnectOptions, Event, GroupName, Service};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let address: Address = "127.0.0.1:4803".parse()?;
+//! let mut client = Client::connect(&address, &ConnectOptions::default())?;
+//! let orders = GroupName::new(b"orders")?;
+//! client.join(&orders)?;
+//! client.multicast(Service::Agreed, &[orders], b"hello")?;
+//! while let Some(event) = client.receive(None)? {
+//!     if let Event::Message(message) = event {
+//!         println!("{:?}", message.payload());
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Joins, leaves and multicasts are *sends*: they are numbered from 1 and go into the one order. They are collected in a
+//! buffer that is written when it holds 64 KiB, at [`Client::flush`], and whenever this library waits for anything; with
+//! [`ConnectOptions::unbatched`] each is written at once. A send waits while too many bytes are under way (the daemon's
+//! credit), or says so: [`Client::try_multicast`].
+//!
+//! If the daemon dies, [`Error::ConnectionLost`] says which sends are of unknown fate.
+//!
+//! A [`Client`] serves one thread. [`Client::split`] makes a [`Sender`] and a [`Receiver`] for two; the receiver must be
+//! read, because that is where the news of free credit comes in.
+
+// This crate talks to the machine: its business is sockets, and waiting for them.
+#![allow(clippy::disallowed_methods)]
+
+mod address;
+mod client;
+mod error;
+mod event;
+mod receiver;
+mod sender;
+mod shared;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+pub use address::{Address, AddressError};
+pub use bytes::Bytes;
+pub use client::{Client, ConnectOptions};
+pub use consort_session::{
+    Cause, ClientName, Farewell, GroupView, GroupViewId, Member, Message, NetworkView, Parting, Progress, Refusal,
+    RefusalCause, Welcome,
+};
+pub use consort_types::{ClientId, GroupName, MemberId, NameError, NodeId, Primary, Service, ViewId, ViewKind};
+pub use error::Error;
+pub use event::Event;
+pub use receiver::Receiver;
+pub use sender::Sender;

@@ -8,7 +8,7 @@ use crate::request::{self, Hello};
 use bytes::{Buf, Bytes, BytesMut};
 use consort_group::Targets;
 use consort_types::{GroupName, Service};
-use consort_wire::{Malformed, Payload};
+use consort_wire::Malformed;
 use std::ops::Range;
 
 /// No daemon sends a larger frame.
@@ -164,11 +164,8 @@ impl Replies {
     /// [`Malformed`] where the daemon sent what is no frame; nothing can be read after it.
     pub fn next_event(&mut self) -> Result<Option<Event>, Malformed> {
         let Some(head) = self.frames.whole()? else { return Ok(None) };
-        let mut body = Payload::new();
-        self.frames.body(head, &mut body);
-        let event = Event::decode(head.kind, body.to_bytes())
+        let event = Event::decode(head.kind, self.frames.take_body(head))
             .map_err(|error| Malformed { at: error.at + HEAD_LEN, ..error })?;
-        self.frames.consume(head);
         if let Event::Progress(progress) = event {
             self.progress = progress;
         }

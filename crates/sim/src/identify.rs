@@ -75,17 +75,17 @@ impl Identify {
         let same = |mark: Mark, submitted: &Submitted| {
             submitted.len == message.payload.len() as u64 && pattern.is_payload(mark, &message.payload)
         };
-        let alike = |submitted: &Submitted| {
+        let alike = |mark: Mark, submitted: &Submitted| {
             submitted.service == message.service
+                && (message.client.is_none() || message.client == Some(mark.origin.client))
                 && (message.class.is_none() || message.class == submitted.class)
                 && (message.own.is_none() || message.own == submitted.id)
         };
-        let open = |alike: &dyn Fn(&Submitted) -> bool| {
-            let open = (given.from..sent.len()).filter(|at| !given.has(*at));
-            let mut open = open.filter(|at| alike(&sent[*at].1) && same(sent[*at].0, &sent[*at].1));
-            open.next()
+        let open = |alike: &dyn Fn(Mark, &Submitted) -> bool| {
+            let fits = |(mark, submitted): &(Mark, Submitted)| alike(*mark, submitted) && same(*mark, submitted);
+            (given.from..sent.len()).find(|at| !given.has(*at) && fits(&sent[*at]))
         };
-        if let Some(at) = open(&alike).or_else(|| open(&|_| true)) {
+        if let Some(at) = open(&alike).or_else(|| open(&|_, _| true)) {
             given.add(at);
             return Some(sent[at].0);
         }

@@ -2,6 +2,7 @@
 use crate::fault::{self, Activation, Kinds};
 use crate::host::HostModel;
 use crate::link::LinkModel;
+use crate::machine::CONTROL;
 use crate::network::NetworkModel;
 use crate::workload::{self, SenderPlan};
 use consort_types::{Duration, Instant, MemberId, Rng};
@@ -13,6 +14,8 @@ pub struct Plan {
     pub seed: u64,
     /// How many nodes there are.
     pub nodes: u16,
+    /// How many processes take deliveries on each node.
+    pub clients: u16,
     /// The size of a datagram that engines shall use, in bytes.
     pub datagram: usize,
     /// The network while nothing is wrong.
@@ -38,6 +41,7 @@ impl Plan {
         Self {
             seed: 0,
             nodes,
+            clients: 1,
             datagram: 1_440,
             network: NetworkModel::default(),
             host: HostModel::default(),
@@ -65,9 +69,18 @@ impl Plan {
         }
     }
 
-    /// Draws a run: its size, its network, its load and, from these kinds, its faults. Senders are `clients` on each
-    /// node and, where there is one, the client number for control messages.
-    pub fn draw(seed: u64, kinds: &Kinds, clients: u16, control: Option<u16>) -> Self {
+    /// Draws a run of bare engines: its size, its network, its load and, from these kinds, its faults.
+    pub fn draw_bare(seed: u64, kinds: &Kinds) -> Self {
+        Self::draw(seed, kinds, 1, Some(CONTROL))
+    }
+
+    /// Draws a run of whole nodes, each with one to three clients.
+    pub fn draw_whole(seed: u64, kinds: &Kinds) -> Self {
+        let clients = Rng::new(seed).fork(3).between(1, 3) as u16;
+        Self::draw(seed, kinds, clients, None)
+    }
+
+    fn draw(seed: u64, kinds: &Kinds, clients: u16, control: Option<u16>) -> Self {
         let mut rng = Rng::new(seed);
         let nodes = [1, 2, 3, 3, 3, 4, 5, 5, 5, 6, 8, 12][rng.below(12) as usize];
         let datagram = [576, 1_440, 1_440, 1_440, 9_000, 65_000][rng.below(6) as usize];
@@ -75,6 +88,7 @@ impl Plan {
         Self {
             seed,
             nodes,
+            clients,
             datagram,
             network: draw_network(&mut rng),
             host: draw_host(datagram, &mut rng),
@@ -90,9 +104,9 @@ impl Plan {
         (0..self.nodes).map(|node| MemberId::new(node, 1)).collect()
     }
 
-    /// Whether nothing is lost, delayed or reordered in this run, except by what the protocol itself asks of the network.
-    pub const fn is_faultless(&self) -> bool {
-        self.faults.is_empty()
+    /// Whether what is sent first also arrives first, always: no fault, no jitter.
+    pub fn keeps_order(&self) -> bool {
+        self.faults.is_empty() && self.network.token.jitter.is_zero() && self.network.data.jitter.is_zero()
     }
 }
 
@@ -100,8 +114,11 @@ fn draw_network(rng: &mut Rng) -> NetworkModel {
     let delay = Duration::from_micros(
         [rng.between(20, 100), rng.between(50, 500), rng.between(200, 2_000)][rng.below(3) as usize],
     );
-    let link =
-        LinkModel { delay, jitter: delay / [1_000_000, 20, 4, 1][rng.below(4) as usize], ..LinkModel::default() };
+    let link = LinkModel {
+        delay,
+        jitter: [Duration::ZERO, delay / 20, delay / 4, delay][rng.below(4) as usize],
+        ..LinkModel::default()
+    };
     let rate = Some([100_000_000, 1_000_000_000, 10_000_000_000][rng.below(3) as usize]);
     let send_buffer = [200 << 10, 2 << 20][rng.below(2) as usize];
     NetworkModel { rate, send_buffer, token: link.clone(), data: link, unicast_fanout: rng.chance(0.2) }

@@ -1,11 +1,11 @@
 //! Turns what happens in the world into events, and shows them to the checkers, the digest and the story.
-use crate::checkers::{ASSERTIONS, Limits, Suite, Violation};
+use crate::checkers::{ASSERTIONS, Bounds, Suite, Violation};
 use crate::digest::Digest;
 use crate::identify::Identify;
 use crate::machine::Received;
 use crate::message::{Mark, Process};
 use crate::story::Story;
-use crate::trace::{Delivered, Event, Installed, Submitted, Trace, What};
+use crate::trace::{Delivered, Event, Installed, PerMessage, PerProcess, Submitted, Trace, What};
 use consort_types::{Instant, NodeId, Service};
 use consort_wire::Payload;
 
@@ -31,41 +31,48 @@ pub(crate) struct Recorder {
     pub now: Instant,
     pub totals: Totals,
     pub violations: Vec<Violation>,
-    limits: Limits,
+    bounds: Bounds,
     pub digest: Digest,
     pub story: Option<Story>,
     pub trace: Option<Trace>,
     suite: Suite,
     identify: Identify,
-    receivers: u64,
     waiting: u64,
+    /// How many messages were delivered by anybody, and by how many processes they ought to be in all.
+    begun: u64,
+    owed: u64,
+    is_begun: PerMessage<bool>,
+    members: PerProcess<u64>,
 }
 
 impl Recorder {
-    pub fn new(limits: Limits, story: Option<Story>, trace: Option<Trace>) -> Self {
+    pub fn new(bounds: Bounds, story: Option<Story>, trace: Option<Trace>) -> Self {
         Self {
             now: Instant::ZERO,
             totals: Totals::default(),
             violations: Vec::new(),
-            suite: Suite::new(limits.clone()),
-            limits,
+            suite: Suite::new(bounds.clone()),
+            bounds,
             digest: Digest::default(),
             story,
             trace,
             identify: Identify::default(),
-            receivers: 0,
             waiting: 0,
+            begun: 0,
+            owed: 0,
+            is_begun: PerMessage::default(),
+            members: PerProcess::default(),
         }
     }
 
-    /// Whether every message that was accepted was delivered everywhere, and nobody waits for room.
+    /// Whether every message that was accepted was delivered by all that owe it, and nobody waits for room.
     pub const fn is_settled(&self) -> bool {
-        self.waiting == 0 && self.totals.delivered >= self.totals.accepted * self.receivers
+        self.waiting == 0 && self.totals.accepted == self.begun && self.totals.delivered >= self.owed
     }
 
     /// Whether any checker wants to see this gauge.
     pub fn watches(&self, name: &str) -> bool {
-        self.limits.watch(name) || name == ASSERTIONS
+        self.bounds.watch(name) || name == ASSERTIONS
     }
 
     pub fn payload(&self, mark: Mark, len: usize) -> Payload {
@@ -73,12 +80,12 @@ impl Recorder {
     }
 
     pub fn start(&mut self, process: Process) {
-        self.receivers += 1;
         self.tell(Some(process.node), '+', || "starts".into());
         self.record(process, What::Start);
     }
 
     pub fn view(&mut self, process: Process, view: Installed) {
+        *self.members.of(process) = view.members.len() as u64;
         let members = |view: &Installed| view.members.iter().map(Process::to_string).collect::<Vec<_>>().join(" ");
         self.tell(Some(process.node), 'V', || format!("view {} of {}", view.id, members(&view)));
         self.record(process, What::View(Box::new(view)));
@@ -107,11 +114,18 @@ impl Recorder {
 
     pub fn deliver(&mut self, process: Process, message: &Received, missing: Vec<NodeId>) {
         let (mark, intact) = self.identify.identify(process, message);
-        self.totals.delivered += u64::from(mark.is_some());
+        if let Some(mark) = mark {
+            self.totals.delivered += 1;
+            if !std::mem::replace(self.is_begun.of(mark), true) {
+                self.begun += 1;
+                self.owed += *self.members.of(process);
+            }
+        }
         let delivered = Delivered {
             mark,
             intact,
             sender: Some(message.sender),
+            client: message.client,
             stream: message.stream,
             position: message.position,
             class: message.class,

@@ -99,6 +99,8 @@ pub struct Delivered {
     pub intact: bool,
     /// Who sent it, according to the delivery.
     pub sender: Option<MemberId>,
+    /// Which of the clients there, according to the delivery, if the process is told.
+    pub client: Option<u16>,
     /// In which order it stands.
     pub stream: Stream,
     /// Where, if the process is told.

@@ -1,5 +1,5 @@
 //! The world: virtual time, one heap of what will happen, hosts and the network between them.
-use crate::checkers::{Limits, Violation};
+use crate::checkers::{Bounds, Violation};
 use crate::digest::Digest;
 use crate::fault::{Activation, Fault};
 use crate::host::Host;
@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// What gauges may show.
-    pub limits: Limits,
+    pub bounds: Bounds,
     /// Tell the story.
     pub story: bool,
     /// Keep the trace.
@@ -156,7 +156,7 @@ impl<M: Machine> World<M> {
             senders,
             active: Vec::new(),
             filter: None,
-            recorder: Recorder::new(options.limits, story, options.trace.then(Trace::default)),
+            recorder: Recorder::new(options.bounds, story, options.trace.then(Trace::default)),
             progress: (0, Instant::ZERO),
             plan,
         };

@@ -1,6 +1,7 @@
 //! NC: nothing created, nothing changed. Every delivered message was submitted before, once, by the process that the
 //! delivery names as its sender, with the same bytes, class and service level.
 use super::{Checker, Rule, Verdict};
+use crate::message::{Mark, Process};
 use crate::trace::{Delivered, Event, PerMessage, Submitted, What};
 
 /// See the module.
@@ -17,7 +18,7 @@ impl Checker for Created {
     fn see(&mut self, event: &Event) -> Verdict {
         match &event.what {
             What::Submit(submitted) => {
-                let mark = crate::message::Mark { origin: event.process, count: submitted.count };
+                let mark = Mark { origin: event.process, count: submitted.count };
                 *self.submitted.of(mark) = Some(*submitted);
                 Ok(())
             }
@@ -38,7 +39,9 @@ impl Created {
             return Err(format!("{mark} was never submitted"));
         };
         let wrong = |what: &str| Err(format!("{mark} has another {what} than when it was submitted"));
-        if delivered.sender.is_some_and(|sender| sender.node != mark.origin.node) {
+        let node = delivered.sender.map_or(mark.origin.node, |sender| sender.node);
+        let client = delivered.client.unwrap_or(mark.origin.client);
+        if Process::new(node, client) != mark.origin {
             return wrong("sender");
         }
         if delivered.len != submitted.len {

@@ -2,34 +2,36 @@
 //! others is given back.
 use super::{Checker, Rule, Verdict};
 use crate::trace::{Event, What};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What gauges may show. The names are those of `observe`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct Bounds {
     /// At any time.
     pub running: BTreeMap<&'static str, u64>,
     /// Once the run has come to rest.
     pub quiet: BTreeMap<&'static str, u64>,
+    /// Those that count repetitions, in a run in which none is needed: they stay at zero.
+    pub needless: BTreeSet<&'static str>,
 }
 
-impl Limits {
+impl Bounds {
     /// Whether there is a limit of that name.
     pub fn watch(&self, name: &str) -> bool {
-        self.running.contains_key(name) || self.quiet.contains_key(name)
+        self.running.contains_key(name) || self.quiet.contains_key(name) || self.needless.contains(name)
     }
 }
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Memory {
-    limits: Limits,
+    bounds: Bounds,
     quiet: bool,
 }
 
 impl Memory {
-    pub(super) const fn new(limits: Limits) -> Self {
-        Self { limits, quiet: false }
+    pub(super) const fn new(bounds: Bounds) -> Self {
+        Self { bounds, quiet: false }
     }
 }
 
@@ -42,8 +44,8 @@ impl Checker for Memory {
         match &event.what {
             What::Quiet => self.quiet = true,
             What::Gauge { name, value } => {
-                let quiet = self.limits.quiet.get(name.as_ref()).filter(|_| self.quiet);
-                let limit = quiet.or_else(|| self.limits.running.get(name.as_ref()));
+                let quiet = self.bounds.quiet.get(name.as_ref()).filter(|_| self.quiet);
+                let limit = quiet.or_else(|| self.bounds.running.get(name.as_ref()));
                 if let Some(limit) = limit.filter(|limit| value > limit) {
                     let when = if self.quiet { " at rest" } else { "" };
                     return Err(format!("{name} is {value}{when}, {limit} allowed"));

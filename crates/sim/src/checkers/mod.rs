@@ -16,6 +16,7 @@
 //! | W | views are well formed | `view` |
 //! | LV | what was accepted is delivered once faults stop | `liveness` |
 //! | BM | memory stays in its bounds and is given back | `memory` |
+//! | NR | nothing is repeated where nothing was lost | `needless` |
 //! | AF | the protocol's own assertions hold | `assertion` |
 //!
 //! That one seed gives one run (DET) is judged by running it twice and comparing digests.
@@ -30,6 +31,7 @@ mod fifo;
 mod gap;
 mod liveness;
 mod memory;
+mod needless;
 mod position;
 mod safe_delivered;
 mod safe_held;
@@ -38,7 +40,7 @@ mod total_order;
 mod view;
 
 pub(crate) use assertion::GAUGE as ASSERTIONS;
-pub use memory::Limits;
+pub use memory::Bounds;
 
 /// What a checker says of an event: nothing, or how the promise is broken.
 pub type Verdict = Result<(), String>;
@@ -111,7 +113,7 @@ impl fmt::Debug for Suite {
 
 impl Suite {
     /// Every checker there is.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(bounds: Bounds) -> Self {
         Self {
             checkers: vec![
                 Box::<created::Created>::default(),
@@ -126,7 +128,8 @@ impl Suite {
                 Box::<self_delivery::SelfDelivery>::default(),
                 Box::<view::Views>::default(),
                 Box::<assertion::Assertions>::default(),
-                Box::new(memory::Memory::new(limits)),
+                Box::new(needless::Needless(bounds.needless.clone())),
+                Box::new(memory::Memory::new(bounds)),
                 Box::<liveness::Liveness>::default(),
             ],
         }
@@ -157,8 +160,8 @@ impl Suite {
 }
 
 /// Judges a whole trace, of a simulation or of anything else.
-pub fn judge(trace: &Trace, limits: Limits) -> Vec<Violation> {
-    let mut suite = Suite::new(limits);
+pub fn judge(trace: &Trace, bounds: Bounds) -> Vec<Violation> {
+    let mut suite = Suite::new(bounds);
     let mut broken: Vec<_> = trace.events.iter().flat_map(|event| suite.see(event)).collect();
     broken.extend(suite.end());
     broken

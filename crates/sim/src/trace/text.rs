@@ -74,7 +74,14 @@ fn write_submit(f: &mut fmt::Formatter<'_>, submitted: &Submitted) -> fmt::Resul
 }
 
 fn write_deliver(f: &mut fmt::Formatter<'_>, d: &Delivered) -> fmt::Result {
-    write!(f, "deliver mark={} intact={} sender={}", option(d.mark), d.intact, option(d.sender))?;
+    write!(
+        f,
+        "deliver mark={} intact={} sender={} client={}",
+        option(d.mark),
+        d.intact,
+        option(d.sender),
+        option(d.client)
+    )?;
     write!(f, " stream={} position={}", d.stream.0, option(d.position))?;
     write!(f, " class={} service={} len={}", class_name(d.class), d.service, d.len)?;
     write!(f, " own={} missing={}", option(d.own.map(|id| id.0)), list(&d.missing))
@@ -143,6 +150,7 @@ fn read_deliver(fields: Fields<'_>) -> Option<Delivered> {
         mark: fields.option("mark", mark)?,
         intact: fields.number("intact")?,
         sender: fields.option("sender", member)?,
+        client: fields.option("client", |text| text.parse().ok())?,
         stream: Stream(fields.number("stream")?),
         position: fields.option("position", |text| text.parse().ok().map(Position))?,
         class: fields.option("class", class)?,
@@ -165,7 +173,7 @@ fn wrong(line: &str) -> &'static str {
     match words.next() {
         Some("view") => "id, step, transitional or members",
         Some("submit") => "count, service, len, class or id",
-        Some("deliver") => "mark, intact, sender, stream, position, class, service, len, own or missing",
+        Some("deliver") => "mark, intact, sender, client, stream, position, class, service, len, own or missing",
         Some("stable") => "stream, up_to or missing",
         Some("gauge") => "name or value",
         Some("refused") => "why",
@@ -252,6 +260,7 @@ mod tests {
             mark: Some(Mark { origin: process, count: 9 }),
             intact: true,
             sender: Some(MemberId::new(2, 5)),
+            client: Some(1),
             position: Some(Position(12)),
             class: Some(Class::Control),
             service: Service::Safe,

@@ -77,6 +77,9 @@ impl<M: Machine> World<M> {
             self.serve(host, task);
         }
         self.drain(host);
+        if self.machines[usize::from(host)].poll_timeout().is_none_or(|due| due > now) {
+            self.hosts[usize::from(host)].spins = 0;
+        }
         self.schedule_wake(host);
     }
 
@@ -93,16 +96,13 @@ impl<M: Machine> World<M> {
     }
 
     fn serve_timer(&mut self, host: u16) {
-        let now = self.recorder.now;
         let place = &mut self.hosts[usize::from(host)];
         place.spend(place.model.timer);
-        let machine = &mut self.machines[usize::from(host)];
-        machine.handle_timeout(now);
-        let spins = machine.poll_timeout().is_some_and(|due| due <= now);
-        place.spins = if spins { place.spins + 1 } else { 0 };
+        place.spins += 1;
         if place.spins > SPINS {
             self.recorder.record(Process::new(NodeId(host), 0), What::Spins);
         }
+        self.machines[usize::from(host)].handle_timeout(self.recorder.now);
     }
 
     fn serve(&mut self, host: u16, task: Task) {
@@ -160,6 +160,9 @@ impl<M: Machine> World<M> {
                 Act::View { client, view } => self.install(host, client, view),
                 Act::Stable { stream, up_to } => self.stable(host, stream, up_to),
                 Act::Room { client } => self.room(host, client),
+                Act::Refused { client, why } => {
+                    self.recorder.record(Process::new(NodeId(host), client), What::Refused(why.into()));
+                }
                 Act::Persist { ticket } => {
                     let done = self.hosts[at].free + self.hosts[at].model.disk;
                     self.schedule(done, Happens::Persisted { host, ticket });

@@ -1,0 +1,283 @@
+//! Both halves of a client, for one thread.
+use crate::receiver::Receiver;
+use crate::sender::{Send, Sender};
+use crate::shared::Shared;
+use crate::stream::Stream;
+use crate::{Address, ClientName, Error, Event, GroupName, Parting, Progress, Service, Welcome};
+use bytes::BytesMut;
+use consort_session::client::Requests;
+use consort_session::{self as session, Hello};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long to read before what could not be written is tried again.
+const STEP: Duration = Duration::from_millis(10);
+
+/// How a client connects and sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectOptions {
+    /// What the client is called; the daemon finds a name where there is none.
+    pub name: Option<ClientName>,
+    /// Whether it receives network views.
+    pub wants_views: bool,
+    /// How long connecting may take, the daemon's welcome included.
+    pub connect_within: Duration,
+    /// How long a send may wait for credit; for as long as it takes where nothing is said.
+    pub send_within: Option<Duration>,
+    /// Writes each send at once instead of collecting them. Costs several times the CPU for small messages.
+    pub unbatched: bool,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> Self {
+        Self {
+            name: None,
+            wants_views: false,
+            connect_within: Duration::from_secs(5),
+            send_within: None,
+            unbatched: false,
+        }
+    }
+}
+
+/// A session with a daemon, for one thread. Whenever it waits it writes what was collected and keeps what comes in for
+/// [`Self::receive`].
+#[derive(Debug)]
+pub struct Client {
+    sender: Sender,
+    receiver: Receiver,
+    welcome: Welcome,
+}
+
+impl Client {
+    /// Connects to a daemon and opens a session.
+    ///
+    /// # Errors
+    /// [`Error::Connect`], [`Error::NoDaemon`], [`Error::NotWelcome`] or [`Error::TimedOut`].
+    pub fn connect(address: &Address, options: &ConnectOptions) -> Result<Self, Error> {
+        let deadline = Instant::now() + options.connect_within;
+        let failed = |source| Error::Connect { address: address.clone(), source };
+        let mut stream = Stream::connect(address, options.connect_within).map_err(failed)?;
+        let shared = Arc::new(Shared::default());
+        let mut receiver = Receiver::new(stream.try_clone().map_err(failed)?, Arc::clone(&shared));
+        let mut hello = BytesMut::new();
+        let (name, wants_views) = (options.name.clone(), options.wants_views);
+        Hello { name, wants_views, ..Hello::default() }.put(&mut hello);
+        // A hello is smaller than any socket's buffer.
+        stream.write(&hello, Some(options.connect_within)).map_err(failed)?;
+        let welcome = await_welcome(&mut receiver, address, deadline)?;
+        let requests = Requests::new(&welcome);
+        let sender = Sender::new(stream, requests, options.unbatched, options.send_within, shared);
+        Ok(Self { sender, receiver, welcome })
+    }
+
+    /// What the daemon said when the session opened: who it is, who this client is, and its limits.
+    pub const fn welcome(&self) -> &Welcome {
+        &self.welcome
+    }
+
+    /// Asks to join a group; returns the send's number. The group view that follows says that it happened.
+    ///
+    /// # Errors
+    /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
+    pub fn join(&mut self, group: &GroupName) -> Result<u64, Error> {
+        self.send(Send::Join(group))
+    }
+
+    /// Asks to leave a group; returns the send's number.
+    ///
+    /// # Errors
+    /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
+    pub fn leave(&mut self, group: &GroupName) -> Result<u64, Error> {
+        self.send(Send::Leave(group))
+    }
+
+    /// Sends a message to all members of the groups; returns the send's number. Waits for credit, meanwhile keeping
+    /// what comes in.
+    ///
+    /// # Errors
+    /// [`Error`] says what is wrong; with [`Error::TimedOut`] and [`Error::Unread`] nothing was sent.
+    pub fn multicast(&mut self, service: Service, groups: &[GroupName], payload: &[u8]) -> Result<u64, Error> {
+        self.send(Send::Multicast(service, groups, payload))
+    }
+
+    /// As [`Self::multicast`], but does not wait for credit. Credit comes back while events are received.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] where there is too little credit; otherwise as [`Self::multicast`].
+    pub fn try_multicast(&mut self, service: Service, groups: &[GroupName], payload: &[u8]) -> Result<u64, Error> {
+        let sent = self.sender.try_multicast(service, groups, payload);
+        self.explained(sent)
+    }
+
+    /// Writes all that was collected.
+    ///
+    /// # Errors
+    /// [`Error`] where the session is over.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        self.flush_until(None)
+    }
+
+    /// The next event; `None` if none came in time. Without a time it waits for as long as it takes. What was collected
+    /// is written first.
+    ///
+    /// # Errors
+    /// [`Error::ConnectionLost`] or [`Error::Disconnected`] once everything that came before was received.
+    pub fn receive(&mut self, within: impl Into<Option<Duration>>) -> Result<Option<Event>, Error> {
+        let within = within.into();
+        let deadline = within.map(|within| Instant::now() + within);
+        let mut left = within;
+        loop {
+            match self.sender.write() {
+                Ok(true) => return self.receiver.receive(left),
+                Ok(false) => {}
+                Err(_) => return self.receive_last(),
+            }
+            let event = self.receiver.receive(left.map_or(STEP, |left| left.min(STEP)))?;
+            if event.is_some() || left.is_some_and(|left| left.is_zero()) {
+                return Ok(event);
+            }
+            left = time_left(deadline);
+        }
+    }
+
+    /// Writes all that was collected and waits until every send is ordered or refused.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`] where the time was not enough; [`Error`] where the session is over.
+    pub fn wait_ordered(&mut self, within: impl Into<Option<Duration>>) -> Result<(), Error> {
+        let deadline = within.into().map(|within| Instant::now() + within);
+        self.flush_until(deadline)?;
+        while self.progress().ordered < self.sent() {
+            self.read_until(deadline)?;
+        }
+        Ok(())
+    }
+
+    /// Asks the daemon for its status and waits for the answer.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`] where the time was not enough; [`Error`] where the session is over.
+    pub fn status(&mut self, within: impl Into<Option<Duration>>) -> Result<Vec<(String, String)>, Error> {
+        let deadline = within.into().map(|within| Instant::now() + within);
+        self.sender.put_status();
+        self.flush_until(deadline)?;
+        loop {
+            if let Some(pairs) = self.receiver.take_status() {
+                return Ok(pairs);
+            }
+            self.read_until(deadline)?;
+        }
+    }
+
+    /// Says good-bye, waits until the daemon has taken all that was sent, and ends the session. Events that come
+    /// meanwhile are lost; so is the certainty that the last sends are ordered, unless [`Self::wait_ordered`] was called.
+    ///
+    /// # Errors
+    /// [`Error`] where the session ended in another way.
+    pub fn close(mut self, within: impl Into<Option<Duration>>) -> Result<(), Error> {
+        let deadline = within.into().map(|within| Instant::now() + within);
+        self.sender.put_goodbye();
+        let mut ended = self.flush_until(deadline);
+        while ended.is_ok() {
+            self.receiver.drop_aside();
+            ended = self.read_until(deadline);
+        }
+        match ended {
+            Err(Error::Disconnected { farewell, .. }) if farewell.parting == Parting::Goodbye => Ok(()),
+            other => other,
+        }
+    }
+
+    /// How many sends were made: the number of the last.
+    pub const fn sent(&self) -> u64 {
+        self.sender.sent()
+    }
+
+    /// How far the sends are, as far as was read.
+    pub fn progress(&self) -> Progress {
+        self.receiver.progress()
+    }
+
+    /// Makes two halves for two threads.
+    pub fn split(self) -> (Sender, Receiver) {
+        (self.sender, self.receiver)
+    }
+
+    fn send(&mut self, send: Send<'_>) -> Result<u64, Error> {
+        let mut deadline = None;
+        loop {
+            match self.sender.append(send) {
+                Ok(number) => {
+                    // It is sent, though it may wait here a little longer.
+                    let flushed = if self.sender.wants_write() { self.flush_until(deadline) } else { Ok(()) };
+                    return if let Err(Error::TimedOut) = flushed { Ok(number) } else { flushed.map(|()| number) };
+                }
+                Err(Error::WouldBlock { .. }) => {}
+                Err(other) => return Err(other),
+            }
+            let within = self.sender.send_within();
+            deadline = deadline.or_else(|| within.map(|within| Instant::now() + within));
+            self.flush_until(deadline)?;
+            self.read_until(deadline)?;
+        }
+    }
+
+    /// Writes everything, and reads meanwhile: the daemon may have more to say than it will keep.
+    fn flush_until(&mut self, deadline: Option<Instant>) -> Result<(), Error> {
+        loop {
+            let written = self.sender.write();
+            if self.explained(written)? {
+                return Ok(());
+            }
+            if time_left(deadline).is_some_and(|left| left.is_zero()) {
+                return Err(Error::TimedOut);
+            }
+            self.receiver.read_aside(Some(STEP))?;
+        }
+    }
+
+    /// Reads once and keeps the events.
+    fn read_until(&mut self, deadline: Option<Instant>) -> Result<(), Error> {
+        let left = time_left(deadline);
+        if left.is_some_and(|left| left.is_zero()) || !self.receiver.read_aside(left)? {
+            return Err(Error::TimedOut);
+        }
+        Ok(())
+    }
+
+    /// The connection is broken: what came before that is received first.
+    fn receive_last(&mut self) -> Result<Option<Event>, Error> {
+        let end = self.receiver.read_to_end();
+        self.receiver.take_aside().map(Some).ok_or(end)
+    }
+
+    /// A connection that breaks while something is written may hold the daemon's reason and its last progress unread:
+    /// they make the error truer.
+    fn explained<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
+        let Err(Error::ConnectionLost { .. }) = result else { return result };
+        Err(self.receiver.read_to_end())
+    }
+}
+
+fn time_left(deadline: Option<Instant>) -> Option<Duration> {
+    deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+}
+
+/// Reads until the daemon has let us in or not.
+fn await_welcome(receiver: &mut Receiver, address: &Address, deadline: Instant) -> Result<Welcome, Error> {
+    let no_daemon = |why: String| Error::NoDaemon { address: address.clone(), why };
+    loop {
+        let event = receiver.next_reply().map_err(|error| no_daemon(error.to_string()))?;
+        match event {
+            Some(session::Event::Welcome(welcome)) => return Ok(welcome),
+            Some(session::Event::Disconnect(farewell)) => return Err(Error::NotWelcome(farewell)),
+            Some(other) => return Err(no_daemon(format!("it began with {other:?}"))),
+            None => {}
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() || !receiver.read(Some(left)).map_err(|error| no_daemon(error.to_string()))? {
+            return Err(Error::TimedOut);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What can go wrong.
+use crate::Address;
+use consort_session::Farewell;
+use consort_session::client::NotSent;
+use std::ops::Range;
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No connection came about.
+    #[error("cannot connect to {address}: {source}; is a daemon running there?")]
+    Connect {
+        /// Where a daemon was looked for.
+        address: Address,
+        /// What the operating system says.
+        source: std::io::Error,
+    },
+    /// Something answers there, but not as a daemon does.
+    #[error("{address} does not answer like a Consort daemon: {why}")]
+    NoDaemon {
+        /// Where a daemon was looked for.
+        address: Address,
+        /// What it did.
+        why: String,
+    },
+    /// The daemon let nobody in.
+    #[error("the daemon refused the session: {0}")]
+    NotWelcome(Farewell),
+    /// Too many bytes are under way for this one to follow now. Nothing was sent; no number was used.
+    #[error("{needs} bytes of credit are needed, {free} are free until earlier sends are ordered")]
+    WouldBlock {
+        /// How many bytes it takes.
+        needs: usize,
+        /// How many are free.
+        free: usize,
+    },
+    /// The time allowed was not enough. Nothing was sent; no number was used.
+    #[error("the time allowed was not enough")]
+    TimedOut,
+    /// Larger than this cluster allows. Nothing was sent; no number was used.
+    #[error("a message of {len} bytes; this cluster allows {max}")]
+    TooLarge {
+        /// The payload's length in bytes.
+        len: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// To no group, or to more than one multicast may name. Nothing was sent; no number was used.
+    #[error("a message to {count} groups; name 1 to {max}")]
+    Targets {
+        /// How many were named.
+        count: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// So many events wait to be received that no more are read to make room for sending. Call
+    /// [`Client::receive`](crate::Client::receive), or split the client.
+    #[error("{bytes} bytes of events wait to be received; receive them before sending more")]
+    Unread {
+        /// How many bytes wait.
+        bytes: usize,
+    },
+    /// The receiver was dropped, so nobody hears of free credit.
+    #[error("the receiver was dropped; nothing more can be sent once the credit is used up")]
+    NobodyReceives,
+    /// The connection to the daemon broke.
+    #[error("the connection to the daemon was lost ({why}); {}", describe(unknown_fate))]
+    ConnectionLost {
+        /// What was seen of it.
+        why: String,
+        /// The numbers of the sends that may be ordered still, or never: all that the daemon had not said to be
+        /// ordered. Empty if there are none.
+        unknown_fate: Range<u64>,
+    },
+    /// The daemon ended the session and said why.
+    #[error("the daemon ended the session: {farewell}; {}", describe(unknown_fate))]
+    Disconnected {
+        /// Why.
+        farewell: Farewell,
+        /// As with [`Self::ConnectionLost`].
+        unknown_fate: Range<u64>,
+    },
+}
+
+impl Error {
+    /// The sends whose fate this error leaves unknown, where it ends the session.
+    pub const fn unknown_fate(&self) -> Option<&Range<u64>> {
+        match self {
+            Self::ConnectionLost { unknown_fate, .. } | Self::Disconnected { unknown_fate, .. } => Some(unknown_fate),
+            _ => None,
+        }
+    }
+}
+
+fn describe(unknown: &Range<u64>) -> String {
+    match unknown.end.saturating_sub(unknown.start) {
+        0 => "every send is known to be ordered".to_owned(),
+        1 => format!("the fate of send {} is unknown", unknown.start),
+        _ => format!("the fate of sends {} to {} is unknown", unknown.start, unknown.end - 1),
+    }
+}
+
+impl From<NotSent> for Error {
+    fn from(why: NotSent) -> Self {
+        match why {
+            NotSent::Credit { needs, free } => Self::WouldBlock { needs, free },
+            NotSent::TooLarge { len, max } => Self::TooLarge { len, max },
+            NotSent::Targets { count, max } => Self::Targets { count, max },
+            NotSent::NotOpen => Self::ConnectionLost { why: why.to_string(), unknown_fate: 1..1 },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_unknown_is_said_in_words() {
+        let lost = |unknown_fate| Error::ConnectionLost { why: "end of stream".into(), unknown_fate }.to_string();
+        assert!(lost(4..4).ends_with("(end of stream); every send is known to be ordered"));
+        assert!(lost(4..5).ends_with("the fate of send 4 is unknown"));
+        assert!(lost(4..9).ends_with("the fate of sends 4 to 8 is unknown"));
+    }
+}

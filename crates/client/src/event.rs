@@ -1,0 +1,35 @@
+//! What a program receives.
+use consort_session::{GroupView, Message, NetworkView, Refusal};
+
+/// What happened, in the order in which it happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// The next message of the order for a group this client is in.
+    Message(Message),
+    /// A group this client is in changed, here in the order.
+    GroupView(GroupView),
+    /// The network changed, here in the order.
+    View(NetworkView),
+    /// One send was not taken, or changed nothing.
+    Refused {
+        /// Its number.
+        send: u64,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// The daemon's status, as pairs of key and value.
+    Status(Vec<(String, String)>),
+}
+
+impl Event {
+    /// About how many bytes it keeps.
+    pub(crate) fn weight(&self) -> usize {
+        size_of::<Self>()
+            + match self {
+                Self::Message(message) => message.payload().len(),
+                Self::GroupView(view) => size_of_val(&view.members[..]) + size_of_val(&view.who[..]),
+                Self::View(_) | Self::Refused { .. } | Self::Status(_) => 0,
+            }
+    }
+}

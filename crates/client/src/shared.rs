@@ -1,0 +1,116 @@
+//! What the two halves of a client know together.
+use crate::Error;
+use consort_session::client::unknown_fate;
+use consort_session::{Farewell, Progress};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    sent: AtomicU64,
+    known: Mutex<Known>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    pub(crate) progress: Progress,
+    ended: Option<End>,
+    nobody_receives: bool,
+}
+
+/// How a session came to its end.
+#[derive(Clone, Debug)]
+pub(crate) enum End {
+    Farewell(Farewell),
+    Lost(String),
+}
+
+impl Shared {
+    /// All sends up to this number were made.
+    pub(crate) fn has_sent(&self, number: u64) {
+        self.sent.store(number, Ordering::Relaxed);
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        self.known().progress
+    }
+
+    pub(crate) fn has_progressed(&self, progress: Progress) {
+        self.known().progress = progress;
+        self.changed.notify_all();
+    }
+
+    /// The session is over, as the receiver sees: it has read all that came before. Returns the error to be told.
+    pub(crate) fn end(&self, end: End) -> Error {
+        let mut known = self.known();
+        let end = known.ended.get_or_insert(end).clone();
+        self.changed.notify_all();
+        self.error(end, known.progress)
+    }
+
+    /// The error to be told, if the session is over.
+    pub(crate) fn ended(&self) -> Option<Error> {
+        let known = self.known();
+        known.ended.clone().map(|end| self.error(end, known.progress))
+    }
+
+    /// The error for a send that the connection did not take. What the daemon said before is still to be received.
+    pub(crate) fn lost(&self, why: &std::io::Error) -> Error {
+        let known = self.known();
+        let end = known.ended.clone().unwrap_or(End::Lost(why.to_string()));
+        self.error(end, known.progress)
+    }
+
+    pub(crate) fn receiver_is_gone(&self) {
+        self.known().nobody_receives = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits until `enough` of what is known.
+    pub(crate) fn wait(&self, within: Option<Duration>, enough: impl Fn(Progress) -> bool) -> Result<Progress, Error> {
+        let deadline = within.map(|within| Instant::now() + within);
+        let mut known = self.known();
+        loop {
+            if enough(known.progress) {
+                return Ok(known.progress);
+            }
+            if let Some(end) = known.ended.clone() {
+                return Err(self.error(end, known.progress));
+            }
+            if known.nobody_receives {
+                return Err(Error::NobodyReceives);
+            }
+            known = self.wait_once(known, deadline)?;
+        }
+    }
+
+    fn wait_once<'a>(
+        &self,
+        known: MutexGuard<'a, Known>,
+        deadline: Option<Instant>,
+    ) -> Result<MutexGuard<'a, Known>, Error> {
+        let Some(deadline) = deadline else {
+            return Ok(self.changed.wait(known).unwrap_or_else(PoisonError::into_inner));
+        };
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(Error::TimedOut);
+        }
+        Ok(self.changed.wait_timeout(known, left).unwrap_or_else(PoisonError::into_inner).0)
+    }
+
+    fn error(&self, end: End, progress: Progress) -> Error {
+        let unknown_fate = unknown_fate(self.sent.load(Ordering::Relaxed), progress);
+        match end {
+            End::Farewell(farewell) => Error::Disconnected { farewell, unknown_fate },
+            End::Lost(why) => Error::ConnectionLost { why, unknown_fate },
+        }
+    }
+
+    /// What is known stays true though a thread panicked while it looked.
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

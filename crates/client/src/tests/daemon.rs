@@ -1,0 +1,307 @@
+//! A daemon of one node in a thread: a real node behind real sockets, with an engine that orders at once or not at all.
+use consort_node::{Bytes, ClientId, Effect, Identity, Instant, Limits, Node, Reading};
+use consort_order::{
+    AcrossPartitions, Arrival, Capability, Delivery, Engine, Lane, Link, Malformed, Output, Packet, Refused, Submission,
+};
+use consort_types::{
+    Cause, ClusterId, ConfigHash, MemberId, MessageId, NodeId, Position, Primary, Service, Stream, Ticket, View,
+    ViewId, ViewKind,
+};
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// What a test tells the daemon.
+#[derive(Debug, Default)]
+struct Orders {
+    /// Take requests but do not order them.
+    hold: AtomicBool,
+    /// End without a word.
+    die: AtomicBool,
+    /// Send all clients away.
+    stop: AtomicBool,
+}
+
+pub(super) struct Daemon {
+    orders: Arc<Orders>,
+    pub address: crate::Address,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Daemon {
+    pub fn on_tcp(limits: Limits) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        listener.set_nonblocking(true).unwrap();
+        let address = crate::Address::Tcp { host: "127.0.0.1".into(), port };
+        Self::start(address, limits, move || listener.accept().map(|(socket, _)| Socket::Tcp(socket)))
+    }
+
+    pub fn on_unix(path: &Path, limits: Limits) -> Self {
+        let listener = UnixListener::bind(path).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = crate::Address::Unix(path.into());
+        Self::start(address, limits, move || listener.accept().map(|(socket, _)| Socket::Unix(socket)))
+    }
+
+    fn start<F>(address: crate::Address, limits: Limits, accept: F) -> Self
+    where
+        F: Fn() -> io::Result<Socket> + Send + 'static,
+    {
+        let orders = Arc::new(Orders::default());
+        let theirs = Arc::clone(&orders);
+        let thread = std::thread::spawn(move || serve(&theirs, limits, accept));
+        Self { orders, address, thread: Some(thread) }
+    }
+
+    pub fn hold(&self, hold: bool) {
+        self.orders.hold.store(hold, Ordering::SeqCst);
+    }
+
+    pub fn stop(&self) {
+        self.orders.stop.store(true, Ordering::SeqCst);
+    }
+
+    pub fn die(&mut self) {
+        self.orders.die.store(true, Ordering::SeqCst);
+        self.thread.take().map(JoinHandle::join).transpose().unwrap();
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.die();
+    }
+}
+
+enum Socket {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Socket {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(socket) => socket.read(into),
+            Self::Tcp(socket) => socket.read(into),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(socket) => socket.write(bytes),
+            Self::Tcp(socket) => socket.write(bytes),
+        }
+    }
+
+    fn set_nonblocking(&self) -> io::Result<()> {
+        match self {
+            Self::Unix(socket) => socket.set_nonblocking(true),
+            Self::Tcp(socket) => socket.set_nonblocking(true),
+        }
+    }
+}
+
+struct Connection {
+    socket: Socket,
+    paused: bool,
+    closing: bool,
+}
+
+fn serve(orders: &Arc<Orders>, limits: Limits, accept: impl Fn() -> io::Result<Socket>) {
+    let me = MemberId::new(0, 7);
+    let identity = Identity { cluster: ClusterId(1), config: ConfigHash(1), me };
+    let engine = Alone { me, orders: Arc::clone(orders), waiting: VecDeque::new(), outputs: VecDeque::new(), count: 0 };
+    let mut node = Node::new(identity, engine, limits);
+    let mut connections = BTreeMap::new();
+    node.start(Instant::ZERO, &[]);
+    let mut turn = 0;
+    while !orders.die.load(Ordering::SeqCst) {
+        turn += 1;
+        let now = Instant(turn);
+        if let Ok(socket) = accept() {
+            socket.set_nonblocking().unwrap();
+            let client = ClientId(turn as u32);
+            node.open_client(now, client);
+            connections.insert(client, Connection { socket, paused: false, closing: false });
+        }
+        let mut busy = false;
+        for client in connections.keys().copied().collect::<Vec<_>>() {
+            busy |= read(&mut node, now, client, &mut connections);
+        }
+        if orders.stop.load(Ordering::SeqCst) {
+            node.send_clients_away(now);
+        }
+        node.handle_timeout(now);
+        drain(&mut node, &mut connections);
+        for client in connections.keys().copied().collect::<Vec<_>>() {
+            busy |= write(&mut node, now, client, &mut connections);
+        }
+        if !busy {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+}
+
+type Connections = BTreeMap<ClientId, Connection>;
+
+fn read(node: &mut Node<Alone>, now: Instant, client: ClientId, connections: &mut Connections) -> bool {
+    let Some(connection) = connections.get_mut(&client).filter(|c| !c.paused && !c.closing) else { return false };
+    let mut bytes = vec![0; 16 << 10];
+    match connection.socket.read(&mut bytes) {
+        Ok(0) => {
+            node.close_client(now, client);
+            connections.remove(&client);
+        }
+        Ok(n) => {
+            bytes.truncate(n);
+            connection.paused = node.handle_client(now, client, bytes.into()) == Reading::Pause;
+        }
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+        Err(_) => {
+            node.close_client(now, client);
+            connections.remove(&client);
+        }
+    }
+    drain(node, connections);
+    true
+}
+
+fn drain(node: &mut Node<Alone>, connections: &mut Connections) {
+    while let Some(effect) = node.poll_effect() {
+        match effect {
+            Effect::ReadAgain { client } => {
+                if let Some(connection) = connections.get_mut(&client) {
+                    connection.paused = false;
+                }
+            }
+            Effect::Close { client } => {
+                if let Some(connection) = connections.get_mut(&client) {
+                    connection.closing = true;
+                }
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    while node.poll_writable().is_some() {}
+}
+
+fn write(node: &mut Node<Alone>, now: Instant, client: ClientId, connections: &mut Connections) -> bool {
+    let Some(connection) = connections.get_mut(&client) else { return false };
+    let output = node.client_output(client);
+    let written = if output.is_empty() { 0 } else { connection.socket.write(output).unwrap_or(0) };
+    node.client_written(now, client, written);
+    if connection.closing && node.client_output(client).is_empty() {
+        connections.remove(&client);
+    }
+    written > 0
+}
+
+/// Nothing ever travels.
+enum Never {}
+
+impl Packet for Never {
+    fn encode(&self, _head: &mut bytes::BytesMut) -> Bytes {
+        match *self {}
+    }
+
+    fn decode(_bytes: Bytes) -> Result<Self, Malformed> {
+        Err(Malformed { what: "packet", at: 0 })
+    }
+}
+
+/// An engine that has nobody to agree with.
+struct Alone {
+    me: MemberId,
+    orders: Arc<Orders>,
+    waiting: VecDeque<Delivery>,
+    outputs: VecDeque<Output<Never>>,
+    count: u64,
+}
+
+impl Engine for Alone {
+    type Packet = Never;
+
+    fn capability(&self) -> Capability {
+        Capability {
+            protocol: "alone",
+            services: &[Service::Agreed],
+            optimistic: false,
+            needs_arrival_times: false,
+            quorum: false,
+            durable: false,
+            continues_in_minority: true,
+            across_partitions: AcrossPartitions::PerComponent,
+        }
+    }
+
+    fn start(&mut self, _now: Instant, _records: &[Bytes]) {
+        let id = ViewId { number: 1, representative: self.me };
+        self.outputs.push_back(Output::Install(View {
+            id,
+            kind: ViewKind::Regular,
+            members: vec![self.me],
+            moved_together: vec![self.me],
+            primary: Primary::Yes,
+            cause: Cause::Started,
+        }));
+    }
+
+    fn submit(&mut self, _now: Instant, submission: Submission) -> Result<MessageId, Refused> {
+        self.count += 1;
+        self.waiting.push_back(Delivery {
+            stream: Stream(0),
+            position: Position(self.count),
+            sender: self.me,
+            id: Some(MessageId(self.count)),
+            class: submission.class,
+            service: submission.service,
+            payload: submission.payload,
+        });
+        Ok(MessageId(self.count))
+    }
+
+    fn handle_packet(&mut self, _now: Instant, _arrival: Arrival, packet: Never) {
+        match packet {}
+    }
+
+    fn handle_timeout(&mut self, _now: Instant) {
+        if !self.orders.hold.load(Ordering::SeqCst) {
+            self.outputs.extend(self.waiting.drain(..).map(Output::Deliver));
+        }
+    }
+
+    fn handle_persisted(&mut self, _now: Instant, _ticket: Ticket) {}
+
+    fn handle_link(&mut self, _now: Instant, _peer: NodeId, _link: Link) {}
+
+    fn annotate(&mut self, _annotation: Bytes) {}
+
+    fn resume(&mut self, _now: Instant, _view: ViewId) {}
+
+    fn poll_output(&mut self) -> Option<Output<Never>> {
+        self.outputs.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn reads_first(&self) -> Lane {
+        Lane::Token
+    }
+
+    fn observe(&self, see: &mut dyn FnMut(&'static str, u64)) {
+        see("alone_waiting", self.waiting.len() as u64);
+    }
+
+    fn describe(&self, _now: Instant) -> String {
+        "alone".into()
+    }
+}

@@ -1,0 +1,98 @@
+//! Clients against a daemon in a thread, over real sockets.
+mod daemon;
+mod ends;
+mod sending;
+
+use crate::{Address, Client, ClientName, ConnectOptions, Error, Event, GroupName, Service};
+use consort_node::Limits;
+use daemon::Daemon;
+use std::time::Duration;
+
+/// Long enough for anything that is going to happen.
+const LONG: Duration = Duration::from_secs(20);
+/// Long enough to see that nothing happens.
+const SHORT: Duration = Duration::from_millis(30);
+
+fn group(name: &str) -> GroupName {
+    GroupName::new(name.as_bytes()).unwrap()
+}
+
+fn named(name: &str) -> ConnectOptions {
+    ConnectOptions { name: ClientName::new(name.as_bytes()), ..ConnectOptions::default() }
+}
+
+fn connect(address: &Address, name: &str) -> Client {
+    Client::connect(address, &named(name)).unwrap()
+}
+
+/// The payload of the next message; other events on the way are passed over.
+fn next_payload(client: &mut Client) -> String {
+    loop {
+        if let Event::Message(message) = client.receive(LONG).unwrap().expect("a message in time") {
+            return String::from_utf8(message.payload().to_vec()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn two_clients_talk_over_either_kind_of_socket() {
+    let dir = tempfile::tempdir().unwrap();
+    let daemons = [Daemon::on_tcp(Limits::default()), Daemon::on_unix(&dir.path().join("socket"), Limits::default())];
+    for daemon in daemons {
+        let (mut ann, mut bob) = (connect(&daemon.address, "ann"), connect(&daemon.address, "bob"));
+        assert_eq!((ann.welcome().name.as_str(), ann.welcome().daemon_name.as_str()), ("ann", "n0"));
+        assert_eq!(ann.join(&group("g")).unwrap(), 1);
+        let Some(Event::GroupView(view)) = ann.receive(LONG).unwrap() else { panic!("no view") };
+        assert_eq!((view.group.as_str(), view.members[0].name.as_str()), ("g", "ann"));
+        assert_eq!(bob.multicast(Service::Safe, &[group("g"), group("h")], b"hello").unwrap(), 1);
+        bob.flush().unwrap();
+        let Some(Event::Message(message)) = ann.receive(LONG).unwrap() else { panic!("no message") };
+        assert_eq!(message.sender(), (bob.welcome().daemon.node, bob.welcome().client));
+        assert_eq!((message.service(), message.payload()), (Service::Safe, &b"hello"[..]));
+        assert_eq!(message.groups().collect::<Vec<_>>(), ["g", "h"]);
+        bob.wait_ordered(LONG).unwrap();
+        assert_eq!(bob.progress().ordered, 1);
+        ann.close(LONG).unwrap();
+        bob.close(LONG).unwrap();
+    }
+}
+
+#[test]
+fn nothing_in_time_is_no_error() {
+    let daemon = Daemon::on_tcp(Limits::default());
+    let mut ann = connect(&daemon.address, "ann");
+    assert_eq!(ann.receive(SHORT).unwrap(), None);
+    assert_eq!(ann.receive(Duration::ZERO).unwrap(), None);
+}
+
+#[test]
+fn status_is_answered_and_what_came_before_is_still_received() {
+    let daemon = Daemon::on_tcp(Limits::default());
+    let mut ann = connect(&daemon.address, "ann");
+    ann.join(&group("g")).unwrap();
+    ann.multicast(Service::Agreed, &[group("g")], b"kept").unwrap();
+    ann.wait_ordered(LONG).unwrap();
+    let status = ann.status(LONG).unwrap();
+    assert!(status.contains(&("protocol".to_owned(), "alone".to_owned())), "{status:?}");
+    assert_eq!(next_payload(&mut ann), "kept");
+}
+
+#[test]
+fn views_come_to_those_who_want_them() {
+    let daemon = Daemon::on_tcp(Limits::default());
+    let options = ConnectOptions { wants_views: true, ..ConnectOptions::default() };
+    let mut ann = Client::connect(&daemon.address, &options).unwrap();
+    assert!(ann.welcome().name.as_str().starts_with('c'), "the daemon found a name");
+    assert!(matches!(ann.receive(LONG).unwrap(), Some(Event::View(view)) if view.cause == "started"));
+}
+
+#[test]
+fn a_refusal_names_the_send() {
+    let daemon = Daemon::on_tcp(Limits::default());
+    let mut ann = connect(&daemon.address, "ann");
+    ann.join(&group("g")).unwrap();
+    assert_eq!(ann.leave(&group("other")).unwrap(), 2);
+    assert!(matches!(ann.receive(LONG).unwrap(), Some(Event::GroupView(_))));
+    let Some(Event::Refused { send: 2, refusal }) = ann.receive(LONG).unwrap() else { panic!("not refused") };
+    assert_eq!(refusal.text, "not a member of other");
+}

@@ -1,0 +1,118 @@
+//! Collecting, credit, and two threads.
+use super::*;
+
+fn tight() -> Limits {
+    Limits { credit: 1_000, message_max: 100_000, ..Limits::default() }
+}
+
+#[test]
+fn sends_are_collected_until_they_are_flushed_unless_told_otherwise() {
+    let daemon = Daemon::on_tcp(Limits::default());
+    let (mut ann, bob) = (connect(&daemon.address, "ann"), connect(&daemon.address, "bob"));
+    ann.join(&group("g")).unwrap();
+    assert!(matches!(ann.receive(LONG).unwrap(), Some(Event::GroupView(_))));
+    let (mut sender, _receiver) = bob.split();
+    sender.multicast(Service::Agreed, &[group("g")], b"collected").unwrap();
+    assert_eq!(ann.receive(SHORT).unwrap(), None);
+    sender.flush().unwrap();
+    assert_eq!(next_payload(&mut ann), "collected");
+    let options = ConnectOptions { unbatched: true, ..named("eve") };
+    let (mut eager, _receiver) = Client::connect(&daemon.address, &options).unwrap().split();
+    eager.multicast(Service::Agreed, &[group("g")], b"at once").unwrap();
+    assert_eq!(next_payload(&mut ann), "at once");
+    sender.multicast(Service::Agreed, &[group("g")], b"at last").unwrap();
+    drop(sender);
+    assert_eq!(next_payload(&mut ann), "at last");
+}
+
+#[test]
+fn one_thread_sends_far_more_than_its_credit_and_receives_all_of_it_in_order() {
+    let daemon = Daemon::on_tcp(tight());
+    let mut ann = connect(&daemon.address, "ann");
+    ann.join(&group("g")).unwrap();
+    for n in 0..5_000 {
+        assert_eq!(ann.multicast(Service::Agreed, &[group("g")], n.to_string().as_bytes()).unwrap(), n + 2);
+    }
+    (0..5_000).for_each(|n| assert_eq!(next_payload(&mut ann), n.to_string()));
+    assert_eq!(ann.receive(SHORT).unwrap(), None);
+    ann.close(LONG).unwrap();
+}
+
+#[test]
+fn two_threads_send_and_receive() {
+    let dir = tempfile::tempdir().unwrap();
+    let daemon = Daemon::on_unix(&dir.path().join("socket"), tight());
+    let mut ann = connect(&daemon.address, "ann");
+    ann.join(&group("g")).unwrap();
+    let (mut sender, mut receiver) = ann.split();
+    let thread = std::thread::spawn(move || {
+        for n in 0..20_000 {
+            sender.multicast(Service::Agreed, &[group("g")], format!("{n}").as_bytes()).unwrap();
+        }
+        sender.wait_ordered(LONG).unwrap();
+        sender
+    });
+    let mut next = 0;
+    while next < 20_000 {
+        if let Event::Message(message) = receiver.receive(LONG).unwrap().expect("a message in time") {
+            assert_eq!(message.payload(), format!("{next}").as_bytes());
+            next += 1;
+        }
+    }
+    while !thread.is_finished() {
+        assert_eq!(receiver.receive(SHORT).unwrap(), None);
+    }
+    assert_eq!(thread.join().unwrap().sent(), 20_001);
+    assert_eq!(receiver.progress().ordered, 20_001);
+}
+
+#[test]
+fn large_messages_pass_whole_also_beyond_all_credit() {
+    let daemon = Daemon::on_tcp(tight());
+    let mut ann = connect(&daemon.address, "ann");
+    ann.join(&group("g")).unwrap();
+    for len in [99_999, 1, 100_000, 0] {
+        let payload: String = (0..len).map(|n| char::from(b'a' + (n % 26) as u8)).collect();
+        ann.multicast(Service::Agreed, &[group("g")], payload.as_bytes()).unwrap();
+        assert!(next_payload(&mut ann) == payload, "{len} bytes");
+    }
+}
+
+#[test]
+fn without_credit_a_send_says_so_or_waits_as_long_as_it_may() {
+    let daemon = Daemon::on_tcp(tight());
+    daemon.hold(true);
+    let options = ConnectOptions { send_within: Some(SHORT), ..named("ann") };
+    let mut ann = Client::connect(&daemon.address, &options).unwrap();
+    ann.multicast(Service::Agreed, &[group("g")], &[0; 900]).unwrap();
+    let would_block = ann.try_multicast(Service::Agreed, &[group("g")], &[0; 900]);
+    assert!(matches!(would_block, Err(Error::WouldBlock { needs: 909, free: 91 })), "{would_block:?}");
+    let timed_out = ann.multicast(Service::Agreed, &[group("g")], &[0; 900]);
+    assert!(matches!(timed_out, Err(Error::TimedOut)), "{timed_out:?}");
+    assert!(matches!(ann.wait_ordered(SHORT), Err(Error::TimedOut)));
+    assert_eq!(ann.sent(), 1);
+    daemon.hold(false);
+    ann.wait_ordered(LONG).unwrap();
+    assert_eq!(ann.try_multicast(Service::Agreed, &[group("g")], &[0; 900]).unwrap(), 2);
+}
+
+#[test]
+fn what_breaks_a_limit_is_refused_before_it_is_sent() {
+    let daemon = Daemon::on_tcp(tight());
+    let mut ann = connect(&daemon.address, "ann");
+    let too_large = ann.multicast(Service::Agreed, &[group("g")], &[0; 100_001]);
+    assert!(matches!(too_large, Err(Error::TooLarge { len: 100_001, max: 100_000 })));
+    assert!(matches!(ann.multicast(Service::Agreed, &[], b""), Err(Error::Targets { count: 0, max: 1_000 })));
+    assert_eq!(ann.multicast(Service::Agreed, &[group("g")], b"").unwrap(), 1);
+}
+
+#[test]
+fn a_sender_whose_receiver_is_gone_does_not_wait_for_ever() {
+    let daemon = Daemon::on_tcp(tight());
+    daemon.hold(true);
+    let (mut sender, receiver) = connect(&daemon.address, "ann").split();
+    drop(receiver);
+    sender.multicast(Service::Agreed, &[group("g")], &[0; 900]).unwrap();
+    let stuck = sender.multicast(Service::Agreed, &[group("g")], &[0; 900]);
+    assert!(matches!(stuck, Err(Error::NobodyReceives)), "{stuck:?}");
+}

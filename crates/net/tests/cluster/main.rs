@@ -1,0 +1,206 @@
+//! Three nodes in three threads, real sockets, real clients: one order for all.
+#![allow(clippy::disallowed_methods, reason = "real clocks and threads are what is tested here")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod client;
+mod sequencer;
+
+use client::TestClient;
+use consort_net::{Door, Fanout, Idling, Options, Peer, RunError, Sockets, Stop};
+use consort_node::{Identity, Limits, Node};
+use consort_types::{ClusterId, ConfigHash, MemberId, NodeId};
+use sequencer::Sequencer;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, UdpSocket};
+use std::path::PathBuf;
+use std::thread::{self, JoinHandle};
+use tempfile::TempDir;
+
+const NODES: u16 = 3;
+const EACH: usize = 3_000;
+
+/// Addresses that were free a moment ago.
+fn free_addresses(n: usize) -> Vec<SocketAddr> {
+    let holders: Vec<_> = (0..n).map(|_| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();
+    holders.iter().map(|socket| socket.local_addr().unwrap()).collect()
+}
+
+/// What differs from test to test.
+#[derive(Clone, Copy)]
+struct Kind {
+    fanout: Fanout,
+    idling: Idling,
+    arrival_times: bool,
+}
+
+struct Cluster {
+    stops: Vec<Stop>,
+    threads: Vec<JoinHandle<Result<(), RunError>>>,
+    doors: Vec<Vec<Door>>,
+    _folder: TempDir,
+}
+
+impl Cluster {
+    /// Starts three nodes; `None`, with the reason printed, where this machine cannot.
+    fn start(kind: Kind) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let addresses = free_addresses(2 * usize::from(NODES) + 1);
+        let group = SocketAddrV4::new(Ipv4Addr::new(239, 78, 1, 1), addresses[6].port());
+        let peer = |n: u16| Peer {
+            node: NodeId(n),
+            token: addresses[usize::from(n) * 2],
+            data: addresses[usize::from(n) * 2 + 1],
+        };
+        let peers: Vec<_> = (0..NODES).map(peer).collect();
+        let mut sockets = Vec::new();
+        for n in 0..NODES {
+            let mut options = Options::new(NodeId(n), peers.clone(), group, Ipv4Addr::LOCALHOST);
+            options.fanout = kind.fanout;
+            options.idling = kind.idling;
+            options.doors =
+                vec![Door::Unix(folder.path().join(format!("n{n}"))), Door::Tcp(([127, 0, 0, 1], 0).into())];
+            sockets.push(Sockets::bind(options).unwrap());
+        }
+        if kind.fanout != Fanout::Unicast && !sockets[0].reach().multicast {
+            eprintln!("skipped: no multicast on the loopback interface: {}", sockets[0].reach().why);
+            return None;
+        }
+        let doors = sockets.iter().map(Sockets::doors).collect();
+        let (stops, threads) = sockets.into_iter().zip(0..).map(|(sockets, n)| spawn(sockets, n, kind)).unzip();
+        Some(Self { stops, threads, doors, _folder: folder })
+    }
+
+    fn socket_file(&self, node: usize) -> PathBuf {
+        let Door::Unix(path) = &self.doors[node][0] else { panic!("the first door is a socket file") };
+        path.clone()
+    }
+
+    fn connect(&self, node: usize) -> TestClient {
+        TestClient::unix(&self.socket_file(node))
+    }
+
+    fn connect_by_tcp(&self, node: usize) -> TestClient {
+        let Door::Tcp(address) = self.doors[node][1] else { panic!("the second door is a port") };
+        TestClient::tcp(address)
+    }
+
+    /// Stops all nodes; each must end well.
+    fn stop(self) {
+        self.stops.iter().for_each(Stop::set);
+        self.threads.into_iter().for_each(|thread| thread.join().unwrap().unwrap());
+    }
+}
+
+fn spawn(sockets: Sockets, n: u16, kind: Kind) -> (Stop, JoinHandle<Result<(), RunError>>) {
+    let members: Vec<_> = (0..NODES).map(|n| MemberId::new(n, 1)).collect();
+    let identity = Identity { cluster: ClusterId(7), config: ConfigHash(7), me: members[usize::from(n)] };
+    let mut engine = Sequencer::new(identity.me, members);
+    engine.needs_arrival_times = kind.arrival_times;
+    let stop = Stop::new().unwrap();
+    let told = stop.clone();
+    let thread = thread::spawn(move || consort_net::run(sockets, Node::new(identity, engine, Limits::default()), told));
+    (stop, thread)
+}
+
+/// All three send at once; all three must read the same.
+fn all_agree(kind: Kind) {
+    let Some(cluster) = Cluster::start(kind) else { return };
+    let mut clients: Vec<_> =
+        (0..3).map(|n| if n == 2 { cluster.connect_by_tcp(n) } else { cluster.connect(n) }).collect();
+    clients.iter_mut().for_each(TestClient::join);
+    clients.iter_mut().for_each(|client| client.wait_for_members(3));
+    let work = |(mut client, n): (TestClient, usize)| thread::spawn(move || client.exchange(n, EACH, 3 * EACH));
+    let threads: Vec<_> = clients.into_iter().zip(0..).map(work).collect();
+    let orders: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+    assert_eq!(orders[0].len(), 3 * EACH);
+    assert!(orders[0] == orders[1] && orders[1] == orders[2], "the orders differ");
+    for sender in 0..3 {
+        let own: Vec<_> = orders[0].iter().filter(|(s, _)| *s == sender).map(|(_, i)| *i).collect();
+        assert_eq!(own, (0..EACH).collect::<Vec<_>>(), "sender {sender}");
+    }
+    cluster.stop();
+}
+
+#[test]
+fn all_agree_by_multicast() {
+    all_agree(Kind { fanout: Fanout::Auto, idling: Idling::Balanced, arrival_times: false });
+}
+
+#[test]
+fn all_agree_by_unicast() {
+    all_agree(Kind { fanout: Fanout::Unicast, idling: Idling::Frugal, arrival_times: false });
+}
+
+#[test]
+fn all_agree_where_every_packet_is_stamped_and_the_loop_spins() {
+    all_agree(Kind { fanout: Fanout::Auto, idling: Idling::Latency, arrival_times: true });
+}
+
+const QUIET: Kind = Kind { fanout: Fanout::Unicast, idling: Idling::Frugal, arrival_times: false };
+
+#[test]
+fn a_stop_tells_clients_and_leaves_no_socket_file() {
+    let Some(cluster) = Cluster::start(QUIET) else { return };
+    let mut client = cluster.connect(0);
+    client.join();
+    let (file, doors) = (cluster.socket_file(0), cluster.doors.clone());
+    assert!(file.exists());
+    cluster.stop();
+    assert_eq!(client.farewell().as_deref(), Some("stopping"));
+    assert!(!file.exists());
+    let Door::Tcp(address) = doors[0][1] else { panic!("the second door is a port") };
+    TcpListener::bind(address).unwrap();
+}
+
+#[test]
+fn a_client_that_sends_garbage_is_told_why_and_disturbs_nobody() {
+    let Some(cluster) = Cluster::start(QUIET) else { return };
+    for connect in [Cluster::connect, Cluster::connect_by_tcp] {
+        let mut good = connect(&cluster, 1);
+        good.join();
+        let mut bad = connect(&cluster, 1);
+        bad.say(&[0xff; 300_000]);
+        assert!(bad.farewell().is_some());
+        assert_eq!(good.exchange(7, 50, 50).len(), 50);
+    }
+    cluster.stop();
+}
+
+#[test]
+fn what_a_client_sent_before_it_went_away_is_still_ordered() {
+    let Some(cluster) = Cluster::start(QUIET) else { return };
+    let mut listener = cluster.connect(1);
+    listener.join();
+    for _ in 0..10 {
+        let mut hasty = cluster.connect(2);
+        hasty.send(5, 0..100);
+        drop(hasty);
+        assert_eq!(listener.receive(100), (0..100).map(|i| (5, i)).collect::<Vec<_>>());
+    }
+    cluster.stop();
+}
+
+#[test]
+fn datagrams_of_strangers_are_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    let addresses = free_addresses(3);
+    let group = SocketAddrV4::new(Ipv4Addr::new(239, 78, 1, 2), addresses[2].port());
+    let peers = vec![Peer { node: NodeId(0), token: addresses[0], data: addresses[1] }];
+    let mut options = Options::new(NodeId(0), peers, group, Ipv4Addr::LOCALHOST);
+    options.doors = vec![Door::Unix(folder.path().join("door"))];
+    let sockets = Sockets::bind(options).unwrap();
+    let me = MemberId::new(0, 1);
+    let identity = Identity { cluster: ClusterId(7), config: ConfigHash(7), me };
+    let stop = Stop::new().unwrap();
+    let (told, engine) = (stop.clone(), Sequencer::new(me, vec![me]));
+    let node = thread::spawn(move || consort_net::run(sockets, Node::new(identity, engine, Limits::default()), told));
+    let stranger = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    for (i, len) in (0..60_000).step_by(997).enumerate() {
+        stranger.send_to(&vec![i as u8; len], addresses[i % 2]).unwrap();
+    }
+    let mut client = TestClient::unix(&folder.path().join("door"));
+    client.join();
+    assert_eq!(client.exchange(1, 20, 20).len(), 20);
+    assert_ne!(client.counter("datagrams_rejected_foreign"), 0);
+    stop.set();
+    node.join().unwrap().unwrap();
+}

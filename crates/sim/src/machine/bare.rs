@@ -1,0 +1,167 @@
+//! An engine alone.
+use super::{Act, Answer, Machine, Received};
+use crate::message::Process;
+use crate::trace::Installed;
+use bytes::{Bytes, BytesMut};
+use consort_order::{Arrival, Engine, Output, Refused, Submission};
+use consort_types::{Class, Instant, Position, Service, Stream, Ticket, ViewId, ViewKind};
+use consort_wire::{Identity, Lane, Packet, Payload, Rejected, envelope};
+use std::collections::BTreeMap;
+
+/// How to look into an engine for [`Machine::holds`].
+pub type Holds<E> = fn(&E, Position) -> bool;
+
+/// The client number under which a bare engine's control messages are sent. It takes no deliveries.
+pub const CONTROL: u16 = 1;
+
+/// An engine alone: client 0 submits client messages and takes all deliveries, client [`CONTROL`] submits control
+/// messages. After each view it resumes at once.
+#[derive(Debug)]
+pub struct Bare<E> {
+    engine: E,
+    identity: Identity,
+    holds: Option<Holds<E>>,
+    heads: BytesMut,
+    resume: Option<ViewId>,
+    now: Instant,
+    rejected: BTreeMap<&'static str, u64>,
+}
+
+/// How much is taken from the allocator at once for datagrams.
+const BLOCK: usize = 64 << 10;
+
+impl<E: Engine> Bare<E> {
+    /// An engine that speaks as `identity`. With `holds` the run can tell who holds what.
+    pub fn new(identity: Identity, engine: E, holds: Option<Holds<E>>) -> Self {
+        let (heads, rejected) = (BytesMut::new(), BTreeMap::new());
+        Self { engine, identity, holds, heads, resume: None, now: Instant::ZERO, rejected }
+    }
+
+    /// The engine, for looking at.
+    pub const fn engine(&self) -> &E {
+        &self.engine
+    }
+
+    fn open(&self, bytes: Bytes) -> Result<(envelope::Envelope, E::Packet), Rejected> {
+        let (envelope, packet) = envelope::open(&self.identity, bytes)?;
+        Ok((envelope, E::Packet::decode(packet)?))
+    }
+
+    fn seal(&mut self, lane: Lane, packet: &E::Packet) -> Bytes {
+        if self.heads.capacity() < BLOCK / 16 {
+            self.heads.reserve(BLOCK);
+        }
+        envelope::reserve(&mut self.heads);
+        let body = packet.encode(&mut self.heads);
+        envelope::seal(&self.identity, lane, &mut self.heads, &body);
+        self.heads.extend_from_slice(&body);
+        self.heads.split().freeze()
+    }
+
+    fn act(&mut self, output: Output<E::Packet>) -> Option<Act> {
+        Some(match output {
+            Output::Send { to, lane, packet } => Act::Send { to, lane, bytes: self.seal(lane, &packet) },
+            Output::Deliver(delivery) => Act::Deliver {
+                client: 0,
+                message: Received {
+                    stream: delivery.stream,
+                    position: Some(delivery.position),
+                    sender: delivery.sender,
+                    client: None,
+                    own: delivery.id,
+                    class: Some(delivery.class),
+                    service: delivery.service,
+                    payload: delivery.payload,
+                },
+            },
+            Output::Install(view) => {
+                let transitional = view.kind == ViewKind::Transitional;
+                self.resume = (!transitional).then_some(view.id);
+                let members = view.members.iter().map(|member| Process::new(member.node, 0)).collect();
+                Act::View { client: 0, view: Installed { id: view.id, step: 0, transitional, members } }
+            }
+            Output::Stable { stream, up_to } => Act::Stable { stream, up_to },
+            Output::Room => Act::Room { client: None },
+            Output::Persist { ticket, .. } => Act::Persist { ticket },
+            // Optimistic deliveries have no order to check; beacons and trims are for layers that a bare engine lacks.
+            Output::Offer(_)
+            | Output::Revoke { .. }
+            | Output::Confirm { .. }
+            | Output::Beacon { .. }
+            | Output::Primary(_)
+            | Output::Left
+            | Output::Trim { .. } => return None,
+        })
+    }
+}
+
+impl<E: Engine> Machine for Bare<E> {
+    fn processes(&self) -> u16 {
+        1
+    }
+
+    fn start(&mut self, now: Instant) {
+        self.now = now;
+        self.engine.start(now, &[]);
+    }
+
+    fn handle_datagram(&mut self, now: Instant, arrived: Instant, bytes: Bytes) {
+        self.now = now;
+        match self.open(bytes) {
+            Ok((envelope, packet)) => {
+                let arrival = Arrival { at: arrived, from: envelope.from, lane: envelope.lane };
+                self.engine.handle_packet(now, arrival, packet);
+            }
+            Err(cause) => *self.rejected.entry(cause.name()).or_default() += 1,
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.now = now;
+        self.engine.handle_timeout(now);
+    }
+
+    fn handle_persisted(&mut self, now: Instant, ticket: Ticket) {
+        self.now = now;
+        self.engine.handle_persisted(now, ticket);
+    }
+
+    fn submit(&mut self, now: Instant, _client: u16, class: Class, service: Service, payload: Payload) -> Answer {
+        self.now = now;
+        match self.engine.submit(now, Submission { class, service, stream: Stream(0), payload }) {
+            Ok(id) => Answer::Accepted(Some(id)),
+            Err(Refused::Full { .. }) => Answer::Full,
+            Err(refused) => Answer::Refused(refused.to_string()),
+        }
+    }
+
+    fn poll(&mut self) -> Option<Act> {
+        loop {
+            match self.engine.poll_output() {
+                Some(output) => {
+                    if let Some(act) = self.act(output) {
+                        return Some(act);
+                    }
+                }
+                None => self.engine.resume(self.now, self.resume.take()?),
+            }
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.engine.poll_timeout()
+    }
+
+    fn reads_first(&self) -> Lane {
+        self.engine.reads_first()
+    }
+
+    fn holds(&self, position: Position) -> Option<bool> {
+        self.holds.map(|holds| holds(&self.engine, position))
+    }
+
+    fn observe(&self, see: &mut dyn FnMut(&str, u64)) {
+        self.engine.observe(&mut |name, value| see(name, value));
+        self.rejected.iter().for_each(|(cause, count)| see(cause, *count));
+    }
+}

@@ -1,0 +1,270 @@
+//! A whole node and the clients that are connected to it.
+use super::{Act, Answer, Holds, Machine, Received};
+use crate::message::Process;
+use crate::plan::Plan;
+use crate::trace::Installed;
+use bytes::{Bytes, BytesMut};
+use consort_node::{Effect, Limits, Node, Reading};
+use consort_order::Engine;
+use consort_session::client::NotSent;
+use consort_session::{Client, Event, GroupView, Hello, Message};
+use consort_types::{Class, ClientId, GroupName, Instant, MemberId, NodeId, Position, Rng, Service, Stream, Ticket};
+use consort_wire::{Identity, Lane, Payload};
+use std::collections::VecDeque;
+
+/// A node and its clients, which speak the session protocol with it, byte by byte. All clients of a run are in one
+/// group: each joins as soon as its session is open, sends once it is in, and reads at once what there is to read.
+#[derive(Debug)]
+pub struct Whole<E: Engine> {
+    node: Node<E>,
+    members: Vec<MemberId>,
+    group: GroupName,
+    seats: Vec<Seat>,
+    acts: VecDeque<Act>,
+    holds: Option<Holds<E>>,
+    now: Instant,
+    /// Cuts what goes through the connections into pieces.
+    rng: Rng,
+}
+
+#[derive(Debug)]
+struct Seat {
+    client: Client,
+    /// The node does not read from this connection now.
+    paused: bool,
+    /// In the group, by its own view.
+    joined: bool,
+    waits: bool,
+}
+
+impl<E: Engine> Whole<E> {
+    /// A node of a run that speaks as `identity`, with as many clients as the plan says, all in `group`.
+    pub fn new(
+        plan: &Plan,
+        identity: Identity,
+        engine: E,
+        limits: Limits,
+        group: GroupName,
+        holds: Option<Holds<E>>,
+    ) -> Self {
+        let seat = |_| Seat { client: Client::new(&Hello::default()), paused: false, joined: false, waits: false };
+        Self {
+            node: Node::new(identity, engine, limits),
+            members: plan.members(),
+            group,
+            seats: (0..plan.clients).map(seat).collect(),
+            acts: VecDeque::new(),
+            holds,
+            now: Instant::ZERO,
+            rng: Rng::new(plan.seed).fork(u64::from(identity.me.node.0)),
+        }
+    }
+
+    /// The node, for looking at.
+    pub const fn node(&self) -> &Node<E> {
+        &self.node
+    }
+
+    /// Moves one thing on; false when nothing moves any more.
+    fn advance(&mut self) -> bool {
+        if let Some(effect) = self.node.poll_effect() {
+            self.on_effect(effect);
+            return true;
+        }
+        if let Some(client) = self.node.poll_writable() {
+            self.read(client);
+            return true;
+        }
+        self.write()
+    }
+
+    fn on_effect(&mut self, effect: Effect) {
+        match effect {
+            Effect::Send { to, lane, datagram } => {
+                let mut bytes = BytesMut::with_capacity(datagram.head.len() + datagram.body.len());
+                bytes.extend_from_slice(&datagram.head);
+                bytes.extend_from_slice(&datagram.body);
+                self.acts.push_back(Act::Send { to, lane, bytes: bytes.freeze() });
+            }
+            Effect::Persist { ticket, .. } => self.acts.push_back(Act::Persist { ticket }),
+            Effect::Trim { .. } | Effect::Left => {}
+            Effect::ReadAgain { client } => {
+                if let Some(seat) = self.seats.get_mut(seat_of(client)) {
+                    seat.paused = false;
+                }
+            }
+            Effect::Close { client } => self.refuse(seat_of(client), "the node closed the connection".into()),
+        }
+    }
+
+    /// The client reads all that the node has for it.
+    fn read(&mut self, client: ClientId) {
+        let at = seat_of(client);
+        let bytes = Bytes::copy_from_slice(self.node.client_output(client));
+        self.node.client_written(self.now, client, bytes.len());
+        for piece in pieces(bytes, &mut self.rng) {
+            self.seats[at].client.feed(piece);
+        }
+        loop {
+            match self.seats[at].client.next_event() {
+                Ok(Some(event)) => self.on_event(at, event),
+                Ok(None) => return,
+                Err(malformed) => return self.refuse(at, malformed.to_string()),
+            }
+        }
+    }
+
+    /// Some client writes what it has to say, if its connection is read from; false where none can.
+    fn write(&mut self) -> bool {
+        let able = |seat: &Seat| !seat.paused && !seat.client.output().is_empty();
+        let Some(at) = self.seats.iter().position(able) else { return false };
+        let seat = &mut self.seats[at];
+        let whole = seat.client.output().len();
+        let len = if self.rng.chance(0.05) { self.rng.between(1, whole as u64) as usize } else { whole };
+        let bytes = Bytes::copy_from_slice(&seat.client.output()[..len]);
+        seat.client.written(len);
+        seat.paused = self.node.handle_client(self.now, client_at(at), bytes) == Reading::Pause;
+        true
+    }
+
+    fn on_event(&mut self, at: usize, event: Event) {
+        match event {
+            Event::Welcome(_) => {
+                if let Err(not_sent) = self.seats[at].client.join(&self.group) {
+                    self.refuse(at, not_sent.to_string());
+                }
+            }
+            Event::GroupView(view) => self.on_group_view(at, &view),
+            Event::Message(message) => self.on_message(at, message),
+            Event::Progress(_) => self.room(at),
+            Event::Refused { refusal, .. } => self.refuse(at, format!("{refusal:?}")),
+            Event::Disconnect(farewell) => self.refuse(at, format!("{farewell:?}")),
+            Event::View(_) | Event::Status(_) | Event::Pong(_) => {}
+        }
+    }
+
+    fn on_group_view(&mut self, at: usize, view: &GroupView) {
+        let process =
+            |member: &consort_session::Member| Process::new(member.daemon.node, seat_of(member.client) as u16);
+        let mut members: Vec<_> = view.members.iter().map(process).collect();
+        members.sort_unstable();
+        let view = Installed { id: view.id.view, step: view.id.change, transitional: false, members };
+        self.acts.push_back(Act::View { client: at as u16, view });
+        self.seats[at].joined = true;
+        self.room(at);
+    }
+
+    fn on_message(&mut self, at: usize, message: Message) {
+        let (node, client) = message.sender();
+        let received = Received {
+            stream: Stream(0),
+            position: None,
+            sender: self.member(node),
+            client: Some(seat_of(client) as u16),
+            own: None,
+            class: None,
+            service: message.service(),
+            payload: Payload::from(message.into_payload()),
+        };
+        self.acts.push_back(Act::Deliver { client: at as u16, message: received });
+    }
+
+    fn member(&self, node: NodeId) -> MemberId {
+        let stranger = MemberId { node, ..MemberId::default() };
+        self.members.iter().find(|member| member.node == node).copied().unwrap_or(stranger)
+    }
+
+    fn room(&mut self, at: usize) {
+        let seat = &mut self.seats[at];
+        if seat.joined && std::mem::take(&mut seat.waits) {
+            self.acts.push_back(Act::Room { client: Some(at as u16) });
+        }
+    }
+
+    fn refuse(&mut self, at: usize, why: String) {
+        self.acts.push_back(Act::Refused { client: at as u16, why });
+    }
+}
+
+/// Clients are numbered from 1 by their connections, from 0 in traces.
+const fn seat_of(client: ClientId) -> usize {
+    client.0.saturating_sub(1) as usize
+}
+
+const fn client_at(seat: usize) -> ClientId {
+    ClientId(seat as u32 + 1)
+}
+
+/// Mostly one piece, now and then two.
+fn pieces(mut bytes: Bytes, rng: &mut Rng) -> impl Iterator<Item = Bytes> {
+    let cut = if rng.chance(0.05) { rng.below(bytes.len() as u64 + 1) as usize } else { 0 };
+    let front = bytes.split_to(cut);
+    [front, bytes].into_iter().filter(|piece| !piece.is_empty())
+}
+
+impl<E: Engine> Machine for Whole<E> {
+    fn processes(&self) -> u16 {
+        self.seats.len() as u16
+    }
+
+    fn start(&mut self, now: Instant) {
+        self.now = now;
+        self.node.start(now, &[]);
+        (0..self.seats.len()).for_each(|at| self.node.open_client(now, client_at(at)));
+    }
+
+    fn handle_datagram(&mut self, now: Instant, arrived: Instant, bytes: Bytes) {
+        self.now = now;
+        self.node.handle_datagram(now, arrived, bytes);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.now = now;
+        self.node.handle_timeout(now);
+    }
+
+    fn handle_persisted(&mut self, now: Instant, ticket: Ticket) {
+        self.now = now;
+        self.node.handle_persisted(now, ticket);
+    }
+
+    fn submit(&mut self, now: Instant, client: u16, _class: Class, service: Service, payload: Payload) -> Answer {
+        self.now = now;
+        let seat = &mut self.seats[usize::from(client)];
+        if seat.joined {
+            let groups = std::slice::from_ref(&self.group);
+            match seat.client.multicast(service, groups, &payload.to_bytes()) {
+                Ok(_) => return Answer::Accepted(None),
+                Err(NotSent::Credit { .. }) => {}
+                Err(not_sent) => return Answer::Refused(not_sent.to_string()),
+            }
+        }
+        seat.waits = true;
+        Answer::Full
+    }
+
+    fn poll(&mut self) -> Option<Act> {
+        while self.acts.is_empty() {
+            if !self.advance() {
+                return None;
+            }
+        }
+        self.acts.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.node.poll_timeout()
+    }
+
+    fn reads_first(&self) -> Lane {
+        self.node.reads_first()
+    }
+
+    fn holds(&self, position: Position) -> Option<bool> {
+        self.holds.map(|holds| holds(self.node.engine(), position))
+    }
+
+    fn observe(&self, see: &mut dyn FnMut(&str, u64)) {
+        self.node.observe(see);
+    }
+}
