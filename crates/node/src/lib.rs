@@ -53,6 +53,7 @@ pub struct Node<E: Engine> {
     /// The view to be resumed once the groups have settled into it.
     settling: Option<ViewId>,
     view: Option<View>,
+    history: VecDeque<(Instant, String)>,
     frames: BytesMut,
     counts: Counts,
 }
@@ -78,6 +79,7 @@ impl<E: Engine> Node<E> {
             full: false,
             settling: None,
             view: None,
+            history: VecDeque::new(),
             frames: BytesMut::new(),
             counts: Counts::default(),
         }

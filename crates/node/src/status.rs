@@ -1,7 +1,7 @@
 //! What a node tells about itself.
 use crate::Node;
-use consort_order::Engine;
-use consort_types::{Primary, Service, View};
+use consort_order::{Engine, Reach};
+use consort_types::{Primary, Service, View, ViewKind};
 
 impl<E: Engine> Node<E> {
     /// Counters and gauges by name: the engine's, rejected datagrams by cause, the sessions'.
@@ -34,9 +34,30 @@ impl<E: Engine> Node<E> {
         if let Some(view) = &self.view {
             say_view(view, &mut say);
         }
+        for reach in self.engine.reachability(self.now) {
+            say(&format!("peer_{}", reach.node), reachability(&reach));
+        }
+        for (number, (at, text)) in self.history.iter().enumerate() {
+            say(&format!("change_{number}"), format!("{} ms ago: {text}", self.now.since(*at).as_millis()));
+        }
         self.observe(&mut |name, value| say(name, value.to_string()));
         pairs
     }
+}
+
+fn reachability(reach: &Reach) -> String {
+    let Some(heard) = reach.heard else { return "never heard".into() };
+    let heard = format!("heard {} ms ago", heard.as_millis());
+    let hears = if reach.hears_us { "hears us" } else { "does not hear us" };
+    let kept_out = if reach.quarantined { ", kept out for a while" } else { "" };
+    format!("{heard}, {hears}{kept_out}")
+}
+
+/// A view in one line.
+pub(crate) fn line(view: &View) -> String {
+    let members: Vec<_> = view.members.iter().map(|member| member.node.to_string()).collect();
+    let kind = if view.kind == ViewKind::Transitional { "leaving view" } else { "view" };
+    format!("{kind} {} of {}: {} ({})", view.id, view.members.len(), members.join(" "), view.why())
 }
 
 fn say_view(view: &View, say: &mut impl FnMut(&str, String)) {

@@ -7,6 +7,9 @@ use consort_order::{Delivery, Engine, Output};
 use consort_session::{Refusal, RefusalCause, event, request};
 use consort_types::{Class, ClientId, Primary, View, ViewId, ViewKind};
 
+/// How many changes of the view are remembered.
+const HISTORY: usize = 64;
+
 impl<E: Engine> Node<E> {
     /// What the engine decided: for the driver, for the clients, or for nobody yet.
     pub(crate) fn on_output(&mut self, output: Output<E::Packet>) -> Option<Effect> {
@@ -77,10 +80,20 @@ impl<E: Engine> Node<E> {
     fn become_primary(&mut self, id: ViewId) {
         let Some(view) = self.view.as_mut().filter(|view| view.id == id) else { return };
         view.primary = Primary::Yes;
+        let text = format!("view {id} is primary: all its members have installed it");
         self.frames.clear();
         event::put_view(&mut self.frames, view);
         self.clients.tell_viewers(&self.frames);
         self.upward.spend(self.frames.len() * self.clients.len());
+        self.remember(text);
+    }
+
+    /// Keeps the last changes, for `explain`.
+    fn remember(&mut self, text: String) {
+        if self.history.len() == HISTORY {
+            self.history.pop_front();
+        }
+        self.history.push_back((self.now, text));
     }
 
     fn install(&mut self, view: View) {
@@ -92,6 +105,7 @@ impl<E: Engine> Node<E> {
         event::put_view(&mut self.frames, &view);
         self.clients.tell_viewers(&self.frames);
         self.upward.spend(self.frames.len() * self.clients.len());
+        self.remember(crate::status::line(&view));
         self.view = Some(view);
     }
 

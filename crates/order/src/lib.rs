@@ -10,7 +10,9 @@
 //! order between the two.
 
 use bytes::Bytes;
-use consort_types::{Class, Instant, MemberId, MessageId, NodeId, Position, Service, Stream, Ticket, View, ViewId};
+use consort_types::{
+    Class, Duration, Instant, MemberId, MessageId, NodeId, Position, Service, Stream, Ticket, View, ViewId,
+};
 pub use consort_wire::{Lane, Malformed, Packet, Payload};
 
 /// What a protocol can do. Sessions read it to know what they may ask for, the conformance suite to choose checkers.
@@ -183,6 +185,19 @@ pub enum Output<P> {
     },
 }
 
+/// What is known of the way to and from another node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// Which node.
+    pub node: NodeId,
+    /// How long ago it was heard last; `None` if never.
+    pub heard: Option<Duration>,
+    /// Whether it says that it hears us.
+    pub hears_us: bool,
+    /// Whether it is kept out for a while.
+    pub quarantined: bool,
+}
+
 /// One delivered message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
@@ -257,6 +272,11 @@ pub trait Engine {
     /// Counters and gauges by name, for status, metrics and tests. Names are stable and end in their unit where they
     /// have one.
     fn observe(&self, see: &mut dyn FnMut(&'static str, u64));
+
+    /// How each other node is reached, as far as this one knows; for `status`.
+    fn reachability(&self, _now: Instant) -> Vec<Reach> {
+        Vec::new()
+    }
 
     /// One line for `status`: which state the engine is in and, where it waits, for what.
     fn describe(&self, now: Instant) -> String;

@@ -68,7 +68,12 @@ pub enum Cause {
         /// Which.
         nodes: Vec<NodeId>,
     },
-    /// These nodes called this change off, or went another way.
+    /// This node asked to form the ring anew.
+    Asked {
+        /// Which.
+        node: NodeId,
+    },
+    /// These nodes went another way.
     Apart {
         /// Which.
         nodes: Vec<NodeId>,
@@ -130,6 +135,7 @@ impl fmt::Display for Cause {
             Self::Silent { nodes, since } => list(f, nodes, &format!("silent for {} ms", since.as_millis())),
             Self::OneWay { nodes } => list(f, nodes, "heard only one way"),
             Self::Deaf { nodes } => list(f, nodes, "did not receive what the others received"),
+            Self::Asked { node } => write!(f, "{node} asked to form the ring anew"),
             Self::Apart { nodes } => list(f, nodes, "went another way"),
             Self::Left { nodes } => list(f, nodes, "left"),
             Self::Restarted { nodes } => list(f, nodes, "restarted"),

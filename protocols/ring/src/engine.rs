@@ -9,7 +9,7 @@ use crate::store::Store;
 use crate::timer::{Timer, Timers};
 use bytes::Bytes;
 use consort_member::{Heard, Hearing, Numbers, Quarantine};
-use consort_order::{AcrossPartitions, Arrival, Capability, Engine, Link, Output, Refused, Submission, To};
+use consort_order::{AcrossPartitions, Arrival, Capability, Engine, Link, Output, Reach, Refused, Submission, To};
 use consort_types::{
     Cause, Duration, Incarnation, Instant, MemberId, MessageId, NodeId, Position, Primary, Rng, Seq, Service, Stream,
     Ticket, View, ViewId, ViewKind,
@@ -709,6 +709,18 @@ impl Engine for Ring {
             State::Recovery(state) => state.circle.observe(see),
             _ => {}
         }
+    }
+
+    fn reachability(&self, now: Instant) -> Vec<Reach> {
+        let io = &self.io;
+        let others = io.config.members.iter().copied().filter(|node| *node != io.me.node);
+        let reach = |node| Reach {
+            node,
+            heard: io.heard.last_heard(node).map(|at| now.since(at)),
+            hears_us: io.heard.mutual(io.me.node, node, now),
+            quarantined: io.quarantine.holds(node, now),
+        };
+        others.map(reach).collect()
     }
 
     fn describe(&self, _now: Instant) -> String {

@@ -170,7 +170,7 @@ impl Operational {
     /// Somebody asks for another ring.
     pub fn on_join(&mut self, io: &mut Io, now: Instant, from: MemberId, join: &Join) -> Next {
         //= M11
-        let trigger = || Cause::Apart { nodes: vec![from.node] };
+        let trigger = || Cause::Asked { node: from.node };
         match self.installed.member(from.node) {
             Some(member) if member == from => {
                 if join.leave {

@@ -27,6 +27,8 @@ pub(crate) enum Reason {
     Restarted,
     /// It kept aru from moving, or commit tokens did not pass it.
     Deaf,
+    /// It hears us or we hear it, but not both.
+    OneWay,
     /// It failed us, or another said so.
     Apart,
 }
@@ -140,30 +142,35 @@ impl Sets {
     /// What can be told of the change to those that come along.
     pub fn evidence(&self, io: &Io, now: Instant, old: &[MemberId], new: &[MemberId]) -> Vec<Cause> {
         //= M56
-        let mut evidence = Vec::new();
-        let gone = |reason| {
-            let gone = old.iter().filter(|member| !new.contains(member)).map(|member| member.node);
-            gone.filter(|node| self.reasons.get(node).copied().unwrap_or(Reason::Apart) == reason).collect::<Vec<_>>()
-        };
-        let silent = gone(Reason::Silent);
-        let since = silent
-            .iter()
-            .filter_map(|node| io.heard.last_heard(*node))
-            .max()
-            .map_or_else(Default::default, |at| now.since(at));
+        let gone: Vec<_> = old.iter().filter(|member| !new.contains(member)).map(|member| member.node).collect();
+        let of = |reason| gone.iter().copied().filter(|node| self.reason(io, now, *node) == reason).collect::<Vec<_>>();
+        let silent = of(Reason::Silent);
+        let heard = silent.iter().filter_map(|node| io.heard.last_heard(*node)).max();
+        let since = heard.map_or_else(Default::default, |at| now.since(at));
         let joined: Vec<_> = new.iter().filter(|member| !old.contains(member)).map(|member| member.node).collect();
-        for (nodes, cause) in [
-            (silent.len(), Cause::Silent { nodes: silent, since }),
-            (gone(Reason::Left).len(), Cause::Left { nodes: gone(Reason::Left) }),
-            (gone(Reason::Restarted).len(), Cause::Restarted { nodes: gone(Reason::Restarted) }),
-            (gone(Reason::Deaf).len(), Cause::Deaf { nodes: gone(Reason::Deaf) }),
-            (gone(Reason::Apart).len(), Cause::Apart { nodes: gone(Reason::Apart) }),
-            (joined.len(), Cause::Merged { nodes: joined }),
-        ] {
-            if nodes > 0 {
-                evidence.push(cause);
-            }
+        let causes = [
+            (silent.is_empty(), Cause::Silent { nodes: silent, since }),
+            (of(Reason::Left).is_empty(), Cause::Left { nodes: of(Reason::Left) }),
+            (of(Reason::Restarted).is_empty(), Cause::Restarted { nodes: of(Reason::Restarted) }),
+            (of(Reason::Deaf).is_empty(), Cause::Deaf { nodes: of(Reason::Deaf) }),
+            (of(Reason::OneWay).is_empty(), Cause::OneWay { nodes: of(Reason::OneWay) }),
+            (of(Reason::Apart).is_empty(), Cause::Apart { nodes: of(Reason::Apart) }),
+            (joined.is_empty(), Cause::Merged { nodes: joined }),
+        ];
+        causes.into_iter().filter(|(nobody, _)| !nobody).map(|(_, cause)| cause).collect()
+    }
+
+    /// Why a node is missing. What others said is made more precise by what was heard here.
+    fn reason(&self, io: &Io, now: Instant, node: NodeId) -> Reason {
+        let told = self.reasons.get(&node).copied().unwrap_or(Reason::Apart);
+        if !matches!(told, Reason::Apart | Reason::Silent) {
+            return told;
         }
-        evidence
+        let heard = io.heard.last_heard(node).is_some_and(|at| now.since(at) < io.config.timers.consensus / 2);
+        match (heard, io.heard.mutual(io.me.node, node, now)) {
+            (false, _) => Reason::Silent,
+            (true, false) => Reason::OneWay,
+            (true, true) => Reason::Apart,
+        }
     }
 }
