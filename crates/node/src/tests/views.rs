@@ -41,7 +41,7 @@ fn a_view_without_a_daemon_takes_its_clients_out_of_all_groups_before_anything_e
     let told = ["g network eve -> ann bob", "n0/c1 g: queued before, sent after"];
     assert_eq!(world.story(ann)[before..], told);
     assert_eq!(world.story(bob)[before - 1..], told);
-    assert_eq!(views(&world, ann)[1..], [(2, 2, "n2 silent".into())]);
+    assert_eq!(views(&world, ann)[1..], [(2, 2, "n2 silent for 0 ms".into())]);
     assert!(world.nodes[0].groups().members(b"h").is_none());
 }
 
