@@ -17,6 +17,9 @@ use consort_types::{
 use consort_wire::Lane;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+/// The most bytes of annotation a beacon carries.
+pub const ANNOTATION_MAX: usize = 64;
+
 /// One node of a ring.
 #[derive(Debug)]
 pub struct Ring {
@@ -63,6 +66,8 @@ pub(crate) struct Io {
     /// The ring this one would like to merge with.
     pub wants: Option<RingId>,
     pub leaving: bool,
+    /// A later life that goes by this node's index.
+    twin: Option<MemberId>,
     episodes: BTreeMap<MemberId, u64>,
     annotation: Bytes,
     beacons: u64,
@@ -108,6 +113,7 @@ impl Io {
             suspicion: Suspicion::default(),
             wants: None,
             leaving: false,
+            twin: None,
             episodes: BTreeMap::new(),
             annotation: Bytes::new(),
             beacons: 0,
@@ -153,6 +159,18 @@ impl Io {
             return false;
         }
         true
+    }
+
+    /// A packet from this very node, but not from this life of it: a leftover of an earlier one, or somebody else goes by
+    /// its index and has taken its place among the others. Then it says so, and does not fight.
+    fn note_life_of_mine(&mut self, from: MemberId) {
+        //= M01
+        if from > self.me {
+            self.counters.twins += 1;
+            self.twin = Some(from);
+        } else {
+            self.counters.old_incarnation += 1;
+        }
     }
 
     fn heeds_join(&mut self, now: Instant, arrival: &Arrival, join: &Join) -> bool {
@@ -220,6 +238,7 @@ counters!(
     old_incarnation "Packets from an earlier life of a member.",
     new_incarnation "Regular packets from a later life of a member: it was restarted.",
     strangers "Packets from nodes that are not configured.",
+    twins "Packets from another process that goes by this node's index, in a later life.",
     beyond_window "Data packets too far ahead to be kept.",
     unexpected "Packets that have no meaning in this state.",
     stale_membership "Membership packets that came too late to mean anything.",
@@ -262,6 +281,12 @@ impl Ring {
     /// This life of the node.
     pub const fn incarnation(&self) -> Incarnation {
         self.io.me.incarnation
+    }
+
+    /// What all states share, for looking at.
+    #[cfg(any(test, feature = "model"))]
+    pub(crate) const fn io(&self) -> &Io {
+        &self.io
     }
 
     #[cfg(test)]
@@ -619,6 +644,10 @@ impl Engine for Ring {
             self.io.counters.strangers += 1;
             return;
         }
+        if arrival.from.node == self.io.me.node {
+            self.io.note_life_of_mine(arrival.from);
+            return;
+        }
         let next = match packet {
             Packet::Data(_) | Packet::Token(_) | Packet::HoldCancel(_) => {
                 if !self.knows(arrival.from) {
@@ -724,6 +753,16 @@ impl Engine for Ring {
     }
 
     fn describe(&self, _now: Instant) -> String {
+        let told = self.describe_state();
+        match self.io.twin {
+            Some(twin) => format!("another process runs as {} ({twin}), stop one of the two; {told}", twin.node),
+            None => told,
+        }
+    }
+}
+
+impl Ring {
+    fn describe_state(&self) -> String {
         match &self.state {
             State::Still => "not started".into(),
             State::Gather(state) => state.describe(),
@@ -733,12 +772,7 @@ impl Engine for Ring {
             State::Left => "left".into(),
         }
     }
-}
 
-/// The most bytes of annotation a beacon carries.
-pub const ANNOTATION_MAX: usize = 64;
-
-impl Ring {
     /// Whether a regular packet comes from a member, in the life this node knows. In any other state than Operational it
     /// may come from a member of the ring to be.
     fn knows(&mut self, from: MemberId) -> bool {

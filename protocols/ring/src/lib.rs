@@ -26,6 +26,8 @@ mod circle;
 pub mod config;
 mod delivery;
 pub mod engine;
+#[cfg(any(test, feature = "model"))]
+pub mod evs;
 mod flow;
 pub mod held;
 mod installed;

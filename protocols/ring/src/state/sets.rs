@@ -69,7 +69,7 @@ impl Sets {
     pub fn take(&mut self, me: MemberId, why: &Why) -> bool {
         let mut news = false;
         for member in &why.add {
-            news |= self.admit(*member);
+            news |= self.admit(me, *member);
         }
         for (member, reason) in &why.fail {
             news |= self.refuse(me, *member, *reason);
@@ -77,9 +77,13 @@ impl Sets {
         news
     }
 
-    /// A member should be in. An earlier life of the same node should then be out.
-    pub fn admit(&mut self, member: MemberId) -> bool {
+    /// A member should be in. An earlier life of the same node should then be out, but never this one for another that
+    /// goes by its index.
+    pub fn admit(&mut self, me: MemberId, member: MemberId) -> bool {
         //= M16
+        if member.node == me.node && member > me {
+            return false;
+        }
         let news = self.proc.insert(member);
         if news {
             let latest = self.proc.iter().filter(|other| other.node == member.node).max().copied();
@@ -113,7 +117,7 @@ impl Sets {
         //= M11
         let mut news = false;
         for member in &join.proc {
-            news |= self.admit(*member);
+            news |= self.admit(me, *member);
         }
         if join.fail.contains(&me) {
             return self.refuse(me, from, Reason::Apart) || news;

@@ -1,18 +1,21 @@
 //! Rings in a small world of their own: packets travel at once and in order, unless a test drops them.
 mod acceleration;
+mod faults;
 mod idle;
 mod loss;
 mod membership;
 mod order;
 mod packets;
+mod scenarios;
 
+use crate::evs::{Event, Message, Trace};
 use crate::packet::{Content, Data, Packet};
 use crate::{Config, Ring};
 use bytes::Bytes;
-use consort_order::{Arrival, Delivery, Engine, Lane, Output, Submission, To};
+use consort_order::{Arrival, Delivery, Engine, Lane, Output, Refused, Submission, To};
 use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, Seq, Service, Stream, View};
 use consort_wire::pack::{Body, Outgoing};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 pub(crate) const STEP: Duration = Duration::from_micros(10);
 
@@ -36,6 +39,7 @@ pub(crate) struct Flying {
     pub packet: Packet,
 }
 
+/// Nodes and what travels between them. The first node is number 1, but stands at index 0.
 pub(crate) struct Net {
     pub rings: Vec<Ring>,
     pub now: Instant,
@@ -43,16 +47,22 @@ pub(crate) struct Net {
     pub delivered: Vec<Vec<Delivery>>,
     pub views: Vec<Vec<View>>,
     pub sent: Vec<Flying>,
+    /// Who runs, in which life.
     pub lives: Vec<Option<MemberId>>,
-    pub outputs: Vec<Vec<Event>>,
-}
-
-/// What a node was told, in order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
-    Message(String),
-    View(View),
-    Primary,
+    /// What every life did and was told, from its start on.
+    pub traces: Vec<Trace>,
+    /// How long a packet takes; everything else waits meanwhile.
+    pub step: Duration,
+    /// Ways that are cut: from, to.
+    pub cuts: BTreeSet<(u16, u16)>,
+    /// Whether the layer above resumes every view at once.
+    pub resumes: bool,
+    /// Nodes that are stopped, with what came for them meanwhile.
+    stopped: Vec<Option<VecDeque<(Instant, Flying)>>>,
+    /// The last record of each node's disk.
+    pub disks: Vec<Option<Bytes>>,
+    /// Writes to disk are not answered while it stalls.
+    pub disks_stall: bool,
 }
 
 pub(crate) fn member(node: u16) -> MemberId {
@@ -70,16 +80,21 @@ impl Net {
         };
         let rings: Vec<_> = members.iter().map(ring).collect();
         let n = rings.len();
-        let (delivered, views) = (vec![Vec::new(); n], vec![Vec::new(); n]);
         Self {
             rings,
             now: Instant::ZERO,
             flying: VecDeque::new(),
-            delivered,
-            views,
+            delivered: vec![Vec::new(); n],
+            views: vec![Vec::new(); n],
             sent: Vec::new(),
             lives: vec![None; n],
-            outputs: vec![Vec::new(); n],
+            traces: Vec::new(),
+            step: STEP,
+            cuts: BTreeSet::new(),
+            resumes: true,
+            stopped: vec![None; n],
+            disks: vec![None; n],
+            disks_stall: false,
         }
     }
 
@@ -91,53 +106,83 @@ impl Net {
         let formed = |views: &Vec<View>| views.last().is_some_and(|view| view.members.len() == usize::from(n));
         assert!(net.views.iter().all(formed), "{:?}", net.views);
         net.views.iter_mut().for_each(|views| drop(views.drain(..views.len() - 1)));
-        net.outputs.iter_mut().for_each(Vec::clear);
         net.sent.clear();
         net
     }
 
     pub fn start(&mut self, i: usize) {
         let now = self.now;
-        self.lives[i] = Some(MemberId { node: NodeId(i as u16 + 1), incarnation: self.rings[i].incarnation() });
-        self.rings[i].start(now, &[]);
+        let me = MemberId { node: NodeId(i as u16 + 1), incarnation: self.rings[i].incarnation() };
+        self.lives[i] = Some(me);
+        self.traces.push(Trace { me, over: false, events: Vec::new() });
+        let records: Vec<_> = self.disks[i].iter().cloned().collect();
+        self.rings[i].start(now, &records);
         self.drain(i);
     }
 
     pub fn submit(&mut self, i: usize, service: Service, payload: impl Into<Bytes>) {
-        let payload = payload.into().into();
-        let submission = Submission { class: Class::Client, service, stream: Stream(0), payload };
+        self.try_submit(i, Class::Client, service, payload.into()).unwrap();
+    }
+
+    pub fn try_submit(&mut self, i: usize, class: Class, service: Service, payload: Bytes) -> Result<(), Refused> {
         let now = self.now;
-        self.rings[i].submit(now, submission).unwrap();
+        let text = String::from_utf8_lossy(&payload).into_owned();
+        let submission = Submission { class, service, stream: Stream(0), payload: payload.into() };
+        self.rings[i].submit(now, submission)?;
+        self.note(i, Event::Accepted(text));
         self.drain(i);
+        Ok(())
+    }
+
+    fn note(&mut self, i: usize, event: Event) {
+        let me = self.lives[i];
+        let trace = self.traces.iter_mut().rfind(|trace| Some(trace.me) == me);
+        trace.unwrap().events.push(event);
     }
 
     pub fn drain(&mut self, i: usize) {
         let Some(from) = self.lives[i] else { return };
         while let Some(output) = self.rings[i].poll_output() {
             match output {
-                Output::Send { to, lane, packet } => self.send(from, to, lane, &packet),
-                Output::Deliver(delivery) => {
-                    let text = String::from_utf8_lossy(&delivery.payload.to_bytes()).into_owned();
-                    self.outputs[i].push(Event::Message(text));
-                    self.delivered[i].push(delivery);
-                }
-                Output::Persist { ticket, .. } => {
+                Output::Send { to, lane, packet } => self.send(i, from, to, lane, &packet),
+                Output::Deliver(delivery) => self.deliver(i, delivery),
+                Output::Persist { ticket, record, .. } if !self.disks_stall => {
                     let now = self.now;
+                    self.disks[i] = Some(record);
                     self.rings[i].handle_persisted(now, ticket);
                 }
-                Output::Primary(_) => self.outputs[i].push(Event::Primary),
-                Output::Install(view) => {
-                    let (now, id) = (self.now, view.id);
-                    self.outputs[i].push(Event::View(view.clone()));
-                    self.views[i].push(view);
-                    self.rings[i].resume(now, id);
-                }
+                Output::Primary(view) => self.note(i, Event::Primary(view)),
+                Output::Install(view) => self.install(i, view),
+                Output::Left => self.crash(i),
                 _ => {}
             }
         }
     }
 
-    fn send(&mut self, from: MemberId, to: To, lane: Lane, packet: &Packet) {
+    fn deliver(&mut self, i: usize, delivery: Delivery) {
+        let (position, sender, safe) = (delivery.position, delivery.sender, delivery.service == Service::Safe);
+        let text = String::from_utf8_lossy(&delivery.payload.to_bytes()).into_owned();
+        self.note(i, Event::Delivered(Message { position, sender, safe, text }));
+        self.delivered[i].push(delivery);
+    }
+
+    fn install(&mut self, i: usize, view: View) {
+        let (now, id) = (self.now, view.id);
+        self.note(i, Event::Installed(view.clone()));
+        self.views[i].push(view);
+        if self.resumes {
+            self.rings[i].resume(now, id);
+        }
+    }
+
+    fn send(&mut self, i: usize, from: MemberId, to: To, lane: Lane, packet: &Packet) {
+        if let Packet::Data(data) = packet
+            && matches!(data.content, Content::Messages(_))
+            && data.originator == from.node
+            && !data.retransmission
+        {
+            self.note(i, Event::Numbered(data.ring, data.seq));
+        }
         for node in (1..=self.rings.len() as u16).map(NodeId).filter(|node| *node != from.node) {
             if to == To::All || to == To::One(node) {
                 self.flying.push_back(Flying { from, to: node, lane, packet: packet.clone() });
@@ -148,28 +193,41 @@ impl Net {
 
     /// Hands over the next packet, unless `drop` takes it. Data before tokens or as the receiver reads first.
     pub fn step(&mut self, drop: &mut dyn FnMut(&Flying) -> bool) {
-        self.now += STEP;
+        self.now += self.step;
         let Some(first) = self.flying.pop_front() else { return self.wake() };
-        if !drop(&first) {
+        if !self.cuts.contains(&(first.from.node.0, first.to.0)) && !drop(&first) {
             self.hand_over(first);
         }
         self.wake();
     }
 
+    /// A packet arrives now; at a stopped node it waits.
     pub fn hand_over(&mut self, flying: Flying) {
         let i = usize::from(flying.to.0) - 1;
+        let now = self.now;
+        match &mut self.stopped[i] {
+            Some(waiting) => waiting.push_back((now, flying)),
+            None => self.read(i, now, flying),
+        }
+    }
+
+    fn read(&mut self, i: usize, at: Instant, flying: Flying) {
         if self.lives[i].is_none() {
             return;
         }
-        let arrival = Arrival { at: self.now, from: flying.from, lane: flying.lane };
+        let arrival = Arrival { at, from: flying.from, lane: flying.lane };
         let now = self.now;
         self.rings[i].handle_packet(now, arrival, flying.packet);
         self.drain(i);
     }
 
+    fn runs(&self, i: usize) -> bool {
+        self.lives[i].is_some() && self.stopped[i].is_none()
+    }
+
     fn wake(&mut self) {
         for i in 0..self.rings.len() {
-            if self.lives[i].is_some() && self.rings[i].poll_timeout().is_some_and(|at| at <= self.now) {
+            if self.runs(i) && self.rings[i].poll_timeout().is_some_and(|at| at <= self.now) {
                 let now = self.now;
                 self.rings[i].handle_timeout(now);
                 self.drain(i);
@@ -181,15 +239,40 @@ impl Net {
         self.run_dropping(span, &mut |_| false);
     }
 
-    /// Runs for a while; skips the time in which nothing happens.
+    /// Runs for a while, with losses.
     pub fn run_dropping(&mut self, span: Duration, drop: &mut dyn FnMut(&Flying) -> bool) {
         let end = self.now + span;
         while self.now < end {
-            if self.flying.is_empty() {
-                let alive = self.rings.iter().zip(&self.lives).filter(|(_, life)| life.is_some());
-                let next = alive.filter_map(|(ring, _)| ring.poll_timeout()).min().unwrap_or(end);
-                self.now = self.now.max(next.min(end));
-            }
+            self.skip_to(end);
+            self.step(drop);
+        }
+    }
+
+    /// Skips the time in which nothing happens.
+    fn skip_to(&mut self, end: Instant) {
+        if self.flying.is_empty() {
+            let running = (0..self.rings.len()).filter(|i| self.runs(*i));
+            let next = running.filter_map(|i| self.rings[i].poll_timeout()).min().unwrap_or(end);
+            self.now = self.now.max(next.min(end));
+        }
+    }
+
+    /// Runs until something is so; it must come to be within `span`.
+    pub fn run_until(&mut self, span: Duration, mut so: impl FnMut(&Self) -> bool) {
+        self.run_dropping_until(span, &mut |_| false, &mut so);
+    }
+
+    /// Runs, with losses, until something is so.
+    pub fn run_dropping_until(
+        &mut self,
+        span: Duration,
+        drop: &mut dyn FnMut(&Flying) -> bool,
+        so: &mut dyn FnMut(&Self) -> bool,
+    ) {
+        let end = self.now + span;
+        while !so(self) {
+            assert!(self.now < end, "not so after {span:?}: {}", self.describe());
+            self.skip_to(end);
             self.step(drop);
         }
     }
@@ -203,6 +286,11 @@ impl Net {
         let mut value = None;
         self.rings[i].observe(&mut |n, v| value = if n == name { Some(v) } else { value });
         value.unwrap_or_else(|| panic!("no counter {name}"))
+    }
+
+    /// A counter, summed over all nodes.
+    pub fn total(&self, name: &str) -> u64 {
+        (0..self.rings.len()).map(|i| self.counter(i, name)).sum()
     }
 
     /// Demands that all delivered the same, and this many messages.

@@ -1,0 +1,177 @@
+//! Extended Virtual Synchrony as predicates over what the members of rings were told.
+//!
+//! One [`Trace`] for each life of each node. [`check`] says at any time whether what happened so far was promised;
+//! [`check_end`] says it of a world that has come to rest. Part of tests and of the bounded search, of no release.
+
+mod order;
+mod views;
+
+use consort_types::{MemberId, Position, Seq, View, ViewId, ViewKind};
+
+/// What one life of one node did and was told, in order.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    /// Which life.
+    pub me: MemberId,
+    /// It crashed or left: it owes nothing any more.
+    pub over: bool,
+    /// What happened.
+    pub events: Vec<Event>,
+}
+
+/// One thing that a node did or was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A message was accepted from its clients.
+    Accepted(String),
+    /// It gave a place to a packet of its clients' messages: this is when they count as sent.
+    Numbered(ViewId, Seq),
+    /// A message was delivered.
+    Delivered(Message),
+    /// A view was installed.
+    Installed(View),
+    /// The view became primary.
+    Primary(ViewId),
+}
+
+/// A delivered message. Texts are different for all messages of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Where it stands.
+    pub position: Position,
+    /// Who sent it.
+    pub sender: MemberId,
+    /// Whether it is a safe one.
+    pub safe: bool,
+    /// What it says.
+    pub text: String,
+}
+
+impl Message {
+    /// The packet that completes it.
+    pub const fn seq(&self) -> Seq {
+        crate::delivery::seq_of(self.position)
+    }
+}
+
+/// What a node was told from the install of a view until the next.
+#[derive(Debug)]
+pub(crate) struct Stay<'a> {
+    pub view: &'a View,
+    /// Delivered in the view itself.
+    pub regular: Vec<&'a Message>,
+    /// The view that closes it, where there was a change.
+    pub transitional: Option<&'a View>,
+    /// Delivered in that.
+    pub after: Vec<&'a Message>,
+    /// Places given away, each with the number of messages delivered here before.
+    pub numbered: Vec<(Seq, usize)>,
+    pub primary: bool,
+    /// Whether another view followed.
+    pub continues: bool,
+}
+
+impl<'a> Stay<'a> {
+    /// All that was delivered, in order.
+    pub fn delivered(&self) -> impl Iterator<Item = &'a Message> {
+        self.regular.iter().chain(&self.after).copied()
+    }
+
+    /// Who moved together at its end.
+    pub fn moved(&self) -> &'a [MemberId] {
+        self.transitional.map_or(&[], |view| &view.members)
+    }
+}
+
+/// A trace by views.
+#[derive(Debug)]
+pub(crate) struct Life<'a> {
+    pub me: MemberId,
+    pub over: bool,
+    pub accepted: Vec<&'a str>,
+    pub stays: Vec<Stay<'a>>,
+}
+
+impl Life<'_> {
+    /// What the node was told while this view held.
+    pub fn stay(&self, view: ViewId) -> Option<&Stay<'_>> {
+        self.stays.iter().find(|stay| stay.view.id == view)
+    }
+}
+
+/// What a rule says: nothing, or how it is broken.
+pub(crate) type Verdict = Result<(), String>;
+
+/// Checks everything that must hold at all times.
+///
+/// # Errors
+/// The first broken promise, beginning with its rule.
+pub fn check(traces: &[Trace]) -> Verdict {
+    let lives = traces.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+    views::check(&lives)?;
+    order::check(&lives)
+}
+
+/// Checks a world at rest: no faults, nothing under way.
+///
+/// # Errors
+/// The first broken promise, beginning with its rule.
+pub fn check_end(traces: &[Trace]) -> Verdict {
+    check(traces)?;
+    let lives = traces.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+    views::check_end(&lives)?;
+    order::check_end(&lives)
+}
+
+/// W1, D3: the events of one life make sense by themselves.
+fn parse(trace: &Trace) -> Result<Life<'_>, String> {
+    let me = trace.me;
+    let mut life = Life { me, over: trace.over, accepted: Vec::new(), stays: Vec::new() };
+    for event in &trace.events {
+        match event {
+            Event::Accepted(text) => life.accepted.push(text),
+            Event::Installed(view) => install(&mut life, view)?,
+            Event::Numbered(..) | Event::Delivered(_) | Event::Primary(_) => {
+                let Some(stay) = life.stays.last_mut() else {
+                    return Err(format!("W1: {me} does {event:?} before any view"));
+                };
+                happen(me, stay, event)?;
+            }
+        }
+    }
+    Ok(life)
+}
+
+fn install<'a>(life: &mut Life<'a>, view: &'a View) -> Verdict {
+    let me = life.me;
+    let closed = life.stays.last().is_none_or(|stay| stay.transitional.is_some());
+    match (view.kind, life.stays.last_mut()) {
+        (ViewKind::Transitional, Some(stay)) if stay.transitional.is_none() && view.id == stay.view.id => {
+            stay.transitional = Some(view);
+        }
+        (ViewKind::Regular, last) if closed => {
+            if let Some(last) = last {
+                last.continues = true;
+            }
+            let (regular, after, numbered) = Default::default();
+            let (transitional, primary, continues) = (None, false, false);
+            life.stays.push(Stay { view, regular, transitional, after, numbered, primary, continues });
+        }
+        _ => return Err(format!("W1: {me} is told {:?} {} out of turn", view.kind, view.id)),
+    }
+    Ok(())
+}
+
+fn happen<'a>(me: MemberId, stay: &mut Stay<'a>, event: &'a Event) -> Verdict {
+    let closed = stay.transitional.is_some();
+    match event {
+        Event::Delivered(message) if closed => stay.after.push(message),
+        Event::Delivered(message) => stay.regular.push(message),
+        Event::Numbered(ring, seq) if !closed && *ring == stay.view.id => {
+            stay.numbered.push((*seq, stay.regular.len()));
+        }
+        Event::Primary(view) if *view == stay.view.id && !stay.primary => stay.primary = true,
+        _ => return Err(format!("D3: {me} does {event:?} in {} (closed: {closed})", stay.view.id)),
+    }
+    Ok(())
+}

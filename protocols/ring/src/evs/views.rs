@@ -1,0 +1,121 @@
+//! Promises about views: W, CC, and what primary means.
+use super::{Life, Verdict};
+use consort_types::{MemberId, View, ViewId};
+use std::collections::BTreeMap;
+
+pub(super) fn check(lives: &[Life<'_>]) -> Verdict {
+    lives.iter().try_for_each(starts_alone_and_grows)?;
+    one_id_one_view(lives)?;
+    moved_together(lives)?;
+    primary(lives)
+}
+
+/// W1, W2, W3.
+fn starts_alone_and_grows(life: &Life<'_>) -> Verdict {
+    let me = life.me;
+    if life.stays.first().is_some_and(|stay| stay.view.members != [me]) {
+        return Err(format!("W1: {me} does not start alone"));
+    }
+    for stay in &life.stays {
+        let told = std::iter::once(stay.view).chain(stay.transitional);
+        for view in told {
+            if !view.members.contains(&me) {
+                return Err(format!("W2: {me} is told of {:?} {} without itself", view.kind, view.id));
+            }
+            if !view.members.is_sorted_by(|a, b| a.node < b.node) {
+                return Err(format!("W2: {} has two lives of a node, or no order: {:?}", view.id, view.members));
+            }
+        }
+        if stay.view.members.first() != Some(&stay.view.id.representative) {
+            return Err(format!("W2: {} is not named by its lowest member", stay.view.id));
+        }
+    }
+    match life.stays.is_sorted_by(|a, b| a.view.id.number < b.view.id.number) {
+        true => Ok(()),
+        false => Err(format!("W3: the numbers of {me}'s views do not increase")),
+    }
+}
+
+/// W2, W3: a name means the same members to all.
+fn one_id_one_view(lives: &[Life<'_>]) -> Verdict {
+    let mut members: BTreeMap<ViewId, &View> = BTreeMap::new();
+    for stay in lives.iter().flat_map(|life| &life.stays) {
+        let first = *members.entry(stay.view.id).or_insert(stay.view);
+        if first.members != stay.view.members {
+            return Err(format!("W2: {} means {:?} and {:?}", first.id, first.members, stay.view.members));
+        }
+    }
+    Ok(())
+}
+
+/// W4: who moved together says so of each other, and came from the same view.
+fn moved_together(lives: &[Life<'_>]) -> Verdict {
+    for p in lives {
+        for pair in p.stays.windows(2) {
+            let (from, to) = (&pair[0], &pair[1]);
+            let together = from.moved();
+            let within = |member: &MemberId| from.view.members.contains(member) && to.view.members.contains(member);
+            if !together.iter().all(within) || to.view.moved_together != together {
+                return Err(format!("W4: {} tells {together:?} from {} to {}", p.me, from.view.id, to.view.id));
+            }
+            for q in lives {
+                agree_on_moving(p, q, (from.view.id, to.view.id), together)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn agree_on_moving(p: &Life<'_>, q: &Life<'_>, (from, to): (ViewId, ViewId), together: &[MemberId]) -> Verdict {
+    let Some(at) = q.stays.iter().position(|stay| stay.view.id == to) else { return Ok(()) };
+    let before = at.checked_sub(1).map(|before| &q.stays[before]);
+    let came = before.is_some_and(|before| before.view.id == from);
+    let same = before.is_some_and(|before| before.moved() == together);
+    match (together.contains(&q.me), came) {
+        (true, true) if same => Ok(()),
+        (false, false) => Ok(()),
+        _ => Err(format!("W4: {} says {together:?} moved from {from} to {to}, {} sees it otherwise", p.me, q.me)),
+    }
+}
+
+/// A view is primary only once all its members have installed it; two primary views share a node.
+fn primary(lives: &[Life<'_>]) -> Verdict {
+    let mut primaries: BTreeMap<ViewId, &View> = BTreeMap::new();
+    for stay in lives.iter().flat_map(|life| &life.stays).filter(|stay| stay.primary) {
+        primaries.insert(stay.view.id, stay.view);
+    }
+    for view in primaries.values() {
+        for q in lives.iter().filter(|q| view.members.contains(&q.me) && !q.over) {
+            if q.stay(view.id).is_none() {
+                return Err(format!("PR: {} is primary, but {} has not installed it", view.id, q.me));
+            }
+        }
+        let nodes = |view: &View| view.members.iter().map(|member| member.node).collect::<Vec<_>>();
+        for other in primaries.values() {
+            let (a, b) = (nodes(view), nodes(other));
+            if !a.iter().any(|node| b.contains(node)) {
+                return Err(format!("PR: {} and {} are primary and share nobody", view.id, other.id));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// W5, CC: at rest all that live are in one view, which is exactly them.
+pub(super) fn check_end(lives: &[Life<'_>]) -> Verdict {
+    let mut living: Vec<_> = lives.iter().filter(|life| !life.over).collect();
+    living.sort_by_key(|life| life.me);
+    let members: Vec<_> = living.iter().map(|life| life.me).collect();
+    for life in &living {
+        let last = life.stays.last().map(|stay| stay.view);
+        if last.is_none_or(|view| view.members != members) {
+            let seen = last.map(|view| (view.id, &view.members));
+            return Err(format!("W5: {members:?} live, but {} is in {seen:?}", life.me));
+        }
+        let first = living[0].stays.last().map(|stay| stay.view.id);
+        if last.map(|view| view.id) != first {
+            return Err(format!("W5: {} is in {:?}, others in {first:?}", life.me, last.map(|view| view.id)));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! Nodes that come back, go, and are taken for others.
+use super::*;
+use consort_types::Cause;
+
+#[test]
+fn f01_a_representative_that_restarts_before_its_token_is_missed_is_a_new_member_at_once() {
+    //= M16 test
+    //= M01 test
+    //= M03 test
+    let mut net = Net::formed(3, |_| {});
+    let ring = net.view(0).id;
+    net.chatter("before", 10);
+    net.run(ms(5));
+    net.chatter("cut short", 10);
+    net.crash(0);
+    net.run(ms(40));
+    let back = net.now;
+    net.restart(0);
+    net.run_until_whole(ms(90));
+    assert!(net.now.since(back) < net.rings[0].config().timers.token_loss, "no timer was waited for");
+    assert!(net.view(1).evidence.contains(&Cause::Restarted { nodes: vec![NodeId(1)] }), "{:?}", net.view(1));
+    assert!(net.view(0).id.number > ring.number, "numbers of the earlier life are not used again");
+    assert_eq!(net.view(0).members[0], net.life(0));
+    assert_eq!(net.texts(1), net.texts(2));
+    net.chatter("after", 10);
+    net.end();
+}
+
+#[test]
+fn f04_a_join_that_fails_us_is_none_of_our_business_and_parts_healed_midway_still_merge() {
+    //= M11 test
+    let mut net = Net::formed(4, |_| {});
+    let mut join = net.join_of(1);
+    join.fail = [net.life(0)].into();
+    net.hand(1, 0, Packet::Join(join));
+    assert_eq!(net.state(0), "operational");
+    net.part(&[1, 2]);
+    // Halfway: the token is missed on both sides, but nobody has been failed yet.
+    net.run_until(ms(400), |net| (0..4).all(|i| net.state(i) == "gather"));
+    net.run(ms(60));
+    net.heal();
+    net.run_until_whole(ms(2_500));
+    net.end();
+}
+
+#[test]
+fn f05_a_member_that_gathers_has_lost_the_ring_even_if_it_says_nothing_new() {
+    //= M11 test
+    let mut net = Net::formed(3, |_| {});
+    let join = net.join_of(1);
+    net.hand(1, 0, Packet::Join(join.clone()));
+    assert_eq!(net.state(0), "gather", "at once, not when the token is missed");
+    // One that was sent before this ring stood is late.
+    let number = join.number - 1;
+    net.hand(1, 2, Packet::Join(Join { number, ..join }));
+    assert_eq!(net.state(2), "operational");
+    net.end();
+}
+
+#[test]
+fn f18_three_of_five_leave_at_once_and_the_others_hardly_notice() {
+    //= M15 test
+    let mut net = Net::formed(5, |_| {});
+    net.chatter("last words", 5);
+    let now = net.now;
+    for i in [0, 2, 3] {
+        net.rings[i].leave(now);
+        net.drain(i);
+    }
+    net.run_until(ms(30), |net| net.lives.iter().flatten().count() == 2 && net.is_whole());
+    assert_eq!((net.last_members(1), net.last_members(4)), (vec![2, 5], vec![2, 5]));
+    assert!(net.regular_views(1) <= 1 + 3, "{:?}", net.views[1]);
+    assert_eq!(net.texts(1).len(), 25, "who leaves sends first what it accepted");
+    let refused = net.rings[0].submit(now, submission("too late"));
+    assert!(refused.is_err(), "and takes no more");
+    assert!(net.now.since(now) < ms(30), "far below token_loss");
+    net.end();
+}
+
+#[test]
+fn f18_a_good_bye_is_not_taken_for_agreement() {
+    //= M15 test
+    let mut net = Net::formed(3, |_| {});
+    net.cut(&[2], &[1, 3]);
+    net.run_until(ms(300), |net| net.state(0) == "gather");
+    // Node 2 says what node 1 says word for word, but takes its leave.
+    let mine = net.sent.iter().rev().find(|flying| flying.from == net.life(0) && flying.join().is_some());
+    let join = mine.unwrap().join().unwrap().clone();
+    net.hand(1, 0, Packet::Join(Join { leave: true, ..join }));
+    net.run_until(ms(50), |net| net.state(0) == "operational");
+    assert_eq!(net.last_members(0), [1, 3], "without it, and at once");
+    net.check();
+}
+
+fn submission(text: &'static str) -> Submission {
+    let payload = Bytes::from_static(text.as_bytes()).into();
+    Submission { class: Class::Client, service: Service::Agreed, stream: Stream(0), payload }
+}
+
+#[test]
+fn f24_the_first_packets_of_a_new_life_are_not_taken_for_repetitions_of_the_last() {
+    //= M18 test
+    //= M01 test
+    let mut net = Net::formed(3, |_| {});
+    // Its earlier life has gathered often: what counts gatherings and ring numbers stands high.
+    for _ in 0..5 {
+        net.part(&[2]);
+        net.run_until(ms(900), |net| net.last_members(0) == [1, 3] && net.state(0) == "operational");
+        net.heal();
+        net.run_until_whole(ms(3_000));
+        net.run(ms(20));
+    }
+    let stale = net.total("stale_membership");
+    net.restart(1);
+    net.run_until_whole(ms(100));
+    assert_eq!(net.total("stale_membership"), stale);
+    net.chatter("first", 3);
+    net.end();
+}
+
+#[test]
+fn f48_a_replayed_join_of_a_dead_life_splits_nothing() {
+    //= M02 test
+    //= R35 test
+    let mut net = Net::formed(3, |_| {});
+    let old = net.life(2);
+    net.part(&[3]);
+    net.run_until(ms(900), |net| net.last_members(0) == [1, 2]);
+    let replay: Vec<_> = net.sent.iter().filter(|flying| flying.from == old).cloned().collect();
+    net.heal();
+    net.restart(2);
+    net.run_until_whole(ms(1_500));
+    let (views, dropped) = (net.regular_views(0), net.counter(0, "old_incarnation"));
+    assert!(replay.iter().any(|flying| flying.join().is_some()));
+    for flying in &replay {
+        for to in [NodeId(1), NodeId(2)] {
+            net.hand_over(Flying { to, ..flying.clone() });
+        }
+        assert!((0..2).all(|i| net.state(i) == "operational"), "{flying:?}");
+    }
+    net.run(ms(500));
+    assert_eq!(net.regular_views(0), views);
+    assert_eq!(net.counter(0, "old_incarnation") - dropped, replay.len() as u64);
+    net.end();
+}
+
+#[test]
+fn f50_two_nodes_with_one_id_do_not_take_turns() {
+    //= M01 test
+    //= M11 test
+    // The twin of node 3 has the larger incarnation: it is node 3 from now on.
+    let mut net = Net::formed(3, |_| {});
+    let twin = MemberId { incarnation: Incarnation(9_000), ..net.life(2) };
+    let join = Join { proc: [twin].into(), heard: [NodeId(1), NodeId(2)].into(), episode: 1, ..net.join_of(2) };
+    let flying = |to| Flying { from: twin, to: NodeId(to), lane: Lane::Control, packet: Packet::Join(join.clone()) };
+    (1..=3).for_each(|to| net.hand_over(flying(to)));
+    assert_eq!(net.counter(2, "twins"), 1, "the one that is older says so");
+    assert!(net.rings[2].describe(net.now).contains("another process runs as n3"), "{}", net.describe());
+    // It is not heard any more, and does not fight: it is alone, the others do not count it in.
+    net.run(ms(2_000));
+    assert_eq!((net.last_members(0), net.last_members(2)), (vec![1, 2], vec![3]));
+    let views = net.regular_views(0);
+    net.run(ms(5_000));
+    assert_eq!(net.regular_views(0), views, "no oscillation");
+    net.check();
+    assert_eq!(net.state(2), "operational");
+}
