@@ -89,6 +89,11 @@ impl Suspicion {
         }
     }
 
+    /// Another attempt begins: what was noted before the last one, of which nothing was noted, is not the one before it.
+    fn forget_before(&mut self, last: Option<RingId>) {
+        self.0 = self.0.filter(|(attempt, _)| Some(*attempt) >= last);
+    }
+
     pub const fn clear(&mut self) {
         self.0 = None;
     }
@@ -136,6 +141,14 @@ impl Io {
                 panic!("{rule}");
             }
         }
+    }
+
+    /// Takes part in forming a ring.
+    pub fn take_part(&mut self, ring: RingId) {
+        //= M25
+        self.suspicion.forget_before(self.attempt);
+        self.numbers.saw(ring.number);
+        self.attempt = Some(ring);
     }
 
     /// Sends a beacon now, unless one was sent a moment ago.
@@ -312,7 +325,7 @@ impl Ring {
         }
     }
 
-    fn installed(&self) -> Option<&Installed> {
+    pub(crate) fn installed(&self) -> Option<&Installed> {
         match &self.state {
             State::Operational(state) => Some(&state.installed),
             State::Gather(state) => Some(&state.old.installed),
@@ -581,6 +594,11 @@ impl Ring {
     }
 }
 
+fn observe_old(old: &Old, see: &mut dyn FnMut(&'static str, u64)) {
+    see("store_packets", old.store.held() as u64);
+    see("store_bytes", old.store.bytes() as u64);
+}
+
 fn old_holds(old: &Old, seq: Seq) -> bool {
     seq <= old.store.discarded() || old.store.get(seq).is_some()
 }
@@ -736,7 +754,9 @@ impl Engine for Ring {
         match &self.state {
             State::Operational(state) => state.circle.observe(see),
             State::Recovery(state) => state.circle.observe(see),
-            _ => {}
+            State::Gather(state) => observe_old(&state.old, see),
+            State::Commit(state) => observe_old(&state.old, see),
+            State::Still | State::Left => {}
         }
     }
 

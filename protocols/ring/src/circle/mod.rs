@@ -233,7 +233,9 @@ impl Circle {
 
     fn retransmit_after(&self, io: &Io, token: &Token) -> Duration {
         let t = &io.config.timers;
-        if token.idle > 0 { t.token_retransmit_idle } else { t.token_retransmit.max(self.rotation * 4) }
+        // The measured rotation contains the wait for lost tokens: without the cap, loss would feed on itself.
+        let busy = t.token_retransmit.max(self.rotation * 4).min(t.token_retransmit_idle);
+        if token.idle > 0 { t.token_retransmit_idle } else { busy }
     }
 
     /// The member that has kept aru from moving for so long, over so many rotations, that it must be deaf.

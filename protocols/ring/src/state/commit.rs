@@ -48,8 +48,7 @@ impl Committing {
         if !tell(io, &old, &mut commit) {
             return Err(Box::new((old, sets)));
         }
-        io.numbers.saw(commit.ring.number);
-        io.attempt = Some(commit.ring);
+        io.take_part(commit.ring);
         let committing = Self { old, sets, commit };
         committing.pass_on(io, now);
         io.timers.arm(Timer::TokenLoss, now + io.config.timers.token_loss);
@@ -87,8 +86,7 @@ impl Committing {
                 if !tell(io, &self.old, &mut self.commit) {
                     return Next::Stay;
                 }
-                io.numbers.saw(self.commit.ring.number);
-                io.attempt = Some(self.commit.ring);
+                io.take_part(self.commit.ring);
                 self.pass_on(io, now);
                 Next::Stay
             }
