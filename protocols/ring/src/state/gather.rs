@@ -98,7 +98,7 @@ impl Gather {
     /// Somebody told whom it wants.
     pub fn on_join(&mut self, io: &mut Io, now: Instant, from: MemberId, join: &Join) -> Next {
         //= M11
-        self.attempts.insert(from, join.attempt);
+        self.note_attempt(io, now, from, join.attempt);
         if join.leave && !crate::mutated!(io.config, LeaveAgrees) {
             //= M15
             if self.sets.refuse(io.me, from, Reason::Left) {
@@ -165,6 +165,17 @@ impl Gather {
         let unreached = candidates.iter().copied().find(|member| self.attempt_of(io, *member) != Some(attempt));
         let suspect = unreached.unwrap_or(attempt.representative);
         if io.suspicion.note(attempt, suspect) { Some(suspect) } else { None }
+    }
+
+    /// Notes the last attempt a member saw. One that nobody has told of yet has used up what was agreed before: those
+    /// that agreed may have seen it, too, and must say so before anybody is suspected.
+    fn note_attempt(&mut self, io: &mut Io, now: Instant, from: MemberId, attempt: Option<RingId>) {
+        //= M25
+        let latest = self.attempts.values().copied().max().flatten().max(io.attempt);
+        self.attempts.insert(from, attempt);
+        if attempt > latest && self.agreed.len() > 1 {
+            self.restart(io, now);
+        }
     }
 
     fn attempt_of(&self, io: &Io, member: MemberId) -> Option<RingId> {

@@ -149,7 +149,7 @@ fn f43_a_hundred_and_twenty_eight_nodes_that_start_together_form_one_ring() {
     net.step = Duration::from_nanos(200);
     for i in 0..128 {
         net.start((i * 37) % 128);
-        net.run(Duration::from_micros(390));
+        net.run(Duration::from_micros(150));
     }
     while !net.is_whole() && net.now < Instant::ZERO + ms(3_000) {
         net.run(ms(20));

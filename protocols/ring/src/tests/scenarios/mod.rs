@@ -1,6 +1,8 @@
 //! What has broken such systems before, as scripts: one test for each scenario, named by its number.
 mod forming;
+mod holes;
 mod lives;
+mod recovery;
 
 use super::*;
 use crate::packet::{Commit, Join};
@@ -24,6 +26,32 @@ impl Net {
             episode: self.rings[i].io().episode,
             attempt: None,
         }
+    }
+
+    /// Tokens are lost until everybody that runs has missed them.
+    fn lose_the_token(&mut self) {
+        let span = self.rings[0].config().timers.token_loss * 2;
+        let mut everybody = |net: &Self| net.living().all(|i| net.state(i) == "gather");
+        self.run_dropping_until(span, &mut Flying::is_token, &mut everybody);
+    }
+
+    /// The indices of the nodes that run.
+    fn living(&self) -> impl Iterator<Item = usize> {
+        (0..self.rings.len()).filter(|i| self.lives[*i].is_some())
+    }
+
+    /// Submits messages that fill a packet each.
+    fn submit_packets(&mut self, i: usize, service: Service, n: usize) {
+        for k in 0..n {
+            let mut text = format!("packet {k} of n{}", i + 1);
+            text.extend(std::iter::repeat_n('.', 1_300 - text.len()));
+            self.submit(i, service, text);
+        }
+    }
+
+    /// The first words of what a node delivered.
+    fn words(&self, i: usize) -> Vec<String> {
+        self.texts(i).iter().map(|text| text.trim_end_matches('.').to_owned()).collect()
     }
 
     /// All commit tokens that were sent, with who sent them.
