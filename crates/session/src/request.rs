@@ -163,7 +163,8 @@ pub(crate) const fn is_hello(kind: u8) -> bool {
 /// Checks the targets of a multicast whose list starts at byte `at` of `payload`; returns how many groups it names and
 /// how many bytes follow the list.
 pub(crate) fn check_multicast(payload: &Payload, at: usize) -> Result<(usize, usize), Malformed> {
-    let (count, len) = Targets::of(payload, at, |targets| (targets.count(), targets.encoded_len()))?;
+    let check = |targets: Targets<'_>| targets.check().map(|()| (targets.count(), targets.encoded_len()));
+    let (count, len) = Targets::of(payload, at, check)??;
     Ok((count, payload.len() - at - len))
 }
 
