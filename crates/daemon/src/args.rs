@@ -103,7 +103,7 @@ impl Args {
         let found = choices.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
         found.ok_or_else(|| {
             let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
-            self.wrong(&text, &names.join(", or "))
+            self.wrong(&text, &words::either(&names))
         })
     }
 

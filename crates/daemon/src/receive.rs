@@ -16,8 +16,8 @@ use std::time::Duration;
 pub const HELP: &str = "\
 Usage: consort receive [options]
 
-Joins a group and prints each message on a line of its own, in the one order that
-all receivers see. Who is in the group goes to the standard error.
+Joins a group and prints each message on a line of its own, in the one order
+that all receivers see. Who is in the group goes to the standard error.
 
   --group G        which group; may be given several times [lobby]
   --count N        end after so many messages
@@ -26,8 +26,9 @@ all receivers see. Who is in the group goes to the standard error.
   --views          tell of changes among the daemons, too
   --json           print every event as a JSON object on a line
   --quiet          do not print the messages
-  --digest         at the end print the SHA-256 of what was received (each message
-                   and a line feed, as printed without --json) and the count
+  --digest         at the end print the SHA-256 of what was received (each
+                   message and a line feed, as printed without --json) and
+                   the count
 
   --node ID        talk to this node's daemon [the lowest on this machine]
   --cluster NAME   of this cluster

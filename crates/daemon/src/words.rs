@@ -11,6 +11,14 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     candidates.into_iter().filter_map(near).min_by_key(|(far, _)| *far).map(|(_, candidate)| candidate)
 }
 
+/// A choice in words: `a, b or c`.
+pub fn either(words: &[&str]) -> String {
+    match words {
+        [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+        words => words.concat(),
+    }
+}
+
 /// How many letters must be inserted, removed, replaced, or swapped with their neighbour to turn `a` into `b`.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
@@ -40,6 +48,11 @@ mod tests {
         assert_eq!(distance("noeds", "nodes"), 1);
         assert_eq!(distance("", "abc"), 3);
         assert_eq!(distance("--grop", "--group"), 1);
+    }
+
+    #[test]
+    fn choices_read_well() {
+        assert_eq!([either(&["a"]), either(&["a", "b"]), either(&["a", "b", "c"])], ["a", "a or b", "a, b or c"]);
     }
 
     #[test]

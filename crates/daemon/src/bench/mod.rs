@@ -197,7 +197,7 @@ mod tests {
                 .starts_with("--size: `10` does not fit; give a size from 24 to")
         );
         assert!(plan("ring --rate fast").unwrap_err().message.starts_with("--rate: `fast` does not fit; give max, or"));
-        assert!(plan("ring --service causal").unwrap_err().message.ends_with("give agreed, or safe"));
+        assert!(plan("ring --service causal").unwrap_err().message.ends_with("give agreed or safe"));
     }
 
     #[test]

@@ -276,7 +276,7 @@ interface = "198.51.100.12"
         );
         assert_eq!(
             with("[ring]\nprotocol = \"fast\"\nhold = 20"),
-            "consort.toml:10: ring.protocol: \"fast\" is not known; choose \"accelerated\" or \"original\"\n\
+            "consort.toml:10: ring.protocol: \"fast\" is not known; choose accelerated or original\n\
              consort.toml:11: ring.hold: 20 is not a text; put it in \"quotes\""
         );
         assert_eq!(

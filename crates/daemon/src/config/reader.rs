@@ -168,8 +168,8 @@ impl<'a, 't> Section<'a, 't> {
         self.text(key, |text| {
             let found = choices.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
             found.ok_or_else(|| {
-                let names: Vec<_> = choices.iter().map(|(name, _)| format!("\"{name}\"")).collect();
-                format!("\"{text}\" is not known; choose {}", names.join(" or "))
+                let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
+                format!("\"{text}\" is not known; choose {}", words::either(&names))
             })
         })
     }

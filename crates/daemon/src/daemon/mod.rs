@@ -11,8 +11,8 @@ use std::ffi::OsString;
 pub const HELP: &str = "\
 Usage: consort daemon [options]
 
-Runs one node of a cluster. Without a file, all nodes live on this machine: start
-as many daemons as there are nodes; each takes the lowest free place.
+Runs one node of a cluster. Without a file, all nodes live on this machine:
+start as many daemons as there are nodes; each takes the lowest free place.
 
   consort daemon                      a cluster of one, useful at once
   consort daemon --nodes 3            start this three times
@@ -28,7 +28,7 @@ With a file:
   --config FILE      the cluster's settings (TOML)
 
 Always:
-  --node ID          which node this is [the lowest free one that is at home here]
+  --node ID          which node this is [the lowest free one at home here]
   --idling PROFILE   latency, balanced or frugal: how much CPU a quick answer
                      is worth [balanced]
   --listen ADDR      serve clients at this TCP address too, not encrypted;
@@ -38,8 +38,8 @@ Always:
   --log LEVEL        error, warn, info, debug or trace [info]; also CONSORT_LOG
   --while-stdin-open end when the standard input is closed
 
-SIGTERM and Ctrl-C end it cleanly. The sockets for clients of this machine live in
-$XDG_RUNTIME_DIR/consort, or in the directory that CONSORT_RUNTIME_DIR names.
+SIGTERM and Ctrl-C end it cleanly. Sockets for clients of this machine live in
+$XDG_RUNTIME_DIR/consort, or where CONSORT_RUNTIME_DIR says.
 ";
 
 /// Runs the command.

@@ -138,7 +138,7 @@ mod tests {
     fn wrong_lines_say_what_is_wrong_and_what_to_do() {
         assert_eq!(problem("--nods 3"), "--nods: there is no such option; did you mean --nodes?");
         assert_eq!(problem("--nodes 65"), "--nodes: `65` does not fit; give a number from 1 to 64");
-        assert_eq!(problem("--ring fast"), "--ring: `fast` does not fit; give accelerated, or original");
+        assert_eq!(problem("--ring fast"), "--ring: `fast` does not fit; give accelerated or original");
         assert_eq!(problem("extra"), "`extra` is not an option; options start with -- (see --help)");
         assert_eq!(
             problem("--config x.toml --nodes 3"),
