@@ -1,21 +1,22 @@
-//! Packets that nobody sent, into a working ring of two: it stands.
+//! Forged packets into a working ring of two: it stands. Each is one that was really sent, with some bytes replaced.
 #![no_main]
-use bytes::Bytes;
 use consort_fuzz::{Pair, pieces};
-use consort_ring::packet::Packet;
-use consort_types::Duration;
-use consort_wire::{Lane, Packet as _};
+use consort_types::{Duration, Service};
+use consort_wire::Lane;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let packets: Vec<_> =
-        pieces(bytes).filter_map(|piece| Packet::decode(Bytes::copy_from_slice(piece)).ok()).collect();
-    if packets.is_empty() {
-        return;
-    }
     let mut pair = Pair::formed();
-    for packet in packets {
-        pair.hand_over(Lane::Token, packet);
-        pair.run(Duration::from_millis(1));
+    for piece in pieces(bytes) {
+        match *piece {
+            [back, at, ref bytes @ ..] => {
+                if let Some(packet) = pair.forge(back, at, bytes) {
+                    pair.hand_over(Lane::Token, packet);
+                }
+            }
+            [service] => pair.submit(Service::from_wire(service % 8).unwrap_or(Service::Safe)),
+            [] => pair.run(Duration::from_millis(100)),
+        }
+        pair.run(Duration::from_micros(50));
     }
     pair.run(Duration::from_millis(500));
 });
