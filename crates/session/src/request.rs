@@ -36,7 +36,7 @@ pub struct Hello {
     pub name: Option<ClientName>,
     /// Whether it wants to read of network views.
     pub wants_views: bool,
-    /// The session it continues; 0 for a new one, and the only value this version knows.
+    /// The session it wants to continue, 0 for a new one. This version knows none and always opens a new one.
     pub session: u64,
     /// The last position it has of that session; 0 with a new one.
     pub position: u64,
