@@ -315,10 +315,19 @@ impl<E: Engine> Driver<E> {
             self.tick();
         }
         self.outbox.flush(&mut self.counters);
-        self.settle_counters();
-        self.counters.observe(&mut |name, value| tracing::debug!(name, value, "counted"));
+        for (name, value) in self.facts() {
+            tracing::debug!(name, value, "counted");
+        }
         tracing::info!("stopped");
         Ok(())
+    }
+
+    /// What there is to tell about the driver, beside what the node tells about itself.
+    fn facts(&mut self) -> Vec<(String, String)> {
+        self.settle_counters();
+        let mut facts = Vec::new();
+        self.counters.observe(&mut |name, value| facts.push((name.to_owned(), value.to_string())));
+        facts
     }
 
     /// Brings those counters up to date that follow from others. On the group's socket the kernel counts what our filter
