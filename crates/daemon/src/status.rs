@@ -23,7 +23,9 @@ Asks every daemon on this machine how it is doing.
   --all            every counter, one a line
   --json           print one JSON array, every counter in it
 
-MEMORY is what the daemon's process has resident.
+MEMBERS counts the daemons that order together, DELIVERED the messages handed to
+clients, SENT AGAIN the packets that were retransmitted; MEMORY is what the
+daemon's process has resident.
 ";
 
 /// One daemon.
@@ -127,18 +129,18 @@ fn print(answers: &[Answer], json: bool, all: bool) -> Outcome {
 
 /// The table, columns as wide as their widest cell; the last one as long as it is.
 fn table(answers: &[Answer]) -> Vec<String> {
-    let head = ["CLUSTER", "NODE", "PID", "MEMBERS", "DELIVERED", "SENT AGAIN", "MEMORY", "STATE"];
-    let rows: Vec<[String; 8]> = std::iter::once(head.map(String::from)).chain(answers.iter().map(row)).collect();
+    let head = ["CLUSTER", "NODE", "PID", "MEMBERS", "CLIENTS", "DELIVERED", "SENT AGAIN", "MEMORY", "STATE"];
+    let rows: Vec<[String; 9]> = std::iter::once(head.map(String::from)).chain(answers.iter().map(row)).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..head.len()).map(width).collect();
-    let line = |row: &[String; 8]| {
+    let line = |row: &[String; 9]| {
         let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
         cells.join("  ").trim_end().to_owned()
     };
     rows.iter().map(line).collect()
 }
 
-fn row(answer: &Answer) -> [String; 8] {
+fn row(answer: &Answer) -> [String; 9] {
     let text = |key: &str| answer.status.get(key).cloned().unwrap_or_else(|| "-".into());
     let members = answer.status.get("members").map_or(0, |members| members.split_whitespace().count());
     let state = answer.problem.clone().unwrap_or_else(|| text("state"));
@@ -147,7 +149,8 @@ fn row(answer: &Answer) -> [String; 8] {
         answer.node.to_string(),
         answer.pid.map_or_else(|| "-".into(), |pid| pid.to_string()),
         members.to_string(),
-        text("delivered"),
+        text("clients"),
+        text("messages_delivered"),
         text("retransmissions_sent"),
         answer.resident_bytes.map_or_else(|| "-".into(), bytes),
         state,
@@ -160,8 +163,13 @@ mod tests {
 
     #[test]
     fn the_table_lines_up() {
-        let status =
-            [("members", "n1.5 n2.6"), ("delivered", "12"), ("retransmissions_sent", "0"), ("state", "operational")];
+        let status = [
+            ("members", "n1.5 n2.6"),
+            ("messages_delivered", "12"),
+            ("clients", "4"),
+            ("retransmissions_sent", "0"),
+            ("state", "operational"),
+        ];
         let answer = Answer {
             cluster: "default".into(),
             node: 1,
@@ -176,8 +184,8 @@ mod tests {
         assert_eq!(
             table(&[answer]),
             [
-                "CLUSTER  NODE  PID   MEMBERS  DELIVERED  SENT AGAIN  MEMORY   STATE",
-                "default  1     4711  2        12         0           5.0 MiB  operational"
+                "CLUSTER  NODE  PID   MEMBERS  CLIENTS  DELIVERED  SENT AGAIN  MEMORY   STATE",
+                "default  1     4711  2        4        12         0           5.0 MiB  operational"
             ]
         );
     }

@@ -9,8 +9,17 @@ pub fn cpu(pid: u32) -> Option<Duration> {
 
 /// The memory a process has resident, in bytes.
 pub fn resident(pid: u32) -> Option<u64> {
+    memory(pid, "VmRSS:")
+}
+
+/// The most memory a process ever had resident, in bytes.
+pub fn peak(pid: u32) -> Option<u64> {
+    memory(pid, "VmHWM:")
+}
+
+fn memory(pid: u32, key: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(key))?;
     Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
 }
 
@@ -44,7 +53,8 @@ mod tests {
         std::hint::black_box(sum);
         assert!(cpu(std::process::id()).unwrap() >= before);
         assert!(by_ticks(std::process::id()).is_some());
-        assert!(resident(std::process::id()).unwrap() > 100_000);
+        let now = resident(std::process::id()).unwrap();
+        assert!(now > 100_000 && peak(std::process::id()).unwrap() > 100_000);
     }
 
     #[test]

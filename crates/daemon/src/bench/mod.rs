@@ -32,7 +32,7 @@ receiving client process at each, and in the same run what bare sockets do here.
   --seconds S        how long to measure [3]
   --warm-up S        how long to run before [1]
   --idling PROFILE   latency, balanced or frugal [balanced]
-  --datagram SIZE    bytes of one datagram, 576 to 65000 [1440]
+  --datagram SIZE    bytes of one datagram, 576 to 65000 [1472]
   --json             print one JSON object
 
 ordered_per_s  distinct messages delivered in the measured time at the slowest
@@ -41,9 +41,9 @@ latency        from submission to delivery, all receivers together; with --rate
                from the moment the message was due, so that waiting counts
 cpu            CPU time per delivery (each message counts once per receiver);
                daemons with their client I/O, and clients, apart
-floor          hop: a token-sized datagram from one process to another, half of a
-               round trip; multicast: datagrams of the same size as the ring's,
-               one sender, and one receiver less than there are nodes
+floor          hop: a token-sized datagram from one process to another, half
+               of a round trip; multicast: datagrams of the ring's size, one
+               sender, and one receiver less than there are nodes
 ratio          ordered bytes against the floor's, latency against one hop
 ";
 

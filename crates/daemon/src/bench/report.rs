@@ -2,7 +2,7 @@
 use super::Plan;
 use super::floor::Floor;
 use crate::lab::RoundResult;
-use crate::lab::figures::{Quantiles, micros, thousands};
+use crate::lab::figures::{Quantiles, bytes, micros, thousands};
 use serde::Serialize;
 use std::fmt;
 
@@ -22,6 +22,8 @@ pub struct Report {
     pub ordered_per_s: f64,
     pub latency_us: Quantiles,
     pub cpu_us_per_delivery: Cpu,
+    /// The most memory that any daemon had resident.
+    pub daemon_peak_bytes: Option<u64>,
     pub floor: Floor,
     pub ratio: Ratio,
     /// Whether all receivers saw the same complete sequence.
@@ -71,6 +73,7 @@ impl Report {
             ordered_per_s,
             latency_us,
             cpu_us_per_delivery: Cpu { daemon: per(result.daemon_cpu), client: per(result.client_cpu) },
+            daemon_peak_bytes: result.daemon_peak,
             floor,
             ratio,
             agreed: agreed(result),
@@ -116,6 +119,7 @@ impl fmt::Display for Report {
         let cpu = |us: Option<f64>| us.map_or("unknown".into(), |us| format!("{us:.3} us"));
         let (daemon, client) = (cpu(self.cpu_us_per_delivery.daemon), cpu(self.cpu_us_per_delivery.client));
         writeln!(f, "  CPU       {daemon} per delivery in the daemons, {client} in the clients")?;
+        writeln!(f, "  memory    {} at most in a daemon", self.daemon_peak_bytes.map_or("unknown".into(), bytes))?;
         let floor = &self.floor;
         writeln!(
             f,

@@ -201,6 +201,33 @@ address = "192.0.2.12:5000"
 interface = "198.51.100.12"
 "#;
 
+    /// The file with every default spelled out.
+    const EXAMPLE: &str = include_str!("../../consort.toml");
+
+    #[test]
+    fn the_example_shows_every_key_with_its_default() {
+        let all: String = EXAMPLE
+            .lines()
+            .map(|line| line.strip_prefix("# ").filter(|rest| rest.contains(" = ")).unwrap_or(line).to_owned() + "\n")
+            .collect();
+        let (plain, spelled) = (parse("plain", EXAMPLE).unwrap(), parse("spelled", &all).unwrap());
+        assert_eq!(format!("{:?}", spelled.ring), format!("{:?}", plain.ring));
+        assert_eq!(format!("{:?}", spelled.limits), format!("{:?}", plain.limits));
+        assert_eq!((spelled.profile, spelled.receive_buffer), (plain.profile, plain.receive_buffer));
+        assert_eq!((spelled.nodes, spelled.listen.len()), (plain.nodes, 1));
+        // A key that the example misses would be named here among those that are known.
+        for section in ["", "[ring]", "[clients]", "[limits]", "[[node]]"] {
+            let message = problems(&format!("{section}\nzzzzzzzz = 1\n"));
+            let known = message.split("known here: ").nth(1).unwrap().lines().next().unwrap();
+            for key in known.split(", ") {
+                let shown = all
+                    .lines()
+                    .any(|line| line.starts_with(&format!("{key} = ")) || line.contains(&format!("[{key}]")));
+                assert!(shown, "`{key}` is missing in the example");
+            }
+        }
+    }
+
     fn problems(text: &str) -> String {
         parse("consort.toml", text).unwrap_err().message.replace("\n         ", "\n")
     }

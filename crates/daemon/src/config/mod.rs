@@ -57,8 +57,6 @@ pub struct Settings {
     pub receive_buffer: usize,
 }
 
-/// The kernel's buffer for received datagrams by default, in bytes: several rotations of data.
-pub const RECEIVE_BUFFER: usize = 8 << 20;
 /// How the protocols are named.
 pub const PROTOCOLS: [(&str, Acceleration); 2] =
     [("accelerated", Acceleration::Accelerated), ("original", Acceleration::Original)];
@@ -116,7 +114,7 @@ impl Settings {
             limits: Limits::default(),
             listen: Vec::new(),
             state: None,
-            receive_buffer: RECEIVE_BUFFER,
+            receive_buffer: consort_net::RECEIVE_BUFFER,
         }
     }
 

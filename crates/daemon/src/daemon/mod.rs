@@ -17,12 +17,13 @@ start as many daemons as there are nodes; each takes the lowest free place.
   consort daemon                      a cluster of one, useful at once
   consort daemon --nodes 3            start this three times
   consort daemon --config prod.toml   several machines: the same file on each
+  consort daemon --example            shows such a file, with every setting
 
 On one machine:
   --cluster NAME     which cluster [default]
   --nodes N          how many nodes it has, 1 to 64 [1]
   --ring KIND        accelerated or original [accelerated]
-  --datagram SIZE    bytes of one datagram, 576 to 65000 [1440]
+  --datagram SIZE    bytes of one datagram, 576 to 65000 [1472]
 
 With a file:
   --config FILE      the cluster's settings (TOML)
@@ -33,6 +34,8 @@ Always:
                      is worth [balanced]
   --listen ADDR      serve clients at this TCP address too, not encrypted;
                      may be given several times
+  --client-output SIZE  how much may wait for a client before it is sent away as
+                     slow, 64KiB to 4GiB [64MiB]
   --state-dir DIR    where the number of this node's lives is kept
                      [~/.local/state/consort]
   --log LEVEL        error, warn, info, debug or trace [info]; also CONSORT_LOG

@@ -21,6 +21,7 @@ pub struct Options {
     config: Option<PathBuf>,
     idling: Option<Profile>,
     listen: Vec<SocketAddr>,
+    client_output: Option<usize>,
     state: Option<PathBuf>,
     pub node: Option<u16>,
     pub log: Option<String>,
@@ -49,8 +50,10 @@ impl Options {
             "--node" => self.node = Some(args.number(1..=u64::from(u16::MAX))? as u16),
             "--idling" => self.idling = Some(args.choice(&PROFILES)?),
             "--listen" => self.listen.push(args.parsed("ADDRESS:PORT, such as 127.0.0.1:4840")?),
+            "--client-output" => self.client_output = Some(args.size(65_536..=1 << 32)? as usize),
             "--state-dir" => self.state = Some(args.path()?),
             "--log" => self.log = Some(args.text()?),
+            "--example" => return Err(Failure::shown(include_str!("../../consort.toml"))),
             "--while-stdin-open" => self.while_stdin_open = true,
             _ => return Err(args.unknown()),
         }
@@ -66,6 +69,7 @@ impl Options {
         settings.profile = self.idling.unwrap_or(settings.profile);
         settings.ring.idling = settings.profile.parking();
         settings.listen.extend(&self.listen);
+        settings.limits.output_max = self.client_output.unwrap_or(settings.limits.output_max);
         settings.state = self.state.clone().or(settings.state);
         settings.ring.validate().map_err(|error| Failure::usage(error.to_string()))?;
         Ok(settings)
@@ -127,11 +131,11 @@ mod tests {
 
     #[test]
     fn the_command_line_shapes_the_cluster() {
-        let line = "--cluster c --nodes 3 --ring original --idling frugal --datagram 8000 --listen 127.0.0.1:4840";
+        let line = "--cluster c --nodes 3 --ring original --idling frugal --datagram 8000 --listen 127.0.0.1:4840 --client-output 1MiB";
         let settings = options(line).unwrap().settings().unwrap();
         assert_eq!((settings.cluster.as_str(), settings.nodes.len(), settings.listen.len()), ("c", 3, 1));
         assert_eq!((settings.profile, settings.ring.acceleration), (Profile::Frugal, Acceleration::Original));
-        assert_eq!(settings.ring.datagram.get(), 8000);
+        assert_eq!((settings.ring.datagram.get(), settings.limits.output_max), (8000, 1 << 20));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use consort_node::{Identity, Node};
 use consort_ring::Ring;
 use consort_types::{Incarnation, MemberId, NodeId};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::io::{self, Read, Write};
+use std::io::{self, IsTerminal, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4, UdpSocket};
 
 /// Runs a daemon until it is told to end.
@@ -68,7 +68,13 @@ fn start_log(level: Option<&str>) -> Outcome {
     let filter = tracing_subscriber::EnvFilter::try_new(&level).map_err(|_| {
         Failure::usage(format!("{source}: `{level}` does not fit; give error, warn, info, debug or trace"))
     })?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(io::stderr).init();
+    let colours = io::stderr().is_terminal();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_target(false)
+        .with_ansi(colours)
+        .with_writer(io::stderr)
+        .init();
     Ok(())
 }
 

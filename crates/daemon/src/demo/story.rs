@@ -1,7 +1,7 @@
 //! The demonstration as it is told.
 use super::verdict::{self, Cpu, Verdict};
 use crate::failure::Outcome;
-use crate::lab::figures::{micros, thousands};
+use crate::lab::figures::{bytes, micros, thousands};
 use crate::lab::{Lab, RoundResult};
 use std::io::{self, IsTerminal, Write};
 
@@ -102,6 +102,8 @@ impl Story {
             micros(latency.p50),
             micros(latency.p99)
         ))?;
+        let peak = loud.daemon_peak.map_or_else(|| "unknown".into(), bytes);
+        self.say(&format!("  memory           {peak} at most in a daemon"))?;
         self.say(&format!("  retransmissions  {}", thousands(retransmissions)))
     }
 

@@ -28,6 +28,8 @@ pub struct Verdict {
     pub loaded_latency_us: Quantiles,
     pub cpu_us_per_delivery: Cpu,
     pub retransmissions: u64,
+    /// The most memory that any daemon had resident.
+    pub daemon_peak_bytes: Option<u64>,
     pub seconds: f64,
 }
 
@@ -67,6 +69,7 @@ impl Verdict {
             loaded_latency_us: loud.times.quantiles(),
             cpu_us_per_delivery: Cpu::of(loud, deliveries),
             retransmissions,
+            daemon_peak_bytes: loud.daemon_peak.max(quiet.daemon_peak),
             seconds: ns as f64 / 1e9,
         }
     }
@@ -112,6 +115,7 @@ mod tests {
             times: Times::new().unwrap(),
             daemon_cpu: Some(std::time::Duration::from_micros(40)),
             client_cpu: None,
+            daemon_peak: None,
             seconds: 1.0,
         }
     }

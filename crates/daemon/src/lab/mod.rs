@@ -30,6 +30,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 use tempfile::TempDir;
 
+/// A receiver that gets no CPU time for a while on a crowded machine is slow, not wrong.
+const CLIENT_OUTPUT: &str = "512MiB";
+
 /// Daemons on this machine, in a directory and a cluster of their own.
 pub struct Lab {
     // Dropped in this order: processes before the directory they live in.
@@ -68,12 +71,11 @@ impl Lab {
     fn start_daemon(&mut self, node: u16, nodes: u16, options: &[String]) -> Outcome {
         let state = self.directory.path().join("state").display().to_string();
         let numbers = [node, nodes].map(|number| number.to_string());
-        let mut words: Vec<String> =
-            ["daemon", "--while-stdin-open", "--cluster", &self.cluster, "--state-dir", &state]
-                .into_iter()
-                .chain(["--node", &numbers[0], "--nodes", &numbers[1], "--log", "warn"])
-                .map(String::from)
-                .collect();
+        let fixed = ["daemon", "--while-stdin-open", "--log", "warn", "--client-output", CLIENT_OUTPUT];
+        let mut words = fixed.map(String::from).to_vec();
+        let own =
+            [("--cluster", &self.cluster), ("--state-dir", &state), ("--node", &numbers[0]), ("--nodes", &numbers[1])];
+        words.extend(own.into_iter().flat_map(|(option, value)| [option.to_owned(), value.clone()]));
         words.extend_from_slice(options);
         let number = self.daemons.len();
         let process = Process::start(number, &format!("daemon-{node}"), &words, self.directory.path(), &self.tell)?;

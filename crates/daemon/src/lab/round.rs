@@ -34,6 +34,8 @@ pub struct Result {
     pub daemon_cpu: Option<Duration>,
     /// The same of all clients.
     pub client_cpu: Option<Duration>,
+    /// The most memory that any of the daemons had resident so far, in bytes.
+    pub daemon_peak: Option<u64>,
     /// The measured span in seconds: as planned, or for a file from the start to the last delivery.
     pub seconds: f64,
 }
@@ -192,7 +194,16 @@ impl Running<'_> {
         let spent = |which: usize| Some(after[which]?.saturating_sub(before[which]?));
         let end = if round.is_file() { received.iter().map(|one| one.last).max().unwrap_or(go.from) } else { go.until };
         let seconds = end.saturating_sub(go.from) as f64 / 1e9;
+        let daemon_peak = self.lab.daemons.iter().filter_map(|daemon| usage::peak(daemon.id())).max();
         self.clients.into_iter().for_each(Process::stop);
-        Ok(Result { sent: self.sent, received, times, daemon_cpu: spent(0), client_cpu: spent(1), seconds })
+        Ok(Result {
+            sent: self.sent,
+            received,
+            times,
+            daemon_cpu: spent(0),
+            client_cpu: spent(1),
+            daemon_peak,
+            seconds,
+        })
     }
 }

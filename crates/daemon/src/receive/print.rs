@@ -1,7 +1,7 @@
 //! Events as lines.
 use super::written;
 use crate::failure::{Outcome, note};
-use consort::{Event, GroupView, Message, NetworkView};
+use consort::{Event, GroupView, Member, Message, NetworkView};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::io::{self, BufWriter, Stdout, Write};
@@ -119,21 +119,17 @@ fn network_view(view: &NetworkView) -> Value {
     })
 }
 
+/// `lobby: n1/c2 by join; 1 member: n1/c2`. Nodes without their incarnations: those are for programs.
 fn describe_group(view: &GroupView) -> String {
-    let names = |members: &[consort::Member]| members.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let name = |member: &Member| format!("{}/{}", member.daemon.node, member.name);
+    let names = |members: &[Member]| members.iter().map(name).collect::<Vec<_>>().join(", ");
     let plural = if view.members.len() == 1 { "member" } else { "members" };
-    let change = format!("{} {}", names(&view.who), view.cause);
-    format!("{}: {change}; {} {plural}: {}", view.group, view.members.len(), names(&view.members))
+    let (who, now) = (names(&view.who), names(&view.members));
+    format!("{}: {who} by {}; {} {plural}: {now}", view.group, view.cause, view.members.len())
 }
 
 fn describe_network(view: &NetworkView) -> String {
-    let members: Vec<String> = view.members.iter().map(ToString::to_string).collect();
-    format!(
-        "daemons: {} ({:?} view {}, primary {:?}): {}",
-        members.join(", "),
-        view.kind,
-        view.id,
-        view.primary,
-        view.cause
-    )
+    let members: Vec<String> = view.members.iter().map(|member| member.node.to_string()).collect();
+    let kind = format!("{:?}", view.kind).to_lowercase();
+    format!("{kind} view {}: {}; {} daemons: {}", view.id.number, view.cause, members.len(), members.join(", "))
 }
