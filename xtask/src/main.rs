@@ -1,6 +1,7 @@
 //! Developer tasks: `cargo xtask <task>`.
 #![allow(clippy::disallowed_methods)] // a program: it may read the clock and start threads
 
+mod mutants;
 mod netlab;
 mod ring;
 mod sim;
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
     let task = words.next().unwrap_or_default();
     match task.to_str() {
         Some("sim") => sim::main(words),
+        Some("mutants") => mutants::main(words),
         Some("netlab") => netlab::main(words),
         None | Some("" | "help" | "--help" | "-h") => {
             print!("{HELP}");
