@@ -304,13 +304,13 @@ impl<E: Engine> Driver<E> {
     fn take_leave(mut self) -> Result<(), RunError> {
         self.tick();
         let until = self.now + FAREWELL;
+        self.clients.shut_doors();
         self.node.send_clients_away(self.now);
         self.queue_outputs()?;
         while self.clients.count() > 0 && self.now < until {
             self.serve_clients()?;
-            if !self.clients.has_more() {
-                self.wake.sleep(self.now, Some(until)).map_err(RunError::Wait)?;
-            }
+            let until = if self.clients.has_more() { self.now } else { until };
+            self.wake.sleep(self.now, Some(until)).map_err(RunError::Wait)?;
             self.see_events()?;
             self.tick();
         }
