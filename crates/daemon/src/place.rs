@@ -130,20 +130,16 @@ impl Place {
         cards
     }
 
-    /// The error for a daemon that finds all of `wanted` taken, in a cluster of `nodes` nodes.
-    pub fn taken(&self, wanted: &[u16], nodes: usize) -> Failure {
-        let (cluster, more) = (&self.cluster, nodes + 1);
+    /// The error for a daemon that finds all of `wanted` taken.
+    pub fn taken(&self, wanted: &[u16], remedy: &str) -> Failure {
+        let cluster = &self.cluster;
         let what = match wanted {
             [one] => format!("node {one} of cluster `{cluster}` runs on this machine already"),
             all => format!("all {} nodes of cluster `{cluster}` run on this machine already", all.len()),
         };
         let holders: Vec<_> =
             self.running().iter().map(|card| format!("node {} as process {}", card.node, card.pid)).collect();
-        Failure::new(format!(
-            "{what} ({}). Stop one; or give the cluster room for more: --nodes {more}, for every daemon of it; or start \
-             another cluster: --cluster NAME",
-            holders.join(", ")
-        ))
+        Failure::new(format!("{what} ({}). Stop one, or {remedy}", holders.join(", ")))
     }
 
     fn lock(&self, node: u16) -> PathBuf {
@@ -228,9 +224,8 @@ mod tests {
         assert!(place.claim(1).unwrap().is_none());
         seat.furnish(&card(1)).unwrap();
         assert_eq!(
-            place.taken(&[1, 2], 2).message,
-            "all 2 nodes of cluster `test` run on this machine already (node 1 as process 7). Stop one; or give the \
-             cluster room for more: --nodes 3, for every daemon of it; or start another cluster: --cluster NAME"
+            place.taken(&[1, 2], "do without").message,
+            "all 2 nodes of cluster `test` run on this machine already (node 1 as process 7). Stop one, or do without"
         );
         drop(seat);
         assert!(place.claim(1).unwrap().is_some());

@@ -97,6 +97,68 @@ fn a_receiver_whose_time_runs_out_says_so() {
 }
 
 #[test]
+fn a_sender_whose_time_runs_out_says_how_far_it_came() {
+    let world = World::new();
+    let _lonely = world.daemon(&["--nodes", "2"]);
+    let ran = world.run(&["send", "--timeout", "300ms", "hello"]);
+    assert_eq!(ran.code, 5, "{}", ran.errors);
+    assert!(ran.errors.contains("0 messages are ordered, 1 more may still be"), "{}", ran.errors);
+}
+
+#[test]
+fn a_message_that_is_too_large_is_named_with_the_limit() {
+    let world = World::new();
+    let text = format!(
+        "cluster = \"{}\"\n[[node]]\nid = 1\naddress = \"127.0.0.1:{}\"\n[limits]\nmessage = 10\n",
+        world.cluster,
+        free_port()
+    );
+    let file = world.write("consort.toml", &text);
+    let _daemon = world.daemon_as(&["daemon", "--config", &file]);
+    let ran = world.run(&["send", "fits", "does not fit"]);
+    assert_eq!(ran.code, 2, "{}", ran.errors);
+    assert!(ran.errors.contains("message 2: a message of 12 bytes; this cluster allows 10"), "{}", ran.errors);
+}
+
+#[test]
+fn daemons_of_several_clusters_must_be_told_apart() {
+    let world = World::new();
+    let other = format!("{}b", world.cluster);
+    let _daemons = [world.daemon(&[]), world.daemon_as(&["daemon", "--cluster", &other])];
+    let ran = world.run(&["send", "hello"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.errors.contains(&format!("{other}/1")) && ran.errors.contains("--cluster NAME"), "{}", ran.errors);
+    assert_eq!(world.run(&["send", "--cluster", &other, "hello"]).code, 0);
+}
+
+#[test]
+fn events_are_told_to_programs_as_json() {
+    let world = World::new();
+    let _daemon = world.daemon(&[]);
+    let mut receive = world.start(&["receive", "--json", "--count", "2", "--timeout", "30s"], None);
+    let view: serde_json::Value = serde_json::from_str(&receive.prints("group_view")).unwrap();
+    assert_eq!((&view["group"], view["members"].as_array().map(Vec::len)), (&"lobby".into(), Some(1)));
+    assert_eq!(world.run_with(&["send", "--service", "safe"], b"text\n\xff\x00\n").code, 0);
+    let ran = receive.wait();
+    let messages: Vec<serde_json::Value> = ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&messages[0]["text"], &messages[1]["hex"]), (&"text".into(), &"ff00".into()));
+    assert_eq!((&messages[0]["service"], &messages[0]["node"]), (&"safe".into(), &1.into()));
+}
+
+#[test]
+fn a_full_disk_ends_a_receiver_with_a_clear_error() {
+    let world = World::new();
+    let _daemon = world.daemon(&[]);
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut receive = world.start_into(&["receive", "--count", "1", "--timeout", "30s"], full.into());
+    receive.says("1 member");
+    assert_eq!(world.run(&["send", "hello"]).code, 0);
+    let ran = receive.wait();
+    assert_eq!(ran.code, 1, "{}", ran.errors);
+    assert!(ran.errors.contains("cannot write what was received: No space left on device"), "{}", ran.errors);
+}
+
+#[test]
 fn sigterm_ends_a_daemon_cleanly_and_frees_its_place() {
     let world = World::new();
     let mut daemon = world.daemon(&[]);
@@ -258,21 +320,31 @@ fn the_demo_tells_its_story() {
     }
 }
 
+/// The processes that the story names after its first number, which counts them.
+fn daemons_of(story: &str) -> Vec<u32> {
+    let numbers: Vec<u32> = story.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect();
+    assert_eq!((numbers[0], numbers.len()), (3, 4), "{story}");
+    numbers[1..].to_vec()
+}
+
 #[test]
 fn a_demo_that_is_interrupted_ends_its_daemons() {
     let world = World::new();
     let mut demo = world.start(&["demo", "--lines", "5000000"], None);
-    let story = demo.prints("processes");
-    let pids: Vec<u32> = story
-        .split(|c: char| !c.is_ascii_digit())
-        .filter_map(|word| word.parse().ok())
-        .filter(|pid| *pid > 16)
-        .collect();
-    assert_eq!(pids.len(), 3, "{story}");
+    let pids = daemons_of(&demo.prints("processes"));
     rustix::process::kill_process(rustix::process::Pid::from_raw(demo.id() as i32).unwrap(), Signal::INT).unwrap();
     let ran = demo.wait();
     assert_eq!(ran.code, 130, "{}", ran.errors);
     assert!(pids.iter().all(|pid| !lives(*pid)));
+}
+
+#[test]
+fn a_demo_that_is_killed_takes_everything_with_it() {
+    let world = World::new();
+    let mut demo = world.start(&["demo", "--lines", "5000000"], None);
+    let pids = daemons_of(&demo.prints("processes"));
+    demo.kill();
+    support::wait_until("the demo's daemons are gone", || !pids.iter().any(|pid| lives(*pid)));
 }
 
 #[test]

@@ -48,6 +48,7 @@ fn settings(notes: &mut Notes, table: &toml::de::DeTable<'_>) -> Option<Settings
     let nodes = nodes(&mut root);
     let multicast = multicast(&mut root, cluster.as_deref().unwrap_or_default(), &nodes);
     let mut settings = Settings::new(cluster.unwrap_or_default(), nodes, multicast);
+    settings.from_file = true;
     general(&mut root, &mut settings);
     ring(&mut root.table("ring"), &mut settings);
     clients(&mut root.table("clients"), &mut settings);
@@ -161,9 +162,9 @@ fn clients(section: &mut Section<'_, '_>, settings: &mut Settings) {
 }
 
 fn limits(section: &mut Section<'_, '_>, settings: &mut Settings) {
-    let message = section.number("message", 1..=1 << 30);
-    set(&mut settings.ring.message_max, message);
-    settings.limits.message_max = settings.ring.message_max;
+    if let Some(message) = section.number("message", 1..=1 << 30) {
+        settings.allow(message);
+    }
     set(&mut settings.ring.queue_bytes, section.number("queue", 1..=1 << 34));
     section.finish();
 }
@@ -256,7 +257,7 @@ interface = "198.51.100.12"
              personal_window = 30\naccelerated_window = 10\naccelerated_from = 2\nstore_window = 500\n\
              global_bytes = 100_000\npersonal_bytes = 50_000\nstore_bytes = 1_000_000\nstarvation_guard = 0\n\
              token_loss = \"1s\"\nhold = \"10ms\"\n[clients]\nlisten = [\"127.0.0.1:4840\"]\ncredit = 8192\n\
-             output = 100_000\n[limits]\nmessage = 1000\nqueue = 2000\n"
+             output = 100_000\n[limits]\nmessage = 1000\nqueue = 100_000\n"
         );
         let settings = parse("consort.toml", &text).unwrap();
         assert_eq!(settings.multicast, Some("239.192.9.9:6000".parse().unwrap()));
@@ -270,7 +271,7 @@ interface = "198.51.100.12"
         assert_eq!((ring.starvation_guard, ring.timers.token_loss.as_millis()), (None, 1000));
         assert_eq!((ring.timers.hold.as_millis(), settings.listen.len()), (10, 1));
         assert_eq!([settings.limits.credit, settings.limits.output_max], [8192, 100_000]);
-        assert_eq!([ring.message_max, settings.limits.message_max, ring.queue_bytes], [1000, 1000, 2000]);
+        assert_eq!([settings.limits.message_max, ring.queue_bytes], [1000, 100_000]);
     }
 
     #[test]

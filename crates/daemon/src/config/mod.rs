@@ -41,6 +41,8 @@ pub struct NodeAddress {
 /// Everything a daemon needs to know.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// Whether they come from a file; else they follow from the command line.
+    pub from_file: bool,
     pub cluster: String,
     pub nodes: Vec<NodeAddress>,
     /// `None` sends to each node by itself.
@@ -105,7 +107,8 @@ impl Settings {
 
     fn new(cluster: String, nodes: Vec<NodeAddress>, multicast: Option<SocketAddrV4>) -> Self {
         let members = nodes.iter().map(|node| node.id).collect();
-        Self {
+        let mut settings = Self {
+            from_file: false,
             cluster,
             ring: RingConfig::new(nodes.first().map_or(NodeId(0), |node| node.id), members),
             nodes,
@@ -115,7 +118,16 @@ impl Settings {
             listen: Vec::new(),
             state: None,
             receive_buffer: consort_net::RECEIVE_BUFFER,
-        }
+        };
+        settings.allow(settings.limits.message_max);
+        settings
+    }
+
+    /// Lets clients send messages of so many bytes.
+    pub fn allow(&mut self, message_max: usize) {
+        self.limits.message_max = message_max;
+        // What is ordered is a client's whole frame: the list of groups goes with the message.
+        self.ring.message_max = self.limits.frame_max();
     }
 
     /// Makes this daemon the given node.
@@ -172,6 +184,15 @@ mod tests {
         assert_ne!(plain, hash(&|s| s.ring.windows.personal = 20));
         assert_ne!(plain, hash(&|s| s.multicast = None));
         assert_ne!(plain, Settings::local("test", 4).hash());
+    }
+
+    #[test]
+    fn the_largest_message_fits_into_the_order_with_its_groups() {
+        let mut settings = Settings::local("test", 1);
+        assert!(settings.ring.message_max > settings.limits.message_max + 64 * 1_000);
+        settings.allow(10);
+        assert_eq!(settings.limits.message_max, 10);
+        assert!(settings.ring.message_max > 64 * 1_000 && settings.ring.validate().is_ok());
     }
 
     #[test]

@@ -4,13 +4,13 @@ use super::options::Options;
 use crate::config::{NodeAddress, Settings};
 use crate::failure::{Failure, Outcome, Trying};
 use crate::place::{self, Card, Place, Seat};
-use consort_net::{Door, Fanout, Options as NetOptions, Peer, Sockets, Stop};
+use consort_net::{BindError, Door, Fanout, Options as NetOptions, Peer, Sockets, Stop};
 use consort_node::{Identity, Node};
 use consort_ring::Ring;
 use consort_types::{Incarnation, MemberId, NodeId};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{self, IsTerminal, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 
 /// Runs a daemon until it is told to end.
 pub fn run(options: &Options) -> Outcome {
@@ -32,8 +32,7 @@ fn serve(settings: &Settings, card: &Card, incarnation: Incarnation, while_stdin
     if while_stdin_open {
         stop_with_stdin(stop.clone());
     }
-    let sockets = Sockets::bind(net_options(settings, card)?)
-        .map_err(|error| Failure::new(explain(&error.to_string(), settings)))?;
+    let sockets = Sockets::bind(net_options(settings, card)?).map_err(|error| explain(&error, settings))?;
     let node = node(settings, incarnation, sockets.receive_room())?;
     announce(card)?;
     tracing::info!(node = card.node, cluster = %card.cluster, %incarnation, settings = %card.summary, "serving");
@@ -91,7 +90,16 @@ fn take_seat(place: &Place, settings: &mut Settings, wanted: Option<u16>) -> Out
             return Ok(seat);
         }
     }
-    Err(place.taken(&candidates, settings.nodes.len()))
+    let more = settings.nodes.len() + 1;
+    Err(place.taken(
+        &candidates,
+        &match settings.from_file {
+            true => "add a node to the file, for all machines".into(),
+            false => {
+                format!("start all daemons of the cluster with --nodes {more}, or another cluster with --cluster NAME")
+            }
+        },
+    ))
 }
 
 /// The nodes whose addresses are this machine's.
@@ -156,13 +164,16 @@ fn net_options(settings: &Settings, card: &Card) -> Outcome<NetOptions> {
     Ok(options)
 }
 
-/// Adds what only we know: on one machine, ports follow from the cluster's name.
-fn explain(problem: &str, settings: &Settings) -> String {
-    let automatic = settings.nodes.iter().all(|node| node.token.ip() == IpAddr::V4(Ipv4Addr::LOCALHOST));
-    match automatic && problem.contains("in use") {
-        true => format!("{problem}. Ports follow from the cluster's name: --cluster NAME gives others"),
-        false => problem.into(),
-    }
+/// Adds what only this program knows: where ports and paths come from.
+fn explain(error: &BindError, settings: &Settings) -> Failure {
+    let remedy = match error {
+        BindError::InUse { .. } if !settings.from_file => {
+            ". Ports follow from the cluster's name: --cluster NAME gives others"
+        }
+        BindError::PathTooLong { .. } => "; CONSORT_RUNTIME_DIR names another directory",
+        _ => "",
+    };
+    Failure::new(format!("{error}{remedy}"))
 }
 
 fn stop_on_signals() -> io::Result<Stop> {

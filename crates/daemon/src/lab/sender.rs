@@ -3,7 +3,7 @@ use super::helper::tell;
 use super::job::{Go, Job, Load, Report, Sent};
 use super::message::{HEADER, Kind, Stamp};
 use super::{lines_of, watch};
-use crate::clock::now_ns;
+use crate::clock::{now_ns, wake_precisely};
 use crate::failure::{Failure, Outcome, Trying};
 use consort::{Address, Client, ConnectOptions, Error, GroupName, Service};
 use std::fs;
@@ -22,6 +22,7 @@ pub fn run(job: &Job) -> Outcome {
 }
 
 fn send_all(job: &Job) -> Outcome {
+    wake_precisely();
     let mut sender = Sender::connect(job)?;
     let bodies = Bodies::read(&job.load)?;
     tell(&Report::Ready)?;

@@ -100,8 +100,17 @@ impl World {
 
     /// Starts a command; `input` is what it reads, nothing where none is given but then its input stays open.
     pub fn start(&self, words: &[&str], input: Option<&[u8]>) -> Running {
-        let mut child = self.command(words).spawn().unwrap();
-        let out = forward(child.stdout.take().unwrap());
+        self.start_with(words, input, Stdio::piped())
+    }
+
+    /// Starts a command whose standard output goes elsewhere.
+    pub fn start_into(&self, words: &[&str], out: Stdio) -> Running {
+        self.start_with(words, None, out)
+    }
+
+    fn start_with(&self, words: &[&str], input: Option<&[u8]>, out: Stdio) -> Running {
+        let mut child = self.command(words).stdout(out).spawn().unwrap();
+        let out = child.stdout.take().map_or_else(|| channel().1, forward);
         let errors = forward(child.stderr.take().unwrap());
         if let Some(input) = input {
             let (mut pipe, input) = (child.stdin.take().unwrap(), input.to_vec());
@@ -158,6 +167,11 @@ impl Running {
         self.child.id()
     }
 
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     pub fn wait(&mut self) -> Ran {
         let code = wait(&mut self.child, &self.words);
         Ran { code, out: rest(&self.out), errors: rest(&self.errors) }
@@ -211,6 +225,15 @@ impl Drop for Running {
 /// Whether a process is there.
 pub fn lives(pid: u32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
+}
+
+/// Waits until something is so.
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "not so after {PATIENCE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 fn forward(pipe: impl Read + Send + 'static) -> Receiver<String> {
