@@ -5,6 +5,8 @@ mod mutants;
 mod netlab;
 mod ring;
 mod sim;
+mod trace;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -24,8 +26,10 @@ fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
     let task = words.next().unwrap_or_default();
     match task.to_str() {
+        Some("verify") => verify::main(words),
         Some("sim") => sim::main(words),
         Some("mutants") => mutants::main(words),
+        Some("trace") => trace::main(words),
         Some("netlab") => netlab::main(words),
         None | Some("" | "help" | "--help" | "-h") => {
             print!("{HELP}");
