@@ -229,7 +229,9 @@ impl Operational {
 
     pub(super) fn retransmit_after(&self, io: &Io, token: &Token) -> Duration {
         let t = &io.config.timers;
-        if token.idle > 0 { t.token_retransmit_idle } else { t.token_retransmit.max(self.rotation * 4) }
+        // The measured rotation contains the wait for lost tokens: without the cap, loss would feed on itself.
+        let busy = t.token_retransmit.max(self.rotation * 4).min(t.token_retransmit_idle);
+        if token.idle > 0 { t.token_retransmit_idle } else { busy }
     }
 
     /// No new token for token_loss. With a changing membership the ring would now be formed anew; a configured one can

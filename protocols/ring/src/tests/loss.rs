@@ -63,6 +63,22 @@ fn a_third_of_all_packets_may_be_lost() {
 }
 
 #[test]
+fn waiting_for_lost_tokens_does_not_make_the_wait_longer() {
+    //= R25 test
+    let (mut net, mut rng) = (Net::formed(3, |_| {}), Rng::new(3));
+    for k in 0..300 {
+        net.submit(k % 3, Service::Agreed, vec![k as u8; 4_000]);
+        net.run_dropping(Duration::from_millis(30), &mut |flying| {
+            matches!(flying.packet, Packet::Token(_)) && rng.chance(0.2)
+        });
+    }
+    net.run(Duration::from_millis(500));
+    net.agree_on(300);
+    let rotation = net.counter(0, "rotation_us");
+    assert!(rotation < 60_000, "{rotation} us");
+}
+
+#[test]
 fn duplicated_and_reordered_packets_change_nothing() {
     //= R23 test
     for seed in 0..30 {
