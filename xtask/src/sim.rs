@@ -2,9 +2,12 @@
 mod batch;
 mod options;
 
-use crate::ring;
+use crate::ring::{self, Adjust};
+use consort_sim::fault::Kinds;
 use consort_sim::plan::Plan;
 use consort_sim::world::{Options as Keep, Outcome, World};
+#[cfg(feature = "mutants")]
+pub use options::cores;
 use options::{Options, Task};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -31,14 +34,14 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 /// Runs one seed: an odd one drives engines alone, an even one whole nodes with their clients.
-pub fn run(options: &Options, seed: u64, story: bool) -> Result<Outcome, String> {
+pub fn run(seed: u64, faults: &Kinds, adjust: Adjust<'_>, story: bool) -> Result<Outcome, String> {
     if seed.is_multiple_of(2) {
-        let plan = Plan::draw_whole(seed, &options.faults);
-        let nodes = ring::whole(&plan, &|_| {})?;
+        let plan = Plan::draw_whole(seed, faults);
+        let nodes = ring::whole(&plan, adjust)?;
         Ok(World::new(plan.clone(), keep(&plan, story), nodes).run())
     } else {
-        let plan = Plan::draw_bare(seed, &options.faults);
-        let nodes = ring::bare(&plan, &|_| {})?;
+        let plan = Plan::draw_bare(seed, faults);
+        let nodes = ring::bare(&plan, adjust)?;
         Ok(World::new(plan.clone(), keep(&plan, story), nodes).run())
     }
 }
@@ -50,31 +53,17 @@ fn keep(plan: &Plan, story: bool) -> Keep {
 /// One seed with its story.
 fn one(options: &Options, seed: u64, whole: bool) -> ExitCode {
     let started = Instant::now();
-    let outcome = match run(options, seed, true) {
+    let outcome = match run(seed, &options.faults, &|_| {}, true) {
         Ok(outcome) => outcome,
         Err(error) => return fail(&error),
     };
-    if let Some(story) = &outcome.story {
-        println!("{}", story.text(whole));
-    }
-    let totals = outcome.totals;
-    println!(
-        "seed {seed}, digest {}, {:.1} simulated s in {:.2} s",
-        outcome.digest,
-        outcome.simulated.as_secs_f64(),
-        started.elapsed().as_secs_f64()
-    );
-    println!(
-        "{} messages, {} deliveries, {} datagrams sent, {} mishaps on links and in sockets, {} refusals, {} faults",
-        totals.accepted, totals.delivered, totals.sent, outcome.mishaps, totals.waits, totals.faults
-    );
-    for violation in &outcome.violations {
-        println!("{violation}");
-    }
+    tell(seed, &outcome, whole);
+    let (simulated, real) = (outcome.simulated.as_secs_f64(), started.elapsed().as_secs_f64());
+    println!("{simulated:.1} simulated s in {real:.2} s");
     println!(
         "sim: 1 seeds, {:.4} simulated hours, {} faults, {} violations",
-        outcome.simulated.as_secs_f64() / 3600.0,
-        totals.faults,
+        simulated / 3600.0,
+        outcome.totals.faults,
         outcome.violations.len()
     );
     if outcome.violations.is_empty() {
@@ -82,6 +71,22 @@ fn one(options: &Options, seed: u64, whole: bool) -> ExitCode {
     }
     println!("replay: {}", options.replay(seed));
     ExitCode::FAILURE
+}
+
+/// Prints the story of a run and what came of it.
+pub fn tell(seed: u64, outcome: &Outcome, whole: bool) {
+    if let Some(story) = &outcome.story {
+        println!("{}", story.text(whole));
+    }
+    let totals = outcome.totals;
+    println!("seed {seed}, digest {}", outcome.digest);
+    println!(
+        "{} messages, {} deliveries, {} datagrams sent, {} mishaps on links and in sockets, {} refusals, {} faults",
+        totals.accepted, totals.delivered, totals.sent, outcome.mishaps, totals.waits, totals.faults
+    );
+    for violation in &outcome.violations {
+        println!("{violation}");
+    }
 }
 
 /// How much faster than real time idle nodes are simulated on one core.

@@ -13,6 +13,8 @@ pub(crate) struct Identify {
     nameless: PerProcess<Vec<(Mark, Submitted)>>,
     /// By receiver and sender's node: which of those it was given.
     given: PerProcess<PerProcess<Given>>,
+    /// By receiver and origin: the last message it was given.
+    latest: PerProcess<PerProcess<u64>>,
 }
 
 /// All before `from`, and some after it.
@@ -55,6 +57,14 @@ impl Identify {
 
     /// The message that was delivered, if anybody submitted such a one, and whether all its bytes are right.
     pub fn identify(&mut self, process: Process, message: &Received) -> (Option<Mark>, bool) {
+        let (mark, intact) = self.judge(process, message);
+        if let Some(mark) = mark {
+            *self.latest.of(process).of(mark.origin) = mark.count;
+        }
+        (mark, intact)
+    }
+
+    fn judge(&mut self, process: Process, message: &Received) -> (Option<Mark>, bool) {
         if message.payload.len() < crate::message::HEADER {
             return (self.nameless(process, message), true);
         }
@@ -67,11 +77,13 @@ impl Identify {
     }
 
     /// The sender's first message with these bytes that this process was not given yet; if all were given, the last of
-    /// them. Where several have the same bytes, the delivery's other fields decide.
+    /// them. Where several have the same bytes, the delivery's other fields decide, then whether it would stand in its
+    /// sender's order: whoever came late was never given the first ones.
     fn nameless(&mut self, process: Process, message: &Received) -> Option<Mark> {
-        let Self { pattern, nameless, given, .. } = self;
+        let Self { pattern, nameless, given, latest, .. } = self;
         let sent = nameless.of(place(message.sender.node));
         let given = given.of(process).of(place(message.sender.node));
+        let latest = latest.of(process);
         let same = |mark: Mark, submitted: &Submitted| {
             submitted.len == message.payload.len() as u64 && pattern.is_payload(mark, &message.payload)
         };
@@ -81,11 +93,13 @@ impl Identify {
                 && (message.class.is_none() || message.class == submitted.class)
                 && (message.own.is_none() || message.own == submitted.id)
         };
-        let open = |alike: &dyn Fn(Mark, &Submitted) -> bool| {
-            let fits = |(mark, submitted): &(Mark, Submitted)| alike(*mark, submitted) && same(*mark, submitted);
+        let in_order = |mark: Mark| latest.get(mark.origin).is_none_or(|latest| mark.count > *latest);
+        let first = |fits: &dyn Fn(Mark, &Submitted) -> bool| {
+            let fits = |(mark, submitted): &(Mark, Submitted)| fits(*mark, submitted) && same(*mark, submitted);
             (given.from..sent.len()).find(|at| !given.has(*at) && fits(&sent[*at]))
         };
-        if let Some(at) = open(&alike).or_else(|| open(&|_, _| true)) {
+        let best = first(&|mark, submitted| alike(mark, submitted) && in_order(mark));
+        if let Some(at) = best.or_else(|| first(&alike)).or_else(|| first(&|_, _| true)) {
             given.add(at);
             return Some(sent[at].0);
         }
@@ -96,7 +110,7 @@ impl Identify {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use consort_types::{MemberId, Service};
+    use consort_types::MemberId;
 
     const SENDER: Process = Process::new(NodeId(1), 0);
     const RECEIVER: Process = Process::new(NodeId(0), 0);
@@ -128,6 +142,13 @@ mod tests {
     }
 
     #[test]
+    fn a_late_comer_is_given_later_messages_of_the_same_bytes() {
+        let mut identify = sent(&[0, 50, 0]);
+        let (named, empty) = (received(&identify, 2, 50), received(&identify, 1, 0));
+        assert_eq!(counts(&mut identify, &[named, empty]), [Some(2), Some(3)]);
+    }
+
+    #[test]
     fn what_nobody_sent_has_no_name() {
         let mut identify = sent(&[100]);
         let never = received(&identify, 2, 100);
@@ -145,6 +166,5 @@ mod tests {
         message.payload = bytes::Bytes::from(bytes).into();
         let (mark, intact) = identify.identify(RECEIVER, &message);
         assert!(mark.is_some() && !intact);
-        message.service = Service::Safe;
     }
 }

@@ -29,6 +29,8 @@ pub struct Totals {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     pub now: Instant,
+    /// When a message was delivered last.
+    pub latest: Instant,
     pub totals: Totals,
     pub violations: Vec<Violation>,
     bounds: Bounds,
@@ -49,6 +51,7 @@ impl Recorder {
     pub fn new(bounds: Bounds, story: Option<Story>, trace: Option<Trace>) -> Self {
         Self {
             now: Instant::ZERO,
+            latest: Instant::ZERO,
             totals: Totals::default(),
             violations: Vec::new(),
             suite: Suite::new(bounds.clone()),
@@ -114,6 +117,7 @@ impl Recorder {
 
     pub fn deliver(&mut self, process: Process, message: &Received, missing: Vec<NodeId>) {
         let (mark, intact) = self.identify.identify(process, message);
+        self.latest = self.now;
         if let Some(mark) = mark {
             self.totals.delivered += 1;
             if !std::mem::replace(self.is_begun.of(mark), true) {

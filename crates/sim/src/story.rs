@@ -6,7 +6,7 @@ use std::fmt;
 const LEGEND: &str = "\
 legend  + starts        V installs a view    s submits            ! a fault begins   ~ all is well from here
         d delivers      D delivers as safe   w waits for room     . a fault ends     X a promise is broken
-        r has room      x drops a datagram at a full socket
+        r has room      x drops a datagram at a full socket           = is in this state at the end of a red run
 ";
 
 /// One line.

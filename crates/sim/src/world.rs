@@ -92,7 +92,6 @@ pub struct World<M> {
     active: Vec<Fault>,
     filter: Option<Filter>,
     recorder: Recorder,
-    progress: (u64, Instant),
 }
 
 #[derive(Debug)]
@@ -157,7 +156,6 @@ impl<M: Machine> World<M> {
             active: Vec::new(),
             filter: None,
             recorder: Recorder::new(options.bounds, story, options.trace.then(Trace::default)),
-            progress: (0, Instant::ZERO),
             plan,
         };
         world.schedule_plan();
@@ -184,10 +182,11 @@ impl<M: Machine> World<M> {
     pub fn finish(mut self) -> Outcome {
         if self.recorder.violations.is_empty() {
             self.recorder.record(Process::WORLD, What::Quiet);
+            self.recorder.end();
             self.sample();
         }
-        if self.recorder.violations.is_empty() {
-            self.recorder.end();
+        if !self.recorder.violations.is_empty() {
+            self.tell_states();
         }
         let overflowed: u64 = self.hosts.iter().map(|host| host.overflowed).sum();
         Outcome {
@@ -198,6 +197,20 @@ impl<M: Machine> World<M> {
             mishaps: self.network.counts().faults() + overflowed,
             story: self.recorder.story,
             trace: self.recorder.trace,
+        }
+    }
+
+    /// Ends the story of a red run with what every node did last.
+    fn tell_states(&mut self) {
+        let now = self.recorder.now;
+        for (machine, node) in self.machines.iter().zip(0..) {
+            let mut gauges = String::new();
+            machine.observe(&mut |name, value| {
+                if value > 0 {
+                    gauges += &format!(", {name} {value}");
+                }
+            });
+            self.recorder.tell(Some(NodeId(node)), '=', || format!("{}{gauges}", machine.describe(now)));
         }
     }
 
@@ -274,7 +287,7 @@ impl<M: Machine> World<M> {
         if now < self.plan.end || now < self.plan.calm {
             return false;
         }
-        let idle = now.since(self.progress.1);
+        let idle = now.since(self.recorder.latest.max(self.plan.calm));
         if self.recorder.is_settled() { idle >= REST } else { idle >= PATIENCE }
     }
 

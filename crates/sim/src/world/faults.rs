@@ -48,14 +48,10 @@ impl<M: Machine> World<M> {
         self.recorder.tell(None, '~', || "faults and senders stop".into());
         self.recorder.record(Process::WORLD, What::Calm);
         self.senders.iter_mut().for_each(Sender::calm);
-        self.progress.1 = self.recorder.now;
     }
 
     pub(super) fn on_sample(&mut self) {
         self.sample();
-        if self.recorder.totals.delivered > self.progress.0 {
-            self.progress = (self.recorder.totals.delivered, self.recorder.now);
-        }
         self.schedule(self.recorder.now + SAMPLE, Happens::Sample);
     }
 
