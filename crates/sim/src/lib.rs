@@ -12,6 +12,8 @@ pub mod network;
 pub mod plan;
 mod recorder;
 pub mod story;
+#[cfg(test)]
+mod tests;
 pub mod trace;
 pub mod workload;
 pub mod world;

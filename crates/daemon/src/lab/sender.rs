@@ -9,8 +9,8 @@ use consort::{Address, Client, ConnectOptions, Error, GroupName, Service};
 use std::fs;
 use std::time::Duration;
 
-/// Below this wait, in nanoseconds, sleeping costs more than it saves.
-const NAP: u64 = 20_000;
+/// Below this wait, in nanoseconds, one looks at the clock instead of sleeping.
+const NAP: u64 = 10_000;
 
 /// Runs a sender until the end of its measurement.
 pub fn run(job: &Job) -> Outcome {
@@ -66,7 +66,7 @@ impl Bodies {
 
 struct Sender<'j> {
     job: &'j Job,
-    client: Client,
+    sender: consort::Sender,
     service: Service,
     groups: [GroupName; 1],
     message: Vec<u8>,
@@ -78,9 +78,12 @@ impl<'j> Sender<'j> {
     fn connect(job: &'j Job) -> Outcome<Self> {
         let options = ConnectOptions { unbatched: job.unbatched, ..ConnectOptions::default() };
         let client = Client::connect(&Address::Unix(job.door.clone()), &options).map_err(said)?;
+        let (sender, mut receiver) = client.split();
+        // A thread of its own hears of free credit: this one sleeps until the next message is due, to the microsecond.
+        std::thread::spawn(move || while receiver.receive(None).is_ok() {});
         let service = job.service.parse().map_err(Failure::new)?;
         let groups = [GroupName::new(job.group.as_bytes()).trying(|| "group".into())?];
-        Ok(Self { job, client, service, groups, message: Vec::new(), number: 0 })
+        Ok(Self { job, sender, service, groups, message: Vec::new(), number: 0 })
     }
 
     /// Waits until the next message is due, and says when that was; `None` once time is up. Messages that are due
@@ -88,11 +91,10 @@ impl<'j> Sender<'j> {
     fn wait_turn(&mut self, go: Go) -> Outcome<Option<u64>> {
         let Some(rate) = self.job.rate else {
             let now = now_ns();
-            if self.number == 0 && now < go.start {
-                std::thread::sleep(Duration::from_nanos(go.start - now));
-                return self.wait_turn(go);
+            if now < go.start {
+                sleep_until(go.start);
             }
-            return Ok((now < go.until).then_some(now));
+            return Ok((now < go.until).then_some(now.max(go.start)));
         };
         let share = f64::from(self.job.index) / f64::from(self.job.clients);
         let due = go.start + ((self.number as f64 + share) * 1e9 / rate) as u64;
@@ -100,23 +102,10 @@ impl<'j> Sender<'j> {
             return Ok(None);
         }
         if due > now_ns() {
-            self.client.flush().map_err(said)?;
-            self.idle_until(due)?;
+            self.sender.flush().map_err(said)?;
+            sleep_until(due);
         }
         Ok(Some(due))
-    }
-
-    /// Reads what the daemon says until a time has come.
-    fn idle_until(&mut self, at: u64) -> Outcome {
-        while let Some(left) = at.checked_sub(now_ns()).filter(|left| *left > 0) {
-            match left {
-                0..NAP => std::hint::spin_loop(),
-                // Nothing but progress comes: it needs no hurry.
-                NAP..2_000_000 => std::thread::sleep(Duration::from_nanos(left - NAP / 2)),
-                _ => drop(self.client.receive(Duration::from_nanos(left - 1_000_000)).map_err(said)?),
-            }
-        }
-        Ok(())
     }
 
     fn send(&mut self, at: u64, go: Go, body: &[u8]) -> Outcome {
@@ -130,13 +119,22 @@ impl<'j> Sender<'j> {
         self.message.resize(HEADER, 0);
         stamp.write(&mut self.message);
         self.message.extend_from_slice(body);
-        self.client.multicast(self.service, &self.groups, &self.message).map(drop).map_err(said)
+        self.sender.multicast(self.service, &self.groups, &self.message).map(drop).map_err(said)
     }
 
     /// Marks the end and waits until all has its place.
     fn finish(&mut self) -> Outcome {
         self.put(Stamp { at: now_ns(), number: self.number, sender: self.job.index, kind: Kind::End }, &[])?;
-        self.client.wait_ordered(Duration::from_secs(60)).map_err(said)
+        self.sender.wait_ordered(Duration::from_secs(60)).map_err(said)
+    }
+}
+
+fn sleep_until(at: u64) {
+    while let Some(left) = at.checked_sub(now_ns()).filter(|left| *left > 0) {
+        match left {
+            0..NAP => std::hint::spin_loop(),
+            _ => std::thread::sleep(Duration::from_nanos(left - NAP / 2)),
+        }
     }
 }
 

@@ -39,6 +39,9 @@ mod self_delivery;
 mod total_order;
 mod view;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use assertion::GAUGE as ASSERTIONS;
 pub use memory::Bounds;
 
