@@ -250,6 +250,7 @@ impl Engine for Alone {
             moved_together: vec![self.me],
             primary: Primary::Yes,
             cause: Cause::Started,
+            evidence: Vec::new(),
         }));
     }
 
@@ -284,6 +285,10 @@ impl Engine for Alone {
     fn annotate(&mut self, _annotation: Bytes) {}
 
     fn resume(&mut self, _now: Instant, _view: ViewId) {}
+
+    fn leave(&mut self, _now: Instant) {
+        self.outputs.push_back(Output::Left);
+    }
 
     fn poll_output(&mut self) -> Option<Output<Never>> {
         self.outputs.pop_front()

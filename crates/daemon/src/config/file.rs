@@ -3,6 +3,7 @@ use super::reader::{Notes, Section};
 use super::{NodeAddress, PROFILES, PROTOCOLS, Settings};
 use crate::failure::{Failure, Outcome};
 use crate::{local, place};
+use consort_ring::Policy;
 use consort_ring::Priority;
 use consort_types::NodeId;
 use consort_wire::DatagramSize;
@@ -115,6 +116,7 @@ fn general(root: &mut Section<'_, '_>, settings: &mut Settings) {
         settings.ring.datagram = size;
     }
     set(&mut settings.profile, root.choice("idling", &PROFILES));
+    set(&mut settings.ring.primary, root.text("primary", primary));
     settings.state = root.text("state", |text| Ok(text.into()));
     set(&mut settings.receive_buffer, root.number("receive_buffer", 65_536..=1 << 30));
 }
@@ -144,10 +146,16 @@ fn ring(section: &mut Section<'_, '_>, settings: &mut Settings) {
 fn timers(section: &mut Section<'_, '_>, timers: &mut consort_ring::Timers) {
     set(&mut timers.token_retransmit, section.duration("token_retransmit"));
     set(&mut timers.token_retransmit_idle, section.duration("token_retransmit_idle"));
-    set(&mut timers.token_loss, section.duration("token_loss"));
+    if let Some(token_loss) = section.duration("token_loss") {
+        timers.token_loss = token_loss;
+        timers.consensus = token_loss * 5 / 4;
+    }
+    set(&mut timers.consensus, section.duration("consensus"));
+    set(&mut timers.join, section.duration("join"));
+    set(&mut timers.beacon, section.duration("beacon"));
+    set(&mut timers.recovery_max, section.duration("recovery_max"));
     set(&mut timers.hold, section.duration("hold"));
     set(&mut timers.hold_cancel, section.duration("hold_cancel"));
-    set(&mut timers.form, section.duration("form"));
 }
 
 fn clients(section: &mut Section<'_, '_>, settings: &mut Settings) {
@@ -167,6 +175,25 @@ fn limits(section: &mut Section<'_, '_>, settings: &mut Settings) {
     }
     set(&mut settings.ring.queue_bytes, section.number("queue", 1..=1 << 34));
     section.finish();
+}
+
+/// Reads `none`, `majority`, `node 2`, or `weights 1=3 2=1`.
+fn primary(text: &str) -> Result<Policy, String> {
+    let wrong = || format!("\"{text}\" is no policy; use \"none\", \"majority\", \"node 2\" or \"weights 1=3 2=1\"");
+    let weight = |word: &str| {
+        let (node, weight) = word.split_once('=')?;
+        Some((NodeId(node.parse().ok()?), weight.parse().ok()?))
+    };
+    let mut words = text.split_whitespace();
+    match (words.next(), words.collect::<Vec<_>>().as_slice()) {
+        (Some("none"), []) => Ok(Policy::None),
+        (Some("majority"), []) => Ok(Policy::Majority),
+        (Some("node"), [node]) => node.parse().map(|node| Policy::Static(NodeId(node))).map_err(|_| wrong()),
+        (Some("weights"), weights @ [_, ..]) => {
+            weights.iter().map(|word| weight(word)).collect::<Option<_>>().map(Policy::Weights).ok_or_else(wrong)
+        }
+        _ => Err(wrong()),
+    }
 }
 
 fn set<T>(place: &mut T, value: Option<T>) {
@@ -252,7 +279,7 @@ interface = "198.51.100.12"
     #[test]
     fn every_setting_is_taken() {
         let text = format!(
-            "multicast = \"239.192.9.9:6000\"\ndatagram = 8000\nidling = \"frugal\"\nstate = \"/srv/state\"\n\
+            "multicast = \"239.192.9.9:6000\"\ndatagram = 8000\nidling = \"frugal\"\nprimary = \"majority\"\nstate = \"/srv/state\"\n\
              receive_buffer = 1_000_000\n{GOOD}\n[ring]\nprotocol = \"original\"\npriority = 1\nglobal_window = 100\n\
              personal_window = 30\naccelerated_window = 10\naccelerated_from = 2\nstore_window = 500\n\
              global_bytes = 100_000\npersonal_bytes = 50_000\nstore_bytes = 1_000_000\nstarvation_guard = 0\n\
@@ -269,9 +296,19 @@ interface = "198.51.100.12"
         assert_eq!([w.global, w.personal, w.accelerated, w.accelerated_from, w.store], [100, 30, 10, 2, 500]);
         assert_eq!([w.global_bytes, w.personal_bytes, w.store_bytes], [100_000, 50_000, 1_000_000]);
         assert_eq!((ring.starvation_guard, ring.timers.token_loss.as_millis()), (None, 1000));
-        assert_eq!((ring.timers.hold.as_millis(), settings.listen.len()), (10, 1));
+        assert_eq!((ring.timers.hold.as_millis(), ring.timers.consensus.as_millis()), (10, 1250));
+        assert_eq!((&ring.primary, settings.listen.len()), (&Policy::Majority, 1));
         assert_eq!([settings.limits.credit, settings.limits.output_max], [8192, 100_000]);
         assert_eq!([settings.limits.message_max, ring.queue_bytes], [1000, 100_000]);
+    }
+
+    #[test]
+    fn policies_are_read_and_wrong_ones_named() {
+        assert_eq!(primary("node 2"), Ok(Policy::Static(NodeId(2))));
+        assert_eq!(primary("weights 1=3 2=1"), Ok(Policy::Weights([(NodeId(1), 3), (NodeId(2), 1)].into())));
+        for text in ["", "most", "node", "node x", "weights", "weights 1", "majority 2"] {
+            assert!(primary(text).unwrap_err().contains("is no policy"), "{text}");
+        }
     }
 
     #[test]

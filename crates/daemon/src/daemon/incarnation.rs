@@ -29,6 +29,12 @@ pub fn begin(directory: Option<&Path>, cluster: &str, node: u16) -> Outcome<Inca
     }
 }
 
+/// Where the node's protocol keeps its records: beside the incarnation, if that could be stored.
+pub fn records(directory: Option<&Path>, cluster: &str, node: u16) -> Option<PathBuf> {
+    let home = directory.map(Path::to_owned).or_else(usual_directory)?.join(cluster);
+    home.join(format!("node-{node}.incarnation")).exists().then(|| home.join(format!("node-{node}.records")))
+}
+
 fn usual_directory() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let state = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));

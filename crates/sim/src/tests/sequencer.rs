@@ -371,6 +371,7 @@ impl Engine for Sequencer {
             members,
             primary: Primary::No,
             cause: Cause::Formed,
+            evidence: Vec::new(),
         }));
     }
 
@@ -419,6 +420,10 @@ impl Engine for Sequencer {
     fn handle_link(&mut self, _now: Instant, _peer: NodeId, _link: Link) {}
     fn annotate(&mut self, _annotation: Bytes) {}
     fn resume(&mut self, _now: Instant, _view: ViewId) {}
+
+    fn leave(&mut self, _now: Instant) {
+        self.output.push_back(Output::Left);
+    }
 
     fn poll_output(&mut self) -> Option<Output<Message>> {
         self.output.pop_front()
