@@ -2,9 +2,10 @@
 mod batch;
 mod options;
 
-use crate::ring;
+use crate::ring::{self, Adjust};
+use consort_sim::fault::Kinds;
 use consort_sim::plan::Plan;
-use consort_sim::world::{Options as Keep, Outcome, World};
+use consort_sim::world::{Options as Keep, Outcome};
 use options::{Options, Task};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -31,15 +32,13 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 /// Runs one seed: an odd one drives engines alone, an even one whole nodes with their clients.
-pub fn run(options: &Options, seed: u64, story: bool) -> Result<Outcome, String> {
+pub fn run(seed: u64, faults: &Kinds, adjust: Adjust<'_>, story: bool) -> Result<Outcome, String> {
     if seed.is_multiple_of(2) {
-        let plan = Plan::draw_whole(seed, &options.faults);
-        let nodes = ring::whole(&plan, &|_| {})?;
-        Ok(World::new(plan.clone(), keep(&plan, story), nodes).run())
+        let plan = Plan::draw_whole(seed, faults);
+        Ok(ring::whole(plan.clone(), keep(&plan, story), adjust)?.run())
     } else {
-        let plan = Plan::draw_bare(seed, &options.faults);
-        let nodes = ring::bare(&plan, &|_| {})?;
-        Ok(World::new(plan.clone(), keep(&plan, story), nodes).run())
+        let plan = Plan::draw_bare(seed, faults);
+        Ok(ring::bare(plan.clone(), keep(&plan, story), adjust)?.run())
     }
 }
 
@@ -50,7 +49,7 @@ fn keep(plan: &Plan, story: bool) -> Keep {
 /// One seed with its story.
 fn one(options: &Options, seed: u64, whole: bool) -> ExitCode {
     let started = Instant::now();
-    let outcome = match run(options, seed, true) {
+    let outcome = match run(seed, &options.faults, &|_| {}, true) {
         Ok(outcome) => outcome,
         Err(error) => return fail(&error),
     };
@@ -89,12 +88,12 @@ fn idle(_options: &Options, nodes: u16) -> ExitCode {
     let mut plan = Plan::lan(nodes);
     plan.calm = consort_types::Instant(600_000_000_000);
     plan.end = plan.calm;
-    let machines = match ring::bare(&plan, &|config| *config = ring::defaults(config)) {
-        Ok(machines) => machines,
+    let world = match ring::bare(plan, Keep::default(), &|config| *config = ring::defaults(config)) {
+        Ok(world) => world,
         Err(error) => return fail(&error),
     };
     let started = Instant::now();
-    let outcome = World::new(plan, Keep::default(), machines).run();
+    let outcome = world.run();
     let real = started.elapsed().as_secs_f64();
     let simulated = outcome.simulated.as_secs_f64();
     println!(
