@@ -1,11 +1,13 @@
 //! The ring in the simulator: settings drawn by the seed, limits that its memory must keep.
+use consort_member::Policy;
 use consort_node::Limits;
 use consort_ring::{Acceleration, Config, Idling, Priority, Ring, Windows};
 use consort_sim::checkers::Bounds;
-use consort_sim::machine::{Bare, Whole};
+use consort_sim::machine::{Bare, Machine, Whole};
 use consort_sim::message;
 use consort_sim::plan::Plan;
-use consort_types::{ClusterId, ConfigHash, Duration, GroupName, MemberId, Rng};
+use consort_sim::world::{Options as Keep, World};
+use consort_types::{ClusterId, ConfigHash, Duration, GroupName, MemberId, NodeId, Rng};
 use consort_wire::{DatagramSize, Identity};
 
 /// The settings of one run; all nodes share them.
@@ -23,8 +25,19 @@ pub fn settings(plan: &Plan) -> Config {
     config.message_max = message::LARGEST + 1024; // groups stand before a client's bytes
     config.queue_bytes = config.message_max * [1, 4, 64][rng.below(3) as usize];
     let share = plan.datagram as f64 / (plan.datagram + plan.host.overhead) as f64;
+    config.primary = policy(plan, &mut rng);
     config.receive_room = (plan.host.socket.min(1 << 30) as f64 * share) as usize;
     config
+}
+
+fn policy(plan: &Plan, rng: &mut Rng) -> Policy {
+    let node = NodeId(rng.below(u64::from(plan.nodes)) as u16);
+    match rng.below(6) {
+        0 => Policy::None,
+        1 => Policy::Static(node),
+        2 => Policy::Weights([(node, rng.between(1, 4) as u32)].into()),
+        _ => Policy::Majority,
+    }
 }
 
 fn windows(plan: &Plan, rng: &mut Rng) -> Windows {
@@ -56,20 +69,24 @@ pub fn defaults(config: &Config) -> Config {
 /// Says what every node's settings are in the end.
 pub type Adjust<'a> = &'a dyn Fn(&mut Config);
 
-/// All nodes of the run, their engines alone.
+/// A world of engines alone.
 ///
 /// # Errors
 /// What is wrong with the settings.
-pub fn bare(plan: &Plan, adjust: Adjust<'_>) -> Result<Vec<Bare<Ring>>, String> {
-    let node = |(member, ring)| Bare::new(identity(member), ring, Some(Ring::holds));
-    Ok(rings(plan, adjust)?.into_iter().map(node).collect())
+pub fn bare<'a>(plan: Plan, keep: Keep, adjust: Adjust<'a>) -> Result<World<'a, Bare<Ring>>, String> {
+    let settings = settings(&plan);
+    let make = move |member| {
+        let ring = ring(&settings, member, adjust)?;
+        Ok(Bare::new(identity(member), ring, Some(Ring::holds_in)))
+    };
+    world(plan, keep, make)
 }
 
-/// All nodes of the run, with their clients.
+/// A world of whole nodes with their clients.
 ///
 /// # Errors
 /// What is wrong with the settings.
-pub fn whole(plan: &Plan, adjust: Adjust<'_>) -> Result<Vec<Whole<Ring>>, String> {
+pub fn whole<'a>(plan: Plan, keep: Keep, adjust: Adjust<'a>) -> Result<World<'a, Whole<Ring>>, String> {
     let group = GroupName::new(b"all").map_err(|error| error.to_string())?;
     let mut rng = Rng::new(plan.seed).fork(0x11b175);
     let limits = Limits {
@@ -77,19 +94,27 @@ pub fn whole(plan: &Plan, adjust: Adjust<'_>) -> Result<Vec<Whole<Ring>>, String
         credit: [16 << 10, 128 << 10, 512 << 10][rng.below(3) as usize],
         ..Limits::default()
     };
-    let node = |(member, ring)| Whole::new(plan, identity(member), ring, limits, group.clone(), Some(Ring::holds));
-    Ok(rings(plan, adjust)?.into_iter().map(node).collect())
+    let (settings, known) = (settings(&plan), plan.clone());
+    let make = move |member| {
+        let ring = ring(&settings, member, adjust)?;
+        Ok(Whole::new(&known, identity(member), ring, limits, group.clone(), Some(Ring::holds_in)))
+    };
+    world(plan, keep, make)
 }
 
-fn rings(plan: &Plan, adjust: Adjust<'_>) -> Result<Vec<(MemberId, Ring)>, String> {
-    let settings = settings(plan);
-    let ring = |member: MemberId| {
-        let mut config = Config { me: member.node, ..settings.clone() };
-        adjust(&mut config);
-        let ring = Ring::new(config, member.incarnation).map_err(|error| error.to_string())?;
-        Ok((member, ring))
-    };
-    plan.members().into_iter().map(ring).collect()
+fn world<'a, M: Machine>(
+    plan: Plan,
+    keep: Keep,
+    make: impl Fn(MemberId) -> Result<M, String> + 'a,
+) -> Result<World<'a, M>, String> {
+    let machines = plan.members().into_iter().map(&make).collect::<Result<_, _>>()?;
+    Ok(World::new(plan, keep, machines).restart_with(move |member| make(member).ok()))
+}
+
+fn ring(settings: &Config, member: MemberId, adjust: Adjust<'_>) -> Result<Ring, String> {
+    let mut config = Config { me: member.node, ..settings.clone() };
+    adjust(&mut config);
+    Ring::new(config, member.incarnation).map_err(|error| error.to_string())
 }
 
 fn identity(me: MemberId) -> Identity {

@@ -5,7 +5,7 @@ mod options;
 use crate::ring::{self, Adjust};
 use consort_sim::fault::Kinds;
 use consort_sim::plan::Plan;
-use consort_sim::world::{Options as Keep, Outcome, World};
+use consort_sim::world::{Options as Keep, Outcome};
 #[cfg(feature = "mutants")]
 pub use options::cores;
 use options::{Options, Task};
@@ -37,12 +37,10 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 pub fn run(seed: u64, faults: &Kinds, adjust: Adjust<'_>, story: bool) -> Result<Outcome, String> {
     if seed.is_multiple_of(2) {
         let plan = Plan::draw_whole(seed, faults);
-        let nodes = ring::whole(&plan, adjust)?;
-        Ok(World::new(plan.clone(), keep(&plan, story), nodes).run())
+        Ok(ring::whole(plan.clone(), keep(&plan, story), adjust)?.run())
     } else {
         let plan = Plan::draw_bare(seed, faults);
-        let nodes = ring::bare(&plan, adjust)?;
-        Ok(World::new(plan.clone(), keep(&plan, story), nodes).run())
+        Ok(ring::bare(plan.clone(), keep(&plan, story), adjust)?.run())
     }
 }
 
@@ -94,12 +92,12 @@ fn idle(_options: &Options, nodes: u16) -> ExitCode {
     let mut plan = Plan::lan(nodes);
     plan.calm = consort_types::Instant(600_000_000_000);
     plan.end = plan.calm;
-    let machines = match ring::bare(&plan, &|config| *config = ring::defaults(config)) {
-        Ok(machines) => machines,
+    let world = match ring::bare(plan, Keep::default(), &|config| *config = ring::defaults(config)) {
+        Ok(world) => world,
         Err(error) => return fail(&error),
     };
     let started = Instant::now();
-    let outcome = World::new(plan, Keep::default(), machines).run();
+    let outcome = world.run();
     let real = started.elapsed().as_secs_f64();
     let simulated = outcome.simulated.as_secs_f64();
     println!(

@@ -3,6 +3,11 @@ use consort_types::{Duration, Instant, NodeId, Rng};
 use std::fmt;
 use std::str::FromStr;
 
+mod draw;
+mod show;
+
+pub use draw::draw;
+
 /// Which links a fault touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
@@ -16,8 +21,38 @@ pub enum Scope {
     Between(NodeId, NodeId),
 }
 
-/// Something wrong with links or with a host. What ends a process, stops it for a while, or parts the network will
-/// stand here too; the world around needs no other change than to take the host down and up.
+/// A set of nodes, a bit for each of the first 64.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Part(pub u64);
+
+impl Part {
+    /// Whether a node is in it.
+    pub const fn contains(self, node: NodeId) -> bool {
+        node.0 < 64 && self.0 >> node.0 & 1 == 1
+    }
+}
+
+/// Which datagrams a cut stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lanes {
+    /// All.
+    Both,
+    /// Those to token sockets.
+    Token,
+    /// Those to data sockets.
+    Data,
+}
+
+/// What a crash leaves behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disk {
+    /// All that was written.
+    Kept,
+    /// Nothing.
+    Lost,
+}
+
+/// Something wrong with links or with a host.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fault {
     /// Datagrams to the data sockets get lost.
@@ -83,21 +118,62 @@ pub enum Fault {
         /// Which.
         node: NodeId,
     },
-}
-
-impl Fault {
-    /// Which links it touches; `None` for a fault of a host.
-    pub const fn scope(&self) -> Option<Scope> {
-        match *self {
-            Self::DataLoss { scope, .. }
-            | Self::TokenLoss { scope, .. }
-            | Self::Duplicate { scope, .. }
-            | Self::Reorder { scope, .. }
-            | Self::Corrupt { scope, .. }
-            | Self::Delay { scope, .. } => Some(scope),
-            Self::Slow { .. } | Self::Buffers { .. } | Self::Late { .. } => None,
-        }
-    }
+    /// A host crashes, and starts again when the fault ends.
+    Crash {
+        /// Which.
+        node: NodeId,
+        /// What it finds again.
+        disk: Disk,
+        /// How many of the things that its node asks for next are still done.
+        after: u8,
+        /// It does not start again.
+        stays: bool,
+    },
+    /// A node is asked to leave, and starts again when the fault ends.
+    Leave {
+        /// Which.
+        node: NodeId,
+        /// It does not start again.
+        stays: bool,
+    },
+    /// A host does nothing at all.
+    Pause {
+        /// Which.
+        node: NodeId,
+    },
+    /// A host's clock is set when the fault begins. Only a restart looks at it.
+    Clock {
+        /// Which.
+        node: NodeId,
+        /// By how many microseconds.
+        by_us: i64,
+    },
+    /// A host's disk takes longer.
+    Disk {
+        /// Which.
+        node: NodeId,
+        /// How much longer.
+        delay: Duration,
+    },
+    /// Two parts of the network do not hear each other.
+    Partition {
+        /// One of them.
+        part: Part,
+    },
+    /// Nothing passes these links, in this direction.
+    Cut {
+        /// Where.
+        scope: Scope,
+        /// What is stopped.
+        lanes: Lanes,
+    },
+    /// Two nodes do not hear each other, though all others hear both.
+    Apart {
+        /// One.
+        a: NodeId,
+        /// The other.
+        b: NodeId,
+    },
 }
 
 /// A fault with its time.
@@ -144,7 +220,25 @@ kinds!(
     Slow "slow" "a host computes up to 20 times more slowly",
     Buffers "buffers" "a host's sockets hold a few datagrams only",
     Late "late" "a host starts up to 2 s after the others",
+    Crash "crash" "a node crashes and mostly starts again, with its disk or a new one",
+    Leave "leave" "a node leaves in good order and mostly starts again",
+    Pause "pause" "a host does nothing for up to 100 ms, or for up to 2 s",
+    Clock "clock" "the clock of a host is set, so that a restart finds an earlier or later time",
+    Disk "disk" "a disk takes up to 2 s for a record",
+    Partition "partition" "the network falls in two parts",
+    OneWay "one-way" "some links pass nothing in one direction: no tokens, no data, or neither",
+    Apart "apart" "two nodes do not hear each other, though all others hear both",
 );
+
+impl Kind {
+    /// Whether it is there to change who is with whom.
+    pub const fn is_of_membership(self) -> bool {
+        matches!(
+            self,
+            Self::Crash | Self::Leave | Self::Pause | Self::Partition | Self::OneWay | Self::Apart | Self::Clock
+        )
+    }
+}
 
 /// Which kinds of faults may happen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -210,119 +304,6 @@ impl FromStr for Kinds {
     }
 }
 
-/// Draws the faults of a run of `nodes` nodes whose faults end at `calm`: some of the kinds, each activation with its
-/// own place, strength and length, in the order in which they begin.
-pub fn draw(kinds: &Kinds, nodes: u16, datagram: usize, calm: Instant, rng: &mut Rng) -> Vec<Activation> {
-    let kinds = kinds.some(rng);
-    let mut activations = Vec::new();
-    if kinds.is_empty() {
-        return activations;
-    }
-    let draw = Draw { nodes, datagram, calm };
-    for node in 0..nodes {
-        if kinds.contains(&Kind::Late) && rng.chance(0.3) {
-            let until = Instant(rng.below(2_000_000_000)).min(calm);
-            activations.push(Activation { from: Instant::ZERO, until, fault: Fault::Late { node: NodeId(node) } });
-        }
-    }
-    for kind in &kinds {
-        if rng.chance(0.3) {
-            activations.extend(draw.lasting(*kind, rng));
-        }
-    }
-    let mean = [0.15e9, 0.4e9, 0.8e9][rng.below(3) as usize];
-    let mut at = Instant::ZERO;
-    while at < calm {
-        let kind = kinds[rng.below(kinds.len() as u64) as usize];
-        activations.extend(draw.passing(kind, at, rng));
-        at.0 += rng.exponential(mean) as u64 + 1;
-    }
-    activations.sort_by_key(|activation| activation.from);
-    activations
-}
-
-struct Draw {
-    nodes: u16,
-    datagram: usize,
-    calm: Instant,
-}
-
-impl Draw {
-    /// A fault of all links, or of one host, from the beginning until calm.
-    fn lasting(&self, kind: Kind, rng: &mut Rng) -> Option<Activation> {
-        let fault = self.fault(kind, Scope::All, rng)?;
-        Some(Activation { from: Instant::ZERO, until: self.calm, fault })
-    }
-
-    fn passing(&self, kind: Kind, from: Instant, rng: &mut Rng) -> Option<Activation> {
-        let node = self.node(rng);
-        let scope = match rng.below(4) {
-            0 => Scope::All,
-            1 => Scope::From(node),
-            2 => Scope::To(node),
-            _ => Scope::Between(node, self.node(rng)),
-        };
-        let fault = self.fault(kind, scope, rng)?;
-        let until = from + Duration::from_millis(rng.between(20, 1_500));
-        Some(Activation { from, until: until.min(self.calm), fault })
-    }
-
-    fn fault(&self, kind: Kind, scope: Scope, rng: &mut Rng) -> Option<Fault> {
-        let p = rng.unit() * 0.3;
-        Some(match kind {
-            Kind::DataLoss => Fault::DataLoss { scope, p },
-            Kind::TokenLoss => Fault::TokenLoss { scope, p },
-            Kind::Duplicate => Fault::Duplicate { scope, p },
-            Kind::Reorder => Fault::Reorder { scope, p },
-            Kind::Corrupt => Fault::Corrupt { scope, p: p / 6.0 },
-            Kind::Delay => {
-                let most = [200, 2_000, 20_000][rng.below(3) as usize];
-                let delay = Duration::from_micros(rng.below(most));
-                Fault::Delay { scope, delay, jitter: Duration::from_micros(rng.below(most)) }
-            }
-            Kind::Slow => Fault::Slow { node: self.node(rng), factor: rng.between(2, 20) as u32 },
-            Kind::Buffers => {
-                Fault::Buffers { node: self.node(rng), bytes: self.datagram * rng.between(2, 12) as usize }
-            }
-            Kind::Late => return None, // happens at the start only
-        })
-    }
-
-    fn node(&self, rng: &mut Rng) -> NodeId {
-        NodeId(rng.below(u64::from(self.nodes)) as u16)
-    }
-}
-
-impl fmt::Display for Scope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::All => f.write_str("everywhere"),
-            Self::From(node) => write!(f, "from {node}"),
-            Self::To(node) => write!(f, "to {node}"),
-            Self::Between(from, to) => write!(f, "from {from} to {to}"),
-        }
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let percent = |p: f64| format!("{:.1} %", p * 100.0);
-        match self {
-            Self::DataLoss { scope, p } => write!(f, "{} of data lost {scope}", percent(*p)),
-            Self::TokenLoss { scope, p } => write!(f, "{} of tokens lost {scope}", percent(*p)),
-            Self::Duplicate { scope, p } => write!(f, "{} duplicated {scope}", percent(*p)),
-            Self::Reorder { scope, p } => write!(f, "{} overtaken {scope}", percent(*p)),
-            Self::Corrupt { scope, p } => write!(f, "{} corrupted {scope}", percent(*p)),
-            Self::Delay { scope, delay, jitter } => {
-                write!(f, "{} to {} us later {scope}", delay.as_micros(), (*delay + *jitter).as_micros())
-            }
-            Self::Slow { node, factor } => write!(f, "{node} {factor} times slower"),
-            Self::Buffers { node, bytes } => write!(f, "sockets of {node} hold {bytes} bytes"),
-            Self::Late { node } => write!(f, "{node} starts late"),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -346,6 +327,12 @@ mod tests {
             assert!(faults.iter().all(|fault| fault.from <= fault.until && fault.until <= CALM));
             assert!(faults.windows(2).all(|pair| pair[0].from <= pair[1].from));
         }
+        let faults: Vec<_> = (0..200).flat_map(|_| draw(&Kinds::all(), 5, 1440, CALM, &mut rng)).collect();
+        let some = |is: fn(&Fault) -> bool| assert!(faults.iter().any(|activation| is(&activation.fault)));
+        some(|fault| matches!(fault, Fault::Crash { disk: Disk::Lost, stays: false, .. }));
+        some(|fault| matches!(fault, Fault::Leave { .. }));
+        some(|fault| matches!(fault, Fault::Cut { lanes: Lanes::Token, .. }));
+        some(|fault| matches!(fault, Fault::Partition { .. }));
         let total: usize = (0..200).map(|_| draw(&Kinds::all(), 5, 1440, CALM, &mut rng).len()).sum();
         assert!(total > 200 * 10, "{total}");
         assert!(draw(&Kinds::none(), 5, 1440, CALM, &mut rng).is_empty());

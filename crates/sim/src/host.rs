@@ -1,4 +1,5 @@
 //! A host: one processor that everything has to wait for, and two sockets of limited room.
+use crate::fault::Disk;
 use crate::network::Socket;
 use bytes::Bytes;
 use consort_types::{Duration, Instant};
@@ -92,6 +93,14 @@ pub(crate) struct Host {
     pub overflowed: u64,
     /// How often the machine asked for a wake-up that had passed already, in a row.
     pub spins: u32,
+    /// How much longer its disk takes at present.
+    pub disk_delay: Duration,
+    /// When its disk has written all it was given.
+    pub disk_free: Instant,
+    /// It crashes once its machine's next so many wishes are fulfilled, and this becomes of its disk.
+    pub dies_after: Option<(u8, Disk)>,
+    /// It was asked to leave.
+    pub leaves: bool,
     token: Queue,
     data: Queue,
     requests: VecDeque<u16>,
@@ -109,11 +118,33 @@ impl Host {
             squeezed: None,
             overflowed: 0,
             spins: 0,
+            disk_delay: Duration::ZERO,
+            disk_free: Instant::ZERO,
+            dies_after: None,
+            leaves: false,
             token: Queue::default(),
             data: Queue::default(),
             requests: VecDeque::new(),
             request_is_next: false,
         }
+    }
+
+    /// It stops; what waited in its sockets is lost.
+    pub fn stop(&mut self) {
+        let Self { model, slowness, squeezed, overflowed, disk_delay, .. } = self;
+        *self = Self {
+            slowness: *slowness,
+            squeezed: *squeezed,
+            overflowed: *overflowed,
+            disk_delay: *disk_delay,
+            ..Self::new(model.clone())
+        };
+    }
+
+    /// When a record is on the disk that is given to it now.
+    pub fn write(&mut self) -> Instant {
+        self.disk_free = self.disk_free.max(self.free) + self.model.disk + self.disk_delay;
+        self.disk_free
     }
 
     /// Puts a datagram into a socket. Returns whether there was room.

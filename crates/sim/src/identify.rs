@@ -1,109 +1,152 @@
 //! Which message a delivery is, judged by its bytes.
-use crate::machine::Received;
-use crate::message::{Mark, Pattern, Process, mark_of};
-use crate::trace::{PerProcess, Submitted};
-use consort_types::NodeId;
+//!
+//! Messages too short for a name are told by their turn: within a view a sender's messages come in their order and none
+//! is left out, so whoever knows which came first knows all that follow.
+use crate::machine::{CONTROL, Received};
+use crate::message::{HEADER, Life, Mark, Pattern, Process, mark_of};
+use crate::trace::{Installed, PerProcess, Sender, Submitted};
+use consort_types::{Class, NodeId, ViewId};
+use std::collections::BTreeMap;
 
 /// Knows all messages that were accepted.
 #[derive(Debug, Default)]
 pub(crate) struct Identify {
     pub pattern: Pattern,
     submitted: PerProcess<Vec<Submitted>>,
-    /// By node: messages too short for a name, in the order in which they were submitted.
-    nameless: PerProcess<Vec<(Mark, Submitted)>>,
-    /// By receiver and sender's node: which of those it was given.
-    given: PerProcess<PerProcess<Given>>,
-    /// By receiver and origin: the last message it was given.
-    latest: PerProcess<PerProcess<u64>>,
+    /// By receiver and sender.
+    turns: PerProcess<PerProcess<Turn>>,
+    standing: PerProcess<Standing>,
+    /// Which of a sender's messages is its first of a view: the one after all that it had been given back before.
+    firsts: BTreeMap<(ViewId, Process), u64>,
 }
 
-/// All before `from`, and some after it.
+/// The number of a sender's next message, as known in a receiver's so many-eth view.
+#[derive(Clone, Copy, Debug, Default)]
+struct Turn {
+    views: u32,
+    next: u64,
+}
+
 #[derive(Clone, Debug, Default)]
-struct Given {
-    from: usize,
-    after: Vec<bool>,
+struct Standing {
+    views: u32,
+    id: ViewId,
+    members: Vec<Life>,
+    late: bool,
+    alone: bool,
 }
 
-impl Given {
-    fn has(&self, at: usize) -> bool {
-        at < self.from || self.after.get(at - self.from).copied().unwrap_or(false)
-    }
-
-    fn add(&mut self, at: usize) {
-        let offset = at - self.from;
-        if self.after.len() <= offset {
-            self.after.resize(offset + 1, false);
-        }
-        self.after[offset] = true;
-        let done = self.after.iter().take_while(|given| **given).count();
-        self.after.drain(..done);
-        self.from += done;
-    }
-}
-
-const fn place(node: NodeId) -> Process {
-    Process::new(node, 0)
+/// What is found out about a delivery.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub mark: Option<Mark>,
+    pub nameless: bool,
+    pub intact: bool,
 }
 
 impl Identify {
     /// A message was accepted.
     pub fn submit(&mut self, process: Process, submitted: Submitted) {
         self.submitted.of(process).push(submitted);
-        if (submitted.len as usize) < crate::message::HEADER {
-            let mark = Mark { origin: process, count: submitted.count };
-            self.nameless.of(place(process.node)).push((mark, submitted));
+    }
+
+    /// A process has come into a view; `late` if it is in the middle of it.
+    pub fn view(&mut self, process: Process, view: &Installed, late: bool) {
+        if view.transitional && !late {
+            return;
+        }
+        let standing = self.standing.of(process);
+        let (views, members) = (standing.views + 1, view.members.clone());
+        *standing = Standing { views, id: view.id, members, late, ..*standing };
+        for origin in self.served(process) {
+            let next = self.turns.of(process).of(origin).next.max(1);
+            self.firsts.entry((view.id, origin)).or_insert(next);
         }
     }
 
-    /// The message that was delivered, if anybody submitted such a one, and whether all its bytes are right.
-    pub fn identify(&mut self, process: Process, message: &Received) -> (Option<Mark>, bool) {
-        let (mark, intact) = self.judge(process, message);
-        if let Some(mark) = mark {
-            *self.latest.of(process).of(mark.origin) = mark.count;
+    /// A process takes part; alone on its node, unless others are there to take their messages back themselves.
+    pub fn start(&mut self, process: Process, alone: bool) {
+        self.standing.of(process).alone = alone;
+    }
+
+    /// Whose messages come back to a process.
+    fn served(&self, process: Process) -> impl Iterator<Item = Process> + use<> {
+        let alone = self.standing.get(process).is_some_and(|standing| standing.alone);
+        let control = alone.then_some(Process { client: CONTROL, ..process });
+        [process].into_iter().chain(control)
+    }
+
+    /// The message that was delivered, if anybody submitted such a one.
+    pub fn identify(&mut self, process: Process, message: &Received, sender: Sender) -> Identity {
+        if message.payload.len() < HEADER {
+            return self.by_turn(process, message, sender);
         }
-        (mark, intact)
-    }
-
-    fn judge(&mut self, process: Process, message: &Received) -> (Option<Mark>, bool) {
-        if message.payload.len() < crate::message::HEADER {
-            return (self.nameless(process, message), true);
-        }
-        let known = mark_of(&message.payload).filter(|mark| self.knows(*mark));
-        known.map_or((None, false), |mark| (Some(mark), self.pattern.is_payload(mark, &message.payload)))
-    }
-
-    fn knows(&self, mark: Mark) -> bool {
-        self.submitted.get(mark.origin).is_some_and(|sent| (1..=sent.len() as u64).contains(&mark.count))
-    }
-
-    /// The sender's first message with these bytes that this process was not given yet; if all were given, the last of
-    /// them. Where several have the same bytes, the delivery's other fields decide, then whether it would stand in its
-    /// sender's order: whoever came late was never given the first ones.
-    fn nameless(&mut self, process: Process, message: &Received) -> Option<Mark> {
-        let Self { pattern, nameless, given, latest, .. } = self;
-        let sent = nameless.of(place(message.sender.node));
-        let given = given.of(process).of(place(message.sender.node));
-        let latest = latest.of(process);
-        let same = |mark: Mark, submitted: &Submitted| {
-            submitted.len == message.payload.len() as u64 && pattern.is_payload(mark, &message.payload)
+        let Some(mark) = mark_of(&message.payload).filter(|mark| self.sent(*mark).is_some()) else {
+            return Identity::default();
         };
-        let alike = |mark: Mark, submitted: &Submitted| {
-            submitted.service == message.service
-                && (message.client.is_none() || message.client == Some(mark.origin.client))
-                && (message.class.is_none() || message.class == submitted.class)
-                && (message.own.is_none() || message.own == submitted.id)
-        };
-        let in_order = |mark: Mark| latest.get(mark.origin).is_none_or(|latest| mark.count > *latest);
-        let first = |fits: &dyn Fn(Mark, &Submitted) -> bool| {
-            let fits = |(mark, submitted): &(Mark, Submitted)| fits(*mark, submitted) && same(*mark, submitted);
-            (given.from..sent.len()).find(|at| !given.has(*at) && fits(&sent[*at]))
-        };
-        let best = first(&|mark, submitted| alike(mark, submitted) && in_order(mark));
-        if let Some(at) = best.or_else(|| first(&alike)).or_else(|| first(&|_, _| true)) {
-            given.add(at);
-            return Some(sent[at].0);
+        self.note(process, mark);
+        Identity { mark: Some(mark), nameless: false, intact: self.pattern.is_payload(mark, &message.payload) }
+    }
+
+    fn sent(&self, mark: Mark) -> Option<&Submitted> {
+        self.submitted.get(mark.origin)?.get(usize::try_from(mark.count).ok()?.checked_sub(1)?)
+    }
+
+    fn note(&mut self, process: Process, mark: Mark) {
+        let views = self.standing.of(process).views;
+        *self.turns.of(process).of(mark.origin) = Turn { views, next: mark.count + 1 };
+    }
+
+    fn by_turn(&mut self, process: Process, message: &Received, sender: Sender) -> Identity {
+        let nobody = Identity::default();
+        let Some(origin) = self.origin(process, message, sender) else { return nobody };
+        let next = self.next(process, origin);
+        let turn = next.map(|count| Mark { origin, count });
+        if let Some(mark) = turn.filter(|mark| self.is(*mark, message)) {
+            self.note(process, mark);
+            return Identity { mark: Some(mark), nameless: false, intact: true };
         }
-        sent.iter().rev().find(|(mark, submitted)| same(*mark, submitted)).map(|(mark, _)| *mark)
+        let sent = self.submitted.get(origin).map_or(0, |sent| sent.len() as u64);
+        let alike = (1..=sent).map(|count| Mark { origin, count }).filter(|mark| self.is(*mark, message));
+        let Some(next) = next else { return Identity { nameless: alike.count() > 0, ..nobody } };
+        // Not the one whose turn it is: the next that looks the same, or the last before.
+        let found = alike.fold(None, |found: Option<Mark>, mark| match found {
+            Some(found) if found.count >= next => Some(found),
+            _ => Some(mark),
+        });
+        Identity { mark: found, nameless: false, intact: true }
+    }
+
+    fn origin(&self, process: Process, message: &Received, sender: Sender) -> Option<Process> {
+        let by_class = message.class.map(|class| if class == Class::Control { CONTROL } else { 0 });
+        let client = sender.client.or(by_class)?;
+        let member = || self.standing.get(process)?.members.iter().find(|life| life.node == sender.node).copied();
+        let life = sender.life.map(|count| Life { node: sender.node, count }).or_else(member);
+        life.or_else(|| self.last_life(sender.node, client)).map(|life| Process::of(life, client))
+    }
+
+    /// The last life of a node in which that client sent anything.
+    fn last_life(&self, node: NodeId, client: u16) -> Option<Life> {
+        let sent = self.submitted.iter().filter(|(origin, sent)| origin.node == node && !sent.is_empty());
+        sent.filter(|(origin, _)| origin.client == client).map(|(origin, _)| origin.life()).last()
+    }
+
+    /// The number of the sender's next message; none where that cannot be known.
+    fn next(&mut self, process: Process, origin: Process) -> Option<u64> {
+        let turn = *self.turns.of(process).of(origin);
+        if self.served(process).any(|served| served == origin) {
+            return Some(turn.next.max(1));
+        }
+        let standing = self.standing.of(process);
+        if turn.views == standing.views && turn.next > 0 {
+            return Some(turn.next);
+        }
+        if standing.late { None } else { self.firsts.get(&(standing.id, origin)).copied() }
+    }
+
+    fn is(&self, mark: Mark, message: &Received) -> bool {
+        let Some(sent) = self.sent(mark) else { return false };
+        sent.len == message.payload.len() as u64 && self.pattern.is_payload(mark, &message.payload)
     }
 }
 
@@ -115,30 +158,56 @@ mod tests {
     const SENDER: Process = Process::new(NodeId(1), 0);
     const RECEIVER: Process = Process::new(NodeId(0), 0);
 
+    fn view(number: u64) -> Installed {
+        let id = ViewId { number, representative: MemberId::new(0, 1) };
+        Installed { id, members: vec![RECEIVER.life(), SENDER.life()], ..Installed::default() }
+    }
+
+    /// Sender and receiver are in a view, and these were sent.
     fn sent(lens: &[u64]) -> Identify {
         let mut identify = Identify::default();
+        identify.start(SENDER, true);
+        identify.view(SENDER, &view(1), false);
+        identify.view(RECEIVER, &view(1), false);
         for (len, count) in lens.iter().zip(1..) {
             identify.submit(SENDER, Submitted { count, len: *len, ..Submitted::default() });
         }
         identify
     }
 
-    fn received(identify: &Identify, count: u64, len: usize) -> Received {
+    /// What a process finds when it is given that message of the sender's.
+    fn given(identify: &mut Identify, to: Process, count: u64, len: usize) -> Option<u64> {
         let payload = identify.pattern.payload(Mark { origin: SENDER, count }, len);
-        Received { sender: MemberId::new(1, 1), payload, ..Received::default() }
-    }
-
-    fn counts(identify: &mut Identify, messages: &[Received]) -> Vec<Option<u64>> {
-        messages.iter().map(|message| identify.identify(RECEIVER, message).0.map(|mark| mark.count)).collect()
+        let message = Received { sender: NodeId(1), payload, class: Some(Class::Client), ..Received::default() };
+        let sender = Sender { node: NodeId(1), life: Some(0), client: None };
+        identify.identify(to, &message, sender).mark.map(|mark| mark.count)
     }
 
     #[test]
     fn empty_messages_are_told_apart_by_their_turn() {
-        let mut identify = sent(&[0, 0, 5]);
-        let empty = received(&identify, 1, 0);
-        let tiny = received(&identify, 3, 5);
-        let got = counts(&mut identify, &[empty.clone(), tiny, empty.clone(), empty]);
-        assert_eq!(got, [Some(1), Some(3), Some(2), Some(2)], "one too many counts as the last again");
+        let mut identify = sent(&[0, 0, 5, 0]);
+        let got: Vec<_> =
+            [(1, 0), (2, 0), (3, 5), (4, 0), (4, 0)].map(|(n, len)| given(&mut identify, RECEIVER, n, len)).into();
+        assert_eq!(got, [Some(1), Some(2), Some(3), Some(4), Some(4)], "one too many counts as the last again");
+    }
+
+    #[test]
+    fn whoever_missed_some_in_another_view_knows_which_is_the_first_of_this_one() {
+        let mut identify = sent(&[0, 0, 0]);
+        given(&mut identify, SENDER, 1, 0);
+        given(&mut identify, SENDER, 2, 0);
+        identify.view(SENDER, &view(2), false);
+        identify.view(RECEIVER, &view(2), false);
+        assert_eq!(given(&mut identify, RECEIVER, 3, 0), Some(3));
+    }
+
+    #[test]
+    fn whoever_came_late_finds_out_with_the_first_name() {
+        let mut identify = sent(&[0, 0, 100, 0]);
+        identify.view(RECEIVER, &view(1), true);
+        assert_eq!(given(&mut identify, RECEIVER, 2, 0), None);
+        assert_eq!(given(&mut identify, RECEIVER, 3, 100), Some(3));
+        assert_eq!(given(&mut identify, RECEIVER, 4, 0), Some(4));
     }
 
     #[test]
@@ -151,20 +220,21 @@ mod tests {
     #[test]
     fn what_nobody_sent_has_no_name() {
         let mut identify = sent(&[100]);
-        let never = received(&identify, 2, 100);
-        let tiny = received(&identify, 1, 3);
-        assert_eq!(counts(&mut identify, &[never, tiny]), [None, None]);
+        assert_eq!(given(&mut identify, RECEIVER, 2, 100), None);
+        assert_eq!(given(&mut identify, RECEIVER, 1, 3), None);
     }
 
     #[test]
     fn wrong_bytes_are_noticed() {
         let mut identify = sent(&[100]);
-        let mut message = received(&identify, 1, 100);
-        assert!(identify.identify(RECEIVER, &message).1);
-        let mut bytes = message.payload.to_bytes().to_vec();
-        bytes[50] ^= 1;
-        message.payload = bytes::Bytes::from(bytes).into();
-        let (mark, intact) = identify.identify(RECEIVER, &message);
-        assert!(mark.is_some() && !intact);
+        let mut bytes = identify.pattern.payload(Mark { origin: SENDER, count: 1 }, 100).to_bytes().to_vec();
+        let sender = Sender { node: NodeId(1), life: Some(0), client: None };
+        for (flip, intact) in [(0, true), (1, false)] {
+            bytes[50] ^= flip;
+            let payload = bytes::Bytes::from(bytes.clone()).into();
+            let message = Received { sender: NodeId(1), payload, ..Received::default() };
+            let identity = identify.identify(RECEIVER, &message, sender);
+            assert_eq!((identity.mark.is_some(), identity.intact), (true, intact));
+        }
     }
 }

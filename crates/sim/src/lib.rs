@@ -6,11 +6,13 @@ pub mod fault;
 mod host;
 mod identify;
 pub mod link;
+mod lives;
 pub mod machine;
 pub mod message;
 pub mod network;
 pub mod plan;
 mod recorder;
+mod rest;
 pub mod story;
 #[cfg(test)]
 mod tests;

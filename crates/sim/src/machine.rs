@@ -1,8 +1,9 @@
 //! What runs on a host: a whole node with its clients, or an engine alone.
-use crate::trace::Installed;
 use bytes::Bytes;
 use consort_order::To;
-use consort_types::{Class, Instant, MemberId, MessageId, Position, Service, Stream, Ticket};
+use consort_types::{
+    Class, Incarnation, Instant, MemberId, MessageId, NodeId, Position, Service, Stream, Ticket, ViewId,
+};
 use consort_wire::{Lane, Payload};
 
 mod bare;
@@ -16,8 +17,14 @@ pub trait Machine {
     /// How many processes take deliveries here; their client numbers count from 0.
     fn processes(&self) -> u16;
 
-    /// The first input.
-    fn start(&mut self, now: Instant);
+    /// The first input, with the records that an earlier life left on the disk.
+    fn start(&mut self, now: Instant, records: &[Bytes]);
+
+    /// The node is to leave in good order; [`Act::Left`] follows.
+    fn leave(&mut self, now: Instant);
+
+    /// Whether its processes come into views that their node is in already.
+    fn is_joined_late(&self) -> bool;
 
     /// A datagram was taken from a socket.
     fn handle_datagram(&mut self, now: Instant, arrived: Instant, bytes: Bytes);
@@ -40,8 +47,9 @@ pub trait Machine {
     /// Which lane it wants to read first.
     fn reads_first(&self) -> Lane;
 
-    /// Whether it holds the message at a position, or has held it until all did; `None` if that cannot be seen.
-    fn holds(&self, position: Position) -> Option<bool>;
+    /// Whether it holds the message at a position of a view, or has held it until all did; `None` if that cannot be seen,
+    /// or it is not in that view.
+    fn holds(&self, view: ViewId, position: Position) -> Option<bool>;
 
     /// Counters and gauges.
     fn observe(&self, see: &mut dyn FnMut(&str, u64));
@@ -57,6 +65,8 @@ pub enum Answer {
     Accepted(Option<MessageId>),
     /// There is no room; [`Act::Room`] will say when there is.
     Full,
+    /// The node is leaving and takes no more.
+    Leaving,
     /// It was refused for another reason.
     Refused(String),
 }
@@ -85,7 +95,25 @@ pub enum Act {
         /// Which client.
         client: u16,
         /// The view.
-        view: Installed,
+        view: Seen,
+    },
+    /// A process is told that a view is primary.
+    Primary {
+        /// Which client.
+        client: u16,
+        /// The view.
+        view: ViewId,
+    },
+    /// A process is told who is in its group.
+    Group {
+        /// Which client.
+        client: u16,
+        /// In which configuration of nodes.
+        view: ViewId,
+        /// How many changes of groups there were in that.
+        change: u64,
+        /// Its members: a node's client each.
+        members: Vec<(MemberId, u16)>,
     },
     /// All members hold everything up to here.
     Stable {
@@ -110,7 +138,31 @@ pub enum Act {
     Persist {
         /// Names the write.
         ticket: Ticket,
+        /// What is to be written.
+        record: Bytes,
     },
+    /// Records up to this one are not needed any more.
+    Trim {
+        /// The last that may go.
+        up_to: Ticket,
+    },
+    /// The node has said good-bye and may be stopped.
+    Left,
+}
+
+/// A view as a process is told it.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// Its name.
+    pub id: ViewId,
+    /// Whether it only closes the view before it.
+    pub transitional: bool,
+    /// Its members.
+    pub members: Vec<MemberId>,
+    /// Those that came along.
+    pub together: Vec<MemberId>,
+    /// Whether it may become primary.
+    pub pending: bool,
 }
 
 /// A message as a process is given it.
@@ -120,8 +172,10 @@ pub struct Received {
     pub stream: Stream,
     /// Where, if the process is told.
     pub position: Option<Position>,
-    /// Who sent it.
-    pub sender: MemberId,
+    /// Which node sent it.
+    pub sender: NodeId,
+    /// In which life, if the process is told.
+    pub life: Option<Incarnation>,
     /// Which of the clients there, if the process is told.
     pub client: Option<u16>,
     /// The id with which it comes back to its sender.

@@ -4,23 +4,53 @@ use consort_types::{NodeId, Rng};
 use consort_wire::Payload;
 use std::fmt;
 
-/// Whoever submits or delivers: a client of a node, or the node itself where an engine is driven bare. A process that
-/// starts anew after a crash takes a client number that was never used.
+/// One life of one node: what a crash ends and a restart begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Life {
+    /// Which node.
+    pub node: NodeId,
+    /// Which of its lives, counted from 0.
+    pub count: u16,
+}
+
+impl fmt::Display for Life {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.count {
+            0 => f.pad(&self.node.to_string()),
+            count => f.pad(&format!("{}.{}", self.node, u32::from(count) + 1)),
+        }
+    }
+}
+
+/// Whoever submits or delivers: a client of one life of a node, or the node itself where an engine is driven bare. What
+/// a crash ends never comes back: after a restart there are other processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Process {
     /// On which node.
     pub node: NodeId,
+    /// In which life of it, counted from 0.
+    pub life: u16,
     /// Which of its clients.
     pub client: u16,
 }
 
 impl Process {
     /// Stands for the run as a whole.
-    pub const WORLD: Self = Self { node: NodeId(u16::MAX), client: u16::MAX };
+    pub const WORLD: Self = Self { node: NodeId(u16::MAX), life: 0, client: u16::MAX };
 
-    /// Names a client of a node.
+    /// Names a client of a node in its first life.
     pub const fn new(node: NodeId, client: u16) -> Self {
-        Self { node, client }
+        Self { node, life: 0, client }
+    }
+
+    /// Names a client of a life.
+    pub const fn of(life: Life, client: u16) -> Self {
+        Self { node: life.node, life: life.count, client }
+    }
+
+    /// The life it belongs to.
+    pub const fn life(self) -> Life {
+        Life { node: self.node, count: self.life }
     }
 }
 
@@ -28,7 +58,7 @@ impl fmt::Display for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::WORLD => f.pad("world"),
-            Self { node, client } => f.pad(&format!("{node}c{client}")),
+            Self { client, .. } => f.pad(&format!("{}c{client}", self.life())),
         }
     }
 }
@@ -99,7 +129,8 @@ impl Pattern {
     }
 
     fn filler(&self, mark: Mark, len: usize) -> Bytes {
-        let from = (mark.count.wrapping_mul(31) + u64::from(mark.origin.node.0)) % OFFSETS;
+        let origin = u64::from(mark.origin.node.0) + 7 * u64::from(mark.origin.life);
+        let from = (mark.count.wrapping_mul(31) + origin) % OFFSETS;
         let from = from as usize;
         self.0.slice(from..from + len.min(LARGEST).saturating_sub(HEADER))
     }
@@ -116,16 +147,18 @@ pub fn mark_of(payload: &Payload) -> Option<Mark> {
         header[at..at + part.len()].copy_from_slice(part);
         at += part.len();
     });
-    let [c0, c1, c2, c3, c4, c5, c6, c7, n0, n1, p0, p1] = header;
-    let origin = Process::new(NodeId(u16::from_le_bytes([n0, n1])), u16::from_le_bytes([p0, p1]));
-    Some(Mark { origin, count: u64::from_le_bytes([c0, c1, c2, c3, c4, c5, c6, c7]) })
+    let [c0, c1, c2, c3, c4, c5, n0, n1, l0, l1, p0, p1] = header;
+    let pair = |low, high| u16::from_le_bytes([low, high]);
+    let origin = Process { node: NodeId(pair(n0, n1)), life: pair(l0, l1), client: pair(p0, p1) };
+    Some(Mark { origin, count: u64::from_le_bytes([c0, c1, c2, c3, c4, c5, 0, 0]) })
 }
 
 /// Low bytes first, so that the shortest payloads differ most.
 fn header_of(mark: Mark) -> [u8; HEADER] {
     let mut header = [0; HEADER];
-    header[..8].copy_from_slice(&mark.count.to_le_bytes());
-    header[8..10].copy_from_slice(&mark.origin.node.0.to_le_bytes());
+    header[..6].copy_from_slice(&mark.count.to_le_bytes()[..6]);
+    header[6..8].copy_from_slice(&mark.origin.node.0.to_le_bytes());
+    header[8..10].copy_from_slice(&mark.origin.life.to_le_bytes());
     header[10..].copy_from_slice(&mark.origin.client.to_le_bytes());
     header
 }
@@ -135,7 +168,14 @@ mod tests {
     use super::*;
 
     fn mark(node: u16, client: u16, count: u64) -> Mark {
-        Mark { origin: Process::new(NodeId(node), client), count }
+        Mark { origin: Process { node: NodeId(node), life: 2, client }, count }
+    }
+
+    #[test]
+    fn names_tell_lives_apart() {
+        let process = |life| Process { node: NodeId(3), life, client: 1 }.to_string();
+        assert_eq!([process(0), process(1)], ["n3c1", "n3.2c1"]);
+        assert_eq!(mark(3, 1, 9).to_string(), "n3.3c1#9");
     }
 
     #[test]

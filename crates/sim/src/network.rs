@@ -1,5 +1,5 @@
 //! The network between hosts: an uplink for each, and two links for each ordered pair, one per socket.
-use crate::fault::{Fault, Scope};
+use crate::fault::{Fault, Lanes, Scope};
 use crate::link::{Copy, Counts, Link, LinkModel};
 use consort_types::{Instant, NodeId, Rng};
 
@@ -121,12 +121,11 @@ struct Pair {
 }
 
 fn worsen(model: &mut LinkModel, fault: &Fault, pair: Pair, socket: Socket) {
-    if !fault.scope().is_some_and(|scope| pair.is_in(scope)) {
+    if !pair.suffers(fault, socket) {
         return;
     }
     match *fault {
-        Fault::DataLoss { p, .. } if socket == Socket::Data => model.loss = either(model.loss, p),
-        Fault::TokenLoss { p, .. } if socket == Socket::Token => model.loss = either(model.loss, p),
+        Fault::DataLoss { p, .. } | Fault::TokenLoss { p, .. } => model.loss = either(model.loss, p),
         Fault::Duplicate { p, .. } => model.duplicate = either(model.duplicate, p),
         Fault::Reorder { p, .. } => model.reorder = either(model.reorder, p),
         Fault::Corrupt { p, .. } => model.corrupt = either(model.corrupt, p),
@@ -134,6 +133,7 @@ fn worsen(model: &mut LinkModel, fault: &Fault, pair: Pair, socket: Socket) {
             model.delay += delay;
             model.jitter += jitter;
         }
+        Fault::Partition { .. } | Fault::Cut { .. } | Fault::Apart { .. } => model.cut = true,
         _ => {}
     }
 }
@@ -144,6 +144,30 @@ fn either(a: f64, b: f64) -> f64 {
 }
 
 impl Pair {
+    /// Whether a fault touches what one sends to the other's socket.
+    fn suffers(self, fault: &Fault, socket: Socket) -> bool {
+        let [from, to] = [self.from, self.to].map(|node| NodeId(node as u16));
+        match *fault {
+            Fault::DataLoss { scope, .. } => socket == Socket::Data && self.is_in(scope),
+            Fault::TokenLoss { scope, .. } => socket == Socket::Token && self.is_in(scope),
+            Fault::Duplicate { scope, .. }
+            | Fault::Reorder { scope, .. }
+            | Fault::Corrupt { scope, .. }
+            | Fault::Delay { scope, .. } => self.is_in(scope),
+            Fault::Partition { part } => part.contains(from) != part.contains(to),
+            Fault::Cut { scope, lanes } => {
+                let stopped = match lanes {
+                    Lanes::Both => true,
+                    Lanes::Token => socket == Socket::Token,
+                    Lanes::Data => socket == Socket::Data,
+                };
+                stopped && self.is_in(scope)
+            }
+            Fault::Apart { a, b } => (from, to) == (a, b) || (from, to) == (b, a),
+            _ => false,
+        }
+    }
+
     fn is_in(self, scope: Scope) -> bool {
         let is = |node: NodeId, index: usize| usize::from(node.0) == index;
         match scope {
@@ -158,6 +182,7 @@ impl Pair {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fault::Part;
     use consort_types::Duration;
 
     fn network() -> Network {
@@ -191,6 +216,24 @@ mod tests {
         assert_eq!(leave(), Departure { at_switch: micros(100), sender_free: micros(0) });
         assert_eq!(leave(), Departure { at_switch: micros(200), sender_free: micros(0) });
         assert_eq!(leave(), Departure { at_switch: micros(300), sender_free: micros(50) });
+    }
+
+    #[test]
+    fn parts_do_not_hear_each_other_and_one_way_is_one_way() {
+        let mut network = network();
+        network.suffer(&[
+            Fault::Partition { part: Part(0b001) },
+            Fault::Cut { scope: Scope::Between(NodeId(1), NodeId(2)), lanes: Lanes::Token },
+        ]);
+        assert_eq!(arrivals(&mut network, 0, 1, Socket::Data), 0);
+        assert_eq!(arrivals(&mut network, 2, 0, Socket::Token), 0);
+        assert_eq!(arrivals(&mut network, 1, 2, Socket::Token), 0);
+        assert_eq!(arrivals(&mut network, 1, 2, Socket::Data), 1_000);
+        assert_eq!(arrivals(&mut network, 2, 1, Socket::Token), 1_000);
+        network.suffer(&[Fault::Apart { a: NodeId(2), b: NodeId(0) }]);
+        let through = |network: &mut Network, from, to| arrivals(network, from, to, Socket::Data);
+        assert_eq!([through(&mut network, 0, 2), through(&mut network, 2, 0)], [0, 0]);
+        assert_eq!([through(&mut network, 0, 1), through(&mut network, 1, 2)], [1_000, 1_000]);
     }
 
     #[test]

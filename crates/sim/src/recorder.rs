@@ -1,12 +1,13 @@
 //! Turns what happens in the world into events, and shows them to the checkers, the digest and the story.
 use crate::checkers::{ASSERTIONS, Bounds, Suite, Violation};
 use crate::digest::Digest;
-use crate::identify::Identify;
+use crate::identify::{Identify, Identity};
 use crate::machine::Received;
-use crate::message::{Mark, Process};
+use crate::message::{Life, Mark, Process};
+use crate::rest::Rest;
 use crate::story::Story;
-use crate::trace::{Delivered, Event, Installed, PerMessage, PerProcess, Submitted, Trace, What};
-use consort_types::{Instant, NodeId, Service};
+use crate::trace::{Delivered, Event, Grouped, Installed, PerProcess, Sender, Submitted, Trace, What};
+use consort_types::{Instant, NodeId, Service, ViewId};
 use consort_wire::Payload;
 
 /// How much a run did.
@@ -39,12 +40,11 @@ pub(crate) struct Recorder {
     pub trace: Option<Trace>,
     suite: Suite,
     identify: Identify,
-    waiting: u64,
-    /// How many messages were delivered by anybody, and by how many processes they ought to be in all.
-    begun: u64,
-    owed: u64,
-    is_begun: PerMessage<bool>,
-    members: PerProcess<u64>,
+    /// Processes that come late and have installed no view yet.
+    is_new: PerProcess<bool>,
+    rest: Rest,
+    /// When a regular view was installed last.
+    pub changed: Instant,
 }
 
 impl Recorder {
@@ -60,17 +60,15 @@ impl Recorder {
             story,
             trace,
             identify: Identify::default(),
-            waiting: 0,
-            begun: 0,
-            owed: 0,
-            is_begun: PerMessage::default(),
-            members: PerProcess::default(),
+            is_new: PerProcess::default(),
+            rest: Rest::default(),
+            changed: Instant::ZERO,
         }
     }
 
-    /// Whether every message that was accepted was delivered by all that owe it, and nobody waits for room.
-    pub const fn is_settled(&self) -> bool {
-        self.waiting == 0 && self.totals.accepted == self.begun && self.totals.delivered >= self.owed
+    /// Whether all that live are in one view, and everything that was accepted from them is delivered.
+    pub fn is_settled(&self) -> bool {
+        self.rest.is_come()
     }
 
     /// Whether any checker wants to see this gauge.
@@ -82,16 +80,47 @@ impl Recorder {
         self.identify.pattern.payload(mark, len)
     }
 
-    pub fn start(&mut self, process: Process) {
-        self.tell(Some(process.node), '+', || "starts".into());
-        self.record(process, What::Start);
+    pub fn start(&mut self, process: Process, late: bool) {
+        self.tell(Some(process.node), '+', || format!("{process} starts"));
+        self.identify.start(process, !late);
+        *self.is_new.of(process) = late;
+        self.record(process, What::Start { late });
+    }
+
+    /// A process's trace ends, or it is about to.
+    pub fn part(&mut self, process: Process, what: What) {
+        let (sign, how) = match what {
+            What::Crash => ('#', "crashes"),
+            What::Left => ('-', "has left"),
+            _ => ('-', "leaves"),
+        };
+        self.tell(Some(process.node), sign, || format!("{process} {how}"));
+        self.record(process, what);
     }
 
     pub fn view(&mut self, process: Process, view: Installed) {
-        *self.members.of(process) = view.members.len() as u64;
-        let members = |view: &Installed| view.members.iter().map(Process::to_string).collect::<Vec<_>>().join(" ");
-        self.tell(Some(process.node), 'V', || format!("view {} of {}", view.id, members(&view)));
+        let names = |members: &[Life]| members.iter().map(Life::to_string).collect::<Vec<_>>().join(" ");
+        let sign = if view.transitional { 't' } else { 'V' };
+        let kind = if view.transitional { "closes" } else { "installs" };
+        let pending = if view.pending && !view.transitional { ", pending" } else { "" };
+        self.tell(Some(process.node), sign, || format!("{process} {kind} {} with {}{pending}", view.id, names(&view.members)));
+        let late = std::mem::take(self.is_new.of(process));
+        self.identify.view(process, &view, late);
+        if !view.transitional {
+            self.changed = self.now;
+        }
         self.record(process, What::View(Box::new(view)));
+    }
+
+    pub fn primary(&mut self, process: Process, view: ViewId) {
+        self.tell(Some(process.node), 'P', || format!("{process} calls {view} primary"));
+        self.record(process, What::Primary(view));
+    }
+
+    pub fn group(&mut self, process: Process, group: Grouped) {
+        let names = || group.members.iter().map(Process::to_string).collect::<Vec<_>>().join(" ");
+        self.tell(Some(process.node), 'g', || format!("{process} in group {}.{} of {}", group.id, group.change, names()));
+        self.record(process, What::Group(Box::new(group)));
     }
 
     pub fn submit(&mut self, process: Process, submitted: Submitted) {
@@ -104,32 +133,23 @@ impl Recorder {
 
     pub fn wait(&mut self, process: Process) {
         self.totals.waits += 1;
-        self.waiting += 1;
         self.tell(Some(process.node), 'w', || format!("{process} finds no room"));
         self.record(process, What::Wait);
     }
 
     pub fn room(&mut self, process: Process) {
-        self.waiting -= 1;
         self.tell(Some(process.node), 'r', || format!("{process} may submit again"));
         self.record(process, What::Room);
     }
 
-    pub fn deliver(&mut self, process: Process, message: &Received, missing: Vec<NodeId>) {
-        let (mark, intact) = self.identify.identify(process, message);
-        self.latest = self.now;
-        if let Some(mark) = mark {
-            self.totals.delivered += 1;
-            if !std::mem::replace(self.is_begun.of(mark), true) {
-                self.begun += 1;
-                self.owed += *self.members.of(process);
-            }
-        }
+    pub fn deliver(&mut self, process: Process, message: &Received, sender: Sender, missing: Vec<NodeId>) {
+        let Identity { mark, nameless, intact } = self.identify.identify(process, message, sender);
+        self.totals.delivered += u64::from(mark.is_some() || nameless);
         let delivered = Delivered {
             mark,
+            nameless,
             intact,
-            sender: Some(message.sender),
-            client: message.client,
+            sender: Some(sender),
             stream: message.stream,
             position: message.position,
             class: message.class,
@@ -146,6 +166,7 @@ impl Recorder {
     pub fn record(&mut self, process: Process, what: What) {
         let event = Event { at: self.now, process, what };
         digest(&mut self.digest, &event);
+        self.rest.see(&event);
         let broken = self.suite.see(&event);
         self.report(broken);
         if let Some(trace) = &mut self.trace {
@@ -184,8 +205,13 @@ fn describe(delivered: &Delivered) -> String {
 fn digest(digest: &mut Digest, event: &Event) {
     let number = match &event.what {
         What::Gauge { .. } => return,
-        What::Start => 1,
-        What::View(view) => 2 | view.id.number << 8,
+        What::Start { .. } => 1,
+        What::View(view) => 2 | view.id.number << 8 | u64::from(view.transitional) << 7,
+        What::Primary(view) => 12 | view.number << 8,
+        What::Group(group) => 13 | group.id.number << 8 | group.change << 40,
+        What::Leave => 14,
+        What::Left => 15,
+        What::Crash => 16,
         What::Submit(submitted) => 3 | submitted.count << 8 | submitted.len << 40,
         What::Wait => 4,
         What::Room => 5,
@@ -194,7 +220,7 @@ fn digest(digest: &mut Digest, event: &Event) {
         What::Deliver(delivered) => {
             let mark = delivered.mark.unwrap_or_default();
             digest.add(delivered.position.map_or(0, |position| position.0));
-            digest.add(u64::from(mark.origin.node.0) << 16 | u64::from(mark.origin.client));
+            digest.add(name(mark.origin));
             7 | mark.count << 8 | u64::from(delivered.intact) << 7
         }
         What::Stable { up_to, .. } => 8 | up_to.0 << 8,
@@ -202,6 +228,10 @@ fn digest(digest: &mut Digest, event: &Event) {
         What::Quiet => 10,
     };
     digest.add(event.at.0);
-    digest.add(u64::from(event.process.node.0) << 16 | u64::from(event.process.client));
+    digest.add(name(event.process));
     digest.add(number);
+}
+
+fn name(process: Process) -> u64 {
+    u64::from(process.node.0) << 32 | u64::from(process.life) << 16 | u64::from(process.client)
 }

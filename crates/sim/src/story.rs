@@ -5,8 +5,9 @@ use std::fmt;
 /// What the signs in the columns mean.
 const LEGEND: &str = "\
 legend  + starts        V installs a view    s submits            ! a fault begins   ~ all is well from here
-        d delivers      D delivers as safe   w waits for room     . a fault ends     X a promise is broken
-        r has room      x drops a datagram at a full socket           = is in this state at the end of a red run
+        # crashes       t closes a view      d delivers           . a fault ends     X a promise is broken
+        - leaves        P calls it primary   D delivers as safe   w waits for room   r has room
+        g group view    x drops a datagram at a full socket
 ";
 
 /// One line.
@@ -83,7 +84,7 @@ mod tests {
         story.tell(Instant(1_500_000), Some(NodeId(1)), 's', "n1c0#1 agreed, 20 bytes".into());
         story.tell(Instant(2_000_000), None, '~', "all is well".into());
         let text = story.text(false);
-        let lines: Vec<_> = text.lines().skip(3).collect();
+        let lines: Vec<_> = text.lines().skip(4).collect();
         assert_eq!(
             lines,
             [
@@ -98,9 +99,9 @@ mod tests {
     fn the_middle_of_a_long_story_is_left_out_unless_asked_for() {
         let mut story = Story::new(1);
         (0..1_000).for_each(|i| story.tell(Instant(i), None, 's', i.to_string()));
-        assert_eq!(story.text(true).lines().count(), 4 + 1_000);
+        assert_eq!(story.text(true).lines().count(), 5 + 1_000);
         let text = story.text(false);
-        assert_eq!(text.lines().count(), 4 + 251);
+        assert_eq!(text.lines().count(), 5 + 251);
         assert!(text.contains("750 more lines") && text.ends_with("999\n"));
     }
 }

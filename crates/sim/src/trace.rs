@@ -2,8 +2,8 @@
 //!
 //! A trace can be written as text and read back, so that the checkers that judge a simulation can judge any run:
 //! one event per line, `<nanoseconds> <process> <what> name=value ...`.
-use crate::message::{Mark, Process};
-use consort_types::{Class, Instant, MemberId, MessageId, NodeId, Position, Service, Stream, ViewId};
+use crate::message::{Life, Mark, Process};
+use consort_types::{Class, Instant, MessageId, NodeId, Position, Service, Stream, ViewId};
 use std::borrow::Cow;
 
 mod text;
@@ -21,13 +21,21 @@ pub struct Event {
     pub what: What,
 }
 
-/// What can happen.
+/// What can happen. What a process submits, is given and is told up to its crash is its trace; a restarted node is
+/// other processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// The process takes part from here on and wants every message.
-    Start,
+    Start {
+        /// It comes into a view that its node is in already, and misses what was delivered in it before.
+        late: bool,
+    },
     /// The process has installed a view.
     View(Box<Installed>),
+    /// The process was told that the view is primary.
+    Primary(ViewId),
+    /// The process was told who is in its group.
+    Group(Box<Grouped>),
     /// The process submitted a message and it was accepted.
     Submit(Submitted),
     /// A submit was refused because a queue is full; the process waits for room.
@@ -56,21 +64,40 @@ pub enum What {
         /// Its value.
         value: u64,
     },
+    /// The process's node was asked to leave.
+    Leave,
+    /// The process's node has said good-bye: the trace of the process ends.
+    Left,
+    /// The process's node crashed: the trace of the process ends.
+    Crash,
     /// From here on the network and the hosts are whole, and nobody submits anything new.
     Calm,
     /// The run has been idle since all was delivered, or gave up waiting for that; gauges that follow are the last.
     Quiet,
 }
 
-/// A view as a process sees it.
+/// A view of the network as a process sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Installed {
-    /// Which configuration of nodes.
+    /// Which configuration. A transitional view carries the name of the regular one that it closes.
     pub id: ViewId,
-    /// How many views the processes have made of that configuration by joining and leaving; 0 for its own.
-    pub step: u64,
     /// Whether it only closes the view before it.
     pub transitional: bool,
+    /// Its members, ascending.
+    pub members: Vec<Life>,
+    /// Those of them that came here together from the process's last regular view, ascending.
+    pub together: Vec<Life>,
+    /// Whether it may become primary.
+    pub pending: bool,
+}
+
+/// A view of a group as a process sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grouped {
+    /// Which configuration of nodes it was made in.
+    pub id: ViewId,
+    /// How many changes of groups there were in that before it, with itself.
+    pub change: u64,
     /// Its members, ascending.
     pub members: Vec<Process>,
 }
@@ -93,14 +120,15 @@ pub struct Submitted {
 /// A delivery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delivered {
-    /// Which message it is by its bytes; `None` where nobody submitted such a message.
+    /// Which message it is by its bytes; `None` where nobody submitted such a message, or where it is `nameless`.
     pub mark: Option<Mark>,
+    /// It is too short to carry its name, its sender submitted several such, and what was delivered before does not
+    /// tell which of them it is.
+    pub nameless: bool,
     /// Whether all bytes are as submitted.
     pub intact: bool,
-    /// Who sent it, according to the delivery.
-    pub sender: Option<MemberId>,
-    /// Which of the clients there, according to the delivery, if the process is told.
-    pub client: Option<u16>,
+    /// Which node sent it, according to the delivery; if the process is told, in which life, and which client.
+    pub sender: Option<Sender>,
     /// In which order it stands.
     pub stream: Stream,
     /// Where, if the process is told.
@@ -117,6 +145,26 @@ pub struct Delivered {
     pub missing: Vec<NodeId>,
 }
 
+/// Who sent a message, as far as a delivery tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sender {
+    /// Which node.
+    pub node: NodeId,
+    /// Which of its lives.
+    pub life: Option<u16>,
+    /// Which of its clients.
+    pub client: Option<u16>,
+}
+
+impl Sender {
+    /// Whether this may be that process.
+    pub fn may_be(&self, process: Process) -> bool {
+        self.node == process.node
+            && self.life.is_none_or(|life| life == process.life)
+            && self.client.is_none_or(|client| client == process.client)
+    }
+}
+
 /// A list of events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
@@ -126,34 +174,46 @@ pub struct Trace {
 
 /// Something for each process, found by its numbers.
 #[derive(Clone, Debug, Default)]
-pub struct PerProcess<T>(Vec<Vec<T>>);
+pub struct PerProcess<T>(Vec<Vec<Vec<T>>>);
 
 impl<T: Default + Clone> PerProcess<T> {
     /// The process's, made now if there was none.
     pub fn of(&mut self, process: Process) -> &mut T {
-        let (node, client) = (usize::from(process.node.0), usize::from(process.client));
-        if self.0.len() <= node {
-            self.0.resize_with(node + 1, Vec::new);
-        }
-        let clients = &mut self.0[node];
-        if clients.len() <= client {
-            clients.resize_with(client + 1, T::default);
-        }
-        &mut clients[client]
+        let lives = grown(&mut self.0, process.node.0);
+        let clients = grown(lives, process.life);
+        grown(clients, process.client)
     }
 
     /// The process's, if there is any.
     pub fn get(&self, process: Process) -> Option<&T> {
-        self.0.get(usize::from(process.node.0))?.get(usize::from(process.client))
+        self.0.get(usize::from(process.node.0))?.get(usize::from(process.life))?.get(usize::from(process.client))
     }
 
     /// All, by ascending process.
     pub fn iter(&self) -> impl Iterator<Item = (Process, &T)> {
-        let nodes = self.0.iter().zip(0..);
-        nodes.flat_map(|(clients, node)| {
-            clients.iter().zip(0..).map(move |(item, client)| (Process::new(NodeId(node), client), item))
+        let lives = self.0.iter().zip(0..).flat_map(|(lives, node)| {
+            lives.iter().zip(0..).map(move |(clients, count)| (clients, Life { node: NodeId(node), count }))
+        });
+        lives.flat_map(|(clients, life)| {
+            clients.iter().zip(0..).map(move |(item, client)| (Process::of(life, client), item))
         })
     }
+
+    /// Those of one life, by ascending client.
+    pub fn of_life(&self, life: Life) -> impl Iterator<Item = (Process, &T)> {
+        let lives = self.0.get(usize::from(life.node.0));
+        let clients = lives.and_then(|lives| lives.get(usize::from(life.count)));
+        let clients = clients.map_or(&[][..], |clients| clients);
+        clients.iter().zip(0..).map(move |(item, client)| (Process::of(life, client), item))
+    }
+}
+
+fn grown<T: Default + Clone>(items: &mut Vec<T>, at: u16) -> &mut T {
+    let at = usize::from(at);
+    if items.len() <= at {
+        items.resize(at + 1, T::default());
+    }
+    &mut items[at]
 }
 
 /// Something for each message, found by its origin and its number.

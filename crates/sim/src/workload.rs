@@ -151,6 +151,11 @@ impl Sender {
         Some(draft)
     }
 
+    /// Its node has stopped: it begins anew, as another process.
+    pub fn begin_anew(&mut self) {
+        (self.accepted, self.owed, self.waits, self.kept) = (0, 0, false, None);
+    }
+
     /// The draft was accepted.
     pub const fn accept(&mut self) {
         self.owed -= 1;

@@ -3,20 +3,22 @@ use crate::checkers::{Bounds, Violation};
 use crate::digest::Digest;
 use crate::fault::{Activation, Fault};
 use crate::host::Host;
+use crate::lives::Lives;
 use crate::machine::{Answer, Machine};
-use crate::message::{Mark, Process};
+use crate::message::{Life, Mark, Process};
 use crate::network::{Network, Socket};
 use crate::plan::Plan;
 use crate::recorder::Recorder;
 use crate::story::Story;
-use crate::trace::{PerProcess, Trace, What};
+use crate::trace::{Installed, PerProcess, Trace, What};
 use crate::workload::Sender;
 use bytes::Bytes;
-use consort_types::{Class, Duration, Instant, NodeId, Rng, Service, Ticket};
+use consort_types::{Class, Duration, Instant, MemberId, NodeId, Rng, Service, Ticket};
 use consort_wire::Lane;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
+mod end;
 mod faults;
 mod hosts;
 mod wire;
@@ -27,7 +29,8 @@ pub use crate::recorder::Totals;
 const SAMPLE: Duration = Duration::from_millis(20);
 /// How long a run goes on after everything was delivered, so that memory can be given back.
 const REST: Duration = Duration::from_secs(1);
-/// How long nothing may be delivered, after faults have stopped and with something owed, before the run is given up.
+/// How long nothing may be delivered, after faults have stopped and with something owed, before the run is given up. So
+/// long all that live may take to find each other again: longer than the longest quarantine of a run.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// What is kept of a run besides its verdict.
 #[derive(Clone, Debug, Default)]
@@ -49,6 +52,8 @@ pub struct Outcome {
     pub digest: Digest,
     /// How long it lasted.
     pub simulated: Duration,
+    /// How long after the faults had stopped the last view was installed.
+    pub healed: Duration,
     /// How much it did.
     pub totals: Totals,
     /// Datagrams that links lost, doubled, delayed or changed, and those dropped at full sockets.
@@ -77,11 +82,17 @@ pub struct Frame<'a> {
 /// Says of each datagram whether it may pass. For tests that break one packet on purpose.
 pub type Filter = Box<dyn FnMut(Frame<'_>) -> bool>;
 
+/// Makes what runs on a host that starts again, under a new name; none, and the host stays down.
+pub type Maker<'a, M> = Box<dyn Fn(MemberId) -> Option<M> + 'a>;
+
 /// See the module.
-pub struct World<M> {
+pub struct World<'a, M> {
     machines: Vec<M>,
+    maker: Option<Maker<'a, M>>,
     hosts: Vec<Host>,
-    members: Vec<Vec<NodeId>>,
+    lives: Lives,
+    /// The view that each host is in.
+    views: Vec<Option<Installed>>,
     network: Network,
     heap: BinaryHeap<Scheduled>,
     tie: u64,
@@ -92,6 +103,8 @@ pub struct World<M> {
     active: Vec<Fault>,
     filter: Option<Filter>,
     recorder: Recorder,
+    progress: (u64, Instant),
+    settled: bool,
 }
 
 #[derive(Debug)]
@@ -102,7 +115,9 @@ enum Happens {
     Tick { sender: u16 },
     Begin { fault: u32 },
     End { fault: u32 },
-    Persisted { host: u16, ticket: Ticket },
+    Leave { host: u16 },
+    Persisted { life: Life, ticket: Ticket, record: Bytes },
+    Trimmed { life: Life, up_to: Ticket },
     Sample,
     Calm,
 }
@@ -135,7 +150,7 @@ impl PartialEq for Scheduled {
 
 impl Eq for Scheduled {}
 
-impl<M: Machine> World<M> {
+impl<'a, M: Machine> World<'a, M> {
     /// A world before its first event, with one machine for each node of the plan, in their order. Every host starts at
     /// once, except where a fault makes it late.
     pub fn new(plan: Plan, options: Options, machines: Vec<M>) -> Self {
@@ -146,8 +161,10 @@ impl<M: Machine> World<M> {
         let story = options.story.then(|| Story::new(plan.nodes));
         let mut world = Self {
             machines,
+            maker: None,
             hosts: (0..nodes).map(|_| Host::new(plan.host.clone())).collect(),
-            members: vec![Vec::new(); nodes],
+            lives: Lives::new(nodes),
+            views: vec![None; nodes],
             network: Network::new(plan.network.clone(), nodes, &mut rng),
             heap: BinaryHeap::new(),
             tie: 0,
@@ -156,10 +173,18 @@ impl<M: Machine> World<M> {
             active: Vec::new(),
             filter: None,
             recorder: Recorder::new(options.bounds, story, options.trace.then(Trace::default)),
+            progress: (0, Instant::ZERO),
+            settled: false,
             plan,
         };
         world.schedule_plan();
         world
+    }
+
+    /// From now on hosts that crashed or were left start again as their faults say. Without this they never do.
+    pub fn restart_with(mut self, maker: impl Fn(MemberId) -> Option<M> + 'a) -> Self {
+        self.maker = Some(Box::new(maker));
+        self
     }
 
     /// Runs to the end, or to the first broken promise.
@@ -189,7 +214,9 @@ impl<M: Machine> World<M> {
             self.tell_states();
         }
         let overflowed: u64 = self.hosts.iter().map(|host| host.overflowed).sum();
+        let healed = self.recorder.changed.since(self.plan.calm);
         Outcome {
+            healed,
             violations: self.recorder.violations,
             digest: self.recorder.digest,
             simulated: self.recorder.now.since(Instant::ZERO),
@@ -287,8 +314,8 @@ impl<M: Machine> World<M> {
         if now < self.plan.end || now < self.plan.calm {
             return false;
         }
-        let idle = now.since(self.recorder.latest.max(self.plan.calm));
-        if self.recorder.is_settled() { idle >= REST } else { idle >= PATIENCE }
+        let idle = now.since(self.progress.1);
+        if self.settled { idle >= REST } else { idle >= PATIENCE }
     }
 
     fn step(&mut self) {
@@ -302,7 +329,9 @@ impl<M: Machine> World<M> {
             Happens::Tick { sender } => self.on_tick(sender),
             Happens::Begin { fault } => self.on_begin(fault),
             Happens::End { fault } => self.on_end(fault),
-            Happens::Persisted { host, ticket } => self.on_persisted(host, ticket),
+            Happens::Leave { host } => self.on_leave(host),
+            Happens::Persisted { life, ticket, record } => self.on_persisted(life, ticket, record),
+            Happens::Trimmed { life, up_to } => self.on_trimmed(life, up_to),
             Happens::Sample => self.on_sample(),
             Happens::Calm => self.on_calm(),
         }

@@ -81,6 +81,10 @@ impl Deliverer {
                 hole = true;
                 continue;
             };
+            //= M55
+            if data.content == Content::Primary {
+                continue; // a view that is being closed does not become primary any more
+            }
             let sender = self.members.iter().find(|(member, _)| member.node == data.originator);
             if !hole || sender.is_some_and(|(sender, _)| owed(*sender)) {
                 self.deliver(config, data, queue, output);

@@ -274,7 +274,13 @@ impl Ring {
         Ok(Self { io: Io::new(config, incarnation), state: State::Still })
     }
 
-    /// Whether this node holds the packet of a position of its present ring, or once held it and knows that all do.
+    /// Whether this node holds the packet of a position of a ring, or once held it and knows that all do; `None` if it
+    /// has not installed that ring, or has gone on from it.
+    pub fn holds_in(&self, ring: RingId, position: Position) -> Option<bool> {
+        (self.installed()?.view.id == ring).then(|| self.holds(position))
+    }
+
+    /// The same for the ring installed last.
     pub fn holds(&self, position: Position) -> bool {
         let seq = crate::delivery::seq_of(position);
         match &self.state {
@@ -411,17 +417,17 @@ impl Ring {
     }
 
     /// Packet x state, for the packets of a ring that works.
-    fn on_regular(&mut self, now: Instant, from: MemberId, packet: Packet) -> Next {
-        let io = &mut self.io;
+    fn on_regular(&mut self, now: Instant, arrival: &Arrival, packet: Packet) -> Next {
+        let (io, from) = (&mut self.io, arrival.from);
         match (&mut self.state, packet) {
             (State::Operational(state), Packet::Data(data)) => state.on_data(io, from, data),
-            (State::Operational(state), Packet::Token(token)) => state.on_token(io, now, from, token),
+            (State::Operational(state), Packet::Token(token)) => state.on_token(io, now, arrival, token),
             (State::Operational(state), Packet::HoldCancel(cancel)) => {
                 state.on_hold_cancel(io, now, cancel);
                 Next::Stay
             }
             (State::Recovery(state), Packet::Data(data)) => state.on_data(io, from, data),
-            (State::Recovery(state), Packet::Token(token)) => state.on_token(io, now, from, token),
+            (State::Recovery(state), Packet::Token(token)) => state.on_token(io, now, arrival, token),
             (State::Commit(state), Packet::Data(data)) => {
                 state.on_data(io, data);
                 Next::Stay
@@ -672,7 +678,7 @@ impl Engine for Ring {
                     return;
                 }
                 self.io.heard.refresh(arrival.from, now);
-                self.on_regular(now, arrival.from, packet)
+                self.on_regular(now, &arrival, packet)
             }
             _ if self.io.heeds(now, &arrival) => self.on_membership(now, &arrival, packet),
             _ => Next::Stay,

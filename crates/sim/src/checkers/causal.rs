@@ -6,13 +6,13 @@ use crate::trace::{Event, PerMessage, PerProcess, What};
 use consort_types::ViewId;
 use std::rc::Rc;
 
-type Key = (ViewId, u64, bool);
-
 /// Which message of each origin a process delivered last in its present view. Shared by all messages submitted between
 /// two deliveries.
 #[derive(Clone, Debug, Default)]
 struct Past {
-    view: Option<Key>,
+    view: Option<ViewId>,
+    /// It missed the beginning of the view.
+    partial: bool,
     latest: Rc<PerProcess<u64>>,
 }
 
@@ -31,9 +31,14 @@ impl Checker for Causal {
     fn see(&mut self, event: &Event) -> Verdict {
         match &event.what {
             What::View(view) => {
-                let key = (view.id, view.step, view.transitional);
-                *self.pasts.of(event.process) = Past { view: Some(key), latest: Rc::default() };
+                let view = Some(view.id);
+                let past = self.pasts.of(event.process);
+                if past.view != view {
+                    let partial = past.view.is_none() && past.partial;
+                    *past = Past { view, partial, latest: Rc::default() };
+                }
             }
+            What::Start { late } => self.pasts.of(event.process).partial = *late,
             What::Submit(submitted) => self.on_submit(Mark { origin: event.process, count: submitted.count }),
             What::Deliver(delivered) => {
                 return delivered.mark.map_or(Ok(()), |mark| self.on_deliver(event.process, mark));
@@ -53,7 +58,8 @@ impl Causal {
     fn on_deliver(&mut self, process: Process, mark: Mark) -> Verdict {
         let here = self.pasts.of(process);
         let known = self.known_by.of(mark);
-        if known.view.is_some() && known.view == here.view && !Rc::ptr_eq(&known.latest, &here.latest) {
+        let is_bound = known.view.is_some() && known.view == here.view && !here.partial;
+        if is_bound && !Rc::ptr_eq(&known.latest, &here.latest) {
             for (origin, count) in known.latest.iter() {
                 let got = here.latest.get(origin).copied().unwrap_or(0);
                 if got < *count {

@@ -1,7 +1,7 @@
-//! NC: nothing created, nothing changed. Every delivered message was submitted before, once, by the process that the
+//! NC (part of D1): nothing created, nothing changed. Every delivered message was submitted before, once, by the process that the
 //! delivery names as its sender, with the same bytes, class and service level.
 use super::{Checker, Rule, Verdict};
-use crate::message::{Mark, Process};
+use crate::message::Mark;
 use crate::trace::{Delivered, Event, PerMessage, Submitted, What};
 
 /// See the module.
@@ -30,18 +30,19 @@ impl Checker for Created {
 
 impl Created {
     fn on_deliver(&self, delivered: &Delivered) -> Verdict {
+        if delivered.nameless {
+            return Ok(());
+        }
         let Some(mark) = delivered.mark else {
             let Delivered { len, sender, .. } = delivered;
-            let sender = sender.map_or("somebody".into(), |sender| sender.to_string());
+            let sender = sender.map_or("somebody".into(), |sender| sender.node.to_string());
             return Err(format!("{len} bytes said to be sent by {sender} were never submitted"));
         };
         let Some(submitted) = self.submitted.get(mark).and_then(Option::as_ref) else {
             return Err(format!("{mark} was never submitted"));
         };
         let wrong = |what: &str| Err(format!("{mark} has another {what} than when it was submitted"));
-        let node = delivered.sender.map_or(mark.origin.node, |sender| sender.node);
-        let client = delivered.client.unwrap_or(mark.origin.client);
-        if Process::new(node, client) != mark.origin {
+        if delivered.sender.is_some_and(|sender| !sender.may_be(mark.origin)) {
             return wrong("sender");
         }
         if delivered.len != submitted.len {

@@ -1,4 +1,4 @@
-//! ND: no duplicate. No process is given the same message twice.
+//! ND (part of D1): no duplicate. No process is given the same message twice.
 use super::{Checker, Rule, Verdict};
 use crate::trace::{Event, PerMessage, PerProcess, What};
 

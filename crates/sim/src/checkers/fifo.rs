@@ -3,7 +3,8 @@
 use super::{Checker, Rule, Verdict};
 use crate::trace::{Event, PerProcess, What};
 
-/// The number of each origin's last message, and whether it was delivered in the present view.
+/// The number of each origin's last message, and in which of the process's views it was delivered. What follows in the
+/// closing of a view belongs to it.
 #[derive(Debug, Default)]
 pub(super) struct Fifo {
     last: PerProcess<PerProcess<(u64, u64)>>,
@@ -17,7 +18,7 @@ impl Checker for Fifo {
 
     fn see(&mut self, event: &Event) -> Verdict {
         match &event.what {
-            What::View(_) => *self.views.of(event.process) += 1,
+            What::View(view) => *self.views.of(event.process) += u64::from(!view.transitional),
             What::Deliver(delivered) => {
                 let Some(mark) = delivered.mark else { return Ok(()) };
                 let view = *self.views.of(event.process);

@@ -1,20 +1,24 @@
 //! TO2: no gap. All members of a view deliver the same messages in it, one for one: nobody leaves out what another
-//! delivered in between.
+//! delivered in between. (While a view is closed, messages may be left out: that is the matter of TO3 and VS.)
+use super::stand::Stands;
 use super::{Checker, Rule, Verdict};
 use crate::message::{Mark, Process};
-use crate::trace::{Event, PerProcess, What};
+use crate::trace::{Delivered, Event, PerProcess, What};
 use consort_types::{Stream, ViewId};
 use std::collections::BTreeMap;
 
-type Key = (ViewId, u64, bool);
+/// A message in the order of a view; none where it was too short for its name.
+type Slot = Option<Mark>;
+
+/// How far a process is in its view's order; none where it came late and has not found its place yet.
+type Progress = BTreeMap<Stream, Option<usize>>;
 
 /// Whoever comes first in a view says what comes next in it.
 #[derive(Debug, Default)]
 pub(super) struct Gap {
-    view_of: PerProcess<Option<usize>>,
-    next: PerProcess<BTreeMap<Stream, usize>>,
-    views: BTreeMap<Key, usize>,
-    orders: Vec<BTreeMap<Stream, Vec<Mark>>>,
+    stands: Stands,
+    next: PerProcess<Progress>,
+    orders: BTreeMap<ViewId, BTreeMap<Stream, Vec<Slot>>>,
 }
 
 impl Checker for Gap {
@@ -23,12 +27,9 @@ impl Checker for Gap {
     }
 
     fn see(&mut self, event: &Event) -> Verdict {
-        match &event.what {
-            What::View(view) => self.on_view(event.process, (view.id, view.step, view.transitional)),
-            What::Deliver(delivered) => {
-                let Some(mark) = delivered.mark else { return Ok(()) };
-                return self.on_deliver(event.process, delivered.stream, mark);
-            }
+        match (&event.what, self.stands.see(event)) {
+            (What::View(_), Some(_)) => self.next.of(event.process).clear(),
+            (What::Deliver(delivered), _) => return self.on_deliver(event.process, delivered),
             _ => {}
         }
         Ok(())
@@ -36,33 +37,38 @@ impl Checker for Gap {
 }
 
 impl Gap {
-    fn on_view(&mut self, process: Process, key: Key) {
-        let fresh = self.orders.len();
-        let view = *self.views.entry(key).or_insert(fresh);
-        if view == fresh {
-            self.orders.push(BTreeMap::new());
+    fn on_deliver(&mut self, process: Process, delivered: &Delivered) -> Verdict {
+        let Some(view) = self.stands.id(process).filter(|_| !self.stands.is_closing(process)) else { return Ok(()) };
+        if delivered.mark.is_none() && !delivered.nameless {
+            return Ok(()); // nobody sent it: another checker's
         }
-        *self.view_of.of(process) = Some(view);
-        self.next.of(process).clear();
-    }
-
-    fn on_deliver(&mut self, process: Process, stream: Stream, mark: Mark) -> Verdict {
-        let Some(view) = *self.view_of.of(process) else {
-            return Err(format!("{mark} is delivered before any view"));
-        };
-        let order = self.orders[view].entry(stream).or_default();
-        let next = self.next.of(process).entry(stream).or_default();
-        match order.get(*next) {
-            None => order.push(mark),
-            Some(expected) if *expected == mark => {}
-            Some(_) if order[..*next].contains(&mark) => return Ok(()), // disorder or a duplicate: not ours
-            Some(expected) => {
-                let left_out = *expected;
-                *next += order[*next..].iter().position(|other| *other == mark).map_or(0, |skipped| skipped + 1);
-                return Err(format!("{mark} follows, but others delivered {left_out} before it"));
+        let partial = self.stands.is_partial(process);
+        let order = self.orders.entry(view).or_default().entry(delivered.stream).or_default();
+        let next = self.next.of(process).entry(delivered.stream).or_insert(if partial { None } else { Some(0) });
+        match next {
+            Some(at) => follow(order, at, delivered.mark),
+            None => {
+                let found = delivered.mark.and_then(|mark| order.iter().position(|slot| *slot == Some(mark)));
+                *next = found.map(|at| at + 1);
+                Ok(())
             }
         }
-        *next += 1;
-        Ok(())
     }
+}
+
+fn follow(order: &mut Vec<Slot>, next: &mut usize, mark: Slot) -> Verdict {
+    match (order.get(*next).copied(), mark) {
+        (None, mark) => order.push(mark),
+        (Some(None), Some(mark)) => order[*next] = Some(mark),
+        (Some(_), None) => {}
+        (Some(slot), mark) if slot == mark => {}
+        _ if order[..*next].contains(&mark) => return Ok(()), // disorder or a duplicate: not ours
+        (Some(slot), Some(mark)) => {
+            let left_out = slot.map_or("a message".into(), |left_out| left_out.to_string());
+            *next += order[*next..].iter().position(|other| *other == Some(mark)).map_or(0, |skipped| skipped + 1);
+            return Err(format!("{mark} follows, but others delivered {left_out} before it"));
+        }
+    }
+    *next += 1;
+    Ok(())
 }

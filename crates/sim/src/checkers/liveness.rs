@@ -1,25 +1,28 @@
-//! LV: liveness. Once faults have stopped and the run has come to rest, every accepted message was delivered, by all
-//! members of the view in which it was delivered at all, and nobody waits for room. No message that the limits allow is
-//! refused for good.
+//! LV: liveness. Once faults have stopped and the run has come to rest, every process that is up is in a view and has
+//! delivered as much of it as any other, and nobody waits for room. Who was asked to leave has left. No message that the
+//! limits allow is refused for good.
+use super::stand::Stands;
 use super::{Checker, Rule, Verdict};
 use crate::message::{Mark, Process};
-use crate::trace::{Event, PerMessage, PerProcess, What};
-use std::rc::Rc;
+use crate::trace::{Event, PerProcess, What};
+use consort_types::ViewId;
+use std::collections::BTreeMap;
 
+/// What a process was given in its view so far.
 #[derive(Clone, Debug, Default)]
-struct Fate {
-    accepted: bool,
-    delivered: usize,
-    owed: usize,
+struct Progress {
+    count: u64,
+    last: Option<Mark>,
+    waits: bool,
+    leaves: bool,
 }
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Liveness {
-    members: PerProcess<Option<Rc<Vec<Process>>>>,
-    started: PerProcess<bool>,
-    waits: PerProcess<bool>,
-    fates: PerMessage<Fate>,
+    stands: Stands,
+    progress: PerProcess<Progress>,
+    calm: bool,
 }
 
 impl Checker for Liveness {
@@ -28,22 +31,22 @@ impl Checker for Liveness {
     }
 
     fn see(&mut self, event: &Event) -> Verdict {
+        let change = self.stands.see(event);
         match &event.what {
-            What::Start => *self.started.of(event.process) = true,
-            What::View(view) => *self.members.of(event.process) = Some(Rc::new(view.members.clone())),
-            What::Submit(submitted) => {
-                self.fates.of(Mark { origin: event.process, count: submitted.count }).accepted = true;
-            }
-            What::Wait => *self.waits.of(event.process) = true,
-            What::Room => *self.waits.of(event.process) = false,
             What::Refused(why) => return Err(format!("a message that the limits allow was refused: {why}")),
             What::Spins => return Err("the process asks for wake-ups in the past, over and over".into()),
+            What::Calm => self.calm = true,
+            What::Wait => self.progress.of(event.process).waits = true,
+            What::Room => self.progress.of(event.process).waits = false,
+            What::Leave => self.progress.of(event.process).leaves = true,
+            What::View(_) if change.is_some() => {
+                let progress = self.progress.of(event.process);
+                (progress.count, progress.last) = (0, None);
+            }
             What::Deliver(delivered) => {
-                let Some(mark) = delivered.mark else { return Ok(()) };
-                let members = self.members.of(event.process).as_ref().map_or(0, |members| members.len());
-                let fate = self.fates.of(mark);
-                fate.delivered += 1;
-                fate.owed = fate.owed.max(members);
+                let progress = self.progress.of(event.process);
+                progress.count += 1;
+                progress.last = delivered.mark;
             }
             _ => {}
         }
@@ -51,22 +54,45 @@ impl Checker for Liveness {
     }
 
     fn end(&mut self) -> Verdict {
-        if let Some((process, _)) = self.started.iter().find(|(process, started)| **started && !self.has_view(*process))
-        {
+        if !self.calm {
+            return Ok(());
+        }
+        if let Some((process, _)) = self.stands.live().find(|(_, stand)| stand.id().is_none()) {
             return Err(format!("{process} never installed a view"));
         }
-        if let Some((process, _)) = self.waits.iter().find(|(_, waits)| **waits) {
+        let live = |process: Process| self.stands.of_life(process.life()).any(|(_, stand)| stand.is_live());
+        if let Some((process, _)) = self.progress.iter().find(|(process, progress)| progress.waits && live(*process)) {
             return Err(format!("{process} still waits for room"));
         }
-        let late = self.fates.iter().find(|(_, fate)| fate.accepted && fate.delivered < fate.owed.max(1));
-        late.map_or(Ok(()), |(mark, fate)| {
-            Err(format!("{mark} was delivered by {} of {} processes", fate.delivered, fate.owed.max(1)))
-        })
+        if let Some((process, _)) = self.progress.iter().find(|(process, progress)| progress.leaves && live(*process)) {
+            return Err(format!("{process} was asked to leave and has not left"));
+        }
+        self.all_are_even()
     }
 }
 
 impl Liveness {
-    fn has_view(&self, process: Process) -> bool {
-        self.members.get(process).is_some_and(Option::is_some)
+    /// Who came into its view late is judged by the last message alone.
+    fn all_are_even(&self) -> Verdict {
+        let mut first: BTreeMap<ViewId, (Process, &Progress)> = BTreeMap::new();
+        let mut last: BTreeMap<ViewId, (Process, Mark)> = BTreeMap::new();
+        for (process, stand) in self.stands.live() {
+            let (Some(view), Some(progress)) = (stand.id(), self.progress.get(process)) else { continue };
+            if let Some(mark) = progress.last {
+                let (other, known) = *last.entry(view).or_insert((process, mark));
+                if known != mark {
+                    return Err(format!("{process} was last given {mark}, {other} {known}"));
+                }
+            }
+            if stand.partial {
+                continue;
+            }
+            let (other, known) = *first.entry(view).or_insert((process, progress));
+            if known.count != progress.count {
+                let (mine, theirs) = (progress.count, known.count);
+                return Err(format!("{process} delivered {mine} messages of {view}, {other} {theirs}"));
+            }
+        }
+        Ok(())
     }
 }

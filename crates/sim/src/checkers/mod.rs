@@ -3,41 +3,73 @@
 //!
 //! | id | promise | file |
 //! |---|---|---|
+//! | W1 | regular and transitional views alternate | `alternate` |
+//! | W2 | a view's name means the same members everywhere | `member` |
+//! | W3 | views are numbered upwards | `number` |
+//! | W4 | who moves together agrees on it | `together` |
+//! | W5 | in the end there is one ring of all that live | `one_ring` |
+//! | NC | nothing is delivered that was not sent just so (D1) | `created` |
+//! | ND | nothing is delivered twice (D1) | `duplicate` |
+//! | D2 | a message belongs to one view | `one_view` |
+//! | CC | changes reach everybody | `change` |
+//! | SD | whoever stays delivers its own messages | `self_delivery` |
+//! | VS | who moves together delivers the same | `virtual_synchrony` |
+//! | CA | a message comes after all that its sender knew of | `causal` |
+//! | FIFO | a sender's messages stay in their order | `fifo` |
 //! | TO1 | one total order, whatever the positions say | `total_order` |
 //! | TO1p | positions increase and mean one message each | `position` |
-//! | TO2 | no gap within a view | `gap` |
-//! | ND | nothing is delivered twice | `duplicate` |
-//! | NC | nothing is delivered that was not sent just so | `created` |
-//! | FIFO | a sender's messages stay in their order | `fifo` |
-//! | CA | a message comes after all that its sender knew of | `causal` |
-//! | SD | whoever stays delivers its own messages | `self_delivery` |
+//! | TO2 | no gap within a regular view | `gap` |
+//! | TO3 | what is left out while a view is closed has no sender there | `hole` |
 //! | SF1 | what one delivers as safe, all deliver | `safe_delivered` |
+//! | SF2 | what one delivers as safe, all members have installed the view of | `safe_installed` |
+//! | SF3 | what one delivers as safe while closing a view, all that move along deliver | `safe_closing` |
 //! | SF4 | what one delivers as safe, all hold | `safe_held` |
-//! | W | views are well formed | `view` |
+//! | PR | there is one primary view at a time | `primary` |
+//! | GV | group views are well formed | `groups` |
 //! | LV | what was accepted is delivered once faults stop | `liveness` |
 //! | BM | memory stays in its bounds and is given back | `memory` |
 //! | NR | nothing is repeated where nothing was lost | `needless` |
 //! | AF | the protocol's own assertions hold | `assertion` |
 //!
+//! Letters and numbers are those of Extended Virtual Synchrony's own properties. D3, that nobody sends in a view it has
+//! left, cannot be seen from outside: a message that was would break D2 or SD.
+//!
 //! That one seed gives one run (DET) is judged by running it twice and comparing digests.
 use crate::trace::{Event, Trace};
 use std::fmt;
 
+mod alternate;
 mod assertion;
 mod causal;
+mod change;
 mod created;
 mod duplicate;
 mod fifo;
 mod gap;
+mod groups;
+mod hole;
 mod liveness;
+mod member;
 mod memory;
 mod needless;
+mod number;
+mod one_ring;
+mod one_view;
 mod position;
+mod primary;
+mod safe;
+mod safe_closing;
 mod safe_delivered;
 mod safe_held;
+mod safe_installed;
 mod self_delivery;
+mod stand;
+mod together;
 mod total_order;
-mod view;
+mod virtual_synchrony;
+
+#[cfg(test)]
+mod tests;
 
 #[cfg(test)]
 mod tests;
@@ -119,20 +151,32 @@ impl Suite {
     pub fn new(bounds: Bounds) -> Self {
         Self {
             checkers: vec![
+                Box::<alternate::Alternate>::default(),
+                Box::<member::Members>::default(),
+                Box::<number::Numbers>::default(),
+                Box::<together::Together>::default(),
                 Box::<created::Created>::default(),
                 Box::<duplicate::Duplicate>::default(),
+                Box::<one_view::OneView>::default(),
                 Box::<total_order::TotalOrder>::default(),
                 Box::<position::Positions>::default(),
                 Box::<gap::Gap>::default(),
+                Box::<hole::Holes>::default(),
                 Box::<fifo::Fifo>::default(),
                 Box::<causal::Causal>::default(),
+                Box::<virtual_synchrony::VirtualSynchrony>::default(),
                 Box::<safe_held::SafeHeld>::default(),
+                Box::<safe_installed::SafeInstalled>::default(),
                 Box::<safe_delivered::SafeDelivered>::default(),
+                Box::<safe_closing::SafeClosing>::default(),
                 Box::<self_delivery::SelfDelivery>::default(),
-                Box::<view::Views>::default(),
+                Box::<primary::Primaries>::default(),
+                Box::<groups::GroupViews>::default(),
                 Box::<assertion::Assertions>::default(),
                 Box::new(needless::Needless(bounds.needless.clone())),
                 Box::new(memory::Memory::new(bounds)),
+                Box::<one_ring::OneRing>::default(),
+                Box::<change::Changes>::default(),
                 Box::<liveness::Liveness>::default(),
             ],
         }

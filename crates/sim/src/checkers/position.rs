@@ -1,17 +1,21 @@
-//! TO1p: positions mean what they say. At each process they increase from delivery to delivery; a position names one
-//! message, the same at every process, and a message has one position.
+//! TO1p: positions mean what they say. In a view and its closing they increase from delivery to delivery at each process;
+//! view and position name one message, the same at every process, and a message has one of each.
+use super::stand::Stands;
 use super::{Checker, Rule, Verdict};
 use crate::message::{Mark, Process};
 use crate::trace::{Event, PerMessage, PerProcess, What};
-use consort_types::{Position, Stream};
+use consort_types::{Position, Stream, ViewId};
 use std::collections::BTreeMap;
+
+type Place = (ViewId, Stream, Position);
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Positions {
-    last: PerProcess<BTreeMap<Stream, Position>>,
-    message_at: BTreeMap<(Stream, Position), Mark>,
-    position_of: PerMessage<Option<Position>>,
+    stands: Stands,
+    last: PerProcess<BTreeMap<Stream, (ViewId, Position)>>,
+    message_at: BTreeMap<Place, Mark>,
+    place_of: PerMessage<Option<Place>>,
 }
 
 impl Checker for Positions {
@@ -20,31 +24,36 @@ impl Checker for Positions {
     }
 
     fn see(&mut self, event: &Event) -> Verdict {
+        self.stands.see(event);
         let What::Deliver(delivered) = &event.what else { return Ok(()) };
         let Some(position) = delivered.position else { return Ok(()) };
-        self.increases(event.process, delivered.stream, position)?;
-        delivered.mark.map_or(Ok(()), |mark| self.names_one(delivered.stream, position, mark))
+        let view = self.stands.id(event.process).unwrap_or_default();
+        let place = (view, delivered.stream, position);
+        self.increases(event.process, place)?;
+        delivered.mark.map_or(Ok(()), |mark| self.names_one(place, mark))
     }
 }
 
 impl Positions {
-    fn increases(&mut self, process: Process, stream: Stream, position: Position) -> Verdict {
-        let last = self.last.of(process).insert(stream, position);
-        match last {
-            Some(last) if last >= position => Err(format!("position {position} of {stream} after position {last}")),
+    fn increases(&mut self, process: Process, (view, stream, position): Place) -> Verdict {
+        match self.last.of(process).insert(stream, (view, position)) {
+            Some((same, last)) if same == view && last >= position => {
+                Err(format!("position {position} of {stream} after position {last}"))
+            }
             _ => Ok(()),
         }
     }
 
-    fn names_one(&mut self, stream: Stream, position: Position, mark: Mark) -> Verdict {
-        let known = self.position_of.of(mark);
+    fn names_one(&mut self, place: Place, mark: Mark) -> Verdict {
+        let name = |(view, _, position): Place| format!("{position} of {view}");
+        let known = self.place_of.of(mark);
         match *known {
-            Some(known) if known == position => return Ok(()),
-            Some(known) => return Err(format!("{mark} stands at {position} here, at {known} elsewhere")),
-            None => *known = Some(position),
+            Some(known) if known == place => return Ok(()),
+            Some(known) => return Err(format!("{mark} stands at {} here, at {} elsewhere", name(place), name(known))),
+            None => *known = Some(place),
         }
-        match self.message_at.insert((stream, position), mark) {
-            Some(other) => Err(format!("position {position} of {stream} is {mark} here, {other} elsewhere")),
+        match self.message_at.insert(place, mark) {
+            Some(other) => Err(format!("position {} is {mark} here, {other} elsewhere", name(place))),
             None => Ok(()),
         }
     }

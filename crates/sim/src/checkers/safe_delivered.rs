@@ -1,22 +1,20 @@
-//! SF1: safe means delivered. What one process delivers as safe in a regular view, every member of that view that stays
-//! delivers too.
+//! SF1: safe means delivered. What one process delivers as safe in a regular view, every member of that view that goes on
+//! from it delivers too, in it or while it closes it.
+use super::safe::Promises;
+use super::stand::Stands;
 use super::{Checker, Rule, Verdict};
-use crate::message::Process;
-use crate::trace::{Event, PerMessage, PerProcess, What};
+use crate::message::{Life, Mark, Process};
+use crate::trace::{Event, PerProcess, What};
 use consort_types::Service;
 use std::rc::Rc;
-
-#[derive(Clone, Debug, Default)]
-struct Safe {
-    owed_by: Option<Rc<Vec<Process>>>,
-    delivered_by: Vec<Process>,
-}
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct SafeDelivered {
-    members: PerProcess<Option<Rc<Vec<Process>>>>,
-    safe: PerMessage<Safe>,
+    stands: Stands,
+    members: PerProcess<Rc<Vec<Life>>>,
+    promises: Promises,
+    calm: bool,
 }
 
 impl Checker for SafeDelivered {
@@ -25,17 +23,17 @@ impl Checker for SafeDelivered {
     }
 
     fn see(&mut self, event: &Event) -> Verdict {
-        match &event.what {
-            What::View(view) => {
-                *self.members.of(event.process) = (!view.transitional).then(|| Rc::new(view.members.clone()));
-            }
-            What::Deliver(delivered) if delivered.service == Service::Safe => {
-                let Some(mark) = delivered.mark else { return Ok(()) };
-                let safe = self.safe.of(mark);
-                if safe.owed_by.is_none() {
-                    safe.owed_by = self.members.of(event.process).clone();
+        let process = event.process;
+        match (&event.what, self.stands.see(event)) {
+            (What::Calm, _) => self.calm = true,
+            (What::View(view), Some(change)) => {
+                *self.members.of(process) = Rc::new(view.members.clone());
+                if let Some(from) = change.from.filter(|_| !change.partial) {
+                    return self.promises.goes_on(process, from.id);
                 }
-                safe.delivered_by.push(event.process);
+            }
+            (What::Deliver(delivered), _) if delivered.service == Service::Safe => {
+                return delivered.mark.map_or(Ok(()), |mark| self.on_safe(process, mark));
             }
             _ => {}
         }
@@ -43,13 +41,18 @@ impl Checker for SafeDelivered {
     }
 
     fn end(&mut self) -> Verdict {
-        for (mark, safe) in self.safe.iter() {
-            let owed = safe.owed_by.iter().flat_map(|members| members.iter());
-            if let Some(missing) = owed.into_iter().find(|member| !safe.delivered_by.contains(member)) {
-                let by = safe.delivered_by[0];
-                return Err(format!("{mark} was delivered as safe by {by}, but never by {missing}"));
-            }
+        let rest = self.stands.live().filter(|(_, stand)| self.calm && !stand.partial);
+        let mut rest = rest.filter_map(|(process, stand)| Some((process, stand.regular.as_ref()?.id)));
+        rest.try_for_each(|(process, view)| self.promises.rests(process, view))
+    }
+}
+
+impl SafeDelivered {
+    fn on_safe(&mut self, process: Process, mark: Mark) -> Verdict {
+        self.promises.got(process, mark);
+        match self.stands.id(process).filter(|_| !self.stands.is_closing(process)) {
+            Some(view) => self.promises.promise(view, mark, process, self.members.of(process)),
+            None => Ok(()),
         }
-        Ok(())
     }
 }

@@ -1,9 +1,12 @@
-//! SD: self-delivery. Every message that was accepted is delivered at its own sender, with the id that it was given;
-//! nobody else sees an id.
+//! SD: self-delivery. Whoever goes on from a view has delivered every message of its own that anybody delivers in that
+//! view; every message that was accepted is delivered at its own sender if that stays up; it comes with the id that it
+//! was given, and nobody else sees an id.
+use super::stand::Stands;
 use super::{Checker, Rule, Verdict};
-use crate::message::Mark;
+use crate::message::{Mark, Process};
 use crate::trace::{Event, PerMessage, PerProcess, What};
-use consort_types::MessageId;
+use consort_types::{MessageId, ViewId};
+use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Default)]
 struct Own {
@@ -15,8 +18,11 @@ struct Own {
 /// See the module. A sender that takes no deliveries itself is served by the others on its node.
 #[derive(Debug, Default)]
 pub(super) struct SelfDelivery {
-    takes_part: PerProcess<bool>,
+    stands: Stands,
     own: PerMessage<Own>,
+    /// Messages that others delivered before their senders, with the view.
+    ahead: PerProcess<BTreeMap<u64, ViewId>>,
+    calm: bool,
 }
 
 impl Checker for SelfDelivery {
@@ -25,15 +31,18 @@ impl Checker for SelfDelivery {
     }
 
     fn see(&mut self, event: &Event) -> Verdict {
-        match &event.what {
-            What::Start => *self.takes_part.of(event.process) = true,
-            What::Submit(submitted) => {
+        match (&event.what, self.stands.see(event)) {
+            (What::Calm, _) => self.calm = true,
+            (What::Submit(submitted), _) => {
                 let mark = Mark { origin: event.process, count: submitted.count };
                 *self.own.of(mark) = Own { accepted: true, id: submitted.id, delivered: false };
             }
-            What::Deliver(delivered) => {
+            (What::View(_), Some(change)) => {
+                return change.from.map_or(Ok(()), |from| self.goes_on(event.process, from.id));
+            }
+            (What::Deliver(delivered), _) => {
                 let Some(mark) = delivered.mark else { return Ok(()) };
-                return self.on_deliver(event, mark, delivered.own);
+                return self.on_deliver(event.process, mark, delivered.own);
             }
             _ => {}
         }
@@ -41,7 +50,8 @@ impl Checker for SelfDelivery {
     }
 
     fn end(&mut self) -> Verdict {
-        match self.own.iter().find(|(_, own)| own.accepted && !own.delivered) {
+        let owed = self.own.iter().find(|(mark, own)| self.calm && own.accepted && !own.delivered && self.stays(mark.origin));
+        match owed {
             Some((mark, _)) => Err(format!("{mark} was accepted but never delivered at its sender")),
             None => Ok(()),
         }
@@ -49,19 +59,57 @@ impl Checker for SelfDelivery {
 }
 
 impl SelfDelivery {
-    fn on_deliver(&mut self, event: &Event, mark: Mark, id: Option<MessageId>) -> Verdict {
-        if event.process.node != mark.origin.node {
-            return id.map_or(Ok(()), |id| Err(format!("{mark} carries the id {id}, but was not sent here")));
+    /// Whether the sender's node is up.
+    fn stays(&self, origin: Process) -> bool {
+        let mut processes = self.stands.of_life(origin.life());
+        processes.any(|(_, stand)| stand.is_live())
+    }
+
+    /// Whether a process is the one to which a sender's messages come back.
+    fn serves(&self, process: Process, origin: Process) -> bool {
+        let takes_part = self.stands.get(origin).is_some_and(|stand| stand.started);
+        process == origin || process.life() == origin.life() && !takes_part
+    }
+
+    fn on_deliver(&mut self, process: Process, mark: Mark, id: Option<MessageId>) -> Verdict {
+        if !self.serves(process, mark.origin) {
+            self.on_foreign(process, mark)?;
+            let foreign = id.filter(|_| process.life() != mark.origin.life());
+            return foreign.map_or(Ok(()), |id| Err(format!("{mark} carries the id {id}, but was not sent here")));
         }
-        let sender_takes_part = *self.takes_part.of(mark.origin);
+        self.ahead.of(mark.origin).remove(&mark.count);
         let own = self.own.of(mark);
-        if event.process == mark.origin || !sender_takes_part {
-            own.delivered = true;
-            if own.id != id {
-                let name = |id: Option<MessageId>| id.map_or("none".into(), |id| id.to_string());
-                return Err(format!("{mark} was accepted with id {}, delivered with {}", name(own.id), name(id)));
-            }
+        own.delivered = true;
+        if own.id == id {
+            return Ok(());
         }
+        let name = |id: Option<MessageId>| id.map_or("none".into(), |id| id.to_string());
+        Err(format!("{mark} was accepted with id {}, delivered with {}", name(own.id), name(id)))
+    }
+
+    /// Another delivers a message: its sender has delivered it, or is still in that view and will.
+    fn on_foreign(&mut self, process: Process, mark: Mark) -> Verdict {
+        let Some(view) = self.stands.id(process) else { return Ok(()) };
+        if self.own.of(mark).delivered {
+            return Ok(());
+        }
+        let gone = |stand: &super::stand::Stand| stand.is_live() && stand.id().is_some_and(|id| id.number > view.number);
+        if self.stands.of_life(mark.origin.life()).any(|(p, stand)| self.serves(p, mark.origin) && gone(stand)) {
+            return Err(format!("{mark} is delivered in {view}, which its sender left without delivering it"));
+        }
+        self.ahead.of(mark.origin).insert(mark.count, view);
         Ok(())
+    }
+
+    fn goes_on(&mut self, process: Process, from: ViewId) -> Verdict {
+        let ahead = self.ahead.of_life(process.life()).filter(|(origin, _)| self.serves(process, *origin));
+        let mut owed = ahead.flat_map(|(origin, ahead)| ahead.iter().map(move |(count, view)| (origin, *count, *view)));
+        match owed.find(|(.., view)| *view == from) {
+            Some((origin, count, _)) => {
+                let mark = Mark { origin, count };
+                Err(format!("it went on from {from} without its own {mark}, which others delivered there"))
+            }
+            None => Ok(()),
+        }
     }
 }

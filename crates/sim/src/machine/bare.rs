@@ -1,15 +1,13 @@
 //! An engine alone.
-use super::{Act, Answer, Machine, Received};
-use crate::message::Process;
-use crate::trace::Installed;
+use super::{Act, Answer, Machine, Received, Seen};
 use bytes::{Bytes, BytesMut};
 use consort_order::{Arrival, Engine, Output, Refused, Submission};
-use consort_types::{Class, Instant, Position, Service, Stream, Ticket, ViewId, ViewKind};
+use consort_types::{Class, Instant, Position, Primary, Service, Stream, Ticket, ViewId, ViewKind};
 use consort_wire::{Identity, Lane, Packet, Payload, Rejected, envelope};
 use std::collections::BTreeMap;
 
 /// How to look into an engine for [`Machine::holds`].
-pub type Holds<E> = fn(&E, Position) -> bool;
+pub type Holds<E> = fn(&E, ViewId, Position) -> Option<bool>;
 
 /// The client number under which a bare engine's control messages are sent. It takes no deliveries.
 pub const CONTROL: u16 = 1;
@@ -66,7 +64,8 @@ impl<E: Engine> Bare<E> {
                 message: Received {
                     stream: delivery.stream,
                     position: Some(delivery.position),
-                    sender: delivery.sender,
+                    sender: delivery.sender.node,
+                    life: Some(delivery.sender.incarnation),
                     client: None,
                     own: delivery.id,
                     class: Some(delivery.class),
@@ -77,20 +76,23 @@ impl<E: Engine> Bare<E> {
             Output::Install(view) => {
                 let transitional = view.kind == ViewKind::Transitional;
                 self.resume = (!transitional).then_some(view.id);
-                let members = view.members.iter().map(|member| Process::new(member.node, 0)).collect();
-                Act::View { client: 0, view: Installed { id: view.id, step: 0, transitional, members } }
+                let view = Seen {
+                    id: view.id,
+                    transitional,
+                    members: view.members,
+                    together: view.moved_together,
+                    pending: view.primary != Primary::No,
+                };
+                Act::View { client: 0, view }
             }
+            Output::Primary(view) => Act::Primary { client: 0, view },
             Output::Stable { stream, up_to } => Act::Stable { stream, up_to },
             Output::Room => Act::Room { client: None },
-            Output::Persist { ticket, .. } => Act::Persist { ticket },
-            // Optimistic deliveries have no order to check; beacons and trims are for layers that a bare engine lacks.
-            Output::Offer(_)
-            | Output::Revoke { .. }
-            | Output::Confirm { .. }
-            | Output::Beacon { .. }
-            | Output::Primary(_)
-            | Output::Left
-            | Output::Trim { .. } => return None,
+            Output::Persist { ticket, record, .. } => Act::Persist { ticket, record },
+            Output::Trim { up_to } => Act::Trim { up_to },
+            Output::Left => Act::Left,
+            // Optimistic deliveries have no order to check; beacons are for layers that a bare engine lacks.
+            Output::Offer(_) | Output::Revoke { .. } | Output::Confirm { .. } | Output::Beacon { .. } => return None,
         })
     }
 }
@@ -100,9 +102,18 @@ impl<E: Engine> Machine for Bare<E> {
         1
     }
 
-    fn start(&mut self, now: Instant) {
+    fn start(&mut self, now: Instant, records: &[Bytes]) {
         self.now = now;
-        self.engine.start(now, &[]);
+        self.engine.start(now, records);
+    }
+
+    fn leave(&mut self, now: Instant) {
+        self.now = now;
+        self.engine.leave(now);
+    }
+
+    fn is_joined_late(&self) -> bool {
+        false
     }
 
     fn handle_datagram(&mut self, now: Instant, arrived: Instant, bytes: Bytes) {
@@ -131,6 +142,7 @@ impl<E: Engine> Machine for Bare<E> {
         match self.engine.submit(now, Submission { class, service, stream: Stream(0), payload }) {
             Ok(id) => Answer::Accepted(Some(id)),
             Err(Refused::Full { .. }) => Answer::Full,
+            Err(Refused::Leaving) => Answer::Leaving,
             Err(refused) => Answer::Refused(refused.to_string()),
         }
     }
@@ -156,8 +168,8 @@ impl<E: Engine> Machine for Bare<E> {
         self.engine.reads_first()
     }
 
-    fn holds(&self, position: Position) -> Option<bool> {
-        self.holds.map(|holds| holds(&self.engine, position))
+    fn holds(&self, view: ViewId, position: Position) -> Option<bool> {
+        self.holds.and_then(|holds| holds(&self.engine, view, position))
     }
 
     fn observe(&self, see: &mut dyn FnMut(&str, u64)) {

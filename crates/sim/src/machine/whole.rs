@@ -1,14 +1,12 @@
 //! A whole node and the clients that are connected to it.
-use super::{Act, Answer, Holds, Machine, Received};
-use crate::message::Process;
+use super::{Act, Answer, Holds, Machine, Received, Seen};
 use crate::plan::Plan;
-use crate::trace::Installed;
 use bytes::{Bytes, BytesMut};
 use consort_node::{Effect, Limits, Node, Reading};
 use consort_order::Engine;
 use consort_session::client::NotSent;
-use consort_session::{Client, Event, GroupView, Hello, Message};
-use consort_types::{Class, ClientId, GroupName, Instant, MemberId, NodeId, Position, Rng, Service, Stream, Ticket};
+use consort_session::{Client, Event, GroupView, Hello, Message, NetworkView};
+use consort_types::{Class, ClientId, GroupName, Instant, Position, Primary, Rng, Service, Stream, Ticket, ViewId, ViewKind};
 use consort_wire::{Identity, Lane, Payload};
 use std::collections::VecDeque;
 
@@ -17,10 +15,11 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub struct Whole<E: Engine> {
     node: Node<E>,
-    members: Vec<MemberId>,
     group: GroupName,
     seats: Vec<Seat>,
     acts: VecDeque<Act>,
+    /// It was asked to leave: what its clients are refused from here on is no wonder.
+    leaves: bool,
     holds: Option<Holds<E>>,
     now: Instant,
     /// Cuts what goes through the connections into pieces.
@@ -32,7 +31,9 @@ struct Seat {
     client: Client,
     /// The node does not read from this connection now.
     paused: bool,
-    /// In the group, by its own view.
+    /// The network as it was told last.
+    view: Option<NetworkView>,
+    /// In the group, by its own view: from here on it is given messages.
     joined: bool,
     waits: bool,
 }
@@ -47,13 +48,15 @@ impl<E: Engine> Whole<E> {
         group: GroupName,
         holds: Option<Holds<E>>,
     ) -> Self {
-        let seat = |_| Seat { client: Client::new(&Hello::default()), paused: false, joined: false, waits: false };
+        let hello = Hello { wants_views: true, ..Hello::default() };
+        let seat =
+            |_| Seat { client: Client::new(&hello), paused: false, view: None, joined: false, waits: false };
         Self {
             node: Node::new(identity, engine, limits),
-            members: plan.members(),
             group,
             seats: (0..plan.clients).map(seat).collect(),
             acts: VecDeque::new(),
+            leaves: false,
             holds,
             now: Instant::ZERO,
             rng: Rng::new(plan.seed).fork(u64::from(identity.me.node.0)),
@@ -86,8 +89,9 @@ impl<E: Engine> Whole<E> {
                 bytes.extend_from_slice(&datagram.body);
                 self.acts.push_back(Act::Send { to, lane, bytes: bytes.freeze() });
             }
-            Effect::Persist { ticket, .. } => self.acts.push_back(Act::Persist { ticket }),
-            Effect::Trim { .. } | Effect::Left => {}
+            Effect::Persist { ticket, record, .. } => self.acts.push_back(Act::Persist { ticket, record }),
+            Effect::Trim { up_to } => self.acts.push_back(Act::Trim { up_to }),
+            Effect::Left => self.acts.push_back(Act::Left),
             Effect::ReadAgain { client } => {
                 if let Some(seat) = self.seats.get_mut(seat_of(client)) {
                     seat.paused = false;
@@ -139,18 +143,34 @@ impl<E: Engine> Whole<E> {
             Event::Progress(_) => self.room(at),
             Event::Refused { refusal, .. } => self.refuse(at, format!("{refusal:?}")),
             Event::Disconnect(farewell) => self.refuse(at, format!("{farewell:?}")),
-            Event::View(_) | Event::Status(_) | Event::Pong(_) => {}
+            Event::View(view) => self.on_view(at, view),
+            Event::Status(_) | Event::Pong(_) => {}
+        }
+    }
+
+    /// A client that is not in the group yet is given nothing: its views begin with the one it joins in.
+    fn on_view(&mut self, at: usize, view: NetworkView) {
+        let seat = &mut self.seats[at];
+        let client = at as u16;
+        let became_primary = seat.view.as_ref().is_some_and(|known| known.id == view.id && known.kind == view.kind);
+        seat.view = Some(view.clone());
+        if seat.joined && became_primary {
+            self.acts.push_back(Act::Primary { client, view: view.id });
+        } else if seat.joined {
+            self.acts.push_back(Act::View { client, view: seen(view) });
         }
     }
 
     fn on_group_view(&mut self, at: usize, view: &GroupView) {
-        let process =
-            |member: &consort_session::Member| Process::new(member.daemon.node, seat_of(member.client) as u16);
-        let mut members: Vec<_> = view.members.iter().map(process).collect();
-        members.sort_unstable();
-        let view = Installed { id: view.id.view, step: view.id.change, transitional: false, members };
-        self.acts.push_back(Act::View { client: at as u16, view });
-        self.seats[at].joined = true;
+        let client = at as u16;
+        let seat = &mut self.seats[at];
+        if !std::mem::replace(&mut seat.joined, true)
+            && let Some(network) = seat.view.clone()
+        {
+            self.acts.push_back(Act::View { client, view: seen(network) });
+        }
+        let members = view.members.iter().map(|member| (member.daemon, seat_of(member.client) as u16)).collect();
+        self.acts.push_back(Act::Group { client, view: view.id.view, change: view.id.change, members });
         self.room(at);
     }
 
@@ -159,7 +179,8 @@ impl<E: Engine> Whole<E> {
         let received = Received {
             stream: Stream(0),
             position: None,
-            sender: self.member(node),
+            sender: node,
+            life: None,
             client: Some(seat_of(client) as u16),
             own: None,
             class: None,
@@ -167,11 +188,6 @@ impl<E: Engine> Whole<E> {
             payload: Payload::from(message.into_payload()),
         };
         self.acts.push_back(Act::Deliver { client: at as u16, message: received });
-    }
-
-    fn member(&self, node: NodeId) -> MemberId {
-        let stranger = MemberId { node, ..MemberId::default() };
-        self.members.iter().find(|member| member.node == node).copied().unwrap_or(stranger)
     }
 
     fn room(&mut self, at: usize) {
@@ -182,7 +198,20 @@ impl<E: Engine> Whole<E> {
     }
 
     fn refuse(&mut self, at: usize, why: String) {
+        if self.leaves {
+            return;
+        }
         self.acts.push_back(Act::Refused { client: at as u16, why });
+    }
+}
+
+fn seen(view: NetworkView) -> Seen {
+    Seen {
+        id: view.id,
+        transitional: view.kind == ViewKind::Transitional,
+        members: view.members,
+        together: view.moved_together,
+        pending: view.primary != Primary::No,
     }
 }
 
@@ -207,10 +236,20 @@ impl<E: Engine> Machine for Whole<E> {
         self.seats.len() as u16
     }
 
-    fn start(&mut self, now: Instant) {
+    fn start(&mut self, now: Instant, records: &[Bytes]) {
         self.now = now;
-        self.node.start(now, &[]);
+        self.node.start(now, records);
         (0..self.seats.len()).for_each(|at| self.node.open_client(now, client_at(at)));
+    }
+
+    fn leave(&mut self, now: Instant) {
+        self.now = now;
+        self.leaves = true;
+        self.node.leave(now);
+    }
+
+    fn is_joined_late(&self) -> bool {
+        true
     }
 
     fn handle_datagram(&mut self, now: Instant, arrived: Instant, bytes: Bytes) {
@@ -231,6 +270,9 @@ impl<E: Engine> Machine for Whole<E> {
     fn submit(&mut self, now: Instant, client: u16, _class: Class, service: Service, payload: Payload) -> Answer {
         self.now = now;
         let seat = &mut self.seats[usize::from(client)];
+        if self.leaves {
+            return Answer::Leaving;
+        }
         if seat.joined {
             let groups = std::slice::from_ref(&self.group);
             match seat.client.multicast(service, groups, &payload.to_bytes()) {
@@ -260,8 +302,8 @@ impl<E: Engine> Machine for Whole<E> {
         self.node.reads_first()
     }
 
-    fn holds(&self, position: Position) -> Option<bool> {
-        self.holds.map(|holds| holds(self.node.engine(), position))
+    fn holds(&self, view: ViewId, position: Position) -> Option<bool> {
+        self.holds.and_then(|holds| holds(self.node.engine(), view, position))
     }
 
     fn observe(&self, see: &mut dyn FnMut(&str, u64)) {

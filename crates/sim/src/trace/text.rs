@@ -1,6 +1,6 @@
 //! A trace as text.
-use super::{Delivered, Event, Installed, Submitted, Trace, What};
-use crate::message::{Mark, Process};
+use super::{Delivered, Event, Grouped, Installed, Sender, Submitted, Trace, What};
+use crate::message::{Life, Mark, Process};
 use consort_types::{Class, Incarnation, Instant, MemberId, MessageId, NodeId, Position, Service, Stream, ViewId};
 use std::borrow::Cow;
 use std::fmt;
@@ -44,8 +44,10 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} ", self.at.0, self.process)?;
         match &self.what {
-            What::Start => f.write_str("start"),
+            What::Start { late } => write!(f, "start late={late}"),
             What::View(view) => write_view(f, view),
+            What::Primary(id) => write!(f, "primary id={id}"),
+            What::Group(group) => write_group(f, group),
             What::Submit(submitted) => write_submit(f, submitted),
             What::Wait => f.write_str("wait"),
             What::Spins => f.write_str("spins"),
@@ -56,6 +58,9 @@ impl fmt::Display for Event {
                 write!(f, "stable stream={} up_to={up_to} missing={}", stream.0, list(missing))
             }
             What::Gauge { name, value } => write!(f, "gauge name={name} value={value}"),
+            What::Leave => f.write_str("leave"),
+            What::Left => f.write_str("left"),
+            What::Crash => f.write_str("crash"),
             What::Calm => f.write_str("calm"),
             What::Quiet => f.write_str("quiet"),
         }
@@ -63,8 +68,14 @@ impl fmt::Display for Event {
 }
 
 fn write_view(f: &mut fmt::Formatter<'_>, view: &Installed) -> fmt::Result {
-    let Installed { id, step, transitional, members } = view;
-    write!(f, "view id={id} step={step} transitional={transitional} members={}", list(members))
+    let Installed { id, transitional, members, together, pending } = view;
+    write!(f, "view id={id} transitional={transitional} members={}", list(members))?;
+    write!(f, " together={} pending={pending}", list(together))
+}
+
+fn write_group(f: &mut fmt::Formatter<'_>, group: &Grouped) -> fmt::Result {
+    let Grouped { id, change, members } = group;
+    write!(f, "group id={id} change={change} members={}", list(members))
 }
 
 fn write_submit(f: &mut fmt::Formatter<'_>, submitted: &Submitted) -> fmt::Result {
@@ -74,14 +85,9 @@ fn write_submit(f: &mut fmt::Formatter<'_>, submitted: &Submitted) -> fmt::Resul
 }
 
 fn write_deliver(f: &mut fmt::Formatter<'_>, d: &Delivered) -> fmt::Result {
-    write!(
-        f,
-        "deliver mark={} intact={} sender={} client={}",
-        option(d.mark),
-        d.intact,
-        option(d.sender),
-        option(d.client)
-    )?;
+    write!(f, "deliver mark={} nameless={} intact={}", option(d.mark), d.nameless, d.intact)?;
+    write!(f, " sender={} life={}", option(d.sender.map(|sender| sender.node)), option(d.sender.and_then(|s| s.life)))?;
+    write!(f, " client={}", option(d.sender.and_then(|sender| sender.client)))?;
     write!(f, " stream={} position={}", d.stream.0, option(d.position))?;
     write!(f, " class={} service={} len={}", class_name(d.class), d.service, d.len)?;
     write!(f, " own={} missing={}", option(d.own.map(|id| id.0)), list(&d.missing))
@@ -114,7 +120,11 @@ fn read(line: &str) -> Option<Event> {
 
 fn read_what(word: &str, fields: Fields<'_>) -> Option<What> {
     Some(match word {
-        "start" => What::Start,
+        "start" => What::Start { late: fields.number("late")? },
+        "primary" => What::Primary(view_id(fields.text("id")?)?),
+        "leave" => What::Leave,
+        "left" => What::Left,
+        "crash" => What::Crash,
         "wait" => What::Wait,
         "spins" => What::Spins,
         "room" => What::Room,
@@ -124,8 +134,14 @@ fn read_what(word: &str, fields: Fields<'_>) -> Option<What> {
         "gauge" => What::Gauge { name: Cow::Owned(fields.text("name")?.to_owned()), value: fields.number("value")? },
         "view" => What::View(Box::new(Installed {
             id: view_id(fields.text("id")?)?,
-            step: fields.number("step")?,
             transitional: fields.number("transitional")?,
+            members: fields.list("members", life)?,
+            together: fields.list("together", life)?,
+            pending: fields.number("pending")?,
+        })),
+        "group" => What::Group(Box::new(Grouped {
+            id: view_id(fields.text("id")?)?,
+            change: fields.number("change")?,
             members: fields.list("members", process)?,
         })),
         "submit" => What::Submit(Submitted {
@@ -146,11 +162,13 @@ fn read_what(word: &str, fields: Fields<'_>) -> Option<What> {
 }
 
 fn read_deliver(fields: Fields<'_>) -> Option<Delivered> {
+    let (life, client) = (fields.option("life", number)?, fields.option("client", number)?);
+    let sender = fields.option("sender", node)?.map(|node| Sender { node, life, client });
     Some(Delivered {
         mark: fields.option("mark", mark)?,
+        nameless: fields.number("nameless")?,
         intact: fields.number("intact")?,
-        sender: fields.option("sender", member)?,
-        client: fields.option("client", |text| text.parse().ok())?,
+        sender,
         stream: Stream(fields.number("stream")?),
         position: fields.option("position", |text| text.parse().ok().map(Position))?,
         class: fields.option("class", class)?,
@@ -159,6 +177,10 @@ fn read_deliver(fields: Fields<'_>) -> Option<Delivered> {
         len: fields.number("len")?,
         missing: fields.list("missing", node)?,
     })
+}
+
+fn number(text: &str) -> Option<u16> {
+    text.parse().ok()
 }
 
 /// Which field stops a line from being read.
@@ -171,9 +193,12 @@ fn wrong(line: &str) -> &'static str {
         return "process";
     }
     match words.next() {
-        Some("view") => "id, step, transitional or members",
+        Some("start") => "late",
+        Some("view") => "id, transitional, members, together or pending",
+        Some("primary") => "id",
+        Some("group") => "id, change or members",
         Some("submit") => "count, service, len, class or id",
-        Some("deliver") => "mark, intact, sender, client, stream, position, class, service, len, own or missing",
+        Some("deliver") => "mark, nameless, intact, sender, life, client, stream, position, class, service, len, own or missing",
         Some("stable") => "stream, up_to or missing",
         Some("gauge") => "name or value",
         Some("refused") => "why",
@@ -213,12 +238,20 @@ fn node(text: &str) -> Option<NodeId> {
     text.strip_prefix('n')?.parse().ok().map(NodeId)
 }
 
+fn life(text: &str) -> Option<Life> {
+    let (of, count) = match text.split_once('.') {
+        Some((of, count)) => (of, count.parse::<u16>().ok()?.checked_sub(1)?),
+        None => (text, 0),
+    };
+    Some(Life { node: node(of)?, count })
+}
+
 fn process(text: &str) -> Option<Process> {
     if text == "world" {
         return Some(Process::WORLD);
     }
     let (of, client) = text.split_once('c')?;
-    Some(Process::new(node(of)?, client.parse().ok()?))
+    Some(Process::of(life(of)?, client.parse().ok()?))
 }
 
 fn mark(text: &str) -> Option<Mark> {
@@ -249,18 +282,20 @@ mod tests {
     use super::*;
 
     fn events() -> Trace {
-        let process = Process::new(NodeId(2), 1);
+        let process = Process { node: NodeId(2), life: 3, client: 1 };
+        let id = ViewId { number: 4, representative: MemberId::new(0, 7) };
         let view = Installed {
-            id: ViewId { number: 4, representative: MemberId::new(0, 7) },
-            step: 3,
+            id,
             transitional: true,
-            members: vec![Process::new(NodeId(0), 0), process],
+            members: vec![Life { node: NodeId(0), count: 0 }, process.life()],
+            together: vec![process.life()],
+            pending: true,
         };
+        let group = Grouped { id, change: 3, members: vec![Process::new(NodeId(0), 0), process] };
         let delivered = Delivered {
             mark: Some(Mark { origin: process, count: 9 }),
             intact: true,
-            sender: Some(MemberId::new(2, 5)),
-            client: Some(1),
+            sender: Some(Sender { node: NodeId(2), life: Some(3), client: None }),
             position: Some(Position(12)),
             class: Some(Class::Control),
             service: Service::Safe,
@@ -271,8 +306,10 @@ mod tests {
         };
         let submitted = Submitted { count: 9, class: Some(Class::Client), len: 33, ..Submitted::default() };
         let whats = [
-            What::Start,
+            What::Start { late: true },
             What::View(Box::new(view)),
+            What::Primary(id),
+            What::Group(Box::new(group)),
             What::Submit(submitted),
             What::Wait,
             What::Spins,
@@ -282,6 +319,9 @@ mod tests {
             What::Deliver(Delivered::default()),
             What::Stable { stream: Stream(1), up_to: Position(8), missing: vec![] },
             What::Gauge { name: "store_bytes".into(), value: 17 },
+            What::Leave,
+            What::Left,
+            What::Crash,
             What::Calm,
             What::Quiet,
         ];
@@ -301,9 +341,9 @@ mod tests {
     #[test]
     fn a_bad_line_is_named_with_its_field() {
         let wrong = |text: &str| text.parse::<Trace>().unwrap_err().to_string();
-        assert!(wrong("1 n0c0 start\n\nx n0c0 start").contains("line 3"));
-        assert!(wrong("1 n0c0 start\n\nx n0c0 start").contains("time"));
-        assert!(wrong("1 0c0 start").contains("process"));
+        assert!(wrong("1 n0c0 start late=true\n\nx n0c0 start late=true").contains("line 3"));
+        assert!(wrong("1 n0c0 start late=true\n\nx n0c0 start late=true").contains("time"));
+        assert!(wrong("1 0c0 crash").contains("process"));
         assert!(wrong("1 n0c0 dance").contains("what"));
         assert!(wrong("1 n0c0 gauge name=x value=-1").contains("name or value"));
         assert!(wrong("1 n0c0 deliver mark=n0c0").contains("mark"));

@@ -2,27 +2,16 @@
 use super::{Happens, World};
 use crate::host::Task;
 use crate::machine::{Act, Answer, Machine, Received};
-use crate::message::{Mark, Process};
+use crate::message::{Life, Mark, Process};
 use crate::network::Socket;
-use crate::trace::{Installed, Submitted, What};
+use crate::trace::{Grouped, Sender, Submitted, What};
 use bytes::Bytes;
-use consort_types::{Class, NodeId, Position, Service, Stream, Ticket};
+use consort_types::{Class, NodeId, Position, Service, Ticket};
 
 /// How often in a row a machine may ask for a wake-up in the past.
 const SPINS: u32 = 1_000;
 
-impl<M: Machine> World<M> {
-    pub(super) fn on_start(&mut self, host: u16) {
-        let at = usize::from(host);
-        self.hosts[at].up = true;
-        for client in 0..self.machines[at].processes() {
-            self.recorder.start(Process::new(NodeId(host), client));
-        }
-        self.machines[at].start(self.recorder.now);
-        self.drain(host);
-        self.schedule_wake(host);
-    }
-
+impl<M: Machine> World<'_, M> {
     pub(super) fn on_arrive(&mut self, host: u16, socket: Socket, bytes: Bytes) {
         let place = &mut self.hosts[usize::from(host)];
         if !place.up {
@@ -53,16 +42,40 @@ impl<M: Machine> World<M> {
         self.schedule(next, Happens::Tick { sender });
     }
 
-    pub(super) fn on_persisted(&mut self, host: u16, ticket: Ticket) {
+    /// A record is on the disk. A life that ended before that never wrote it.
+    pub(super) fn on_persisted(&mut self, life: Life, ticket: Ticket, record: Bytes) {
+        let host = life.node.0;
+        let place = &self.hosts[usize::from(host)];
+        if !self.is_live(life) {
+            return;
+        }
+        if place.free > self.recorder.now {
+            let at = place.free;
+            return self.schedule(at, Happens::Persisted { life, ticket, record });
+        }
+        self.lives.write(host, ticket, record);
         self.machines[usize::from(host)].handle_persisted(self.recorder.now, ticket);
         self.drain(host);
         self.schedule_wake(host);
+    }
+
+    pub(super) fn on_trimmed(&mut self, life: Life, up_to: Ticket) {
+        if self.is_live(life) {
+            self.lives.trim(life.node.0, up_to);
+        }
+    }
+
+    fn is_live(&self, life: Life) -> bool {
+        self.hosts[usize::from(life.node.0)].up && self.lives.present(life.node.0) == life
     }
 
     /// The processor is free, or a timer is due: one thing is done.
     pub(super) fn on_wake(&mut self, host: u16) {
         let now = self.recorder.now;
         let place = &mut self.hosts[usize::from(host)];
+        if !place.up {
+            return;
+        }
         if place.wake == Some(now) {
             place.wake = None;
         }
@@ -100,7 +113,7 @@ impl<M: Machine> World<M> {
         place.spend(place.model.timer);
         place.spins += 1;
         if place.spins > SPINS {
-            self.recorder.record(Process::new(NodeId(host), 0), What::Spins);
+            self.recorder.record(Process::of(self.lives.present(host), 0), What::Spins);
         }
         self.machines[usize::from(host)].handle_timeout(self.recorder.now);
     }
@@ -122,7 +135,9 @@ impl<M: Machine> World<M> {
     fn serve_sender(&mut self, sender: u16) {
         let state = &mut self.senders[usize::from(sender)];
         let Some(draft) = state.draft() else { return };
-        let mark = Mark { origin: state.plan.process, count: state.accepted + 1 };
+        let Process { node, client, .. } = state.plan.process;
+        let origin = Process::of(self.lives.present(node.0), client);
+        let mark = Mark { origin, count: state.accepted + 1 };
         let answer = self.hand_over(mark, draft.class, draft.service, draft.len);
         let state = &mut self.senders[usize::from(sender)];
         match answer {
@@ -131,6 +146,7 @@ impl<M: Machine> World<M> {
                 state.keep(draft);
                 self.recorder.wait(mark.origin);
             }
+            Answer::Leaving => state.give_up(),
             Answer::Refused(why) => {
                 state.give_up();
                 self.recorder.record(mark.origin, What::Refused(why.into()));
@@ -153,21 +169,49 @@ impl<M: Machine> World<M> {
     pub(super) fn drain(&mut self, host: u16) {
         let at = usize::from(host);
         self.hosts[at].free = self.hosts[at].free.max(self.recorder.now);
-        while let Some(act) = self.machines[at].poll() {
-            match act {
-                Act::Send { to, lane, bytes } => self.send(host, to, lane, &bytes),
-                Act::Deliver { client, message } => self.deliver(host, client, &message),
-                Act::View { client, view } => self.install(host, client, view),
-                Act::Stable { stream, up_to } => self.stable(host, stream, up_to),
-                Act::Room { client } => self.room(host, client),
-                Act::Refused { client, why } => {
-                    self.recorder.record(Process::new(NodeId(host), client), What::Refused(why.into()));
-                }
-                Act::Persist { ticket } => {
-                    let done = self.hosts[at].free + self.hosts[at].model.disk;
-                    self.schedule(done, Happens::Persisted { host, ticket });
-                }
+        while self.hosts[at].up
+            && let Some(act) = self.machines[at].poll()
+        {
+            self.act(host, act);
+            if self.dies(host) {
+                return;
             }
+        }
+    }
+
+    fn act(&mut self, host: u16, act: Act) {
+        let life = self.lives.present(host);
+        let process = |client| Process::of(life, client);
+        match act {
+            Act::Send { to, lane, bytes } => self.send(host, to, lane, &bytes),
+            Act::Deliver { client, message } => self.deliver(host, client, &message),
+            Act::View { client, view } => {
+                let view = self.lives.view(view);
+                self.views[usize::from(host)] = Some(view.clone());
+                self.recorder.view(process(client), view);
+            }
+            Act::Primary { client, view } => self.recorder.primary(process(client), view),
+            Act::Group { client, view, change, members } => {
+                let members = members.iter().map(|(member, client)| Process::of(self.lives.of(*member), *client));
+                let mut members: Vec<_> = members.collect();
+                members.sort_unstable();
+                self.recorder.group(process(client), Grouped { id: view, change, members });
+            }
+            Act::Stable { stream, up_to } => {
+                let missing = self.missing(host, up_to);
+                self.recorder.record(process(0), What::Stable { stream, up_to, missing });
+            }
+            Act::Room { client } => self.room(host, client),
+            Act::Refused { client, why } => self.recorder.record(process(client), What::Refused(why.into())),
+            Act::Persist { ticket, record } => {
+                let done = self.hosts[usize::from(host)].write();
+                self.schedule(done, Happens::Persisted { life, ticket, record });
+            }
+            Act::Trim { up_to } => {
+                let done = self.hosts[usize::from(host)].disk_free.max(self.recorder.now);
+                self.schedule(done, Happens::Trimmed { life, up_to });
+            }
+            Act::Left => self.stop(host, &What::Left),
         }
     }
 
@@ -176,28 +220,23 @@ impl<M: Machine> World<M> {
         place.spend(place.model.message);
         let safe_at = message.position.filter(|_| message.service == Service::Safe);
         let missing = safe_at.map_or(Vec::new(), |position| self.missing(host, position));
-        self.recorder.deliver(Process::new(NodeId(host), client), message, missing);
+        let life = self.lives.count(message.sender, message.life);
+        let sender = Sender { node: message.sender, life, client: message.client };
+        let process = Process::of(self.lives.present(host), client);
+        self.recorder.deliver(process, message, sender, missing);
     }
 
-    fn stable(&mut self, host: u16, stream: Stream, up_to: Position) {
-        let missing = self.missing(host, up_to);
-        self.recorder.record(Process::new(NodeId(host), 0), What::Stable { stream, up_to, missing });
-    }
-
-    /// Which members of the host's view do not hold the message at a position.
+    /// Which members of the regular view that the host is in, and that are in it too, do not hold the message at a
+    /// position of it.
     fn missing(&self, host: u16, position: Position) -> Vec<NodeId> {
-        let holds = |node: &NodeId| {
-            let at = usize::from(node.0);
-            self.hosts[at].up && self.machines[at].holds(position).unwrap_or(true)
+        let Some(view) = self.views[usize::from(host)].as_ref().filter(|view| !view.transitional) else {
+            return Vec::new();
         };
-        self.members[usize::from(host)].iter().filter(|node| !holds(node)).copied().collect()
-    }
-
-    fn install(&mut self, host: u16, client: u16, view: Installed) {
-        let mut nodes: Vec<_> = view.members.iter().map(|member| member.node).collect();
-        nodes.dedup();
-        self.members[usize::from(host)] = nodes;
-        self.recorder.view(Process::new(NodeId(host), client), view);
+        let lacks = |life: &&Life| {
+            let there = &self.machines[usize::from(life.node.0)];
+            self.is_live(**life) && there.holds(view.id, position) == Some(false)
+        };
+        view.members.iter().filter(lacks).map(|life| life.node).collect()
     }
 
     fn room(&mut self, host: u16, client: Option<u16>) {
@@ -207,7 +246,7 @@ impl<M: Machine> World<M> {
             if state.waits && process.node.0 == host && client.is_none_or(|client| client == process.client) {
                 state.waits = false;
                 let owed = state.owed();
-                self.recorder.room(process);
+                self.recorder.room(Process::of(self.lives.present(host), process.client));
                 self.request(host, sender as u16, owed);
             }
         }

@@ -11,7 +11,7 @@ use consort_types::NodeId;
 use consort_wire::{Lane, envelope};
 use std::ops::Range;
 
-impl<M: Machine> World<M> {
+impl<M: Machine> World<'_, M> {
     pub(super) fn send(&mut self, host: u16, to: To, lane: Lane, bytes: &Bytes) {
         let socket = match (lane, to) {
             (Lane::Token, _) | (Lane::Control, To::One(_)) => Socket::Token,
@@ -57,7 +57,7 @@ impl<M: Machine> World<M> {
     /// No engine asks for reliable streams yet; one that does must not believe it has them.
     fn refuse_reliable(&mut self, host: u16) {
         let why = "the simulator has no reliable lane".into();
-        self.recorder.record(Process::new(NodeId(host), 0), What::Refused(why));
+        self.recorder.record(Process::of(self.lives.present(host), 0), What::Refused(why));
     }
 }
 

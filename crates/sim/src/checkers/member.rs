@@ -1,0 +1,48 @@
+//! W2: views mean the same everywhere. A process belongs to every view it installs; a regular view's name stands for the
+//! same members at all; and no view holds two lives of one node.
+use super::stand::names;
+use super::{Checker, Rule, Verdict};
+use crate::message::{Life, Process};
+use crate::trace::{Event, Installed, What};
+use consort_types::ViewId;
+use std::collections::BTreeMap;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Members {
+    known: BTreeMap<ViewId, Vec<Life>>,
+}
+
+impl Checker for Members {
+    fn rule(&self) -> Rule {
+        Rule { id: "W2", name: "views mean the same" }
+    }
+
+    fn see(&mut self, event: &Event) -> Verdict {
+        match &event.what {
+            What::View(view) => self.on_view(event.process, view),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Members {
+    fn on_view(&mut self, process: Process, view: &Installed) -> Verdict {
+        let Installed { id, members, transitional, .. } = view;
+        if !members.contains(&process.life()) {
+            return Err(format!("view {id} of {} does not have it as a member", names(members)));
+        }
+        if !members.windows(2).all(|pair| pair[0].node < pair[1].node) {
+            return Err(format!("view {id} of {} does not list each node once, ascending", names(members)));
+        }
+        if *transitional {
+            return Ok(());
+        }
+        let known = self.known.entry(*id).or_insert_with(|| members.clone());
+        if known == members {
+            Ok(())
+        } else {
+            Err(format!("view {id} is of {} here, of {} elsewhere", names(members), names(known)))
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! W5: once the network is whole and quiet, all that live are in one regular view of exactly those that live.
+use super::stand::{Stands, names};
+use super::{Checker, Rule, Verdict};
+use crate::message::Life;
+use crate::trace::{Event, What};
+
+/// See the module. How long that may take is decided by whoever runs the run.
+#[derive(Debug, Default)]
+pub(super) struct OneRing {
+    stands: Stands,
+    calm: bool,
+}
+
+impl Checker for OneRing {
+    fn rule(&self) -> Rule {
+        Rule { id: "W5", name: "one ring of all that live" }
+    }
+
+    fn see(&mut self, event: &Event) -> Verdict {
+        self.calm |= event.what == What::Calm;
+        self.stands.see(event);
+        Ok(())
+    }
+
+    fn end(&mut self) -> Verdict {
+        if !self.calm {
+            return Ok(());
+        }
+        let mut lives: Vec<Life> = self.stands.live().map(|(process, _)| process.life()).collect();
+        lives.dedup();
+        let first = self.stands.live().find_map(|(_, stand)| stand.regular.clone());
+        for (process, stand) in self.stands.live() {
+            let Some(view) = stand.regular.as_ref().filter(|_| stand.closing.is_none()) else {
+                return Err(format!("{process} is between views"));
+            };
+            if view.members != lives {
+                return Err(format!("{process} is in a view of {}, but {} live", names(&view.members), names(&lives)));
+            }
+            if let Some(first) = first.as_ref().filter(|first| first.id != view.id) {
+                return Err(format!("{process} is in view {}, others in {}", view.id, first.id));
+            }
+        }
+        Ok(())
+    }
+}

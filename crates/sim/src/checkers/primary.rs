@@ -1,0 +1,66 @@
+//! PR: there is one primary view at a time. A view becomes primary only if it was pending, only in the view itself, and
+//! only after all its members have installed it; and of any two views that became primary anywhere, a member of the later
+//! one was a member of the earlier, so that it knows that the earlier one is over.
+use super::stand::Stands;
+use super::{Checker, Rule, Verdict};
+use crate::message::{Life, Process};
+use crate::trace::{Event, What};
+use consort_types::{NodeId, ViewId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Primaries {
+    stands: Stands,
+    installed: BTreeMap<ViewId, BTreeSet<Life>>,
+    primary: BTreeMap<ViewId, Vec<NodeId>>,
+}
+
+impl Checker for Primaries {
+    fn rule(&self) -> Rule {
+        Rule { id: "PR", name: "one primary view" }
+    }
+
+    fn see(&mut self, event: &Event) -> Verdict {
+        match (&event.what, self.stands.see(event)) {
+            (What::View(view), Some(_)) => {
+                self.installed.entry(view.id).or_default().insert(event.process.life());
+                Ok(())
+            }
+            (What::Primary(view), _) => self.on_primary(event.process, *view),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Primaries {
+    fn on_primary(&mut self, process: Process, id: ViewId) -> Verdict {
+        let stand = self.stands.get(process);
+        let Some(view) = stand.and_then(|stand| stand.regular.clone()).filter(|view| view.id == id) else {
+            return Err(format!("view {id} is called primary, but it is not in it"));
+        };
+        if stand.is_some_and(|stand| stand.closing.is_some()) {
+            return Err(format!("view {id} is called primary while it is closed"));
+        }
+        if !view.pending {
+            return Err(format!("view {id} is called primary, but was never pending"));
+        }
+        if let Some(member) = view.members.iter().find(|member| !self.has_installed(id, **member)) {
+            return Err(format!("view {id} is called primary, but {member} has not installed it"));
+        }
+        let nodes: Vec<_> = view.members.iter().map(|member| member.node).collect();
+        let apart = |other: &[NodeId]| !other.iter().any(|node| nodes.contains(node));
+        if let Some((other, _)) = self.primary.iter().find(|(other, there)| **other != id && apart(there)) {
+            return Err(format!("views {other} and {id} were both primary and have no member in common"));
+        }
+        self.primary.insert(id, nodes);
+        Ok(())
+    }
+
+    /// Clients of a node learn of views late: of those nothing can be said.
+    fn has_installed(&self, id: ViewId, member: Life) -> bool {
+        let mut processes = self.stands.of_life(member).peekable();
+        let told_late = processes.peek().is_none_or(|(_, stand)| stand.late);
+        told_late || self.installed.get(&id).is_some_and(|installed| installed.contains(&member))
+    }
+}

@@ -1,0 +1,51 @@
+//! SF3: while a view is closed, safe means delivered by those that move along. What one process delivers as safe in a
+//! transitional view, every member of that view that goes on from the regular one delivers too.
+use super::safe::Promises;
+use super::stand::Stands;
+use super::{Checker, Rule, Verdict};
+use crate::message::{Life, Mark, Process};
+use crate::trace::{Event, PerProcess, What};
+use consort_types::Service;
+use std::rc::Rc;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct SafeClosing {
+    stands: Stands,
+    together: PerProcess<Rc<Vec<Life>>>,
+    promises: Promises,
+}
+
+impl Checker for SafeClosing {
+    fn rule(&self) -> Rule {
+        Rule { id: "SF3", name: "safe in transition is delivered by all that move along" }
+    }
+
+    fn see(&mut self, event: &Event) -> Verdict {
+        let process = event.process;
+        match (&event.what, self.stands.see(event)) {
+            (What::View(_), Some(change)) => match change.from {
+                Some(from) if !change.partial => self.promises.goes_on(process, from.id),
+                _ => Ok(()),
+            },
+            (What::View(view), None) => {
+                *self.together.of(process) = Rc::new(view.members.clone());
+                Ok(())
+            }
+            (What::Deliver(delivered), _) if delivered.service == Service::Safe => {
+                delivered.mark.map_or(Ok(()), |mark| self.on_safe(process, mark))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl SafeClosing {
+    fn on_safe(&mut self, process: Process, mark: Mark) -> Verdict {
+        self.promises.got(process, mark);
+        match self.stands.id(process).filter(|_| self.stands.is_closing(process)) {
+            Some(view) => self.promises.promise(view, mark, process, self.together.of(process)),
+            None => Ok(()),
+        }
+    }
+}

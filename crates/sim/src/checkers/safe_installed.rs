@@ -1,0 +1,67 @@
+//! SF2: safe means installed. When a process delivers a safe message in a regular view, every member of the view has
+//! installed it, or failed since.
+use super::stand::Stands;
+use super::{Checker, Rule, Verdict};
+use crate::message::{Life, Process};
+use crate::trace::{Event, What};
+use consort_types::{Service, ViewId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// See the module. Clients of a node learn of views when the node tells them: for them it is judged at the end.
+#[derive(Debug, Default)]
+pub(super) struct SafeInstalled {
+    stands: Stands,
+    installed: BTreeMap<ViewId, BTreeSet<Life>>,
+    safe: BTreeSet<ViewId>,
+    members: BTreeMap<ViewId, Vec<Life>>,
+}
+
+impl Checker for SafeInstalled {
+    fn rule(&self) -> Rule {
+        Rule { id: "SF2", name: "safe means installed by all" }
+    }
+
+    fn see(&mut self, event: &Event) -> Verdict {
+        match (&event.what, self.stands.see(event)) {
+            (What::View(view), Some(_)) => {
+                self.installed.entry(view.id).or_default().insert(event.process.life());
+                self.members.entry(view.id).or_insert_with(|| view.members.clone());
+            }
+            (What::Deliver(delivered), _) if delivered.service == Service::Safe => return self.on_safe(event.process),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Verdict {
+        for view in &self.safe {
+            for member in self.missing(*view) {
+                if self.stands.of_life(member).any(|(_, stand)| stand.is_live() && stand.views > 0) {
+                    return Err(format!("a safe message was delivered in {view}, which {member} never installed"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl SafeInstalled {
+    fn on_safe(&mut self, process: Process) -> Verdict {
+        let Some(stand) = self.stands.get(process).filter(|stand| stand.closing.is_none()) else { return Ok(()) };
+        let late = stand.late;
+        let Some(view) = stand.id() else { return Ok(()) };
+        if !self.safe.insert(view) || late {
+            return Ok(());
+        }
+        match self.missing(view).first() {
+            Some(member) => Err(format!("a safe message is delivered in {view}, which {member} has not installed")),
+            None => Ok(()),
+        }
+    }
+
+    fn missing(&self, view: ViewId) -> Vec<Life> {
+        let members = self.members.get(&view).into_iter().flatten();
+        let has = |member: &Life| self.installed.get(&view).is_some_and(|installed| installed.contains(member));
+        members.filter(|member| !has(member)).copied().collect()
+    }
+}

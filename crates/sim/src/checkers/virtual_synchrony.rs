@@ -1,0 +1,99 @@
+//! VS: virtual synchrony. Two processes that go together from one view to the next delivered the same messages in the same
+//! order in the view itself, and the same in the same order while they closed it; and both were told, or both were not,
+//! that the view is primary.
+use super::stand::{Change, Stands};
+use super::{Checker, Rule, Verdict};
+use crate::message::{Mark, Process};
+use crate::trace::{Delivered, Event, Installed, PerProcess, What};
+use consort_types::ViewId;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::rc::Rc;
+
+/// Something a process was told, as far as another must be told the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Message(Mark),
+    /// One too short for its name: it has a length.
+    Nameless(u64),
+    Primary(ViewId),
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Message(mark) => mark.fmt(f),
+            Self::Nameless(len) => write!(f, "a message of {len} bytes"),
+            Self::Primary(id) => write!(f, "{id} is primary"),
+        }
+    }
+}
+
+/// What a process was told since its last regular view.
+#[derive(Clone, Debug, Default)]
+struct Segment {
+    regular: Vec<Told>,
+    closing: Vec<Told>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct VirtualSynchrony {
+    stands: Stands,
+    segments: PerProcess<Segment>,
+    /// What the first that went from one view to another was told.
+    known: BTreeMap<(ViewId, ViewId), (Process, Rc<Segment>)>,
+}
+
+impl Checker for VirtualSynchrony {
+    fn rule(&self) -> Rule {
+        Rule { id: "VS", name: "virtual synchrony" }
+    }
+
+    fn see(&mut self, event: &Event) -> Verdict {
+        let process = event.process;
+        match (&event.what, self.stands.see(event)) {
+            (What::Deliver(delivered), _) => self.add(process, told(delivered)),
+            (What::Primary(view), _) => self.add(process, Some(Told::Primary(*view))),
+            (What::View(view), Some(change)) => return self.on_change(process, view, &change),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn told(delivered: &Delivered) -> Option<Told> {
+    let nameless = delivered.nameless.then_some(Told::Nameless(delivered.len));
+    delivered.mark.map(Told::Message).or(nameless)
+}
+
+impl VirtualSynchrony {
+    fn add(&mut self, process: Process, told: Option<Told>) {
+        let closing = self.stands.is_closing(process);
+        let segment = self.segments.of(process);
+        if closing { &mut segment.closing } else { &mut segment.regular }.extend(told);
+    }
+
+    fn on_change(&mut self, process: Process, view: &Installed, change: &Change) -> Verdict {
+        let mine = std::mem::take(self.segments.of(process));
+        let Some(from) = change.from.as_ref().filter(|_| !change.partial) else { return Ok(()) };
+        let key = (from.id, view.id);
+        let Some((other, theirs)) = self.known.get(&key) else {
+            self.known.insert(key, (process, Rc::new(mine)));
+            return Ok(());
+        };
+        compare(&mine.regular, &theirs.regular, *other, "in", from.id)?;
+        compare(&mine.closing, &theirs.closing, *other, "while it closed", from.id)
+    }
+}
+
+fn compare(mine: &[Told], theirs: &[Told], other: Process, when: &str, view: ViewId) -> Verdict {
+    let same = |(a, b): &(&Told, &Told)| a == b || matches!(a, Told::Nameless(_)) || matches!(b, Told::Nameless(_));
+    let equal = mine.iter().zip(theirs).take_while(same).count();
+    let name = |told: Option<&Told>| told.map_or("nothing".into(), Told::to_string);
+    if equal == mine.len() && equal == theirs.len() {
+        return Ok(());
+    }
+    let (here, there) = (name(mine.get(equal)), name(theirs.get(equal)));
+    Err(format!("after {equal} events {when} {view} it was told {here}, but {other}, which came along, {there}"))
+}

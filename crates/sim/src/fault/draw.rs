@@ -1,0 +1,114 @@
+//! Drawing the faults of a run.
+use super::{Activation, Disk, Fault, Kind, Kinds, Lanes, Part, Scope};
+use consort_types::{Duration, Instant, NodeId, Rng};
+
+/// Draws the faults of a run of `nodes` nodes whose faults end at `calm`: some of the kinds, each activation with its
+/// own place, strength and length, in the order in which they begin.
+pub fn draw(kinds: &Kinds, nodes: u16, datagram: usize, calm: Instant, rng: &mut Rng) -> Vec<Activation> {
+    let kinds = kinds.some(rng);
+    let mut activations = Vec::new();
+    if kinds.is_empty() {
+        return activations;
+    }
+    let draw = Draw { nodes, datagram, calm };
+    for node in 0..nodes {
+        if kinds.contains(&Kind::Late) && rng.chance(0.3) {
+            let until = Instant(rng.below(2_000_000_000)).min(calm);
+            activations.push(Activation { from: Instant::ZERO, until, fault: Fault::Late { node: NodeId(node) } });
+        }
+    }
+    for kind in &kinds {
+        if rng.chance(if kind.is_of_membership() { 0.06 } else { 0.3 }) {
+            activations.extend(draw.lasting(*kind, rng));
+        }
+    }
+    let mean = [0.15e9, 0.4e9, 0.8e9][rng.below(3) as usize];
+    let mut at = Instant::ZERO;
+    while at < calm {
+        let kind = kinds[rng.below(kinds.len() as u64) as usize];
+        activations.extend(draw.passing(kind, at, rng));
+        at.0 += rng.exponential(mean) as u64 + 1;
+    }
+    activations.sort_by_key(|activation| activation.from);
+    activations
+}
+
+struct Draw {
+    nodes: u16,
+    datagram: usize,
+    calm: Instant,
+}
+
+impl Draw {
+    /// A fault of all links, of some, or of one host, from the beginning until calm.
+    fn lasting(&self, kind: Kind, rng: &mut Rng) -> Option<Activation> {
+        if matches!(kind, Kind::Crash | Kind::Leave | Kind::Pause) {
+            return None;
+        }
+        let scope = if kind == Kind::OneWay { self.scope(rng) } else { Scope::All };
+        let fault = self.fault(kind, scope, rng)?;
+        Some(Activation { from: Instant::ZERO, until: self.calm, fault })
+    }
+
+    fn passing(&self, kind: Kind, from: Instant, rng: &mut Rng) -> Option<Activation> {
+        let fault = self.fault(kind, self.scope(rng), rng)?;
+        let most = if kind == Kind::Pause && rng.chance(0.6) { 100 } else { 2_000 };
+        let until = from + Duration::from_millis(rng.between(10, most));
+        Some(Activation { from, until: until.min(self.calm), fault })
+    }
+
+    fn scope(&self, rng: &mut Rng) -> Scope {
+        let node = self.node(rng);
+        match rng.below(4) {
+            0 => Scope::All,
+            1 => Scope::From(node),
+            2 => Scope::To(node),
+            _ => Scope::Between(node, self.node(rng)),
+        }
+    }
+
+    fn fault(&self, kind: Kind, scope: Scope, rng: &mut Rng) -> Option<Fault> {
+        let p = rng.unit() * 0.3;
+        Some(match kind {
+            Kind::DataLoss => Fault::DataLoss { scope, p },
+            Kind::TokenLoss => Fault::TokenLoss { scope, p },
+            Kind::Duplicate => Fault::Duplicate { scope, p },
+            Kind::Reorder => Fault::Reorder { scope, p },
+            Kind::Corrupt => Fault::Corrupt { scope, p: p / 6.0 },
+            Kind::Delay => {
+                let most = [200, 2_000, 20_000][rng.below(3) as usize];
+                let delay = Duration::from_micros(rng.below(most));
+                Fault::Delay { scope, delay, jitter: Duration::from_micros(rng.below(most)) }
+            }
+            Kind::Slow => Fault::Slow { node: self.node(rng), factor: rng.between(2, 20) as u32 },
+            Kind::Buffers => {
+                Fault::Buffers { node: self.node(rng), bytes: self.datagram * rng.between(2, 12) as usize }
+            }
+            Kind::Late => return None, // happens at the start only
+            _ => return self.membership(kind, scope, rng),
+        })
+    }
+
+    fn membership(&self, kind: Kind, scope: Scope, rng: &mut Rng) -> Option<Fault> {
+        let node = self.node(rng);
+        Some(match kind {
+            Kind::Crash => {
+                let disk = if rng.chance(0.3) { Disk::Lost } else { Disk::Kept };
+                Fault::Crash { node, disk, after: rng.below(8) as u8, stays: node.0 > 0 && rng.chance(0.1) }
+            }
+            Kind::Leave => Fault::Leave { node, stays: node.0 > 0 && rng.chance(0.1) },
+            Kind::Pause => Fault::Pause { node },
+            Kind::Clock => Fault::Clock { node, by_us: rng.below(200_000_000) as i64 - 100_000_000 },
+            Kind::Disk => Fault::Disk { node, delay: Duration::from_millis(rng.below(2_000)) },
+            Kind::Partition => Fault::Partition { part: Part(rng.next_u64() & ((1 << self.nodes.min(63)) - 1)) },
+            Kind::OneWay if scope == Scope::All => return None,
+            Kind::OneWay => Fault::Cut { scope, lanes: [Lanes::Both, Lanes::Token, Lanes::Data][rng.below(3) as usize] },
+            Kind::Apart => Fault::Apart { a: node, b: self.node(rng) },
+            _ => return None,
+        })
+    }
+
+    fn node(&self, rng: &mut Rng) -> NodeId {
+        NodeId(rng.below(u64::from(self.nodes)) as u16)
+    }
+}

@@ -1,0 +1,62 @@
+//! What went wrong, in words.
+use super::{Disk, Fault, Lanes, Part, Scope};
+use consort_types::NodeId;
+use std::fmt;
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes: Vec<_> = (0..64).map(NodeId).filter(|node| self.contains(*node)).map(|n| n.0.to_string()).collect();
+        write!(f, "{{{}}}", nodes.join(" "))
+    }
+}
+
+impl fmt::Display for Lanes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Both => "everything",
+            Self::Token => "tokens",
+            Self::Data => "data",
+        })
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("everywhere"),
+            Self::From(node) => write!(f, "from {node}"),
+            Self::To(node) => write!(f, "to {node}"),
+            Self::Between(from, to) => write!(f, "from {from} to {to}"),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = |p: f64| format!("{:.1} %", p * 100.0);
+        match self {
+            Self::DataLoss { scope, p } => write!(f, "{} of data lost {scope}", percent(*p)),
+            Self::TokenLoss { scope, p } => write!(f, "{} of tokens lost {scope}", percent(*p)),
+            Self::Duplicate { scope, p } => write!(f, "{} duplicated {scope}", percent(*p)),
+            Self::Reorder { scope, p } => write!(f, "{} overtaken {scope}", percent(*p)),
+            Self::Corrupt { scope, p } => write!(f, "{} corrupted {scope}", percent(*p)),
+            Self::Delay { scope, delay, jitter } => {
+                write!(f, "{} to {} us later {scope}", delay.as_micros(), (*delay + *jitter).as_micros())
+            }
+            Self::Slow { node, factor } => write!(f, "{node} {factor} times slower"),
+            Self::Buffers { node, bytes } => write!(f, "sockets of {node} hold {bytes} bytes"),
+            Self::Late { node } => write!(f, "{node} starts late"),
+            Self::Crash { node, disk, stays, .. } => {
+                let disk = if *disk == Disk::Kept { "keeps" } else { "loses" };
+                write!(f, "{node} crashes{}, {disk} its disk", if *stays { " for good" } else { "" })
+            }
+            Self::Leave { node, stays } => write!(f, "{node} leaves{}", if *stays { " for good" } else { "" }),
+            Self::Pause { node } => write!(f, "{node} is paused"),
+            Self::Clock { node, by_us } => write!(f, "the clock of {node} is set by {:.1} s", *by_us as f64 / 1e6),
+            Self::Disk { node, delay } => write!(f, "the disk of {node} takes {delay:?} longer"),
+            Self::Partition { part } => write!(f, "{part} and the others are parted"),
+            Self::Cut { scope, lanes } => write!(f, "{lanes} cut {scope}"),
+            Self::Apart { a, b } => write!(f, "{a} and {b} do not hear each other"),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What outlasts a crash: a node's disk, its clock, and the count of its lives.
+use crate::machine::Seen;
+use crate::message::Life;
+use crate::trace::Installed;
+use bytes::Bytes;
+use consort_types::{Incarnation, Instant, MemberId, NodeId, Ticket};
+use std::collections::BTreeMap;
+
+/// What every clock shows when a run begins, in microseconds: clocks that jump back never reach zero.
+const EPOCH_US: u64 = 1 << 40;
+
+/// A node's disk and clock.
+#[derive(Clone, Debug, Default)]
+struct Place {
+    life: Option<Life>,
+    stored: u64,
+    records: Vec<(Ticket, Bytes)>,
+    clock_us: i64,
+}
+
+/// All lives of all nodes.
+#[derive(Debug)]
+pub(crate) struct Lives {
+    places: Vec<Place>,
+    known: BTreeMap<MemberId, Life>,
+}
+
+impl Lives {
+    pub fn new(nodes: usize) -> Self {
+        Self { places: vec![Place::default(); nodes], known: BTreeMap::new() }
+    }
+
+    /// A node begins its first life, which has a name already, or another one.
+    pub fn begin(&mut self, member: MemberId) -> Life {
+        let place = &mut self.places[usize::from(member.node.0)];
+        let count = place.life.map_or(0, |life| life.count + 1);
+        let life = Life { node: member.node, count };
+        place.life = Some(life);
+        place.stored = member.incarnation.0;
+        self.known.insert(member, life);
+        life
+    }
+
+    /// The name for a node's next life: what the clock shows, but more than the disk remembers.
+    pub fn next(&self, now: Instant, node: NodeId) -> MemberId {
+        let place = &self.places[usize::from(node.0)];
+        let clock = (EPOCH_US + now.0 / 1_000).saturating_add_signed(place.clock_us);
+        let mut incarnation = clock.max(place.stored + 1);
+        // The same microsecond once more happens to nobody who set a clock back by hand.
+        while self.known.contains_key(&MemberId { node, incarnation: Incarnation(incarnation) }) {
+            incarnation += 1;
+        }
+        MemberId { node, incarnation: Incarnation(incarnation) }
+    }
+
+    /// Whether a node ever ran.
+    pub fn has_begun(&self, node: u16) -> bool {
+        self.places[usize::from(node)].life.is_some()
+    }
+
+    /// The life that a node is in, or was in last.
+    pub fn present(&self, node: u16) -> Life {
+        self.places[usize::from(node)].life.unwrap_or(Life { node: NodeId(node), count: 0 })
+    }
+
+    /// The life that a member's name means; one that never was, where it means none.
+    pub fn of(&self, member: MemberId) -> Life {
+        let nobody = Life { node: member.node, count: u16::MAX };
+        self.known.get(&member).copied().unwrap_or(nobody)
+    }
+
+    /// In which life of a node a message came, if that was told.
+    pub fn count(&self, node: NodeId, incarnation: Option<Incarnation>) -> Option<u16> {
+        incarnation.map(|incarnation| self.of(MemberId { node, incarnation }).count)
+    }
+
+    /// A view with its members by their lives.
+    pub fn view(&self, seen: Seen) -> Installed {
+        let lives = |members: &[MemberId]| members.iter().map(|member| self.of(*member)).collect();
+        Installed {
+            id: seen.id,
+            transitional: seen.transitional,
+            members: lives(&seen.members),
+            together: lives(&seen.together),
+            pending: seen.pending,
+        }
+    }
+
+    /// A record has reached the disk.
+    pub fn write(&mut self, node: u16, ticket: Ticket, record: Bytes) {
+        self.places[usize::from(node)].records.push((ticket, record));
+    }
+
+    /// Records are not needed any more.
+    pub fn trim(&mut self, node: u16, up_to: Ticket) {
+        self.places[usize::from(node)].records.retain(|(ticket, _)| *ticket > up_to);
+    }
+
+    /// What is on a node's disk.
+    pub fn records(&self, node: u16) -> Vec<Bytes> {
+        self.places[usize::from(node)].records.iter().map(|(_, record)| record.clone()).collect()
+    }
+
+    /// A node has a new disk.
+    pub fn lose_disk(&mut self, node: u16) {
+        let place = &mut self.places[usize::from(node)];
+        place.records.clear();
+        place.stored = 0;
+    }
+
+    /// A node's clock is set.
+    pub fn jump(&mut self, node: u16, by_us: i64) {
+        self.places[usize::from(node)].clock_us += by_us;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NODE: NodeId = NodeId(0);
+
+    #[test]
+    fn a_life_is_newer_than_what_clock_or_disk_remembers() {
+        let mut lives = Lives::new(1);
+        lives.begin(MemberId::new(0, 1));
+        let second = lives.next(Instant(5_000_000), NODE);
+        assert_eq!(second.incarnation.0, EPOCH_US + 5_000);
+        assert_eq!(lives.begin(second), Life { node: NODE, count: 1 });
+        lives.jump(0, -3_600_000_000);
+        let third = lives.next(Instant(6_000_000), NODE);
+        assert_eq!(third.incarnation.0, second.incarnation.0 + 1, "the disk remembers");
+        lives.lose_disk(0);
+        assert!(lives.next(Instant(6_000_000), NODE) < second, "neither disk nor clock does");
+    }
+
+    #[test]
+    fn records_outlast_a_crash_but_not_the_disk() {
+        let mut lives = Lives::new(1);
+        lives.write(0, Ticket(1), Bytes::from_static(b"a"));
+        lives.write(0, Ticket(2), Bytes::from_static(b"b"));
+        lives.trim(0, Ticket(1));
+        assert_eq!(lives.records(0), [&b"b"[..]]);
+        lives.lose_disk(0);
+        assert!(lives.records(0).is_empty());
+    }
+}

@@ -1,0 +1,73 @@
+//! Whether a run has come to rest: one view of all that live, and nothing owed to anybody.
+use crate::message::{Life, Mark, Process};
+use crate::trace::{Delivered, Event, Installed, PerProcess, Submitted, What};
+use consort_types::ViewId;
+use std::collections::BTreeSet;
+
+/// What is still to come.
+#[derive(Debug, Default)]
+pub(crate) struct Rest {
+    live: BTreeSet<Process>,
+    owed: PerProcess<Owed>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Owed {
+    /// Its accepted messages that it was not given back.
+    own: u64,
+    waits: bool,
+    leaving: bool,
+    view: Option<(ViewId, Vec<Life>)>,
+    /// What it was given last in this view.
+    last: Option<Mark>,
+}
+
+impl Rest {
+    /// Takes note of an event.
+    pub fn see(&mut self, event: &Event) {
+        let process = event.process;
+        match &event.what {
+            What::Start { .. } => drop(self.live.insert(process)),
+            What::Crash | What::Left => drop(self.live.remove(&process)),
+            What::Leave => self.owed.of(process).leaving = true,
+            What::View(view) => self.on_view(process, view),
+            What::Submit(Submitted { .. }) => self.owed.of(process).own += 1,
+            What::Wait => self.owed.of(process).waits = true,
+            What::Room => self.owed.of(process).waits = false,
+            What::Deliver(delivered) => self.on_deliver(process, delivered),
+            _ => {}
+        }
+    }
+
+    fn on_view(&mut self, process: Process, view: &Installed) {
+        let owed = self.owed.of(process);
+        owed.view = (!view.transitional).then(|| (view.id, view.members.clone()));
+        owed.last = None;
+    }
+
+    fn on_deliver(&mut self, process: Process, delivered: &Delivered) {
+        let Some(mark) = delivered.mark else { return };
+        self.owed.of(process).last = Some(mark);
+        let served = process == mark.origin || !self.live.contains(&mark.origin);
+        if served && process.life() == mark.origin.life() {
+            let own = &mut self.owed.of(mark.origin).own;
+            *own = own.saturating_sub(1);
+        }
+    }
+
+    /// Whether nothing more is to come.
+    pub fn is_come(&self) -> bool {
+        let lives: BTreeSet<_> = self.live.iter().map(|process| process.life()).collect();
+        let all: Vec<_> = self.owed.iter().filter(|(process, _)| lives.contains(&process.life())).collect();
+        if all.iter().any(|(_, owed)| owed.own > 0 || owed.waits || owed.leaving) {
+            return false;
+        }
+        let mut members = self.live.iter().map(|process| self.owed.get(*process));
+        let Some(first) = self.live.first().and_then(|process| self.owed.get(*process)) else { return true };
+        let Some((_, listed)) = &first.view else { return false };
+        let last = self.live.iter().find_map(|process| self.owed.get(*process)?.last);
+        let agrees =
+            |owed: &Owed| owed.view == first.view && owed.last.is_none_or(|mine| last.is_none_or(|other| mine == other));
+        listed.iter().copied().eq(lives) && members.all(|owed| owed.is_some_and(agrees))
+    }
+}

@@ -1,0 +1,117 @@
+//! Hosts that start, crash, leave and start again.
+use super::{Happens, World};
+use crate::fault::Disk;
+use crate::machine::Machine;
+use crate::message::Process;
+use crate::trace::What;
+use consort_types::{MemberId, NodeId};
+
+impl<M: Machine> World<'_, M> {
+    /// A host starts for the first time.
+    pub(super) fn on_start(&mut self, host: u16) {
+        if !self.lives.has_begun(host) {
+            let member = self.plan.members()[usize::from(host)];
+            self.start(host, member);
+        }
+    }
+
+    fn start(&mut self, host: u16, member: MemberId) {
+        let at = usize::from(host);
+        let now = self.recorder.now;
+        let life = self.lives.begin(member);
+        let place = &mut self.hosts[at];
+        place.up = true;
+        place.free = now;
+        let late = self.machines[at].is_joined_late();
+        for client in 0..self.machines[at].processes() {
+            self.recorder.start(Process::of(life, client), late);
+        }
+        let records = self.lives.records(host);
+        self.machines[at].start(now, &records);
+        self.drain(host);
+        self.schedule_wake(host);
+    }
+
+    /// A host crashes, at once or in the middle of what it does next.
+    pub(super) fn on_crash(&mut self, host: u16, disk: Disk, after: u8) {
+        let place = &mut self.hosts[usize::from(host)];
+        if after > 0 && place.up {
+            place.dies_after = Some((after, disk));
+        } else {
+            self.crash(host, disk);
+        }
+    }
+
+    /// Whether a host has just died, because what it was still to do is done.
+    pub(super) fn dies(&mut self, host: u16) -> bool {
+        let Some((after, disk)) = &mut self.hosts[usize::from(host)].dies_after else { return false };
+        *after -= 1;
+        let (dies, disk) = (*after == 0, *disk);
+        if dies {
+            self.crash(host, disk);
+        }
+        dies
+    }
+
+    fn crash(&mut self, host: u16, disk: Disk) {
+        self.stop(host, &What::Crash);
+        if disk == Disk::Lost {
+            self.lives.lose_disk(host);
+        }
+    }
+
+    /// A host is asked to leave; one that is paused hears of it later.
+    pub(super) fn on_leave(&mut self, host: u16) {
+        let at = usize::from(host);
+        let place = &mut self.hosts[at];
+        if !place.up || place.leaves {
+            return;
+        }
+        if place.free > self.recorder.now {
+            let at = place.free;
+            return self.schedule(at, Happens::Leave { host });
+        }
+        place.leaves = true;
+        self.part(host, &What::Leave);
+        self.machines[at].leave(self.recorder.now);
+        self.drain(host);
+        self.schedule_wake(host);
+    }
+
+    /// The processes of a host end, and what waited there is lost.
+    pub(super) fn stop(&mut self, host: u16, how: &What) {
+        let at = usize::from(host);
+        if !self.hosts[at].up {
+            return;
+        }
+        self.part(host, how);
+        self.hosts[at].stop();
+        self.views[at] = None;
+        let senders = self.senders.iter_mut().filter(|sender| sender.plan.process.node.0 == host);
+        senders.for_each(|sender| sender.begin_anew());
+    }
+
+    fn part(&mut self, host: u16, how: &What) {
+        let life = self.lives.present(host);
+        for client in 0..self.machines[usize::from(host)].processes() {
+            self.recorder.part(Process::of(life, client), how.clone());
+        }
+    }
+
+    /// A host has been down long enough, or has had long enough to go down.
+    pub(super) fn on_down_end(&mut self, host: u16, stays: bool) {
+        let at = usize::from(host);
+        match self.hosts[at].dies_after {
+            Some((_, disk)) => self.crash(host, disk),
+            None if self.hosts[at].leaves => self.crash(host, Disk::Kept),
+            None => {}
+        }
+        if self.hosts[at].up || stays {
+            return;
+        }
+        let member = self.lives.next(self.recorder.now, NodeId(host));
+        let Some(machine) = self.maker.as_ref().and_then(|maker| maker(member)) else { return };
+        self.machines[at] = machine;
+        self.start(host, member);
+    }
+}
