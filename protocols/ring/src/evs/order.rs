@@ -73,8 +73,7 @@ fn one_place_one_message(lives: &[Life<'_>]) -> Verdict {
 fn virtual_synchrony(lives: &[Life<'_>]) -> Verdict {
     for p in lives {
         for (pair, q) in p.stays.windows(2).flat_map(|pair| lives.iter().map(move |q| (pair, q))) {
-            let Some(theirs) = q.stays.windows(2).find(|theirs| theirs[1].view.id == pair[1].view.id) else { continue };
-            let (mine, theirs) = (&pair[0], &theirs[0]);
+            let (mine, Some(theirs)) = (&pair[0], q.before(pair[1].view.id)) else { continue };
             if mine.view.id != theirs.view.id {
                 continue;
             }
@@ -145,13 +144,17 @@ fn causal(lives: &[Life<'_>]) -> Verdict {
 /// SF1, SF2, SF3: what one delivers as safe, all deliver that it is safe for.
 fn safe(lives: &[Life<'_>]) -> Verdict {
     for (me, stay) in all_stays(lives) {
-        for (part, scope, rule) in [(&stay.regular, &stay.view.members[..], "SF1"), (&stay.after, stay.moved(), "SF3")] {
+        for (part, scope, rule) in [(&stay.regular, &stay.view.members[..], "SF1"), (&stay.after, stay.moved(), "SF3")]
+        {
             let Some(message) = part.iter().rfind(|message| message.safe) else { continue };
             for q in lives.iter().filter(|q| scope.contains(&q.me)) {
                 let theirs = q.stay(stay.view.id);
                 if theirs.is_none() && !q.over && rule == "SF1" {
                     let view = stay.view.id;
-                    return Err(format!("SF2: {me} delivers {:?} as safe in {view}, {} is not in it", message.text, q.me));
+                    return Err(format!(
+                        "SF2: {me} delivers {:?} as safe in {view}, {} is not in it",
+                        message.text, q.me
+                    ));
                 }
                 if let Some(theirs) = theirs {
                     all_safe_delivered(me, part, (q.me, theirs), rule)?;

@@ -58,7 +58,9 @@ fn crash_between_token_and_packets(crashing: usize) -> Net {
     net.submit_packets(crashing, Service::Safe, 20);
     let successor = (crashing + 1) % 4;
     net.submit(successor, Service::Agreed, "above the holes");
-    let token = |net: &Net| net.flying.iter().position(|f| f.from == me && f.is_token() && net.counter(crashing, "packets_sent") >= 20);
+    let token = |net: &Net| {
+        net.flying.iter().position(|f| f.from == me && f.is_token() && net.counter(crashing, "packets_sent") >= 20)
+    };
     net.run_until(ms(20), |net| token(net).is_some());
     let at = token(&net).unwrap();
     let (before, after) = (at, net.flying.iter().skip(at).filter(|f| f.from == me && f.is_data()).count());

@@ -139,8 +139,7 @@ fn f12_recovered_packets_are_let_go_when_all_hold_them_and_nobody_asks_for_them_
 fn f13_a_packet_that_fills_a_datagram_still_fits_into_one_when_it_is_recovered() {
     //= M31 test
     use consort_wire::Packet as _;
-    let mut net =
-        third_lacks_after(|net| (0..5).for_each(|k| net.submit(0, Service::Agreed, format!("{k:.>4000}"))));
+    let mut net = third_lacks_after(|net| (0..5).for_each(|k| net.submit(0, Service::Agreed, format!("{k:.>4000}"))));
     net.run_until_whole(ms(500));
     let len = |packet: &Packet| {
         let mut head = bytes::BytesMut::new();
@@ -189,7 +188,8 @@ fn f30_f47_what_was_let_go_before_a_merge_is_neither_asked_for_nor_taken_again()
     net.submit(2, Service::Safe, "the other side has said little");
     net.run(ms(30));
     assert_eq!(net.total("store_packets"), 0, "all is stable and let go");
-    let old: Vec<_> = net.sent.iter().filter(|flying| flying.is_data() && flying.from.node == NodeId(1)).cloned().collect();
+    let old: Vec<_> =
+        net.sent.iter().filter(|flying| flying.is_data() && flying.from.node == NodeId(1)).cloned().collect();
     let asked = net.total("requests_made");
     net.heal();
     net.run_until(ms(2_500), |net| net.state(1) == "gather");
@@ -265,7 +265,8 @@ fn f33_a_token_lost_or_doubled_where_recovery_ends_installs_once() {
 fn f34_a_recovery_that_never_ends_is_given_up() {
     //= M39 test
     let mut net = third_lacks_after(|net| net.submit_packets(0, Service::Agreed, 5));
-    let mut unobtainable = |flying: &Flying| flying.recovered().is_some_and(|r| r.seq.0 % 4 == 0) && flying.to == NodeId(3);
+    let mut unobtainable =
+        |flying: &Flying| flying.recovered().is_some_and(|r| r.seq.0 % 4 == 0) && flying.to == NodeId(3);
     net.run_until(ms(500), |net| net.state(0) == "recovery");
     let (begun, losses) = (net.now, net.total("token_losses"));
     net.step = Duration::from_micros(100);
