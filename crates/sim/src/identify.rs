@@ -211,13 +211,6 @@ mod tests {
     }
 
     #[test]
-    fn a_late_comer_is_given_later_messages_of_the_same_bytes() {
-        let mut identify = sent(&[0, 50, 0]);
-        let (named, empty) = (received(&identify, 2, 50), received(&identify, 1, 0));
-        assert_eq!(counts(&mut identify, &[named, empty]), [Some(2), Some(3)]);
-    }
-
-    #[test]
     fn what_nobody_sent_has_no_name() {
         let mut identify = sent(&[100]);
         assert_eq!(given(&mut identify, RECEIVER, 2, 100), None);

@@ -151,6 +151,12 @@ impl Io {
         self.attempt = Some(ring);
     }
 
+    /// Whom this node tells others that it hears: not those that it keeps out, so that nobody lets them in on its behalf.
+    pub fn hears(&self, now: Instant) -> BTreeSet<NodeId> {
+        //= M52
+        self.heard.nodes(now).into_iter().filter(|node| !self.quarantine.holds(*node, now)).collect()
+    }
+
     /// Sends a beacon now, unless one was sent a moment ago.
     pub fn beacon_soon(&mut self, now: Instant) {
         //= M19
@@ -559,7 +565,7 @@ impl Ring {
         let (ring, members) = (installed.view.id, installed.view.members.clone());
         let settled = matches!(self.state, State::Operational(_)) && !self.io.leaving;
         let io = &mut self.io;
-        let heard = io.heard.nodes(now).into_iter().collect();
+        let heard = io.hears(now);
         let padded = io.beacons.is_multiple_of(10);
         let beacon =
             Beacon { ring, members, heard, wants: io.wants, settled, annotation: io.annotation.clone(), padding: 0 };

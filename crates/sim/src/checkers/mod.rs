@@ -71,9 +71,6 @@ mod virtual_synchrony;
 #[cfg(test)]
 mod tests;
 
-#[cfg(test)]
-mod tests;
-
 pub(crate) use assertion::GAUGE as ASSERTIONS;
 pub use memory::Bounds;
 

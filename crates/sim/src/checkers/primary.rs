@@ -1,5 +1,5 @@
 //! PR: there is one primary view at a time. A view becomes primary only if it was pending, only in the view itself, and
-//! only after all its members have installed it; and of any two views that became primary anywhere, a member of the later
+//! only after all its members have installed it, or failed; and of any two views that became primary anywhere, a member of the later
 //! one was a member of the earlier, so that it knows that the earlier one is over.
 use super::stand::Stands;
 use super::{Checker, Rule, Verdict};
@@ -59,8 +59,7 @@ impl Primaries {
 
     /// Clients of a node learn of views late: of those nothing can be said.
     fn has_installed(&self, id: ViewId, member: Life) -> bool {
-        let mut processes = self.stands.of_life(member).peekable();
-        let told_late = processes.peek().is_none_or(|(_, stand)| stand.late);
-        told_late || self.installed.get(&id).is_some_and(|installed| installed.contains(&member))
+        let excused = self.stands.of_life(member).next().is_none_or(|(_, stand)| stand.late || stand.over);
+        excused || self.installed.get(&id).is_some_and(|installed| installed.contains(&member))
     }
 }

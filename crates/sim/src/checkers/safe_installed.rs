@@ -61,7 +61,10 @@ impl SafeInstalled {
 
     fn missing(&self, view: ViewId) -> Vec<Life> {
         let members = self.members.get(&view).into_iter().flatten();
-        let has = |member: &Life| self.installed.get(&view).is_some_and(|installed| installed.contains(member));
+        let failed = |member: &Life| self.stands.of_life(*member).any(|(_, stand)| stand.over);
+        let has = |member: &Life| {
+            failed(member) || self.installed.get(&view).is_some_and(|installed| installed.contains(member))
+        };
         members.filter(|member| !has(member)).copied().collect()
     }
 }

@@ -74,7 +74,7 @@ fn late_hosts_start_late_and_lost_datagrams_are_counted() {
     let late = (1..50).map(|seed| plan(seed, "late")).find(|plan| !plan.faults.is_empty()).unwrap();
     let outcome = run(&late, Flaw::None);
     let fault = late.faults[0];
-    let starts = |event: &&crate::trace::Event| matches!(event.what, What::Start) && event.at == fault.until;
+    let starts = |event: &&crate::trace::Event| matches!(event.what, What::Start { .. }) && event.at == fault.until;
     assert!(outcome.trace.unwrap().events.iter().any(|event| starts(&event)));
     assert_eq!(outcome.totals.faults, late.faults.len() as u64);
     assert_eq!(outcome.violations, []);

@@ -6,8 +6,11 @@ use crate::flow::Load;
 use crate::packet::{HoldCancel, Packet, Token};
 use crate::timer::Timer;
 use consort_order::To;
-use consort_types::{Instant, Seq};
+use consort_types::{Duration, Instant, Seq};
 use consort_wire::Lane;
+
+/// Rotations at full speed in which somebody may still fill a request.
+const PATIENCE: u32 = 10;
 
 /// What is known of the token's idleness.
 #[derive(Debug, Default)]
@@ -42,11 +45,23 @@ impl Circle {
         token.seq == self.idle.passed_seq && token.aru == token.seq && token.requests.is_empty()
     }
 
-    pub fn park(&mut self, io: &mut Io, now: Instant, token: Token) {
+    /// Whether the token carries nothing but requests that nobody could fill for many rotations: it need not hurry.
+    pub fn is_stuck(&self, io: &Io, token: &Token) -> bool {
+        //= R36
+        let pinned = |pinned: super::Pinned| pinned.aru == token.aru && pinned.visits >= PATIENCE;
+        self.is_representative()
+            && token.seq == self.idle.passed_seq
+            && token.aru < token.seq
+            && self.pinned.is_some_and(pinned)
+            && !io.queue.is_ready()
+    }
+
+    /// Keeps the token for a while.
+    pub fn park(&mut self, io: &mut Io, now: Instant, token: Token, rest: Duration) {
         //= R29
         io.counters.holds += 1;
         self.idle.parked = Some(token);
-        io.timers.arm(Timer::Hold, now + io.config.timers.hold);
+        io.timers.arm(Timer::Hold, now + rest);
         if crate::mutated!(io.config, ParksWithWork) {
             io.timers.disarm(Timer::Hold);
         }

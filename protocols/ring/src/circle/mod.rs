@@ -238,6 +238,13 @@ impl Circle {
         if token.idle > 0 { t.token_retransmit_idle } else { busy }
     }
 
+    /// Whether the ring is over because the token came here so long ago: all others have missed it since. What would be
+    /// numbered now nobody else would hear.
+    pub fn is_over(&self, io: &Io, now: Instant, token_came: Instant) -> bool {
+        //= M54
+        !self.is_alone() && now.since(token_came) >= io.config.timers.token_loss
+    }
+
     /// The member that has kept aru from moving for so long, over so many rotations, that it must be deaf.
     pub fn deaf_member(&mut self, io: &Io, now: Instant, token: &Token) -> Option<MemberId> {
         //= M53

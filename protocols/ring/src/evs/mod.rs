@@ -7,6 +7,7 @@ mod order;
 mod views;
 
 use consort_types::{MemberId, Position, Seq, View, ViewId, ViewKind};
+use std::collections::BTreeMap;
 
 /// What one life of one node did and was told, in order.
 #[derive(Clone, Debug)]
@@ -90,12 +91,18 @@ pub(crate) struct Life<'a> {
     pub over: bool,
     pub accepted: Vec<&'a str>,
     pub stays: Vec<Stay<'a>>,
+    index: BTreeMap<ViewId, usize>,
 }
 
 impl Life<'_> {
     /// What the node was told while this view held.
     pub fn stay(&self, view: ViewId) -> Option<&Stay<'_>> {
-        self.stays.iter().find(|stay| stay.view.id == view)
+        self.index.get(&view).map(|at| &self.stays[*at])
+    }
+
+    /// What it was told while the view before this one held, if it installed this one.
+    pub fn before(&self, view: ViewId) -> Option<&Stay<'_>> {
+        self.index.get(&view)?.checked_sub(1).map(|at| &self.stays[at])
     }
 }
 
@@ -126,7 +133,7 @@ pub fn check_end(traces: &[Trace]) -> Verdict {
 /// W1, D3: the events of one life make sense by themselves.
 fn parse(trace: &Trace) -> Result<Life<'_>, String> {
     let me = trace.me;
-    let mut life = Life { me, over: trace.over, accepted: Vec::new(), stays: Vec::new() };
+    let mut life = Life { me, over: trace.over, accepted: Vec::new(), stays: Vec::new(), index: BTreeMap::new() };
     for event in &trace.events {
         match event {
             Event::Accepted(text) => life.accepted.push(text),
@@ -153,6 +160,7 @@ fn install<'a>(life: &mut Life<'a>, view: &'a View) -> Verdict {
             if let Some(last) = last {
                 last.continues = true;
             }
+            life.index.insert(view.id, life.stays.len());
             let (regular, after, numbered) = Default::default();
             let (transitional, primary, continues) = (None, false, false);
             life.stays.push(Stay { view, regular, transitional, after, numbered, primary, continues });

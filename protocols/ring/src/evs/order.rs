@@ -73,8 +73,7 @@ fn one_place_one_message(lives: &[Life<'_>]) -> Verdict {
 fn virtual_synchrony(lives: &[Life<'_>]) -> Verdict {
     for p in lives {
         for (pair, q) in p.stays.windows(2).flat_map(|pair| lives.iter().map(move |q| (pair, q))) {
-            let Some(theirs) = q.stays.windows(2).find(|theirs| theirs[1].view.id == pair[1].view.id) else { continue };
-            let (mine, theirs) = (&pair[0], &theirs[0]);
+            let (mine, Some(theirs)) = (&pair[0], q.before(pair[1].view.id)) else { continue };
             if mine.view.id != theirs.view.id {
                 continue;
             }

@@ -67,8 +67,10 @@ fn moved_together(lives: &[Life<'_>]) -> Verdict {
 }
 
 fn agree_on_moving(p: &Life<'_>, q: &Life<'_>, (from, to): (ViewId, ViewId), together: &[MemberId]) -> Verdict {
-    let Some(at) = q.stays.iter().position(|stay| stay.view.id == to) else { return Ok(()) };
-    let before = at.checked_sub(1).map(|before| &q.stays[before]);
+    if q.stay(to).is_none() {
+        return Ok(());
+    }
+    let before = q.before(to);
     let came = before.is_some_and(|before| before.view.id == from);
     let same = before.is_some_and(|before| before.moved() == together);
     match (together.contains(&q.me), came) {

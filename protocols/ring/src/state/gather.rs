@@ -64,7 +64,7 @@ impl Gather {
             fail: self.sets.fail.clone(),
             number: io.numbers.highest(),
             ring: self.old.installed.view.id,
-            heard: io.heard.nodes(now).into_iter().collect(),
+            heard: io.hears(now),
             leave: false,
             episode: io.episode,
             attempt: io.attempt,

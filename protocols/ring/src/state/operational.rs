@@ -12,7 +12,7 @@ use crate::packet::{Content, Data, HoldCancel, Join, Token};
 use crate::queue::Queue;
 use crate::timer::Timer;
 use consort_member::Hearing;
-use consort_order::Output;
+use consort_order::{Arrival, Output};
 use consort_types::{Cause, Instant, MemberId, NodeId, Position, Primary, Seq, Stream};
 use std::collections::BTreeSet;
 
@@ -67,16 +67,25 @@ impl Operational {
         Old { installed: self.installed, store: self.circle.store, stable: self.circle.stable }
     }
 
-    /// A token came.
-    pub fn on_token(&mut self, io: &mut Io, now: Instant, from: MemberId, token: Token) -> Next {
-        if !self.circle.accept(io, now, from, &token) {
+    /// A token came, perhaps some time ago.
+    pub fn on_token(&mut self, io: &mut Io, now: Instant, arrival: &Arrival, token: Token) -> Next {
+        if !self.circle.accept(io, now, arrival.from, &token) {
             return Next::Stay;
+        }
+        if self.circle.is_over(io, now, arrival.at) {
+            return self.on_token_loss(io, now);
         }
         if let Some(deaf) = self.circle.deaf_member(io, now, &token) {
             return self.exclude(io, now, deaf);
         }
         if self.circle.may_park(io, now, &token) && !self.fresh.primary_due {
-            self.circle.park(io, now, token);
+            let rest = io.config.timers.hold;
+            self.circle.park(io, now, token, rest);
+            return Next::Stay;
+        }
+        if self.circle.is_stuck(io, &token) {
+            let rest = io.config.timers.token_retransmit / 2;
+            self.circle.park(io, now, token, rest);
             return Next::Stay;
         }
         self.circle.visit(io, now, token, Pace::Configured, &mut self.fresh);
@@ -138,6 +147,9 @@ impl Operational {
 
     /// The parked token is let go.
     pub fn on_hold_end(&mut self, io: &mut Io, now: Instant) -> Next {
+        if self.circle.is_over(io, now, self.circle.token_at()) {
+            return self.on_token_loss(io, now);
+        }
         self.circle.release(io, now, &mut self.fresh);
         self.settle(io);
         self.may_leave(io)

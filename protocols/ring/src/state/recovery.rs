@@ -11,7 +11,7 @@ use crate::installed::{Installed, Old};
 use crate::packet::{Commit, Content, Data, Join, Recovered, Token};
 use crate::queue::Queue;
 use crate::timer::Timer;
-use consort_order::Output;
+use consort_order::{Arrival, Output};
 use consort_types::{Cause, Instant, MemberId, Primary, Seq, View, ViewKind};
 use std::collections::VecDeque;
 
@@ -98,11 +98,14 @@ impl Recovery {
         self.after_visit(io)
     }
 
-    /// The token of the ring to be.
-    pub fn on_token(&mut self, io: &mut Io, now: Instant, from: MemberId, token: Token) -> Next {
+    /// The token of the ring to be, come perhaps some time ago.
+    pub fn on_token(&mut self, io: &mut Io, now: Instant, arrival: &Arrival, token: Token) -> Next {
         //= M31
-        if !self.circle.accept(io, now, from, &token) {
+        if !self.circle.accept(io, now, arrival.from, &token) {
             return Next::Stay;
+        }
+        if self.circle.is_over(io, now, arrival.at) {
+            return Next::gather(self.lost(io, now));
         }
         self.commit_out = false;
         if self.circle.deaf_member(io, now, &token).is_some() {

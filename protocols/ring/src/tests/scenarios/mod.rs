@@ -1,7 +1,10 @@
 //! What has broken such systems before, as scripts: one test for each scenario, named by its number.
+mod bounds;
 mod forming;
 mod holes;
+mod links;
 mod lives;
+mod pauses;
 mod recovery;
 
 use super::*;

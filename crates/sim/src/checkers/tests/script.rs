@@ -1,0 +1,161 @@
+//! Traces written by hand, a line for each event:
+//!
+//! ```text
+//! n0 starts                        n0 joins           (into a view that is under way)
+//! n0 installs 5 of n0 n1 pending   n0 closes 5 with n0
+//! n0 sends 1 safe                  n1 delivers n0#1 at 7
+//! n0 calls 5 primary               n0 groups 5.1 of n0 n1
+//! n1 crashes                       n1 leaves, n1 left
+//! calm                             n0 gauge store_packets 9
+//! ```
+//! `n0.2` is n0's second life. What moved together is what the last `closes` said, unless `with` says otherwise. A view's
+//! name is its number and the first of its members.
+use crate::checkers::{Bounds, judge};
+use crate::message::{Life, Mark, Process};
+use crate::trace::{Delivered, Event, Grouped, Installed, Sender, Submitted, Trace, What};
+use consort_types::{Class, Instant, MemberId, MessageId, NodeId, Position, Service, ViewId};
+use std::collections::BTreeMap;
+
+/// What the checkers say of a script: the ids of broken promises, each once, ascending.
+pub(super) fn broken(script: &str) -> Vec<&'static str> {
+    broken_with(script, Bounds::default())
+}
+
+pub(super) fn broken_with(script: &str, bounds: Bounds) -> Vec<&'static str> {
+    let mut ids: Vec<_> = judge(&trace(script), bounds).iter().map(|violation| violation.rule.id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+/// Two nodes, alone and then together in view 5.
+pub(super) const PAIR: &str = "
+    n0 starts
+    n0 installs 1 of n0
+    n1 starts
+    n1 installs 1 of n1
+    n0 closes 1 with n0
+    n0 installs 5 of n0 n1 pending
+    n1 closes 1 with n1
+    n1 installs 5 of n0 n1 pending
+";
+
+pub(super) fn pair(more: &str) -> Vec<&'static str> {
+    broken(&format!("{PAIR}{more}"))
+}
+
+#[derive(Default)]
+struct Reader {
+    views: BTreeMap<Process, ViewId>,
+    together: BTreeMap<Process, Vec<Life>>,
+    sent: BTreeMap<Mark, Service>,
+}
+
+fn trace(script: &str) -> Trace {
+    let mut reader = Reader::default();
+    let lines = script.lines().map(str::trim).filter(|line| !line.is_empty());
+    let event = |(line, at): (&str, u64)| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let (process, what) = reader.read(&words).unwrap_or_else(|| panic!("cannot read `{line}`"));
+        Event { at: Instant(at), process, what }
+    };
+    Trace { events: lines.zip(1..).map(event).collect() }
+}
+
+impl Reader {
+    fn read(&mut self, words: &[&str]) -> Option<(Process, What)> {
+        if words == ["calm"] {
+            return Some((Process::WORLD, What::Calm));
+        }
+        let process = Process::of(life(words[0])?, 0);
+        let what = match words[1..] {
+            ["starts"] => What::Start { late: false },
+            ["joins"] => What::Start { late: true },
+            ["crashes"] => What::Crash,
+            ["leaves"] => What::Leave,
+            ["left"] => What::Left,
+            ["waits"] => What::Wait,
+            ["spins"] => What::Spins,
+            ["calls", number, "primary"] => What::Primary(self.named(process, number.parse().ok()?)),
+            ["gauge", name, value] => What::Gauge { name: name.to_owned().into(), value: value.parse().ok()? },
+            ["stable", up_to, "without", ref nodes @ ..] => What::Stable {
+                stream: Default::default(),
+                up_to: Position(up_to.parse().ok()?),
+                missing: nodes.iter().filter_map(|node| Some(life(node)?.node)).collect(),
+            },
+            ["installs", number, "of", ref rest @ ..] => self.install(process, number.parse().ok()?, rest)?,
+            ["closes", number, "with", ref rest @ ..] => self.close(process, number.parse().ok()?, rest)?,
+            ["groups", name, "of", ref rest @ ..] => self.group(process, name, rest)?,
+            ["sends", count, ref rest @ ..] => self.send(process, count.parse().ok()?, rest),
+            ["delivers", name, ref rest @ ..] => self.deliver(name, rest)?,
+            _ => return None,
+        };
+        Some((process, what))
+    }
+
+    fn named(&self, process: Process, number: u64) -> ViewId {
+        let named = |id: &&ViewId| id.number == number;
+        let known = self.views.get(&process).filter(named).or_else(|| self.views.values().find(named));
+        known.copied().unwrap_or(ViewId { number, ..ViewId::default() })
+    }
+
+    fn install(&mut self, process: Process, number: u64, rest: &[&str]) -> Option<What> {
+        let mut parts = rest.splitn(2, |word| *word == "with");
+        let members: Vec<_> = parts.next()?.iter().filter_map(|word| life(word)).collect();
+        let known = self.together.remove(&process).unwrap_or_else(|| vec![process.life()]);
+        let together = parts.next().map_or(known, |with| with.iter().filter_map(|word| life(word)).collect());
+        let first = members.first()?;
+        let representative = MemberId::new(first.node.0, u64::from(first.count) + 1);
+        let id = ViewId { number, representative };
+        self.views.insert(process, id);
+        let pending = rest.contains(&"pending");
+        Some(What::View(Box::new(Installed { id, transitional: false, members, together, pending })))
+    }
+
+    fn close(&mut self, process: Process, number: u64, rest: &[&str]) -> Option<What> {
+        let members = rest.iter().map(|word| life(word)).collect::<Option<Vec<_>>>()?;
+        self.together.insert(process, members.clone());
+        let id = self.named(process, number);
+        let together = members.clone();
+        Some(What::View(Box::new(Installed { id, transitional: true, members, together, pending: false })))
+    }
+
+    fn group(&self, process: Process, name: &str, rest: &[&str]) -> Option<What> {
+        let (number, change) = name.split_once('.')?;
+        let members = rest.iter().map(|word| Some(Process::of(life(word)?, 0))).collect::<Option<_>>()?;
+        let id = self.named(process, number.parse().ok()?);
+        Some(What::Group(Box::new(Grouped { id, change: change.parse().ok()?, members })))
+    }
+
+    fn send(&mut self, origin: Process, count: u64, rest: &[&str]) -> What {
+        let service = if rest.contains(&"safe") { Service::Safe } else { Service::Agreed };
+        self.sent.insert(Mark { origin, count }, service);
+        What::Submit(Submitted { count, id: Some(MessageId(count)), class: Some(Class::Client), service, len: 20 })
+    }
+
+    /// The sender's own delivery carries the id it was given.
+    fn deliver(&self, name: &str, rest: &[&str]) -> Option<What> {
+        let (origin, count) = name.split_once('#')?;
+        let mark = Mark { origin: Process::of(life(origin)?, 0), count: count.parse().ok()? };
+        let at = rest.iter().position(|word| *word == "at");
+        let without = rest.iter().position(|word| *word == "without");
+        let own = rest.contains(&"back").then_some(MessageId(mark.count));
+        Some(What::Deliver(Delivered {
+            mark: Some(mark),
+            intact: !rest.contains(&"changed"),
+            sender: Some(Sender { node: mark.origin.node, life: Some(mark.origin.life), client: None }),
+            position: at.and_then(|at| Some(Position(rest.get(at + 1)?.parse().ok()?))),
+            service: self.sent.get(&mark).copied().unwrap_or_default(),
+            own,
+            len: 20,
+            missing: without.and_then(|at| Some(vec![life(rest.get(at + 1)?)?.node])).unwrap_or_default(),
+            ..Delivered::default()
+        }))
+    }
+}
+
+fn life(word: &str) -> Option<Life> {
+    let word = word.strip_prefix('n')?;
+    let (node, count) = word.split_once('.').unwrap_or((word, "1"));
+    Some(Life { node: NodeId(node.parse().ok()?), count: count.parse::<u16>().ok()?.checked_sub(1)? })
+}
