@@ -31,6 +31,8 @@ pub struct Config {
     /// How many bytes of datagrams this node can receive while it is busy elsewhere: the driver reads it back from the
     /// kernel. The least room of all members bounds what the ring sends in a rotation.
     pub receive_room: usize,
+    /// After how many places a ring is formed anew, long before places run out. Lower it only to try that. Shared.
+    pub renew_after: u64,
     /// Which view is primary. Shared.
     pub primary: consort_member::Policy,
     /// The rule that is broken on purpose.
@@ -185,6 +187,9 @@ pub struct ConfigError {
 /// The largest store window, in packets: what a token can ask for stays bounded.
 pub const STORE_MAX: u32 = 1 << 16;
 
+/// Half of all places there are: whatever is under way when it is reached still finds room.
+const RENEW_AFTER: u64 = crate::packet::SEQ_END / 2;
+
 /// The most members a ring can have.
 pub const MEMBERS_MAX: usize = 128;
 
@@ -205,6 +210,7 @@ impl Config {
             queue_bytes: 32 << 20,
             message_max: consort_wire::MESSAGE_MAX,
             receive_room: u32::MAX as usize,
+            renew_after: RENEW_AFTER,
             primary: consort_member::Policy::None,
             #[cfg(feature = "mutants")]
             mutant: None,
@@ -248,6 +254,9 @@ impl Config {
         })?;
         check(w.store >= w.global.saturating_mul(4), "ring.store_window", || {
             format!("{} is below 4 x global_window {}; a hole is noticed up to two rotations late", w.store, w.global)
+        })?;
+        check((1..=RENEW_AFTER).contains(&self.renew_after), "ring.renew_after", || {
+            format!("{} places; use 1 to {RENEW_AFTER}", self.renew_after)
         })?;
         let least = self.datagram.get() as u32;
         for (setting, bytes) in [
@@ -304,11 +313,13 @@ impl Config {
         let mut members = self.members.clone();
         members.sort_unstable();
         format!(
-            "ring members={members:?} datagram={} windows={:?} acceleration={:?} message_max={} primary={:?}",
+            "ring members={members:?} datagram={} windows={:?} acceleration={:?} message_max={} \
+             renew_after={} primary={:?}",
             self.datagram.get(),
             self.windows,
             self.acceleration,
             self.message_max,
+            self.renew_after,
             self.primary
         )
     }

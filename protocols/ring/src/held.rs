@@ -112,12 +112,15 @@ impl HeldMap {
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let base = Seq(reader.u64("base")?);
+        if base.0 >= crate::packet::SEQ_END {
+            return Err(reader.bad("base"));
+        }
         let n = reader.count(RUN_LEN, "held")?;
         let (mut places, mut last) = (Vec::new(), None);
         for _ in 0..n {
             let (state, len) = (reader.u8("held")?, usize::from(reader.u16("held")?));
             let continues = last.replace((state, len)).is_some_and(|(s, l)| s == state && l < usize::from(u16::MAX));
-            if len == 0 || continues || places.len() + len > PLACES_MAX || base.0 >= crate::packet::SEQ_END {
+            if len == 0 || continues || places.len() + len > PLACES_MAX {
                 return Err(reader.bad("held"));
             }
             places.resize(places.len() + len, state);

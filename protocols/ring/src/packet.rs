@@ -571,6 +571,9 @@ impl Beacon {
         let n = reader.count(1, "annotation")?;
         let annotation = Bytes::copy_from_slice(reader.take(n, "annotation")?);
         let padding = reader.rest();
+        if ring.number > NUMBER_MAX {
+            return Err(reader.bad("number"));
+        }
         if padding.iter().any(|byte| *byte != 0) {
             return Err(reader.bad("padding"));
         }

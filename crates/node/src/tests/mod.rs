@@ -3,6 +3,7 @@ mod engine;
 mod flow;
 mod limits;
 mod order;
+mod scenarios;
 mod views;
 
 use crate::{Effect, Identity, Limits, Node, Reading};

@@ -137,6 +137,11 @@ impl Circle {
             io.counters.duplicate_tokens += 1;
             return false;
         }
+        //= R24
+        if token.seq > self.stable.plus(flow::reach(&io.config.windows)) {
+            io.counters.beyond_window += 1;
+            return false;
+        }
         io.check(token.seq >= self.store.highest(), "R6: the token covers everything held");
         self.last_token_seq = token.token_seq;
         self.received += 1;

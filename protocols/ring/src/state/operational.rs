@@ -78,6 +78,10 @@ impl Operational {
         if let Some(deaf) = self.circle.deaf_member(io, now, &token) {
             return self.exclude(io, now, deaf);
         }
+        if self.circle.is_representative() && token.seq.0 >= io.config.renew_after {
+            //= R37
+            return Next::gather(Why::new(Cause::Asked { node: io.me.node }));
+        }
         if self.circle.may_park(io, now, &token) && !self.fresh.primary_due {
             let rest = io.config.timers.hold;
             self.circle.park(io, now, token, rest);

@@ -1,5 +1,6 @@
 //! What has broken such systems before, as scripts: one test for each scenario, named by its number.
 mod bounds;
+mod edges;
 mod forming;
 mod holes;
 mod links;
