@@ -31,7 +31,6 @@ pub struct Totals {
 pub(crate) struct Recorder {
     pub now: Instant,
     /// When a message was delivered last.
-    pub latest: Instant,
     pub totals: Totals,
     pub violations: Vec<Violation>,
     bounds: Bounds,
@@ -51,7 +50,6 @@ impl Recorder {
     pub fn new(bounds: Bounds, story: Option<Story>, trace: Option<Trace>) -> Self {
         Self {
             now: Instant::ZERO,
-            latest: Instant::ZERO,
             totals: Totals::default(),
             violations: Vec::new(),
             suite: Suite::new(bounds.clone()),
@@ -103,7 +101,9 @@ impl Recorder {
         let sign = if view.transitional { 't' } else { 'V' };
         let kind = if view.transitional { "closes" } else { "installs" };
         let pending = if view.pending && !view.transitional { ", pending" } else { "" };
-        self.tell(Some(process.node), sign, || format!("{process} {kind} {} with {}{pending}", view.id, names(&view.members)));
+        self.tell(Some(process.node), sign, || {
+            format!("{process} {kind} {} with {}{pending}", view.id, names(&view.members))
+        });
         let late = std::mem::take(self.is_new.of(process));
         self.identify.view(process, &view, late);
         if !view.transitional {
@@ -119,7 +119,9 @@ impl Recorder {
 
     pub fn group(&mut self, process: Process, group: Grouped) {
         let names = || group.members.iter().map(Process::to_string).collect::<Vec<_>>().join(" ");
-        self.tell(Some(process.node), 'g', || format!("{process} in group {}.{} of {}", group.id, group.change, names()));
+        self.tell(Some(process.node), 'g', || {
+            format!("{process} in group {}.{} of {}", group.id, group.change, names())
+        });
         self.record(process, What::Group(Box::new(group)));
     }
 

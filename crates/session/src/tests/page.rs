@@ -45,6 +45,7 @@ fn the_daemon_of_the_page_answers_with_these_bytes() {
         moved_together: Vec::new(),
         primary: Primary::Yes,
         cause: Cause::Formed,
+        evidence: Vec::new(),
     });
     let mut session = Session::new(ClientId(2));
     session.feed(written_by("client").into());
