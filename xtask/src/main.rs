@@ -1,9 +1,12 @@
 //! Developer tasks: `cargo xtask <task>`.
 #![allow(clippy::disallowed_methods)] // a program: it may read the clock and start threads
 
+mod mutants;
 mod netlab;
 mod ring;
 mod sim;
+mod trace;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -23,7 +26,10 @@ fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
     let task = words.next().unwrap_or_default();
     match task.to_str() {
+        Some("verify") => verify::main(words),
         Some("sim") => sim::main(words),
+        Some("mutants") => mutants::main(words),
+        Some("trace") => trace::main(words),
         Some("netlab") => netlab::main(words),
         None | Some("" | "help" | "--help" | "-h") => {
             print!("{HELP}");

@@ -140,3 +140,73 @@ pub fn bounds(plan: &Plan) -> Bounds {
         needless: if plan.keeps_order() { repetitions.into() } else { [].into() },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use consort_sim::digest::Digest;
+    use consort_sim::fault::Kinds;
+    use consort_sim::world::{Options, World};
+    use consort_types::Instant;
+
+    /// Everything that the nodes of a run sent, delivered and installed, each with its time.
+    fn digest(plan: &Plan, adjust: Adjust<'_>) -> Digest {
+        let options = Options { bounds: bounds(plan), ..Options::default() };
+        let outcome = World::new(plan.clone(), options, bare(plan, adjust).unwrap()).run();
+        assert_eq!((outcome.violations, outcome.mishaps), (vec![], 0), "seed {}", plan.seed);
+        outcome.digest
+    }
+
+    fn accelerated(config: &mut Config, window: u32) {
+        config.acceleration = Acceleration::Accelerated;
+        config.windows.accelerated = window.min(config.windows.personal);
+        config.windows.accelerated_from = 1;
+        config.priority = Priority::Method2;
+        config.starvation_guard = None;
+    }
+
+    fn original(config: &mut Config) {
+        accelerated(config, 0);
+        config.acceleration = Acceleration::Original;
+    }
+
+    #[test]
+    fn an_accelerated_window_of_zero_is_the_original_ring_packet_for_packet() {
+        //= R32 test
+        let plans = (1..80).map(|seed| {
+            let plan = Plan::draw_bare(seed, &Kinds::none());
+            Plan { calm: Instant(1_500_000_000), end: Instant(2_500_000_000), ..plan }
+        });
+        let plans: Vec<_> = plans.filter(|plan| plan.keeps_order() && plan.nodes > 1).take(12).collect();
+        assert_eq!(plans.len(), 12);
+        let mut differ = 0;
+        for plan in &plans {
+            let of_original = digest(plan, &original);
+            assert_eq!(digest(plan, &|config| accelerated(config, 0)), of_original, "seed {}", plan.seed);
+            differ += usize::from(digest(plan, &|config| accelerated(config, 8)) != of_original);
+        }
+        assert!(differ > 6, "a window of 8 must show: it did in {differ} of 12 runs");
+    }
+
+    #[test]
+    fn a_seed_gives_one_run() {
+        for seed in [1, 2] {
+            let run = || crate::sim::run(seed, &Kinds::all(), &|_| {}, false).unwrap();
+            let (first, second) = (run(), run());
+            assert_eq!(first.violations, []);
+            assert_eq!((first.digest, first.totals), (second.digest, second.totals));
+        }
+    }
+
+    #[test]
+    fn drawn_settings_are_valid_and_differ() {
+        let settings: Vec<_> = (1..200).map(|seed| settings(&Plan::draw_bare(seed, &Kinds::all()))).collect();
+        assert!(settings.iter().all(|config| config.validate().is_ok()));
+        for acceleration in [Acceleration::Accelerated, Acceleration::Original] {
+            assert!(settings.iter().any(|config| config.acceleration == acceleration));
+        }
+        for priority in [Priority::Method1, Priority::Method2] {
+            assert!(settings.iter().any(|config| config.priority == priority));
+        }
+    }
+}

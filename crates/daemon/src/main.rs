@@ -1,1 +1,33 @@
-fn main() {}
+//! The `consort` program: one daemon, its clients on the command line, a demonstration and a measurement.
+//!
+//! | module | what |
+//! |---|---|
+//! | `program` | which command |
+//! | `daemon`, `send`, `receive`, `status`, `demo`, `bench` | the commands, one module each |
+//! | `config`, `local`, `place` | settings from a file or from nothing; where daemons and clients of a machine meet |
+//! | `connect` | finding a daemon and talking to it |
+//! | `lab` | daemons and clients as child processes, for demonstration and measurement |
+//! | `args`, `words`, `failure`, `clock`, `usage` | command line, suggestions, ends that are not good, time, cost |
+#![allow(clippy::disallowed_methods, reason = "a program is where clocks, threads and waiting live")]
+
+mod args;
+mod bench;
+mod clock;
+mod config;
+mod connect;
+mod daemon;
+mod demo;
+mod failure;
+mod lab;
+mod local;
+mod place;
+mod program;
+mod receive;
+mod send;
+mod status;
+mod usage;
+mod words;
+
+fn main() -> std::process::ExitCode {
+    program::run(std::env::args_os().skip(1).collect())
+}

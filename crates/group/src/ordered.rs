@@ -82,17 +82,19 @@ pub enum Ordered {
 /// # Errors
 /// [`Malformed`] says which field is wrong.
 pub fn decode(payload: &Payload) -> Result<(ClientId, Ordered), Malformed> {
-    let mut front = [0; PREFIX_LEN];
-    let mut filled = 0;
-    payload.for_each(0, PREFIX_LEN, |part| {
-        front[filled..filled + part.len()].copy_from_slice(part);
-        filled += part.len();
-    });
-    let mut reader = Reader::new(&front[..filled]);
-    let kind = reader.u8("kind")?;
-    let client = ClientId(reader.u32("client")?);
+    let [kind, a, b, c, d] = prefix(payload).ok_or(Malformed { what: "prefix", at: payload.len() })?;
+    let client = ClientId(u32::from_be_bytes([a, b, c, d]));
     let ordered = if kind == MULTICAST { Ordered::Multicast } else { decode_control(kind, payload)? };
     Ok((client, ordered))
+}
+
+fn prefix(payload: &Payload) -> Option<[u8; PREFIX_LEN]> {
+    if let Some(prefix) = payload.parts().next().and_then(|part| part.first_chunk()) {
+        return Some(*prefix);
+    }
+    let mut bytes = Vec::new();
+    payload.for_each(0, PREFIX_LEN, |part| bytes.extend_from_slice(part));
+    bytes.first_chunk().copied()
 }
 
 fn decode_control(kind: u8, payload: &Payload) -> Result<Ordered, Malformed> {

@@ -8,7 +8,7 @@ use bytes::{BufMut, BytesMut};
 use consort_types::GroupName;
 use consort_wire::{Malformed, Payload, Reader};
 
-/// A list whose every name was checked, read where it lies.
+/// A list whose lengths were checked, read where it lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Targets<'a> {
     count: usize,
@@ -21,21 +21,28 @@ impl<'a> Targets<'a> {
     /// The bytes of the longest list.
     pub const MAX_LEN: usize = 2 + Self::MAX * (1 + GroupName::MAX);
 
-    /// Reads a list off the front.
+    /// Reads a list off the front. What the names say is not checked: one that is no group's name has no members.
     ///
     /// # Errors
-    /// [`Malformed`] names the count or the name that is wrong.
-    pub fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
-        let count = reader.count(2, "group count")?;
+    /// [`Malformed`] where the count or a length is wrong.
+    pub fn read(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let bad = |what, at| Err(Malformed { what, at });
+        let Some((count, rest)) = bytes.split_first_chunk() else { return bad("group count", bytes.len()) };
+        let count = usize::from(u16::from_be_bytes(*count));
         if count == 0 || count > Self::MAX {
-            return Err(reader.bad("group count"));
+            return bad("group count", 2);
         }
-        let mut ahead = reader.clone();
+        let mut len = 0;
         for _ in 0..count {
-            read_name(&mut ahead)?;
+            len += match rest.get(len) {
+                Some(0) | None => return bad("group name", 2 + len),
+                Some(name) => 1 + usize::from(*name),
+            };
         }
-        let names = reader.take(ahead.at() - reader.at(), "group name")?;
-        Ok(Self { count, names })
+        match rest.get(..len) {
+            Some(names) => Ok(Self { count, names }),
+            None => bad("group name", bytes.len()),
+        }
     }
 
     /// Calls `see` with the list that stands at byte `at` of a rope, and returns its answer. Only a list that was cut
@@ -45,15 +52,30 @@ impl<'a> Targets<'a> {
     /// [`Malformed`] where there is no list.
     pub fn of<T>(payload: &Payload, at: usize, see: impl FnOnce(Targets<'_>) -> T) -> Result<T, Malformed> {
         let part = rest_of_part(payload, at);
-        match Targets::read(&mut Reader::new(part)) {
+        match Targets::read(part) {
             Ok(targets) => Ok(see(targets)),
             Err(_) if at + part.len() < payload.len() => {
                 let mut copy = Vec::new();
                 payload.for_each(at, Self::MAX_LEN, |part| copy.extend_from_slice(part));
-                Targets::read(&mut Reader::new(&copy)).map(see)
+                Targets::read(&copy).map(see)
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Checks that every name is one that a group can have. What was checked where it came in need not be again.
+    ///
+    /// # Errors
+    /// [`Malformed`] names the first that is not; its place is counted from the start of the list.
+    pub fn check(self) -> Result<(), Malformed> {
+        let mut at = 2;
+        for name in self.names() {
+            if !is_group_name(name) {
+                return Err(Malformed { what: "group name", at });
+            }
+            at += 1 + name.len();
+        }
+        Ok(())
     }
 
     /// The names, in the sender's order.
@@ -94,21 +116,15 @@ pub fn put_name(name: &[u8], out: &mut BytesMut) {
     out.put_slice(name);
 }
 
-/// Reads one group name without keeping it.
-fn read_name<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
-    let before = reader.clone();
-    let len = reader.u8("group name")?;
-    let name = reader.take(usize::from(len), "group name")?;
-    if is_group_name(name) { Ok(name) } else { Err(before.bad("group name")) }
-}
-
 /// Reads one group name.
 ///
 /// # Errors
 /// [`Malformed`] where it is none.
 pub fn read_group(reader: &mut Reader<'_>) -> Result<GroupName, Malformed> {
     let before = reader.clone();
-    GroupName::new(read_name(reader)?).map_err(|_| before.bad("group name"))
+    let len = reader.u8("group name")?;
+    let name = reader.take(usize::from(len), "group name")?;
+    GroupName::new(name).map_err(|_| before.bad("group name"))
 }
 
 /// The same rule as [`GroupName::new`], without making one.
@@ -169,9 +185,9 @@ mod tests {
         assert!(!encode(vec![&name; 1_001].into_iter(), &mut out));
         assert!(out.is_empty());
         assert!(encode(vec![&name; 1_000].into_iter(), &mut out));
-        assert_eq!(Targets::read(&mut Reader::new(&out)).unwrap().count(), 1_000);
+        assert_eq!(Targets::read(&out).unwrap().count(), 1_000);
         out[..2].copy_from_slice(&[0, 0]);
-        assert_eq!(Targets::read(&mut Reader::new(&out)), Err(Malformed { what: "group count", at: 2 }));
+        assert_eq!(Targets::read(&out), Err(Malformed { what: "group count", at: 2 }));
     }
 
     #[test]
@@ -187,11 +203,10 @@ mod tests {
     #[test]
     fn no_mutation_panics_and_what_is_accepted_has_good_names() {
         consort_wire::mutate::each(&list(&["orders", "b", "c"]), 5_000, |bytes| {
-            let mut reader = Reader::new(bytes);
-            let Ok(targets) = Targets::read(&mut reader) else { return };
+            let Ok(targets) = Targets::read(bytes) else { return };
             assert_eq!(targets.names().count(), targets.count());
-            assert!(targets.names().all(|name| GroupName::new(name).is_ok()));
-            assert_eq!(targets.encoded_len(), reader.at());
+            assert_eq!(targets.check().is_ok(), targets.names().all(|name| GroupName::new(name).is_ok()));
+            assert!(targets.encoded_len() <= bytes.len());
         });
     }
 }

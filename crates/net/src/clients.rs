@@ -127,6 +127,11 @@ impl Clients {
         }
     }
 
+    /// Lets nobody in any more; whoever tries is told at once.
+    pub(crate) fn shut_doors(&mut self) {
+        self.doors.clear();
+    }
+
     /// Something happened on a client's connection.
     pub(crate) fn event(&mut self, event: &mio::event::Event) {
         let Some(id) = self.client(event.token()) else { return };

@@ -2,11 +2,11 @@
 
 /// What one lane has carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Traffic {
+pub(crate) struct Traffic {
     /// Datagrams.
-    pub datagrams: u64,
+    pub(crate) datagrams: u64,
     /// Their bytes.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Traffic {
@@ -20,21 +20,21 @@ macro_rules! counters {
     ($($(#[$about:meta])* $name:ident),* $(,)?) => {
         /// Everything the driver counts, since the loop began.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct Counters {
+        pub(crate) struct Counters {
             /// Tokens and control packets that came to this node alone.
-            pub token_in: Traffic,
+            pub(crate) token_in: Traffic,
             /// Data that came, own datagrams looped back not counted.
-            pub data_in: Traffic,
+            pub(crate) data_in: Traffic,
             /// Tokens and control packets sent to one node.
-            pub token_out: Traffic,
+            pub(crate) token_out: Traffic,
             /// Data sent; in unicast fan-out each copy counts.
-            pub data_out: Traffic,
-            $($(#[$about])* pub $name: u64,)*
+            pub(crate) data_out: Traffic,
+            $($(#[$about])* pub(crate) $name: u64,)*
         }
 
         impl Counters {
             /// Calls `see` with every counter's name and value.
-            pub fn observe(&self, see: &mut dyn FnMut(&str, u64)) {
+            pub(crate) fn observe(&self, see: &mut dyn FnMut(&str, u64)) {
                 for (datagrams, bytes, traffic) in [
                     ("net_token_in_datagrams", "net_token_in_bytes", self.token_in),
                     ("net_data_in_datagrams", "net_data_in_bytes", self.data_in),

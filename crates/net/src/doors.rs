@@ -6,16 +6,20 @@ use crate::sys;
 use mio::event::Source;
 use mio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use mio::{Interest, Registry, Token};
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{Domain, SockAddr, SockRef, Socket, TcpKeepalive, Type};
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Who may connect to a socket file: the daemon's user and group.
 const MODE: u32 = 0o660;
+/// When a silent client is asked whether its machine still lives.
+const KEEPALIVE: TcpKeepalive =
+    TcpKeepalive::new().with_time(Duration::from_secs(30)).with_interval(Duration::from_secs(5));
 /// The longest path that fits a Unix socket's address, with its final zero.
 const PATH_MAX: usize = 107;
 
@@ -64,6 +68,7 @@ impl Listener {
             Self::Tcp(listener) => {
                 let (stream, _) = listener.accept()?;
                 stream.set_nodelay(true)?;
+                SockRef::from(&stream).set_tcp_keepalive(&KEEPALIVE)?;
                 Ok(Stream::Tcp(stream))
             }
         }

@@ -319,21 +319,30 @@ impl<E: Engine> Driver<E> {
     fn take_leave(mut self) -> Result<(), RunError> {
         self.tick();
         let until = self.now + FAREWELL;
+        self.clients.shut_doors();
         self.node.send_clients_away(self.now);
         self.queue_outputs()?;
         while self.clients.count() > 0 && self.now < until {
             self.serve_clients()?;
-            if !self.clients.has_more() {
-                self.wake.sleep(self.now, Some(until)).map_err(RunError::Wait)?;
-            }
+            let until = if self.clients.has_more() { self.now } else { until };
+            self.wake.sleep(self.now, Some(until)).map_err(RunError::Wait)?;
             self.see_events()?;
             self.tick();
         }
         self.outbox.flush(&mut self.counters);
-        self.settle_counters();
-        self.counters.observe(&mut |name, value| tracing::debug!(name, value, "counted"));
+        for (name, value) in self.facts() {
+            tracing::debug!(name, value, "counted");
+        }
         tracing::info!("stopped");
         Ok(())
+    }
+
+    /// What there is to tell about the driver, beside what the node tells about itself.
+    fn facts(&mut self) -> Vec<(String, String)> {
+        self.settle_counters();
+        let mut facts = Vec::new();
+        self.counters.observe(&mut |name, value| facts.push((name.to_owned(), value.to_string())));
+        facts
     }
 
     /// Brings those counters up to date that follow from others. On the group's socket the kernel counts what our filter

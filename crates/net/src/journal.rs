@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
@@ -37,6 +38,9 @@ impl Journal {
 
     fn read(path: &Path) -> io::Result<Self> {
         let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(ErrorKind::InvalidInput, "not a regular file"));
+        }
         let mut all = Vec::new();
         file.read_to_end(&mut all)?;
         let all = Bytes::from(all);
@@ -64,10 +68,11 @@ impl Journal {
     pub(crate) fn start(self, waker: Waker) -> io::Result<Writer> {
         let (orders, to_do) = channel();
         let (results, done) = channel();
-        let path = self.path.clone();
-        let work = move || Worker { journal: self, results, waker }.work(&to_do);
+        let (path, waker) = (self.path.clone(), Arc::new(waker));
+        let worker = Worker { journal: self, results, waker: Arc::clone(&waker) };
+        let work = move || worker.work(&to_do);
         let thread = std::thread::Builder::new().name("records".to_owned()).spawn(work)?;
-        Ok(Writer { path, orders: Some(orders), done, thread: Some(thread) })
+        Ok(Writer { path, orders: Some(orders), done, thread: Some(thread), _waker: waker })
     }
 
     fn append(&mut self, ticket: Ticket, record: &[u8]) -> io::Result<()> {
@@ -138,6 +143,8 @@ pub(crate) struct Writer {
     orders: Option<Sender<Order>>,
     done: Receiver<io::Result<Ticket>>,
     thread: Option<JoinHandle<()>>,
+    /// Kept so that the thread's last wake-up is not lost with its waker.
+    _waker: Arc<Waker>,
 }
 
 impl Writer {
@@ -179,7 +186,7 @@ impl Drop for Writer {
 struct Worker {
     journal: Journal,
     results: Sender<io::Result<Ticket>>,
-    waker: Waker,
+    waker: Arc<Waker>,
 }
 
 impl Worker {

@@ -46,7 +46,6 @@ mod sys;
 mod wake;
 
 pub use bind::{Reach, Sockets};
-pub use counters::{Counters, Traffic};
 pub use driver::run;
 pub use error::{BindError, Interface, Role, RunError};
 pub use options::{Door, Fanout, Idling, Options, Peer, RECEIVE_BUFFER};

@@ -23,7 +23,6 @@ use crate::{Farewell, Refusal};
 use bytes::Bytes;
 use consort_group::{Cause, ClientName, GroupViewId, Member, Targets};
 use consort_types::{ClientId, GroupName, MemberId, NodeId, Primary, Service, ViewId, ViewKind};
-use consort_wire::Reader;
 
 const WELCOME: u8 = 0x81;
 const PROGRESS: u8 = 0x82;
@@ -108,7 +107,7 @@ impl Message {
 
     /// The groups it was sent to, in the sender's order.
     pub fn groups(&self) -> impl Iterator<Item = &str> {
-        let list = Targets::read(&mut Reader::new(&self.body[encode::SENDER_LEN..])).ok();
+        let list = Targets::read(&self.body[encode::SENDER_LEN..]).ok();
         list.into_iter().flat_map(Targets::names).filter_map(|name| std::str::from_utf8(name).ok())
     }
 

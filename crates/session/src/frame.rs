@@ -5,7 +5,7 @@
 //! | 4 | the length of what follows, kind included |
 //! | 1 | kind |
 //! | … | body |
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use consort_wire::{Malformed, Payload};
 use std::collections::VecDeque;
 
@@ -28,7 +28,9 @@ pub struct Head {
 /// Cuts a stream of bytes into frames. Bodies share the bytes that were read.
 #[derive(Debug)]
 pub struct Frames {
-    parts: VecDeque<Bytes>,
+    /// What is read next; empty only if nothing is held but what was gathered.
+    current: Bytes,
+    later: VecDeque<Bytes>,
     gathered: BytesMut,
     held: usize,
     max: usize,
@@ -38,7 +40,8 @@ pub struct Frames {
 impl Frames {
     /// Expects frames of at most `max` bytes.
     pub fn new(max: usize) -> Self {
-        Self { parts: VecDeque::new(), gathered: BytesMut::new(), held: 0, max, passed: 0 }
+        let (current, later, gathered) = (Bytes::new(), VecDeque::new(), BytesMut::new());
+        Self { current, later, gathered, held: 0, max, passed: 0 }
     }
 
     /// Expects frames of at most `max` bytes from here on.
@@ -48,13 +51,17 @@ impl Frames {
 
     /// Takes the next bytes of the stream.
     pub fn push(&mut self, bytes: Bytes) {
-        let continues = self.held > 0;
+        if self.held == 0 {
+            self.current = bytes;
+            self.held = self.current.len();
+            return;
+        }
         self.held += bytes.len();
-        if continues && bytes.len() < SMALL {
+        if bytes.len() < SMALL {
             self.gathered.extend_from_slice(&bytes);
-        } else if !bytes.is_empty() {
+        } else {
             self.seal();
-            self.parts.push_back(bytes);
+            self.later.push_back(bytes);
         }
     }
 
@@ -63,8 +70,7 @@ impl Frames {
     /// # Errors
     /// [`Malformed`] where the length is impossible.
     pub fn whole(&mut self) -> Result<Option<Head>, Malformed> {
-        let Some(front) = self.front() else { return Ok(None) };
-        let [a, b, c, d, kind] = front;
+        let Some([a, b, c, d, kind]) = self.front() else { return Ok(None) };
         let len = (u32::from_be_bytes([a, b, c, d]) as usize).saturating_add(LENGTH_LEN);
         if len < HEAD_LEN || len > self.max {
             return Err(Malformed { what: "frame length", at: 0 });
@@ -72,14 +78,20 @@ impl Frames {
         if len > self.held {
             return Ok(None);
         }
-        self.seal();
+        if len > self.current.len() {
+            self.seal();
+        }
         Ok(Some(Head { kind, len }))
     }
 
     /// Appends the body of the frame at the front, shared. `head` is what [`Self::whole`] has just said.
     pub fn body(&self, head: Head, into: &mut Payload) {
+        if head.len <= self.current.len() {
+            into.push(self.current.slice(HEAD_LEN..head.len));
+            return;
+        }
         let (mut skip, mut end) = (HEAD_LEN, head.len);
-        for part in &self.parts {
+        for part in std::iter::once(&self.current).chain(&self.later) {
             if skip < part.len() {
                 into.push(part.slice(skip..end.min(part.len())));
             }
@@ -94,11 +106,11 @@ impl Frames {
     /// Takes the body of the frame at the front in one piece, and goes on to the next frame. Shared, not copied, where
     /// it came in one piece.
     pub fn take_body(&mut self, head: Head) -> Bytes {
-        if let Some(part) = self.parts.front_mut().filter(|part| part.len() > head.len) {
+        if head.len < self.current.len() {
             self.passed += 1;
             self.held -= head.len;
-            let mut frame = part.split_to(head.len);
-            bytes::Buf::advance(&mut frame, HEAD_LEN);
+            let mut frame = self.current.split_to(head.len);
+            frame.advance(HEAD_LEN);
             return frame;
         }
         let mut body = Payload::new();
@@ -112,13 +124,12 @@ impl Frames {
         self.passed += 1;
         self.held -= head.len.min(self.held);
         let mut left = head.len;
-        while let Some(part) = self.parts.front_mut() {
-            if left < part.len() {
-                bytes::Buf::advance(part, left);
-                return;
-            }
-            left -= part.len();
-            self.parts.pop_front();
+        while left >= self.current.len() && !self.current.is_empty() {
+            left -= self.current.len();
+            self.current = self.later.pop_front().unwrap_or_default();
+        }
+        if left < self.current.len() {
+            self.current.advance(left);
         }
     }
 
@@ -138,20 +149,26 @@ impl Frames {
     }
 
     fn seal(&mut self) {
-        if !self.gathered.is_empty() {
-            self.parts.push_back(self.gathered.split().freeze());
+        if self.gathered.is_empty() {
+            return;
+        }
+        let gathered = self.gathered.split().freeze();
+        if self.current.is_empty() {
+            self.current = gathered;
+        } else {
+            self.later.push_back(gathered);
         }
     }
 
     fn front(&self) -> Option<[u8; HEAD_LEN]> {
-        let mut front = [0; HEAD_LEN];
-        if let Some(bytes) = self.parts.front().and_then(|part| part.first_chunk::<HEAD_LEN>()) {
-            return Some(*bytes);
+        if let Some(front) = self.current.first_chunk() {
+            return Some(*front);
         }
         if self.held < HEAD_LEN {
             return None;
         }
-        let pieces = self.parts.iter().flatten().chain(&self.gathered);
+        let mut front = [0; HEAD_LEN];
+        let pieces = self.current.iter().chain(self.later.iter().flatten()).chain(&self.gathered);
         front.iter_mut().zip(pieces).for_each(|(to, from)| *to = *from);
         Some(front)
     }
@@ -238,8 +255,25 @@ mod tests {
         put(&mut out, 7, |out| out.put_bytes(1, 10_000));
         let bytes = out.freeze();
         (0..bytes.len()).for_each(|at| frames.push(bytes.slice(at..at + 1)));
-        assert!(frames.parts.len() <= 1);
+        assert_eq!(frames.later.len(), 0);
         assert_eq!(read_all(&mut frames), [(7, bytes.slice(HEAD_LEN..))]);
+    }
+
+    #[test]
+    fn frames_that_wait_come_out_whatever_followed_them() {
+        let frame = |kind: u8, len: usize| {
+            let mut out = BytesMut::new();
+            put(&mut out, kind, |out| out.put_bytes(kind, len));
+            out.freeze()
+        };
+        for sizes in [[10, 20, 30], [5_000, 20, 5_000], [20, 5_000, 20], [5_000, 5_000, 20]] {
+            let mut frames = Frames::new(1 << 20);
+            (1..4).zip(sizes).for_each(|(kind, len)| frames.push(frame(kind, len)));
+            let wanted: Vec<_> =
+                (1..4).zip(sizes).map(|(kind, len)| (kind, frame(kind, len).slice(HEAD_LEN..))).collect();
+            assert_eq!(read_all(&mut frames), wanted);
+            assert_eq!(frames.held(), 0);
+        }
     }
 
     #[test]

@@ -31,12 +31,15 @@ impl Output {
 
     pub(crate) fn written(&mut self, n: usize) {
         self.largest = self.largest.max(self.bytes.len());
-        self.bytes.advance(n.min(self.bytes.len()));
-        if self.bytes.is_empty() {
-            self.announced = false;
-            if std::mem::take(&mut self.largest) > KEEP {
-                self.bytes = BytesMut::new();
-            }
+        if n < self.bytes.len() {
+            self.bytes.advance(n);
+            return;
+        }
+        self.announced = false;
+        if std::mem::take(&mut self.largest) > KEEP {
+            self.bytes = BytesMut::new();
+        } else {
+            self.bytes.clear();
         }
     }
 }

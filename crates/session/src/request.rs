@@ -36,7 +36,7 @@ pub struct Hello {
     pub name: Option<ClientName>,
     /// Whether it wants to read of network views.
     pub wants_views: bool,
-    /// The session it continues; 0 for a new one, and the only value this version knows.
+    /// The session it wants to continue, 0 for a new one. This version knows none and always opens a new one.
     pub session: u64,
     /// The last position it has of that session; 0 with a new one.
     pub position: u64,
@@ -163,7 +163,8 @@ pub(crate) const fn is_hello(kind: u8) -> bool {
 /// Checks the targets of a multicast whose list starts at byte `at` of `payload`; returns how many groups it names and
 /// how many bytes follow the list.
 pub(crate) fn check_multicast(payload: &Payload, at: usize) -> Result<(usize, usize), Malformed> {
-    let (count, len) = Targets::of(payload, at, |targets| (targets.count(), targets.encoded_len()))?;
+    let check = |targets: Targets<'_>| targets.check().map(|()| (targets.count(), targets.encoded_len()));
+    let (count, len) = Targets::of(payload, at, check)??;
     Ok((count, payload.len() - at - len))
 }
 

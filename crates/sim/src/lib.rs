@@ -1,4 +1,21 @@
-//! The simulator: virtual time, hosts, links and faults, all decided by one seed.
+//! The simulator: virtual time, hosts, links, load and faults, all decided by one seed; and checkers that watch every
+//! promise while it runs. It drives the same state machines as the real driver, so a bug that a seed finds is a bug of
+//! the product. `docs/simulator.md` says how to use it.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`plan`] | everything a seed decides before a run: size, network, load, faults |
+//! | [`world`] | virtual time, one heap of what will happen; runs a plan and says what came of it |
+//! | [`machine`] | what runs on a host: an engine alone, or a whole node with its clients |
+//! | `host` | a processor that everything waits for, sockets of limited room |
+//! | [`network`], [`link`] | what happens to a datagram on its way; [`link`] also serves the real-time switch |
+//! | [`workload`], [`fault`] | who sends how much; what goes wrong, where and for how long |
+//! | [`message`], `identify` | payloads that name their message, and how a delivery is recognised by its bytes alone |
+//! | [`trace`], [`checkers`] | what happened, and one judge per promise; traces of real runs can be judged alike |
+//! | [`story`], [`digest`] | a run as a reader sees it, and as one number |
+//!
+//! Absent so far, each with its place: processes that crash, restart or stop for a while (a host is up or down already:
+//! late starters use it), parted networks (links can be cut already), disks that stall, clocks that jump.
 
 pub mod checkers;
 pub mod digest;
@@ -14,6 +31,8 @@ pub mod plan;
 mod recorder;
 mod rest;
 pub mod story;
+#[cfg(test)]
+mod tests;
 pub mod trace;
 pub mod workload;
 pub mod world;

@@ -53,6 +53,9 @@ pub trait Machine {
 
     /// Counters and gauges.
     fn observe(&self, see: &mut dyn FnMut(&str, u64));
+
+    /// In which state it is and what it waits for, in one line.
+    fn describe(&self, now: Instant) -> String;
 }
 
 /// What became of a submit.

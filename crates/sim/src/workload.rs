@@ -174,12 +174,13 @@ impl Sender {
     }
 }
 
-/// Draws the senders of a run: on most nodes one or two, each with its own pace and mix.
+/// Draws the senders of a run: most clients send, one at least, each with its own pace and mix; here and there somebody
+/// sends control messages.
 pub fn draw(nodes: u16, clients: u16, control: Option<u16>, rng: &mut Rng) -> Vec<SenderPlan> {
     let mut senders = Vec::new();
     for node in 0..nodes {
         for client in 0..clients {
-            if rng.chance(0.85) {
+            if rng.chance(0.85) || (node == 0 && client == 0) {
                 let process = Process::new(consort_types::NodeId(node), client);
                 senders.push(sender(process, Class::Client, rng));
             }

@@ -103,7 +103,6 @@ pub struct World<'a, M> {
     active: Vec<Fault>,
     filter: Option<Filter>,
     recorder: Recorder,
-    progress: (u64, Instant),
     settled: bool,
 }
 
@@ -163,7 +162,7 @@ impl<'a, M: Machine> World<'a, M> {
             machines,
             maker: None,
             hosts: (0..nodes).map(|_| Host::new(plan.host.clone())).collect(),
-            lives: Lives::new(nodes),
+            lives: Lives::new(&plan.members()[..nodes]),
             views: vec![None; nodes],
             network: Network::new(plan.network.clone(), nodes, &mut rng),
             heap: BinaryHeap::new(),
@@ -173,7 +172,6 @@ impl<'a, M: Machine> World<'a, M> {
             active: Vec::new(),
             filter: None,
             recorder: Recorder::new(options.bounds, story, options.trace.then(Trace::default)),
-            progress: (0, Instant::ZERO),
             settled: false,
             plan,
         };
@@ -207,10 +205,11 @@ impl<'a, M: Machine> World<'a, M> {
     pub fn finish(mut self) -> Outcome {
         if self.recorder.violations.is_empty() {
             self.recorder.record(Process::WORLD, What::Quiet);
+            self.recorder.end();
             self.sample();
         }
-        if self.recorder.violations.is_empty() {
-            self.recorder.end();
+        if !self.recorder.violations.is_empty() {
+            self.tell_states();
         }
         let overflowed: u64 = self.hosts.iter().map(|host| host.overflowed).sum();
         let healed = self.recorder.changed.since(self.plan.calm);
@@ -223,6 +222,20 @@ impl<'a, M: Machine> World<'a, M> {
             mishaps: self.network.counts().faults() + overflowed,
             story: self.recorder.story,
             trace: self.recorder.trace,
+        }
+    }
+
+    /// Ends the story of a red run with what every node did last.
+    fn tell_states(&mut self) {
+        let now = self.recorder.now;
+        for (machine, node) in self.machines.iter().zip(0..) {
+            let mut gauges = String::new();
+            machine.observe(&mut |name, value| {
+                if value > 0 {
+                    gauges += &format!(", {name} {value}");
+                }
+            });
+            self.recorder.tell(Some(NodeId(node)), '=', || format!("{}{gauges}", machine.describe(now)));
         }
     }
 
@@ -299,7 +312,7 @@ impl<'a, M: Machine> World<'a, M> {
         if now < self.plan.end || now < self.plan.calm {
             return false;
         }
-        let idle = now.since(self.progress.1);
+        let idle = now.since(self.recorder.latest.max(self.plan.calm));
         if self.settled { idle >= REST } else { idle >= PATIENCE }
     }
 

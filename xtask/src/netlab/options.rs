@@ -27,7 +27,9 @@ once, while the daemons' memory stays flat.
   --queue BYTES    how much may wait for that rate [256k]
   --cut A-B@T+D    nothing passes from node A to node B from T after the start on,
                    for D; such as 1-2@3s+500ms; may be given several times
-  --datagram N     bytes of one datagram [the daemon's own default]
+  --datagram N     bytes of one datagram [the daemon's own default]; where it needs
+                   many frames and some are lost, the kernel's room for fragments
+                   (4 MiB) fills up, and frees itself only after 30 s
   --mtu N          bytes of a packet that fit one frame [1500]
   --seed S         what all chance comes from [taken from the clock, and printed]
   --deadline T     give up after this time [10m]

@@ -17,14 +17,12 @@ use super::switch::{Ended, Report};
 /// How often the run is looked after.
 const STEP: Duration = Duration::from_millis(50);
 /// How often memory is sampled, and how often progress is printed.
-const SAMPLE: Duration = Duration::from_millis(200);
+const SAMPLE: Duration = Duration::from_millis(100);
 const PROGRESS: Duration = Duration::from_secs(2);
 /// How long daemons may need to serve clients, and receivers to join.
 const START: Duration = Duration::from_secs(20);
 /// How long nothing at all may arrive before the run is given up.
 const STALL: Duration = Duration::from_secs(30);
-/// What a receiver says once it has joined.
-const JOINED: &str = "joined";
 /// How long a daemon may need to end when told to.
 const END: Duration = Duration::from_secs(10);
 
@@ -127,7 +125,7 @@ impl<'a> Run<'a> {
         stop: Arc<AtomicBool>,
     ) -> Result<Self, RunError> {
         let mut daemons = (0..options.nodes).map(|node| program.daemon(lab, node)).collect::<Result<Vec<_>, _>>()?;
-        await_all("serves clients", &stop, &mut daemons, |node, daemon| {
+        await_all("its daemon serves clients", &stop, &mut daemons, |node, daemon| {
             daemon.runs()?;
             Ok(program.serves(node))
         })?;
@@ -152,11 +150,13 @@ impl<'a> Run<'a> {
         for node in 0..self.nodes.len() {
             self.nodes[node].sender = Some(self.program.sender(self.lab, node)?);
         }
+        self.sample();
         let mut watch = Watch::start(&self.options.cuts);
         while !self.step()? {
             watch.keep(self)?;
             std::thread::sleep(STEP);
         }
+        self.sample();
         Ok(watch.start.elapsed())
     }
 
@@ -180,12 +180,13 @@ impl<'a> Run<'a> {
         Ok(Outcome { took, nodes, report })
     }
 
-    /// Waits until every receiver has joined the group.
+    /// Waits until every receiver has said that all of them are in the group.
     fn await_joined(&mut self) -> Result<(), RunError> {
-        await_all("receives", &self.stop, &mut self.nodes, |_, node| {
+        let all_joined = format!("; {} member", self.nodes.len());
+        await_all("it sees all receivers in the group", &self.stop, &mut self.nodes, |_, node| {
             node.daemon.runs()?;
             node.receiver.runs()?;
-            Ok(node.receiver.has_said(JOINED))
+            Ok(node.receiver.has_said(&all_joined))
         })
     }
 
@@ -256,7 +257,10 @@ fn await_all<T>(
         while !is_true(node, one)? {
             interrupted(stop)?;
             if Instant::now() > deadline {
-                return Err(RunError::TooLate(format!("node {} not yet {what} after {START:?}", node + 1)));
+                return Err(RunError::TooLate(format!(
+                    "node {} was waited for in vain: {what} (not within {START:?})",
+                    node + 1
+                )));
             }
             std::thread::sleep(STEP);
         }

@@ -216,7 +216,8 @@ fn a_panic_removes_the_lab() {
 #[test]
 fn the_lab_of_a_dead_process_is_removed_by_the_next() {
     let Some(first) = lab(1) else { return };
-    let stale = "consort-4194305-1-0-1"; // one above the largest process id there can be
+    // One above the largest process id there can be.
+    let stale = &format!("consort-4194305-1-{}-1", std::process::id());
     assert!(Command::new("ip").args(["netns", "add", stale]).status().unwrap().success());
     drop(lab(1));
     assert!(!std::fs::exists(format!("/run/netns/{stale}")).unwrap());

@@ -103,7 +103,7 @@ fn a_token_that_came_meanwhile_is_found_after_a_few_data_packets_without_any_eve
     }
     assert_eq!(bench.next(Lane::Token).unwrap(), &[0][..]);
     bench.token(b"token");
-    let before = (0..100).take_while(|_| bench.next(Lane::Token).unwrap() != &b"token"[..]).count();
+    let before = (0..100).take_while(|_| bench.next(Lane::Token).unwrap() != b"token"[..]).count();
     assert!(before <= TOKEN_GLANCE as usize, "{before}");
 }
 

@@ -85,6 +85,12 @@ fn what_was_trimmed_is_cut_off_once_it_is_worth_it_and_writing_goes_on() {
 }
 
 #[test]
+fn what_is_no_file_is_refused() {
+    let error = Journal::open(Path::new("/dev/full")).unwrap_err();
+    assert_eq!(error.to_string(), "cannot use the record file /dev/full: not a regular file");
+}
+
+#[test]
 fn a_full_disk_is_reported_and_nothing_is_written_after_it() {
     let (mut poll, waker) = waker();
     let file = OpenOptions::new().write(true).open("/dev/full").unwrap();

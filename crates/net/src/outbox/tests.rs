@@ -164,3 +164,26 @@ fn a_token_or_a_full_super_packet_is_due_at_once() {
     (0..46).for_each(|_| bench.push(To::All, Lane::Data, &[0; 1440], b""));
     assert!(bench.outbox.is_due());
 }
+
+#[test]
+fn a_kernel_that_takes_no_more_is_waited_for_a_little_and_then_the_rest_is_dropped_and_counted() {
+    // a Unix socket stands for a network that is full: it says so while its reader does not read
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("full");
+    let reader = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    let writer = Socket::from(std::os::unix::net::UnixDatagram::unbound().unwrap());
+    let pending = |len: usize| Pending {
+        target: Target::All,
+        datagram: Datagram { head: Bytes::from(vec![1; len]), body: Bytes::new() },
+    };
+    let run: Vec<_> = (1..=2_000).map(pending).collect();
+    let (mut dispatch, mut counters) = (Dispatch::default(), Counters::default());
+    dispatch.begin();
+    dispatch.send(&writer, &SockAddr::unix(&path).unwrap(), &run, Lane::Data, &mut counters);
+    let sent = counters.data_out.datagrams;
+    assert!(sent > 0 && counters.send_drops > 0);
+    assert_eq!(sent + counters.send_drops, 2_000);
+    reader.set_nonblocking(true).unwrap();
+    let received = (1..).take_while(|len| reader.recv(&mut [0; 4_000]).is_ok_and(|n| n == *len)).count();
+    assert_eq!(received as u64, sent);
+}

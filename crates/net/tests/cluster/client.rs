@@ -107,6 +107,12 @@ impl TestClient {
         }
     }
 
+    /// Whether the daemon ends the connection without a word.
+    pub fn is_refused(&mut self) -> bool {
+        let mut room = [0; 16];
+        matches!(self.wire.read(&mut room), Ok(0) | Err(_))
+    }
+
     /// A number from the daemon's status.
     pub fn counter(&mut self, name: &str) -> u64 {
         self.session.status();

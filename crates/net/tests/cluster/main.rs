@@ -179,28 +179,83 @@ fn what_a_client_sent_before_it_went_away_is_still_ordered() {
     cluster.stop();
 }
 
+/// One node by itself.
+struct Single {
+    addresses: Vec<SocketAddr>,
+    door: PathBuf,
+    records: PathBuf,
+    folder: TempDir,
+}
+
+impl Single {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (door, records) = (folder.path().join("door"), folder.path().join("records"));
+        Self { addresses: free_addresses(3), door, records, folder }
+    }
+
+    fn options(&self) -> Options {
+        let peers = vec![Peer { node: NodeId(0), token: self.addresses[0], data: self.addresses[1] }];
+        let group = SocketAddrV4::new(Ipv4Addr::new(239, 78, 1, 2), self.addresses[2].port());
+        let doors = vec![Door::Unix(self.door.clone())];
+        Options { doors, ..Options::new(NodeId(0), peers, group, Ipv4Addr::LOCALHOST) }
+    }
+
+    /// Runs it while `work` talks to it; returns how the loop ended.
+    fn run(&self, options: Options, durable: bool, work: impl FnOnce(&mut TestClient)) -> Result<(), RunError> {
+        let me = MemberId::new(0, 1);
+        let identity = Identity { cluster: ClusterId(7), config: ConfigHash(7), me };
+        let mut engine = Sequencer::new(me, vec![me]);
+        engine.durable = durable;
+        let (sockets, stop) = (Sockets::bind(options).unwrap(), Stop::new().unwrap());
+        let mut client = TestClient::unix(&self.door);
+        let told = stop.clone();
+        let node =
+            thread::spawn(move || consort_net::run(sockets, Node::new(identity, engine, Limits::default()), told));
+        work(&mut client);
+        stop.set();
+        node.join().unwrap()
+    }
+}
+
 #[test]
 fn datagrams_of_strangers_are_dropped() {
-    let folder = tempfile::tempdir().unwrap();
-    let addresses = free_addresses(3);
-    let group = SocketAddrV4::new(Ipv4Addr::new(239, 78, 1, 2), addresses[2].port());
-    let peers = vec![Peer { node: NodeId(0), token: addresses[0], data: addresses[1] }];
-    let mut options = Options::new(NodeId(0), peers, group, Ipv4Addr::LOCALHOST);
-    options.doors = vec![Door::Unix(folder.path().join("door"))];
-    let sockets = Sockets::bind(options).unwrap();
-    let me = MemberId::new(0, 1);
-    let identity = Identity { cluster: ClusterId(7), config: ConfigHash(7), me };
-    let stop = Stop::new().unwrap();
-    let (told, engine) = (stop.clone(), Sequencer::new(me, vec![me]));
-    let node = thread::spawn(move || consort_net::run(sockets, Node::new(identity, engine, Limits::default()), told));
-    let stranger = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    for (i, len) in (0..60_000).step_by(997).enumerate() {
-        stranger.send_to(&vec![i as u8; len], addresses[i % 2]).unwrap();
-    }
-    let mut client = TestClient::unix(&folder.path().join("door"));
-    client.join();
-    assert_eq!(client.exchange(1, 20, 20).len(), 20);
-    assert_ne!(client.counter("datagrams_rejected_foreign"), 0);
-    stop.set();
-    node.join().unwrap().unwrap();
+    let single = Single::new();
+    let disturb = |client: &mut TestClient| {
+        let stranger = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        for (i, len) in (0..60_000).step_by(997).enumerate() {
+            stranger.send_to(&vec![i as u8; len], single.addresses[i % 2]).unwrap();
+        }
+        client.join();
+        assert_eq!(client.exchange(1, 20, 20).len(), 20);
+        assert_ne!(client.counter("datagrams_rejected_foreign"), 0);
+    };
+    single.run(single.options(), false, disturb).unwrap();
+}
+
+#[test]
+fn records_are_written_before_what_depends_on_them_and_found_in_the_next_life() {
+    let single = Single::new();
+    let options = || Options { records: Some(single.records.clone()), ..single.options() };
+    let work = |client: &mut TestClient| {
+        client.join();
+        assert_eq!(client.counter("records_found"), 0);
+        assert_eq!(client.exchange(1, 200, 200).len(), 200);
+    };
+    single.run(options(), true, work).unwrap();
+    let written = std::fs::read(&single.records).unwrap();
+    let again = |client: &mut TestClient| {
+        client.join();
+        let found = client.counter("records_found");
+        assert!(found > 200, "{found} records in {} bytes", written.len());
+    };
+    single.run(options(), true, again).unwrap();
+    drop(single.folder);
+}
+
+#[test]
+fn a_durable_protocol_without_a_place_for_its_records_does_not_start() {
+    let single = Single::new();
+    let ended = single.run(single.options(), true, |client| assert!(client.is_refused()));
+    assert!(matches!(ended, Err(RunError::NoRecords)), "{ended:?}");
 }

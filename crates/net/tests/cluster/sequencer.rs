@@ -72,6 +72,12 @@ pub struct Sequencer {
     me: MemberId,
     members: Vec<MemberId>,
     pub needs_arrival_times: bool,
+    /// The first member writes each message down before it numbers it.
+    pub durable: bool,
+    found: u64,
+    written: u64,
+    /// Written down, and not known to be durable yet.
+    unsynced: BTreeMap<Ticket, Entry>,
     /// The latest arrival, to see that times never lie ahead of `now`.
     arrivals_ahead: u64,
     next_id: u64,
@@ -94,6 +100,10 @@ impl Sequencer {
             me,
             members,
             needs_arrival_times: false,
+            durable: false,
+            found: 0,
+            written: 0,
+            unsynced: BTreeMap::new(),
             arrivals_ahead: 0,
             next_id: 1,
             resumed: false,
@@ -135,6 +145,16 @@ impl Sequencer {
             return;
         }
         *seen = entry.id;
+        if !self.durable {
+            return self.number(entry);
+        }
+        self.written += 1;
+        let ticket = Ticket(self.written);
+        self.outputs.push_back(Output::Persist { ticket, record: entry.payload.clone(), sync: true });
+        self.unsynced.insert(ticket, entry);
+    }
+
+    fn number(&mut self, entry: Entry) {
         self.ordered.push(entry.clone());
         let seq = self.ordered.len() as u64;
         self.send(To::All, Lane::Data, Message::Ordered(seq, entry.clone()));
@@ -188,13 +208,14 @@ impl Engine for Sequencer {
             optimistic: false,
             needs_arrival_times: self.needs_arrival_times,
             quorum: false,
-            durable: false,
+            durable: self.durable,
             continues_in_minority: false,
             across_partitions: AcrossPartitions::PerComponent,
         }
     }
 
-    fn start(&mut self, now: Instant, _records: &[Bytes]) {
+    fn start(&mut self, now: Instant, records: &[Bytes]) {
+        self.found = records.len() as u64;
         self.tick = now + TICK;
         self.outputs.push_back(Output::Install(View {
             id: ViewId { number: 1, representative: self.members[0] },
@@ -250,7 +271,11 @@ impl Engine for Sequencer {
         again.into_iter().for_each(|entry| self.ask(entry));
     }
 
-    fn handle_persisted(&mut self, _now: Instant, _ticket: Ticket) {}
+    fn handle_persisted(&mut self, _now: Instant, ticket: Ticket) {
+        assert_eq!(self.unsynced.keys().next(), Some(&ticket), "records are done in order");
+        let entry = self.unsynced.remove(&ticket).unwrap();
+        self.number(entry);
+    }
 
     fn handle_link(&mut self, _now: Instant, _peer: NodeId, _link: Link) {}
 
@@ -277,6 +302,7 @@ impl Engine for Sequencer {
 
     fn observe(&self, see: &mut dyn FnMut(&'static str, u64)) {
         see("arrivals_ahead", self.arrivals_ahead);
+        see("records_found", self.found);
     }
 
     fn describe(&self, _now: Instant) -> String {

@@ -40,12 +40,13 @@ impl Event {
 }
 
 fn read_message(kind: u8, body: Bytes) -> Result<Message, Malformed> {
-    let mut reader = Reader::new(&body);
-    let service = Service::from_wire(kind & 0x0f).ok_or(reader.bad("service"))?;
-    let sender = (NodeId(reader.u16("sender")?), ClientId(reader.u32("sender")?));
-    debug_assert_eq!(reader.at(), SENDER_LEN);
-    Targets::read(&mut reader)?;
-    let payload_at = reader.at();
+    let service = Service::from_wire(kind & 0x0f).ok_or(Malformed { what: "service", at: 0 })?;
+    let Some(([a, b, c, d, e, f], rest)) = body.split_first_chunk::<SENDER_LEN>() else {
+        return Err(Malformed { what: "sender", at: body.len() });
+    };
+    let sender = (NodeId(u16::from_be_bytes([*a, *b])), ClientId(u32::from_be_bytes([*c, *d, *e, *f])));
+    let targets = Targets::read(rest).map_err(|error| Malformed { at: error.at + SENDER_LEN, ..error })?;
+    let payload_at = SENDER_LEN + targets.encoded_len();
     Ok(Message { sender, service, body, payload_at })
 }
 

@@ -18,10 +18,14 @@ const TEXT_MAX: usize = u16::MAX as usize;
 /// Appends a message whose targets and payload stand from byte `from` of an ordered payload on.
 pub fn put_message(out: &mut BytesMut, sender: (NodeId, ClientId), service: Service, ordered: &Payload, from: usize) {
     let len = ordered.len().saturating_sub(from);
+    let mut head = [0; MESSAGE_HEAD_LEN];
+    let mut fields = &mut head[..];
+    fields.put_u32((1 + SENDER_LEN + len) as u32);
+    fields.put_u8(MESSAGE | service as u8);
+    fields.put_u16(sender.0.0);
+    fields.put_u32(sender.1.0);
     out.reserve(MESSAGE_HEAD_LEN + len);
-    frame::put_head(out, MESSAGE | service as u8, SENDER_LEN + len);
-    out.put_u16(sender.0.0);
-    out.put_u32(sender.1.0);
+    out.extend_from_slice(&head);
     ordered.for_each(from, len, |part| out.extend_from_slice(part));
 }
 

@@ -49,7 +49,7 @@ fn what_is_wrong_is_named_with_its_place() {
     assert_eq!(to_open(0x02, b"\x01ab"), "malformed end of request at byte 7 of frame 2");
     assert_eq!(to_open(0x04, b"x"), "malformed end of request at byte 5 of frame 2");
     assert_eq!(to_open(0x14, b"\0\0"), "malformed group count at byte 7 of frame 2");
-    assert_eq!(to_open(0x14, b"\0\x01\x05ab"), "malformed group name at byte 8 of frame 2");
+    assert_eq!(to_open(0x14, b"\0\x01\x05ab"), "malformed group name at byte 10 of frame 2");
     assert_eq!(to_open(0x16, b"\0\x01\x01g"), "malformed kind at byte 5 of frame 2");
     assert_eq!(to_open(0x05, &[0; 300]), "malformed frame length at byte 5 of frame 2");
 }

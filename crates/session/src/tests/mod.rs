@@ -3,6 +3,7 @@ mod codecs;
 mod credit;
 mod dialogue;
 mod garbage;
+mod page;
 
 use crate::{Ask, Client, Event, Farewell, Hello, Limits, Session};
 use bytes::Bytes;

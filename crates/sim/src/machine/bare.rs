@@ -176,4 +176,8 @@ impl<E: Engine> Machine for Bare<E> {
         self.engine.observe(&mut |name, value| see(name, value));
         self.rejected.iter().for_each(|(cause, count)| see(cause, *count));
     }
+
+    fn describe(&self, now: Instant) -> String {
+        self.engine.describe(now)
+    }
 }

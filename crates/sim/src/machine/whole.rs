@@ -309,4 +309,8 @@ impl<E: Engine> Machine for Whole<E> {
     fn observe(&self, see: &mut dyn FnMut(&str, u64)) {
         self.node.observe(see);
     }
+
+    fn describe(&self, now: Instant) -> String {
+        self.node.engine().describe(now)
+    }
 }

@@ -69,14 +69,10 @@ impl<M: Machine> World<'_, M> {
         self.recorder.tell(None, '~', || "faults and senders stop".into());
         self.recorder.record(Process::WORLD, What::Calm);
         self.senders.iter_mut().for_each(Sender::calm);
-        self.progress.1 = self.recorder.now;
     }
 
     pub(super) fn on_sample(&mut self) {
         self.sample();
-        if self.recorder.totals.delivered > self.progress.0 {
-            self.progress = (self.recorder.totals.delivered, self.recorder.now);
-        }
         if self.recorder.now >= self.plan.calm {
             self.settled = self.recorder.is_settled();
         }

@@ -1,0 +1,348 @@
+//! The file: `consort.toml`, the same on every machine.
+use super::reader::{Notes, Section};
+use super::{NodeAddress, PROFILES, PROTOCOLS, Settings};
+use crate::failure::{Failure, Outcome};
+use crate::{local, place};
+use consort_ring::Priority;
+use consort_types::NodeId;
+use consort_wire::DatagramSize;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::path::Path;
+
+/// Where a node receives tokens unless its address names a port; data comes to the next port, multicast to the one
+/// after.
+const PORT: u16 = 4841;
+
+/// Reads and checks a file. Everything that is wrong with it is reported at once.
+pub fn read(path: &Path) -> Outcome<Settings> {
+    let name = path.display().to_string();
+    let text = fs::read_to_string(path).map_err(|error| Failure::usage(format!("cannot read {name}: {error}")))?;
+    parse(&name, &text)
+}
+
+fn parse(name: &str, text: &str) -> Outcome<Settings> {
+    let mut notes = Notes::new(text);
+    let settings = notes.parse(text).and_then(|table| settings(&mut notes, table.get_ref()));
+    if let Some(settings) = settings.as_ref().filter(|_| notes.problems.is_empty())
+        && let Err(error) = settings.ring.validate()
+    {
+        notes.about(error.setting, error.problem);
+    }
+    match settings {
+        Some(settings) if notes.problems.is_empty() => Ok(settings),
+        _ => Err(refusal(name, &mut notes)),
+    }
+}
+
+fn refusal(name: &str, notes: &mut Notes) -> Failure {
+    notes.problems.sort_by_key(|problem| problem.line);
+    let lines: Vec<_> = notes.problems.iter().map(|problem| format!("{name}:{problem}")).collect();
+    Failure::usage(lines.join("\n         "))
+}
+
+fn settings(notes: &mut Notes, table: &toml::de::DeTable<'_>) -> Option<Settings> {
+    let mut root = Section::root(notes, table);
+    let cluster = root.text("cluster", |text| place::check_cluster(text).map(|()| text.to_owned()));
+    let cluster = root.require("cluster", cluster, "name the cluster: cluster = \"prod\"");
+    let nodes = nodes(&mut root);
+    let multicast = multicast(&mut root, cluster.as_deref().unwrap_or_default(), &nodes);
+    let mut settings = Settings::new(cluster.unwrap_or_default(), nodes, multicast);
+    settings.from_file = true;
+    general(&mut root, &mut settings);
+    ring(&mut root.table("ring"), &mut settings);
+    clients(&mut root.table("clients"), &mut settings);
+    limits(&mut root.table("limits"), &mut settings);
+    root.finish();
+    Some(settings)
+}
+
+fn nodes(root: &mut Section<'_, '_>) -> Vec<NodeAddress> {
+    let mut nodes: Vec<NodeAddress> = Vec::new();
+    root.each("node", |section| {
+        if let Some(node) = node(section) {
+            match nodes.iter().find(|other| other.id == node.id || other.token == node.token || other.data == node.data)
+            {
+                Some(other) if other.id == node.id => {
+                    section.wrong("id", "is taken by another node; give each its own")
+                }
+                Some(other) => {
+                    section.wrong("address", format!("is that of node {}; give each its own port", other.id.0))
+                }
+                None => nodes.push(node),
+            }
+        }
+    });
+    let found = (!nodes.is_empty()).then_some(());
+    root.require("node", found, "list every node: [[node]] with id = 1 and address = \"192.0.2.11\" below it");
+    nodes
+}
+
+fn node(section: &mut Section<'_, '_>) -> Option<NodeAddress> {
+    let id = section.number("id", 1..=u16::MAX);
+    let id = section.require("id", id, "give the node a number of its own: id = 1");
+    let token = section.text("address", |text| address(text, PORT));
+    let token = section.require("address", token, "say where the node is: address = \"192.0.2.11\"");
+    let interface = section.text("interface", |text| text.parse::<Ipv4Addr>().map_err(|_| not_an_address(text)));
+    let (id, token) = (id?, token?);
+    let Some(next) = token.port().checked_add(1) else {
+        section.wrong("address", "the port after this one is needed too; use one below 65535");
+        return None;
+    };
+    let data = SocketAddr::from((*token.ip(), next));
+    Some(NodeAddress { id: NodeId(id), token: token.into(), data, interface: interface.unwrap_or(*token.ip()) })
+}
+
+fn multicast(root: &mut Section<'_, '_>, cluster: &str, nodes: &[NodeAddress]) -> Option<SocketAddrV4> {
+    let given = root.text("multicast", |text| match text {
+        "off" => Ok(None),
+        text => address(text, PORT + 2).and_then(|group| match group.ip().is_multicast() {
+            true => Ok(Some(group)),
+            false => Err(format!(
+                "{} is not a multicast group; use one from 239.192.0.0 to 239.195.255.255, or \"off\"",
+                group.ip()
+            )),
+        }),
+    });
+    // Nodes that share a host differ in their ports; the group's port must differ from all of them.
+    let highest = nodes.iter().map(|node| node.data.port()).max().unwrap_or(PORT + 1);
+    given.unwrap_or_else(|| Some(SocketAddrV4::new(local::multicast_group(cluster), highest.saturating_add(1))))
+}
+
+fn general(root: &mut Section<'_, '_>, settings: &mut Settings) {
+    let range = DatagramSize::MIN..=DatagramSize::MAX;
+    if let Some(size) = root.number("datagram", range).and_then(|bytes: usize| DatagramSize::new(bytes).ok()) {
+        settings.ring.datagram = size;
+    }
+    set(&mut settings.profile, root.choice("idling", &PROFILES));
+    settings.state = root.text("state", |text| Ok(text.into()));
+    set(&mut settings.receive_buffer, root.number("receive_buffer", 65_536..=1 << 30));
+}
+
+fn ring(section: &mut Section<'_, '_>, settings: &mut Settings) {
+    let ring = &mut settings.ring;
+    set(&mut ring.acceleration, section.choice("protocol", &PROTOCOLS));
+    let priority = section.number("priority", 1..=2);
+    set(&mut ring.priority, priority.map(|method| if method == 1 { Priority::Method1 } else { Priority::Method2 }));
+    let packets = 0..=1_000_000;
+    let windows = &mut ring.windows;
+    set(&mut windows.global, section.number("global_window", packets.clone()));
+    set(&mut windows.personal, section.number("personal_window", packets.clone()));
+    set(&mut windows.accelerated, section.number("accelerated_window", packets.clone()));
+    set(&mut windows.accelerated_from, section.number("accelerated_from", packets.clone()));
+    set(&mut windows.store, section.number("store_window", packets.clone()));
+    let bytes = 0..=1 << 30;
+    set(&mut windows.global_bytes, section.number("global_bytes", bytes.clone()));
+    set(&mut windows.personal_bytes, section.number("personal_bytes", bytes.clone()));
+    set(&mut windows.store_bytes, section.number("store_bytes", bytes));
+    let guard = section.number("starvation_guard", packets);
+    set(&mut ring.starvation_guard, guard.map(|packets| Some(packets).filter(|packets| *packets > 0)));
+    timers(section, &mut ring.timers);
+    section.finish();
+}
+
+fn timers(section: &mut Section<'_, '_>, timers: &mut consort_ring::Timers) {
+    set(&mut timers.token_retransmit, section.duration("token_retransmit"));
+    set(&mut timers.token_retransmit_idle, section.duration("token_retransmit_idle"));
+    set(&mut timers.token_loss, section.duration("token_loss"));
+    set(&mut timers.hold, section.duration("hold"));
+    set(&mut timers.hold_cancel, section.duration("hold_cancel"));
+    set(&mut timers.join, section.duration("join"));
+    set(&mut timers.consensus, section.duration("consensus"));
+    set(&mut timers.beacon, section.duration("beacon"));
+    set(&mut timers.recovery_max, section.duration("recovery_max"));
+    set(&mut timers.leave, section.duration("leave"));
+}
+
+fn clients(section: &mut Section<'_, '_>, settings: &mut Settings) {
+    let listen = section.texts("listen", |text| {
+        text.parse::<SocketAddr>()
+            .map_err(|_| format!("\"{text}\" is not ADDRESS:PORT; write it like \"0.0.0.0:4840\""))
+    });
+    set(&mut settings.listen, listen);
+    set(&mut settings.limits.credit, section.number("credit", 4_096..=1 << 30));
+    set(&mut settings.limits.output_max, section.number("output", 65_536..=1 << 32));
+    section.finish();
+}
+
+fn limits(section: &mut Section<'_, '_>, settings: &mut Settings) {
+    if let Some(message) = section.number("message", 1..=1 << 30) {
+        settings.allow(message);
+    }
+    set(&mut settings.ring.queue_bytes, section.number("queue", 1..=1 << 34));
+    section.finish();
+}
+
+fn set<T>(place: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *place = value;
+    }
+}
+
+/// Reads `192.0.2.11` or `192.0.2.11:4841`.
+fn address(text: &str, port: u16) -> Result<SocketAddrV4, String> {
+    let bare = text.parse::<Ipv4Addr>().map(|ip| SocketAddrV4::new(ip, port));
+    bare.or_else(|_| text.parse::<SocketAddrV4>()).map_err(|_| not_an_address(text))
+}
+
+fn not_an_address(text: &str) -> String {
+    format!("\"{text}\" is not an IPv4 address; write it like \"192.0.2.11\" or \"192.0.2.11:{PORT}\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Profile;
+    use consort_ring::Acceleration;
+
+    const GOOD: &str = r#"
+cluster = "prod"
+[[node]]
+id = 1
+address = "192.0.2.11"
+[[node]]
+id = 2
+address = "192.0.2.12:5000"
+interface = "198.51.100.12"
+"#;
+
+    /// The file with every default spelled out.
+    const EXAMPLE: &str = include_str!("../../consort.toml");
+
+    #[test]
+    fn the_example_shows_every_key_with_its_default() {
+        let all: String = EXAMPLE
+            .lines()
+            .map(|line| line.strip_prefix("# ").filter(|rest| rest.contains(" = ")).unwrap_or(line).to_owned() + "\n")
+            .collect();
+        let (plain, spelled) = (parse("plain", EXAMPLE).unwrap(), parse("spelled", &all).unwrap());
+        assert_eq!(format!("{:?}", spelled.ring), format!("{:?}", plain.ring));
+        assert_eq!(format!("{:?}", spelled.limits), format!("{:?}", plain.limits));
+        assert_eq!((spelled.profile, spelled.receive_buffer), (plain.profile, plain.receive_buffer));
+        assert_eq!((spelled.nodes, spelled.listen.len()), (plain.nodes, 1));
+        // A key that the example misses would be named here among those that are known.
+        for section in ["", "[ring]", "[clients]", "[limits]", "[[node]]"] {
+            let message = problems(&format!("{section}\nzzzzzzzz = 1\n"));
+            let known = message.split("known here: ").nth(1).unwrap().lines().next().unwrap();
+            for key in known.split(", ") {
+                let shown = all
+                    .lines()
+                    .any(|line| line.starts_with(&format!("{key} = ")) || line.contains(&format!("[{key}]")));
+                assert!(shown, "`{key}` is missing in the example");
+            }
+        }
+    }
+
+    fn problems(text: &str) -> String {
+        parse("consort.toml", text).unwrap_err().message.replace("\n         ", "\n")
+    }
+
+    fn with(line: &str) -> String {
+        problems(&format!("{}{line}\n", GOOD.trim_start()))
+    }
+
+    #[test]
+    fn a_short_file_is_enough() {
+        let settings = parse("consort.toml", GOOD).unwrap();
+        assert_eq!(settings.cluster, "prod");
+        let [one, two] = settings.nodes[..] else { panic!("two nodes are configured") };
+        assert_eq!((one.token, one.data), ("192.0.2.11:4841".parse().unwrap(), "192.0.2.11:4842".parse().unwrap()));
+        assert_eq!((one.interface, two.interface), ([192, 0, 2, 11].into(), [198, 51, 100, 12].into()));
+        assert_eq!(two.data, "192.0.2.12:5001".parse().unwrap());
+        assert_eq!(settings.multicast.unwrap().port(), 5002);
+        assert_eq!(settings.ring.members, [NodeId(1), NodeId(2)]);
+    }
+
+    #[test]
+    fn every_setting_is_taken() {
+        let text = format!(
+            "multicast = \"239.192.9.9:6000\"\ndatagram = 8000\nidling = \"frugal\"\nstate = \"/srv/state\"\n\
+             receive_buffer = 1_000_000\n{GOOD}\n[ring]\nprotocol = \"original\"\npriority = 1\nglobal_window = 100\n\
+             personal_window = 30\naccelerated_window = 10\naccelerated_from = 2\nstore_window = 500\n\
+             global_bytes = 100_000\npersonal_bytes = 50_000\nstore_bytes = 1_000_000\nstarvation_guard = 0\n\
+             token_loss = \"1s\"\nhold = \"10ms\"\n[clients]\nlisten = [\"127.0.0.1:4840\"]\ncredit = 8192\n\
+             output = 100_000\n[limits]\nmessage = 1000\nqueue = 100_000\n"
+        );
+        let settings = parse("consort.toml", &text).unwrap();
+        assert_eq!(settings.multicast, Some("239.192.9.9:6000".parse().unwrap()));
+        assert_eq!((settings.ring.datagram.get(), settings.profile), (8000, Profile::Frugal));
+        assert_eq!((settings.state.as_deref(), settings.receive_buffer), (Some(Path::new("/srv/state")), 1_000_000));
+        let ring = &settings.ring;
+        assert_eq!((ring.acceleration, ring.priority), (Acceleration::Original, Priority::Method1));
+        let w = &ring.windows;
+        assert_eq!([w.global, w.personal, w.accelerated, w.accelerated_from, w.store], [100, 30, 10, 2, 500]);
+        assert_eq!([w.global_bytes, w.personal_bytes, w.store_bytes], [100_000, 50_000, 1_000_000]);
+        assert_eq!((ring.starvation_guard, ring.timers.token_loss.as_millis()), (None, 1000));
+        assert_eq!((ring.timers.hold.as_millis(), settings.listen.len()), (10, 1));
+        assert_eq!([settings.limits.credit, settings.limits.output_max], [8192, 100_000]);
+        assert_eq!([settings.limits.message_max, ring.queue_bytes], [1000, 100_000]);
+    }
+
+    #[test]
+    fn mistyped_keys_get_a_suggestion() {
+        let text = GOOD.trim_start().replace("address = \"192.0.2.11\"", "adress = \"192.0.2.11\"");
+        assert_eq!(
+            problems(&text),
+            "consort.toml:2: node.address: is missing; say where the node is: address = \"192.0.2.11\"\n\
+             consort.toml:4: node.adress: there is no such key; did you mean address?"
+        );
+        assert_eq!(
+            with("[clients]\nport = 1"),
+            "consort.toml:10: clients.port: there is no such key; known here: listen, credit, output"
+        );
+    }
+
+    #[test]
+    fn wrong_values_name_line_key_and_remedy() {
+        assert_eq!(
+            problems(&GOOD.trim_start().replace("192.0.2.12:5000", "192.0.2.300")),
+            "consort.toml:7: node.address: \"192.0.2.300\" is not an IPv4 address; write it like \"192.0.2.11\" or \"192.0.2.11:4841\""
+        );
+        assert_eq!(
+            problems(&GOOD.trim_start().replace("id = 2", "id = 0")),
+            "consort.toml:6: node.id: 0 is out of range; give a whole number from 1 to 65535"
+        );
+        assert_eq!(
+            problems(&GOOD.trim_start().replace("id = 2", "id = 1")),
+            "consort.toml:6: node.id: is taken by another node; give each its own"
+        );
+        assert_eq!(
+            with("[ring]\nprotocol = \"fast\"\nhold = 20"),
+            "consort.toml:10: ring.protocol: \"fast\" is not known; choose accelerated or original\n\
+             consort.toml:11: ring.hold: 20 is not a text; put it in \"quotes\""
+        );
+        assert_eq!(
+            problems(&format!("multicast = \"10.0.0.1\"\ndatagram = 100\n{}", GOOD.trim_start())),
+            "consort.toml:1: multicast: 10.0.0.1 is not a multicast group; use one from 239.192.0.0 to 239.195.255.255, or \"off\"\n\
+             consort.toml:2: datagram: 100 is out of range; give a whole number from 576 to 65000"
+        );
+    }
+
+    #[test]
+    fn what_the_ring_refuses_is_told_at_its_key() {
+        assert_eq!(
+            with("[ring]\n\npersonal_window = 0"),
+            "consort.toml:11: ring.personal_window: 0 packets; at least 1 is needed"
+        );
+        assert!(
+            with("[limits]\nqueue = 5").starts_with("consort.toml:10: limits.queue: 5 is below the largest message")
+        );
+    }
+
+    #[test]
+    fn nonsense_and_emptiness_are_told_where_they_are() {
+        assert!(problems("cluster = \"x\"\n[[node\n").starts_with("consort.toml:2: this is not TOML: "));
+        assert_eq!(
+            problems(""),
+            "consort.toml:1: cluster: is missing; name the cluster: cluster = \"prod\"\n\
+             consort.toml:1: node: is missing; list every node: [[node]] with id = 1 and address = \"192.0.2.11\" below it"
+        );
+        assert_eq!(
+            problems("cluster = \"a b\"\nnode = 3\nring = 1\n"),
+            "consort.toml:1: cluster: `a b` is no cluster name; use 1 to 32 letters, digits, - _ and . and no . at the start\n\
+             consort.toml:2: node: write one [[node]] for each, with its keys below\n\
+             consort.toml:3: ring: 1 is not a table; write [ring] and its keys below"
+        );
+        assert!(read(Path::new("/nowhere/consort.toml")).unwrap_err().message.starts_with("cannot read /nowhere/"));
+    }
+}

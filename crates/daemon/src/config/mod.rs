@@ -1,0 +1,204 @@
+//! The settings of a daemon: from one short TOML file that all machines share, or, on one machine, from nothing.
+
+mod file;
+mod reader;
+
+use crate::failure::{Failure, Outcome};
+use crate::local::{self, LocalCluster};
+use consort_net::Idling as Waiting;
+use consort_node::Limits;
+use consort_ring::{Acceleration, Config as RingConfig, Idling as Parking};
+use consort_types::{ConfigHash, Duration, NodeId};
+use sha2::{Digest, Sha256};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::path::PathBuf;
+
+pub use file::read;
+
+/// How much CPU is spent on answering quickly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// Spins and keeps the token going: the lowest latency, a core per daemon while there is traffic.
+    Latency,
+    /// Keeps the token going while there is traffic, sleeps else.
+    Balanced,
+    /// Sleeps whenever nothing is to be done.
+    Frugal,
+}
+
+/// One node's addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeAddress {
+    pub id: NodeId,
+    /// Where it receives tokens.
+    pub token: SocketAddr,
+    /// Where it receives data that is not multicast.
+    pub data: SocketAddr,
+    /// The address of the interface that it multicasts on.
+    pub interface: Ipv4Addr,
+}
+
+/// Everything a daemon needs to know.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Whether they come from a file; else they follow from the command line.
+    pub from_file: bool,
+    pub cluster: String,
+    pub nodes: Vec<NodeAddress>,
+    /// `None` sends to each node by itself.
+    pub multicast: Option<SocketAddrV4>,
+    /// The ring's own settings; its `me` is set by [`Settings::choose`].
+    pub ring: RingConfig,
+    pub profile: Profile,
+    pub limits: Limits,
+    /// Where clients may connect besides the local socket.
+    pub listen: Vec<SocketAddr>,
+    /// Where the incarnation is kept; `None` for the user's own state directory.
+    pub state: Option<PathBuf>,
+    /// How many bytes of received datagrams the kernel shall hold.
+    pub receive_buffer: usize,
+}
+
+/// How the protocols are named.
+pub const PROTOCOLS: [(&str, Acceleration); 2] =
+    [("accelerated", Acceleration::Accelerated), ("original", Acceleration::Original)];
+/// How the profiles are named.
+pub const PROFILES: [(&str, Profile); 3] =
+    [("latency", Profile::Latency), ("balanced", Profile::Balanced), ("frugal", Profile::Frugal)];
+
+impl Profile {
+    /// The profile's name.
+    pub fn name(self) -> &'static str {
+        PROFILES.iter().find(|(_, profile)| *profile == self).map_or("", |(name, _)| name)
+    }
+
+    /// How the event loop waits.
+    pub const fn waiting(self) -> Waiting {
+        match self {
+            Self::Latency => Waiting::Latency,
+            Self::Balanced => Waiting::Balanced,
+            Self::Frugal => Waiting::Frugal,
+        }
+    }
+
+    /// What the ring does with an idle token.
+    pub const fn parking(self) -> Parking {
+        match self {
+            Self::Latency => Parking::CIRCULATE,
+            Self::Balanced => Parking { rounds: 2, linger: Duration::from_millis(20) },
+            Self::Frugal => Parking::PARK,
+        }
+    }
+}
+
+impl Settings {
+    /// The settings of a cluster whose `nodes` nodes all live on this machine.
+    pub fn local(cluster: &str, nodes: u16) -> Self {
+        let addresses = LocalCluster::new(cluster, nodes);
+        let node = |id: u16| NodeAddress {
+            id: NodeId(id),
+            token: addresses.token(id),
+            data: addresses.data(id),
+            interface: Ipv4Addr::LOCALHOST,
+        };
+        let nodes: Vec<_> = (1..=nodes).map(node).collect();
+        Self::new(cluster.into(), nodes, Some(addresses.multicast()))
+    }
+
+    fn new(cluster: String, nodes: Vec<NodeAddress>, multicast: Option<SocketAddrV4>) -> Self {
+        let members = nodes.iter().map(|node| node.id).collect();
+        let mut settings = Self {
+            from_file: false,
+            cluster,
+            ring: RingConfig::new(nodes.first().map_or(NodeId(0), |node| node.id), members),
+            nodes,
+            multicast,
+            profile: Profile::Balanced,
+            limits: Limits::default(),
+            listen: Vec::new(),
+            state: None,
+            receive_buffer: consort_net::RECEIVE_BUFFER,
+        };
+        settings.allow(settings.limits.message_max);
+        settings
+    }
+
+    /// Lets clients send messages of so many bytes.
+    pub fn allow(&mut self, message_max: usize) {
+        self.limits.message_max = message_max;
+        // What is ordered is a client's whole frame: the list of groups goes with the message.
+        self.ring.message_max = self.limits.frame_max();
+    }
+
+    /// Makes this daemon the given node.
+    pub fn choose(&mut self, me: NodeId) {
+        self.ring.me = me;
+    }
+
+    /// This node's own addresses.
+    pub fn mine(&self) -> Outcome<NodeAddress> {
+        let found = self.nodes.iter().find(|node| node.id == self.ring.me).copied();
+        found.ok_or_else(|| {
+            let ids: Vec<_> = self.nodes.iter().map(|node| node.id.0.to_string()).collect();
+            let (me, cluster) = (self.ring.me.0, &self.cluster);
+            Failure::usage(format!("node {me}: cluster `{cluster}` has no such node; it has {}", ids.join(", ")))
+        })
+    }
+
+    /// The hash of all that members must share; members that differ never talk.
+    pub fn hash(&self) -> ConfigHash {
+        let digest = Sha256::digest(format!("{} multicast={:?}", self.ring.shared_settings(), self.multicast));
+        ConfigHash(digest.iter().take(8).fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+    }
+
+    /// The shared settings for people, in a line.
+    pub fn summary(&self) -> String {
+        let protocol = PROTOCOLS.iter().find(|(_, kind)| *kind == self.ring.acceleration).map_or("", |(name, _)| name);
+        let nodes = self.nodes.len();
+        let data = self.multicast.map_or_else(|| "unicast".into(), |group| format!("multicast {group}"));
+        format!("{nodes} nodes, {protocol} ring, {data}, datagrams of {} bytes", self.ring.datagram.get())
+    }
+
+    /// The cluster's id on the wire.
+    pub fn cluster_id(&self) -> consort_types::ClusterId {
+        local::cluster_id(&self.cluster)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_members_share_moves_the_hash_and_nothing_else_does() {
+        let hash = |change: &dyn Fn(&mut Settings)| {
+            let mut settings = Settings::local("test", 3);
+            change(&mut settings);
+            settings.hash()
+        };
+        let plain = hash(&|_| {});
+        assert_eq!(plain, hash(&|s| s.choose(NodeId(3))));
+        assert_eq!(plain, hash(&|s| s.profile = Profile::Frugal));
+        assert_eq!(plain, hash(&|s| s.listen = vec!["127.0.0.1:1".parse().unwrap()]));
+        assert_ne!(plain, hash(&|s| s.ring.acceleration = Acceleration::Original));
+        assert_ne!(plain, hash(&|s| s.ring.windows.personal = 20));
+        assert_ne!(plain, hash(&|s| s.multicast = None));
+        assert_ne!(plain, Settings::local("test", 4).hash());
+    }
+
+    #[test]
+    fn the_largest_message_fits_into_the_order_with_its_groups() {
+        let mut settings = Settings::local("test", 1);
+        assert!(settings.ring.message_max > settings.limits.message_max + 64 * 1_000);
+        settings.allow(10);
+        assert_eq!(settings.limits.message_max, 10);
+        assert!(settings.ring.message_max > 64 * 1_000 && settings.ring.validate().is_ok());
+    }
+
+    #[test]
+    fn a_node_that_does_not_exist_is_named_with_those_that_do() {
+        let mut settings = Settings::local("test", 3);
+        settings.choose(NodeId(4));
+        assert_eq!(settings.mine().unwrap_err().message, "node 4: cluster `test` has no such node; it has 1, 2, 3");
+    }
+}

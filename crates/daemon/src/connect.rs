@@ -1,0 +1,120 @@
+//! Finding a daemon on this machine, and talking to it.
+use crate::args::Args;
+use crate::failure::{Code, Failure, Outcome, note};
+use crate::place::{self, Card};
+use consort::{Address, Client, ConnectOptions};
+use consort_types::GroupName;
+use std::time::Duration;
+
+/// Which daemon is wanted.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    address: Option<Address>,
+    node: Option<u16>,
+    cluster: Option<String>,
+}
+
+impl Wanted {
+    /// Takes `--daemon`, `--node` or `--cluster`; false for any other option.
+    pub fn take(&mut self, option: &str, args: &mut Args) -> Outcome<bool> {
+        match option {
+            "--daemon" => self.address = Some(address(args)?),
+            "--node" => self.node = Some(args.number(1..=u64::from(u16::MAX))? as u16),
+            "--cluster" => self.cluster = Some(args.text()?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Connects to the wanted daemon, else to the one with the lowest node on this machine.
+    pub fn connect(&self, options: &ConnectOptions) -> Outcome<Client> {
+        let address = match &self.address {
+            Some(address) => address.clone(),
+            None => Address::Unix(self.choose()?.door),
+        };
+        connect(&address, options)
+    }
+
+    /// The daemons on this machine that could be meant.
+    pub fn candidates(&self) -> Outcome<Vec<Card>> {
+        let runtime = place::runtime_directory();
+        let all = place::all_running(&runtime);
+        let fits = |card: &&Card| {
+            self.cluster.as_ref().is_none_or(|name| *name == card.cluster)
+                && self.node.is_none_or(|node| node == card.node)
+        };
+        let found: Vec<Card> = all.iter().filter(fits).cloned().collect();
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        let message = match all[..] {
+            [] => format!(
+                "no daemon runs on this machine (none in {}); start one with `consort daemon`",
+                runtime.display()
+            ),
+            _ => format!("no such daemon runs on this machine, but {}; start one with `consort daemon`", list(&all)),
+        };
+        Err(Failure::new(message).with(Code::NoDaemon))
+    }
+
+    /// The address that was given, if one was.
+    pub fn given(&self) -> Option<&Address> {
+        self.address.as_ref()
+    }
+
+    fn choose(&self) -> Outcome<Card> {
+        let mut found = self.candidates()?;
+        if found.iter().any(|card| card.cluster != found[0].cluster) {
+            return Err(Failure::usage(format!(
+                "daemons of several clusters run here: {}; choose one with --cluster NAME",
+                list(&found)
+            )));
+        }
+        if found.len() > 1 {
+            note(format!("using node {} of {} (others with --node)", found[0].node, list(&found)));
+        }
+        Ok(found.swap_remove(0))
+    }
+}
+
+/// Connects, or says who does not answer.
+pub fn connect(address: &Address, options: &ConnectOptions) -> Outcome<Client> {
+    Client::connect(address, options)
+        .map_err(|error| Failure::new(format!("{error} start one with `consort daemon`")).with(Code::NoDaemon))
+}
+
+/// Asks a daemon for its status.
+pub fn status(address: &Address) -> Outcome<Vec<(String, String)>> {
+    let mut client = connect(address, &ConnectOptions::default())?;
+    client
+        .status(Duration::from_secs(5))
+        .map_err(|error| Failure::new(format!("{address} does not tell its status: {error}")))
+}
+
+/// One counter of a daemon.
+pub fn counter(card: &Card, name: &str) -> Outcome<u64> {
+    let status = status(&Address::Unix(card.door.clone()))?;
+    let value = status.iter().find(|(key, _)| key == name).and_then(|(_, value)| value.parse().ok());
+    value.ok_or_else(|| Failure::new(format!("node {} does not count `{name}`", card.node)))
+}
+
+/// The group for those who name none.
+pub fn usual_group() -> Outcome<GroupName> {
+    GroupName::new(b"lobby").map_err(|problem| Failure::new(problem.to_string()))
+}
+
+/// Reads a group's name.
+pub fn group(args: &mut Args) -> Outcome<GroupName> {
+    let name = args.text()?;
+    GroupName::new(name.as_bytes()).map_err(|problem| Failure::usage(format!("--group: {problem}")))
+}
+
+fn address(args: &mut Args) -> Outcome<Address> {
+    let text = args.text()?;
+    text.parse().map_err(|problem| Failure::usage(format!("--daemon: {problem}")))
+}
+
+fn list(cards: &[Card]) -> String {
+    let names: Vec<String> = cards.iter().map(|card| format!("{}/{}", card.cluster, card.node)).collect();
+    names.join(", ")
+}

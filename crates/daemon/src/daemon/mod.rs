@@ -1,0 +1,54 @@
+//! `consort daemon`: one node of a cluster, until it is told to end.
+
+mod incarnation;
+mod options;
+mod run;
+
+use crate::failure::Outcome;
+use std::ffi::OsString;
+
+/// What `consort daemon --help` prints.
+pub const HELP: &str = "\
+Usage: consort daemon [options]
+
+Runs one node of a cluster. Without a file, all nodes live on this machine:
+start as many daemons as there are nodes; each takes the lowest free place.
+
+  consort daemon                      a cluster of one, useful at once
+  consort daemon --nodes 3            start this three times
+  consort daemon --config prod.toml   several machines: the same file on each
+  consort daemon --example            shows such a file, with every setting
+
+On one machine:
+  --cluster NAME     which cluster [default]
+  --nodes N          how many nodes it has, 1 to 64 [1]
+  --ring KIND        accelerated or original [accelerated]
+  --datagram SIZE    bytes of one datagram, 576 to 65000 [1472]
+
+With a file:
+  --config FILE      the cluster's settings (TOML)
+
+Always:
+  --node ID          which node this is [the lowest free one at home here]
+  --idling PROFILE   latency, balanced or frugal: how much CPU a quick answer
+                     is worth [balanced]
+  --listen ADDR      serve clients at this TCP address too, not encrypted;
+                     may be given several times
+  --client-output SIZE  how much may wait for a client before it is sent away as
+                     slow, 64KiB to 4GiB [64MiB]
+  --state-dir DIR    where the number of this node's lives is kept
+                     [~/.local/state/consort]
+  --log LEVEL        error, warn, info, debug or trace [info]; also CONSORT_LOG
+  --while-stdin-open end when the standard input is closed
+
+Memory: about 5 MiB at rest. Under load at most 16 MiB of packets, 32 MiB of
+messages that wait for their place, and what waits for clients come on top.
+SIGTERM and Ctrl-C end it cleanly. Sockets for clients of this machine live in
+$XDG_RUNTIME_DIR/consort, or where CONSORT_RUNTIME_DIR says.
+";
+
+/// Runs the command.
+pub fn main(words: Vec<OsString>) -> Outcome {
+    let options = options::read(words)?;
+    run::run(&options)
+}

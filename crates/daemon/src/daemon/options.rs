@@ -1,0 +1,164 @@
+//! The daemon's command line.
+use super::HELP;
+use crate::args::Args;
+use crate::config::{self, PROFILES, PROTOCOLS, Profile, Settings};
+use crate::failure::{Failure, Outcome};
+use crate::local;
+use crate::place::check_cluster;
+use consort_ring::Acceleration;
+use consort_wire::DatagramSize;
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// What was given on the command line.
+#[derive(Debug, Default)]
+pub struct Options {
+    cluster: Option<String>,
+    nodes: Option<u16>,
+    ring: Option<Acceleration>,
+    datagram: Option<DatagramSize>,
+    config: Option<PathBuf>,
+    idling: Option<Profile>,
+    listen: Vec<SocketAddr>,
+    client_output: Option<usize>,
+    state: Option<PathBuf>,
+    pub node: Option<u16>,
+    pub log: Option<String>,
+    pub while_stdin_open: bool,
+}
+
+/// Reads the command line.
+pub fn read(words: Vec<OsString>) -> Outcome<Options> {
+    let mut args = Args::new(words, HELP);
+    let mut options = Options::default();
+    while let Some(option) = args.next()? {
+        options.take(&option, &mut args)?;
+    }
+    args.no_words()?;
+    Ok(options)
+}
+
+impl Options {
+    fn take(&mut self, option: &str, args: &mut Args) -> Outcome {
+        match option {
+            "--cluster" => self.cluster = Some(cluster(args)?),
+            "--nodes" => self.nodes = Some(args.number(1..=u64::from(local::NODES_MAX))? as u16),
+            "--ring" => self.ring = Some(args.choice(&PROTOCOLS)?),
+            "--datagram" => self.datagram = Some(datagram(args)?),
+            "--config" => self.config = Some(args.path()?),
+            "--node" => self.node = Some(args.number(1..=u64::from(u16::MAX))? as u16),
+            "--idling" => self.idling = Some(args.choice(&PROFILES)?),
+            "--listen" => self.listen.push(args.parsed("ADDRESS:PORT, such as 127.0.0.1:4840")?),
+            "--client-output" => self.client_output = Some(args.size(65_536..=1 << 32)? as usize),
+            "--state-dir" => self.state = Some(args.path()?),
+            "--log" => self.log = Some(args.text()?),
+            "--example" => return Err(Failure::shown(include_str!("../../consort.toml"))),
+            "--while-stdin-open" => self.while_stdin_open = true,
+            _ => return Err(args.unknown()),
+        }
+        Ok(())
+    }
+
+    /// The settings that follow from file and command line.
+    pub fn settings(&self) -> Outcome<Settings> {
+        let mut settings = match &self.config {
+            Some(file) => self.only_without_file().and_then(|()| config::read(file))?,
+            None => self.local(),
+        };
+        settings.profile = self.idling.unwrap_or(settings.profile);
+        settings.ring.idling = settings.profile.parking();
+        settings.listen.extend(&self.listen);
+        settings.limits.output_max = self.client_output.unwrap_or(settings.limits.output_max);
+        settings.state = self.state.clone().or(settings.state);
+        settings.ring.validate().map_err(|error| Failure::usage(error.to_string()))?;
+        Ok(settings)
+    }
+
+    fn local(&self) -> Settings {
+        let mut settings = Settings::local(self.cluster.as_deref().unwrap_or("default"), self.nodes.unwrap_or(1));
+        settings.ring.acceleration = self.ring.unwrap_or(settings.ring.acceleration);
+        settings.ring.datagram = self.datagram.unwrap_or(settings.ring.datagram);
+        settings
+    }
+
+    /// What all members share comes from the file or from the command line, never from both.
+    fn only_without_file(&self) -> Outcome {
+        let given = [
+            ("--cluster", self.cluster.is_some(), "cluster"),
+            ("--nodes", self.nodes.is_some(), "[[node]]"),
+            ("--ring", self.ring.is_some(), "protocol below [ring]"),
+            ("--datagram", self.datagram.is_some(), "datagram"),
+        ];
+        match given.iter().find(|(_, given, _)| *given) {
+            None => Ok(()),
+            Some((option, _, key)) => Err(Failure::usage(format!(
+                "{option} does not go with --config; set {key} in the file, for all nodes alike"
+            ))),
+        }
+    }
+}
+
+fn cluster(args: &mut Args) -> Outcome<String> {
+    let name = args.text()?;
+    check_cluster(&name).map_err(|problem| Failure::usage(format!("--cluster: {problem}")))?;
+    Ok(name)
+}
+
+fn datagram(args: &mut Args) -> Outcome<DatagramSize> {
+    let bytes = args.size(DatagramSize::MIN as u64..=DatagramSize::MAX as u64)?;
+    DatagramSize::new(bytes as usize).map_err(Failure::usage)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(line: &str) -> Outcome<Options> {
+        read(line.split_whitespace().map(OsString::from).collect())
+    }
+
+    fn problem(line: &str) -> String {
+        options(line).and_then(|options| options.settings()).map(|_| ()).unwrap_err().message
+    }
+
+    #[test]
+    fn nothing_is_needed() {
+        let settings = options("").unwrap().settings().unwrap();
+        assert_eq!((settings.cluster.as_str(), settings.nodes.len()), ("default", 1));
+        assert_eq!((settings.profile, settings.ring.acceleration), (Profile::Balanced, Acceleration::Accelerated));
+    }
+
+    #[test]
+    fn the_command_line_shapes_the_cluster() {
+        let line = "--cluster c --nodes 3 --ring original --idling frugal --datagram 8000 --listen 127.0.0.1:4840 --client-output 1MiB";
+        let settings = options(line).unwrap().settings().unwrap();
+        assert_eq!((settings.cluster.as_str(), settings.nodes.len(), settings.listen.len()), ("c", 3, 1));
+        assert_eq!((settings.profile, settings.ring.acceleration), (Profile::Frugal, Acceleration::Original));
+        assert_eq!((settings.ring.datagram.get(), settings.limits.output_max), (8000, 1 << 20));
+    }
+
+    #[test]
+    fn wrong_lines_say_what_is_wrong_and_what_to_do() {
+        assert_eq!(problem("--nods 3"), "--nods: there is no such option; did you mean --nodes?");
+        assert_eq!(problem("--nodes 65"), "--nodes: `65` does not fit; give a number from 1 to 64");
+        assert_eq!(problem("--ring fast"), "--ring: `fast` does not fit; give accelerated or original");
+        assert_eq!(problem("extra"), "`extra` is not an option; options start with -- (see --help)");
+        assert_eq!(
+            problem("--config x.toml --nodes 3"),
+            "--nodes does not go with --config; set [[node]] in the file, for all nodes alike"
+        );
+        assert!(problem("--config /nowhere.toml").starts_with("cannot read /nowhere.toml: "));
+        assert!(problem("--cluster a/b").starts_with("--cluster: `a/b` is no cluster name"));
+        assert!(problem("--listen here").ends_with("give ADDRESS:PORT, such as 127.0.0.1:4840"));
+    }
+
+    #[test]
+    fn every_option_that_help_shows_is_known() {
+        for option in crate::args::options_of(HELP) {
+            if let Err(failure) = options(&format!("{option} 1")) {
+                assert!(!failure.message.contains("no such option"), "{option}: {}", failure.message);
+            }
+        }
+    }
+}

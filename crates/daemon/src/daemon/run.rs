@@ -1,0 +1,194 @@
+//! From settings to a node that runs.
+use super::incarnation;
+use super::options::Options;
+use crate::config::{NodeAddress, Settings};
+use crate::failure::{Failure, Outcome, Trying};
+use crate::place::{self, Card, Place, Seat};
+use consort_net::{BindError, Door, Fanout, Options as NetOptions, Peer, Sockets, Stop};
+use consort_node::{Identity, Node};
+use consort_ring::Ring;
+use consort_types::{Incarnation, MemberId, NodeId};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::io::{self, IsTerminal, Read, Write};
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+
+/// Runs a daemon until it is told to end.
+pub fn run(options: &Options) -> Outcome {
+    start_log(options.log.as_deref())?;
+    let mut settings = options.settings()?;
+    let place = Place::open(&place::runtime_directory(), &settings.cluster)?;
+    let mut seat = take_seat(&place, &mut settings, options.node)?;
+    let card = card(&place, &settings);
+    check_siblings(&place, &card)?;
+    seat.furnish(&card)?;
+    warn_of_open_doors(&settings);
+    let incarnation = incarnation::begin(settings.state.as_deref(), &settings.cluster, card.node)?;
+    serve(&settings, &card, incarnation, options.while_stdin_open)
+}
+
+/// Binds, says so, and serves.
+fn serve(settings: &Settings, card: &Card, incarnation: Incarnation, while_stdin_open: bool) -> Outcome {
+    let stop = stop_on_signals().trying(|| "cannot watch for signals".into())?;
+    if while_stdin_open {
+        stop_with_stdin(stop.clone());
+    }
+    let sockets = Sockets::bind(net_options(settings, card)?).map_err(|error| explain(&error, settings))?;
+    let node = node(settings, incarnation, sockets.receive_room())?;
+    announce(card)?;
+    tracing::info!(node = card.node, cluster = %card.cluster, %incarnation, settings = %card.summary, "serving");
+    consort_net::run(sockets, node, stop).map_err(|error| Failure::new(error.to_string()))?;
+    tracing::info!(node = card.node, cluster = %card.cluster, "ended");
+    Ok(())
+}
+
+fn node(settings: &Settings, incarnation: Incarnation, receive_room: usize) -> Outcome<Node<Ring>> {
+    let mut ring = settings.ring.clone();
+    ring.receive_room = receive_room;
+    let me = MemberId { node: ring.me, incarnation };
+    let identity = Identity { cluster: settings.cluster_id(), config: settings.hash(), me };
+    let engine = Ring::new(ring, incarnation).map_err(|error| Failure::usage(error.to_string()))?;
+    Ok(Node::new(identity, engine, settings.limits))
+}
+
+/// Tells whoever started us that clients can connect.
+fn announce(card: &Card) -> Outcome {
+    let mut out = io::stdout();
+    writeln!(out, "ready: node {} of cluster {} serves clients at {}", card.node, card.cluster, card.door.display())?;
+    Ok(out.flush()?)
+}
+
+fn start_log(level: Option<&str>) -> Outcome {
+    let from_variable = std::env::var("CONSORT_LOG").ok().filter(|level| !level.is_empty());
+    let (source, level) = match (level, from_variable) {
+        (Some(level), _) => ("--log", level.to_owned()),
+        (None, Some(level)) => ("CONSORT_LOG", level),
+        (None, None) => ("--log", "info".into()),
+    };
+    let filter = tracing_subscriber::EnvFilter::try_new(&level).map_err(|_| {
+        Failure::usage(format!("{source}: `{level}` does not fit; give error, warn, info, debug or trace"))
+    })?;
+    let colours = io::stderr().is_terminal();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_target(false)
+        .with_ansi(colours)
+        .with_writer(io::stderr)
+        .init();
+    Ok(())
+}
+
+/// Finds out which node this is, and holds that identity.
+fn take_seat(place: &Place, settings: &mut Settings, wanted: Option<u16>) -> Outcome<Seat> {
+    let candidates = match wanted {
+        Some(node) => vec![node],
+        None => at_home(&settings.nodes)?,
+    };
+    for node in &candidates {
+        settings.choose(NodeId(*node));
+        settings.mine()?;
+        if let Some(seat) = place.claim(*node)? {
+            return Ok(seat);
+        }
+    }
+    let more = settings.nodes.len() + 1;
+    Err(place.taken(
+        &candidates,
+        &match settings.from_file {
+            true => "add a node to the file, for all machines".into(),
+            false => {
+                format!("start all daemons of the cluster with --nodes {more}, or another cluster with --cluster NAME")
+            }
+        },
+    ))
+}
+
+/// The nodes whose addresses are this machine's.
+fn at_home(nodes: &[NodeAddress]) -> Outcome<Vec<u16>> {
+    let here = |node: &&NodeAddress| UdpSocket::bind((node.token.ip(), 0)).is_ok();
+    let found: Vec<u16> = nodes.iter().filter(here).map(|node| node.id.0).collect();
+    if found.is_empty() {
+        let addresses: Vec<_> = nodes.iter().map(|node| node.token.ip().to_string()).collect();
+        return Err(Failure::usage(format!(
+            "no node of the file is at home here: none of {} is an address of this machine; correct the file",
+            addresses.join(", ")
+        )));
+    }
+    Ok(found)
+}
+
+fn card(place: &Place, settings: &Settings) -> Card {
+    let node = settings.ring.me.0;
+    Card {
+        pid: std::process::id(),
+        node,
+        cluster: settings.cluster.clone(),
+        settings: settings.hash().to_string(),
+        summary: settings.summary(),
+        door: place.door(node),
+        listen: settings.listen.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// Daemons of one cluster with different settings would ignore each other for ever: better not to start.
+fn check_siblings(place: &Place, mine: &Card) -> Outcome {
+    match place.running().into_iter().find(|other| other.node != mine.node && other.settings != mine.settings) {
+        None => Ok(()),
+        Some(other) => Err(Failure::usage(format!(
+            "node {} of cluster `{}` runs here with other settings, so the two would never talk.\n  it has:  {}\n  asked:   {}\n\
+             Start all with the same options, or another cluster with --cluster NAME",
+            other.node, mine.cluster, other.summary, mine.summary
+        ))),
+    }
+}
+
+fn warn_of_open_doors(settings: &Settings) {
+    for address in settings.listen.iter().filter(|address| !address.ip().is_loopback()) {
+        tracing::warn!(
+            "clients are served at {address}: what they say is not encrypted, and whoever reaches it may speak"
+        );
+    }
+}
+
+fn net_options(settings: &Settings, card: &Card) -> Outcome<NetOptions> {
+    let mine = settings.mine()?;
+    let peer = |node: &NodeAddress| Peer { node: node.id, token: node.token, data: node.data };
+    let peers = settings.nodes.iter().map(peer).collect();
+    let unused = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+    let mut options = NetOptions::new(mine.id, peers, settings.multicast.unwrap_or(unused), mine.interface);
+    options.fanout = if settings.multicast.is_some() { Fanout::Auto } else { Fanout::Unicast };
+    options.doors = vec![Door::Unix(card.door.clone())];
+    options.doors.extend(settings.listen.iter().copied().map(Door::Tcp));
+    options.datagram = settings.ring.datagram;
+    options.idling = settings.profile.waiting();
+    options.receive_buffer = settings.receive_buffer;
+    Ok(options)
+}
+
+/// Adds what only this program knows: where ports and paths come from.
+fn explain(error: &BindError, settings: &Settings) -> Failure {
+    let remedy = match error {
+        BindError::InUse { .. } if !settings.from_file => {
+            ". Ports follow from the cluster's name: --cluster NAME gives others"
+        }
+        BindError::PathTooLong { .. } => "; CONSORT_RUNTIME_DIR names another directory",
+        _ => "",
+    };
+    Failure::new(format!("{error}{remedy}"))
+}
+
+fn stop_on_signals() -> io::Result<Stop> {
+    let stop = Stop::new()?;
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        stop.on_signal(signal)?;
+    }
+    Ok(stop)
+}
+
+fn stop_with_stdin(stop: Stop) {
+    std::thread::spawn(move || {
+        let mut input = io::stdin().lock();
+        let mut ignored = [0; 256];
+        while matches!(input.read(&mut ignored), Ok(n) if n > 0) {}
+        stop.set();
+    });
+}

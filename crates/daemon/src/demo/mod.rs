@@ -1,0 +1,159 @@
+//! `consort demo`: real daemons on this machine deliver one order to real clients, told as a short story.
+
+mod story;
+mod verdict;
+
+use crate::args::Args;
+use crate::failure::{Failure, Outcome, Trying};
+use crate::lab::job::Load;
+use crate::lab::{Lab, Round};
+use crate::{clock, connect};
+use std::ffi::OsString;
+use std::fs;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use story::Story;
+use verdict::Verdict;
+
+/// What `consort demo --help` prints.
+pub const HELP: &str = "\
+Usage: consort demo [options]
+
+Starts real daemons on this machine, lets a client on each multicast a file of
+lines, all at once, and shows that every receiver saw the same sequence. Takes a
+few seconds, leaves nothing behind, and exits with 0 only if all sequences are
+equal and nothing is missing.
+
+  --nodes N    daemons to start, 1 to 16 [3]
+  --lines N    lines in the file, 1 to 10,000,000 [20,000]
+  --file FILE  send the lines of this file instead
+  --json       print one JSON object instead of the story
+";
+
+/// The messages of the quiet second part, over all senders, in a second.
+const QUIET_RATE: f64 = 1_000.0;
+
+#[derive(Debug)]
+struct Options {
+    nodes: u16,
+    lines: u64,
+    file: Option<PathBuf>,
+    json: bool,
+}
+
+/// Runs the command.
+pub fn main(words: Vec<OsString>) -> Outcome {
+    let options = read(words)?;
+    let began = clock::now_ns();
+    let story = Story::new(options.json);
+    let mut lab = Lab::start(options.nodes, &[])?;
+    story.daemons(&lab)?;
+    let (file, lines) = file_of_lines(&options, lab.directory())?;
+    story.start(options.nodes, lines)?;
+    let loud =
+        round("loud", Load::Lines(file), None).run(&mut lab, &mut story.progress(lines * square(options.nodes)))?;
+    let retransmissions = retransmissions(&lab)?;
+    story.sequences(&loud, lines)?;
+    story.load(&loud, retransmissions)?;
+    let quiet = round("quiet", Load::Made(100), Some(QUIET_RATE)).run(&mut lab, &mut |_| {})?;
+    story.quiet(&quiet, QUIET_RATE)?;
+    lab.stop();
+    let verdict = Verdict::new(&options_of(&options, lines), &loud, &quiet, retransmissions, clock::now_ns() - began);
+    story.end(&verdict)?;
+    if verdict.ok { Ok(()) } else { Err(Failure::new(verdict.problem())) }
+}
+
+fn options_of(options: &Options, lines: u64) -> verdict::Planned {
+    verdict::Planned { nodes: options.nodes, lines }
+}
+
+fn square(nodes: u16) -> u64 {
+    u64::from(nodes) * u64::from(nodes)
+}
+
+fn read(words: Vec<OsString>) -> Outcome<Options> {
+    let mut args = Args::new(words, HELP);
+    let mut options = Options { nodes: 3, lines: 20_000, file: None, json: false };
+    while let Some(option) = args.next()? {
+        match option.as_str() {
+            "--nodes" => options.nodes = args.number(1..=16)? as u16,
+            "--lines" => options.lines = args.number(1..=10_000_000)?,
+            "--file" => options.file = Some(args.path()?),
+            "--json" => options.json = true,
+            _ => return Err(args.unknown()),
+        }
+    }
+    args.no_words()?;
+    Ok(options)
+}
+
+fn round(group: &str, load: Load, rate: Option<f64>) -> Round {
+    Round {
+        group: group.into(),
+        service: "agreed".into(),
+        load,
+        rate,
+        unbatched: false,
+        digest: true,
+        warm_up: Duration::from_millis(if rate.is_some() { 200 } else { 0 }),
+        span: Duration::from_millis(1_300),
+    }
+}
+
+/// The file that is sent, and how many lines it has.
+fn file_of_lines(options: &Options, directory: &Path) -> Outcome<(PathBuf, u64)> {
+    if let Some(file) = &options.file {
+        let text = fs::read(file).trying(|| format!("--file: cannot read {}", file.display()))?;
+        let lines = crate::lab::lines_of(&text).count() as u64;
+        return match lines {
+            0 => Err(Failure::usage(format!("--file: {} has no lines to send", file.display()))),
+            lines => Ok((file.clone(), lines)),
+        };
+    }
+    let file = directory.join("lines.txt");
+    let written = fs::File::create(&file).map(BufWriter::new).and_then(|mut out| {
+        (1..=options.lines)
+            .try_for_each(|line| writeln!(out, "line {line:>8}: all that was said is heard in one order"))?;
+        out.flush()
+    });
+    written.trying(|| format!("cannot write {}", file.display()))?;
+    Ok((file, options.lines))
+}
+
+/// How many packets the daemons had to send again.
+fn retransmissions(lab: &Lab) -> Outcome<u64> {
+    let mut sum = 0;
+    for card in lab.cards() {
+        sum += connect::counter(&card, "retransmissions_sent")?;
+    }
+    Ok(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(line: &str) -> Outcome<Options> {
+        read(line.split_whitespace().map(OsString::from).collect())
+    }
+
+    #[test]
+    fn every_option_that_help_shows_is_known() {
+        for option in crate::args::options_of(HELP) {
+            if let Err(failure) = options(&format!("{option} 1")) {
+                assert!(!failure.message.contains("no such option"), "{option}: {}", failure.message);
+            }
+        }
+        assert_eq!(options("--lnes 3").unwrap_err().message, "--lnes: there is no such option; did you mean --lines?");
+    }
+
+    #[test]
+    fn a_file_without_lines_is_refused_before_anything_is_sent() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("empty");
+        fs::write(&file, "").unwrap();
+        let options = options(&format!("--file {}", file.display())).unwrap();
+        assert!(file_of_lines(&options, directory.path()).unwrap_err().message.ends_with("has no lines to send"));
+    }
+}

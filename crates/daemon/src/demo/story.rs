@@ -1,0 +1,142 @@
+//! The demonstration as it is told.
+use super::verdict::{self, Cpu, Verdict};
+use crate::failure::Outcome;
+use crate::lab::figures::{bytes, micros, thousands};
+use crate::lab::{Lab, RoundResult};
+use std::io::{self, IsTerminal, Write};
+
+/// Tells the story, or keeps silent until the end for the sake of a machine.
+pub struct Story {
+    json: bool,
+    live: bool,
+}
+
+impl Story {
+    /// For people, or for machines.
+    pub fn new(json: bool) -> Self {
+        Self { json, live: io::stdout().is_terminal() }
+    }
+
+    fn say(&self, text: &str) -> Outcome {
+        if !self.json {
+            let mut out = io::stdout();
+            writeln!(out, "{text}")?;
+            out.flush()?;
+        }
+        Ok(())
+    }
+
+    /// The daemons run.
+    pub fn daemons(&self, lab: &Lab) -> Outcome {
+        let pids: Vec<String> = lab.daemons().iter().map(|daemon| daemon.id().to_string()).collect();
+        self.say(&format!("{} daemons run on this machine: processes {}.", pids.len(), pids.join(", ")))?;
+        self.say("They talk by multicast on the loopback interface and pass a token round.")
+    }
+
+    /// The sending begins.
+    pub fn start(&self, nodes: u16, lines: u64) -> Outcome {
+        let (lines, all) = (thousands(lines), thousands(lines * u64::from(nodes)));
+        self.say(&format!(
+            "\nEach serves a client that sends and one that receives.\nNow all {nodes} senders multicast a file of {lines} \
+             lines, at once and at full speed: {all} messages.\n"
+        ))
+    }
+
+    /// Live progress towards so many deliveries.
+    pub fn progress(&self, deliveries: u64) -> impl FnMut(u64) + use<> {
+        let (silent, live) = (self.json, self.live);
+        let mut shown = 0;
+        move |done| {
+            let step = if live { 1 } else { 25 };
+            let percent = done * 100 / deliveries.max(1);
+            if silent || percent / step <= shown / step {
+                return;
+            }
+            shown = percent;
+            // A progress bar that cannot be shown is no reason to stop.
+            let _ = match live {
+                true => write!(
+                    io::stdout(),
+                    "\r  [{:<40}] {percent:>3} %{}",
+                    "#".repeat(percent as usize * 40 / 100),
+                    end_of(percent)
+                ),
+                false => writeln!(io::stdout(), "  {percent:>3} % delivered"),
+            };
+            let _ = io::stdout().flush();
+        }
+    }
+
+    /// What each receiver saw.
+    pub fn sequences(&self, loud: &RoundResult, lines: u64) -> Outcome {
+        self.say("\nEach receiver wrote down what it got, in the order it got it, and hashed it (SHA-256):\n")?;
+        for (at, one) in loud.received.iter().enumerate() {
+            self.say(&format!("  node {}  {:>10} messages  {}", at + 1, thousands(one.messages), one.digest))?;
+        }
+        let all = lines * loud.received.len() as u64;
+        let whole = loud.received.iter().all(|one| one.messages == all);
+        match verdict::agree(loud) && whole {
+            true => self.say("\nThe same sequence everywhere, and nothing is missing."),
+            false => self.say("\nThese are NOT the same complete sequences. That must not happen."),
+        }
+    }
+
+    /// The figures of the loud part.
+    pub fn load(&self, loud: &RoundResult, retransmissions: u64) -> Outcome {
+        let receivers = loud.received.len().max(1) as u64;
+        let deliveries: u64 = loud.received.iter().map(|one| one.messages).sum();
+        let rate = (deliveries / receivers) as f64 / loud.seconds;
+        let cpu = Cpu::of(loud, deliveries);
+        let latency = loud.times.quantiles();
+        self.say(&format!(
+            "  throughput       {} messages/s, each delivered {receivers} times",
+            thousands(rate as u64)
+        ))?;
+        self.say(&format!(
+            "  CPU              {} per delivery in the daemons, {} in the clients",
+            spent(cpu.daemon),
+            spent(cpu.client)
+        ))?;
+        self.say(&format!(
+            "  latency          half within {}, 99 % within {} (all queues full)",
+            micros(latency.p50),
+            micros(latency.p99)
+        ))?;
+        let peak = loud.daemon_peak.map_or_else(|| "unknown".into(), bytes);
+        self.say(&format!("  memory           {peak} at most in a daemon"))?;
+        self.say(&format!("  retransmissions  {}", thousands(retransmissions)))
+    }
+
+    /// The figures of the quiet part.
+    pub fn quiet(&self, quiet: &RoundResult, rate: f64) -> Outcome {
+        let latency = quiet.times.quantiles();
+        self.say(&format!(
+            "\nThe same at a walking pace, {} messages/s in all, from sending to each delivery:\n",
+            thousands(rate as u64)
+        ))?;
+        for bar in quiet.times.picture() {
+            self.say(&format!("  {bar}"))?;
+        }
+        let [p50, p99, p999] = [latency.p50, latency.p99, latency.p999].map(micros);
+        self.say(&format!("\n  p50 {p50}   p99 {p99}   p99.9 {p999}"))
+    }
+
+    /// The end: for machines, all of it.
+    pub fn end(&self, verdict: &Verdict) -> Outcome {
+        if self.json {
+            let text = serde_json::to_string(verdict).unwrap_or_default();
+            writeln!(io::stdout(), "{text}")?;
+            return Ok(());
+        }
+        self.say(&format!("\nAll processes are gone again; it took {:.1} s.", verdict.seconds))?;
+        self.say("Your turn: `consort daemon`, then `consort receive` and `consort send hello` in two other terminals.")
+    }
+}
+
+const fn end_of(percent: u64) -> &'static str {
+    if percent >= 100 { "\n" } else { "" }
+}
+
+fn spent(us: Option<f64>) -> String {
+    us.map_or_else(|| "unknown".into(), |us| format!("{us:.2} us"))
+}

@@ -1,0 +1,140 @@
+//! Whether the demonstration held what it promised, and its figures.
+use crate::lab::RoundResult;
+use crate::lab::figures::Quantiles;
+use serde::Serialize;
+
+/// What was set out to do.
+pub struct Planned {
+    pub nodes: u16,
+    pub lines: u64,
+}
+
+/// The JSON object.
+#[derive(Debug, Serialize)]
+pub struct Verdict {
+    pub ok: bool,
+    pub nodes: u16,
+    pub lines: u64,
+    /// Distinct messages that were to be ordered.
+    pub messages: u64,
+    /// Messages that some receiver did not get, over all receivers.
+    pub missing: u64,
+    /// The hash of each receiver's sequence.
+    pub digests: Vec<String>,
+    pub ordered_per_s: f64,
+    /// At a walking pace.
+    pub latency_us: Quantiles,
+    /// With every queue full.
+    pub loaded_latency_us: Quantiles,
+    pub cpu_us_per_delivery: Cpu,
+    pub retransmissions: u64,
+    /// The most memory that any daemon had resident.
+    pub daemon_peak_bytes: Option<u64>,
+    pub seconds: f64,
+}
+
+/// CPU time per delivered message, in microseconds; absent where the kernel does not tell.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Cpu {
+    pub daemon: Option<f64>,
+    pub client: Option<f64>,
+}
+
+impl Cpu {
+    /// Of a round.
+    pub fn of(result: &RoundResult, deliveries: u64) -> Self {
+        let per = |spent: Option<std::time::Duration>| {
+            spent.map(|spent| spent.as_secs_f64() * 1e6 / deliveries.max(1) as f64)
+        };
+        Self { daemon: per(result.daemon_cpu), client: per(result.client_cpu) }
+    }
+}
+
+impl Verdict {
+    /// Compares what was delivered with what was sent.
+    pub fn new(planned: &Planned, loud: &RoundResult, quiet: &RoundResult, retransmissions: u64, ns: u64) -> Self {
+        let messages = planned.lines * u64::from(planned.nodes);
+        let quiet_messages: u64 = quiet.sent.iter().map(|sent| sent.messages).sum();
+        let missing = missing(loud, messages) + missing(quiet, quiet_messages);
+        let deliveries = loud.received.iter().map(|one| one.messages).sum();
+        Self {
+            ok: missing == 0 && agree(loud) && agree(quiet),
+            nodes: planned.nodes,
+            lines: planned.lines,
+            messages,
+            missing,
+            digests: loud.received.iter().map(|one| one.digest.clone()).collect(),
+            ordered_per_s: messages as f64 / loud.seconds,
+            latency_us: quiet.times.quantiles(),
+            loaded_latency_us: loud.times.quantiles(),
+            cpu_us_per_delivery: Cpu::of(loud, deliveries),
+            retransmissions,
+            daemon_peak_bytes: loud.daemon_peak.max(quiet.daemon_peak),
+            seconds: ns as f64 / 1e9,
+        }
+    }
+
+    /// Why it is not well.
+    pub fn problem(&self) -> String {
+        match self.missing {
+            0 => "the receivers saw different sequences; please report this".into(),
+            n => format!("{n} messages are missing; please report this"),
+        }
+    }
+}
+
+/// Whether all receivers saw the same sequence, each sender's messages in its order, to the end.
+pub fn agree(result: &RoundResult) -> bool {
+    let one = result.received.first();
+    result
+        .received
+        .iter()
+        .all(|other| other.complete && other.wrong == 0 && one.is_some_and(|one| one.digest == other.digest))
+}
+
+fn missing(result: &RoundResult, messages: u64) -> u64 {
+    result.received.iter().map(|one| messages.abs_diff(one.messages)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::figures::Times;
+    use crate::lab::job::{Received, Sent};
+
+    fn result(digests: [&str; 2], messages: [u64; 2]) -> RoundResult {
+        let one = |digest: &str, messages| Received {
+            digest: digest.into(),
+            messages,
+            complete: true,
+            ..Received::default()
+        };
+        RoundResult {
+            sent: vec![Sent { messages: 5 }; 2],
+            received: digests.iter().zip(messages).map(|(digest, messages)| one(digest, messages)).collect(),
+            times: Times::new().unwrap(),
+            daemon_cpu: Some(std::time::Duration::from_micros(40)),
+            client_cpu: None,
+            daemon_peak: None,
+            seconds: 1.0,
+        }
+    }
+
+    fn verdict(loud: &RoundResult) -> Verdict {
+        Verdict::new(&Planned { nodes: 2, lines: 5 }, loud, &result(["q", "q"], [10, 10]), 0, 1)
+    }
+
+    #[test]
+    fn only_equal_and_whole_sequences_are_well() {
+        let good = verdict(&result(["a", "a"], [10, 10]));
+        assert!(good.ok && good.missing == 0);
+        assert_eq!((good.cpu_us_per_delivery.daemon, good.cpu_us_per_delivery.client), (Some(2.0), None));
+        let differ = verdict(&result(["a", "b"], [10, 10]));
+        assert!(!differ.ok && differ.problem().contains("different sequences"));
+        let short = verdict(&result(["a", "a"], [9, 9]));
+        assert!(!short.ok && short.problem().starts_with("2 messages are missing"));
+        let mut unfinished = result(["a", "a"], [10, 10]);
+        unfinished.received[1].complete = false;
+        assert!(!verdict(&unfinished).ok);
+    }
+}

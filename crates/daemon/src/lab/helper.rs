@@ -1,0 +1,76 @@
+//! The far end of `lab::process`: what this program does when a demonstration or measurement starts it as a helper.
+use super::floods::FloodPlan;
+use super::job::{Job, Role};
+use super::{receiver, sender};
+use crate::failure::{Failure, Outcome, Trying};
+use consort_net::raw::{self, Waiting};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, UdpSocket};
+use std::time::Duration;
+
+/// The command's name; it is in no help text.
+pub const COMMAND: &str = "lab-helper";
+
+/// What a helper has to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Task {
+    /// Be a client of a daemon.
+    Client(Job),
+    /// Send datagrams back; says at which address.
+    AnswerHops {
+        /// Looks again and again instead of sleeping.
+        spin: bool,
+    },
+    /// Take what is multicast; says how much came.
+    ReceiveFlood(FloodPlan),
+}
+
+impl Task {
+    /// The words that start a helper with this task.
+    pub fn words(&self) -> Outcome<Vec<String>> {
+        let text = serde_json::to_string(self).trying(|| "cannot write a task".into())?;
+        Ok(vec![COMMAND.into(), text])
+    }
+}
+
+/// Runs the command.
+pub fn main(words: &[OsString]) -> Outcome {
+    let text = words.first().and_then(|word| word.to_str()).unwrap_or_default();
+    let task = serde_json::from_str(text)
+        .map_err(|error| Failure::usage(format!("{COMMAND} serves demo and bench only: {error}")))?;
+    match task {
+        Task::Client(job) => match job.role {
+            Role::Sender => sender::run(&job),
+            Role::Receiver => receiver::run(&job),
+        },
+        Task::AnswerHops { spin } => answer_hops(spin),
+        Task::ReceiveFlood(plan) => receive_flood(&plan),
+    }
+}
+
+/// Tells whoever started us, as one line of JSON.
+pub fn tell(report: &impl Serialize) -> Outcome {
+    let text = serde_json::to_string(report).trying(|| "cannot write a report".into())?;
+    let mut out = io::stdout();
+    writeln!(out, "{text}")?;
+    Ok(out.flush()?)
+}
+
+fn answer_hops(spin: bool) -> Outcome {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).trying(|| "cannot bind a socket".into())?;
+    tell(&socket.local_addr().trying(|| "cannot read a socket's address".into())?)?;
+    let answered = raw::answer_hops(&socket, waiting(spin), Duration::from_secs(10));
+    answered.map(drop).trying(|| "cannot answer".into())
+}
+
+/// How the floor waits.
+pub const fn waiting(spin: bool) -> Waiting {
+    if spin { Waiting::Spin } else { Waiting::Sleep }
+}
+
+fn receive_flood(plan: &FloodPlan) -> Outcome {
+    let flooded = raw::receive_flood(&plan.flood()).trying(|| "cannot receive the raw multicast".into())?;
+    tell(&flooded.packets_per_second())
+}

@@ -1,0 +1,112 @@
+//! Processes of this same program that a command starts, talks to by lines, and never leaves behind.
+//!
+//! Each ends when its standard input closes, so it ends even if this process is killed; each is killed when its handle
+//! is dropped, so it ends on an error, a panic and Ctrl-C as well.
+use crate::failure::{Failure, Outcome, Trying};
+use crate::{clock, place};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+/// A line that a process printed, or `None` when its output ended.
+#[derive(Debug)]
+pub struct Line {
+    /// The number it was started with.
+    pub from: usize,
+    pub text: Option<String>,
+}
+
+/// A running process.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    child: Child,
+    input: Option<ChildStdin>,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts this program with other arguments. Its lines come through `lines`, its log goes to a file.
+    pub fn start(number: usize, name: &str, args: &[String], directory: &Path, lines: &Sender<Line>) -> Outcome<Self> {
+        let program = std::env::current_exe().trying(|| "cannot find this program's own file".into())?;
+        let log = directory.join(format!("{name}.log"));
+        let errors = File::create(&log).trying(|| format!("cannot write {}", log.display()))?;
+        let mut command = Command::new(program);
+        command.args(args).env(place::VARIABLE, directory.join("run"));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
+        let mut child = command.spawn().trying(|| format!("cannot start {name}"))?;
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let process = Self { name: name.into(), child, input, log };
+        if let Some(output) = output {
+            forward(number, output, lines.clone());
+        }
+        Ok(process)
+    }
+
+    /// The process's id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends it a line.
+    pub fn tell(&mut self, line: &str) -> Outcome {
+        let told = self.input.as_mut().map(|input| writeln!(input, "{line}").and_then(|()| input.flush()));
+        match told {
+            Some(Ok(())) => Ok(()),
+            _ => Err(self.ended()),
+        }
+    }
+
+    /// The failure to report when the process has ended although it should not have.
+    pub fn ended(&mut self) -> Failure {
+        let how = match self.child.try_wait() {
+            Ok(Some(status)) => status.to_string(),
+            _ => "closed its output".into(),
+        };
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let mut last: Vec<&str> = log.lines().rev().take(8).collect();
+        last.reverse();
+        Failure::new(format!("{} ended unexpectedly ({how}); it said last:\n  {}", self.name, last.join("\n  ")))
+    }
+
+    /// Whether the process has ended.
+    pub fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Whether the process has ended, and not well.
+    pub fn has_failed(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(Some(status)) if !status.success())
+    }
+
+    /// Asks the process to end and sees that it does.
+    pub fn stop(mut self) {
+        self.input = None;
+        let deadline = clock::now_ns() + 2_000_000_000;
+        while !self.has_ended() && clock::now_ns() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself: then there is nothing to kill.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn forward(number: usize, output: ChildStdout, lines: Sender<Line>) {
+    std::thread::spawn(move || {
+        for text in BufReader::new(output).lines().map_while(Result::ok) {
+            if lines.send(Line { from: number, text: Some(text) }).is_err() {
+                return;
+            }
+        }
+        let _ = lines.send(Line { from: number, text: None });
+    });
+}

@@ -1,0 +1,209 @@
+//! One round of a measurement: a sender and a receiver at every node, from the first message to the last.
+use super::figures::Times;
+use super::helper::Task;
+use super::job::{Go, Job, Load, Received, Report, Role, Sent};
+use super::{Lab, Process};
+use crate::failure::{Failure, Outcome, Trying};
+use crate::{clock, usage};
+use std::time::Duration;
+
+/// What is to be measured.
+#[derive(Clone, Debug)]
+pub struct Round {
+    pub group: String,
+    pub service: String,
+    pub load: Load,
+    /// Messages a second over all senders; as many as possible where none is given.
+    pub rate: Option<f64>,
+    pub unbatched: bool,
+    pub digest: bool,
+    /// Runs so long before anything is measured.
+    pub warm_up: Duration,
+    /// Measures so long; only for made messages.
+    pub span: Duration,
+}
+
+/// What was measured.
+#[derive(Debug)]
+pub struct Result {
+    pub sent: Vec<Sent>,
+    pub received: Vec<Received>,
+    /// All receivers' times together.
+    pub times: Times,
+    /// CPU time in the measured span, all daemons together; `None` where the kernel does not tell.
+    pub daemon_cpu: Option<Duration>,
+    /// The same of all clients.
+    pub client_cpu: Option<Duration>,
+    /// The most memory that any of the daemons had resident so far, in bytes.
+    pub daemon_peak: Option<u64>,
+    /// The measured span in seconds: as planned, or for a file from the start to the last delivery.
+    pub seconds: f64,
+}
+
+/// The processes of a round, and what they have told so far.
+struct Running<'l> {
+    lab: &'l mut Lab,
+    clients: Vec<Process>,
+    nodes: usize,
+    first: usize,
+    delivered: Vec<u64>,
+    sent: Vec<Sent>,
+    received: Vec<Option<Received>>,
+}
+
+impl Round {
+    /// Runs the round. `progress` is told the messages delivered so far, all receivers together.
+    pub fn run(&self, lab: &mut Lab, progress: &mut dyn FnMut(u64)) -> Outcome<Result> {
+        let mut running = self.start(lab)?;
+        running.wait(20, "the clients to connect and join", |_| {}, Running::all_ready)?;
+        let go = self.go();
+        running.tell(go)?;
+        running.lab.sleep_until(go.from)?;
+        let before = running.cpu();
+        if !self.is_file() {
+            running.lab.sleep_until(go.until)?;
+        }
+        let timed = (!self.is_file()).then(|| running.cpu());
+        running.wait(120, "the last messages", progress, Running::all_through)?;
+        let after = timed.unwrap_or_else(|| running.cpu());
+        running.finish(self, go, before, after)
+    }
+
+    fn is_file(&self) -> bool {
+        matches!(self.load, Load::Lines(_))
+    }
+
+    fn go(&self) -> Go {
+        let start = clock::now_ns() + 50_000_000;
+        let from = start + self.warm_up.as_nanos() as u64;
+        let until = if self.is_file() { u64::MAX } else { from + self.span.as_nanos() as u64 };
+        Go { start, from, until }
+    }
+
+    fn start<'l>(&self, lab: &'l mut Lab) -> Outcome<Running<'l>> {
+        let nodes = lab.daemons.len();
+        let mut running = Running {
+            clients: Vec::new(),
+            nodes,
+            first: lab.started,
+            delivered: vec![0; nodes],
+            sent: Vec::new(),
+            received: vec![None; nodes],
+            lab,
+        };
+        for role in [Role::Receiver, Role::Sender] {
+            for index in 0..nodes {
+                running.start_client(self.job(role, index as u16, nodes as u16, running.lab))?;
+            }
+        }
+        Ok(running)
+    }
+
+    fn job(&self, role: Role, index: u16, clients: u16, lab: &Lab) -> Job {
+        Job {
+            role,
+            door: lab.door(index + 1),
+            index,
+            clients,
+            group: self.group.clone(),
+            service: self.service.clone(),
+            load: self.load.clone(),
+            rate: self.rate.map(|rate| rate / f64::from(clients)),
+            unbatched: self.unbatched,
+            digest: self.digest,
+        }
+    }
+}
+
+impl Running<'_> {
+    fn start_client(&mut self, job: Job) -> Outcome {
+        let number = self.first + self.clients.len();
+        let name = format!("{}-{:?}-{}", job.group, job.role, job.index + 1).to_lowercase();
+        let words = Task::Client(job).words()?;
+        let process = Process::start(number, &name, &words, self.lab.directory.path(), &self.lab.tell)?;
+        self.clients.push(process);
+        self.lab.started = number + 1;
+        Ok(())
+    }
+
+    fn tell(&mut self, go: Go) -> Outcome {
+        let text = serde_json::to_string(&go).trying(|| "cannot write the start signal".into())?;
+        self.clients.iter_mut().try_for_each(|client| client.tell(&text))
+    }
+
+    /// Takes reports until all is as wanted; nothing may stay silent for so many seconds.
+    fn wait(
+        &mut self,
+        seconds: u64,
+        waiting_for: &str,
+        mut progress: impl FnMut(u64),
+        done: impl Fn(&Self, usize) -> bool,
+    ) -> Outcome {
+        let mut ready = 0;
+        while !done(self, ready) {
+            let line = self.lab.line(clock::now_ns() + seconds * 1_000_000_000, waiting_for)?;
+            let Some(client) = line.from.checked_sub(self.first).filter(|client| *client < self.clients.len()) else {
+                continue;
+            };
+            let text = line.text.ok_or_else(|| self.clients[client].ended())?;
+            let report = serde_json::from_str(&text).trying(|| format!("a client said `{text}`"))?;
+            ready += usize::from(matches!(report, Report::Ready));
+            self.take(client, report)?;
+            progress(self.delivered.iter().sum());
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, client: usize, report: Report) -> Outcome {
+        match report {
+            Report::Ready => {}
+            Report::Progress(count) => self.delivered[client % self.nodes] = count,
+            Report::Sent(sent) => self.sent.push(sent),
+            Report::Received(received) => {
+                self.delivered[client % self.nodes] = received.messages;
+                self.received[client % self.nodes] = Some(received);
+            }
+            Report::Failed(problem) => return Err(Failure::new(problem)),
+        }
+        Ok(())
+    }
+
+    fn all_ready(&self, ready: usize) -> bool {
+        ready == self.clients.len()
+    }
+
+    fn all_through(&self, _ready: usize) -> bool {
+        self.sent.len() == self.nodes && self.received.iter().all(Option::is_some)
+    }
+
+    fn cpu(&self) -> [Option<Duration>; 2] {
+        let sum = |processes: &[Process]| processes.iter().map(|process| usage::cpu(process.id())).sum();
+        [sum(&self.lab.daemons), sum(&self.clients)]
+    }
+
+    fn finish(
+        self,
+        round: &Round,
+        go: Go,
+        before: [Option<Duration>; 2],
+        after: [Option<Duration>; 2],
+    ) -> Outcome<Result> {
+        let received: Vec<Received> = self.received.into_iter().flatten().collect();
+        let mut times = Times::new()?;
+        received.iter().for_each(|one| times.add(&one.times));
+        let spent = |which: usize| Some(after[which]?.saturating_sub(before[which]?));
+        let end = if round.is_file() { received.iter().map(|one| one.last).max().unwrap_or(go.from) } else { go.until };
+        let seconds = end.saturating_sub(go.from) as f64 / 1e9;
+        let daemon_peak = self.lab.daemons.iter().filter_map(|daemon| usage::peak(daemon.id())).max();
+        self.clients.into_iter().for_each(Process::stop);
+        Ok(Result {
+            sent: self.sent,
+            received,
+            times,
+            daemon_cpu: spent(0),
+            client_cpu: spent(1),
+            daemon_peak,
+            seconds,
+        })
+    }
+}

@@ -1,0 +1,171 @@
+//! `consort receive`: what a group is told, in the one order.
+
+mod print;
+
+use crate::args::Args;
+use crate::clock;
+use crate::connect::{self, Wanted};
+use crate::failure::{Code, Failure, Outcome, Trying};
+use consort::{Client, ConnectOptions, Error, Event, GroupName};
+use print::Printer;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::time::Duration;
+
+/// What `consort receive --help` prints.
+pub const HELP: &str = "\
+Usage: consort receive [options]
+
+Joins a group and prints each message on a line of its own, in the one order
+that all receivers see. Who is in the group goes to the standard error.
+
+  --group G        which group; may be given several times [lobby]
+  --count N        end after so many messages
+  --until TEXT     end after a message that is exactly TEXT
+  --timeout TIME   give up after so long (such as 10s), with exit code 5
+  --views          tell of changes among the daemons, too
+  --json           print every event as a JSON object on a line
+  --quiet          do not print the messages
+  --digest         at the end print the SHA-256 of what was received (each
+                   message and a line feed, as printed without --json) and
+                   the count
+
+  --node ID        talk to this node's daemon [the lowest on this machine]
+  --cluster NAME   of this cluster
+  --daemon ADDR    talk to the daemon at this socket path or ADDRESS:PORT
+";
+
+#[derive(Debug, Default)]
+struct Options {
+    wanted: Wanted,
+    groups: Vec<GroupName>,
+    count: Option<u64>,
+    until: Option<Vec<u8>>,
+    timeout: Option<Duration>,
+    views: bool,
+    json: bool,
+    quiet: bool,
+    digest: bool,
+}
+
+/// Runs the command.
+pub fn main(words: Vec<OsString>) -> Outcome {
+    let options = read(words)?;
+    let deadline = options.timeout.map(|timeout| clock::now_ns() + timeout.as_nanos() as u64);
+    let mut client =
+        options.wanted.connect(&ConnectOptions { wants_views: options.views, ..ConnectOptions::default() })?;
+    for group in &options.groups {
+        client.join(group).map_err(ended)?;
+    }
+    let mut printer = Printer::new(options.json, options.quiet, options.digest);
+    let outcome = receive(&mut client, &options, deadline, &mut printer);
+    // What was received is told even where it is less than was wanted.
+    printer.finish()?;
+    outcome
+}
+
+fn read(words: Vec<OsString>) -> Outcome<Options> {
+    let mut args = Args::new(words, HELP);
+    let mut options = Options::default();
+    while let Some(option) = args.next()? {
+        options.take(&option, &mut args)?;
+    }
+    args.no_words()?;
+    if options.groups.is_empty() {
+        options.groups.push(connect::usual_group()?);
+    }
+    Ok(options)
+}
+
+impl Options {
+    fn take(&mut self, option: &str, args: &mut Args) -> Outcome {
+        match option {
+            "--group" => self.groups.push(connect::group(args)?),
+            "--count" => self.count = Some(args.number(1..=u64::MAX)?),
+            "--until" => self.until = Some(args.raw()?.into_vec()),
+            "--timeout" => self.timeout = Some(args.duration()?),
+            "--views" => self.views = true,
+            "--json" => self.json = true,
+            "--quiet" => self.quiet = true,
+            "--digest" => self.digest = true,
+            option if self.wanted.take(option, args)? => {}
+            _ => return Err(args.unknown()),
+        }
+        Ok(())
+    }
+}
+
+fn receive(client: &mut Client, options: &Options, deadline: Option<u64>, printer: &mut Printer) -> Outcome {
+    loop {
+        let event = match client.receive(Duration::ZERO).map_err(ended)? {
+            Some(event) => Some(event),
+            None => {
+                // Nothing more is there for now: show what came, then wait.
+                printer.flush()?;
+                client.receive(left(deadline, printer.count)?).map_err(ended)?
+            }
+        };
+        let Some(event) = event else { continue };
+        let last = matches!(&event, Event::Message(message) if options.until.as_deref() == Some(message.payload()));
+        if let Event::Refused { refusal, .. } = &event {
+            return Err(Failure::new(format!("cannot join: {refusal}")));
+        }
+        printer.print(&event)?;
+        if last || options.count == Some(printer.count) {
+            return Ok(());
+        }
+    }
+}
+
+/// How long may still be waited; `None` for ever.
+fn left(deadline: Option<u64>, count: u64) -> Outcome<Option<Duration>> {
+    let Some(deadline) = deadline else { return Ok(None) };
+    match deadline.checked_sub(clock::now_ns()).filter(|left| *left > 0) {
+        Some(left) => Ok(Some(Duration::from_nanos(left))),
+        None => Err(Failure::new(format!("the time ran out after {count} messages")).with(Code::Timeout)),
+    }
+}
+
+fn ended(error: Error) -> Failure {
+    let code = if error.unknown_fate().is_some() { Code::NoDaemon } else { Code::Failed };
+    let why = match &error {
+        Error::ConnectionLost { why, .. } => format!("the connection to the daemon was lost ({why})"),
+        Error::Disconnected { farewell, .. } => format!("the daemon ended the session: {farewell}"),
+        other => other.to_string(),
+    };
+    Failure::new(why).with(code)
+}
+
+/// Writing what was received failed.
+fn written<T>(result: std::io::Result<T>) -> Outcome<T> {
+    match result {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        other => other.trying(|| "cannot write what was received".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(line: &str) -> Outcome<Options> {
+        read(line.split_whitespace().map(OsString::from).collect())
+    }
+
+    #[test]
+    fn options_are_read() {
+        let options = options("--group a --count 3 --until end --timeout 2s --json --digest").unwrap();
+        assert_eq!((options.groups.len(), options.count, options.until.as_deref()), (1, Some(3), Some(&b"end"[..])));
+        assert!(options.json && options.digest && !options.quiet);
+        assert!(self::options("--count 0").unwrap_err().message.starts_with("--count: `0` does not fit"));
+    }
+
+    #[test]
+    fn every_option_that_help_shows_is_known() {
+        for option in crate::args::options_of(HELP) {
+            if let Err(failure) = options(&format!("{option} 1")) {
+                assert!(!failure.message.contains("no such option"), "{option}: {}", failure.message);
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Events as lines.
+use super::written;
+use crate::failure::{Outcome, note};
+use consort::{Event, GroupView, Member, Message, NetworkView};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::io::{self, BufWriter, Stdout, Write};
+
+/// Prints events, counts and hashes messages.
+pub struct Printer {
+    out: BufWriter<Stdout>,
+    json: bool,
+    quiet: bool,
+    digest: Option<Sha256>,
+    /// Messages so far.
+    pub count: u64,
+}
+
+impl Printer {
+    /// As the options say.
+    pub fn new(json: bool, quiet: bool, digest: bool) -> Self {
+        let out = BufWriter::with_capacity(1 << 16, io::stdout());
+        Self { out, json, quiet, digest: digest.then(Sha256::new), count: 0 }
+    }
+
+    /// Prints an event.
+    pub fn print(&mut self, event: &Event) -> Outcome {
+        match event {
+            Event::Message(message) => self.message(message),
+            Event::GroupView(view) => self.change(|| group_view(view), || describe_group(view)),
+            Event::View(view) => self.change(|| network_view(view), || describe_network(view)),
+            _ => Ok(()),
+        }
+    }
+
+    fn change(&mut self, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> Outcome {
+        if self.json {
+            return self.line(&json());
+        }
+        // Messages that came before go before.
+        self.flush()?;
+        note(text());
+        Ok(())
+    }
+
+    fn message(&mut self, message: &Message) -> Outcome {
+        self.count += 1;
+        if let Some(digest) = &mut self.digest {
+            digest.update(message.payload());
+            digest.update(b"\n");
+        }
+        match (self.quiet, self.json) {
+            (true, _) => Ok(()),
+            (_, true) => self.line(&as_json(message)),
+            _ => written(self.out.write_all(message.payload()).and_then(|()| self.out.write_all(b"\n"))),
+        }
+    }
+
+    fn line(&mut self, value: &Value) -> Outcome {
+        written(writeln!(self.out, "{value}"))
+    }
+
+    /// Shows everything printed so far.
+    pub fn flush(&mut self) -> Outcome {
+        written(self.out.flush())
+    }
+
+    /// The end: the digest, if it is wanted.
+    pub fn finish(mut self) -> Outcome {
+        if let Some(digest) = self.digest.take() {
+            let text: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+            let count = self.count;
+            match self.json {
+                true => self.line(&json!({ "event": "end", "sha256": text, "count": count }))?,
+                false => written(writeln!(self.out, "{text} {count}"))?,
+            }
+        }
+        self.flush()
+    }
+}
+
+fn as_json(message: &Message) -> Value {
+    let (node, client) = message.sender();
+    let groups: Vec<&str> = message.groups().collect();
+    let mut value = json!({
+        "event": "message",
+        "node": node.0,
+        "client": client.0,
+        "service": message.service().name(),
+        "groups": groups,
+    });
+    // Bytes that are no text would not survive as text.
+    match std::str::from_utf8(message.payload()) {
+        Ok(text) => value["text"] = text.into(),
+        Err(_) => value["hex"] = message.payload().iter().map(|byte| format!("{byte:02x}")).collect::<String>().into(),
+    }
+    value
+}
+
+fn group_view(view: &GroupView) -> Value {
+    json!({
+        "event": "group_view",
+        "group": view.group.as_str(),
+        "id": view.id.to_string(),
+        "cause": view.cause.to_string(),
+        "who": view.who.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "members": view.members.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    })
+}
+
+fn network_view(view: &NetworkView) -> Value {
+    json!({
+        "event": "view",
+        "id": view.id.to_string(),
+        "kind": format!("{:?}", view.kind).to_lowercase(),
+        "primary": format!("{:?}", view.primary).to_lowercase(),
+        "cause": view.cause,
+        "members": view.members.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    })
+}
+
+/// `lobby: n1/c2 by join; 1 member: n1/c2`. Nodes without their incarnations: those are for programs.
+fn describe_group(view: &GroupView) -> String {
+    let name = |member: &Member| format!("{}/{}", member.daemon.node, member.name);
+    let names = |members: &[Member]| members.iter().map(name).collect::<Vec<_>>().join(", ");
+    let plural = if view.members.len() == 1 { "member" } else { "members" };
+    let (who, now) = (names(&view.who), names(&view.members));
+    format!("{}: {who} by {}; {} {plural}: {now}", view.group, view.cause, view.members.len())
+}
+
+fn describe_network(view: &NetworkView) -> String {
+    let members: Vec<String> = view.members.iter().map(|member| member.node.to_string()).collect();
+    let kind = format!("{:?}", view.kind).to_lowercase();
+    format!("{kind} view {}: {}; {} daemons: {}", view.id.number, view.cause, members.len(), members.join(", "))
+}

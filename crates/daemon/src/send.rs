@@ -1,0 +1,193 @@
+//! `consort send`: lines become messages.
+
+mod source;
+mod watch;
+
+use crate::args::Args;
+use crate::clock;
+use crate::connect::{self, Wanted};
+use crate::failure::{Failure, Outcome, note};
+use crate::lab::figures::{bytes, thousands};
+use consort::{ConnectOptions, Error, GroupName, Sender, Service};
+use source::Source;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// What `consort send --help` prints.
+pub const HELP: &str = "\
+Usage: consort send [options] [TEXT...]
+
+Multicasts each TEXT, or else each line of a file or of the standard input, to a
+group, and waits until all have their place in the order.
+
+  --group G          to whom; may be given several times [lobby]
+  --service LEVEL    reliable, fifo, causal, agreed or safe [agreed]
+  --from-file FILE   read lines from this file
+  --count N          each TEXT so many times; of lines only the first N
+  --timeout TIME     give up after so long (such as 10s)
+  --unbatched        write every message at once
+  --quiet            no summary
+
+  --node ID          talk to this node's daemon [the lowest on this machine]
+  --cluster NAME     of this cluster
+  --daemon ADDR      talk to the daemon at this socket path or ADDRESS:PORT
+
+Exit code 4 says that the daemon went away before it had said that all messages
+were ordered, and which ones may or may not have been.
+";
+
+#[derive(Debug)]
+struct Options {
+    wanted: Wanted,
+    groups: Vec<GroupName>,
+    service: Service,
+    file: Option<PathBuf>,
+    count: Option<u64>,
+    timeout: Option<Duration>,
+    unbatched: bool,
+    quiet: bool,
+    texts: Vec<Vec<u8>>,
+}
+
+/// What was sent, and is ordered.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    messages: u64,
+    bytes: u64,
+    /// How long it took, in nanoseconds.
+    ns: u64,
+}
+
+/// Runs the command.
+pub fn main(words: Vec<OsString>) -> Outcome {
+    let options = read(words)?;
+    let source = Source::open(&options)?;
+    let connecting = ConnectOptions { unbatched: options.unbatched, ..ConnectOptions::default() };
+    let (sender, receiver) = options.wanted.connect(&connecting)?.split();
+    let (groups, service) = (options.groups.clone(), options.service);
+    let sending = move |count: &AtomicU64| send_all(sender, source, service, &groups, count);
+    let sent = watch::watch(sending, receiver, options.timeout)?;
+    if !options.quiet {
+        summary(sent, &options.groups);
+    }
+    Ok(())
+}
+
+fn read(words: Vec<OsString>) -> Outcome<Options> {
+    let mut args = Args::new(words, HELP);
+    let mut options = Options {
+        wanted: Wanted::default(),
+        groups: Vec::new(),
+        service: Service::Agreed,
+        file: None,
+        count: None,
+        timeout: None,
+        unbatched: false,
+        quiet: false,
+        texts: Vec::new(),
+    };
+    while let Some(option) = args.next()? {
+        options.take(&option, &mut args)?;
+    }
+    options.texts = args.words.drain(..).map(OsString::into_vec).collect();
+    if options.file.is_some() && !options.texts.is_empty() {
+        return Err(Failure::usage("--from-file: there is TEXT to send already; give one or the other"));
+    }
+    if options.groups.is_empty() {
+        options.groups.push(connect::usual_group()?);
+    }
+    Ok(options)
+}
+
+impl Options {
+    fn take(&mut self, option: &str, args: &mut Args) -> Outcome {
+        match option {
+            "--group" => self.groups.push(connect::group(args)?),
+            "--service" => self.service = args.choice(&Service::ALL.map(|service| (service.name(), service)))?,
+            "--from-file" => self.file = Some(args.path()?),
+            "--count" => self.count = Some(args.number(1..=u64::MAX)?),
+            "--timeout" => self.timeout = Some(args.duration()?),
+            "--unbatched" => self.unbatched = true,
+            "--quiet" => self.quiet = true,
+            option if self.wanted.take(option, args)? => {}
+            _ => return Err(args.unknown()),
+        }
+        Ok(())
+    }
+}
+
+/// Sends everything, counting, and waits until it is ordered.
+fn send_all(
+    mut sender: Sender,
+    mut source: Source,
+    service: Service,
+    groups: &[GroupName],
+    count: &AtomicU64,
+) -> Outcome<Sent> {
+    let began = clock::now_ns();
+    let (mut messages, mut bytes, mut text) = (0, 0, Vec::new());
+    while source.next(&mut text)? {
+        sender.multicast(service, groups, &text).map_err(|error| not_sent(messages + 1, error))?;
+        messages += 1;
+        bytes += text.len() as u64;
+        count.store(messages, Ordering::Relaxed);
+        if source.pauses() {
+            sender.flush().map_err(watch::ended)?;
+        }
+    }
+    sender.wait_ordered(None).map_err(watch::ended)?;
+    Ok(Sent { messages, bytes, ns: clock::now_ns() - began })
+}
+
+/// A message that cannot be sent stops all that follow, so that what is sent stays a beginning of what was given.
+fn not_sent(number: u64, error: Error) -> Failure {
+    match error {
+        Error::TooLarge { .. } | Error::Targets { .. } => {
+            Failure::usage(format!("message {number}: {error}; those before it were sent, those after it were not"))
+        }
+        other => watch::ended(other),
+    }
+}
+
+fn summary(sent: Sent, groups: &[GroupName]) {
+    let names: Vec<&str> = groups.iter().map(GroupName::as_str).collect();
+    let seconds = (sent.ns as f64 / 1e9).max(1e-9);
+    let plural = if sent.messages == 1 { "message" } else { "messages" };
+    note(format!(
+        "sent {} {plural} ({}) to {}, all ordered, in {seconds:.2} s ({} messages/s)",
+        thousands(sent.messages),
+        bytes(sent.bytes),
+        names.join(", "),
+        thousands((sent.messages as f64 / seconds) as u64)
+    ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(line: &str) -> Outcome<Options> {
+        read(line.split_whitespace().map(OsString::from).collect())
+    }
+
+    #[test]
+    fn texts_and_options_are_told_apart() {
+        let options = options("hello --group a world --group b --service safe --count 3").unwrap();
+        assert_eq!(options.texts, [b"hello".to_vec(), b"world".to_vec()]);
+        assert_eq!((options.groups.len(), options.service, options.count), (2, Service::Safe, Some(3)));
+        assert_eq!(self::options("x").unwrap().groups[0].as_str(), "lobby");
+        assert!(self::options("x --from-file y").unwrap_err().message.starts_with("--from-file: there is TEXT"));
+    }
+
+    #[test]
+    fn every_option_that_help_shows_is_known() {
+        for option in crate::args::options_of(HELP) {
+            if let Err(failure) = options(&format!("{option} 1")) {
+                assert!(!failure.message.contains("no such option"), "{option}: {}", failure.message);
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What the daemon says while messages are sent, and what it means for them.
+use super::Sent;
+use crate::clock;
+use crate::failure::{Code, Failure, Outcome, note};
+use crate::lab::figures::thousands;
+use consort::{Error, Event, Receiver};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, TryRecvError};
+use std::time::Duration;
+
+/// How long nothing may be ordered before the user is told what is waited for.
+const PATIENCE: u64 = 1_000_000_000;
+/// How often is looked whether all is done, and whether time is up.
+const STEP: Duration = Duration::from_millis(20);
+
+/// Runs `sending` in a thread of its own, because reading lines may block for ever, and hears what the daemon says until
+/// all is ordered. `sending` is given a count to keep of what it has sent.
+pub fn watch(
+    sending: impl FnOnce(&AtomicU64) -> Outcome<Sent> + Send + 'static,
+    mut receiver: Receiver,
+    timeout: Option<Duration>,
+) -> Outcome<Sent> {
+    let deadline = timeout.map(|timeout| clock::now_ns() + timeout.as_nanos() as u64);
+    let count = Arc::new(AtomicU64::new(0));
+    let (tell, told) = mpsc::channel();
+    let counting = Arc::clone(&count);
+    // Nobody waits for the outcome any more if the daemon ended first.
+    std::thread::spawn(move || drop(tell.send(sending(&counting))));
+    let mut quiet = Quiet::new();
+    loop {
+        match told.try_recv() {
+            Ok(outcome) => return outcome,
+            Err(TryRecvError::Empty) => {}
+            Err(TryRecvError::Disconnected) => return Err(Failure::new("the sending thread ended unexpectedly")),
+        }
+        if let Some(Event::Refused { send, refusal }) = receiver.receive(STEP).map_err(ended)? {
+            return Err(Failure::new(format!("message {send} was refused: {refusal}")));
+        }
+        let (sent, ordered) = (count.load(Ordering::Relaxed), receiver.progress().ordered);
+        quiet.note(sent, ordered);
+        if deadline.is_some_and(|deadline| clock::now_ns() > deadline) {
+            return Err(out_of_time(sent, ordered));
+        }
+    }
+}
+
+/// Tells once when nothing is ordered for long although something waits.
+struct Quiet {
+    ordered: u64,
+    since: u64,
+    told: bool,
+}
+
+impl Quiet {
+    fn new() -> Self {
+        Self { ordered: 0, since: clock::now_ns(), told: false }
+    }
+
+    fn note(&mut self, sent: u64, ordered: u64) {
+        if ordered != self.ordered || sent <= ordered {
+            (self.ordered, self.since) = (ordered, clock::now_ns());
+        } else if !self.told && clock::now_ns() > self.since + PATIENCE {
+            self.told = true;
+            note(format!(
+                "{} messages are under way, but none was ordered for a while; do all nodes of the cluster run? \
+                 `consort status` tells",
+                thousands(sent - ordered)
+            ));
+        }
+    }
+}
+
+fn out_of_time(sent: u64, ordered: u64) -> Failure {
+    let (ordered, waiting) = (thousands(ordered), thousands(sent.saturating_sub(ordered)));
+    let message = format!("the time ran out: {ordered} messages are ordered, {waiting} more may still be ordered");
+    Failure::new(message).with(Code::Timeout)
+}
+
+/// The session is over: says which messages may or may not have been ordered.
+pub fn ended(error: Error) -> Failure {
+    let Some(unknown) = error.unknown_fate().cloned() else { return Failure::new(error.to_string()) };
+    let why = match &error {
+        Error::ConnectionLost { why, .. } => format!("the connection to the daemon was lost ({why})"),
+        Error::Disconnected { farewell, .. } => format!("the daemon ended the session: {farewell}"),
+        other => other.to_string(),
+    };
+    let fate = match unknown.end.saturating_sub(unknown.start) {
+        0 => "every message that was sent is ordered, later ones were not sent".into(),
+        1 => format!("message {} may or may not have been ordered, later ones were not sent", unknown.start),
+        _ => format!(
+            "messages {} to {} may or may not have been ordered; those before are, later ones were not sent",
+            unknown.start,
+            unknown.end - 1
+        ),
+    };
+    Failure::new(format!("{why}; {fate}")).with(Code::UnknownFate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ended_session_says_what_is_unknown() {
+        let lost = |unknown_fate| ended(Error::ConnectionLost { why: "closed".into(), unknown_fate });
+        assert_eq!(lost(4..9).code, Code::UnknownFate);
+        assert!(lost(4..9).message.contains("messages 4 to 8 may or may not have been ordered"));
+        assert!(lost(4..5).message.contains("message 4 may or may not have been ordered"));
+        assert!(lost(4..4).message.contains("every message that was sent is ordered"));
+    }
+}

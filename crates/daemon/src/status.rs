@@ -1,0 +1,203 @@
+//! `consort status`: how the daemons on this machine are doing.
+use crate::args::Args;
+use crate::connect::{self, Wanted};
+use crate::failure::{Failure, Outcome};
+use crate::lab::figures::bytes;
+use crate::place::Card;
+use crate::usage;
+use consort::Address;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{self, Write};
+
+/// What `consort status --help` prints.
+pub const HELP: &str = "\
+Usage: consort status [options]
+
+Asks every daemon on this machine how it is doing.
+
+  --cluster NAME   only the daemons of this cluster
+  --node ID        only this node
+  --daemon ADDR    only the daemon at this socket path or ADDRESS:PORT
+  --all            every counter, one a line
+  --json           print one JSON array, every counter in it
+
+MEMBERS counts the daemons that order together, DELIVERED the messages handed to
+clients, SENT AGAIN the packets that were retransmitted; MEMORY is what the
+daemon's process has resident.
+";
+
+/// One daemon.
+#[derive(Debug, Serialize)]
+struct Answer {
+    cluster: String,
+    node: u16,
+    pid: Option<u32>,
+    resident_bytes: Option<u64>,
+    settings: String,
+    door: String,
+    listen: Vec<String>,
+    /// What it tells itself; empty if it does not answer.
+    status: BTreeMap<String, String>,
+    problem: Option<String>,
+}
+
+/// Runs the command.
+pub fn main(words: Vec<OsString>) -> Outcome {
+    let mut args = Args::new(words, HELP);
+    let (mut wanted, mut json, mut all) = (Wanted::default(), false, false);
+    while let Some(option) = args.next()? {
+        match option.as_str() {
+            "--json" => json = true,
+            "--all" => all = true,
+            option => {
+                if !wanted.take(option, &mut args)? {
+                    return Err(args.unknown());
+                }
+            }
+        }
+    }
+    args.no_words()?;
+    let answers = ask(&wanted)?;
+    print(&answers, json, all)?;
+    match answers.iter().find_map(|answer| answer.problem.clone()) {
+        Some(problem) => Err(Failure::new(problem)),
+        None => Ok(()),
+    }
+}
+
+fn ask(wanted: &Wanted) -> Outcome<Vec<Answer>> {
+    match wanted.given() {
+        Some(address) => Ok(vec![answer_of_stranger(address)?]),
+        None => Ok(wanted.candidates()?.into_iter().map(answer).collect()),
+    }
+}
+
+fn answer(card: Card) -> Answer {
+    let (status, problem) = match connect::status(&Address::Unix(card.door.clone())) {
+        Ok(pairs) => (pairs.into_iter().collect(), None),
+        Err(failure) => (BTreeMap::new(), Some(failure.message)),
+    };
+    Answer {
+        cluster: card.cluster,
+        node: card.node,
+        pid: Some(card.pid),
+        resident_bytes: usage::resident(card.pid),
+        settings: card.summary,
+        door: card.door.display().to_string(),
+        listen: card.listen,
+        status,
+        problem,
+    }
+}
+
+/// A daemon known only by its address, perhaps on another machine.
+fn answer_of_stranger(address: &Address) -> Outcome<Answer> {
+    let status: BTreeMap<String, String> = connect::status(address)?.into_iter().collect();
+    let text = |key: &str| status.get(key).cloned().unwrap_or_default();
+    Ok(Answer {
+        cluster: text("cluster"),
+        node: text("node").trim_start_matches('n').parse().unwrap_or(0),
+        pid: None,
+        resident_bytes: None,
+        settings: String::new(),
+        door: address.to_string(),
+        listen: Vec::new(),
+        status,
+        problem: None,
+    })
+}
+
+fn print(answers: &[Answer], json: bool, all: bool) -> Outcome {
+    let mut out = io::stdout();
+    if json {
+        writeln!(out, "{}", serde_json::to_string(answers).unwrap_or_default())?;
+        return Ok(());
+    }
+    for line in table(answers) {
+        writeln!(out, "{line}")?;
+    }
+    for answer in answers.iter().filter(|_| all) {
+        writeln!(out, "\n{} node {}: {}", answer.cluster, answer.node, answer.settings)?;
+        for (key, value) in &answer.status {
+            writeln!(out, "  {key:<28} {value}")?;
+        }
+    }
+    Ok(())
+}
+
+/// The table, columns as wide as their widest cell; the last one as long as it is.
+fn table(answers: &[Answer]) -> Vec<String> {
+    let head = ["CLUSTER", "NODE", "PID", "MEMBERS", "CLIENTS", "DELIVERED", "SENT AGAIN", "MEMORY", "STATE"];
+    let rows: Vec<[String; 9]> = std::iter::once(head.map(String::from)).chain(answers.iter().map(row)).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let line = |row: &[String; 9]| {
+        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        cells.join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
+fn row(answer: &Answer) -> [String; 9] {
+    let text = |key: &str| answer.status.get(key).cloned().unwrap_or_else(|| "-".into());
+    let members = answer.status.get("members").map_or(0, |members| members.split_whitespace().count());
+    let state = answer.problem.clone().unwrap_or_else(|| text("state"));
+    [
+        answer.cluster.clone(),
+        answer.node.to_string(),
+        answer.pid.map_or_else(|| "-".into(), |pid| pid.to_string()),
+        members.to_string(),
+        text("clients"),
+        text("messages_delivered"),
+        text("retransmissions_sent"),
+        answer.resident_bytes.map_or_else(|| "-".into(), bytes),
+        state,
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_lines_up() {
+        let status = [
+            ("members", "n1.5 n2.6"),
+            ("messages_delivered", "12"),
+            ("clients", "4"),
+            ("retransmissions_sent", "0"),
+            ("state", "operational"),
+        ];
+        let answer = Answer {
+            cluster: "default".into(),
+            node: 1,
+            pid: Some(4711),
+            resident_bytes: Some(5 << 20),
+            settings: String::new(),
+            door: String::new(),
+            listen: Vec::new(),
+            status: status.map(|(key, value)| (key.into(), value.into())).into(),
+            problem: None,
+        };
+        assert_eq!(
+            table(&[answer]),
+            [
+                "CLUSTER  NODE  PID   MEMBERS  CLIENTS  DELIVERED  SENT AGAIN  MEMORY   STATE",
+                "default  1     4711  2        4        12         0           5.0 MiB  operational"
+            ]
+        );
+    }
+
+    #[test]
+    fn every_option_that_help_shows_is_known() {
+        let run = |line: &str| main(line.split_whitespace().map(OsString::from).collect());
+        for option in crate::args::options_of(HELP) {
+            // An extra word stops the command before it asks anybody.
+            if let Err(failure) = run(&format!("{option} 1 extra")) {
+                assert!(!failure.message.contains("no such option"), "{option}: {}", failure.message);
+            }
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! What a process costs, as the kernel counts it.
+use std::fs;
+use std::time::Duration;
+
+/// The CPU time a process has used, all its threads together. `None` where the kernel does not tell.
+pub fn cpu(pid: u32) -> Option<Duration> {
+    by_thread(pid).or_else(|| by_ticks(pid))
+}
+
+/// The memory a process has resident, in bytes.
+pub fn resident(pid: u32) -> Option<u64> {
+    memory(pid, "VmRSS:")
+}
+
+/// The most memory a process ever had resident, in bytes.
+pub fn peak(pid: u32) -> Option<u64> {
+    memory(pid, "VmHWM:")
+}
+
+fn memory(pid: u32, key: &str) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
+}
+
+/// In nanoseconds, from each thread's scheduler record. Threads that have ended are not counted; ours live as long as
+/// their process.
+fn by_thread(pid: u32) -> Option<Duration> {
+    let mut sum = 0;
+    for task in fs::read_dir(format!("/proc/{pid}/task")).ok()? {
+        let record = fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
+        sum += record.split_whitespace().next()?.parse::<u64>().ok()?;
+    }
+    Some(Duration::from_nanos(sum))
+}
+
+/// In ticks of 10 ms, for kernels without scheduler records.
+fn by_ticks(pid: u32) -> Option<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let ticks = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
+    Some(Duration::from_millis(ticks * 10))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_uses_memory_and_time() {
+        let before = cpu(std::process::id()).unwrap();
+        let sum = (0..30_000_000u64).fold(1u64, |sum, n| sum.wrapping_mul(31).wrapping_add(std::hint::black_box(n)));
+        std::hint::black_box(sum);
+        assert!(cpu(std::process::id()).unwrap() >= before);
+        assert!(by_ticks(std::process::id()).is_some());
+        let now = resident(std::process::id()).unwrap();
+        assert!(now > 100_000 && peak(std::process::id()).unwrap() > 100_000);
+    }
+
+    #[test]
+    fn a_process_that_is_gone_costs_nothing_known() {
+        assert_eq!((cpu(u32::MAX), resident(u32::MAX)), (None, None));
+    }
+}

@@ -1,0 +1,93 @@
+//! What the program says to people: help, versions, and what is wrong with a command line or a file.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod support;
+use support::World;
+
+#[test]
+fn help_and_version_go_to_standard_output_and_end_well() {
+    let world = World::new();
+    for (words, start) in
+        [(&["--help"][..], "Consort: "), (&["--version"], "consort 0"), (&["send", "-h"], "Usage: consort send")]
+    {
+        let ran = world.run(words);
+        assert_eq!((ran.code, ran.errors.as_str()), (0, ""), "{words:?}");
+        assert!(ran.out.starts_with(start), "{words:?}: {}", ran.out);
+    }
+}
+
+#[test]
+fn a_wrong_command_line_names_the_nearest_right_one() {
+    let world = World::new();
+    for (words, message) in [
+        (&["sned"][..], "consort: `sned` is not a command; did you mean send?\n"),
+        (&["receive", "--grop", "x"], "consort: --grop: there is no such option; did you mean --group?\n"),
+        (
+            &["send", "--service", "best", "x"],
+            "consort: --service: `best` does not fit; give reliable, fifo, causal, agreed or safe\n",
+        ),
+        (
+            &["daemon", "--log", "a=b=c"],
+            "consort: --log: `a=b=c` does not fit; give error, warn, info, debug or trace\n",
+        ),
+    ] {
+        let ran = world.run(words);
+        assert_eq!((ran.code, ran.errors.as_str()), (2, message), "{words:?}");
+    }
+}
+
+#[test]
+fn a_group_name_that_cannot_be_is_refused() {
+    let ran = World::new().run(&["receive", "--group", "two words"]);
+    assert_eq!(ran.code, 2);
+    assert!(
+        ran.errors.starts_with("consort: --group: a group name has byte 0x20 at 3; use printable"),
+        "{}",
+        ran.errors
+    );
+}
+
+#[test]
+fn without_a_daemon_the_way_to_one_is_told() {
+    let world = World::new();
+    for words in [&["send", "hello"][..], &["receive"], &["status"]] {
+        let ran = world.run(words);
+        assert_eq!(ran.code, 3, "{words:?}: {}", ran.errors);
+        assert!(ran.errors.contains("start one with `consort daemon`"), "{words:?}: {}", ran.errors);
+    }
+    let ran = world.run(&["send", "--daemon", "/nowhere/node-1.sock", "hello"]);
+    assert_eq!(ran.code, 3);
+    assert!(ran.errors.contains("/nowhere/node-1.sock"), "{}", ran.errors);
+}
+
+#[test]
+fn a_wrong_file_names_line_key_and_remedy_and_starts_nothing() {
+    let world = World::new();
+    let file = world.write(
+        "consort.toml",
+        "cluster = \"prod\"\n\n[[node]]\nid = 1\nadress = \"127.0.0.1\"\n[ring]\nprotocol = 3\n",
+    );
+    let ran = world.run(&["daemon", "--config", &file]);
+    assert_eq!(ran.code, 2);
+    let problems: Vec<&str> = ran.errors.lines().map(str::trim).collect();
+    assert_eq!(
+        problems,
+        [
+            format!("consort: {file}:3: node.address: is missing; say where the node is: address = \"192.0.2.11\"")
+                .as_str(),
+            &format!("{file}:5: node.adress: there is no such key; did you mean address?"),
+            &format!("{file}:7: ring.protocol: 3 is not a text; put it in \"quotes\""),
+        ]
+    );
+}
+
+#[test]
+fn a_file_without_this_machine_in_it_says_so() {
+    let world = World::new();
+    let file = world.write("consort.toml", "cluster = \"prod\"\n[[node]]\nid = 1\naddress = \"192.0.2.11\"\n");
+    let ran = world.run(&["daemon", "--config", &file]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.errors.contains("none of 192.0.2.11 is an address of this machine"), "{}", ran.errors);
+    let ran = world.run(&["daemon", "--config", &file, "--node", "7"]);
+    assert!(ran.errors.contains("node 7: cluster `prod` has no such node; it has 1"), "{}", ran.errors);
+}

@@ -1,0 +1,94 @@
+//! The demonstration and the measurement, as users run them.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod support;
+use rustix::process::Signal;
+use support::{World, lives};
+
+#[test]
+fn the_demo_holds_what_it_promises_and_leaves_nothing_behind() {
+    let world = World::new();
+    let ran = world.run(&["demo", "--json", "--lines", "500"]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.errors);
+    let verdict: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&verdict["ok"], &verdict["missing"], &verdict["messages"]), (&true.into(), &0.into(), &1500.into()));
+    let digests = verdict["digests"].as_array().unwrap();
+    assert!(
+        digests.len() == 3
+            && digests.iter().all(|digest| digest == &digests[0] && digest.as_str().unwrap().len() == 64)
+    );
+    assert!(verdict["latency_us"]["p50"].as_f64().unwrap() > 0.0 && verdict["ordered_per_s"].as_f64().unwrap() > 0.0);
+    // Its directory lay in ours, and is gone with everything in it.
+    assert!(
+        !std::fs::read_dir(world.path(""))
+            .unwrap()
+            .flatten()
+            .any(|entry| entry.file_name().to_string_lossy().starts_with("consort-"))
+    );
+}
+
+#[test]
+fn the_demo_tells_its_story() {
+    let ran = World::new().run(&["demo", "--lines", "100", "--nodes", "2"]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.errors);
+    for part in
+        ["2 daemons run", "200 messages", "The same sequence everywhere", "p99.9", "retransmissions", "Your turn"]
+    {
+        assert!(ran.out.contains(part), "`{part}` is missing in:\n{}", ran.out);
+    }
+}
+
+/// The processes that the story names after its first number, which counts them.
+fn daemons_of(story: &str) -> Vec<u32> {
+    let numbers: Vec<u32> = story.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect();
+    assert_eq!((numbers[0], numbers.len()), (3, 4), "{story}");
+    numbers[1..].to_vec()
+}
+
+#[test]
+fn a_demo_that_is_interrupted_ends_its_daemons() {
+    let world = World::new();
+    let mut demo = world.start(&["demo", "--lines", "5000000"], None);
+    let pids = daemons_of(&demo.prints("processes"));
+    rustix::process::kill_process(rustix::process::Pid::from_raw(demo.id() as i32).unwrap(), Signal::INT).unwrap();
+    let ran = demo.wait();
+    assert_eq!(ran.code, 130, "{}", ran.errors);
+    assert!(pids.iter().all(|pid| !lives(*pid)));
+}
+
+#[test]
+fn a_demo_that_is_killed_takes_everything_with_it() {
+    let world = World::new();
+    let mut demo = world.start(&["demo", "--lines", "5000000"], None);
+    let pids = daemons_of(&demo.prints("processes"));
+    demo.kill();
+    support::wait_until("the demo's daemons are gone", || !pids.iter().any(|pid| lives(*pid)));
+}
+
+#[test]
+fn bench_prints_one_object_with_the_promised_fields() {
+    let world = World::new();
+    let words =
+        ["bench", "ring", "--nodes", "2", "--rate", "500", "--seconds", "300ms", "--warm-up", "100ms", "--json"];
+    let ran = world.run(&words);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.errors);
+    let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    for field in [
+        "/ordered_per_s",
+        "/latency_us/p50",
+        "/latency_us/p99",
+        "/latency_us/p999",
+        "/cpu_us_per_delivery/daemon",
+        "/cpu_us_per_delivery/client",
+        "/floor/hop_us_p50",
+        "/floor/multicast_pps",
+        "/ratio/throughput",
+        "/ratio/latency",
+    ] {
+        assert!(
+            report.pointer(field).and_then(serde_json::Value::as_f64).is_some_and(|value| value > 0.0),
+            "{field} in {report}"
+        );
+    }
+    assert_eq!(report["idling"], "balanced");
+}

@@ -1,0 +1,288 @@
+//! Real daemons on this machine, and the commands that talk to them.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod support;
+use rustix::process::Signal;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use support::World;
+
+fn lines(prefix: &str, count: usize) -> String {
+    (1..=count).map(|line| format!("{prefix} {line}\n")).collect()
+}
+
+#[test]
+fn one_daemon_serves_a_sender_and_a_receiver_without_any_configuration() {
+    let world = World::new();
+    let daemon = world.daemon(&[]);
+    assert_eq!(
+        daemon.ready,
+        format!("ready: node 1 of cluster {} serves clients at {}", world.cluster, world.door(1).display())
+    );
+    let mut receive = world.start(&["receive", "--count", "3", "--timeout", "30s"], None);
+    receive.says("1 member");
+    let sent = world.run(&["send", "one", "two", "three"]);
+    assert_eq!(sent.code, 0, "{}", sent.errors);
+    assert!(sent.errors.contains("sent 3 messages"), "{}", sent.errors);
+    let received = receive.wait();
+    assert_eq!((received.code, received.out.as_str()), (0, "one\ntwo\nthree\n"));
+}
+
+#[test]
+fn three_daemons_deliver_one_order() {
+    let world = World::new();
+    let _daemons = world.daemons(3, &[]);
+    let receive = |node: &str| {
+        world.start(&["receive", "--node", node, "--count", "3000", "--timeout", "50s", "--quiet", "--digest"], None)
+    };
+    let mut receivers = ["1", "2", "3"].map(receive);
+    receivers.iter_mut().for_each(|receiver| drop(receiver.says("3 members")));
+    let mut senders =
+        ["1", "2", "3"].map(|node| world.start(&["send", "--node", node], Some(lines(node, 1000).as_bytes())));
+    for sender in &mut senders {
+        let ran = sender.wait();
+        assert_eq!(ran.code, 0, "{}", ran.errors);
+    }
+    let [one, two, three] = receivers.each_mut().map(support::Running::wait);
+    assert_eq!((one.code, two.code, three.code), (0, 0, 0), "{}", one.errors);
+    assert_eq!(one.out.split_whitespace().nth(1), Some("3000"), "{}", one.out);
+    assert!(one.out == two.out && two.out == three.out, "{} {} {}", one.out, two.out, three.out);
+}
+
+#[test]
+fn the_printed_digest_is_that_of_the_printed_messages() {
+    use sha2::{Digest, Sha256};
+    let world = World::new();
+    let _daemon = world.daemon(&[]);
+    let mut receive = world.start(&["receive", "--until", "end", "--digest", "--timeout", "30s"], None);
+    receive.says("1 member");
+    assert_eq!(world.run_with(&["send"], b"a\nb\nend\n").code, 0);
+    let out = receive.wait().out;
+    let hash: String = Sha256::digest(b"a\nb\nend\n").iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(out, format!("a\nb\nend\n{hash} 3\n"));
+}
+
+#[test]
+fn when_its_daemon_dies_a_sender_tells_which_sends_are_of_unknown_fate() {
+    let world = World::new();
+    // Two of three nodes: no ring forms, so nothing that is sent can be ordered.
+    let mut daemon = world.daemon(&["--nodes", "3"]);
+    let mut sender = world.start(&["send"], None);
+    sender.tell("first\nsecond\nthird\n");
+    sender.says("3 messages are under way");
+    daemon.kill();
+    let ran = sender.wait();
+    assert_eq!(ran.code, 4, "{}", ran.errors);
+    assert!(ran.errors.contains("messages 1 to 3 may or may not have been ordered"), "{}", ran.errors);
+}
+
+#[test]
+fn when_its_daemon_dies_a_receiver_ends_with_an_error() {
+    let world = World::new();
+    let mut daemon = world.daemon(&[]);
+    let mut receive = world.start(&["receive"], None);
+    receive.says("1 member");
+    daemon.kill();
+    let ran = receive.wait();
+    assert_eq!(ran.code, 3, "{}", ran.errors);
+}
+
+#[test]
+fn a_receiver_whose_time_runs_out_says_so() {
+    let world = World::new();
+    let _daemon = world.daemon(&[]);
+    let ran = world.run(&["receive", "--count", "1", "--timeout", "300ms"]);
+    assert_eq!(ran.code, 5);
+    assert!(ran.errors.contains("time ran out"), "{}", ran.errors);
+}
+
+#[test]
+fn a_sender_whose_time_runs_out_says_how_far_it_came() {
+    let world = World::new();
+    let _lonely = world.daemon(&["--nodes", "2"]);
+    let ran = world.run(&["send", "--timeout", "300ms", "hello"]);
+    assert_eq!(ran.code, 5, "{}", ran.errors);
+    assert!(ran.errors.contains("0 messages are ordered, 1 more may still be"), "{}", ran.errors);
+}
+
+#[test]
+fn a_message_that_is_too_large_is_named_with_the_limit() {
+    let world = World::new();
+    let text = format!(
+        "cluster = \"{}\"\n[[node]]\nid = 1\naddress = \"127.0.0.1:{}\"\n[limits]\nmessage = 10\n",
+        world.cluster,
+        free_port()
+    );
+    let file = world.write("consort.toml", &text);
+    let _daemon = world.daemon_as(&["daemon", "--config", &file]);
+    let ran = world.run(&["send", "fits", "does not fit"]);
+    assert_eq!(ran.code, 2, "{}", ran.errors);
+    assert!(ran.errors.contains("message 2: a message of 12 bytes; this cluster allows 10"), "{}", ran.errors);
+}
+
+#[test]
+fn daemons_of_several_clusters_must_be_told_apart() {
+    let world = World::new();
+    let other = format!("{}b", world.cluster);
+    let _daemons = [world.daemon(&[]), world.daemon_as(&["daemon", "--cluster", &other])];
+    let ran = world.run(&["send", "hello"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.errors.contains(&format!("{other}/1")) && ran.errors.contains("--cluster NAME"), "{}", ran.errors);
+    assert_eq!(world.run(&["send", "--cluster", &other, "hello"]).code, 0);
+}
+
+#[test]
+fn events_are_told_to_programs_as_json() {
+    let world = World::new();
+    let _daemon = world.daemon(&[]);
+    let mut receive = world.start(&["receive", "--json", "--count", "2", "--timeout", "30s"], None);
+    let view: serde_json::Value = serde_json::from_str(&receive.prints("group_view")).unwrap();
+    assert_eq!((&view["group"], view["members"].as_array().map(Vec::len)), (&"lobby".into(), Some(1)));
+    assert_eq!(world.run_with(&["send", "--service", "safe"], b"text\n\xff\x00\n").code, 0);
+    let ran = receive.wait();
+    let messages: Vec<serde_json::Value> = ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&messages[0]["text"], &messages[1]["hex"]), (&"text".into(), &"ff00".into()));
+    assert_eq!((&messages[0]["service"], &messages[0]["node"]), (&"safe".into(), &1.into()));
+}
+
+#[test]
+fn a_full_disk_ends_a_receiver_with_a_clear_error() {
+    let world = World::new();
+    let _daemon = world.daemon(&[]);
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut receive = world.start_into(&["receive", "--count", "1", "--timeout", "30s"], full.into());
+    receive.says("1 member");
+    assert_eq!(world.run(&["send", "hello"]).code, 0);
+    let ran = receive.wait();
+    assert_eq!(ran.code, 1, "{}", ran.errors);
+    assert!(ran.errors.contains("cannot write what was received: No space left on device"), "{}", ran.errors);
+}
+
+#[test]
+fn sigterm_ends_a_daemon_cleanly_and_frees_its_place() {
+    let world = World::new();
+    let mut daemon = world.daemon(&[]);
+    daemon.signal(Signal::TERM);
+    let (code, log) = daemon.wait();
+    assert_eq!(code, 0, "{log}");
+    assert!(!world.door(1).exists());
+    let again = world.daemon(&[]);
+    assert!(again.ready.starts_with("ready: node 1 "));
+}
+
+#[test]
+fn a_killed_daemon_leaves_nothing_in_the_way() {
+    let world = World::new();
+    world.daemon(&[]).kill();
+    let again = world.daemon(&[]);
+    assert!(again.ready.starts_with("ready: node 1 "));
+}
+
+#[test]
+fn one_daemon_too_many_is_told_who_is_there() {
+    let world = World::new();
+    let daemons = world.daemons(2, &[]);
+    let ran = world.run(&["daemon", "--cluster", &world.cluster, "--nodes", "2"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.errors.contains("all 2 nodes"), "{}", ran.errors);
+    for daemon in &daemons {
+        assert!(ran.errors.contains(&daemon.id().to_string()), "{}", ran.errors);
+    }
+}
+
+#[test]
+fn a_daemon_with_other_settings_is_refused_beside_its_siblings() {
+    let world = World::new();
+    let _first = world.daemon(&["--nodes", "2"]);
+    let ran = world.run(&["daemon", "--cluster", &world.cluster, "--nodes", "2", "--ring", "original"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.errors.contains("runs here with other settings"), "{}", ran.errors);
+    assert!(ran.errors.contains("2 nodes, original ring"), "{}", ran.errors);
+}
+
+#[test]
+fn a_used_port_is_named() {
+    let world = World::new();
+    let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let text = format!("cluster = \"{}\"\n[[node]]\nid = 1\naddress = \"{address}\"\n", world.cluster);
+    let file = world.write("consort.toml", &text);
+    let ran = world.run(&["daemon", "--config", &file]);
+    assert_eq!(ran.code, 1, "{}", ran.errors);
+    assert!(ran.errors.contains(&address.to_string()) && ran.errors.contains("in use"), "{}", ran.errors);
+}
+
+#[test]
+fn an_interface_that_is_not_there_is_named() {
+    let world = World::new();
+    let text = format!(
+        "cluster = \"{}\"\n[[node]]\nid = 1\naddress = \"127.0.0.1:0\"\ninterface = \"192.0.2.77\"\n",
+        world.cluster
+    );
+    let file = world.write("consort.toml", &text.replace(":0", &format!(":{}", free_port())));
+    let ran = world.run(&["daemon", "--config", &file]);
+    assert_eq!(ran.code, 1, "{}", ran.errors);
+    assert!(ran.errors.contains("192.0.2.77"), "{}", ran.errors);
+}
+
+fn free_port() -> u16 {
+    std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[test]
+fn a_client_that_talks_nonsense_disturbs_nobody() {
+    let world = World::new();
+    let mut daemon = world.daemon(&[]);
+    let mut receive = world.start(&["receive", "--count", "1", "--timeout", "30s"], None);
+    receive.says("1 member");
+    for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 4096], &[0, 0, 0, 0], &[]] {
+        let mut stream = UnixStream::connect(world.door(1)).unwrap();
+        // The daemon may have hung up already: then it has made up its mind.
+        let _ = stream.write_all(garbage);
+    }
+    assert_eq!(world.run(&["send", "still here"]).code, 0);
+    assert_eq!(receive.wait().out, "still here\n");
+    assert!(daemon.lives());
+}
+
+#[test]
+fn status_shows_every_daemon_and_what_it_costs() {
+    let world = World::new();
+    let daemons = world.daemons(2, &[]);
+    let ran = world.run(&["status"]);
+    assert_eq!(ran.code, 0, "{}", ran.errors);
+    for daemon in &daemons {
+        assert!(ran.out.contains(&daemon.id().to_string()), "{}", ran.out);
+    }
+    let ran = world.run(&["status", "--json"]);
+    let daemons: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let resident = daemons[1]["resident_bytes"].as_u64().unwrap();
+    assert!((1 << 20..256 << 20).contains(&resident), "{resident} bytes");
+    assert_eq!(daemons[0]["node"], 1);
+    assert!(
+        daemons[0]["status"].as_object().is_some_and(|status| status.contains_key("retransmissions_sent")),
+        "{daemons}"
+    );
+}
+
+#[test]
+fn a_daemon_that_listens_to_the_network_warns_that_it_is_not_encrypted() {
+    let world = World::new();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut daemon = world.daemon(&["--listen", &format!("0.0.0.0:{port}")]);
+    let address = format!("127.0.0.1:{port}");
+    assert_eq!(world.run(&["send", "--daemon", &address, "over tcp"]).code, 0);
+    daemon.signal(Signal::TERM);
+    let (code, log) = daemon.wait();
+    assert_eq!(code, 0);
+    assert!(log.contains("is not encrypted"), "{log}");
+}
+
+#[test]
+fn a_daemon_can_be_told_to_end_with_its_standard_input() {
+    let world = World::new();
+    let mut running = world.start(&["daemon", "--cluster", &world.cluster, "--while-stdin-open"], None);
+    running.says("serving");
+    running.close_input();
+    assert_eq!(running.wait().code, 0);
+}

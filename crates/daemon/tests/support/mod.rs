@@ -1,0 +1,266 @@
+//! Runs the real program: daemons in a directory and a cluster of their own, commands with a time limit, and nothing
+//! left behind.
+#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used, reason = "tests run real processes")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// No command of these tests takes longer, however busy the machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+static CLUSTERS: AtomicU32 = AtomicU32::new(0);
+
+/// A runtime directory, a state directory and a cluster of one test's own.
+pub struct World {
+    directory: TempDir,
+    pub cluster: String,
+}
+
+/// A daemon that runs; killed when dropped.
+pub struct Daemon {
+    child: Child,
+    pub ready: String,
+    errors: Receiver<String>,
+}
+
+/// A command that runs; killed when dropped.
+pub struct Running {
+    child: Child,
+    words: String,
+    out: Receiver<String>,
+    errors: Receiver<String>,
+}
+
+/// What a command came to.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: i32,
+    pub out: String,
+    pub errors: String,
+}
+
+impl World {
+    pub fn new() -> Self {
+        let number = CLUSTERS.fetch_add(1, Ordering::Relaxed);
+        let directory = tempfile::Builder::new().prefix("consort-test-").tempdir().unwrap();
+        Self { directory, cluster: format!("test-{}-{number}", std::process::id()) }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, text: &str) -> String {
+        let path = self.path(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+
+    pub fn door(&self, node: u16) -> PathBuf {
+        self.path("run").join(&self.cluster).join(format!("node-{node}.sock"))
+    }
+
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_consort"));
+        command.args(words).env("CONSORT_RUNTIME_DIR", self.path("run")).env("XDG_STATE_HOME", self.path("state"));
+        command.env_remove("CONSORT_LOG").env("TMPDIR", self.directory.path());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Starts a daemon of this world's cluster and waits until it serves.
+    pub fn daemon(&self, words: &[&str]) -> Daemon {
+        let cluster = self.cluster.clone();
+        let all: Vec<&str> = ["daemon", "--cluster", &cluster].iter().chain(words).copied().collect();
+        self.daemon_as(&all)
+    }
+
+    /// Starts a daemon with exactly these words and waits until it serves.
+    pub fn daemon_as(&self, words: &[&str]) -> Daemon {
+        let mut running = self.start(words, None);
+        match running.out.recv_timeout(PATIENCE) {
+            Ok(ready) => {
+                let (child, errors) = running.take();
+                Daemon { child, ready, errors }
+            }
+            Err(_) => panic!("the daemon did not start: {:?}", running.wait()),
+        }
+    }
+
+    pub fn daemons(&self, count: usize, words: &[&str]) -> Vec<Daemon> {
+        let nodes = count.to_string();
+        let all: Vec<&str> = ["--nodes", &nodes].iter().chain(words).copied().collect();
+        (0..count).map(|_| self.daemon(&all)).collect()
+    }
+
+    /// Starts a command; `input` is what it reads, nothing where none is given but then its input stays open.
+    pub fn start(&self, words: &[&str], input: Option<&[u8]>) -> Running {
+        self.start_with(words, input, Stdio::piped())
+    }
+
+    /// Starts a command whose standard output goes elsewhere.
+    pub fn start_into(&self, words: &[&str], out: Stdio) -> Running {
+        self.start_with(words, None, out)
+    }
+
+    fn start_with(&self, words: &[&str], input: Option<&[u8]>, out: Stdio) -> Running {
+        let mut child = self.command(words).stdout(out).spawn().unwrap();
+        let out = child.stdout.take().map_or_else(|| channel().1, forward);
+        let errors = forward(child.stderr.take().unwrap());
+        if let Some(input) = input {
+            let (mut pipe, input) = (child.stdin.take().unwrap(), input.to_vec());
+            std::thread::spawn(move || pipe.write_all(&input));
+        }
+        Running { child, words: words.join(" "), out, errors }
+    }
+
+    /// Runs a command to its end.
+    pub fn run(&self, words: &[&str]) -> Ran {
+        self.run_with(words, b"")
+    }
+
+    pub fn run_with(&self, words: &[&str], input: &[u8]) -> Ran {
+        self.start(words, Some(input)).wait()
+    }
+}
+
+impl Running {
+    /// The next line on standard error that contains `text`.
+    pub fn says(&self, text: &str) -> String {
+        self.find(&self.errors, text)
+    }
+
+    /// The next line on standard output that contains `text`.
+    pub fn prints(&self, text: &str) -> String {
+        self.find(&self.out, text)
+    }
+
+    fn find(&self, lines: &Receiver<String>, text: &str) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        let mut seen = Vec::new();
+        while let Ok(line) = lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            if line.contains(text) {
+                return line;
+            }
+            seen.push(line);
+        }
+        panic!("`consort {}` never said `{text}`, but: {seen:?}", self.words);
+    }
+
+    /// Writes to its standard input.
+    pub fn tell(&mut self, text: &str) {
+        let input = self.child.stdin.as_mut().expect("its input is open");
+        input.write_all(text.as_bytes()).and_then(|()| input.flush()).unwrap();
+    }
+
+    /// Closes its standard input.
+    pub fn close_input(&mut self) {
+        drop(self.child.stdin.take());
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    pub fn wait(&mut self) -> Ran {
+        let code = wait(&mut self.child, &self.words);
+        Ran { code, out: rest(&self.out), errors: rest(&self.errors) }
+    }
+
+    fn take(mut self) -> (Child, Receiver<String>) {
+        let replace = || Command::new("true").stdin(Stdio::null()).spawn().unwrap();
+        (std::mem::replace(&mut self.child, replace()), std::mem::replace(&mut self.errors, channel().1))
+    }
+}
+
+impl Daemon {
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits for its end and returns exit code and log.
+    pub fn wait(&mut self) -> (i32, String) {
+        (wait(&mut self.child, "daemon"), rest(&self.errors))
+    }
+
+    pub fn lives(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Whether a process is there.
+pub fn lives(pid: u32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}
+
+/// Waits until something is so.
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "not so after {PATIENCE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn forward(pipe: impl Read + Send + 'static) -> Receiver<String> {
+    let (tell, lines) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(pipe).split(b'\n').map_while(Result::ok) {
+            if tell.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}
+
+fn rest(lines: &Receiver<String>) -> String {
+    lines.iter().map(|line| line + "\n").collect()
+}
+
+fn wait(child: &mut Child, words: &str) -> i32 {
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code().unwrap_or(-1);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    panic!("`consort {words}` did not end in {PATIENCE:?}");
+}

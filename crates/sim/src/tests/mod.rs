@@ -1,0 +1,55 @@
+mod flaws;
+mod sequencer;
+mod worlds;
+
+use crate::checkers::Bounds;
+use crate::fault::Kinds;
+use crate::machine::{Bare, Whole};
+use crate::plan::Plan;
+use crate::world::{Options, Outcome, World};
+use consort_node::Limits;
+use consort_types::{ClusterId, ConfigHash, GroupName, MemberId};
+use consort_wire::Identity;
+use sequencer::{Flaw, Sequencer};
+
+fn identity(me: MemberId) -> Identity {
+    Identity { cluster: ClusterId(1), config: ConfigHash(2), me }
+}
+
+fn machines(plan: &Plan, flaw: Flaw) -> Vec<Bare<Sequencer>> {
+    let engine = |me| Sequencer::new(me, plan.members(), flaw);
+    let machine = |me| Bare::new(identity(me), engine(me), Some(Sequencer::holds));
+    plan.members().into_iter().map(machine).collect()
+}
+
+fn whole_machines(plan: &Plan) -> Vec<Whole<Sequencer>> {
+    let group = GroupName::new(b"all").unwrap();
+    let limits = Limits { credit: 4 << 10, ..Limits::default() };
+    let engine = |me| Sequencer::new(me, plan.members(), Flaw::None);
+    let machine = |me| Whole::new(plan, identity(me), engine(me), limits, group.clone(), Some(Sequencer::holds));
+    plan.members().into_iter().map(machine).collect()
+}
+
+fn bounds(plan: &Plan) -> Bounds {
+    let quiet = [("store_packets", 0), ("queued_bytes", 0)].into();
+    let needless = if plan.keeps_order() { ["asked"].into() } else { [].into() };
+    Bounds { quiet, needless, ..Bounds::default() }
+}
+
+fn plan(seed: u64, faults: &str) -> Plan {
+    lightened(Plan::draw_bare(seed, &faults.parse::<Kinds>().unwrap()))
+}
+
+/// Sequencers are no racers.
+fn lightened(mut plan: Plan) -> Plan {
+    for sender in &mut plan.senders {
+        sender.pace = crate::workload::Pace::Poisson(consort_types::Duration::from_millis(40));
+        sender.sizes = crate::workload::Sizes::SMALL;
+    }
+    plan
+}
+
+fn run(plan: &Plan, flaw: Flaw) -> Outcome {
+    let options = Options { bounds: bounds(plan), story: false, trace: true };
+    World::new(plan.clone(), options, machines(plan, flaw)).run()
+}

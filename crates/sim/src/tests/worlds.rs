@@ -1,0 +1,105 @@
+//! What the world itself promises.
+use super::sequencer::Flaw;
+use super::{bounds, lightened, machines, plan, run, whole_machines};
+use crate::checkers::judge;
+use crate::fault::Kinds;
+use crate::machine::Answer;
+use crate::message::Process;
+use crate::plan::Plan;
+use crate::trace::{Trace, What};
+use crate::workload::Pace;
+use crate::world::{Options, World};
+use consort_order::Lane;
+use consort_types::{Class, Duration, Instant, NodeId, Service};
+use std::cell::Cell;
+use std::rc::Rc;
+
+const CLIENT: Process = Process::new(NodeId(1), 5);
+
+#[test]
+fn one_seed_is_one_run_and_another_seed_is_another() {
+    let digest = |seed| run(&plan(seed, "steady"), Flaw::None).digest;
+    assert_eq!((digest(7), digest(8)), (digest(7), digest(8)));
+    assert_ne!(digest(7), digest(8));
+}
+
+#[test]
+fn the_trace_of_a_run_is_judged_alike_when_read_from_text() {
+    for flaw in [Flaw::None, Flaw::Cut] {
+        let plan = plan(5, "steady");
+        let outcome = run(&plan, flaw);
+        let text = outcome.trace.unwrap().to_string();
+        let trace: Trace = text.parse().unwrap();
+        let again = judge(&trace, bounds(&plan));
+        let ended = outcome.violations.is_empty();
+        let seen: Vec<_> = again.into_iter().filter(|violation| ended || violation.event.is_some()).collect();
+        assert_eq!(seen, outcome.violations);
+    }
+}
+
+#[test]
+fn a_filter_decides_what_passes_and_the_protocol_repairs_it() {
+    let plan = Plan::lan(3);
+    let mut world = World::new(plan.clone(), Options::default(), machines(&plan, Flaw::None));
+    world.run_until(Instant(1_000_000));
+    let dropped = Rc::new(Cell::new(0));
+    let count = Rc::clone(&dropped);
+    world.filter(move |frame| {
+        assert_eq!(frame.lane, Lane::Data);
+        let drop = frame.from == NodeId(0) && frame.to == NodeId(2) && frame.bytes.len() > 400 && count.get() == 0;
+        count.set(count.get() + u32::from(drop));
+        !drop
+    });
+    let mark = world.submit(CLIENT, Class::Client, Service::Safe, 500).unwrap();
+    assert_eq!((mark.origin, mark.count), (CLIENT, 1));
+    world.run_until(Instant(100_000_000));
+    assert_eq!((dropped.get(), world.gauge(NodeId(2), "asked")), (1, 1));
+    assert_eq!(world.totals().delivered, 3);
+    assert_eq!(world.machine(NodeId(1)).engine().observed("store_packets"), 0);
+    assert!(world.finish().violations.is_empty());
+}
+
+#[test]
+fn a_message_that_finds_no_room_is_refused_and_does_not_count() {
+    let plan = Plan::lan(3);
+    let mut world = World::new(plan.clone(), Options::default(), machines(&plan, Flaw::None));
+    world.run_until(Instant(1_000_000));
+    let answers: Vec<_> =
+        (0..5).map(|_| world.submit(CLIENT, Class::Client, Service::Agreed, 30_000).map(|mark| mark.count)).collect();
+    assert_eq!(answers, [Ok(1), Ok(2), Ok(3), Err(Answer::Full), Err(Answer::Full)]);
+}
+
+#[test]
+fn late_hosts_start_late_and_lost_datagrams_are_counted() {
+    let late = (1..50).map(|seed| plan(seed, "late")).find(|plan| !plan.faults.is_empty()).unwrap();
+    let outcome = run(&late, Flaw::None);
+    let fault = late.faults[0];
+    let starts = |event: &&crate::trace::Event| matches!(event.what, What::Start { .. }) && event.at == fault.until;
+    assert!(outcome.trace.unwrap().events.iter().any(|event| starts(&event)));
+    assert_eq!(outcome.totals.faults, late.faults.len() as u64);
+    assert_eq!(outcome.violations, []);
+    assert!(run(&plan(4, "data-loss"), Flaw::None).mishaps > 0);
+    assert_eq!(run(&plan(4, "none"), Flaw::None).mishaps, 0);
+}
+
+#[test]
+fn whole_nodes_and_their_clients_keep_every_promise() {
+    for seed in 1..=12 {
+        let mut plan = lightened(Plan::draw_whole(seed, &Kinds::steady()));
+        plan.senders[0].pace = Pace::Burst { every: Duration::from_millis(700), most: 80 };
+        let options = Options { bounds: bounds(&plan), ..Options::default() };
+        let outcome = World::new(plan.clone(), options, whole_machines(&plan)).run();
+        assert_eq!(outcome.violations, [], "seed {seed}");
+        assert!(outcome.totals.accepted > 50, "seed {seed}: {:?}", outcome.totals);
+    }
+}
+
+#[test]
+fn the_story_tells_what_happened() {
+    let plan = plan(6, "steady");
+    let options = Options { bounds: bounds(&plan), story: true, trace: false };
+    let story = World::new(plan.clone(), options, machines(&plan, Flaw::Cut)).run().story.unwrap().text(true);
+    for words in ["starts", "installs 2@n0.1", "another length than when it was submitted", "delivered"] {
+        assert!(story.contains(words), "{words} is missing in\n{story}");
+    }
+}

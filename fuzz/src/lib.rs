@@ -1,0 +1,122 @@
+//! What several targets share: cutting a fuzzer's bytes into pieces, and two rings with a perfect network between them.
+use bytes::{Bytes, BytesMut};
+use consort_order::{Arrival, Engine, Lane, Output, Packet as _, Submission, To};
+use consort_ring::packet::Packet;
+use consort_ring::{Config, Ring};
+use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, Service, Stream};
+use std::collections::VecDeque;
+
+/// Cuts `bytes` into pieces, each behind its length in one byte: how the fuzzer says where one input ends.
+pub fn pieces(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (len, rest) = bytes.split_first()?;
+        let (piece, rest) = rest.split_at(usize::from(*len).min(rest.len()));
+        bytes = rest;
+        Some(piece)
+    })
+}
+
+/// Node `node` in its only life.
+pub fn member(node: u16) -> MemberId {
+    MemberId::new(node, 100 + u64::from(node))
+}
+
+/// The ring of one of `n` nodes, numbered from 1.
+pub fn ring(me: u16, n: u16) -> Ring {
+    let config = Config::new(NodeId(me), (1..=n).map(NodeId).collect());
+    Ring::new(config, Incarnation(100 + u64::from(me))).expect("the defaults are right")
+}
+
+/// Two rings whose packets arrive at once.
+pub struct Pair {
+    rings: [Ring; 2],
+    flying: VecDeque<(usize, Lane, Packet)>,
+    /// All packets that the second ring sent.
+    sent: Vec<Packet>,
+    now: Instant,
+}
+
+impl Pair {
+    /// Two rings that have found each other.
+    pub fn formed() -> Self {
+        let rings = [ring(1, 2), ring(2, 2)];
+        let mut pair = Self { rings, flying: VecDeque::new(), sent: Vec::new(), now: Instant::ZERO };
+        for at in 0..2 {
+            pair.rings[at].start(Instant::ZERO, &[]);
+            pair.drain(at);
+        }
+        pair.run(Duration::from_millis(500));
+        pair
+    }
+
+    /// Both rings are given a message.
+    pub fn submit(&mut self, service: Service) {
+        for at in 0..2 {
+            let payload = Bytes::from_static(&[7; 2_000]).into();
+            let submission = Submission { class: Class::Client, service, stream: Stream(0), payload };
+            let _ = self.rings[at].submit(self.now, submission);
+            self.drain(at);
+        }
+    }
+
+    /// A packet that the second ring sent, counted from the last, with some of its bytes replaced; `None` if it is none
+    /// any more.
+    pub fn forge(&self, back: u8, at: u8, bytes: &[u8]) -> Option<Packet> {
+        let mut forged = BytesMut::new();
+        let body = self.sent.iter().rev().nth(usize::from(back))?.encode(&mut forged);
+        forged.extend_from_slice(&body);
+        let at = usize::from(at).min(forged.len());
+        let end = forged.len().min(at + bytes.len());
+        forged[at..end].copy_from_slice(&bytes[..end - at]);
+        Packet::decode(forged.freeze()).ok()
+    }
+
+    /// Hands a packet to the first ring, as if the second had sent it.
+    pub fn hand_over(&mut self, lane: Lane, packet: Packet) {
+        self.flying.push_front((0, lane, packet));
+        self.step();
+    }
+
+    /// Lets time pass, from event to event.
+    pub fn run(&mut self, span: Duration) {
+        let end = self.now + span;
+        while self.now < end {
+            if self.flying.is_empty() {
+                let next = self.rings.iter().filter_map(Engine::poll_timeout).min();
+                self.now = self.now.max(next.map_or(end, |at| at.min(end)));
+            }
+            self.step();
+        }
+    }
+
+    fn step(&mut self) {
+        self.now += Duration::from_micros(10);
+        if let Some((to, lane, packet)) = self.flying.pop_front() {
+            let arrival = Arrival { at: self.now, from: member(2 - to as u16), lane };
+            self.rings[to].handle_packet(self.now, arrival, packet);
+            self.drain(to);
+        }
+        for at in 0..2 {
+            if self.rings[at].poll_timeout().is_some_and(|due| due <= self.now) {
+                self.rings[at].handle_timeout(self.now);
+                self.drain(at);
+            }
+        }
+    }
+
+    fn drain(&mut self, at: usize) {
+        while let Some(output) = self.rings[at].poll_output() {
+            match output {
+                Output::Send { to, lane, packet } if to == To::All || to == To::One(member(2 - at as u16).node) => {
+                    if at == 1 {
+                        self.sent.push(packet.clone());
+                    }
+                    self.flying.push_back((1 - at, lane, packet));
+                }
+                Output::Persist { ticket, .. } => self.rings[at].handle_persisted(self.now, ticket),
+                Output::Install(view) => self.rings[at].resume(self.now, view.id),
+                _ => {}
+            }
+        }
+    }
+}

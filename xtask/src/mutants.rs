@@ -1,0 +1,209 @@
+//! `cargo xtask mutants`: the ring with one rule broken at a time. A checker that no broken rule can wake is no checker.
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask mutants [options]
+
+  --seeds N        give each mutant so many seeds of 10 simulated seconds to be noticed (default 500)
+  --mutant NAME    try only this one
+  --seed S         with --mutant: run this seed and tell its story
+
+Builds the ring with its mutants, which no release contains. Prints which checker noticed which mutant, at which seed
+and after how much simulated time. Fails if a mutant goes unnoticed.
+";
+
+/// What is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "mutants"), allow(dead_code))] // then only the words are checked, and handed on
+struct Options {
+    seeds: u64,
+    mutant: Option<String>,
+    seed: Option<u64>,
+}
+
+/// Runs the command with the words behind its name.
+pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let words: Vec<_> = words.into_iter().collect();
+    match read(&words) {
+        Ok(Some(options)) => run(&options, &words),
+        Ok(None) => {
+            print!("{HELP}");
+            ExitCode::SUCCESS
+        }
+        Err(misuse) => {
+            eprintln!("mutants: {misuse}; see cargo xtask mutants --help");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn read(words: &[OsString]) -> Result<Option<Options>, lexopt::Error> {
+    use lexopt::prelude::*;
+    let mut parser = lexopt::Parser::from_args(words.iter().cloned());
+    let mut options = Options { seeds: 500, ..Options::default() };
+    while let Some(word) = parser.next()? {
+        match word {
+            Long("seeds") => options.seeds = parser.value()?.parse()?,
+            Long("mutant") => options.mutant = Some(parser.value()?.string()?),
+            Long("seed") => options.seed = Some(parser.value()?.parse()?),
+            Long("help") | Short('h') => return Ok(None),
+            other => return Err(other.unexpected()),
+        }
+    }
+    if options.seed.is_some() && options.mutant.is_none() {
+        return Err("--seed needs --mutant".into());
+    }
+    Ok(Some(options))
+}
+
+/// This build has no mutants: the same words go to one that has.
+#[cfg(not(feature = "mutants"))]
+fn run(_options: &Options, words: &[OsString]) -> ExitCode {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let arguments = ["run", "--release", "--quiet", "--package", "xtask", "--features", "mutants", "--", "mutants"];
+    match std::process::Command::new(cargo).args(arguments).args(words).status() {
+        Ok(status) if status.success() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("mutants: cargo cannot be run: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(feature = "mutants")]
+use noticed::run;
+
+#[cfg(feature = "mutants")]
+mod noticed {
+    use super::Options;
+    use crate::sim;
+    use consort_ring::Mutant;
+    use consort_sim::fault::Kinds;
+    use consort_sim::world::Outcome;
+    use std::ffi::OsString;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::process::ExitCode;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// How a mutant was noticed.
+    struct Noticed {
+        seed: u64,
+        rules: Vec<&'static str>,
+        how: String,
+        simulated: f64,
+    }
+
+    pub(super) fn run(options: &Options, _words: &[OsString]) -> ExitCode {
+        let wanted = |mutant: &&Mutant| options.mutant.as_ref().is_none_or(|name| name == mutant.name());
+        let mutants: Vec<_> = Mutant::ALL.iter().filter(wanted).copied().collect();
+        match (mutants.as_slice(), options.seed) {
+            ([], _) => {
+                let names: Vec<_> = Mutant::ALL.iter().map(|mutant| mutant.name()).collect();
+                eprintln!("mutants: no such mutant; there are {}", names.join(", "));
+                ExitCode::from(2)
+            }
+            ([mutant], Some(seed)) => tell(*mutant, seed),
+            _ => table(&mutants, options.seeds),
+        }
+    }
+
+    /// Every fourth seed has no faults: some mutants are loud only where all is quiet.
+    fn outcome(mutant: Mutant, seed: u64, story: bool) -> Result<Outcome, String> {
+        let faults = if seed.is_multiple_of(4) { Kinds::none() } else { Kinds::all() };
+        let adjust = move |config: &mut consort_ring::Config| config.mutant = Some(mutant);
+        let run = AssertUnwindSafe(|| sim::run(seed, &faults, &adjust, story));
+        catch_unwind(run).unwrap_or_else(|_| Err("panicked".into()))
+    }
+
+    fn tell(mutant: Mutant, seed: u64) -> ExitCode {
+        match outcome(mutant, seed, true) {
+            Ok(outcome) => {
+                sim::tell(seed, &outcome, true);
+                if outcome.violations.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+            }
+            Err(error) => {
+                eprintln!("mutants: {error}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    /// Gives a mutant seeds until it is noticed.
+    fn hunt(mutant: Mutant, seeds: u64) -> Result<Noticed, String> {
+        let mut simulated = 0.0;
+        for seed in 1..=seeds {
+            let outcome = outcome(mutant, seed, false).map_err(|error| format!("seed {seed}: {error}"))?;
+            simulated += outcome.simulated.as_secs_f64();
+            if let Some(first) = outcome.violations.first() {
+                let mut rules: Vec<_> = outcome.violations.iter().map(|violation| violation.rule.id).collect();
+                rules.sort_unstable();
+                rules.dedup();
+                return Ok(Noticed { seed, rules, how: first.how.clone(), simulated });
+            }
+        }
+        Err(format!("{seeds} seeds, {simulated:.0} simulated s: not noticed"))
+    }
+
+    fn table(mutants: &[Mutant], seeds: u64) -> ExitCode {
+        let results: Mutex<Vec<_>> = Mutex::new(mutants.iter().map(|_| None).collect());
+        let next = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..sim::cores() {
+                scope.spawn(|| {
+                    while let Some(mutant) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let result = hunt(*mutant, seeds);
+                        let mut results = results.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                        if let Some(at) = mutants.iter().position(|other| other == mutant) {
+                            results[at] = Some(result);
+                        }
+                    }
+                });
+            }
+        });
+        let results = results.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+        print_table(mutants, &results)
+    }
+
+    fn print_table(mutants: &[Mutant], results: &[Option<Result<Noticed, String>>]) -> ExitCode {
+        println!("{:<28} {:<14} {:>5} {:>10}  how", "mutant", "checker", "seed", "simulated");
+        let mut unnoticed = 0;
+        for (mutant, result) in mutants.iter().zip(results) {
+            match result {
+                Some(Ok(Noticed { seed, rules, how, simulated })) => {
+                    let rules = rules.join(" ");
+                    println!("{:<28} {rules:<14} {seed:>5} {simulated:>8.1} s  {how}", mutant.name());
+                }
+                Some(Err(error)) => {
+                    unnoticed += 1;
+                    println!("{:<28} {:<14} {:>5} {:>10}  {error}", mutant.name(), "NONE", "", "");
+                }
+                None => unnoticed += 1,
+            }
+            println!("{:<28} it {}", "", mutant.what());
+        }
+        println!("again: cargo xtask mutants --mutant NAME --seed SEED");
+        println!("mutants: {} of {} noticed", mutants.len() - unnoticed, mutants.len());
+        if unnoticed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Result<Option<Options>, lexopt::Error> {
+        read(&line.split_whitespace().map(OsString::from).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn words_mean_what_the_help_says() {
+        let options = words("--mutant OneAru --seed 4 --seeds 7").unwrap().unwrap();
+        assert_eq!(options, Options { seeds: 7, mutant: Some("OneAru".into()), seed: Some(4) });
+        assert!(words("--help").unwrap().is_none());
+        assert!(words("--seed 4").unwrap_err().to_string().contains("--mutant"));
+        assert!(words("--fire").unwrap_err().to_string().contains("fire"));
+    }
+}
