@@ -260,7 +260,7 @@ interface = "198.51.100.12"
              receive_buffer = 1_000_000\n{GOOD}\n[ring]\nprotocol = \"original\"\npriority = 1\nglobal_window = 100\n\
              personal_window = 30\naccelerated_window = 10\naccelerated_from = 2\nstore_window = 500\n\
              global_bytes = 100_000\npersonal_bytes = 50_000\nstore_bytes = 1_000_000\nstarvation_guard = 0\n\
-             token_loss = \"1s\"\nhold = \"10ms\"\n[clients]\nlisten = [\"127.0.0.1:4840\"]\ncredit = 8192\n\
+             token_loss = \"1s\"\nconsensus = \"2s\"\nhold = \"10ms\"\n[clients]\nlisten = [\"127.0.0.1:4840\"]\ncredit = 8192\n\
              output = 100_000\n[limits]\nmessage = 1000\nqueue = 100_000\n"
         );
         let settings = parse("consort.toml", &text).unwrap();
