@@ -250,6 +250,11 @@ impl Kinds {
         Self(Kind::ALL.to_vec())
     }
 
+    /// Those that leave alone who is with whom.
+    pub fn steady() -> Self {
+        Self(Kind::ALL.iter().copied().filter(|kind| !kind.is_of_membership()).collect())
+    }
+
     /// None: the network and the hosts stay whole.
     pub const fn none() -> Self {
         Self(Vec::new())
@@ -278,6 +283,9 @@ impl fmt::Display for Kinds {
         if self.0 == Kind::ALL {
             return f.write_str("all");
         }
+        if *self == Self::steady() {
+            return f.write_str("steady");
+        }
         let names: Vec<_> = self.0.iter().map(|kind| kind.name()).collect();
         f.write_str(&names.join(","))
     }
@@ -289,13 +297,16 @@ impl FromStr for Kinds {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "all" => return Ok(Self::all()),
+            "steady" => return Ok(Self::steady()),
             "none" => return Ok(Self::none()),
             _ => {}
         }
         let find = |name: &str| {
             let kind = Kind::ALL.iter().copied().find(|kind| kind.name() == name);
             let known = || Kind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ");
-            kind.ok_or_else(|| format!("unknown fault `{name}`; use all, none, or some of {}, with commas", known()))
+            kind.ok_or_else(|| {
+                format!("unknown fault `{name}`; use all, steady, none, or some of {}, with commas", known())
+            })
         };
         let mut kinds = text.split(',').map(find).collect::<Result<Vec<_>, _>>()?;
         kinds.sort_unstable();

@@ -26,11 +26,13 @@ pub(crate) struct Lives {
 }
 
 impl Lives {
-    pub fn new(nodes: usize) -> Self {
-        Self { places: vec![Place::default(); nodes], known: BTreeMap::new() }
+    /// Nodes that have names for their first lives already.
+    pub fn new(members: &[MemberId]) -> Self {
+        let first = |member: &MemberId| (*member, Life { node: member.node, count: 0 });
+        Self { places: vec![Place::default(); members.len()], known: members.iter().map(first).collect() }
     }
 
-    /// A node begins its first life, which has a name already, or another one.
+    /// A node begins a life.
     pub fn begin(&mut self, member: MemberId) -> Life {
         let place = &mut self.places[usize::from(member.node.0)];
         let count = place.life.map_or(0, |life| life.count + 1);
@@ -122,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_life_is_newer_than_what_clock_or_disk_remembers() {
-        let mut lives = Lives::new(1);
+        let mut lives = Lives::new(&[MemberId::new(0, 1)]);
         lives.begin(MemberId::new(0, 1));
         let second = lives.next(Instant(5_000_000), NODE);
         assert_eq!(second.incarnation.0, EPOCH_US + 5_000);
@@ -136,7 +138,7 @@ mod tests {
 
     #[test]
     fn records_outlast_a_crash_but_not_the_disk() {
-        let mut lives = Lives::new(1);
+        let mut lives = Lives::new(&[MemberId::new(0, 1)]);
         lives.write(0, Ticket(1), Bytes::from_static(b"a"));
         lives.write(0, Ticket(2), Bytes::from_static(b"b"));
         lives.trim(0, Ticket(1));

@@ -31,6 +31,7 @@ pub struct Totals {
 pub(crate) struct Recorder {
     pub now: Instant,
     /// When a message was delivered last.
+    pub latest: Instant,
     pub totals: Totals,
     pub violations: Vec<Violation>,
     bounds: Bounds,
@@ -50,6 +51,7 @@ impl Recorder {
     pub fn new(bounds: Bounds, story: Option<Story>, trace: Option<Trace>) -> Self {
         Self {
             now: Instant::ZERO,
+            latest: Instant::ZERO,
             totals: Totals::default(),
             violations: Vec::new(),
             suite: Suite::new(bounds.clone()),
@@ -146,6 +148,7 @@ impl Recorder {
 
     pub fn deliver(&mut self, process: Process, message: &Received, sender: Sender, missing: Vec<NodeId>) {
         let Identity { mark, nameless, intact } = self.identify.identify(process, message, sender);
+        self.latest = self.now;
         self.totals.delivered += u64::from(mark.is_some() || nameless);
         let delivered = Delivered {
             mark,

@@ -7,7 +7,7 @@ const LEGEND: &str = "\
 legend  + starts        V installs a view    s submits            ! a fault begins   ~ all is well from here
         # crashes       t closes a view      d delivers           . a fault ends     X a promise is broken
         - leaves        P calls it primary   D delivers as safe   w waits for room   r has room
-        g group view    x drops a datagram at a full socket
+        g group view    x drops a datagram at a full socket           = is in this state at the end of a red run
 ";
 
 /// One line.

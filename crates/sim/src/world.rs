@@ -103,7 +103,6 @@ pub struct World<'a, M> {
     active: Vec<Fault>,
     filter: Option<Filter>,
     recorder: Recorder,
-    progress: (u64, Instant),
     settled: bool,
 }
 
@@ -163,7 +162,7 @@ impl<'a, M: Machine> World<'a, M> {
             machines,
             maker: None,
             hosts: (0..nodes).map(|_| Host::new(plan.host.clone())).collect(),
-            lives: Lives::new(nodes),
+            lives: Lives::new(&plan.members()[..nodes]),
             views: vec![None; nodes],
             network: Network::new(plan.network.clone(), nodes, &mut rng),
             heap: BinaryHeap::new(),
@@ -173,7 +172,6 @@ impl<'a, M: Machine> World<'a, M> {
             active: Vec::new(),
             filter: None,
             recorder: Recorder::new(options.bounds, story, options.trace.then(Trace::default)),
-            progress: (0, Instant::ZERO),
             settled: false,
             plan,
         };
@@ -314,7 +312,7 @@ impl<'a, M: Machine> World<'a, M> {
         if now < self.plan.end || now < self.plan.calm {
             return false;
         }
-        let idle = now.since(self.progress.1);
+        let idle = now.since(self.recorder.latest.max(self.plan.calm));
         if self.settled { idle >= REST } else { idle >= PATIENCE }
     }
 

@@ -2,8 +2,9 @@
 use crate::RingId;
 use crate::config::{Config, ConfigError};
 use crate::installed::{Installed, Old};
-use crate::packet::{Beacon, Join, Packet};
+use crate::packet::{Beacon, Commit, Join, Packet};
 use crate::queue::Queue;
+use crate::state::table::{self, Name};
 use crate::state::{Committing, Gather, Next, Operational, Recovery, Sets, Why};
 use crate::store::Store;
 use crate::timer::{Timer, Timers};
@@ -42,6 +43,19 @@ enum State {
     Operational(Box<Operational>),
     /// It said good-bye.
     Left,
+}
+
+impl State {
+    const fn name(&self) -> Name {
+        match self {
+            Self::Still => Name::Still,
+            Self::Gather(_) => Name::Gather,
+            Self::Commit(_) => Name::Commit,
+            Self::Recovery(_) => Name::Recovery,
+            Self::Operational(_) => Name::Operational,
+            Self::Left => Name::Left,
+        }
+    }
 }
 
 /// What all states share: the way out, what clients want sent, timers, settings, and what is known of the others.
@@ -327,14 +341,7 @@ impl Ring {
 
     /// The state's name.
     pub const fn state(&self) -> &'static str {
-        match &self.state {
-            State::Still => "still",
-            State::Gather(_) => "gather",
-            State::Commit(_) => "commit",
-            State::Recovery(_) => "recovery",
-            State::Operational(_) => "operational",
-            State::Left => "left",
-        }
+        self.state.name().as_str()
     }
 
     pub(crate) fn installed(&self) -> Option<&Installed> {
@@ -347,45 +354,48 @@ impl Ring {
         }
     }
 
-    /// State x what follows.
+    /// Goes wherever the answer leads, and where that leads. The table of ways is in `state/table.rs`.
     fn go(&mut self, now: Instant, mut next: Next) {
-        loop {
-            let state = std::mem::replace(&mut self.state, State::Still);
-            (self.state, next) = match (state, next) {
-                (state, Next::Stay) => {
-                    self.state = state;
-                    return;
-                }
-                (_, Next::Leave) => (self.depart(), Next::Stay),
-                (State::Operational(state), Next::Gather(why)) => self.gather(now, state.into_old(), None, &why),
-                (State::Gather(state), Next::Gather(why)) => self.gather(now, state.old, Some(state.sets), &why),
-                (State::Commit(state), Next::Gather(why)) => self.gather(now, state.old, Some(state.sets), &why),
-                (State::Recovery(state), Next::Gather(why)) => self.gather(now, state.old, Some(state.sets), &why),
-                (State::Gather(state), Next::Commit(commit)) => {
-                    match Committing::enter(&mut self.io, now, state.old, state.sets, commit.clone()) {
-                        Ok(state) if commit.members.len() == 1 => {
-                            let next = Next::Recover(state.alone());
-                            (State::Commit(Box::new(state)), next)
-                        }
-                        Ok(state) => (State::Commit(Box::new(state)), Next::Stay),
-                        Err(back) => {
-                            let gather = Gather::enter(&mut self.io, now, back.0, back.1);
-                            (State::Gather(Box::new(gather)), Next::Stay)
-                        }
-                    }
-                }
-                (State::Commit(state), Next::Recover(commit)) => {
-                    let (state, next) = Recovery::enter(&mut self.io, now, state.old, state.sets, commit);
-                    (State::Recovery(Box::new(state)), next)
-                }
-                (State::Recovery(state), Next::Install) => {
-                    (State::Operational(Box::new(state.install(&mut self.io, now))), Next::Stay)
-                }
-                (state, _) => {
-                    self.io.check(false, "M05: no state leads there");
-                    (state, Next::Stay)
-                }
-            };
+        while let Some(step) = next.step() {
+            let from = self.state.name();
+            next = self.enter(now, next);
+            self.io.check(table::allows(from, step, self.state.name()), "M05: there is no such way");
+        }
+    }
+
+    /// State x step: makes the state that follows out of the one that ends.
+    fn enter(&mut self, now: Instant, answer: Next) -> Next {
+        let state = std::mem::replace(&mut self.state, State::Still);
+        let next;
+        (self.state, next) = match (state, answer) {
+            (_, Next::Leave) => (self.depart(), Next::Stay),
+            (State::Operational(state), Next::Gather(why)) => self.gather(now, state.into_old(), None, &why),
+            (State::Commit(state), Next::Gather(why)) => self.gather(now, state.old, Some(state.sets), &why),
+            (State::Recovery(state), Next::Gather(why)) => self.gather(now, state.old, Some(state.sets), &why),
+            (State::Gather(state), Next::Commit(commit)) => self.commit(now, *state, commit),
+            (State::Commit(state), Next::Recover(commit)) => {
+                let (state, next) = Recovery::enter(&mut self.io, now, state.old, state.sets, commit);
+                (State::Recovery(Box::new(state)), next)
+            }
+            (State::Recovery(state), Next::Install) => {
+                (State::Operational(Box::new(state.install(&mut self.io, now))), Next::Stay)
+            }
+            (state, _) => (state, Next::Stay),
+        };
+        next
+    }
+
+    fn commit(&mut self, now: Instant, state: Gather, commit: Commit) -> (State, Next) {
+        let alone = commit.members.len() == 1;
+        match Committing::enter(&mut self.io, now, state.old, state.sets, commit) {
+            Ok(state) => {
+                let next = if alone { Next::Recover(state.alone()) } else { Next::Stay };
+                (State::Commit(Box::new(state)), next)
+            }
+            Err(back) => {
+                let (old, sets) = *back;
+                (State::Gather(Box::new(Gather::enter(&mut self.io, now, old, sets))), Next::Stay)
+            }
         }
     }
 
@@ -478,7 +488,7 @@ impl Ring {
         }
     }
 
-    fn on_commit(&mut self, now: Instant, from: MemberId, commit: crate::packet::Commit) -> Next {
+    fn on_commit(&mut self, now: Instant, from: MemberId, commit: Commit) -> Next {
         let io = &mut self.io;
         match &mut self.state {
             State::Gather(state) => state.on_commit(io, from, commit),

@@ -36,7 +36,7 @@ cargo xtask sim --protocol ring [options]
   --first-seed S     the first of them (default 1)
   --seed S           run one seed and tell its story
   --whole            do not leave out the middle of the story
-  --faults LIST      all (default), none, or some of these, with commas:
+  --faults LIST      all (default), steady (those that change no membership), none, or some of these, with commas:
 {faults}  --threads N        run so many seeds at a time (default: one for each core)
   --idle [NODES]     measure how much faster than real time idle nodes (default 5) are simulated
 

@@ -18,7 +18,7 @@ fn identity(me: MemberId) -> Identity {
 
 fn machines(plan: &Plan, flaw: Flaw) -> Vec<Bare<Sequencer>> {
     let engine = |me| Sequencer::new(me, plan.members(), flaw);
-    let machine = |me| Bare::new(identity(me), engine(me), Some(|engine, _, position| Some(engine.holds(position))));
+    let machine = |me| Bare::new(identity(me), engine(me), Some(Sequencer::holds));
     plan.members().into_iter().map(machine).collect()
 }
 
@@ -26,16 +26,7 @@ fn whole_machines(plan: &Plan) -> Vec<Whole<Sequencer>> {
     let group = GroupName::new(b"all").unwrap();
     let limits = Limits { credit: 4 << 10, ..Limits::default() };
     let engine = |me| Sequencer::new(me, plan.members(), Flaw::None);
-    let machine = |me| {
-        Whole::new(
-            plan,
-            identity(me),
-            engine(me),
-            limits,
-            group.clone(),
-            Some(|engine, _, position| Some(engine.holds(position))),
-        )
-    };
+    let machine = |me| Whole::new(plan, identity(me), engine(me), limits, group.clone(), Some(Sequencer::holds));
     plan.members().into_iter().map(machine).collect()
 }
 

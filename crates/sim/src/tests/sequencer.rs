@@ -179,8 +179,17 @@ impl Sequencer {
         }
     }
 
-    pub fn holds(&self, position: Position) -> bool {
-        position.0 <= self.stable || self.store.contains_key(&position.0)
+    pub fn holds(&self, _view: ViewId, position: Position) -> Option<bool> {
+        Some(position.0 <= self.stable || self.store.contains_key(&position.0))
+    }
+
+    /// The first view is of oneself alone, as in any group; from then on the members are those that were configured.
+    fn install(&mut self, number: u64, kind: ViewKind, members: Vec<MemberId>) {
+        let representative = if members.len() == 1 { self.me } else { self.members[0] };
+        let moved_together = vec![self.me];
+        let (primary, cause, evidence) = (Primary::No, Cause::Formed, Vec::new());
+        let id = ViewId { number, representative };
+        self.output.push_back(Output::Install(View { id, kind, members, moved_together, primary, cause, evidence }));
     }
 
     /// A gauge by its name.
@@ -364,15 +373,13 @@ impl Engine for Sequencer {
         if self.flaw == Flaw::OutsideView {
             members.retain(|member| *member != self.me);
         }
-        self.output.push_back(Output::Install(View {
-            id: ViewId { number: 1, representative: self.members[0] },
-            kind: ViewKind::Regular,
-            moved_together: members.clone(),
-            members,
-            primary: Primary::No,
-            cause: Cause::Formed,
-            evidence: Vec::new(),
-        }));
+        self.install(1, ViewKind::Regular, vec![self.me]);
+        self.install(1, ViewKind::Transitional, vec![self.me]);
+        self.install(2, ViewKind::Regular, members);
+    }
+
+    fn leave(&mut self, _now: Instant) {
+        self.output.push_back(Output::Left);
     }
 
     fn submit(&mut self, now: Instant, submission: Submission) -> Result<MessageId, Refused> {
@@ -420,10 +427,6 @@ impl Engine for Sequencer {
     fn handle_link(&mut self, _now: Instant, _peer: NodeId, _link: Link) {}
     fn annotate(&mut self, _annotation: Bytes) {}
     fn resume(&mut self, _now: Instant, _view: ViewId) {}
-
-    fn leave(&mut self, _now: Instant) {
-        self.output.push_back(Output::Left);
-    }
 
     fn poll_output(&mut self) -> Option<Output<Message>> {
         self.output.pop_front()

@@ -73,9 +73,6 @@ impl<M: Machine> World<'_, M> {
 
     pub(super) fn on_sample(&mut self) {
         self.sample();
-        if self.recorder.totals.delivered > self.progress.0 {
-            self.progress = (self.recorder.totals.delivered, self.recorder.now);
-        }
         if self.recorder.now >= self.plan.calm {
             self.settled = self.recorder.is_settled();
         }

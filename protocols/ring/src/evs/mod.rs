@@ -4,6 +4,8 @@
 //! [`check_end`] says it of a world that has come to rest. Part of tests and of the bounded search, of no release.
 
 mod order;
+#[cfg(test)]
+mod tests;
 mod views;
 
 use consort_types::{MemberId, Position, Seq, View, ViewId, ViewKind};

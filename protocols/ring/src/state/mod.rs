@@ -6,6 +6,7 @@ mod gather;
 mod operational;
 mod recovery;
 mod sets;
+pub(crate) mod table;
 
 pub(crate) use commit::Committing;
 pub(crate) use gather::Gather;
@@ -14,6 +15,7 @@ pub(crate) use recovery::Recovery;
 pub(crate) use sets::{Sets, Why};
 
 use crate::packet::Commit;
+use table::Step;
 
 /// What an input leads to.
 #[derive(Debug)]
@@ -35,5 +37,17 @@ pub(crate) enum Next {
 impl Next {
     pub fn gather(why: Why) -> Self {
         Self::Gather(Box::new(why))
+    }
+
+    /// Which step this is; `None` where the state stays.
+    pub const fn step(&self) -> Option<Step> {
+        match self {
+            Self::Stay => None,
+            Self::Gather(_) => Some(Step::Gather),
+            Self::Commit(_) => Some(Step::Commit),
+            Self::Recover(_) => Some(Step::Recover),
+            Self::Install => Some(Step::Install),
+            Self::Leave => Some(Step::Leave),
+        }
     }
 }

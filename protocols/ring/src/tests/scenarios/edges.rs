@@ -135,3 +135,29 @@ fn f54_packets_under_a_key_we_do_not_have_are_ignored_and_are_no_foreign_ring() 
     net.run(ms(1_000));
     assert_eq!((net.total("foreign_ring"), net.total("views")), (foreign, 2));
 }
+
+#[test]
+fn f32_a_token_of_the_right_ring_from_another_or_of_another_ring_from_the_right_one_is_dropped() {
+    //= R5 test
+    let mut net = Net::formed(3, |_| {});
+    let (ring, visits) = (net.view(0).id, net.counter(0, "visits"));
+    // Meanwhile no real token comes: what is dropped must not put the watch for token loss off.
+    let begun = net.now;
+    let mut k = 0;
+    while net.state(0) == "operational" {
+        k += 1;
+        let token = |number| crate::packet::Token {
+            ring: crate::RingId { number, ..ring },
+            token_seq: 1_000 + k,
+            ..Default::default()
+        };
+        net.hand(1, 0, Packet::Token(token(ring.number)));
+        net.hand(2, 0, Packet::Token(token(ring.number + 4)));
+        net.hand(2, 0, Packet::Token(token(ring.number - 4)));
+        net.run_dropping(ms(5), &mut Flying::is_token);
+    }
+    assert!(net.now.since(begun) <= net.rings[0].config().timers.token_loss + ms(10));
+    assert_eq!((net.counter(0, "wrong_sender"), net.counter(0, "foreign_ring")), (k, 2 * k));
+    assert!(net.counter(0, "visits") <= visits + 1);
+    net.end();
+}

@@ -1,0 +1,142 @@
+//! Which state may follow which, and on what. The engine does what the states answer; here is what they may answer.
+use std::fmt;
+
+/// The states by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Name {
+    Still,
+    Gather,
+    Commit,
+    Recovery,
+    Operational,
+    Left,
+}
+
+impl Name {
+    /// As `status` and the page write it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Still => "still",
+            Self::Gather => "gather",
+            Self::Commit => "commit",
+            Self::Recovery => "recovery",
+            Self::Operational => "operational",
+            Self::Left => "left",
+        }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// What a state answers with, without what it carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Gather,
+    Commit,
+    Recover,
+    Install,
+    Leave,
+}
+
+/// One way to go: from a state by a step to a state, and when that happens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transition {
+    pub from: Name,
+    pub step: Step,
+    pub to: Name,
+    #[cfg_attr(not(test), allow(dead_code))] // told on the protocol page, which a test draws
+    pub when: &'static str,
+}
+
+const fn way(from: Name, step: Step, to: Name, when: &'static str) -> Transition {
+    Transition { from, step, to, when }
+}
+
+/// All ways there are. In Gather the sets change without leaving the state.
+pub(crate) const TRANSITIONS: [Transition; 18] = {
+    use Name::{Commit, Gather, Left, Operational, Recovery, Still};
+    [
+        way(Still, Step::Gather, Gather, "start"),
+        way(Gather, Step::Commit, Commit, "all agree, it is the lowest"),
+        way(Gather, Step::Commit, Commit, "commit token, its turn"),
+        way(Gather, Step::Commit, Gather, "what it holds does not fit"),
+        way(Commit, Step::Recover, Recovery, "second rotation"),
+        way(Commit, Step::Gather, Gather, "commit token lost"),
+        way(Commit, Step::Gather, Gather, "a member gave up"),
+        way(Recovery, Step::Install, Operational, "all is recovered"),
+        way(Recovery, Step::Gather, Gather, "token lost, or recovery_max"),
+        way(Recovery, Step::Gather, Gather, "a member gave up"),
+        way(Operational, Step::Gather, Gather, "token lost"),
+        way(Operational, Step::Gather, Gather, "a member gathers, left, restarted or is deaf"),
+        way(Operational, Step::Gather, Gather, "another ring found, or places run out"),
+        way(Still, Step::Leave, Left, "leave"),
+        way(Gather, Step::Leave, Left, "leave"),
+        way(Commit, Step::Leave, Left, "leave"),
+        way(Recovery, Step::Leave, Left, "leave"),
+        way(Operational, Step::Leave, Left, "leave, all is stable"),
+    ]
+};
+
+/// Whether a step may lead from one state to another.
+pub(crate) fn allows(from: Name, step: Step, to: Name) -> bool {
+    //= M05
+    TRANSITIONS.iter().any(|way| (way.from, way.step, way.to) == (from, step, to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fmt::Write;
+
+    /// The ways from one state to another on one line.
+    fn diagram() -> String {
+        let mut lines = String::from("```mermaid\nstateDiagram-v2\n");
+        let mut done = Vec::new();
+        for Transition { from, to, .. } in TRANSITIONS {
+            if done.contains(&(from, to)) || (from, to) == (Name::Still, Name::Left) {
+                continue;
+            }
+            done.push((from, to));
+            let ways = TRANSITIONS.iter().filter(|way| (way.from, way.to) == (from, to));
+            let when: Vec<_> = ways.map(|way| way.when).collect();
+            let from = if from == Name::Still { "[*]" } else { from.as_str() };
+            let to = if to == Name::Left { "[*]" } else { to.as_str() };
+            writeln!(lines, "    {from} --> {to}: {}", when.join(" / ")).unwrap();
+        }
+        lines.push_str("```\n");
+        lines
+    }
+
+    #[test]
+    fn the_page_shows_this_table() {
+        //= M05 test
+        let page = include_str!("../../../../docs/protocols/membership.md");
+        let shown = page.split_once("<!-- from state/table.rs -->\n").map(|(_, rest)| rest);
+        let diagram = diagram();
+        assert!(shown.is_some_and(|shown| shown.starts_with(&diagram)), "put this into the page:\n{diagram}");
+    }
+
+    #[test]
+    fn every_state_can_be_reached_and_only_left_is_an_end() {
+        //= M05 test
+        let mut reached = vec![Name::Still];
+        for _ in 0..TRANSITIONS.len() {
+            let next =
+                TRANSITIONS.iter().filter(|way| reached.contains(&way.from)).map(|way| way.to).collect::<Vec<_>>();
+            reached.extend(next);
+        }
+        use Name::{Commit, Gather, Left, Operational, Recovery, Still};
+        for name in [Gather, Commit, Recovery, Operational, Left] {
+            assert!(reached.contains(&name), "{name}");
+        }
+        for name in [Still, Gather, Commit, Recovery, Operational] {
+            assert!(allows(name, Step::Leave, Left), "{name}");
+        }
+        assert!(TRANSITIONS.iter().all(|way| way.from != Left));
+        assert!(!allows(Gather, Step::Recover, Recovery) && !allows(Commit, Step::Install, Operational));
+    }
+}
