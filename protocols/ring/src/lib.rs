@@ -44,6 +44,7 @@ mod timer;
 mod tests;
 
 pub use config::{Acceleration, Config, ConfigError, Idling, Priority, Timers, Windows};
+pub use consort_member::Policy;
 pub use engine::Ring;
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
