@@ -3,6 +3,7 @@ use crate::member::{Cause, ClientName, GroupViewId, Member};
 use crate::ordered::{self, Ordered, PREFIX_LEN};
 use crate::recent::Recent;
 use crate::targets::Targets;
+use bytes::Bytes;
 use consort_types::{ClientId, GroupName, MemberId, View, ViewId, ViewKind};
 use consort_wire::{Malformed, Payload};
 use std::collections::{BTreeMap, BTreeSet};
@@ -222,6 +223,15 @@ impl Groups {
     pub fn all(&self) -> impl Iterator<Item = (&GroupName, GroupViewId, &[Member])> {
         let group = |(_, index): (_, &u32)| &self.groups[*index as usize];
         self.index.iter().map(group).map(|group| (&group.name, group.id, &group.members[..]))
+    }
+
+    /// What this daemon's clients are in, as joins to be ordered once more: for those that came from elsewhere and do not
+    /// know. Where it is known already a join changes nothing.
+    pub fn own_joins(&self) -> impl Iterator<Item = Bytes> {
+        let own = self.clients.iter().filter(|((daemon, _), _)| *daemon == self.me);
+        own.flat_map(|((_, id), client)| {
+            client.groups.iter().map(|index| ordered::join(*id, &client.name, &self.groups[*index as usize].name))
+        })
     }
 
     /// How many groups have members.

@@ -39,7 +39,7 @@ impl<E: Engine> Node<E> {
         if self.full {
             return false;
         }
-        match self.hand_over(service, payload) {
+        match self.hand_over(Class::Client, service, payload) {
             Ok(()) => self.clients.accept(client),
             Err(Refused::Full { .. }) => {}
             Err(refused) => self.clients.refuse(client, &refusal(refused)),
@@ -48,8 +48,8 @@ impl<E: Engine> Node<E> {
     }
 
     /// One input of the engine, drained.
-    fn hand_over(&mut self, service: Service, payload: Payload) -> Result<(), Refused> {
-        let submission = Submission { class: Class::Client, service, stream: STREAM, payload };
+    pub(crate) fn hand_over(&mut self, class: Class, service: Service, payload: Payload) -> Result<(), Refused> {
+        let submission = Submission { class, service, stream: STREAM, payload };
         let answer = self.engine.submit(self.now, submission);
         self.full = matches!(answer, Err(Refused::Full { .. }));
         while let Some(output) = self.engine.poll_output() {
@@ -65,7 +65,7 @@ impl<E: Engine> Node<E> {
             return false;
         }
         if let Some(client) = self.clients.next_leaving() {
-            let left = self.hand_over(Service::Agreed, ordered::disconnect(client).into());
+            let left = self.hand_over(Class::Client, Service::Agreed, ordered::disconnect(client).into());
             // Any other refusal than for room means that this node itself is leaving, and takes its clients with it.
             if !matches!(left, Err(Refused::Full { .. })) {
                 self.clients.has_left();

@@ -52,6 +52,8 @@ pub struct Node<E: Engine> {
     full: bool,
     /// The view to be resumed once the groups have settled into it.
     settling: Option<ViewId>,
+    /// The view has members that do not know this node's groups.
+    newcomers: bool,
     view: Option<View>,
     history: VecDeque<(Instant, String)>,
     frames: BytesMut,
@@ -61,7 +63,7 @@ pub struct Node<E: Engine> {
 #[derive(Debug, Default)]
 struct Counts {
     ordered_malformed: u64,
-    control_ignored: u64,
+    announcements_refused: u64,
     optimistic_ignored: u64,
 }
 
@@ -78,6 +80,7 @@ impl<E: Engine> Node<E> {
             now: Instant::ZERO,
             full: false,
             settling: None,
+            newcomers: false,
             view: None,
             history: VecDeque::new(),
             frames: BytesMut::new(),

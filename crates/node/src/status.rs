@@ -11,7 +11,7 @@ impl<E: Engine> Node<E> {
         self.clients.observe(see);
         see("groups", self.groups.len() as u64);
         see("ordered_malformed", self.counts.ordered_malformed);
-        see("control_ignored", self.counts.control_ignored);
+        see("announcements_refused", self.counts.announcements_refused);
         see("optimistic_ignored", self.counts.optimistic_ignored);
     }
 

@@ -5,7 +5,7 @@ use consort_group::table::Asked;
 use consort_group::{Delivered, Groups, Ignored, ordered};
 use consort_order::{Delivery, Engine, Output};
 use consort_session::{Refusal, RefusalCause, event, request};
-use consort_types::{Class, ClientId, Primary, View, ViewId, ViewKind};
+use consort_types::{Class, ClientId, Primary, Service, View, ViewId, ViewKind};
 
 /// How many changes of the view are remembered.
 const HISTORY: usize = 64;
@@ -51,6 +51,7 @@ impl<E: Engine> Node<E> {
             return true;
         }
         if let Some(view) = self.settling.take() {
+            self.announce();
             self.engine.resume(self.now, view);
             return true;
         }
@@ -61,6 +62,20 @@ impl<E: Engine> Node<E> {
             None => {}
         }
         true
+    }
+
+    /// Tells members that came from elsewhere which groups this node's clients are in. It is ordered before anything that
+    /// clients send in the new view, for the engine is resumed only then.
+    fn announce(&mut self) {
+        if !std::mem::take(&mut self.newcomers) {
+            return;
+        }
+        let joins: Vec<_> = self.groups.own_joins().collect();
+        for join in joins {
+            if self.hand_over(Class::Control, Service::Agreed, join.into()).is_err() {
+                self.counts.announcements_refused += 1;
+            }
+        }
     }
 
     fn tell_next_change(&mut self) -> bool {
@@ -100,6 +115,7 @@ impl<E: Engine> Node<E> {
         self.groups.install(&view);
         if view.kind == ViewKind::Regular {
             self.settling = Some(view.id);
+            self.newcomers |= view.members.iter().any(|member| !view.moved_together.contains(member));
         }
         self.frames.clear();
         event::put_view(&mut self.frames, &view);
@@ -111,8 +127,9 @@ impl<E: Engine> Node<E> {
 
     fn deliver(&mut self, delivery: Delivery) {
         if delivery.class == Class::Control {
-            // No node of this version sends any.
-            self.counts.control_ignored += 1;
+            // What a daemon's clients were in before the view; known or not, nobody here asked for it.
+            let told = self.groups.deliver(delivery.sender, &delivery.payload).is_ok();
+            self.counts.ordered_malformed += u64::from(!told);
             return;
         }
         let Delivery { sender, service, payload, .. } = &delivery;

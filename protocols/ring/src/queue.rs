@@ -48,7 +48,9 @@ impl Queue {
         if len > self.message_max {
             return Err(Refused::TooLarge { len, max: self.message_max });
         }
-        if self.bytes > 0 && self.bytes + len + OVERHEAD > self.limit {
+        // The layer above bounds its own messages, and clients' cannot leave before them: they must not stand in the way.
+        let bounded = submission.class == Class::Client;
+        if bounded && self.bytes > 0 && self.bytes + len + OVERHEAD > self.limit {
             self.refused = true;
             return Err(Refused::Full { queued: self.bytes, limit: self.limit });
         }
