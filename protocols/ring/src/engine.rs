@@ -157,6 +157,14 @@ impl Io {
         }
     }
 
+    /// The same for what others said: a broken or hostile one may cause it, so it is counted, but never fatal.
+    pub fn check_told(&mut self, holds: bool, rule: &'static str) {
+        if !holds {
+            self.counters.assertion_failures += 1;
+            self.counters.last_assertion = Some(rule);
+        }
+    }
+
     /// Takes part in forming a ring.
     pub fn take_part(&mut self, ring: RingId) {
         //= M25
@@ -387,6 +395,9 @@ impl Ring {
 
     fn commit(&mut self, now: Instant, state: Gather, commit: Commit) -> (State, Next) {
         let alone = commit.members.len() == 1;
+        let agreed = commit.member_ids() == state.sets.candidates();
+        let led = commit.members.first().is_some_and(|(first, _)| *first == commit.ring.representative);
+        self.io.check(agreed && led, "G9: the ring to be is what was agreed, led by its lowest");
         match Committing::enter(&mut self.io, now, state.old, state.sets, commit) {
             Ok(state) => {
                 let next = if alone { Next::Recover(state.alone()) } else { Next::Stay };
@@ -609,6 +620,8 @@ impl Ring {
 
     fn finish(&mut self, now: Instant, next: Next) {
         self.go(now, next);
+        let armed = self.io.timers.armed_as(self.state.name());
+        self.io.check(armed, "G14: exactly the timers of the state are armed");
         self.io.reserve();
         if self.io.queue.has_room_again() {
             self.io.output.push_back(Output::Room);
@@ -658,7 +671,8 @@ impl Engine for Ring {
             evidence: Vec::new(),
         };
         self.io.output.push_back(Output::Install(view.clone()));
-        let old = Old { installed: Installed::new(me, view, Seq(0)), store: Store::default(), stable: Seq(0) };
+        let old =
+            Old { installed: Installed::new(me, view, Seq(0)), store: Store::default(), stable: Seq(0), frozen: 0 };
         (self.state, _) = self.gather(now, old, None, &Why::new(Cause::Started));
         self.send_beacon(now);
         self.finish(now, Next::Stay);

@@ -143,6 +143,8 @@ impl Circle {
             return false;
         }
         io.check(token.seq >= self.store.highest(), "R6: the token covers everything held");
+        let within = token.aru <= token.seq && token.requests.highest() <= token.seq;
+        io.check(within, "G1: nothing on the token lies beyond its seq");
         self.last_token_seq = token.token_seq;
         self.received += 1;
         self.copy = None;
@@ -182,6 +184,10 @@ impl Circle {
         if data.seq > self.stable.plus(flow::reach(&io.config.windows)) {
             io.counters.beyond_window += 1;
             return Received::Nothing;
+        }
+        if let Some(held) = self.store.get(data.seq) {
+            let same = held.originator == data.originator && held.wire_len() == data.wire_len();
+            io.check_told(same, "G4: a place means one packet");
         }
         let retransmission = data.retransmission;
         match self.store.insert(data) {

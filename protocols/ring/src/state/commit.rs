@@ -39,7 +39,7 @@ impl Committing {
     pub fn enter(
         io: &mut Io,
         now: Instant,
-        old: Old,
+        mut old: Old,
         sets: Sets,
         mut commit: Commit,
     ) -> Result<Self, Box<(Old, Sets)>> {
@@ -48,6 +48,7 @@ impl Committing {
         if !tell(io, &old, &mut commit) {
             return Err(Box::new((old, sets)));
         }
+        old.freeze();
         io.take_part(commit.ring);
         let committing = Self { old, sets, commit };
         committing.pass_on(io, now);

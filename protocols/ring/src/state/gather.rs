@@ -59,6 +59,7 @@ impl Gather {
 
     fn send_join(&mut self, io: &mut Io, now: Instant) {
         self.joined_at = now;
+        io.check(self.sets.are_sound(io.me), "G9: this member is in, nobody is out who was never in, one life a node");
         let join = Join {
             proc: self.sets.proc.clone(),
             fail: self.sets.fail.clone(),

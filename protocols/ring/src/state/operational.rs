@@ -64,7 +64,7 @@ impl Operational {
 
     /// Gives the ring up; what it holds stays.
     pub fn into_old(self) -> Old {
-        Old { installed: self.installed, store: self.circle.store, stable: self.circle.stable }
+        Old { installed: self.installed, store: self.circle.store, stable: self.circle.stable, frozen: 0 }
     }
 
     /// A token came, perhaps some time ago.
@@ -117,6 +117,7 @@ impl Operational {
     /// Delivers what became deliverable, tells what became stable, lets go of what nobody will ask for.
     fn settle(&mut self, io: &mut Io) {
         self.deliver(io);
+        self.check_lines(io);
         let stable = self.circle.stable;
         if stable > self.stable_told {
             self.stable_told = stable;
@@ -127,6 +128,17 @@ impl Operational {
         let delivered = self.installed.deliverer.delivered();
         let early = crate::mutated!(io.config, DiscardEarly);
         self.circle.store.discard_to(if early { delivered } else { stable.min(delivered) });
+    }
+
+    fn check_lines(&self, io: &mut Io) {
+        let (store, stable, delivered) = (&self.circle.store, self.circle.stable, self.installed.deliverer.delivered());
+        let ascending = store.discarded() <= stable && stable <= store.aru() && store.aru() <= store.highest();
+        io.check(ascending && delivered <= store.aru(), "G3: let go <= stable <= all received <= highest held");
+        let waits = |data: &Data| data.content.is_safe() && data.seq > stable;
+        io.check(
+            store.get(delivered.next()).is_none_or(waits),
+            "G7: only a hole or a safe message holds delivery back",
+        );
     }
 
     fn deliver(&mut self, io: &mut Io) {

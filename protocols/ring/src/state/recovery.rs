@@ -60,12 +60,33 @@ impl Recovery {
         let (commit_out, originated, passed_before) = (!alone, false, Seq(0));
         let mut recovery =
             Self { old, sets, circle, commit, mine, to_send, total, commit_out, originated, passed_before, visits: 0 };
+        recovery.check_plan(io);
         recovery.oblige(io);
         if alone {
             return (recovery, Next::Install);
         }
         recovery.pass_on_commit(io, now);
         (recovery, Next::Stay)
+    }
+
+    fn check_plan(&self, io: &mut Io) {
+        let mine = &self.commit.olds[usize::from(self.mine)];
+        io.check(self.commit.ring.number > io.installed_number, "G2: ring numbers grow");
+        io.check_told(mine.held.base() >= self.old.stable, "G11: what is stable is held by all");
+        io.check_told(mine.line <= mine.held.highest(), "G11: what was proven stable is held by somebody");
+    }
+
+    fn check_install(&self, io: &mut Io, moved_together: &[MemberId]) {
+        let (all_hold, alone) = (self.circle.passed_aru.min(self.circle.store.aru()), self.circle.is_alone());
+        io.check(
+            alone || self.visits >= 2 && all_hold >= self.total,
+            "G12: two visits, and all hold what is recovered",
+        );
+        io.check(self.old.is_as_told(), "G8: only recovered packets came into the frozen store");
+        let (before, owed) = (&self.old.installed.view.members, &self.old.installed.obligations);
+        let along = moved_together.iter().all(|member| before.contains(member) && owed.contains(member));
+        io.check_told(along && moved_together.contains(&io.me), "G10: who moves along was in the view and is owed");
+        io.check_told(owed.iter().all(|member| before.contains(member)), "G10: nothing is owed to strangers");
     }
 
     fn pass_on_commit(&self, io: &mut Io, now: Instant) {
@@ -160,7 +181,7 @@ impl Recovery {
             return;
         }
         let content = recovered.body.clone().map_or(Content::Primary, Content::Messages);
-        self.old.store.insert(Data {
+        self.old.put_back(Data {
             ring: self.old.installed.view.id,
             seq: recovered.seq,
             originator: recovered.originator,
@@ -198,6 +219,7 @@ impl Recovery {
         let line = self.commit.olds[usize::from(self.mine)].line;
         let line = if crate::mutated!(io.config, NoCutLine) { self.old.store.highest() } else { line };
         let moved_together: Vec<_> = self.commit.moving_from(self.mine).collect();
+        self.check_install(io, &moved_together);
         self.old.deliver_regular(&io.config, line, &mut io.queue, &mut io.output);
         io.output.push_back(Output::Install(self.transitional(&moved_together)));
         self.old.deliver_transitional(&io.config, &mut io.queue, &mut io.output);
@@ -210,6 +232,10 @@ impl Recovery {
             self.circle.passed_aru = Seq(0);
         }
         let installed = Installed::new(io.me, view, self.total);
+        io.check(
+            self.circle.store.aru() >= installed.deliverer.delivered(),
+            "G13: the new ring counts on from what it recovered",
+        );
         Operational::enter(io, now, installed, self.circle)
     }
 
