@@ -146,13 +146,13 @@ mod tests {
     use super::*;
     use consort_sim::digest::Digest;
     use consort_sim::fault::Kinds;
-    use consort_sim::world::{Options, World};
+    use consort_sim::world::Options;
     use consort_types::Instant;
 
     /// Everything that the nodes of a run sent, delivered and installed, each with its time.
     fn digest(plan: &Plan, adjust: Adjust<'_>) -> Digest {
         let options = Options { bounds: bounds(plan), ..Options::default() };
-        let outcome = World::new(plan.clone(), options, bare(plan, adjust).unwrap()).run();
+        let outcome = bare(plan.clone(), options, adjust).unwrap().run();
         assert_eq!((outcome.violations, outcome.mishaps), (vec![], 0), "seed {}", plan.seed);
         outcome.digest
     }
