@@ -9,7 +9,7 @@ use consort_wire::pack::Assembly;
 use std::collections::VecDeque;
 
 /// How far delivery came, and the beginnings of messages whose ends are still to come.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Deliverer {
     me: MemberId,
     members: Vec<(MemberId, Assembly)>,

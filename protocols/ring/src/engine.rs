@@ -22,14 +22,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub const ANNOTATION_MAX: usize = 64;
 
 /// One node of a ring.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Ring {
     io: Io,
     state: State,
 }
 
 /// Each state owns its data.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum State {
     /// Not started, or between two states.
     Still,
@@ -59,7 +59,7 @@ impl State {
 }
 
 /// What all states share: the way out, what clients want sent, timers, settings, and what is known of the others.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Io {
     pub config: Config,
     pub me: MemberId,
@@ -90,7 +90,7 @@ pub(crate) struct Io {
 }
 
 /// Whom commit tokens did not get past.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Suspicion(Option<(RingId, MemberId)>);
 
 impl Suspicion {
@@ -191,7 +191,7 @@ impl Io {
     fn heeds(&mut self, now: Instant, arrival: &Arrival) -> bool {
         //= M02
         //= M54
-        if !self.heard.is_latest(arrival.from) {
+        if !self.heard.is_latest(arrival.from) && !crate::mutated!(self.config, DeadHeeded) {
             self.counters.old_incarnation += 1;
             return false;
         }
@@ -218,7 +218,7 @@ impl Io {
         //= M18
         let from = arrival.from;
         let last = self.episodes.entry(from).or_default();
-        if join.episode < *last {
+        if join.episode < *last && !crate::mutated!(self.config, StaleJoinsMerged) {
             self.counters.stale_membership += 1;
             return false;
         }
@@ -582,6 +582,9 @@ impl Ring {
 
     fn send_beacon(&mut self, now: Instant) {
         //= M50
+        if crate::mutated!(self.io.config, NoBeacons) {
+            return;
+        }
         let Some(installed) = self.installed() else { return };
         let (ring, members) = (installed.view.id, installed.view.members.clone());
         let settled = matches!(self.state, State::Operational(_)) && !self.io.leaving;

@@ -9,7 +9,7 @@ use consort_types::{MemberId, NodeId, Seq, View};
 use std::collections::{BTreeSet, VecDeque};
 
 /// The view and how far its messages are delivered.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Installed {
     pub view: View,
     pub deliverer: Deliverer,
@@ -19,7 +19,7 @@ pub(crate) struct Installed {
 }
 
 /// The installed ring once its token is gone: what recovery works on.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Old {
     pub installed: Installed,
     pub store: Store,

@@ -41,7 +41,7 @@ impl Timer {
 }
 
 /// Which timers are armed, and for when.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Timers([Option<Instant>; Timer::ALL.len()]);
 
 impl Timers {

@@ -13,7 +13,7 @@ use consort_types::{Instant, MemberId};
 use consort_wire::Lane;
 
 /// The state's data.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Committing {
     pub old: Old,
     pub sets: Sets,
@@ -31,7 +31,8 @@ impl Committing {
         let mine = commit.members.get(told).is_some_and(|(member, _)| *member == io.me);
         let of_predecessor = told > 0 && commit.members[told - 1].0 == from;
         let newer = io.attempt.is_none_or(|attempt| commit.ring.number > attempt.number)
-            && commit.ring.number > io.installed_number;
+            && commit.ring.number > io.installed_number
+            || crate::mutated!(io.config, NumberReused);
         commit.rotation == 1 && mine && of_predecessor && newer && io.numbers.may_use(commit.ring.number)
     }
 
@@ -163,6 +164,8 @@ fn tell(io: &Io, old: &Old, commit: &mut Commit) -> bool {
     }
     commit.members[usize::from(place)].1 = Some(index);
     let store = &old.store;
-    let holds = |seq| store.get(seq).is_some();
-    entry.held.tell(place, first.map(|first| first as u8), store.aru(), store.highest().max(store.aru()), holds)
+    let holds = |seq| store.get(seq).is_some() || crate::mutated!(io.config, ToldUnheld);
+    let lowest = if crate::mutated!(io.config, MapNotExtended) { entry.held.base() } else { Seq(0) };
+    let aru = store.aru().max(lowest);
+    entry.held.tell(place, first.map(|first| first as u8), aru, store.highest().max(aru), holds)
 }

@@ -17,7 +17,7 @@ use consort_types::{Cause, Instant, MemberId, NodeId, Position, Primary, Seq, St
 use std::collections::BTreeSet;
 
 /// The state's data.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Operational {
     pub installed: Installed,
     pub circle: Circle,
@@ -27,7 +27,7 @@ pub(crate) struct Operational {
 }
 
 /// What clients want sent; before it, once, that the view is primary.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Fresh {
     primary_due: bool,
 }
@@ -148,7 +148,7 @@ impl Operational {
 
     /// A data packet came. One of another ring is a hint at most: beacons decide.
     pub fn on_data(&mut self, io: &mut Io, from: MemberId, data: Data) -> Next {
-        if data.ring != self.circle.ring {
+        if data.ring != self.circle.ring && !crate::mutated!(io.config, AnyRingsData) {
             io.counters.foreign_ring += 1;
             if crate::mutated!(io.config, ForeignDataGathers) && self.installed.member(from.node) != Some(from) {
                 return Next::gather(Why::new(Cause::Merged { nodes: vec![from.node] }).adding([from]));
@@ -179,6 +179,9 @@ impl Operational {
     /// No new token for `token_loss`: this ring is over.
     pub fn on_token_loss(&self, io: &mut Io, now: Instant) -> Next {
         //= R27
+        if crate::mutated!(io.config, TokenLossIgnored) {
+            return Next::Stay;
+        }
         io.counters.token_losses += 1;
         self.quarantine_young(io, now);
         Next::gather(Why::new(Cause::TokenLost { after: now.since(self.circle.token_at()) }))

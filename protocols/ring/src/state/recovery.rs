@@ -16,7 +16,7 @@ use consort_types::{Cause, Instant, MemberId, Primary, Seq, View, ViewKind};
 use std::collections::VecDeque;
 
 /// The state's data.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Recovery {
     pub old: Old,
     pub sets: Sets,
@@ -36,7 +36,7 @@ pub(crate) struct Recovery {
 }
 
 /// The packets of the old ring that this member is to send.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct ToSend(VecDeque<Recovered>);
 
 impl Source for ToSend {
@@ -55,6 +55,9 @@ impl Recovery {
         let mine = commit.members[me].1.unwrap_or_default();
         let circle = Circle::new(io, now, commit.ring, commit.member_ids());
         let total = Seq(commit.olds.iter().map(|old| old.held.needed().count() as u64).sum());
+        let holes = |old: &OldRing| (old.held.base().0 + 1..=old.held.highest().0).map(Seq).filter(|s| old.held.at(*s) == Holding::Nobody).count() as u64;
+        let waits = crate::mutated!(io.config, HolesRecovered);
+        let total = if waits { Seq(total.0 + commit.olds.iter().map(holes).sum::<u64>()) } else { total };
         let to_send = ToSend(duties(io, &old, &commit, mine, me as u8));
         let alone = circle.is_alone();
         let (commit_out, originated, passed_before) = (!alone, false, Seq(0));
@@ -109,7 +112,8 @@ impl Recovery {
         //= M23
         let last = self.commit.members.last().is_some_and(|(member, _)| *member == from);
         let back = commit.ring == self.commit.ring && commit.rotation == 2 && last;
-        if !back || !self.circle.is_representative() || self.originated {
+        let again = self.originated && !crate::mutated!(io.config, FirstTokenTwice);
+        if !back || !self.circle.is_representative() || again {
             io.counters.unexpected += 1;
             return Next::Stay;
         }

@@ -48,6 +48,7 @@ pub(crate) struct Transition {
     pub from: Name,
     pub step: Step,
     pub to: Name,
+    #[cfg_attr(not(test), expect(dead_code, reason = "for the page, which a test compares"))]
     pub when: &'static str,
 }
 

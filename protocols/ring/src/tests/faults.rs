@@ -147,10 +147,6 @@ impl Flying {
         matches!(self.packet, Packet::Data(_))
     }
 
-    pub fn is_beacon(&self) -> bool {
-        matches!(self.packet, Packet::Beacon(_))
-    }
-
     pub fn join(&self) -> Option<&Join> {
         if let Packet::Join(join) = &self.packet { Some(join) } else { None }
     }

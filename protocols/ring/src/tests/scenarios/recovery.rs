@@ -223,8 +223,8 @@ fn f31_what_was_learned_about_stability_in_recovery_counts_for_nothing_afterward
             lost += u32::from(hit);
             hit
         });
-        for i in 0..3 {
-            for delivery in net.delivered[i].iter().skip(std::mem::replace(&mut done[i], net.delivered[i].len())) {
+        for (i, done) in done.iter_mut().enumerate() {
+            for delivery in net.delivered[i].iter().skip(std::mem::replace(done, net.delivered[i].len())) {
                 let new = delivery.payload.to_bytes() == "first in the new view";
                 let all_hold = net.rings.iter().all(|ring| ring.holds(delivery.position));
                 let all_are_in = (0..3).all(|j| net.view(j).id == net.view(i).id && net.state(j) == "operational");
