@@ -82,7 +82,7 @@ impl Deliverer {
                 continue;
             };
             //= M55
-            if data.content == Content::Primary {
+            if data.content == Content::Primary && !crate::mutated!(config, PrimaryWhileClosed) {
                 continue; // a view that is being closed does not become primary any more
             }
             let sender = self.members.iter().find(|(member, _)| member.node == data.originator);

@@ -123,6 +123,12 @@ impl Queue {
         }
     }
 
+    /// Loses a waiting message.
+    #[cfg(feature = "mutants")]
+    pub fn forget(&mut self) {
+        self.retire_front();
+    }
+
     /// Whether every numbered own message was delivered here.
     pub fn all_delivered(&self) -> bool {
         self.control.numbered.is_empty() && self.client.numbered.is_empty()

@@ -165,7 +165,7 @@ fn tell(io: &Io, old: &Old, commit: &mut Commit) -> bool {
     commit.members[usize::from(place)].1 = Some(index);
     let store = &old.store;
     let holds = |seq| store.get(seq).is_some() || crate::mutated!(io.config, ToldUnheld);
-    let lowest = if crate::mutated!(io.config, MapNotExtended) { entry.held.base() } else { Seq(0) };
-    let aru = store.aru().max(lowest);
+    let forgets = crate::mutated!(io.config, MapNotExtended) && known.is_some();
+    let aru = if forgets { store.aru().max(entry.held.base()) } else { store.aru() };
     entry.held.tell(place, first.map(|first| first as u8), aru, store.highest().max(aru), holds)
 }

@@ -102,6 +102,10 @@ impl Gather {
     pub fn on_join(&mut self, io: &mut Io, now: Instant, from: MemberId, join: &Join) -> Next {
         //= M11
         self.note_attempt(io, now, from, join.attempt);
+        if crate::mutated!(io.config, EarlierLifeKept) {
+            let reasons = &self.sets.reasons;
+            self.sets.fail.retain(|life| reasons.get(&life.node) != Some(&Reason::Restarted));
+        }
         if join.leave && !crate::mutated!(io.config, LeaveAgrees) {
             //= M15
             if self.sets.refuse(io.me, from, Reason::Left) {

@@ -52,7 +52,11 @@ impl Operational {
         io.counters.views += 1;
         // By the representative's next visit every member has installed the view: the token has gone all the way round
         // after the visit in which the first of them did.
-        let primary_due = installed.view.primary == Primary::Pending && circle.is_representative();
+        let pending = installed.view.primary == Primary::Pending;
+        if pending && crate::mutated!(io.config, PrimaryAtInstall) {
+            io.output.push_back(Output::Primary(installed.view.id));
+        }
+        let primary_due = pending && circle.is_representative();
         let fresh = Fresh { primary_due };
         let mut state = Self { installed, circle, fresh, since: now, stable_told: Seq(0) };
         if state.circle.is_alone() {

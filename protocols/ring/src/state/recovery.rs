@@ -55,9 +55,8 @@ impl Recovery {
         let mine = commit.members[me].1.unwrap_or_default();
         let circle = Circle::new(io, now, commit.ring, commit.member_ids());
         let total = Seq(commit.olds.iter().map(|old| old.held.needed().count() as u64).sum());
-        let holes = |old: &OldRing| (old.held.base().0 + 1..=old.held.highest().0).map(Seq).filter(|s| old.held.at(*s) == Holding::Nobody).count() as u64;
-        let waits = crate::mutated!(io.config, HolesRecovered);
-        let total = if waits { Seq(total.0 + commit.olds.iter().map(holes).sum::<u64>()) } else { total };
+        let holes = commit.olds.iter().map(|old| old.held.holes() as u64).sum::<u64>();
+        let total = if crate::mutated!(io.config, HolesRecovered) { Seq(total.0 + holes) } else { total };
         let to_send = ToSend(duties(io, &old, &commit, mine, me as u8));
         let alone = circle.is_alone();
         let (commit_out, originated, passed_before) = (!alone, false, Seq(0));
@@ -169,6 +168,7 @@ impl Recovery {
         self.commit_out = false;
         if let Content::Recovered(recovered) = &data.content
             && recovered.old == self.mine
+            && !crate::mutated!(io.config, NotPutBack)
         {
             self.put_back(recovered);
         }
@@ -222,13 +222,27 @@ impl Recovery {
         //= M35
         let line = self.commit.olds[usize::from(self.mine)].line;
         let line = if crate::mutated!(io.config, NoCutLine) { self.old.store.highest() } else { line };
+        let line = if crate::mutated!(io.config, OwnLine) { self.old.line() } else { line };
         let moved_together: Vec<_> = self.commit.moving_from(self.mine).collect();
         self.check_install(io, &moved_together);
+        if crate::mutated!(io.config, ClosesTooSoon) {
+            io.output.push_back(Output::Install(self.transitional(&moved_together)));
+        }
         self.old.deliver_regular(&io.config, line, &mut io.queue, &mut io.output);
-        io.output.push_back(Output::Install(self.transitional(&moved_together)));
+        if !crate::mutated!(io.config, ClosesTooSoon) && !crate::mutated!(io.config, NoTransitional) {
+            let all = crate::mutated!(io.config, AllMovedTogether).then(|| self.commit.member_ids());
+            let along = all.as_ref().unwrap_or(&moved_together);
+            io.output.push_back(Output::Install(self.transitional(along)));
+        }
         self.old.deliver_transitional(&io.config, &mut io.queue, &mut io.output);
         io.check(io.queue.all_delivered(), "M35: all own messages of the old ring are delivered");
-        io.queue.begin_anew();
+        #[cfg(feature = "mutants")]
+        if crate::mutated!(io.config, QueueForgotten) {
+            io.queue.forget();
+        }
+        if !crate::mutated!(io.config, PartForgotten) {
+            io.queue.begin_anew();
+        }
         let view = self.regular(io, now, moved_together);
         io.output.push_back(Output::Install(view.clone()));
         //= M38
@@ -258,7 +272,8 @@ impl Recovery {
     fn regular(&self, io: &Io, now: Instant, moved_together: Vec<MemberId>) -> View {
         //= M55
         let members = self.commit.member_ids();
-        let holds = io.config.primary.holds(&io.config.members, &members);
+        let holds = io.config.primary.holds(&io.config.members, &members)
+            || crate::mutated!(io.config, PrimaryAnywhere) && io.config.primary != consort_member::Policy::None;
         let evidence = self.sets.evidence(io, now, &self.old.installed.view.members, &members);
         View {
             id: self.circle.ring,
