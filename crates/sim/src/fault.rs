@@ -304,7 +304,9 @@ impl FromStr for Kinds {
         let find = |name: &str| {
             let kind = Kind::ALL.iter().copied().find(|kind| kind.name() == name);
             let known = || Kind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ");
-            kind.ok_or_else(|| format!("unknown fault `{name}`; use all, steady, none, or some of {}, with commas", known()))
+            kind.ok_or_else(|| {
+                format!("unknown fault `{name}`; use all, steady, none, or some of {}, with commas", known())
+            })
         };
         let mut kinds = text.split(',').map(find).collect::<Result<Vec<_>, _>>()?;
         kinds.sort_unstable();

@@ -103,7 +103,9 @@ impl Recorder {
         let sign = if view.transitional { 't' } else { 'V' };
         let kind = if view.transitional { "closes" } else { "installs" };
         let pending = if view.pending && !view.transitional { ", pending" } else { "" };
-        self.tell(Some(process.node), sign, || format!("{process} {kind} {} with {}{pending}", view.id, names(&view.members)));
+        self.tell(Some(process.node), sign, || {
+            format!("{process} {kind} {} with {}{pending}", view.id, names(&view.members))
+        });
         let late = std::mem::take(self.is_new.of(process));
         self.identify.view(process, &view, late);
         if !view.transitional {
@@ -119,7 +121,9 @@ impl Recorder {
 
     pub fn group(&mut self, process: Process, group: Grouped) {
         let names = || group.members.iter().map(Process::to_string).collect::<Vec<_>>().join(" ");
-        self.tell(Some(process.node), 'g', || format!("{process} in group {}.{} of {}", group.id, group.change, names()));
+        self.tell(Some(process.node), 'g', || {
+            format!("{process} in group {}.{} of {}", group.id, group.change, names())
+        });
         self.record(process, What::Group(Box::new(group)));
     }
 

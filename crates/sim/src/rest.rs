@@ -66,8 +66,9 @@ impl Rest {
         let Some(first) = self.live.first().and_then(|process| self.owed.get(*process)) else { return true };
         let Some((_, listed)) = &first.view else { return false };
         let last = self.live.iter().find_map(|process| self.owed.get(*process)?.last);
-        let agrees =
-            |owed: &Owed| owed.view == first.view && owed.last.is_none_or(|mine| last.is_none_or(|other| mine == other));
+        let agrees = |owed: &Owed| {
+            owed.view == first.view && owed.last.is_none_or(|mine| last.is_none_or(|other| mine == other))
+        };
         listed.iter().copied().eq(lives) && members.all(|owed| owed.is_some_and(agrees))
     }
 }

@@ -57,7 +57,8 @@ impl Changes {
         for (process, stand) in self.stands.live() {
             let Some(view) = &stand.regular else { continue };
             for member in &view.members {
-                let gone = |(_, other): (_, &super::stand::Stand)| other.over || other.id().is_some_and(|id| id != view.id);
+                let gone =
+                    |(_, other): (_, &super::stand::Stand)| other.over || other.id().is_some_and(|id| id != view.id);
                 if self.stands.of_life(*member).any(gone) {
                     return Err(format!("{process} is still in view {}, which {member} is not any more", view.id));
                 }

@@ -50,7 +50,8 @@ impl Checker for SelfDelivery {
     }
 
     fn end(&mut self) -> Verdict {
-        let owed = self.own.iter().find(|(mark, own)| self.calm && own.accepted && !own.delivered && self.stays(mark.origin));
+        let owed =
+            self.own.iter().find(|(mark, own)| self.calm && own.accepted && !own.delivered && self.stays(mark.origin));
         match owed {
             Some((mark, _)) => Err(format!("{mark} was accepted but never delivered at its sender")),
             None => Ok(()),
@@ -93,7 +94,8 @@ impl SelfDelivery {
         if self.own.of(mark).delivered {
             return Ok(());
         }
-        let gone = |stand: &super::stand::Stand| stand.is_live() && stand.id().is_some_and(|id| id.number > view.number);
+        let gone =
+            |stand: &super::stand::Stand| stand.is_live() && stand.id().is_some_and(|id| id.number > view.number);
         if self.stands.of_life(mark.origin.life()).any(|(p, stand)| self.serves(p, mark.origin) && gone(stand)) {
             return Err(format!("{mark} is delivered in {view}, which its sender left without delivering it"));
         }

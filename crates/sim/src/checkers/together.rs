@@ -40,7 +40,9 @@ impl Together {
     fn on_change(&mut self, process: Process, view: &Installed, change: &Change) -> Verdict {
         let Change { from: Some(from), together: Some(together), .. } = change else { return Ok(()) };
         let together = &together.members;
-        if let Some(stranger) = together.iter().find(|life| !from.members.contains(life) || !view.members.contains(life)) {
+        if let Some(stranger) =
+            together.iter().find(|life| !from.members.contains(life) || !view.members.contains(life))
+        {
             return Err(format!("{stranger} moved along from {} to {}, but is not in both", from.id, view.id));
         }
         if view.together != *together {

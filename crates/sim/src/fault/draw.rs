@@ -102,7 +102,9 @@ impl Draw {
             Kind::Disk => Fault::Disk { node, delay: Duration::from_millis(rng.below(2_000)) },
             Kind::Partition => Fault::Partition { part: Part(rng.next_u64() & ((1 << self.nodes.min(63)) - 1)) },
             Kind::OneWay if scope == Scope::All => return None,
-            Kind::OneWay => Fault::Cut { scope, lanes: [Lanes::Both, Lanes::Token, Lanes::Data][rng.below(3) as usize] },
+            Kind::OneWay => {
+                Fault::Cut { scope, lanes: [Lanes::Both, Lanes::Token, Lanes::Data][rng.below(3) as usize] }
+            }
             Kind::Apart => Fault::Apart { a: node, b: self.node(rng) },
             _ => return None,
         })

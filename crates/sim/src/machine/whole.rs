@@ -6,7 +6,9 @@ use consort_node::{Effect, Limits, Node, Reading};
 use consort_order::Engine;
 use consort_session::client::NotSent;
 use consort_session::{Client, Event, GroupView, Hello, Message, NetworkView};
-use consort_types::{Class, ClientId, GroupName, Instant, Position, Primary, Rng, Service, Stream, Ticket, ViewId, ViewKind};
+use consort_types::{
+    Class, ClientId, GroupName, Instant, Position, Primary, Rng, Service, Stream, Ticket, ViewId, ViewKind,
+};
 use consort_wire::{Identity, Lane, Payload};
 use std::collections::VecDeque;
 
@@ -49,8 +51,7 @@ impl<E: Engine> Whole<E> {
         holds: Option<Holds<E>>,
     ) -> Self {
         let hello = Hello { wants_views: true, ..Hello::default() };
-        let seat =
-            |_| Seat { client: Client::new(&hello), paused: false, view: None, joined: false, waits: false };
+        let seat = |_| Seat { client: Client::new(&hello), paused: false, view: None, joined: false, waits: false };
         Self {
             node: Node::new(identity, engine, limits),
             group,

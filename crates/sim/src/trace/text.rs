@@ -198,7 +198,9 @@ fn wrong(line: &str) -> &'static str {
         Some("primary") => "id",
         Some("group") => "id, change or members",
         Some("submit") => "count, service, len, class or id",
-        Some("deliver") => "mark, nameless, intact, sender, life, client, stream, position, class, service, len, own or missing",
+        Some("deliver") => {
+            "mark, nameless, intact, sender, life, client, stream, position, class, service, len, own or missing"
+        }
         Some("stable") => "stream, up_to or missing",
         Some("gauge") => "name or value",
         Some("refused") => "why",

@@ -9,7 +9,8 @@ fn broken(lines: &[&str]) -> Vec<&'static str> {
 fn broken_of(nodes: usize, lines: &[&str]) -> Vec<&'static str> {
     let members: Vec<_> = (0..nodes).map(|node| format!("n{node}")).collect();
     let all = members.join(" ");
-    let form = |n: &String| format!("{n} starts\n{n} installs 1 of {n}\n{n} closes 1 with {n}\n{n} installs 5 of {all}\n");
+    let form =
+        |n: &String| format!("{n} starts\n{n} installs 1 of {n}\n{n} closes 1 with {n}\n{n} installs 5 of {all}\n");
     let mut script: String = members.iter().map(form).collect();
     script.extend(lines.iter().map(|line| expand(line)));
     broken_script(&format!("{script}\ncalm"))

@@ -27,7 +27,10 @@ fn w1_views_alternate() {
     assert_eq!(pair("n0 closes 1 with n0"), ["W1"], "the wrong one is closed");
     assert_eq!(broken("n0 starts\nn0 sends 1\nn0 delivers n0#1 back"), ["W1"], "no view at all");
     assert_eq!(pair("n0 crashes\nn0 closes 5 with n0"), ["W1"], "nothing follows a crash");
-    assert!(broken("n0 joins\nn0 installs 5 of n0 n1\nn0 closes 5 with n0").is_empty(), "who comes late begins anywhere");
+    assert!(
+        broken("n0 joins\nn0 installs 5 of n0 n1\nn0 closes 5 with n0").is_empty(),
+        "who comes late begins anywhere"
+    );
 }
 
 #[test]
