@@ -118,7 +118,7 @@ pub enum Link {
 }
 
 /// What an engine asks for, in the order in which it must happen.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Output<P> {
     /// Put a packet on the network.
     Send {

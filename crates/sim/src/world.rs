@@ -175,6 +175,8 @@ impl<'a, M: Machine> World<'a, M> {
             settled: false,
             plan,
         };
+        let summary = || world.plan.summary();
+        world.recorder.tell(None, ' ', summary);
         world.schedule_plan();
         world
     }

@@ -9,7 +9,7 @@ use consort_wire::pack::Assembly;
 use std::collections::VecDeque;
 
 /// How far delivery came, and the beginnings of messages whose ends are still to come.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Deliverer {
     me: MemberId,
     members: Vec<(MemberId, Assembly)>,
@@ -82,7 +82,7 @@ impl Deliverer {
                 continue;
             };
             //= M55
-            if data.content == Content::Primary {
+            if data.content == Content::Primary && !crate::mutated!(config, PrimaryWhileClosed) {
                 continue; // a view that is being closed does not become primary any more
             }
             let sender = self.members.iter().find(|(member, _)| member.node == data.originator);

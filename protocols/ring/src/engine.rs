@@ -22,14 +22,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub const ANNOTATION_MAX: usize = 64;
 
 /// One node of a ring.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Ring {
     io: Io,
     state: State,
 }
 
 /// Each state owns its data.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum State {
     /// Not started, or between two states.
     Still,
@@ -59,7 +59,7 @@ impl State {
 }
 
 /// What all states share: the way out, what clients want sent, timers, settings, and what is known of the others.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Io {
     pub config: Config,
     pub me: MemberId,
@@ -90,7 +90,7 @@ pub(crate) struct Io {
 }
 
 /// Whom commit tokens did not get past.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Suspicion(Option<(RingId, MemberId)>);
 
 impl Suspicion {
@@ -157,6 +157,14 @@ impl Io {
         }
     }
 
+    /// The same for what others said: a broken or hostile one may cause it, so it is counted, but never fatal.
+    pub fn check_told(&mut self, holds: bool, rule: &'static str) {
+        if !holds {
+            self.counters.assertion_failures += 1;
+            self.counters.last_assertion = Some(rule);
+        }
+    }
+
     /// Takes part in forming a ring.
     pub fn take_part(&mut self, ring: RingId) {
         //= M25
@@ -183,7 +191,7 @@ impl Io {
     fn heeds(&mut self, now: Instant, arrival: &Arrival) -> bool {
         //= M02
         //= M54
-        if !self.heard.is_latest(arrival.from) {
+        if !self.heard.is_latest(arrival.from) && !crate::mutated!(self.config, DeadHeeded) {
             self.counters.old_incarnation += 1;
             return false;
         }
@@ -210,7 +218,7 @@ impl Io {
         //= M18
         let from = arrival.from;
         let last = self.episodes.entry(from).or_default();
-        if join.episode < *last {
+        if join.episode < *last && !crate::mutated!(self.config, StaleJoinsMerged) {
             self.counters.stale_membership += 1;
             return false;
         }
@@ -387,6 +395,9 @@ impl Ring {
 
     fn commit(&mut self, now: Instant, state: Gather, commit: Commit) -> (State, Next) {
         let alone = commit.members.len() == 1;
+        let agreed = commit.member_ids() == state.sets.candidates();
+        let led = commit.members.first().is_some_and(|(first, _)| *first == commit.ring.representative);
+        self.io.check(agreed && led, "G9: the ring to be is what was agreed, led by its lowest");
         match Committing::enter(&mut self.io, now, state.old, state.sets, commit) {
             Ok(state) => {
                 let next = if alone { Next::Recover(state.alone()) } else { Next::Stay };
@@ -571,6 +582,9 @@ impl Ring {
 
     fn send_beacon(&mut self, now: Instant) {
         //= M50
+        if crate::mutated!(self.io.config, NoBeacons) {
+            return;
+        }
         let Some(installed) = self.installed() else { return };
         let (ring, members) = (installed.view.id, installed.view.members.clone());
         let settled = matches!(self.state, State::Operational(_)) && !self.io.leaving;
@@ -609,6 +623,8 @@ impl Ring {
 
     fn finish(&mut self, now: Instant, next: Next) {
         self.go(now, next);
+        let armed = self.io.timers.armed_as(self.state.name());
+        self.io.check(armed, "G14: exactly the timers of the state are armed");
         self.io.reserve();
         if self.io.queue.has_room_again() {
             self.io.output.push_back(Output::Room);
@@ -658,7 +674,8 @@ impl Engine for Ring {
             evidence: Vec::new(),
         };
         self.io.output.push_back(Output::Install(view.clone()));
-        let old = Old { installed: Installed::new(me, view, Seq(0)), store: Store::default(), stable: Seq(0) };
+        let old =
+            Old { installed: Installed::new(me, view, Seq(0)), store: Store::default(), stable: Seq(0), frozen: 0 };
         (self.state, _) = self.gather(now, old, None, &Why::new(Cause::Started));
         self.send_beacon(now);
         self.finish(now, Next::Stay);

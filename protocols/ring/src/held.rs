@@ -84,6 +84,11 @@ impl HeldMap {
         (self.base.0 + 1..).map(Seq).zip(&self.places).filter_map(move |(seq, place)| Some((seq, some(place)?)))
     }
 
+    /// How many places of the range nobody holds.
+    pub fn holes(&self) -> usize {
+        self.places.iter().filter(|place| **place == NOBODY).count()
+    }
+
     /// Every holder named.
     pub fn holders(&self) -> impl Iterator<Item = u8> {
         self.needed().map(|(_, holder)| holder)

@@ -1,15 +1,15 @@
 //! The ring a member has installed: what it delivers from, and what it owes.
 use crate::config::Config;
 use crate::delivery::Deliverer;
-use crate::packet::Packet;
+use crate::packet::{Data, Packet};
 use crate::queue::Queue;
-use crate::store::Store;
+use crate::store::{Inserted, Store};
 use consort_order::Output;
 use consort_types::{MemberId, NodeId, Seq, View};
 use std::collections::{BTreeSet, VecDeque};
 
 /// The view and how far its messages are delivered.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Installed {
     pub view: View,
     pub deliverer: Deliverer,
@@ -19,11 +19,13 @@ pub(crate) struct Installed {
 }
 
 /// The installed ring once its token is gone: what recovery works on.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Old {
     pub installed: Installed,
     pub store: Store,
     pub stable: Seq,
+    /// How many packets it held when that was told, and how many were recovered since.
+    pub frozen: usize,
 }
 
 impl Installed {
@@ -39,6 +41,21 @@ impl Installed {
 }
 
 impl Old {
+    /// What is held is about to be told to others: from here on only what is recovered may change it.
+    pub fn freeze(&mut self) {
+        self.frozen = self.store.held();
+    }
+
+    /// Puts a recovered packet back into its place.
+    pub fn put_back(&mut self, data: Data) {
+        self.frozen += usize::from(self.store.insert(data) == Inserted::New);
+    }
+
+    /// Whether nothing but recovered packets came in since it was frozen.
+    pub const fn is_as_told(&self) -> bool {
+        self.store.held() == self.frozen
+    }
+
     /// Safe messages up to here were proven stable by this member.
     pub fn line(&self) -> Seq {
         //= M22

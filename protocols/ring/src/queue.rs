@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 const OVERHEAD: usize = 64;
 
 /// Two queues, control before client, and what of them is numbered but not yet delivered here.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Queue {
     control: Line,
     client: Line,
@@ -22,7 +22,7 @@ pub(crate) struct Queue {
     refused: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Line {
     waiting: VecDeque<(MessageId, Outgoing)>,
     numbered: VecDeque<MessageId>,
@@ -123,6 +123,12 @@ impl Queue {
                 front.restart();
             }
         }
+    }
+
+    /// Loses a waiting message.
+    #[cfg(feature = "mutants")]
+    pub fn forget(&mut self) {
+        self.retire_front();
     }
 
     /// Whether every numbered own message was delivered here.

@@ -33,6 +33,11 @@ impl Requests {
         self.0.len()
     }
 
+    /// The highest place asked for.
+    pub fn highest(&self) -> Seq {
+        self.0.last().map_or(Seq(0), |run| Seq(run.end() - 1))
+    }
+
     /// All places, ascending.
     pub fn iter(&self) -> impl Iterator<Item = Seq> {
         self.0.iter().flat_map(|run| (run.first.0..run.end()).map(Seq))

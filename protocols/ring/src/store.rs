@@ -4,7 +4,7 @@ use consort_types::Seq;
 use std::collections::VecDeque;
 
 /// Packets by place, from the one after the discard line on. Holes are places of packets that are missing.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Store {
     discarded: Seq,
     aru: Seq,

@@ -1,4 +1,5 @@
 //! The ring's timers, each named by what it is for.
+use crate::state::table::Name;
 use consort_types::Instant;
 
 /// What a wake-up is for.
@@ -40,7 +41,7 @@ impl Timer {
 }
 
 /// Which timers are armed, and for when.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Timers([Option<Instant>; Timer::ALL.len()]);
 
 impl Timers {
@@ -66,6 +67,22 @@ impl Timers {
 
     pub const fn is_armed(&self, timer: Timer) -> bool {
         self.0[timer as usize].is_some()
+    }
+
+    /// Whether exactly those are armed that a state must or may have.
+    pub fn armed_as(&self, state: Name) -> bool {
+        use Timer::{Beacon, Consensus, Hold, HoldCancel, Join, Leave, RecoveryMax, TokenLoss, TokenRetransmit};
+        let (must, may): (&[Timer], &[Timer]) = match state {
+            Name::Still | Name::Left => (&[], &[]),
+            Name::Gather => (&[Beacon, Join, Consensus], &[Leave]),
+            Name::Commit => (&[Beacon, TokenLoss, TokenRetransmit], &[Leave]),
+            Name::Recovery => (&[Beacon, TokenLoss, RecoveryMax], &[Leave, TokenRetransmit]),
+            Name::Operational => (&[Beacon], &[Leave, TokenLoss, TokenRetransmit, Hold, HoldCancel]),
+        };
+        Timer::ALL.into_iter().all(|timer| match self.is_armed(timer) {
+            true => must.contains(&timer) || may.contains(&timer),
+            false => !must.contains(&timer),
+        })
     }
 
     /// The earliest of all.

@@ -22,6 +22,8 @@ struct Sum {
     deliveries: u64,
     mishaps: u64,
     violations: u64,
+    /// The longest that a whole network took to come to its last view, and the seed.
+    healed: (Duration, u64),
     red: BTreeMap<u64, String>,
 }
 
@@ -72,6 +74,9 @@ impl Sum {
                 self.faults += outcome.totals.faults;
                 self.deliveries += outcome.totals.delivered;
                 self.mishaps += outcome.mishaps;
+                if outcome.violations.is_empty() {
+                    self.healed = self.healed.max((outcome.healed, seed));
+                }
                 if let Some(violation) = outcome.violations.first() {
                     self.violations += outcome.violations.len() as u64;
                     self.red.insert(seed, violation.to_string());
@@ -100,6 +105,8 @@ impl Sum {
             options.threads,
             simulated / real
         );
+        let (healed, seed) = self.healed;
+        println!("one ring of all that live at most {:.2} s after the faults, in seed {seed}", healed.as_secs_f64());
         println!(
             "sim: {} seeds, {:.2} simulated hours, {} faults, {} violations",
             self.seeds,

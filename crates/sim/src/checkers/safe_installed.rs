@@ -36,7 +36,8 @@ impl Checker for SafeInstalled {
     fn end(&mut self) -> Verdict {
         for view in &self.safe {
             for member in self.missing(*view) {
-                if self.stands.of_life(member).any(|(_, stand)| stand.is_live() && stand.views > 0) {
+                let was_there = |first: Option<ViewId>| first.is_some_and(|first| first.number < view.number);
+                if self.stands.of_life(member).any(|(_, stand)| stand.is_live() && was_there(stand.first)) {
                     return Err(format!("a safe message was delivered in {view}, which {member} never installed"));
                 }
             }

@@ -18,8 +18,8 @@ pub(super) struct Stand {
     pub partial: bool,
     /// It belongs to those that come into views late.
     pub late: bool,
-    /// How many regular views it was in.
-    pub views: u32,
+    /// The first view it was in.
+    pub first: Option<ViewId>,
 }
 
 impl Stand {
@@ -65,6 +65,7 @@ impl Stands {
     fn on_view(&mut self, process: Process, view: &Installed) -> Option<Change> {
         let stand = self.0.of(process);
         let is_first = stand.id().is_none();
+        stand.first.get_or_insert(view.id);
         if view.transitional {
             stand.partial |= is_first && stand.late;
             stand.closing = Some(Rc::new(view.clone()));
@@ -73,7 +74,6 @@ impl Stands {
         let from = stand.regular.replace(Rc::new(view.clone()));
         let change = Change { from, together: stand.closing.take(), partial: stand.partial };
         stand.partial = is_first && stand.late;
-        stand.views += 1;
         Some(change)
     }
 

@@ -13,7 +13,7 @@ use consort_wire::Lane;
 const PATIENCE: u32 = 10;
 
 /// What is known of the token's idleness.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Idle {
     /// The token, while it rests here.
     pub parked: Option<Token>,

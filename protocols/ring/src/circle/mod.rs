@@ -16,7 +16,7 @@ use consort_wire::Lane;
 use idle::Idle;
 
 /// One ring's token, as one member sees it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Circle {
     pub ring: RingId,
     pub members: Vec<MemberId>,
@@ -125,7 +125,7 @@ impl Circle {
     /// Takes a token, if it is ours to take.
     pub fn accept(&mut self, io: &mut Io, now: Instant, from: MemberId, token: &Token) -> bool {
         //= R5
-        if token.ring != self.ring {
+        if token.ring != self.ring && !crate::mutated!(io.config, AnyRingsTokens) {
             io.counters.foreign_ring += 1;
             return false;
         }
@@ -143,6 +143,8 @@ impl Circle {
             return false;
         }
         io.check(token.seq >= self.store.highest(), "R6: the token covers everything held");
+        let within = token.aru <= token.seq && token.requests.highest() <= token.seq;
+        io.check(within, "G1: nothing on the token lies beyond its seq");
         self.last_token_seq = token.token_seq;
         self.received += 1;
         self.copy = None;
@@ -182,6 +184,10 @@ impl Circle {
         if data.seq > self.stable.plus(flow::reach(&io.config.windows)) {
             io.counters.beyond_window += 1;
             return Received::Nothing;
+        }
+        if let Some(held) = self.store.get(data.seq) {
+            let same = held.originator == data.originator && held.wire_len() == data.wire_len();
+            io.check_told(same, "G4: a place means one packet");
         }
         let retransmission = data.retransmission;
         match self.store.insert(data) {

@@ -3,7 +3,8 @@ use super::{Circle, Pace, Source};
 use crate::config::{Acceleration, Priority};
 use crate::engine::Io;
 use crate::flow::{self, Load, UnderWay};
-use crate::packet::{DATA_LEN, Data, Packet, RUN_LEN, SEQ_END, TOKEN_LEN, Token};
+use crate::packet::{Content, DATA_LEN, Data, Packet, RUN_LEN, SEQ_END, TOKEN_LEN, Token};
+use crate::store::Inserted;
 use crate::timer::Timer;
 use consort_order::To;
 use consort_types::{Instant, Seq};
@@ -12,9 +13,10 @@ use consort_wire::Lane;
 impl Circle {
     /// Handles an accepted token and passes it on. What became deliverable is the caller's to deliver.
     pub fn visit(&mut self, io: &mut Io, now: Instant, mut token: Token, pace: Pace, source: &mut dyn Source) {
+        io.check(self.fresh.is_empty(), "G5: what was numbered at the last visit has left");
         let arrived = (token.seq, token.aru);
         let answered = self.answer(io, &mut token);
-        let new = self.number(io, &mut token, source);
+        let new = self.number(io, &mut token, pace, source);
         let load = answered.plus(new);
         let after_token = self.after_token(io, pace);
         let before_token = self.fresh.len() - after_token;
@@ -25,6 +27,7 @@ impl Circle {
         self.update_room(io, &mut token);
         self.note_idleness(io, now, &mut token, load);
         token.token_seq += 1;
+        io.check(token.token_seq > self.last_token_seq, "G2: token_seq grows");
         let passed_aru = token.aru;
         self.pass_on(io, now, token);
         self.visits += 1;
@@ -67,7 +70,7 @@ impl Circle {
 
     /// Numbers as many packets as flow control allows. They are stored at once: from here on they are part of the
     /// order, whether or not they were sent.
-    fn number(&mut self, io: &mut Io, token: &mut Token, source: &mut dyn Source) -> Load {
+    fn number(&mut self, io: &mut Io, token: &mut Token, pace: Pace, source: &mut dyn Source) -> Load {
         //= R10
         //= R11
         let under_way = UnderWay { packets: self.stable.behind(token.seq), bytes: self.store.bytes() };
@@ -90,8 +93,14 @@ impl Circle {
                 content,
             };
             new.add_packet(data.wire_len());
+            let recovers = matches!(data.content, Content::Recovered(_));
+            io.check(
+                recovers == (pace == Pace::Original),
+                "G6: messages in Operational, recovered packets in Recovery",
+            );
             if !crate::mutated!(io.config, StoreWhenSent) {
-                self.store.insert(data.clone());
+                let new = self.store.insert(data.clone()) == Inserted::New;
+                io.check(new, "G4: the place of an own packet was empty");
             }
             self.fresh.push(data);
         }

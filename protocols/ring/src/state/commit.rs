@@ -13,7 +13,7 @@ use consort_types::{Instant, MemberId};
 use consort_wire::Lane;
 
 /// The state's data.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Committing {
     pub old: Old,
     pub sets: Sets,
@@ -31,7 +31,8 @@ impl Committing {
         let mine = commit.members.get(told).is_some_and(|(member, _)| *member == io.me);
         let of_predecessor = told > 0 && commit.members[told - 1].0 == from;
         let newer = io.attempt.is_none_or(|attempt| commit.ring.number > attempt.number)
-            && commit.ring.number > io.installed_number;
+            && commit.ring.number > io.installed_number
+            || crate::mutated!(io.config, NumberReused);
         commit.rotation == 1 && mine && of_predecessor && newer && io.numbers.may_use(commit.ring.number)
     }
 
@@ -39,7 +40,7 @@ impl Committing {
     pub fn enter(
         io: &mut Io,
         now: Instant,
-        old: Old,
+        mut old: Old,
         sets: Sets,
         mut commit: Commit,
     ) -> Result<Self, Box<(Old, Sets)>> {
@@ -48,6 +49,7 @@ impl Committing {
         if !tell(io, &old, &mut commit) {
             return Err(Box::new((old, sets)));
         }
+        old.freeze();
         io.take_part(commit.ring);
         let committing = Self { old, sets, commit };
         committing.pass_on(io, now);
@@ -162,6 +164,8 @@ fn tell(io: &Io, old: &Old, commit: &mut Commit) -> bool {
     }
     commit.members[usize::from(place)].1 = Some(index);
     let store = &old.store;
-    let holds = |seq| store.get(seq).is_some();
-    entry.held.tell(place, first.map(|first| first as u8), store.aru(), store.highest().max(store.aru()), holds)
+    let holds = |seq| store.get(seq).is_some() || crate::mutated!(io.config, ToldUnheld);
+    let forgets = crate::mutated!(io.config, MapNotExtended) && known.is_some();
+    let aru = if forgets { store.aru().max(entry.held.base()) } else { store.aru() };
+    entry.held.tell(place, first.map(|first| first as u8), aru, store.highest().max(aru), holds)
 }

@@ -14,7 +14,7 @@ use consort_wire::Lane;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The state's data.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Gather {
     pub old: Old,
     pub sets: Sets,
@@ -59,6 +59,7 @@ impl Gather {
 
     fn send_join(&mut self, io: &mut Io, now: Instant) {
         self.joined_at = now;
+        io.check(self.sets.are_sound(io.me), "G9: this member is in, nobody is out who was never in, one life a node");
         let join = Join {
             proc: self.sets.proc.clone(),
             fail: self.sets.fail.clone(),
@@ -79,7 +80,9 @@ impl Gather {
     /// The sets have changed: nobody is known to agree any more.
     fn restart(&mut self, io: &mut Io, now: Instant) {
         //= M10
-        self.agreed = [io.me].into();
+        if !crate::mutated!(io.config, AgreementKept) {
+            self.agreed = [io.me].into();
+        }
         self.committing = false;
         self.wait_for_consensus(io, now);
         let earliest = self.joined_at + JOIN_LEAST;
@@ -99,6 +102,10 @@ impl Gather {
     pub fn on_join(&mut self, io: &mut Io, now: Instant, from: MemberId, join: &Join) -> Next {
         //= M11
         self.note_attempt(io, now, from, join.attempt);
+        if crate::mutated!(io.config, EarlierLifeKept) {
+            let reasons = &self.sets.reasons;
+            self.sets.fail.retain(|life| reasons.get(&life.node) != Some(&Reason::Restarted));
+        }
         if join.leave && !crate::mutated!(io.config, LeaveAgrees) {
             //= M15
             if self.sets.refuse(io.me, from, Reason::Left) {
@@ -146,7 +153,8 @@ impl Gather {
             io.timers.arm(Timer::Consensus, now + io.config.timers.token_loss);
             return Next::Stay;
         }
-        let number = io.numbers.propose();
+        let reused = crate::mutated!(io.config, NumberReused);
+        let number = if reused { io.installed_number + 4 } else { io.numbers.propose() };
         if !io.numbers.may_use(number) {
             return Next::Stay; // the ceiling is being raised; `handle_persisted` tries again
         }
@@ -220,6 +228,9 @@ impl Gather {
         if silent.is_empty() {
             return self.try_commit(io, now);
         }
+        if crate::mutated!(io.config, SilentKept) {
+            return Next::Stay;
+        }
         for member in silent {
             self.sets.refuse(io.me, member, Reason::Silent);
         }
@@ -231,7 +242,8 @@ impl Gather {
     pub fn on_commit(&mut self, io: &mut Io, from: MemberId, commit: Commit) -> Next {
         //= M21
         let candidates = self.sets.candidates();
-        if commit.member_ids() == candidates && Committing::is_my_turn(io, from, &commit) {
+        let wanted = commit.member_ids() == candidates || crate::mutated!(io.config, CommitForOthers);
+        if wanted && Committing::is_my_turn(io, from, &commit) {
             return Next::Commit(commit);
         }
         io.counters.unexpected += 1;

@@ -17,7 +17,7 @@ use consort_types::{Cause, Instant, MemberId, NodeId, Position, Primary, Seq, St
 use std::collections::BTreeSet;
 
 /// The state's data.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Operational {
     pub installed: Installed,
     pub circle: Circle,
@@ -27,7 +27,7 @@ pub(crate) struct Operational {
 }
 
 /// What clients want sent; before it, once, that the view is primary.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Fresh {
     primary_due: bool,
 }
@@ -52,7 +52,11 @@ impl Operational {
         io.counters.views += 1;
         // By the representative's next visit every member has installed the view: the token has gone all the way round
         // after the visit in which the first of them did.
-        let primary_due = installed.view.primary == Primary::Pending && circle.is_representative();
+        let pending = installed.view.primary == Primary::Pending;
+        if pending && crate::mutated!(io.config, PrimaryAtInstall) {
+            io.output.push_back(Output::Primary(installed.view.id));
+        }
+        let primary_due = pending && circle.is_representative();
         let fresh = Fresh { primary_due };
         let mut state = Self { installed, circle, fresh, since: now, stable_told: Seq(0) };
         if state.circle.is_alone() {
@@ -64,7 +68,7 @@ impl Operational {
 
     /// Gives the ring up; what it holds stays.
     pub fn into_old(self) -> Old {
-        Old { installed: self.installed, store: self.circle.store, stable: self.circle.stable }
+        Old { installed: self.installed, store: self.circle.store, stable: self.circle.stable, frozen: 0 }
     }
 
     /// A token came, perhaps some time ago.
@@ -117,6 +121,7 @@ impl Operational {
     /// Delivers what became deliverable, tells what became stable, lets go of what nobody will ask for.
     fn settle(&mut self, io: &mut Io) {
         self.deliver(io);
+        self.check_lines(io);
         let stable = self.circle.stable;
         if stable > self.stable_told {
             self.stable_told = stable;
@@ -129,6 +134,17 @@ impl Operational {
         self.circle.store.discard_to(if early { delivered } else { stable.min(delivered) });
     }
 
+    fn check_lines(&self, io: &mut Io) {
+        let (store, stable, delivered) = (&self.circle.store, self.circle.stable, self.installed.deliverer.delivered());
+        let ascending = store.discarded() <= stable && stable <= store.aru() && store.aru() <= store.highest();
+        io.check(ascending && delivered <= store.aru(), "G3: let go <= stable <= all received <= highest held");
+        let waits = |data: &Data| data.content.is_safe() && data.seq > stable;
+        io.check(
+            store.get(delivered.next()).is_none_or(waits),
+            "G7: only a hole or a safe message holds delivery back",
+        );
+    }
+
     fn deliver(&mut self, io: &mut Io) {
         let (store, stable) = (&self.circle.store, self.circle.stable);
         self.installed.deliverer.advance(&io.config, store, stable, &mut io.queue, &mut io.output);
@@ -136,7 +152,7 @@ impl Operational {
 
     /// A data packet came. One of another ring is a hint at most: beacons decide.
     pub fn on_data(&mut self, io: &mut Io, from: MemberId, data: Data) -> Next {
-        if data.ring != self.circle.ring {
+        if data.ring != self.circle.ring && !crate::mutated!(io.config, AnyRingsData) {
             io.counters.foreign_ring += 1;
             if crate::mutated!(io.config, ForeignDataGathers) && self.installed.member(from.node) != Some(from) {
                 return Next::gather(Why::new(Cause::Merged { nodes: vec![from.node] }).adding([from]));
@@ -167,6 +183,9 @@ impl Operational {
     /// No new token for `token_loss`: this ring is over.
     pub fn on_token_loss(&self, io: &mut Io, now: Instant) -> Next {
         //= R27
+        if crate::mutated!(io.config, TokenLossIgnored) {
+            return Next::Stay;
+        }
         io.counters.token_losses += 1;
         self.quarantine_young(io, now);
         Next::gather(Why::new(Cause::TokenLost { after: now.since(self.circle.token_at()) }))

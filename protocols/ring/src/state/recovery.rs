@@ -16,7 +16,7 @@ use consort_types::{Cause, Instant, MemberId, Primary, Seq, View, ViewKind};
 use std::collections::VecDeque;
 
 /// The state's data.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Recovery {
     pub old: Old,
     pub sets: Sets,
@@ -36,7 +36,7 @@ pub(crate) struct Recovery {
 }
 
 /// The packets of the old ring that this member is to send.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct ToSend(VecDeque<Recovered>);
 
 impl Source for ToSend {
@@ -55,17 +55,40 @@ impl Recovery {
         let mine = commit.members[me].1.unwrap_or_default();
         let circle = Circle::new(io, now, commit.ring, commit.member_ids());
         let total = Seq(commit.olds.iter().map(|old| old.held.needed().count() as u64).sum());
+        let holes = commit.olds.iter().map(|old| old.held.holes() as u64).sum::<u64>();
+        let total = if crate::mutated!(io.config, HolesRecovered) { Seq(total.0 + holes) } else { total };
         let to_send = ToSend(duties(io, &old, &commit, mine, me as u8));
         let alone = circle.is_alone();
         let (commit_out, originated, passed_before) = (!alone, false, Seq(0));
         let mut recovery =
             Self { old, sets, circle, commit, mine, to_send, total, commit_out, originated, passed_before, visits: 0 };
+        recovery.check_plan(io);
         recovery.oblige(io);
         if alone {
             return (recovery, Next::Install);
         }
         recovery.pass_on_commit(io, now);
         (recovery, Next::Stay)
+    }
+
+    fn check_plan(&self, io: &mut Io) {
+        let mine = &self.commit.olds[usize::from(self.mine)];
+        io.check(self.commit.ring.number > io.installed_number, "G2: ring numbers grow");
+        io.check_told(mine.held.base() >= self.old.stable, "G11: what is stable is held by all");
+        io.check_told(mine.line <= mine.held.highest(), "G11: what was proven stable is held by somebody");
+    }
+
+    fn check_install(&self, io: &mut Io, moved_together: &[MemberId]) {
+        let (all_hold, alone) = (self.circle.passed_aru.min(self.circle.store.aru()), self.circle.is_alone());
+        io.check(
+            alone || self.visits >= 2 && all_hold >= self.total,
+            "G12: two visits, and all hold what is recovered",
+        );
+        io.check(self.old.is_as_told(), "G8: only recovered packets came into the frozen store");
+        let (before, owed) = (&self.old.installed.view.members, &self.old.installed.obligations);
+        let along = moved_together.iter().all(|member| before.contains(member) && owed.contains(member));
+        io.check_told(along && moved_together.contains(&io.me), "G10: who moves along was in the view and is owed");
+        io.check_told(owed.iter().all(|member| before.contains(member)), "G10: nothing is owed to strangers");
     }
 
     fn pass_on_commit(&self, io: &mut Io, now: Instant) {
@@ -88,7 +111,8 @@ impl Recovery {
         //= M23
         let last = self.commit.members.last().is_some_and(|(member, _)| *member == from);
         let back = commit.ring == self.commit.ring && commit.rotation == 2 && last;
-        if !back || !self.circle.is_representative() || self.originated {
+        let again = self.originated && !crate::mutated!(io.config, FirstTokenTwice);
+        if !back || !self.circle.is_representative() || again {
             io.counters.unexpected += 1;
             return Next::Stay;
         }
@@ -144,6 +168,7 @@ impl Recovery {
         self.commit_out = false;
         if let Content::Recovered(recovered) = &data.content
             && recovered.old == self.mine
+            && !crate::mutated!(io.config, NotPutBack)
         {
             self.put_back(recovered);
         }
@@ -160,7 +185,7 @@ impl Recovery {
             return;
         }
         let content = recovered.body.clone().map_or(Content::Primary, Content::Messages);
-        self.old.store.insert(Data {
+        self.old.put_back(Data {
             ring: self.old.installed.view.id,
             seq: recovered.seq,
             originator: recovered.originator,
@@ -197,12 +222,27 @@ impl Recovery {
         //= M35
         let line = self.commit.olds[usize::from(self.mine)].line;
         let line = if crate::mutated!(io.config, NoCutLine) { self.old.store.highest() } else { line };
+        let line = if crate::mutated!(io.config, OwnLine) { self.old.line() } else { line };
         let moved_together: Vec<_> = self.commit.moving_from(self.mine).collect();
+        self.check_install(io, &moved_together);
+        if crate::mutated!(io.config, ClosesTooSoon) {
+            io.output.push_back(Output::Install(self.transitional(&moved_together)));
+        }
         self.old.deliver_regular(&io.config, line, &mut io.queue, &mut io.output);
-        io.output.push_back(Output::Install(self.transitional(&moved_together)));
+        if !crate::mutated!(io.config, ClosesTooSoon) && !crate::mutated!(io.config, NoTransitional) {
+            let all = crate::mutated!(io.config, AllMovedTogether).then(|| self.commit.member_ids());
+            let along = all.as_ref().unwrap_or(&moved_together);
+            io.output.push_back(Output::Install(self.transitional(along)));
+        }
         self.old.deliver_transitional(&io.config, &mut io.queue, &mut io.output);
         io.check(io.queue.all_delivered(), "M35: all own messages of the old ring are delivered");
-        io.queue.begin_anew();
+        #[cfg(feature = "mutants")]
+        if crate::mutated!(io.config, QueueForgotten) {
+            io.queue.forget();
+        }
+        if !crate::mutated!(io.config, PartForgotten) {
+            io.queue.begin_anew();
+        }
         let view = self.regular(io, now, moved_together);
         io.output.push_back(Output::Install(view.clone()));
         //= M38
@@ -210,6 +250,10 @@ impl Recovery {
             self.circle.passed_aru = Seq(0);
         }
         let installed = Installed::new(io.me, view, self.total);
+        io.check(
+            self.circle.store.aru() >= installed.deliverer.delivered(),
+            "G13: the new ring counts on from what it recovered",
+        );
         Operational::enter(io, now, installed, self.circle)
     }
 
@@ -228,7 +272,8 @@ impl Recovery {
     fn regular(&self, io: &Io, now: Instant, moved_together: Vec<MemberId>) -> View {
         //= M55
         let members = self.commit.member_ids();
-        let holds = io.config.primary.holds(&io.config.members, &members);
+        let holds = io.config.primary.holds(&io.config.members, &members)
+            || crate::mutated!(io.config, PrimaryAnywhere) && io.config.primary != consort_member::Policy::None;
         let evidence = self.sets.evidence(io, now, &self.old.installed.view.members, &members);
         View {
             id: self.circle.ring,

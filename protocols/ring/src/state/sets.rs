@@ -128,6 +128,13 @@ impl Sets {
         news
     }
 
+    /// Whether `me` is in, all that are out were once in, and no node has two lives in.
+    pub fn are_sound(&self, me: MemberId) -> bool {
+        let candidates = self.candidates();
+        let one_life = candidates.is_sorted_by(|a, b| a.node < b.node);
+        candidates.contains(&me) && self.fail.is_subset(&self.proc) && one_life
+    }
+
     /// Who would be in the ring: all that should be in and not out, by node.
     pub fn candidates(&self) -> Vec<MemberId> {
         self.proc.difference(&self.fail).copied().collect()
