@@ -31,6 +31,8 @@ pub mod evs;
 mod flow;
 pub mod held;
 mod installed;
+#[cfg(feature = "model")]
+pub mod model;
 #[cfg(feature = "mutants")]
 pub mod mutant;
 pub mod packet;
@@ -44,6 +46,7 @@ mod timer;
 mod tests;
 
 pub use config::{Acceleration, Config, ConfigError, Idling, Priority, Timers, Windows};
+pub use consort_member::Policy;
 pub use engine::Ring;
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
