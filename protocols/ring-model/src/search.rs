@@ -70,7 +70,8 @@ pub fn search(start: World, most: u64, sample: u64) -> Result<Report, Box<Found>
             }
             for action in world.actions() {
                 report.steps += 1;
-                let reached = take(&world, action).map_err(|broken| found(&origins, from, &name(&world, action), broken))?;
+                let reached =
+                    take(&world, action).map_err(|broken| found(&origins, from, &name(&world, action), broken))?;
                 note_sizes(&mut report, &reached);
                 let digest = reached.digest();
                 if origins.contains_key(&digest) {

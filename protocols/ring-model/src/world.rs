@@ -71,7 +71,9 @@ impl fmt::Display for Flying {
             Packet::Token(token) => write!(f, "token {} of {} from {from} to {to}", token.token_seq, token.ring),
             Packet::HoldCancel(_) => write!(f, "hold-cancel from {from} to {to}"),
             Packet::Join(join) => write!(f, "join {:?} without {:?} from {from} to {to}", join.proc, join.fail),
-            Packet::Commit(commit) => write!(f, "commit {} rotation {} from {from} to {to}", commit.ring, commit.rotation),
+            Packet::Commit(commit) => {
+                write!(f, "commit {} rotation {} from {from} to {to}", commit.ring, commit.rotation)
+            }
             Packet::Beacon(beacon) => write!(f, "beacon of {} from {from} to {to}", beacon.ring),
         }
     }
@@ -414,7 +416,9 @@ impl Node {
     fn tell(&mut self, event: Event) {
         let _ = match &event {
             // Why a view came to be is no promise.
-            Event::Installed(view) => write!(self.told, "{:?}", (view.id, view.kind, &view.members, &view.moved_together)),
+            Event::Installed(view) => {
+                write!(self.told, "{:?}", (view.id, view.kind, &view.members, &view.moved_together))
+            }
             other => write!(self.told, "{other:?}"),
         };
         self.trace.events.push(event);
