@@ -15,6 +15,19 @@ struct Options {
     most: u64,
     sample: u64,
     budget: consort_ring_model::Budget,
+    #[cfg(feature = "mutants")]
+    mutant: Option<String>,
+}
+
+impl Options {
+    #[cfg(feature = "mutants")]
+    fn adjust(&self, config: &mut consort_ring::Config) {
+        let all = consort_ring::Mutant::ALL.iter().copied();
+        config.mutant = all.into_iter().find(|mutant| Some(mutant.name()) == self.mutant.as_deref());
+    }
+
+    #[cfg(not(feature = "mutants"))]
+    const fn adjust(&self, _config: &mut consort_ring::Config) {}
 }
 
 fn main() -> ExitCode {
@@ -31,7 +44,7 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<String, String> {
-    let mut world = options.start.world(options.nodes);
+    let mut world = options.start.world_of(options.nodes, |config| options.adjust(config));
     world.budget = options.budget;
     let report = search(world, options.most, options.sample).map_err(|found| found.to_string())?;
     Ok(format!("{} of {}: {report}", options.start.name(), options.nodes))
@@ -39,7 +52,7 @@ fn run(options: &Options) -> Result<String, String> {
 
 fn parse() -> Result<Options, String> {
     let budget = consort_ring_model::Budget { expiries: 2, ..Default::default() };
-    let mut options = Options { start: Start::Forming, nodes: 2, most: 10_000_000, sample: 1_000, budget };
+    let mut options = Options { start: Start::Forming, nodes: 2, most: 10_000_000, sample: 1_000, budget, #[cfg(feature = "mutants")] mutant: None };
     let mut parser = lexopt::Parser::from_env();
     let text = |error: lexopt::Error| format!("{error}\n{HELP}");
     while let Some(arg) = parser.next().map_err(text)? {
@@ -55,6 +68,8 @@ fn parse() -> Result<Options, String> {
                 options.start = start.ok_or_else(|| format!("--start {value}: unknown\n{HELP}"))?;
             }
             "nodes" => options.nodes = number()?.clamp(1, 8) as u16,
+            #[cfg(feature = "mutants")]
+            "mutant" => options.mutant = Some(value),
             "most" => options.most = number()?,
             "sample" => options.sample = number()?,
             "losses" => budget.losses = small()?,

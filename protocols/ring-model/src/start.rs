@@ -37,8 +37,15 @@ impl Start {
 
     /// The world in which the search begins, for `n` nodes.
     pub fn world(self, n: u16) -> World {
+        self.world_of(n, |_| {})
+    }
+
+    /// The same with other settings.
+    pub fn world_of(self, n: u16, adjust: impl Fn(&mut Config)) -> World {
         let nodes: Vec<_> = (1..=n).map(NodeId).collect();
-        let mut world = World::new(n, Config::new(NodeId(1), nodes));
+        let mut config = Config::new(NodeId(1), nodes);
+        adjust(&mut config);
+        let mut world = World::new(n, config);
         world.beacons = self == Self::Merging;
         if self == Self::Merging {
             world.cut(&[1], &(2..=n).collect::<Vec<_>>());
