@@ -2,12 +2,12 @@
 use consort_member::Policy;
 use consort_node::Limits;
 use consort_ring::{Acceleration, Config, Idling, Priority, Ring, Windows};
-use consort_sim::checkers::Bounds;
+use consort_sim::checkers::{Bounds, Calmness};
 use consort_sim::machine::{Bare, Machine, Whole};
 use consort_sim::message;
 use consort_sim::plan::Plan;
 use consort_sim::world::{Options as Keep, World};
-use consort_types::{ClusterId, ConfigHash, Duration, GroupName, MemberId, NodeId, Rng};
+use consort_types::{ClusterId, ConfigHash, Duration, GroupName, Instant, MemberId, NodeId, Rng};
 use consort_wire::{DatagramSize, Identity};
 
 /// The settings of one run; all nodes share them.
@@ -138,75 +138,18 @@ pub fn bounds(plan: &Plan) -> Bounds {
         running: running.into(),
         quiet: quiet.map(|name| (name, 0)).into(),
         needless: if plan.keeps_order() { repetitions.into() } else { [].into() },
+        views: Calmness {
+            nodes: plan.nodes,
+            whole_by: plan.faults.is_empty().then_some(WHOLE_BY),
+            steady: plan.is_gentle(),
+            constant_from: plan.is_constant_from(),
+            most: CHANGES,
+        },
+        goodbye: plan.is_polite().then_some(config.timers.token_loss * 2 / 3),
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use consort_sim::digest::Digest;
-    use consort_sim::fault::Kinds;
-    use consort_sim::world::Options;
-    use consort_types::Instant;
-
-    /// Everything that the nodes of a run sent, delivered and installed, each with its time.
-    fn digest(plan: &Plan, adjust: Adjust<'_>) -> Digest {
-        let options = Options { bounds: bounds(plan), ..Options::default() };
-        let outcome = bare(plan.clone(), options, adjust).unwrap().run();
-        assert_eq!((outcome.violations, outcome.mishaps), (vec![], 0), "seed {}", plan.seed);
-        outcome.digest
-    }
-
-    fn accelerated(config: &mut Config, window: u32) {
-        config.acceleration = Acceleration::Accelerated;
-        config.windows.accelerated = window.min(config.windows.personal);
-        config.windows.accelerated_from = 1;
-        config.priority = Priority::Method2;
-        config.starvation_guard = None;
-    }
-
-    fn original(config: &mut Config) {
-        accelerated(config, 0);
-        config.acceleration = Acceleration::Original;
-    }
-
-    #[test]
-    fn an_accelerated_window_of_zero_is_the_original_ring_packet_for_packet() {
-        //= R32 test
-        let plans = (1..80).map(|seed| {
-            let plan = Plan::draw_bare(seed, &Kinds::none());
-            Plan { calm: Instant(1_500_000_000), end: Instant(2_500_000_000), ..plan }
-        });
-        let plans: Vec<_> = plans.filter(|plan| plan.keeps_order() && plan.nodes > 1).take(12).collect();
-        assert_eq!(plans.len(), 12);
-        let mut differ = 0;
-        for plan in &plans {
-            let of_original = digest(plan, &original);
-            assert_eq!(digest(plan, &|config| accelerated(config, 0)), of_original, "seed {}", plan.seed);
-            differ += usize::from(digest(plan, &|config| accelerated(config, 8)) != of_original);
-        }
-        assert!(differ > 6, "a window of 8 must show: it did in {differ} of 12 runs");
-    }
-
-    #[test]
-    fn a_seed_gives_one_run() {
-        for seed in [1, 2] {
-            let run = || crate::sim::run(seed, &Kinds::all(), &|_| {}, false).unwrap();
-            let (first, second) = (run(), run());
-            assert_eq!(first.violations, []);
-            assert_eq!((first.digest, first.totals), (second.digest, second.totals));
-        }
-    }
-
-    #[test]
-    fn drawn_settings_are_valid_and_differ() {
-        let settings: Vec<_> = (1..200).map(|seed| settings(&Plan::draw_bare(seed, &Kinds::all()))).collect();
-        assert!(settings.iter().all(|config| config.validate().is_ok()));
-        for acceleration in [Acceleration::Accelerated, Acceleration::Original] {
-            assert!(settings.iter().any(|config| config.acceleration == acceleration));
-        }
-        for priority in [Priority::Method1, Priority::Method2] {
-            assert!(settings.iter().any(|config| config.priority == priority));
-        }
-    }
-}
+/// By when nodes that start together are one ring.
+const WHOLE_BY: Instant = Instant(120_000_000);
+/// How often a ring changes at most in seven seconds in which its network does not: quarantines double.
+const CHANGES: u32 = 12;

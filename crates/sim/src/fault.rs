@@ -1,5 +1,5 @@
 //! What goes wrong, where, and for how long.
-use consort_types::{Duration, Instant, NodeId, Rng};
+use consort_types::{Duration, Instant, NodeId};
 use std::fmt;
 use std::str::FromStr;
 
@@ -71,6 +71,13 @@ pub enum Fault {
     },
     /// Datagrams arrive twice.
     Duplicate {
+        /// Where.
+        scope: Scope,
+        /// How probably.
+        p: f64,
+    },
+    /// Datagrams come once more, much later.
+    Echo {
         /// Where.
         scope: Scope,
         /// How probably.
@@ -214,6 +221,7 @@ kinds!(
     DataLoss "data-loss" "up to 30 % of the datagrams to data sockets are lost",
     TokenLoss "token-loss" "up to 30 % of the datagrams to token sockets are lost",
     Duplicate "duplicate" "up to 30 % of the datagrams arrive twice",
+    Echo "echo" "up to 10 % of the datagrams come once more, up to 2 s later",
     Reorder "reorder" "up to 30 % of the datagrams are overtaken by later ones",
     Corrupt "corrupt" "up to 5 % of the datagrams have a bit flipped",
     Delay "delay" "datagrams take up to 20 ms longer, with as much jitter",
@@ -260,18 +268,20 @@ impl Kinds {
         Self(Vec::new())
     }
 
+    /// Those that neither move nor delay anybody: no working protocol changes its membership because of them.
+    pub fn gentle() -> Self {
+        use Kind::{Corrupt, DataLoss, Duplicate, Echo, Reorder, TokenLoss};
+        Self(vec![DataLoss, TokenLoss, Duplicate, Echo, Reorder, Corrupt])
+    }
+
+    /// Those of these that are also among others.
+    fn among(&self, others: &[Kind]) -> Vec<Kind> {
+        self.0.iter().copied().filter(|kind| others.contains(kind)).collect()
+    }
+
     /// Whether nothing may go wrong.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-
-    /// Some of them, by chance; at least one where there is one.
-    fn some(&self, rng: &mut Rng) -> Vec<Kind> {
-        let mut some: Vec<_> = self.0.iter().copied().filter(|_| rng.chance(0.5)).collect();
-        if some.is_empty() && !self.is_empty() {
-            some.push(self.0[rng.below(self.0.len() as u64) as usize]);
-        }
-        some
     }
 }
 
@@ -318,6 +328,7 @@ impl FromStr for Kinds {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use consort_types::Rng;
 
     const CALM: Instant = Instant(7_000_000_000);
 

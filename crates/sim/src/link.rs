@@ -18,6 +18,8 @@ pub struct LinkModel {
     pub loss: f64,
     /// The probability that a frame arrives twice.
     pub duplicate: f64,
+    /// The probability that a frame comes once more much later, up to [`ECHO`] after the first time.
+    pub echo: f64,
     /// The probability that a frame is held back so that later ones overtake it.
     pub reorder: f64,
     /// The probability that one bit of a frame is flipped.
@@ -35,6 +37,7 @@ impl Default for LinkModel {
             queue: usize::MAX,
             loss: 0.0,
             duplicate: 0.0,
+            echo: 0.0,
             reorder: 0.0,
             corrupt: 0.0,
             cut: false,
@@ -93,6 +96,9 @@ impl std::ops::Add for Counts {
     }
 }
 
+/// How late an echo comes at most.
+pub const ECHO: Duration = Duration::from_secs(2);
+
 /// How long a frame is held back at least by `reorder`, besides what the link's own delays suggest.
 const HELD_BACK: Duration = Duration::from_micros(200);
 
@@ -112,8 +118,8 @@ impl Link {
         Self { model, rng, idle_at: Instant::ZERO, counts: Counts::default() }
     }
 
-    /// What becomes of a frame of `len` bytes handed in at `now`, which must not run backwards: none, one or two
-    /// copies, in no particular order.
+    /// What becomes of a frame of `len` bytes handed in at `now`, which must not run backwards: none, one, two or
+    /// three copies, in no particular order.
     pub fn carry(&mut self, now: Instant, len: usize) -> SmallVec<[Copy; 2]> {
         self.counts.carried += 1;
         let mut copies = SmallVec::new();
@@ -133,6 +139,11 @@ impl Link {
         if self.happens(self.model.duplicate) {
             self.counts.duplicated += 1;
             copies.push(self.copy(sent, len));
+        }
+        if self.happens(self.model.echo) {
+            self.counts.duplicated += 1;
+            let late = sent + self.up_to(ECHO);
+            copies.push(self.copy(late, len));
         }
         copies
     }
@@ -271,6 +282,14 @@ mod tests {
             assert_eq!(frame.iter().map(|byte| byte.count_ones()).sum::<u32>(), 1);
         }
         assert!(link.carry(micros(10_000_000), 0)[0].flip.is_none(), "an empty frame has no bit");
+    }
+
+    #[test]
+    fn an_echo_comes_later_and_once() {
+        let mut link = link(LinkModel { echo: 1.0, ..LinkModel::default() });
+        let copies = link.carry(Instant::ZERO, 100);
+        assert_eq!((copies.len(), copies[0].at), (2, Instant::ZERO));
+        assert!(copies[1].at > Instant::ZERO && copies[1].at <= Instant::ZERO + ECHO);
     }
 
     #[test]

@@ -127,6 +127,7 @@ fn worsen(model: &mut LinkModel, fault: &Fault, pair: Pair, socket: Socket) {
     match *fault {
         Fault::DataLoss { p, .. } | Fault::TokenLoss { p, .. } => model.loss = either(model.loss, p),
         Fault::Duplicate { p, .. } => model.duplicate = either(model.duplicate, p),
+        Fault::Echo { p, .. } => model.echo = either(model.echo, p),
         Fault::Reorder { p, .. } => model.reorder = either(model.reorder, p),
         Fault::Corrupt { p, .. } => model.corrupt = either(model.corrupt, p),
         Fault::Delay { delay, jitter, .. } => {
@@ -151,6 +152,7 @@ impl Pair {
             Fault::DataLoss { scope, .. } => socket == Socket::Data && self.is_in(scope),
             Fault::TokenLoss { scope, .. } => socket == Socket::Token && self.is_in(scope),
             Fault::Duplicate { scope, .. }
+            | Fault::Echo { scope, .. }
             | Fault::Reorder { scope, .. }
             | Fault::Corrupt { scope, .. }
             | Fault::Delay { scope, .. } => self.is_in(scope),

@@ -1,5 +1,5 @@
 //! Everything that a seed decides about a run, before the run.
-use crate::fault::{self, Activation, Kinds};
+use crate::fault::{self, Activation, Fault, Kinds};
 use crate::host::HostModel;
 use crate::link::LinkModel;
 use crate::machine::CONTROL;
@@ -114,6 +114,34 @@ impl Plan {
     /// All nodes, each in its first life.
     pub fn members(&self) -> Vec<MemberId> {
         (0..self.nodes).map(|node| MemberId::new(node, 1)).collect()
+    }
+
+    /// Whether nothing is wrong that a ring once formed would have to change for.
+    pub fn is_gentle(&self) -> bool {
+        let losses = self.faults.iter().map(|activation| match activation.fault {
+            Fault::DataLoss { p, .. } | Fault::TokenLoss { p, .. } | Fault::Corrupt { p, .. } => Some((activation, p)),
+            Fault::Duplicate { .. } | Fault::Echo { .. } | Fault::Reorder { .. } => Some((activation, 0.0)),
+            _ => None,
+        });
+        let Some(losses) = losses.collect::<Option<Vec<_>>>() else { return false };
+        let at_once =
+            |at: Instant| losses.iter().filter(|(a, _)| a.from <= at && at < a.until).map(|(_, p)| p).sum::<f64>();
+        losses.iter().all(|(activation, _)| at_once(activation.from) < 0.4)
+    }
+
+    /// From when on nothing changes any more until calm, in a run in which the network is wrong all the time.
+    pub fn is_constant_from(&self) -> Option<Instant> {
+        let stays = |activation: &Activation| {
+            let parts = matches!(activation.fault, Fault::Partition { .. } | Fault::Cut { .. } | Fault::Apart { .. });
+            parts && activation.until == self.calm
+        };
+        let from = self.faults.iter().map(|activation| activation.from).max()?;
+        self.faults.iter().all(stays).then_some(from)
+    }
+
+    /// Whether nodes leave and come back, and nothing else happens.
+    pub fn is_polite(&self) -> bool {
+        !self.faults.is_empty() && self.faults.iter().all(|a| matches!(a.fault, Fault::Leave { .. }))
     }
 
     /// Whether what is sent first also arrives first, always: no fault, no jitter.

@@ -314,8 +314,8 @@ impl<'a, M: Machine> World<'a, M> {
         if now < self.plan.end || now < self.plan.calm {
             return false;
         }
-        let idle = now.since(self.recorder.latest.max(self.plan.calm));
-        if self.settled { idle >= REST } else { idle >= PATIENCE }
+        let latest = self.recorder.latest.max(self.plan.calm);
+        if self.settled { now.since(latest.max(self.recorder.changed)) >= REST } else { now.since(latest) >= PATIENCE }
     }
 
     fn step(&mut self) {

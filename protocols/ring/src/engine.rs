@@ -25,12 +25,12 @@ pub const ANNOTATION_MAX: usize = 64;
 #[derive(Clone, Debug)]
 pub struct Ring {
     io: Io,
-    state: State,
+    pub(crate) state: State,
 }
 
 /// Each state owns its data.
 #[derive(Clone, Debug)]
-enum State {
+pub(crate) enum State {
     /// Not started, or between two states.
     Still,
     /// Members look for each other.
@@ -82,7 +82,7 @@ pub(crate) struct Io {
     pub leaving: bool,
     /// A later life that goes by this node's index.
     twin: Option<MemberId>,
-    episodes: BTreeMap<MemberId, u64>,
+    pub episodes: BTreeMap<MemberId, u64>,
     annotation: Bytes,
     beacons: u64,
     beacon_at: Instant,
@@ -334,6 +334,18 @@ impl Ring {
     #[cfg(any(test, feature = "model"))]
     pub(crate) const fn io(&self) -> &Io {
         &self.io
+    }
+
+    #[cfg(feature = "model")]
+    pub(crate) const fn io_mut(&mut self) -> &mut Io {
+        &mut self.io
+    }
+
+    #[cfg(feature = "model")]
+    pub(crate) fn come_due(&mut self, now: Instant, timer: Timer) {
+        self.io.timers.disarm(timer);
+        let next = self.expire(now, timer);
+        self.finish(now, next);
     }
 
     #[cfg(test)]

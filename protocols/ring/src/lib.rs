@@ -31,6 +31,8 @@ pub mod evs;
 mod flow;
 pub mod held;
 mod installed;
+#[cfg(feature = "model")]
+pub mod model;
 #[cfg(feature = "mutants")]
 pub mod mutant;
 pub mod packet;

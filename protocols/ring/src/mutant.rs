@@ -76,7 +76,7 @@ mutants!(
     NoTransitional "leaves the transitional view out",
     AllMovedTogether "says that all members came along",
     GapIgnored "delivers what stands behind a hole, whoever sent it",
-    RecoveryAruInherited "takes what was stable in recovery for stable in the new view",
+    RecoveryAruInherited "counts what recovery proved for messages of the new view",
     PartForgotten "sends only the rest of a message that was cut by the change",
     QueueForgotten "forgets what waits when a view is installed",
     PrimaryAtInstall "calls a view primary as soon as it has installed it",

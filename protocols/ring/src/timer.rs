@@ -85,6 +85,12 @@ impl Timers {
         })
     }
 
+    /// Those that are armed, with their times.
+    #[cfg(feature = "model")]
+    pub fn iter(&self) -> impl Iterator<Item = (Timer, Instant)> {
+        Timer::ALL.into_iter().filter_map(|timer| Some((timer, self.0[timer as usize]?)))
+    }
+
     /// The earliest of all.
     pub fn next(&self) -> Option<Instant> {
         self.0.iter().flatten().min().copied()

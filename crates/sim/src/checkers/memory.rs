@@ -2,6 +2,7 @@
 //! others is given back.
 use super::{Checker, Rule, Verdict};
 use crate::trace::{Event, What};
+use consort_types::{Duration, Instant};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What gauges may show. The names are those of `observe`.
@@ -13,6 +14,25 @@ pub struct Bounds {
     pub quiet: BTreeMap<&'static str, u64>,
     /// Those that count repetitions, in a run in which none is needed: they stay at zero.
     pub needless: BTreeSet<&'static str>,
+    /// When views may change.
+    pub views: Calmness,
+    /// Within what time a good-bye is heard by all.
+    pub goodbye: Option<Duration>,
+}
+
+/// What is to be expected of the views of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Calmness {
+    /// How many nodes there are.
+    pub nodes: u16,
+    /// By when all are in one view.
+    pub whole_by: Option<Instant>,
+    /// A view of all is never replaced.
+    pub steady: bool,
+    /// From then on the network stays as it is until the calm …
+    pub constant_from: Option<Instant>,
+    /// … and nobody installs more regular views than this in that time.
+    pub most: u32,
 }
 
 impl Bounds {

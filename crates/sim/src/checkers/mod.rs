@@ -29,6 +29,8 @@
 //! | LV | what was accepted is delivered once faults stop | `liveness` |
 //! | BM | memory stays in its bounds and is given back | `memory` |
 //! | NR | nothing is repeated where nothing was lost | `needless` |
+//! | NV | views do not change needlessly | `needless_view` |
+//! | PL | a good-bye is heard at once | `prompt` |
 //! | AF | the protocol's own assertions hold | `assertion` |
 //!
 //! Letters and numbers are those of Extended Virtual Synchrony's own properties. D3, that nobody sends in a view it has
@@ -52,11 +54,13 @@ mod liveness;
 mod member;
 mod memory;
 mod needless;
+mod needless_view;
 mod number;
 mod one_ring;
 mod one_view;
 mod position;
 mod primary;
+mod prompt;
 mod safe;
 mod safe_closing;
 mod safe_delivered;
@@ -72,7 +76,7 @@ mod virtual_synchrony;
 mod tests;
 
 pub(crate) use assertion::GAUGE as ASSERTIONS;
-pub use memory::Bounds;
+pub use memory::{Bounds, Calmness};
 
 /// What a checker says of an event: nothing, or how the promise is broken.
 pub type Verdict = Result<(), String>;
@@ -171,6 +175,8 @@ impl Suite {
                 Box::<groups::GroupViews>::default(),
                 Box::<assertion::Assertions>::default(),
                 Box::new(needless::Needless(bounds.needless.clone())),
+                Box::new(needless_view::NeedlessViews::new(bounds.views)),
+                Box::new(prompt::Prompt::new(bounds.goodbye)),
                 Box::new(memory::Memory::new(bounds)),
                 Box::<one_ring::OneRing>::default(),
                 Box::<change::Changes>::default(),

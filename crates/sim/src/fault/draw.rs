@@ -2,35 +2,34 @@
 use super::{Activation, Disk, Fault, Kind, Kinds, Lanes, Part, Scope};
 use consort_types::{Duration, Instant, NodeId, Rng};
 
-/// Draws the faults of a run of `nodes` nodes whose faults end at `calm`: some of the kinds, each activation with its
-/// own place, strength and length, in the order in which they begin.
+/// Draws the faults of a run of `nodes` nodes whose faults end at `calm`, each activation with its own place, strength
+/// and length, in the order in which they begin. Most runs mix some of the kinds; others have a temper of their own.
 pub fn draw(kinds: &Kinds, nodes: u16, datagram: usize, calm: Instant, rng: &mut Rng) -> Vec<Activation> {
-    let kinds = kinds.some(rng);
-    let mut activations = Vec::new();
-    if kinds.is_empty() {
-        return activations;
-    }
     let draw = Draw { nodes, datagram, calm };
-    for node in 0..nodes {
-        if kinds.contains(&Kind::Late) && rng.chance(0.3) {
-            let until = Instant(rng.below(2_000_000_000)).min(calm);
-            activations.push(Activation { from: Instant::ZERO, until, fault: Fault::Late { node: NodeId(node) } });
-        }
-    }
-    for kind in &kinds {
-        if rng.chance(if kind.is_of_membership() { 0.06 } else { 0.3 }) {
-            activations.extend(draw.lasting(*kind, rng));
-        }
-    }
-    let mean = [0.15e9, 0.4e9, 0.8e9][rng.below(3) as usize];
-    let mut at = Instant::ZERO;
-    while at < calm {
-        let kind = kinds[rng.below(kinds.len() as u64) as usize];
-        activations.extend(draw.passing(kind, at, rng));
-        at.0 += rng.exponential(mean) as u64 + 1;
+    let mut activations = match rng.below(20) {
+        0..3 => draw.mixed(&some(&kinds.among(&Kinds::gentle().0), rng), rng),
+        3..6 => draw.constant(&kinds.among(&[Kind::Partition, Kind::OneWay, Kind::Apart]), rng),
+        6..10 => draw.bursts(&kinds.among(&UPHEAVALS), rng),
+        10 => draw.mixed(&kinds.among(&[Kind::Leave]), rng),
+        _ => Vec::new(),
+    };
+    if activations.is_empty() {
+        activations = draw.mixed(&some(&kinds.0, rng), rng);
     }
     activations.sort_by_key(|activation| activation.from);
     activations
+}
+
+/// What changes who is with whom.
+const UPHEAVALS: [Kind; 6] = [Kind::Crash, Kind::Leave, Kind::Pause, Kind::Partition, Kind::OneWay, Kind::Apart];
+
+/// Some of these, by chance; at least one where there is one.
+fn some(kinds: &[Kind], rng: &mut Rng) -> Vec<Kind> {
+    let mut some: Vec<_> = kinds.iter().copied().filter(|_| rng.chance(0.5)).collect();
+    if some.is_empty() && !kinds.is_empty() {
+        some.push(kinds[rng.below(kinds.len() as u64) as usize]);
+    }
+    some
 }
 
 struct Draw {
@@ -40,14 +39,69 @@ struct Draw {
 }
 
 impl Draw {
-    /// A fault of all links, of some, or of one host, from the beginning until calm.
-    fn lasting(&self, kind: Kind, rng: &mut Rng) -> Option<Activation> {
+    /// All through the run, whatever comes.
+    fn mixed(&self, kinds: &[Kind], rng: &mut Rng) -> Vec<Activation> {
+        let mut activations = Vec::new();
+        if kinds.is_empty() {
+            return activations;
+        }
+        for node in 0..self.nodes {
+            if kinds.contains(&Kind::Late) && rng.chance(0.3) {
+                let until = Instant(rng.below(2_000_000_000)).min(self.calm);
+                activations.push(Activation { from: Instant::ZERO, until, fault: Fault::Late { node: NodeId(node) } });
+            }
+        }
+        for kind in kinds {
+            if rng.chance(if kind.is_of_membership() { 0.06 } else { 0.3 }) {
+                activations.extend(self.lasting(*kind, Instant::ZERO, rng));
+            }
+        }
+        let mean = [0.15e9, 0.4e9, 0.8e9][rng.below(3) as usize];
+        let mut at = Instant::ZERO;
+        while at < self.calm {
+            let kind = kinds[rng.below(kinds.len() as u64) as usize];
+            activations.extend(self.passing(kind, at, rng));
+            at.0 += rng.exponential(mean) as u64 + 1;
+        }
+        activations
+    }
+
+    /// A few things that are wrong from early on and stay so: whoever is apart should settle down.
+    fn constant(&self, kinds: &[Kind], rng: &mut Rng) -> Vec<Activation> {
+        if kinds.is_empty() {
+            return Vec::new();
+        }
+        let pick = |rng: &mut Rng| {
+            let from = Instant(rng.below(1_000_000_000));
+            self.lasting(kinds[rng.below(kinds.len() as u64) as usize], from, rng)
+        };
+        (0..rng.between(1, 3)).filter_map(|_| pick(rng)).collect()
+    }
+
+    /// One change while the one before is still being made up for, then a time of peace.
+    fn bursts(&self, kinds: &[Kind], rng: &mut Rng) -> Vec<Activation> {
+        let mut activations = Vec::new();
+        let mut at = Instant(rng.between(50_000_000, 800_000_000));
+        while at < self.calm && !kinds.is_empty() {
+            for _ in 0..rng.between(2, 5) {
+                let kind = kinds[rng.below(kinds.len() as u64) as usize];
+                activations.extend(self.passing(kind, at.min(self.calm), rng));
+                let most = [3_000, 60_000, 400_000][rng.below(3) as usize];
+                at += Duration::from_micros(rng.between(100, most));
+            }
+            at += Duration::from_millis(rng.between(300, 1_500));
+        }
+        activations
+    }
+
+    /// A fault of all links, of some, or of one host, until calm.
+    fn lasting(&self, kind: Kind, from: Instant, rng: &mut Rng) -> Option<Activation> {
         if matches!(kind, Kind::Crash | Kind::Leave | Kind::Pause) {
             return None;
         }
         let scope = if kind == Kind::OneWay { self.scope(rng) } else { Scope::All };
         let fault = self.fault(kind, scope, rng)?;
-        Some(Activation { from: Instant::ZERO, until: self.calm, fault })
+        Some(Activation { from, until: self.calm, fault })
     }
 
     fn passing(&self, kind: Kind, from: Instant, rng: &mut Rng) -> Option<Activation> {
@@ -73,6 +127,7 @@ impl Draw {
             Kind::DataLoss => Fault::DataLoss { scope, p },
             Kind::TokenLoss => Fault::TokenLoss { scope, p },
             Kind::Duplicate => Fault::Duplicate { scope, p },
+            Kind::Echo => Fault::Echo { scope, p: p / 3.0 },
             Kind::Reorder => Fault::Reorder { scope, p },
             Kind::Corrupt => Fault::Corrupt { scope, p: p / 6.0 },
             Kind::Delay => {

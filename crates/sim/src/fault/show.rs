@@ -38,6 +38,7 @@ impl fmt::Display for Fault {
             Self::DataLoss { scope, p } => write!(f, "{} of data lost {scope}", percent(*p)),
             Self::TokenLoss { scope, p } => write!(f, "{} of tokens lost {scope}", percent(*p)),
             Self::Duplicate { scope, p } => write!(f, "{} duplicated {scope}", percent(*p)),
+            Self::Echo { scope, p } => write!(f, "{} echoed {scope}", percent(*p)),
             Self::Reorder { scope, p } => write!(f, "{} overtaken {scope}", percent(*p)),
             Self::Corrupt { scope, p } => write!(f, "{} corrupted {scope}", percent(*p)),
             Self::Delay { scope, delay, jitter } => {

@@ -115,8 +115,8 @@ pub(crate) type Verdict = Result<(), String>;
 ///
 /// # Errors
 /// The first broken promise, beginning with its rule.
-pub fn check(traces: &[Trace]) -> Verdict {
-    let lives = traces.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+pub fn check<'a>(traces: impl IntoIterator<Item = &'a Trace>) -> Result<(), String> {
+    let lives = traces.into_iter().map(parse).collect::<Result<Vec<_>, _>>()?;
     views::check(&lives)?;
     order::check(&lives)
 }
@@ -125,9 +125,10 @@ pub fn check(traces: &[Trace]) -> Verdict {
 ///
 /// # Errors
 /// The first broken promise, beginning with its rule.
-pub fn check_end(traces: &[Trace]) -> Verdict {
-    check(traces)?;
-    let lives = traces.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+pub fn check_end<'a>(traces: impl IntoIterator<Item = &'a Trace>) -> Result<(), String> {
+    let lives = traces.into_iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+    views::check(&lives)?;
+    order::check(&lives)?;
     views::check_end(&lives)?;
     order::check_end(&lives)
 }

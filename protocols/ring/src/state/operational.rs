@@ -242,7 +242,8 @@ impl Operational {
         }
     }
 
-    /// Whether a stranger may tear this ring down: only if it, and all it brings, and all members hear each other.
+    /// Whether a stranger may tear this ring down: only if it, and all it brings, and all members hear each other, and it
+    /// wants none of them out.
     fn admits(&self, io: &Io, now: Instant, from: MemberId, join: &Join) -> bool {
         //= M17
         if crate::mutated!(io.config, StrangersAdmitted) {
@@ -257,7 +258,8 @@ impl Operational {
             }
             nodes.insert(member.node);
         }
-        !join.fail.contains(&io.me) && io.heard.all_mutual(io.me.node, &nodes, now)
+        let wants_all = self.installed.view.members.iter().all(|member| !join.fail.contains(member));
+        wants_all && io.heard.all_mutual(io.me.node, &nodes, now)
     }
 
     /// A beacon came: perhaps there is a ring to merge with.

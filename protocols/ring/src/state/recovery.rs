@@ -246,9 +246,8 @@ impl Recovery {
         let view = self.regular(io, now, moved_together);
         io.output.push_back(Output::Install(view.clone()));
         //= M38
-        if !crate::mutated!(io.config, RecoveryAruInherited) {
-            self.circle.passed_aru = Seq(0);
-        }
+        let inherited = crate::mutated!(io.config, RecoveryAruInherited);
+        self.circle.passed_aru = if inherited { Seq(u64::MAX) } else { Seq(0) };
         let installed = Installed::new(io.me, view, self.total);
         io.check(
             self.circle.store.aru() >= installed.deliverer.delivered(),

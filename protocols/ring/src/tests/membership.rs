@@ -132,3 +132,33 @@ fn random_crashes_cuts_and_losses_keep_survivors_equal() {
         net.end();
     }
 }
+
+#[test]
+fn a_stranger_that_wants_one_of_ours_out_is_not_heeded() {
+    //= M17 test
+    // Found by the search: two that had failed each other took a third away from each other, in turns, for ever.
+    let mut net = Net::formed(3, |_| {});
+    net.part(&[2]);
+    net.run_until(Duration::from_millis(900), |net| net.last_members(0) == [1, 3] && net.state(1) == "operational");
+    net.run(Duration::from_millis(100));
+    net.heal();
+    // All hear each other again, but the second still says that the third must be out.
+    net.run_until(Duration::from_millis(900), |net| {
+        let hears = |i: usize, node| net.rings[i].io().heard.mutual(NodeId(i as u16 + 1), NodeId(node), net.now);
+        hears(0, 2) && hears(2, 2)
+    });
+    let view = net.view(1);
+    let join = crate::packet::Join {
+        proc: [net.life(0), net.life(1), net.life(2)].into(),
+        fail: [net.life(2)].into(),
+        number: view.id.number,
+        ring: view.id,
+        heard: [NodeId(1), NodeId(3)].into(),
+        leave: false,
+        episode: net.rings[1].io().episode,
+        attempt: None,
+    };
+    net.hand(1, 0, Packet::Join(join));
+    assert_eq!(net.state(0), "operational");
+    net.end();
+}

@@ -1,5 +1,7 @@
 //! Views and their changes.
-use super::script::{PAIR, broken, pair};
+use super::script::{PAIR, broken, broken_with, pair};
+use crate::checkers::{Bounds, Calmness};
+use consort_types::{Duration, Instant};
 
 #[test]
 fn a_pair_that_forms_parts_and_meets_again_breaks_nothing() {
@@ -119,4 +121,30 @@ fn a_restarted_node_is_another_process() {
         calm
     ";
     assert!(pair(restarted).is_empty());
+}
+
+fn expecting(views: Calmness, script: &str) -> Vec<&'static str> {
+    broken_with(&format!("{PAIR}{script}"), Bounds { views: Calmness { nodes: 2, ..views }, ..Bounds::default() })
+}
+
+#[test]
+fn nv_views_do_not_change_needlessly() {
+    let apart = "n0 closes 5 with n0\nn0 installs 9 of n0";
+    assert!(expecting(Calmness::default(), apart).is_empty());
+    assert_eq!(expecting(Calmness { steady: true, ..Calmness::default() }, apart), ["NV"], "nothing was wrong");
+    let by = |at| Calmness { whole_by: Some(Instant(at)), ..Calmness::default() };
+    assert!(expecting(by(8), "calm").is_empty());
+    assert_eq!(expecting(by(7), "calm"), ["NV"], "n1 comes at the eighth nanosecond");
+    let constant = Calmness { constant_from: Some(Instant(9)), most: 1, ..Calmness::default() };
+    assert!(expecting(constant, apart).is_empty());
+    assert_eq!(expecting(constant, &format!("{apart}\nn0 closes 9 with n0\nn0 installs 13 of n0")), ["NV"]);
+}
+
+#[test]
+fn pl_a_good_bye_is_heard_at_once() {
+    let bounds = Bounds { goodbye: Some(Duration::from_nanos(2)), ..Bounds::default() };
+    let heard = "n1 leaves\nn1 left\nn0 closes 5 with n0\nn0 installs 9 of n0";
+    assert!(broken_with(&format!("{PAIR}{heard}\ncalm"), bounds.clone()).is_empty());
+    let late = "n1 leaves\nn1 left\nn0 sends 1\nn0 sends 2\nn0 sends 3";
+    assert_eq!(broken_with(&format!("{PAIR}{late}"), bounds), ["PL"]);
 }

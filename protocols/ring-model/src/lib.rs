@@ -1,0 +1,27 @@
+//! The very engine that daemons run, two or three of it, taken through *every* order of events within bounds: which of the
+//! packets under way arrives next, which is lost, doubled or overtaken, which timer comes due, who crashes and comes back.
+//! After each step all promises of Extended Virtual Synchrony are checked, and the engine's own assertions.
+//!
+//! Chance finds what is frequent; this finds what is rare but short. What it leaves out:
+//!
+//! - Time stands still. A timer may come due whenever nothing is under way, in any order among all nodes; while packets
+//!   are under way only as often as [`Budget::hurries`] allows. Rules that measure time (M52, M53, M54) are the simulator's.
+//! - Two worlds count as the same if all that decides what their nodes will do is the same, and all that they were told.
+//! - Budgets end a path: so many losses, so many times that a token or a peer is missed.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`world`] | nodes, what is under way between them, and what may happen next |
+//! | [`search`] | breadth first, each world once; the shortest way to a broken promise |
+//! | [`start`] | where searches begin: forming, merging, recovering |
+//! | [`fair`] | what becomes of a world if nothing goes wrong any more |
+
+pub mod digest;
+pub mod fair;
+pub mod search;
+pub mod start;
+pub mod world;
+
+pub use search::{Found, Report, search};
+pub use start::Start;
+pub use world::{Action, Budget, World};
