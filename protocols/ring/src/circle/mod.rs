@@ -142,6 +142,7 @@ impl Circle {
             io.counters.beyond_window += 1;
             return false;
         }
+        //= R6
         io.check(token.seq >= self.store.highest(), "R6: the token covers everything held");
         let within = token.aru <= token.seq && token.requests.highest() <= token.seq;
         io.check(within, "G1: nothing on the token lies beyond its seq");

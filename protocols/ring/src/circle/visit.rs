@@ -62,7 +62,7 @@ impl Circle {
                 false
             }
             Some(_) => true,
-            None => !crate::mutated!(io.config, ForeignRequestsDropped),
+            None => true,
         });
         io.counters.retransmissions_sent += u64::from(answered.packets);
         answered
@@ -159,6 +159,7 @@ impl Circle {
 
     fn update_requests(&mut self, io: &mut Io, token: &mut Token, arrived_seq: Seq, pace: Pace) {
         //= R14
+        //= R32
         let accelerated = io.config.acceleration == Acceleration::Accelerated && pace == Pace::Configured;
         let late = accelerated && !crate::mutated!(io.config, RequestTooEarly);
         let limit = if late { self.previous_seq } else { arrived_seq };
