@@ -177,12 +177,12 @@ pub fn draw(nodes: u16, clients: u16, control: Option<u16>, rng: &mut Rng) -> Ve
         for client in 0..clients {
             if rng.chance(0.85) || (node == 0 && client == 0) {
                 let process = Process::new(consort_types::NodeId(node), client);
-                senders.push(sender(process, Class::Client, rng));
+                senders.push(sender(process, Class::Client, clients, rng));
             }
         }
         if let Some(client) = control.filter(|_| rng.chance(0.2)) {
             let process = Process::new(consort_types::NodeId(node), client);
-            let mut sender = sender(process, Class::Control, rng);
+            let mut sender = sender(process, Class::Control, 1, rng);
             sender.pace = Pace::Poisson(Duration::from_millis(rng.between(20, 300)));
             senders.push(sender);
         }
@@ -190,9 +190,10 @@ pub fn draw(nodes: u16, clients: u16, control: Option<u16>, rng: &mut Rng) -> Ve
     senders
 }
 
-fn sender(process: Process, class: Class, rng: &mut Rng) -> SenderPlan {
-    let every =
-        Duration::from_micros([rng.between(2_000, 10_000), rng.between(10_000, 200_000)][rng.below(2) as usize]);
+/// The more clients there are on a node, the less often each of them sends.
+fn sender(process: Process, class: Class, clients: u16, rng: &mut Rng) -> SenderPlan {
+    let micros = [rng.between(2_000, 10_000), rng.between(10_000, 200_000)][rng.below(2) as usize];
+    let every = Duration::from_micros(micros) * u32::from(clients);
     let pace = match rng.below(3) {
         0 => Pace::Every(every),
         1 => Pace::Poisson(every),
