@@ -9,7 +9,9 @@ mod service;
 mod time;
 mod view;
 
-pub use id::{ClientId, ClusterId, ConfigHash, Incarnation, MemberId, MessageId, NodeId, Position, Seq, Stream, Ticket};
+pub use id::{
+    ClientId, ClusterId, ConfigHash, Incarnation, MemberId, MessageId, NodeId, Position, Seq, Stream, Ticket,
+};
 pub use name::{GroupName, NameError};
 pub use rng::Rng;
 pub use service::{Class, Service};

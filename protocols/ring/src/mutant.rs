@@ -37,7 +37,6 @@ mutants!(
     AruNeverRaised "does not raise an aru that it lowered itself",
     AruRaisedBlindly "raises an aru that another lowered",
     AnyDataIsEvidence "takes any packet as evidence that the token moved on",
-    ForeignRequestsDropped "takes requests off the token that it cannot answer",
     SeqReused "gives a place away that it has used itself",
     WindowIgnored "sends as much as it likes",
     PiecesForgotten "loses the middle of cut messages",

@@ -115,8 +115,11 @@ impl Operational {
     /// A token came.
     pub fn on_token(&mut self, io: &mut Io, now: Instant, from: MemberId, token: Token) {
         //= R5
+        //= R24
         if token.ring != self.ring {
             io.counters.foreign_ring += 1;
+        } else if token.seq > self.stable.plus(flow::reach(&io.config.windows)) {
+            io.counters.beyond_window += 1;
         } else if from != self.predecessor {
             io.counters.wrong_sender += 1;
         } else if token.token_seq <= self.last_token_seq && !crate::mutated!(io.config, NoTokenDedup) {
@@ -127,6 +130,7 @@ impl Operational {
     }
 
     fn accept(&mut self, io: &mut Io, now: Instant, token: Token) {
+        //= R6
         io.check(token.seq >= self.store.highest(), "R6: the token covers everything held");
         self.last_token_seq = token.token_seq;
         self.received += 1;
@@ -237,6 +241,7 @@ impl Operational {
     /// No new token for token_loss. With a changing membership the ring would now be formed anew; a configured one can
     /// only wait, keep what it holds, and say so.
     pub fn on_token_loss(&mut self, io: &mut Io, now: Instant) {
+        //= R27
         io.counters.token_losses += 1;
         self.lost_since = Some(self.lost_since.unwrap_or(now));
     }

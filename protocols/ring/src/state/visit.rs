@@ -59,7 +59,7 @@ impl Operational {
                 false
             }
             Some(_) => true,
-            None => !crate::mutated!(io.config, ForeignRequestsDropped),
+            None => true,
         });
         io.counters.retransmissions_sent += u64::from(answered.packets);
         answered
@@ -150,6 +150,7 @@ impl Operational {
 
     fn update_requests(&mut self, io: &mut Io, token: &mut Token, arrived_seq: Seq) {
         //= R14
+        //= R32
         let limit = match io.config.acceleration {
             Acceleration::Accelerated if !crate::mutated!(io.config, RequestTooEarly) => self.previous_seq,
             _ => arrived_seq,

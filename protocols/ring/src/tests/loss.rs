@@ -47,6 +47,7 @@ fn only_a_packet_numbered_after_the_token_is_evidence_that_it_moved_on() {
 
 #[test]
 fn a_third_of_all_packets_may_be_lost() {
+    //= R6 test
     //= R7 test
     //= R13 test
     for seed in 0..30 {

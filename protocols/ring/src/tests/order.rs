@@ -142,3 +142,14 @@ fn the_least_room_of_all_becomes_the_window_of_the_next_rotation() {
     assert!(tokens.iter().skip(6).all(|token| token.window == 30_000), "{:?}", tokens.last());
     assert!(tokens.iter().skip(6).all(|token| token.fcc.bytes <= 30_000 + 256 * 1024));
 }
+
+#[test]
+fn a_token_beyond_the_windows_is_not_accepted() {
+    //= R24 test
+    let mut net = Net::formed(2, |_| {});
+    let ring = net.views[0].last().unwrap().id;
+    let token = Token { ring, token_seq: 1 << 40, seq: Seq(1 << 47), aru: Seq(0), ..Token::default() };
+    let visits = net.counter(0, "visits");
+    net.hand_over(Flying { from: member(2), to: NodeId(1), lane: Lane::Token, packet: Packet::Token(token) });
+    assert_eq!((net.counter(0, "beyond_window"), net.counter(0, "visits")), (1, visits));
+}
