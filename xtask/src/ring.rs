@@ -129,7 +129,7 @@ pub fn bounds(plan: &Plan) -> Bounds {
     let running = [
         ("store_packets", ahead),
         ("store_bytes", ahead * plan.datagram as u64),
-        ("queued_bytes", (config.queue_bytes + config.message_max) as u64),
+        ("queued_bytes", 2 * (config.queue_bytes + config.message_max) as u64),
         ("assembly_bytes", u64::from(plan.nodes) * 2 * config.message_max as u64),
     ];
     let quiet = ["store_packets", "store_bytes", "queued_bytes", "assembly_bytes"];
@@ -143,7 +143,7 @@ pub fn bounds(plan: &Plan) -> Bounds {
         views: Calmness {
             nodes: plan.nodes,
             whole_by: plan.faults.is_empty().then_some(WHOLE_BY),
-            steady: plan.is_gentle(),
+            steady: plan.nodes > 1 && plan.is_gentle(),
             constant_from: plan.is_constant_from(),
             most: CHANGES,
         },

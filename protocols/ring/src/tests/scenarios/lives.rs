@@ -78,6 +78,28 @@ fn f18_three_of_five_leave_at_once_and_the_others_hardly_notice() {
 }
 
 #[test]
+fn f18_a_good_bye_waits_for_nobody_elses_messages_and_who_is_left_alone_does_not_wait_either() {
+    //= M15 test
+    //= M14 test
+    let mut net = Net::formed(2, |_| {});
+    net.submit(0, Service::Safe, "the last of mine");
+    let now = net.now;
+    net.rings[0].leave(now);
+    net.drain(0);
+    // The other never stops talking, so that not all is stable at any time.
+    let mut said = 0;
+    while net.lives[0].is_some() && net.now.since(now) < ms(100) {
+        net.submit(1, Service::Agreed, format!("and another thing {said}"));
+        said += 1;
+        net.run(Duration::from_micros(100));
+    }
+    net.run_until(ms(20), |net| net.last_members(1) == [2] && net.state(1) == "operational");
+    assert!(net.now.since(now) < ms(30), "{:?} after the good-bye", net.now.since(now));
+    assert!(net.texts(1).contains(&"the last of mine".into()));
+    net.end();
+}
+
+#[test]
 fn f18_a_good_bye_is_not_taken_for_agreement() {
     //= M15 test
     let mut net = Net::formed(3, |_| {});

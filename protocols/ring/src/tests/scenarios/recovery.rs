@@ -64,6 +64,26 @@ fn f06_tokens_lost_in_commit_and_in_recovery_thrice_leave_old_store_and_obligati
 }
 
 #[test]
+fn f06_all_agree_but_the_commit_token_does_not_come() {
+    //= M13 test
+    let mut net = Net::formed(3, |_| {});
+    let is_commit = |flying: &Flying| flying.commit().is_some();
+    net.run_dropping_until(ms(400), &mut |flying| flying.is_token() || is_commit(flying), &mut all_gather);
+    // The lowest, who makes the commit token, is gone right after all agreed.
+    net.run_dropping_until(ms(400), &mut |flying| is_commit(flying), &mut |net| net.state(0) == "commit");
+    net.crash(0);
+    let gone = net.now;
+    net.run_until(ms(900), |net| net.last_members(1) == [2, 3] && net.last_members(2) == [2, 3]);
+    let t = crate::Config::new(NodeId(1), vec![NodeId(1)]).timers;
+    assert!(
+        net.now.since(gone) <= t.token_loss * 2 + ms(50),
+        "asked once more, then failed: {:?}",
+        net.now.since(gone)
+    );
+    net.end();
+}
+
+#[test]
 fn f08_four_of_five_stop_during_recovery() {
     //= M12 test
     //= M34 test
