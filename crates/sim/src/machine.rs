@@ -115,6 +115,13 @@ pub enum Act {
         /// Its members: a node's client each.
         members: Vec<(MemberId, u16)>,
     },
+    /// A process is told that its own messages up to one stand in the order.
+    Ordered {
+        /// Which client.
+        client: u16,
+        /// The number of that message among its own.
+        count: u64,
+    },
     /// All members hold everything up to here.
     Stable {
         /// In which stream.

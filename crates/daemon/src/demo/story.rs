@@ -28,7 +28,7 @@ impl Story {
 
     /// The daemons run.
     pub fn daemons(&self, lab: &Lab) -> Outcome {
-        let pids: Vec<String> = lab.daemons().iter().map(|daemon| daemon.id().to_string()).collect();
+        let pids: Vec<String> = lab.daemons().map(|daemon| daemon.id().to_string()).collect();
         self.say(&format!("{} daemons run on this machine: processes {}.", pids.len(), pids.join(", ")))?;
         self.say("They talk by multicast on the loopback interface and pass a token round.")
     }

@@ -1,14 +1,13 @@
 //! A whole node and the clients that are connected to it.
-use super::{Act, Answer, Holds, Machine, Received, Seen};
+use super::{Act, Answer, Holds, Machine};
 use crate::plan::Plan;
+use crate::trace::witness::{Heard, Listener, index_of};
 use bytes::{Bytes, BytesMut};
 use consort_node::{Effect, Limits, Node, Reading};
 use consort_order::Engine;
 use consort_session::client::NotSent;
-use consort_session::{Client, Event, GroupView, Hello, Message, NetworkView};
-use consort_types::{
-    Class, ClientId, GroupName, Instant, Position, Primary, Rng, Service, Stream, Ticket, ViewId, ViewKind,
-};
+use consort_session::{Client, Event, Hello};
+use consort_types::{Class, ClientId, GroupName, Instant, Position, Rng, Service, Ticket, ViewId};
 use consort_wire::{Identity, Lane, Payload};
 use std::collections::VecDeque;
 
@@ -33,10 +32,9 @@ struct Seat {
     client: Client,
     /// The node does not read from this connection now.
     paused: bool,
-    /// The network as it was told last.
-    view: Option<NetworkView>,
-    /// In the group, by its own view: from here on it is given messages.
-    joined: bool,
+    listener: Listener,
+    /// How many of its messages were accepted.
+    sent: u64,
     waits: bool,
 }
 
@@ -51,7 +49,9 @@ impl<E: Engine> Whole<E> {
         holds: Option<Holds<E>>,
     ) -> Self {
         let hello = Hello { wants_views: true, ..Hello::default() };
-        let seat = |_| Seat { client: Client::new(&hello), paused: false, view: None, joined: false, waits: false };
+        let listener = Listener::new(std::slice::from_ref(&group));
+        let seat =
+            |_| Seat { client: Client::new(&hello), paused: false, listener: listener.clone(), sent: 0, waits: false };
         Self {
             node: Node::new(identity, engine, limits),
             group,
@@ -133,67 +133,24 @@ impl<E: Engine> Whole<E> {
     }
 
     fn on_event(&mut self, at: usize, event: Event) {
+        let acts = &mut self.acts;
+        self.seats[at].listener.hear(&event, |heard| acts.extend(act(at as u16, heard)));
         match event {
             Event::Welcome(_) => {
                 if let Err(not_sent) = self.seats[at].client.join(&self.group) {
                     self.refuse(at, not_sent.to_string());
                 }
             }
-            Event::GroupView(view) => self.on_group_view(at, &view),
-            Event::Message(message) => self.on_message(at, message),
-            Event::Progress(_) => self.room(at),
+            Event::GroupView(_) | Event::Progress(_) => self.room(at),
             Event::Refused { refusal, .. } => self.refuse(at, format!("{refusal:?}")),
             Event::Disconnect(farewell) => self.refuse(at, format!("{farewell:?}")),
-            Event::View(view) => self.on_view(at, view),
-            Event::Status(_) | Event::Pong(_) => {}
+            Event::View(_) | Event::Message(_) | Event::Status(_) | Event::Pong(_) => {}
         }
-    }
-
-    /// A client that is not in the group yet is given nothing: its views begin with the one it joins in.
-    fn on_view(&mut self, at: usize, view: NetworkView) {
-        let seat = &mut self.seats[at];
-        let client = at as u16;
-        let became_primary = seat.view.as_ref().is_some_and(|known| known.id == view.id && known.kind == view.kind);
-        seat.view = Some(view.clone());
-        if seat.joined && became_primary {
-            self.acts.push_back(Act::Primary { client, view: view.id });
-        } else if seat.joined {
-            self.acts.push_back(Act::View { client, view: seen(view) });
-        }
-    }
-
-    fn on_group_view(&mut self, at: usize, view: &GroupView) {
-        let client = at as u16;
-        let seat = &mut self.seats[at];
-        if !std::mem::replace(&mut seat.joined, true)
-            && let Some(network) = seat.view.clone()
-        {
-            self.acts.push_back(Act::View { client, view: seen(network) });
-        }
-        let members = view.members.iter().map(|member| (member.daemon, seat_of(member.client) as u16)).collect();
-        self.acts.push_back(Act::Group { client, view: view.id.view, change: view.id.change, members });
-        self.room(at);
-    }
-
-    fn on_message(&mut self, at: usize, message: Message) {
-        let (node, client) = message.sender();
-        let received = Received {
-            stream: Stream(0),
-            position: None,
-            sender: node,
-            life: None,
-            client: Some(seat_of(client) as u16),
-            own: None,
-            class: None,
-            service: message.service(),
-            payload: Payload::from(message.into_payload()),
-        };
-        self.acts.push_back(Act::Deliver { client: at as u16, message: received });
     }
 
     fn room(&mut self, at: usize) {
         let seat = &mut self.seats[at];
-        if seat.joined && std::mem::take(&mut seat.waits) {
+        if seat.listener.is_joined() && std::mem::take(&mut seat.waits) {
             self.acts.push_back(Act::Room { client: Some(at as u16) });
         }
     }
@@ -206,19 +163,20 @@ impl<E: Engine> Whole<E> {
     }
 }
 
-fn seen(view: NetworkView) -> Seen {
-    Seen {
-        id: view.id,
-        transitional: view.kind == ViewKind::Transitional,
-        members: view.members,
-        together: view.moved_together,
-        pending: view.primary != Primary::No,
-    }
+/// What a client makes of what it was told. That it was refused is the machine's to judge.
+fn act(client: u16, heard: Heard) -> Option<Act> {
+    Some(match heard {
+        Heard::View(view) => Act::View { client, view },
+        Heard::Primary(view) => Act::Primary { client, view },
+        Heard::Group { view, change, members } => Act::Group { client, view, change, members },
+        Heard::Message(message) => Act::Deliver { client, message },
+        Heard::Ordered(count) => Act::Ordered { client, count },
+        Heard::Refused(_) => return None,
+    })
 }
 
-/// Clients are numbered from 1 by their connections, from 0 in traces.
-const fn seat_of(client: ClientId) -> usize {
-    client.0.saturating_sub(1) as usize
+fn seat_of(client: ClientId) -> usize {
+    index_of(client).into()
 }
 
 const fn client_at(seat: usize) -> ClientId {
@@ -274,10 +232,14 @@ impl<E: Engine> Machine for Whole<E> {
         if self.leaves {
             return Answer::Leaving;
         }
-        if seat.joined {
+        if seat.listener.is_joined() {
             let groups = std::slice::from_ref(&self.group);
             match seat.client.multicast(service, groups, &payload.to_bytes()) {
-                Ok(_) => return Answer::Accepted(None),
+                Ok(number) => {
+                    seat.sent += 1;
+                    seat.listener.sent(number, seat.sent);
+                    return Answer::Accepted(None);
+                }
                 Err(NotSent::Credit { .. }) => {}
                 Err(not_sent) => return Answer::Refused(not_sent.to_string()),
             }

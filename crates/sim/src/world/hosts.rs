@@ -186,7 +186,7 @@ impl<M: Machine> World<'_, M> {
             Act::Send { to, lane, bytes } => self.send(host, to, lane, &bytes),
             Act::Deliver { client, message } => self.deliver(host, client, &message),
             Act::View { client, view } => {
-                let view = self.lives.view(view);
+                let view = self.lives.view(&view);
                 self.views[usize::from(host)] = Some(view.clone());
                 self.recorder.view(process(client), view);
             }
@@ -197,6 +197,7 @@ impl<M: Machine> World<'_, M> {
                 members.sort_unstable();
                 self.recorder.group(process(client), Grouped { id: view, change, members });
             }
+            Act::Ordered { client, count } => self.recorder.record(process(client), What::Ordered(count)),
             Act::Stable { stream, up_to } => {
                 let missing = self.missing(host, up_to);
                 self.recorder.record(process(0), What::Stable { stream, up_to, missing });
