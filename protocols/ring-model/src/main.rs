@@ -1,7 +1,7 @@
 //! All the long searches, or one as far as one likes: `cargo xtask search --start merging --nodes 3 --losses 2`.
-#![allow(clippy::print_stdout, reason = "a program talks")]
+#![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a program talks, and may say how long it took")]
 use consort_ring_model::suite::LONG;
-use consort_ring_model::{Start, search};
+use consort_ring_model::{Report, Start, search};
 use lexopt::prelude::*;
 use std::process::ExitCode;
 
@@ -49,7 +49,9 @@ impl Options {
 fn main() -> ExitCode {
     match choose() {
         Ok(line) => {
-            println!("{line}");
+            let Report { states: n, steps, depth, .. } = report;
+            let seconds = began.elapsed().as_secs_f64();
+            println!("{:<60} {n:>9} states, {steps:>9} steps, {depth:>3} deep, {seconds:>5.1} s", plan.to_string());
             ExitCode::SUCCESS
         }
         Err(error) => {
