@@ -147,6 +147,14 @@ mod noticed {
         Err(format!("{seeds} seeds, {simulated:.0} simulated s: not noticed"))
     }
 
+    /// On the way, since all together take minutes.
+    fn tell_progress(mutant: Mutant, result: &Result<Noticed, String>) {
+        match result {
+            Ok(noticed) => eprintln!("{}: {} at seed {}", mutant.name(), noticed.rules.join(" "), noticed.seed),
+            Err(error) => eprintln!("{}: {error}", mutant.name()),
+        }
+    }
+
     fn table(mutants: &[Mutant], seeds: u64) -> ExitCode {
         let results: Mutex<Vec<_>> = Mutex::new(mutants.iter().map(|_| None).collect());
         let next = AtomicUsize::new(0);
@@ -155,6 +163,7 @@ mod noticed {
                 scope.spawn(|| {
                     while let Some(mutant) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
                         let result = hunt(*mutant, seeds);
+                        tell_progress(*mutant, &result);
                         let mut results = results.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                         if let Some(at) = mutants.iter().position(|other| other == mutant) {
                             results[at] = Some(result);

@@ -49,9 +49,7 @@ impl Options {
 fn main() -> ExitCode {
     match choose() {
         Ok(line) => {
-            let Report { states: n, steps, depth, .. } = report;
-            let seconds = began.elapsed().as_secs_f64();
-            println!("{:<60} {n:>9} states, {steps:>9} steps, {depth:>3} deep, {seconds:>5.1} s", plan.to_string());
+            println!("{line}");
             ExitCode::SUCCESS
         }
         Err(error) => {
@@ -77,14 +75,10 @@ fn run_all() -> Result<String, String> {
         if !report.complete {
             return Err(format!("{plan}: {report}; lower the bounds"));
         }
-        println!(
-            "{plan:<64} {:>9} states, {:>9} steps, {:>3} deep, {:>5.1} s",
-            report.states,
-            report.steps,
-            report.depth,
-            began.elapsed().as_secs_f64()
-        );
-        states += report.states;
+        let Report { states: n, steps, depth, .. } = report;
+        let (name, seconds) = (plan.to_string(), began.elapsed().as_secs_f64());
+        println!("{name:<60} {n:>9} states, {steps:>9} steps, {depth:>3} deep, {seconds:>5.1} s");
+        states += n;
     }
     Ok(format!("search: {} searches, {states} states, 0 violations", LONG.len()))
 }
