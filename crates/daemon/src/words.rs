@@ -1,4 +1,4 @@
-//! "Did you mean": the valid word that is nearest to a mistyped one.
+//! Words for people: the valid word that is nearest to a mistyped one, choices, names without what only programs need.
 
 /// The candidate nearest to `word`, if it is near enough to be a slip of the fingers or the start of a longer name.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -38,6 +38,29 @@ fn distance(a: &str, b: &str) -> usize {
     above[b.len()]
 }
 
+/// Leaves the lives of nodes out, which are for programs: `5@n1.1795258177034462` becomes `5@n1`.
+pub fn without_lives(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((front, back)) = rest.split_once('.') {
+        let digits = back.len() - back.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let node = front.trim_end_matches(|c: char| c.is_ascii_digit());
+        out.push_str(front);
+        let is_life = digits > 0 && node.len() < front.len() && node.ends_with('n');
+        if !is_life {
+            out.push('.');
+        }
+        rest = if is_life { &back[digits..] } else { back };
+    }
+    out + rest
+}
+
+/// What a daemon tells of its state, without the name of the ring that works: that is told beside it.
+pub fn state(told: &str) -> String {
+    let told = without_lives(told);
+    told.split_once(": ring ").map_or(told.clone(), |(state, _)| state.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,5 +85,20 @@ mod tests {
         assert_eq!(nearest("--nodes", words), Some("--node"));
         assert_eq!(nearest("--cou", words), Some("--count"));
         assert_eq!(nearest("--elephant", words), None);
+    }
+
+    #[test]
+    fn lives_of_nodes_are_left_out_and_nothing_else() {
+        assert_eq!(without_lives("ring 5@n1.17 of n1.17 n22.18, 0.5 ms. on.2"), "ring 5@n1 of n1 n22, 0.5 ms. on.2");
+    }
+
+    #[test]
+    fn a_state_is_told_without_the_ring_that_works() {
+        assert_eq!(state("operational: ring 13@n1.5 of 2, rotation 80µs"), "operational");
+        let waiting = "gathering (token lost after 151 ms): waiting for n2 to agree";
+        assert_eq!(state(waiting), waiting);
+        let twin =
+            "another process runs as n1 (n1.77), stop one of the two; operational: ring 9@n1.5 of 2, rotation 1ms";
+        assert_eq!(state(twin), "another process runs as n1 (n1), stop one of the two; operational");
     }
 }

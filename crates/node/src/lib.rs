@@ -8,6 +8,7 @@
 //! Up: datagrams become packets (`wire`), get their place (`engine`), find their receivers (`group`) and become frames
 //! (`session`). Nobody calls back upward: down is a call, up is a poll, and only the node knows both neighbours.
 
+mod change;
 mod clients;
 mod datagrams;
 mod down;
@@ -19,6 +20,7 @@ mod up;
 mod upward;
 
 pub use bytes::Bytes;
+pub use change::{Change, NoChange};
 pub use consort_order::{Engine, Lane, To};
 pub use consort_session::Limits;
 pub use consort_types::{ClientId, Instant, Ticket};
@@ -55,7 +57,8 @@ pub struct Node<E: Engine> {
     /// The view has members that do not know this node's groups.
     newcomers: bool,
     view: Option<View>,
-    history: VecDeque<(Instant, String)>,
+    /// The last changes of the view, for `status`.
+    history: VecDeque<(Instant, Change)>,
     frames: BytesMut,
     counts: Counts,
 }

@@ -61,10 +61,18 @@ impl Cast {
     /// A client in several groups can have several witnesses, for each of them and for all together: each set of groups
     /// has a trace of its own. All that are witnesses for one set get all messages to any group of it.
     pub fn witness(&mut self, at: Instant, welcome: &session::Welcome, groups: &[GroupName]) -> Witness {
+        let mut witness = self.bystander(welcome, groups);
+        witness.takes_part = true;
+        witness.note(at, What::Start { late: true });
+        witness
+    }
+
+    /// Someone who only writes down what the client sends to these groups, for it is not in all of them. Others at its
+    /// daemon are given its messages in its place: it should not send before they are in the groups.
+    pub fn bystander(&mut self, welcome: &session::Welcome, groups: &[GroupName]) -> Witness {
         let process = Process::of(self.life(welcome.daemon), index_of(welcome.client));
-        let listener = Listener::new(groups);
-        let events = vec![Event { at, process, what: What::Start { late: true } }];
-        Witness { process, listener, leaves: false, events, pattern: self.pattern.clone() }
+        let (listener, pattern) = (Listener::new(groups), self.pattern.clone());
+        Witness { process, listener, takes_part: false, leaves: false, events: Vec::new(), pattern }
     }
 
     fn view(&mut self, seen: &Seen) -> Installed {
@@ -97,6 +105,7 @@ pub enum End {
 pub struct Witness {
     process: Process,
     listener: Listener,
+    takes_part: bool,
     leaves: bool,
     events: Vec<Event>,
     pattern: Pattern,
@@ -108,10 +117,10 @@ impl Witness {
         self.process
     }
 
-    /// Whether the client is in all its groups. Only then should it send to them: what was sent before is owed to it by
-    /// nobody.
+    /// Whether the client is in all these groups, or need not be. Only then should it send to them: what was sent before is
+    /// owed to it by nobody.
     pub fn is_joined(&self) -> bool {
-        self.listener.is_joined()
+        !self.takes_part || self.listener.is_joined()
     }
 
     /// The payload of the client's message number `count`, from 1: `len` bytes, at least 12, at most
@@ -132,6 +141,9 @@ impl Witness {
 
     /// The client was told this. Progress must not be handed in before everything that was read before it.
     pub fn see(&mut self, at: Instant, event: &session::Event, cast: &mut Cast) {
+        if !self.takes_part {
+            return;
+        }
         let mut heard = Vec::new();
         self.listener.hear(event, |one| heard.push(one));
         heard.into_iter().for_each(|one| self.on_heard(at, one, cast));
@@ -144,22 +156,28 @@ impl Witness {
 
     /// A counter or gauge of the client's daemon has this value.
     pub fn gauge(&mut self, at: Instant, name: &str, value: u64) {
-        self.note(at, What::Gauge { name: name.to_owned().into(), value });
+        self.note_own(at, What::Gauge { name: name.to_owned().into(), value });
     }
 
     /// The session failed, though its daemon runs on and was not asked to leave: a broken promise in itself.
     pub fn refused(&mut self, at: Instant, why: impl Into<String>) {
-        self.note(at, What::Refused(why.into().into()));
+        self.note_own(at, What::Refused(why.into().into()));
     }
 
     /// The session is over.
     pub fn ended(&mut self, at: Instant, end: End) {
-        self.note(at, if end == End::Left { What::Left } else { What::Crash });
+        self.note_own(at, if end == End::Left { What::Left } else { What::Crash });
     }
 
     /// What was written down since the last time.
     pub fn take(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
+    }
+
+    fn note_own(&mut self, at: Instant, what: What) {
+        if self.takes_part {
+            self.note(at, what);
+        }
     }
 
     fn note(&mut self, at: Instant, what: What) {

@@ -10,7 +10,7 @@ use consort_types::Service::{Agreed, Safe};
 fn stage() -> Stage {
     let mut stage = Stage::new();
     for node in [1, 2] {
-        stage.welcome(member(node), &[&["g"]]);
+        stage.welcome(node, member(node), &[&["g"]]);
     }
     stage.install(&[1, 2], 5, Primary::Pending);
     stage.join("g", &[1], 5, 1);
@@ -267,7 +267,7 @@ fn lv_a_refusal_is_noticed_unless_the_daemon_leaves() {
 #[test]
 fn lv_a_client_that_never_comes_in_is_noticed() {
     let mut stage = stage();
-    stage.welcome(member(3), &[&["g"]]);
+    stage.welcome(3, member(3), &[&["g"]]);
     let rules = broken(&stage.trace(0));
     assert!(rules.contains(&"LV") && rules.contains(&"W5"), "{rules:?}");
 }
@@ -282,8 +282,8 @@ fn af_a_failed_assertion_is_noticed() {
 #[test]
 fn a_message_before_any_group_is_not_passed_over() {
     let mut stage = Stage::new();
-    stage.welcome(member(1), &[&["g"]]);
-    stage.welcome(member(2), &[&["g"]]);
+    stage.welcome(1, member(1), &[&["g"]]);
+    stage.welcome(2, member(2), &[&["g"]]);
     stage.install(&[1, 2], 5, Primary::No);
     stage.join("g", &[1], 5, 1);
     let sent = stage.send(1, Agreed, &["g"]);

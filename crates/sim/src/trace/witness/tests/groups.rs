@@ -6,9 +6,9 @@ use consort_types::Service::{Agreed, Safe};
 /// The client at node 1 is in both groups, node 2's in both, node 3's in the second only.
 fn stage() -> Stage {
     let mut stage = Stage::new();
-    stage.welcome(member(1), &[&["a"], &["b"], &["a", "b"]]);
-    stage.welcome(member(2), &[&["a"], &["b"], &["a", "b"]]);
-    stage.welcome(member(3), &[&["unused"], &["b"]]);
+    stage.welcome(1, member(1), &[&["a"], &["b"], &["a", "b"]]);
+    stage.welcome(2, member(2), &[&["a"], &["b"], &["a", "b"]]);
+    stage.welcome(3, member(3), &[&["unused"], &["b"]]);
     stage.install(&[1, 2, 3], 5, Primary::No);
     stage.join("a", &[1], 5, 1);
     stage.join("a", &[1, 2], 5, 2);
@@ -58,7 +58,7 @@ fn an_order_that_differs_only_between_groups_is_noticed_where_both_are_heard() {
 #[test]
 fn what_comes_for_another_group_before_all_are_joined_does_not_count() {
     let mut stage = Stage::new();
-    stage.welcome(member(1), &[&["a"], &["b"], &["a", "b"]]);
+    stage.welcome(1, member(1), &[&["a"], &["b"], &["a", "b"]]);
     stage.install(&[1], 5, Primary::No);
     stage.join("a", &[1], 5, 1);
     let early = stage.send(1, Agreed, &["a", "b"]);
@@ -66,4 +66,29 @@ fn what_comes_for_another_group_before_all_are_joined_does_not_count() {
     stage.join("b", &[1], 5, 2);
     assert!(stage.trace(0).to_string().contains("deliver"));
     assert!(!stage.trace(1).to_string().contains("deliver") && !stage.trace(2).to_string().contains("deliver"));
+}
+
+#[test]
+fn a_client_that_sends_to_groups_it_is_not_in_is_served_by_others_at_its_daemon() {
+    let told = |own: bool, others: bool| {
+        let mut stage = Stage::new();
+        stage.welcome(1, member(1), &[&["a", "b"]]);
+        stage.welcome(2, member(2), &[&["a", "b"]]);
+        stage.welcome(3, member(2), &[&["-", "a", "b"], &["b"]]);
+        stage.install(&[1, 2, 3], 5, Primary::No);
+        for (change, name) in [(1, "a"), (2, "b")] {
+            stage.join(name, &[1, 2], 5, change);
+        }
+        stage.join("b", &[1, 2, 3], 5, 3);
+        let sent = stage.send(3, Agreed, &["b"]);
+        let to: Vec<_> = [(others, 1), (own, 2)].into_iter().filter(|(gets, _)| *gets).map(|(_, to)| to).collect();
+        stage.deliver(&to, &sent);
+        stage.acknowledge(3);
+        let trace = stage.trace(0);
+        assert!(!trace.to_string().contains("n2c1 start"), "it takes no part");
+        broken(&trace)
+    };
+    assert_eq!(told(true, true), [""; 0]);
+    assert_eq!(told(false, false), ["SD"], "lost");
+    assert_eq!(told(false, true), ["SD"], "lost at its own daemon");
 }

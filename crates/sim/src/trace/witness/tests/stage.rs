@@ -28,7 +28,7 @@ struct Player {
     together: Option<Vec<MemberId>>,
 }
 
-/// All clients, by node; each has one, and one witness for each set of groups that it is given.
+/// All clients, by number; each has one witness for each set of groups that it is given.
 pub struct Stage {
     cast: Cast,
     now: Instant,
@@ -64,14 +64,15 @@ impl Stage {
         Self { cast: Cast::default(), now: Instant::ZERO, players: BTreeMap::new(), past: Vec::new() }
     }
 
-    /// A client is welcomed, and asks to join all groups of its witnesses.
-    pub fn welcome(&mut self, daemon: MemberId, scopes: &[&[&str]]) {
+    /// A client is welcomed, and asks to join all groups of its witnesses; `-` before groups stands for a bystander.
+    pub fn welcome(&mut self, key: u16, daemon: MemberId, scopes: &[&[&str]]) {
         let at = self.tick();
+        let client = ClientId(self.players.values().filter(|player| player.me.daemon == daemon).count() as u32 + 1);
         let welcome = Welcome {
             version: 1,
             daemon,
             session: 1,
-            client: ClientId(1),
+            client,
             daemon_name: daemon.node.to_string(),
             name: ClientName::new(b"it").unwrap(),
             message_max: 1 << 20,
@@ -79,9 +80,13 @@ impl Stage {
             groups_max: 8,
         };
         let named = |scope: &&[&str]| scope.iter().map(|name| group(name)).collect::<Vec<_>>();
-        let witnesses = scopes.iter().map(|scope| self.cast.witness(at, &welcome, &named(scope))).collect();
-        let me = Member { daemon, client: ClientId(1), name: welcome.name };
-        self.players.insert(daemon.node.0, Player { me, witnesses, sent: 0, requests: 1, together: None });
+        let witness = |scope: &&[&str]| match scope.split_first() {
+            Some((&"-", of)) => self.cast.bystander(&welcome, &named(&of)),
+            _ => self.cast.witness(at, &welcome, &named(scope)),
+        };
+        let witnesses = scopes.iter().map(witness).collect();
+        let me = Member { daemon, client, name: welcome.name };
+        self.players.insert(key, Player { me, witnesses, sent: 0, requests: 1, together: None });
     }
 
     fn tick(&mut self) -> Instant {
@@ -110,7 +115,8 @@ impl Stage {
     }
 
     fn view(&mut self, nodes: &[u16], number: u64, kind: ViewKind, primary: Primary) {
-        let members: Vec<_> = nodes.iter().map(|node| self.players[node].me.daemon).collect();
+        let mut members: Vec<_> = nodes.iter().map(|node| self.players[node].me.daemon).collect();
+        members.dedup();
         for node in nodes {
             let player = self.players.get_mut(node).unwrap();
             if kind == ViewKind::Transitional {
@@ -144,7 +150,7 @@ impl Stage {
         for witness in &mut player.witnesses {
             witness.submitted(at, player.requests, player.sent, &groups, (service, payload.len()));
         }
-        Sent { from: (NodeId(node), player.me.client), service, groups, payload }
+        Sent { from: (player.me.daemon.node, player.me.client), service, groups, payload }
     }
 
     pub fn deliver(&mut self, nodes: &[u16], sent: &Sent) {
