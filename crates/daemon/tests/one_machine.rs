@@ -303,7 +303,7 @@ fn explain_tells_who_came_and_who_went_and_why() {
     for part in [
         "Node 3 of cluster test-",
         "n2 gone: n1 n3; not primary",
-        "n2 came: n1 n2 n3; not primary",
+        "n2 came: n1-n3; not primary",
         "Now operational; view ",
     ] {
         assert!(ran.out.contains(part), "`{part}` is missing in:\n{}", ran.out);
