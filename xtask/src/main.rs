@@ -1,6 +1,7 @@
 //! Developer tasks: `cargo xtask <task>`.
 #![allow(clippy::disallowed_methods)] // a program: it may read the clock and start threads
 
+mod chaos;
 mod mutants;
 mod netlab;
 mod ring;
@@ -20,6 +21,7 @@ cargo xtask <task>
   mutants   break the protocol's rules one by one; each must be noticed
   trace     list rules that no code or no test cites
   netlab    run real daemons on a network that is bad on purpose
+  chaos     run real daemons while everything goes wrong, and judge what clients saw
 
 cargo xtask <task> --help says more.
 ";
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         Some("mutants") => mutants::main(words),
         Some("trace") => trace::main(words),
         Some("netlab") => netlab::main(words),
+        Some("chaos") => chaos::main(words),
         None | Some("" | "help" | "--help" | "-h") => {
             print!("{HELP}");
             ExitCode::SUCCESS

@@ -1,4 +1,5 @@
 //! Whom a daemon hears, and who hears it: read from what it tells in its status.
+use crate::words;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -39,7 +40,8 @@ fn read(node: u16, text: &str) -> Option<Peer> {
 /// All in one line: `hears n2 n3 both ways; n5 does not hear it; never heard n4, n6-n8`.
 pub fn sentence(peers: &[Peer]) -> String {
     let silent = |peer: &Peer| peer.heard_ms_ago.is_some_and(|ms| ms > SILENT_MS);
-    let list = |fits: &dyn Fn(&Peer) -> bool| ranges(peers.iter().filter(|peer| fits(peer)).map(|peer| peer.node));
+    let list =
+        |fits: &dyn Fn(&Peer) -> bool| words::nodes(peers.iter().filter(|peer| fits(peer)).map(|peer| peer.node));
     let parts = [
         ("hears both ways", list(&|peer| peer.heard_ms_ago.is_some() && !silent(peer) && peer.hears_us)),
         ("is not heard by", list(&|peer| peer.heard_ms_ago.is_some() && !silent(peer) && !peer.hears_us)),
@@ -50,23 +52,6 @@ pub fn sentence(peers: &[Peer]) -> String {
     let told: Vec<String> =
         parts.iter().filter(|(_, nodes)| !nodes.is_empty()).map(|(what, nodes)| format!("{what} {nodes}")).collect();
     if told.is_empty() { "knows of no other node".into() } else { told.join("; ") }
-}
-
-/// `n2 n4-n8`.
-fn ranges(nodes: impl Iterator<Item = u16>) -> String {
-    let mut found: Vec<(u16, u16)> = Vec::new();
-    for node in nodes {
-        match found.last_mut() {
-            Some((_, last)) if u32::from(*last) + 1 == u32::from(node) => *last = node,
-            _ => found.push((node, node)),
-        }
-    }
-    let show = |(first, last): &(u16, u16)| match last - first {
-        0 => format!("n{first}"),
-        1 => format!("n{first} n{last}"),
-        _ => format!("n{first}-n{last}"),
-    };
-    found.iter().map(show).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

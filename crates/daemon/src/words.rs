@@ -61,6 +61,23 @@ pub fn state(told: &str) -> String {
     told.split_once(": ring ").map_or(told.clone(), |(state, _)| state.to_owned())
 }
 
+/// Nodes in ascending order: `n2 n4-n8`.
+pub fn nodes(numbers: impl Iterator<Item = u16>) -> String {
+    let mut found: Vec<(u16, u16)> = Vec::new();
+    for node in numbers {
+        match found.last_mut() {
+            Some((_, last)) if u32::from(*last) + 1 == u32::from(node) => *last = node,
+            _ => found.push((node, node)),
+        }
+    }
+    let show = |(first, last): &(u16, u16)| match last - first {
+        0 => format!("n{first}"),
+        1 => format!("n{first} n{last}"),
+        _ => format!("n{first}-n{last}"),
+    };
+    found.iter().map(show).collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,6 +102,13 @@ mod tests {
         assert_eq!(nearest("--nodes", words), Some("--node"));
         assert_eq!(nearest("--cou", words), Some("--count"));
         assert_eq!(nearest("--elephant", words), None);
+    }
+
+    #[test]
+    fn nodes_in_a_row_are_told_by_the_first_and_the_last() {
+        let told = |numbers: &[u16]| nodes(numbers.iter().copied());
+        assert_eq!([told(&[]), told(&[7]), told(&[1, 2]), told(&[1, 2, 3, 5])], ["", "n7", "n1 n2", "n1-n3 n5"]);
+        assert_eq!(told(&[3, 65_534, 65_535]), "n3 n65534 n65535");
     }
 
     #[test]

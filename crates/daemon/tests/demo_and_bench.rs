@@ -18,6 +18,18 @@ fn the_demo_holds_what_it_promises_and_leaves_nothing_behind() {
             && digests.iter().all(|digest| digest == &digests[0] && digest.as_str().unwrap().len() == 64)
     );
     assert!(verdict["latency_us"]["p50"].as_f64().unwrap() > 0.0 && verdict["ordered_per_s"].as_f64().unwrap() > 0.0);
+    let trouble = &verdict["trouble"];
+    assert_eq!(
+        (&trouble["node"], &trouble["clients"], &trouble["violations"]),
+        (&2.into(), &4.into(), &serde_json::json!([]))
+    );
+    assert!(
+        trouble["delivered"].as_u64() > trouble["sent"].as_u64() && trouble["promises"].as_u64() > Some(20),
+        "{trouble}"
+    );
+    let views: Vec<_> = trouble["views"].as_array().unwrap().iter().filter(|view| view["kind"] == "regular").collect();
+    assert!(views.iter().any(|view| view["members"] == serde_json::json!([1, 3])), "{trouble}");
+    assert_eq!(views.last().unwrap()["members"], serde_json::json!([1, 2, 3]), "{trouble}");
     // Its directory lay in ours, and is gone with everything in it.
     assert!(!std::fs::read_dir(world.path("")).unwrap().flatten().any(is_lab));
 }
@@ -26,9 +38,19 @@ fn the_demo_holds_what_it_promises_and_leaves_nothing_behind() {
 fn the_demo_tells_its_story() {
     let ran = World::new().run(&["demo", "--lines", "100", "--nodes", "2"]);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.errors);
-    for part in
-        ["2 daemons run", "200 messages", "The same sequence everywhere", "p99.9", "retransmissions", "Your turn"]
-    {
+    for part in [
+        "2 daemons run",
+        "200 messages",
+        "The same sequence everywhere",
+        "retransmissions",
+        "node 2 is killed (kill -9)",
+        "n1 goes on alone",
+        "n2 silent for",
+        "Node 2 is started again",
+        "No promise is broken",
+        "p99.9",
+        "Your turn",
+    ] {
         assert!(ran.out.contains(part), "`{part}` is missing in:\n{}", ran.out);
     }
 }
@@ -58,6 +80,10 @@ fn a_demo_that_is_killed_takes_everything_with_it() {
     let pids = daemons_of(&demo.prints("processes"));
     demo.kill();
     support::wait_until("the demo's daemons are gone", || !pids.iter().any(|pid| lives(*pid)));
+    // What it could not remove, the next one does.
+    assert!(std::fs::read_dir(world.path("")).unwrap().flatten().any(is_lab));
+    assert_eq!(world.run(&["demo", "--nodes", "1", "--lines", "10"]).code, 0);
+    assert!(!std::fs::read_dir(world.path("")).unwrap().flatten().any(is_lab));
 }
 
 #[test]

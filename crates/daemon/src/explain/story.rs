@@ -1,6 +1,6 @@
 //! What a daemon remembers, read from its status and told in sentences.
 use crate::peers::{self, Peer};
-use crate::words::{state, without_lives};
+use crate::words::{self, state, without_lives};
 use consort::{MemberId, NodeId, Primary, ViewId};
 use consort_node::Change;
 use serde::Serialize;
@@ -100,8 +100,8 @@ impl Told {
                 Some([ago, name(*id), text])
             }
             Change::View { id, members, primary: is, why } => {
-                let nodes: Vec<String> = members.iter().map(|member| member.node.to_string()).collect();
-                let text = format!("{}: {}; {}\nbecause {why}", self.news(), nodes.join(" "), primary(word(*is)));
+                let nodes = words::nodes(members.iter().map(|member| member.node.0));
+                let text = format!("{}: {}; {}\nbecause {why}", self.news(), nodes, primary(word(*is)));
                 Some([ago, name(*id), text])
             }
         }
@@ -255,12 +255,12 @@ Node 1 of cluster prod, oldest change first:
 
   1 min 12 s ago  view 1@n1   starts alone: n1; not primary
                               because started
-  1 min 11 s ago  view 5@n1   n2, n3 came: n1 n2 n3; to be primary once all its members have installed it
+  1 min 11 s ago  view 5@n1   n2, n3 came: n1-n3; to be primary once all its members have installed it
                               because started; n2, n3 joined
   1 min 11 s ago  view 5@n1   is primary now: all its members have installed it
        9.0 s ago  view 9@n1   n2 gone: n1 n3; to be primary once all its members have installed it
                               because token lost after 151 ms; n2 silent for 369 ms
-      810 ms ago  view 13@n1  n2 came; n3 back in a new life: n1 n2 n3; not primary
+      810 ms ago  view 13@n1  n2 came; n3 back in a new life: n1-n3; not primary
                               because n2 joined
 
 Now operational; view 13@n1 of n1 n2 n3; not primary.

@@ -1,6 +1,7 @@
 //! Real daemons and real clients, each a process of this program, set up for a demonstration or a measurement and gone
 //! when it is over.
 
+mod audience;
 pub mod figures;
 mod floods;
 pub mod helper;
@@ -10,21 +11,25 @@ mod observer;
 mod process;
 mod receiver;
 mod round;
+mod scratch;
 mod sender;
 mod sequence;
 mod watch;
 
+pub use audience::Audience;
 pub use floods::FloodPlan;
 pub use message::HEADER;
-pub use observer::{Heard, Observer, Task as ObserverTask, Told};
+pub use observer::{Heard, Task, Told, Visitor};
 pub use process::{Line, Process};
 pub use round::{Result as RoundResult, Round};
+pub use scratch::Scratch;
 
 use crate::clock;
 use crate::failure::{Code, Failure, Outcome, Trying};
 use crate::local::LocalCluster;
 use crate::place::{Card, Place};
 use rustix::process::Signal;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::UdpSocket;
 use std::ops::Range;
@@ -33,7 +38,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
-use tempfile::TempDir;
 
 /// A receiver that gets no CPU time for a while on a crowded machine is slow, not wrong.
 const CLIENT_OUTPUT: &str = "512MiB";
@@ -54,7 +58,7 @@ pub struct Lab {
     cluster: String,
     nodes: u16,
     options: Vec<String>,
-    directory: TempDir,
+    directory: Scratch,
     /// How many processes were started so far; each is known by its number.
     started: usize,
 }
@@ -62,8 +66,6 @@ pub struct Lab {
 impl Lab {
     /// Starts `nodes` daemons with further options, and waits until each serves clients.
     pub fn start(nodes: u16, options: &[String]) -> Outcome<Self> {
-        let directory = tempfile::Builder::new().prefix("consort-").tempdir();
-        let directory = directory.trying(|| "cannot make a temporary directory; set TMPDIR to one with room".into())?;
         let (tell, lines) = channel();
         let mut lab = Self {
             daemons: BTreeMap::new(),
@@ -74,7 +76,7 @@ impl Lab {
             cluster: unused_cluster(nodes),
             nodes,
             options: options.to_vec(),
-            directory,
+            directory: Scratch::new()?,
             started: 0,
         };
         for node in 1..=nodes {
@@ -229,10 +231,10 @@ pub fn lines_of(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.strip_suffix(b"\n").unwrap_or(text).split(|byte| *byte == b'\n').take(count)
 }
 
-/// Ctrl-C and SIGTERM set a flag, so that everything is put away on the way out.
+/// Ctrl-C, SIGTERM and the end of the terminal set a flag, so that everything is put away on the way out.
 fn watch_for_interrupt() -> Outcome<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&flag)).trying(|| "cannot watch for Ctrl-C".into())?;
     }
     Ok(flag)

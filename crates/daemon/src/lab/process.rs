@@ -7,6 +7,7 @@ use crate::{clock, place};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::Sender;
@@ -39,6 +40,8 @@ impl Process {
         let errors = errors.trying(|| format!("cannot write {}", log.display()))?;
         let mut command = Command::new(program);
         command.args(args).env(place::VARIABLE, directory.join("run"));
+        // Ctrl-C is for whoever started it: that one ends it in good order.
+        command.process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
         let mut child = command.spawn().trying(|| format!("cannot start {name}"))?;
         let (input, output) = (child.stdin.take(), child.stdout.take());

@@ -1,53 +1,35 @@
-//! What is done to the daemons, and what the clients say of it.
+//! What is done to the daemons, and when their clients are told.
 use super::Plan;
 use super::report::{Change, Figures};
 use crate::clock;
-use crate::failure::{Code, Failure, Outcome};
-use crate::lab::{Heard, Lab, Observer, ObserverTask, Told};
-use consort::{NetworkView, ViewId, ViewKind};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use crate::failure::Outcome;
+use crate::lab::{Audience, Heard, Lab, Task, Told, Visitor};
+use consort::{Event, Service, ViewId, ViewKind};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// How long a daemon is stopped.
 pub const PAUSE: Duration = Duration::from_millis(100);
 /// For how long after a pause views are counted: longer than a ring takes to be formed anew.
-const AFTERMATH: u64 = 500_000_000;
+const AFTERMATH: u64 = 500 * MS;
 /// The bytes of a message.
 const SIZE: usize = 100;
-/// By then a change must have come.
-const PATIENCE: u64 = 15_000_000_000;
 const MS: u64 = 1_000_000;
 
 /// Daemons, and a client at each of those that run.
 pub struct Drill {
     lab: Lab,
+    audience: Audience,
     plan: Plan,
-    observers: BTreeMap<u16, Seat>,
-    tell: Sender<Told>,
-    told: Receiver<Told>,
-    /// How many observers were started so far; each is known by its number.
-    started: u64,
-    /// The regular views that were heard of since this was emptied.
-    views: BTreeSet<ViewId>,
-}
-
-/// The client at one daemon, and the last regular view it was told, with the time.
-struct Seat {
-    number: u64,
-    last: Option<(u64, NetworkView)>,
-    // Dropped with the seat: then it ends.
-    _observer: Observer,
 }
 
 impl Drill {
     /// Starts everything and waits until all are in one view.
     pub fn start(plan: Plan) -> Outcome<Self> {
         let lab = Lab::start(plan.nodes, &[])?;
-        let (tell, told) = channel();
-        let mut drill = Self { lab, plan, observers: BTreeMap::new(), tell, told, started: 0, views: BTreeSet::new() };
+        let mut drill = Self { lab, audience: Audience::new(), plan };
         (1..=plan.nodes).try_for_each(|node| drill.observe(node))?;
-        drill.await_view(clock::now_ns())?;
+        drill.audience.await_view(&mut drill.lab, &mut drop)?;
         Ok(drill)
     }
 
@@ -68,18 +50,18 @@ impl Drill {
 
     /// Ends the daemons in good order.
     pub fn stop(self) {
-        drop(self.observers);
+        drop(self.audience);
         self.lab.stop();
     }
 
     fn crash(&mut self, node: u16) -> Outcome<Change> {
-        self.observers.remove(&node);
+        self.audience.retire(node);
         let at = self.lab.kill(node)?;
         self.change(node, at)
     }
 
     fn leave(&mut self, node: u16) -> Outcome<Change> {
-        self.observers.remove(&node);
+        self.audience.retire(node);
         let at = self.lab.dismiss(node)?;
         self.change(node, at)
     }
@@ -92,110 +74,37 @@ impl Drill {
 
     /// How many views a pause brings about.
     fn pause(&mut self, node: u16) -> Outcome<usize> {
-        self.views.clear();
+        let mut views: BTreeSet<ViewId> = BTreeSet::new();
+        let mut count = |told: Told| {
+            if let Heard::Event(Event::View(view)) = told.heard
+                && view.kind == ViewKind::Regular
+            {
+                views.insert(view.id);
+            }
+        };
         self.lab.pause(node, PAUSE)?;
-        let until = clock::now_ns() + AFTERMATH;
-        while self.listen(until)? {}
-        let changes = self.views.len();
-        self.await_view(clock::now_ns())?;
-        Ok(changes)
+        self.audience.listen_until(&mut self.lab, clock::now_ns() + AFTERMATH, &mut count)?;
+        self.audience.await_view(&mut self.lab, &mut count)?;
+        Ok(views.len())
     }
 
     fn change(&mut self, node: u16, since: u64) -> Outcome<Change> {
-        let (at, by) = self.await_view(since)?;
-        let why = self.observers[&by].last.as_ref().map(|(_, view)| view.cause.clone()).unwrap_or_default();
-        Ok(Change { node, by, ms: at.saturating_sub(since) as f64 / MS as f64, why })
+        let last = self.audience.await_view(&mut self.lab, &mut drop)?;
+        let ms = last.at.saturating_sub(since) as f64 / MS as f64;
+        Ok(Change { node, by: last.node, ms, why: last.view.cause })
     }
 
     /// Lets the ring run a while, not always equally long: it has rhythms of its own.
     fn settle(&mut self, run: u32) -> Outcome {
         let until = clock::now_ns() + (150 + u64::from(run) * 37 % 100) * MS;
-        while self.listen(until)? {}
-        Ok(())
+        self.audience.listen_until(&mut self.lab, until, &mut drop)
     }
 
     fn observe(&mut self, node: u16) -> Outcome {
-        let clients = f64::from(self.plan.nodes);
-        let task = ObserverTask {
-            door: self.lab.door(node),
-            group: "failover".into(),
-            size: SIZE,
-            pace: Duration::from_secs_f64(clients / self.plan.rate),
-        };
-        let number = self.started;
-        self.started += 1;
-        let observer = Observer::start(number, task, self.tell.clone())?;
-        self.observers.insert(node, Seat { number, last: None, _observer: observer });
+        let visitor = Visitor::connect(self.lab.door(node), "failover")?;
+        let pace = Duration::from_secs_f64(f64::from(self.plan.nodes) / self.plan.rate);
+        let task = Task { make: Box::new(|_| (Service::Agreed, vec![b'.'; SIZE])), pace, all: false };
+        self.audience.seat(node, visitor, task);
         Ok(())
-    }
-
-    /// Waits until all that run are told one view of just them; returns when the last was, and which. One that was told
-    /// before `since` was told in time.
-    fn await_view(&mut self, since: u64) -> Outcome<(u64, u16)> {
-        let deadline = since.max(clock::now_ns()) + PATIENCE;
-        loop {
-            if let Some(found) = self.together() {
-                return Ok(found);
-            }
-            if !self.listen(deadline)? {
-                return Err(Failure::new(self.scattered()).with(Code::Timeout));
-            }
-        }
-    }
-
-    fn together(&self) -> Option<(u64, u16)> {
-        let seen: Option<Vec<_>> =
-            self.observers.iter().map(|(node, seat)| seat.last.as_ref().map(|(at, view)| (*at, *node, view))).collect();
-        let seen = seen?;
-        let (at, node, view) = seen.iter().max_by_key(|(at, ..)| *at)?;
-        let same = seen.iter().all(|(_, _, other)| other.id == view.id);
-        let just_them = view.members.iter().map(|member| member.node.0).eq(self.observers.keys().copied());
-        (same && just_them).then_some((*at, *node))
-    }
-
-    fn scattered(&self) -> String {
-        let seen = self.observers.iter().map(|(node, seat)| match &seat.last {
-            None => format!("the client at node {node} was told no view"),
-            Some((_, view)) => {
-                let members: Vec<String> = view.members.iter().map(ToString::to_string).collect();
-                format!("the client at node {node} was told view {} of {} ({})", view.id, members.join(" "), view.cause)
-            }
-        });
-        format!("waited too long for one view of all that run; last:\n  {}", seen.collect::<Vec<_>>().join("\n  "))
-    }
-
-    /// Takes what comes next, if anything comes before `until`.
-    fn listen(&mut self, until: u64) -> Outcome<bool> {
-        loop {
-            self.lab.check()?;
-            let left = until.saturating_sub(clock::now_ns());
-            if left == 0 {
-                return Ok(false);
-            }
-            match self.told.recv_timeout(Duration::from_nanos(left.min(50 * MS))) {
-                Ok(told) => {
-                    self.take(told)?;
-                    return Ok(true);
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Ok(false),
-            }
-        }
-    }
-
-    fn take(&mut self, told: Told) -> Outcome {
-        // One that is not here any more was at a daemon that was taken away.
-        let Some((node, seat)) = self.observers.iter_mut().find(|(_, seat)| seat.number == told.by) else {
-            return Ok(());
-        };
-        match told.heard {
-            Heard::View(view) if view.kind == ViewKind::Regular => {
-                self.views.insert(view.id);
-                seat.last = Some((told.at, view));
-                Ok(())
-            }
-            Heard::View(_) => Ok(()),
-            Heard::Ended(why) => Err(Failure::new(format!("the client at node {node} lost its session: {why}"))),
-        }
     }
 }
