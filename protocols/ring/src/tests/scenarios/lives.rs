@@ -120,6 +120,25 @@ fn submission(text: &'static str) -> Submission {
 }
 
 #[test]
+fn f24_what_a_member_said_in_an_earlier_gathering_counts_for_nothing_in_a_later_one() {
+    //= M18 test
+    let mut net = Net::formed(3, |_| {});
+    let third = net.life(2);
+    net.part(&[3]);
+    net.run_until(ms(900), |net| net.last_members(0) == [1, 2] && net.state(0) == "operational");
+    let failing =
+        |flying: &&Flying| flying.from == net.life(1) && flying.join().is_some_and(|join| join.fail.contains(&third));
+    let old = net.sent.iter().rev().find(failing).unwrap().join().unwrap().clone();
+    net.heal();
+    net.run_until_whole(ms(3_000));
+    net.lose_the_token();
+    net.hand(1, 0, Packet::Join(old));
+    net.run_until(ms(50), |net| net.state(0) == "operational");
+    assert_eq!(net.last_members(0), [1, 2, 3], "it came late, and says nothing about now");
+    net.end();
+}
+
+#[test]
 fn f24_the_first_packets_of_a_new_life_are_not_taken_for_repetitions_of_the_last() {
     //= M18 test
     //= M01 test

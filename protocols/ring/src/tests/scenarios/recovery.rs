@@ -56,6 +56,8 @@ fn f06_tokens_lost_in_commit_and_in_recovery_thrice_leave_old_store_and_obligati
         assert_eq!(net.rings[2].installed().unwrap().view.members.len(), 3);
     }
     assert_eq!((owed(&net, 0), owed(&net, 1), owed(&net, 2)), (3, 3, 3));
+    let told: Vec<_> = net.commits().iter().flat_map(|(_, commit)| commit.olds.clone()).collect();
+    assert_eq!(told.last().map(|old| old.obligations.len()), Some(3), "whoever comes along next learns of them");
     let recovered = net.sent.iter().filter(|flying| flying.recovered().is_some_and(|_| flying.from.node != NodeId(3)));
     assert!(recovered.count() <= 20 + 4, "what was recovered once is not sent again");
     net.run_until_whole(ms(500));
