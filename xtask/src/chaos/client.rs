@@ -17,7 +17,7 @@ const AGAIN: Duration = Duration::from_millis(20);
 /// How long a connection or an answer may take before it is tried again.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How many messages a client sends in a second of storm, in the mean.
-const RATE: f64 = 8.0;
+const RATE: f64 = 25.0;
 /// How many it sends as last words.
 const LAST_WORDS: u32 = 3;
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use consort::Address;
+use consort::{Address, Client, ConnectOptions};
 use consort_sim::fault::Disk;
 use consort_sim::trace::witness::End;
 use rustix::process::Signal;
@@ -22,6 +22,8 @@ const CLUSTER: &str = "chaos";
 const LISTEN: &str = "127.0.0.1:4840";
 /// How long a daemon may need to end when asked to.
 const LEAVE: Duration = Duration::from_secs(15);
+/// How long a daemon may take to say how it is.
+const ANSWER: Duration = Duration::from_secs(2);
 
 /// All daemons of a run.
 pub struct Fleet<'a> {
@@ -165,6 +167,20 @@ impl<'a> Fleet<'a> {
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(self.homes.into_iter().map(|home| (home.lives, home.memory)).collect())
+    }
+
+    /// Writes down what each daemon that answers says of itself, for whoever looks into a red run.
+    pub fn describe(&self) {
+        for node in (0..self.homes.len()).filter(|node| !self.homes[*node].stopped) {
+            let options = ConnectOptions { connect_within: ANSWER, ..ConnectOptions::default() };
+            let asked = Client::connect(&door(&self.directory, node), &options).and_then(|mut me| me.status(ANSWER));
+            let text = match asked {
+                Ok(pairs) => pairs.iter().map(|(key, value)| format!("{key:<28} {value}\n")).collect(),
+                Err(error) => format!("{error}\n"),
+            };
+            // What cannot be written is missed in the directory.
+            let _ = std::fs::write(self.directory.join(format!("status-{}.txt", node + 1)), text);
+        }
     }
 
     fn runs(&mut self, node: usize) -> Result<(), ChaosError> {

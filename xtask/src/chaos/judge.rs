@@ -33,8 +33,6 @@ pub struct Seen {
     pub deliveries: u64,
     /// Regular views.
     pub views: BTreeSet<ViewId>,
-    /// Sessions, with their witnesses.
-    pub sessions: u64,
 }
 
 impl Judge {
@@ -86,7 +84,6 @@ impl Judge {
 impl Seen {
     fn count(&mut self, what: &What) {
         match what {
-            What::Start { .. } => self.sessions += 1,
             What::Submit(_) => self.messages += 1,
             What::Deliver(_) => self.deliveries += 1,
             What::View(view) if !view.transitional => drop(self.views.insert(view.id)),
@@ -154,7 +151,7 @@ mod tests {
         assert_eq!(ids(&judge.violations), ["SD"]);
         let (seen, violations) = again(&path).unwrap();
         assert_eq!((&seen, ids(&violations)), (&judge.seen, vec!["SD"]));
-        assert_eq!((seen.messages, seen.deliveries, seen.views.len(), seen.sessions), (2, 2, 1, 2));
+        assert_eq!((seen.messages, seen.deliveries, seen.views.len()), (2, 2, 1));
     }
 
     #[test]

@@ -115,10 +115,9 @@ impl fmt::Display for Outcome {
         writeln!(
             f,
             "\n{} calms; all at rest again at most {:.1} s after all was whole\n\
-             {} sessions of clients, {} deliveries",
+             {} deliveries",
             self.calms.len(),
             slowest.as_secs_f64(),
-            self.seen.sessions,
             self.deliveries
         )
     }

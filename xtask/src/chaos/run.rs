@@ -1,4 +1,6 @@
 //! One run: storms and calms, and the verdict after each.
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,6 +46,8 @@ pub struct Run<'a> {
     judges: Vec<Judge>,
     weather: Weather,
     outcome: Outcome,
+    /// What went wrong and when, on the clock of the traces.
+    log: File,
     stop: Arc<AtomicBool>,
     sampled: Instant,
 }
@@ -101,8 +105,8 @@ impl<'a> Run<'a> {
         let mut fleet = Fleet::new(lab, board, file, directory)?;
         fleet.revive()?;
         let outcome = Outcome { nodes: options.nodes, ..Outcome::default() };
-        let (weather, sampled) = (Weather::default(), Instant::now());
-        Ok(Self { options, seed, lab, board, fleet, judges, weather, outcome, stop, sampled })
+        let (weather, log, sampled) = (Weather::default(), File::create(faults(directory))?, Instant::now());
+        Ok(Self { options, seed, lab, board, fleet, judges, weather, outcome, log, stop, sampled })
     }
 
     /// Storms and calms until the time is over, and the daemons' orderly end.
@@ -110,6 +114,19 @@ impl<'a> Run<'a> {
     /// # Errors
     /// [`ChaosError`].
     pub fn finish(mut self) -> Result<Outcome, ChaosError> {
+        if let Err(error) = self.storms_and_calms() {
+            self.fleet.describe();
+            return Err(error);
+        }
+        self.outcome.daemons = self.fleet.finish()?;
+        let (together, single) = self.judges.split_last_mut().ok_or(ChaosError::Bug("no judges"))?;
+        self.outcome.seen = std::mem::take(&mut together.seen);
+        self.outcome.deliveries = single.iter().map(|judge| judge.seen.deliveries).sum();
+        self.outcome.is_flat()?;
+        Ok(self.outcome)
+    }
+
+    fn storms_and_calms(&mut self) -> Result<(), ChaosError> {
         self.calm()?;
         let start = Instant::now();
         for number in 0.. {
@@ -124,11 +141,7 @@ impl<'a> Run<'a> {
             self.tell(start, &storm, took);
         }
         self.outcome.took = start.elapsed();
-        self.outcome.daemons = self.fleet.finish()?;
-        self.outcome.seen = std::mem::take(&mut self.judges[GROUPS.len()].seen);
-        self.outcome.deliveries = self.judges[..GROUPS.len()].iter().map(|judge| judge.seen.deliveries).sum();
-        self.outcome.is_flat()?;
-        Ok(self.outcome)
+        Ok(())
     }
 
     /// Everything goes wrong that is planned.
@@ -150,6 +163,7 @@ impl<'a> Run<'a> {
     }
 
     fn begin(&mut self, fault: &Planned) -> Result<(), ChaosError> {
+        self.note(&format!("begins: {}", fault.what))?;
         *self.outcome.faults.entry(fault.what.kind()).or_default() += 1;
         match fault.what {
             Trouble::Kill { node, disk } => self.fleet.kill(index(node.0), disk)?,
@@ -161,6 +175,7 @@ impl<'a> Run<'a> {
     }
 
     fn end(&mut self, fault: &Planned) -> Result<(), ChaosError> {
+        self.note(&format!("ends:   {}", fault.what))?;
         match fault.what {
             Trouble::Kill { node, .. } | Trouble::Leave { node } => self.fleet.start(index(node.0))?,
             Trouble::Pause { node } => self.fleet.stop(index(node.0), false),
@@ -181,23 +196,38 @@ impl<'a> Run<'a> {
     /// All is whole and everybody comes back; then all must be at rest, and what clients saw is judged. Returns how long
     /// it took until all was at rest.
     fn calm(&mut self) -> Result<Duration, ChaosError> {
+        self.note("calm: all links are whole, all daemons come back")?;
         self.board.talk.store(false, Ordering::Relaxed);
         self.weather.clear();
         self.lab.set_all(&LinkModel::default())?;
         self.fleet.revive()?;
         let start = Instant::now();
-        let mut rest = self.rest(start);
+        let mut unrest = self.rest(start)?;
         let took = start.elapsed();
-        if let Ok(None) = rest {
+        if unrest.is_none() {
             let word = self.board.ask(&self.board.last_word);
             self.await_all(start, |board| board.have_all(|state| state.last_word >= word))?;
-            rest = self.rest(start);
         }
-        let why = rest?;
+        loop {
+            if unrest.is_none() {
+                unrest = self.rest(start)?;
+            }
+            if self.all_hand_over(start)? || unrest.is_some() {
+                break;
+            }
+        }
+        self.judge(unrest)?;
+        Ok(took)
+    }
+
+    /// All clients hand over what they wrote down. False if news came meanwhile, and there is time to try again: on a busy
+    /// machine a ring may be formed anew at any time.
+    fn all_hand_over(&mut self, start: Instant) -> Result<bool, ChaosError> {
+        let asked = self.board.now();
         let round = self.board.ask(&self.board.round);
         self.await_all(start, |board| board.have_all(|state| state.round >= round))?;
-        self.judge(why)?;
-        Ok(took)
+        let was_quiet = self.board.have_all(|state| state.heard < asked);
+        Ok(was_quiet || start.elapsed() > SETTLE)
     }
 
     /// What still keeps all from being at rest when the time is over; `None` once they are.
@@ -234,6 +264,10 @@ impl<'a> Run<'a> {
         }
     }
 
+    fn note(&mut self, what: &str) -> Result<(), ChaosError> {
+        Ok(writeln!(self.log, "{} {what}", self.board.now().0)?)
+    }
+
     fn wait_until(&mut self, deadline: Instant) -> Result<(), ChaosError> {
         while Instant::now() < deadline {
             self.step()?;
@@ -267,6 +301,11 @@ impl<'a> Run<'a> {
             seen.views.len()
         );
     }
+}
+
+/// The file that says what went wrong and when.
+fn faults(directory: &Path) -> PathBuf {
+    directory.join("faults.txt")
 }
 
 /// Nodes are named from 1 and counted from 0.
