@@ -6,6 +6,7 @@
 //! storm      what a seed draws, storm by storm          trouble   what that makes of links
 //! run        storms and calms, one after the other       fleet     the daemons' processes
 //! client     connects, sends, receives, writes down      board     what clients and run know of each other
+//! guest      comes and goes, and is not judged
 //! judge      traces, and the checkers on them            outcome   what is printed
 //! ```
 //!
@@ -15,6 +16,7 @@
 mod board;
 mod client;
 mod fleet;
+mod guest;
 mod judge;
 mod options;
 mod outcome;
@@ -103,11 +105,15 @@ fn in_a_lab(
 ) -> Result<Outcome, ChaosError> {
     let lab = Lab::build(&Plan { nodes: options.nodes.into(), mtu: 1_500, seed })?;
     let board = Board::new(options.nodes, CLIENTS, SCOPES);
-    let roles = run::roles(options.nodes, seed, place)?;
+    let (roles, groups) = (run::roles(options.nodes, seed, place)?, run::guest_groups()?);
     std::thread::scope(|scope| {
         let _stop_at_end = StopAtEnd(&board);
         for role in &roles {
             scope.spawn(|| live(role, &lab, &board));
+        }
+        for node in 0..usize::from(options.nodes) {
+            let (board, groups, seed) = (&board, &groups, run::guest_seed(seed, node));
+            scope.spawn(move || guest::visit(node, place, groups, board, seed));
         }
         Run::start(options, seed, &lab, &board, (file, place), stop)?.finish()
     })

@@ -19,6 +19,8 @@ pub struct Board {
     pub last_word: AtomicU64,
     /// How often all clients were asked to hand over what they wrote down.
     pub round: AtomicU64,
+    /// How many messages their senders know to be ordered.
+    pub acknowledged: AtomicU64,
     /// Names for lives and clients.
     pub cast: Mutex<Cast>,
     nodes: Vec<Mutex<Home>>,
@@ -65,6 +67,7 @@ impl Board {
             talk: AtomicBool::new(false),
             last_word: AtomicU64::new(0),
             round: AtomicU64::new(0),
+            acknowledged: AtomicU64::new(0),
             cast: Mutex::default(),
             nodes: (0..nodes).map(|_| Mutex::default()).collect(),
             clients: (0..nodes * clients).map(|_| Mutex::default()).collect(),
@@ -238,6 +241,23 @@ mod tests {
         assert!(!board.is_complete(0, 1));
         board.state(1).joined = true;
         assert!(board.is_complete(0, 1) && !board.is_complete(0, 2));
+    }
+
+    #[test]
+    fn threads_end_though_their_maker_panics() {
+        let board = Board::new(1, 1, 1);
+        let panicked = std::panic::catch_unwind(|| {
+            std::thread::scope(|scope| {
+                let _stop_at_end = StopAtEnd(&board);
+                scope.spawn(|| {
+                    while !board.stop.load(Ordering::Relaxed) {
+                        std::thread::yield_now()
+                    }
+                });
+                std::panic::resume_unwind(Box::new("wanted"));
+            })
+        });
+        assert!(panicked.is_err());
     }
 
     #[test]

@@ -167,6 +167,9 @@ impl<'a> Session<'a> {
     fn on_progress(&mut self) {
         let progress = self.client.progress();
         if progress.ordered > self.ordered {
+            // The first requests were the joins.
+            let known = self.ordered.max(self.role.groups.len() as u64);
+            self.board.acknowledged.fetch_add(progress.ordered.saturating_sub(known), Ordering::Relaxed);
             self.ordered = progress.ordered;
             self.see(&session::Event::Progress(progress));
         }

@@ -64,8 +64,7 @@ enum Turn {
 /// # Errors
 /// A mistake in this file.
 pub fn roles(nodes: u16, seed: u64, directory: &Path) -> Result<Vec<Role>, ChaosError> {
-    let names = GROUPS.map(|name| GroupName::new(name.as_bytes()));
-    let names: Vec<_> = names.into_iter().collect::<Result<_, _>>().map_err(|_| ChaosError::Bug("a group's name"))?;
+    let names = named(&GROUPS)?;
     let mut roles = Vec::new();
     for node in 0..usize::from(nodes) {
         for (place, groups) in [&names[..], &names[..1], &names[1..]].into_iter().enumerate() {
@@ -77,6 +76,24 @@ pub fn roles(nodes: u16, seed: u64, directory: &Path) -> Result<Vec<Role>, Chaos
         }
     }
     Ok(roles)
+}
+
+/// The groups that guests join: those of all, and one of their own.
+///
+/// # Errors
+/// A mistake in this file.
+pub fn guest_groups() -> Result<Vec<GroupName>, ChaosError> {
+    named(&[GROUPS[0], GROUPS[1], GROUPS[2], "guests"])
+}
+
+/// What the chance of a node's guest comes from.
+pub fn guest_seed(seed: u64, node: usize) -> u64 {
+    Rng::new(seed).fork((1 << 34) + node as u64).next_u64()
+}
+
+fn named(names: &[&str]) -> Result<Vec<GroupName>, ChaosError> {
+    let names = names.iter().map(|name| GroupName::new(name.as_bytes()));
+    names.collect::<Result<_, _>>().map_err(|_| ChaosError::Bug("a group's name"))
 }
 
 /// The sets that a client in these groups is a witness for.
@@ -121,6 +138,7 @@ impl<'a> Run<'a> {
         self.outcome.daemons = self.fleet.finish()?;
         let (together, single) = self.judges.split_last_mut().ok_or(ChaosError::Bug("no judges"))?;
         self.outcome.seen = std::mem::take(&mut together.seen);
+        self.outcome.acknowledged = self.board.acknowledged.load(Ordering::Relaxed);
         self.outcome.deliveries = single.iter().map(|judge| judge.seen.deliveries).sum();
         self.outcome.is_flat()?;
         Ok(self.outcome)
