@@ -226,9 +226,10 @@ fn lie(rng: &mut Rng, net: &mut Net, span: u64) {
     }
 }
 
+/// `HOSTILE=100` tries a hundred seeds.
 #[test]
 fn whatever_reads_well_is_survived() {
-    for seed in 0..std::env::var("HOSTILE").map_or(4, |n| n.parse().unwrap()) {
+    for seed in 0..std::env::var("HOSTILE").map_or(1, |n| n.parse().unwrap()) {
         let (mut rng, mut net) = (Rng::new(seed), Net::formed(3, |_| {}));
         for round in 0..300 {
             lie(&mut rng, &mut net, if round % 30 == 0 { 300_000 } else { 2_000 });
