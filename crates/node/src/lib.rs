@@ -60,6 +60,8 @@ pub struct Node<E: Engine> {
     /// The last changes of the view, for `status`.
     history: VecDeque<(Instant, Change)>,
     frames: BytesMut,
+    /// Bytes of answers to status requests in this slice.
+    answered: usize,
     counts: Counts,
 }
 
@@ -87,6 +89,7 @@ impl<E: Engine> Node<E> {
             view: None,
             history: VecDeque::new(),
             frames: BytesMut::new(),
+            answered: 0,
             counts: Counts::default(),
         }
     }
@@ -176,7 +179,7 @@ impl<E: Engine> Node<E> {
 
     /// When to call [`Self::handle_timeout`], if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        if self.has_to_tell() {
+        if self.has_to_tell() || !self.full && self.clients.has_paused() {
             return Some(self.now);
         }
         [self.engine.poll_timeout(), self.clients.next_silent()].into_iter().flatten().min()
@@ -221,5 +224,6 @@ impl<E: Engine> Node<E> {
     fn begin(&mut self, now: Instant) {
         self.now = self.now.max(now);
         self.upward.begin();
+        self.answered = 0;
     }
 }
