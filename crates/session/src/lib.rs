@@ -32,6 +32,7 @@ pub use client::Client;
 pub use consort_group::{Cause, ClientName, GroupViewId, Member};
 pub use event::{Event, GroupView, Message, NetworkView, Progress, Welcome};
 pub use limits::Limits;
+pub use output::Output;
 pub use reason::{Farewell, Parting, Refusal, RefusalCause};
 pub use request::Hello;
 pub use server::{Ask, Session};
