@@ -19,7 +19,7 @@ impl Bench {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let doors = [Door::Unix(folder.path().join("door")), Door::Tcp(([127, 0, 0, 1], 0).into())];
-        let doors = doors.iter().map(|door| Listener::open(door).unwrap()).collect();
+        let doors = doors.iter().map(|door| (Listener::open(door, Dialect::Native).unwrap(), Dialect::Native)).collect();
         let poll = Poll::new().unwrap();
         let clients = Clients::new(poll.registry().try_clone().unwrap(), doors, 0..10).unwrap();
         Self { poll, clients, counters: Counters::default(), folder }
@@ -40,7 +40,7 @@ impl Bench {
 
     fn accept(&mut self) -> ClientId {
         loop {
-            if let Some(id) = self.clients.accept(NOW, &mut self.counters).first() {
+            if let Some((id, _)) = self.clients.accept(NOW, &mut self.counters).first() {
                 return *id;
             }
             self.wait();
