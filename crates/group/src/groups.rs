@@ -1,7 +1,8 @@
 //! The state machine: ordered payloads and views in, recipients and changes out.
 use crate::exchange::{Exchange, Heard, Taken};
 use crate::member::{ClientName, GroupViewId, Member};
-use crate::ordered::{self, Ordered};
+use crate::misfit::Misfit;
+use crate::ordered::{self, Ordered, Told as Fields};
 use crate::private::PrivateName;
 use crate::table::{Key, Table};
 use crate::targets::Targets;
@@ -58,10 +59,12 @@ struct Counts {
 /// What an ordered payload meant here.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Delivered<'a> {
-    /// A client's message. What its receivers are told starts at [`ordered::TOLD_AT`].
+    /// A client's message.
     Multicast {
         /// Who sent it.
         client: ClientId,
+        /// What stands where.
+        told: Fields,
         /// This daemon's clients that get it, each once.
         recipients: &'a [ClientId],
     },
@@ -71,6 +74,15 @@ pub enum Delivered<'a> {
         client: ClientId,
         /// The group.
         group: GroupName,
+    },
+    /// A client's message that nobody gets, for one of its receivers could not be told.
+    Unfit {
+        /// Who sent it.
+        client: ClientId,
+        /// Why not.
+        misfit: Misfit,
+        /// The receiver, which speaks Spread.
+        member: Member,
     },
     /// A client joined, left or is gone; [`Groups::advance`] tells what follows from it.
     Changes {
@@ -182,7 +194,7 @@ impl Groups {
         }
         self.counts.early += u64::from(!self.settled && !self.closing);
         match ordered? {
-            Ordered::Multicast { client, targets_at } => self.on_multicast((sender, client), payload, targets_at),
+            Ordered::Multicast { client, told } => self.on_multicast((sender, client), payload, told),
             Ordered::Join { client, name, group, closed } => {
                 let ignored = self.on_join((sender, client), name, &group, closed).err();
                 Ok(Delivered::Changes { client, asked: Some(Asked { group, ignored }) })
@@ -323,13 +335,32 @@ impl Groups {
         &mut self,
         key: Key,
         payload: &Payload,
-        targets_at: usize,
+        told: Fields,
     ) -> Result<Delivered<'_>, Malformed> {
         let client = key.1;
-        match Targets::of(payload, targets_at, |targets| self.find_recipients(key, targets))? {
-            Some(group) => Ok(Delivered::Shut { client, group }),
-            None => Ok(Delivered::Multicast { client, recipients: &self.recipients }),
+        let left = payload.len().saturating_sub(told.targets_at);
+        let judge = |targets: Targets<'_>| {
+            let shut = self.find_recipients(key, targets);
+            (shut, self.find_unfit(targets, left.saturating_sub(targets.encoded_len())))
+        };
+        Ok(match Targets::of(payload, told.targets_at, judge)? {
+            (Some(group), _) => Delivered::Shut { client, group },
+            (_, Some((misfit, member))) => Delivered::Unfit { client, misfit, member },
+            _ => Delivered::Multicast { client, told, recipients: &self.recipients },
+        })
+    }
+
+    //= S21
+    /// The first member who could not be told a message of `data` bytes, and why.
+    fn find_unfit(&mut self, targets: Targets<'_>, data: usize) -> Option<(Misfit, Member)> {
+        let misfit = Misfit::of(targets, data)?;
+        for name in targets.names() {
+            let Some(group) = self.table.look_up(name) else { continue };
+            if let Some(member) = group.members.iter().find(|member| member.client.speaks_spread()) {
+                return Some((misfit, member.clone()));
+            }
         }
+        None
     }
 
     /// Collects this daemon's clients that get a message; the closed group that refuses it, if there is one.

@@ -19,6 +19,7 @@ pub mod groups;
 mod member;
 #[cfg(feature = "mutants")]
 mod mutant;
+pub mod misfit;
 pub mod ordered;
 pub mod part;
 mod private;
@@ -31,6 +32,7 @@ mod tests;
 pub mod told;
 mod witness;
 
+pub use misfit::Misfit;
 pub use groups::{Asked, Delivered, Groups, Ignored};
 pub use member::{Cause, ClientName, GroupViewId, Member};
 #[cfg(feature = "mutants")]

@@ -3,13 +3,13 @@ use consort_types::{ClientId, MemberId, ViewId};
 use std::fmt;
 use std::sync::Arc;
 
-/// What a client is called: 1 to 32 bytes of printable ASCII without space and without `#`. Shared, not copied.
+/// What a client is called: 1 to 23 bytes of printable ASCII without space and without `#`. Shared, not copied.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientName(Arc<str>);
 
 impl ClientName {
-    /// The longest name, in bytes.
-    pub const MAX: usize = 32;
+    /// The longest name, in bytes: with its daemon's, `#name#n65535`, it takes the 31 that Spread clients can read.
+    pub const MAX: usize = 23;
 
     /// Checks a name. `None` if it is empty, too long, or has another character.
     pub fn new(name: &[u8]) -> Option<Self> {
@@ -132,7 +132,7 @@ mod tests {
     fn names_that_would_confuse_are_refused() {
         assert_eq!(ClientName::new(b"bob").unwrap().as_str(), "bob");
         assert_eq!(ClientName::unchosen(ClientId(7)).as_str(), "c7");
-        for bad in [&b""[..], &[b'x'; 33], b"a b", b"a#b", b"\x7f", "ü".as_bytes()] {
+        for bad in [&b""[..], &[b'x'; 24], b"a b", b"a#b", b"\x7f", "ü".as_bytes()] {
             assert_eq!(ClientName::new(bad), None, "{bad:?}");
         }
     }

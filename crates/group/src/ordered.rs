@@ -2,7 +2,8 @@
 //!
 //! | size | field |
 //! |---|---|
-//! | 1 | kind: 1 multicast, 2 join, 3 leave, 4 disconnect, 5 join that closes the group if it opens it, 6 [part](crate::part) |
+//! | 1 | kind: 1 multicast, 2 join, 3 leave, 4 disconnect, 5 join that closes the group if it opens it, 6 [part](crate::part), 7 multicast with a note |
+//! | 5 | multicast with a note: what only receivers at doors like the sender's understand |
 //! | 4 | all but parts: the client's number at the daemon that sent this |
 //! | … | multicast: the client's name behind its length in one byte, then [`Targets`](crate::Targets), then the client's bytes, both as they stood in the client's frame |
 //! | … | join: the client's name, then the group's, each behind its length in one byte |
@@ -20,9 +21,12 @@ const LEAVE: u8 = 3;
 const DISCONNECT: u8 = 4;
 const JOIN_CLOSED: u8 = 5;
 pub(crate) const PART: u8 = 6;
+const NOTED: u8 = 7;
 
-/// Where a multicast's receivers begin to be told: the client's number, its name, the targets, and the client's bytes.
+/// Where what receivers are told begins in a multicast without a note.
 pub const TOLD_AT: usize = 1;
+/// The bytes of a note.
+pub const NOTE_LEN: usize = 5;
 /// The kind, a client's number, and the length of its name.
 const HEAD_LEN: usize = 6;
 /// More than a join, leave or disconnect can take.
@@ -34,6 +38,16 @@ pub fn multicast_prefix(client: ClientId, name: &ClientName) -> Bytes {
     let mut out = start(MULTICAST, client);
     put_name(name.as_str().as_bytes(), &mut out);
     out.freeze()
+}
+
+/// The same for one multicast with a note.
+pub fn noted_prefix(client: ClientId, name: &ClientName, note: [u8; NOTE_LEN]) -> BytesMut {
+    let mut out = BytesMut::with_capacity(NOTE_LEN + HEAD_LEN + ClientName::MAX);
+    out.put_u8(NOTED);
+    out.put_slice(&note);
+    out.put_u32(client.0);
+    put_name(name.as_str().as_bytes(), &mut out);
+    out
 }
 
 /// A client joins a group under its name. If the group has no members yet, `closed` says whether only members may send
@@ -71,8 +85,8 @@ pub enum Ordered {
     Multicast {
         /// Which one.
         client: ClientId,
-        /// Where its list of targets starts, which is not checked yet.
-        targets_at: usize,
+        /// What stands where.
+        told: Told,
     },
     /// A client joins.
     Join {
@@ -101,6 +115,27 @@ pub enum Ordered {
     Part(Part),
 }
 
+/// Where a multicast's fields stand in its payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Where what receivers are told begins: the client's number, its name, the targets, and the client's bytes.
+    pub at: usize,
+    /// Where the list of targets starts, which is not checked yet.
+    pub targets_at: usize,
+    /// What rides along.
+    pub note: Option<[u8; NOTE_LEN]>,
+}
+
+impl Told {
+    /// Reads what the sender is called.
+    pub fn name(&self, payload: &Payload) -> Vec<u8> {
+        let from = self.at + HEAD_LEN - 1;
+        let mut name = Vec::new();
+        payload.for_each(from, self.targets_at.saturating_sub(from), |part| name.extend_from_slice(part));
+        name
+    }
+}
+
 /// Reads a payload.
 ///
 /// # Errors
@@ -109,23 +144,29 @@ pub fn decode(payload: &Payload) -> Result<Ordered, Malformed> {
     match payload.first() {
         None => Err(Malformed { what: "kind", at: 0 }),
         Some(PART) => part::decode(&payload.to_bytes()).map(Ordered::Part),
-        Some(MULTICAST) => decode_multicast(payload),
+        Some(MULTICAST) => decode_multicast(payload, 0),
+        Some(NOTED) => decode_multicast(payload, NOTE_LEN),
         Some(kind) => decode_control(kind, payload),
     }
 }
 
-fn decode_multicast(payload: &Payload) -> Result<Ordered, Malformed> {
-    let [_, a, b, c, d, len] = head(payload).ok_or(Malformed { what: "client", at: payload.len() })?;
+fn decode_multicast(payload: &Payload, note: usize) -> Result<Ordered, Malformed> {
+    let short = Malformed { what: "client", at: payload.len() };
+    let [_, a, b, c, d, len] = front(payload, note).ok_or(short)?;
     let client = ClientId(u32::from_be_bytes([a, b, c, d]));
-    Ok(Ordered::Multicast { client, targets_at: HEAD_LEN + usize::from(len) })
+    let note_at = 1;
+    let noted = (note > 0).then(|| front(payload, note_at)).flatten();
+    let told = Told { at: note + TOLD_AT, targets_at: note + HEAD_LEN + usize::from(len), note: noted };
+    Ok(Ordered::Multicast { client, told })
 }
 
-fn head(payload: &Payload) -> Option<[u8; HEAD_LEN]> {
-    if let Some(head) = payload.parts().next().and_then(|part| part.first_chunk()) {
-        return Some(*head);
+/// The bytes from `at` on.
+fn front<const N: usize>(payload: &Payload, at: usize) -> Option<[u8; N]> {
+    if let Some(front) = payload.parts().next().and_then(|part| part.get(at..)?.first_chunk()) {
+        return Some(*front);
     }
     let mut bytes = Vec::new();
-    payload.for_each(0, HEAD_LEN, |part| bytes.extend_from_slice(part));
+    payload.for_each(at, N, |part| bytes.extend_from_slice(part));
     bytes.first_chunk().copied()
 }
 
@@ -174,14 +215,18 @@ mod tests {
         ClientName::new(b"bob").unwrap()
     }
 
-    fn every_kind() -> [(Payload, Ordered); 5] {
+    fn every_kind() -> [(Payload, Ordered); 6] {
         let (client, name, group) = (BOB, name(), group());
         let body = Bytes::from_static(b"\0\x01\x01gpayload");
         let joins = |closed| Ordered::Join { client, name: name.clone(), group: group.clone(), closed };
         [
             (
-                [multicast_prefix(client, &name), body].into_iter().collect(),
-                Ordered::Multicast { client, targets_at: 9 },
+                [multicast_prefix(client, &name), body.clone()].into_iter().collect(),
+                Ordered::Multicast { client, told: Told { at: 1, targets_at: 9, note: None } },
+            ),
+            (
+                [noted_prefix(client, &name, *b"12345").freeze(), body].into_iter().collect(),
+                Ordered::Multicast { client, told: Told { at: 6, targets_at: 14, note: Some(*b"12345") } },
             ),
             (join(client, &name, &group, false).into(), joins(false)),
             (join(client, &name, &group, true).into(), joins(true)),
@@ -197,6 +242,9 @@ mod tests {
             for cut in 0..=bytes.len() {
                 let rope: Payload = [bytes.slice(..cut), bytes.slice(cut..)].into_iter().collect();
                 assert_eq!(decode(&rope), Ok(meant.clone()));
+                if let Ordered::Multicast { told, .. } = &meant {
+                    assert_eq!(told.name(&rope), b"bob");
+                }
             }
         }
     }

@@ -152,15 +152,15 @@ impl Clients {
         }
     }
 
-    /// Lets in who waits, a few at a time, and tells their new names and what they speak.
-    pub(crate) fn accept(&mut self, now: Instant, counters: &mut Counters) -> Vec<(ClientId, Dialect)> {
+    /// Lets in who waits, a few at a time, and tells their new names, in which stands what they speak.
+    pub(crate) fn accept(&mut self, now: Instant, counters: &mut Counters) -> Vec<ClientId> {
         let mut accepted = Vec::new();
         for i in 0..self.doors.len() {
             for _ in 0..ACCEPTS {
                 match self.accept_at(i, now) {
                     Ok(Some(stream)) => {
                         let dialect = self.doors[i].dialect;
-                        accepted.extend(self.admit(stream).map(|client| (client, dialect)));
+                        accepted.extend(self.admit(stream, dialect));
                     }
                     Ok(None) => break,
                     Err(error) => {
@@ -196,8 +196,8 @@ impl Clients {
         }
     }
 
-    fn admit(&mut self, mut stream: Stream) -> Option<ClientId> {
-        let id = ClientId(self.next);
+    fn admit(&mut self, mut stream: Stream, dialect: Dialect) -> Option<ClientId> {
+        let id = ClientId(if dialect == Dialect::Spread { self.next | ClientId::SPREAD } else { self.next });
         if let Err(error) = stream.register(&self.registry, name(self.first, id)) {
             tracing::warn!(%error, "cannot watch a client's connection");
             return None;

@@ -7,7 +7,6 @@ use crate::error::RunError;
 use crate::idle::{Idle, Rest};
 use crate::inbox::{Inbox, Receivers};
 use crate::journal::Writer;
-use crate::options::Dialect;
 use crate::outbox::Outbox;
 use crate::stop::Stop;
 use crate::wake::Wake;
@@ -164,11 +163,8 @@ impl<E: Engine> Driver<E> {
             return Ok(false);
         }
         let began = self.now;
-        for (client, dialect) in self.clients.accept(self.now, &mut self.counters) {
-            match dialect {
-                Dialect::Native => self.node.open_client(self.now, client),
-                Dialect::Spread => self.node.open_spread_client(self.now, client),
-            }
+        for client in self.clients.accept(self.now, &mut self.counters) {
+            self.node.open_client(self.now, client);
             self.drain()?;
         }
         for client in self.clients.expire(self.now) {

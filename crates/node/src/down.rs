@@ -1,6 +1,7 @@
 //! Down: client, session, engine.
+use crate::door::Wish;
 use crate::{Effect, Node, Reading, STREAM};
-use consort_group::ordered;
+use consort_group::{ClientName, ordered};
 use consort_order::{Engine, Refused, Submission};
 use consort_session::{Ask, Farewell, Parting, Refusal, RefusalCause, event};
 use consort_types::{Class, ClientId, Service};
@@ -9,13 +10,23 @@ use consort_wire::Payload;
 impl<E: Engine> Node<E> {
     /// Takes what a client asks, as far as there is room for it.
     pub(crate) fn serve(&mut self, client: ClientId) -> Reading {
-        while let Some(ask) = self.clients.next(client) {
-            if !self.take(client, ask) {
+        while let Some(wish) = self.clients.next(client) {
+            if !self.grant(client, wish) {
                 self.clients.pause(client);
                 return Reading::Pause;
             }
         }
         if self.clients.may_read(client) { Reading::Go } else { Reading::Pause }
+    }
+
+    /// Grants one wish; false where it must wait for room.
+    fn grant(&mut self, client: ClientId, wish: Wish) -> bool {
+        match wish {
+            Wish::Common(ask) => return self.take(client, ask),
+            Wish::Name(name) => self.on_name(client, name),
+            Wish::Entered => self.clients.entered(client),
+        }
+        true
     }
 
     /// Takes one request; false where it must wait for room.
@@ -82,6 +93,9 @@ impl<E: Engine> Node<E> {
             if !matches!(left, Err(Refused::Full { .. })) {
                 self.clients.has_left();
             }
+            if matches!(left, Err(refused) if !matches!(refused, Refused::Full { .. })) {
+                self.clients.gone(client);
+            }
             return true;
         }
         let Some(client) = self.clients.next_paused() else { return false };
@@ -93,10 +107,9 @@ impl<E: Engine> Node<E> {
 
     fn on_hello(&mut self, client: ClientId) {
         self.free_names();
-        let Some(name) = self.clients.get(client).map(|session| session.name().clone()) else { return };
+        let Some(name) = self.clients.get(client).and_then(|session| session.named().cloned()) else { return };
         if !self.groups.enter(client, &name) {
-            let text = format!("another client of this daemon is called {name}; choose another name, or none");
-            return self.clients.end_unwelcome(client, &Farewell::new(Parting::NameTaken, text));
+            return self.clients.reject_name(client, &name);
         }
         self.clients.welcome(client, self.datagrams.identity().me);
         let wants_views = self.clients.get(client).is_some_and(|session| session.wants_views());
@@ -104,6 +117,16 @@ impl<E: Engine> Node<E> {
             self.frames.clear();
             event::put_view(&mut self.frames, view);
             self.clients.tell(client, &self.frames);
+        }
+    }
+
+    //= S06
+    fn on_name(&mut self, client: ClientId, name: ClientName) {
+        self.free_names();
+        if self.groups.enter(client, &name) {
+            self.clients.name(client, name, self.datagrams.identity().me.node);
+        } else {
+            self.clients.reject_name(client, &name);
         }
     }
 

@@ -10,6 +10,7 @@
 
 mod clients;
 mod datagrams;
+mod door;
 mod down;
 mod effect;
 mod status;
@@ -57,6 +58,8 @@ pub struct Node<E: Engine> {
     view: Option<View>,
     history: VecDeque<(Instant, String)>,
     frames: BytesMut,
+    /// The same for Spread clients.
+    spread_frames: BytesMut,
     counts: Counts,
 }
 
@@ -85,6 +88,7 @@ impl<E: Engine> Node<E> {
             view: None,
             history: VecDeque::new(),
             frames: BytesMut::new(),
+            spread_frames: BytesMut::new(),
             counts: Counts::default(),
         }
     }

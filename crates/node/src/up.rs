@@ -1,9 +1,12 @@
 //! Up: engine, group, session, client.
 use crate::upward::Up;
 use crate::{Effect, Node};
-use consort_group::{Asked, Delivered, Groups, Ignored, Step};
+use crate::door::{Placed, Telling};
+use bytes::BytesMut;
+use consort_group::{Asked, Cause, Change, Delivered, Groups, Ignored, Member, Misfit, PrivateName, Step};
 use consort_order::{Delivery, Engine, Output};
-use consort_session::{Refusal, RefusalCause, event, request};
+use consort_session::{Refusal, RefusalCause, event};
+use consort_spread::told::{self, GroupView};
 use consort_types::{Class, ClientId, GroupName, MemberId, Primary, Service, View, ViewId, ViewKind};
 
 /// How many changes of the view are remembered.
@@ -94,10 +97,19 @@ impl<E: Engine> Node<E> {
                 signal.notify
             }
         };
-        for client in notify {
-            self.clients.tell(*client, &self.frames);
+        let spread = notify.iter().any(|client| client.speaks_spread());
+        self.spread_frames.clear();
+        if spread {
+            put_spread(&step, self.datagrams.identity().me, &mut self.spread_frames);
         }
-        self.upward.spend(self.frames.len() * notify.len());
+        for client in notify {
+            match self_leave(&step, self.datagrams.identity().me, *client) {
+                _ if !client.speaks_spread() => self.clients.tell(*client, &self.frames),
+                Some(group) => self.clients.tell_self_leave(*client, group),
+                None => self.clients.tell_membership(*client, &self.spread_frames),
+            }
+        }
+        self.upward.spend(self.frames.len().max(self.spread_frames.len()) * notify.len());
         true
     }
 
@@ -162,18 +174,24 @@ impl<E: Engine> Node<E> {
         let Delivery { sender, position, service, payload, .. } = &delivery;
         let own = *sender == self.datagrams.identity().me;
         match self.groups.deliver(*sender, *position, payload) {
-            Ok(Delivered::Multicast { client, recipients }) => {
+            Ok(Delivered::Multicast { client, told, recipients }) => {
                 if own {
-                    self.clients.order_multicast(client, payload.len());
+                    self.clients.order(client, Placed::Multicast(payload.len()), None);
                 }
                 self.upward.spend(recipients.len() * payload.len());
+                let (sender, own) = ((*sender, client), own.then_some(client));
+                let telling = Telling { sender, own, service: *service, payload, told };
                 for recipient in recipients {
-                    self.clients.tell_message(*recipient, sender.node, *service, payload);
+                    self.clients.tell_message(*recipient, &telling);
                 }
             }
             Ok(Delivered::Shut { client, group }) if own => self.shut(client, payload.len(), &group),
+            Ok(Delivered::Unfit { client, misfit, member }) if own => {
+                self.unfit(client, payload.len(), misfit, &member);
+            }
             Ok(Delivered::Changes { client, asked: Some(asked) }) if own => self.settle(client, &asked),
-            Ok(Delivered::Shut { .. } | Delivered::Changes { .. } | Delivered::Part) => {}
+            Ok(Delivered::Changes { client, asked: None }) if own => self.clients.gone(client),
+            Ok(Delivered::Shut { .. } | Delivered::Unfit { .. } | Delivered::Changes { .. } | Delivered::Part) => {}
             Err(_) => self.counts.ordered_malformed += 1,
         }
     }
@@ -181,18 +199,43 @@ impl<E: Engine> Node<E> {
     /// An own client's message has its place, but a closed group does not take it.
     fn shut(&mut self, client: ClientId, len: usize, group: &GroupName) {
         //= G07
-        if let Some(number) = self.clients.order_multicast(client, len) {
-            let text = format!("{group} is closed: only its members may send to it");
-            self.clients.tell_refused(client, number, &Refusal::new(RefusalCause::Closed, text));
-        }
+        let text = format!("{group} is closed: only its members may send to it");
+        let refusal = Refusal::new(RefusalCause::Closed, text);
+        self.clients.order(client, Placed::Multicast(len), Some(&refusal));
+    }
+
+    /// An own client's message has its place, but one of its receivers could not be told.
+    fn unfit(&mut self, client: ClientId, len: usize, misfit: Misfit, member: &Member) {
+        //= S21
+        let name = PrivateName::new(&member.name, member.daemon.node);
+        let refusal = Refusal::new(RefusalCause::Unfit, format!("{name} cannot be told it: {misfit}"));
+        self.clients.order(client, Placed::Multicast(len), Some(&refusal));
     }
 
     /// An own client's join or leave has its place.
     fn settle(&mut self, client: ClientId, asked: &Asked) {
-        let number = self.clients.order(client, request::membership_len(&asked.group));
-        if let (Some(number), Some(ignored)) = (number, asked.ignored) {
-            self.clients.tell_refused(client, number, &refusal(asked, ignored));
+        let refusal = asked.ignored.map(|ignored| refusal(asked, ignored));
+        self.clients.order(client, Placed::Membership(&asked.group), refusal.as_ref());
+    }
+}
+
+/// What Spread clients here read of a step.
+fn put_spread(step: &Step<'_>, me: MemberId, out: &mut BytesMut) {
+    match step {
+        Step::Quiet => {}
+        Step::View(change) => {
+            let Change { group, id, members, sets, cause, who, .. } = *change;
+            told::put_view(out, &GroupView { group, id, cause, members, sets, who, me });
         }
+        Step::Signal(signal) => told::put_signal(out, signal.group, signal.id),
+    }
+}
+
+/// The group that this client has left with this step.
+fn self_leave<'a>(step: &Step<'a>, me: MemberId, client: ClientId) -> Option<&'a GroupName> {
+    match step {
+        Step::View(Change { cause: Cause::Leave, who: [member], group, .. }) if member.key() == (me, client) => Some(group),
+        _ => None,
     }
 }
 

@@ -60,6 +60,8 @@ codes! {
         Closed = 9 "closed",
         /// All groups together take as much memory as they may.
         GroupsFull = 10 "groups_full",
+        /// A Spread client among the receivers could not be told the message.
+        Unfit = 11 "unfit",
     }
 }
 

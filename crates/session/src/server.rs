@@ -289,8 +289,8 @@ impl Session {
     }
 
     /// Appends a message of a client of node `sender`: one copy of what receivers are told of the ordered multicast.
-    pub fn tell_message(&mut self, sender: NodeId, service: Service, multicast: &Payload) {
-        event::put_message(self.output.as_mut(), sender, service, multicast);
+    pub fn tell_message(&mut self, sender: NodeId, service: Service, multicast: &Payload, told_at: usize) {
+        event::put_message(self.output.as_mut(), sender, service, multicast, told_at);
     }
 
     /// Appends frames that [`crate::event`] has written.

@@ -27,29 +27,10 @@ pub mod slot;
 mod tests;
 pub mod told;
 
+pub use consort_group::misfit::{MESSAGE_MAX, NAMES_MAX as GROUPS_MAX};
 pub use hello::Reject;
 pub use note::Note;
 pub use session::{Ask, Session};
 
 /// The port on which Spread's clients look for a daemon.
 pub const PORT: u16 = 4803;
-/// How many names one message may carry.
-pub const GROUPS_MAX: usize = 100;
-/// The most bytes that a message takes: its header, its names and its data. Spread's daemons carry no more.
-pub const MESSAGE_MAX: usize = 143_200;
-
-//= S21
-/// Why a message cannot be told to Spread clients; `None` if it can. Whoever sends it is refused if such a client is
-/// among those who would get it.
-pub fn misfit(names: usize, longest_name: usize, data: usize) -> Option<String> {
-    let taken = header::LEN + names * slot::LEN + data;
-    if names > GROUPS_MAX {
-        Some(format!("a message to {names} groups; Spread clients take {GROUPS_MAX}"))
-    } else if longest_name > slot::MAX {
-        Some(format!("a group's name of {longest_name} bytes; Spread clients take {}", slot::MAX))
-    } else if taken > MESSAGE_MAX {
-        Some(format!("a message of {taken} bytes with header and groups; Spread clients take {MESSAGE_MAX}"))
-    } else {
-        None
-    }
-}

@@ -4,9 +4,9 @@ use crate::header::{self, Header};
 use crate::hello::{self, Library, Reject};
 use crate::input::Input;
 use crate::request::{self, Request};
-use crate::told::{self, GroupView, Message};
+use crate::told::{self, Message};
 use bytes::{BufMut, Bytes, BytesMut};
-use consort_group::{ClientName, GroupViewId};
+use consort_group::ClientName;
 use consort_session::{Farewell, Output, Parting};
 use consort_types::{GroupName, Service};
 use consort_wire::Malformed;
@@ -303,17 +303,10 @@ impl Session {
     }
 
     //= S30
-    /// Appends a group view, if the client wants such.
-    pub fn tell_view(&mut self, view: &GroupView<'_>) {
+    /// Appends a group view or signal that [`told::put_view`] or [`told::put_signal`] has written, if the client wants such.
+    pub fn tell_membership(&mut self, written: &[u8]) {
         if self.wants_membership {
-            self.tell(|_, out| told::put_view(out, view));
-        }
-    }
-
-    /// Appends a transitional signal, if the client wants such.
-    pub fn tell_signal(&mut self, group: &GroupName, id: GroupViewId) {
-        if self.wants_membership {
-            self.tell(|_, out| told::put_signal(out, group, id));
+            self.tell(|_, out| out.extend_from_slice(written));
         }
     }
 

@@ -3,7 +3,7 @@ use crate::header::{self, Header, NO_HINT};
 use crate::{GROUPS_MAX, Note, kind, slot};
 use bytes::{BufMut, BytesMut};
 use consort_group::{Cause, GroupViewId, Member, Targets};
-use consort_types::{GroupName, MemberId};
+use consort_types::{GroupName, MemberId, NodeId};
 use consort_wire::Payload;
 
 /// The bytes of a group view's name.
@@ -138,12 +138,13 @@ const fn rejected_type(kind: u32) -> u32 {
 }
 
 fn put_member(member: &Member, out: &mut BytesMut) {
-    slot::put(private_name(member).as_bytes(), out);
+    slot::put(private_text(member.name.as_str().as_bytes(), member.daemon.node).as_bytes(), out);
 }
 
-/// What a member is called by everybody else.
-pub fn private_name(member: &Member) -> String {
-    format!("#{}#{}", member.name, member.daemon.node)
+//= S23
+/// What everybody calls a client of this name at this node.
+pub fn private_text(name: &[u8], node: NodeId) -> String {
+    format!("#{}#{node}", String::from_utf8_lossy(name))
 }
 
 //= S31

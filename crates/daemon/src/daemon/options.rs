@@ -75,6 +75,7 @@ impl Options {
         settings.ring.idling = settings.profile.parking();
         settings.listen.extend(&self.listen);
         settings.spread = self.spread.map(SpreadDoor::at).or(settings.spread);
+        settings.limits.spread_messages = settings.spread.as_ref().and_then(|door| door.messages);
         settings.limits.output_max = self.client_output.unwrap_or(settings.limits.output_max);
         settings.state = self.state.clone().or(settings.state);
         settings.ring.validate().map_err(|error| Failure::usage(error.to_string()))?;

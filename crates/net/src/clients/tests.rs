@@ -40,7 +40,7 @@ impl Bench {
 
     fn accept(&mut self) -> ClientId {
         loop {
-            if let Some((id, _)) = self.clients.accept(NOW, &mut self.counters).first() {
+            if let Some(id) = self.clients.accept(NOW, &mut self.counters).first() {
                 return *id;
             }
             self.wait();

@@ -3,7 +3,7 @@ use super::{CLOSED, DISCONNECT, GROUP_SIGNAL, GROUP_VIEW, MESSAGE, PONG, PROGRES
 use crate::frame::{self, HEAD_LEN};
 use crate::{Farewell, Refusal};
 use bytes::{BufMut, BytesMut};
-use consort_group::{Change, GroupViewId, Member, Signal, ordered, targets};
+use consort_group::{Change, GroupViewId, Member, Signal, targets};
 use consort_types::{MemberId, NodeId, Primary, Service, View, ViewKind};
 use consort_wire::{Payload, Writer};
 
@@ -12,9 +12,10 @@ const MESSAGE_HEAD_LEN: usize = HEAD_LEN + 2;
 /// The longest text, in bytes.
 const TEXT_MAX: usize = u16::MAX as usize;
 
-/// Appends a message of a client of node `sender`: what receivers are told of an ordered multicast, in one copy.
-pub fn put_message(out: &mut BytesMut, sender: NodeId, service: Service, multicast: &Payload) {
-    let len = multicast.len().saturating_sub(ordered::TOLD_AT);
+/// Appends a message of a client of node `sender`: what receivers are told of an ordered multicast, which starts at byte
+/// `told_at` of it, in one copy.
+pub fn put_message(out: &mut BytesMut, sender: NodeId, service: Service, multicast: &Payload, told_at: usize) {
+    let len = multicast.len().saturating_sub(told_at);
     let mut head = [0; MESSAGE_HEAD_LEN];
     let mut fields = &mut head[..];
     fields.put_u32((1 + 2 + len) as u32);
@@ -22,7 +23,7 @@ pub fn put_message(out: &mut BytesMut, sender: NodeId, service: Service, multica
     fields.put_u16(sender.0);
     out.reserve(MESSAGE_HEAD_LEN + len);
     out.extend_from_slice(&head);
-    multicast.for_each(ordered::TOLD_AT, len, |part| out.extend_from_slice(part));
+    multicast.for_each(told_at, len, |part| out.extend_from_slice(part));
 }
 
 /// Appends a group's new membership.

@@ -81,7 +81,7 @@ fn every_event() -> Vec<Bytes> {
     let refusal = Refusal::new(RefusalCause::Budget, "too much");
     vec![
         written(|out| event::put_welcome(out, &welcome())),
-        written(|out| event::put_message(out, NodeId(3), Service::Safe, &message)),
+        written(|out| event::put_message(out, NodeId(3), Service::Safe, &message, ordered::TOLD_AT)),
         group_view_frame(),
         group_signal_frame(),
         written(|out| event::put_view(out, &view())),
@@ -127,11 +127,11 @@ fn every_event_reads_back() {
 #[test]
 fn a_message_without_payload_and_one_of_many_parts_read_back() {
     let empty = ordered_message(&["g"], b"");
-    let frame = written(|out| event::put_message(out, NodeId(0), Service::Agreed, &empty));
+    let frame = written(|out| event::put_message(out, NodeId(0), Service::Agreed, &empty, ordered::TOLD_AT));
     assert!(matches!(read(&frame), Event::Message(message) if message.payload().is_empty()));
     let bytes = ordered_message(&["g"], b"many parts").to_bytes();
     let parts: Payload = (0..bytes.len()).map(|at| bytes.slice(at..at + 1)).collect();
-    let frame = written(|out| event::put_message(out, NodeId(0), Service::Agreed, &parts));
+    let frame = written(|out| event::put_message(out, NodeId(0), Service::Agreed, &parts, ordered::TOLD_AT));
     assert!(matches!(read(&frame), Event::Message(message) if message.payload() == b"many parts"));
 }
 

@@ -65,7 +65,7 @@ fn the_daemon_of_the_page_answers_with_these_bytes() {
             }
             Ask::Multicast { service, payload } => {
                 session.accept();
-                session.tell_message(me.node, service, &payload);
+                session.tell_message(me.node, service, &payload, ordered::TOLD_AT);
             }
             other => panic!("{other:?}"),
         }

@@ -1,7 +1,7 @@
 //! Levels, lists of names, sizes, and what is rejected.
 use super::client::{Client, Seen};
 use super::*;
-use crate::{Note, kind, misfit};
+use crate::{Note, kind};
 use consort_types::Service;
 
 fn pair() -> (Session, Client) {
@@ -197,13 +197,4 @@ fn what_rides_along_comes_back_whatever_stands_in_it() {
     for service in Service::ALL {
         assert_eq!(Note::decode(Note::of(service).encode()), Note::of(service));
     }
-}
-
-#[test]
-fn what_does_not_fit_this_door_is_named_with_its_limit() {
-    //= S21 test
-    assert_eq!(misfit(100, 31, 143_200 - 48 - 3_200), None);
-    assert!(misfit(1, 31, 143_121).unwrap().contains("143200"));
-    assert!(misfit(101, 31, 0).unwrap().contains("100"));
-    assert!(misfit(1, 32, 0).unwrap().contains("31"));
 }

@@ -1,7 +1,7 @@
 //! A session as it was captured between Spread's own library and daemon, byte for byte. Only the group view's name, which
 //! every system makes in its own way, is not compared.
 use super::*;
-use crate::told::GroupView;
+use crate::told::{GroupView, put_view};
 use consort_group::Cause;
 
 const CONNECT: &str = "05 00 01 | 01 | 05 | 61 6c 69 63 65";
@@ -51,7 +51,9 @@ fn carry_out(session: &mut Session, ask: Ask) {
             session.order(false);
             let (cause, id) = (Cause::Join, view_id(1, 0));
             let (members, sets, me) = (&alice[..], &[0][..], alice[0].daemon);
-            session.tell_view(&GroupView { group: &group, id, cause, members, sets, who: &alice, me });
+            let mut view = BytesMut::new();
+            put_view(&mut view, &GroupView { group: &group, id, cause, members, sets, who: &alice, me });
+            session.tell_membership(&view);
         }
         Ask::Leave(group) => {
             session.accept();
