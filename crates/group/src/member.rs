@@ -13,11 +13,13 @@ impl ClientName {
 
     /// Checks a name. `None` if it is empty, too long, or has another character.
     pub fn new(name: &[u8]) -> Option<Self> {
+        std::str::from_utf8(name).ok().filter(|_| Self::is_name(name)).map(|text| Self(text.into()))
+    }
+
+    /// Whether a client can be called so.
+    pub fn is_name(name: &[u8]) -> bool {
         let allowed = |byte: &u8| byte.is_ascii_graphic() && *byte != b'#';
-        if name.is_empty() || name.len() > Self::MAX || !name.iter().all(allowed) {
-            return None;
-        }
-        std::str::from_utf8(name).ok().map(|text| Self(text.into()))
+        (1..=Self::MAX).contains(&name.len()) && name.iter().all(allowed)
     }
 
     /// The name of a client that did not choose one: `c` and its number.
@@ -27,6 +29,13 @@ impl ClientName {
 
     /// The name as text.
     pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A name is found by its text.
+impl std::borrow::Borrow<str> for ClientName {
+    fn borrow(&self) -> &str {
         &self.0
     }
 }
@@ -61,12 +70,13 @@ impl fmt::Display for Member {
     }
 }
 
-/// Names one membership of one group, equally at every daemon.
+/// Names one membership of one group, with the group's name, equally at every daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupViewId {
     /// The regular view in which the group changed.
     pub view: ViewId,
-    /// Counts the changes of all groups since that view was installed, from 1.
+    /// 0 where the network made the change; otherwise counts the joins, leaves and disconnects that changed anything since
+    /// that view was installed, from 1.
     pub change: u64,
 }
 
@@ -86,7 +96,7 @@ pub enum Cause {
     Leave = 2,
     /// A client's connection to its daemon ended.
     Disconnect = 3,
-    /// Daemons are not in the view any more, and their clients with them.
+    /// Daemons went or came, and their clients with them.
     Network = 4,
 }
 

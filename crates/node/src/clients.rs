@@ -17,6 +17,8 @@ pub(crate) struct Clients {
     closing: VecDeque<ClientId>,
     writable: VecDeque<ClientId>,
     progressed: Vec<ClientId>,
+    /// Whose names are free again.
+    parted: Vec<(ClientId, ClientName)>,
     counts: Counts,
 }
 
@@ -49,6 +51,7 @@ impl Clients {
             closing: VecDeque::new(),
             writable: VecDeque::new(),
             progressed: Vec::new(),
+            parted: Vec::new(),
             counts: Counts::default(),
         }
     }
@@ -67,9 +70,17 @@ impl Clients {
     pub(crate) fn forget(&mut self, client: ClientId) {
         let Some(entry) = self.all.remove(&client) else { return };
         self.silent.remove(&(entry.hello_by, client));
-        if entry.joined && entry.session.is_open() {
-            self.leaving.push_back(client);
+        if entry.session.is_open() {
+            self.parted.push((client, entry.session.name().clone()));
+            if entry.joined {
+                self.leaving.push_back(client);
+            }
         }
+    }
+
+    /// Clients that are gone, and what they were called.
+    pub(crate) fn next_parted(&mut self) -> Option<(ClientId, ClientName)> {
+        self.parted.pop()
     }
 
     pub(crate) fn feed(&mut self, client: ClientId, bytes: Bytes) {
@@ -141,13 +152,22 @@ impl Clients {
         }
     }
 
-    /// A client's oldest request under way has its place; returns its number.
+    /// A client's oldest request under way, a join or leave of `cost` bytes, has its place; returns its number.
     pub(crate) fn order(&mut self, client: ClientId, cost: usize) -> Option<u64> {
+        Some(self.progressing(client)?.order(cost))
+    }
+
+    /// The same for a multicast of `len` bytes in the order.
+    pub(crate) fn order_multicast(&mut self, client: ClientId, len: usize) -> Option<u64> {
+        Some(self.progressing(client)?.order_multicast(len))
+    }
+
+    fn progressing(&mut self, client: ClientId) -> Option<&mut Session> {
         let session = &mut self.all.get_mut(&client)?.session;
         if !session.progress_is_due() {
             self.progressed.push(client);
         }
-        Some(session.order(cost))
+        Some(session)
     }
 
     pub(crate) fn tell_refused(&mut self, client: ClientId, request: u64, refusal: &Refusal) {
@@ -155,17 +175,10 @@ impl Clients {
         self.tell_with(client, |session| session.tell_refused(request, refusal));
     }
 
-    pub(crate) fn tell_message(
-        &mut self,
-        client: ClientId,
-        sender: (NodeId, ClientId),
-        service: Service,
-        ordered: &Payload,
-        from: usize,
-    ) {
+    pub(crate) fn tell_message(&mut self, client: ClientId, sender: NodeId, service: Service, multicast: &Payload) {
         self.counts.messages += 1;
-        self.counts.message_bytes += (ordered.len() - from) as u64;
-        self.tell_with(client, |session| session.tell_message(sender, service, ordered, from));
+        self.counts.message_bytes += multicast.len() as u64;
+        self.tell_with(client, |session| session.tell_message(sender, service, multicast));
     }
 
     pub(crate) fn tell(&mut self, client: ClientId, frames: &[u8]) {
@@ -196,11 +209,21 @@ impl Clients {
         self.tell_with(client, |_| {});
     }
 
+    /// Sends a client away whose hello was read but not granted: it never had a name here.
+    pub(crate) fn end_unwelcome(&mut self, client: ClientId, farewell: &Farewell) {
+        let parted = self.parted.len();
+        self.end(client, farewell);
+        self.parted.truncate(parted);
+    }
+
     /// Sends a client away.
     pub(crate) fn end(&mut self, client: ClientId, farewell: &Farewell) {
         let Some(entry) = self.all.get_mut(&client) else { return };
-        if entry.session.is_open() && entry.joined {
-            self.leaving.push_back(client);
+        if entry.session.is_open() {
+            self.parted.push((client, entry.session.name().clone()));
+            if entry.joined {
+                self.leaving.push_back(client);
+            }
         }
         entry.session.close(farewell);
         if entry.session.wakes() {

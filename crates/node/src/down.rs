@@ -22,9 +22,9 @@ impl<E: Engine> Node<E> {
     fn take(&mut self, client: ClientId, ask: Ask) -> bool {
         match ask {
             Ask::Multicast { service, payload } => return self.submit(client, service, payload),
-            Ask::Join(group) => {
+            Ask::Join { group, closed } => {
                 if let Some(name) = self.clients.name_for_join(client) {
-                    return self.submit(client, Service::Agreed, ordered::join(client, &name, &group).into());
+                    return self.submit(client, Service::Agreed, ordered::join(client, &name, &group, closed).into());
                 }
             }
             Ask::Leave(group) => return self.submit(client, Service::Agreed, ordered::leave(client, &group).into()),
@@ -39,24 +39,36 @@ impl<E: Engine> Node<E> {
         if self.full {
             return false;
         }
-        match self.hand_over(Class::Client, service, payload) {
+        let answer = self.ask_engine(Class::Client, service, payload);
+        // Before the drain: an engine may deliver at once what it has just accepted.
+        match answer {
             Ok(()) => self.clients.accept(client),
             Err(Refused::Full { .. }) => {}
             Err(refused) => self.clients.refuse(client, &refusal(refused)),
         }
+        self.drain_engine();
         !self.full
     }
 
     /// One input of the engine, drained.
     pub(crate) fn hand_over(&mut self, class: Class, service: Service, payload: Payload) -> Result<(), Refused> {
+        let answer = self.ask_engine(class, service, payload);
+        self.drain_engine();
+        answer
+    }
+
+    fn ask_engine(&mut self, class: Class, service: Service, payload: Payload) -> Result<(), Refused> {
         let submission = Submission { class, service, stream: STREAM, payload };
         let answer = self.engine.submit(self.now, submission);
         self.full = matches!(answer, Err(Refused::Full { .. }));
+        answer.map(drop)
+    }
+
+    fn drain_engine(&mut self) {
         while let Some(output) = self.engine.poll_output() {
             let effect = self.on_output(output);
             self.effects.extend(effect);
         }
-        answer.map(drop)
     }
 
     /// Takes up what waits for room: first the going of clients, then the client that was paused first.
@@ -80,6 +92,12 @@ impl<E: Engine> Node<E> {
     }
 
     fn on_hello(&mut self, client: ClientId) {
+        self.free_names();
+        let Some(name) = self.clients.get(client).map(|session| session.name().clone()) else { return };
+        if !self.groups.enter(client, &name) {
+            let text = format!("another client of this daemon is called {name}; choose another name, or none");
+            return self.clients.end_unwelcome(client, &Farewell::new(Parting::NameTaken, text));
+        }
         self.clients.welcome(client, self.datagrams.identity().me);
         let wants_views = self.clients.get(client).is_some_and(|session| session.wants_views());
         if let Some(view) = self.view.as_ref().filter(|_| wants_views) {

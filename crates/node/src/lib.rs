@@ -52,8 +52,8 @@ pub struct Node<E: Engine> {
     full: bool,
     /// The view to be resumed once the groups have settled into it.
     settling: Option<ViewId>,
-    /// The view has members that do not know this node's groups.
-    newcomers: bool,
+    /// What was last given to the engine for its beacons.
+    claim: Bytes,
     view: Option<View>,
     history: VecDeque<(Instant, String)>,
     frames: BytesMut,
@@ -63,7 +63,8 @@ pub struct Node<E: Engine> {
 #[derive(Debug, Default)]
 struct Counts {
     ordered_malformed: u64,
-    announcements_refused: u64,
+    parts_refused: u64,
+    claims_malformed: u64,
     optimistic_ignored: u64,
 }
 
@@ -80,7 +81,7 @@ impl<E: Engine> Node<E> {
             now: Instant::ZERO,
             full: false,
             settling: None,
-            newcomers: false,
+            claim: Bytes::new(),
             view: None,
             history: VecDeque::new(),
             frames: BytesMut::new(),
@@ -128,6 +129,7 @@ impl<E: Engine> Node<E> {
     pub fn handle_timeout(&mut self, now: Instant) {
         self.begin(now);
         self.clients.end_silent(now);
+        self.annotate();
         self.engine.handle_timeout(now);
     }
 
@@ -218,5 +220,18 @@ impl<E: Engine> Node<E> {
     fn begin(&mut self, now: Instant) {
         self.now = self.now.max(now);
         self.upward.begin();
+        self.free_names();
+    }
+
+    fn free_names(&mut self) {
+        while let Some((client, name)) = self.clients.next_parted() {
+            self.groups.exit(client, &name);
+        }
+    }
+
+    /// Breaks a rule of the groups from here on.
+    #[cfg(feature = "mutants")]
+    pub fn mutate_groups(&mut self, mutant: consort_group::Mutant) {
+        self.groups.mutate(mutant);
     }
 }

@@ -9,9 +9,10 @@ impl<E: Engine> Node<E> {
         self.engine.observe(&mut |name, value| see(name, value));
         self.datagrams.observe(see);
         self.clients.observe(see);
-        see("groups", self.groups.len() as u64);
+        self.groups.observe(see);
         see("ordered_malformed", self.counts.ordered_malformed);
-        see("announcements_refused", self.counts.announcements_refused);
+        see("group_parts_refused", self.counts.parts_refused);
+        see("group_claims_malformed", self.counts.claims_malformed);
         see("optimistic_ignored", self.counts.optimistic_ignored);
     }
 

@@ -1,11 +1,10 @@
 //! Up: engine, group, session, client.
 use crate::upward::Up;
 use crate::{Effect, Node};
-use consort_group::table::Asked;
-use consort_group::{Delivered, Groups, Ignored, ordered};
+use consort_group::{Asked, Delivered, Groups, Ignored, Step};
 use consort_order::{Delivery, Engine, Output};
 use consort_session::{Refusal, RefusalCause, event, request};
-use consort_types::{Class, ClientId, Primary, Service, View, ViewId, ViewKind};
+use consort_types::{Class, ClientId, GroupName, MemberId, Primary, Service, View, ViewId, ViewKind};
 
 /// How many changes of the view are remembered.
 const HISTORY: usize = 64;
@@ -29,8 +28,7 @@ impl<E: Engine> Node<E> {
             Output::Room => self.full = false,
             // Asked of engines whose capability says so; no session asks yet.
             Output::Offer(_) | Output::Revoke { .. } | Output::Confirm { .. } => self.counts.optimistic_ignored += 1,
-            // Nobody annotates, so no annotation says anything.
-            Output::Beacon { .. } => {}
+            Output::Beacon { from, annotation } => self.hear_claim(from, &annotation),
             // What is stable matters to those who keep messages for a client's return; nobody does yet.
             Output::Stable { .. } => {}
         }
@@ -39,7 +37,11 @@ impl<E: Engine> Node<E> {
 
     /// Whether something waits to be told to clients.
     pub(crate) fn has_to_tell(&self) -> bool {
-        self.groups.has_changes() || self.settling.is_some() || !self.upward.is_empty()
+        self.groups.has_work() || self.groups.has_part() || self.may_resume() || !self.upward.is_empty()
+    }
+
+    fn may_resume(&self) -> bool {
+        self.settling.is_some() && self.groups.is_settled()
     }
 
     /// Tells the next thing, if this slice has room for it. The engine is drained: it may be resumed here.
@@ -47,11 +49,12 @@ impl<E: Engine> Node<E> {
         if !self.has_to_tell() || !self.upward.may_tell() {
             return false;
         }
-        if self.tell_next_change() {
+        if self.tell_next_step() || self.say_next_part() {
             return true;
         }
-        if let Some(view) = self.settling.take() {
-            self.announce();
+        if let Some(view) = self.settling.filter(|_| self.groups.is_settled()) {
+            //= G19
+            self.settling = None;
             self.engine.resume(self.now, view);
             return true;
         }
@@ -64,31 +67,62 @@ impl<E: Engine> Node<E> {
         true
     }
 
-    /// Tells members that came from elsewhere which groups this node's clients are in. It is ordered before anything that
-    /// clients send in the new view, for the engine is resumed only then.
-    fn announce(&mut self) {
-        if !std::mem::take(&mut self.newcomers) {
-            return;
-        }
-        let joins: Vec<_> = self.groups.own_joins().collect();
-        for join in joins {
-            if self.hand_over(Class::Control, Service::Agreed, join.into()).is_err() {
-                self.counts.announcements_refused += 1;
+    /// Says the next part of what this node's clients are in, to members that came from elsewhere. It is ordered before
+    /// anything that clients send in the new view, for the engine is resumed only once all have said everything.
+    fn say_next_part(&mut self) -> bool {
+        //= G14
+        let Some(part) = self.groups.next_part() else { return false };
+        self.upward.spend(part.len());
+        let said = self.hand_over(Class::Control, Service::Agreed, part.into());
+        // Refused only by an engine that is leaving, and then the others go on without this node.
+        self.counts.parts_refused += u64::from(said.is_err());
+        true
+    }
+
+    fn tell_next_step(&mut self) -> bool {
+        let Some(step) = self.groups.advance() else { return false };
+        self.frames.clear();
+        let notify = match &step {
+            Step::Quiet => &[],
+            Step::View(change) if !change.notify.is_empty() => {
+                event::put_group_view(&mut self.frames, change);
+                change.notify
             }
+            Step::View(_) => &[],
+            Step::Signal(signal) => {
+                event::put_group_signal(&mut self.frames, signal);
+                signal.notify
+            }
+        };
+        for client in notify {
+            self.clients.tell(*client, &self.frames);
+        }
+        self.upward.spend(self.frames.len() * notify.len());
+        true
+    }
+
+    /// Has the engine's beacons carry where this node stands and the hash of its groups.
+    pub(crate) fn annotate(&mut self) {
+        //= G31
+        let claim = self.groups.claim().unwrap_or_default();
+        if claim != self.claim {
+            self.claim = claim.clone();
+            self.engine.annotate(claim);
         }
     }
 
-    fn tell_next_change(&mut self) -> bool {
-        let Some(change) = self.groups.next_change() else { return false };
-        self.frames.clear();
-        if !change.notify.is_empty() {
-            event::put_group_view(&mut self.frames, &change);
+    fn hear_claim(&mut self, from: MemberId, annotation: &[u8]) {
+        if annotation.is_empty() {
+            return;
         }
-        for client in change.notify {
-            self.clients.tell(*client, &self.frames);
+        match self.groups.hear_claim(from, annotation) {
+            Ok(None) => {}
+            Ok(Some(mismatch)) => {
+                let text = format!("{} has other groups than this node after message {}", mismatch.member, mismatch.at);
+                self.remember(text);
+            }
+            Err(_) => self.counts.claims_malformed += 1,
         }
-        self.upward.spend(self.frames.len() * change.notify.len());
-        true
     }
 
     /// All members have installed the view: it is told once more, now as primary.
@@ -115,7 +149,6 @@ impl<E: Engine> Node<E> {
         self.groups.install(&view);
         if view.kind == ViewKind::Regular {
             self.settling = Some(view.id);
-            self.newcomers |= view.members.iter().any(|member| !view.moved_together.contains(member));
         }
         self.frames.clear();
         event::put_view(&mut self.frames, &view);
@@ -126,33 +159,31 @@ impl<E: Engine> Node<E> {
     }
 
     fn deliver(&mut self, delivery: Delivery) {
-        if delivery.class == Class::Control {
-            // What a daemon's clients were in before the view; known or not, nobody here asked for it.
-            let told = self.groups.deliver(delivery.sender, &delivery.payload).is_ok();
-            self.counts.ordered_malformed += u64::from(!told);
-            return;
-        }
-        let Delivery { sender, service, payload, .. } = &delivery;
+        let Delivery { sender, position, service, payload, .. } = &delivery;
         let own = *sender == self.datagrams.identity().me;
-        match self.groups.deliver(*sender, payload) {
+        match self.groups.deliver(*sender, *position, payload) {
             Ok(Delivered::Multicast { client, recipients }) => {
                 if own {
-                    self.clients.order(client, payload.len());
+                    self.clients.order_multicast(client, payload.len());
                 }
                 self.upward.spend(recipients.len() * payload.len());
                 for recipient in recipients {
-                    self.clients.tell_message(
-                        *recipient,
-                        (sender.node, client),
-                        *service,
-                        payload,
-                        ordered::PREFIX_LEN,
-                    );
+                    self.clients.tell_message(*recipient, sender.node, *service, payload);
                 }
             }
+            Ok(Delivered::Shut { client, group }) if own => self.shut(client, payload.len(), &group),
             Ok(Delivered::Changes { client, asked: Some(asked) }) if own => self.settle(client, &asked),
-            Ok(Delivered::Changes { .. }) => {}
+            Ok(Delivered::Shut { .. } | Delivered::Changes { .. } | Delivered::Part) => {}
             Err(_) => self.counts.ordered_malformed += 1,
+        }
+    }
+
+    /// An own client's message has its place, but a closed group does not take it.
+    fn shut(&mut self, client: ClientId, len: usize, group: &GroupName) {
+        //= G07
+        if let Some(number) = self.clients.order_multicast(client, len) {
+            let text = format!("{group} is closed: only its members may send to it");
+            self.clients.tell_refused(client, number, &Refusal::new(RefusalCause::Closed, text));
         }
     }
 
@@ -170,6 +201,10 @@ fn refusal(asked: &Asked, ignored: Ignored) -> Refusal {
     match ignored {
         Ignored::AlreadyMember => Refusal::new(RefusalCause::AlreadyMember, format!("already a member of {group}")),
         Ignored::NotMember => Refusal::new(RefusalCause::NotMember, format!("not a member of {group}")),
+        Ignored::Full => {
+            let text = format!("all groups together take {} MiB, which is all they may", Groups::BUDGET >> 20);
+            Refusal::new(RefusalCause::GroupsFull, text)
+        }
         Ignored::TooManyGroups => {
             let text = format!("a member of {} groups, which is all one client may be in", Groups::PER_CLIENT);
             Refusal::new(RefusalCause::TooManyGroups, text)

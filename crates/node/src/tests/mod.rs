@@ -1,5 +1,6 @@
 //! Nodes, clients and a network without loss, in one place and one thread.
 mod engine;
+mod exchange;
 mod flow;
 mod limits;
 mod order;
