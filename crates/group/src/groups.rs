@@ -33,7 +33,8 @@ pub struct Groups {
     /// Members that departed and of whom no group view told yet.
     pub(crate) departed: BTreeMap<GroupName, Vec<Member>>,
     pub(crate) settled: bool,
-    closing: bool,
+    /// While a view is closing: who moves along.
+    pub(crate) closing: Option<Vec<MemberId>>,
     pub(crate) work: VecDeque<Work>,
     pub(crate) told: Told,
     /// This daemon's clients by what they are called.
@@ -136,7 +137,7 @@ impl Groups {
             exchange: None,
             departed: BTreeMap::new(),
             settled: false,
-            closing: false,
+            closing: None,
             work: VecDeque::new(),
             told: Told::default(),
             names: BTreeMap::new(),
@@ -192,7 +193,7 @@ impl Groups {
         if matches!(&ordered, Ok(Ordered::Part(_))) || (ordered.is_err() && payload.first() == Some(ordered::PART)) {
             return self.on_part(sender, ordered);
         }
-        self.counts.early += u64::from(!self.settled && !self.closing);
+        self.counts.early += u64::from(!self.settled && self.closing.is_none());
         match ordered? {
             Ordered::Multicast { client, told } => self.on_multicast((sender, client), payload, told),
             Ordered::Join { client, name, group, closed } => {
@@ -222,17 +223,17 @@ impl Groups {
 
     fn close(&mut self, view: &View) {
         //= G10
-        self.closing = true;
+        self.closing = Some(view.members.clone());
         self.forget_exchange();
         self.witness.freeze();
-        self.work.push_back(Work::Closing { after: None, stay: view.members.clone() });
+        self.work.push_back(Work::Closing { after: None });
     }
 
     fn begin(&mut self, view: &View) {
         self.forget_exchange();
         (self.view, self.changes, self.at) = (view.id, 0, Position::default());
         self.members.clone_from(&view.members);
-        (self.settled, self.closing) = (false, false);
+        (self.settled, self.closing) = (false, None);
         self.witness.begin(view.id);
         self.narrow(&view.moved_together);
         let stay = if crate::mutated!(self, DeparturesFromView) { &self.members } else { &self.synced };
@@ -453,7 +454,7 @@ impl Groups {
     /// What this daemon wants its beacons to carry, once it is settled: where it stands and the hash of its table.
     pub fn claim(&self) -> Option<Bytes> {
         //= G31
-        let settled = self.settled && !self.closing && !self.has_work();
+        let settled = self.settled && self.closing.is_none() && !self.has_work();
         self.witness.claim(self.at).filter(|_| settled).map(Claim::encode)
     }
 

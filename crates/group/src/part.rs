@@ -206,7 +206,7 @@ mod tests {
         let mut writer = PartWriter::new(VIEW, SET, 0);
         let mut groups = 0;
         while writer.group(&group(&format!("g{groups}")), false, false, GroupViewId::default()) {
-            assert!(writer.client(ClientId(1), &ClientName::new(&[b'x'; 32]).unwrap()));
+            assert!(writer.client(ClientId(1), &ClientName::new(&[b'x'; ClientName::MAX]).unwrap()));
             groups += 1;
         }
         assert!(!writer.client(ClientId(2), &name(2)) || groups > 0);

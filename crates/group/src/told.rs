@@ -2,7 +2,7 @@
 use crate::exchange::{Heard, Staged};
 use crate::groups::Groups;
 use crate::member::{Cause, GroupViewId, Member};
-use crate::table::{Client, Key};
+use crate::table::{Client, Group, Key};
 use consort_types::{ClientId, GroupName, MemberId};
 use std::collections::btree_set;
 
@@ -18,7 +18,9 @@ pub(crate) enum Work {
     Leave { group: GroupName, key: Key },
     Disconnect { key: Key, groups: btree_set::IntoIter<GroupName> },
     /// Transitional signals, for the groups behind this one.
-    Closing { after: Option<GroupName>, stay: Vec<MemberId> },
+    Closing { after: Option<GroupName> },
+    /// A transitional signal for whoever has just joined, where it is due.
+    LateSignal { group: GroupName, client: ClientId },
     /// Members that departed leave the table.
     Depart { clients: std::vec::IntoIter<(Key, Client)>, current: Option<(Key, btree_set::IntoIter<GroupName>)> },
     /// What was heard comes into the table; `sets` are the synced sets by their lowest, ascending.
@@ -114,7 +116,8 @@ impl Groups {
                 self.remove(&group, *key, Cause::Disconnect);
                 return groups.len() == 0;
             }
-            Work::Closing { after, stay } => return self.signal(after, stay),
+            Work::Closing { after } => return self.signal(after),
+            Work::LateSignal { group, client } => self.late_signal(group, *client),
             Work::Depart { clients, current } => {
                 return (0..DEPART_AT_ONCE).any(|_| self.depart(clients, current));
             }
@@ -134,6 +137,10 @@ impl Groups {
         self.told.sets = self.table.find(name.as_bytes()).map_or(Vec::new(), |g| g.members.iter().map(joined).collect());
         if self.told.sets.len() == 1 {
             self.told.sets[0] = 0;
+        }
+        //= G10
+        if self.closing.is_some() && member.daemon == self.table.me() {
+            self.work.push_back(Work::LateSignal { group: name.clone(), client: member.client });
         }
     }
 
@@ -170,15 +177,12 @@ impl Groups {
     }
 
     /// Looks at the next groups; true when all were looked at.
-    fn signal(&mut self, after: &mut Option<GroupName>, stay: &[MemberId]) -> bool {
+    fn signal(&mut self, after: &mut Option<GroupName>) -> bool {
         //= G10
         for _ in 0..LOOK_AT_ONCE {
             let Some(group) = self.table.after(after.as_ref()) else { return true };
             *after = Some(group.name.clone());
-            let parts = group.members.iter().any(|member| !stay.contains(&member.daemon));
-            let mutes = crate::mutated!(self, SignalForgotten);
-            let signals = if parts { !mutes } else { crate::mutated!(self, SignalForAll) };
-            if signals && !group.local.is_empty() {
+            if !group.local.is_empty() && self.parts(group) {
                 let told = &mut self.told;
                 (told.what, told.group, told.id) = (What::Signal, Some(group.name.clone()), group.id);
                 told.notify.clone_from(&group.local);
@@ -186,6 +190,23 @@ impl Groups {
             }
         }
         false
+    }
+
+    /// Whether some member of a group does not move along.
+    fn parts(&self, group: &Group) -> bool {
+        let along = self.closing.as_deref().unwrap_or_default();
+        let parts = group.members.iter().any(|member| !along.contains(&member.daemon));
+        let mutes = crate::mutated!(self, SignalForgotten);
+        if parts { !mutes } else { crate::mutated!(self, SignalForAll) }
+    }
+
+    /// Whoever joins when the view is closing is told so, too.
+    fn late_signal(&mut self, name: &GroupName, client: ClientId) {
+        let Some(group) = self.table.find(name.as_bytes()).filter(|group| self.parts(group)) else { return };
+        let told = &mut self.told;
+        (told.what, told.group, told.id) = (What::Signal, Some(name.clone()), group.id);
+        told.notify.clear();
+        told.notify.push(client);
     }
 
     /// Drops one membership of the departed; true when there are no more.

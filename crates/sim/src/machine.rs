@@ -1,6 +1,7 @@
 //! What runs on a host: a whole node with its clients, or an engine alone.
 use bytes::Bytes;
 use consort_order::To;
+use consort_session::Cause;
 use consort_types::{
     Class, Incarnation, Instant, MemberId, MessageId, NodeId, Position, Service, Stream, Ticket, ViewId,
 };
@@ -11,6 +12,7 @@ mod whole;
 
 pub use bare::{Bare, CONTROL, Holds};
 pub use whole::Whole;
+pub(crate) use whole::private;
 
 /// A state machine that the world can drive: one input, then [`Machine::poll`] until `None`.
 pub trait Machine {
@@ -108,12 +110,31 @@ pub enum Act {
     Group {
         /// Which client.
         client: u16,
-        /// In which configuration of nodes.
-        view: ViewId,
-        /// How many changes of groups there were in that.
-        change: u64,
-        /// Its members: a node's client each.
-        members: Vec<(MemberId, u16)>,
+        /// What it is told.
+        group: Box<GroupSeen>,
+    },
+    /// A process is told that members of a group do not move along.
+    Signal {
+        /// Which client.
+        client: u16,
+        /// The group.
+        group: Box<str>,
+    },
+    /// A process is given a message that is not of the workload.
+    Side {
+        /// Which client.
+        client: u16,
+        /// Who sent it: a node's client.
+        from: (MemberId, u16),
+        /// Its number among the sender's.
+        count: u64,
+        /// Whom it was sent to.
+        groups: Vec<Box<str>>,
+    },
+    /// A client that is no process of the plan has gone.
+    Gone {
+        /// Which client.
+        client: u16,
     },
     /// All members hold everything up to here.
     Stable {
@@ -163,6 +184,25 @@ pub struct Seen {
     pub together: Vec<MemberId>,
     /// Whether it may become primary.
     pub pending: bool,
+}
+
+/// A view of a group as a process is told it.
+#[derive(Clone, Debug)]
+pub struct GroupSeen {
+    /// Which group.
+    pub group: Box<str>,
+    /// In which configuration of nodes.
+    pub view: ViewId,
+    /// Its number in that.
+    pub change: u64,
+    /// Why it changed.
+    pub cause: Cause,
+    /// Whether only members may send to it.
+    pub closed: bool,
+    /// Its members: a node's client each.
+    pub members: Vec<(MemberId, u16)>,
+    /// Those of them that the process was given the same messages with.
+    pub together: Vec<(MemberId, u16)>,
 }
 
 /// A message as a process is given it.

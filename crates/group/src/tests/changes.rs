@@ -77,6 +77,20 @@ fn a_regular_view_takes_the_clients_of_gone_daemons_out_and_numbers_anew() {
 }
 
 #[test]
+fn who_joins_while_a_view_is_closing_gets_the_signal_behind_its_group_view() {
+    //= G10 test
+    let mut groups = installed(0, &[0, 1]);
+    step(&mut groups, 1, &join(1, "parts"));
+    let mut transitional = view(1, &[0]);
+    transitional.kind = ViewKind::Transitional;
+    groups.install(&transitional);
+    assert_eq!(drain(&mut groups), [""; 0], "no member here");
+    let told = step(&mut groups, 0, &join(1, "parts"));
+    assert_eq!(told, ["2 parts join n0c1 -> [n0c1/1 n1c1] tell [c1]", "parts closing tell [c1]"]);
+    assert_eq!(step(&mut groups, 0, &join(1, "whole")), ["3 whole join n0c1 -> [n0c1] tell [c1]"]);
+}
+
+#[test]
 fn a_new_incarnation_is_another_daemon() {
     let mut groups = installed(0, &[0, 1]);
     step(&mut groups, 1, &join(1, "g"));
