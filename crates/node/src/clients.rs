@@ -157,6 +157,14 @@ impl Clients {
             if entry.session.is_open() {
                 self.entered(client);
             }
+            self.wake(client);
+        }
+    }
+
+    /// Sees to it that what a session says before it is open is written, too.
+    fn wake(&mut self, client: ClientId) {
+        if self.all.get_mut(&client).is_some_and(|entry| entry.session.wakes()) {
+            self.writable.push_back(client);
         }
     }
 
