@@ -41,6 +41,7 @@ pub struct Header {
 }
 
 impl Header {
+    //= S10
     /// Reads a header, in the byte order that its mark names.
     ///
     /// # Errors

@@ -136,6 +136,7 @@ pub(crate) fn read_choice(input: &mut Input) -> Option<Result<(), Reject>> {
     Some(if good { Ok(()) } else { Err(Reject::Auth) })
 }
 
+//= S01
 /// Appends that the client is let in, as `private`.
 pub(crate) fn put_accept(out: &mut BytesMut, library: Library, private: &str) {
     out.put_u8(ACCEPT);

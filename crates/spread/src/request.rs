@@ -88,6 +88,7 @@ fn first<'a>(names: &[&'a [u8]]) -> Result<&'a [u8], Malformed> {
 }
 
 fn multicast(header: &Header, level: u32, names: &[&[u8]], body: &Bytes) -> Request {
+    //= S15
     let names: Vec<_> = names.iter().filter(|name| !name.is_empty()).collect();
     let printable = |name: &&&[u8]| name.iter().all(|byte| (0x20..=0x7e).contains(byte));
     if header::LEN + body.len() > MESSAGE_MAX || !names.iter().all(printable) {

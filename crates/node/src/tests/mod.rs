@@ -5,6 +5,9 @@ mod flow;
 mod limits;
 mod order;
 mod scenarios;
+mod spread;
+#[path = "../../../spread/src/tests/client.rs"]
+mod spread_client;
 mod views;
 
 use crate::{Effect, Identity, Limits, Node, Reading};
