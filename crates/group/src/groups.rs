@@ -4,6 +4,7 @@ use crate::member::{ClientName, GroupViewId, Member};
 use crate::misfit::Misfit;
 use crate::ordered::{self, Ordered, Told as Fields};
 use crate::private::PrivateName;
+use crate::sum;
 use crate::table::{Key, Table};
 use crate::targets::Targets;
 use crate::told::{Told, Work};
@@ -56,6 +57,10 @@ struct Counts {
     parts_broken: u64,
     early: u64,
 }
+
+/// The highest bit of the numbers that changes get while a view is closing. Behind it stand 31 bits for who moves along:
+/// those that part may be given other changes, which must not go by the same name.
+const CLOSING: u64 = 1 << 63;
 
 /// What an ordered payload meant here.
 #[derive(Debug, PartialEq, Eq)]
@@ -446,9 +451,10 @@ impl Groups {
     }
 
     /// How the membership that a join, leave or disconnect makes is named.
-    pub(crate) const fn present(&self) -> GroupViewId {
+    pub(crate) fn present(&self) -> GroupViewId {
         //= G02
-        GroupViewId { view: self.view, change: self.changes }
+        let parted = self.closing.as_deref().map_or(0, |along| CLOSING | u64::from(sum::of_members(along) as u32 >> 1) << 32);
+        GroupViewId { view: self.view, change: parted | self.changes }
     }
 
     /// What this daemon wants its beacons to carry, once it is settled: where it stands and the hash of its table.

@@ -76,7 +76,8 @@ pub struct GroupViewId {
     /// The regular view in which the group changed.
     pub view: ViewId,
     /// 0 where the network made the change; otherwise counts the joins, leaves and disconnects that changed anything since
-    /// that view was installed, from 1.
+    /// that view was installed, from 1. While the view is closing the highest bit is set, and 31 bits behind it stand for
+    /// who moves along.
     pub change: u64,
 }
 

@@ -18,6 +18,11 @@ pub(crate) fn of_membership(group: &GroupName, member: &Member) -> u64 {
     mix(mix(place, u64::from(member.client.0)), of_bytes(member.name.as_str().as_bytes())) ^ 1
 }
 
+/// A number that stands for some daemons.
+pub(crate) fn of_members(members: &[MemberId]) -> u64 {
+    members.iter().fold(members.len() as u64, |seed, member| of_member(seed, *member))
+}
+
 fn of_member(seed: u64, member: MemberId) -> u64 {
     mix(mix(seed, u64::from(member.node.0)), member.incarnation.0)
 }
