@@ -136,7 +136,10 @@ fn spread_clients_and_native_ones_share_groups_and_know_each_other_by_name() {
     assert_eq!(world.run(&["send", "--group", "room", "from native"]).code, 0);
     let seen = alice.receive();
     assert_eq!((seen.service, seen.mess_type, &seen.data[..]), (AGREED, 0, &b"from native"[..]));
-    assert_eq!(native.wait().out.lines().filter(|line| !line.is_empty()).collect::<Vec<_>>(), ["from spread", "from native"]);
+    assert_eq!(
+        native.wait().out.lines().filter(|line| !line.is_empty()).collect::<Vec<_>>(),
+        ["from spread", "from native"]
+    );
     assert_eq!(alice.view(), (0x400, vec!["#alice#n1".to_owned(), "#bob#n1".to_owned()]));
 }
 

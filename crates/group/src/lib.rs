@@ -17,9 +17,9 @@
 mod exchange;
 pub mod groups;
 mod member;
+pub mod misfit;
 #[cfg(feature = "mutants")]
 mod mutant;
-pub mod misfit;
 pub mod ordered;
 pub mod part;
 mod private;
@@ -32,9 +32,9 @@ mod tests;
 pub mod told;
 mod witness;
 
-pub use misfit::Misfit;
 pub use groups::{Asked, Delivered, Groups, Ignored};
 pub use member::{Cause, ClientName, GroupViewId, Member};
+pub use misfit::Misfit;
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
 pub use private::PrivateName;

@@ -70,7 +70,10 @@ impl Clients {
     pub(crate) fn open(&mut self, now: Instant, client: ClientId) {
         let hello_by = now + self.limits.hello_within;
         self.silent.insert((hello_by, client));
-        self.all.insert(client, Entry { session: Door::new(client), hello_by, paused: false, held_back: false, joined: false });
+        self.all.insert(
+            client,
+            Entry { session: Door::new(client), hello_by, paused: false, held_back: false, joined: false },
+        );
     }
 
     /// The connection is gone, and what it sent and was not taken with it.

@@ -121,9 +121,7 @@ impl Door {
     pub fn next(&mut self, limits: &Limits) -> Result<Option<Wish>, Farewell> {
         match self {
             Self::Native(session) => session.next(limits).map(|ask| ask.map(Wish::Common)),
-            Self::Spread { session, client, name } => {
-                Ok(session.ask()?.map(|ask| wish(ask, *client, name.as_ref())))
-            }
+            Self::Spread { session, client, name } => Ok(session.ask()?.map(|ask| wish(ask, *client, name.as_ref()))),
         }
     }
 
@@ -140,7 +138,9 @@ impl Door {
         let text = format!("another client of this daemon is called {name}; choose another name, or none");
         match self {
             Self::Native(_) => Farewell::new(Parting::NameTaken, text),
-            Self::Spread { session, .. } => Farewell { parting: Parting::NameTaken, ..session.reject(Reject::NotUnique) },
+            Self::Spread { session, .. } => {
+                Farewell { parting: Parting::NameTaken, ..session.reject(Reject::NotUnique) }
+            }
         }
     }
 

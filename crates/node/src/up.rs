@@ -1,7 +1,7 @@
 //! Up: engine, group, session, client.
+use crate::door::{Placed, Telling};
 use crate::upward::Up;
 use crate::{Effect, Node};
-use crate::door::{Placed, Telling};
 use bytes::BytesMut;
 use consort_group::{Asked, Cause, Change, Delivered, Groups, Ignored, Member, Misfit, PrivateName, Step};
 use consort_order::{Delivery, Engine, Output};
@@ -234,7 +234,9 @@ fn put_spread(step: &Step<'_>, me: MemberId, out: &mut BytesMut) {
 /// The group that this client has left with this step.
 fn self_leave<'a>(step: &Step<'a>, me: MemberId, client: ClientId) -> Option<&'a GroupName> {
     match step {
-        Step::View(Change { cause: Cause::Leave, who: [member], group, .. }) if member.key() == (me, client) => Some(group),
+        Step::View(Change { cause: Cause::Leave, who: [member], group, .. }) if member.key() == (me, client) => {
+            Some(group)
+        }
         _ => None,
     }
 }

@@ -72,7 +72,7 @@ fn a_message_reaches_both_kinds_of_clients_once_and_each_sees_the_others_name() 
     });
     let message = message.unwrap();
     assert_eq!((message.payload(), message.service()), (&b"hello"[..], Service::Agreed));
-    assert_eq!(message.groups().collect::<Vec<_>>(), ["room"]);
+    assert_eq!(message.groups().collect::<Vec<_>>(), ["room", "#nat#n1"]);
     world.multicast(native, &["room"], "back");
     world.settle();
     let [back] = &world.seen(&visitor)[..] else { panic!("one message") };
