@@ -315,7 +315,7 @@ interface = "198.51.100.12"
         assert_eq!(other.messages, Some(1000));
         assert_eq!(
             with("[spread]\naddress = \"here\"\nunix = \"/tmp/x\""),
-            "consort.toml:10: spread.port: is missing; the door is shut without: port = 4803\n\
+            "consort.toml:9: spread.port: is missing; the door is shut without: port = 4803\n\
              consort.toml:10: spread.address: \"here\" is not an address; write it like \"0.0.0.0\""
         );
     }
