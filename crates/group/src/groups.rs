@@ -325,12 +325,7 @@ impl Groups {
         result
     }
 
-    fn on_multicast(
-        &mut self,
-        key: Key,
-        payload: &Payload,
-        targets_at: usize,
-    ) -> Result<Delivered<'_>, Malformed> {
+    fn on_multicast(&mut self, key: Key, payload: &Payload, targets_at: usize) -> Result<Delivered<'_>, Malformed> {
         let client = key.1;
         match Targets::of(payload, targets_at, |targets| self.find_recipients(key, targets))? {
             Some(group) => Ok(Delivered::Shut { client, group }),
@@ -342,9 +337,8 @@ impl Groups {
     fn find_recipients(&mut self, sender: Key, targets: Targets<'_>) -> Option<GroupName> {
         //= G05
         self.recipients.clear();
-        let is_member = |table: &Table, group: &GroupName| {
-            table.client(sender).is_some_and(|client| client.groups.contains(group))
-        };
+        let is_member =
+            |table: &Table, group: &GroupName| table.client(sender).is_some_and(|client| client.groups.contains(group));
         let guards = !crate::mutated!(self, ClosedToNobody);
         for name in targets.names() {
             if name.first() == Some(&b'#') {
@@ -422,7 +416,8 @@ impl Groups {
     /// How the membership that a join, leave or disconnect makes is named.
     pub(crate) fn present(&self) -> GroupViewId {
         //= G02
-        let parted = self.closing.as_deref().map_or(0, |along| CLOSING | u64::from(sum::of_members(along) as u32 >> 1) << 32);
+        let parted =
+            self.closing.as_deref().map_or(0, |along| CLOSING | u64::from(sum::of_members(along) as u32 >> 1) << 32);
         GroupViewId { view: self.view, change: parted | self.changes }
     }
 

@@ -1,6 +1,6 @@
 //! Up: engine, group, session, client.
 use crate::upward::Up;
-use crate::{Effect, Node};
+use crate::{Change, Effect, Node};
 use consort_group::{Asked, Delivered, Groups, Ignored, Step};
 use consort_order::{Delivery, Engine, Output};
 use consort_session::{Refusal, RefusalCause, event, request};
@@ -117,10 +117,7 @@ impl<E: Engine> Node<E> {
         }
         match self.groups.hear_claim(from, annotation) {
             Ok(None) => {}
-            Ok(Some(mismatch)) => {
-                let text = format!("{} has other groups than this node after message {}", mismatch.member, mismatch.at);
-                self.remember(text);
-            }
+            Ok(Some(mismatch)) => self.mismatch = Some(mismatch),
             Err(_) => self.counts.claims_malformed += 1,
         }
     }
@@ -129,20 +126,18 @@ impl<E: Engine> Node<E> {
     fn become_primary(&mut self, id: ViewId) {
         let Some(view) = self.view.as_mut().filter(|view| view.id == id) else { return };
         view.primary = Primary::Yes;
-        let text = format!("view {id} is primary: all its members have installed it");
         self.frames.clear();
         event::put_view(&mut self.frames, view);
         self.clients.tell_viewers(&self.frames);
         self.upward.spend(self.frames.len() * self.clients.len());
-        self.remember(text);
+        self.remember(Change::Primary { id });
     }
 
-    /// Keeps the last changes, for `explain`.
-    fn remember(&mut self, text: String) {
+    fn remember(&mut self, change: Change) {
         if self.history.len() == HISTORY {
             self.history.pop_front();
         }
-        self.history.push_back((self.now, text));
+        self.history.push_back((self.now, change));
     }
 
     fn install(&mut self, view: View) {
@@ -154,7 +149,7 @@ impl<E: Engine> Node<E> {
         event::put_view(&mut self.frames, &view);
         self.clients.tell_viewers(&self.frames);
         self.upward.spend(self.frames.len() * self.clients.len());
-        self.remember(crate::status::line(&view));
+        self.remember(Change::from(&view));
         self.view = Some(view);
     }
 
