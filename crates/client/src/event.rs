@@ -31,7 +31,9 @@ impl Event {
         size_of::<Self>()
             + match self {
                 Self::Message(message) => message.payload().len(),
-                Self::GroupView(view) => size_of_val(&view.members[..]) + size_of_val(&view.who[..]) + 2 * view.sets.len(),
+                Self::GroupView(view) => {
+                    size_of_val(&view.members[..]) + size_of_val(&view.who[..]) + 2 * view.sets.len()
+                }
                 Self::GroupSignal(_) | Self::View(_) | Self::Refused { .. } | Self::Status(_) => 0,
             }
     }

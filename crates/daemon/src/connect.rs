@@ -30,7 +30,7 @@ impl Wanted {
     pub fn connect(&self, options: &ConnectOptions) -> Outcome<Client> {
         let address = match &self.address {
             Some(address) => address.clone(),
-            None => Address::Unix(self.choose()?.door),
+            None => Address::Unix(self.choose(note)?.door),
         };
         connect(&address, options)
     }
@@ -62,7 +62,8 @@ impl Wanted {
         self.address.as_ref()
     }
 
-    fn choose(&self) -> Outcome<Card> {
+    /// The daemon that is meant: the one with the lowest node, which is said where there are others.
+    pub fn choose(&self, say: impl Fn(String)) -> Outcome<Card> {
         let mut found = self.candidates()?;
         if found.iter().any(|card| card.cluster != found[0].cluster) {
             return Err(Failure::usage(format!(
@@ -71,7 +72,7 @@ impl Wanted {
             )));
         }
         if found.len() > 1 {
-            note(format!("using node {} of {} (others with --node)", found[0].node, list(&found)));
+            say(format!("using node {} of {} (others with --node)", found[0].node, list(&found)));
         }
         Ok(found.swap_remove(0))
     }

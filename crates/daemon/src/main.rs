@@ -3,11 +3,11 @@
 //! | module | what |
 //! |---|---|
 //! | `program` | which command |
-//! | `daemon`, `send`, `receive`, `status`, `demo`, `bench` | the commands, one module each |
+//! | `daemon`, `send`, `receive`, `status`, `explain`, `demo`, `bench` | the commands, one module each |
 //! | `config`, `local`, `place` | settings from a file or from nothing; where daemons and clients of a machine meet |
-//! | `connect` | finding a daemon and talking to it |
+//! | `connect`, `peers` | finding a daemon and talking to it; reading whom it hears |
 //! | `lab` | daemons and clients as child processes, for demonstration and measurement |
-//! | `args`, `words`, `failure`, `clock`, `usage` | command line, suggestions, ends that are not good, time, cost |
+//! | `args`, `words`, `failure`, `clock`, `usage` | command line, words, ends that are not good, time, cost |
 #![allow(clippy::disallowed_methods, reason = "a program is where clocks, threads and waiting live")]
 
 mod args;
@@ -17,9 +17,11 @@ mod config;
 mod connect;
 mod daemon;
 mod demo;
+mod explain;
 mod failure;
 mod lab;
 mod local;
+mod peers;
 mod place;
 mod program;
 mod receive;

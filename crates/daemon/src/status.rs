@@ -3,8 +3,10 @@ use crate::args::Args;
 use crate::connect::{self, Wanted};
 use crate::failure::{Failure, Outcome};
 use crate::lab::figures::bytes;
+use crate::peers;
 use crate::place::Card;
 use crate::usage;
+use crate::words::{state, without_lives};
 use consort::Address;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -15,7 +17,7 @@ use std::io::{self, Write};
 pub const HELP: &str = "\
 Usage: consort status [options]
 
-Asks every daemon on this machine how it is doing.
+Asks every daemon on this machine how it is doing, and whom it hears.
 
   --cluster NAME   only the daemons of this cluster
   --node ID        only this node
@@ -23,9 +25,10 @@ Asks every daemon on this machine how it is doing.
   --all            every counter, one a line
   --json           print one JSON array, every counter in it
 
-MEMBERS counts the daemons that order together, DELIVERED the messages handed to
-clients, SENT AGAIN the packets that were retransmitted; MEMORY is what the
-daemon's process has resident.
+VIEW is the ring: its number and the node that formed it. MEMBERS counts the
+daemons in it, which order together; DELIVERED the messages handed to clients,
+SENT AGAIN the packets that were retransmitted; MEMORY is what the daemon's
+process has resident. `consort explain` tells why the view changed.
 ";
 
 /// One daemon.
@@ -115,7 +118,7 @@ fn print(answers: &[Answer], json: bool, all: bool) -> Outcome {
         writeln!(out, "{}", serde_json::to_string(answers).unwrap_or_default())?;
         return Ok(());
     }
-    for line in table(answers) {
+    for line in table(answers).iter().chain(&hearing(answers)) {
         writeln!(out, "{line}")?;
     }
     for answer in answers.iter().filter(|_| all) {
@@ -129,25 +132,26 @@ fn print(answers: &[Answer], json: bool, all: bool) -> Outcome {
 
 /// The table, columns as wide as their widest cell; the last one as long as it is.
 fn table(answers: &[Answer]) -> Vec<String> {
-    let head = ["CLUSTER", "NODE", "PID", "MEMBERS", "CLIENTS", "DELIVERED", "SENT AGAIN", "MEMORY", "STATE"];
-    let rows: Vec<[String; 9]> = std::iter::once(head.map(String::from)).chain(answers.iter().map(row)).collect();
+    let head = ["CLUSTER", "NODE", "PID", "VIEW", "MEMBERS", "CLIENTS", "DELIVERED", "SENT AGAIN", "MEMORY", "STATE"];
+    let rows: Vec<[String; 10]> = std::iter::once(head.map(String::from)).chain(answers.iter().map(row)).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..head.len()).map(width).collect();
-    let line = |row: &[String; 9]| {
+    let line = |row: &[String; 10]| {
         let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
         cells.join("  ").trim_end().to_owned()
     };
     rows.iter().map(line).collect()
 }
 
-fn row(answer: &Answer) -> [String; 9] {
+fn row(answer: &Answer) -> [String; 10] {
     let text = |key: &str| answer.status.get(key).cloned().unwrap_or_else(|| "-".into());
     let members = answer.status.get("members").map_or(0, |members| members.split_whitespace().count());
-    let state = answer.problem.clone().unwrap_or_else(|| text("state"));
+    let state = answer.problem.clone().unwrap_or_else(|| state(&text("state")));
     [
         answer.cluster.clone(),
         answer.node.to_string(),
         answer.pid.map_or_else(|| "-".into(), |pid| pid.to_string()),
+        without_lives(&text("view")),
         members.to_string(),
         text("clients"),
         text("messages_delivered"),
@@ -157,20 +161,23 @@ fn row(answer: &Answer) -> [String; 9] {
     ]
 }
 
+/// Whom each daemon hears, a line each, behind an empty one. Nothing where there is nobody else.
+fn hearing(answers: &[Answer]) -> Vec<String> {
+    let heard = |answer: &Answer| {
+        let peers = peers::of(&answer.status);
+        let line = format!("{} node {} {}", answer.cluster, answer.node, peers::sentence(&peers));
+        (!peers.is_empty()).then_some(line)
+    };
+    let lines: Vec<String> = answers.iter().filter_map(heard).collect();
+    if lines.is_empty() { lines } else { [vec![String::new()], lines].concat() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_table_lines_up() {
-        let status = [
-            ("members", "n1.5 n2.6"),
-            ("messages_delivered", "12"),
-            ("clients", "4"),
-            ("retransmissions_sent", "0"),
-            ("state", "operational"),
-        ];
-        let answer = Answer {
+    fn answer(status: &[(&str, &str)]) -> Answer {
+        Answer {
             cluster: "default".into(),
             node: 1,
             pid: Some(4711),
@@ -178,16 +185,41 @@ mod tests {
             settings: String::new(),
             door: String::new(),
             listen: Vec::new(),
-            status: status.map(|(key, value)| (key.into(), value.into())).into(),
+            status: status.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect(),
             problem: None,
-        };
+        }
+    }
+
+    #[test]
+    fn the_table_lines_up() {
+        let answer = answer(&[
+            ("members", "n1.5 n2.6"),
+            ("messages_delivered", "12"),
+            ("clients", "4"),
+            ("retransmissions_sent", "0"),
+            ("view", "13@n1.5"),
+            ("state", "operational: ring 13@n1.5 of 2, rotation 80µs"),
+        ]);
         assert_eq!(
             table(&[answer]),
             [
-                "CLUSTER  NODE  PID   MEMBERS  CLIENTS  DELIVERED  SENT AGAIN  MEMORY   STATE",
-                "default  1     4711  2        4        12         0           5.0 MiB  operational"
+                "CLUSTER  NODE  PID   VIEW   MEMBERS  CLIENTS  DELIVERED  SENT AGAIN  MEMORY   STATE",
+                "default  1     4711  13@n1  2        4        12         0           5.0 MiB  operational"
             ]
         );
+    }
+
+    #[test]
+    fn while_a_ring_forms_the_state_says_what_it_waits_for() {
+        let told = "gathering (token lost after 151 ms): waiting for n2 to agree";
+        assert_eq!(row(&answer(&[("state", told)]))[9], told);
+    }
+
+    #[test]
+    fn whom_a_daemon_hears_is_told_below_the_table() {
+        let all = [answer(&[("peer_n2", "heard 3 ms ago, hears us"), ("peer_n3", "never heard")]), answer(&[])];
+        assert_eq!(hearing(&all), ["", "default node 1 hears both ways n2; never heard n3"]);
+        assert!(hearing(&all[1..]).is_empty());
     }
 
     #[test]

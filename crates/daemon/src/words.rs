@@ -1,4 +1,4 @@
-//! "Did you mean": the valid word that is nearest to a mistyped one.
+//! Words for people: the valid word that is nearest to a mistyped one, choices, names without what only programs need.
 
 /// The candidate nearest to `word`, if it is near enough to be a slip of the fingers or the start of a longer name.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -38,6 +38,46 @@ fn distance(a: &str, b: &str) -> usize {
     above[b.len()]
 }
 
+/// Leaves the lives of nodes out, which are for programs: `5@n1.1795258177034462` becomes `5@n1`.
+pub fn without_lives(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((front, back)) = rest.split_once('.') {
+        let digits = back.len() - back.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let node = front.trim_end_matches(|c: char| c.is_ascii_digit());
+        out.push_str(front);
+        let is_life = digits > 0 && node.len() < front.len() && node.ends_with('n');
+        if !is_life {
+            out.push('.');
+        }
+        rest = if is_life { &back[digits..] } else { back };
+    }
+    out + rest
+}
+
+/// What a daemon tells of its state, without the name of the ring that works: that is told beside it.
+pub fn state(told: &str) -> String {
+    let told = without_lives(told);
+    told.split_once(": ring ").map_or(told.clone(), |(state, _)| state.to_owned())
+}
+
+/// Nodes in ascending order: `n2 n4-n8`.
+pub fn nodes(numbers: impl Iterator<Item = u16>) -> String {
+    let mut found: Vec<(u16, u16)> = Vec::new();
+    for node in numbers {
+        match found.last_mut() {
+            Some((_, last)) if u32::from(*last) + 1 == u32::from(node) => *last = node,
+            _ => found.push((node, node)),
+        }
+    }
+    let show = |(first, last): &(u16, u16)| match last - first {
+        0 => format!("n{first}"),
+        1 => format!("n{first} n{last}"),
+        _ => format!("n{first}-n{last}"),
+    };
+    found.iter().map(show).collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,5 +102,27 @@ mod tests {
         assert_eq!(nearest("--nodes", words), Some("--node"));
         assert_eq!(nearest("--cou", words), Some("--count"));
         assert_eq!(nearest("--elephant", words), None);
+    }
+
+    #[test]
+    fn nodes_in_a_row_are_told_by_the_first_and_the_last() {
+        let told = |numbers: &[u16]| nodes(numbers.iter().copied());
+        assert_eq!([told(&[]), told(&[7]), told(&[1, 2]), told(&[1, 2, 3, 5])], ["", "n7", "n1 n2", "n1-n3 n5"]);
+        assert_eq!(told(&[3, 65_534, 65_535]), "n3 n65534 n65535");
+    }
+
+    #[test]
+    fn lives_of_nodes_are_left_out_and_nothing_else() {
+        assert_eq!(without_lives("ring 5@n1.17 of n1.17 n22.18, 0.5 ms. on.2"), "ring 5@n1 of n1 n22, 0.5 ms. on.2");
+    }
+
+    #[test]
+    fn a_state_is_told_without_the_ring_that_works() {
+        assert_eq!(state("operational: ring 13@n1.5 of 2, rotation 80µs"), "operational");
+        let waiting = "gathering (token lost after 151 ms): waiting for n2 to agree";
+        assert_eq!(state(waiting), waiting);
+        let twin =
+            "another process runs as n1 (n1.77), stop one of the two; operational: ring 9@n1.5 of 2, rotation 1ms";
+        assert_eq!(state(twin), "another process runs as n1 (n1), stop one of the two; operational");
     }
 }

@@ -50,14 +50,18 @@ fn a_group_name_that_cannot_be_is_refused() {
 #[test]
 fn without_a_daemon_the_way_to_one_is_told() {
     let world = World::new();
-    for words in [&["send", "hello"][..], &["receive"], &["status"]] {
+    for words in [&["send", "hello"][..], &["receive"], &["status"], &["explain"], &["explain", "--node", "3"]] {
         let ran = world.run(words);
         assert_eq!(ran.code, 3, "{words:?}: {}", ran.errors);
         assert!(ran.errors.contains("start one with `consort daemon`"), "{words:?}: {}", ran.errors);
     }
-    let ran = world.run(&["send", "--daemon", "/nowhere/node-1.sock", "hello"]);
-    assert_eq!(ran.code, 3);
-    assert!(ran.errors.contains("/nowhere/node-1.sock"), "{}", ran.errors);
+    for words in
+        [&["send", "--daemon", "/nowhere/node-1.sock", "hello"][..], &["explain", "--daemon", "/nowhere/node-1.sock"]]
+    {
+        let ran = world.run(words);
+        assert_eq!(ran.code, 3, "{words:?}");
+        assert!(ran.errors.contains("/nowhere/node-1.sock"), "{}", ran.errors);
+    }
 }
 
 #[test]

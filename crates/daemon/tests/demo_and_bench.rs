@@ -18,22 +18,39 @@ fn the_demo_holds_what_it_promises_and_leaves_nothing_behind() {
             && digests.iter().all(|digest| digest == &digests[0] && digest.as_str().unwrap().len() == 64)
     );
     assert!(verdict["latency_us"]["p50"].as_f64().unwrap() > 0.0 && verdict["ordered_per_s"].as_f64().unwrap() > 0.0);
-    // Its directory lay in ours, and is gone with everything in it.
-    assert!(
-        !std::fs::read_dir(world.path(""))
-            .unwrap()
-            .flatten()
-            .any(|entry| entry.file_name().to_string_lossy().starts_with("consort-"))
+    let trouble = &verdict["trouble"];
+    assert_eq!(
+        (&trouble["node"], &trouble["clients"], &trouble["violations"]),
+        (&2.into(), &4.into(), &serde_json::json!([]))
     );
+    assert!(
+        trouble["delivered"].as_u64() > trouble["sent"].as_u64() && trouble["promises"].as_u64() > Some(20),
+        "{trouble}"
+    );
+    let views: Vec<_> = trouble["views"].as_array().unwrap().iter().filter(|view| view["kind"] == "regular").collect();
+    assert!(views.iter().any(|view| view["members"] == serde_json::json!([1, 3])), "{trouble}");
+    assert_eq!(views.last().unwrap()["members"], serde_json::json!([1, 2, 3]), "{trouble}");
+    // Its directory lay in ours, and is gone with everything in it.
+    assert!(!std::fs::read_dir(world.path("")).unwrap().flatten().any(is_lab));
 }
 
 #[test]
 fn the_demo_tells_its_story() {
     let ran = World::new().run(&["demo", "--lines", "100", "--nodes", "2"]);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.errors);
-    for part in
-        ["2 daemons run", "200 messages", "The same sequence everywhere", "p99.9", "retransmissions", "Your turn"]
-    {
+    for part in [
+        "2 daemons run",
+        "200 messages",
+        "The same sequence everywhere",
+        "retransmissions",
+        "node 2 is killed (kill -9)",
+        "n1 goes on alone",
+        "n2 silent for",
+        "Node 2 is started again",
+        "No promise is broken",
+        "p99.9",
+        "Your turn",
+    ] {
         assert!(ran.out.contains(part), "`{part}` is missing in:\n{}", ran.out);
     }
 }
@@ -63,6 +80,10 @@ fn a_demo_that_is_killed_takes_everything_with_it() {
     let pids = daemons_of(&demo.prints("processes"));
     demo.kill();
     support::wait_until("the demo's daemons are gone", || !pids.iter().any(|pid| lives(*pid)));
+    // What it could not remove, the next one does.
+    assert!(std::fs::read_dir(world.path("")).unwrap().flatten().any(is_lab));
+    assert_eq!(world.run(&["demo", "--nodes", "1", "--lines", "10"]).code, 0);
+    assert!(!std::fs::read_dir(world.path("")).unwrap().flatten().any(is_lab));
 }
 
 #[test]
@@ -91,4 +112,43 @@ fn bench_prints_one_object_with_the_promised_fields() {
         );
     }
     assert_eq!(report["idling"], "balanced");
+}
+
+#[test]
+fn failover_is_measured_over_kill_leave_restart_and_pause() {
+    let world = World::new();
+    let ran = world.run(&["bench", "failover", "--nodes", "2", "--runs", "2", "--rate", "200", "--json"]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.errors);
+    let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    for figure in ["crash_ms", "leave_ms", "restart_ms"] {
+        let at = |name: &str| report[figure][name].as_f64().unwrap();
+        assert!(at("p50") > 0.0 && at("p50") <= at("max"), "{figure} in {report}");
+    }
+    assert!(report["crash_ms"]["slowest"]["why"].as_str().unwrap().contains("silent"), "{report}");
+    assert!(report["pauses"] == 2 && report["pause_view_changes"].is_u64(), "{report}");
+    assert!(report["targets"].as_array().unwrap().iter().all(|target| target["met"].is_boolean()), "{report}");
+    assert!(!std::fs::read_dir(world.path("")).unwrap().flatten().any(is_lab));
+}
+
+#[test]
+fn a_failover_bench_that_is_interrupted_leaves_no_daemon() {
+    let world = World::new();
+    let mut bench = world.start(&["bench", "failover", "--runs", "1000"], None);
+    bench.prints("node 1 ");
+    let daemons = children_of(bench.id());
+    assert_eq!(daemons.len(), 3);
+    rustix::process::kill_process(rustix::process::Pid::from_raw(bench.id() as i32).unwrap(), Signal::TERM).unwrap();
+    assert_eq!(bench.wait().code, 130);
+    assert!(daemons.iter().all(|pid| !lives(*pid)));
+    assert!(!std::fs::read_dir(world.path("")).unwrap().flatten().any(is_lab));
+}
+
+fn children_of(pid: u32) -> Vec<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    text.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+}
+
+/// Whether a directory entry is that of a demonstration or measurement.
+fn is_lab(entry: std::fs::DirEntry) -> bool {
+    entry.file_name().to_string_lossy().starts_with("consort-")
 }

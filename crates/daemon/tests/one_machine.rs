@@ -281,6 +281,39 @@ fn status_shows_every_daemon_and_what_it_costs() {
 }
 
 #[test]
+fn explain_tells_who_came_and_who_went_and_why() {
+    let world = World::new();
+    let mut daemons = world.daemons(3, &[]);
+    let members = |wanted: usize| {
+        let ran = world.run(&["explain", "--json"]);
+        let story: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+        (story["members"].as_array().map(Vec::len) == Some(wanted)).then_some(story)
+    };
+    support::wait_until("all three are in one view", || members(3).is_some());
+    daemons[1].kill();
+    support::wait_until("two are left", || members(2).is_some());
+    let story = members(2).unwrap();
+    let last = story["changes"].as_array().unwrap().iter().rfind(|change| change["what"] == "view").unwrap();
+    assert_eq!((&last["gone"], &last["primary"]), (&vec![2].into(), &"no".into()), "{story}");
+    assert!(last["why"].as_str().unwrap().contains("n2 silent for"), "{story}");
+    daemons[1] = world.daemon(&["--nodes", "3"]);
+    support::wait_until("it is back", || members(3).is_some());
+    let ran = world.run(&["explain", "--node", "3", "--last", "2"]);
+    assert_eq!(ran.code, 0, "{}", ran.errors);
+    for part in [
+        "Node 3 of cluster test-",
+        "n2 gone: n1 n3; not primary",
+        "n2 came: n1-n3; not primary",
+        "Now operational; view ",
+    ] {
+        assert!(ran.out.contains(part), "`{part}` is missing in:\n{}", ran.out);
+    }
+    support::wait_until("each hears the others", || {
+        world.run(&["status"]).out.contains("node 1 hears both ways n2 n3\n")
+    });
+}
+
+#[test]
 fn a_daemon_that_listens_to_the_network_warns_that_it_is_not_encrypted() {
     let world = World::new();
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

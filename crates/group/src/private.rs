@@ -27,7 +27,8 @@ impl PrivateName {
         let digits = node.strip_prefix('n')?;
         let number: u16 = digits.parse().ok()?;
         // One client has one name: no signs, no leading zeros.
-        let canonical = digits.bytes().all(|byte| byte.is_ascii_digit()) && (digits.len() == 1 || !digits.starts_with('0'));
+        let canonical =
+            digits.bytes().all(|byte| byte.is_ascii_digit()) && (digits.len() == 1 || !digits.starts_with('0'));
         (canonical && ClientName::is_name(client.as_bytes())).then_some((client, NodeId(number)))
     }
 
@@ -54,7 +55,8 @@ mod tests {
         assert_eq!((name.as_str(), PrivateName::parse("#bob#n12")), ("#bob#n12", Some(name.clone())));
         assert_eq!(PrivateName::read(b"#bob#n12"), Some(("bob", NodeId(12))));
         let long = format!("#{}#n1", "x".repeat(33));
-        let bad = ["", "#", "##n1", "#bob", "#bob#", "#bob#1", "#bob#n", "#bob#n+1", "#bob#n01", "#bob#n65536", "bob#n1"];
+        let bad =
+            ["", "#", "##n1", "#bob", "#bob#", "#bob#1", "#bob#n", "#bob#n+1", "#bob#n01", "#bob#n65536", "bob#n1"];
         for bad in bad.into_iter().chain(["#b b#n1", "#b#c#n1", "#\u{e4}#n1", &long]) {
             assert_eq!(PrivateName::parse(bad), None, "{bad}");
         }

@@ -141,7 +141,8 @@ impl<'a> Targets<'a> {
 
 /// Appends a list; returns false and appends nothing if there are none or too many.
 pub fn encode<'a, T: Addressee + 'a>(targets: impl ExactSizeIterator<Item = &'a T>, out: &mut BytesMut) -> bool {
-    let Some(count) = u16::try_from(targets.len()).ok().filter(|n| (1..=Targets::MAX).contains(&usize::from(*n))) else {
+    let Some(count) = u16::try_from(targets.len()).ok().filter(|n| (1..=Targets::MAX).contains(&usize::from(*n)))
+    else {
         return false;
     };
     out.put_u16(count);

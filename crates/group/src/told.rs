@@ -14,17 +14,38 @@ const LOOK_AT_ONCE: usize = 16;
 /// What is still to be done, in this order.
 #[derive(Debug)]
 pub(crate) enum Work {
-    Join { group: GroupName, member: Member, closed: bool },
-    Leave { group: GroupName, key: Key },
-    Disconnect { key: Key, groups: btree_set::IntoIter<GroupName> },
+    Join {
+        group: GroupName,
+        member: Member,
+        closed: bool,
+    },
+    Leave {
+        group: GroupName,
+        key: Key,
+    },
+    Disconnect {
+        key: Key,
+        groups: btree_set::IntoIter<GroupName>,
+    },
     /// Transitional signals, for the groups behind this one.
-    Closing { after: Option<GroupName> },
-    /// A transitional signal for whoever has just joined, where it is due.
-    LateSignal { group: GroupName, client: ClientId },
+    Closing {
+        after: Option<GroupName>,
+    },
+    /// A transitional signal that a join has made due: for the joiner, or for all members.
+    LateSignal {
+        group: GroupName,
+        joiner: Option<ClientId>,
+    },
     /// Members that departed leave the table.
-    Depart { clients: std::vec::IntoIter<(Key, Client)>, current: Option<(Key, btree_set::IntoIter<GroupName>)> },
+    Depart {
+        clients: std::vec::IntoIter<(Key, Client)>,
+        current: Option<(Key, btree_set::IntoIter<GroupName>)>,
+    },
     /// What was heard comes into the table; `sets` are the synced sets by their lowest, ascending.
-    Settle { heard: Heard, sets: Vec<MemberId> },
+    Settle {
+        heard: Heard,
+        sets: Vec<MemberId>,
+    },
 }
 
 /// The last thing that is to be told, kept so that it can be lent out.
@@ -117,7 +138,7 @@ impl Groups {
                 return groups.len() == 0;
             }
             Work::Closing { after } => return self.signal(after),
-            Work::LateSignal { group, client } => self.late_signal(group, *client),
+            Work::LateSignal { group, joiner } => self.late_signal(group, *joiner),
             Work::Depart { clients, current } => {
                 return (0..DEPART_AT_ONCE).any(|_| self.depart(clients, current));
             }
@@ -134,13 +155,24 @@ impl Groups {
         self.told.who.push(member.clone());
         //= G20
         let joined = |other: &Member| u16::from(other.key() == member.key());
-        self.told.sets = self.table.find(name.as_bytes()).map_or(Vec::new(), |g| g.members.iter().map(joined).collect());
+        self.told.sets =
+            self.table.find(name.as_bytes()).map_or(Vec::new(), |g| g.members.iter().map(joined).collect());
         if self.told.sets.len() == 1 {
             self.told.sets[0] = 0;
         }
+        self.signal_late(name, member);
+    }
+
+    /// Who joins a group that is closing is told so, too; and if the joiner is the first that parts from it, all are.
+    fn signal_late(&mut self, name: &GroupName, member: &Member) {
         //= G10
-        if self.closing.is_some() && member.daemon == self.table.me() {
-            self.work.push_back(Work::LateSignal { group: name.clone(), client: member.client });
+        let Some(along) = &self.closing else { return };
+        let parts = |other: &Member| !along.contains(&other.daemon);
+        let mut others = self.table.find(name.as_bytes()).into_iter().flat_map(|group| &group.members);
+        let first = parts(member) && !others.any(|other| other.key() != member.key() && parts(other));
+        let joiner = (member.daemon == self.table.me()).then_some(member.client);
+        if first || joiner.is_some() {
+            self.work.push_back(Work::LateSignal { group: name.clone(), joiner });
         }
     }
 
@@ -200,13 +232,14 @@ impl Groups {
         if parts { !mutes } else { crate::mutated!(self, SignalForAll) }
     }
 
-    /// Whoever joins when the view is closing is told so, too.
-    fn late_signal(&mut self, name: &GroupName, client: ClientId) {
+    fn late_signal(&mut self, name: &GroupName, joiner: Option<ClientId>) {
         let Some(group) = self.table.find(name.as_bytes()).filter(|group| self.parts(group)) else { return };
         let told = &mut self.told;
         (told.what, told.group, told.id) = (What::Signal, Some(name.clone()), group.id);
-        told.notify.clear();
-        told.notify.push(client);
+        match joiner {
+            Some(joiner) => told.notify.splice(.., [joiner]).for_each(drop),
+            None => told.notify.clone_from(&group.local),
+        }
     }
 
     /// Drops one membership of the departed; true when there are no more.

@@ -114,7 +114,8 @@ impl Claim {
         if reader.u8("version")? != VERSION {
             return Err(Malformed { what: "version", at: 0 });
         }
-        let claim = Self { view: reader.view_id("view")?, at: Position(reader.u64("position")?), sum: reader.u64("sum")? };
+        let claim =
+            Self { view: reader.view_id("view")?, at: Position(reader.u64("position")?), sum: reader.u64("sum")? };
         reader.end("end of claim")?;
         Ok(claim)
     }

@@ -8,6 +8,7 @@
 //! Up: datagrams become packets (`wire`), get their place (`engine`), find their receivers (`group`) and become frames
 //! (`session`). Nobody calls back upward: down is a call, up is a poll, and only the node knows both neighbours.
 
+mod change;
 mod clients;
 mod datagrams;
 mod door;
@@ -20,6 +21,7 @@ mod up;
 mod upward;
 
 pub use bytes::Bytes;
+pub use change::{Change, NoChange};
 pub use consort_order::{Engine, Lane, To};
 pub use consort_session::Limits;
 pub use consort_types::{ClientId, Instant, Ticket};
@@ -28,7 +30,7 @@ pub use effect::{Datagram, Effect, Reading};
 
 use bytes::BytesMut;
 use clients::Clients;
-use consort_group::Groups;
+use consort_group::{Groups, Mismatch};
 use consort_order::Arrival;
 use consort_session::{Farewell, Parting};
 use consort_types::{Stream, View, ViewId};
@@ -55,8 +57,11 @@ pub struct Node<E: Engine> {
     settling: Option<ViewId>,
     /// What was last given to the engine for its beacons.
     claim: Bytes,
+    /// Who was seen last to have other groups than this node.
+    mismatch: Option<Mismatch>,
     view: Option<View>,
-    history: VecDeque<(Instant, String)>,
+    /// The last changes of the view, for `status`.
+    history: VecDeque<(Instant, Change)>,
     frames: BytesMut,
     /// The same for Spread clients.
     spread_frames: BytesMut,
@@ -85,6 +90,7 @@ impl<E: Engine> Node<E> {
             full: false,
             settling: None,
             claim: Bytes::new(),
+            mismatch: None,
             view: None,
             history: VecDeque::new(),
             frames: BytesMut::new(),

@@ -1,7 +1,8 @@
 //! What a node tells about itself.
-use crate::Node;
+use crate::{Node, change};
+use consort_group::Mismatch;
 use consort_order::{Engine, Reach};
-use consort_types::{Primary, Service, View, ViewKind};
+use consort_types::{Service, View};
 
 impl<E: Engine> Node<E> {
     /// Counters and gauges by name: the engine's, rejected datagrams by cause, the sessions'.
@@ -35,11 +36,14 @@ impl<E: Engine> Node<E> {
         if let Some(view) = &self.view {
             say_view(view, &mut say);
         }
+        if let Some(Mismatch { member, at }) = self.mismatch {
+            say("group_mismatch", format!("{member} has other groups than this node after message {at} of its view"));
+        }
         for reach in self.engine.reachability(self.now) {
             say(&format!("peer_{}", reach.node), reachability(&reach));
         }
-        for (number, (at, text)) in self.history.iter().enumerate() {
-            say(&format!("change_{number}"), format!("{} ms ago: {text}", self.now.since(*at).as_millis()));
+        for (number, (at, change)) in self.history.iter().enumerate() {
+            say(&format!("change_{number}"), format!("{} ms ago: {change}", self.now.since(*at).as_millis()));
         }
         self.observe(&mut |name, value| say(name, value.to_string()));
         pairs
@@ -54,21 +58,9 @@ fn reachability(reach: &Reach) -> String {
     format!("{heard}, {hears}{kept_out}")
 }
 
-/// A view in one line.
-pub(crate) fn line(view: &View) -> String {
-    let members: Vec<_> = view.members.iter().map(|member| member.node.to_string()).collect();
-    let kind = if view.kind == ViewKind::Transitional { "leaving view" } else { "view" };
-    format!("{kind} {} of {}: {} ({})", view.id, view.members.len(), members.join(" "), view.why())
-}
-
 fn say_view(view: &View, say: &mut impl FnMut(&str, String)) {
     say("view", view.id.to_string());
     say("view_cause", view.why());
-    say("members", view.members.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "));
-    let primary = match view.primary {
-        Primary::Yes => "yes",
-        Primary::Pending => "pending",
-        Primary::No => "no",
-    };
-    say("primary", primary.to_owned());
+    say("members", change::list(&view.members));
+    say("primary", change::word(view.primary).to_owned());
 }

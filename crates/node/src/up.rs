@@ -1,9 +1,9 @@
 //! Up: engine, group, session, client.
 use crate::door::{Placed, Telling};
 use crate::upward::Up;
-use crate::{Effect, Node};
+use crate::{Change, Effect, Node};
 use bytes::BytesMut;
-use consort_group::{Asked, Cause, Change, Delivered, Groups, Ignored, Member, Misfit, PrivateName, Step};
+use consort_group::{Asked, Cause, Delivered, Groups, Ignored, Member, Misfit, PrivateName, Step};
 use consort_order::{Delivery, Engine, Output};
 use consort_session::{Refusal, RefusalCause, event};
 use consort_spread::told::{self, GroupView};
@@ -129,10 +129,7 @@ impl<E: Engine> Node<E> {
         }
         match self.groups.hear_claim(from, annotation) {
             Ok(None) => {}
-            Ok(Some(mismatch)) => {
-                let text = format!("{} has other groups than this node after message {}", mismatch.member, mismatch.at);
-                self.remember(text);
-            }
+            Ok(Some(mismatch)) => self.mismatch = Some(mismatch),
             Err(_) => self.counts.claims_malformed += 1,
         }
     }
@@ -141,20 +138,18 @@ impl<E: Engine> Node<E> {
     fn become_primary(&mut self, id: ViewId) {
         let Some(view) = self.view.as_mut().filter(|view| view.id == id) else { return };
         view.primary = Primary::Yes;
-        let text = format!("view {id} is primary: all its members have installed it");
         self.frames.clear();
         event::put_view(&mut self.frames, view);
         self.clients.tell_viewers(&self.frames);
         self.upward.spend(self.frames.len() * self.clients.len());
-        self.remember(text);
+        self.remember(Change::Primary { id });
     }
 
-    /// Keeps the last changes, for `explain`.
-    fn remember(&mut self, text: String) {
+    fn remember(&mut self, change: Change) {
         if self.history.len() == HISTORY {
             self.history.pop_front();
         }
-        self.history.push_back((self.now, text));
+        self.history.push_back((self.now, change));
     }
 
     fn install(&mut self, view: View) {
@@ -166,7 +161,7 @@ impl<E: Engine> Node<E> {
         event::put_view(&mut self.frames, &view);
         self.clients.tell_viewers(&self.frames);
         self.upward.spend(self.frames.len() * self.clients.len());
-        self.remember(crate::status::line(&view));
+        self.remember(Change::from(&view));
         self.view = Some(view);
     }
 
@@ -224,7 +219,7 @@ fn put_spread(step: &Step<'_>, me: MemberId, out: &mut BytesMut) {
     match step {
         Step::Quiet => {}
         Step::View(change) => {
-            let Change { group, id, members, sets, cause, who, .. } = *change;
+            let consort_group::Change { group, id, members, sets, cause, who, .. } = *change;
             told::put_view(out, &GroupView { group, id, cause, members, sets, who, me });
         }
         Step::Signal(signal) => told::put_signal(out, signal.group, signal.id),
@@ -234,7 +229,7 @@ fn put_spread(step: &Step<'_>, me: MemberId, out: &mut BytesMut) {
 /// The group that this client has left with this step.
 fn self_leave<'a>(step: &Step<'a>, me: MemberId, client: ClientId) -> Option<&'a GroupName> {
     match step {
-        Step::View(Change { cause: Cause::Leave, who: [member], group, .. }) if member.key() == (me, client) => {
+        Step::View(consort_group::Change { cause: Cause::Leave, who: [member], group, .. }) if member.key() == (me, client) => {
             Some(group)
         }
         _ => None,

@@ -17,8 +17,8 @@
 mod decode;
 mod encode;
 
-pub use encode::{put_group_signal, put_group_view, put_message, put_status, put_view};
 pub(crate) use encode::{put_disconnect, put_pong, put_progress, put_refused, put_welcome};
+pub use encode::{put_group_signal, put_group_view, put_message, put_status, put_view};
 
 use crate::{Farewell, Refusal};
 use bytes::Bytes;

@@ -2,6 +2,7 @@
 use crate::machine::Seen;
 use crate::message::Life;
 use crate::trace::Installed;
+use crate::trace::witness::installed;
 use bytes::Bytes;
 use consort_types::{Incarnation, Instant, MemberId, NodeId, Ticket};
 use std::collections::BTreeMap;
@@ -78,15 +79,8 @@ impl Lives {
     }
 
     /// A view with its members by their lives.
-    pub fn view(&self, seen: Seen) -> Installed {
-        let lives = |members: &[MemberId]| members.iter().map(|member| self.of(*member)).collect();
-        Installed {
-            id: seen.id,
-            transitional: seen.transitional,
-            members: lives(&seen.members),
-            together: lives(&seen.together),
-            pending: seen.pending,
-        }
+    pub fn view(&self, seen: &Seen) -> Installed {
+        installed(seen, |member| self.of(member))
     }
 
     /// A record has reached the disk.

@@ -1,9 +1,12 @@
 //! What runs on a host: a whole node with its clients, or an engine alone.
+use crate::message::{Life, Process};
+use crate::trace::Grouped;
+use crate::trace::witness::index_of;
 use bytes::Bytes;
 use consort_order::To;
-use consort_session::Cause;
+use consort_session::{Cause, GroupView, Member};
 use consort_types::{
-    Class, Incarnation, Instant, MemberId, MessageId, NodeId, Position, Service, Stream, Ticket, ViewId,
+    Class, ClientId, Incarnation, Instant, MemberId, MessageId, NodeId, Position, Service, Stream, Ticket, ViewId,
 };
 use consort_wire::{Lane, Payload};
 
@@ -136,6 +139,13 @@ pub enum Act {
         /// Which client.
         client: u16,
     },
+    /// A process is told that its own messages up to one stand in the order.
+    Ordered {
+        /// Which client.
+        client: u16,
+        /// The number of that message among its own.
+        count: u64,
+    },
     /// All members hold everything up to here.
     Stable {
         /// In which stream.
@@ -203,6 +213,40 @@ pub struct GroupSeen {
     pub members: Vec<(MemberId, u16)>,
     /// Those of them that the process was given the same messages with.
     pub together: Vec<(MemberId, u16)>,
+}
+
+impl GroupSeen {
+    /// A view of a group as one of its members, or one that has just left, is told it.
+    pub fn of(view: &GroupView, me: (MemberId, ClientId)) -> Self {
+        let place = |member: &Member| (member.daemon, index_of(member.client));
+        Self {
+            group: view.group.as_str().into(),
+            view: view.id.view,
+            change: view.id.change,
+            cause: view.cause,
+            closed: view.closed,
+            members: view.members.iter().map(place).collect(),
+            together: view.together_with(me).map(place).collect(),
+        }
+    }
+
+    /// The same, with its members by their lives.
+    pub(crate) fn grouped(self, mut life: impl FnMut(MemberId) -> Life) -> Grouped {
+        let mut processes = |members: &[(MemberId, u16)]| {
+            let mut members: Vec<_> = members.iter().map(|(m, client)| Process::of(life(*m), *client)).collect();
+            members.sort_unstable();
+            members
+        };
+        Grouped {
+            id: self.view,
+            change: self.change,
+            network: self.cause == Cause::Network,
+            closed: self.closed,
+            members: processes(&self.members),
+            together: processes(&self.together),
+            group: self.group,
+        }
+    }
 }
 
 /// A message as a process is given it.

@@ -100,9 +100,8 @@ impl Network {
             [(Socket::Token, &mut self.token, &self.model.token), (Socket::Data, &mut self.data, &self.model.data)]
         {
             for (link, at) in links.iter_mut().zip(0..) {
-                link.model = model.clone();
-                let pair = Pair { from: at / self.nodes, to: at % self.nodes };
-                faults.iter().for_each(|fault| worsen(&mut link.model, fault, pair, socket));
+                let [from, to] = [at / self.nodes, at % self.nodes].map(|node| NodeId(node as u16));
+                link.model = worsened(model.clone(), faults, from, to, socket);
             }
         }
     }
@@ -114,10 +113,16 @@ impl Network {
     }
 }
 
+/// How a link fares from one node to a socket of another while these faults are active.
+pub fn worsened(mut model: LinkModel, faults: &[Fault], from: NodeId, to: NodeId, socket: Socket) -> LinkModel {
+    faults.iter().for_each(|fault| worsen(&mut model, fault, Pair { from, to }, socket));
+    model
+}
+
 #[derive(Clone, Copy)]
 struct Pair {
-    from: usize,
-    to: usize,
+    from: NodeId,
+    to: NodeId,
 }
 
 fn worsen(model: &mut LinkModel, fault: &Fault, pair: Pair, socket: Socket) {
@@ -147,7 +152,7 @@ fn either(a: f64, b: f64) -> f64 {
 impl Pair {
     /// Whether a fault touches what one sends to the other's socket.
     fn suffers(self, fault: &Fault, socket: Socket) -> bool {
-        let [from, to] = [self.from, self.to].map(|node| NodeId(node as u16));
+        let Self { from, to } = self;
         match *fault {
             Fault::DataLoss { scope, .. } => socket == Socket::Data && self.is_in(scope),
             Fault::TokenLoss { scope, .. } => socket == Socket::Token && self.is_in(scope),
@@ -171,12 +176,11 @@ impl Pair {
     }
 
     fn is_in(self, scope: Scope) -> bool {
-        let is = |node: NodeId, index: usize| usize::from(node.0) == index;
         match scope {
             Scope::All => true,
-            Scope::From(node) => is(node, self.from),
-            Scope::To(node) => is(node, self.to),
-            Scope::Between(from, to) => is(from, self.from) && is(to, self.to),
+            Scope::From(node) => self.from == node,
+            Scope::To(node) => self.to == node,
+            Scope::Between(from, to) => (self.from, self.to) == (from, to),
         }
     }
 }

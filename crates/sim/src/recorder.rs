@@ -252,6 +252,7 @@ fn digest(digest: &mut Digest, event: &Event) {
             digest.add(name(mark.origin));
             7 | mark.count << 8 | u64::from(delivered.intact) << 7
         }
+        What::Ordered(count) => 17 | count << 8,
         What::Stable { up_to, .. } => 8 | up_to.0 << 8,
         What::Calm => 9,
         What::Quiet => 10,

@@ -7,6 +7,7 @@ use consort_types::{Class, Instant, MessageId, NodeId, Position, Service, Stream
 use std::borrow::Cow;
 
 mod text;
+pub mod witness;
 
 pub use text::Unreadable;
 
@@ -54,6 +55,8 @@ pub enum What {
     Spins,
     /// A message was delivered to the process.
     Deliver(Delivered),
+    /// The process was told that all its own messages up to this number stand in the order.
+    Ordered(u64),
     /// The process was told that all members hold everything up to a position.
     Stable {
         /// In which stream.

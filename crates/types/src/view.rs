@@ -115,9 +115,14 @@ pub struct View {
 }
 
 impl View {
-    /// Why this view replaced the one before: what set the change off, then what else is known.
+    /// Why this view replaced the one before: what set the change off, then what else is known, nothing twice.
     pub fn why(&self) -> String {
-        let all: Vec<_> = std::iter::once(&self.cause).chain(&self.evidence).map(Cause::to_string).collect();
+        let mut all: Vec<String> = Vec::new();
+        for cause in std::iter::once(&self.cause).chain(&self.evidence).map(Cause::to_string) {
+            if !all.contains(&cause) {
+                all.push(cause);
+            }
+        }
         all.join("; ")
     }
 }
@@ -141,5 +146,26 @@ impl fmt::Display for Cause {
             Self::Restarted { nodes } => list(f, nodes, "restarted"),
             Self::Merged { nodes } => list(f, nodes, "joined"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_that_is_its_own_evidence_is_told_once() {
+        let left = Cause::Left { nodes: vec![NodeId(3)] };
+        let silent = Cause::Silent { nodes: vec![NodeId(2)], since: Duration::from_millis(340) };
+        let view = View {
+            id: ViewId::default(),
+            kind: ViewKind::Regular,
+            members: Vec::new(),
+            moved_together: Vec::new(),
+            primary: Primary::No,
+            cause: left.clone(),
+            evidence: vec![silent, left],
+        };
+        assert_eq!(view.why(), "n3 left; n2 silent for 340 ms");
     }
 }

@@ -52,7 +52,15 @@ fn run(options: &Options) -> Result<String, String> {
 
 fn parse() -> Result<Options, String> {
     let budget = consort_ring_model::Budget { expiries: 2, ..Default::default() };
-    let mut options = Options { start: Start::Forming, nodes: 2, most: 10_000_000, sample: 1_000, budget, #[cfg(feature = "mutants")] mutant: None };
+    let mut options = Options {
+        start: Start::Forming,
+        nodes: 2,
+        most: 10_000_000,
+        sample: 1_000,
+        budget,
+        #[cfg(feature = "mutants")]
+        mutant: None,
+    };
     let mut parser = lexopt::Parser::from_env();
     let text = |error: lexopt::Error| format!("{error}\n{HELP}");
     while let Some(arg) = parser.next().map_err(text)? {

@@ -1,6 +1,8 @@
 //! `consort demo`: real daemons on this machine deliver one order to real clients, told as a short story.
 
+mod notes;
 mod story;
+mod trouble;
 mod verdict;
 
 use crate::args::Args;
@@ -21,9 +23,11 @@ pub const HELP: &str = "\
 Usage: consort demo [options]
 
 Starts real daemons on this machine, lets a client on each multicast a file of
-lines, all at once, and shows that every receiver saw the same sequence. Takes a
-few seconds, leaves nothing behind, and exits with 0 only if all sequences are
-equal and nothing is missing.
+lines, all at once, and shows that every receiver saw the same sequence. Then
+kills a daemon while messages flow, brings it back, and has what all clients saw
+judged by the checkers of the simulator. Takes a few seconds, leaves nothing
+behind, and exits with 0 only if all sequences are equal, nothing is missing and
+no promise is broken.
 
   --nodes N    daemons to start, 1 to 16 [3]
   --lines N    lines in the file, 1 to 10,000,000 [20,000]
@@ -56,10 +60,12 @@ pub fn main(words: Vec<OsString>) -> Outcome {
     let retransmissions = retransmissions(&lab)?;
     story.sequences(&loud, lines)?;
     story.load(&loud, retransmissions)?;
+    let trouble = (options.nodes > 1).then(|| trouble::play(&mut lab, options.nodes, &story)).transpose()?;
     let quiet = round("quiet", Load::Made(100), Some(QUIET_RATE)).run(&mut lab, &mut |_| {})?;
     story.quiet(&quiet, QUIET_RATE)?;
     lab.stop();
-    let verdict = Verdict::new(&options_of(&options, lines), &loud, &quiet, retransmissions, clock::now_ns() - began);
+    let parts = verdict::Parts { loud: &loud, trouble, quiet: &quiet, retransmissions };
+    let verdict = Verdict::new(&options_of(&options, lines), parts, clock::now_ns() - began);
     story.end(&verdict)?;
     if verdict.ok { Ok(()) } else { Err(Failure::new(verdict.problem())) }
 }

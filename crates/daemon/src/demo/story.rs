@@ -1,8 +1,10 @@
 //! The demonstration as it is told.
+use super::trouble::{Trouble, Viewed};
 use super::verdict::{self, Cpu, Verdict};
 use crate::failure::Outcome;
 use crate::lab::figures::{bytes, micros, thousands};
 use crate::lab::{Lab, RoundResult};
+use crate::words;
 use std::io::{self, IsTerminal, Write};
 
 /// Tells the story, or keeps silent until the end for the sake of a machine.
@@ -28,7 +30,7 @@ impl Story {
 
     /// The daemons run.
     pub fn daemons(&self, lab: &Lab) -> Outcome {
-        let pids: Vec<String> = lab.daemons().iter().map(|daemon| daemon.id().to_string()).collect();
+        let pids: Vec<String> = lab.daemons().map(|daemon| daemon.id().to_string()).collect();
         self.say(&format!("{} daemons run on this machine: processes {}.", pids.len(), pids.join(", ")))?;
         self.say("They talk by multicast on the loopback interface and pass a token round.")
     }
@@ -105,6 +107,48 @@ impl Story {
         let peak = loud.daemon_peak.map_or_else(|| "unknown".into(), bytes);
         self.say(&format!("  memory           {peak} at most in a daemon"))?;
         self.say(&format!("  retransmissions  {}", thousands(retransmissions)))
+    }
+
+    /// A daemon is about to be killed.
+    pub fn kill(&self, node: u16, rate: f64) -> Outcome {
+        self.say(&format!(
+            "\nNow {} messages/s flow, and the daemon of node {node} is killed (kill -9). The client at node 1 is told:\n",
+            thousands(rate as u64)
+        ))
+    }
+
+    /// It comes back.
+    pub fn revive(&self, node: u16, crash_ms: f64) -> Outcome {
+        self.say(&format!(
+            "\nAll survivors were told within {crash_ms:.0} ms, and messages flow on. Node {node} is started again:\n"
+        ))
+    }
+
+    /// A client was told a view.
+    pub fn view(&self, viewed: &Viewed) -> Outcome {
+        let (ms, view, nodes) = (viewed.ms, &viewed.view, words::nodes(viewed.members.iter().copied()));
+        self.say(&match viewed.kind {
+            "transitional" if viewed.members.len() == 1 => {
+                format!("  after {ms:>6.1} ms  view {view} ends; {nodes} goes on alone")
+            }
+            "transitional" => format!("  after {ms:>6.1} ms  view {view} ends; {nodes} go on together"),
+            _ => format!("  after {ms:>6.1} ms  view {view} is {nodes}: {}", viewed.cause),
+        })
+    }
+
+    /// What the clients saw was judged.
+    pub fn judged(&self, trouble: &Trouble) -> Outcome {
+        let Trouble { restart_ms, clients, sent, delivered, promises, violations, .. } = trouble;
+        self.say(&format!(
+            "\nAll were told within {restart_ms:.0} ms. {clients} clients wrote down what they saw: {} messages sent, {} \
+             delivered.\nThe simulator's {promises} checkers judged it: one order, no gaps, safe delivery, views that agree, and so on.",
+            thousands(*sent),
+            thousands(*delivered)
+        ))?;
+        match violations.as_slice() {
+            [] => self.say("No promise is broken."),
+            broken => self.say(&format!("These promises are BROKEN. That must not happen:\n  {}", broken.join("\n  "))),
+        }
     }
 
     /// The figures of the quiet part.

@@ -1,4 +1,5 @@
 //! Whether the demonstration held what it promised, and its figures.
+use super::trouble::Trouble;
 use crate::lab::RoundResult;
 use crate::lab::figures::Quantiles;
 use serde::Serialize;
@@ -7,6 +8,16 @@ use serde::Serialize;
 pub struct Planned {
     pub nodes: u16,
     pub lines: u64,
+}
+
+/// What was done.
+pub struct Parts<'a> {
+    pub loud: &'a RoundResult,
+    /// Absent where there is only one daemon.
+    pub trouble: Option<Trouble>,
+    pub quiet: &'a RoundResult,
+    /// Packets that were sent again in the loud part.
+    pub retransmissions: u64,
 }
 
 /// The JSON object.
@@ -28,6 +39,8 @@ pub struct Verdict {
     pub loaded_latency_us: Quantiles,
     pub cpu_us_per_delivery: Cpu,
     pub retransmissions: u64,
+    /// A daemon was killed and came back, and what clients saw of it.
+    pub trouble: Option<Trouble>,
     /// The most memory that any daemon had resident.
     pub daemon_peak_bytes: Option<u64>,
     pub seconds: f64,
@@ -52,13 +65,17 @@ impl Cpu {
 
 impl Verdict {
     /// Compares what was delivered with what was sent.
-    pub fn new(planned: &Planned, loud: &RoundResult, quiet: &RoundResult, retransmissions: u64, ns: u64) -> Self {
+    pub fn new(planned: &Planned, parts: Parts<'_>, ns: u64) -> Self {
+        let Parts { loud, trouble, quiet, retransmissions } = parts;
         let messages = planned.lines * u64::from(planned.nodes);
         let quiet_messages: u64 = quiet.sent.iter().map(|sent| sent.messages).sum();
         let missing = missing(loud, messages) + missing(quiet, quiet_messages);
         let deliveries = loud.received.iter().map(|one| one.messages).sum();
         Self {
-            ok: missing == 0 && agree(loud) && agree(quiet),
+            ok: missing == 0
+                && agree(loud)
+                && agree(quiet)
+                && trouble.as_ref().is_none_or(|trouble| trouble.violations.is_empty()),
             nodes: planned.nodes,
             lines: planned.lines,
             messages,
@@ -69,6 +86,7 @@ impl Verdict {
             loaded_latency_us: loud.times.quantiles(),
             cpu_us_per_delivery: Cpu::of(loud, deliveries),
             retransmissions,
+            trouble,
             daemon_peak_bytes: loud.daemon_peak.max(quiet.daemon_peak),
             seconds: ns as f64 / 1e9,
         }
@@ -76,9 +94,14 @@ impl Verdict {
 
     /// Why it is not well.
     pub fn problem(&self) -> String {
-        match self.missing {
-            0 => "the receivers saw different sequences; please report this".into(),
-            n => format!("{n} messages are missing; please report this"),
+        let broken = self.trouble.as_ref().filter(|trouble| !trouble.violations.is_empty());
+        match (self.missing, broken) {
+            (0, Some(Trouble { violations, trace, .. })) => {
+                let kept = trace.as_ref().map(|path| format!(" with {}", path.display())).unwrap_or_default();
+                format!("{} promises were broken; please report this{kept}", violations.len())
+            }
+            (0, None) => "the receivers saw different sequences; please report this".into(),
+            (n, _) => format!("{n} messages are missing; please report this"),
         }
     }
 }
@@ -121,7 +144,36 @@ mod tests {
     }
 
     fn verdict(loud: &RoundResult) -> Verdict {
-        Verdict::new(&Planned { nodes: 2, lines: 5 }, loud, &result(["q", "q"], [10, 10]), 0, 1)
+        judged(loud, None)
+    }
+
+    fn judged(loud: &RoundResult, trouble: Option<Trouble>) -> Verdict {
+        let quiet = &result(["q", "q"], [10, 10]);
+        Verdict::new(&Planned { nodes: 2, lines: 5 }, Parts { loud, trouble, quiet, retransmissions: 0 }, 1)
+    }
+
+    fn trouble(violations: &[&str]) -> Trouble {
+        Trouble {
+            node: 2,
+            crash_ms: 340.0,
+            restart_ms: 30.0,
+            views: Vec::new(),
+            clients: 3,
+            sent: 10,
+            delivered: 20,
+            promises: 30,
+            violations: violations.iter().map(|how| (*how).to_owned()).collect(),
+            trace: Some("/tmp/x.trace".into()),
+        }
+    }
+
+    #[test]
+    fn a_broken_promise_is_not_well_and_names_the_trace() {
+        let loud = result(["a", "a"], [10, 10]);
+        assert!(judged(&loud, Some(trouble(&[]))).ok);
+        let broken = judged(&loud, Some(trouble(&["TO1 broken at 3 ms by n1c0: ..."])));
+        assert!(!broken.ok);
+        assert_eq!(broken.problem(), "1 promises were broken; please report this with /tmp/x.trace");
     }
 
     #[test]

@@ -1,47 +1,64 @@
 //! Real daemons and real clients, each a process of this program, set up for a demonstration or a measurement and gone
 //! when it is over.
 
+mod audience;
 pub mod figures;
 mod floods;
 pub mod helper;
 pub mod job;
 mod message;
+mod observer;
 mod process;
 mod receiver;
 mod round;
+mod scratch;
 mod sender;
 mod sequence;
 mod watch;
 
+pub use audience::Audience;
 pub use floods::FloodPlan;
 pub use message::HEADER;
+pub use observer::{Heard, Task, Told, Visitor};
 pub use process::{Line, Process};
 pub use round::{Result as RoundResult, Round};
+pub use scratch::Scratch;
 
 use crate::clock;
 use crate::failure::{Code, Failure, Outcome, Trying};
 use crate::local::LocalCluster;
 use crate::place::{Card, Place};
+use rustix::process::Signal;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::UdpSocket;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
-use tempfile::TempDir;
 
 /// A receiver that gets no CPU time for a while on a crowded machine is slow, not wrong.
 const CLIENT_OUTPUT: &str = "512MiB";
 
+/// How long a daemon may take to serve its clients.
+const START: u64 = 10_000_000_000;
+
 /// Daemons on this machine, in a directory and a cluster of their own.
 pub struct Lab {
     // Dropped in this order: processes before the directory they live in.
-    daemons: Vec<Process>,
+    /// Those that are to run: one that ended by itself is a failure, one that was taken away is not here any more.
+    daemons: BTreeMap<u16, Process>,
+    /// Those that were asked to leave, until they have.
+    leaving: Vec<Process>,
     lines: Receiver<Line>,
     tell: Sender<Line>,
     interrupted: Arc<AtomicBool>,
     cluster: String,
-    directory: TempDir,
+    nodes: u16,
+    options: Vec<String>,
+    directory: Scratch,
     /// How many processes were started so far; each is known by its number.
     started: usize,
 }
@@ -49,44 +66,102 @@ pub struct Lab {
 impl Lab {
     /// Starts `nodes` daemons with further options, and waits until each serves clients.
     pub fn start(nodes: u16, options: &[String]) -> Outcome<Self> {
-        let directory = tempfile::Builder::new().prefix("consort-").tempdir();
-        let directory = directory.trying(|| "cannot make a temporary directory; set TMPDIR to one with room".into())?;
         let (tell, lines) = channel();
-        let cluster = unused_cluster(nodes);
-        let interrupted = watch_for_interrupt()?;
-        let mut lab = Self { daemons: Vec::new(), lines, tell, interrupted, cluster, directory, started: 0 };
+        let mut lab = Self {
+            daemons: BTreeMap::new(),
+            leaving: Vec::new(),
+            lines,
+            tell,
+            interrupted: watch_for_interrupt()?,
+            cluster: unused_cluster(nodes),
+            nodes,
+            options: options.to_vec(),
+            directory: Scratch::new()?,
+            started: 0,
+        };
         for node in 1..=nodes {
-            lab.start_daemon(node, nodes, options)?;
+            lab.start_daemon(node)?;
         }
-        let deadline = clock::now_ns() + 10_000_000_000;
-        for _ in 0..nodes {
-            let line = lab.line(deadline, "the daemons to start")?;
-            if !line.text.is_some_and(|text| text.starts_with("ready")) {
-                return Err(lab.daemons[line.from].ended());
-            }
-        }
+        lab.await_ready(0..nodes.into())?;
         Ok(lab)
     }
 
-    fn start_daemon(&mut self, node: u16, nodes: u16, options: &[String]) -> Outcome {
+    /// Starts a node's daemon; returns when.
+    fn start_daemon(&mut self, node: u16) -> Outcome<u64> {
         let state = self.directory.path().join("state").display().to_string();
-        let numbers = [node, nodes].map(|number| number.to_string());
+        let numbers = [node, self.nodes].map(|number| number.to_string());
         let fixed = ["daemon", "--while-stdin-open", "--log", "warn", "--client-output", CLIENT_OUTPUT];
         let mut words = fixed.map(String::from).to_vec();
         let own =
             [("--cluster", &self.cluster), ("--state-dir", &state), ("--node", &numbers[0]), ("--nodes", &numbers[1])];
         words.extend(own.into_iter().flat_map(|(option, value)| [option.to_owned(), value.clone()]));
-        words.extend_from_slice(options);
-        let number = self.daemons.len();
-        let process = Process::start(number, &format!("daemon-{node}"), &words, self.directory.path(), &self.tell)?;
-        self.daemons.push(process);
+        words.extend_from_slice(&self.options);
+        let name = format!("daemon-{node}");
+        let began = clock::now_ns();
+        let process = Process::start(self.started, &name, &words, self.directory.path(), &self.tell)?;
+        self.daemons.insert(node, process);
         self.started += 1;
+        Ok(began)
+    }
+
+    /// Waits until the processes with these numbers serve clients. Those that end instead are noticed as failed.
+    fn await_ready(&mut self, started: Range<usize>) -> Outcome {
+        let deadline = clock::now_ns() + START;
+        let mut waiting: BTreeSet<usize> = started.collect();
+        while !waiting.is_empty() {
+            let line = self.line(deadline, "the daemons to start")?;
+            if line.text.is_some_and(|text| text.starts_with("ready")) {
+                waiting.remove(&line.from);
+            }
+        }
         Ok(())
     }
 
-    /// The daemons' processes.
-    pub fn daemons(&self) -> &[Process] {
-        &self.daemons
+    /// Ends a node's daemon as a crash does; returns when.
+    pub fn kill(&mut self, node: u16) -> Outcome<u64> {
+        let process = self.take(node)?;
+        let at = clock::now_ns();
+        drop(process);
+        Ok(at)
+    }
+
+    /// Asks a node's daemon to leave in good order; returns when.
+    pub fn dismiss(&mut self, node: u16) -> Outcome<u64> {
+        let process = self.take(node)?;
+        let at = clock::now_ns();
+        process.signal(Signal::TERM)?;
+        self.leaving.push(process);
+        Ok(at)
+    }
+
+    /// Waits until those that were asked to leave have ended, and ended well.
+    pub fn see_off(&mut self) -> Outcome {
+        self.leaving.drain(..).try_for_each(Process::see_off)
+    }
+
+    /// Starts a node's daemon again and waits until it serves clients; returns when it was started. Not during a round,
+    /// whose clients' lines it would miss.
+    pub fn revive(&mut self, node: u16) -> Outcome<u64> {
+        let began = self.start_daemon(node)?;
+        self.await_ready(self.started - 1..self.started)?;
+        Ok(began)
+    }
+
+    /// Stops a node's daemon where it stands, for a while.
+    pub fn pause(&mut self, node: u16, span: Duration) -> Outcome {
+        let process = self.daemons.get(&node).ok_or_else(|| absent(node))?;
+        process.signal(Signal::STOP)?;
+        std::thread::sleep(span);
+        process.signal(Signal::CONT)
+    }
+
+    fn take(&mut self, node: u16) -> Outcome<Process> {
+        self.daemons.remove(&node).ok_or_else(|| absent(node))
+    }
+
+    /// The processes of the daemons that are to run.
+    pub fn daemons(&self) -> impl Iterator<Item = &Process> {
+        self.daemons.values()
     }
 
     /// The directory that goes away with the lab.
@@ -121,7 +196,7 @@ impl Lab {
     }
 
     /// Sleeps until a time of the shared clock, unless something goes wrong before.
-    fn sleep_until(&mut self, at: u64) -> Outcome {
+    pub fn sleep_until(&mut self, at: u64) -> Outcome {
         while let Some(left) = at.checked_sub(clock::now_ns()).filter(|left| *left > 0) {
             self.check()?;
             std::thread::sleep(Duration::from_nanos(left.min(50_000_000)));
@@ -129,11 +204,12 @@ impl Lab {
         Ok(())
     }
 
-    fn check(&mut self) -> Outcome {
+    /// An error on Ctrl-C, or when a daemon that is to run does not.
+    pub fn check(&mut self) -> Outcome {
         if self.interrupted.load(Ordering::Relaxed) {
             return Err(Failure::new("interrupted; all processes were ended").with(Code::Interrupted));
         }
-        match self.daemons.iter_mut().find_map(|daemon| daemon.has_ended().then(|| daemon.ended())) {
+        match self.daemons.values_mut().find_map(|daemon| daemon.has_ended().then(|| daemon.ended())) {
             Some(failure) => Err(failure),
             None => Ok(()),
         }
@@ -141,8 +217,12 @@ impl Lab {
 
     /// Ends the daemons in good order.
     pub fn stop(mut self) {
-        self.daemons.drain(..).for_each(Process::stop);
+        std::mem::take(&mut self.daemons).into_values().for_each(Process::stop);
     }
+}
+
+fn absent(node: u16) -> Failure {
+    Failure::new(format!("the daemon of node {node} does not run"))
 }
 
 /// The lines of a text, without the ends; a last one without an end counts too.
@@ -151,10 +231,10 @@ pub fn lines_of(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.strip_suffix(b"\n").unwrap_or(text).split(|byte| *byte == b'\n').take(count)
 }
 
-/// Ctrl-C and SIGTERM set a flag, so that everything is put away on the way out.
+/// Ctrl-C, SIGTERM and the end of the terminal set a flag, so that everything is put away on the way out.
 fn watch_for_interrupt() -> Outcome<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&flag)).trying(|| "cannot watch for Ctrl-C".into())?;
     }
     Ok(flag)

@@ -4,8 +4,10 @@
 //! is dropped, so it ends on an error, a panic and Ctrl-C as well.
 use crate::failure::{Failure, Outcome, Trying};
 use crate::{clock, place};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::Sender;
@@ -33,9 +35,13 @@ impl Process {
     pub fn start(number: usize, name: &str, args: &[String], directory: &Path, lines: &Sender<Line>) -> Outcome<Self> {
         let program = std::env::current_exe().trying(|| "cannot find this program's own file".into())?;
         let log = directory.join(format!("{name}.log"));
-        let errors = File::create(&log).trying(|| format!("cannot write {}", log.display()))?;
+        // What an earlier life of it said stays.
+        let errors = File::options().create(true).append(true).open(&log);
+        let errors = errors.trying(|| format!("cannot write {}", log.display()))?;
         let mut command = Command::new(program);
         command.args(args).env(place::VARIABLE, directory.join("run"));
+        // Ctrl-C is for whoever started it: that one ends it in good order.
+        command.process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
         let mut child = command.spawn().trying(|| format!("cannot start {name}"))?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
@@ -58,6 +64,11 @@ impl Process {
             Some(Ok(())) => Ok(()),
             _ => Err(self.ended()),
         }
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) -> Outcome {
+        kill_process(Pid::from_child(&self.child), signal).trying(|| format!("cannot signal {}", self.name))
     }
 
     /// The failure to report when the process has ended although it should not have.
@@ -85,6 +96,19 @@ impl Process {
     /// Asks the process to end and sees that it does.
     pub fn stop(mut self) {
         self.input = None;
+        self.await_end();
+    }
+
+    /// Waits for the end of a process that was asked to end, and says if it does not end well.
+    pub fn see_off(mut self) -> Outcome {
+        self.await_end();
+        match self.child.try_wait() {
+            Ok(Some(status)) if status.success() => Ok(()),
+            _ => Err(self.ended()),
+        }
+    }
+
+    fn await_end(&mut self) {
         let deadline = clock::now_ns() + 2_000_000_000;
         while !self.has_ended() && clock::now_ns() < deadline {
             std::thread::sleep(Duration::from_millis(5));

@@ -81,7 +81,7 @@ impl Round {
     }
 
     fn start<'l>(&self, lab: &'l mut Lab) -> Outcome<Running<'l>> {
-        let nodes = lab.daemons.len();
+        let nodes = usize::from(lab.nodes);
         let mut running = Running {
             clients: Vec::new(),
             nodes,
@@ -177,8 +177,8 @@ impl Running<'_> {
     }
 
     fn cpu(&self) -> [Option<Duration>; 2] {
-        let sum = |processes: &[Process]| processes.iter().map(|process| usage::cpu(process.id())).sum();
-        [sum(&self.lab.daemons), sum(&self.clients)]
+        let sum = |processes: &mut dyn Iterator<Item = &Process>| processes.map(|one| usage::cpu(one.id())).sum();
+        [sum(&mut self.lab.daemons()), sum(&mut self.clients.iter())]
     }
 
     fn finish(
@@ -194,7 +194,7 @@ impl Running<'_> {
         let spent = |which: usize| Some(after[which]?.saturating_sub(before[which]?));
         let end = if round.is_file() { received.iter().map(|one| one.last).max().unwrap_or(go.from) } else { go.until };
         let seconds = end.saturating_sub(go.from) as f64 / 1e9;
-        let daemon_peak = self.lab.daemons.iter().filter_map(|daemon| usage::peak(daemon.id())).max();
+        let daemon_peak = self.lab.daemons().filter_map(|daemon| usage::peak(daemon.id())).max();
         self.clients.into_iter().for_each(Process::stop);
         Ok(Result {
             sent: self.sent,

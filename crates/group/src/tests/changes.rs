@@ -89,6 +89,9 @@ fn who_joins_while_a_view_is_closing_gets_the_signal_behind_its_group_view() {
     assert!(told[0].ends_with(" parts join n0c1 -> [n0c1/1 n1c1] tell [c1]"), "{told:?}");
     assert_eq!(told[1..], ["parts closing tell [c1]"]);
     assert_eq!(step(&mut groups, 0, &join(1, "whole")).len(), 1);
+    let told = step(&mut groups, 1, &join(1, "whole"));
+    assert_eq!((told.len(), &told[1][..]), (2, "whole closing tell [c1]"), "the first that does not move along");
+    assert_eq!(step(&mut groups, 1, &join(2, "whole")).len(), 1);
 }
 
 #[test]

@@ -243,7 +243,8 @@ fn a_daemon_that_talks_nonsense_is_not_waited_for_and_the_others_agree() {
     //= G15 test
     let nonsense = |cluster: &Cluster, which: u32| -> Payload {
         let id = cluster.daemons[2].view;
-        let mut writer = PartWriter::new(id, if which == 2 { daemon(7) } else { daemon(2) }, if which == 1 { 5 } else { 0 });
+        let mut writer =
+            PartWriter::new(id, if which == 2 { daemon(7) } else { daemon(2) }, if which == 1 { 5 } else { 0 });
         if which == 0 {
             return Bytes::from_static(&[ordered::PART, 1, 2]).into();
         }
@@ -341,7 +342,8 @@ fn whatever_meets_and_parts_all_that_settle_know_the_same_and_the_truth() {
 fn change(cluster: &mut Cluster, truth: &mut BTreeSet<(String, u16, u32)>, rng: &mut Rng, n: u16) {
     let at = rng.below(u64::from(n)) as u16;
     let nodes = cluster.view[usize::from(at)].clone();
-    let with = |other: &u16| cluster.view[usize::from(*other)] == nodes && cluster.daemons[usize::from(*other)].is_settled();
+    let with =
+        |other: &u16| cluster.view[usize::from(*other)] == nodes && cluster.daemons[usize::from(*other)].is_settled();
     if !nodes.iter().all(with) {
         return;
     }

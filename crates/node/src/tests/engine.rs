@@ -210,10 +210,8 @@ impl Engine for Sequencer {
         (self.queue, self.queued) = (waits, 0);
         let may_go: VecDeque<Numbered> = may_go;
         may_go.into_iter().for_each(|message| self.send(message));
-        if self.resumed {
-            if std::mem::take(&mut self.refused) {
-                self.outputs.push_back(Output::Room);
-            }
+        if self.resumed && std::mem::take(&mut self.refused) {
+            self.outputs.push_back(Output::Room);
         }
     }
 

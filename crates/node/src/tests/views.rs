@@ -55,7 +55,9 @@ fn a_transitional_view_is_told_with_a_signal_and_changes_no_group() {
     view.members = vec![member(1)];
     world.nodes[0].engine.put_out(Output::Install(view));
     world.drain(0);
-    let [.., Event::View(view), Event::GroupSignal(signal)] = &world.programs[ann].events[..] else { panic!("no signal") };
+    let [.., Event::View(view), Event::GroupSignal(signal)] = &world.programs[ann].events[..] else {
+        panic!("no signal")
+    };
     assert_eq!((view.kind, signal.group.as_str(), signal.id.change), (ViewKind::Transitional, "g", 1));
     assert_eq!(world.story(ann), ["g join ann -> ann"]);
 }
@@ -73,4 +75,6 @@ fn status_says_who_and_what_this_is() {
     assert_eq!((value("protocol"), value("state")), (Some("test"), Some("testing, 0 queued")));
     assert_eq!((value("view"), value("members")), (Some("1@n0.100"), Some("n0.100 n1.101")));
     assert_eq!((value("clients"), value("groups"), value("test_numbered")), (Some("1"), Some("1"), Some("0")));
+    let change = "view 1@n0.100 of n0.100 n1.101, primary yes (the configured members found each other)";
+    assert!(value("change_0").is_some_and(|line| line.ends_with(&format!(" ms ago: {change}"))), "{pairs:?}");
 }

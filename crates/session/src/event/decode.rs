@@ -1,7 +1,7 @@
 //! Frames to events. Whatever a daemon sends, the answer is an event or a [`Malformed`].
 use super::{
-    CLOSED, DISCONNECT, Event, GROUP_SIGNAL, GROUP_VIEW, GroupSignal, GroupView, MESSAGE, Message, NetworkView, PONG, PROGRESS, Progress, REFUSED, STATUS,
-    VIEW, WELCOME, Welcome,
+    CLOSED, DISCONNECT, Event, GROUP_SIGNAL, GROUP_VIEW, GroupSignal, GroupView, MESSAGE, Message, NetworkView, PONG,
+    PROGRESS, Progress, REFUSED, STATUS, VIEW, WELCOME, Welcome,
 };
 use crate::{Farewell, Parting, Refusal, RefusalCause};
 use bytes::Bytes;

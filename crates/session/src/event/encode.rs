@@ -1,5 +1,8 @@
 //! Events to frames, appended where the client will read them.
-use super::{CLOSED, DISCONNECT, GROUP_SIGNAL, GROUP_VIEW, MESSAGE, PONG, PROGRESS, Progress, REFUSED, STATUS, VIEW, WELCOME, Welcome};
+use super::{
+    CLOSED, DISCONNECT, GROUP_SIGNAL, GROUP_VIEW, MESSAGE, PONG, PROGRESS, Progress, REFUSED, STATUS, VIEW, WELCOME,
+    Welcome,
+};
 use crate::frame::{self, HEAD_LEN};
 use crate::{Farewell, Refusal};
 use bytes::{BufMut, BytesMut};

@@ -4,8 +4,10 @@ use crate::frame::{Frames, HEAD_LEN};
 use crate::request::{self, Hello};
 use crate::{Farewell, Parting, Refusal, RefusalCause, VERSION};
 use bytes::{Bytes, BytesMut};
-use consort_group::{ClientName, Groups, Member, Step, Change, GroupViewId, Signal, ordered, targets};
-use consort_types::{Cause, ClientId, Duration, GroupName, MemberId, NodeId, Position, Primary, Service, View, ViewId, ViewKind};
+use consort_group::{Change, ClientName, GroupViewId, Groups, Member, Signal, Step, ordered, targets};
+use consort_types::{
+    Cause, ClientId, Duration, GroupName, MemberId, NodeId, Position, Primary, Service, View, ViewId, ViewKind,
+};
 use consort_wire::Payload;
 
 fn written(fill: impl FnOnce(&mut BytesMut)) -> Bytes {

@@ -83,7 +83,10 @@ fn what_is_too_large_is_refused_at_both_ends() {
     let many = vec![group("g"); 4];
     let targets = pair.client.multicast(Service::Agreed, &many, b"");
     assert_eq!(targets, Err(NotSent::Targets { count: 4, max: 3 }));
-    assert_eq!(pair.client.multicast(Service::Agreed, &[] as &[GroupName], b""), Err(NotSent::Targets { count: 0, max: 3 }));
+    assert_eq!(
+        pair.client.multicast(Service::Agreed, &[] as &[GroupName], b""),
+        Err(NotSent::Targets { count: 0, max: 3 })
+    );
     let mut raw = bytes::BytesMut::new();
     request::put_multicast(&mut raw, Service::Agreed, &[group("g")], &[0; 1_001]);
     request::put_multicast(&mut raw, Service::Agreed, &many, b"");

@@ -31,13 +31,10 @@ fn requests_come_out_as_they_were_sent_and_are_numbered() {
     pair.asks.clear();
     pair.serve().unwrap();
     let body = b"\x01\0\0\0\x07\x02c7\0\x01\x01gone";
-    assert!(matches!(&pair.asks[..], [
-        Ask::Join { .. },
-        Ask::Multicast { .. },
-        Ask::Status,
-        Ask::Leave(_),
-        Ask::Goodbye
-    ]));
+    assert!(matches!(
+        &pair.asks[..],
+        [Ask::Join { .. }, Ask::Multicast { .. }, Ask::Status, Ask::Leave(_), Ask::Goodbye]
+    ));
     assert_eq!(payload_of(&pair.asks[1]).unwrap(), &body[..]);
 }
 

@@ -111,7 +111,10 @@ impl GroupMoves {
         if *network && *members == view.members && *together == *members {
             return Err(format!("{group} is told anew, and nothing changed"));
         }
-        if !network && members.contains(&process) && together.iter().ne(members.iter().filter(|m| view.members.contains(m))) {
+        if !network
+            && members.contains(&process)
+            && together.iter().ne(members.iter().filter(|m| view.members.contains(m)))
+        {
             return Err(format!("{group} changed by itself, and not all that stay moved together"));
         }
         let mine = Rc::new(Move { from: view.name(), network: *network, together: together.clone(), given });
@@ -132,7 +135,10 @@ fn agree(group: &str, (p, mine): (Process, &Move), (q, theirs): (Process, &Move)
     }
     let same = if mine.network { along } else { mine.from == theirs.from };
     if same && mine.given != theirs.given {
-        return Err(format!("{group}: {p} and {q} moved together, but {p} was given {:?}, {q} {:?}", mine.given, theirs.given));
+        return Err(format!(
+            "{group}: {p} and {q} moved together, but {p} was given {:?}, {q} {:?}",
+            mine.given, theirs.given
+        ));
     }
     Ok(())
 }

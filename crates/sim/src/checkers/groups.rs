@@ -2,10 +2,10 @@
 //! it leaves with; their names increase at each process; a name stands for the same members everywhere; and in the end all
 //! members of a group are told the same, and nobody is listed who is not there.
 use super::{Checker, Rule, Verdict};
-use crate::message::Process;
+use crate::message::{Life, Process};
 use crate::trace::{Event, Grouped, What};
 use consort_types::ViewId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 type Name = (ViewId, u64);
@@ -16,6 +16,9 @@ pub(super) struct GroupViews {
     /// What each process was told last, by group.
     last: BTreeMap<(Box<str>, Process), Rc<Grouped>>,
     known: BTreeMap<(Box<str>, Name), Rc<Grouped>>,
+    /// Who is not there any more.
+    over: BTreeSet<Life>,
+    gone: BTreeSet<Process>,
 }
 
 impl Checker for GroupViews {
@@ -27,8 +30,14 @@ impl Checker for GroupViews {
         let process = event.process;
         match &event.what {
             What::Group(group) => return self.on_group(process, group),
-            What::Gone => self.last.retain(|(_, other), _| *other != process),
-            What::Crash | What::Left => self.last.retain(|(_, other), _| other.life() != process.life()),
+            What::Gone => {
+                self.gone.insert(process);
+                self.last.retain(|(_, other), _| *other != process);
+            }
+            What::Crash | What::Left => {
+                self.over.insert(process.life());
+                self.last.retain(|(_, other), _| other.life() != process.life());
+            }
             _ => {}
         }
         Ok(())
@@ -39,6 +48,7 @@ impl Checker for GroupViews {
             let is_in = |member: &&Process| self.last.get(&(group.clone(), **member)).map(|other| other.name());
             for member in &told.members {
                 match is_in(&member) {
+                    None if !self.over.contains(&member.life()) && !self.gone.contains(member) => {}
                     None => return Err(format!("{process} counts {member} in {group}, which is not there")),
                     Some(name) if name != told.name() => {
                         let (id, change) = name;

@@ -13,6 +13,7 @@
 //! | D2 | a message belongs to one view | `one_view` |
 //! | CC | changes reach everybody | `change` |
 //! | SD | whoever stays delivers its own messages | `self_delivery` |
+//! | AK | what is acknowledged is delivered | `acknowledged` |
 //! | VS | who moves together delivers the same | `virtual_synchrony` |
 //! | CA | a message comes after all that its sender knew of | `causal` |
 //! | FIFO | a sender's messages stay in their order | `fifo` |
@@ -43,6 +44,7 @@
 use crate::trace::{Event, Trace};
 use std::fmt;
 
+mod acknowledged;
 mod alternate;
 mod assertion;
 mod causal;
@@ -178,6 +180,7 @@ impl Suite {
                 Box::<safe_delivered::SafeDelivered>::default(),
                 Box::<safe_closing::SafeClosing>::default(),
                 Box::<self_delivery::SelfDelivery>::default(),
+                Box::<acknowledged::Acknowledged>::default(),
                 Box::<primary::Primaries>::default(),
                 Box::<groups::GroupViews>::default(),
                 Box::<group_messages::GroupMessages>::default(),

@@ -3,16 +3,15 @@ mod side;
 
 pub(crate) use side::private;
 
-use super::{Act, Answer, GroupSeen, Holds, Machine, Received, Seen};
+use super::{Act, Answer, GroupSeen, Holds, Machine};
 use crate::plan::Plan;
+use crate::trace::witness::{Heard, Listener, index_of};
 use bytes::{Bytes, BytesMut};
 use consort_node::{Effect, Limits, Node, Reading};
 use consort_order::Engine;
 use consort_session::client::NotSent;
-use consort_session::{Client, Event, GroupView, Hello, Member, Message, NetworkView, Refusal, RefusalCause};
-use consort_types::{
-    Class, ClientId, GroupName, Instant, MemberId, Position, Primary, Rng, Service, Stream, Ticket, ViewId, ViewKind,
-};
+use consort_session::{Client, Event, Hello, Message, Refusal, RefusalCause};
+use consort_types::{Class, ClientId, GroupName, Instant, MemberId, Position, Rng, Service, Ticket, ViewId};
 use consort_wire::{Identity, Lane, Payload};
 use side::{Deed, Side};
 use std::collections::{BTreeSet, VecDeque};
@@ -45,10 +44,9 @@ struct Seat {
     client: Client,
     /// The node does not read from this connection now.
     paused: bool,
-    /// The network as it was told last.
-    view: Option<NetworkView>,
-    /// In the group, by its own view: from here on it is given messages.
-    joined: bool,
+    listener: Listener,
+    /// How many of its messages were accepted.
+    sent: u64,
     waits: bool,
     /// Requests that may well be refused.
     dared: BTreeSet<u64>,
@@ -58,10 +56,11 @@ struct Seat {
 }
 
 impl Seat {
-    fn new() -> Self {
+    fn new(group: &GroupName) -> Self {
         let client = Client::new(&Hello { wants_views: true, ..Hello::default() });
-        let (paused, joined, waits, gone) = (false, false, false, false);
-        Self { client, paused, view: None, joined, waits, dared: BTreeSet::new(), said: 0, gone }
+        let listener = Listener::new(std::slice::from_ref(group));
+        let (paused, waits, gone) = (false, false, false);
+        Self { client, paused, listener, sent: 0, waits, dared: BTreeSet::new(), said: 0, gone }
     }
 }
 
@@ -78,9 +77,9 @@ impl<E: Engine> Whole<E> {
         Self {
             node: Node::new(identity, engine, limits),
             me: identity.me,
-            group,
             processes: plan.clients,
-            seats: (0..plan.clients + VISITORS).map(|_| Seat::new()).collect(),
+            seats: (0..plan.clients + VISITORS).map(|_| Seat::new(&group)).collect(),
+            group,
             side: Side::new(plan, identity.me.node),
             acts: VecDeque::new(),
             leaves: false,
@@ -144,7 +143,7 @@ impl<E: Engine> Whole<E> {
         self.seats[at].gone = true;
         self.acts.push_back(Act::Gone { client: at as u16 });
         self.node.close_client(self.now, client_at(at));
-        self.seats.push(Seat::new());
+        self.seats.push(Seat::new(&self.group));
         self.node.open_client(self.now, client_at(self.seats.len() - 1));
     }
 
@@ -212,6 +211,8 @@ impl<E: Engine> Whole<E> {
     }
 
     fn on_event(&mut self, at: usize, event: Event) {
+        let acts = &mut self.acts;
+        self.seats[at].listener.hear(&event, |heard| acts.extend(act(at as u16, heard)));
         match event {
             Event::Welcome(_) if at >= usize::from(self.processes) => {}
             Event::Welcome(_) => {
@@ -219,82 +220,38 @@ impl<E: Engine> Whole<E> {
                     self.refuse(at, not_sent.to_string());
                 }
             }
-            Event::GroupView(view) => self.on_group_view(at, &view),
+            Event::GroupView(view) => {
+                let group = GroupSeen::of(&view, (self.me, client_at(at)));
+                self.acts.push_back(Act::Group { client: at as u16, group: Box::new(group) });
+                self.room(at);
+            }
             Event::GroupSignal(signal) => {
                 self.acts.push_back(Act::Signal { client: at as u16, group: signal.group.as_str().into() });
             }
-            Event::Message(message) => self.on_message(at, message),
+            Event::Message(message) => self.on_message(at, &message),
             Event::Progress(_) => self.room(at),
             Event::Refused { request, refusal } if self.seats[at].dared.contains(&request) && is_fair(&refusal) => {}
             Event::Refused { refusal, .. } => self.refuse(at, format!("{refusal:?}")),
             Event::Disconnect(farewell) => self.refuse(at, format!("{farewell:?}")),
-            Event::View(view) => self.on_view(at, view),
-            Event::Status(_) | Event::Pong(_) => {}
+            Event::View(_) | Event::Status(_) | Event::Pong(_) => {}
         }
     }
 
-    /// A client that is not in the group yet is given nothing: its views begin with the one it joins in.
-    fn on_view(&mut self, at: usize, view: NetworkView) {
-        let seat = &mut self.seats[at];
-        let client = at as u16;
-        let became_primary = seat.view.as_ref().is_some_and(|known| known.id == view.id && known.kind == view.kind);
-        seat.view = Some(view.clone());
-        if seat.joined && became_primary {
-            self.acts.push_back(Act::Primary { client, view: view.id });
-        } else if seat.joined {
-            self.acts.push_back(Act::View { client, view: seen(view) });
+    /// What is not of the workload.
+    fn on_message(&mut self, at: usize, message: &Message) {
+        if message.groups().any(|group| group == self.group.as_str()) {
+            return;
         }
-    }
-
-    fn on_group_view(&mut self, at: usize, view: &GroupView) {
-        let client = at as u16;
-        let seat = &mut self.seats[at];
-        if view.group == self.group
-            && !std::mem::replace(&mut seat.joined, true)
-            && let Some(network) = seat.view.clone()
-        {
-            self.acts.push_back(Act::View { client, view: seen(network) });
-        }
-        let place = |member: &Member| (member.daemon, seat_of(member.client) as u16);
-        let group = GroupSeen {
-            group: view.group.as_str().into(),
-            view: view.id.view,
-            change: view.id.change,
-            cause: view.cause,
-            closed: view.closed,
-            members: view.members.iter().map(place).collect(),
-            together: view.together_with((self.me, client_at(at))).map(place).collect(),
+        let Some((life, client, count)) = side::read(message.payload()) else {
+            return self.refuse(at, "a message that nobody sends".into());
         };
-        self.acts.push_back(Act::Group { client, group: Box::new(group) });
-        self.room(at);
-    }
-
-    fn on_message(&mut self, at: usize, message: Message) {
-        let (node, client) = message.sender();
-        if message.groups().all(|group| group != self.group.as_str()) {
-            let Some(said) = side::read(message.payload()) else {
-                return self.refuse(at, "a message that nobody sends".into());
-            };
-            let groups = message.groups().map(Into::into).collect();
-            return self.acts.push_back(Act::Side { client: at as u16, from: (said.0, said.1), count: said.2, groups });
-        }
-        let received = Received {
-            stream: Stream(0),
-            position: None,
-            sender: node,
-            life: None,
-            client: Some(seat_of(client) as u16),
-            own: None,
-            class: None,
-            service: message.service(),
-            payload: Payload::from(message.into_payload()),
-        };
-        self.acts.push_back(Act::Deliver { client: at as u16, message: received });
+        let groups = message.groups().map(Into::into).collect();
+        self.acts.push_back(Act::Side { client: at as u16, from: (life, client), count, groups });
     }
 
     fn room(&mut self, at: usize) {
         let seat = &mut self.seats[at];
-        if seat.joined && std::mem::take(&mut seat.waits) {
+        if seat.listener.is_joined() && std::mem::take(&mut seat.waits) {
             self.acts.push_back(Act::Room { client: Some(at as u16) });
         }
     }
@@ -312,19 +269,20 @@ const fn is_fair(refusal: &Refusal) -> bool {
     matches!(refusal.cause, RefusalCause::AlreadyMember | RefusalCause::NotMember | RefusalCause::Closed)
 }
 
-fn seen(view: NetworkView) -> Seen {
-    Seen {
-        id: view.id,
-        transitional: view.kind == ViewKind::Transitional,
-        members: view.members,
-        together: view.moved_together,
-        pending: view.primary != Primary::No,
-    }
+/// What a client makes of what it was told of the workload. That it was refused is the machine's to judge, and group views
+/// are told of all groups.
+fn act(client: u16, heard: Heard) -> Option<Act> {
+    Some(match heard {
+        Heard::View(view) => Act::View { client, view },
+        Heard::Primary(view) => Act::Primary { client, view },
+        Heard::Message(message) => Act::Deliver { client, message },
+        Heard::Ordered(count) => Act::Ordered { client, count },
+        Heard::Group(_) | Heard::Signal(_) | Heard::Refused(_) => return None,
+    })
 }
 
-/// Clients are numbered from 1 by their connections, from 0 in traces.
-const fn seat_of(client: ClientId) -> usize {
-    client.0.saturating_sub(1) as usize
+fn seat_of(client: ClientId) -> usize {
+    index_of(client).into()
 }
 
 const fn client_at(seat: usize) -> ClientId {
@@ -380,10 +338,14 @@ impl<E: Engine> Machine for Whole<E> {
         if self.leaves {
             return Answer::Leaving;
         }
-        if seat.joined {
+        if seat.listener.is_joined() {
             let groups = std::slice::from_ref(&self.group);
             match seat.client.multicast(service, groups, &payload.to_bytes()) {
-                Ok(_) => return Answer::Accepted(None),
+                Ok(number) => {
+                    seat.sent += 1;
+                    seat.listener.sent(number, seat.sent);
+                    return Answer::Accepted(None);
+                }
                 Err(NotSent::Credit { .. }) => {}
                 Err(not_sent) => return Answer::Refused(not_sent.to_string()),
             }

@@ -57,6 +57,7 @@ impl fmt::Display for Event {
             What::Room => f.write_str("room"),
             What::Refused(why) => write!(f, "refused why={}", why.replace(char::is_whitespace, "_")),
             What::Deliver(delivered) => write_deliver(f, delivered),
+            What::Ordered(count) => write!(f, "ordered count={count}"),
             What::Stable { stream, up_to, missing } => {
                 write!(f, "stable stream={} up_to={up_to} missing={}", stream.0, list(missing))
             }
@@ -172,6 +173,7 @@ fn read_what(word: &str, fields: Fields<'_>) -> Option<What> {
             len: fields.number("len")?,
         }),
         "deliver" => What::Deliver(read_deliver(fields)?),
+        "ordered" => What::Ordered(fields.number("count")?),
         "stable" => What::Stable {
             stream: Stream(fields.number("stream")?),
             up_to: Position(fields.number("up_to")?),
@@ -223,6 +225,7 @@ fn wrong(line: &str) -> &'static str {
         Some("deliver") => {
             "mark, nameless, intact, sender, life, client, stream, position, class, service, len, own or missing"
         }
+        Some("ordered") => "count",
         Some("stable") => "stream, up_to or missing",
         Some("gauge") => "name or value",
         Some("refused") => "why",
@@ -353,6 +356,7 @@ mod tests {
             What::Refused("too_large".into()),
             What::Deliver(delivered),
             What::Deliver(Delivered::default()),
+            What::Ordered(5),
             What::Stable { stream: Stream(1), up_to: Position(8), missing: vec![] },
             What::Gauge { name: "store_bytes".into(), value: 17 },
             What::Leave,

@@ -1,13 +1,12 @@
 //! What hosts do when their time has come.
 use super::{Happens, World};
 use crate::host::Task;
-use crate::machine::{Act, Answer, GroupSeen, Machine, Received};
+use crate::machine::{Act, Answer, Machine, Received};
 use crate::message::{Life, Mark, Process};
 use crate::network::Socket;
-use crate::trace::{Grouped, Said, Sender, Submitted, What};
+use crate::trace::{Said, Sender, Submitted, What};
 use bytes::Bytes;
-use consort_session::Cause;
-use consort_types::{Class, MemberId, NodeId, Position, Service, Ticket};
+use consort_types::{Class, NodeId, Position, Service, Ticket};
 
 /// How often in a row a machine may ask for a wake-up in the past.
 const SPINS: u32 = 1_000;
@@ -187,13 +186,13 @@ impl<M: Machine> World<'_, M> {
             Act::Send { to, lane, bytes } => self.send(host, to, lane, &bytes),
             Act::Deliver { client, message } => self.deliver(host, client, &message),
             Act::View { client, view } => {
-                let view = self.lives.view(view);
+                let view = self.lives.view(&view);
                 self.views[usize::from(host)] = Some(view.clone());
                 self.recorder.view(process(client), view);
             }
             Act::Primary { client, view } => self.recorder.primary(process(client), view),
             Act::Group { client, group } => {
-                let group = self.grouped(*group);
+                let group = group.grouped(|member| self.lives.of(member));
                 self.recorder.group(process(client), group);
             }
             Act::Signal { client, group } => self.recorder.signal(process(client), group),
@@ -202,6 +201,7 @@ impl<M: Machine> World<'_, M> {
                 self.recorder.side(process(client), Said { from, count, groups });
             }
             Act::Gone { client } => self.recorder.gone(process(client)),
+            Act::Ordered { client, count } => self.recorder.record(process(client), What::Ordered(count)),
             Act::Stable { stream, up_to } => {
                 let missing = self.missing(host, up_to);
                 self.recorder.record(process(0), What::Stable { stream, up_to, missing });
@@ -217,25 +217,6 @@ impl<M: Machine> World<'_, M> {
                 self.schedule(done, Happens::Trimmed { life, up_to });
             }
             Act::Left => self.stop(host, &What::Left),
-        }
-    }
-
-    /// A view of a group with its members by their lives.
-    fn grouped(&self, seen: GroupSeen) -> Grouped {
-        let processes = |members: &[(MemberId, u16)]| {
-            let members = members.iter().map(|(member, client)| Process::of(self.lives.of(*member), *client));
-            let mut members: Vec<_> = members.collect();
-            members.sort_unstable();
-            members
-        };
-        Grouped {
-            id: seen.view,
-            change: seen.change,
-            network: seen.cause == Cause::Network,
-            closed: seen.closed,
-            members: processes(&seen.members),
-            together: processes(&seen.together),
-            group: seen.group,
         }
     }
 

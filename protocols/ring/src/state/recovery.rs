@@ -229,7 +229,9 @@ impl Recovery {
             io.output.push_back(Output::Install(self.transitional(&moved_together)));
         }
         self.old.deliver_regular(&io.config, line, &mut io.queue, &mut io.output);
-        if !crate::mutated!(io.config, ClosesTooSoon) && !crate::mutated!(io.config, NoTransitional) {
+        let closed = crate::mutated!(io.config, ClosesTooSoon);
+        let untold = crate::mutated!(io.config, NoTransitional);
+        if !closed && !untold {
             let all = crate::mutated!(io.config, AllMovedTogether).then(|| self.commit.member_ids());
             let along = all.as_ref().unwrap_or(&moved_together);
             io.output.push_back(Output::Install(self.transitional(along)));

@@ -125,7 +125,7 @@ impl Reader {
         let members = rest.iter().map(|word| Some(Process::of(life(word)?, 0))).collect::<Option<_>>()?;
         let id = self.named(process, number.parse().ok()?);
         let members: Vec<_> = members;
-        let (group, change, together) = ("all".into(), change.parse().ok()?, members.clone());
+        let (group, change, together) = ("all".into(), change.parse().ok()?, vec![process]);
         Some(What::Group(Box::new(Grouped { group, id, change, members, together, ..Grouped::default() })))
     }
 

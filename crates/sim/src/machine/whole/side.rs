@@ -26,10 +26,16 @@ pub(super) struct Side {
 /// What a client is to do.
 #[derive(Debug)]
 pub(super) enum Deed {
-    Join { group: GroupName, closed: bool },
+    Join {
+        group: GroupName,
+        closed: bool,
+    },
     JoinMany(Vec<GroupName>),
     Leave(GroupName),
-    Send { service: Service, to: Vec<Target> },
+    Send {
+        service: Service,
+        to: Vec<Target>,
+    },
     /// Its connection ends without a word, and another client comes.
     Vanish,
 }
@@ -136,6 +142,9 @@ mod tests {
         assert_eq!(story(&plan), story(&plan));
         assert_ne!(story(&plan), story(&Plan { seed: 1, ..plan.clone() }));
         let told = story(&plan).concat();
-        assert!(["Join {", "Leave", "Vanish", "Client", "closed: true"].iter().all(|deed| told.contains(deed)), "{told}");
+        assert!(
+            ["Join {", "Leave", "Vanish", "Client", "closed: true"].iter().all(|deed| told.contains(deed)),
+            "{told}"
+        );
     }
 }

@@ -3,16 +3,14 @@ use super::Plan;
 use crate::config::Profile;
 use crate::failure::{Code, Failure, Outcome, Trying};
 use crate::lab::helper::{Task, waiting};
-use crate::lab::{FloodPlan, Line, Process};
+use crate::lab::{FloodPlan, Line, Process, Scratch};
 use crate::local::LocalCluster;
 use consort_net::raw;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
-use tempfile::TempDir;
 
 /// The bytes of a token without requests, envelope included.
 const TOKEN: usize = 160;
@@ -36,14 +34,14 @@ pub struct Floor {
 
 /// The helper processes of the floor.
 struct Helpers {
-    directory: TempDir,
+    directory: Scratch,
     tell: Sender<Line>,
     lines: Receiver<Line>,
 }
 
 /// Measures hop and multicast as a plan's daemons would use them.
 pub fn measure(plan: &Plan) -> Outcome<Floor> {
-    let directory = tempfile::tempdir().trying(|| "cannot make a temporary directory".into())?;
+    let directory = Scratch::new()?;
     let (tell, lines) = channel();
     let helpers = Helpers { directory, tell, lines };
     let hop_us_p50 = hop(&helpers, plan.idling == Profile::Latency)?;
@@ -82,7 +80,7 @@ fn flood(helpers: &Helpers, size: usize, receivers: usize) -> Outcome<f64> {
 
 impl Helpers {
     fn start(&self, name: &str, task: &Task) -> Outcome<Process> {
-        Process::start(0, name, &task.words()?, Path::new(self.directory.path()), &self.tell)
+        Process::start(0, name, &task.words()?, self.directory.path(), &self.tell)
     }
 
     /// The next line of any helper, which says what it found.

@@ -1,0 +1,136 @@
+//! `consort bench failover`: how soon everybody who is left is told that a daemon is gone, and that it is back.
+
+mod drill;
+mod report;
+
+use crate::args::{self, Args};
+use crate::clock;
+use crate::failure::Outcome;
+use drill::Drill;
+use report::{Figures, Report};
+use std::ffi::OsString;
+use std::io::{self, Write};
+
+/// What `consort bench failover --help` prints.
+pub const HELP: &str = "\
+Usage: consort bench failover [options]
+
+Runs real daemon processes on this machine with a sending and receiving client
+at each, and does the same to one after the other of them: kills it (SIGKILL)
+and starts it again, lets it leave (SIGTERM) and starts it again, stops it for
+100 ms (SIGSTOP, SIGCONT).
+
+  --nodes N   daemons, 2 to 16 [3]
+  --runs N    how often, 1 to 1000 [20]
+  --rate R    messages a second over all clients, of 100 bytes [1000]
+  --json      print one JSON object
+
+crash_ms    from the kill until the client at each survivor is told the view of
+            all survivors: the last of them counts
+leave_ms    the same from SIGTERM
+restart_ms  from starting the process until the client at every node is told
+            the view of all nodes
+pause_view_changes  views that came because of a pause; there should be none
+
+The targets are those for daemons with default timers that share two cores.
+";
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    pub nodes: u16,
+    pub runs: u32,
+    pub rate: f64,
+    pub json: bool,
+}
+
+/// Runs the command.
+pub fn main(words: Vec<OsString>) -> Outcome {
+    let plan = read(words)?;
+    let began = clock::now_ns();
+    let mut drill = Drill::start(plan)?;
+    let mut figures = Figures::default();
+    tell(plan, || format!("{} daemons, {:.0} messages/s, {} runs, times in ms\n", plan.nodes, plan.rate, plan.runs))?;
+    for run in 1..=plan.runs {
+        drill.run(run, &mut figures)?;
+        tell(plan, || figures.last_run(run))?;
+    }
+    drill.stop();
+    let report = Report::new(plan, &figures, clock::now_ns() - began);
+    let mut out = io::stdout();
+    match plan.json {
+        true => writeln!(out, "{}", serde_json::to_string(&report).unwrap_or_default())?,
+        false => write!(out, "\n{report}")?,
+    }
+    Ok(())
+}
+
+/// For people only.
+fn tell(plan: Plan, text: impl FnOnce() -> String) -> Outcome {
+    if !plan.json {
+        let mut out = io::stdout();
+        writeln!(out, "{}", text())?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+fn read(words: Vec<OsString>) -> Outcome<Plan> {
+    let mut args = Args::new(words, HELP);
+    let mut plan = Plan { nodes: 3, runs: 20, rate: 1_000.0, json: false };
+    while let Some(option) = args.next()? {
+        match option.as_str() {
+            "--nodes" => plan.nodes = args.number(2..=16)? as u16,
+            "--runs" => plan.runs = args.number(1..=1_000)? as u32,
+            "--rate" => plan.rate = rate(&mut args)?,
+            "--json" => plan.json = true,
+            _ => return Err(args.unknown()),
+        }
+    }
+    args.no_words()?;
+    Ok(plan)
+}
+
+fn rate(args: &mut Args) -> Outcome<f64> {
+    let text = args.text()?;
+    let fits = args::size(&text).filter(|rate| (1..=100_000).contains(rate));
+    fits.map(|rate| rate as f64).ok_or_else(|| args.wrong(&text, "messages a second from 1 to 100k, such as 1000"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(line: &str) -> Outcome<Plan> {
+        read(line.split_whitespace().map(OsString::from).collect())
+    }
+
+    #[test]
+    fn the_plan_is_read() {
+        assert_eq!(plan("").unwrap(), Plan { nodes: 3, runs: 20, rate: 1_000.0, json: false });
+        let given = plan("--nodes 16 --runs 5 --rate 2k --json").unwrap();
+        assert_eq!(given, Plan { nodes: 16, runs: 5, rate: 2_000.0, json: true });
+    }
+
+    #[test]
+    fn wrong_plans_are_refused_with_what_would_fit() {
+        let problem = |line: &str| plan(line).unwrap_err().message;
+        assert_eq!(problem("--nodes 1"), "--nodes: `1` does not fit; give a number from 2 to 16");
+        assert_eq!(problem("--runs 0"), "--runs: `0` does not fit; give a number from 1 to 1000");
+        assert_eq!(
+            problem("--rate max"),
+            "--rate: `max` does not fit; give messages a second from 1 to 100k, such as 1000"
+        );
+        assert_eq!(problem("--run 3"), "--run: there is no such option; did you mean --runs?");
+        assert!(problem("extra").starts_with("`extra` is not an option"));
+    }
+
+    #[test]
+    fn every_option_that_help_shows_is_known() {
+        for option in args::options_of(HELP) {
+            if let Err(failure) = plan(&format!("{option} 1")) {
+                assert!(!failure.message.contains("no such option"), "{option}: {}", failure.message);
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Whom a daemon hears, and who hears it: read from what it tells in its status.
+use crate::words;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A node that says where it is five times a second, and was not heard for so long, is silent.
+const SILENT_MS: u64 = 1_000;
+
+/// What a daemon knows of the way to and from another node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Peer {
+    pub node: u16,
+    /// How long ago it was heard last; absent if never.
+    pub heard_ms_ago: Option<u64>,
+    /// Whether it says that it hears this daemon.
+    pub hears_us: bool,
+    /// Whether it is kept out for a while, because it broke rings.
+    pub kept_out: bool,
+}
+
+/// The peers that a status tells of, by node.
+pub fn of(status: &BTreeMap<String, String>) -> Vec<Peer> {
+    let peer = |(key, value): (&String, &String)| read(key.strip_prefix("peer_n")?.parse().ok()?, value);
+    let mut peers: Vec<Peer> = status.iter().filter_map(peer).collect();
+    peers.sort_by_key(|peer| peer.node);
+    peers
+}
+
+/// Reads `heard 12 ms ago, hears us`, `heard 12 ms ago, does not hear us, kept out for a while`, `never heard`.
+fn read(node: u16, text: &str) -> Option<Peer> {
+    let never = Peer { node, heard_ms_ago: None, hears_us: false, kept_out: false };
+    if text == "never heard" {
+        return Some(never);
+    }
+    let (ms, rest) = text.strip_prefix("heard ")?.split_once(" ms ago, ")?;
+    let kept_out = rest.ends_with("kept out for a while");
+    Some(Peer { heard_ms_ago: Some(ms.parse().ok()?), hears_us: rest.starts_with("hears us"), kept_out, ..never })
+}
+
+/// All in one line: `hears n2 n3 both ways; n5 does not hear it; never heard n4, n6-n8`.
+pub fn sentence(peers: &[Peer]) -> String {
+    let silent = |peer: &Peer| peer.heard_ms_ago.is_some_and(|ms| ms > SILENT_MS);
+    let list =
+        |fits: &dyn Fn(&Peer) -> bool| words::nodes(peers.iter().filter(|peer| fits(peer)).map(|peer| peer.node));
+    let parts = [
+        ("hears both ways", list(&|peer| peer.heard_ms_ago.is_some() && !silent(peer) && peer.hears_us)),
+        ("is not heard by", list(&|peer| peer.heard_ms_ago.is_some() && !silent(peer) && !peer.hears_us)),
+        ("heard nothing for a second or longer of", list(&silent)),
+        ("never heard", list(&|peer| peer.heard_ms_ago.is_none())),
+        ("keeps out for a while", list(&|peer| peer.kept_out)),
+    ];
+    let told: Vec<String> =
+        parts.iter().filter(|(_, nodes)| !nodes.is_empty()).map(|(what, nodes)| format!("{what} {nodes}")).collect();
+    if told.is_empty() { "knows of no other node".into() } else { told.join("; ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(peers: &[(&str, &str)]) -> BTreeMap<String, String> {
+        peers.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn peers_are_read_in_the_order_of_their_numbers() {
+        let status = status(&[
+            ("peer_n10", "never heard"),
+            ("peer_n2", "heard 12 ms ago, hears us"),
+            ("peer_n3", "heard 2000 ms ago, does not hear us, kept out for a while"),
+            ("peer_nx", "never heard"),
+            ("peer_n4", "in some other words"),
+            ("peers", "never heard"),
+        ]);
+        let peer = |node, heard_ms_ago, hears_us, kept_out| Peer { node, heard_ms_ago, hears_us, kept_out };
+        let wanted = [peer(2, Some(12), true, false), peer(3, Some(2000), false, true), peer(10, None, false, false)];
+        assert_eq!(of(&status), wanted);
+    }
+
+    #[test]
+    fn the_sentence_sorts_peers_by_how_they_are_heard() {
+        let mut lines = vec![("peer_n2", "heard 1 ms ago, hears us"), ("peer_n3", "heard 9 ms ago, does not hear us")];
+        lines.extend(["peer_n4", "peer_n6", "peer_n7", "peer_n8"].map(|key| (key, "never heard")));
+        lines.push(("peer_n5", "heard 1500 ms ago, does not hear us, kept out for a while"));
+        assert_eq!(
+            sentence(&of(&status(&lines))),
+            "hears both ways n2; is not heard by n3; heard nothing for a second or longer of n5; \
+             never heard n4 n6-n8; keeps out for a while n5"
+        );
+        assert_eq!(sentence(&[]), "knows of no other node");
+    }
+}

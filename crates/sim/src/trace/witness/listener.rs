@@ -1,0 +1,165 @@
+//! What one client is told, and what of it counts.
+use crate::machine::{GroupSeen, Received, Seen};
+use consort_session::{Event, GroupSignal, GroupView, Message, NetworkView, Welcome};
+use consort_types::{ClientId, GroupName, MemberId, Primary, Stream, ViewId, ViewKind};
+use consort_wire::Payload;
+use std::collections::{BTreeSet, VecDeque};
+
+/// Sorts what a client of the native door is told. It takes part in its groups from the group view on with which it is in
+/// all of them, in the network view that it was told last before that; nothing earlier counts.
+#[derive(Clone, Debug)]
+pub struct Listener {
+    groups: Vec<GroupName>,
+    /// Who the client is, once it was told.
+    me: Option<(MemberId, ClientId)>,
+    /// All that it has a view of, those of others' concern too.
+    joined: BTreeSet<GroupName>,
+    /// The network as it was told last.
+    view: Option<NetworkView>,
+    /// Messages under way: the session's number for the request, and the client's for the message.
+    under_way: VecDeque<(u64, u64)>,
+    /// From the first refusal on, numbers do not tell any more what is ordered.
+    refused: bool,
+}
+
+/// Something that counts.
+#[derive(Debug)]
+pub enum Heard {
+    /// A view of the network.
+    View(Seen),
+    /// The view it is in has become primary.
+    Primary(ViewId),
+    /// A view of its group; told of those that are witnesses for a single one, because a change has its number in all
+    /// groups.
+    Group(GroupSeen),
+    /// Members of its group do not move along; told of single groups, too.
+    Signal(GroupName),
+    /// A message.
+    Message(Received),
+    /// Its own messages up to this one stand in the order.
+    Ordered(u64),
+    /// One of its requests was refused, or the session ended with these words.
+    Refused(String),
+}
+
+impl Listener {
+    /// For a client that joins these groups.
+    pub fn new(groups: &[GroupName]) -> Self {
+        let (joined, under_way) = (BTreeSet::new(), VecDeque::new());
+        Self { groups: groups.to_vec(), me: None, joined, view: None, under_way, refused: false }
+    }
+
+    /// The client was welcomed so.
+    pub const fn welcomed(&mut self, welcome: &Welcome) {
+        self.me = Some((welcome.daemon, welcome.client));
+    }
+
+    /// Whether it is in all its groups, by its own views of them.
+    pub fn is_joined(&self) -> bool {
+        self.groups.iter().all(|group| self.joined.contains(group))
+    }
+
+    /// Whether it listens to a group of this name.
+    pub fn wants(&self, name: &[u8]) -> bool {
+        self.groups.iter().any(|group| group.as_bytes() == name)
+    }
+
+    /// The client sent its message `count` as request `number`.
+    pub fn sent(&mut self, number: u64, count: u64) {
+        self.under_way.push_back((number, count));
+    }
+
+    /// Takes what the client was told; `say` gets what counts of it.
+    pub fn hear(&mut self, event: &Event, say: impl FnMut(Heard)) {
+        match event {
+            Event::View(view) => self.on_view(view, say),
+            Event::GroupView(view) => self.on_group_view(view, say),
+            Event::Message(message) => self.on_message(message, say),
+            Event::Progress(progress) => self.on_ordered(progress.ordered, say),
+            Event::Refused { request, refusal } => self.on_refused(format!("request {request}: {refusal}"), say),
+            Event::Disconnect(farewell) => self.on_refused(farewell.to_string(), say),
+            Event::Welcome(welcome) => self.welcomed(welcome),
+            Event::GroupSignal(signal) => self.on_signal(signal, say),
+            Event::Status(_) | Event::Pong(_) => {}
+        }
+    }
+
+    fn on_view(&mut self, view: &NetworkView, mut say: impl FnMut(Heard)) {
+        let again = self.view.as_ref().is_some_and(|known| known.id == view.id && known.kind == view.kind);
+        self.view = Some(view.clone());
+        if self.is_joined() {
+            say(if again { Heard::Primary(view.id) } else { Heard::View(seen(view)) });
+        }
+    }
+
+    fn on_group_view(&mut self, view: &GroupView, mut say: impl FnMut(Heard)) {
+        let was_in = self.is_joined();
+        self.joined.insert(view.group.clone());
+        let ours = self.groups.contains(&view.group) && self.is_joined();
+        let Some(network) = self.view.as_ref().filter(|_| ours) else { return };
+        if !was_in {
+            say(Heard::View(seen(network)));
+        }
+        if let Some(me) = self.me.filter(|_| self.groups.len() == 1) {
+            say(Heard::Group(GroupSeen::of(view, me)));
+        }
+    }
+
+    fn on_signal(&self, signal: &GroupSignal, mut say: impl FnMut(Heard)) {
+        if self.groups == [signal.group.clone()] && self.is_joined() {
+            say(Heard::Signal(signal.group.clone()));
+        }
+    }
+
+    /// What comes before the client is in all its groups does not count. What comes although it is in none is not passed
+    /// over: no daemon may do that.
+    fn on_message(&mut self, message: &Message, mut say: impl FnMut(Heard)) {
+        let was_in = |name: &str| self.joined.iter().any(|group| group.as_bytes() == name.as_bytes());
+        let is_early = !self.is_joined() && message.groups().any(was_in);
+        if !is_early && message.groups().any(|name| self.wants(name.as_bytes())) {
+            say(Heard::Message(received(message)));
+        }
+    }
+
+    fn on_ordered(&mut self, number: u64, mut say: impl FnMut(Heard)) {
+        let ordered = self.under_way.iter().take_while(|(request, _)| *request <= number).count();
+        if let Some((_, count)) = self.under_way.drain(..ordered).next_back().filter(|_| !self.refused) {
+            say(Heard::Ordered(count));
+        }
+    }
+
+    fn on_refused(&mut self, why: String, mut say: impl FnMut(Heard)) {
+        self.refused = true;
+        say(Heard::Refused(why));
+    }
+}
+
+fn seen(view: &NetworkView) -> Seen {
+    Seen {
+        id: view.id,
+        transitional: view.kind == ViewKind::Transitional,
+        members: view.members.clone(),
+        together: view.moved_together.clone(),
+        pending: view.primary != Primary::No,
+    }
+}
+
+fn received(message: &Message) -> Received {
+    let (node, client) = message.sender();
+    Received {
+        stream: Stream(0),
+        position: None,
+        sender: node,
+        life: None,
+        client: Some(index_of(client)),
+        own: None,
+        class: None,
+        service: message.service(),
+        payload: Payload::from(message.clone().into_payload()),
+    }
+}
+
+/// Clients are numbered from 1 by their connections, from 0 in traces.
+pub fn index_of(client: ClientId) -> u16 {
+    u16::try_from(client.0.saturating_sub(1)).unwrap_or(u16::MAX)
+}
