@@ -1,9 +1,11 @@
 //! Developer tasks: `cargo xtask <task>`.
 #![allow(clippy::disallowed_methods)] // a program: it may read the clock and start threads
 
+mod chaos;
 mod mutants;
 mod netlab;
 mod ring;
+mod search;
 mod sim;
 mod trace;
 mod verify;
@@ -15,9 +17,11 @@ cargo xtask <task>
 
   verify    everything that must hold before a change is taken in
   sim       run a protocol in the simulator, seed by seed
+  search    take a few nodes of the ring through every order of events within bounds
   mutants   break the protocol's rules one by one; each must be noticed
   trace     list rules that no code or no test cites
   netlab    run real daemons on a network that is bad on purpose
+  chaos     run real daemons while everything goes wrong, and judge what clients saw
 
 cargo xtask <task> --help says more.
 ";
@@ -28,9 +32,11 @@ fn main() -> ExitCode {
     match task.to_str() {
         Some("verify") => verify::main(words),
         Some("sim") => sim::main(words),
+        Some("search") => search::main(words),
         Some("mutants") => mutants::main(words),
         Some("trace") => trace::main(words),
         Some("netlab") => netlab::main(words),
+        Some("chaos") => chaos::main(words),
         None | Some("" | "help" | "--help" | "-h") => {
             print!("{HELP}");
             ExitCode::SUCCESS

@@ -16,16 +16,16 @@
 
 mod fabric;
 mod frame;
-mod lab;
+pub mod lab;
 mod lines;
-mod memory;
-mod namespace;
+pub mod memory;
+pub mod namespace;
 mod options;
 mod port;
-mod process;
-mod program;
+pub mod process;
+pub mod program;
 mod run;
-mod switch;
+pub mod switch;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -81,7 +81,7 @@ fn laboratory(options: &Options, seed: u64) -> Result<Outcome, RunError> {
     namespace::requirements()?;
     let stop = stop_on_signals().map_err(failed("listen to signals"))?;
     let file = program::build()?;
-    let directory = directory().map_err(failed("make a temporary directory"))?;
+    let directory = directory("consort-netlab-").map_err(failed("make a temporary directory"))?;
     let program = Program::new(file, directory.path(), options)?;
     for node in 0..options.nodes {
         run::lines(options, seed, node).write(&program.lines(node)).map_err(failed("write the lines to send"))?;
@@ -100,9 +100,9 @@ fn laboratory(options: &Options, seed: u64) -> Result<Outcome, RunError> {
     outcome
 }
 
-/// A directory that vanishes with its value; those of processes that were killed go first, for they may be large.
-fn directory() -> std::io::Result<tempfile::TempDir> {
-    let prefix = "consort-netlab-";
+/// A directory whose name begins so, and that vanishes with its value; those of processes that were killed go first, for
+/// they may be large.
+pub fn directory(prefix: &str) -> std::io::Result<tempfile::TempDir> {
     for left_behind in namespace::stale(&std::env::temp_dir(), prefix) {
         std::fs::remove_dir_all(left_behind)?;
     }
@@ -110,7 +110,7 @@ fn directory() -> std::io::Result<tempfile::TempDir> {
 }
 
 /// A flag that Ctrl-C and SIGTERM raise, so that everything is left in order.
-fn stop_on_signals() -> std::io::Result<Arc<AtomicBool>> {
+pub fn stop_on_signals() -> std::io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, stop.clone())?;
@@ -128,7 +128,7 @@ fn keep(lab: &Lab, directory: &std::path::Path, stop: &AtomicBool) {
     }
 }
 
-fn seed_from_clock() -> u64 {
+pub fn seed_from_clock() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     consort_types::Rng::new(since.as_nanos() as u64).next_u64() >> 32
 }

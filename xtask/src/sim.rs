@@ -1,5 +1,6 @@
 //! `cargo xtask sim`: seeds through the simulator.
 mod batch;
+mod failover;
 mod options;
 
 use crate::ring::{self, Adjust};
@@ -30,6 +31,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Task::One { seed, whole } => one(&options, seed, whole),
         Task::Batch { first, seeds } => batch::run_batch(&options, first, seeds),
         Task::Idle { nodes } => idle(nodes),
+        Task::Failover { runs } => failover::failover(runs),
     }
 }
 

@@ -6,6 +6,8 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 /// The most daemons of one cluster on one machine.
 pub const NODES_MAX: u16 = 64;
+/// How many there may be unless it is said: those that run find each other, and those that do not cost nothing.
+pub const NODES: u16 = 8;
 /// Below the range from which systems hand out ports by themselves, above that of well-known services.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
 

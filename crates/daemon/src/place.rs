@@ -6,9 +6,11 @@
 //!                                    node-1.sock   its door for clients
 //! ```
 use crate::failure::{Failure, Outcome, Trying};
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -109,10 +111,13 @@ impl Place {
         let what = || format!("cannot open {}", path.display());
         let mut options = OpenOptions::new();
         let lock = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path).trying(what)?;
-        // Someone who only looks whether the lock is held holds it for a moment: try again.
-        for _ in 0..5 {
+        for _ in 0..50 {
             match lock.try_lock() {
                 Ok(()) => return Ok(Some(Seat { lock, door: self.door(node) })),
+                Err(TryLockError::WouldBlock) if read_card(&path).is_some_and(|card| lives(card.pid)) => {
+                    return Ok(None);
+                }
+                // Someone who only looks whether the lock is held holds it for a moment: try again.
                 Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(5)),
                 Err(TryLockError::Error(error)) => {
                     return Err(error).trying(|| format!("cannot lock {}", path.display()));
@@ -183,13 +188,20 @@ impl Drop for Seat {
 
 /// Reads a card whose daemon lives.
 fn read_held(path: &Path) -> Option<Card> {
-    let mut file = File::open(path).ok()?;
-    if !matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)) {
-        return None;
-    }
-    let mut text = String::new();
-    file.read_to_string(&mut text).ok()?;
-    serde_json::from_str(&text).ok()
+    let file = File::open(path).ok()?;
+    let held = matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock));
+    if held { read_card(path) } else { None }
+}
+
+/// Reads the card of whoever held the lock last.
+fn read_card(path: &Path) -> Option<Card> {
+    serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
+}
+
+/// Whether such a process is there; one that this user may not signal is.
+fn lives(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
 }
 
 /// Makes a directory of mode 0700, and refuses one that another user could reach into.
@@ -229,6 +241,26 @@ mod tests {
         );
         drop(seat);
         assert!(place.claim(1).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_place_that_somebody_only_looks_at_is_waited_for() {
+        let runtime = tempfile::tempdir().unwrap();
+        let place = Place::open(runtime.path(), "test").unwrap();
+        let mut seat = place.claim(1).unwrap().unwrap();
+        // A killed daemon's card stays; no process has this number.
+        seat.furnish(&Card { pid: i32::MAX as u32, ..card(1) }).unwrap();
+        let card = fs::read(place.lock(1)).unwrap();
+        drop(seat);
+        fs::write(place.lock(1), card).unwrap();
+        let looker = File::open(place.lock(1)).unwrap();
+        looker.try_lock_shared().unwrap();
+        let looks = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(8));
+            drop(looker);
+        });
+        assert!(place.claim(1).unwrap().is_some());
+        looks.join().unwrap();
     }
 
     #[test]

@@ -194,6 +194,22 @@ fn a_killed_daemon_leaves_nothing_in_the_way() {
 }
 
 #[test]
+fn daemons_started_one_after_another_form_one_ring_without_being_told_how_many() {
+    let world = World::new();
+    let daemons: Vec<_> = (1..=3).map(|_| world.daemon(&[])).collect();
+    for (daemon, node) in daemons.iter().zip(1..) {
+        assert!(daemon.ready.starts_with(&format!("ready: node {node} of ")), "{}", daemon.ready);
+    }
+    let together = || {
+        let answers: serde_json::Value = serde_json::from_str(&world.run(&["status", "--json"]).out).unwrap();
+        let views: Vec<_> = answers.as_array().unwrap().iter().map(|answer| &answer["status"]["view"]).collect();
+        let members = answers[0]["status"]["members"].as_str().unwrap().split_whitespace().count();
+        views.len() == 3 && views.iter().all(|view| *view == views[0]) && members == 3
+    };
+    support::wait_until("three daemons are in one view", together);
+}
+
+#[test]
 fn one_daemon_too_many_is_told_who_is_there() {
     let world = World::new();
     let daemons = world.daemons(2, &[]);

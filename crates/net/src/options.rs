@@ -36,7 +36,7 @@ pub enum Fanout {
 pub enum Idling {
     /// Looks again at once, for ever: lowest latency, one core always busy (it yields to whoever wants to run).
     Latency,
-    /// Looks again for some tens of microseconds, then sleeps until the kernel wakes it.
+    /// While there is traffic, looks again for some tens of microseconds before it sleeps until the kernel wakes it.
     #[default]
     Balanced,
     /// Sleeps at once: least CPU time.

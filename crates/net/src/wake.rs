@@ -10,14 +10,17 @@ use std::time::Duration;
 /// At most that many events at once; more wait in the kernel.
 const EVENTS: usize = 256;
 
+/// The timer is not set anew for something that is later by less than this: setting it costs a system call, and to go
+/// off for nothing costs a turn, but under load the loop sleeps many times before it would.
+const EARLY: Duration = Duration::from_millis(1);
+
 /// Waits for sockets and for one point in time.
 #[derive(Debug)]
 pub(crate) struct Wake {
     poll: Poll,
     events: Events,
     timer: Timer,
-    /// When the timer goes off, if it was set. Set again only for something earlier: going off too early costs one turn,
-    /// setting it costs a system call each time.
+    /// When the timer goes off, if it was set.
     set_for: Option<Instant>,
 }
 
@@ -54,7 +57,7 @@ impl Wake {
             if until <= now {
                 return self.look();
             }
-            if self.set_for.is_none_or(|set| until < set || set <= now) {
+            if self.set_for.is_none_or(|set| until < set || set <= now || until.since(set) >= EARLY) {
                 self.timer.set(until.since(now))?;
                 self.set_for = Some(until);
             }
@@ -102,6 +105,23 @@ mod tests {
         wake.timer.set(Duration::from_secs(3_600)).unwrap();
         wake.set_for = Some(clock.now() + Duration::from_secs(3_600));
         wake.sleep(clock.now(), Some(clock.now() + Duration::from_millis(1))).unwrap();
+    }
+
+    #[test]
+    fn a_later_time_moves_the_timer_only_if_that_is_worth_a_call() {
+        let clock = Clock::new();
+        let mut wake = Wake::new(Token(7)).unwrap();
+        let waker = wake.waker(Token(8)).unwrap();
+        let (now, hour) = (clock.now(), Duration::from_secs(3_600));
+        let mut set_for = |until| {
+            waker.wake().unwrap();
+            wake.sleep(now, Some(until)).unwrap();
+            wake.set_for.unwrap().since(now)
+        };
+        assert_eq!(set_for(now + hour), hour);
+        assert_eq!(set_for(now + hour + EARLY / 2), hour);
+        assert_eq!(set_for(now + hour + EARLY), hour + EARLY);
+        assert_eq!(set_for(now + hour), hour);
     }
 
     #[test]

@@ -229,7 +229,9 @@ fn put_spread(step: &Step<'_>, me: MemberId, out: &mut BytesMut) {
 /// The group that this client has left with this step.
 fn self_leave<'a>(step: &Step<'a>, me: MemberId, client: ClientId) -> Option<&'a GroupName> {
     match step {
-        Step::View(consort_group::Change { cause: Cause::Leave, who: [member], group, .. }) if member.key() == (me, client) => {
+        Step::View(consort_group::Change { cause: Cause::Leave, who: [member], group, .. })
+            if member.key() == (me, client) =>
+        {
             Some(group)
         }
         _ => None,

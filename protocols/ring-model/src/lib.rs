@@ -12,14 +12,16 @@
 //! | module | what |
 //! |---|---|
 //! | [`world`] | nodes, what is under way between them, and what may happen next |
-//! | [`search`] | breadth first, each world once; the shortest way to a broken promise |
+//! | [`mod@search`] | breadth first, each world once; the shortest way to a broken promise |
 //! | [`start`] | where searches begin: forming, merging, recovering |
+//! | [`suite`] | the searches that are run as a matter of course |
 //! | [`fair`] | what becomes of a world if nothing goes wrong any more |
 
 pub mod digest;
 pub mod fair;
 pub mod search;
 pub mod start;
+pub mod suite;
 pub mod world;
 
 pub use search::{Found, Report, search};

@@ -1,13 +1,29 @@
-//! Searches as far as one likes: `consort-ring-model --start merging --nodes 3 --losses 2 --crashes 1`.
-#![allow(clippy::print_stdout, reason = "a program talks")]
-use consort_ring_model::{Start, search};
+//! All the long searches, or one as far as one likes: `cargo xtask search --start merging --nodes 3 --losses 2`.
+#![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a program talks, and may say how long it took")]
+use consort_ring_model::suite::LONG;
+use consort_ring_model::{Report, Start, search};
 use lexopt::prelude::*;
 use std::process::ExitCode;
 
 const HELP: &str = "\
-consort-ring-model [--start forming|merging|recovering|working] [--nodes N] [--most STATES] [--sample N]
-    [--losses N] [--doubles N] [--overtakings N] [--crashes N] [--restarts N] [--expiries N] [--hurries N]
-Takes N nodes through every order of events within these bounds and checks every promise after each.";
+cargo xtask search [options]
+
+Takes a few nodes through every order of events within bounds and checks every promise after each. Without options, all
+the searches that are run as a matter of course; with options, one:
+
+  --start WHERE     forming (default), merging, recovering or working
+  --nodes N         1 to 8 (default 2)
+  --losses N        packets that may be lost on one path (default 0)
+  --doubles N       packets that may arrive twice
+  --overtakings N   packets that may overtake others
+  --crashes N       nodes that may crash
+  --restarts N      nodes that may come back
+  --expiries N      times that a token, a peer or a recovery may be missed (default 2)
+  --hurries N       timers that may come due although packets are under way
+  --most STATES     gives up after so many different worlds (default 10,000,000)
+  --sample N        continues every N-th world until a ring stands (default 1,000; 0: none)
+
+Ends with one line that sums up, or with the shortest way to a broken promise.";
 
 struct Options {
     start: Start,
@@ -31,7 +47,7 @@ impl Options {
 }
 
 fn main() -> ExitCode {
-    match parse().and_then(|options| run(&options)) {
+    match choose() {
         Ok(line) => {
             println!("{line}");
             ExitCode::SUCCESS
@@ -41,6 +57,30 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn choose() -> Result<String, String> {
+    match std::env::args_os().nth(1) {
+        None => run_all(),
+        Some(word) if word == "--help" || word == "-h" => Ok(HELP.into()),
+        Some(_) => parse().and_then(|options| run(&options)),
+    }
+}
+
+fn run_all() -> Result<String, String> {
+    let mut states = 0;
+    for plan in LONG {
+        let began = std::time::Instant::now();
+        let report = plan.run().map_err(|found| format!("{plan}\n{found}"))?;
+        if !report.complete {
+            return Err(format!("{plan}: {report}; lower the bounds"));
+        }
+        let Report { states: n, steps, depth, .. } = report;
+        let (name, seconds) = (plan.to_string(), began.elapsed().as_secs_f64());
+        println!("{name:<60} {n:>9} states, {steps:>9} steps, {depth:>3} deep, {seconds:>5.1} s");
+        states += n;
+    }
+    Ok(format!("search: {} searches, {states} states, 0 violations", LONG.len()))
 }
 
 fn run(options: &Options) -> Result<String, String> {

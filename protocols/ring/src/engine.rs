@@ -849,6 +849,9 @@ impl Ring {
     fn knows(&mut self, from: MemberId) -> bool {
         //= R35
         let known = match &self.state {
+            State::Operational(_) if crate::mutated!(self.io.config, ForeignDataGathers) => {
+                self.io.heard.latest(from.node)
+            }
             State::Operational(state) => state.installed.member(from.node),
             _ => self.io.heard.latest(from.node),
         };

@@ -14,18 +14,19 @@ pub(crate) struct Queue {
     control: Line,
     client: Line,
     next_id: u64,
-    bytes: usize,
+    /// What each class may hold at most.
     limit: usize,
     message_max: usize,
     /// Client messages wait behind this gate until the layer above has settled into the view.
     gate: Gate,
-    refused: bool,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Line {
     waiting: VecDeque<(MessageId, Outgoing)>,
     numbered: VecDeque<MessageId>,
+    bytes: usize,
+    refused: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +39,7 @@ impl Queue {
     pub fn new(limit: usize, message_max: usize) -> Self {
         let (control, client) = (Line::default(), Line::default());
         let gate = Gate::Closed { until: None };
-        Self { control, client, next_id: 1, bytes: 0, limit, message_max, gate, refused: false }
+        Self { control, client, next_id: 1, limit, message_max, gate }
     }
 
     /// Accepts a message or says why not.
@@ -48,17 +49,17 @@ impl Queue {
         if len > self.message_max {
             return Err(Refused::TooLarge { len, max: self.message_max });
         }
-        // The layer above bounds its own messages, and clients' cannot leave before them: they must not stand in the way.
-        let bounded = submission.class == Class::Client;
-        if bounded && self.bytes > 0 && self.bytes + len + OVERHEAD > self.limit {
-            self.refused = true;
-            return Err(Refused::Full { queued: self.bytes, limit: self.limit });
+        // Clients' messages cannot leave before control messages: they must not take their room.
+        let (id, limit) = (MessageId(self.next_id), self.limit);
+        let line = self.line(submission.class);
+        if line.bytes > 0 && line.bytes + len + OVERHEAD > limit {
+            line.refused = true;
+            return Err(Refused::Full { queued: line.bytes, limit });
         }
-        let id = MessageId(self.next_id);
-        self.next_id += 1;
-        self.bytes += len + OVERHEAD;
+        line.bytes += len + OVERHEAD;
         let outgoing = Outgoing::new(submission.class, submission.service, submission.payload);
-        self.line(submission.class).waiting.push_back((id, outgoing));
+        line.waiting.push_back((id, outgoing));
+        self.next_id += 1;
         Ok(id)
     }
 
@@ -107,7 +108,7 @@ impl Queue {
         let Some(line) = self.next_line() else { return };
         let Some((id, outgoing)) = line.waiting.pop_front() else { return };
         line.numbered.push_back(id);
-        self.bytes -= outgoing.payload.len() + OVERHEAD;
+        line.bytes -= outgoing.payload.len() + OVERHEAD;
     }
 
     /// The own message that was just delivered: messages of one class are delivered in the order of their numbering.
@@ -163,16 +164,18 @@ impl Queue {
 
     /// True once after a refusal, when half of the budget is free again.
     pub fn has_room_again(&mut self) -> bool {
-        let room = self.refused && self.bytes <= self.limit / 2;
-        if room {
-            self.refused = false;
-        }
-        room
+        let limit = self.limit;
+        let told = |line: &mut Line| {
+            let room = line.refused && line.bytes <= limit / 2;
+            line.refused &= !room;
+            room
+        };
+        told(&mut self.control) | told(&mut self.client)
     }
 
     /// Bytes that wait, with their overhead.
     pub const fn bytes(&self) -> usize {
-        self.bytes
+        self.control.bytes + self.client.bytes
     }
 }
 
@@ -239,6 +242,19 @@ mod tests {
     }
 
     #[test]
+    fn a_message_that_was_partly_numbered_is_sent_anew_and_whole() {
+        //= M37 test
+        let mut queue = open();
+        queue.push(submission(Class::Client, Service::Agreed, 2_500)).unwrap();
+        queue.next_body(1_000).unwrap();
+        queue.begin_anew();
+        let bodies: Vec<_> = std::iter::from_fn(|| queue.next_body(1_000)).collect();
+        let bytes: usize = bodies.iter().map(|body| body.as_bytes().len()).sum();
+        assert_eq!(bytes, 2_500 + 8 + 2 * 4);
+        assert_eq!(queue.bytes(), 0);
+    }
+
+    #[test]
     fn a_full_queue_refuses_says_why_and_tells_when_there_is_room() {
         //= R33 test
         let mut queue = open();
@@ -253,5 +269,22 @@ mod tests {
         while queue.next_body(1_000).is_some() {}
         assert!(queue.has_room_again());
         assert!(!queue.has_room_again(), "told once");
+    }
+
+    #[test]
+    fn each_class_has_a_budget_of_its_own() {
+        //= R33 test
+        let mut queue = open();
+        assert!((0..2).all(|_| queue.push(submission(Class::Client, Service::Agreed, 4_900)).is_ok()));
+        assert!(queue.push(submission(Class::Client, Service::Agreed, 100)).is_err());
+        assert!((0..2).all(|_| queue.push(submission(Class::Control, Service::Agreed, 4_900)).is_ok()));
+        let full = queue.push(submission(Class::Control, Service::Agreed, 100));
+        assert_eq!(full, Err(Refused::Full { queued: 9_928, limit: 10_000 }));
+        assert_eq!(queue.bytes(), 2 * 9_928);
+        while queue.bytes() > 9_928 {
+            queue.next_body(1_000).unwrap();
+        }
+        assert!(queue.has_room_again(), "for control messages: they went first");
+        assert!(!queue.has_room_again());
     }
 }

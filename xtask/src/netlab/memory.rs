@@ -35,6 +35,13 @@ impl Course {
         Some((*self.0.first()?, *self.0.last()?, *self.0.iter().max()?))
     }
 
+    /// The most in the first third of the run, and in the last.
+    pub fn thirds(&self) -> Option<(u64, u64)> {
+        let third = self.0.len().div_ceil(3);
+        let (early, late) = (self.0.iter().take(third), self.0.iter().rev().take(third));
+        early.max().copied().zip(late.max().copied())
+    }
+
     /// A working process fills its buffers in the first third of the run; what it holds then is the plateau.
     ///
     /// # Errors
@@ -70,6 +77,8 @@ mod tests {
         assert!(course([5, 5, 70]).is_flat().is_err());
         assert_eq!((course([]).is_flat(), course([7]).is_flat()), (Ok(()), Ok(())));
         assert_eq!(course([3, 9, 4]).summary(), Some((3 << 20, 4 << 20, 9 << 20)));
+        assert_eq!(course([3, 2, 9, 4, 5, 4]).thirds(), Some((3 << 20, 5 << 20)));
+        assert_eq!((course([7]).thirds(), course([]).thirds()), (Some((7 << 20, 7 << 20)), None));
     }
 
     #[test]

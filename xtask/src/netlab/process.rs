@@ -76,6 +76,21 @@ impl Process {
         }
     }
 
+    /// How it has ended, if it has.
+    ///
+    /// # Errors
+    /// [`Failed`] if the system cannot say.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>, Failed> {
+        self.child.try_wait().map_err(|error| self.failed(format!("cannot be waited for: {error}")))
+    }
+
+    /// Sends it a signal. One that has ended by itself in this very moment does not get it.
+    pub fn signal(&self, signal: Signal) {
+        if let Some(pid) = i32::try_from(self.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, signal);
+        }
+    }
+
     /// Whether it has said this on its standard error.
     pub fn has_said(&self, words: &str) -> bool {
         std::fs::read_to_string(&self.log).is_ok_and(|log| log.contains(words))
@@ -87,10 +102,7 @@ impl Process {
     /// [`Failed`].
     pub fn end(mut self, patience: Duration) -> Result<(), Failed> {
         self.runs()?;
-        if let Some(pid) = i32::try_from(self.id()).ok().and_then(Pid::from_raw) {
-            // It may end by itself in this very moment.
-            let _ = kill_process(pid, Signal::TERM);
-        }
+        self.signal(Signal::TERM);
         let deadline = Instant::now() + patience;
         while !self.has_succeeded()? {
             if Instant::now() > deadline {

@@ -94,7 +94,8 @@ impl Sum {
             println!("seed {seed}: {what}\nreplay: {}", options.replay(*seed));
         }
         if self.red.len() > TOLD {
-            println!("... and {} more red seeds", self.red.len() - TOLD);
+            println!("... and {} more red seeds; all of them by the rule that broke first:", self.red.len() - TOLD);
+            self.by_rule().iter().for_each(|(rule, seeds)| println!("  {rule:<4} {seeds:?}"));
         }
         let simulated = self.simulated.as_secs_f64();
         let real = started.elapsed().as_secs_f64();
@@ -115,6 +116,16 @@ impl Sum {
             self.violations
         );
         if self.violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
+impl Sum {
+    fn by_rule(&self) -> BTreeMap<&str, Vec<u64>> {
+        let mut rules = BTreeMap::<_, Vec<_>>::new();
+        for (seed, what) in &self.red {
+            rules.entry(what.split(' ').next().unwrap_or_default()).or_default().push(*seed);
+        }
+        rules
     }
 }
 

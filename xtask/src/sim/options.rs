@@ -23,6 +23,8 @@ pub enum Task {
     Batch { first: u64, seeds: u64 },
     /// None: measure how fast idle nodes are.
     Idle { nodes: u16 },
+    /// None: how long 2 to 128 members are without a view after a crash and the like.
+    Failover { runs: u64 },
 }
 
 /// What `--help` prints.
@@ -39,6 +41,7 @@ cargo xtask sim --protocol ring [options]
   --faults LIST      all (default), steady (those that change no membership), none, or some of these, with commas:
 {faults}  --threads N        run so many seeds at a time (default: one for each core)
   --idle [NODES]     measure how much faster than real time idle nodes (default 5) are simulated
+  --failover [RUNS]  how long 2 to 128 members take to a new view after a crash, a restart, a good-bye and at first
 
 Ends with one line that sums up. If a promise was broken, says which, and with which command to see it again.
 "
@@ -53,7 +56,8 @@ impl Options {
     }
 
     fn parse(parser: &mut lexopt::Parser) -> Result<Option<Self>, lexopt::Error> {
-        let (mut first, mut seeds, mut one, mut whole, mut idle) = (1, 100, None, false, None);
+        let (mut first, mut seeds, mut one, mut whole) = (1, 100, None, false);
+        let (mut idle, mut failover) = (None, None);
         let mut options = Self { faults: Kinds::all(), threads: cores(), task: Task::Idle { nodes: 0 } };
         while let Some(word) = parser.next()? {
             match word {
@@ -65,15 +69,17 @@ impl Options {
                 Long("whole") => whole = true,
                 Long("threads") => options.threads = parser.value()?.parse::<usize>()?.max(1),
                 Long("idle") => idle = Some(parser.optional_value().map_or(Ok(5), |value| value.parse())?),
+                Long("failover") => failover = Some(parser.optional_value().map_or(Ok(20), |value| value.parse())?),
                 Value(nodes) if idle.is_some() => idle = Some(nodes.parse()?),
                 Long("help") | Short('h') => return Ok(None),
                 other => return Err(other.unexpected()),
             }
         }
-        options.task = match (idle, one) {
-            (Some(nodes), _) => Task::Idle { nodes },
-            (None, Some(seed)) => Task::One { seed, whole },
-            (None, None) => Task::Batch { first, seeds },
+        options.task = match (failover, idle, one) {
+            (Some(runs), ..) => Task::Failover { runs },
+            (None, Some(nodes), _) => Task::Idle { nodes },
+            (None, None, Some(seed)) => Task::One { seed, whole },
+            (None, None, None) => Task::Batch { first, seeds },
         };
         Ok(Some(options))
     }
@@ -111,6 +117,7 @@ mod tests {
         let one = read("--seed 9 --whole").unwrap().unwrap();
         assert_eq!(one.task, Task::One { seed: 9, whole: true });
         assert_eq!(read("--idle 8").unwrap().unwrap().task, Task::Idle { nodes: 8 });
+        assert_eq!(read("--failover=3").unwrap().unwrap().task, Task::Failover { runs: 3 });
         assert!(read("--help").unwrap().is_none());
     }
 

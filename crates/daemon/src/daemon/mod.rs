@@ -11,17 +11,17 @@ use std::ffi::OsString;
 pub const HELP: &str = "\
 Usage: consort daemon [options]
 
-Runs one node of a cluster. Without a file, all nodes live on this machine:
-start as many daemons as there are nodes; each takes the lowest free place.
+Runs one node of a cluster. Without a file, all nodes live on this machine: each
+daemon takes the lowest free place, and those that run find each other.
 
-  consort daemon                      a cluster of one, useful at once
-  consort daemon --nodes 3            start this three times
+  consort daemon                      useful at once; start it again for a
+                                      second node, up to eight
   consort daemon --config prod.toml   several machines: the same file on each
   consort daemon --example            shows such a file, with every setting
 
 On one machine:
   --cluster NAME     which cluster [default]
-  --nodes N          how many nodes it has, 1 to 64 [1]
+  --nodes N          how many nodes it may have, 1 to 64; the same for all [8]
   --ring KIND        accelerated or original [accelerated]
   --datagram SIZE    bytes of one datagram, 576 to 65000 [1472]
 

@@ -83,7 +83,8 @@ impl Options {
     }
 
     fn local(&self) -> Settings {
-        let mut settings = Settings::local(self.cluster.as_deref().unwrap_or("default"), self.nodes.unwrap_or(1));
+        let mut settings =
+            Settings::local(self.cluster.as_deref().unwrap_or("default"), self.nodes.unwrap_or(local::NODES));
         settings.ring.acceleration = self.ring.unwrap_or(settings.ring.acceleration);
         settings.ring.datagram = self.datagram.unwrap_or(settings.ring.datagram);
         settings
@@ -132,7 +133,7 @@ mod tests {
     #[test]
     fn nothing_is_needed() {
         let settings = options("").unwrap().settings().unwrap();
-        assert_eq!((settings.cluster.as_str(), settings.nodes.len()), ("default", 1));
+        assert_eq!((settings.cluster.as_str(), settings.nodes.len()), ("default", 8));
         assert_eq!((settings.profile, settings.ring.acceleration), (Profile::Balanced, Acceleration::Accelerated));
     }
 

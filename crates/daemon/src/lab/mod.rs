@@ -14,6 +14,7 @@ mod round;
 mod scratch;
 mod sender;
 mod sequence;
+mod stalls;
 mod watch;
 
 pub use audience::Audience;
@@ -23,6 +24,7 @@ pub use observer::{Heard, Task, Told, Visitor};
 pub use process::{Line, Process};
 pub use round::{Result as RoundResult, Round};
 pub use scratch::Scratch;
+pub use stalls::Stalls;
 
 use crate::clock;
 use crate::failure::{Code, Failure, Outcome, Trying};
@@ -147,12 +149,15 @@ impl Lab {
         Ok(began)
     }
 
-    /// Stops a node's daemon where it stands, for a while.
-    pub fn pause(&mut self, node: u16, span: Duration) -> Outcome {
+    /// Stops a node's daemon where it stands, for a while; returns for how long it was in truth: who stops others may
+    /// himself be late.
+    pub fn pause(&mut self, node: u16, span: Duration) -> Outcome<Duration> {
         let process = self.daemons.get(&node).ok_or_else(|| absent(node))?;
+        let from = clock::now_ns();
         process.signal(Signal::STOP)?;
         std::thread::sleep(span);
-        process.signal(Signal::CONT)
+        process.signal(Signal::CONT)?;
+        Ok(Duration::from_nanos(clock::now_ns() - from))
     }
 
     fn take(&mut self, node: u16) -> Outcome<Process> {

@@ -10,7 +10,8 @@ pub fn draw(kinds: &Kinds, nodes: u16, datagram: usize, calm: Instant, rng: &mut
         0..3 => draw.mixed(&some(&kinds.among(&Kinds::gentle().0), rng), rng),
         3..6 => draw.constant(&kinds.among(&[Kind::Partition, Kind::OneWay, Kind::Apart]), rng),
         6..10 => draw.bursts(&kinds.among(&UPHEAVALS), rng),
-        10 => draw.mixed(&kinds.among(&[Kind::Leave]), rng),
+        10 if rng.chance(0.5) => draw.mixed(&kinds.among(&[Kind::Leave]), rng),
+        10 => draw.bursts(&kinds.among(&[Kind::Leave]), rng),
         _ => Vec::new(),
     };
     if activations.is_empty() {

@@ -26,6 +26,8 @@ pub(crate) struct Circle {
     pub store: Store,
     /// Every member is known to hold everything up to here.
     pub stable: Seq,
+    /// The last place this node gave to a packet of its own.
+    pub last_own: Seq,
     /// The aru on the token this node passed on last.
     pub passed_aru: Seq,
     /// The seq on the token that came at the last visit: what lies beyond may still be in post-token flight.
@@ -95,6 +97,7 @@ impl Circle {
             members,
             store: Store::default(),
             stable: Seq(0),
+            last_own: Seq(0),
             passed_aru: Seq(0),
             previous_seq: Seq(0),
             last_load: Load::default(),

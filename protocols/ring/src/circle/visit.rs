@@ -84,6 +84,7 @@ impl Circle {
         {
             let reused = crate::mutated!(io.config, SeqReused) && new.packets == 1;
             token.seq = if reused { token.seq } else { token.seq.next() };
+            self.last_own = token.seq;
             let data = Data {
                 ring: self.ring,
                 seq: token.seq,

@@ -141,8 +141,9 @@ impl Gather {
         //= M20
         let candidates = self.sets.candidates();
         let alone = candidates.len() == 1;
+        let hasty = alone && !self.waited && !self.is_deserted(io);
         let unasked = crate::mutated!(io.config, CommitsUnasked) && candidates.len() > 1 && self.agreed.len() > 1;
-        if !(self.has_consensus(&candidates) || unasked) || (alone && !self.waited) || self.committing {
+        if !(self.has_consensus(&candidates) || unasked) || hasty || self.committing {
             return Next::Stay;
         }
         if let Some(suspect) = self.blocker(io, &candidates) {
@@ -161,6 +162,14 @@ impl Gather {
         let ring = RingId { number, representative: io.me };
         let members = candidates.into_iter().map(|member| (member, None)).collect();
         Next::Commit(Commit { ring, rotation: 1, members, olds: Vec::new() })
+    }
+
+    /// Whether there were others, and each of them said good-bye.
+    fn is_deserted(&self, io: &Io) -> bool {
+        //= M14
+        let mut others = self.sets.proc.iter().filter(|member| **member != io.me).peekable();
+        let has_left = |member: &MemberId| self.sets.reasons.get(&member.node) == Some(&Reason::Left);
+        others.peek().is_some() && others.all(has_left)
     }
 
     /// The member that the last commit token did not get past, if that happened twice running.

@@ -319,7 +319,7 @@ impl Operational {
     /// A leaving member goes once all it sent is known to be everywhere.
     pub fn may_leave(&self, io: &Io) -> Next {
         //= M15
-        let done = io.queue.is_empty() && io.queue.all_delivered() && self.circle.stable == self.circle.store.highest();
+        let done = io.queue.is_empty() && io.queue.all_delivered() && self.circle.stable >= self.circle.last_own;
         if io.leaving && done { Next::Leave } else { Next::Stay }
     }
 

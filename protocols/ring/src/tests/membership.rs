@@ -26,16 +26,21 @@ fn nodes_started_in_any_order_form_one_ring() {
 
 #[test]
 fn a_lone_node_forms_a_ring_of_its_own() {
+    //= M04 test
     let mut net = Net::new(3, |_| {});
     net.start(1);
     net.submit(1, Service::Safe, "alone");
-    net.run(Duration::from_millis(400));
-    assert_eq!(net.last_members(1), [2]);
+    net.run(Duration::from_millis(10));
+    assert_eq!((net.regular_views(1), net.last_members(1)), (1, vec![2]), "a view of itself, at once");
+    assert_eq!(net.texts(1), [""; 0], "in which nothing is sent");
+    net.run(Duration::from_millis(390));
+    assert_eq!((net.regular_views(1), net.last_members(1)), (2, vec![2]));
     assert_eq!(net.texts(1), ["alone"]);
 }
 
 #[test]
 fn survivors_of_a_crash_go_on_with_the_same_messages() {
+    //= M56 test
     let mut net = Net::formed(3, |_| {});
     (0..30).for_each(|k| net.submit(k % 3, Service::Agreed, format!("{k}")));
     net.crash(2);

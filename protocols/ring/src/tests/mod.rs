@@ -69,6 +69,13 @@ pub(crate) fn member(node: u16) -> MemberId {
     MemberId::new(node, 100 + u64::from(node))
 }
 
+/// `cargo xtask mutants` asks which scenario notices a broken rule.
+#[cfg(feature = "mutants")]
+fn break_a_rule(config: &mut Config) {
+    let name = std::env::var("CONSORT_RING_MUTANT").unwrap_or_default();
+    config.mutant = crate::Mutant::ALL.iter().copied().find(|mutant| mutant.name() == name);
+}
+
 impl Net {
     /// `n` nodes, numbered from 1, not yet started.
     pub fn new(n: u16, adjust: impl Fn(&mut Config)) -> Self {
@@ -76,6 +83,8 @@ impl Net {
         let ring = |me: &NodeId| {
             let mut config = Config::new(*me, members.clone());
             adjust(&mut config);
+            #[cfg(feature = "mutants")]
+            break_a_rule(&mut config);
             Ring::new(config, member(me.0).incarnation).unwrap()
         };
         let rings: Vec<_> = members.iter().map(ring).collect();

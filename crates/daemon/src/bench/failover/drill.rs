@@ -1,11 +1,11 @@
 //! What is done to the daemons, and when their clients are told.
 use super::Plan;
-use super::report::{Change, Figures};
+use super::report::{Change, Figures, Pause};
 use crate::clock;
 use crate::failure::Outcome;
-use crate::lab::{Audience, Heard, Lab, Task, Told, Visitor};
+use crate::lab::{Audience, Heard, Lab, Stalls, Task, Told, Visitor};
 use consort::{Event, Service, ViewId, ViewKind};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How long a daemon is stopped.
@@ -20,6 +20,7 @@ const MS: u64 = 1_000_000;
 pub struct Drill {
     lab: Lab,
     audience: Audience,
+    stalls: Stalls,
     plan: Plan,
 }
 
@@ -27,7 +28,7 @@ impl Drill {
     /// Starts everything and waits until all are in one view.
     pub fn start(plan: Plan) -> Outcome<Self> {
         let lab = Lab::start(plan.nodes, &[])?;
-        let mut drill = Self { lab, audience: Audience::new(), plan };
+        let mut drill = Self { lab, audience: Audience::new(), stalls: Stalls::watch(), plan };
         (1..=plan.nodes).try_for_each(|node| drill.observe(node))?;
         drill.audience.await_view(&mut drill.lab, &mut drop)?;
         Ok(drill)
@@ -72,32 +73,37 @@ impl Drill {
         self.change(node, at)
     }
 
-    /// How many views a pause brings about.
-    fn pause(&mut self, node: u16) -> Outcome<usize> {
-        let mut views: BTreeSet<ViewId> = BTreeSet::new();
+    /// What views a pause brings about.
+    fn pause(&mut self, node: u16) -> Outcome<Pause> {
+        let mut views: BTreeMap<ViewId, String> = BTreeMap::new();
         let mut count = |told: Told| {
             if let Heard::Event(Event::View(view)) = told.heard
                 && view.kind == ViewKind::Regular
             {
-                views.insert(view.id);
+                views.entry(view.id).or_insert(view.cause);
             }
         };
-        self.lab.pause(node, PAUSE)?;
+        self.stalls.longest();
+        let ms = in_ms(self.lab.pause(node, PAUSE)?);
         self.audience.listen_until(&mut self.lab, clock::now_ns() + AFTERMATH, &mut count)?;
         self.audience.await_view(&mut self.lab, &mut count)?;
-        Ok(views.len())
+        let stall_ms = in_ms(self.stalls.longest());
+        Ok(Pause { node, ms, stall_ms, changes: views.into_values().collect() })
     }
 
     fn change(&mut self, node: u16, since: u64) -> Outcome<Change> {
         let last = self.audience.await_view(&mut self.lab, &mut drop)?;
         let ms = last.at.saturating_sub(since) as f64 / MS as f64;
-        Ok(Change { node, by: last.node, ms, why: last.view.cause })
+        let stall_ms = in_ms(self.stalls.longest());
+        Ok(Change { node, by: last.node, ms, stall_ms, why: last.view.cause })
     }
 
     /// Lets the ring run a while, not always equally long: it has rhythms of its own.
     fn settle(&mut self, run: u32) -> Outcome {
         let until = clock::now_ns() + (150 + u64::from(run) * 37 % 100) * MS;
-        self.audience.listen_until(&mut self.lab, until, &mut drop)
+        self.audience.listen_until(&mut self.lab, until, &mut drop)?;
+        self.stalls.longest();
+        Ok(())
     }
 
     fn observe(&mut self, node: u16) -> Outcome {
@@ -107,4 +113,9 @@ impl Drill {
         self.audience.seat(node, visitor, task);
         Ok(())
     }
+}
+
+/// Milliseconds, to the microsecond.
+fn in_ms(span: Duration) -> f64 {
+    span.as_micros() as f64 / 1e3
 }

@@ -32,7 +32,9 @@ restart_ms  from starting the process until the client at every node is told
             the view of all nodes
 pause_view_changes  views that came because of a pause; there should be none
 
-The targets are those for daemons with default timers that share two cores.
+The targets are those for daemons with default timers that share two cores with
+nobody else. Where the machine ran another thread late at that moment, the
+report says so (stall_ms).
 ";
 
 /// What is measured.

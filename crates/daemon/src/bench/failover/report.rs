@@ -3,6 +3,9 @@ use super::Plan;
 use serde::Serialize;
 use std::fmt;
 
+/// A machine that runs a thread so late is busy with other things.
+const STALL_MS: f64 = 10.0;
+
 /// One change of the view, as all clients were told it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
@@ -12,8 +15,23 @@ pub struct Change {
     pub by: u16,
     /// Until then, in milliseconds.
     pub ms: f64,
+    /// How late this machine ran some other thread meanwhile.
+    pub stall_ms: f64,
     /// What that client was told as the cause.
     pub why: String,
+}
+
+/// A daemon was stopped and went on.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Pause {
+    /// The node of the daemon.
+    pub node: u16,
+    /// For how long in truth, in milliseconds.
+    pub ms: f64,
+    /// How late this machine ran some other thread meanwhile and in the half second after.
+    pub stall_ms: f64,
+    /// The causes of the views that came of it.
+    pub changes: Vec<String>,
 }
 
 /// Everything that was measured, in the order in which it happened.
@@ -23,8 +41,7 @@ pub struct Figures {
     pub leave: Vec<Change>,
     /// Two of each run: after the crash and after the leave.
     pub restart: Vec<Change>,
-    /// How many views came of each pause.
-    pub pauses: Vec<usize>,
+    pub pauses: Vec<Pause>,
 }
 
 /// The JSON object.
@@ -39,6 +56,8 @@ pub struct Report {
     pub pause_ms: u64,
     pub pauses: usize,
     pub pause_view_changes: usize,
+    /// Those pauses that views came of.
+    pub disturbing_pauses: Vec<Pause>,
     pub targets: Vec<Target>,
     /// Whether all targets are met.
     pub met: bool,
@@ -69,8 +88,10 @@ impl Figures {
         let node = self.crash.last().map_or(0, |change| change.node);
         let [.., first, second] = &self.restart[..] else { return String::new() };
         let pause = match self.pauses.last() {
-            Some(0) => "no view changed".to_owned(),
-            views => format!("{} views changed", views.unwrap_or(&0)),
+            Some(Pause { ms, changes, .. }) if !changes.is_empty() => {
+                format!("{} views changed in {ms:.0} ms ({})", changes.len(), changes.join("; then "))
+            }
+            _ => "no view changed".to_owned(),
         };
         format!(
             "  {run:>4}  node {node:<3} killed {:>7.1}   back {:>7.1}   left {:>7.1}   back {:>7.1}   paused: {pause}",
@@ -106,7 +127,9 @@ impl Report {
     pub fn new(plan: Plan, figures: &Figures, ns: u64) -> Self {
         let [crash_ms, leave_ms, restart_ms] =
             [&figures.crash, &figures.leave, &figures.restart].map(|all| Span::of(all));
-        let pause_view_changes = figures.pauses.iter().sum();
+        let disturbing_pauses: Vec<Pause> =
+            figures.pauses.iter().filter(|pause| !pause.changes.is_empty()).cloned().collect();
+        let pause_view_changes = disturbing_pauses.iter().map(|pause| pause.changes.len()).sum::<usize>();
         let mut targets = match plan.nodes {
             ..=5 => vec![Target::new("crash p50", 400.0, crash_ms.p50), Target::new("crash max", 500.0, crash_ms.max)],
             _ => vec![Target::new("crash max", 700.0, crash_ms.max)],
@@ -123,6 +146,7 @@ impl Report {
             pause_ms: super::drill::PAUSE.as_millis() as u64,
             pauses: figures.pauses.len(),
             pause_view_changes,
+            disturbing_pauses,
             met: targets.iter().all(|target| target.met),
             targets,
             seconds: ns as f64 / 1e9,
@@ -135,12 +159,18 @@ impl fmt::Display for Report {
         writeln!(f, "  until all are told      p50 ms   max ms   slowest")?;
         for (what, span) in [("killed", &self.crash_ms), ("left", &self.leave_ms), ("back", &self.restart_ms)] {
             let slowest = span.slowest.as_ref().map_or_else(String::new, |slowest| {
-                format!("node {}, told last at node {}: {}", slowest.node, slowest.by, slowest.why)
+                let Change { node, by, why, stall_ms, .. } = slowest;
+                format!("node {node}, told last at node {by}: {why}{}", stalled(*stall_ms))
             });
             writeln!(f, "    {what:<20} {:>8.1} {:>8.1}   {slowest}", span.p50, span.max)?;
         }
         let (changes, pauses, ms) = (self.pause_view_changes, self.pauses, self.pause_ms);
-        writeln!(f, "  view changes after {pauses} pauses of {ms} ms: {changes}\n")?;
+        writeln!(f, "  view changes after {pauses} pauses of {ms} ms: {changes}")?;
+        for Pause { node, ms, stall_ms, changes } in &self.disturbing_pauses {
+            let (causes, stalled) = (changes.join("; then "), stalled(*stall_ms));
+            writeln!(f, "    node {node}, stopped for {ms:.1} ms: {causes}{stalled}")?;
+        }
+        writeln!(f)?;
         for target in &self.targets {
             let verdict = if target.met { "met" } else { "NOT met" };
             writeln!(f, "  {:<20} {:>8.1}   target below {:>5.0}: {verdict}", target.figure, target.is, target.below)?;
@@ -149,18 +179,32 @@ impl fmt::Display for Report {
     }
 }
 
+/// What the machine itself contributed, if that is worth a word.
+fn stalled(ms: f64) -> String {
+    if ms < STALL_MS { String::new() } else { format!(" (meanwhile this machine ran others {ms:.0} ms late, too)") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn changes(ms: &[f64]) -> Vec<Change> {
-        ms.iter().map(|ms| Change { node: 1, by: 2, ms: *ms, why: "token lost after 150 ms".into() }).collect()
+        ms.iter()
+            .map(|ms| Change { node: 1, by: 2, ms: *ms, stall_ms: 0.1, why: "token lost after 150 ms".into() })
+            .collect()
     }
 
     fn report(nodes: u16, crash: &[f64], pauses: &[usize]) -> Report {
         let plan = Plan { nodes, runs: 3, rate: 1.0, json: true };
         let (crash, leave, restart) = (changes(crash), changes(&[5.0, 30.0, 6.0]), changes(&[90.0; 6]));
-        Report::new(plan, &Figures { crash, leave, restart, pauses: pauses.to_vec() }, 1_000_000_000)
+        let pause = |views: &usize| Pause {
+            node: 3,
+            ms: 100.2,
+            stall_ms: 57.3,
+            changes: vec!["token lost after 152 ms".into(); *views],
+        };
+        let pauses = pauses.iter().map(pause).collect();
+        Report::new(plan, &Figures { crash, leave, restart, pauses }, 1_000_000_000)
     }
 
     #[test]
@@ -186,5 +230,8 @@ mod tests {
         assert!(report(16, &[310.0, 520.0, 330.0], &[0, 0, 0]).met);
         let paused = report(3, &[310.0; 3], &[0, 2, 0]);
         assert!(!paused.met && paused.pause_view_changes == 2);
+        let line = "node 3, stopped for 100.2 ms: token lost after 152 ms; then token lost after 152 ms \
+                    (meanwhile this machine ran others 57 ms late, too)";
+        assert!(paused.to_string().contains(line), "{paused}");
     }
 }

@@ -165,3 +165,21 @@ fn f45_whoever_dies_during_a_merge_leaves_no_half_merged_view() {
         net.end();
     }
 }
+
+#[test]
+fn f23_data_of_another_ring_that_hears_nobody_disturbs_no_ring() {
+    //= M17 test
+    let mut net = Net::formed(3, |_| {});
+    net.cut_one_way(&[1, 2], &[3]);
+    net.run_until(ms(2_000), |net| {
+        net.last_members(0) == [1, 2] && net.last_members(2) == [3] && (0..3).all(|i| net.state(i) == "operational")
+    });
+    let gathers = net.counter(0, "gathers");
+    for k in 0..40 {
+        net.submit(2, Service::Agreed, format!("{k} to whom it may concern"));
+        net.run(ms(5));
+    }
+    assert!(net.counter(0, "foreign_ring") >= 20, "it hears them well");
+    assert_eq!((net.counter(0, "gathers"), net.last_members(0)), (gathers, vec![1, 2]));
+    net.end();
+}

@@ -78,6 +78,28 @@ fn f18_three_of_five_leave_at_once_and_the_others_hardly_notice() {
 }
 
 #[test]
+fn f18_a_good_bye_waits_for_nobody_elses_messages_and_who_is_left_alone_does_not_wait_either() {
+    //= M15 test
+    //= M14 test
+    let mut net = Net::formed(2, |_| {});
+    net.submit(0, Service::Safe, "the last of mine");
+    let now = net.now;
+    net.rings[0].leave(now);
+    net.drain(0);
+    // The other never stops talking, so that not all is stable at any time.
+    let mut said = 0;
+    while net.lives[0].is_some() && net.now.since(now) < ms(100) {
+        net.submit(1, Service::Agreed, format!("and another thing {said}"));
+        said += 1;
+        net.run(Duration::from_micros(100));
+    }
+    net.run_until(ms(20), |net| net.last_members(1) == [2] && net.state(1) == "operational");
+    assert!(net.now.since(now) < ms(30), "{:?} after the good-bye", net.now.since(now));
+    assert!(net.texts(1).contains(&"the last of mine".into()));
+    net.end();
+}
+
+#[test]
 fn f18_a_good_bye_is_not_taken_for_agreement() {
     //= M15 test
     let mut net = Net::formed(3, |_| {});
@@ -95,6 +117,25 @@ fn f18_a_good_bye_is_not_taken_for_agreement() {
 fn submission(text: &'static str) -> Submission {
     let payload = Bytes::from_static(text.as_bytes()).into();
     Submission { class: Class::Client, service: Service::Agreed, stream: Stream(0), payload }
+}
+
+#[test]
+fn f24_what_a_member_said_in_an_earlier_gathering_counts_for_nothing_in_a_later_one() {
+    //= M18 test
+    let mut net = Net::formed(3, |_| {});
+    let third = net.life(2);
+    net.part(&[3]);
+    net.run_until(ms(900), |net| net.last_members(0) == [1, 2] && net.state(0) == "operational");
+    let failing =
+        |flying: &&Flying| flying.from == net.life(1) && flying.join().is_some_and(|join| join.fail.contains(&third));
+    let old = net.sent.iter().rev().find(failing).unwrap().join().unwrap().clone();
+    net.heal();
+    net.run_until_whole(ms(3_000));
+    net.lose_the_token();
+    net.hand(1, 0, Packet::Join(old));
+    net.run_until(ms(50), |net| net.state(0) == "operational");
+    assert_eq!(net.last_members(0), [1, 2, 3], "it came late, and says nothing about now");
+    net.end();
 }
 
 #[test]

@@ -56,11 +56,33 @@ fn f06_tokens_lost_in_commit_and_in_recovery_thrice_leave_old_store_and_obligati
         assert_eq!(net.rings[2].installed().unwrap().view.members.len(), 3);
     }
     assert_eq!((owed(&net, 0), owed(&net, 1), owed(&net, 2)), (3, 3, 3));
+    let told: Vec<_> = net.commits().iter().flat_map(|(_, commit)| commit.olds.clone()).collect();
+    assert_eq!(told.last().map(|old| old.obligations.len()), Some(3), "whoever comes along next learns of them");
     let recovered = net.sent.iter().filter(|flying| flying.recovered().is_some_and(|_| flying.from.node != NodeId(3)));
     assert!(recovered.count() <= 20 + 4, "what was recovered once is not sent again");
     net.run_until_whole(ms(500));
     net.end();
     assert_eq!((net.delivered[0].len(), net.texts(0) == net.texts(2)), (21, true));
+}
+
+#[test]
+fn f06_all_agree_but_the_commit_token_does_not_come() {
+    //= M13 test
+    let mut net = Net::formed(3, |_| {});
+    let is_commit = |flying: &Flying| flying.commit().is_some();
+    net.run_dropping_until(ms(400), &mut |flying| flying.is_token() || is_commit(flying), &mut all_gather);
+    // The lowest, who makes the commit token, is gone right after all agreed.
+    net.run_dropping_until(ms(400), &mut |flying| is_commit(flying), &mut |net| net.state(0) == "commit");
+    net.crash(0);
+    let gone = net.now;
+    net.run_until(ms(900), |net| net.last_members(1) == [2, 3] && net.last_members(2) == [2, 3]);
+    let t = crate::Config::new(NodeId(1), vec![NodeId(1)]).timers;
+    assert!(
+        net.now.since(gone) <= t.token_loss * 2 + ms(50),
+        "asked once more, then failed: {:?}",
+        net.now.since(gone)
+    );
+    net.end();
 }
 
 #[test]

@@ -1,0 +1,284 @@
+//! What a seed draws: storm by storm, what goes wrong, when, and for how long.
+use std::time::Duration;
+
+use consort_sim::fault::{Disk, Fault, Lanes, Part, Scope};
+use consort_types::{NodeId, Rng};
+
+use super::trouble::Trouble;
+
+/// How long a storm lasts, in milliseconds.
+const LENGTH_MS: (u64, u64) = (6_000, 14_000);
+/// How far apart faults begin, in the mean.
+const MEAN: f64 = 0.35;
+
+/// One fault of a storm. Times count from the storm's beginning.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planned {
+    /// When it begins.
+    pub from: Duration,
+    /// When it is over: the link is whole, the daemon is started again or goes on.
+    pub until: Duration,
+    /// What it is.
+    pub what: Trouble,
+}
+
+/// Some seconds in which things go wrong.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Storm {
+    /// How long it lasts.
+    pub length: Duration,
+    /// In the order in which they begin.
+    pub faults: Vec<Planned>,
+}
+
+/// The node whose daemon is never killed in a run and never asked to leave, though everything else befalls it: what its
+/// memory does over the whole run is seen there.
+pub fn elder(nodes: u16, seed: u64) -> NodeId {
+    NodeId(Rng::new(seed).fork(1 << 32).between(1, nodes.into()) as u16)
+}
+
+/// The storm of this number, from 0, of a run of so many nodes; of at most this length.
+pub fn draw(nodes: u16, seed: u64, number: u64, most: Duration) -> Storm {
+    let mut rng = Rng::new(seed).fork(number);
+    let length = Duration::from_millis(rng.between(LENGTH_MS.0, LENGTH_MS.1)).min(most);
+    let busy = vec![Duration::ZERO; usize::from(nodes) + 1];
+    let mut draw = Draw { nodes, elder: elder(nodes, seed), length, busy, rng };
+    let mut faults = draw.lasting();
+    let mut at = draw.gap();
+    while at < length {
+        faults.extend(draw.passing(at));
+        at += draw.gap();
+    }
+    Storm { length, faults }
+}
+
+struct Draw {
+    nodes: u16,
+    elder: NodeId,
+    length: Duration,
+    /// Until when each node's daemon is down or stopped.
+    busy: Vec<Duration>,
+    rng: Rng,
+}
+
+impl Draw {
+    /// Now and then the next fault comes while the one before is still being made up for.
+    fn gap(&mut self) -> Duration {
+        if self.rng.chance(0.3) {
+            return Duration::from_micros(self.rng.between(100, 60_000));
+        }
+        Duration::from_secs_f64(self.rng.exponential(MEAN / 0.7).min(2.0))
+    }
+
+    /// What is wrong all the time.
+    fn lasting(&mut self) -> Vec<Planned> {
+        let (scope, until) = (Scope::All, self.length);
+        let micros = Duration::from_micros(self.rng.between(50, 2_000));
+        let p = self.rng.unit() * 0.03;
+        let candidates = [
+            Trouble::Loss { scope, p },
+            Trouble::Link(Fault::Delay { scope, delay: micros / 2, jitter: micros }),
+            Trouble::Link(Fault::Reorder { scope, p }),
+            Trouble::Link(Fault::Duplicate { scope, p }),
+            Trouble::Rate { scope, bits: self.rng.between(20_000_000, 200_000_000) },
+        ];
+        let chosen = candidates.into_iter().filter(|_| self.rng.chance(0.3));
+        chosen.map(|what| Planned { from: Duration::ZERO, until, what }).collect()
+    }
+
+    fn passing(&mut self, from: Duration) -> Option<Planned> {
+        let what = match self.rng.below(20) {
+            0..4 => self.kill(from),
+            4..6 => self.leave(from),
+            6..9 => self.pause(from),
+            _ => None,
+        };
+        let what = what.or_else(|| self.link())?;
+        let until = self.until(from, &what);
+        if let Trouble::Kill { node, .. } | Trouble::Leave { node } | Trouble::Pause { node } = what {
+            self.busy[usize::from(node.0)] = until;
+        }
+        Some(Planned { from, until, what })
+    }
+
+    fn until(&mut self, from: Duration, what: &Trouble) -> Duration {
+        let most = match what {
+            Trouble::Pause { .. } if self.rng.chance(0.6) => 110,
+            Trouble::Pause { .. } => 2_500,
+            Trouble::Link(Fault::Partition { .. } | Fault::Cut { .. } | Fault::Apart { .. }) => 3_000,
+            _ => 2_000,
+        };
+        (from + Duration::from_millis(self.rng.between(20, most))).min(self.length)
+    }
+
+    /// A node whose daemon is up and not stopped.
+    fn free(&mut self, at: Duration) -> Option<NodeId> {
+        let node = self.node();
+        (self.busy[usize::from(node.0)] <= at).then_some(node)
+    }
+
+    fn kill(&mut self, at: Duration) -> Option<Trouble> {
+        let node = self.free(at).filter(|node| *node != self.elder)?;
+        let disk = if self.rng.chance(0.25) { Disk::Lost } else { Disk::Kept };
+        Some(Trouble::Kill { node, disk })
+    }
+
+    fn leave(&mut self, at: Duration) -> Option<Trouble> {
+        let node = self.free(at).filter(|node| *node != self.elder)?;
+        Some(Trouble::Leave { node })
+    }
+
+    fn pause(&mut self, at: Duration) -> Option<Trouble> {
+        Some(Trouble::Pause { node: self.free(at)? })
+    }
+
+    fn link(&mut self) -> Option<Trouble> {
+        let scope = self.scope();
+        let p = self.rng.unit() * 0.3;
+        Some(match self.rng.below(12) {
+            0 => Trouble::Loss { scope, p },
+            1 => Trouble::Rate { scope, bits: self.rng.between(500_000, 20_000_000) },
+            2 => Trouble::Link(Fault::Duplicate { scope, p }),
+            3 => Trouble::Link(Fault::Echo { scope, p: p / 3.0 }),
+            4 => Trouble::Link(Fault::Reorder { scope, p }),
+            5 => Trouble::Link(Fault::Corrupt { scope, p: p / 6.0 }),
+            6 => Trouble::Link(Fault::Delay { scope, delay: self.delay(), jitter: self.delay() }),
+            7 | 8 => Trouble::Link(Fault::Partition { part: self.part() }),
+            9 | 10 => {
+                let scope = if scope == Scope::All { Scope::To(self.node()) } else { scope };
+                Trouble::Link(Fault::Cut { scope, lanes: Lanes::Both })
+            }
+            _ => {
+                let (a, b) = self.pair();
+                Trouble::Link(Fault::Apart { a, b })
+            }
+        })
+    }
+
+    fn delay(&mut self) -> Duration {
+        let most = [500, 5_000, 30_000][self.rng.below(3) as usize];
+        Duration::from_micros(self.rng.below(most))
+    }
+
+    fn scope(&mut self) -> Scope {
+        let (a, b) = self.pair();
+        match self.rng.below(4) {
+            0 => Scope::All,
+            1 => Scope::From(a),
+            2 => Scope::To(a),
+            _ => Scope::Between(a, b),
+        }
+    }
+
+    /// Some of the nodes, but neither none nor all.
+    fn part(&mut self) -> Part {
+        let all = (1 << self.nodes) - 1;
+        let some = self.rng.between(1, all - 1);
+        Part(some << 1)
+    }
+
+    fn node(&mut self) -> NodeId {
+        NodeId(self.rng.between(1, self.nodes.into()) as u16)
+    }
+
+    fn pair(&mut self) -> (NodeId, NodeId) {
+        let a = self.node();
+        let b = NodeId(1 + (a.0 - 1 + self.rng.between(1, u64::from(self.nodes) - 1) as u16) % self.nodes);
+        (a, b)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    const LONG: Duration = Duration::from_secs(3_600);
+
+    fn storms(nodes: u16) -> impl Iterator<Item = Storm> {
+        (0..50).flat_map(move |seed| (0..4).map(move |number| draw(nodes, seed, number, LONG)))
+    }
+
+    #[test]
+    fn a_seed_draws_the_same_storms_and_another_others() {
+        assert_eq!(draw(5, 7, 2, LONG), draw(5, 7, 2, LONG));
+        assert_ne!(draw(5, 7, 2, LONG), draw(5, 7, 3, LONG));
+        assert_ne!(draw(5, 7, 2, LONG), draw(5, 8, 2, LONG));
+    }
+
+    #[test]
+    fn faults_begin_in_order_within_the_storm_and_more_than_one_a_second() {
+        for nodes in [2, 3, 5, 32] {
+            let (mut faults, mut seconds) = (0, 0.0);
+            for storm in storms(nodes) {
+                assert!(storm.faults.windows(2).all(|pair| pair[0].from <= pair[1].from));
+                assert!(storm.faults.iter().all(|fault| fault.from < fault.until || fault.until == storm.length));
+                faults += storm.faults.len();
+                seconds += storm.length.as_secs_f64();
+            }
+            assert!(faults as f64 > 2.0 * seconds, "{faults} in {seconds} s: room for calms of the same length");
+        }
+    }
+
+    #[test]
+    fn every_kind_comes_and_the_shortest_pauses_are_below_the_longest_above_the_loss_of_the_token() {
+        let faults: Vec<_> = storms(5).flat_map(|storm| storm.faults).collect();
+        let kinds: BTreeSet<_> = faults.iter().map(|fault| fault.what.kind()).collect();
+        let expected = [
+            "corruption",
+            "delay",
+            "duplication",
+            "echo",
+            "kill -9",
+            "kill -9, state lost",
+            "leave",
+            "loss",
+            "non-transitive cut",
+            "one-way cut",
+            "partition",
+            "pause",
+            "rate",
+            "reordering",
+        ];
+        assert_eq!(kinds.into_iter().collect::<Vec<_>>(), expected);
+        let pauses = faults.iter().filter(|fault| fault.what.kind() == "pause").map(|fault| fault.until - fault.from);
+        let pauses: Vec<_> = pauses.collect();
+        assert!(
+            pauses.iter().any(|pause| pause.as_millis() < 100) && pauses.iter().any(|pause| pause.as_millis() > 400)
+        );
+    }
+
+    #[test]
+    fn a_daemon_that_is_down_or_stopped_is_left_alone_and_the_elder_is_never_ended() {
+        for seed in 0..50 {
+            let elder = elder(3, seed);
+            let mut busy = BTreeMap::new();
+            for fault in draw(3, seed, 0, LONG).faults {
+                let (node, ends) = match fault.what {
+                    Trouble::Kill { node, .. } | Trouble::Leave { node } => (node, true),
+                    Trouble::Pause { node } => (node, false),
+                    _ => continue,
+                };
+                assert!(!(ends && node == elder));
+                let before = busy.insert(node, fault.until);
+                assert!(before.is_none_or(|until| until <= fault.from), "seed {seed}, {node}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_partition_has_two_sides_and_a_pair_two_ends() {
+        for storm in storms(2).chain(storms(3)) {
+            for fault in storm.faults {
+                match fault.what {
+                    Trouble::Link(Fault::Partition { part }) => {
+                        let inside = (1..=3).filter(|node| part.contains(NodeId(*node))).count();
+                        assert!(inside > 0 && !part.contains(NodeId(0)));
+                    }
+                    Trouble::Link(Fault::Apart { a, b }) => assert_ne!(a, b),
+                    _ => {}
+                }
+            }
+        }
+    }
+}

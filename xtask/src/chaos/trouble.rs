@@ -1,0 +1,205 @@
+//! What can go wrong, and what that makes of the links.
+use std::collections::BTreeMap;
+use std::fmt;
+
+use consort_sim::fault::{Disk, Fault, Scope};
+use consort_sim::link::LinkModel;
+use consort_sim::network::{Socket, worsened};
+use consort_types::NodeId;
+
+/// The bytes that may wait for a low rate.
+const QUEUE: usize = 64 << 10;
+
+/// Something that goes wrong with links or with a daemon. Nodes are named as in the cluster's configuration, from 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Trouble {
+    /// Frames get lost, whatever they carry.
+    Loss {
+        /// Where.
+        scope: Scope,
+        /// How probably.
+        p: f64,
+    },
+    /// Links carry only so much.
+    Rate {
+        /// Which.
+        scope: Scope,
+        /// How many bits per second.
+        bits: u64,
+    },
+    /// What the simulator does to links, too, with all lanes alike.
+    Link(Fault),
+    /// A daemon is killed with SIGKILL, and started again later.
+    Kill {
+        /// Which.
+        node: NodeId,
+        /// What becomes of its state directory.
+        disk: Disk,
+    },
+    /// A daemon is asked to end with SIGTERM, and started again later.
+    Leave {
+        /// Which.
+        node: NodeId,
+    },
+    /// A daemon is stopped with SIGSTOP, and goes on later.
+    Pause {
+        /// Which.
+        node: NodeId,
+    },
+}
+
+impl Trouble {
+    /// Its name in the table of faults.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Loss { .. } => "loss",
+            Self::Rate { .. } => "rate",
+            Self::Link(fault) => link_kind(fault),
+            Self::Kill { disk: Disk::Kept, .. } => "kill -9",
+            Self::Kill { disk: Disk::Lost, .. } => "kill -9, state lost",
+            Self::Leave { .. } => "leave",
+            Self::Pause { .. } => "pause",
+        }
+    }
+
+    /// Whether it is about links.
+    pub const fn is_of_links(&self) -> bool {
+        matches!(self, Self::Loss { .. } | Self::Rate { .. } | Self::Link(_))
+    }
+}
+
+const fn link_kind(fault: &Fault) -> &'static str {
+    match fault {
+        Fault::Duplicate { .. } => "duplication",
+        Fault::Echo { .. } => "echo",
+        Fault::Reorder { .. } => "reordering",
+        Fault::Corrupt { .. } => "corruption",
+        Fault::Delay { .. } => "delay",
+        Fault::Partition { .. } => "partition",
+        Fault::Cut { .. } => "one-way cut",
+        Fault::Apart { .. } => "non-transitive cut",
+        _ => "other",
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Loss { scope, p } => write!(f, "{:.1} % lost {scope}", p * 100.0),
+            Self::Rate { scope, bits } => write!(f, "{:.1} Mbit/s {scope}", *bits as f64 / 1e6),
+            Self::Link(fault) => fault.fmt(f),
+            Self::Kill { node, disk: Disk::Kept } => write!(f, "{node} is killed"),
+            Self::Kill { node, disk: Disk::Lost } => write!(f, "{node} is killed and loses its state"),
+            Self::Leave { node } => write!(f, "{node} is asked to leave"),
+            Self::Pause { node } => write!(f, "{node} is stopped"),
+        }
+    }
+}
+
+/// What is wrong with the links now.
+#[derive(Clone, Debug, Default)]
+pub struct Weather {
+    active: Vec<Trouble>,
+}
+
+impl Weather {
+    /// One more thing is wrong.
+    pub fn begin(&mut self, trouble: Trouble) {
+        self.active.push(trouble);
+    }
+
+    /// One of those that are wrong is over.
+    pub fn end(&mut self, trouble: &Trouble) {
+        if let Some(at) = self.active.iter().position(|active| active == trouble) {
+            self.active.remove(at);
+        }
+    }
+
+    /// Nothing is wrong any more.
+    pub fn clear(&mut self) {
+        self.active.clear();
+    }
+
+    /// How each ordered pair of nodes fares, counted from 0.
+    pub fn links(&self, nodes: u16) -> BTreeMap<(usize, usize), LinkModel> {
+        let pairs = (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to))).filter(|(from, to)| from != to);
+        pairs.map(|(from, to)| ((from.into(), to.into()), self.link(NodeId(from + 1), NodeId(to + 1)))).collect()
+    }
+
+    fn link(&self, from: NodeId, to: NodeId) -> LinkModel {
+        let faults: Vec<_> = self.active.iter().filter_map(as_fault).collect();
+        let mut model = worsened(LinkModel::default(), &faults, from, to, Socket::Data);
+        model.rate = self.active.iter().filter_map(|trouble| rate(trouble, from, to)).min();
+        if model.rate.is_some() {
+            model.queue = QUEUE;
+        }
+        model
+    }
+}
+
+/// As the simulator has it, for its sockets for data; here there is one link for all lanes.
+const fn as_fault(trouble: &Trouble) -> Option<Fault> {
+    match *trouble {
+        Trouble::Loss { scope, p } => Some(Fault::DataLoss { scope, p }),
+        Trouble::Link(fault) => Some(fault),
+        _ => None,
+    }
+}
+
+fn rate(trouble: &Trouble, from: NodeId, to: NodeId) -> Option<u64> {
+    let Trouble::Rate { scope, bits } = *trouble else { return None };
+    let touches = match scope {
+        Scope::All => true,
+        Scope::From(node) => node == from,
+        Scope::To(node) => node == to,
+        Scope::Between(a, b) => (a, b) == (from, to),
+    };
+    touches.then_some(bits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use consort_sim::fault::{Lanes, Part};
+
+    const ALL: Scope = Scope::All;
+
+    #[test]
+    fn what_is_wrong_at_once_adds_up_and_ends_one_by_one() {
+        let mut weather = Weather::default();
+        let loss = Trouble::Loss { scope: ALL, p: 0.5 };
+        let cut = Trouble::Link(Fault::Cut { scope: Scope::Between(NodeId(1), NodeId(3)), lanes: Lanes::Both });
+        [loss, loss, cut].into_iter().for_each(|trouble| weather.begin(trouble));
+        let links = weather.links(3);
+        assert_eq!((links.len(), links[&(0, 1)].loss, links[&(0, 2)].cut, links[&(2, 0)].cut), (6, 0.75, true, false));
+        weather.end(&loss);
+        weather.end(&cut);
+        let links = weather.links(3);
+        assert_eq!((links[&(0, 2)].loss, links[&(0, 2)].cut), (0.5, false));
+        weather.clear();
+        assert!(weather.links(3).values().all(|model| *model == LinkModel::default()));
+    }
+
+    #[test]
+    fn the_lowest_rate_counts_and_its_queue_is_bounded() {
+        let mut weather = Weather::default();
+        weather.begin(Trouble::Rate { scope: ALL, bits: 9 });
+        weather.begin(Trouble::Rate { scope: Scope::From(NodeId(2)), bits: 5 });
+        let links = weather.links(2);
+        let rates = [(0, 1), (1, 0)].map(|pair| (links[&pair].rate, links[&pair].queue));
+        assert_eq!(rates, [(Some(9), QUEUE), (Some(5), QUEUE)]);
+    }
+
+    #[test]
+    fn parts_and_pairs_are_named_as_in_the_configuration() {
+        let mut weather = Weather::default();
+        weather.begin(Trouble::Link(Fault::Partition { part: Part(0b0110) }));
+        let cut: Vec<_> = weather.links(3).into_iter().filter(|(_, model)| model.cut).map(|(pair, _)| pair).collect();
+        assert_eq!(cut, [(0, 2), (1, 2), (2, 0), (2, 1)], "1 and 2 on one side, 3 on the other");
+        let apart = Trouble::Link(Fault::Apart { a: NodeId(1), b: NodeId(2) });
+        assert_eq!(
+            (apart.kind(), apart.to_string()),
+            ("non-transitive cut", "n1 and n2 do not hear each other".into())
+        );
+    }
+}
