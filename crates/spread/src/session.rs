@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 
 /// One Spread client of a daemon: what it said and was not yet taken, what it has under way, what it is to read.
 ///
-/// Bytes go in by [`Self::feed`]; [`Self::next`] says what the client asks. A numbered request (join, leave, multicast)
+/// Bytes go in by [`Self::feed`]; [`Self::ask`] says what the client asks. A numbered request (join, leave, multicast)
 /// stays at the front until [`Self::accept`] or [`Self::refuse`] settles it, so one that cannot be taken now is simply
 /// asked for again later and nothing overtakes it.
 #[derive(Debug)]
@@ -202,7 +202,7 @@ impl Session {
     }
 
     //= S06
-    /// The client is called `private` by everybody. Call [`Self::next`] again, and [`Self::is_open`].
+    /// The client is called `private` by everybody. Call [`Self::ask`] again, and [`Self::is_open`].
     pub fn name(&mut self, private: &str) {
         let Stage::Naming(library) = self.stage else { return };
         self.private = private.into();
@@ -260,7 +260,7 @@ impl Session {
         Ok(Some(ask))
     }
 
-    /// The numbered request that [`Self::next`] returned is on its way into the order.
+    /// The numbered request that [`Self::ask`] returned is on its way into the order.
     pub fn accept(&mut self) {
         if let Some(frame) = self.settle() {
             self.outstanding += frame.len();
@@ -268,7 +268,7 @@ impl Session {
         }
     }
 
-    /// The numbered request that [`Self::next`] returned is not taken: the client gets it back.
+    /// The numbered request that [`Self::ask`] returned is not taken: the client gets it back.
     pub fn refuse(&mut self) {
         if let Some(frame) = self.settle() {
             self.give_back(&frame);
