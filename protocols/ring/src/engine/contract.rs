@@ -1,0 +1,204 @@
+//! The ring as an engine.
+use super::{ANNOTATION_MAX, Ring, State, observe_old};
+use crate::installed::{Installed, Old};
+use crate::packet::Packet;
+use crate::state::{Next, Why};
+use crate::store::Store;
+use crate::timer::Timer;
+use bytes::Bytes;
+use consort_member::Numbers;
+use consort_order::{AcrossPartitions, Arrival, Capability, Engine, Link, Output, Reach, Refused, Submission};
+use consort_types::{Cause, Instant, MessageId, NodeId, Primary, Seq, Service, Stream, Ticket, View, ViewId, ViewKind};
+use consort_wire::Lane;
+
+impl Engine for Ring {
+    type Packet = Packet;
+
+    fn capability(&self) -> Capability {
+        Capability {
+            protocol: "ring",
+            services: &[Service::Agreed, Service::Safe],
+            optimistic: false,
+            needs_arrival_times: false,
+            quorum: false,
+            durable: false,
+            continues_in_minority: true,
+            across_partitions: AcrossPartitions::Evs,
+        }
+    }
+
+    fn start(&mut self, now: Instant, records: &[Bytes]) {
+        //= M04
+        let stored = records.iter().filter_map(|record| Some(u64::from_be_bytes(record[..].try_into().ok()?))).max();
+        self.io.numbers = Numbers::new(stored.unwrap_or_default());
+        let me = self.io.me;
+        let id = ViewId { number: self.io.numbers.highest(), representative: me };
+        self.io.installed_number = id.number;
+        let view = View {
+            id,
+            kind: ViewKind::Regular,
+            members: vec![me],
+            moved_together: vec![me],
+            primary: Primary::No,
+            cause: Cause::Started,
+            evidence: Vec::new(),
+        };
+        self.io.output.push_back(Output::Install(view.clone()));
+        let old =
+            Old { installed: Installed::new(me, view, Seq(0)), store: Store::default(), stable: Seq(0), frozen: 0 };
+        (self.state, _) = self.gather(now, old, None, &Why::new(Cause::Started));
+        self.send_beacon(now);
+        self.finish(now, Next::Stay);
+    }
+
+    fn submit(&mut self, now: Instant, submission: Submission) -> Result<MessageId, Refused> {
+        if submission.stream != Stream(0) {
+            return Err(Refused::NoSuchStream { stream: submission.stream });
+        }
+        if self.io.leaving {
+            return Err(Refused::Leaving);
+        }
+        let id = self.io.queue.push(submission)?;
+        if let State::Operational(state) = &mut self.state {
+            state.nudge(&mut self.io, now);
+        }
+        Ok(id)
+    }
+
+    fn handle_packet(&mut self, now: Instant, arrival: Arrival, packet: Packet) {
+        self.note_pause(now);
+        if !self.io.config.members.contains(&arrival.from.node) {
+            self.io.counters.strangers += 1;
+            return;
+        }
+        if arrival.from.node == self.io.me.node {
+            self.io.note_life_of_mine(arrival.from);
+            return;
+        }
+        let next = match packet {
+            Packet::Data(_) | Packet::Token(_) | Packet::HoldCancel(_) => {
+                if !self.knows(arrival.from) {
+                    return;
+                }
+                self.io.heard.refresh(arrival.from, now);
+                self.on_regular(now, &arrival, packet)
+            }
+            _ if self.io.heeds(now, &arrival) => self.on_membership(now, &arrival, packet),
+            _ => Next::Stay,
+        };
+        self.finish(now, next);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.note_pause(now);
+        while let Some(timer) = self.io.timers.take_due(now) {
+            let next = self.expire(now, timer);
+            self.go(now, next);
+        }
+        self.finish(now, Next::Stay);
+    }
+
+    fn handle_persisted(&mut self, now: Instant, _ticket: Ticket) {
+        //= M03
+        self.io.numbers.reserved();
+        let next = match &mut self.state {
+            State::Gather(state) => state.try_commit(&mut self.io, now),
+            _ => Next::Stay,
+        };
+        self.finish(now, next);
+    }
+
+    // The ring uses no reliable lane.
+    fn handle_link(&mut self, _now: Instant, _peer: NodeId, _link: Link) {}
+
+    fn annotate(&mut self, annotation: Bytes) {
+        self.io.annotation = annotation.slice(..annotation.len().min(ANNOTATION_MAX));
+    }
+
+    fn resume(&mut self, now: Instant, view: ViewId) {
+        if self.io.queue.open_gate(view)
+            && let State::Operational(state) = &mut self.state
+        {
+            state.nudge(&mut self.io, now);
+        }
+    }
+
+    fn leave(&mut self, now: Instant) {
+        //= M15
+        if std::mem::replace(&mut self.io.leaving, true) {
+            return;
+        }
+        self.io.timers.arm(Timer::Leave, now + self.io.config.timers.leave);
+        let next = match &mut self.state {
+            State::Operational(state) => {
+                state.circle.ask(&mut self.io, now);
+                state.may_leave(&self.io)
+            }
+            _ => Next::Leave,
+        };
+        self.finish(now, next);
+    }
+
+    fn poll_output(&mut self) -> Option<Output<Packet>> {
+        self.io.output.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.io.timers.next()
+    }
+
+    fn reads_first(&self) -> Lane {
+        match &self.state {
+            State::Operational(state) => state.circle.reads_first(),
+            State::Recovery(state) => state.circle.reads_first(),
+            _ => Lane::Data,
+        }
+    }
+
+    fn observe(&self, see: &mut dyn FnMut(&'static str, u64)) {
+        self.io.counters.observe(see);
+        see("queued_bytes", self.io.queue.bytes() as u64);
+        see("assembly_bytes", self.installed().map_or(0, |installed| installed.deliverer.held()) as u64);
+        see("torn_messages", self.installed().map_or(0, |installed| installed.deliverer.torn));
+        match &self.state {
+            State::Operational(state) => state.circle.observe(see),
+            State::Recovery(state) => state.circle.observe(see),
+            State::Gather(state) => observe_old(&state.old, see),
+            State::Commit(state) => observe_old(&state.old, see),
+            State::Still | State::Left => {}
+        }
+    }
+
+    fn reachability(&self, now: Instant) -> Vec<Reach> {
+        let io = &self.io;
+        let others = io.config.members.iter().copied().filter(|node| *node != io.me.node);
+        let reach = |node| Reach {
+            node,
+            heard: io.heard.last_heard(node).map(|at| now.since(at)),
+            hears_us: io.heard.mutual(io.me.node, node, now),
+            quarantined: io.quarantine.holds(node, now),
+        };
+        others.map(reach).collect()
+    }
+
+    fn describe(&self, _now: Instant) -> String {
+        let told = self.describe_state();
+        match self.io.twin {
+            Some(twin) => format!("another process runs as {} ({twin}), stop one of the two; {told}", twin.node),
+            None => told,
+        }
+    }
+}
+
+impl Ring {
+    fn describe_state(&self) -> String {
+        match &self.state {
+            State::Still => "not started".into(),
+            State::Gather(state) => state.describe(),
+            State::Commit(state) => state.describe(),
+            State::Recovery(state) => state.describe(),
+            State::Operational(state) => state.describe(),
+            State::Left => "left".into(),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What is counted.
+
+macro_rules! counters {
+    ($($name:ident $what:literal),* $(,)?) => {
+        /// What happened so far. Shown by `status`, exported as metrics, read by tests.
+        #[derive(Clone, Copy, Debug, Default)]
+        pub(crate) struct Counters {
+            $(#[doc = $what] pub $name: u64,)*
+            /// The rule that was broken last.
+            pub last_assertion: Option<&'static str>,
+        }
+
+        impl Counters {
+            pub(super) fn observe(&self, see: &mut dyn FnMut(&'static str, u64)) {
+                $(see(stringify!($name), self.$name);)*
+            }
+        }
+    };
+}
+
+counters!(
+    visits "Visits of the token.",
+    packets_sent "Numbered packets sent for the first time.",
+    packets_sent_after_token "Those of them that left after the token.",
+    retransmissions_sent "Packets sent again because they were asked for.",
+    requests_made "Places asked for.",
+    needless_retransmissions "Retransmissions that arrived where the packet was held already.",
+    duplicates "Data packets that were held already.",
+    duplicate_tokens "Tokens that were accepted before.",
+    tokens_retransmitted "Tokens sent again, commit tokens included.",
+    token_losses "Times that no token came for token_loss.",
+    holds "Times that the token was parked.",
+    hold_cancels_sent "Times that a parked token was asked for.",
+    foreign_ring "Packets of another ring.",
+    wrong_sender "Tokens from somebody who is not the predecessor.",
+    old_incarnation "Packets from an earlier life of a member.",
+    new_incarnation "Regular packets from a later life of a member: it was restarted.",
+    strangers "Packets from nodes that are not configured.",
+    twins "Packets from another process that goes by this node's index, in a later life.",
+    beyond_window "Data packets too far ahead to be kept.",
+    unexpected "Packets that have no meaning in this state.",
+    stale_membership "Membership packets that came too late to mean anything.",
+    joins_sent "JOINs sent.",
+    beacons_sent "Beacons sent.",
+    gathers "Times that members were gathered.",
+    views "Regular views installed.",
+    pauses "Times that this node was not run for long.",
+    assertion_failures "Invariants found broken. Always 0.",
+);

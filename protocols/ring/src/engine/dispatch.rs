@@ -1,0 +1,191 @@
+//! Which state handles which input: the tables.
+use super::{Ring, State};
+use crate::packet::{Beacon, Commit, Join, Packet};
+use crate::state::{Next, Why};
+use crate::timer::Timer;
+use consort_member::Hearing;
+use consort_order::{Arrival, Output, To};
+use consort_types::{Duration, Instant, MemberId};
+use consort_wire::Lane;
+
+impl Ring {
+    /// Packet x state, for the packets of a ring that works.
+    pub(super) fn on_regular(&mut self, now: Instant, arrival: &Arrival, packet: Packet) -> Next {
+        let (io, from) = (&mut self.io, arrival.from);
+        match (&mut self.state, packet) {
+            (State::Operational(state), Packet::Data(data)) => state.on_data(io, from, data),
+            (State::Operational(state), Packet::Token(token)) => state.on_token(io, now, arrival, token),
+            (State::Operational(state), Packet::HoldCancel(cancel)) => {
+                state.on_hold_cancel(io, now, cancel);
+                Next::Stay
+            }
+            (State::Recovery(state), Packet::Data(data)) => state.on_data(io, from, data),
+            (State::Recovery(state), Packet::Token(token)) => state.on_token(io, now, arrival, token),
+            (State::Commit(state), Packet::Data(data)) => {
+                state.on_data(io, data);
+                Next::Stay
+            }
+            (State::Gather(state), Packet::Data(data)) => {
+                state.on_data(io, data);
+                Next::Stay
+            }
+            // Tokens of a ring that was given up are worth nothing; no ring is parked here.
+            _ => {
+                io.counters.unexpected += 1;
+                Next::Stay
+            }
+        }
+    }
+
+    /// Packet x state, for the packets of membership.
+    pub(super) fn on_membership(&mut self, now: Instant, arrival: &Arrival, packet: Packet) -> Next {
+        let from = arrival.from;
+        match packet {
+            Packet::Join(join) => {
+                if self.io.heeds_join(now, arrival, &join) {
+                    self.on_join(now, from, &join)
+                } else {
+                    Next::Stay
+                }
+            }
+            Packet::Commit(commit) => self.on_commit(now, from, commit),
+            Packet::Beacon(beacon) => self.on_beacon(now, from, beacon),
+            _ => Next::Stay,
+        }
+    }
+
+    fn on_join(&mut self, now: Instant, from: MemberId, join: &Join) -> Next {
+        let io = &mut self.io;
+        match &mut self.state {
+            State::Operational(state) => state.on_join(io, now, from, join),
+            State::Gather(state) => state.on_join(io, now, from, join),
+            State::Commit(state) => state.on_join(io, from, join),
+            State::Recovery(state) => state.on_join(io, from, join),
+            State::Still | State::Left => Next::Stay,
+        }
+    }
+
+    fn on_commit(&mut self, now: Instant, from: MemberId, commit: Commit) -> Next {
+        let io = &mut self.io;
+        match &mut self.state {
+            State::Gather(state) => state.on_commit(io, from, commit),
+            State::Commit(state) => state.on_commit(io, now, from, commit),
+            State::Recovery(state) => state.on_commit(io, now, from, &commit),
+            State::Operational(_) | State::Still | State::Left => {
+                io.counters.unexpected += 1;
+                Next::Stay
+            }
+        }
+    }
+
+    fn on_beacon(&mut self, now: Instant, from: MemberId, beacon: Beacon) -> Next {
+        //= M50
+        let io = &mut self.io;
+        io.numbers.saw(beacon.ring.number);
+        io.heard.note(Hearing {
+            member: from,
+            at: now,
+            hears: beacon.heard,
+            view: beacon.ring,
+            members: beacon.members,
+            wants: beacon.wants,
+            settled: beacon.settled,
+        });
+        match &mut self.state {
+            State::Operational(state) => {
+                if state.circle.ring == beacon.ring {
+                    io.output.push_back(Output::Beacon { from, annotation: beacon.annotation });
+                    return Next::Stay;
+                }
+                state.on_beacon(io, now)
+            }
+            State::Gather(state) => state.on_beacon(io, now, from),
+            _ => Next::Stay,
+        }
+    }
+
+    /// Timer x state.
+    pub(super) fn expire(&mut self, now: Instant, timer: Timer) -> Next {
+        let io = &mut self.io;
+        match (&mut self.state, timer) {
+            (_, Timer::Beacon) => {
+                self.send_beacon(now);
+                Next::Stay
+            }
+            (State::Left | State::Still, _) => Next::Stay,
+            (_, Timer::Leave) => Next::Leave,
+            (State::Operational(state), Timer::TokenRetransmit) => {
+                state.circle.send_again(io, now);
+                Next::Stay
+            }
+            (State::Operational(state), Timer::TokenLoss) => state.on_token_loss(io, now),
+            (State::Operational(state), Timer::Hold) => state.on_hold_end(io, now),
+            (State::Operational(state), Timer::HoldCancel) => {
+                state.circle.on_hold_cancel_again(io, now);
+                Next::Stay
+            }
+            (State::Gather(state), Timer::Join) => {
+                state.on_join_timeout(io, now);
+                Next::Stay
+            }
+            (State::Gather(state), Timer::Consensus) => state.on_consensus_timeout(io, now),
+            (State::Commit(state), Timer::TokenRetransmit) => {
+                state.on_retransmit(io, now);
+                Next::Stay
+            }
+            (State::Commit(state), Timer::TokenLoss) => Next::gather(Why::new(state.sets.trigger.clone())),
+            (State::Recovery(state), Timer::TokenRetransmit) => {
+                state.on_retransmit(io, now);
+                Next::Stay
+            }
+            (State::Recovery(state), Timer::TokenLoss | Timer::RecoveryMax) => {
+                //= M39
+                Next::gather(Why::new(state.sets.trigger.clone()))
+            }
+            _ => Next::Stay,
+        }
+    }
+
+    pub(super) fn send_beacon(&mut self, now: Instant) {
+        //= M50
+        if crate::mutated!(self.io.config, NoBeacons) {
+            return;
+        }
+        let Some(installed) = self.installed() else { return };
+        let (ring, members) = (installed.view.id, installed.view.members.clone());
+        let settled = matches!(self.state, State::Operational(_)) && !self.io.leaving;
+        let io = &mut self.io;
+        let heard = io.hears(now);
+        let padded = io.beacons.is_multiple_of(10);
+        let beacon =
+            Beacon { ring, members, heard, wants: io.wants, settled, annotation: io.annotation.clone(), padding: 0 };
+        let padding = if padded { io.config.datagram.packet_room().saturating_sub(beacon.bare_len()) } else { 0 };
+        io.beacons += 1;
+        io.counters.beacons_sent += 1;
+        io.beacon_at = now;
+        io.send(To::All, Lane::Control, Packet::Beacon(Beacon { padding, ..beacon }));
+        let tenth = io.config.timers.beacon.as_nanos() as u64 / 10;
+        let jitter = Duration::from_nanos(io.rng.below(2 * tenth));
+        io.timers.arm(Timer::Beacon, now + (io.config.timers.beacon - Duration::from_nanos(tenth) + jitter));
+    }
+
+    /// Whether a regular packet comes from a member, in the life this node knows. In any other state than Operational it
+    /// may come from a member of the ring to be.
+    pub(super) fn knows(&mut self, from: MemberId) -> bool {
+        //= R35
+        let known = match &self.state {
+            State::Operational(_) if crate::mutated!(self.io.config, ForeignDataGathers) => {
+                self.io.heard.latest(from.node)
+            }
+            State::Operational(state) => state.installed.member(from.node),
+            _ => self.io.heard.latest(from.node),
+        };
+        match known.map(|member| from.incarnation.cmp(&member.incarnation)) {
+            Some(std::cmp::Ordering::Equal) => return true,
+            Some(std::cmp::Ordering::Less) => self.io.counters.old_incarnation += 1,
+            Some(std::cmp::Ordering::Greater) => self.io.counters.new_incarnation += 1,
+            None => self.io.counters.foreign_ring += 1,
+        }
+        false
+    }
+}

@@ -1,0 +1,198 @@
+//! What all states share.
+use super::counters::Counters;
+use crate::RingId;
+use crate::config::Config;
+use crate::packet::{Join, Packet};
+use crate::queue::Queue;
+use crate::timer::{Timer, Timers};
+use bytes::Bytes;
+use consort_member::{Heard, Numbers, Quarantine};
+use consort_order::{Arrival, Output, To};
+use consort_types::{Incarnation, Instant, MemberId, NodeId, Rng, Ticket};
+use consort_wire::Lane;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// What all states share: the way out, what clients want sent, timers, settings, and what is known of the others.
+#[derive(Clone, Debug)]
+pub(crate) struct Io {
+    pub config: Config,
+    pub me: MemberId,
+    pub queue: Queue,
+    pub timers: Timers,
+    pub output: VecDeque<Output<Packet>>,
+    pub counters: Counters,
+    pub rng: Rng,
+    pub heard: Heard,
+    pub quarantine: Quarantine,
+    pub numbers: Numbers,
+    /// Counts gatherings, so that late JOINs are known.
+    pub episode: u64,
+    /// The ring whose commit token was passed on last without that ring coming to stand.
+    pub attempt: Option<RingId>,
+    pub installed_number: u64,
+    pub suspicion: Suspicion,
+    /// The ring this one would like to merge with.
+    pub wants: Option<RingId>,
+    pub leaving: bool,
+    /// A later life that goes by this node's index.
+    pub(super) twin: Option<MemberId>,
+    pub episodes: BTreeMap<MemberId, u64>,
+    pub(super) annotation: Bytes,
+    pub(super) beacons: u64,
+    pub(super) beacon_at: Instant,
+    pub(super) ticket: u64,
+}
+
+/// Whom commit tokens did not get past.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Suspicion(Option<(RingId, MemberId)>);
+
+impl Suspicion {
+    /// Notes a failed attempt; true if the one before it, another one, failed at the same member.
+    pub fn note(&mut self, attempt: RingId, suspect: MemberId) -> bool {
+        //= M25
+        match self.0.replace((attempt, suspect)) {
+            Some((before, same)) if before != attempt => same == suspect,
+            _ => false,
+        }
+    }
+
+    /// Another attempt begins: what was noted before the last one, of which nothing was noted, is not the one before it.
+    fn forget_before(&mut self, last: Option<RingId>) {
+        self.0 = self.0.filter(|(attempt, _)| Some(*attempt) >= last);
+    }
+
+    pub const fn clear(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Io {
+    pub(super) fn new(config: Config, incarnation: Incarnation) -> Self {
+        let me = MemberId { node: config.me, incarnation };
+        Self {
+            me,
+            queue: Queue::new(config.queue_bytes, config.message_max),
+            timers: Timers::default(),
+            output: VecDeque::new(),
+            counters: Counters::default(),
+            rng: Rng::new(incarnation.0 ^ u64::from(me.node.0) << 48),
+            heard: Heard::new(config.timers.beacon * 3 + config.timers.beacon / 2),
+            quarantine: Quarantine::default(),
+            numbers: Numbers::default(),
+            episode: 0,
+            attempt: None,
+            installed_number: 0,
+            suspicion: Suspicion::default(),
+            wants: None,
+            leaving: false,
+            twin: None,
+            episodes: BTreeMap::new(),
+            annotation: Bytes::new(),
+            beacons: 0,
+            beacon_at: Instant::ZERO,
+            ticket: 0,
+            config,
+        }
+    }
+
+    pub fn send(&mut self, to: To, lane: Lane, packet: Packet) {
+        self.output.push_back(Output::Send { to, lane, packet });
+    }
+
+    /// Notes a broken invariant: counted in every build, and fatal in debug builds, so that tests stop where it broke.
+    pub fn check(&mut self, holds: bool, rule: &'static str) {
+        if !holds {
+            self.counters.assertion_failures += 1;
+            self.counters.last_assertion = Some(rule);
+            if cfg!(all(debug_assertions, not(feature = "mutants"))) {
+                panic!("{rule}");
+            }
+        }
+    }
+
+    /// The same for what others said: a broken or hostile one may cause it, so it is counted, but never fatal.
+    pub fn check_told(&mut self, holds: bool, rule: &'static str) {
+        if !holds {
+            self.counters.assertion_failures += 1;
+            self.counters.last_assertion = Some(rule);
+        }
+    }
+
+    /// Takes part in forming a ring.
+    pub fn take_part(&mut self, ring: RingId) {
+        //= M25
+        self.suspicion.forget_before(self.attempt);
+        self.numbers.saw(ring.number);
+        self.attempt = Some(ring);
+    }
+
+    /// Whom this node tells others that it hears: not those that it keeps out, so that nobody lets them in on its behalf.
+    pub fn hears(&self, now: Instant) -> BTreeSet<NodeId> {
+        //= M52
+        self.heard.nodes(now).into_iter().filter(|node| !self.quarantine.holds(*node, now)).collect()
+    }
+
+    /// Sends a beacon now, unless one was sent a moment ago.
+    pub fn beacon_soon(&mut self, now: Instant) {
+        //= M19
+        let earliest = self.beacon_at + self.config.timers.join;
+        self.timers.arm(Timer::Beacon, earliest.max(now));
+    }
+
+    /// Whether a membership packet is worth looking at: not of an earlier life, not of an earlier gathering, and not
+    /// something that lay in a queue while this node was paused.
+    pub(super) fn heeds(&mut self, now: Instant, arrival: &Arrival) -> bool {
+        //= M02
+        //= M54
+        if !self.heard.is_latest(arrival.from) && !crate::mutated!(self.config, DeadHeeded) {
+            self.counters.old_incarnation += 1;
+            return false;
+        }
+        if now.since(arrival.at) > self.config.timers.token_loss / 2 {
+            self.counters.stale_membership += 1;
+            return false;
+        }
+        true
+    }
+
+    /// A packet from this very node, but not from this life of it: a leftover of an earlier one, or somebody else goes by
+    /// its index and has taken its place among the others. Then it says so, and does not fight.
+    pub(super) fn note_life_of_mine(&mut self, from: MemberId) {
+        //= M01
+        if from > self.me {
+            self.counters.twins += 1;
+            self.twin = Some(from);
+        } else {
+            self.counters.old_incarnation += 1;
+        }
+    }
+
+    pub(super) fn heeds_join(&mut self, now: Instant, arrival: &Arrival, join: &Join) -> bool {
+        //= M18
+        let from = arrival.from;
+        let last = self.episodes.entry(from).or_default();
+        if join.episode < *last && !crate::mutated!(self.config, StaleJoinsMerged) {
+            self.counters.stale_membership += 1;
+            return false;
+        }
+        *last = join.episode;
+        self.episodes.retain(|member, _| member.node != from.node || *member == from);
+        self.numbers.saw(join.number);
+        self.heard.note_hears(from, now, join.heard.clone());
+        true
+    }
+
+    /// Keeps the ceiling of ring numbers ahead of what is in use.
+    pub(super) fn reserve(&mut self) {
+        //= M03
+        if let Some(reservation) = self.numbers.reserve() {
+            self.ticket += 1;
+            let record = Bytes::copy_from_slice(&reservation.ceiling.to_be_bytes());
+            self.output.push_back(Output::Persist { ticket: Ticket(self.ticket), record, sync: true });
+            if self.ticket > 1 {
+                self.output.push_back(Output::Trim { up_to: Ticket(self.ticket - 1) });
+            }
+        }
+    }
+}

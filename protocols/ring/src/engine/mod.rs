@@ -1,0 +1,265 @@
+//! The states, and which follows which.
+//!
+//! ```text
+//! dispatch  state x packet, state x timer: tables      contract  the ring as an engine
+//! io        what all states share                      counters  what happened so far
+//! ```
+mod contract;
+mod counters;
+mod dispatch;
+mod io;
+
+pub(crate) use self::io::Io;
+
+use crate::RingId;
+use crate::config::{Config, ConfigError};
+use crate::installed::{Installed, Old};
+use crate::packet::{Commit, Join, Packet};
+use crate::state::table::{self, Name};
+use crate::state::{Committing, Gather, Next, Operational, Recovery, Sets, Why};
+use crate::timer::Timer;
+use consort_order::{Output, To};
+use consort_types::{Incarnation, Instant, Position, Seq};
+use consort_wire::Lane;
+use std::collections::BTreeSet;
+
+/// The most bytes of annotation a beacon carries.
+pub const ANNOTATION_MAX: usize = 64;
+
+/// One node of a ring.
+#[derive(Clone, Debug)]
+pub struct Ring {
+    io: Io,
+    pub(crate) state: State,
+}
+
+/// Each state owns its data.
+#[derive(Clone, Debug)]
+pub(crate) enum State {
+    /// Not started, or between two states.
+    Still,
+    /// Members look for each other.
+    Gather(Box<Gather>),
+    /// They tell what they hold.
+    Commit(Box<Committing>),
+    /// They recover what some of them lack.
+    Recovery(Box<Recovery>),
+    /// The token circulates.
+    Operational(Box<Operational>),
+    /// It said good-bye.
+    Left,
+}
+
+impl State {
+    const fn name(&self) -> Name {
+        match self {
+            Self::Still => Name::Still,
+            Self::Gather(_) => Name::Gather,
+            Self::Commit(_) => Name::Commit,
+            Self::Recovery(_) => Name::Recovery,
+            Self::Operational(_) => Name::Operational,
+            Self::Left => Name::Left,
+        }
+    }
+}
+impl Ring {
+    /// A node that is about to start; `incarnation` is this life of it, larger than every earlier one.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if the settings cannot work.
+    pub fn new(mut config: Config, incarnation: Incarnation) -> Result<Self, ConfigError> {
+        config.validate()?;
+        config.members.sort_unstable();
+        Ok(Self { io: Io::new(config, incarnation), state: State::Still })
+    }
+
+    /// Whether this node holds the packet of a position of a ring, or once held it and knows that all do; `None` if it
+    /// has not installed that ring, or has gone on from it.
+    pub fn holds_in(&self, ring: RingId, position: Position) -> Option<bool> {
+        (self.installed()?.view.id == ring).then(|| self.holds(position))
+    }
+
+    /// The same for the ring installed last.
+    pub fn holds(&self, position: Position) -> bool {
+        let seq = crate::delivery::seq_of(position);
+        match &self.state {
+            State::Operational(state) => state.circle.holds(seq),
+            State::Gather(state) => old_holds(&state.old, seq),
+            State::Commit(state) => old_holds(&state.old, seq),
+            State::Recovery(state) => old_holds(&state.old, seq),
+            State::Still | State::Left => false,
+        }
+    }
+
+    /// The settings.
+    pub const fn config(&self) -> &Config {
+        &self.io.config
+    }
+
+    /// This life of the node.
+    pub const fn incarnation(&self) -> Incarnation {
+        self.io.me.incarnation
+    }
+
+    /// What all states share, for looking at.
+    #[cfg(any(test, feature = "model"))]
+    pub(crate) const fn io(&self) -> &Io {
+        &self.io
+    }
+
+    #[cfg(feature = "model")]
+    pub(crate) const fn io_mut(&mut self) -> &mut Io {
+        &mut self.io
+    }
+
+    #[cfg(feature = "model")]
+    pub(crate) fn come_due(&mut self, now: Instant, timer: Timer) {
+        self.io.timers.disarm(timer);
+        let next = self.expire(now, timer);
+        self.finish(now, next);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn received_for_test(&self) -> u64 {
+        let State::Operational(state) = &self.state else { return 0 };
+        state.circle.received()
+    }
+
+    /// The rule whose assertion failed last, if any did.
+    pub const fn last_assertion(&self) -> Option<&'static str> {
+        self.io.counters.last_assertion
+    }
+
+    /// The state's name.
+    pub const fn state(&self) -> &'static str {
+        self.state.name().as_str()
+    }
+
+    pub(crate) fn installed(&self) -> Option<&Installed> {
+        match &self.state {
+            State::Operational(state) => Some(&state.installed),
+            State::Gather(state) => Some(&state.old.installed),
+            State::Commit(state) => Some(&state.old.installed),
+            State::Recovery(state) => Some(&state.old.installed),
+            State::Still | State::Left => None,
+        }
+    }
+
+    /// Goes wherever the answer leads, and where that leads. The table of ways is in `state/table.rs`.
+    fn go(&mut self, now: Instant, mut next: Next) {
+        while let Some(step) = next.step() {
+            let from = self.state.name();
+            next = self.enter(now, next);
+            self.io.check(table::allows(from, step, self.state.name()), "M05: there is no such way");
+        }
+    }
+
+    /// State x step: makes the state that follows out of the one that ends.
+    fn enter(&mut self, now: Instant, answer: Next) -> Next {
+        let state = std::mem::replace(&mut self.state, State::Still);
+        let next;
+        (self.state, next) = match (state, answer) {
+            (_, Next::Leave) => (self.depart(), Next::Stay),
+            (State::Operational(state), Next::Gather(why)) => self.gather(now, state.into_old(), None, &why),
+            (State::Commit(state), Next::Gather(why)) => self.gather(now, state.old, Some(state.sets), &why),
+            (State::Recovery(state), Next::Gather(why)) => self.gather(now, state.old, Some(state.sets), &why),
+            (State::Gather(state), Next::Commit(commit)) => self.commit(now, *state, commit),
+            (State::Commit(state), Next::Recover(commit)) => {
+                let (state, next) = Recovery::enter(&mut self.io, now, state.old, state.sets, commit);
+                (State::Recovery(Box::new(state)), next)
+            }
+            (State::Recovery(state), Next::Install) => {
+                (State::Operational(Box::new(state.install(&mut self.io, now))), Next::Stay)
+            }
+            (state, _) => (state, Next::Stay),
+        };
+        next
+    }
+
+    fn commit(&mut self, now: Instant, state: Gather, commit: Commit) -> (State, Next) {
+        let alone = commit.members.len() == 1;
+        let agreed = commit.member_ids() == state.sets.candidates();
+        let led = commit.members.first().is_some_and(|(first, _)| *first == commit.ring.representative);
+        self.io.check(agreed && led, "G9: the ring to be is what was agreed, led by its lowest");
+        match Committing::enter(&mut self.io, now, state.old, state.sets, commit) {
+            Ok(state) => {
+                let next = if alone { Next::Recover(state.alone()) } else { Next::Stay };
+                (State::Commit(Box::new(state)), next)
+            }
+            Err(back) => {
+                let (old, sets) = *back;
+                (State::Gather(Box::new(Gather::enter(&mut self.io, now, old, sets))), Next::Stay)
+            }
+        }
+    }
+
+    fn gather(&mut self, now: Instant, old: Old, sets: Option<Sets>, why: &Why) -> (State, Next) {
+        //= M10
+        if sets.is_none() {
+            self.io.episode += 1;
+        }
+        self.io.wants = None;
+        let mut sets = sets.unwrap_or_else(|| Sets::new(&self.io, &old, why.trigger.clone()));
+        sets.take(self.io.me, why);
+        (State::Gather(Box::new(Gather::enter(&mut self.io, now, old, sets))), Next::Stay)
+    }
+
+    /// Says good-bye, three times because it cannot be asked for again.
+    fn depart(&mut self) -> State {
+        //= M15
+        let me = self.io.me;
+        let goodbye = Join {
+            proc: BTreeSet::new(),
+            fail: [me].into(),
+            number: self.io.numbers.highest(),
+            ring: RingId { number: self.io.installed_number, representative: me },
+            heard: BTreeSet::new(),
+            leave: true,
+            episode: self.io.episode,
+            attempt: None,
+        };
+        for _ in 0..3 {
+            self.io.send(To::All, Lane::Control, Packet::Join(goodbye.clone()));
+        }
+        self.io.timers.disarm_all_but(&[]);
+        self.io.output.push_back(Output::Left);
+        State::Left
+    }
+
+    /// A wake-up that comes much later than it was asked for means that this node was paused. What it waited for may lie
+    /// in its queues: it must not be judged before they were read.
+    fn note_pause(&mut self, now: Instant) {
+        //= M54
+        let Some(asked) = self.io.timers.next() else { return };
+        let t = &self.io.config.timers;
+        if now.since(asked) <= t.token_loss / 2 {
+            return;
+        }
+        self.io.counters.pauses += 1;
+        let grace = now + 4 * t.token_retransmit_idle;
+        for timer in [Timer::TokenLoss, Timer::Consensus] {
+            if self.io.timers.is_armed(timer) {
+                self.io.timers.postpone(timer, grace);
+            }
+        }
+    }
+
+    fn finish(&mut self, now: Instant, next: Next) {
+        self.go(now, next);
+        let armed = self.io.timers.armed_as(self.state.name());
+        self.io.check(armed, "G14: exactly the timers of the state are armed");
+        self.io.reserve();
+        if self.io.queue.has_room_again() {
+            self.io.output.push_back(Output::Room);
+        }
+    }
+}
+
+fn observe_old(old: &Old, see: &mut dyn FnMut(&'static str, u64)) {
+    see("store_packets", old.store.held() as u64);
+    see("store_bytes", old.store.bytes() as u64);
+}
+
+fn old_holds(old: &Old, seq: Seq) -> bool {
+    seq <= old.store.discarded() || old.store.get(seq).is_some()
+}
