@@ -2,7 +2,7 @@
 //!
 //! | size | field |
 //! |---|---|
-//! | 1 | kind: 1 multicast, 2 join, 3 leave, 4 disconnect, 5 join that closes the group if it opens it, 6 [part](crate::part), 7 multicast with a note |
+//! | 1 | kind: 1 multicast, 2 join, 3 leave, 4 disconnect, 5 join that closes the group if it opens it, 6 [part], 7 multicast with a note |
 //! | 5 | multicast with a note: what only receivers at doors like the sender's understand |
 //! | 4 | all but parts: the client's number at the daemon that sent this |
 //! | … | multicast: the client's name behind its length in one byte, then [`Targets`](crate::Targets), then the client's bytes, both as they stood in the client's frame |
