@@ -3,7 +3,7 @@ use crate::receiver::Receiver;
 use crate::sender::{Send, Sender};
 use crate::shared::Shared;
 use crate::stream::Stream;
-use crate::{Address, ClientName, Error, Event, GroupName, Parting, Progress, Service, Welcome};
+use crate::{Address, Addressee, ClientName, Error, Event, GroupName, Parting, Progress, Service, Welcome};
 use bytes::BytesMut;
 use consort_session::client::Requests;
 use consort_session::{self as session, Hello};
@@ -81,7 +81,15 @@ impl Client {
     /// # Errors
     /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
     pub fn join(&mut self, group: &GroupName) -> Result<u64, Error> {
-        self.send(Send::Join(group))
+        self.send::<GroupName>(Send::Join(group, false))
+    }
+
+    /// The same; if the group has no members yet, only members may send to it from here on.
+    ///
+    /// # Errors
+    /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
+    pub fn join_closed(&mut self, group: &GroupName) -> Result<u64, Error> {
+        self.send::<GroupName>(Send::Join(group, true))
     }
 
     /// Asks to leave a group; returns the send's number.
@@ -89,24 +97,24 @@ impl Client {
     /// # Errors
     /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
     pub fn leave(&mut self, group: &GroupName) -> Result<u64, Error> {
-        self.send(Send::Leave(group))
+        self.send::<GroupName>(Send::Leave(group))
     }
 
-    /// Sends a message to all members of the groups; returns the send's number. Waits for credit, meanwhile keeping
-    /// what comes in.
+    /// Sends a message to all members of the groups and to the clients that are named; returns the send's number. Waits
+    /// for credit, meanwhile keeping what comes in.
     ///
     /// # Errors
     /// [`Error`] says what is wrong; with [`Error::TimedOut`] and [`Error::Unread`] nothing was sent.
-    pub fn multicast(&mut self, service: Service, groups: &[GroupName], payload: &[u8]) -> Result<u64, Error> {
-        self.send(Send::Multicast(service, groups, payload))
+    pub fn multicast<T: Addressee>(&mut self, service: Service, to: &[T], payload: &[u8]) -> Result<u64, Error> {
+        self.send(Send::Multicast(service, to, payload))
     }
 
     /// As [`Self::multicast`], but does not wait for credit. Credit comes back while events are received.
     ///
     /// # Errors
     /// [`Error::WouldBlock`] where there is too little credit; otherwise as [`Self::multicast`].
-    pub fn try_multicast(&mut self, service: Service, groups: &[GroupName], payload: &[u8]) -> Result<u64, Error> {
-        let sent = self.sender.try_multicast(service, groups, payload);
+    pub fn try_multicast<T: Addressee>(&mut self, service: Service, to: &[T], payload: &[u8]) -> Result<u64, Error> {
+        let sent = self.sender.try_multicast(service, to, payload);
         self.explained(sent)
     }
 
@@ -204,7 +212,7 @@ impl Client {
         (self.sender, self.receiver)
     }
 
-    fn send(&mut self, send: Send<'_>) -> Result<u64, Error> {
+    fn send<T: Addressee>(&mut self, send: Send<'_, T>) -> Result<u64, Error> {
         let mut deadline = None;
         loop {
             match self.sender.append(send) {

@@ -1,5 +1,5 @@
 //! What a program receives.
-use consort_session::{GroupView, Message, NetworkView, Refusal};
+use consort_session::{GroupSignal, GroupView, Message, NetworkView, Refusal};
 
 /// What happened, in the order in which it happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,6 +9,9 @@ pub enum Event {
     Message(Message),
     /// A group this client is in changed, here in the order.
     GroupView(GroupView),
+    /// Some members of a group this client is in do not move along into the next network view: what follows until the
+    /// next group view is promised only among those that do.
+    GroupSignal(GroupSignal),
     /// The network changed, here in the order.
     View(NetworkView),
     /// One send was not taken, or changed nothing.
@@ -28,8 +31,10 @@ impl Event {
         size_of::<Self>()
             + match self {
                 Self::Message(message) => message.payload().len(),
-                Self::GroupView(view) => size_of_val(&view.members[..]) + size_of_val(&view.who[..]),
-                Self::View(_) | Self::Refused { .. } | Self::Status(_) => 0,
+                Self::GroupView(view) => {
+                    size_of_val(&view.members[..]) + size_of_val(&view.who[..]) + 2 * view.sets.len()
+                }
+                Self::GroupSignal(_) | Self::View(_) | Self::Refused { .. } | Self::Status(_) => 0,
             }
     }
 }

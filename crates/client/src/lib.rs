@@ -46,8 +46,8 @@ pub use address::{Address, AddressError};
 pub use bytes::Bytes;
 pub use client::{Client, ConnectOptions};
 pub use consort_session::{
-    Cause, ClientName, Farewell, GroupView, GroupViewId, Member, Message, NetworkView, Parting, Progress, Refusal,
-    RefusalCause, Welcome,
+    Addressee, Cause, ClientName, Farewell, GroupSignal, GroupView, GroupViewId, Member, Message, NetworkView, Parting,
+    PrivateName, Progress, Refusal, RefusalCause, Target, Welcome,
 };
 pub use consort_types::{ClientId, GroupName, MemberId, NameError, NodeId, Primary, Service, ViewId, ViewKind};
 pub use error::Error;

@@ -89,6 +89,7 @@ impl Receiver {
         Ok(Some(match event {
             session::Event::Message(message) => Event::Message(message),
             session::Event::GroupView(view) => Event::GroupView(view),
+            session::Event::GroupSignal(signal) => Event::GroupSignal(signal),
             session::Event::View(view) => Event::View(view),
             session::Event::Refused { request, refusal } => Event::Refused { send: request, refusal },
             session::Event::Status(pairs) => Event::Status(pairs),

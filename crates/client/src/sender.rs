@@ -1,7 +1,7 @@
 //! The half of a client that sends.
 use crate::shared::Shared;
 use crate::stream::Stream;
-use crate::{Error, GroupName, Progress, Service};
+use crate::{Addressee, Error, GroupName, Progress, Service};
 use bytes::{Buf, BytesMut};
 use consort_session::client::{NotSent, Requests};
 use consort_session::request;
@@ -30,12 +30,20 @@ pub struct Sender {
 }
 
 /// One send, before it has a number.
-#[derive(Clone, Copy)]
-pub(crate) enum Send<'a> {
-    Join(&'a GroupName),
+pub(crate) enum Send<'a, T = GroupName> {
+    Join(&'a GroupName, bool),
     Leave(&'a GroupName),
-    Multicast(Service, &'a [GroupName], &'a [u8]),
+    Multicast(Service, &'a [T], &'a [u8]),
 }
+
+// Derives would ask the same of `T`.
+impl<T> Clone for Send<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Send<'_, T> {}
 
 impl Sender {
     pub(crate) fn new(
@@ -54,7 +62,15 @@ impl Sender {
     /// # Errors
     /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
     pub fn join(&mut self, group: &GroupName) -> Result<u64, Error> {
-        self.send(Send::Join(group))
+        self.send::<GroupName>(Send::Join(group, false))
+    }
+
+    /// The same; if the group has no members yet, only members may send to it from here on.
+    ///
+    /// # Errors
+    /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
+    pub fn join_closed(&mut self, group: &GroupName) -> Result<u64, Error> {
+        self.send::<GroupName>(Send::Join(group, true))
     }
 
     /// Asks to leave a group; returns the send's number. Waits for credit.
@@ -62,15 +78,16 @@ impl Sender {
     /// # Errors
     /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
     pub fn leave(&mut self, group: &GroupName) -> Result<u64, Error> {
-        self.send(Send::Leave(group))
+        self.send::<GroupName>(Send::Leave(group))
     }
 
-    /// Sends a message to all members of the groups; returns the send's number. Waits for credit.
+    /// Sends a message to all members of the groups and to the clients that are named; returns the send's number. Waits
+    /// for credit.
     ///
     /// # Errors
     /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
-    pub fn multicast(&mut self, service: Service, groups: &[GroupName], payload: &[u8]) -> Result<u64, Error> {
-        self.send(Send::Multicast(service, groups, payload))
+    pub fn multicast<T: Addressee>(&mut self, service: Service, to: &[T], payload: &[u8]) -> Result<u64, Error> {
+        self.send(Send::Multicast(service, to, payload))
     }
 
     /// As [`Self::multicast`], but does not wait for credit.
@@ -78,8 +95,8 @@ impl Sender {
     /// # Errors
     /// [`Error::WouldBlock`] where there is too little credit; what was sent before is written then, so that credit can
     /// come back.
-    pub fn try_multicast(&mut self, service: Service, groups: &[GroupName], payload: &[u8]) -> Result<u64, Error> {
-        let sent = self.append(Send::Multicast(service, groups, payload));
+    pub fn try_multicast<T: Addressee>(&mut self, service: Service, to: &[T], payload: &[u8]) -> Result<u64, Error> {
+        let sent = self.append(Send::Multicast(service, to, payload));
         if sent.is_err() || self.wants_write() {
             self.write()?;
         }
@@ -133,7 +150,7 @@ impl Sender {
         self.shared.progress()
     }
 
-    fn send(&mut self, send: Send<'_>) -> Result<u64, Error> {
+    fn send<T: Addressee>(&mut self, send: Send<'_, T>) -> Result<u64, Error> {
         let mut deadline = None;
         loop {
             match self.append(send) {
@@ -155,7 +172,7 @@ impl Sender {
     }
 
     /// Numbers and collects a send, if there is credit for it.
-    pub(crate) fn append(&mut self, send: Send<'_>) -> Result<u64, Error> {
+    pub(crate) fn append<T: Addressee>(&mut self, send: Send<'_, T>) -> Result<u64, Error> {
         let appended = self.put(send).or_else(|why| match why {
             NotSent::Credit { .. } => {
                 self.known = self.shared.progress();
@@ -170,12 +187,12 @@ impl Sender {
         Ok(appended?)
     }
 
-    fn put(&mut self, send: Send<'_>) -> Result<u64, NotSent> {
+    fn put<T: Addressee>(&mut self, send: Send<'_, T>) -> Result<u64, NotSent> {
         match send {
-            Send::Join(group) => self.requests.join(&mut self.buffer, group, self.known),
+            Send::Join(group, closed) => self.requests.join(&mut self.buffer, group, closed, self.known),
             Send::Leave(group) => self.requests.leave(&mut self.buffer, group, self.known),
-            Send::Multicast(service, groups, payload) => {
-                self.requests.multicast(&mut self.buffer, service, groups, payload, self.known)
+            Send::Multicast(service, to, payload) => {
+                self.requests.multicast(&mut self.buffer, service, to, payload, self.known)
             }
         }
     }

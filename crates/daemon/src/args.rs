@@ -84,6 +84,15 @@ impl Args {
         found.ok_or_else(|| self.wrong(&text, &format!("a number from {} to {}", range.start(), range.end())))
     }
 
+    /// The value of the option just read, as a number in `range`; `None` if no number stands behind it.
+    pub fn optional_number(&mut self, range: RangeInclusive<u64>) -> Outcome<Option<u64>> {
+        let is_number =
+            |word: &OsString| word.to_str().is_some_and(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+        // There are no further words to look at while a value is joined to the option, as in `--option=1`.
+        let follows = self.parser.try_raw_args().is_none_or(|words| words.as_slice().first().is_some_and(is_number));
+        if follows { self.number(range).map(Some) } else { Ok(None) }
+    }
+
     /// The value of the option just read, as a span of time.
     pub fn duration(&mut self) -> Outcome<Duration> {
         let text = self.text()?;

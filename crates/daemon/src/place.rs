@@ -111,7 +111,7 @@ impl Place {
         let what = || format!("cannot open {}", path.display());
         let mut options = OpenOptions::new();
         let lock = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path).trying(what)?;
-        for _ in 0..5 {
+        for _ in 0..50 {
             match lock.try_lock() {
                 Ok(()) => return Ok(Some(Seat { lock, door: self.door(node) })),
                 Err(TryLockError::WouldBlock) if read_card(&path).is_some_and(|card| lives(card.pid)) => {

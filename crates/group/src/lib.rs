@@ -4,22 +4,52 @@
 //! asks another. This crate turns ordered payloads and views into *changes* and *recipients*; it cannot tell a token
 //! ring from anything else that orders.
 //!
-//! Groups are open: whoever is not a member may send. A client that is in several of a message's groups gets it once.
+//! `docs/protocols/groups.md` states the rules; `//= G07` in the code says where one is kept.
 //!
 //! | module | what |
 //! |---|---|
-//! | [`targets`] | the list of group names that a multicast carries |
+//! | [`targets`] | the list of names that a multicast carries |
 //! | [`ordered`] | the payloads that travel in the order |
-//! | [`table`] | [`Groups`], the state machine |
+//! | [`part`] | those of them that daemons exchange when they meet |
+//! | [`groups`] | [`Groups`], the state machine |
+//! | [`told`] | what follows from a payload or a view, step by step |
 
+mod exchange;
+pub mod groups;
 mod member;
+pub mod misfit;
+#[cfg(feature = "mutants")]
+mod mutant;
 pub mod ordered;
+pub mod part;
+mod private;
 mod recent;
-pub mod table;
+mod sum;
+mod table;
 pub mod targets;
 #[cfg(test)]
 mod tests;
+pub mod told;
+mod witness;
 
+pub use groups::{Asked, Delivered, Groups, Ignored};
 pub use member::{Cause, ClientName, GroupViewId, Member};
-pub use table::{Change, Delivered, Groups, Ignored};
-pub use targets::Targets;
+pub use misfit::Misfit;
+#[cfg(feature = "mutants")]
+pub use mutant::Mutant;
+pub use private::PrivateName;
+pub use targets::{Addressee, Target, Targets};
+pub use told::{Change, Signal, Step};
+pub use witness::Mismatch;
+
+/// Whether something breaks this rule on purpose. Always false in a build without mutants.
+macro_rules! mutated {
+    ($holder:expr, $mutant:ident) => {{
+        #[cfg(feature = "mutants")]
+        let broken = $holder.mutant == Some($crate::mutant::Mutant::$mutant);
+        #[cfg(not(feature = "mutants"))]
+        let broken = false;
+        broken
+    }};
+}
+pub(crate) use mutated;

@@ -3,21 +3,23 @@ use consort_types::{ClientId, MemberId, ViewId};
 use std::fmt;
 use std::sync::Arc;
 
-/// What a client is called: 1 to 32 bytes of printable ASCII without space and without `#`. Shared, not copied.
+/// What a client is called: 1 to 23 bytes of printable ASCII without space and without `#`. Shared, not copied.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientName(Arc<str>);
 
 impl ClientName {
-    /// The longest name, in bytes.
-    pub const MAX: usize = 32;
+    /// The longest name, in bytes: with its daemon's, `#name#n65535`, it takes the 31 that Spread clients can read.
+    pub const MAX: usize = 23;
 
     /// Checks a name. `None` if it is empty, too long, or has another character.
     pub fn new(name: &[u8]) -> Option<Self> {
+        std::str::from_utf8(name).ok().filter(|_| Self::is_name(name)).map(|text| Self(text.into()))
+    }
+
+    /// Whether a client can be called so.
+    pub fn is_name(name: &[u8]) -> bool {
         let allowed = |byte: &u8| byte.is_ascii_graphic() && *byte != b'#';
-        if name.is_empty() || name.len() > Self::MAX || !name.iter().all(allowed) {
-            return None;
-        }
-        std::str::from_utf8(name).ok().map(|text| Self(text.into()))
+        (1..=Self::MAX).contains(&name.len()) && name.iter().all(allowed)
     }
 
     /// The name of a client that did not choose one: `c` and its number.
@@ -27,6 +29,13 @@ impl ClientName {
 
     /// The name as text.
     pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A name is found by its text.
+impl std::borrow::Borrow<str> for ClientName {
+    fn borrow(&self) -> &str {
         &self.0
     }
 }
@@ -61,12 +70,14 @@ impl fmt::Display for Member {
     }
 }
 
-/// Names one membership of one group, equally at every daemon.
+/// Names one membership of one group, with the group's name, equally at every daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupViewId {
     /// The regular view in which the group changed.
     pub view: ViewId,
-    /// Counts the changes of all groups since that view was installed, from 1.
+    /// 0 where the network made the change; otherwise counts the joins, leaves and disconnects that changed anything since
+    /// that view was installed, from 1. While the view is closing the highest bit is set, and 31 bits behind it stand for
+    /// who moves along.
     pub change: u64,
 }
 
@@ -86,7 +97,7 @@ pub enum Cause {
     Leave = 2,
     /// A client's connection to its daemon ended.
     Disconnect = 3,
-    /// Daemons are not in the view any more, and their clients with them.
+    /// Daemons went or came, and their clients with them.
     Network = 4,
 }
 
@@ -122,7 +133,7 @@ mod tests {
     fn names_that_would_confuse_are_refused() {
         assert_eq!(ClientName::new(b"bob").unwrap().as_str(), "bob");
         assert_eq!(ClientName::unchosen(ClientId(7)).as_str(), "c7");
-        for bad in [&b""[..], &[b'x'; 33], b"a b", b"a#b", b"\x7f", "ü".as_bytes()] {
+        for bad in [&b""[..], &[b'x'; 24], b"a b", b"a#b", b"\x7f", "ü".as_bytes()] {
             assert_eq!(ClientName::new(bad), None, "{bad:?}");
         }
     }

@@ -2,12 +2,14 @@
 //!
 //! | size | field |
 //! |---|---|
-//! | 1 | kind: 1 multicast, 2 join, 3 leave, 4 disconnect |
-//! | 4 | the client's number at the daemon that sent this |
-//! | … | multicast: [`Targets`](crate::Targets), then the client's bytes, both as they stood in the client's frame |
+//! | 1 | kind: 1 multicast, 2 join, 3 leave, 4 disconnect, 5 join that closes the group if it opens it, 6 [part], 7 multicast with a note |
+//! | 5 | multicast with a note: what only receivers at doors like the sender's understand |
+//! | 4 | all but parts: the client's number at the daemon that sent this |
+//! | … | multicast: the client's name behind its length in one byte, then [`Targets`](crate::Targets), then the client's bytes, both as they stood in the client's frame |
 //! | … | join: the client's name, then the group's, each behind its length in one byte |
 //! | … | leave: the group's name behind its length in one byte |
 use crate::member::ClientName;
+use crate::part::{self, Part};
 use crate::targets::{put_name, read_group};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_types::{ClientId, GroupName};
@@ -17,21 +19,41 @@ const MULTICAST: u8 = 1;
 const JOIN: u8 = 2;
 const LEAVE: u8 = 3;
 const DISCONNECT: u8 = 4;
+const JOIN_CLOSED: u8 = 5;
+pub(crate) const PART: u8 = 6;
+const NOTED: u8 = 7;
 
-/// The bytes before a multicast's list of groups.
-pub const PREFIX_LEN: usize = 5;
+/// Where what receivers are told begins in a multicast without a note.
+pub const TOLD_AT: usize = 1;
+/// The bytes of a note.
+pub const NOTE_LEN: usize = 5;
+/// The kind, a client's number, and the length of its name.
+const HEAD_LEN: usize = 6;
 /// More than a join, leave or disconnect can take.
-const CONTROL_MAX: usize = PREFIX_LEN + 2 + ClientName::MAX + GroupName::MAX;
+const CONTROL_MAX: usize = HEAD_LEN + 1 + ClientName::MAX + GroupName::MAX;
 
 /// What a client's multicasts begin with, made once per client; behind it goes, unchanged, what stood in the client's
 /// frame.
-pub fn multicast_prefix(client: ClientId) -> Bytes {
-    start(MULTICAST, client).freeze()
+pub fn multicast_prefix(client: ClientId, name: &ClientName) -> Bytes {
+    let mut out = start(MULTICAST, client);
+    put_name(name.as_str().as_bytes(), &mut out);
+    out.freeze()
 }
 
-/// A client joins a group under its name.
-pub fn join(client: ClientId, name: &ClientName, group: &GroupName) -> Bytes {
-    let mut out = start(JOIN, client);
+/// The same for one multicast with a note.
+pub fn noted_prefix(client: ClientId, name: &ClientName, note: [u8; NOTE_LEN]) -> BytesMut {
+    let mut out = BytesMut::with_capacity(NOTE_LEN + HEAD_LEN + ClientName::MAX);
+    out.put_u8(NOTED);
+    out.put_slice(&note);
+    out.put_u32(client.0);
+    put_name(name.as_str().as_bytes(), &mut out);
+    out
+}
+
+/// A client joins a group under its name. If the group has no members yet, `closed` says whether only members may send
+/// to it.
+pub fn join(client: ClientId, name: &ClientName, group: &GroupName, closed: bool) -> Bytes {
+    let mut out = start(if closed { JOIN_CLOSED } else { JOIN }, client);
     put_name(name.as_str().as_bytes(), &mut out);
     put_name(group.as_bytes(), &mut out);
     out.freeze()
@@ -59,41 +81,92 @@ fn start(kind: u8, client: ClientId) -> BytesMut {
 /// What an ordered payload says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ordered {
-    /// Its list of groups starts at [`PREFIX_LEN`] and is not checked yet.
-    Multicast,
-    /// The client joins.
+    /// A client sends.
+    Multicast {
+        /// Which one.
+        client: ClientId,
+        /// What stands where.
+        told: Told,
+    },
+    /// A client joins.
     Join {
+        /// Which one.
+        client: ClientId,
         /// Under this name.
         name: ClientName,
         /// This group.
         group: GroupName,
+        /// Closing it, if it opens it.
+        closed: bool,
     },
-    /// The client leaves.
+    /// A client leaves.
     Leave {
+        /// Which one.
+        client: ClientId,
         /// This group.
         group: GroupName,
     },
-    /// The client is gone.
-    Disconnect,
+    /// A client is gone.
+    Disconnect {
+        /// Which one.
+        client: ClientId,
+    },
+    /// What a daemon's clients are in.
+    Part(Part),
 }
 
-/// Reads a payload: whose it is and what it says.
+/// Where a multicast's fields stand in its payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Where what receivers are told begins: the client's number, its name, the targets, and the client's bytes.
+    pub at: usize,
+    /// Where the list of targets starts, which is not checked yet.
+    pub targets_at: usize,
+    /// What rides along.
+    pub note: Option<[u8; NOTE_LEN]>,
+}
+
+impl Told {
+    /// Reads what the sender is called.
+    pub fn name(&self, payload: &Payload) -> Vec<u8> {
+        let from = self.at + HEAD_LEN - 1;
+        let mut name = Vec::new();
+        payload.for_each(from, self.targets_at.saturating_sub(from), |part| name.extend_from_slice(part));
+        name
+    }
+}
+
+/// Reads a payload.
 ///
 /// # Errors
 /// [`Malformed`] says which field is wrong.
-pub fn decode(payload: &Payload) -> Result<(ClientId, Ordered), Malformed> {
-    let [kind, a, b, c, d] = prefix(payload).ok_or(Malformed { what: "prefix", at: payload.len() })?;
-    let client = ClientId(u32::from_be_bytes([a, b, c, d]));
-    let ordered = if kind == MULTICAST { Ordered::Multicast } else { decode_control(kind, payload)? };
-    Ok((client, ordered))
+pub fn decode(payload: &Payload) -> Result<Ordered, Malformed> {
+    match payload.first() {
+        None => Err(Malformed { what: "kind", at: 0 }),
+        Some(PART) => part::decode(&payload.to_bytes()).map(Ordered::Part),
+        Some(MULTICAST) => decode_multicast(payload, 0),
+        Some(NOTED) => decode_multicast(payload, NOTE_LEN),
+        Some(kind) => decode_control(kind, payload),
+    }
 }
 
-fn prefix(payload: &Payload) -> Option<[u8; PREFIX_LEN]> {
-    if let Some(prefix) = payload.parts().next().and_then(|part| part.first_chunk()) {
-        return Some(*prefix);
+fn decode_multicast(payload: &Payload, note: usize) -> Result<Ordered, Malformed> {
+    let short = Malformed { what: "client", at: payload.len() };
+    let [_, a, b, c, d, len] = front(payload, note).ok_or(short)?;
+    let client = ClientId(u32::from_be_bytes([a, b, c, d]));
+    let note_at = 1;
+    let noted = (note > 0).then(|| front(payload, note_at)).flatten();
+    let told = Told { at: note + TOLD_AT, targets_at: note + HEAD_LEN + usize::from(len), note: noted };
+    Ok(Ordered::Multicast { client, told })
+}
+
+/// The bytes from `at` on.
+fn front<const N: usize>(payload: &Payload, at: usize) -> Option<[u8; N]> {
+    if let Some(front) = payload.parts().next().and_then(|part| part.get(at..)?.first_chunk()) {
+        return Some(*front);
     }
     let mut bytes = Vec::new();
-    payload.for_each(0, PREFIX_LEN, |part| bytes.extend_from_slice(part));
+    payload.for_each(at, N, |part| bytes.extend_from_slice(part));
     bytes.first_chunk().copied()
 }
 
@@ -103,11 +176,15 @@ fn decode_control(kind: u8, payload: &Payload) -> Result<Ordered, Malformed> {
     }
     let bytes = payload.to_bytes();
     let mut reader = Reader::new(&bytes);
-    reader.take(PREFIX_LEN, "prefix")?;
+    reader.u8("kind")?;
+    let client = ClientId(reader.u32("client")?);
     let ordered = match kind {
-        JOIN => Ordered::Join { name: read_client(&mut reader)?, group: read_group(&mut reader)? },
-        LEAVE => Ordered::Leave { group: read_group(&mut reader)? },
-        DISCONNECT => Ordered::Disconnect,
+        JOIN | JOIN_CLOSED => {
+            let (name, group) = (read_client(&mut reader)?, read_group(&mut reader)?);
+            Ordered::Join { client, name, group, closed: kind == JOIN_CLOSED }
+        }
+        LEAVE => Ordered::Leave { client, group: read_group(&mut reader)? },
+        DISCONNECT => Ordered::Disconnect { client },
         _ => return Err(Malformed { what: "kind", at: 0 }),
     };
     reader.end("end")?;
@@ -128,18 +205,33 @@ pub fn read_client(reader: &mut Reader<'_>) -> Result<ClientName, Malformed> {
 mod tests {
     use super::*;
 
+    const BOB: ClientId = ClientId(9);
+
     fn group() -> GroupName {
         GroupName::new(b"orders").unwrap()
     }
 
-    fn every_kind() -> [(Payload, Ordered); 4] {
-        let (client, name) = (ClientId(9), ClientName::new(b"bob").unwrap());
+    fn name() -> ClientName {
+        ClientName::new(b"bob").unwrap()
+    }
+
+    fn every_kind() -> [(Payload, Ordered); 6] {
+        let (client, name, group) = (BOB, name(), group());
         let body = Bytes::from_static(b"\0\x01\x01gpayload");
+        let joins = |closed| Ordered::Join { client, name: name.clone(), group: group.clone(), closed };
         [
-            ([multicast_prefix(client), body].into_iter().collect(), Ordered::Multicast),
-            (join(client, &name, &group()).into(), Ordered::Join { name, group: group() }),
-            (leave(client, &group()).into(), Ordered::Leave { group: group() }),
-            (disconnect(client).into(), Ordered::Disconnect),
+            (
+                [multicast_prefix(client, &name), body.clone()].into_iter().collect(),
+                Ordered::Multicast { client, told: Told { at: 1, targets_at: 9, note: None } },
+            ),
+            (
+                [noted_prefix(client, &name, *b"12345").freeze(), body].into_iter().collect(),
+                Ordered::Multicast { client, told: Told { at: 6, targets_at: 14, note: Some(*b"12345") } },
+            ),
+            (join(client, &name, &group, false).into(), joins(false)),
+            (join(client, &name, &group, true).into(), joins(true)),
+            (leave(client, &group).into(), Ordered::Leave { client, group: group.clone() }),
+            (disconnect(client).into(), Ordered::Disconnect { client }),
         ]
     }
 
@@ -149,13 +241,17 @@ mod tests {
             let bytes = payload.to_bytes();
             for cut in 0..=bytes.len() {
                 let rope: Payload = [bytes.slice(..cut), bytes.slice(cut..)].into_iter().collect();
-                assert_eq!(decode(&rope), Ok((ClientId(9), meant.clone())));
+                assert_eq!(decode(&rope), Ok(meant.clone()));
+                if let Ordered::Multicast { told, .. } = &meant {
+                    assert_eq!(told.name(&rope), b"bob");
+                }
             }
         }
     }
 
     #[test]
     fn no_mutation_panics() {
+        //= G01 test
         for (payload, _) in every_kind() {
             consort_wire::mutate::each(&payload.to_bytes(), 3_000, |bytes| {
                 let _ = decode(&Bytes::copy_from_slice(bytes).into());
@@ -165,9 +261,10 @@ mod tests {
 
     #[test]
     fn trailing_bytes_and_giants_are_refused() {
-        let long = [disconnect(ClientId(1)), Bytes::from_static(b"x")].into_iter().collect();
+        let long = [disconnect(BOB), Bytes::from_static(b"x")].into_iter().collect();
         assert_eq!(decode(&long), Err(Malformed { what: "end", at: 5 }));
-        let giant = [leave(ClientId(1), &group()), Bytes::from(vec![0; 1 << 20])].into_iter().collect();
+        let giant = [leave(BOB, &group()), Bytes::from(vec![0; 1 << 20])].into_iter().collect();
         assert_eq!(decode(&giant), Err(Malformed { what: "length", at: CONTROL_MAX }));
+        assert_eq!(decode(&Payload::new()), Err(Malformed { what: "kind", at: 0 }));
     }
 }

@@ -1,12 +1,50 @@
-//! The list of group names that a multicast carries, from the sender's frame to the receiver's, byte for byte.
+//! The list of names that a multicast carries, of groups and of clients, from the sender's frame to the receiver's, byte for
+//! byte.
 //!
 //! | size | field |
 //! |---|---|
 //! | 2 | how many names, 1 to 1000 |
 //! | 1, n | each name: its length, then its bytes |
+use crate::private::PrivateName;
 use bytes::{BufMut, BytesMut};
 use consort_types::GroupName;
 use consort_wire::{Malformed, Payload, Reader};
+
+/// What a message may be sent to.
+pub trait Addressee {
+    /// The name as it travels in a list of targets.
+    fn target(&self) -> &[u8];
+}
+
+impl Addressee for GroupName {
+    fn target(&self) -> &[u8] {
+        self.as_bytes()
+    }
+}
+
+impl Addressee for PrivateName {
+    fn target(&self) -> &[u8] {
+        self.as_str().as_bytes()
+    }
+}
+
+/// A group or one client: for lists of both.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Target {
+    /// All members of a group.
+    Group(GroupName),
+    /// One client.
+    Client(PrivateName),
+}
+
+impl Addressee for Target {
+    fn target(&self) -> &[u8] {
+        match self {
+            Self::Group(group) => group.target(),
+            Self::Client(client) => client.target(),
+        }
+    }
+}
 
 /// A list whose lengths were checked, read where it lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +54,8 @@ pub struct Targets<'a> {
 }
 
 impl<'a> Targets<'a> {
-    /// How many groups one multicast may name.
+    //= G05
+    /// How many groups and clients one multicast may name.
     pub const MAX: usize = 1_000;
     /// The bytes of the longest list.
     pub const MAX_LEN: usize = 2 + Self::MAX * (1 + GroupName::MAX);
@@ -63,14 +102,14 @@ impl<'a> Targets<'a> {
         }
     }
 
-    /// Checks that every name is one that a group can have. What was checked where it came in need not be again.
+    /// Checks that every name is one that a group or a client can have. What was checked where it came in need not be again.
     ///
     /// # Errors
     /// [`Malformed`] names the first that is not; its place is counted from the start of the list.
     pub fn check(self) -> Result<(), Malformed> {
         let mut at = 2;
         for name in self.names() {
-            if !is_group_name(name) {
+            if !is_group_name(name) && PrivateName::read(name).is_none() {
                 return Err(Malformed { what: "group name", at });
             }
             at += 1 + name.len();
@@ -101,12 +140,13 @@ impl<'a> Targets<'a> {
 }
 
 /// Appends a list; returns false and appends nothing if there are none or too many.
-pub fn encode<'a>(groups: impl ExactSizeIterator<Item = &'a GroupName>, out: &mut BytesMut) -> bool {
-    let Some(count) = u16::try_from(groups.len()).ok().filter(|n| (1..=Targets::MAX).contains(&usize::from(*n))) else {
+pub fn encode<'a, T: Addressee + 'a>(targets: impl ExactSizeIterator<Item = &'a T>, out: &mut BytesMut) -> bool {
+    let Some(count) = u16::try_from(targets.len()).ok().filter(|n| (1..=Targets::MAX).contains(&usize::from(*n)))
+    else {
         return false;
     };
     out.put_u16(count);
-    groups.for_each(|group| put_name(group.as_bytes(), out));
+    targets.for_each(|target| put_name(target.target(), out));
     true
 }
 
@@ -205,7 +245,8 @@ mod tests {
         consort_wire::mutate::each(&list(&["orders", "b", "c"]), 5_000, |bytes| {
             let Ok(targets) = Targets::read(bytes) else { return };
             assert_eq!(targets.names().count(), targets.count());
-            assert_eq!(targets.check().is_ok(), targets.names().all(|name| GroupName::new(name).is_ok()));
+            let good = |name: &[u8]| GroupName::new(name).is_ok() || PrivateName::read(name).is_some();
+            assert_eq!(targets.check().is_ok(), targets.names().all(good));
             assert!(targets.encoded_len() <= bytes.len());
         });
     }

@@ -2,7 +2,7 @@
 use crate::doors::Listener;
 use crate::error::{BindError, Role};
 use crate::journal::Journal;
-use crate::options::{Door, Fanout, Options};
+use crate::options::{Dialect, Door, Fanout, Options};
 use crate::{probe, sys};
 use consort_types::NodeId;
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
@@ -38,7 +38,7 @@ pub struct Sockets {
     pub(crate) token: Socket,
     pub(crate) data: Socket,
     pub(crate) group: Option<Socket>,
-    pub(crate) doors: Vec<Listener>,
+    pub(crate) doors: Vec<(Listener, Dialect)>,
     pub(crate) journal: Option<Journal>,
     reach: Reach,
     room: usize,
@@ -57,7 +57,10 @@ impl Sockets {
         let token = unicast(Role::Token, &mut own.token, TOKEN_BUFFER, TOKEN_BUFFER)?;
         let data = unicast(Role::Data, &mut own.data, options.receive_buffer, SEND_BUFFER)?;
         let (group, reach) = open_group(&options, &data)?;
-        let doors = options.doors.iter().map(Listener::open).collect::<Result<_, _>>()?;
+        let native = options.doors.iter().map(|door| (door, Dialect::Native));
+        let all = native.chain(options.spread_doors.iter().map(|door| (door, Dialect::Spread)));
+        let open = |(door, dialect)| Listener::open(door, dialect).map(|listener| (listener, dialect));
+        let doors = all.map(open).collect::<Result<_, _>>()?;
         let journal = options.records.as_deref().map(Journal::open).transpose()?;
         for socket in [Some(&token), Some(&data), group.as_ref()].into_iter().flatten() {
             socket.set_nonblocking(true).map_err(other("make a socket non-blocking"))?;
@@ -79,9 +82,9 @@ impl Sockets {
         &self.reach
     }
 
-    /// Where clients connect, with the ports that the kernel chose where port 0 was asked for.
+    /// Where clients connect, those of Spread last, with the ports that the kernel chose where port 0 was asked for.
     pub fn doors(&self) -> Vec<Door> {
-        self.doors.iter().map(Listener::door).collect()
+        self.doors.iter().map(|(listener, _)| listener.door()).collect()
     }
 
     fn report(&self) {

@@ -2,6 +2,7 @@
 use crate::arena::Arena;
 use crate::counters::Counters;
 use crate::doors::{Listener, Stream};
+use crate::options::Dialect;
 use bytes::Bytes;
 use consort_types::{ClientId, Instant};
 use mio::{Registry, Token};
@@ -42,6 +43,7 @@ pub(crate) struct Clients {
 
 struct Entrance {
     listener: Listener,
+    dialect: Dialect,
     /// Somebody waits.
     ready: bool,
     /// Not to be opened before.
@@ -101,11 +103,15 @@ pub(crate) enum Wrote {
 
 impl Clients {
     /// Opens the doors. Events name them by `names`, and clients by what follows.
-    pub(crate) fn new(registry: Registry, listeners: Vec<Listener>, names: Range<usize>) -> io::Result<Self> {
+    pub(crate) fn new(
+        registry: Registry,
+        listeners: Vec<(Listener, Dialect)>,
+        names: Range<usize>,
+    ) -> io::Result<Self> {
         let mut doors = Vec::new();
-        for (mut listener, name) in listeners.into_iter().zip(names.clone()) {
+        for ((mut listener, dialect), name) in listeners.into_iter().zip(names.clone()) {
             listener.register(&registry, Token(name))?;
-            doors.push(Entrance { listener, ready: true, shut_until: None });
+            doors.push(Entrance { listener, dialect, ready: true, shut_until: None });
         }
         Ok(Self {
             registry,
@@ -146,13 +152,16 @@ impl Clients {
         }
     }
 
-    /// Lets in who waits, a few at a time, and tells their new names.
+    /// Lets in who waits, a few at a time, and tells their new names, in which stands what they speak.
     pub(crate) fn accept(&mut self, now: Instant, counters: &mut Counters) -> Vec<ClientId> {
         let mut accepted = Vec::new();
         for i in 0..self.doors.len() {
             for _ in 0..ACCEPTS {
                 match self.accept_at(i, now) {
-                    Ok(Some(stream)) => accepted.extend(self.admit(stream)),
+                    Ok(Some(stream)) => {
+                        let dialect = self.doors[i].dialect;
+                        accepted.extend(self.admit(stream, dialect));
+                    }
                     Ok(None) => break,
                     Err(error) => {
                         counters.accept_failures += 1;
@@ -187,8 +196,8 @@ impl Clients {
         }
     }
 
-    fn admit(&mut self, mut stream: Stream) -> Option<ClientId> {
-        let id = ClientId(self.next);
+    fn admit(&mut self, mut stream: Stream, dialect: Dialect) -> Option<ClientId> {
+        let id = ClientId(if dialect == Dialect::Spread { self.next | ClientId::SPREAD } else { self.next });
         if let Err(error) = stream.register(&self.registry, name(self.first, id)) {
             tracing::warn!(%error, "cannot watch a client's connection");
             return None;

@@ -1,7 +1,7 @@
 //! Where clients come in.
 use crate::bind::refused;
 use crate::error::{BindError, Role};
-use crate::options::Door;
+use crate::options::{Dialect, Door};
 use crate::sys;
 use mio::event::Source;
 use mio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
@@ -17,6 +17,8 @@ use std::time::Duration;
 
 /// Who may connect to a socket file: the daemon's user and group.
 const MODE: u32 = 0o660;
+/// Who may where Spread is spoken: everybody on this machine.
+const SPREAD_MODE: u32 = 0o666;
 /// When a silent client is asked whether its machine still lives.
 const KEEPALIVE: TcpKeepalive =
     TcpKeepalive::new().with_time(Duration::from_secs(30)).with_interval(Duration::from_secs(5));
@@ -38,13 +40,14 @@ pub(crate) enum Stream {
 }
 
 impl Listener {
-    pub(crate) fn open(door: &Door) -> Result<Self, BindError> {
+    pub(crate) fn open(door: &Door, dialect: Dialect) -> Result<Self, BindError> {
         match door {
             Door::Unix(path) => {
                 make_way(path)?;
                 let failed = |source| BindError::Door { door: door.clone(), source };
                 let listener = UnixListener::bind(path).map_err(failed)?;
-                fs::set_permissions(path, Permissions::from_mode(MODE)).map_err(failed)?;
+                let mode = if dialect == Dialect::Spread { SPREAD_MODE } else { MODE };
+                fs::set_permissions(path, Permissions::from_mode(mode)).map_err(failed)?;
                 Ok(Self::Unix(listener, SocketFile::at(path).map_err(failed)?))
             }
             Door::Tcp(address) => {
@@ -192,7 +195,7 @@ mod tests {
     use super::*;
 
     fn unix(path: &Path) -> Result<Listener, BindError> {
-        Listener::open(&Door::Unix(path.to_owned()))
+        Listener::open(&Door::Unix(path.to_owned()), Dialect::Native)
     }
 
     #[test]
@@ -204,6 +207,15 @@ mod tests {
         assert_eq!(listener.door(), Door::Unix(path.clone()));
         drop(listener);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn the_socket_file_for_spread_is_for_everybody() {
+        //= S42 test
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("4803");
+        let _listener = Listener::open(&Door::Unix(path.clone()), Dialect::Spread).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o666);
     }
 
     #[test]
@@ -252,12 +264,12 @@ mod tests {
 
     #[test]
     fn a_used_tcp_port_is_named() {
-        let Door::Tcp(address) = Listener::open(&Door::Tcp(([127, 0, 0, 1], 0).into())).map(|l| l.door()).unwrap()
-        else {
+        let open = |door: &Door| Listener::open(door, Dialect::Native);
+        let Door::Tcp(address) = open(&Door::Tcp(([127, 0, 0, 1], 0).into())).map(|l| l.door()).unwrap() else {
             unreachable!()
         };
         let _holder = std::net::TcpListener::bind(address).unwrap();
-        let error = Listener::open(&Door::Tcp(address)).unwrap_err();
+        let error = open(&Door::Tcp(address)).unwrap_err();
         assert!(matches!(error, BindError::InUse { role: Role::Clients, address: a } if a == address));
     }
 }

@@ -48,5 +48,5 @@ mod wake;
 pub use bind::{Reach, Sockets};
 pub use driver::run;
 pub use error::{BindError, Interface, Role, RunError};
-pub use options::{Door, Fanout, Idling, Options, Peer, RECEIVE_BUFFER};
+pub use options::{Dialect, Door, Fanout, Idling, Options, Peer, RECEIVE_BUFFER};
 pub use stop::Stop;

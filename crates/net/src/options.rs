@@ -67,6 +67,15 @@ pub enum Door {
     Tcp(SocketAddr),
 }
 
+/// What is spoken behind a door.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// This project's own client protocol.
+    Native,
+    /// The session protocol of Spread. Its socket file is for everybody (mode 0666), as its clients expect.
+    Spread,
+}
+
 /// Everything a driver needs to know to bind its sockets.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -82,6 +91,8 @@ pub struct Options {
     pub fanout: Fanout,
     /// Where clients connect; may be none.
     pub doors: Vec<Door>,
+    /// Where clients of Spread connect; may be none.
+    pub spread_doors: Vec<Door>,
     /// The largest datagram that any node sends.
     pub datagram: DatagramSize,
     /// What to do when there is nothing to do.
@@ -102,6 +113,7 @@ impl Options {
             interface,
             fanout: Fanout::default(),
             doors: Vec::new(),
+            spread_doors: Vec::new(),
             datagram: DatagramSize::DEFAULT,
             idling: Idling::default(),
             receive_buffer: RECEIVE_BUFFER,

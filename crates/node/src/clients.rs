@@ -1,7 +1,8 @@
 //! All sessions of one node, and who of them waits for what.
-use consort_session::{Ask, ClientName, Farewell, Limits, Parting, Refusal, Session};
-use consort_types::{ClientId, Instant, MemberId, NodeId, Service};
-use consort_wire::{Bytes, Payload};
+use crate::door::{Door, Placed, Telling, Wish};
+use consort_session::{ClientName, Farewell, Limits, Parting, Refusal};
+use consort_types::{ClientId, GroupName, Instant, MemberId, NodeId};
+use consort_wire::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 #[derive(Debug)]
@@ -15,16 +16,22 @@ pub(crate) struct Clients {
     /// Gone, and not all daemons know it yet.
     leaving: VecDeque<ClientId>,
     closing: VecDeque<ClientId>,
+    /// To be closed once their going is ordered.
+    lingering: BTreeSet<ClientId>,
     writable: VecDeque<ClientId>,
     progressed: Vec<ClientId>,
+    /// Whose names are free again.
+    parted: Vec<(ClientId, ClientName)>,
     counts: Counts,
 }
 
 #[derive(Debug)]
 struct Entry {
-    session: Session,
+    session: Door,
     hello_by: Instant,
     paused: bool,
+    /// Has as much under way as it may have.
+    held_back: bool,
     /// Asked to join some group: its going must be ordered.
     joined: bool,
 }
@@ -34,6 +41,7 @@ struct Counts {
     accepted: u64,
     refused: u64,
     messages: u64,
+    untold: u64,
     message_bytes: u64,
     ended: BTreeMap<Parting, u64>,
 }
@@ -47,8 +55,10 @@ impl Clients {
             paused: VecDeque::new(),
             leaving: VecDeque::new(),
             closing: VecDeque::new(),
+            lingering: BTreeSet::new(),
             writable: VecDeque::new(),
             progressed: Vec::new(),
+            parted: Vec::new(),
             counts: Counts::default(),
         }
     }
@@ -60,16 +70,30 @@ impl Clients {
     pub(crate) fn open(&mut self, now: Instant, client: ClientId) {
         let hello_by = now + self.limits.hello_within;
         self.silent.insert((hello_by, client));
-        self.all.insert(client, Entry { session: Session::new(client), hello_by, paused: false, joined: false });
+        self.all.insert(
+            client,
+            Entry { session: Door::new(client), hello_by, paused: false, held_back: false, joined: false },
+        );
     }
 
     /// The connection is gone, and what it sent and was not taken with it.
     pub(crate) fn forget(&mut self, client: ClientId) {
         let Some(entry) = self.all.remove(&client) else { return };
         self.silent.remove(&(entry.hello_by, client));
-        if entry.joined && entry.session.is_open() {
+        self.part(client, entry.session.named().cloned(), entry.joined && entry.session.is_open());
+    }
+
+    /// A client's name is free again; its going is to be ordered if it was in any group.
+    fn part(&mut self, client: ClientId, name: Option<ClientName>, joined: bool) {
+        self.parted.extend(name.map(|name| (client, name)));
+        if joined {
             self.leaving.push_back(client);
         }
+    }
+
+    /// Clients that are gone, and what they were called.
+    pub(crate) fn next_parted(&mut self) -> Option<(ClientId, ClientName)> {
+        self.parted.pop()
     }
 
     pub(crate) fn feed(&mut self, client: ClientId, bytes: Bytes) {
@@ -79,8 +103,14 @@ impl Clients {
     }
 
     /// What a client asks next. One that breaks the protocol is sent away.
-    pub(crate) fn next(&mut self, client: ClientId) -> Option<Ask> {
-        let session = &mut self.all.get_mut(&client)?.session;
+    pub(crate) fn next(&mut self, client: ClientId) -> Option<Wish> {
+        let entry = self.all.get_mut(&client)?;
+        //= S20
+        entry.held_back = entry.session.is_held_back(&self.limits);
+        if entry.held_back {
+            return None;
+        }
+        let session = &mut entry.session;
         let before = (session.refused(), session.progress_is_due());
         let next = session.next(&self.limits);
         self.counts.refused += session.refused() - before.0;
@@ -88,7 +118,7 @@ impl Clients {
             self.progressed.push(client);
         }
         match next {
-            Ok(Some(ask)) => Some(ask),
+            Ok(Some(wish)) => Some(wish),
             Ok(None) => {
                 self.note(client);
                 None
@@ -100,27 +130,59 @@ impl Clients {
         }
     }
 
-    pub(crate) fn get(&self, client: ClientId) -> Option<&Session> {
+    pub(crate) fn get(&self, client: ClientId) -> Option<&Door> {
         self.all.get(&client).map(|entry| &entry.session)
     }
 
-    /// Whether more may be read from a client: it is known and was not sent away.
+    /// Whether more may be read from a client: it is known, was not sent away, and does not wait for its own requests.
     pub(crate) fn may_read(&self, client: ClientId) -> bool {
-        self.all.get(&client).is_some_and(|entry| !entry.session.is_closed())
+        self.all.get(&client).is_some_and(|entry| !entry.session.is_closed() && !entry.held_back)
     }
 
     pub(crate) fn welcome(&mut self, client: ClientId, me: MemberId) {
         if let Some(entry) = self.all.get_mut(&client) {
-            self.silent.remove(&(entry.hello_by, client));
-            entry.session.welcome(me, &me.node.to_string(), &self.limits);
+            entry.session.welcome(me, &self.limits);
+            self.entered(client);
         }
+    }
+
+    /// The client's handshake is over.
+    pub(crate) fn entered(&mut self, client: ClientId) {
+        if let Some(entry) = self.all.get_mut(&client) {
+            self.silent.remove(&(entry.hello_by, client));
+        }
+    }
+
+    /// Lets a Spread client go on with its handshake under this name.
+    pub(crate) fn name(&mut self, client: ClientId, name: ClientName, node: NodeId) {
+        if let Some(entry) = self.all.get_mut(&client) {
+            entry.session.name(name, node);
+            if entry.session.is_open() {
+                self.entered(client);
+            }
+            self.wake(client);
+        }
+    }
+
+    /// Sees to it that what a session says before it is open is written, too.
+    fn wake(&mut self, client: ClientId) {
+        if self.all.get_mut(&client).is_some_and(|entry| entry.session.wakes()) {
+            self.writable.push_back(client);
+        }
+    }
+
+    /// Sends a client away whose name is another's.
+    pub(crate) fn reject_name(&mut self, client: ClientId, name: &ClientName) {
+        let Some(entry) = self.all.get_mut(&client) else { return };
+        let farewell = entry.session.reject_name(name);
+        self.end_unwelcome(client, &farewell);
     }
 
     /// The client's name under which it joins; from now on its going must be ordered.
     pub(crate) fn name_for_join(&mut self, client: ClientId) -> Option<ClientName> {
         let entry = self.all.get_mut(&client)?;
         entry.joined = true;
-        Some(entry.session.name().clone())
+        entry.session.named().cloned()
     }
 
     pub(crate) fn accept(&mut self, client: ClientId) {
@@ -141,45 +203,57 @@ impl Clients {
         }
     }
 
-    /// A client's oldest request under way has its place; returns its number.
-    pub(crate) fn order(&mut self, client: ClientId, cost: usize) -> Option<u64> {
-        let session = &mut self.all.get_mut(&client)?.session;
-        if !session.progress_is_due() {
+    /// A client's oldest request under way has its place, and changed nothing if there is a refusal.
+    pub(crate) fn order(&mut self, client: ClientId, placed: Placed<'_>, refusal: Option<&Refusal>) {
+        let Some(entry) = self.all.get_mut(&client) else { return };
+        let was_due = entry.session.progress_is_due();
+        entry.session.order(placed, refusal);
+        if entry.session.progress_is_due() && !was_due {
             self.progressed.push(client);
         }
-        Some(session.order(cost))
+        let goes_on = entry.held_back && !entry.session.is_held_back(&self.limits);
+        self.counts.refused += u64::from(refusal.is_some());
+        if refusal.is_some() {
+            self.note(client);
+        }
+        if goes_on {
+            self.pause(client);
+        }
     }
 
-    pub(crate) fn tell_refused(&mut self, client: ClientId, request: u64, refusal: &Refusal) {
-        self.counts.refused += 1;
-        self.tell_with(client, |session| session.tell_refused(request, refusal));
-    }
-
-    pub(crate) fn tell_message(
-        &mut self,
-        client: ClientId,
-        sender: (NodeId, ClientId),
-        service: Service,
-        ordered: &Payload,
-        from: usize,
-    ) {
+    pub(crate) fn tell_message(&mut self, client: ClientId, telling: &Telling<'_>) {
         self.counts.messages += 1;
-        self.counts.message_bytes += (ordered.len() - from) as u64;
-        self.tell_with(client, |session| session.tell_message(sender, service, ordered, from));
+        self.counts.message_bytes += telling.payload.len() as u64;
+        let mut told = true;
+        self.tell_with(client, |session| told = session.tell_message(telling));
+        self.counts.untold += u64::from(!told);
+    }
+
+    /// Tells a Spread client what was written for such.
+    pub(crate) fn tell_membership(&mut self, client: ClientId, written: &[u8]) {
+        self.tell_with(client, |session| session.tell_membership(written));
+    }
+
+    pub(crate) fn tell_self_leave(&mut self, client: ClientId, group: &GroupName) {
+        self.tell_with(client, |session| session.tell_self_leave(group));
     }
 
     pub(crate) fn tell(&mut self, client: ClientId, frames: &[u8]) {
         self.tell_with(client, |session| session.tell(frames));
     }
 
-    fn tell_with(&mut self, client: ClientId, say: impl FnOnce(&mut Session)) {
+    fn tell_with(&mut self, client: ClientId, say: impl FnOnce(&mut Door)) {
         let Some(entry) = self.all.get_mut(&client).filter(|entry| entry.session.is_open()) else { return };
         say(&mut entry.session);
         if entry.session.wakes() {
             self.writable.push_back(client);
         }
-        let waiting = entry.session.output().len();
-        if waiting > self.limits.output_max {
+        //= S43
+        let (waiting, messages) = (entry.session.output().len(), entry.session.messages_waiting());
+        if let Some(most) = self.limits.spread_messages.filter(|most| messages > *most) {
+            let text = format!("{messages} messages wait to be read; this daemon keeps {most} for a Spread client");
+            self.end(client, &Farewell::new(Parting::Slow, text));
+        } else if waiting > self.limits.output_max {
             let text = format!("{waiting} bytes wait to be read; this daemon keeps {}", self.limits.output_max);
             self.end(client, &Farewell::new(Parting::Slow, text));
         }
@@ -196,23 +270,34 @@ impl Clients {
         self.tell_with(client, |_| {});
     }
 
+    /// Sends a client away whose hello was read but not granted: it never had a name here.
+    pub(crate) fn end_unwelcome(&mut self, client: ClientId, farewell: &Farewell) {
+        let parted = self.parted.len();
+        self.end(client, farewell);
+        self.parted.truncate(parted);
+    }
+
     /// Sends a client away.
     pub(crate) fn end(&mut self, client: ClientId, farewell: &Farewell) {
         let Some(entry) = self.all.get_mut(&client) else { return };
-        if entry.session.is_open() && entry.joined {
-            self.leaving.push_back(client);
-        }
+        let (name, joined) = (entry.session.named().cloned(), entry.joined && entry.session.is_open());
         entry.session.close(farewell);
         if entry.session.wakes() {
             self.writable.push_back(client);
         }
         self.silent.remove(&(entry.hello_by, client));
-        self.closing.push_back(client);
+        self.part(client, name, joined);
+        //= S41
+        if joined && client.speaks_spread() && farewell.parting == Parting::Goodbye {
+            self.lingering.insert(client);
+        } else {
+            self.closing.push_back(client);
+        }
         *self.counts.ended.entry(farewell.parting).or_default() += 1;
     }
 
     pub(crate) fn end_all(&mut self, farewell: &Farewell) {
-        let open = self.all.iter().filter(|(_, entry)| entry.session.is_open() || entry.session.is_silent());
+        let open = self.all.iter().filter(|(_, entry)| !entry.session.is_closed());
         let open: Vec<_> = open.map(|(client, _)| *client).collect();
         open.into_iter().for_each(|client| self.end(client, farewell));
     }
@@ -263,6 +348,13 @@ impl Clients {
         self.leaving.pop_front();
     }
 
+    /// A client's going is ordered, or never will be.
+    pub(crate) fn gone(&mut self, client: ClientId) {
+        if self.lingering.remove(&client) {
+            self.closing.push_back(client);
+        }
+    }
+
     pub(crate) fn next_closing(&mut self) -> Option<ClientId> {
         self.closing.pop_front()
     }
@@ -270,7 +362,7 @@ impl Clients {
     pub(crate) fn next_writable(&mut self) -> Option<ClientId> {
         let mut progressed = std::mem::take(&mut self.progressed);
         for client in progressed.drain(..) {
-            self.tell_with(client, Session::tell_progress);
+            self.tell_with(client, Door::tell_progress);
         }
         self.progressed = progressed;
         self.writable.pop_front()
@@ -290,6 +382,7 @@ impl Clients {
         see("requests_accepted", self.counts.accepted);
         see("requests_refused", self.counts.refused);
         see("messages_delivered", self.counts.messages);
+        see("messages_untold", self.counts.untold);
         see("message_bytes_delivered", self.counts.message_bytes);
         let waiting = self.all.values().map(|entry| entry.session.output().len() as u64).sum();
         see("client_output_bytes", waiting);

@@ -1,6 +1,7 @@
 //! Down: client, session, engine.
+use crate::door::Wish;
 use crate::{Effect, Node, Reading, STREAM};
-use consort_group::ordered;
+use consort_group::{ClientName, ordered};
 use consort_order::{Engine, Refused, Submission};
 use consort_session::{Ask, Farewell, Parting, Refusal, RefusalCause, event};
 use consort_types::{Class, ClientId, Service};
@@ -13,8 +14,8 @@ const ANSWERS: usize = 64 << 10;
 impl<E: Engine> Node<E> {
     /// Takes what a client asks, as far as there is room for it.
     pub(crate) fn serve(&mut self, client: ClientId) -> Reading {
-        while let Some(ask) = self.clients.next(client) {
-            if !self.take(client, ask) || self.has_answered_enough() {
+        while let Some(wish) = self.clients.next(client) {
+            if !self.grant(client, wish) || self.has_answered_enough() {
                 self.clients.pause(client);
                 return Reading::Pause;
             }
@@ -22,13 +23,23 @@ impl<E: Engine> Node<E> {
         if self.clients.may_read(client) { Reading::Go } else { Reading::Pause }
     }
 
+    /// Grants one wish; false where it must wait for room.
+    fn grant(&mut self, client: ClientId, wish: Wish) -> bool {
+        match wish {
+            Wish::Common(ask) => return self.take(client, ask),
+            Wish::Name(name) => self.on_name(client, name),
+            Wish::Entered => self.clients.entered(client),
+        }
+        true
+    }
+
     /// Takes one request; false where it must wait for room.
     fn take(&mut self, client: ClientId, ask: Ask) -> bool {
         match ask {
             Ask::Multicast { service, payload } => return self.submit(client, service, payload),
-            Ask::Join(group) => {
+            Ask::Join { group, closed } => {
                 if let Some(name) = self.clients.name_for_join(client) {
-                    return self.submit(client, Service::Agreed, ordered::join(client, &name, &group).into());
+                    return self.submit(client, Service::Agreed, ordered::join(client, &name, &group, closed).into());
                 }
             }
             Ask::Leave(group) => return self.submit(client, Service::Agreed, ordered::leave(client, &group).into()),
@@ -43,24 +54,36 @@ impl<E: Engine> Node<E> {
         if self.full {
             return false;
         }
-        match self.hand_over(Class::Client, service, payload) {
+        let answer = self.ask_engine(Class::Client, service, payload);
+        // Before the drain: an engine may deliver at once what it has just accepted.
+        match answer {
             Ok(()) => self.clients.accept(client),
             Err(Refused::Full { .. }) => {}
             Err(refused) => self.clients.refuse(client, &refusal(refused)),
         }
+        self.drain_engine();
         !self.full
     }
 
     /// One input of the engine, drained.
     pub(crate) fn hand_over(&mut self, class: Class, service: Service, payload: Payload) -> Result<(), Refused> {
+        let answer = self.ask_engine(class, service, payload);
+        self.drain_engine();
+        answer
+    }
+
+    fn ask_engine(&mut self, class: Class, service: Service, payload: Payload) -> Result<(), Refused> {
         let submission = Submission { class, service, stream: STREAM, payload };
         let answer = self.engine.submit(self.now, submission);
         self.full = matches!(answer, Err(Refused::Full { .. }));
+        answer.map(drop)
+    }
+
+    fn drain_engine(&mut self) {
         while let Some(output) = self.engine.poll_output() {
             let effect = self.on_output(output);
             self.effects.extend(effect);
         }
-        answer.map(drop)
     }
 
     /// Takes up what waits for room: first the going of clients, then the client that was paused first.
@@ -73,6 +96,9 @@ impl<E: Engine> Node<E> {
             // Any other refusal than for room means that this node itself is leaving, and takes its clients with it.
             if !matches!(left, Err(Refused::Full { .. })) {
                 self.clients.has_left();
+            }
+            if matches!(left, Err(refused) if !matches!(refused, Refused::Full { .. })) {
+                self.clients.gone(client);
             }
             return true;
         }
@@ -87,12 +113,27 @@ impl<E: Engine> Node<E> {
     }
 
     fn on_hello(&mut self, client: ClientId) {
+        self.free_names();
+        let Some(name) = self.clients.get(client).and_then(|session| session.named().cloned()) else { return };
+        if !self.groups.enter(client, &name) {
+            return self.clients.reject_name(client, &name);
+        }
         self.clients.welcome(client, self.datagrams.identity().me);
         let wants_views = self.clients.get(client).is_some_and(|session| session.wants_views());
         if let Some(view) = self.view.as_ref().filter(|_| wants_views) {
             self.frames.clear();
             event::put_view(&mut self.frames, view);
             self.clients.tell(client, &self.frames);
+        }
+    }
+
+    //= S06
+    fn on_name(&mut self, client: ClientId, name: ClientName) {
+        self.free_names();
+        if self.groups.enter(client, &name) {
+            self.clients.name(client, name, self.datagrams.identity().me.node);
+        } else {
+            self.clients.reject_name(client, &name);
         }
     }
 

@@ -11,6 +11,7 @@
 mod change;
 mod clients;
 mod datagrams;
+mod door;
 mod down;
 mod effect;
 mod status;
@@ -29,7 +30,7 @@ pub use effect::{Datagram, Effect, Reading};
 
 use bytes::BytesMut;
 use clients::Clients;
-use consort_group::Groups;
+use consort_group::{Groups, Mismatch};
 use consort_order::Arrival;
 use consort_session::{Farewell, Parting};
 use consort_types::{Stream, View, ViewId};
@@ -54,21 +55,26 @@ pub struct Node<E: Engine> {
     full: bool,
     /// The view to be resumed once the groups have settled into it.
     settling: Option<ViewId>,
-    /// The view has members that do not know this node's groups.
-    newcomers: bool,
+    /// What was last given to the engine for its beacons.
+    claim: Bytes,
+    /// Who was seen last to have other groups than this node.
+    mismatch: Option<Mismatch>,
     view: Option<View>,
     /// The last changes of the view, for `status`.
     history: VecDeque<(Instant, Change)>,
     frames: BytesMut,
     /// Bytes of answers to status requests in this slice.
     answered: usize,
+    /// The same for Spread clients.
+    spread_frames: BytesMut,
     counts: Counts,
 }
 
 #[derive(Debug, Default)]
 struct Counts {
     ordered_malformed: u64,
-    announcements_refused: u64,
+    parts_refused: u64,
+    claims_malformed: u64,
     optimistic_ignored: u64,
 }
 
@@ -85,11 +91,13 @@ impl<E: Engine> Node<E> {
             now: Instant::ZERO,
             full: false,
             settling: None,
-            newcomers: false,
+            claim: Bytes::new(),
+            mismatch: None,
             view: None,
             history: VecDeque::new(),
             frames: BytesMut::new(),
             answered: 0,
+            spread_frames: BytesMut::new(),
             counts: Counts::default(),
         }
     }
@@ -134,6 +142,7 @@ impl<E: Engine> Node<E> {
     pub fn handle_timeout(&mut self, now: Instant) {
         self.begin(now);
         self.clients.end_silent(now);
+        self.annotate();
         self.engine.handle_timeout(now);
     }
 
@@ -225,5 +234,18 @@ impl<E: Engine> Node<E> {
         self.now = self.now.max(now);
         self.upward.begin();
         self.answered = 0;
+        self.free_names();
+    }
+
+    fn free_names(&mut self) {
+        while let Some((client, name)) = self.clients.next_parted() {
+            self.groups.exit(client, &name);
+        }
+    }
+
+    /// Breaks a rule of the groups from here on.
+    #[cfg(feature = "mutants")]
+    pub fn mutate_groups(&mut self, mutant: consort_group::Mutant) {
+        self.groups.mutate(mutant);
     }
 }

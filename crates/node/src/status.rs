@@ -1,5 +1,6 @@
 //! What a node tells about itself.
 use crate::{Node, change};
+use consort_group::Mismatch;
 use consort_order::{Engine, Reach};
 use consort_types::{Service, View};
 
@@ -9,9 +10,10 @@ impl<E: Engine> Node<E> {
         self.engine.observe(&mut |name, value| see(name, value));
         self.datagrams.observe(see);
         self.clients.observe(see);
-        see("groups", self.groups.len() as u64);
+        self.groups.observe(see);
         see("ordered_malformed", self.counts.ordered_malformed);
-        see("announcements_refused", self.counts.announcements_refused);
+        see("group_parts_refused", self.counts.parts_refused);
+        see("group_claims_malformed", self.counts.claims_malformed);
         see("optimistic_ignored", self.counts.optimistic_ignored);
     }
 
@@ -33,6 +35,9 @@ impl<E: Engine> Node<E> {
         say("state", self.engine.describe(self.now));
         if let Some(view) = &self.view {
             say_view(view, &mut say);
+        }
+        if let Some(Mismatch { member, at }) = self.mismatch {
+            say("group_mismatch", format!("{member} has other groups than this node after message {at} of its view"));
         }
         for reach in self.engine.reachability(self.now) {
             say(&format!("peer_{}", reach.node), reachability(&reach));

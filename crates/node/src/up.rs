@@ -1,11 +1,13 @@
 //! Up: engine, group, session, client.
+use crate::door::{Placed, Telling};
 use crate::upward::Up;
 use crate::{Change, Effect, Node};
-use consort_group::table::Asked;
-use consort_group::{Delivered, Groups, Ignored, ordered};
+use bytes::BytesMut;
+use consort_group::{Asked, Cause, Delivered, Groups, Ignored, Member, Misfit, PrivateName, Step};
 use consort_order::{Delivery, Engine, Output};
-use consort_session::{Refusal, RefusalCause, event, request};
-use consort_types::{Class, ClientId, Primary, Service, View, ViewId, ViewKind};
+use consort_session::{Refusal, RefusalCause, event};
+use consort_spread::told::{self, GroupView};
+use consort_types::{Class, ClientId, GroupName, MemberId, Primary, Service, View, ViewId, ViewKind};
 
 /// How many changes of the view are remembered.
 const HISTORY: usize = 64;
@@ -29,8 +31,7 @@ impl<E: Engine> Node<E> {
             Output::Room => self.full = false,
             // Asked of engines whose capability says so; no session asks yet.
             Output::Offer(_) | Output::Revoke { .. } | Output::Confirm { .. } => self.counts.optimistic_ignored += 1,
-            // Nobody annotates, so no annotation says anything.
-            Output::Beacon { .. } => {}
+            Output::Beacon { from, annotation } => self.hear_claim(from, &annotation),
             // What is stable matters to those who keep messages for a client's return; nobody does yet.
             Output::Stable { .. } => {}
         }
@@ -39,7 +40,11 @@ impl<E: Engine> Node<E> {
 
     /// Whether something waits to be told to clients.
     pub(crate) fn has_to_tell(&self) -> bool {
-        self.groups.has_changes() || self.settling.is_some() || !self.upward.is_empty()
+        self.groups.has_work() || self.groups.has_part() || self.may_resume() || !self.upward.is_empty()
+    }
+
+    fn may_resume(&self) -> bool {
+        self.settling.is_some() && self.groups.is_settled()
     }
 
     /// Tells the next thing, if this slice has room for it. The engine is drained: it may be resumed here.
@@ -47,11 +52,12 @@ impl<E: Engine> Node<E> {
         if !self.has_to_tell() || !self.upward.may_tell() {
             return false;
         }
-        if self.tell_next_change() {
+        if self.tell_next_step() || self.say_next_part() {
             return true;
         }
-        if let Some(view) = self.settling.take() {
-            self.announce();
+        if let Some(view) = self.settling.filter(|_| self.groups.is_settled()) {
+            //= G19
+            self.settling = None;
             self.engine.resume(self.now, view);
             return true;
         }
@@ -64,31 +70,68 @@ impl<E: Engine> Node<E> {
         true
     }
 
-    /// Tells members that came from elsewhere which groups this node's clients are in. It is ordered before anything that
-    /// clients send in the new view, for the engine is resumed only then.
-    fn announce(&mut self) {
-        if !std::mem::take(&mut self.newcomers) {
-            return;
-        }
-        let joins: Vec<_> = self.groups.own_joins().collect();
-        for join in joins {
-            if self.hand_over(Class::Control, Service::Agreed, join.into()).is_err() {
-                self.counts.announcements_refused += 1;
+    /// Says the next part of what this node's clients are in, to members that came from elsewhere. It is ordered before
+    /// anything that clients send in the new view, for the engine is resumed only once all have said everything.
+    fn say_next_part(&mut self) -> bool {
+        //= G14
+        let Some(part) = self.groups.next_part() else { return false };
+        self.upward.spend(part.len());
+        let said = self.hand_over(Class::Control, Service::Agreed, part.into());
+        // Refused only by an engine that is leaving, and then the others go on without this node.
+        self.counts.parts_refused += u64::from(said.is_err());
+        true
+    }
+
+    fn tell_next_step(&mut self) -> bool {
+        let Some(step) = self.groups.advance() else { return false };
+        self.frames.clear();
+        let notify = match &step {
+            Step::Quiet => &[],
+            Step::View(change) if !change.notify.is_empty() => {
+                event::put_group_view(&mut self.frames, change);
+                change.notify
             }
+            Step::View(_) => &[],
+            Step::Signal(signal) => {
+                event::put_group_signal(&mut self.frames, signal);
+                signal.notify
+            }
+        };
+        let spread = notify.iter().any(|client| client.speaks_spread());
+        self.spread_frames.clear();
+        if spread {
+            put_spread(&step, self.datagrams.identity().me, &mut self.spread_frames);
+        }
+        for client in notify {
+            match self_leave(&step, self.datagrams.identity().me, *client) {
+                _ if !client.speaks_spread() => self.clients.tell(*client, &self.frames),
+                Some(group) => self.clients.tell_self_leave(*client, group),
+                None => self.clients.tell_membership(*client, &self.spread_frames),
+            }
+        }
+        self.upward.spend(self.frames.len().max(self.spread_frames.len()) * notify.len());
+        true
+    }
+
+    /// Has the engine's beacons carry where this node stands and the hash of its groups.
+    pub(crate) fn annotate(&mut self) {
+        //= G31
+        let claim = self.groups.claim().unwrap_or_default();
+        if claim != self.claim {
+            self.claim = claim.clone();
+            self.engine.annotate(claim);
         }
     }
 
-    fn tell_next_change(&mut self) -> bool {
-        let Some(change) = self.groups.next_change() else { return false };
-        self.frames.clear();
-        if !change.notify.is_empty() {
-            event::put_group_view(&mut self.frames, &change);
+    fn hear_claim(&mut self, from: MemberId, annotation: &[u8]) {
+        if annotation.is_empty() {
+            return;
         }
-        for client in change.notify {
-            self.clients.tell(*client, &self.frames);
+        match self.groups.hear_claim(from, annotation) {
+            Ok(None) => {}
+            Ok(Some(mismatch)) => self.mismatch = Some(mismatch),
+            Err(_) => self.counts.claims_malformed += 1,
         }
-        self.upward.spend(self.frames.len() * change.notify.len());
-        true
     }
 
     /// All members have installed the view: it is told once more, now as primary.
@@ -113,7 +156,6 @@ impl<E: Engine> Node<E> {
         self.groups.install(&view);
         if view.kind == ViewKind::Regular {
             self.settling = Some(view.id);
-            self.newcomers |= view.members.iter().any(|member| !view.moved_together.contains(member));
         }
         self.frames.clear();
         event::put_view(&mut self.frames, &view);
@@ -124,42 +166,75 @@ impl<E: Engine> Node<E> {
     }
 
     fn deliver(&mut self, delivery: Delivery) {
-        if delivery.class == Class::Control {
-            // What a daemon's clients were in before the view; known or not, nobody here asked for it.
-            let told = self.groups.deliver(delivery.sender, &delivery.payload).is_ok();
-            self.counts.ordered_malformed += u64::from(!told);
-            return;
-        }
-        let Delivery { sender, service, payload, .. } = &delivery;
+        let Delivery { sender, position, service, payload, .. } = &delivery;
         let own = *sender == self.datagrams.identity().me;
-        match self.groups.deliver(*sender, payload) {
-            Ok(Delivered::Multicast { client, recipients }) => {
+        match self.groups.deliver(*sender, *position, payload) {
+            Ok(Delivered::Multicast { client, told, recipients }) => {
                 if own {
-                    self.clients.order(client, payload.len());
+                    self.clients.order(client, Placed::Multicast(payload.len()), None);
                 }
                 self.upward.spend(recipients.len() * payload.len());
+                let (sender, own) = ((*sender, client), own.then_some(client));
+                let telling = Telling { sender, own, service: *service, payload, told };
                 for recipient in recipients {
-                    self.clients.tell_message(
-                        *recipient,
-                        (sender.node, client),
-                        *service,
-                        payload,
-                        ordered::PREFIX_LEN,
-                    );
+                    self.clients.tell_message(*recipient, &telling);
                 }
             }
+            Ok(Delivered::Shut { client, group }) if own => self.shut(client, payload.len(), &group),
+            Ok(Delivered::Unfit { client, misfit, member }) if own => {
+                self.unfit(client, payload.len(), misfit, &member);
+            }
             Ok(Delivered::Changes { client, asked: Some(asked) }) if own => self.settle(client, &asked),
-            Ok(Delivered::Changes { .. }) => {}
+            Ok(Delivered::Changes { client, asked: None }) if own => self.clients.gone(client),
+            Ok(Delivered::Shut { .. } | Delivered::Unfit { .. } | Delivered::Changes { .. } | Delivered::Part) => {}
             Err(_) => self.counts.ordered_malformed += 1,
         }
     }
 
+    /// An own client's message has its place, but a closed group does not take it.
+    fn shut(&mut self, client: ClientId, len: usize, group: &GroupName) {
+        //= G07
+        let text = format!("{group} is closed: only its members may send to it");
+        let refusal = Refusal::new(RefusalCause::Closed, text);
+        self.clients.order(client, Placed::Multicast(len), Some(&refusal));
+    }
+
+    /// An own client's message has its place, but one of its receivers could not be told.
+    fn unfit(&mut self, client: ClientId, len: usize, misfit: Misfit, member: &Member) {
+        //= S21
+        let name = PrivateName::new(&member.name, member.daemon.node);
+        let refusal = Refusal::new(RefusalCause::Unfit, format!("{name} cannot be told it: {misfit}"));
+        self.clients.order(client, Placed::Multicast(len), Some(&refusal));
+    }
+
     /// An own client's join or leave has its place.
     fn settle(&mut self, client: ClientId, asked: &Asked) {
-        let number = self.clients.order(client, request::membership_len(&asked.group));
-        if let (Some(number), Some(ignored)) = (number, asked.ignored) {
-            self.clients.tell_refused(client, number, &refusal(asked, ignored));
+        let refusal = asked.ignored.map(|ignored| refusal(asked, ignored));
+        self.clients.order(client, Placed::Membership(&asked.group), refusal.as_ref());
+    }
+}
+
+/// What Spread clients here read of a step.
+fn put_spread(step: &Step<'_>, me: MemberId, out: &mut BytesMut) {
+    match step {
+        Step::Quiet => {}
+        Step::View(change) => {
+            let consort_group::Change { group, id, members, sets, cause, who, .. } = *change;
+            told::put_view(out, &GroupView { group, id, cause, members, sets, who, me });
         }
+        Step::Signal(signal) => told::put_signal(out, signal.group, signal.id),
+    }
+}
+
+/// The group that this client has left with this step.
+fn self_leave<'a>(step: &Step<'a>, me: MemberId, client: ClientId) -> Option<&'a GroupName> {
+    match step {
+        Step::View(consort_group::Change { cause: Cause::Leave, who: [member], group, .. })
+            if member.key() == (me, client) =>
+        {
+            Some(group)
+        }
+        _ => None,
     }
 }
 
@@ -168,6 +243,10 @@ fn refusal(asked: &Asked, ignored: Ignored) -> Refusal {
     match ignored {
         Ignored::AlreadyMember => Refusal::new(RefusalCause::AlreadyMember, format!("already a member of {group}")),
         Ignored::NotMember => Refusal::new(RefusalCause::NotMember, format!("not a member of {group}")),
+        Ignored::Full => {
+            let text = format!("all groups together take {} MiB, which is all they may", Groups::BUDGET >> 20);
+            Refusal::new(RefusalCause::GroupsFull, text)
+        }
         Ignored::TooManyGroups => {
             let text = format!("a member of {} groups, which is all one client may be in", Groups::PER_CLIENT);
             Refusal::new(RefusalCause::TooManyGroups, text)

@@ -6,7 +6,7 @@ use crate::event::{Event, Progress, Welcome};
 use crate::frame::{Frames, HEAD_LEN};
 use crate::request::{self, Hello};
 use bytes::{Buf, Bytes, BytesMut};
-use consort_group::Targets;
+use consort_group::{Addressee, Targets};
 use consort_types::{GroupName, Service};
 use consort_wire::Malformed;
 use std::ops::Range;
@@ -68,13 +68,20 @@ impl Requests {
         }
     }
 
-    /// Appends a join and returns its number.
+    /// Appends a join and returns its number. If the group has no members yet, `closed` says whether only members may
+    /// send to it.
     ///
     /// # Errors
     /// [`NotSent::Credit`] where `known`, the latest progress, leaves too little.
-    pub fn join(&mut self, out: &mut BytesMut, group: &GroupName, known: Progress) -> Result<u64, NotSent> {
+    pub fn join(
+        &mut self,
+        out: &mut BytesMut,
+        group: &GroupName,
+        closed: bool,
+        known: Progress,
+    ) -> Result<u64, NotSent> {
         let number = self.count(request::membership_len(group), known)?;
-        request::put_join(out, group);
+        request::put_join(out, group, closed);
         Ok(number)
     }
 
@@ -92,11 +99,11 @@ impl Requests {
     ///
     /// # Errors
     /// [`NotSent`] says which limit it breaks.
-    pub fn multicast(
+    pub fn multicast<T: Addressee>(
         &mut self,
         out: &mut BytesMut,
         service: Service,
-        groups: &[GroupName],
+        to: &[T],
         payload: &[u8],
         known: Progress,
     ) -> Result<u64, NotSent> {
@@ -104,11 +111,11 @@ impl Requests {
             return Err(NotSent::TooLarge { len: payload.len(), max: self.message_max });
         }
         let max = self.groups_max.min(Targets::MAX);
-        if groups.is_empty() || groups.len() > max {
-            return Err(NotSent::Targets { count: groups.len(), max });
+        if to.is_empty() || to.len() > max {
+            return Err(NotSent::Targets { count: to.len(), max });
         }
-        let number = self.count(request::multicast_len(groups, payload.len()), known)?;
-        request::put_multicast(out, service, groups, payload);
+        let number = self.count(request::multicast_len(to, payload.len()), known)?;
+        request::put_multicast(out, service, to, payload);
         Ok(number)
     }
 
@@ -215,7 +222,16 @@ impl Client {
     /// [`NotSent`] says why it cannot be sent now.
     pub fn join(&mut self, group: &GroupName) -> Result<u64, NotSent> {
         let known = self.replies.progress();
-        self.requests.as_mut().ok_or(NotSent::NotOpen)?.join(&mut self.output, group, known)
+        self.requests.as_mut().ok_or(NotSent::NotOpen)?.join(&mut self.output, group, false, known)
+    }
+
+    /// The same; if the group has no members yet, only members may send to it from here on.
+    ///
+    /// # Errors
+    /// [`NotSent`] says why it cannot be sent now.
+    pub fn join_closed(&mut self, group: &GroupName) -> Result<u64, NotSent> {
+        let known = self.replies.progress();
+        self.requests.as_mut().ok_or(NotSent::NotOpen)?.join(&mut self.output, group, true, known)
     }
 
     /// Asks to leave a group; returns the request's number.
@@ -227,14 +243,14 @@ impl Client {
         self.requests.as_mut().ok_or(NotSent::NotOpen)?.leave(&mut self.output, group, known)
     }
 
-    /// Sends a message to groups; returns the request's number.
+    /// Sends a message to groups and clients; returns the request's number.
     ///
     /// # Errors
     /// [`NotSent`] says why it cannot be sent now.
-    pub fn multicast(&mut self, service: Service, groups: &[GroupName], payload: &[u8]) -> Result<u64, NotSent> {
+    pub fn multicast<T: Addressee>(&mut self, service: Service, to: &[T], payload: &[u8]) -> Result<u64, NotSent> {
         let known = self.replies.progress();
         let requests = self.requests.as_mut().ok_or(NotSent::NotOpen)?;
-        requests.multicast(&mut self.output, service, groups, payload, known)
+        requests.multicast(&mut self.output, service, to, payload, known)
     }
 
     /// Asks for the daemon's status.

@@ -6,22 +6,23 @@
 //! | 82 | progress | accepted (8), ordered (8), credit (8) |
 //! | 83 | refused | request (8), cause (1), text |
 //! | 84 | view | id (18), kind (1), primary (1), members, moved together, cause as text |
-//! | 85 | group view | group (1 + n), id (18 + 8), cause (1), who came or went, members |
+//! | 85 | group view | group (1 + n), id (18 + 8), flags (1), cause (1), who came or went, members with their sets |
 //! | 86 | status | count (2), pairs of text |
 //! | 87 | pong | token (8) |
 //! | 88 | disconnect | parting (1), text |
-//! | 91-95 | message; the second digit is the service | sender's node (2), client number (4), targets, payload |
+//! | 89 | transitional signal | group (1 + n), id (18 + 8) |
+//! | 91-95 | message; the second digit is the service | sender's node (2), client number (4), name (1 + n), targets, payload |
 //!
 //! Texts stand behind their length in two bytes.
 mod decode;
 mod encode;
 
-pub use encode::{MESSAGE_HEAD_LEN, put_group_view, put_message, put_status, put_view};
 pub(crate) use encode::{put_disconnect, put_pong, put_progress, put_refused, put_welcome};
+pub use encode::{put_group_signal, put_group_view, put_message, put_status, put_view};
 
 use crate::{Farewell, Refusal};
 use bytes::Bytes;
-use consort_group::{Cause, ClientName, GroupViewId, Member, Targets};
+use consort_group::{Cause, ClientName, GroupViewId, Member, PrivateName, Targets};
 use consort_types::{ClientId, GroupName, MemberId, NodeId, Primary, Service, ViewId, ViewKind};
 
 const WELCOME: u8 = 0x81;
@@ -32,7 +33,10 @@ const GROUP_VIEW: u8 = 0x85;
 const STATUS: u8 = 0x86;
 const PONG: u8 = 0x87;
 const DISCONNECT: u8 = 0x88;
+const GROUP_SIGNAL: u8 = 0x89;
 const MESSAGE: u8 = 0x90;
+/// The flag of a group view whose group only members may send to.
+const CLOSED: u8 = 1;
 
 /// A frame of a daemon, read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +47,9 @@ pub enum Event {
     Message(Message),
     /// A group this client is in changed, here in the order.
     GroupView(GroupView),
+    /// Some members of a group this client is in do not move along into the next network view: what follows until the
+    /// next group view is promised only among those that do.
+    GroupSignal(GroupSignal),
     /// The network changed, here in the order.
     View(NetworkView),
     /// How far this client's numbered requests are.
@@ -91,8 +98,12 @@ pub struct Message {
     sender: (NodeId, ClientId),
     service: Service,
     body: Bytes,
+    targets_at: usize,
     payload_at: usize,
 }
+
+/// Where a message's body has the sender's name: behind its node and its number.
+const NAME_AT: usize = 6;
 
 impl Message {
     /// Who sent it: a daemon, and a client's number there.
@@ -100,14 +111,25 @@ impl Message {
         self.sender
     }
 
+    /// What the sender is called.
+    pub fn sender_name(&self) -> &str {
+        std::str::from_utf8(&self.body[NAME_AT + 1..self.targets_at]).unwrap_or_default()
+    }
+
+    /// The name by which the sender alone is sent to.
+    pub fn sender_private(&self) -> Option<PrivateName> {
+        let name = ClientName::new(self.sender_name().as_bytes())?;
+        Some(PrivateName::new(&name, self.sender.0))
+    }
+
     /// What the sender asked for.
     pub const fn service(&self) -> Service {
         self.service
     }
 
-    /// The groups it was sent to, in the sender's order.
+    /// The groups and clients it was sent to, in the sender's order.
     pub fn groups(&self) -> impl Iterator<Item = &str> {
-        let list = Targets::read(&self.body[encode::SENDER_LEN..]).ok();
+        let list = Targets::read(&self.body[self.targets_at..]).ok();
         list.into_iter().flat_map(Targets::names).filter_map(|name| std::str::from_utf8(name).ok())
     }
 
@@ -129,12 +151,36 @@ pub struct GroupView {
     pub group: GroupName,
     /// Names the membership; equal at every daemon.
     pub id: GroupViewId,
+    /// Whether only members may send to it.
+    pub closed: bool,
     /// Why it changed.
     pub cause: Cause,
-    /// Who came or went.
+    /// Who came or went: who of them is a member came.
     pub who: Vec<Member>,
-    /// Who is in the group now.
+    /// Who is in the group now, by node, incarnation and client number.
     pub members: Vec<Member>,
+    /// For each member the number of its set.
+    pub sets: Vec<u16>,
+}
+
+impl GroupView {
+    /// Those that were given the same messages of this group as `member` since the group view before, itself among them;
+    /// nobody if it is no member.
+    pub fn together_with(&self, member: (MemberId, ClientId)) -> impl Iterator<Item = &Member> {
+        let at = self.members.iter().position(|other| other.key() == member);
+        let set = at.and_then(|at| self.sets.get(at));
+        let listed = self.members.iter().zip(&self.sets);
+        listed.filter(move |(_, other)| Some(*other) == set).map(|(member, _)| member)
+    }
+}
+
+/// Some members of a group do not move along.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupSignal {
+    /// Which group.
+    pub group: GroupName,
+    /// The membership that held until here.
+    pub id: GroupViewId,
 }
 
 /// One configuration of the daemons.

@@ -29,9 +29,10 @@ pub mod server;
 mod tests;
 
 pub use client::Client;
-pub use consort_group::{Cause, ClientName, GroupViewId, Member};
-pub use event::{Event, GroupView, Message, NetworkView, Progress, Welcome};
+pub use consort_group::{Addressee, Cause, ClientName, GroupViewId, Member, PrivateName, Target};
+pub use event::{Event, GroupSignal, GroupView, Message, NetworkView, Progress, Welcome};
 pub use limits::Limits;
+pub use output::Output;
 pub use reason::{Farewell, Parting, Refusal, RefusalCause};
 pub use request::Hello;
 pub use server::{Ask, Session};

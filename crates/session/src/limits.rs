@@ -15,6 +15,8 @@ pub struct Limits {
     pub groups_max: usize,
     /// How many bytes may wait for one client to read them; a client further behind is disconnected as slow.
     pub output_max: usize,
+    /// How many messages may wait for one Spread client; `None` for as many as the bytes allow.
+    pub spread_messages: Option<usize>,
     /// How long a connection may take to complete its hello.
     pub hello_within: Duration,
 }
@@ -26,6 +28,7 @@ impl Default for Limits {
             credit: 512 << 10,
             groups_max: Targets::MAX,
             output_max: 64 << 20,
+            spread_messages: None,
             hello_within: Duration::from_secs(10),
         }
     }

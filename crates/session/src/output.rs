@@ -7,29 +7,32 @@ const KEEP: usize = 1 << 20;
 /// One contiguous buffer: frames are appended at the back, written bytes go from the front. The room they leave is used
 /// again once it is at least as large as what remains, so moving costs each byte at most one more copy.
 #[derive(Debug, Default)]
-pub(crate) struct Output {
+pub struct Output {
     bytes: BytesMut,
     largest: usize,
     announced: bool,
 }
 
 impl Output {
-    pub(crate) const fn as_mut(&mut self) -> &mut BytesMut {
+    /// Where frames are appended.
+    pub const fn as_mut(&mut self) -> &mut BytesMut {
         &mut self.bytes
     }
 
-    pub(crate) fn as_slice(&self) -> &[u8] {
+    /// What is to be written.
+    pub fn as_slice(&self) -> &[u8] {
         &self.bytes
     }
 
     /// Whether there is something to write that nobody was told of yet. Says so once until all is written.
-    pub(crate) fn wakes(&mut self) -> bool {
+    pub fn wakes(&mut self) -> bool {
         let wakes = !self.announced && !self.bytes.is_empty();
         self.announced |= wakes;
         wakes
     }
 
-    pub(crate) fn written(&mut self, n: usize) {
+    /// The first `n` bytes are written; more than there are is all of them.
+    pub fn written(&mut self, n: usize) {
         self.largest = self.largest.max(self.bytes.len());
         if n < self.bytes.len() {
             self.bytes.advance(n);

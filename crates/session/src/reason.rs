@@ -56,6 +56,12 @@ codes! {
         NotMember = 7 "not_member",
         /// The client is in as many groups as it may be.
         TooManyGroups = 8 "too_many_groups",
+        /// The message names a closed group that the client is not in.
+        Closed = 9 "closed",
+        /// All groups together take as much memory as they may.
+        GroupsFull = 10 "groups_full",
+        /// A Spread client among the receivers could not be told the message.
+        Unfit = 11 "unfit",
     }
 }
 
@@ -74,6 +80,8 @@ codes! {
         Slow = 5 "slow",
         /// The daemon stops.
         Stopping = 6 "stopping",
+        /// Another client of this daemon is called so.
+        NameTaken = 7 "name_taken",
     }
 }
 

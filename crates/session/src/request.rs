@@ -8,13 +8,14 @@
 //! | 04 | status | |
 //! | 05 | ping | token (8) |
 //! | 06 | goodbye | |
+//! | 07 | join that closes the group if it opens it | group (1 + n) |
 //! | 11-15 | multicast; the second digit is the service | targets, payload |
 //!
 //! Joins, leaves and multicasts are numbered.
 use crate::frame::{self, HEAD_LEN, Head};
 use crate::{MAGIC, VERSION};
 use bytes::{BufMut, BytesMut};
-use consort_group::{ClientName, Targets, ordered, targets};
+use consort_group::{Addressee, ClientName, Targets, ordered, targets};
 use consort_types::{GroupName, Service};
 use consort_wire::{Malformed, Payload, Reader};
 
@@ -24,6 +25,7 @@ const LEAVE: u8 = 0x03;
 const STATUS: u8 = 0x04;
 const PING: u8 = 0x05;
 const GOODBYE: u8 = 0x06;
+const JOIN_CLOSED: u8 = 0x07;
 const MULTICAST: u8 = 0x10;
 const WANTS_VIEWS: u8 = 1;
 /// No body but a multicast's is longer.
@@ -97,9 +99,10 @@ fn read_chosen_name(reader: &mut Reader<'_>) -> Result<Option<ClientName>, Malfo
     ordered::read_client(reader).map(Some)
 }
 
-/// Appends a join.
-pub fn put_join(out: &mut BytesMut, group: &GroupName) {
-    frame::put(out, JOIN, |out| targets::put_name(group.as_bytes(), out));
+/// Appends a join. If the group has no members yet, `closed` says whether only members may send to it.
+pub fn put_join(out: &mut BytesMut, group: &GroupName, closed: bool) {
+    let kind = if closed { JOIN_CLOSED } else { JOIN };
+    frame::put(out, kind, |out| targets::put_name(group.as_bytes(), out));
 }
 
 /// Appends a leave.
@@ -123,10 +126,10 @@ pub fn put_goodbye(out: &mut BytesMut) {
     frame::put_head(out, GOODBYE, 0);
 }
 
-/// Appends a multicast. `groups` are 1 to 1000; the caller has checked it.
-pub fn put_multicast(out: &mut BytesMut, service: Service, groups: &[GroupName], payload: &[u8]) {
-    frame::put_head(out, MULTICAST | service as u8, multicast_len(groups, payload.len()) - HEAD_LEN);
-    targets::encode(groups.iter(), out);
+/// Appends a multicast. `to` are 1 to 1000; the caller has checked it.
+pub fn put_multicast<T: Addressee>(out: &mut BytesMut, service: Service, to: &[T], payload: &[u8]) {
+    frame::put_head(out, MULTICAST | service as u8, multicast_len(to, payload.len()) - HEAD_LEN);
+    targets::encode(to.iter(), out);
     out.put_slice(payload);
 }
 
@@ -136,14 +139,14 @@ pub fn membership_len(group: &GroupName) -> usize {
 }
 
 /// How long the frame of a multicast is.
-pub fn multicast_len(groups: &[GroupName], payload: usize) -> usize {
-    HEAD_LEN + 2 + groups.iter().map(|group| 1 + group.as_bytes().len()).sum::<usize>() + payload
+pub fn multicast_len<T: Addressee>(to: &[T], payload: usize) -> usize {
+    HEAD_LEN + 2 + to.iter().map(|name| 1 + name.target().len()).sum::<usize>() + payload
 }
 
 /// A frame of a client, read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    Join(GroupName),
+    Join { group: GroupName, closed: bool },
     Leave(GroupName),
     Status,
     Ping(u64),
@@ -176,7 +179,9 @@ pub(crate) fn decode(head: Head, body: &Payload) -> Result<Request, Malformed> {
     let bytes = body.to_bytes();
     let mut reader = Reader::new(&bytes);
     let request = match head.kind {
-        JOIN => Request::Join(targets::read_group(&mut reader)?),
+        JOIN | JOIN_CLOSED => {
+            Request::Join { group: targets::read_group(&mut reader)?, closed: head.kind == JOIN_CLOSED }
+        }
         LEAVE => Request::Leave(targets::read_group(&mut reader)?),
         STATUS => Request::Status,
         PING => Request::Ping(reader.u64("token")?),

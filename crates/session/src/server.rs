@@ -46,7 +46,12 @@ pub enum Ask {
     /// To be let in; answer with [`Session::welcome`].
     Hello,
     /// To join a group. Numbered.
-    Join(GroupName),
+    Join {
+        /// Which one.
+        group: GroupName,
+        /// Only members may send to it, if it has none yet.
+        closed: bool,
+    },
     /// To leave a group. Numbered.
     Leave(GroupName),
     /// To have a message ordered. Numbered.
@@ -70,7 +75,7 @@ impl Session {
             stage: Stage::Silent,
             name: ClientName::unchosen(client),
             wants_views: false,
-            prefix: ordered::multicast_prefix(client),
+            prefix: ordered::multicast_prefix(client, &ClientName::unchosen(client)),
             input: Frames::new(HEAD_LEN + request::BODY_MAX),
             asked: None,
             ledger: Ledger::default(),
@@ -160,6 +165,7 @@ impl Session {
         self.input.allow(limits.frame_max());
         self.wants_views = hello.wants_views;
         if let Some(name) = hello.name {
+            self.prefix = ordered::multicast_prefix(self.client, &name);
             self.name = name;
         }
         Ok(Ask::Hello)
@@ -185,7 +191,7 @@ impl Session {
 
     fn on_other(&mut self, head: Head, limits: &Limits) -> Result<Option<Ask>, Malformed> {
         let ask = match request::decode(head, &self.body(head, Payload::new()))? {
-            Request::Join(group) => Ask::Join(group),
+            Request::Join { group, closed } => Ask::Join { group, closed },
             Request::Leave(group) => Ask::Leave(group),
             Request::Status => return Ok(self.settled(Ask::Status)),
             Request::Goodbye => return Ok(self.settled(Ask::Goodbye)),
@@ -237,6 +243,11 @@ impl Session {
         self.ledger.order(cost)
     }
 
+    /// The same for a multicast with `len` bytes of ordered payload.
+    pub fn order_multicast(&mut self, len: usize) -> u64 {
+        self.order((len + HEAD_LEN).saturating_sub(self.prefix.len()))
+    }
+
     /// How many requests were refused before they stood in the order.
     pub const fn refused(&self) -> u64 {
         self.refused
@@ -277,9 +288,9 @@ impl Session {
         event::put_welcome(self.output.as_mut(), &welcome);
     }
 
-    /// Appends a message for the client: one copy of what stands from byte `from` of the ordered payload on.
-    pub fn tell_message(&mut self, sender: (NodeId, ClientId), service: Service, ordered: &Payload, from: usize) {
-        event::put_message(self.output.as_mut(), sender, service, ordered, from);
+    /// Appends a message of a client of node `sender`: one copy of what receivers are told of the ordered multicast.
+    pub fn tell_message(&mut self, sender: NodeId, service: Service, multicast: &Payload, told_at: usize) {
+        event::put_message(self.output.as_mut(), sender, service, multicast, told_at);
     }
 
     /// Appends frames that [`crate::event`] has written.

@@ -1,8 +1,12 @@
 //! What runs on a host: a whole node with its clients, or an engine alone.
+use crate::message::{Life, Process};
+use crate::trace::Grouped;
+use crate::trace::witness::index_of;
 use bytes::Bytes;
 use consort_order::To;
+use consort_session::{Cause, GroupView, Member};
 use consort_types::{
-    Class, Incarnation, Instant, MemberId, MessageId, NodeId, Position, Service, Stream, Ticket, ViewId,
+    Class, ClientId, Incarnation, Instant, MemberId, MessageId, NodeId, Position, Service, Stream, Ticket, ViewId,
 };
 use consort_wire::{Lane, Payload};
 
@@ -11,6 +15,7 @@ mod whole;
 
 pub use bare::{Bare, CONTROL, Holds};
 pub use whole::Whole;
+pub(crate) use whole::private;
 
 /// A state machine that the world can drive: one input, then [`Machine::poll`] until `None`.
 pub trait Machine {
@@ -108,12 +113,31 @@ pub enum Act {
     Group {
         /// Which client.
         client: u16,
-        /// In which configuration of nodes.
-        view: ViewId,
-        /// How many changes of groups there were in that.
-        change: u64,
-        /// Its members: a node's client each.
-        members: Vec<(MemberId, u16)>,
+        /// What it is told.
+        group: Box<GroupSeen>,
+    },
+    /// A process is told that members of a group do not move along.
+    Signal {
+        /// Which client.
+        client: u16,
+        /// The group.
+        group: Box<str>,
+    },
+    /// A process is given a message that is not of the workload.
+    Side {
+        /// Which client.
+        client: u16,
+        /// Who sent it: a node's client.
+        from: (MemberId, u16),
+        /// Its number among the sender's.
+        count: u64,
+        /// Whom it was sent to.
+        groups: Vec<Box<str>>,
+    },
+    /// A client that is no process of the plan has gone.
+    Gone {
+        /// Which client.
+        client: u16,
     },
     /// A process is told that its own messages up to one stand in the order.
     Ordered {
@@ -170,6 +194,59 @@ pub struct Seen {
     pub together: Vec<MemberId>,
     /// Whether it may become primary.
     pub pending: bool,
+}
+
+/// A view of a group as a process is told it.
+#[derive(Clone, Debug)]
+pub struct GroupSeen {
+    /// Which group.
+    pub group: Box<str>,
+    /// In which configuration of nodes.
+    pub view: ViewId,
+    /// Its number in that.
+    pub change: u64,
+    /// Why it changed.
+    pub cause: Cause,
+    /// Whether only members may send to it.
+    pub closed: bool,
+    /// Its members: a node's client each.
+    pub members: Vec<(MemberId, u16)>,
+    /// Those of them that the process was given the same messages with.
+    pub together: Vec<(MemberId, u16)>,
+}
+
+impl GroupSeen {
+    /// A view of a group as one of its members, or one that has just left, is told it.
+    pub fn of(view: &GroupView, me: (MemberId, ClientId)) -> Self {
+        let place = |member: &Member| (member.daemon, index_of(member.client));
+        Self {
+            group: view.group.as_str().into(),
+            view: view.id.view,
+            change: view.id.change,
+            cause: view.cause,
+            closed: view.closed,
+            members: view.members.iter().map(place).collect(),
+            together: view.together_with(me).map(place).collect(),
+        }
+    }
+
+    /// The same, with its members by their lives.
+    pub(crate) fn grouped(self, mut life: impl FnMut(MemberId) -> Life) -> Grouped {
+        let mut processes = |members: &[(MemberId, u16)]| {
+            let mut members: Vec<_> = members.iter().map(|(m, client)| Process::of(life(*m), *client)).collect();
+            members.sort_unstable();
+            members
+        };
+        Grouped {
+            id: self.view,
+            change: self.change,
+            network: self.cause == Cause::Network,
+            closed: self.closed,
+            members: processes(&self.members),
+            together: processes(&self.together),
+            group: self.group,
+        }
+    }
 }
 
 /// A message as a process is given it.

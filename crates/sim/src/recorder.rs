@@ -1,12 +1,12 @@
 //! Turns what happens in the world into events, and shows them to the checkers, the digest and the story.
-use crate::checkers::{ASSERTIONS, Bounds, Suite, Violation};
+use crate::checkers::{ASSERTIONS, Bounds, GROUP_GAUGES, Suite, Violation};
 use crate::digest::Digest;
 use crate::identify::{Identify, Identity};
 use crate::machine::Received;
 use crate::message::{Life, Mark, Process};
 use crate::rest::Rest;
 use crate::story::Story;
-use crate::trace::{Delivered, Event, Grouped, Installed, PerProcess, Sender, Submitted, Trace, What};
+use crate::trace::{Delivered, Event, Grouped, Installed, PerProcess, Said, Sender, Submitted, Trace, What};
 use consort_types::{Instant, NodeId, Service, ViewId};
 use consort_wire::Payload;
 
@@ -73,7 +73,7 @@ impl Recorder {
 
     /// Whether any checker wants to see this gauge.
     pub fn watches(&self, name: &str) -> bool {
-        self.bounds.watch(name) || name == ASSERTIONS
+        self.bounds.watch(name) || name == ASSERTIONS || GROUP_GAUGES.contains(&name)
     }
 
     pub fn payload(&self, mark: Mark, len: usize) -> Payload {
@@ -122,9 +122,27 @@ impl Recorder {
     pub fn group(&mut self, process: Process, group: Grouped) {
         let names = || group.members.iter().map(Process::to_string).collect::<Vec<_>>().join(" ");
         self.tell(Some(process.node), 'g', || {
-            format!("{process} in group {}.{} of {}", group.id, group.change, names())
+            let apart = group.members.len() - group.together.len();
+            format!("{process} in {} {}.{} of {}, {apart} apart", group.group, group.id, group.change, names())
         });
         self.record(process, What::Group(Box::new(group)));
+    }
+
+    pub fn signal(&mut self, process: Process, group: Box<str>) {
+        self.tell(Some(process.node), 'g', || format!("{process} is told that {group} closes"));
+        self.record(process, What::Signal(group));
+    }
+
+    pub fn side(&mut self, process: Process, said: Said) {
+        self.tell(Some(process.node), 'm', || {
+            format!("{process} is given {}'s {} to {}", said.from, said.count, said.groups.join(" "))
+        });
+        self.record(process, What::Side(Box::new(said)));
+    }
+
+    pub fn gone(&mut self, process: Process) {
+        self.tell(Some(process.node), '-', || format!("{process} has gone"));
+        self.record(process, What::Gone);
     }
 
     pub fn submit(&mut self, process: Process, submitted: Submitted) {
@@ -214,6 +232,12 @@ fn digest(digest: &mut Digest, event: &Event) {
         What::View(view) => 2 | view.id.number << 8 | u64::from(view.transitional) << 7,
         What::Primary(view) => 12 | view.number << 8,
         What::Group(group) => 13 | group.id.number << 8 | group.change << 40,
+        What::Signal(_) => 20,
+        What::Side(said) => {
+            digest.add(name(said.from));
+            18 | said.count << 8
+        }
+        What::Gone => 19,
         What::Leave => 14,
         What::Left => 15,
         What::Crash => 16,

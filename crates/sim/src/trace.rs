@@ -35,8 +35,14 @@ pub enum What {
     View(Box<Installed>),
     /// The process was told that the view is primary.
     Primary(ViewId),
-    /// The process was told who is in its group.
+    /// The process was told who is in a group of its.
     Group(Box<Grouped>),
+    /// The process was told that members of a group of its do not move along.
+    Signal(Box<str>),
+    /// The process was given a message that is not of the workload.
+    Side(Box<Said>),
+    /// The process, which is none of the plan, has gone.
+    Gone,
     /// The process submitted a message and it was accepted.
     Submit(Submitted),
     /// A submit was refused because a queue is full; the process waits for room.
@@ -97,12 +103,38 @@ pub struct Installed {
 /// A view of a group as a process sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grouped {
+    /// Which group.
+    pub group: Box<str>,
     /// Which configuration of nodes it was made in.
     pub id: ViewId,
-    /// How many changes of groups there were in that before it, with itself.
+    /// Its number in that.
     pub change: u64,
+    /// Whether the network made it.
+    pub network: bool,
+    /// Whether only members may send to the group.
+    pub closed: bool,
     /// Its members, ascending.
     pub members: Vec<Process>,
+    /// Those of them that the process was given the same messages with, ascending.
+    pub together: Vec<Process>,
+}
+
+impl Grouped {
+    /// What names it, with the group's name.
+    pub const fn name(&self) -> (ViewId, u64) {
+        (self.id, self.change)
+    }
+}
+
+/// A message that is not of the workload.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// Who sent it.
+    pub from: Process,
+    /// Its number among the sender's.
+    pub count: u64,
+    /// Whom it was sent to.
+    pub groups: Vec<Box<str>>,
 }
 
 /// A message that was accepted. Its origin is the event's process.

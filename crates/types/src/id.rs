@@ -66,6 +66,16 @@ pub struct Ticket(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u32);
 
+impl ClientId {
+    /// Set in the numbers of clients that speak the session protocol of Spread.
+    pub const SPREAD: u32 = 1 << 31;
+
+    /// Whether the client speaks the session protocol of Spread, at whichever daemon it is.
+    pub const fn speaks_spread(self) -> bool {
+        self.0 & Self::SPREAD != 0
+    }
+}
+
 /// Tells clusters apart that share a network: a hash of the cluster's name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClusterId(pub u64);

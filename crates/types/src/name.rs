@@ -1,9 +1,10 @@
 //! Names that people choose.
 use std::fmt;
+use std::sync::Arc;
 
 /// The name of a process group: 1 to 64 bytes of printable ASCII without space, not starting with `#`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GroupName(Box<str>);
+pub struct GroupName(Arc<str>);
 
 /// Why a name was refused. Nothing changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +56,13 @@ impl GroupName {
     /// The name as it travels.
     pub fn as_bytes(&self) -> &[u8] {
         self.0.as_bytes()
+    }
+}
+
+/// A name is found by its text.
+impl std::borrow::Borrow<str> for GroupName {
+    fn borrow(&self) -> &str {
+        &self.0
     }
 }
 

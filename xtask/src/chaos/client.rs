@@ -262,6 +262,7 @@ fn told(event: consort::Event) -> Option<session::Event> {
     Some(match event {
         consort::Event::Message(message) => session::Event::Message(message),
         consort::Event::GroupView(view) => session::Event::GroupView(view),
+        consort::Event::GroupSignal(signal) => session::Event::GroupSignal(signal),
         consort::Event::View(view) => session::Event::View(view),
         consort::Event::Refused { send, refusal } => session::Event::Refused { request: send, refusal },
         _ => return None,

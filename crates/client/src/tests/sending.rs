@@ -102,7 +102,10 @@ fn what_breaks_a_limit_is_refused_before_it_is_sent() {
     let mut ann = connect(&daemon.address, "ann");
     let too_large = ann.multicast(Service::Agreed, &[group("g")], &[0; 100_001]);
     assert!(matches!(too_large, Err(Error::TooLarge { len: 100_001, max: 100_000 })));
-    assert!(matches!(ann.multicast(Service::Agreed, &[], b""), Err(Error::Targets { count: 0, max: 1_000 })));
+    assert!(matches!(
+        ann.multicast::<GroupName>(Service::Agreed, &[], b""),
+        Err(Error::Targets { count: 0, max: 1_000 })
+    ));
     assert_eq!(ann.multicast(Service::Agreed, &[group("g")], b"").unwrap(), 1);
 }
 

@@ -1,6 +1,6 @@
 //! The file: `consort.toml`, the same on every machine.
 use super::reader::{Notes, Section};
-use super::{NodeAddress, PROFILES, PROTOCOLS, Settings};
+use super::{NodeAddress, PROFILES, PROTOCOLS, Settings, spread};
 use crate::failure::{Failure, Outcome};
 use crate::{local, place};
 use consort_ring::Policy;
@@ -53,6 +53,7 @@ fn settings(notes: &mut Notes, table: &toml::de::DeTable<'_>) -> Option<Settings
     general(&mut root, &mut settings);
     ring(&mut root.table("ring"), &mut settings);
     clients(&mut root.table("clients"), &mut settings);
+    settings.spread = spread::read(&mut root.table("spread"));
     limits(&mut root.table("limits"), &mut settings);
     root.finish();
     Some(settings)
@@ -224,7 +225,7 @@ fn not_an_address(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Profile;
+    use crate::config::{Profile, SpreadDoor};
     use consort_ring::Acceleration;
 
     const GOOD: &str = r#"
@@ -252,8 +253,9 @@ interface = "198.51.100.12"
         assert_eq!(format!("{:?}", spelled.limits), format!("{:?}", plain.limits));
         assert_eq!((spelled.profile, spelled.receive_buffer), (plain.profile, plain.receive_buffer));
         assert_eq!((spelled.nodes, spelled.listen.len()), (plain.nodes, 1));
+        assert_eq!((spelled.spread, plain.spread), (Some(SpreadDoor::at(4803)), None));
         // A key that the example misses would be named here among those that are known.
-        for section in ["", "[ring]", "[clients]", "[limits]", "[[node]]"] {
+        for section in ["", "[ring]", "[clients]", "[spread]", "[limits]", "[[node]]"] {
             let message = problems(&format!("{section}\nzzzzzzzz = 1\n"));
             let known = message.split("known here: ").nth(1).unwrap().lines().next().unwrap();
             for key in known.split(", ") {
@@ -309,6 +311,22 @@ interface = "198.51.100.12"
         assert_eq!((&ring.primary, settings.listen.len()), (&Policy::Majority, 1));
         assert_eq!([settings.limits.credit, settings.limits.output_max], [8192, 100_000]);
         assert_eq!([settings.limits.message_max, ring.queue_bytes], [1000, 100_000]);
+    }
+
+    #[test]
+    fn the_door_for_spread_is_shut_unless_it_has_a_port() {
+        //= S42 test
+        let door = |lines: &str| parse("consort.toml", &format!("{GOOD}\n[spread]\n{lines}")).unwrap().spread;
+        assert_eq!(door(""), None);
+        assert_eq!(door("port = 4803"), Some(SpreadDoor::at(4803)));
+        let other = door("port = 5000\naddress = \"0.0.0.0\"\nunix = \"off\"\nmessages = 1000").unwrap();
+        assert_eq!((other.address, other.unix), ("0.0.0.0:5000".parse().unwrap(), None));
+        assert_eq!(other.messages, Some(1000));
+        assert_eq!(
+            with("[spread]\naddress = \"here\"\nunix = \"/tmp/x\""),
+            "consort.toml:9: spread.port: is missing; the door is shut without: port = 4803\n\
+             consort.toml:10: spread.address: \"here\" is not an address; write it like \"0.0.0.0\""
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod file;
 mod reader;
+mod spread;
 
 use crate::failure::{Failure, Outcome};
 use crate::local::{self, LocalCluster};
@@ -14,6 +15,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 
 pub use file::read;
+pub use spread::SpreadDoor;
 
 /// How much CPU is spent on answering quickly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +55,8 @@ pub struct Settings {
     pub limits: Limits,
     /// Where clients may connect besides the local socket.
     pub listen: Vec<SocketAddr>,
+    /// Where Spread clients may connect; `None` for nowhere.
+    pub spread: Option<SpreadDoor>,
     /// Where the incarnation is kept; `None` for the user's own state directory.
     pub state: Option<PathBuf>,
     /// How many bytes of received datagrams the kernel shall hold.
@@ -116,6 +120,7 @@ impl Settings {
             profile: Profile::Balanced,
             limits: Limits::default(),
             listen: Vec::new(),
+            spread: None,
             state: None,
             receive_buffer: consort_net::RECEIVE_BUFFER,
         };

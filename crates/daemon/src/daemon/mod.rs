@@ -34,6 +34,8 @@ Always:
                      is worth [balanced]
   --listen ADDR      serve clients at this TCP address too, not encrypted;
                      may be given several times
+  --spread [PORT]    serve existing Spread clients at this port of this machine
+                     and at /tmp/PORT, not encrypted [4803]
   --client-output SIZE  how much may wait for a client before it is sent away as
                      slow, 64KiB to 4GiB [64MiB]
   --state-dir DIR    where the number of this node's lives is kept

@@ -1,7 +1,7 @@
 //! The daemon's command line.
 use super::HELP;
 use crate::args::Args;
-use crate::config::{self, PROFILES, PROTOCOLS, Profile, Settings};
+use crate::config::{self, PROFILES, PROTOCOLS, Profile, Settings, SpreadDoor};
 use crate::failure::{Failure, Outcome};
 use crate::local;
 use crate::place::check_cluster;
@@ -21,6 +21,7 @@ pub struct Options {
     config: Option<PathBuf>,
     idling: Option<Profile>,
     listen: Vec<SocketAddr>,
+    spread: Option<u16>,
     client_output: Option<usize>,
     state: Option<PathBuf>,
     pub node: Option<u16>,
@@ -50,6 +51,10 @@ impl Options {
             "--node" => self.node = Some(args.number(1..=u64::from(u16::MAX))? as u16),
             "--idling" => self.idling = Some(args.choice(&PROFILES)?),
             "--listen" => self.listen.push(args.parsed("ADDRESS:PORT, such as 127.0.0.1:4840")?),
+            "--spread" => {
+                let port = args.optional_number(1..=u64::from(u16::MAX))?;
+                self.spread = Some(port.map_or(consort_spread::PORT, |port| port as u16));
+            }
             "--client-output" => self.client_output = Some(args.size(65_536..=1 << 32)? as usize),
             "--state-dir" => self.state = Some(args.path()?),
             "--log" => self.log = Some(args.text()?),
@@ -69,6 +74,8 @@ impl Options {
         settings.profile = self.idling.unwrap_or(settings.profile);
         settings.ring.idling = settings.profile.parking();
         settings.listen.extend(&self.listen);
+        settings.spread = self.spread.map(SpreadDoor::at).or(settings.spread);
+        settings.limits.spread_messages = settings.spread.as_ref().and_then(|door| door.messages);
         settings.limits.output_max = self.client_output.unwrap_or(settings.limits.output_max);
         settings.state = self.state.clone().or(settings.state);
         settings.ring.validate().map_err(|error| Failure::usage(error.to_string()))?;
@@ -137,6 +144,17 @@ mod tests {
         assert_eq!((settings.cluster.as_str(), settings.nodes.len(), settings.listen.len()), ("c", 3, 1));
         assert_eq!((settings.profile, settings.ring.acceleration), (Profile::Frugal, Acceleration::Original));
         assert_eq!((settings.ring.datagram.get(), settings.limits.output_max), (8000, 1 << 20));
+    }
+
+    #[test]
+    fn the_door_for_spread_opens_at_its_usual_port_or_another() {
+        let door = |line: &str| options(line).unwrap().settings().unwrap().spread;
+        assert_eq!(door(""), None);
+        assert_eq!(door("--spread"), Some(SpreadDoor::at(4803)));
+        assert_eq!(door("--spread --nodes 2"), Some(SpreadDoor::at(4803)));
+        assert_eq!(door("--spread 5000 --nodes 2"), Some(SpreadDoor::at(5000)));
+        assert_eq!(door("--spread=5000"), Some(SpreadDoor::at(5000)));
+        assert_eq!(problem("--spread 65536"), "--spread: `65536` does not fit; give a number from 1 to 65535");
     }
 
     #[test]

@@ -35,6 +35,9 @@ fn serve(settings: &Settings, card: &Card, incarnation: Incarnation, while_stdin
     let sockets = Sockets::bind(net_options(settings, card)?).map_err(|error| explain(&error, settings))?;
     let node = node(settings, incarnation, sockets.receive_room())?;
     announce(card)?;
+    if let Some(spread) = &settings.spread {
+        tracing::info!(address = %spread.address, "serves Spread clients");
+    }
     tracing::info!(node = card.node, cluster = %card.cluster, %incarnation, settings = %card.summary, "serving");
     consort_net::run(sockets, node, stop).map_err(|error| Failure::new(error.to_string()))?;
     tracing::info!(node = card.node, cluster = %card.cluster, "ended");
@@ -142,7 +145,9 @@ fn check_siblings(place: &Place, mine: &Card) -> Outcome {
 }
 
 fn warn_of_open_doors(settings: &Settings) {
-    for address in settings.listen.iter().filter(|address| !address.ip().is_loopback()) {
+    //= S42
+    let spread = settings.spread.iter().map(|door| &door.address);
+    for address in settings.listen.iter().chain(spread).filter(|address| !address.ip().is_loopback()) {
         tracing::warn!(
             "clients are served at {address}: what they say is not encrypted, and whoever reaches it may speak"
         );
@@ -158,6 +163,10 @@ fn net_options(settings: &Settings, card: &Card) -> Outcome<NetOptions> {
     options.fanout = if settings.multicast.is_some() { Fanout::Auto } else { Fanout::Unicast };
     options.doors = vec![Door::Unix(card.door.clone())];
     options.doors.extend(settings.listen.iter().copied().map(Door::Tcp));
+    if let Some(spread) = &settings.spread {
+        options.spread_doors.extend(spread.unix.clone().map(Door::Unix));
+        options.spread_doors.push(Door::Tcp(spread.address));
+    }
     options.datagram = settings.ring.datagram;
     options.idling = settings.profile.waiting();
     options.receive_buffer = settings.receive_buffer;

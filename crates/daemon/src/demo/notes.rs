@@ -129,6 +129,7 @@ fn as_read(event: Event) -> Option<session::Event> {
     Some(match event {
         Event::Message(message) => session::Event::Message(message),
         Event::GroupView(view) => session::Event::GroupView(view),
+        Event::GroupSignal(signal) => session::Event::GroupSignal(signal),
         Event::View(view) => session::Event::View(view),
         Event::Refused { send, refusal } => session::Event::Refused { request: send, refusal },
         Event::Status(pairs) => session::Event::Status(pairs),

@@ -1,10 +1,11 @@
 //! The table, by theme.
 mod changes;
+mod exchange;
 mod model;
 
-use crate::{ClientName, Delivered, Groups, ordered};
+use crate::{ClientName, Delivered, Groups, PrivateName, Step, Target, ordered};
 use bytes::{Bytes, BytesMut};
-use consort_types::{Cause as ViewCause, ClientId, GroupName, MemberId, Primary, View, ViewId, ViewKind};
+use consort_types::{Cause as ViewCause, ClientId, GroupName, MemberId, Position, Primary, View, ViewId, ViewKind};
 use consort_wire::Payload;
 
 pub(super) fn daemon(node: u16) -> MemberId {
@@ -16,7 +17,11 @@ pub(super) fn group(name: &str) -> GroupName {
 }
 
 pub(super) fn join(client: u32, name: &str) -> Payload {
-    ordered::join(ClientId(client), &ClientName::unchosen(ClientId(client)), &group(name)).into()
+    ordered::join(ClientId(client), &ClientName::unchosen(ClientId(client)), &group(name), false).into()
+}
+
+pub(super) fn join_closed(client: u32, name: &str) -> Payload {
+    ordered::join(ClientId(client), &ClientName::unchosen(ClientId(client)), &group(name), true).into()
 }
 
 pub(super) fn leave(client: u32, name: &str) -> Payload {
@@ -28,10 +33,16 @@ pub(super) fn disconnect(client: u32) -> Payload {
 }
 
 pub(super) fn multicast(client: u32, names: &[&str], body: &'static [u8]) -> Payload {
-    let names: Vec<_> = names.iter().map(|name| group(name)).collect();
+    let target = |name: &&str| match PrivateName::parse(name) {
+        Some(client) => Target::Client(client),
+        None => Target::Group(group(name)),
+    };
+    let targets: Vec<_> = names.iter().map(target).collect();
     let mut list = BytesMut::new();
-    assert!(crate::targets::encode(names.iter(), &mut list));
-    [ordered::multicast_prefix(ClientId(client)), list.freeze(), Bytes::from_static(body)].into_iter().collect()
+    assert!(crate::targets::encode(targets.iter(), &mut list));
+    let client = ClientId(client);
+    let prefix = ordered::multicast_prefix(client, &ClientName::unchosen(client));
+    [prefix, list.freeze(), Bytes::from_static(body)].into_iter().collect()
 }
 
 pub(super) fn view(number: u64, nodes: &[u16]) -> View {
@@ -39,44 +50,61 @@ pub(super) fn view(number: u64, nodes: &[u16]) -> View {
         id: ViewId { number, representative: daemon(nodes[0]) },
         kind: ViewKind::Regular,
         members: nodes.iter().map(|node| daemon(*node)).collect(),
-        moved_together: Vec::new(),
+        moved_together: nodes.iter().map(|node| daemon(*node)).collect(),
         primary: Primary::Pending,
         cause: ViewCause::Formed,
         evidence: Vec::new(),
     }
 }
 
-/// A change as a line of text: `orders join n0.100/c1 -> 1 2` (who came or went, who is there now).
+/// What is told as lines of text: `1 orders join n0c1 -> [n0c1 n1c2/1] tell [c1]` (the change's number, who came or went,
+/// who is there now, each with its set if that is not 0), or `orders closing tell [c1]`.
 pub(super) fn drain(groups: &mut Groups) -> Vec<String> {
     let mut lines = Vec::new();
-    while let Some(change) = groups.next_change() {
-        let list = |members: &[crate::Member]| {
-            let names: Vec<_> = members.iter().map(|m| format!("{}{}", m.daemon.node, m.client)).collect();
-            names.join(" ")
-        };
-        let notified: Vec<_> = change.notify.iter().map(ClientId::to_string).collect();
-        let (group, cause, number) = (change.group, change.cause, change.id.change);
-        let (who, members) = (list(change.who), list(change.members));
-        lines.push(format!("{number} {group} {cause} {who} -> [{members}] tell [{}]", notified.join(" ")));
+    while let Some(step) = groups.advance() {
+        let tell = |notify: &[ClientId]| notify.iter().map(ClientId::to_string).collect::<Vec<_>>().join(" ");
+        match step {
+            Step::Quiet => {}
+            Step::Signal(signal) => lines.push(format!("{} closing tell [{}]", signal.group, tell(signal.notify))),
+            Step::View(change) => {
+                let name = |m: &crate::Member| format!("{}{}", m.daemon.node, m.client);
+                let who: Vec<_> = change.who.iter().map(name).collect();
+                let set = |set: &u16| if *set == 0 { String::new() } else { format!("/{set}") };
+                assert_eq!(change.members.len(), change.sets.len());
+                let members = change.members.iter().zip(change.sets).map(|(m, s)| name(m) + &set(s));
+                let (group, cause, number) = (change.group, change.cause, change.id.change);
+                let (who, members) = (who.join(" "), members.collect::<Vec<_>>().join(" "));
+                lines.push(format!("{number} {group} {cause} {who} -> [{members}] tell [{}]", tell(change.notify)));
+            }
+        }
     }
     lines
 }
 
+/// The payloads of a test stand one behind the other.
+pub(super) fn deliver<'a>(groups: &'a mut Groups, sender: u16, payload: &Payload) -> Delivered<'a> {
+    let next = Position(groups.at.0 + 1);
+    groups.deliver(daemon(sender), next, payload).unwrap()
+}
+
 pub(super) fn step(groups: &mut Groups, sender: u16, payload: &Payload) -> Vec<String> {
-    groups.deliver(daemon(sender), payload).unwrap();
+    deliver(groups, sender, payload);
     drain(groups)
 }
 
 pub(super) fn recipients(groups: &mut Groups, payload: &Payload) -> Vec<u32> {
-    match groups.deliver(daemon(0), payload).unwrap() {
+    match deliver(groups, 0, payload) {
         Delivered::Multicast { recipients, .. } => recipients.iter().map(|client| client.0).collect(),
         other => panic!("{other:?}"),
     }
 }
 
+/// A daemon that knows that the others have no clients yet.
 pub(super) fn installed(me: u16, nodes: &[u16]) -> Groups {
     let mut groups = Groups::new(daemon(me));
+    groups.synced = nodes.iter().map(|node| daemon(*node)).collect();
     groups.install(&view(1, nodes));
     assert_eq!(drain(&mut groups), [""; 0]);
+    assert!(groups.is_settled());
     groups
 }

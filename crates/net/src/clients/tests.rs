@@ -19,7 +19,8 @@ impl Bench {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let doors = [Door::Unix(folder.path().join("door")), Door::Tcp(([127, 0, 0, 1], 0).into())];
-        let doors = doors.iter().map(|door| Listener::open(door).unwrap()).collect();
+        let doors =
+            doors.iter().map(|door| (Listener::open(door, Dialect::Native).unwrap(), Dialect::Native)).collect();
         let poll = Poll::new().unwrap();
         let clients = Clients::new(poll.registry().try_clone().unwrap(), doors, 0..10).unwrap();
         Self { poll, clients, counters: Counters::default(), folder }

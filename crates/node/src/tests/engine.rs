@@ -19,6 +19,7 @@ pub(super) const TICK: Duration = Duration::from_millis(1);
 pub(super) struct Numbered {
     position: u64,
     sender: MemberId,
+    class: Class,
     service: Service,
     payload: Bytes,
 }
@@ -27,6 +28,7 @@ impl Packet for Numbered {
     fn encode(&self, head: &mut BytesMut) -> Bytes {
         head.put_u64(self.position);
         consort_wire::Writer::put_member(head, self.sender);
+        head.put_u8(u8::from(self.class == Class::Control));
         head.put_u8(self.service as u8);
         self.payload.clone()
     }
@@ -34,8 +36,9 @@ impl Packet for Numbered {
     fn decode(bytes: Bytes) -> Result<Self, Malformed> {
         let mut reader = Reader::new(&bytes);
         let (position, sender) = (reader.u64("position")?, reader.member("sender")?);
+        let class = if reader.u8("class")? == 1 { Class::Control } else { Class::Client };
         let service = Service::from_wire(reader.u8("service")?).ok_or(reader.bad("service"))?;
-        Ok(Self { position, sender, service, payload: bytes.slice(reader.at()..) })
+        Ok(Self { position, sender, class, service, payload: bytes.slice(reader.at()..) })
     }
 }
 
@@ -46,10 +49,13 @@ pub(super) struct Sequencer {
     members: Vec<MemberId>,
     view: ViewId,
     resumed: bool,
+    annotation: Bytes,
     queue: VecDeque<Numbered>,
     queued: usize,
     pub limit: usize,
     pub message_max: usize,
+    /// The first member delivers what it is given within `submit`.
+    pub at_once: bool,
     refused: bool,
     numbered: u64,
     submitted: u64,
@@ -64,10 +70,12 @@ impl Sequencer {
             members,
             view: ViewId::default(),
             resumed: false,
+            annotation: Bytes::new(),
             queue: VecDeque::new(),
             queued: 0,
             limit: 1 << 20,
             message_max: 1 << 20,
+            at_once: false,
             refused: false,
             numbered: 0,
             submitted: 0,
@@ -76,11 +84,22 @@ impl Sequencer {
         }
     }
 
+    /// What the layer above wants carried in beacons.
+    pub fn annotation(&self) -> Bytes {
+        self.annotation.clone()
+    }
+
+    /// Installs a view of these, of whom those of the view before came along.
     pub fn install(&mut self, members: Vec<MemberId>, cause: Cause) {
+        let together = members.iter().filter(|member| self.members.contains(member)).copied().collect();
+        self.install_with(members, together, cause);
+    }
+
+    /// Installs a view of these, of whom some came along.
+    pub fn install_with(&mut self, members: Vec<MemberId>, moved_together: Vec<MemberId>, cause: Cause) {
         self.view = ViewId { number: self.view.number + 1, representative: members[0] };
         self.members.clone_from(&members);
         self.resumed = false;
-        let moved_together = members.clone();
         let (id, kind, primary) = (self.view, ViewKind::Regular, Primary::Yes);
         self.outputs.push_back(Output::Install(View {
             id,
@@ -122,7 +141,7 @@ impl Sequencer {
             position: Position(message.position),
             sender: message.sender,
             id: None,
-            class: Class::Client,
+            class: message.class,
             service: message.service,
             payload: message.payload.into(),
         }));
@@ -156,15 +175,21 @@ impl Engine for Sequencer {
         if len > self.message_max {
             return Err(Refused::TooLarge { len, max: self.message_max });
         }
-        if self.queued + len > self.limit {
+        if submission.class == Class::Client && self.queued + len > self.limit {
             self.refused = true;
             return Err(Refused::Full { queued: self.queued, limit: self.limit });
         }
         self.queued += len;
-        let (sender, service) = (self.me, submission.service);
+        let (sender, class, service) = (self.me, submission.class, submission.service);
         let payload: Payload = submission.payload;
-        self.queue.push_back(Numbered { position: 0, sender, service, payload: payload.to_bytes() });
+        let message = Numbered { position: 0, sender, class, service, payload: payload.to_bytes() };
         self.submitted += 1;
+        if self.at_once && self.members[0] == self.me {
+            self.queued -= len;
+            self.send(message);
+        } else {
+            self.queue.push_back(message);
+        }
         Ok(MessageId(self.submitted))
     }
 
@@ -180,13 +205,13 @@ impl Engine for Sequencer {
             return;
         }
         self.tick = Some(now + TICK);
-        if self.resumed {
-            let queue = std::mem::take(&mut self.queue);
-            queue.into_iter().for_each(|message| self.send(message));
-            self.queued = 0;
-            if std::mem::take(&mut self.refused) {
-                self.outputs.push_back(Output::Room);
-            }
+        let queue = std::mem::take(&mut self.queue);
+        let (may_go, waits) = queue.into_iter().partition(|m| self.resumed || m.class == Class::Control);
+        (self.queue, self.queued) = (waits, 0);
+        let may_go: VecDeque<Numbered> = may_go;
+        may_go.into_iter().for_each(|message| self.send(message));
+        if self.resumed && std::mem::take(&mut self.refused) {
+            self.outputs.push_back(Output::Room);
         }
     }
 
@@ -194,7 +219,9 @@ impl Engine for Sequencer {
 
     fn handle_link(&mut self, _now: Instant, _peer: NodeId, _link: Link) {}
 
-    fn annotate(&mut self, _annotation: Bytes) {}
+    fn annotate(&mut self, annotation: Bytes) {
+        self.annotation = annotation;
+    }
 
     fn resume(&mut self, _now: Instant, view: ViewId) {
         assert!(self.outputs.is_empty(), "one input, then the drain");

@@ -47,9 +47,10 @@ fn who_waits_for_room_is_still_welcomed_and_still_answered() {
     let mut world = World::new(1, Limits::default());
     tight(&mut world, 0);
     let hello = Hello { name: ClientName::new(b"ann"), ..Hello::default() };
-    let mut bytes = raw(|out| hello.put(out)).to_vec();
+    let other = Hello { name: ClientName::new(b"late"), ..Hello::default() };
+    let mut bytes = raw(|out| other.put(out)).to_vec();
     bytes.extend(raw(|out| request::put_ping(out, 5)));
-    bytes.extend(raw(|out| request::put_join(out, &group("g"))));
+    bytes.extend(raw(|out| request::put_join(out, &group("g"), false)));
     let ann = world.connect_with(0, Client::new(&hello));
     world.client(ann).ping(5);
     world.client(ann).join(&group("g")).unwrap();
@@ -87,7 +88,7 @@ fn a_stream_cut_anywhere_gives_the_same_story() {
         let mut world = World::new(1, Limits::default());
         let ann = world.connect(0, "ann");
         let bytes = raw(|out| {
-            request::put_join(out, &group("g"));
+            request::put_join(out, &group("g"), false);
             request::put_multicast(out, Service::Safe, &[group("x"), group("g")], b"payload");
             request::put_ping(out, 3);
             request::put_leave(out, &group("g"));
@@ -132,7 +133,7 @@ fn a_flood_of_group_changes_is_told_in_slices_and_in_order() {
         consort_types::Cause::Silent { since: std::time::Duration::ZERO, nodes: vec![NodeId(1)] },
     );
     while world.nodes[0].poll_effect().is_some() {}
-    assert!(world.nodes[0].groups().has_changes(), "one slice is not enough");
+    assert!(world.nodes[0].groups().has_work(), "one slice is not enough");
     assert!(!world.nodes[0].engine().resumed(), "and until all is told no client message may be sent");
     assert_eq!(world.nodes[0].poll_timeout(), Some(world.now));
     world.wake(0);

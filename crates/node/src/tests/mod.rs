@@ -1,9 +1,13 @@
 //! Nodes, clients and a network without loss, in one place and one thread.
 mod engine;
+mod exchange;
 mod flow;
 mod limits;
 mod order;
 mod scenarios;
+mod spread;
+#[path = "../../../spread/src/tests/client.rs"]
+mod spread_client;
 mod views;
 
 use crate::{Effect, Identity, Limits, Node, Reading};
@@ -155,6 +159,8 @@ impl World {
                 Effect::Send { to, datagram, .. } => {
                     self.send(node, to, &[&datagram.head[..], &datagram.body].concat())
                 }
+                // Those tests look after their clients themselves.
+                Effect::ReadAgain { client } | Effect::Close { client } if client.speaks_spread() => {}
                 Effect::ReadAgain { client } => self.program(client).paused = false,
                 Effect::Close { client } => {
                     self.read(client);
@@ -164,7 +170,7 @@ impl World {
             }
         }
         while let Some(client) = self.nodes[node].poll_writable() {
-            if self.program(client).reads {
+            if !client.speaks_spread() && self.program(client).reads {
                 self.read(client);
             }
         }

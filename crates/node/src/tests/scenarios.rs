@@ -1,6 +1,4 @@
-//! What has broken groups over changing views before, as scripts, named by their numbers in the ring's list. They show
-//! what holds while a daemon knows of other daemons' groups only by what it saw join; how daemons that meet tell each
-//! other their groups has tests of its own where it is made.
+//! What has broken groups over changing views before, as scripts, named by their numbers in the ring's list.
 use super::*;
 use consort_types::Cause;
 

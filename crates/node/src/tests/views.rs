@@ -46,7 +46,7 @@ fn a_view_without_a_daemon_takes_its_clients_out_of_all_groups_before_anything_e
 }
 
 #[test]
-fn a_transitional_view_is_told_and_changes_no_group() {
+fn a_transitional_view_is_told_with_a_signal_and_changes_no_group() {
     let mut world = World::new(2, Limits::default());
     let ann = world.connect(0, "ann");
     world.join(ann, "g");
@@ -55,8 +55,10 @@ fn a_transitional_view_is_told_and_changes_no_group() {
     view.members = vec![member(1)];
     world.nodes[0].engine.put_out(Output::Install(view));
     world.drain(0);
-    let last = world.programs[ann].events.last();
-    assert!(matches!(last, Some(Event::View(view)) if view.kind == ViewKind::Transitional), "{last:?}");
+    let [.., Event::View(view), Event::GroupSignal(signal)] = &world.programs[ann].events[..] else {
+        panic!("no signal")
+    };
+    assert_eq!((view.kind, signal.group.as_str(), signal.id.change), (ViewKind::Transitional, "g", 1));
     assert_eq!(world.story(ann), ["g join ann -> ann"]);
 }
 

@@ -1,12 +1,11 @@
 //! Frames to events. Whatever a daemon sends, the answer is an event or a [`Malformed`].
-use super::encode::SENDER_LEN;
 use super::{
-    DISCONNECT, Event, GROUP_VIEW, GroupView, MESSAGE, Message, NetworkView, PONG, PROGRESS, Progress, REFUSED, STATUS,
-    VIEW, WELCOME, Welcome,
+    CLOSED, DISCONNECT, Event, GROUP_SIGNAL, GROUP_VIEW, GroupSignal, GroupView, MESSAGE, Message, NetworkView, PONG,
+    PROGRESS, Progress, REFUSED, STATUS, VIEW, WELCOME, Welcome,
 };
 use crate::{Farewell, Parting, Refusal, RefusalCause};
 use bytes::Bytes;
-use consort_group::{Cause, GroupViewId, Member, Targets, ordered, targets};
+use consort_group::{Cause, ClientName, GroupViewId, Member, Targets, ordered, targets};
 use consort_types::{ClientId, MemberId, NodeId, Primary, Service, ViewKind};
 use consort_wire::{MEMBER_LEN, Malformed, Reader};
 
@@ -29,6 +28,10 @@ impl Event {
             REFUSED => read_refused(&mut reader)?,
             VIEW => Self::View(read_view(&mut reader)?),
             GROUP_VIEW => Self::GroupView(read_group_view(&mut reader)?),
+            GROUP_SIGNAL => Self::GroupSignal(GroupSignal {
+                group: targets::read_group(&mut reader)?,
+                id: read_group_view_id(&mut reader)?,
+            }),
             STATUS => Self::Status(read_status(&mut reader)?),
             PONG => Self::Pong(reader.u64("token")?),
             DISCONNECT => Self::Disconnect(read_disconnect(&mut reader)?),
@@ -41,13 +44,18 @@ impl Event {
 
 fn read_message(kind: u8, body: Bytes) -> Result<Message, Malformed> {
     let service = Service::from_wire(kind & 0x0f).ok_or(Malformed { what: "service", at: 0 })?;
-    let Some(([a, b, c, d, e, f], rest)) = body.split_first_chunk::<SENDER_LEN>() else {
-        return Err(Malformed { what: "sender", at: body.len() });
-    };
-    let sender = (NodeId(u16::from_be_bytes([*a, *b])), ClientId(u32::from_be_bytes([*c, *d, *e, *f])));
-    let targets = Targets::read(rest).map_err(|error| Malformed { at: error.at + SENDER_LEN, ..error })?;
-    let payload_at = SENDER_LEN + targets.encoded_len();
-    Ok(Message { sender, service, body, payload_at })
+    let mut reader = Reader::new(&body);
+    let sender = (NodeId(reader.u16("sender")?), ClientId(reader.u32("sender")?));
+    let before = reader.clone();
+    let len = usize::from(reader.u8("sender's name")?);
+    // Not made a name of its own here: most receivers never look at it.
+    if !ClientName::is_name(reader.take(len, "sender's name")?) {
+        return Err(before.bad("sender's name"));
+    }
+    let targets_at = reader.at();
+    let targets = Targets::read(reader.rest()).map_err(|error| Malformed { at: error.at + targets_at, ..error })?;
+    let payload_at = targets_at + targets.encoded_len();
+    Ok(Message { sender, service, body, targets_at, payload_at })
 }
 
 fn read_welcome(reader: &mut Reader<'_>) -> Result<Welcome, Malformed> {
@@ -99,10 +107,20 @@ fn read_view(reader: &mut Reader<'_>) -> Result<NetworkView, Malformed> {
 
 fn read_group_view(reader: &mut Reader<'_>) -> Result<GroupView, Malformed> {
     let group = targets::read_group(reader)?;
-    let id = GroupViewId { view: reader.view_id("view")?, change: reader.u64("change")? };
+    let id = read_group_view_id(reader)?;
+    let flags = reader.u8("flags")?;
+    if flags & !CLOSED != 0 {
+        return Err(reader.bad("flags"));
+    }
     let cause = Cause::from_wire(reader.u8("cause")?).ok_or(reader.bad("cause"))?;
-    let (who, members) = (read_clients(reader)?, read_clients(reader)?);
-    Ok(GroupView { group, id, cause, who, members })
+    let who = read_list(reader, CLIENT_LEN, read_client)?;
+    let listed = read_list(reader, CLIENT_LEN + 2, |reader| Ok((read_client(reader)?, reader.u16("set")?)))?;
+    let (members, sets) = listed.into_iter().unzip();
+    Ok(GroupView { group, id, closed: flags & CLOSED != 0, cause, who, members, sets })
+}
+
+fn read_group_view_id(reader: &mut Reader<'_>) -> Result<GroupViewId, Malformed> {
+    Ok(GroupViewId { view: reader.view_id("view")?, change: reader.u64("change")? })
 }
 
 fn read_status(reader: &mut Reader<'_>) -> Result<Vec<(String, String)>, Malformed> {
@@ -115,12 +133,16 @@ fn read_daemons(reader: &mut Reader<'_>) -> Result<Vec<MemberId>, Malformed> {
     (0..count).map(|_| reader.member("daemon")).collect()
 }
 
-fn read_clients(reader: &mut Reader<'_>) -> Result<Vec<Member>, Malformed> {
+fn read_list<T>(
+    reader: &mut Reader<'_>,
+    least: usize,
+    mut read: impl FnMut(&mut Reader<'_>) -> Result<T, Malformed>,
+) -> Result<Vec<T>, Malformed> {
     let count = reader.u32("members")? as usize;
-    if count.saturating_mul(CLIENT_LEN) > reader.left() {
+    if count.saturating_mul(least) > reader.left() {
         return Err(reader.bad("members"));
     }
-    (0..count).map(|_| read_client(reader)).collect()
+    (0..count).map(|_| read(reader)).collect()
 }
 
 fn read_client(reader: &mut Reader<'_>) -> Result<Member, Malformed> {

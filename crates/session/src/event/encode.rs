@@ -1,44 +1,62 @@
 //! Events to frames, appended where the client will read them.
-use super::{DISCONNECT, GROUP_VIEW, MESSAGE, PONG, PROGRESS, Progress, REFUSED, STATUS, VIEW, WELCOME, Welcome};
+use super::{
+    CLOSED, DISCONNECT, GROUP_SIGNAL, GROUP_VIEW, MESSAGE, PONG, PROGRESS, Progress, REFUSED, STATUS, VIEW, WELCOME,
+    Welcome,
+};
 use crate::frame::{self, HEAD_LEN};
 use crate::{Farewell, Refusal};
 use bytes::{BufMut, BytesMut};
-use consort_group::table::Change;
-use consort_group::{Member, targets};
-use consort_types::{ClientId, MemberId, NodeId, Primary, Service, View, ViewKind};
+use consort_group::{Change, GroupViewId, Member, Signal, targets};
+use consort_types::{MemberId, NodeId, Primary, Service, View, ViewKind};
 use consort_wire::{Payload, Writer};
 
-/// The bytes that name a message's sender.
-pub(super) const SENDER_LEN: usize = 6;
-/// The bytes of a message's frame before its targets.
-pub const MESSAGE_HEAD_LEN: usize = HEAD_LEN + SENDER_LEN;
+/// The bytes of a message's frame that do not stand in the ordered payload.
+const MESSAGE_HEAD_LEN: usize = HEAD_LEN + 2;
 /// The longest text, in bytes.
 const TEXT_MAX: usize = u16::MAX as usize;
 
-/// Appends a message whose targets and payload stand from byte `from` of an ordered payload on.
-pub fn put_message(out: &mut BytesMut, sender: (NodeId, ClientId), service: Service, ordered: &Payload, from: usize) {
-    let len = ordered.len().saturating_sub(from);
+/// Appends a message of a client of node `sender`: what receivers are told of an ordered multicast, which starts at byte
+/// `told_at` of it, in one copy.
+pub fn put_message(out: &mut BytesMut, sender: NodeId, service: Service, multicast: &Payload, told_at: usize) {
+    let len = multicast.len().saturating_sub(told_at);
     let mut head = [0; MESSAGE_HEAD_LEN];
     let mut fields = &mut head[..];
-    fields.put_u32((1 + SENDER_LEN + len) as u32);
+    fields.put_u32((1 + 2 + len) as u32);
     fields.put_u8(MESSAGE | service as u8);
-    fields.put_u16(sender.0.0);
-    fields.put_u32(sender.1.0);
+    fields.put_u16(sender.0);
     out.reserve(MESSAGE_HEAD_LEN + len);
     out.extend_from_slice(&head);
-    ordered.for_each(from, len, |part| out.extend_from_slice(part));
+    multicast.for_each(told_at, len, |part| out.extend_from_slice(part));
 }
 
 /// Appends a group's new membership.
 pub fn put_group_view(out: &mut BytesMut, change: &Change<'_>) {
     frame::put(out, GROUP_VIEW, |out| {
         targets::put_name(change.group.as_bytes(), out);
-        out.put_view_id(change.id.view);
-        out.put_u64(change.id.change);
+        put_group_view_id(out, change.id);
+        out.put_u8(if change.closed { CLOSED } else { 0 });
         out.put_u8(change.cause as u8);
-        put_clients(out, change.who);
-        put_clients(out, change.members);
+        out.put_u32(change.who.len() as u32);
+        change.who.iter().for_each(|member| put_client(out, member));
+        out.put_u32(change.members.len() as u32);
+        for (member, set) in change.members.iter().zip(change.sets) {
+            put_client(out, member);
+            out.put_u16(*set);
+        }
     });
+}
+
+/// Appends a transitional signal.
+pub fn put_group_signal(out: &mut BytesMut, signal: &Signal<'_>) {
+    frame::put(out, GROUP_SIGNAL, |out| {
+        targets::put_name(signal.group.as_bytes(), out);
+        put_group_view_id(out, signal.id);
+    });
+}
+
+fn put_group_view_id(out: &mut BytesMut, id: GroupViewId) {
+    out.put_view_id(id.view);
+    out.put_u64(id.change);
 }
 
 /// Appends a network view.
@@ -118,13 +136,10 @@ fn put_daemons(out: &mut BytesMut, daemons: &[MemberId]) {
     daemons.iter().for_each(|daemon| out.put_member(*daemon));
 }
 
-fn put_clients(out: &mut BytesMut, members: &[Member]) {
-    out.put_u32(members.len() as u32);
-    for member in members {
-        out.put_member(member.daemon);
-        out.put_u32(member.client.0);
-        targets::put_name(member.name.as_str().as_bytes(), out);
-    }
+fn put_client(out: &mut BytesMut, member: &Member) {
+    out.put_member(member.daemon);
+    out.put_u32(member.client.0);
+    targets::put_name(member.name.as_str().as_bytes(), out);
 }
 
 /// Appends a text behind its length; what is too long is cut where a character ends.

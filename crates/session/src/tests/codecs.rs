@@ -4,8 +4,10 @@ use crate::frame::{Frames, HEAD_LEN};
 use crate::request::{self, Hello};
 use crate::{Farewell, Parting, Refusal, RefusalCause, VERSION};
 use bytes::{Bytes, BytesMut};
-use consort_group::{ClientName, Groups, Member, ordered, targets};
-use consort_types::{Cause, ClientId, Duration, GroupName, MemberId, NodeId, Primary, Service, View, ViewId, ViewKind};
+use consort_group::{Change, ClientName, GroupViewId, Groups, Member, Signal, Step, ordered, targets};
+use consort_types::{
+    Cause, ClientId, Duration, GroupName, MemberId, NodeId, Position, Primary, Service, View, ViewId, ViewKind,
+};
 use consort_wire::Payload;
 
 fn written(fill: impl FnOnce(&mut BytesMut)) -> Bytes {
@@ -38,7 +40,11 @@ fn view() -> View {
 fn ordered_message(names: &[&str], payload: &'static [u8]) -> Payload {
     let names: Vec<_> = names.iter().map(|name| GroupName::new(name.as_bytes()).unwrap()).collect();
     let list = written(|out| assert!(targets::encode(names.iter(), out)));
-    [ordered::multicast_prefix(ClientId(1)), list, Bytes::from_static(payload)].into_iter().collect()
+    [ordered::multicast_prefix(ClientId(70_000), &bob()), list, Bytes::from_static(payload)].into_iter().collect()
+}
+
+fn bob() -> ClientName {
+    ClientName::new(b"bob").unwrap()
 }
 
 fn welcome() -> Welcome {
@@ -58,22 +64,28 @@ fn welcome() -> Welcome {
 fn group_view_frame() -> Bytes {
     let mut groups = Groups::new(MemberId::new(0, 4));
     groups.install(&View { kind: ViewKind::Regular, ..view() });
-    let name = ClientName::new(b"bob").unwrap();
-    let join = ordered::join(ClientId(5), &name, &GroupName::new(b"orders").unwrap());
-    groups.deliver(MemberId::new(2, 8), &join.into()).unwrap();
-    let change = groups.next_change().unwrap();
-    written(|out| event::put_group_view(out, &change))
+    while groups.advance().is_some() {}
+    let join = ordered::join(ClientId(5), &bob(), &GroupName::new(b"orders").unwrap(), true);
+    groups.deliver(MemberId::new(2, 8), Position(1), &join.into()).unwrap();
+    let Some(Step::View(change)) = groups.advance() else { panic!("no view") };
+    written(|out| event::put_group_view(out, &Change { sets: &[7], ..change }))
+}
+
+fn group_signal_frame() -> Bytes {
+    let group = GroupName::new(b"orders").unwrap();
+    let id = GroupViewId { view: view().id, change: 3 };
+    written(|out| event::put_group_signal(out, &Signal { group: &group, id, notify: &[] }))
 }
 
 fn every_event() -> Vec<Bytes> {
-    let sender = (NodeId(3), ClientId(70_000));
     let message = ordered_message(&["a", "bc"], b"payload");
     let pairs = [("state".to_owned(), "operational".to_owned()), ("ä".to_owned(), String::new())];
     let refusal = Refusal::new(RefusalCause::Budget, "too much");
     vec![
         written(|out| event::put_welcome(out, &welcome())),
-        written(|out| event::put_message(out, sender, Service::Safe, &message, ordered::PREFIX_LEN)),
+        written(|out| event::put_message(out, NodeId(3), Service::Safe, &message, ordered::TOLD_AT)),
         group_view_frame(),
+        group_signal_frame(),
         written(|out| event::put_view(out, &view())),
         written(|out| event::put_progress(out, Progress { accepted: 9, ordered: 8, credit: 7 })),
         written(|out| event::put_refused(out, 6, &refusal)),
@@ -85,17 +97,22 @@ fn every_event() -> Vec<Bytes> {
 
 #[test]
 fn every_event_reads_back() {
-    let [welcomed, message, group_view, network, progress, refused, status, pong, farewell] =
-        <[Event; 9]>::try_from(every_event().iter().map(read).collect::<Vec<_>>()).unwrap();
+    let [welcomed, message, group_view, signal, network, progress, refused, status, pong, farewell] =
+        <[Event; 10]>::try_from(every_event().iter().map(read).collect::<Vec<_>>()).unwrap();
     assert_eq!(welcomed, Event::Welcome(welcome()));
     let Event::Message(message) = message else { panic!("{message:?}") };
     assert_eq!((message.sender(), message.service()), ((NodeId(3), ClientId(70_000)), Service::Safe));
+    assert_eq!((message.sender_name(), message.sender_private().unwrap().as_str()), ("bob", "#bob#n3"));
     assert_eq!(message.groups().collect::<Vec<_>>(), ["a", "bc"]);
     assert_eq!(message.payload(), b"payload");
     assert_eq!(&message.into_payload()[..], b"payload");
     let Event::GroupView(group_view) = group_view else { panic!("{group_view:?}") };
-    let bob = Member { daemon: MemberId::new(2, 8), client: ClientId(5), name: ClientName::new(b"bob").unwrap() };
-    assert_eq!((&group_view.members, &group_view.who), (&vec![bob.clone()], &vec![bob]));
+    let bob = Member { daemon: MemberId::new(2, 8), client: ClientId(5), name: bob() };
+    assert_eq!((&group_view.members, &group_view.who), (&vec![bob.clone()], &vec![bob.clone()]));
+    assert_eq!((group_view.closed, &group_view.sets[..]), (true, &[7][..]));
+    assert_eq!(group_view.together_with(bob.key()).collect::<Vec<_>>(), [&bob]);
+    let Event::GroupSignal(signal) = signal else { panic!("{signal:?}") };
+    assert_eq!((signal.group.as_str(), signal.id), ("orders", GroupViewId { view: view().id, change: 3 }));
     assert_eq!((group_view.group.as_str(), group_view.id.change), ("orders", 1));
     let Event::View(network) = network else { panic!("{network:?}") };
     let meant = view();
@@ -112,11 +129,11 @@ fn every_event_reads_back() {
 #[test]
 fn a_message_without_payload_and_one_of_many_parts_read_back() {
     let empty = ordered_message(&["g"], b"");
-    let frame = written(|out| event::put_message(out, (NodeId(0), ClientId(0)), Service::Agreed, &empty, 5));
+    let frame = written(|out| event::put_message(out, NodeId(0), Service::Agreed, &empty, ordered::TOLD_AT));
     assert!(matches!(read(&frame), Event::Message(message) if message.payload().is_empty()));
     let bytes = ordered_message(&["g"], b"many parts").to_bytes();
     let parts: Payload = (0..bytes.len()).map(|at| bytes.slice(at..at + 1)).collect();
-    let frame = written(|out| event::put_message(out, (NodeId(0), ClientId(0)), Service::Agreed, &parts, 5));
+    let frame = written(|out| event::put_message(out, NodeId(0), Service::Agreed, &parts, ordered::TOLD_AT));
     assert!(matches!(read(&frame), Event::Message(message) if message.payload() == b"many parts"));
 }
 
@@ -126,8 +143,8 @@ fn no_mutation_of_any_event_panics() {
         consort_wire::mutate::each(&frame, 3_000, |bytes| {
             let Some((kind, body)) = bytes.get(HEAD_LEN - 1..).and_then(|rest| rest.split_first()) else { return };
             if let Ok(Event::Message(message)) = Event::decode(*kind, Bytes::copy_from_slice(body)) {
-                assert!(message.groups().count() >= 1);
-                assert!(message.payload().len() < bytes.len());
+                assert!(message.groups().count() <= 1_000);
+                assert!(message.payload().len() < bytes.len() && !message.sender_name().is_empty());
             }
         });
     }
@@ -158,7 +175,7 @@ fn the_lengths_that_credit_counts_are_the_lengths_of_the_frames() {
     let groups: Vec<_> = ["a", "orders"].map(|name| GroupName::new(name.as_bytes()).unwrap()).into();
     let multicast = written(|out| request::put_multicast(out, Service::Fifo, &groups, b"payload"));
     assert_eq!(multicast.len(), request::multicast_len(&groups, 7));
-    let join = written(|out| request::put_join(out, &groups[1]));
+    let join = written(|out| request::put_join(out, &groups[1], false));
     assert_eq!(join.len(), request::membership_len(&groups[1]));
 }
 

@@ -60,7 +60,7 @@ fn a_client_that_overruns_its_credit_is_refused_that_message_and_no_other() {
     let mut pair = Pair::open(tight());
     let mut greedy = bytes::BytesMut::new();
     (0..3).for_each(|_| request::put_multicast(&mut greedy, Service::Agreed, &[group("g")], &[0; 50]));
-    request::put_join(&mut greedy, &group("g"));
+    request::put_join(&mut greedy, &group("g"), false);
     pair.session.feed(greedy.freeze());
     pair.take().unwrap();
     assert_eq!(pair.ordered.len(), 2, "the first multicast and the join");
@@ -83,7 +83,10 @@ fn what_is_too_large_is_refused_at_both_ends() {
     let many = vec![group("g"); 4];
     let targets = pair.client.multicast(Service::Agreed, &many, b"");
     assert_eq!(targets, Err(NotSent::Targets { count: 4, max: 3 }));
-    assert_eq!(pair.client.multicast(Service::Agreed, &[], b""), Err(NotSent::Targets { count: 0, max: 3 }));
+    assert_eq!(
+        pair.client.multicast(Service::Agreed, &[] as &[GroupName], b""),
+        Err(NotSent::Targets { count: 0, max: 3 })
+    );
     let mut raw = bytes::BytesMut::new();
     request::put_multicast(&mut raw, Service::Agreed, &[group("g")], &[0; 1_001]);
     request::put_multicast(&mut raw, Service::Agreed, &many, b"");

@@ -30,8 +30,11 @@ fn requests_come_out_as_they_were_sent_and_are_numbered() {
     pair.client.goodbye();
     pair.asks.clear();
     pair.serve().unwrap();
-    let body = b"\x01\0\0\0\x07\0\x01\x01gone";
-    assert!(matches!(&pair.asks[..], [Ask::Join(_), Ask::Multicast { .. }, Ask::Status, Ask::Leave(_), Ask::Goodbye]));
+    let body = b"\x01\0\0\0\x07\x02c7\0\x01\x01gone";
+    assert!(matches!(
+        &pair.asks[..],
+        [Ask::Join { .. }, Ask::Multicast { .. }, Ask::Status, Ask::Leave(_), Ask::Goodbye]
+    ));
     assert_eq!(payload_of(&pair.asks[1]).unwrap(), &body[..]);
 }
 
@@ -96,12 +99,12 @@ fn any_cut_of_the_stream_gives_the_same_requests() {
 #[test]
 fn messages_and_frames_reach_the_client_in_their_order() {
     let mut pair = Pair::open(Limits::default());
-    let ordered: Payload = Bytes::from_static(b"prefx\0\x01\x01gpayload").into();
-    pair.session.tell_message(Pair::sender(), Service::Agreed, &ordered, 5);
+    let ordered: Payload = Bytes::from_static(b"\x01\0\0\0\x07\x02c7\0\x01\x01gpayload").into();
+    pair.session.tell_message(Pair::sender(), Service::Agreed, &ordered, 1);
     let mut frames = BytesMut::new();
     crate::event::put_status(&mut frames, &[("key".into(), "value".into())]);
     pair.session.tell(&frames);
-    pair.session.tell_message(Pair::sender(), Service::Agreed, &ordered, 5);
+    pair.session.tell_message(Pair::sender(), Service::Agreed, &ordered, 1);
     assert!(pair.session.wakes() && !pair.session.wakes());
     let events = pair.events();
     assert!(

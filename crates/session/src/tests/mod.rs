@@ -52,7 +52,7 @@ impl Pair {
             let before = self.session.input_held();
             match &ask {
                 Ask::Hello => self.session.welcome(MemberId::new(1, 5), "n1", &self.limits),
-                Ask::Join(_) | Ask::Leave(_) | Ask::Multicast { .. } => {
+                Ask::Join { .. } | Ask::Leave(_) | Ask::Multicast { .. } => {
                     self.session.accept();
                     let payload =
                         if let Ask::Multicast { payload, .. } = &ask { payload.to_bytes() } else { Bytes::new() };
@@ -85,7 +85,7 @@ impl Pair {
         self.client.multicast(Service::Agreed, &[group("g")], payload).unwrap()
     }
 
-    pub fn sender() -> (NodeId, ClientId) {
-        (NodeId(3), ClientId(70_000))
+    pub const fn sender() -> NodeId {
+        NodeId(3)
     }
 }

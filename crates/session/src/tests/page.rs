@@ -2,8 +2,8 @@
 use super::*;
 use crate::event;
 use bytes::BytesMut;
-use consort_group::{ClientName, Groups, ordered};
-use consort_types::{Cause, Primary, View, ViewId, ViewKind};
+use consort_group::{ClientName, Groups, Step, ordered};
+use consort_types::{Cause, Position, Primary, View, ViewId, ViewKind};
 use consort_wire::Payload;
 
 /// The bytes that one side writes in the example of section 6.
@@ -47,23 +47,25 @@ fn the_daemon_of_the_page_answers_with_these_bytes() {
         cause: Cause::Formed,
         evidence: Vec::new(),
     });
+    while groups.advance().is_some() {}
     let mut session = Session::new(ClientId(2));
     session.feed(written_by("client").into());
     while let Some(ask) = session.next(&limits).unwrap() {
         let before = session.input_held();
         match ask {
             Ask::Hello => session.welcome(me, "n1", &limits),
-            Ask::Join(name) => {
+            Ask::Join { group, closed } => {
                 session.accept();
-                let join = Payload::from(ordered::join(ClientId(2), session.name(), &name));
-                groups.deliver(me, &join).unwrap();
+                let join = Payload::from(ordered::join(ClientId(2), session.name(), &group, closed));
+                groups.deliver(me, Position(1), &join).unwrap();
                 let mut frames = BytesMut::new();
-                event::put_group_view(&mut frames, &groups.next_change().unwrap());
+                let Some(Step::View(change)) = groups.advance() else { panic!("no view") };
+                event::put_group_view(&mut frames, &change);
                 session.tell(&frames);
             }
             Ask::Multicast { service, payload } => {
                 session.accept();
-                session.tell_message((me.node, ClientId(2)), service, &payload, ordered::PREFIX_LEN);
+                session.tell_message(me.node, service, &payload, ordered::TOLD_AT);
             }
             other => panic!("{other:?}"),
         }

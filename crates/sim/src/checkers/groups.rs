@@ -1,55 +1,90 @@
-//! GV: views of a group are well formed. A process is a member of every group view it is told; their names increase at
-//! each process; and a name stands for the same members everywhere.
+//! GV: views of groups are well formed and true. A process is a member of every group view it is told, but for the one that
+//! it leaves with; their names increase at each process; a name stands for the same members everywhere; and in the end all
+//! members of a group are told the same, and nobody is listed who is not there.
 use super::{Checker, Rule, Verdict};
-use crate::message::Process;
-use crate::trace::{Event, Grouped, PerProcess, What};
+use crate::message::{Life, Process};
+use crate::trace::{Event, Grouped, What};
 use consort_types::ViewId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 type Name = (ViewId, u64);
 
-/// See the module. Nodes that merge do not exchange their groups yet: from the first merge of nodes that have any on,
-/// nobody can say what a group's members are.
+/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct GroupViews {
-    last: PerProcess<Option<Name>>,
-    members: BTreeMap<Name, Vec<Process>>,
-    merged: bool,
+    /// What each process was told last, by group.
+    last: BTreeMap<(Box<str>, Process), Rc<Grouped>>,
+    known: BTreeMap<(Box<str>, Name), Rc<Grouped>>,
+    /// Who is not there any more.
+    over: BTreeSet<Life>,
+    gone: BTreeSet<Process>,
 }
 
 impl Checker for GroupViews {
     fn rule(&self) -> Rule {
-        Rule { id: "GV", name: "well-formed group views" }
+        Rule { id: "GV", name: "group views" }
     }
 
     fn see(&mut self, event: &Event) -> Verdict {
+        let process = event.process;
         match &event.what {
-            What::View(view) => {
-                let merges = !view.transitional && view.together != view.members;
-                self.merged |= merges && !self.members.is_empty();
-                Ok(())
+            What::Group(group) => return self.on_group(process, group),
+            What::Gone => {
+                self.gone.insert(process);
+                self.last.retain(|(_, other), _| *other != process);
             }
-            What::Group(group) => self.on_group(event.process, group),
-            _ => Ok(()),
+            What::Crash | What::Left => {
+                self.over.insert(process.life());
+                self.last.retain(|(_, other), _| other.life() != process.life());
+            }
+            _ => {}
         }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Verdict {
+        for ((group, process), told) in &self.last {
+            let is_in = |member: &&Process| self.last.get(&(group.clone(), **member)).map(|other| other.name());
+            for member in &told.members {
+                match is_in(&member) {
+                    None if !self.over.contains(&member.life()) && !self.gone.contains(member) => {}
+                    None => return Err(format!("{process} counts {member} in {group}, which is not there")),
+                    Some(name) if name != told.name() => {
+                        let (id, change) = name;
+                        let (own, number) = told.name();
+                        return Err(format!("{process} is in {group} {own}.{number}, {member} in {id}.{change}"));
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+        Ok(())
     }
 }
 
 impl GroupViews {
-    fn on_group(&mut self, process: Process, group: &Grouped) -> Verdict {
-        let Grouped { id, change, members } = group;
+    fn on_group(&mut self, process: Process, told: &Grouped) -> Verdict {
+        let Grouped { group, id, change, members, .. } = told;
+        let told = Rc::new(told.clone());
+        let place = (group.clone(), process);
+        let last = self.last.get(&place).map(|last| last.name());
         if !members.contains(&process) {
-            return Err(format!("group view {id}.{change} does not have it as a member"));
+            if told.network || last.is_none() {
+                return Err(format!("{group} {id}.{change} does not have it as a member"));
+            }
+            self.last.remove(&place);
+        } else {
+            self.last.insert(place, Rc::clone(&told));
         }
-        let name = (*id, *change);
-        if let Some(last) = self.last.of(process).replace(name).filter(|last| *last >= name) {
-            return Err(format!("group view {id}.{change} after {}.{}", last.0, last.1));
+        if let Some((id, change)) = last.filter(|last| *last >= told.name()) {
+            return Err(format!("{group} {}.{} after {id}.{change}", told.id, told.change));
         }
-        let known = self.members.entry(name).or_insert_with(|| members.clone());
-        if self.merged || known == members {
+        let known = self.known.entry((group.clone(), told.name())).or_insert_with(|| Rc::clone(&told));
+        if known.members == told.members && (known.network, known.closed) == (told.network, told.closed) {
             Ok(())
         } else {
-            Err(format!("group view {id}.{change} has other members elsewhere"))
+            Err(format!("{group} {id}.{change} is different elsewhere: {:?}", known.members))
         }
     }
 }

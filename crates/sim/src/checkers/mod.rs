@@ -26,7 +26,10 @@
 //! | SF3 | what one delivers as safe while closing a view, all that move along deliver | `safe_closing` |
 //! | SF4 | what one delivers as safe, all hold | `safe_held` |
 //! | PR | there is one primary view at a time | `primary` |
-//! | GV | group views are well formed | `groups` |
+//! | GV | group views are well formed and true | `groups` |
+//! | GM | messages to groups go to members, once, in one order | `group_messages` |
+//! | GS | who moved together was given the same of a group | `group_moves` |
+//! | GH | daemons of a view have the same groups | `group_state` |
 //! | LV | what was accepted is delivered once faults stop | `liveness` |
 //! | BM | memory stays in its bounds and is given back | `memory` |
 //! | NR | nothing is repeated where nothing was lost | `needless` |
@@ -50,6 +53,9 @@ mod created;
 mod duplicate;
 mod fifo;
 mod gap;
+mod group_messages;
+mod group_moves;
+mod group_state;
 mod groups;
 mod hole;
 mod liveness;
@@ -78,6 +84,7 @@ mod virtual_synchrony;
 mod tests;
 
 pub(crate) use assertion::GAUGE as ASSERTIONS;
+pub(crate) use group_state::GAUGES as GROUP_GAUGES;
 pub use memory::{Bounds, Calmness};
 
 /// What a checker says of an event: nothing, or how the promise is broken.
@@ -176,6 +183,9 @@ impl Suite {
                 Box::<acknowledged::Acknowledged>::default(),
                 Box::<primary::Primaries>::default(),
                 Box::<groups::GroupViews>::default(),
+                Box::<group_messages::GroupMessages>::default(),
+                Box::<group_moves::GroupMoves>::default(),
+                Box::<group_state::GroupState>::default(),
                 Box::<assertion::Assertions>::default(),
                 Box::new(needless::Needless(bounds.needless.clone())),
                 Box::new(needless_view::NeedlessViews::new(bounds.views)),

@@ -1,23 +1,35 @@
 //! A whole node and the clients that are connected to it.
-use super::{Act, Answer, Holds, Machine};
+mod side;
+
+pub(crate) use side::private;
+
+use super::{Act, Answer, GroupSeen, Holds, Machine};
 use crate::plan::Plan;
 use crate::trace::witness::{Heard, Listener, index_of};
 use bytes::{Bytes, BytesMut};
 use consort_node::{Effect, Limits, Node, Reading};
 use consort_order::Engine;
 use consort_session::client::NotSent;
-use consort_session::{Client, Event, Hello};
-use consort_types::{Class, ClientId, GroupName, Instant, Position, Rng, Service, Ticket, ViewId};
+use consort_session::{Client, Event, Hello, Message, Refusal, RefusalCause};
+use consort_types::{Class, ClientId, GroupName, Instant, MemberId, Position, Rng, Service, Ticket, ViewId};
 use consort_wire::{Identity, Lane, Payload};
-use std::collections::VecDeque;
+use side::{Deed, Side};
+use std::collections::{BTreeSet, VecDeque};
 
-/// A node and its clients, which speak the session protocol with it, byte by byte. All clients of a run are in one
-/// group: each joins as soon as its session is open, sends once it is in, and reads at once what there is to read.
+/// How many clients of a node come and go beside its processes.
+const VISITORS: u16 = 2;
+
+/// A node and its clients, which speak the session protocol with it, byte by byte. The processes of a run are in one
+/// group: each joins as soon as its session is open, sends once it is in, and reads at once what there is to read. Beside
+/// that they, and visitors that are in nobody's plan, do with other groups whatever clients do.
 #[derive(Debug)]
 pub struct Whole<E: Engine> {
     node: Node<E>,
+    me: MemberId,
     group: GroupName,
+    processes: u16,
     seats: Vec<Seat>,
+    side: Side,
     acts: VecDeque<Act>,
     /// It was asked to leave: what its clients are refused from here on is no wonder.
     leaves: bool,
@@ -36,6 +48,20 @@ struct Seat {
     /// How many of its messages were accepted.
     sent: u64,
     waits: bool,
+    /// Requests that may well be refused.
+    dared: BTreeSet<u64>,
+    /// How many messages it has sent beside its plan.
+    said: u64,
+    gone: bool,
+}
+
+impl Seat {
+    fn new(group: &GroupName) -> Self {
+        let client = Client::new(&Hello { wants_views: true, ..Hello::default() });
+        let listener = Listener::new(std::slice::from_ref(group));
+        let (paused, waits, gone) = (false, false, false);
+        Self { client, paused, listener, sent: 0, waits, dared: BTreeSet::new(), said: 0, gone }
+    }
 }
 
 impl<E: Engine> Whole<E> {
@@ -48,14 +74,13 @@ impl<E: Engine> Whole<E> {
         group: GroupName,
         holds: Option<Holds<E>>,
     ) -> Self {
-        let hello = Hello { wants_views: true, ..Hello::default() };
-        let listener = Listener::new(std::slice::from_ref(&group));
-        let seat =
-            |_| Seat { client: Client::new(&hello), paused: false, listener: listener.clone(), sent: 0, waits: false };
         Self {
             node: Node::new(identity, engine, limits),
+            me: identity.me,
+            processes: plan.clients,
+            seats: (0..plan.clients + VISITORS).map(|_| Seat::new(&group)).collect(),
             group,
-            seats: (0..plan.clients).map(seat).collect(),
+            side: Side::new(plan, identity.me.node),
             acts: VecDeque::new(),
             leaves: false,
             holds,
@@ -67,6 +92,59 @@ impl<E: Engine> Whole<E> {
     /// The node, for looking at.
     pub const fn node(&self) -> &Node<E> {
         &self.node
+    }
+
+    /// The node, for breaking it on purpose.
+    pub const fn node_mut(&mut self) -> &mut Node<E> {
+        &mut self.node
+    }
+
+    /// Time has passed: now and then some client does something.
+    fn pass(&mut self, now: Instant) {
+        self.now = now;
+        if self.leaves || !self.side.is_due(now) {
+            return;
+        }
+        let at = self.side.choose(self.seats.len());
+        let visits = at >= usize::from(self.processes);
+        if self.seats[at].gone || self.seats[at].client.free() == 0 {
+            return;
+        }
+        match self.side.deed(visits) {
+            Deed::Join { group, closed } => self.join(at, &group, closed),
+            Deed::JoinMany(groups) => groups.iter().for_each(|group| self.join(at, group, false)),
+            Deed::Leave(group) => {
+                let asked = self.seats[at].client.leave(&group);
+                self.dare(at, asked);
+            }
+            Deed::Send { service, to } => {
+                let payload = side::payload(self.me, at as u16, self.seats[at].said + 1);
+                let asked = self.seats[at].client.multicast(service, &to, &payload);
+                self.seats[at].said += u64::from(asked.is_ok());
+                self.dare(at, asked);
+            }
+            Deed::Vanish => self.vanish(at),
+        }
+    }
+
+    fn join(&mut self, at: usize, group: &GroupName, closed: bool) {
+        let client = &mut self.seats[at].client;
+        let asked = if closed { client.join_closed(group) } else { client.join(group) };
+        self.dare(at, asked);
+    }
+
+    /// What has no credit is not asked for.
+    fn dare(&mut self, at: usize, asked: Result<u64, NotSent>) {
+        self.seats[at].dared.extend(asked);
+    }
+
+    /// A visitor's connection ends, and another visitor comes.
+    fn vanish(&mut self, at: usize) {
+        self.seats[at].gone = true;
+        self.acts.push_back(Act::Gone { client: at as u16 });
+        self.node.close_client(self.now, client_at(at));
+        self.seats.push(Seat::new(&self.group));
+        self.node.open_client(self.now, client_at(self.seats.len() - 1));
     }
 
     /// Moves one thing on; false when nothing moves any more.
@@ -121,7 +199,7 @@ impl<E: Engine> Whole<E> {
 
     /// Some client writes what it has to say, if its connection is read from; false where none can.
     fn write(&mut self) -> bool {
-        let able = |seat: &Seat| !seat.paused && !seat.client.output().is_empty();
+        let able = |seat: &Seat| !seat.paused && !seat.gone && !seat.client.output().is_empty();
         let Some(at) = self.seats.iter().position(able) else { return false };
         let seat = &mut self.seats[at];
         let whole = seat.client.output().len();
@@ -136,16 +214,39 @@ impl<E: Engine> Whole<E> {
         let acts = &mut self.acts;
         self.seats[at].listener.hear(&event, |heard| acts.extend(act(at as u16, heard)));
         match event {
+            Event::Welcome(_) if at >= usize::from(self.processes) => {}
             Event::Welcome(_) => {
                 if let Err(not_sent) = self.seats[at].client.join(&self.group) {
                     self.refuse(at, not_sent.to_string());
                 }
             }
-            Event::GroupView(_) | Event::Progress(_) => self.room(at),
+            Event::GroupView(view) => {
+                let group = GroupSeen::of(&view, (self.me, client_at(at)));
+                self.acts.push_back(Act::Group { client: at as u16, group: Box::new(group) });
+                self.room(at);
+            }
+            Event::GroupSignal(signal) => {
+                self.acts.push_back(Act::Signal { client: at as u16, group: signal.group.as_str().into() });
+            }
+            Event::Message(message) => self.on_message(at, &message),
+            Event::Progress(_) => self.room(at),
+            Event::Refused { request, refusal } if self.seats[at].dared.contains(&request) && is_fair(&refusal) => {}
             Event::Refused { refusal, .. } => self.refuse(at, format!("{refusal:?}")),
             Event::Disconnect(farewell) => self.refuse(at, format!("{farewell:?}")),
-            Event::View(_) | Event::Message(_) | Event::Status(_) | Event::Pong(_) => {}
+            Event::View(_) | Event::Status(_) | Event::Pong(_) => {}
         }
+    }
+
+    /// What is not of the workload.
+    fn on_message(&mut self, at: usize, message: &Message) {
+        if message.groups().any(|group| group == self.group.as_str()) {
+            return;
+        }
+        let Some((life, client, count)) = side::read(message.payload()) else {
+            return self.refuse(at, "a message that nobody sends".into());
+        };
+        let groups = message.groups().map(Into::into).collect();
+        self.acts.push_back(Act::Side { client: at as u16, from: (life, client), count, groups });
     }
 
     fn room(&mut self, at: usize) {
@@ -156,22 +257,27 @@ impl<E: Engine> Whole<E> {
     }
 
     fn refuse(&mut self, at: usize, why: String) {
-        if self.leaves {
+        if self.leaves || self.seats[at].gone {
             return;
         }
         self.acts.push_back(Act::Refused { client: at as u16, why });
     }
 }
 
-/// What a client makes of what it was told. That it was refused is the machine's to judge.
+/// Whether a join, leave or message of chance may be refused so.
+const fn is_fair(refusal: &Refusal) -> bool {
+    matches!(refusal.cause, RefusalCause::AlreadyMember | RefusalCause::NotMember | RefusalCause::Closed)
+}
+
+/// What a client makes of what it was told of the workload. That it was refused is the machine's to judge, and group views
+/// are told of all groups.
 fn act(client: u16, heard: Heard) -> Option<Act> {
     Some(match heard {
         Heard::View(view) => Act::View { client, view },
         Heard::Primary(view) => Act::Primary { client, view },
-        Heard::Group { view, change, members } => Act::Group { client, view, change, members },
         Heard::Message(message) => Act::Deliver { client, message },
         Heard::Ordered(count) => Act::Ordered { client, count },
-        Heard::Refused(_) => return None,
+        Heard::Group(_) | Heard::Signal(_) | Heard::Refused(_) => return None,
     })
 }
 
@@ -192,7 +298,7 @@ fn pieces(mut bytes: Bytes, rng: &mut Rng) -> impl Iterator<Item = Bytes> {
 
 impl<E: Engine> Machine for Whole<E> {
     fn processes(&self) -> u16 {
-        self.seats.len() as u16
+        self.processes
     }
 
     fn start(&mut self, now: Instant, records: &[Bytes]) {
@@ -212,12 +318,12 @@ impl<E: Engine> Machine for Whole<E> {
     }
 
     fn handle_datagram(&mut self, now: Instant, arrived: Instant, bytes: Bytes) {
-        self.now = now;
+        self.pass(now);
         self.node.handle_datagram(now, arrived, bytes);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        self.now = now;
+        self.pass(now);
         self.node.handle_timeout(now);
     }
 

@@ -136,6 +136,9 @@ pub struct Sequencer {
     submitted: u64,
     /// My messages without a number.
     waiting: BTreeMap<u64, Ordered>,
+    /// Held back until the layer above has settled.
+    held: Vec<Submission>,
+    resumed: bool,
     refused: bool,
     /// At the leader: the next request of each node, and what each node holds.
     next_of: BTreeMap<NodeId, u64>,
@@ -165,6 +168,8 @@ impl Sequencer {
             members,
             submitted: 0,
             waiting: BTreeMap::new(),
+            held: Vec::new(),
+            resumed: false,
             refused: false,
             numbered: 0,
             store: BTreeMap::new(),
@@ -217,7 +222,8 @@ impl Sequencer {
     }
 
     fn waiting_bytes(&self) -> usize {
-        self.waiting.values().map(|message| message.payload.len() + 64).sum()
+        let held = self.held.iter().map(|submission| submission.payload.len());
+        self.waiting.values().map(|message| message.payload.len()).chain(held).map(|len| len + 64).sum()
     }
 
     fn on_request(&mut self, message: Ordered) {
@@ -391,6 +397,10 @@ impl Engine for Sequencer {
         if self.flaw == Flaw::Refuses && self.submitted == 9 {
             return Err(Refused::TooLarge { len: submission.payload.len(), max: 0 });
         }
+        if submission.class == Class::Client && !self.resumed {
+            self.held.push(submission);
+            return Ok(MessageId(0)); // nobody who holds messages back asks for their names
+        }
         self.submitted += 1;
         let Submission { class, service, payload, .. } = submission;
         let message = Ordered { sender: self.me, id: self.submitted, class, service, payload: payload.to_bytes() };
@@ -426,7 +436,12 @@ impl Engine for Sequencer {
     fn handle_persisted(&mut self, _now: Instant, _ticket: Ticket) {}
     fn handle_link(&mut self, _now: Instant, _peer: NodeId, _link: Link) {}
     fn annotate(&mut self, _annotation: Bytes) {}
-    fn resume(&mut self, _now: Instant, _view: ViewId) {}
+    fn resume(&mut self, now: Instant, view: ViewId) {
+        self.resumed |= view.number == 2;
+        for submission in if self.resumed { std::mem::take(&mut self.held) } else { Vec::new() } {
+            let _ = self.submit(now, submission);
+        }
+    }
 
     fn poll_output(&mut self) -> Option<Output<Message>> {
         self.output.pop_front()

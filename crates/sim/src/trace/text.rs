@@ -1,5 +1,5 @@
 //! A trace as text.
-use super::{Delivered, Event, Grouped, Installed, Sender, Submitted, Trace, What};
+use super::{Delivered, Event, Grouped, Installed, Said, Sender, Submitted, Trace, What};
 use crate::message::{Life, Mark, Process};
 use consort_types::{Class, Incarnation, Instant, MemberId, MessageId, NodeId, Position, Service, Stream, ViewId};
 use std::borrow::Cow;
@@ -48,6 +48,9 @@ impl fmt::Display for Event {
             What::View(view) => write_view(f, view),
             What::Primary(id) => write!(f, "primary id={id}"),
             What::Group(group) => write_group(f, group),
+            What::Signal(group) => write!(f, "signal of={group}"),
+            What::Side(said) => write_said(f, said),
+            What::Gone => f.write_str("gone"),
             What::Submit(submitted) => write_submit(f, submitted),
             What::Wait => f.write_str("wait"),
             What::Spins => f.write_str("spins"),
@@ -75,8 +78,14 @@ fn write_view(f: &mut fmt::Formatter<'_>, view: &Installed) -> fmt::Result {
 }
 
 fn write_group(f: &mut fmt::Formatter<'_>, group: &Grouped) -> fmt::Result {
-    let Grouped { id, change, members } = group;
-    write!(f, "group id={id} change={change} members={}", list(members))
+    let Grouped { group, id, change, network, closed, members, together } = group;
+    write!(f, "group of={group} id={id} change={change} network={network} closed={closed}")?;
+    write!(f, " members={} together={}", list(members), list(together))
+}
+
+fn write_said(f: &mut fmt::Formatter<'_>, said: &Said) -> fmt::Result {
+    let Said { from, count, groups } = said;
+    write!(f, "side from={from} count={count} groups={}", list(groups))
 }
 
 fn write_submit(f: &mut fmt::Formatter<'_>, submitted: &Submitted) -> fmt::Result {
@@ -141,10 +150,21 @@ fn read_what(word: &str, fields: Fields<'_>) -> Option<What> {
             pending: fields.number("pending")?,
         })),
         "group" => What::Group(Box::new(Grouped {
+            group: fields.text("of")?.into(),
             id: view_id(fields.text("id")?)?,
             change: fields.number("change")?,
+            network: fields.number("network")?,
+            closed: fields.number("closed")?,
             members: fields.list("members", process)?,
+            together: fields.list("together", process)?,
         })),
+        "signal" => What::Signal(fields.text("of")?.into()),
+        "side" => What::Side(Box::new(Said {
+            from: process(fields.text("from")?)?,
+            count: fields.number("count")?,
+            groups: fields.list("groups", |text| Some(text.into()))?,
+        })),
+        "gone" => What::Gone,
         "submit" => What::Submit(Submitted {
             count: fields.number("count")?,
             id: fields.option("id", |text| text.parse().ok().map(MessageId))?,
@@ -198,7 +218,9 @@ fn wrong(line: &str) -> &'static str {
         Some("start") => "late",
         Some("view") => "id, transitional, members, together or pending",
         Some("primary") => "id",
-        Some("group") => "id, change or members",
+        Some("group") => "of, id, change, network, closed, members or together",
+        Some("signal") => "of",
+        Some("side") => "from, count or groups",
         Some("submit") => "count, service, len, class or id",
         Some("deliver") => {
             "mark, nameless, intact, sender, life, client, stream, position, class, service, len, own or missing"
@@ -296,7 +318,16 @@ mod tests {
             together: vec![process.life()],
             pending: true,
         };
-        let group = Grouped { id, change: 3, members: vec![Process::new(NodeId(0), 0), process] };
+        let group = Grouped {
+            group: "few1".into(),
+            id,
+            change: 3,
+            network: true,
+            closed: true,
+            members: vec![Process::new(NodeId(0), 0), process],
+            together: vec![process],
+        };
+        let said = Said { from: process, count: 4, groups: vec!["a".into(), "#c1#n2".into()] };
         let delivered = Delivered {
             mark: Some(Mark { origin: process, count: 9 }),
             intact: true,
@@ -315,6 +346,9 @@ mod tests {
             What::View(Box::new(view)),
             What::Primary(id),
             What::Group(Box::new(group)),
+            What::Signal("few1".into()),
+            What::Side(Box::new(said)),
+            What::Gone,
             What::Submit(submitted),
             What::Wait,
             What::Spins,

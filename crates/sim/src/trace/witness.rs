@@ -27,7 +27,7 @@
 //! What no client was told, such as messages to a group that nobody is in, is not judged at all.
 use crate::machine::{Received, Seen};
 use crate::message::{HEADER, Life, Mark, Pattern, Process, mark_of};
-use crate::trace::{Delivered, Event, Grouped, Installed, Sender, Submitted, What};
+use crate::trace::{Delivered, Event, Installed, Sender, Submitted, What};
 use consort_session as session;
 use consort_types::{GroupName, Instant, MemberId, Service};
 use consort_wire::Payload;
@@ -71,7 +71,8 @@ impl Cast {
     /// daemon are given its messages in its place: it should not send before they are in the groups.
     pub fn bystander(&mut self, welcome: &session::Welcome, groups: &[GroupName]) -> Witness {
         let process = Process::of(self.life(welcome.daemon), index_of(welcome.client));
-        let (listener, pattern) = (Listener::new(groups), self.pattern.clone());
+        let (mut listener, pattern) = (Listener::new(groups), self.pattern.clone());
+        listener.welcomed(welcome);
         Witness { process, listener, takes_part: false, leaves: false, events: Vec::new(), pattern }
     }
 
@@ -188,12 +189,8 @@ impl Witness {
         let what = match heard {
             Heard::View(seen) => What::View(Box::new(cast.view(&seen))),
             Heard::Primary(view) => What::Primary(view),
-            Heard::Group { view, change, members } => {
-                let named = |(daemon, client): &(MemberId, u16)| Process::of(cast.life(*daemon), *client);
-                let mut members: Vec<_> = members.iter().map(named).collect();
-                members.sort_unstable();
-                What::Group(Box::new(Grouped { id: view, change, members }))
-            }
+            Heard::Group(group) => What::Group(Box::new(group.grouped(|member| cast.life(member)))),
+            Heard::Signal(group) => What::Signal(group.as_str().into()),
             Heard::Message(message) => What::Deliver(self.delivered(&message)),
             Heard::Ordered(count) => What::Ordered(count),
             Heard::Refused(_) if self.leaves => return,

@@ -4,7 +4,7 @@ use crate::host::Task;
 use crate::machine::{Act, Answer, Machine, Received};
 use crate::message::{Life, Mark, Process};
 use crate::network::Socket;
-use crate::trace::{Grouped, Sender, Submitted, What};
+use crate::trace::{Said, Sender, Submitted, What};
 use bytes::Bytes;
 use consort_types::{Class, NodeId, Position, Service, Ticket};
 
@@ -191,12 +191,16 @@ impl<M: Machine> World<'_, M> {
                 self.recorder.view(process(client), view);
             }
             Act::Primary { client, view } => self.recorder.primary(process(client), view),
-            Act::Group { client, view, change, members } => {
-                let members = members.iter().map(|(member, client)| Process::of(self.lives.of(*member), *client));
-                let mut members: Vec<_> = members.collect();
-                members.sort_unstable();
-                self.recorder.group(process(client), Grouped { id: view, change, members });
+            Act::Group { client, group } => {
+                let group = group.grouped(|member| self.lives.of(member));
+                self.recorder.group(process(client), group);
             }
+            Act::Signal { client, group } => self.recorder.signal(process(client), group),
+            Act::Side { client, from, count, groups } => {
+                let from = Process::of(self.lives.of(from.0), from.1);
+                self.recorder.side(process(client), Said { from, count, groups });
+            }
+            Act::Gone { client } => self.recorder.gone(process(client)),
             Act::Ordered { client, count } => self.recorder.record(process(client), What::Ordered(count)),
             Act::Stable { stream, up_to } => {
                 let missing = self.missing(host, up_to);

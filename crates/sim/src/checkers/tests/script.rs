@@ -124,7 +124,9 @@ impl Reader {
         let (number, change) = name.split_once('.')?;
         let members = rest.iter().map(|word| Some(Process::of(life(word)?, 0))).collect::<Option<_>>()?;
         let id = self.named(process, number.parse().ok()?);
-        Some(What::Group(Box::new(Grouped { id, change: change.parse().ok()?, members })))
+        let members: Vec<_> = members;
+        let (group, change, together) = ("all".into(), change.parse().ok()?, vec![process]);
+        Some(What::Group(Box::new(Grouped { group, id, change, members, together, ..Grouped::default() })))
     }
 
     fn send(&mut self, origin: Process, count: u64, rest: &[&str]) -> What {

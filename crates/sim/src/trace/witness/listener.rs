@@ -1,6 +1,6 @@
 //! What one client is told, and what of it counts.
-use crate::machine::{Received, Seen};
-use consort_session::{Event, GroupView, Message, NetworkView};
+use crate::machine::{GroupSeen, Received, Seen};
+use consort_session::{Event, GroupSignal, GroupView, Message, NetworkView, Welcome};
 use consort_types::{ClientId, GroupName, MemberId, Primary, Stream, ViewId, ViewKind};
 use consort_wire::Payload;
 use std::collections::{BTreeSet, VecDeque};
@@ -10,6 +10,8 @@ use std::collections::{BTreeSet, VecDeque};
 #[derive(Clone, Debug)]
 pub struct Listener {
     groups: Vec<GroupName>,
+    /// Who the client is, once it was told.
+    me: Option<(MemberId, ClientId)>,
     /// All that it has a view of, those of others' concern too.
     joined: BTreeSet<GroupName>,
     /// The network as it was told last.
@@ -29,14 +31,9 @@ pub enum Heard {
     Primary(ViewId),
     /// A view of its group; told of those that are witnesses for a single one, because a change has its number in all
     /// groups.
-    Group {
-        /// The network view in which the group changed.
-        view: ViewId,
-        /// The change's number in that.
-        change: u64,
-        /// The members: daemon, and the client's [`index_of`] there.
-        members: Vec<(MemberId, u16)>,
-    },
+    Group(GroupSeen),
+    /// Members of its group do not move along; told of single groups, too.
+    Signal(GroupName),
     /// A message.
     Message(Received),
     /// Its own messages up to this one stand in the order.
@@ -49,7 +46,12 @@ impl Listener {
     /// For a client that joins these groups.
     pub fn new(groups: &[GroupName]) -> Self {
         let (joined, under_way) = (BTreeSet::new(), VecDeque::new());
-        Self { groups: groups.to_vec(), joined, view: None, under_way, refused: false }
+        Self { groups: groups.to_vec(), me: None, joined, view: None, under_way, refused: false }
+    }
+
+    /// The client was welcomed so.
+    pub const fn welcomed(&mut self, welcome: &Welcome) {
+        self.me = Some((welcome.daemon, welcome.client));
     }
 
     /// Whether it is in all its groups, by its own views of them.
@@ -76,7 +78,9 @@ impl Listener {
             Event::Progress(progress) => self.on_ordered(progress.ordered, say),
             Event::Refused { request, refusal } => self.on_refused(format!("request {request}: {refusal}"), say),
             Event::Disconnect(farewell) => self.on_refused(farewell.to_string(), say),
-            Event::Welcome(_) | Event::Status(_) | Event::Pong(_) => {}
+            Event::Welcome(welcome) => self.welcomed(welcome),
+            Event::GroupSignal(signal) => self.on_signal(signal, say),
+            Event::Status(_) | Event::Pong(_) => {}
         }
     }
 
@@ -96,9 +100,14 @@ impl Listener {
         if !was_in {
             say(Heard::View(seen(network)));
         }
-        if self.groups.len() == 1 {
-            let members = view.members.iter().map(|member| (member.daemon, index_of(member.client))).collect();
-            say(Heard::Group { view: view.id.view, change: view.id.change, members });
+        if let Some(me) = self.me.filter(|_| self.groups.len() == 1) {
+            say(Heard::Group(GroupSeen::of(view, me)));
+        }
+    }
+
+    fn on_signal(&self, signal: &GroupSignal, mut say: impl FnMut(Heard)) {
+        if self.groups == [signal.group.clone()] && self.is_joined() {
+            say(Heard::Signal(signal.group.clone()));
         }
     }
 

@@ -25,11 +25,12 @@ fn stage() -> Stage {
     stage.acknowledge(2);
     for (node, alone) in [(1, 9), (2, 10)] {
         stage.close(&[node], 5);
+        stage.signal("g", node, 5, 2);
         stage.install(&[node], alone, Primary::No);
         stage.close(&[node], alone);
     }
     stage.install(&[1, 2], 14, Primary::Pending);
-    stage.join("g", &[1, 2], 14, 1);
+    stage.regroup("g", &[1, 2], 14);
     let third = stage.send(1, Safe, &["g"]);
     let fourth = stage.send(2, Agreed, &["g"]);
     let fifth = stage.send(2, Agreed, &["g"]);
@@ -159,7 +160,9 @@ fn sf1_a_safe_message_that_dies_with_those_that_delivered_it_is_noticed() {
     stage.deliver(&[1], &safe);
     stage.end(1, End::Crashed);
     stage.close(&[2], 18);
+    stage.signal("g", 2, 14, 0);
     stage.install(&[2], 22, Primary::No);
+    stage.regroup("g", &[2], 22);
     assert_eq!(broken(&stage.trace(0)), ["SF1"]);
 }
 

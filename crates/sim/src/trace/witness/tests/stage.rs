@@ -48,9 +48,11 @@ fn view_id(number: u64) -> ViewId {
     ViewId { number, representative: member(1) }
 }
 
-/// Targets and payload, as they travel.
-fn ordered(sent: &Sent) -> Bytes {
-    let mut bytes = (sent.groups.len() as u16).to_be_bytes().to_vec();
+/// What receivers are told of a message: who sends, targets and payload.
+fn told(sent: &Sent) -> Bytes {
+    let mut bytes = sent.from.1.0.to_be_bytes().to_vec();
+    bytes.extend(b"\x02me");
+    bytes.extend((sent.groups.len() as u16).to_be_bytes());
     for group in &sent.groups {
         bytes.push(group.as_bytes().len() as u8);
         bytes.extend(group.as_bytes());
@@ -132,12 +134,28 @@ impl Stage {
         }
     }
 
-    /// These have just become the members of a group, and are all told so.
+    /// The last of these has just joined the others in a group, and all are told so.
     pub fn join(&mut self, name: &str, nodes: &[u16], view: u64, change: u64) {
+        let sets = (0..nodes.len()).map(|at| u16::from(at > 0 && at + 1 == nodes.len())).collect();
+        self.group(name, nodes, (view, change), Cause::Join, sets);
+    }
+
+    /// The network has brought these together in a group, each from another side.
+    pub fn regroup(&mut self, name: &str, nodes: &[u16], view: u64) {
+        self.group(name, nodes, (view, 0), Cause::Network, (0..nodes.len() as u16).collect());
+    }
+
+    /// This one is told that members of a group do not move along.
+    pub fn signal(&mut self, name: &str, node: u16, view: u64, change: u64) {
+        let id = GroupViewId { view: view_id(view), change };
+        self.tell(node, &session::Event::GroupSignal(session::GroupSignal { group: group(name), id }));
+    }
+
+    fn group(&mut self, name: &str, nodes: &[u16], (view, change): (u64, u64), cause: Cause, sets: Vec<u16>) {
         let members: Vec<_> = nodes.iter().map(|node| self.players[node].me.clone()).collect();
         let id = GroupViewId { view: view_id(view), change };
         let who = members.last().cloned().into_iter().collect();
-        let view = session::GroupView { group: group(name), id, cause: Cause::Join, who, members };
+        let view = session::GroupView { group: group(name), id, cause, who, closed: false, sets, members };
         self.tell_all(nodes, &session::Event::GroupView(view));
     }
 
@@ -155,7 +173,7 @@ impl Stage {
 
     pub fn deliver(&mut self, nodes: &[u16], sent: &Sent) {
         let mut frame = BytesMut::new();
-        put_message(&mut frame, sent.from, sent.service, &ordered(sent).into(), 0);
+        put_message(&mut frame, sent.from.0, sent.service, &told(sent).into(), 0);
         let mut replies = session::client::Replies::default();
         replies.feed(frame.freeze());
         let event = replies.next_event().unwrap().unwrap();

@@ -1,0 +1,168 @@
+//! How daemons that meet tell each other what their clients are in: nothing of it touches the table before all of it is
+//! there.
+use crate::member::{GroupViewId, Member};
+use crate::part::{Entry, Part, PartWriter};
+use crate::table::Table;
+use bytes::Bytes;
+use consort_types::{GroupName, MemberId, ViewId};
+use std::collections::BTreeMap;
+
+/// How many groups are looked through for one part.
+const SCAN: usize = 4_096;
+
+/// One exchange, in one view.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    view: ViewId,
+    /// The lowest daemon of this daemon's synced set.
+    set: MemberId,
+    /// Who has not said everything yet, and the number of its next part.
+    awaited: BTreeMap<MemberId, u32>,
+    heard: Heard,
+    outgoing: Option<Outgoing>,
+}
+
+/// What the parts said so far.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    pub groups: BTreeMap<GroupName, Staged>,
+    /// Each daemon's synced set, by its lowest.
+    pub sets: BTreeMap<MemberId, MemberId>,
+}
+
+/// What daemons of other synced sets say of one group.
+#[derive(Debug)]
+pub(crate) struct Staged {
+    pub id: GroupViewId,
+    pub closed: bool,
+    /// Members departed since its last group view, in some set.
+    pub departed: bool,
+    /// It has members of more than one of those sets.
+    pub several: bool,
+    pub members: Vec<Member>,
+    set: MemberId,
+}
+
+/// How far this daemon's own parts are.
+#[derive(Debug, Default)]
+struct Outgoing {
+    number: u32,
+    after: Option<GroupName>,
+    /// How many clients of the next group were told already.
+    told: usize,
+}
+
+/// What became of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// It was next.
+    Well,
+    /// It has no meaning here.
+    Foreign,
+    /// It was not its sender's next: the sender is not listened to any more.
+    Broken,
+}
+
+impl Exchange {
+    /// The exchange of a view with these members, at a daemon of the synced set whose lowest is `set`.
+    pub fn new(view: ViewId, members: &[MemberId], set: MemberId) -> Self {
+        let awaited = members.iter().map(|member| (*member, 0)).collect();
+        Self { view, set, awaited, heard: Heard::default(), outgoing: Some(Outgoing::default()) }
+    }
+
+    /// A part of a member; `synced` if it is one of whom all is known.
+    pub fn take(&mut self, sender: MemberId, part: Part, synced: bool) -> Taken {
+        //= G15
+        if part.view != self.view {
+            return Taken::Foreign;
+        }
+        let Some(next) = self.awaited.get_mut(&sender) else { return Taken::Broken };
+        let set = *self.heard.sets.entry(sender).or_insert(part.set);
+        if part.number != *next || part.set != set || part.set > sender {
+            self.awaited.remove(&sender);
+            return Taken::Broken;
+        }
+        *next += 1;
+        if part.last {
+            self.awaited.remove(&sender);
+        }
+        if !synced {
+            part.entries.into_iter().for_each(|entry| self.heard.add(sender, set, entry));
+        }
+        Taken::Well
+    }
+
+    /// What a sender says cannot be read: it is not listened to any more.
+    pub fn give_up(&mut self, sender: MemberId) {
+        self.awaited.remove(&sender);
+    }
+
+    /// What was heard, once everybody has said everything.
+    pub fn complete(&mut self) -> Option<Heard> {
+        //= G16
+        self.awaited.is_empty().then(|| std::mem::take(&mut self.heard))
+    }
+
+    /// This daemon's next part, if there is one.
+    pub fn next_part(&mut self, table: &Table, is_departed: impl Fn(&GroupName) -> bool) -> Option<Bytes> {
+        //= G14
+        let outgoing = self.outgoing.as_mut()?;
+        let mut writer = PartWriter::new(self.view, self.set, outgoing.number);
+        let done = outgoing.fill(&mut writer, table, is_departed);
+        outgoing.number += 1;
+        if done {
+            self.outgoing = None;
+        }
+        Some(writer.finish(done))
+    }
+
+    /// Whether there is a next part.
+    pub const fn has_part(&self) -> bool {
+        self.outgoing.is_some()
+    }
+
+    #[cfg(feature = "mutants")]
+    pub fn into_heard(self) -> Heard {
+        self.heard
+    }
+
+    #[cfg(feature = "mutants")]
+    pub fn keep(&mut self, heard: Heard) {
+        self.heard.groups = heard.groups;
+    }
+}
+
+impl Outgoing {
+    /// Writes what fits; true once everything is written.
+    fn fill(&mut self, writer: &mut PartWriter, table: &Table, is_departed: impl Fn(&GroupName) -> bool) -> bool {
+        for _ in 0..SCAN {
+            let Some(group) = table.after(self.after.as_ref()) else { return true };
+            let own = &group.local[self.told..];
+            if !own.is_empty() && !writer.group(&group.name, group.closed, is_departed(&group.name), group.id) {
+                return false;
+            }
+            let name = |client| table.client((table.me(), client)).map(|client| &client.name);
+            let fits = |client: &&_| name(**client).is_none_or(|name| writer.client(**client, name));
+            let told = own.iter().take_while(fits).count();
+            if told < own.len() {
+                self.told += told;
+                return false;
+            }
+            (self.after, self.told) = (Some(group.name.clone()), 0);
+        }
+        false
+    }
+}
+
+impl Heard {
+    fn add(&mut self, sender: MemberId, set: MemberId, entry: Entry) {
+        let Entry { group, closed, departed, id, clients } = entry;
+        let fresh = || Staged { id, closed, departed, several: false, members: Vec::new(), set };
+        let staged = self.groups.entry(group).or_insert_with(fresh);
+        staged.closed |= closed;
+        staged.departed |= departed;
+        staged.several |= staged.set != set;
+        let member = |(client, name)| Member { daemon: sender, client, name };
+        staged.members.extend(clients.into_iter().map(member));
+    }
+}

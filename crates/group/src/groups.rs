@@ -1,0 +1,524 @@
+//! The state machine: ordered payloads and views in, recipients and changes out.
+use crate::exchange::{Exchange, Heard, Taken};
+use crate::member::{ClientName, GroupViewId, Member};
+use crate::misfit::Misfit;
+use crate::ordered::{self, Ordered, Told as Fields};
+use crate::private::PrivateName;
+use crate::sum;
+use crate::table::{Key, Table};
+use crate::targets::Targets;
+use crate::told::{Told, Work};
+use crate::witness::{Claim, Mismatch, Witness};
+use bytes::Bytes;
+use consort_types::{ClientId, GroupName, MemberId, Position, View, ViewId, ViewKind};
+use consort_wire::{Malformed, Payload};
+use std::collections::{BTreeMap, VecDeque};
+
+/// The groups as one daemon knows them. After the same payloads and views every daemon of a view knows the same.
+///
+/// After each [`Self::deliver`] and [`Self::install`] call [`Self::advance`](Self::advance) until `None`, and only then hand
+/// the next payload or view in; many groups may change at once, and the caller decides how many it handles before it does
+/// something else. Then [`Self::next_part`] until `None`; each part is to be ordered. Clients' messages may be sent once
+/// [`Self::is_settled`].
+#[derive(Debug)]
+pub struct Groups {
+    pub(crate) table: Table,
+    /// The last regular view, and its members.
+    pub(crate) view: ViewId,
+    pub(crate) members: Vec<MemberId>,
+    /// The joins, leaves and disconnects in it that changed anything.
+    pub(crate) changes: u64,
+    /// Who has the same table, ascending.
+    pub(crate) synced: Vec<MemberId>,
+    exchange: Option<Exchange>,
+    /// Members that departed and of whom no group view told yet.
+    pub(crate) departed: BTreeMap<GroupName, Vec<Member>>,
+    pub(crate) settled: bool,
+    /// While a view is closing: who moves along.
+    pub(crate) closing: Option<Vec<MemberId>>,
+    pub(crate) work: VecDeque<Work>,
+    pub(crate) told: Told,
+    /// This daemon's clients by what they are called.
+    names: BTreeMap<ClientName, ClientId>,
+    recipients: Vec<ClientId>,
+    /// The last payload that was taken.
+    pub(crate) at: Position,
+    pub(crate) witness: Witness,
+    counts: Counts,
+    #[cfg(feature = "mutants")]
+    pub(crate) mutant: Option<crate::Mutant>,
+    #[cfg(feature = "mutants")]
+    kept: Option<Heard>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    exchanges: u64,
+    parts_broken: u64,
+    early: u64,
+}
+
+/// The highest bit of the numbers that changes get while a view is closing. Behind it stand 31 bits for who moves along:
+/// those that part may be given other changes, which must not go by the same name.
+const CLOSING: u64 = 1 << 63;
+
+/// What an ordered payload meant here.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Delivered<'a> {
+    /// A client's message.
+    Multicast {
+        /// Who sent it.
+        client: ClientId,
+        /// What stands where.
+        told: Fields,
+        /// This daemon's clients that get it, each once.
+        recipients: &'a [ClientId],
+    },
+    /// A client's message that nobody gets, for it names a closed group that the client is not in.
+    Shut {
+        /// Who sent it.
+        client: ClientId,
+        /// The group.
+        group: GroupName,
+    },
+    /// A client's message that nobody gets, for one of its receivers could not be told.
+    Unfit {
+        /// Who sent it.
+        client: ClientId,
+        /// Why not.
+        misfit: Misfit,
+        /// The receiver, which speaks Spread.
+        member: Member,
+    },
+    /// A client joined, left or is gone; [`Groups::advance`] tells what follows from it.
+    Changes {
+        /// Which one.
+        client: ClientId,
+        /// What it asked for, unless it is gone.
+        asked: Option<Asked>,
+    },
+    /// A part of the exchange.
+    Part,
+}
+
+/// What a client asked for by a join or a leave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The group it named.
+    pub group: GroupName,
+    /// Set where nothing follows.
+    pub ignored: Option<Ignored>,
+}
+
+/// Why a join or leave changed nothing; the same at every daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ignored {
+    /// It is in the group already.
+    AlreadyMember,
+    /// It is not in the group.
+    NotMember,
+    /// It is in [`Groups::PER_CLIENT`] groups.
+    TooManyGroups,
+    /// All groups together take [`Groups::BUDGET`] bytes.
+    Full,
+}
+
+impl Groups {
+    //= G08
+    /// In how many groups one client may be. Part of the protocol: every daemon must ignore the same joins.
+    pub const PER_CLIENT: usize = 1 << 17;
+    /// How many bytes all groups may take before joins are ignored: 192 and twice its name for each group, 96 for each
+    /// membership. Part of the protocol, too.
+    pub const BUDGET: usize = 256 << 20;
+
+    /// The table of a daemon that has seen nothing yet.
+    pub fn new(me: MemberId) -> Self {
+        Self {
+            table: Table::new(me),
+            view: ViewId::default(),
+            members: Vec::new(),
+            changes: 0,
+            synced: vec![me],
+            exchange: None,
+            departed: BTreeMap::new(),
+            settled: false,
+            closing: None,
+            work: VecDeque::new(),
+            told: Told::default(),
+            names: BTreeMap::new(),
+            recipients: Vec::new(),
+            at: Position::default(),
+            witness: Witness::default(),
+            counts: Counts::default(),
+            #[cfg(feature = "mutants")]
+            mutant: None,
+            #[cfg(feature = "mutants")]
+            kept: None,
+        }
+    }
+
+    /// Breaks a rule from here on.
+    #[cfg(feature = "mutants")]
+    pub fn mutate(&mut self, mutant: crate::Mutant) {
+        self.mutant = Some(mutant);
+        self.table.mutant = Some(mutant);
+    }
+
+    /// A client of this daemon is called so from here on; false if another one is.
+    pub fn enter(&mut self, client: ClientId, name: &ClientName) -> bool {
+        //= G06
+        if self.names.contains_key(name) {
+            return false;
+        }
+        self.names.insert(name.clone(), client);
+        true
+    }
+
+    /// A client of this daemon is not called so any more. Its memberships end where its disconnect is ordered.
+    pub fn exit(&mut self, client: ClientId, name: &ClientName) {
+        if self.names.get(name) == Some(&client) {
+            self.names.remove(name);
+        }
+    }
+
+    /// This daemon's client of that name.
+    pub fn called(&self, name: &str) -> Option<ClientId> {
+        self.names.get(name).copied()
+    }
+
+    /// The next payload of the order, and where it stands in it.
+    ///
+    /// # Errors
+    /// [`Malformed`] where the payload is none that a daemon writes; nothing changed, here as everywhere.
+    pub fn deliver(&mut self, sender: MemberId, at: Position, payload: &Payload) -> Result<Delivered<'_>, Malformed> {
+        //= G01
+        debug_assert!(!self.has_work(), "changes are told before the next payload");
+        self.at = at;
+        let ordered = ordered::decode(payload);
+        if matches!(&ordered, Ok(Ordered::Part(_))) || (ordered.is_err() && payload.first() == Some(ordered::PART)) {
+            return self.on_part(sender, ordered);
+        }
+        self.counts.early += u64::from(!self.settled && self.closing.is_none());
+        match ordered? {
+            Ordered::Multicast { client, told } => self.on_multicast((sender, client), payload, told),
+            Ordered::Join { client, name, group, closed } => {
+                let ignored = self.on_join((sender, client), name, &group, closed).err();
+                Ok(Delivered::Changes { client, asked: Some(Asked { group, ignored }) })
+            }
+            Ordered::Leave { client, group } => {
+                let ignored = self.on_leave((sender, client), &group).err();
+                Ok(Delivered::Changes { client, asked: Some(Asked { group, ignored }) })
+            }
+            Ordered::Disconnect { client } => {
+                self.on_disconnect((sender, client));
+                Ok(Delivered::Changes { client, asked: None })
+            }
+            Ordered::Part(_) => Ok(Delivered::Part),
+        }
+    }
+
+    /// A view was installed.
+    pub fn install(&mut self, view: &View) {
+        debug_assert!(!self.has_work(), "changes are told before the next view");
+        match view.kind {
+            ViewKind::Transitional => self.close(view),
+            ViewKind::Regular => self.begin(view),
+        }
+    }
+
+    fn close(&mut self, view: &View) {
+        //= G10
+        self.closing = Some(view.members.clone());
+        self.forget_exchange();
+        self.witness.freeze();
+        self.work.push_back(Work::Closing { after: None });
+    }
+
+    fn begin(&mut self, view: &View) {
+        self.forget_exchange();
+        (self.view, self.changes, self.at) = (view.id, 0, Position::default());
+        self.members.clone_from(&view.members);
+        (self.settled, self.closing) = (false, None);
+        self.witness.begin(view.id);
+        self.narrow(&view.moved_together);
+        let stay = if crate::mutated!(self, DeparturesFromView) { &self.members } else { &self.synced };
+        let gone = self.table.take_clients_but(stay);
+        self.work.push_back(Work::Depart { clients: gone.into_iter(), current: None });
+        let alone = self.members.iter().all(|member| self.synced.contains(member));
+        if alone {
+            //= G13
+            self.work.push_back(Work::Settle { heard: Heard::default(), sets: Vec::new() });
+        } else {
+            self.counts.exchanges += 1;
+            let set = self.synced.first().copied().unwrap_or(self.table.me());
+            #[allow(unused_mut)]
+            let mut exchange = Exchange::new(view.id, &self.members, set);
+            #[cfg(feature = "mutants")]
+            if let Some(heard) = self.kept.take().filter(|_| crate::mutated!(self, PartialKept)) {
+                exchange.keep(heard);
+            }
+            self.exchange = Some(exchange);
+        }
+    }
+
+    /// Those fall out of the synced set that did not come along.
+    fn narrow(&mut self, together: &[MemberId]) {
+        //= G11
+        let me = self.table.me();
+        if crate::mutated!(self, SyncedWithAll) {
+            self.synced = together.to_vec();
+        }
+        let stays = |member: &MemberId| *member == me || (together.contains(member) && self.members.contains(member));
+        self.synced.retain(stays);
+    }
+
+    /// What an exchange that is not complete has heard is forgotten.
+    fn forget_exchange(&mut self) {
+        //= G16
+        let _exchange = self.exchange.take();
+        #[cfg(feature = "mutants")]
+        if let Some(exchange) = _exchange {
+            self.kept = Some(exchange.into_heard());
+        }
+    }
+
+    /// Whether [`Self::advance`] has something to do.
+    pub fn has_work(&self) -> bool {
+        !self.work.is_empty()
+    }
+
+    /// Whether this daemon has another part to say, as soon as [`Self::advance`] has nothing more to do.
+    pub fn has_part(&self) -> bool {
+        self.exchange.as_ref().is_some_and(Exchange::has_part)
+    }
+
+    /// What this daemon has to say next in the exchange: a control message of the agreed level.
+    pub fn next_part(&mut self) -> Option<Bytes> {
+        let departed = &self.departed;
+        self.exchange.as_mut()?.next_part(&self.table, |group| departed.contains_key(group))
+    }
+
+    /// Whether all members of the view know the same and all was told: clients' messages may be sent.
+    pub fn is_settled(&self) -> bool {
+        //= G19
+        (self.settled || crate::mutated!(self, ExchangeSkipped)) && !self.has_work()
+    }
+
+    fn on_part(&mut self, sender: MemberId, part: Result<Ordered, Malformed>) -> Result<Delivered<'_>, Malformed> {
+        let Some(exchange) = &mut self.exchange else {
+            return part.map(|_| Delivered::Part);
+        };
+        let result = match part {
+            Ok(Ordered::Part(mut part)) => {
+                let synced = self.synced.contains(&sender);
+                part.last |= crate::mutated!(self, FirstPartOnly);
+                if crate::mutated!(self, PartsOfAnyView) {
+                    part.view = self.view;
+                }
+                self.counts.parts_broken += u64::from(exchange.take(sender, part, synced) == Taken::Broken);
+                Ok(Delivered::Part)
+            }
+            Ok(_) => Ok(Delivered::Part),
+            Err(malformed) => {
+                exchange.give_up(sender);
+                Err(malformed)
+            }
+        };
+        if crate::mutated!(self, OwnPartOnly) && sender == self.table.me() {
+            self.members.iter().for_each(|member| exchange.give_up(*member));
+        }
+        if let Some(heard) = exchange.complete() {
+            self.exchange = None;
+            let mut sets: Vec<_> = heard.sets.values().copied().collect();
+            sets.sort_unstable();
+            sets.dedup();
+            self.work.push_back(Work::Settle { heard, sets });
+        }
+        result
+    }
+
+    fn on_multicast(&mut self, key: Key, payload: &Payload, told: Fields) -> Result<Delivered<'_>, Malformed> {
+        let client = key.1;
+        let left = payload.len().saturating_sub(told.targets_at);
+        let judge = |targets: Targets<'_>| {
+            let shut = self.find_recipients(key, targets);
+            (shut, self.find_unfit(targets, left.saturating_sub(targets.encoded_len())))
+        };
+        Ok(match Targets::of(payload, told.targets_at, judge)? {
+            (Some(group), _) => Delivered::Shut { client, group },
+            (_, Some((misfit, member))) => Delivered::Unfit { client, misfit, member },
+            _ => Delivered::Multicast { client, told, recipients: &self.recipients },
+        })
+    }
+
+    //= S21
+    /// The first member who could not be told a message of `data` bytes, and why.
+    fn find_unfit(&mut self, targets: Targets<'_>, data: usize) -> Option<(Misfit, Member)> {
+        let misfit = Misfit::of(targets, data)?;
+        for name in targets.names() {
+            let Some(group) = self.table.look_up(name) else { continue };
+            if let Some(member) = group.members.iter().find(|member| member.client.speaks_spread()) {
+                return Some((misfit, member.clone()));
+            }
+        }
+        None
+    }
+
+    /// Collects this daemon's clients that get a message; the closed group that refuses it, if there is one.
+    fn find_recipients(&mut self, sender: Key, targets: Targets<'_>) -> Option<GroupName> {
+        //= G05
+        self.recipients.clear();
+        let is_member =
+            |table: &Table, group: &GroupName| table.client(sender).is_some_and(|client| client.groups.contains(group));
+        let guards = !crate::mutated!(self, ClosedToNobody);
+        for name in targets.names() {
+            if name.first() == Some(&b'#') {
+                self.recipients.extend(self.private(name));
+                continue;
+            }
+            let Some(group) = self.table.look_up(name) else { continue };
+            if group.closed && guards {
+                //= G07
+                let group = group.name.clone();
+                if !is_member(&self.table, &group) {
+                    self.recipients.clear();
+                    return Some(group);
+                }
+            }
+            if let Some(group) = self.table.look_up(name) {
+                self.recipients.extend_from_slice(&group.local);
+            }
+        }
+        if targets.count() > 1 && !crate::mutated!(self, EachGroupAgain) {
+            self.recipients.sort_unstable();
+            self.recipients.dedup();
+        }
+        None
+    }
+
+    fn private(&self, target: &[u8]) -> Option<ClientId> {
+        //= G06
+        let (client, node) = PrivateName::read(target)?;
+        self.called(client).filter(|_| node == self.table.me().node)
+    }
+
+    fn on_join(&mut self, key: Key, name: ClientName, group: &GroupName, closed: bool) -> Result<(), Ignored> {
+        //= G04
+        let client = self.table.client(key);
+        if client.is_some_and(|client| client.groups.contains(group)) {
+            if crate::mutated!(self, JoinsCounted) && key.0 == self.table.me() {
+                self.changes += 1;
+            }
+            return Err(Ignored::AlreadyMember);
+        }
+        //= G08
+        if client.is_some_and(|client| client.groups.len() >= Self::PER_CLIENT) {
+            return Err(Ignored::TooManyGroups);
+        }
+        if self.table.bytes() + self.table.cost(group) > Self::BUDGET {
+            return Err(Ignored::Full);
+        }
+        let name = client.map_or(name, |client| client.name.clone());
+        let member = Member { daemon: key.0, client: key.1, name };
+        self.changes += 1;
+        self.work.push_back(Work::Join { group: group.clone(), member, closed });
+        Ok(())
+    }
+
+    fn on_leave(&mut self, key: Key, group: &GroupName) -> Result<(), Ignored> {
+        //= G04
+        let client = self.table.client(key).filter(|client| client.groups.contains(group));
+        client.ok_or(Ignored::NotMember)?;
+        self.changes += 1;
+        self.work.push_back(Work::Leave { group: group.clone(), key });
+        Ok(())
+    }
+
+    fn on_disconnect(&mut self, key: Key) {
+        if crate::mutated!(self, DisconnectForgotten) {
+            return;
+        }
+        if let Some(client) = self.table.take_client(key) {
+            self.changes += 1;
+            self.work.push_back(Work::Disconnect { key, groups: client.groups.into_iter() });
+        }
+    }
+
+    /// How the membership that a join, leave or disconnect makes is named.
+    pub(crate) fn present(&self) -> GroupViewId {
+        //= G02
+        let parted =
+            self.closing.as_deref().map_or(0, |along| CLOSING | u64::from(sum::of_members(along) as u32 >> 1) << 32);
+        GroupViewId { view: self.view, change: parted | self.changes }
+    }
+
+    /// What this daemon wants its beacons to carry, once it is settled: where it stands and the hash of its table.
+    pub fn claim(&self) -> Option<Bytes> {
+        //= G31
+        let settled = self.settled && self.closing.is_none() && !self.has_work();
+        self.witness.claim(self.at).filter(|_| settled).map(Claim::encode)
+    }
+
+    /// What another daemon's beacon carried. Returns who has another table, where that shows now.
+    ///
+    /// # Errors
+    /// [`Malformed`] where it is no claim.
+    pub fn hear_claim(&mut self, from: MemberId, annotation: &[u8]) -> Result<Option<Mismatch>, Malformed> {
+        //= G31
+        if from != self.table.me() {
+            self.witness.hear(from, Claim::decode(annotation)?);
+        }
+        Ok(if self.is_settled() { self.witness.judge(self.at) } else { None })
+    }
+
+    /// The members of a group, if it has any.
+    pub fn members(&self, group: &[u8]) -> Option<&[Member]> {
+        self.table.find(group).map(|group| &group.members[..])
+    }
+
+    /// Whether a group is closed.
+    pub fn is_closed(&self, group: &[u8]) -> bool {
+        self.table.find(group).is_some_and(|group| group.closed)
+    }
+
+    /// All groups by name, with what names their membership.
+    pub fn all(&self) -> impl Iterator<Item = (&GroupName, GroupViewId, &[Member])> {
+        self.table.all().map(|group| (&group.name, group.id, &group.members[..]))
+    }
+
+    /// The daemons that are known to have the same table, ascending.
+    pub fn synced(&self) -> &[MemberId] {
+        &self.synced
+    }
+
+    /// A number that is the same for the same table.
+    pub const fn hash(&self) -> u64 {
+        self.table.sum()
+    }
+
+    /// What the groups take, in bytes, as [`Self::BUDGET`] counts it.
+    pub const fn bytes(&self) -> usize {
+        self.table.bytes()
+    }
+
+    /// How many groups have members.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether no group has members.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Counters and gauges by name.
+    pub fn observe(&self, see: &mut dyn FnMut(&str, u64)) {
+        see("groups", self.len() as u64);
+        see("group_bytes", self.bytes() as u64);
+        see("group_exchanges", self.counts.exchanges);
+        see("group_parts_broken", self.counts.parts_broken);
+        see("group_early_messages", self.counts.early);
+        see("group_hashes_compared", self.witness.compared);
+        see("group_hash_mismatches", self.witness.mismatches);
+    }
+}

@@ -1,0 +1,278 @@
+//! One session, whatever it speaks.
+use bytes::Bytes;
+use consort_group::ordered::{self, Told};
+use consort_group::{ClientName, Misfit, Targets};
+use consort_session::{Ask, Farewell, Limits, Parting, Refusal, RefusalCause, Session, request};
+use consort_spread::told::{self, Message};
+use consort_spread::{Ask as SpreadAsk, Note, Reject, Session as SpreadSession};
+use consort_types::{ClientId, GroupName, MemberId, NodeId, Service};
+use consort_wire::Payload;
+
+/// A client's session at the door through which it came.
+#[derive(Debug)]
+pub(crate) enum Door {
+    Native(Session),
+    Spread { session: SpreadSession, client: ClientId, name: Option<ClientName> },
+}
+
+/// What a client asks of its node.
+#[derive(Debug)]
+pub(crate) enum Wish {
+    /// What clients of every door ask.
+    Common(Ask),
+    /// To be let in under this name.
+    Name(ClientName),
+    /// Nothing: the handshake is over.
+    Entered,
+}
+
+/// A numbered request that has its place in the order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Placed<'a> {
+    /// A join or leave.
+    Membership(&'a GroupName),
+    /// A message; so many bytes in the order.
+    Multicast(usize),
+}
+
+/// A message for clients here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Telling<'a> {
+    pub sender: (MemberId, ClientId),
+    /// The sender, if it is a client of this node.
+    pub own: Option<ClientId>,
+    pub service: Service,
+    pub payload: &'a Payload,
+    pub told: Told,
+}
+
+impl Door {
+    pub fn new(client: ClientId) -> Self {
+        if client.speaks_spread() {
+            Self::Spread { session: SpreadSession::new(), client, name: None }
+        } else {
+            Self::Native(Session::new(client))
+        }
+    }
+
+    /// What the client is called, once it was let in or is being let in under it.
+    pub fn named(&self) -> Option<&ClientName> {
+        match self {
+            Self::Native(session) => Some(session.name()).filter(|_| session.is_open()),
+            Self::Spread { session, name, .. } => name.as_ref().filter(|_| !session.is_closed()),
+        }
+    }
+
+    pub fn is_open(&self) -> bool {
+        match self {
+            Self::Native(session) => session.is_open(),
+            Self::Spread { session, .. } => session.is_open(),
+        }
+    }
+
+    pub fn is_closed(&self) -> bool {
+        match self {
+            Self::Native(session) => session.is_closed(),
+            Self::Spread { session, .. } => session.is_closed(),
+        }
+    }
+
+    pub fn wants_views(&self) -> bool {
+        matches!(self, Self::Native(session) if session.wants_views())
+    }
+
+    pub fn refused(&self) -> u64 {
+        match self {
+            Self::Native(session) => session.refused(),
+            Self::Spread { session, .. } => session.refused(),
+        }
+    }
+
+    pub fn progress_is_due(&self) -> bool {
+        matches!(self, Self::Native(session) if session.progress_is_due())
+    }
+
+    pub fn tell_progress(&mut self) {
+        if let Self::Native(session) = self {
+            session.tell_progress();
+        }
+    }
+
+    /// Whether its requests must wait until others of it have their place. Native clients are told by refusals instead.
+    pub fn is_held_back(&self, limits: &Limits) -> bool {
+        matches!(self, Self::Spread { session, .. } if session.is_held_back(limits.credit))
+    }
+
+    /// How many messages wait, where that matters.
+    pub fn messages_waiting(&self) -> usize {
+        match self {
+            Self::Native(_) => 0,
+            Self::Spread { session, .. } => session.messages_waiting(),
+        }
+    }
+
+    pub fn feed(&mut self, bytes: Bytes) {
+        match self {
+            Self::Native(session) => session.feed(bytes),
+            Self::Spread { session, .. } => session.feed(bytes),
+        }
+    }
+
+    pub fn next(&mut self, limits: &Limits) -> Result<Option<Wish>, Farewell> {
+        match self {
+            Self::Native(session) => session.next(limits).map(|ask| ask.map(Wish::Common)),
+            Self::Spread { session, client, name } => Ok(session.ask()?.map(|ask| wish(ask, *client, name.as_ref()))),
+        }
+    }
+
+    /// Lets a Spread client go on with its handshake under this name.
+    pub fn name(&mut self, chosen: ClientName, node: NodeId) {
+        if let Self::Spread { session, name, .. } = self {
+            session.name(&format!("#{chosen}#{node}"));
+            *name = Some(chosen);
+        }
+    }
+
+    /// The farewell of a client whose name is another's.
+    pub fn reject_name(&mut self, name: &ClientName) -> Farewell {
+        let text = format!("another client of this daemon is called {name}; choose another name, or none");
+        match self {
+            Self::Native(_) => Farewell::new(Parting::NameTaken, text),
+            Self::Spread { session, .. } => {
+                Farewell { parting: Parting::NameTaken, ..session.reject(Reject::NotUnique) }
+            }
+        }
+    }
+
+    pub fn welcome(&mut self, me: MemberId, limits: &Limits) {
+        if let Self::Native(session) = self {
+            session.welcome(me, &me.node.to_string(), limits);
+        }
+    }
+
+    pub fn accept(&mut self) {
+        match self {
+            Self::Native(session) => session.accept(),
+            Self::Spread { session, .. } => session.accept(),
+        }
+    }
+
+    pub fn refuse(&mut self, refusal: &Refusal) {
+        match self {
+            Self::Native(session) => session.refuse(refusal),
+            Self::Spread { session, .. } => session.refuse(),
+        }
+    }
+
+    /// The oldest request under way has its place, and changed nothing if there is a refusal.
+    pub fn order(&mut self, placed: Placed<'_>, refusal: Option<&Refusal>) {
+        match self {
+            Self::Native(session) => {
+                let number = match placed {
+                    Placed::Membership(group) => session.order(request::membership_len(group)),
+                    Placed::Multicast(len) => session.order_multicast(len),
+                };
+                if let Some(refusal) = refusal {
+                    session.tell_refused(number, refusal);
+                }
+            }
+            //= S24
+            Self::Spread { session, .. } => session.order(refusal.is_some_and(|refusal| {
+                !matches!(refusal.cause, RefusalCause::AlreadyMember | RefusalCause::NotMember)
+            })),
+        }
+    }
+
+    /// Appends a message. False if it cannot be told at this door.
+    pub fn tell_message(&mut self, telling: &Telling<'_>) -> bool {
+        match self {
+            Self::Native(session) => {
+                let Telling { sender, service, payload, told, .. } = telling;
+                session.tell_message(sender.0.node, *service, payload, told.at);
+                true
+            }
+            Self::Spread { session, client, .. } => tell_spread(session, telling, telling.own == Some(*client)),
+        }
+    }
+
+    /// Appends frames that [`consort_session::event`] has written.
+    pub fn tell(&mut self, frames: &[u8]) {
+        if let Self::Native(session) = self {
+            session.tell(frames);
+        }
+    }
+
+    /// Appends what [`consort_spread::told`] has written.
+    pub fn tell_membership(&mut self, written: &[u8]) {
+        if let Self::Spread { session, .. } = self {
+            session.tell_membership(written);
+        }
+    }
+
+    /// Appends that a Spread client has left a group.
+    pub fn tell_self_leave(&mut self, group: &GroupName) {
+        if let Self::Spread { session, .. } = self {
+            session.tell_self_leave(group);
+        }
+    }
+
+    pub fn close(&mut self, farewell: &Farewell) {
+        match self {
+            Self::Native(session) => session.close(farewell),
+            Self::Spread { session, .. } => session.close(),
+        }
+    }
+
+    pub fn output(&self) -> &[u8] {
+        match self {
+            Self::Native(session) => session.output(),
+            Self::Spread { session, .. } => session.output(),
+        }
+    }
+
+    pub fn written(&mut self, n: usize) {
+        match self {
+            Self::Native(session) => session.written(n),
+            Self::Spread { session, .. } => session.written(n),
+        }
+    }
+
+    pub fn wakes(&mut self) -> bool {
+        match self {
+            Self::Native(session) => session.wakes(),
+            Self::Spread { session, .. } => session.wakes(),
+        }
+    }
+}
+
+fn wish(ask: SpreadAsk, client: ClientId, name: Option<&ClientName>) -> Wish {
+    let unchosen = || ClientName::unchosen(client);
+    Wish::Common(match ask {
+        SpreadAsk::Name(chosen) => return Wish::Name(chosen.unwrap_or_else(unchosen)),
+        SpreadAsk::Entered => return Wish::Entered,
+        SpreadAsk::Join(group) => Ask::Join { group, closed: false },
+        SpreadAsk::Leave(group) => Ask::Leave(group),
+        SpreadAsk::Kill => Ask::Goodbye,
+        SpreadAsk::Multicast { service, note, targets, data } => {
+            let name = name.cloned().unwrap_or_else(unchosen);
+            let mut head = ordered::noted_prefix(client, &name, note.encode());
+            head.extend_from_slice(&targets);
+            Ask::Multicast { service, payload: [head.freeze(), data].into_iter().collect() }
+        }
+    })
+}
+
+fn tell_spread(session: &mut SpreadSession, telling: &Telling<'_>, own: bool) -> bool {
+    let Telling { sender, service, payload, told, .. } = telling;
+    let sender = told::private_text(&told.name(payload), sender.0.node);
+    let note = told.note.map_or(Note::of(*service), Note::decode);
+    let tell = |targets: Targets<'_>| {
+        let from = told.targets_at + targets.encoded_len();
+        if Misfit::of(targets, payload.len().saturating_sub(from)).is_some() {
+            return false;
+        }
+        session.tell_message(&Message { sender: &sender, note, targets, payload, from }, own);
+        true
+    };
+    Targets::of(payload, told.targets_at, tell).unwrap_or(false)
+}

@@ -1,0 +1,112 @@
+//! Clients that speak Spread, beside native ones, at nodes without sockets.
+use super::spread_client::{Client as Spread, Seen};
+use super::*;
+
+const JOIN: u32 = 0x1_0000;
+const AGREED: u32 = 0x10;
+
+/// A Spread client and its connection.
+struct Visitor {
+    node: usize,
+    id: ClientId,
+    client: Spread,
+    reading: Reading,
+}
+
+impl World {
+    /// Lets a Spread client in.
+    fn visit(&mut self, node: usize, number: u32, name: &str) -> Visitor {
+        let id = ClientId(number | ClientId::SPREAD);
+        self.nodes[node].open_client(self.now, id);
+        let mut said = vec![5, 0, 1, 1, name.len() as u8];
+        said.extend(name.as_bytes());
+        said.extend(b"NULL");
+        said.resize(said.len() + 86, 0);
+        let private = format!("#{name}#n{node}");
+        let mut visitor = Visitor { node, id, client: Spread::new(&private), reading: Reading::Go };
+        self.say(&mut visitor, said);
+        let told = self.raw(&visitor);
+        assert_eq!(told[11..], *private.as_bytes(), "{told:?}");
+        visitor
+    }
+
+    fn say(&mut self, visitor: &mut Visitor, bytes: Vec<u8>) {
+        visitor.reading = self.nodes[visitor.node].handle_client(self.now, visitor.id, bytes.into());
+        self.drain(visitor.node);
+        self.settle();
+    }
+
+    fn ask(&mut self, visitor: &mut Visitor, service: u32, groups: &[&str], data: &[u8]) {
+        let frame = visitor.client.frame(service, groups, 7, data);
+        self.say(visitor, frame);
+    }
+
+    fn raw(&mut self, visitor: &Visitor) -> Vec<u8> {
+        let node = &mut self.nodes[visitor.node];
+        let told = node.client_output(visitor.id).to_vec();
+        node.client_written(self.now, visitor.id, told.len());
+        told
+    }
+
+    fn seen(&mut self, visitor: &Visitor) -> Vec<Seen> {
+        let told = self.raw(visitor);
+        visitor.client.read(&told)
+    }
+}
+
+#[test]
+fn a_message_reaches_both_kinds_of_clients_once_and_each_sees_the_others_name() {
+    //= S23 test
+    let mut world = World::new(2, Limits::default());
+    let native = world.connect(1, "nat");
+    world.join(native, "room");
+    let mut visitor = world.visit(0, 9, "vis");
+    world.ask(&mut visitor, JOIN, &["room"], b"");
+    let seen = world.seen(&visitor);
+    assert_eq!((seen[0].service, &seen[0].groups[..]), (0x1100, &["#vis#n0".to_owned(), "#nat#n1".into()][..]));
+    world.ask(&mut visitor, 0x50, &["room", "#nat#n1"], b"hello");
+    assert!(world.seen(&visitor).is_empty());
+    let message = world.programs[native].events.iter().rev().find_map(|event| match event {
+        Event::Message(message) => Some(message.clone()),
+        _ => None,
+    });
+    let message = message.unwrap();
+    assert_eq!((message.payload(), message.service()), (&b"hello"[..], Service::Agreed));
+    assert_eq!(message.groups().collect::<Vec<_>>(), ["room", "#nat#n1"]);
+    world.multicast(native, &["room"], "back");
+    world.settle();
+    let [back] = &world.seen(&visitor)[..] else { panic!("one message") };
+    assert_eq!((back.service, back.sender.as_str(), &back.data[..]), (AGREED, "#nat#n1", &b"back"[..]));
+}
+
+#[test]
+fn who_does_not_read_is_sent_away_at_a_number_of_messages_if_so_configured() {
+    //= S43 test
+    let mut world = World::new(1, Limits { spread_messages: Some(3), ..Limits::default() });
+    let mut visitor = world.visit(0, 9, "vis");
+    let mut watcher = world.visit(0, 10, "wat");
+    world.ask(&mut watcher, JOIN, &["room"], b"");
+    world.ask(&mut visitor, JOIN, &["room"], b"");
+    world.seen(&visitor);
+    for _ in 0..3 {
+        world.ask(&mut watcher, AGREED, &["room"], b"x");
+        world.seen(&watcher);
+    }
+    assert_eq!(visitor.reading, Reading::Go);
+    world.ask(&mut watcher, AGREED, &["room"], b"x");
+    let seen = world.seen(&watcher);
+    assert_eq!(seen.last().unwrap().service, 0x1400);
+}
+
+#[test]
+fn what_goes_beyond_the_credit_waits_and_nothing_is_lost() {
+    //= S20 test
+    let mut world = World::new(2, Limits { credit: 500, ..Limits::default() });
+    let mut visitor = world.visit(1, 9, "vis");
+    world.ask(&mut visitor, JOIN, &["room"], b"");
+    world.seen(&visitor);
+    let frames: Vec<u8> = (0..50u8).flat_map(|i| visitor.client.frame(AGREED, &["room"], 7, &[i; 40])).collect();
+    world.say(&mut visitor, frames);
+    let seen = world.seen(&visitor);
+    assert_eq!(seen.iter().map(|seen| seen.data[0]).collect::<Vec<_>>(), (0..50).collect::<Vec<_>>());
+}

@@ -1,0 +1,144 @@
+//! GS: virtual synchrony of groups. Who is said to have moved together was given the same messages of the group since the
+//! group view before, which was the same; a change that somebody did not move along with was signalled, and a signal means
+//! that; and the network tells nothing where nothing changed.
+use super::{Checker, Rule, Verdict};
+use crate::message::{Life, Process};
+use crate::trace::{Event, Grouped, Said, What};
+use consort_types::ViewId;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+type Name = (ViewId, u64);
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct GroupMoves {
+    stays: BTreeMap<(Box<str>, Process), Stay>,
+    /// Who came into a group view, and how.
+    moves: BTreeMap<(Box<str>, Name), BTreeMap<Process, Rc<Move>>>,
+    /// Who moves along, where a view is closing.
+    closing: BTreeMap<Life, Vec<Life>>,
+}
+
+/// A process in a group view.
+#[derive(Debug)]
+struct Stay {
+    view: Grouped,
+    given: Vec<(Process, u64)>,
+    signalled: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Move {
+    from: Name,
+    network: bool,
+    together: Vec<Process>,
+    given: Vec<(Process, u64)>,
+}
+
+impl Checker for GroupMoves {
+    fn rule(&self) -> Rule {
+        Rule { id: "GS", name: "who moved together" }
+    }
+
+    fn see(&mut self, event: &Event) -> Verdict {
+        let process = event.process;
+        match &event.what {
+            What::View(view) if view.transitional => drop(self.closing.insert(process.life(), view.members.clone())),
+            What::View(_) => drop(self.closing.remove(&process.life())),
+            What::Group(told) => return self.on_group(process, told),
+            What::Signal(group) => return self.on_signal(process, group),
+            What::Side(said) => self.on_side(process, said),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl GroupMoves {
+    fn on_side(&mut self, process: Process, said: &Said) {
+        for group in &said.groups {
+            if let Some(stay) = self.stays.get_mut(&(group.clone(), process))
+                && stay.given.last() != Some(&(said.from, said.count))
+            {
+                stay.given.push((said.from, said.count));
+            }
+        }
+    }
+
+    fn on_signal(&mut self, process: Process, group: &str) -> Verdict {
+        let Some(stay) = self.stays.get_mut(&(group.into(), process)) else {
+            return Err(format!("is told that {group} closes, and is not in it"));
+        };
+        stay.signalled = true;
+        let Some(along) = self.closing.get(&process.life()) else { return Ok(()) };
+        if stay.view.members.iter().all(|member| along.contains(&member.life())) {
+            return Err(format!("is told that {group} closes, but all its members move along"));
+        }
+        Ok(())
+    }
+
+    fn on_group(&mut self, process: Process, told: &Grouped) -> Verdict {
+        let place = (told.group.clone(), process);
+        let before = self.stays.remove(&place);
+        if told.members.contains(&process) {
+            // Joins and leaves while the view is closing do not undo the signal.
+            let signalled = !told.network && before.as_ref().is_some_and(|before| before.signalled);
+            self.stays.insert(place, Stay { view: told.clone(), given: Vec::new(), signalled });
+            if !told.together.contains(&process) {
+                return Err(format!("{} moved without itself", told.group));
+            }
+        }
+        match before {
+            Some(before) => self.on_move(process, before, told),
+            None if told.members.contains(&process) && told.together != [process] => {
+                Err(format!("{} says that others moved together with a newcomer", told.group))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn on_move(&mut self, process: Process, before: Stay, told: &Grouped) -> Verdict {
+        let Stay { view, given, signalled } = before;
+        let Grouped { group, members, together, network, .. } = told;
+        if let Some(stranger) = together.iter().find(|other| !view.members.contains(other)) {
+            return Err(format!("{group} says that {stranger} moved together with it, but it was not there before"));
+        }
+        let lost = view.members.iter().any(|member| !together.contains(member));
+        if *network && lost && !signalled {
+            return Err(format!("{group} lost members, and nobody said that it was closing"));
+        }
+        if *network && *members == view.members && *together == *members {
+            return Err(format!("{group} is told anew, and nothing changed"));
+        }
+        if !network
+            && members.contains(&process)
+            && together.iter().ne(members.iter().filter(|m| view.members.contains(m)))
+        {
+            return Err(format!("{group} changed by itself, and not all that stay moved together"));
+        }
+        let mine = Rc::new(Move { from: view.name(), network: *network, together: together.clone(), given });
+        let moves = self.moves.entry((group.clone(), told.name())).or_default();
+        for (other, theirs) in &*moves {
+            agree(group, (process, &mine), (*other, theirs))?;
+        }
+        moves.insert(process, mine);
+        Ok(())
+    }
+}
+
+/// Two processes that came into the same group view.
+fn agree(group: &str, (p, mine): (Process, &Move), (q, theirs): (Process, &Move)) -> Verdict {
+    let along = mine.together.contains(&q) || theirs.together.contains(&p);
+    if mine.network && along && (mine.from != theirs.from || mine.together != theirs.together) {
+        return Err(format!("{group}: {p} and {q} moved together, but do not agree on how"));
+    }
+    let same = if mine.network { along } else { mine.from == theirs.from };
+    if same && mine.given != theirs.given {
+        return Err(format!(
+            "{group}: {p} and {q} moved together, but {p} was given {:?}, {q} {:?}",
+            mine.given, theirs.given
+        ));
+    }
+    Ok(())
+}

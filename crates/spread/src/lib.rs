@@ -1,0 +1,36 @@
+//! The door for existing Spread clients: a daemon's end of the session protocol of Spread 5.0.1, without I/O.
+//! `docs/protocols/spread.md` states the rules (S01 and on) that the code cites.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`hello`] | versions, names, authentication, reject codes |
+//! | [`kind`] | the bits of a message's type |
+//! | [`header`] | the 48 bytes before every message, in either byte order |
+//! | [`request`] | what clients say after that |
+//! | [`told`] | what daemons say: messages, group views, signals, rejects |
+//! | [`note`] | what travels with a message for receivers at doors like this one |
+//! | [`session`] | [`Session`], a daemon's end of one connection |
+//!
+//! A Spread client is a client like any other: its groups are the daemon's groups, its messages stand in the same order,
+//! and it is `#user#daemon` to everybody. What Spread knows and the order does not, a client's own 16 bits with each
+//! message and the exact level it asked for, rides along as a [`Note`].
+
+pub mod header;
+pub mod hello;
+mod input;
+pub mod kind;
+pub mod note;
+pub mod request;
+pub mod session;
+pub mod slot;
+#[cfg(test)]
+mod tests;
+pub mod told;
+
+pub use consort_group::misfit::{MESSAGE_MAX, NAMES_MAX as GROUPS_MAX};
+pub use hello::Reject;
+pub use note::Note;
+pub use session::{Ask, Session};
+
+/// The port on which Spread's clients look for a daemon.
+pub const PORT: u16 = 4803;

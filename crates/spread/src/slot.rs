@@ -1,0 +1,21 @@
+//! Names as they travel: 32 bytes, a zero behind the last of them. What follows the zero means nothing.
+use bytes::{BufMut, BytesMut};
+
+/// The bytes that a name takes.
+pub const LEN: usize = 32;
+/// The longest name, in bytes.
+pub const MAX: usize = consort_group::misfit::NAME_MAX;
+
+//= S12
+/// The name in a slot. `None` where there is no zero in it.
+pub fn read(slot: &[u8; LEN]) -> Option<&[u8]> {
+    let end = slot.iter().position(|byte| *byte == 0)?;
+    Some(&slot[..end])
+}
+
+/// Appends a name. What is longer than [`MAX`] bytes is cut.
+pub fn put(name: &[u8], out: &mut BytesMut) {
+    let name = &name[..name.len().min(MAX)];
+    out.put_slice(name);
+    out.put_bytes(0, LEN - name.len());
+}
