@@ -1,4 +1,4 @@
-//! `cargo xtask mutants`: the ring with one rule broken at a time. A checker that no broken rule can wake is no checker.
+//! `cargo xtask mutants`: the ring, or the groups over it, with one rule broken at a time. A checker that no broken rule can wake is no checker.
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -9,9 +9,9 @@ cargo xtask mutants [options]
   --mutant NAME    try only this one
   --seed S         with --mutant: run this seed and tell its story
 
-Builds the ring with its mutants, which no release contains. Prints which checker noticed which mutant, at which seed
-and after how much simulated time; where no seed does, which of the ring's own scenarios. Fails if a mutant goes
-unnoticed.
+Builds the ring and the groups with their mutants, which no release contains. Prints which checker noticed which mutant,
+at which seed and after how much simulated time; where no seed does, which of the ring's own scenarios. Fails if a mutant
+goes unnoticed.
 ";
 
 /// What is asked for.
@@ -81,7 +81,6 @@ use noticed::run;
 mod noticed {
     use super::Options;
     use crate::sim;
-    use consort_ring::Mutant;
     use consort_sim::fault::Kinds;
     use consort_sim::world::Outcome;
     use std::ffi::OsString;
@@ -89,6 +88,40 @@ mod noticed {
     use std::process::ExitCode;
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// A rule that is broken on purpose.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Mutant {
+        Ring(consort_ring::Mutant),
+        Group(consort_group::Mutant),
+    }
+
+    impl Mutant {
+        fn all() -> Vec<Self> {
+            let groups = consort_group::Mutant::ALL.iter().copied().map(Self::Group);
+            consort_ring::Mutant::ALL.iter().copied().map(Self::Ring).chain(groups).collect()
+        }
+
+        const fn name(self) -> &'static str {
+            match self {
+                Self::Ring(mutant) => mutant.name(),
+                Self::Group(mutant) => mutant.name(),
+            }
+        }
+
+        const fn what(self) -> &'static str {
+            match self {
+                Self::Ring(mutant) => mutant.what(),
+                Self::Group(mutant) => mutant.what(),
+            }
+        }
+
+        /// The seeds it is given, so many of them: engines alone have no groups.
+        fn seeds(self, count: u64) -> impl Iterator<Item = u64> {
+            let step = if matches!(self, Self::Group(_)) { 2 } else { 1 };
+            (1..=count).map(move |n| n * step)
+        }
+    }
 
     /// How a mutant was noticed.
     struct Noticed {
@@ -99,11 +132,11 @@ mod noticed {
     }
 
     pub(super) fn run(options: &Options, _words: &[OsString]) -> ExitCode {
-        let wanted = |mutant: &&Mutant| options.mutant.as_ref().is_none_or(|name| name == mutant.name());
-        let mutants: Vec<_> = Mutant::ALL.iter().filter(wanted).copied().collect();
+        let wanted = |mutant: &Mutant| options.mutant.as_ref().is_none_or(|name| name == mutant.name());
+        let mutants: Vec<_> = Mutant::all().into_iter().filter(wanted).collect();
         match (mutants.as_slice(), options.seed) {
             ([], _) => {
-                let names: Vec<_> = Mutant::ALL.iter().map(|mutant| mutant.name()).collect();
+                let names: Vec<_> = Mutant::all().into_iter().map(Mutant::name).collect();
                 eprintln!("mutants: no such mutant; there are {}", names.join(", "));
                 ExitCode::from(2)
             }
@@ -115,8 +148,12 @@ mod noticed {
     /// Every fourth seed has no faults: some mutants are loud only where all is quiet.
     fn outcome(mutant: Mutant, seed: u64, story: bool) -> Result<Outcome, String> {
         let faults = if seed.is_multiple_of(4) { Kinds::none() } else { Kinds::all() };
-        let adjust = move |config: &mut consort_ring::Config| config.mutant = Some(mutant);
-        let run = AssertUnwindSafe(|| sim::run(seed, &faults, &adjust, story));
+        let run = AssertUnwindSafe(|| match mutant {
+            Mutant::Ring(mutant) => sim::run(seed, &faults, &|config| config.mutant = Some(mutant), story),
+            Mutant::Group(mutant) => {
+                sim::run_whole(seed, &faults, (&|_| {}, &|node| node.mutate_groups(mutant)), story)
+            }
+        });
         catch_unwind(run).unwrap_or_else(|_| Err("panicked".into()))
     }
 
@@ -136,7 +173,7 @@ mod noticed {
     /// Gives a mutant seeds until it is noticed.
     fn hunt(mutant: Mutant, seeds: u64) -> Result<Noticed, String> {
         let mut simulated = 0.0;
-        for seed in 1..=seeds {
+        for seed in mutant.seeds(seeds) {
             let outcome = outcome(mutant, seed, false).map_err(|error| format!("seed {seed}: {error}"))?;
             simulated += outcome.simulated.as_secs_f64();
             if let Some(first) = outcome.violations.first() {
@@ -176,8 +213,8 @@ mod noticed {
         });
         let mut results = results.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
         for (mutant, result) in mutants.iter().zip(&mut results) {
-            if let Some(Err(_)) = result
-                && let Some(noticed) = scenarios(*mutant)
+            if let (Some(Err(_)), Mutant::Ring(ring)) = (&*result, mutant)
+                && let Some(noticed) = scenarios(*ring)
             {
                 *result = Some(Ok(noticed));
             }
@@ -186,7 +223,7 @@ mod noticed {
     }
 
     /// What no seed of the simulator notices may still break a scenario made for it: a test of the ring's own, by name.
-    fn scenarios(mutant: Mutant) -> Option<Noticed> {
+    fn scenarios(mutant: consort_ring::Mutant) -> Option<Noticed> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut tests = std::process::Command::new(cargo);
         tests.args(["test", "--quiet", "--package", "consort-ring", "--features", "mutants", "--lib", "scenarios"]);

@@ -1,6 +1,6 @@
 //! The ring in the simulator: settings drawn by the seed, limits that its memory must keep.
 use consort_member::Policy;
-use consort_node::Limits;
+use consort_node::{Limits, Node};
 use consort_ring::{Acceleration, Config, Idling, Priority, Ring, Windows};
 use consort_sim::checkers::{Bounds, Calmness};
 use consort_sim::machine::{Bare, Machine, Whole};
@@ -69,6 +69,9 @@ pub fn defaults(config: &Config) -> Config {
 /// Says what every node's settings are in the end.
 pub type Adjust<'a> = &'a dyn Fn(&mut Config);
 
+/// Does something to every node before it starts.
+pub type Touch<'a> = &'a dyn Fn(&mut Node<Ring>);
+
 /// A world of engines alone.
 ///
 /// # Errors
@@ -86,7 +89,12 @@ pub fn bare<'a>(plan: Plan, keep: Keep, adjust: Adjust<'a>) -> Result<World<'a, 
 ///
 /// # Errors
 /// What is wrong with the settings.
-pub fn whole<'a>(plan: Plan, keep: Keep, adjust: Adjust<'a>) -> Result<World<'a, Whole<Ring>>, String> {
+pub fn whole<'a>(
+    plan: Plan,
+    keep: Keep,
+    adjust: Adjust<'a>,
+    touch: Touch<'a>,
+) -> Result<World<'a, Whole<Ring>>, String> {
     let group = GroupName::new(b"all").map_err(|error| error.to_string())?;
     let mut rng = Rng::new(plan.seed).fork(0x11b175);
     let limits = Limits {
@@ -97,7 +105,9 @@ pub fn whole<'a>(plan: Plan, keep: Keep, adjust: Adjust<'a>) -> Result<World<'a,
     let (settings, known) = (settings(&plan), plan.clone());
     let make = move |member| {
         let ring = ring(&settings, member, adjust)?;
-        Ok(Whole::new(&known, identity(member), ring, limits, group.clone(), Some(Ring::holds_in)))
+        let mut whole = Whole::new(&known, identity(member), ring, limits, group.clone(), Some(Ring::holds_in));
+        touch(whole.node_mut());
+        Ok(whole)
     };
     world(plan, keep, make)
 }

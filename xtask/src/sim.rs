@@ -3,7 +3,7 @@ mod batch;
 mod failover;
 mod options;
 
-use crate::ring::{self, Adjust};
+use crate::ring::{self, Adjust, Touch};
 use consort_sim::fault::Kinds;
 use consort_sim::plan::Plan;
 use consort_sim::world::{Options as Keep, Outcome};
@@ -38,12 +38,17 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// Runs one seed: an odd one drives engines alone, an even one whole nodes with their clients.
 pub fn run(seed: u64, faults: &Kinds, adjust: Adjust<'_>, story: bool) -> Result<Outcome, String> {
     if seed.is_multiple_of(2) {
-        let plan = Plan::draw_whole(seed, faults);
-        Ok(ring::whole(plan.clone(), keep(&plan, story), adjust)?.run())
+        run_whole(seed, faults, (adjust, &|_| {}), story)
     } else {
         let plan = Plan::draw_bare(seed, faults);
         Ok(ring::bare(plan.clone(), keep(&plan, story), adjust)?.run())
     }
+}
+
+/// Runs one seed with whole nodes.
+pub fn run_whole(seed: u64, faults: &Kinds, with: (Adjust<'_>, Touch<'_>), story: bool) -> Result<Outcome, String> {
+    let plan = Plan::draw_whole(seed, faults);
+    Ok(ring::whole(plan.clone(), keep(&plan, story), with.0, with.1)?.run())
 }
 
 fn keep(plan: &Plan, story: bool) -> Keep {

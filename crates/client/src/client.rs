@@ -2,7 +2,7 @@
 use crate::receiver::Receiver;
 use crate::sender::{Send, Sender};
 use crate::shared::Shared;
-use crate::stream::Stream;
+use crate::stream::{Stream, until};
 use crate::{Address, Addressee, ClientName, Error, Event, GroupName, Parting, Progress, Service, Welcome};
 use bytes::BytesMut;
 use consort_session::client::Requests;
@@ -133,7 +133,7 @@ impl Client {
     /// [`Error::ConnectionLost`] or [`Error::Disconnected`] once everything that came before was received.
     pub fn receive(&mut self, within: impl Into<Option<Duration>>) -> Result<Option<Event>, Error> {
         let within = within.into();
-        let deadline = within.map(|within| Instant::now() + within);
+        let deadline = until(within);
         let mut left = within;
         loop {
             match self.sender.write() {
@@ -154,7 +154,7 @@ impl Client {
     /// # Errors
     /// [`Error::TimedOut`] where the time was not enough; [`Error`] where the session is over.
     pub fn wait_ordered(&mut self, within: impl Into<Option<Duration>>) -> Result<(), Error> {
-        let deadline = within.into().map(|within| Instant::now() + within);
+        let deadline = until(within.into());
         self.flush_until(deadline)?;
         while self.progress().ordered < self.sent() {
             self.read_until(deadline)?;
@@ -167,7 +167,7 @@ impl Client {
     /// # Errors
     /// [`Error::TimedOut`] where the time was not enough; [`Error`] where the session is over.
     pub fn status(&mut self, within: impl Into<Option<Duration>>) -> Result<Vec<(String, String)>, Error> {
-        let deadline = within.into().map(|within| Instant::now() + within);
+        let deadline = until(within.into());
         self.sender.put_status();
         self.flush_until(deadline)?;
         loop {
@@ -184,7 +184,7 @@ impl Client {
     /// # Errors
     /// [`Error`] where the session ended in another way.
     pub fn close(mut self, within: impl Into<Option<Duration>>) -> Result<(), Error> {
-        let deadline = within.into().map(|within| Instant::now() + within);
+        let deadline = until(within.into());
         self.sender.put_goodbye();
         let mut ended = self.flush_until(deadline);
         while ended.is_ok() {
@@ -225,7 +225,7 @@ impl Client {
                 Err(other) => return Err(other),
             }
             let within = self.sender.send_within();
-            deadline = deadline.or_else(|| within.map(|within| Instant::now() + within));
+            deadline = deadline.or_else(|| until(within));
             self.flush_until(deadline)?;
             self.read_until(deadline)?;
         }

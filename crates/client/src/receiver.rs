@@ -1,7 +1,7 @@
 //! The half of a client that receives.
 use crate::event::Event;
 use crate::shared::{End, Shared};
-use crate::stream::Stream;
+use crate::stream::{Stream, until};
 use crate::{Error, Progress};
 use bytes::BytesMut;
 use consort_session::client::Replies;
@@ -51,7 +51,7 @@ impl Receiver {
         if let Some(event) = self.next_read()? {
             return Ok(Some(event));
         }
-        let deadline = within.map(|within| Instant::now() + within);
+        let deadline = until(within);
         let mut left = within;
         while self.read(left)? {
             if let Some(event) = self.next_read()? {

@@ -1,6 +1,6 @@
 //! The half of a client that sends.
 use crate::shared::Shared;
-use crate::stream::Stream;
+use crate::stream::{Stream, until};
 use crate::{Addressee, Error, GroupName, Progress, Service};
 use bytes::{Buf, BytesMut};
 use consort_session::client::{NotSent, Requests};
@@ -164,7 +164,7 @@ impl Sender {
                 Err(other) => return Err(other),
             }
             self.flush()?;
-            deadline = deadline.or_else(|| self.send_within.map(|within| Instant::now() + within));
+            deadline = deadline.or_else(|| until(self.send_within));
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             let seen = self.known.credit;
             self.shared.wait(left, |progress| progress.credit > seen)?;

@@ -1,5 +1,6 @@
 //! What the two halves of a client know together.
 use crate::Error;
+use crate::stream::until;
 use consort_session::client::unknown_fate;
 use consort_session::{Farewell, Progress};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -70,7 +71,7 @@ impl Shared {
 
     /// Waits until `enough` of what is known.
     pub(crate) fn wait(&self, within: Option<Duration>, enough: impl Fn(Progress) -> bool) -> Result<Progress, Error> {
-        let deadline = within.map(|within| Instant::now() + within);
+        let deadline = until(within);
         let mut known = self.known();
         loop {
             if enough(known.progress) {

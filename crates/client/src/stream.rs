@@ -1,75 +1,44 @@
 //! A connection, of either kind.
 use crate::Address;
-use std::io::{self, Read, Write};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// The shortest time a socket can be told to wait.
+/// The shortest time that connecting can be told to take.
 const SHORTEST: Duration = Duration::from_micros(1);
 
+/// A connection, of either kind, to be shared by two threads: one reads, one writes.
 #[derive(Debug)]
-enum Socket {
-    Unix(UnixStream),
-    Tcp(TcpStream),
-}
-
-/// A blocking connection that remembers how long it was told to wait.
-#[derive(Debug)]
-pub(crate) struct Stream {
-    socket: Socket,
-    read_within: Option<Duration>,
-    write_within: Option<Duration>,
-}
+pub(crate) struct Stream(OwnedFd);
 
 impl Stream {
     pub(crate) fn connect(address: &Address, within: Duration) -> io::Result<Self> {
-        let socket = match address {
-            Address::Unix(path) => Socket::Unix(UnixStream::connect(path)?),
-            Address::Tcp { host, port } => Socket::Tcp(connect_tcp(host, *port, within)?),
-        };
-        Ok(Self { socket, read_within: None, write_within: None })
+        Ok(Self(match address {
+            Address::Unix(path) => UnixStream::connect(path)?.into(),
+            Address::Tcp { host, port } => connect_tcp(host, *port, within)?.into(),
+        }))
     }
 
     /// The same connection for another thread.
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
-        let socket = match &self.socket {
-            Socket::Unix(socket) => Socket::Unix(socket.try_clone()?),
-            Socket::Tcp(socket) => Socket::Tcp(socket.try_clone()?),
-        };
-        Ok(Self { socket, read_within: self.read_within, write_within: self.write_within })
+        self.0.try_clone().map(Self)
     }
 
-    /// Reads what there is; `None` if nothing came in time. Times are rounded up to the kernel's tick.
+    /// Reads what there is; `None` if nothing came in time. With no time at all it only looks.
     pub(crate) fn read(&mut self, into: &mut [u8], within: Option<Duration>) -> io::Result<Option<usize>> {
-        let within = within.map(|within| within.max(SHORTEST));
-        if within != self.read_within {
-            match &self.socket {
-                Socket::Unix(socket) => socket.set_read_timeout(within)?,
-                Socket::Tcp(socket) => socket.set_read_timeout(within)?,
-            }
-            self.read_within = within;
-        }
-        in_time(|| match &mut self.socket {
-            Socket::Unix(socket) => socket.read(into),
-            Socket::Tcp(socket) => socket.read(into),
-        })
+        let mut read = || recv(&self.0, &mut *into, RecvFlags::DONTWAIT).map(|(read, _)| read);
+        in_time(&self.0, PollFlags::IN, within, &mut read)
     }
 
     /// Writes some of `bytes`; `None` if nothing could be written in time.
     pub(crate) fn write(&mut self, bytes: &[u8], within: Option<Duration>) -> io::Result<Option<usize>> {
-        let within = within.map(|within| within.max(SHORTEST));
-        if within != self.write_within {
-            match &self.socket {
-                Socket::Unix(socket) => socket.set_write_timeout(within)?,
-                Socket::Tcp(socket) => socket.set_write_timeout(within)?,
-            }
-            self.write_within = within;
-        }
-        in_time(|| match &mut self.socket {
-            Socket::Unix(socket) => socket.write(bytes),
-            Socket::Tcp(socket) => socket.write(bytes),
-        })
+        let mut write = || send(&self.0, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        in_time(&self.0, PollFlags::OUT, within, &mut write)
     }
 }
 
@@ -88,15 +57,76 @@ fn connect_tcp(host: &str, port: u16, within: Duration) -> io::Result<TcpStream>
     Err(last)
 }
 
-fn in_time(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<Option<usize>> {
+/// When the time is over; never, if that is further away than can be told.
+pub(crate) fn until(within: Option<Duration>) -> Option<Instant> {
+    Instant::now().checked_add(within?)
+}
+
+/// Calls until something is done; waits in between, for no longer than it may. The socket's own timeouts would do, but
+/// they are counted in ticks of the kernel: looking whether there is something would take milliseconds.
+fn in_time(
+    socket: &OwnedFd,
+    ready: PollFlags,
+    within: Option<Duration>,
+    call: &mut dyn FnMut() -> rustix::io::Result<usize>,
+) -> io::Result<Option<usize>> {
+    let deadline = until(within);
     loop {
         match call() {
             Ok(n) => return Ok(Some(n)),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                return Ok(None);
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+                if left.is_some_and(|left| left.is_zero()) {
+                    return Ok(None);
+                }
+                // A longer time than can be told is as good as none.
+                let left = left.and_then(|left| Timespec::try_from(left).ok());
+                match poll(&mut [PollFd::new(socket, ready)], left.as_ref()) {
+                    Ok(_) | Err(Errno::INTR) => {}
+                    Err(error) => return Err(error.into()),
+                }
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (Stream, Stream) {
+        let (here, there) = UnixStream::pair().unwrap();
+        (Stream(here.into()), Stream(there.into()))
+    }
+
+    #[test]
+    fn what_is_there_is_read_without_waiting_and_nothing_is_nothing() {
+        let (mut here, mut there) = pair();
+        let mut bytes = [0; 8];
+        assert_eq!(here.read(&mut bytes, Some(Duration::ZERO)).unwrap(), None);
+        assert_eq!(here.read(&mut bytes, Some(Duration::from_micros(10))).unwrap(), None);
+        assert_eq!(there.write(b"word", None).unwrap(), Some(4));
+        assert_eq!(here.read(&mut bytes, Some(Duration::ZERO)).unwrap(), Some(4));
+        there.write(b"more", Some(Duration::MAX)).unwrap();
+        assert_eq!(here.read(&mut bytes, Some(Duration::MAX)).unwrap(), Some(4));
+        drop(there);
+        assert_eq!(here.read(&mut bytes, None).unwrap(), Some(0));
+    }
+
+    #[test]
+    fn a_full_connection_takes_nothing_until_it_is_read() {
+        let (mut here, mut there) = pair();
+        while here.write(&[7; 4096], Some(Duration::ZERO)).unwrap().is_some() {}
+        assert_eq!(here.write(b"x", Some(Duration::from_micros(10))).unwrap(), None);
+        let reads = std::thread::spawn(move || {
+            let mut bytes = vec![0; 1 << 20];
+            there.read(&mut bytes, None).unwrap();
+            there
+        });
+        assert_eq!(here.write(b"x", None).unwrap(), Some(1));
+        drop(reads.join().unwrap());
+        assert_eq!(here.write(b"x", None).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     }
 }

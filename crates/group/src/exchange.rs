@@ -108,6 +108,10 @@ impl Exchange {
         //= G14
         let outgoing = self.outgoing.as_mut()?;
         let mut writer = PartWriter::new(self.view, self.set, outgoing.number);
+        #[cfg(feature = "mutants")]
+        if crate::mutated!(table, PartsNotSplit) {
+            writer.overflow();
+        }
         let done = outgoing.fill(&mut writer, table, is_departed);
         outgoing.number += 1;
         if done {

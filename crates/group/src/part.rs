@@ -71,6 +71,7 @@ pub(crate) struct PartWriter {
     out: BytesMut,
     /// Where the number of clients of the entry at the back stands, and what it is.
     entry: Option<(usize, u16)>,
+    max: usize,
 }
 
 impl PartWriter {
@@ -81,13 +82,19 @@ impl PartWriter {
         out.put_member(set);
         out.put_u32(number);
         out.put_u8(0);
-        Self { out, entry: None }
+        Self { out, entry: None, max: PART_MAX }
+    }
+
+    /// Writes more than any part may have.
+    #[cfg(feature = "mutants")]
+    pub const fn overflow(&mut self) {
+        self.max = usize::MAX;
     }
 
     /// Begins a group; false, and nothing changed, where it does not fit with a client.
     pub fn group(&mut self, group: &GroupName, closed: bool, departed: bool, id: GroupViewId) -> bool {
         let len = 1 + group.as_bytes().len() + 1 + VIEW_ID_LEN + 8 + 2;
-        if self.out.len() + len + CLIENT_LEN + ClientName::MAX > PART_MAX {
+        if self.out.len() + len + CLIENT_LEN + ClientName::MAX > self.max {
             return false;
         }
         self.close();
@@ -102,7 +109,7 @@ impl PartWriter {
 
     /// Adds a client to the group begun last; false, and nothing changed, where it does not fit.
     pub fn client(&mut self, client: ClientId, name: &ClientName) -> bool {
-        if self.out.len() + CLIENT_LEN + ClientName::MAX > PART_MAX {
+        if self.out.len() + CLIENT_LEN + ClientName::MAX > self.max {
             return false;
         }
         self.out.put_u32(client.0);

@@ -2,6 +2,7 @@
 mod engine;
 mod exchange;
 mod flow;
+mod garbage;
 mod limits;
 mod order;
 mod scenarios;
@@ -160,7 +161,7 @@ impl World {
                     self.send(node, to, &[&datagram.head[..], &datagram.body].concat())
                 }
                 // Those tests look after their clients themselves.
-                Effect::ReadAgain { client } | Effect::Close { client } if client.speaks_spread() => {}
+                Effect::ReadAgain { client } | Effect::Close { client } if !self.is_program(client) => {}
                 Effect::ReadAgain { client } => self.program(client).paused = false,
                 Effect::Close { client } => {
                     self.read(client);
@@ -170,7 +171,7 @@ impl World {
             }
         }
         while let Some(client) = self.nodes[node].poll_writable() {
-            if !client.speaks_spread() && self.program(client).reads {
+            if self.is_program(client) && self.program(client).reads {
                 self.read(client);
             }
         }
@@ -196,6 +197,10 @@ impl World {
         while let Some(event) = program.client.next_event().unwrap() {
             program.events.push(event);
         }
+    }
+
+    fn is_program(&self, id: ClientId) -> bool {
+        id.0 as usize <= self.programs.len()
     }
 
     fn program(&mut self, id: ClientId) -> &mut Program {
