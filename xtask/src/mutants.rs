@@ -62,7 +62,8 @@ fn read(words: &[OsString]) -> Result<Option<Options>, lexopt::Error> {
 #[cfg(not(feature = "mutants"))]
 fn run(_options: &Options, words: &[OsString]) -> ExitCode {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let arguments = ["run", "--release", "--quiet", "--package", "xtask", "--features", "mutants", "--", "mutants"];
+    let arguments =
+        ["run", "--profile", "tools", "--quiet", "--package", "xtask", "--features", "mutants", "--", "mutants"];
     match std::process::Command::new(cargo).args(arguments).args(words).status() {
         Ok(status) if status.success() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,

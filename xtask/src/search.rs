@@ -5,7 +5,7 @@ use std::process::{Command, ExitCode};
 /// Runs the command with the words behind its name.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let arguments = ["run", "--release", "--quiet", "--package", "consort-ring-model", "--"];
+    let arguments = ["run", "--profile", "tools", "--quiet", "--package", "consort-ring-model", "--"];
     match Command::new(cargo).args(arguments).args(words).status() {
         Ok(status) if status.success() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,

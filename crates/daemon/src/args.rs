@@ -96,7 +96,7 @@ impl Args {
     /// The value of the option just read, as a span of time.
     pub fn duration(&mut self) -> Outcome<Duration> {
         let text = self.text()?;
-        duration(&text).ok_or_else(|| self.wrong(&text, "a time such as 500ms, 2s or 1m"))
+        duration(&text).ok_or_else(|| self.wrong(&text, "a time such as 500ms, 2s or 1m, a year at most"))
     }
 
     /// The value of the option just read, as a size in bytes within `range`.
@@ -138,6 +138,9 @@ pub fn options_of(help: &str) -> impl Iterator<Item = &str> {
     words.filter(|word| word.starts_with("--") && word.len() > 2)
 }
 
+/// No longer time is taken: several times of it are still far from where times end.
+const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
+
 /// Reads `250us`, `500ms`, `2s`, `1.5s`, `3m`, `1h`; a bare number counts seconds.
 pub fn duration(text: &str) -> Option<Duration> {
     let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
@@ -150,7 +153,7 @@ pub fn duration(text: &str) -> Option<Duration> {
         "h" => 3600.0,
         _ => return None,
     };
-    Duration::try_from_secs_f64(number.parse::<f64>().ok()? * factor).ok()
+    Duration::try_from_secs_f64(number.parse::<f64>().ok()? * factor).ok().filter(|time| *time <= LONGEST)
 }
 
 /// Reads `1350`, `64KiB`, `16MiB`, `1GiB`, and the same with `k`, `M`, `G` for thousands.
@@ -228,6 +231,8 @@ mod tests {
         assert_eq!(duration("2"), Some(Duration::from_secs(2)));
         assert_eq!(duration("3m"), Some(Duration::from_secs(180)));
         assert_eq!([duration("x"), duration("1d"), duration("-1s"), duration("")], [None; 4]);
+        assert_eq!([duration("8784h"), duration("8785h")], [Some(LONGEST), None]);
+        assert_eq!([duration("10000000000000000000s"), duration("99999999999999999999999h")], [None; 2]);
         assert_eq!(size("64KiB"), Some(65_536));
         assert_eq!(size("10k"), Some(10_000));
         assert_eq!(size("1_000"), Some(1_000));

@@ -10,6 +10,10 @@ const LEAST: u64 = 500;
 /// The distance between the highest number known and the next one proposed.
 const STEP: u64 = 4;
 
+/// A number further ahead than this is not believed: no group of nodes forms so many views, and what was believed once
+/// is on disk for ever.
+const LEAP: u64 = 1 << 40;
+
 /// The numbers one node knows of.
 #[derive(Clone, Debug, Default)]
 pub struct Numbers {
@@ -28,7 +32,12 @@ pub struct Reservation {
 impl Numbers {
     /// Begins at the ceiling of an earlier life, 0 if there was none.
     pub const fn new(stored: u64) -> Self {
-        Self { highest: stored + 1, durable: stored, pending: None }
+        Self { highest: stored.saturating_add(1), durable: stored, pending: None }
+    }
+
+    /// Whether a number may be true. One lie must not use up the numbers of a whole group.
+    pub const fn believes(&self, number: u64) -> bool {
+        number <= self.highest.saturating_add(LEAP)
     }
 
     /// Notes a number that somebody used.
@@ -83,6 +92,14 @@ mod tests {
         assert_eq!(numbers.reserve(), None);
         numbers.saw(700);
         assert_eq!(numbers.reserve(), Some(Reservation { ceiling: 1_700 }));
+    }
+
+    #[test]
+    fn a_number_far_out_of_reach_is_not_believed() {
+        let numbers = Numbers::new(5_000);
+        assert!(numbers.believes(3) && numbers.believes(9_000) && numbers.believes(1 << 40));
+        assert!(!numbers.believes(1 << 41) && !numbers.believes(u64::MAX));
+        assert_eq!(Numbers::new(u64::MAX).highest(), u64::MAX, "a record that cannot be true wraps nothing");
     }
 
     #[test]

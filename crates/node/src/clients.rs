@@ -11,7 +11,7 @@ pub(crate) struct Clients {
     all: BTreeMap<ClientId, Entry>,
     /// By when each connection without a hello must have said one.
     silent: BTreeSet<(Instant, ClientId)>,
-    /// Paused for want of room in the engine, first come first served.
+    /// Paused for want of room in the engine, or for the next slice; first come first served.
     paused: VecDeque<ClientId>,
     /// Gone, and not all daemons know it yet.
     leaving: VecDeque<ClientId>,
@@ -321,6 +321,11 @@ impl Clients {
             self.paused.push_back(client);
             self.note(client);
         }
+    }
+
+    /// Whether somebody waits for room, or for the next slice.
+    pub(crate) fn has_paused(&self) -> bool {
+        !self.paused.is_empty()
     }
 
     /// The client that waited longest for room.

@@ -7,11 +7,15 @@ use consort_session::{Ask, Farewell, Parting, Refusal, RefusalCause, event};
 use consort_types::{Class, ClientId, Service};
 use consort_wire::Payload;
 
+/// How many bytes of status are told in one slice. They cost far more than their copying, and a client can ask for a
+/// thousand with one write: the token must not wait for all of them.
+const ANSWERS: usize = 64 << 10;
+
 impl<E: Engine> Node<E> {
     /// Takes what a client asks, as far as there is room for it.
     pub(crate) fn serve(&mut self, client: ClientId) -> Reading {
         while let Some(wish) = self.clients.next(client) {
-            if !self.grant(client, wish) {
+            if !self.grant(client, wish) || self.has_answered_enough() {
                 self.clients.pause(client);
                 return Reading::Pause;
             }
@@ -98,6 +102,9 @@ impl<E: Engine> Node<E> {
             }
             return true;
         }
+        if self.has_answered_enough() {
+            return false;
+        }
         let Some(client) = self.clients.next_paused() else { return false };
         if self.serve(client) == Reading::Go {
             self.effects.push_back(Effect::ReadAgain { client });
@@ -135,6 +142,12 @@ impl<E: Engine> Node<E> {
         self.frames.clear();
         event::put_status(&mut self.frames, &status);
         self.clients.tell(client, &self.frames);
+        self.answered += self.frames.len();
+    }
+
+    /// Whether answers have taken their share of this slice: who asks for more waits for the next one.
+    pub(crate) const fn has_answered_enough(&self) -> bool {
+        self.answered >= ANSWERS
     }
 }
 

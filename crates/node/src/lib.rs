@@ -63,6 +63,8 @@ pub struct Node<E: Engine> {
     /// The last changes of the view, for `status`.
     history: VecDeque<(Instant, Change)>,
     frames: BytesMut,
+    /// Bytes of answers to status requests in this slice.
+    answered: usize,
     /// The same for Spread clients.
     spread_frames: BytesMut,
     counts: Counts,
@@ -94,6 +96,7 @@ impl<E: Engine> Node<E> {
             view: None,
             history: VecDeque::new(),
             frames: BytesMut::new(),
+            answered: 0,
             spread_frames: BytesMut::new(),
             counts: Counts::default(),
         }
@@ -185,7 +188,7 @@ impl<E: Engine> Node<E> {
 
     /// When to call [`Self::handle_timeout`], if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        if self.has_to_tell() {
+        if self.has_to_tell() || !self.full && self.clients.has_paused() {
             return Some(self.now);
         }
         [self.engine.poll_timeout(), self.clients.next_silent()].into_iter().flatten().min()
@@ -230,6 +233,7 @@ impl<E: Engine> Node<E> {
     fn begin(&mut self, now: Instant) {
         self.now = self.now.max(now);
         self.upward.begin();
+        self.answered = 0;
         self.free_names();
     }
 

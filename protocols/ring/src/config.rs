@@ -301,11 +301,17 @@ impl Config {
         check(t.consensus > 5 * t.join * 3 / 2, "ring.consensus", || {
             format!("{:?} leaves no time for 5 JOINs of {:?}; raise it or lower ring.join", t.consensus, t.join)
         })?;
-        check(
-            !t.token_retransmit.is_zero() && !t.join.is_zero() && !t.beacon.is_zero() && !t.hold_cancel.is_zero(),
-            "ring.token_retransmit",
-            || "a repetition timer of zero would never let the network rest".into(),
-        )
+        for (setting, span) in [
+            ("ring.token_retransmit", t.token_retransmit),
+            ("ring.join", t.join),
+            ("ring.beacon", t.beacon),
+            ("ring.hold_cancel", t.hold_cancel),
+        ] {
+            check(!span.is_zero(), setting, || {
+                "0; a repetition without a pause would never let the network rest".into()
+            })?;
+        }
+        Ok(())
     }
 
     /// The settings that all members must share, as text to be hashed into every envelope.

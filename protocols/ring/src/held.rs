@@ -115,7 +115,13 @@ impl HeldMap {
         }
     }
 
-    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+    /// How many places the range has.
+    pub const fn places(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Reads a map of at most `most` places, and never more than [`PLACES_MAX`].
+    pub(crate) fn decode(reader: &mut Reader<'_>, most: usize) -> Result<Self, Malformed> {
         let base = Seq(reader.u64("base")?);
         if base.0 >= crate::packet::SEQ_END {
             return Err(reader.bad("base"));
@@ -125,7 +131,7 @@ impl HeldMap {
         for _ in 0..n {
             let (state, len) = (reader.u8("held")?, usize::from(reader.u16("held")?));
             let continues = last.replace((state, len)).is_some_and(|(s, l)| s == state && l < usize::from(u16::MAX));
-            if len == 0 || continues || places.len() + len > PLACES_MAX {
+            if len == 0 || continues || places.len() + len > most.min(PLACES_MAX) {
                 return Err(reader.bad("held"));
             }
             places.resize(places.len() + len, state);
@@ -164,6 +170,6 @@ mod tests {
         let mut head = BytesMut::new();
         map.encode(&mut head);
         assert!(head.len() < 1_000);
-        assert_eq!(HeldMap::decode(&mut Reader::new(&head)), Ok(map));
+        assert_eq!(HeldMap::decode(&mut Reader::new(&head), PLACES_MAX), Ok(map));
     }
 }

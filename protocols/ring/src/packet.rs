@@ -459,6 +459,9 @@ impl Join {
 /// The largest ring number that is believed: beyond it a packet is broken, and believing it would use up all numbers.
 pub const NUMBER_MAX: u64 = 1 << 62;
 
+/// The most places that all maps of a commit token may cover together: a few bytes can claim many.
+pub const PLACES_ALL: usize = 1 << 20;
+
 impl Commit {
     fn encode(&self, head: &mut BytesMut) {
         head.put_u8(COMMIT);
@@ -493,7 +496,11 @@ impl Commit {
             })
             .collect::<Result<Vec<_>, _>>()?;
         let n = reader.count(VIEW_ID_LEN + 8, "old rings")?;
-        let olds = (0..n).map(|_| OldRing::decode(&mut reader)).collect::<Result<Vec<_>, _>>()?;
+        if n > members.len() {
+            return Err(reader.bad("old rings"));
+        }
+        let mut left = PLACES_ALL;
+        let olds = (0..n).map(|_| OldRing::decode(&mut reader, &mut left)).collect::<Result<Vec<_>, _>>()?;
         reader.end("commit")?;
         let commit = Self { ring, rotation, members, olds };
         if commit.is_sound() { Ok(commit) } else { Err(reader.bad("commit")) }
@@ -518,6 +525,11 @@ impl Commit {
             && (self.rotation == 1 || told == self.members.len())
     }
 
+    /// How many places all maps cover together.
+    pub fn places(&self) -> usize {
+        self.olds.iter().map(|old| old.held.places()).sum()
+    }
+
     /// How many members have told what they hold.
     pub fn told(&self) -> usize {
         self.members.iter().take_while(|(_, old)| old.is_some()).count()
@@ -535,11 +547,13 @@ impl Commit {
 }
 
 impl OldRing {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+    /// Reads one, and takes the places of its map off those that are `left`.
+    fn decode(reader: &mut Reader<'_>, left: &mut usize) -> Result<Self, Malformed> {
         let ring = reader.view_id("old ring")?;
         let line = Seq(reader.u64("line")?);
         let obligations = members(reader, "obligations")?.into_iter().collect();
-        let held = HeldMap::decode(reader)?;
+        let held = HeldMap::decode(reader, *left)?;
+        *left -= held.places();
         Ok(Self { ring, line, obligations, held })
     }
 }

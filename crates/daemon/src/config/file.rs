@@ -63,13 +63,13 @@ fn nodes(root: &mut Section<'_, '_>) -> Vec<NodeAddress> {
     let mut nodes: Vec<NodeAddress> = Vec::new();
     root.each("node", |section| {
         if let Some(node) = node(section) {
-            match nodes.iter().find(|other| other.id == node.id || other.token == node.token || other.data == node.data)
-            {
+            match nodes.iter().find(|other| other.id == node.id || meet(other, &node)) {
                 Some(other) if other.id == node.id => {
                     section.wrong("id", "is taken by another node; give each its own")
                 }
                 Some(other) => {
-                    section.wrong("address", format!("is that of node {}; give each its own port", other.id.0))
+                    let text = format!("shares a port with node {}; each takes its own and the next one", other.id.0);
+                    section.wrong("address", text);
                 }
                 None => nodes.push(node),
             }
@@ -80,6 +80,11 @@ fn nodes(root: &mut Section<'_, '_>) -> Vec<NodeAddress> {
     nodes
 }
 
+/// Whether two nodes would use one port: each takes two.
+fn meet(a: &NodeAddress, b: &NodeAddress) -> bool {
+    [a.token, a.data].iter().any(|port| [b.token, b.data].contains(port))
+}
+
 fn node(section: &mut Section<'_, '_>) -> Option<NodeAddress> {
     let id = section.number("id", 1..=u16::MAX);
     let id = section.require("id", id, "give the node a number of its own: id = 1");
@@ -87,6 +92,10 @@ fn node(section: &mut Section<'_, '_>) -> Option<NodeAddress> {
     let token = section.require("address", token, "say where the node is: address = \"192.0.2.11\"");
     let interface = section.text("interface", |text| text.parse::<Ipv4Addr>().map_err(|_| not_an_address(text)));
     let (id, token) = (id?, token?);
+    if token.port() == 0 {
+        section.wrong("address", format!("port 0 is none that others could find; use one such as {PORT}"));
+        return None;
+    }
     let Some(next) = token.port().checked_add(1) else {
         section.wrong("address", "the port after this one is needed too; use one below 65535");
         return None;
@@ -367,6 +376,28 @@ interface = "198.51.100.12"
             "consort.toml:1: multicast: 10.0.0.1 is not a multicast group; use one from 239.192.0.0 to 239.195.255.255, or \"off\"\n\
              consort.toml:2: datagram: 100 is out of range; give a whole number from 576 to 65000"
         );
+    }
+
+    #[test]
+    fn ports_that_nobody_could_use_are_told_at_their_node() {
+        let second = |address| problems(&GOOD.trim_start().replace("192.0.2.12:5000", address));
+        assert_eq!(
+            second("192.0.2.11:4842"),
+            "consort.toml:7: node.address: shares a port with node 1; each takes its own and the next one"
+        );
+        assert_eq!(second("192.0.2.11:4842"), second("192.0.2.11:4840"));
+        assert_eq!(
+            second("192.0.2.12:0"),
+            "consort.toml:7: node.address: port 0 is none that others could find; use one such as 4841"
+        );
+    }
+
+    #[test]
+    fn times_near_the_end_of_time_are_told_and_never_multiplied() {
+        for key in ["token_loss", "beacon", "join", "token_retransmit_idle", "consensus"] {
+            let message = with(&format!("[ring]\n{key} = \"10000000000000000000s\""));
+            assert!(message.contains(&format!("ring.{key}: \"10000000000000000000s\" is not a time")), "{message}");
+        }
     }
 
     #[test]

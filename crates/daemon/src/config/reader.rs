@@ -177,7 +177,8 @@ impl<'a, 't> Section<'a, 't> {
     /// A span of time, written as `"20ms"`.
     pub fn duration(&mut self, key: &'static str) -> Option<Duration> {
         self.text(key, |text| {
-            args::duration(text).ok_or_else(|| format!("\"{text}\" is not a time; write it like \"20ms\" or \"1.5s\""))
+            let wrong = || format!("\"{text}\" is not a time; write it like \"20ms\" or \"1.5s\", a year at most");
+            args::duration(text).ok_or_else(wrong)
         })
     }
 

@@ -59,6 +59,19 @@ fn a_half_written_end_is_taken_off_wherever_it_was_cut() {
 }
 
 #[test]
+fn an_end_that_a_crash_of_the_machine_left_as_zeroes_is_taken_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("records");
+    write(&path, 2, 8, 0);
+    let whole = fs::read(&path).unwrap();
+    for (kept, zeroes) in [(48, 24), (48, 4_000), (48, 7), (30, 18), (30, 200), (47, 25), (24, 24), (0, 72)] {
+        fs::write(&path, [&whole[..kept], &vec![0; zeroes]].concat()).unwrap();
+        assert_eq!(found(&path).len(), kept / 24, "{kept} bytes, {zeroes} zeroes");
+        assert_eq!(fs::metadata(&path).unwrap().len() as usize, kept / 24 * 24);
+    }
+}
+
+#[test]
 fn a_damaged_record_in_the_middle_is_an_error_that_says_where() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("records");

@@ -172,3 +172,28 @@ fn a_client_nobody_knows_changes_nothing() {
     assert!(node.client_output(ClientId(5)).is_empty());
     assert_eq!(node.poll_effect(), None);
 }
+
+#[test]
+fn a_flood_of_questions_is_answered_in_slices() {
+    let mut world = World::new(1, Limits::default());
+    let (ann, bob) = (world.connect(0, "ann"), world.connect(0, "bob"));
+    for _ in 0..1_000 {
+        world.client(ann).status();
+    }
+    let (id, asked) = (world.programs[ann].id, world.client(ann).take_output());
+    world.programs[ann].paused = true;
+    assert_eq!(world.nodes[0].handle_client(world.now, id, asked), Reading::Pause);
+    let answers = |world: &World| {
+        let seen = |event: &&Event| matches!(event, Event::Status(_));
+        world.programs[ann].events.iter().filter(seen).count()
+    };
+    world.drain(0);
+    let first = answers(&world);
+    assert!((1..200).contains(&first), "{first} answers after one input");
+    assert_eq!(world.nodes[0].poll_timeout(), Some(world.now), "the rest does not wait for something to happen");
+    world.join(bob, "g");
+    assert_eq!(world.story(bob), ["g join bob -> bob"]);
+    world.settle();
+    assert_eq!(answers(&world), 1_000);
+    assert!(!world.programs[ann].paused);
+}

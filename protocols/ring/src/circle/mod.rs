@@ -136,6 +136,10 @@ impl Circle {
             io.counters.wrong_sender += 1;
             return false;
         }
+        if token.token_seq == u64::MAX {
+            io.counters.implausible += 1; // it could not be passed on: no ring lives long enough to get there
+            return false;
+        }
         if token.token_seq <= self.last_token_seq && !crate::mutated!(io.config, NoTokenDedup) {
             io.counters.duplicate_tokens += 1;
             return false;
@@ -146,7 +150,11 @@ impl Circle {
             return false;
         }
         //= R6
-        io.check(token.seq >= self.store.highest(), "R6: the token covers everything held");
+        let covers = token.seq >= self.store.highest();
+        io.check_told(covers, "R6: the token covers everything held");
+        if !covers {
+            return false; // what would be numbered by it stands in places that are taken
+        }
         let within = token.aru <= token.seq && token.requests.highest() <= token.seq;
         io.check(within, "G1: nothing on the token lies beyond its seq");
         self.last_token_seq = token.token_seq;

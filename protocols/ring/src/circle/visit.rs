@@ -27,7 +27,7 @@ impl Circle {
         self.update_room(io, &mut token);
         self.note_idleness(io, now, &mut token, load);
         token.token_seq += 1;
-        io.check(token.token_seq > self.last_token_seq, "G2: token_seq grows");
+        io.check_told(token.token_seq > self.last_token_seq, "G2: token_seq grows");
         let passed_aru = token.aru;
         self.pass_on(io, now, token);
         self.visits += 1;
@@ -78,7 +78,7 @@ impl Circle {
         let room = io.config.body_room();
         let mut new = Load::default();
         while new.packets < allowed.packets
-            && allowed.bytes - new.bytes >= (DATA_LEN + room) as u32
+            && allowed.bytes.saturating_sub(new.bytes) >= (DATA_LEN + room) as u32
             && token.seq.0 + 1 < SEQ_END
             && let Some(content) = source.next(&mut io.queue, room)
         {
@@ -101,13 +101,13 @@ impl Circle {
             );
             if !crate::mutated!(io.config, StoreWhenSent) {
                 let new = self.store.insert(data.clone()) == Inserted::New;
-                io.check(new, "G4: the place of an own packet was empty");
+                io.check_told(new, "G4: the place of an own packet was empty");
             }
             self.fresh.push(data);
         }
         io.counters.packets_sent += u64::from(new.packets);
         let held = self.fresh.last().is_none_or(|data| self.store.get(data.seq).is_some());
-        io.check(held, "R10: own packets are held from their numbering on");
+        io.check_told(held, "R10: own packets are held from their numbering on");
         let reach = flow::reach(&io.config.windows);
         io.check(self.stable.behind(token.seq) <= reach, "R24: nothing is numbered beyond the windows");
         new
@@ -151,7 +151,7 @@ impl Circle {
     fn update_fcc(&mut self, io: &mut Io, token: &mut Token, load: Load) {
         //= R15
         if !crate::mutated!(io.config, FccNotSubtracted) {
-            io.check(token.fcc.covers(self.last_load), "R15: the count contains this member's last visit");
+            io.check_told(token.fcc.covers(self.last_load), "R15: the count contains this member's last visit");
             token.fcc = token.fcc.minus(self.last_load);
         }
         token.fcc = token.fcc.plus(load);
@@ -163,7 +163,7 @@ impl Circle {
         //= R32
         let accelerated = io.config.acceleration == Acceleration::Accelerated && pace == Pace::Configured;
         let late = accelerated && !crate::mutated!(io.config, RequestTooEarly);
-        let limit = if late { self.previous_seq } else { arrived_seq };
+        let limit = if late { self.previous_seq.min(arrived_seq) } else { arrived_seq };
         self.previous_seq = arrived_seq;
         if self.store.aru() < limit {
             let max_runs = (io.config.datagram.packet_room() - TOKEN_LEN) / RUN_LEN;

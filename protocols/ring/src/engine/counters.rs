@@ -39,6 +39,7 @@ counters!(
     twins "Packets from another process that goes by this node's index, in a later life.",
     beyond_window "Data packets too far ahead to be kept.",
     unexpected "Packets that have no meaning in this state.",
+    implausible "Packets whose numbers or lists cannot be true.",
     stale_membership "Membership packets that came too late to mean anything.",
     joins_sent "JOINs sent.",
     beacons_sent "Beacons sent.",

@@ -40,6 +40,10 @@ impl Ring {
     /// Packet x state, for the packets of membership.
     pub(super) fn on_membership(&mut self, now: Instant, arrival: &Arrival, packet: Packet) -> Next {
         let from = arrival.from;
+        if !self.is_plausible(&packet) {
+            self.io.counters.implausible += 1;
+            return Next::Stay;
+        }
         match packet {
             Packet::Join(join) => {
                 if self.io.heeds_join(now, arrival, &join) {
@@ -51,6 +55,24 @@ impl Ring {
             Packet::Commit(commit) => self.on_commit(now, from, commit),
             Packet::Beacon(beacon) => self.on_beacon(now, from, beacon),
             _ => Next::Stay,
+        }
+    }
+
+    /// Whether a membership packet names configured nodes only, and a number that this ring could have come to.
+    fn is_plausible(&self, packet: &Packet) -> bool {
+        //= M06
+        let io = &self.io;
+        let configured = |member: &MemberId| io.config.members.contains(&member.node);
+        match packet {
+            Packet::Join(join) => {
+                let number = join.attempt.map_or(join.number, |attempt| attempt.number.max(join.number));
+                io.numbers.believes(number) && join.proc.iter().chain(&join.fail).all(configured)
+            }
+            Packet::Commit(commit) => {
+                io.numbers.believes(commit.ring.number) && commit.members.iter().all(|(member, _)| configured(member))
+            }
+            Packet::Beacon(beacon) => io.numbers.believes(beacon.ring.number) && beacon.members.iter().all(configured),
+            _ => true,
         }
     }
 

@@ -4,12 +4,13 @@
 //! Leaves for Recovery with the second rotation, or back to Gather.
 use super::Next;
 use super::sets::{Sets, Why};
+use crate::RingId;
 use crate::engine::Io;
 use crate::installed::Old;
-use crate::packet::{Commit, Data, Join, OldRing, Packet};
+use crate::packet::{Commit, Data, Join, OldRing, PLACES_ALL, Packet};
 use crate::timer::Timer;
 use consort_order::To;
-use consort_types::{Instant, MemberId};
+use consort_types::{Instant, MemberId, Seq};
 use consort_wire::Lane;
 
 /// The state's data.
@@ -76,7 +77,7 @@ impl Committing {
     /// The token came back, or came by a second time.
     pub fn on_commit(&mut self, io: &mut Io, now: Instant, from: MemberId, commit: Commit) -> Next {
         //= M23
-        let mine = commit.ring == self.commit.ring && commit.told() == commit.members.len();
+        let mine = commit.ring == self.commit.ring && self.stands_in(&commit);
         let place = commit.members.iter().position(|(member, _)| *member == io.me).unwrap_or(0);
         let n = commit.members.len();
         let of_predecessor = commit.members[(place + n - 1) % n].0 == from;
@@ -97,6 +98,21 @@ impl Committing {
                 Next::Stay
             }
         }
+    }
+
+    /// Whether all have told, and what this member told stands: others may only have widened it. Recovery makes room for
+    /// whatever the token says is held.
+    fn stands_in(&self, commit: &Commit) -> bool {
+        //= M23
+        let place = self.commit.told().saturating_sub(1);
+        let mine = |commit: &Commit| -> Option<(RingId, Seq, Seq)> {
+            let index = commit.members.get(place)?.1?;
+            let old = commit.olds.get(usize::from(index))?;
+            Some((old.ring, old.held.base(), old.held.highest()))
+        };
+        let (Some(told), Some(says)) = (mine(&self.commit), mine(commit)) else { return false };
+        let widened = says.0 == told.0 && says.1 <= told.1 && says.2 >= told.2;
+        widened && commit.told() == commit.members.len() && commit.member_ids() == self.commit.member_ids()
     }
 
     /// A member of the ring to be has gone back to gathering.
@@ -167,5 +183,6 @@ fn tell(io: &Io, old: &Old, commit: &mut Commit) -> bool {
     let holds = |seq| store.get(seq).is_some() || crate::mutated!(io.config, ToldUnheld);
     let forgets = crate::mutated!(io.config, MapNotExtended) && known.is_some();
     let aru = if forgets { store.aru().max(entry.held.base()) } else { store.aru() };
-    entry.held.tell(place, first.map(|first| first as u8), aru, store.highest().max(aru), holds)
+    let fits = entry.held.tell(place, first.map(|first| first as u8), aru, store.highest().max(aru), holds);
+    fits && commit.places() <= PLACES_ALL
 }

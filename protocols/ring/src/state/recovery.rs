@@ -237,7 +237,7 @@ impl Recovery {
             io.output.push_back(Output::Install(self.transitional(along)));
         }
         self.old.deliver_transitional(&io.config, &mut io.queue, &mut io.output);
-        io.check(io.queue.all_delivered(), "M35: all own messages of the old ring are delivered");
+        io.check_told(io.queue.all_delivered(), "M35: all own messages of the old ring are delivered");
         #[cfg(feature = "mutants")]
         if crate::mutated!(io.config, QueueForgotten) {
             io.queue.forget();

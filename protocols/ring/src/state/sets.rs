@@ -16,6 +16,9 @@ pub(crate) struct Sets {
     pub reasons: BTreeMap<NodeId, Reason>,
 }
 
+/// The most members that are kept: all of them, wanted and failed, fit into one UDP datagram.
+const SETS_MAX: usize = 3_000;
+
 /// Why a node was failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reason {
@@ -81,12 +84,12 @@ impl Sets {
     /// goes by its index.
     pub fn admit(&mut self, me: MemberId, member: MemberId) -> bool {
         //= M16
-        if member.node == me.node && member > me {
+        if member.node == me.node && member > me || self.is_full() {
             return false;
         }
         let news = self.proc.insert(member);
         if news {
-            let latest = self.proc.iter().filter(|other| other.node == member.node).max().copied();
+            let latest = if member.node == me.node { Some(me) } else { self.lives(member.node).max() };
             let earlier: Vec<_> = self.lives(member.node).filter(|life| Some(*life) != latest).collect();
             for life in earlier {
                 self.fail.insert(life);
@@ -96,6 +99,12 @@ impl Sets {
         news
     }
 
+    /// Whether more would not fit into a JOIN any more. So many lives no nodes have had: somebody makes them up.
+    fn is_full(&self) -> bool {
+        //= M10
+        self.proc.len() >= SETS_MAX
+    }
+
     fn lives(&self, node: NodeId) -> impl Iterator<Item = MemberId> {
         self.proc.iter().copied().filter(move |member| member.node == node)
     }
@@ -103,7 +112,8 @@ impl Sets {
     /// A member should be out. Never this one.
     pub fn refuse(&mut self, me: MemberId, member: MemberId, reason: Reason) -> bool {
         //= M11
-        if member == me || self.fail.contains(&member) {
+        let unknown = !self.proc.contains(&member);
+        if member == me || self.fail.contains(&member) || unknown && self.is_full() {
             return false;
         }
         self.proc.insert(member);
