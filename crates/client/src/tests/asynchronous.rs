@@ -194,6 +194,29 @@ fn a_daemon_that_stops_and_one_that_does_not_want_us_say_so() {
 }
 
 #[test]
+fn a_send_that_the_connection_does_not_take_learns_what_the_daemon_said_last() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut daemon = Daemon::on_unix(&dir.path().join("socket"), Limits::default());
+    run(async {
+        let (mut ann, mut bob) = (connect(&daemon, "ann").await, connect(&daemon, "bob").await);
+        ann.join(&group("g")).await.unwrap();
+        ann.wait_ordered().await.unwrap();
+        daemon.stop();
+        // Another client sees that the daemon has sent everybody away.
+        assert!(bob.receive().await.is_err());
+        daemon.die();
+        let end = loop {
+            if let Err(end) = ann.multicast(Service::Agreed, &[group("g")], &[7; 50_000]).await {
+                break end;
+            }
+        };
+        assert!(matches!(&end, Error::Disconnected { farewell, .. } if farewell.parting == Parting::Stopping), "{end}");
+        assert!(matches!(ann.receive().await.unwrap(), Event::GroupView(_)), "kept");
+        assert!(matches!(ann.receive().await, Err(Error::Disconnected { .. })));
+    });
+}
+
+#[test]
 fn where_no_daemon_is_the_error_says_what_was_found() {
     run(async {
         let options = ConnectOptions::default();
