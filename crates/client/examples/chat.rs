@@ -71,7 +71,7 @@ fn print(out: &mut impl Write, event: Event) -> std::io::Result<()> {
             let names: Vec<_> = view.members.iter().map(|member| member.name.as_str()).collect();
             writeln!(out, "-- {}: now {} here: {}", view.cause, names.len(), names.join(" "))
         }
-        Event::Refused { send, refusal } => writeln!(out, "-- line {send} was refused: {refusal}"),
+        Event::Refused { send, refusal } => writeln!(out, "-- send {send} was refused: {refusal}"),
         _ => Ok(()),
     }
 }

@@ -85,6 +85,7 @@ impl Counter {
         match self.client.receive(within)? {
             Some(Event::GroupView(view)) => self.on_view(&view)?,
             Some(Event::Message(message)) => self.on_message(&message),
+            Some(Event::Refused { send, refusal }) => eprintln!("counter: send {send} was refused: {refusal}"),
             other => return Ok(other.is_some()),
         }
         Ok(true)

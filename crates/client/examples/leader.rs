@@ -70,6 +70,7 @@ impl Watcher {
         match self.client.receive(within)? {
             Some(Event::View(view)) => self.is_primary = view.primary == Primary::Yes,
             Some(Event::GroupView(view)) => self.view = Some(view),
+            Some(Event::Refused { refusal, .. }) => eprintln!("leader: the join was refused: {refusal}"),
             _ => return Ok(None),
         }
         Ok(self.leader())

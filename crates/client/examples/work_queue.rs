@@ -79,7 +79,7 @@ impl Worker {
         self.say(&format!("job {job}"))
     }
 
-    /// How many jobs of this member are ordered.
+    /// How many jobs of this member are ordered, or were refused.
     pub const fn ordered(&self) -> usize {
         self.ordered
     }
@@ -99,6 +99,10 @@ impl Worker {
         match self.client.receive(within)? {
             Some(Event::GroupView(view)) => self.on_view(view, work)?,
             Some(Event::Message(message)) => self.on_message(&message, work)?,
+            Some(Event::Refused { send, refusal }) => {
+                eprintln!("work_queue: send {send} was refused: {refusal}");
+                self.ordered += 1;
+            }
             other => return Ok(other.is_some()),
         }
         Ok(true)

@@ -27,11 +27,17 @@
 //!
 //! A [`Client`] serves one thread. [`Client::split`] makes a [`Sender`] and a [`Receiver`] for two; the receiver must be
 //! read, because that is where the news of free credit comes in.
+//!
+//! With the feature `tokio` there is an `AsyncClient`, which does the same for one task of a tokio runtime.
 
 // This crate talks to the machine: its business is sockets, and waiting for them.
 #![allow(clippy::disallowed_methods)]
 
 mod address;
+#[cfg(feature = "tokio")]
+mod async_client;
+#[cfg(feature = "tokio")]
+mod async_stream;
 mod client;
 mod error;
 mod event;
@@ -46,6 +52,8 @@ mod stream;
 mod tests;
 
 pub use address::{Address, AddressError};
+#[cfg(feature = "tokio")]
+pub use async_client::AsyncClient;
 pub use bytes::Bytes;
 pub use client::Client;
 pub use consort_session::{

@@ -1,4 +1,6 @@
 //! Clients against a daemon in a thread, over real sockets.
+#[cfg(feature = "tokio")]
+mod asynchronous;
 mod daemon;
 mod ends;
 mod sending;

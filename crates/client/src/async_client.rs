@@ -1,0 +1,284 @@
+//! A client for programs that run on tokio.
+use crate::async_stream::AsyncStream;
+use crate::inbox::Inbox;
+use crate::outbox::{Outbox, Send};
+use crate::receiver::LAST_READ;
+use crate::shared::{End, Shared};
+use crate::{Address, Addressee, ConnectOptions, Error, Event, GroupName, Parting, Progress, Service, Welcome};
+use consort_session::client::Requests;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// A session with a daemon, for one task. The same as [`Client`](crate::Client), without a thread that waits; needs a
+/// tokio runtime with I/O and time enabled.
+///
+/// Whenever it waits it writes what was collected and keeps what comes in for [`Self::receive`]. Every call may be given
+/// up at any time, by `select!` or a timeout: a join, leave or multicast that was given up is not sent and uses no
+/// number, and an event that was not returned is the next one to be.
+///
+/// When it is dropped, what was collected is written as far as the connection takes it at once: flush or close before.
+///
+/// ```no_run
+/// use consort::{Address, AsyncClient, ConnectOptions, Event, GroupName, Service};
+///
+/// # async fn talk() -> Result<(), Box<dyn std::error::Error>> {
+/// let address: Address = "127.0.0.1:4840".parse()?;
+/// let mut client = AsyncClient::connect(&address, &ConnectOptions::default().called("ann")?).await?;
+/// let orders = GroupName::new(b"orders")?;
+/// client.join(&orders).await?;
+/// client.multicast(Service::Agreed, &[orders], b"a pound of tea").await?;
+/// loop {
+///     if let Event::Message(message) = client.receive().await? {
+///         println!("{:?}", message.payload());
+///     }
+/// }
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct AsyncClient {
+    stream: AsyncStream,
+    outbox: Outbox,
+    inbox: Inbox,
+    welcome: Welcome,
+    send_within: Option<Duration>,
+    /// Once nothing more can be written: until when what came before is read.
+    last_read: Option<Instant>,
+}
+
+impl AsyncClient {
+    /// Connects to a daemon and opens a session.
+    ///
+    /// # Errors
+    /// [`Error::Connect`], [`Error::NoDaemon`], [`Error::NotWelcome`] or [`Error::TimedOut`].
+    pub async fn connect(address: &Address, options: &ConnectOptions) -> Result<Self, Error> {
+        let opened = timeout(options.connect_within, Self::open(address, options)).await;
+        opened.unwrap_or(Err(Error::TimedOut))
+    }
+
+    async fn open(address: &Address, options: &ConnectOptions) -> Result<Self, Error> {
+        let failed = |source| Error::Connect { address: address.clone(), source };
+        let no_daemon = |error: Error| Error::NoDaemon { address: address.clone(), why: error.to_string() };
+        let stream = AsyncStream::connect(address).await.map_err(failed)?;
+        stream.write_all(&options.hello()).await.map_err(failed)?;
+        let shared = Arc::new(Shared::default());
+        let mut inbox = Inbox::new(Arc::clone(&shared));
+        let welcome = loop {
+            if let Some(welcome) = inbox.welcome(address)? {
+                break welcome;
+            }
+            stream.ready(false).await.map_err(failed)?;
+            inbox.read(|chunk| stream.try_read(chunk)).map_err(no_daemon)?;
+        };
+        let outbox = Outbox::new(Requests::new(&welcome), options.unbatched, shared);
+        Ok(Self { stream, outbox, inbox, welcome, send_within: options.send_within, last_read: None })
+    }
+
+    /// What the daemon said when the session opened: who it is, who this client is, and its limits.
+    pub const fn welcome(&self) -> &Welcome {
+        &self.welcome
+    }
+
+    /// Asks to join a group; returns the send's number. The group view that follows says that it happened.
+    ///
+    /// # Errors
+    /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
+    pub async fn join(&mut self, group: &GroupName) -> Result<u64, Error> {
+        self.send::<GroupName>(Send::Join(group, false)).await
+    }
+
+    /// The same; if the group has no members yet, only members may send to it from here on.
+    ///
+    /// # Errors
+    /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
+    pub async fn join_closed(&mut self, group: &GroupName) -> Result<u64, Error> {
+        self.send::<GroupName>(Send::Join(group, true)).await
+    }
+
+    /// Asks to leave a group; returns the send's number.
+    ///
+    /// # Errors
+    /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
+    pub async fn leave(&mut self, group: &GroupName) -> Result<u64, Error> {
+        self.send::<GroupName>(Send::Leave(group)).await
+    }
+
+    /// Sends a message to all members of the groups and to the clients that are named; returns the send's number. Waits
+    /// for credit, meanwhile keeping what comes in.
+    ///
+    /// # Errors
+    /// [`Error`] says what is wrong; with [`Error::TimedOut`] and [`Error::Unread`] nothing was sent.
+    pub async fn multicast<T: Addressee>(&mut self, service: Service, to: &[T], payload: &[u8]) -> Result<u64, Error> {
+        self.send(Send::Multicast(service, to, payload)).await
+    }
+
+    /// As [`Self::multicast`], but does not wait for credit. Credit comes back while events are received.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] where there is too little credit; otherwise as [`Self::multicast`].
+    pub fn try_multicast<T: Addressee>(&mut self, service: Service, to: &[T], payload: &[u8]) -> Result<u64, Error> {
+        self.try_send(Send::Multicast(service, to, payload))
+    }
+
+    /// Writes all that was collected.
+    ///
+    /// # Errors
+    /// [`Error`] where the session is over; [`Error::Unread`].
+    pub async fn flush(&mut self) -> Result<(), Error> {
+        while !self.outbox.bytes().is_empty() {
+            self.step_aside().await?;
+        }
+        Ok(())
+    }
+
+    /// The next event. What was collected is written first. If the call is given up no event is lost.
+    ///
+    /// # Errors
+    /// [`Error::ConnectionLost`] or [`Error::Disconnected`] once everything that came before was received.
+    pub async fn receive(&mut self) -> Result<Event, Error> {
+        self.write();
+        loop {
+            if let Some(event) = self.inbox.next()? {
+                return Ok(event);
+            }
+            self.step().await?;
+        }
+    }
+
+    /// Writes all that was collected and waits until every send is ordered or refused.
+    ///
+    /// # Errors
+    /// [`Error`] where the session is over; [`Error::Unread`].
+    pub async fn wait_ordered(&mut self) -> Result<(), Error> {
+        self.flush().await?;
+        while self.progress().ordered < self.sent() {
+            self.step_aside().await?;
+        }
+        Ok(())
+    }
+
+    /// Asks the daemon for its status and waits for the answer. If the call is given up, the answer comes as
+    /// [`Event::Status`].
+    ///
+    /// # Errors
+    /// [`Error`] where the session is over; [`Error::Unread`].
+    pub async fn status(&mut self) -> Result<Vec<(String, String)>, Error> {
+        self.outbox.put_status();
+        loop {
+            if let Some(pairs) = self.inbox.take_status() {
+                return Ok(pairs);
+            }
+            self.step_aside().await?;
+        }
+    }
+
+    /// Says good-bye, waits until the daemon has taken all that was sent, and ends the session. Events that come
+    /// meanwhile are lost; so is the certainty that the last sends are ordered, unless [`Self::wait_ordered`] was called.
+    ///
+    /// # Errors
+    /// [`Error`] where the session ended in another way.
+    pub async fn close(mut self) -> Result<(), Error> {
+        self.outbox.put_goodbye();
+        loop {
+            self.inbox.drop_aside();
+            match self.step_aside().await {
+                Ok(()) => {}
+                Err(Error::Disconnected { farewell, .. }) if farewell.parting == Parting::Goodbye => return Ok(()),
+                Err(other) => return Err(other),
+            }
+        }
+    }
+
+    /// How many sends were made: the number of the last.
+    pub const fn sent(&self) -> u64 {
+        self.outbox.sent()
+    }
+
+    /// How far the sends are.
+    pub fn progress(&self) -> Progress {
+        self.inbox.progress()
+    }
+
+    async fn send<T: Addressee>(&mut self, send: Send<'_, T>) -> Result<u64, Error> {
+        let send_within = self.send_within;
+        let sent = self.send_with_room(send);
+        match send_within {
+            Some(within) => timeout(within, sent).await.unwrap_or(Err(Error::TimedOut)),
+            None => sent.await,
+        }
+    }
+
+    /// Waits for room. Nothing is waited for once it is sent: what was given up is not sent.
+    async fn send_with_room<T: Addressee>(&mut self, send: Send<'_, T>) -> Result<u64, Error> {
+        // A session that is over, or about to be, takes nothing more.
+        while self.last_read.is_some() || self.inbox.shared().ended().is_some() {
+            self.step_aside().await?;
+        }
+        loop {
+            match self.try_send(send) {
+                Err(Error::WouldBlock { .. }) => self.step_aside().await?,
+                sent => return sent,
+            }
+        }
+    }
+
+    fn try_send<T: Addressee>(&mut self, send: Send<'_, T>) -> Result<u64, Error> {
+        let sent = self.outbox.append(send);
+        if sent.is_err() || self.outbox.wants_write() {
+            self.write();
+        }
+        sent
+    }
+
+    /// Writes what the connection takes at once; credit bounds the rest.
+    fn write(&mut self) {
+        while !self.outbox.bytes().is_empty() && self.last_read.is_none() {
+            match self.stream.try_write(self.outbox.bytes()) {
+                Ok(Some(n)) => drop(self.outbox.written(n)),
+                Ok(None) => return,
+                // What the daemon said before is still to be read: it makes the error truer.
+                Err(_) => self.last_read = Some(Instant::now() + LAST_READ),
+            }
+        }
+    }
+
+    /// Waits until something can be read or written, and does it. All that is waited for is that: giving it up loses
+    /// nothing.
+    async fn step(&mut self) -> Result<(), Error> {
+        if let Some(error) = self.inbox.shared().ended() {
+            return Err(error);
+        }
+        match self.last_read {
+            None => {
+                let writes = !self.outbox.bytes().is_empty();
+                self.stream.ready(writes).await.map_err(|error| self.lost(error.to_string()))?;
+                self.write();
+            }
+            Some(deadline) => {
+                let readable = timeout_at(deadline, self.stream.ready(false)).await;
+                readable.map_err(|_| self.lost("nothing more can be sent or received".to_owned()))?.ok();
+            }
+        }
+        self.inbox.read(|chunk| self.stream.try_read(chunk)).map(drop)
+    }
+
+    /// Sets aside what the program is to receive later: what was read already, or else what one step brings.
+    async fn step_aside(&mut self) -> Result<(), Error> {
+        self.inbox.check_unread()?;
+        if !self.inbox.sort_aside()? {
+            self.step().await?;
+            self.inbox.sort_aside()?;
+        }
+        Ok(())
+    }
+
+    fn lost(&self, why: String) -> Error {
+        self.inbox.shared().end(End::Lost(why))
+    }
+}
+
+impl Drop for AsyncClient {
+    fn drop(&mut self) {
+        self.write();
+    }
+}
