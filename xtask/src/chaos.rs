@@ -6,7 +6,8 @@
 //! storm      what a seed draws, storm by storm          trouble   what that makes of links
 //! run        storms and calms, one after the other       fleet     the daemons' processes
 //! client     connects, sends, receives, writes down      board     what clients and run know of each other
-//! guest      comes and goes, and is not judged
+//! guest      comes and goes, by both doors              ledger  what guests were told must be in one order
+//! spread     the protocol of Spread clients, to the byte
 //! judge      traces, and the checkers on them            outcome   what is printed
 //! ```
 //!
@@ -18,9 +19,11 @@ mod client;
 mod fleet;
 mod guest;
 mod judge;
+mod ledger;
 mod options;
 mod outcome;
 mod run;
+mod spread;
 mod storm;
 mod trouble;
 
@@ -36,6 +39,7 @@ use crate::netlab::namespace::{failed, requirements};
 use crate::netlab::{directory, program, seed_from_clock, stop_on_signals};
 use board::{Board, StopAtEnd};
 use client::Role;
+use ledger::Ledger;
 use options::Options;
 use outcome::{ChaosError, Outcome};
 use run::{CLIENTS, Run, SCOPES};
@@ -106,17 +110,24 @@ fn in_a_lab(
     let lab = Lab::build(&Plan { nodes: options.nodes.into(), mtu: 1_500, seed })?;
     let board = Board::new(options.nodes, CLIENTS, SCOPES);
     let (roles, groups) = (run::roles(options.nodes, seed, place)?, run::guest_groups()?);
-    std::thread::scope(|scope| {
+    let ledger = Ledger::default();
+    let mut outcome = std::thread::scope(|scope| {
         let _stop_at_end = StopAtEnd(&board);
         for role in &roles {
             scope.spawn(|| live(role, &lab, &board));
         }
+        let (board, ledger, groups) = (&board, &ledger, &groups);
         for node in 0..usize::from(options.nodes) {
-            let (board, groups, seed) = (&board, &groups, run::guest_seed(seed, node));
-            scope.spawn(move || guest::visit(node, place, groups, board, seed));
+            let visits =
+                |door| guest::Visits { node, directory: place, board, ledger, seed: run::guest_seed(seed, node, door) };
+            let (native, spread) = (visits(0), visits(1));
+            scope.spawn(move || native.native(groups));
+            scope.spawn(move || spread.spread());
         }
-        Run::start(options, seed, &lab, &board, (file, place), stop)?.finish()
-    })
+        Run::start(options, seed, &lab, board, (file, place), stop)?.finish()
+    })?;
+    outcome.guests = ledger.judge().map_err(ChaosError::Guests)?;
+    Ok(outcome)
 }
 
 /// Clients that reach their daemons over TCP live in the namespace; paths lead there from everywhere. A namespace that

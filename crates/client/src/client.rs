@@ -1,44 +1,17 @@
 //! Both halves of a client, for one thread.
+use crate::inbox::Inbox;
+use crate::outbox::{Outbox, Send};
 use crate::receiver::Receiver;
-use crate::sender::{Send, Sender};
+use crate::sender::Sender;
 use crate::shared::Shared;
 use crate::stream::{Stream, until};
-use crate::{Address, Addressee, ClientName, Error, Event, GroupName, Parting, Progress, Service, Welcome};
-use bytes::BytesMut;
+use crate::{Address, Addressee, ConnectOptions, Error, Event, GroupName, Parting, Progress, Service, Welcome};
 use consort_session::client::Requests;
-use consort_session::{self as session, Hello};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long to read before what could not be written is tried again.
 const STEP: Duration = Duration::from_millis(10);
-
-/// How a client connects and sends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConnectOptions {
-    /// What the client is called; the daemon finds a name where there is none.
-    pub name: Option<ClientName>,
-    /// Whether it receives network views.
-    pub wants_views: bool,
-    /// How long connecting may take, the daemon's welcome included.
-    pub connect_within: Duration,
-    /// How long a send may wait for credit; for as long as it takes where nothing is said.
-    pub send_within: Option<Duration>,
-    /// Writes each send at once instead of collecting them. Costs several times the CPU for small messages.
-    pub unbatched: bool,
-}
-
-impl Default for ConnectOptions {
-    fn default() -> Self {
-        Self {
-            name: None,
-            wants_views: false,
-            connect_within: Duration::from_secs(5),
-            send_within: None,
-            unbatched: false,
-        }
-    }
-}
 
 /// A session with a daemon, for one thread. Whenever it waits it writes what was collected and keeps what comes in for
 /// [`Self::receive`].
@@ -59,15 +32,13 @@ impl Client {
         let failed = |source| Error::Connect { address: address.clone(), source };
         let mut stream = Stream::connect(address, options.connect_within).map_err(failed)?;
         let shared = Arc::new(Shared::default());
-        let mut receiver = Receiver::new(stream.try_clone().map_err(failed)?, Arc::clone(&shared));
-        let mut hello = BytesMut::new();
-        let (name, wants_views) = (options.name.clone(), options.wants_views);
-        Hello { name, wants_views, ..Hello::default() }.put(&mut hello);
+        let inbox = Inbox::new(Arc::clone(&shared));
+        let mut receiver = Receiver::new(stream.try_clone().map_err(failed)?, inbox);
         // A hello is smaller than any socket's buffer.
-        stream.write(&hello, Some(options.connect_within)).map_err(failed)?;
+        stream.write(&options.hello(), Some(options.connect_within)).map_err(failed)?;
         let welcome = await_welcome(&mut receiver, address, deadline)?;
-        let requests = Requests::new(&welcome);
-        let sender = Sender::new(stream, requests, options.unbatched, options.send_within, shared);
+        let outbox = Outbox::new(Requests::new(&welcome), options.unbatched, shared);
+        let sender = Sender::new(stream, outbox, options.send_within);
         Ok(Self { sender, receiver, welcome })
     }
 
@@ -168,10 +139,10 @@ impl Client {
     /// [`Error::TimedOut`] where the time was not enough; [`Error`] where the session is over.
     pub fn status(&mut self, within: impl Into<Option<Duration>>) -> Result<Vec<(String, String)>, Error> {
         let deadline = until(within.into());
-        self.sender.put_status();
+        self.sender.outbox.put_status();
         self.flush_until(deadline)?;
         loop {
-            if let Some(pairs) = self.receiver.take_status() {
+            if let Some(pairs) = self.receiver.inbox.take_status() {
                 return Ok(pairs);
             }
             self.read_until(deadline)?;
@@ -185,10 +156,10 @@ impl Client {
     /// [`Error`] where the session ended in another way.
     pub fn close(mut self, within: impl Into<Option<Duration>>) -> Result<(), Error> {
         let deadline = until(within.into());
-        self.sender.put_goodbye();
+        self.sender.outbox.put_goodbye();
         let mut ended = self.flush_until(deadline);
         while ended.is_ok() {
-            self.receiver.drop_aside();
+            self.receiver.inbox.drop_aside();
             ended = self.read_until(deadline);
         }
         match ended {
@@ -215,10 +186,10 @@ impl Client {
     fn send<T: Addressee>(&mut self, send: Send<'_, T>) -> Result<u64, Error> {
         let mut deadline = None;
         loop {
-            match self.sender.append(send) {
+            match self.sender.outbox.append(send) {
                 Ok(number) => {
                     // It is sent, though it may wait here a little longer.
-                    let flushed = if self.sender.wants_write() { self.flush_until(deadline) } else { Ok(()) };
+                    let flushed = if self.sender.outbox.wants_write() { self.flush_until(deadline) } else { Ok(()) };
                     return if let Err(Error::TimedOut) = flushed { Ok(number) } else { flushed.map(|()| number) };
                 }
                 Err(Error::WouldBlock { .. }) => {}
@@ -257,7 +228,7 @@ impl Client {
     /// The connection is broken: what came before that is received first.
     fn receive_last(&mut self) -> Result<Option<Event>, Error> {
         let end = self.receiver.read_to_end();
-        self.receiver.take_aside().map(Some).ok_or(end)
+        self.receiver.inbox.take_aside().map(Some).ok_or(end)
     }
 
     /// A connection that breaks while something is written may hold the daemon's reason and its last progress unread:
@@ -274,17 +245,13 @@ fn time_left(deadline: Option<Instant>) -> Option<Duration> {
 
 /// Reads until the daemon has let us in or not.
 fn await_welcome(receiver: &mut Receiver, address: &Address, deadline: Instant) -> Result<Welcome, Error> {
-    let no_daemon = |why: String| Error::NoDaemon { address: address.clone(), why };
+    let no_daemon = |error: Error| Error::NoDaemon { address: address.clone(), why: error.to_string() };
     loop {
-        let event = receiver.next_reply().map_err(|error| no_daemon(error.to_string()))?;
-        match event {
-            Some(session::Event::Welcome(welcome)) => return Ok(welcome),
-            Some(session::Event::Disconnect(farewell)) => return Err(Error::NotWelcome(farewell)),
-            Some(other) => return Err(no_daemon(format!("it began with {other:?}"))),
-            None => {}
+        if let Some(welcome) = receiver.inbox.welcome(address)? {
+            return Ok(welcome);
         }
         let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() || !receiver.read(Some(left)).map_err(|error| no_daemon(error.to_string()))? {
+        if left.is_zero() || !receiver.read(Some(left)).map_err(no_daemon)? {
             return Err(Error::TimedOut);
         }
     }

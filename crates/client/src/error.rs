@@ -1,8 +1,16 @@
 //! What can go wrong.
-use crate::Address;
+use crate::{Address, ClientName};
 use consort_session::Farewell;
 use consort_session::client::NotSent;
 use std::ops::Range;
+
+/// A text that no client can be called.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name:?} is no name for a client: use 1 to {} printable ASCII characters, no space, no `#`", ClientName::MAX)]
+pub struct ClientNameError {
+    /// What was given.
+    pub name: String,
+}
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]

@@ -35,6 +35,9 @@ mod address;
 mod client;
 mod error;
 mod event;
+mod inbox;
+mod options;
+mod outbox;
 mod receiver;
 mod sender;
 mod shared;
@@ -44,13 +47,14 @@ mod tests;
 
 pub use address::{Address, AddressError};
 pub use bytes::Bytes;
-pub use client::{Client, ConnectOptions};
+pub use client::Client;
 pub use consort_session::{
     Addressee, Cause, ClientName, Farewell, GroupSignal, GroupView, GroupViewId, Member, Message, NetworkView, Parting,
     PrivateName, Progress, Refusal, RefusalCause, Target, Welcome,
 };
 pub use consort_types::{ClientId, GroupName, MemberId, NameError, NodeId, Primary, Service, ViewId, ViewKind};
-pub use error::Error;
+pub use error::{ClientNameError, Error};
 pub use event::Event;
+pub use options::ConnectOptions;
 pub use receiver::Receiver;
 pub use sender::Sender;

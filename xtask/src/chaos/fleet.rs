@@ -10,6 +10,7 @@ use consort_sim::trace::witness::End;
 use rustix::process::Signal;
 
 use super::board::Board;
+use super::guest::spread_door;
 use super::outcome::ChaosError;
 use crate::netlab::lab::Lab;
 use crate::netlab::memory::{Course, resident};
@@ -53,8 +54,10 @@ impl<'a> Fleet<'a> {
         let homes = (0..lab.nodes()).map(|_| Home::default()).collect();
         let fleet = Self { lab, board, file, directory: directory.to_owned(), homes };
         let write = || -> std::io::Result<()> {
-            std::fs::write(fleet.config(), config(lab.nodes()))?;
-            (0..lab.nodes()).try_for_each(|node| std::fs::create_dir(place(directory, node)))
+            (0..lab.nodes()).try_for_each(|node| {
+                std::fs::create_dir(place(directory, node))?;
+                std::fs::write(fleet.config(node), config(lab.nodes(), &spread_door(directory, node)))
+            })
         };
         write().map_err(failed(format!("write to {}", directory.display())))?;
         Ok(fleet)
@@ -69,11 +72,12 @@ impl<'a> Fleet<'a> {
             self.watch_leaving(node)?;
             std::thread::sleep(Duration::from_millis(5));
         }
+        let config = self.config(node);
         let home = &mut self.homes[node];
         home.lives += 1;
         let name = format!("daemon-{}-life-{}", node + 1, home.lives);
         let mut command = Command::new(&self.file);
-        command.arg("daemon").arg("--config").arg(self.directory.join("consort.toml"));
+        command.arg("daemon").arg("--config").arg(config);
         command.args(["--node", &(node + 1).to_string(), "--while-stdin-open", "--state-dir"]);
         command.arg(state(&self.directory, node)).env("CONSORT_RUNTIME_DIR", place(&self.directory, node));
         command.stdin(Stdio::piped()).stdout(Stdio::null());
@@ -205,8 +209,8 @@ impl<'a> Fleet<'a> {
         Ok(())
     }
 
-    fn config(&self) -> PathBuf {
-        self.directory.join("consort.toml")
+    fn config(&self, node: usize) -> PathBuf {
+        self.directory.join(format!("consort-{}.toml", node + 1))
     }
 }
 
@@ -235,9 +239,10 @@ fn lose(directory: &Path) -> std::io::Result<()> {
     }
 }
 
-/// The file that all daemons share.
-fn config(nodes: usize) -> String {
+/// A node's file: they differ in nothing but where Spread clients come in.
+fn config(nodes: usize, spread: &Path) -> String {
     let head = format!("cluster = \"{CLUSTER}\"\nprimary = \"majority\"\n\n[clients]\nlisten = [\"{LISTEN}\"]\n");
+    let head = format!("{head}\n[spread]\nport = 4803\nunix = \"{}\"\n", spread.display());
     let node = |node| format!("\n[[node]]\nid = {}\naddress = \"{}\"\n", node + 1, Lab::address(node));
     (0..nodes).map(node).fold(head, |file, node| file + &node)
 }
@@ -248,7 +253,7 @@ mod tests {
 
     #[test]
     fn the_file_names_every_node_and_the_doors_fit_it() {
-        let file = config(2);
+        let file = config(2, Path::new("/d/spread-1.sock"));
         assert!(file.contains("primary = \"majority\"") && file.contains("id = 2\naddress = \"10.77.0.2\""), "{file}");
         assert!(file.contains(&inner_door().unwrap().to_string()));
         let outer = door(Path::new("/d"), 1).to_string();

@@ -1,56 +1,210 @@
-//! Guests: clients that come and go during storms. Nobody judges what they see; others see them in their groups.
-use std::path::Path;
+//! Guests: clients that come and go during storms, through both doors. All talk in one group of their own, and what they
+//! hear there must be in one order, whichever door it came through. In the groups of the others they are only seen.
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use consort::{Client, ConnectOptions, Error, GroupName, Service};
+use consort::{Client, ConnectOptions, Error, Event, GroupName, Service};
 use consort_types::Rng;
 
 use super::board::Board;
 use super::fleet::door;
+use super::ledger::{LEN, Ledger, Log, Word};
+use super::spread;
 
+/// The group of the guests.
+pub const GROUP: &str = "guests";
 /// How long a guest waits between two visits, or for its daemon.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long a connection may take before it is tried again.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How long a guest waits for news before it looks at something else.
 const TURN: Duration = Duration::from_millis(10);
+/// By when somebody who stays to the end must have heard his own words, for then all is at rest.
+const LAST: Duration = Duration::from_secs(5);
 
-/// Visits a node's daemon again and again, until told to stop. Joins some of these groups; what it sends goes to the last,
-/// which is the guests' own.
-pub fn visit(node: usize, directory: &Path, groups: &[GroupName], board: &Board, seed: u64) {
-    let mut rng = Rng::new(seed);
-    let door = door(directory, node);
-    let options = ConnectOptions { connect_within: PATIENCE, ..ConnectOptions::default() };
-    while !board.stop.load(Ordering::Relaxed) {
-        if board.talk.load(Ordering::Relaxed)
-            && let Ok(client) = Client::connect(&door, &options)
-        {
-            // That its daemon is killed under it is what a guest must reckon with.
-            let _ = stay(client, groups, board, &mut rng);
+/// What guests of one door and one node need.
+pub struct Visits<'a> {
+    /// The node, from 0.
+    pub node: usize,
+    /// The directory of the run.
+    pub directory: &'a Path,
+    /// Where all know of each other.
+    pub board: &'a Board,
+    /// What they heard.
+    pub ledger: &'a Ledger,
+    /// What their chance comes from.
+    pub seed: u64,
+}
+
+impl Visits<'_> {
+    fn is_over(&self) -> bool {
+        self.board.stop.load(Ordering::Relaxed)
+    }
+
+    fn may_talk(&self) -> bool {
+        self.board.talk.load(Ordering::Relaxed)
+    }
+
+    fn log(&self, spread: bool) -> Log {
+        let who = format!("a guest at n{}, by the {} door", self.node + 1, if spread { "Spread" } else { "native" });
+        Log { who, spread, heard: Vec::new() }
+    }
+
+    /// Visits a node's daemon again and again through the native door, until told to stop. Joins some of these groups; what
+    /// it sends goes to the last, which is the guests' own.
+    pub fn native(&self, groups: &[GroupName]) {
+        let mut rng = Rng::new(self.seed);
+        let door = door(self.directory, self.node);
+        let options = ConnectOptions { connect_within: PATIENCE, ..ConnectOptions::default() };
+        while !self.is_over() {
+            if self.may_talk()
+                && let Ok(client) = Client::connect(&door, &options)
+            {
+                let mut log = self.log(false);
+                // That its daemon is killed under it is what a guest must reckon with.
+                let _ = self.stay(client, groups, &mut log, &mut rng);
+                self.ledger.add(log);
+            }
+            std::thread::sleep(PAUSE);
         }
-        std::thread::sleep(PAUSE);
+    }
+
+    /// One visit. Some guests leave their groups, some say good-bye, some just go.
+    fn stay(&self, mut client: Client, groups: &[GroupName], log: &mut Log, rng: &mut Rng) -> Result<(), Error> {
+        let joined: Vec<_> = groups.iter().filter(|_| rng.chance(0.6)).collect();
+        joined.iter().try_for_each(|group| client.join(group).map(drop))?;
+        let (visit, turns, mut count) = (rng.next_u64(), rng.between(1, 80), 0);
+        for _ in 0..turns {
+            if !self.may_talk() {
+                break;
+            }
+            if let (true, Some(own)) = (rng.chance(0.2), groups.last()) {
+                let word = Word { visit, count: count + 1 };
+                let before = client.sent();
+                let payload = word.payload(rng.below(2_000) as usize);
+                let sent = client.try_multicast(Service::Agreed, std::slice::from_ref(own), &payload);
+                count += u64::from(client.sent() > before);
+                sent?;
+            }
+            while let Some(event) = client.receive(TURN)? {
+                if let Event::Message(message) = event
+                    && message.groups().any(|group| group == GROUP)
+                {
+                    log.heard.extend(Word::of(message.payload()));
+                }
+            }
+        }
+        match rng.below(3) {
+            0 => joined.iter().try_for_each(|group| client.leave(group).map(drop)),
+            1 => client.close(PATIENCE),
+            _ => Ok(()),
+        }
+    }
+
+    /// Visits a node's daemon again and again as a Spread client. Who comes so stays through calms.
+    pub fn spread(&self) {
+        let mut rng = Rng::new(self.seed);
+        let door = spread_door(self.directory, self.node);
+        for number in 1_u64.. {
+            if self.is_over() {
+                break;
+            }
+            let life = self.board.life(self.node);
+            let session = spread::Session::enter(&door, &format!("g{number}"), PATIENCE);
+            if let (Some(life), Ok(session)) = (life, session)
+                && self.board.life(self.node) == Some(life)
+            {
+                self.sit(session, life, &mut rng);
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// One visit of a Spread client.
+    fn sit(&self, session: spread::Session, life: u64, rng: &mut Rng) {
+        let log = self.log(true);
+        let mut seat = Seat { session, log, visit: rng.next_u64(), said: 0, heard: 0, rejected: false };
+        let stays = Duration::from_millis(rng.between(200, 8_000));
+        let ended = self.talk_and_listen(&mut seat, stays, rng);
+        // A daemon that was told to leave takes no more messages.
+        if self.board.end(self.node, life).is_none() {
+            if let Err(error) = ended {
+                self.ledger.broken(format!("{}: its session ended though its daemon runs: {error}", seat.log.who));
+            }
+            if seat.rejected {
+                self.ledger.broken(format!("{}: what it sent was rejected", seat.log.who));
+            }
+        }
+        self.ledger.add(seat.log);
+    }
+
+    fn talk_and_listen(&self, seat: &mut Seat, stays: Duration, rng: &mut Rng) -> std::io::Result<()> {
+        let until = Instant::now() + stays;
+        seat.session.send(spread::JOIN, GROUP, b"")?;
+        while Instant::now() < until && !self.is_over() {
+            if self.may_talk() && rng.chance(0.2) {
+                seat.speak(rng)?;
+            }
+            seat.listen()?;
+        }
+        if self.is_over() {
+            self.hear_the_last(seat)?;
+        }
+        if rng.chance(0.5) {
+            let me = seat.session.private().to_owned();
+            seat.session.send(spread::KILL, &me, b"")?;
+        }
+        Ok(())
+    }
+
+    /// All is at rest: what it said must come back.
+    fn hear_the_last(&self, seat: &mut Seat) -> std::io::Result<()> {
+        let until = Instant::now() + LAST;
+        while seat.heard < seat.said && Instant::now() < until {
+            seat.listen()?;
+        }
+        if seat.heard < seat.said {
+            let Seat { log, heard, said, .. } = seat;
+            self.ledger
+                .broken(format!("{}: heard {heard} of its own {said} words, {LAST:?} after all was at rest", log.who));
+        }
+        Ok(())
     }
 }
 
-/// One visit. Some guests leave their groups, some say good-bye, some just go.
-fn stay(mut client: Client, groups: &[GroupName], board: &Board, rng: &mut Rng) -> Result<(), Error> {
-    let joined: Vec<_> = groups.iter().filter(|_| rng.chance(0.6)).collect();
-    joined.iter().try_for_each(|group| client.join(group).map(drop))?;
-    let turns = rng.between(1, 80);
-    for _ in 0..turns {
-        if !board.talk.load(Ordering::Relaxed) {
-            break;
-        }
-        if let (true, Some(own)) = (rng.chance(0.2), groups.last()) {
-            let payload = vec![0; rng.below(2_000) as usize];
-            client.try_multicast(Service::Agreed, std::slice::from_ref(own), &payload)?;
-        }
-        while client.receive(TURN)?.is_some() {}
+/// A Spread client at its daemon.
+struct Seat {
+    session: spread::Session,
+    log: Log,
+    visit: u64,
+    said: u64,
+    /// Of its own.
+    heard: u64,
+    rejected: bool,
+}
+
+impl Seat {
+    fn speak(&mut self, rng: &mut Rng) -> std::io::Result<()> {
+        let word = Word { visit: self.visit, count: self.said + 1 };
+        let kind = if rng.chance(0.5) { spread::SAFE } else { spread::AGREED };
+        self.said += 1;
+        self.session.send(kind, GROUP, &word.payload(rng.between(LEN as u64, 2_000) as usize))
     }
-    match rng.below(3) {
-        0 => joined.iter().try_for_each(|group| client.leave(group).map(drop)),
-        1 => client.close(PATIENCE),
-        _ => Ok(()),
+
+    fn listen(&mut self) -> std::io::Result<()> {
+        while let Some(frame) = self.session.receive(TURN)? {
+            self.rejected |= frame.is_rejected();
+            if let Some(word) = frame.message().and_then(Word::of) {
+                self.heard += u64::from(word.visit == self.visit);
+                self.log.heard.push(word);
+            }
+        }
+        Ok(())
     }
+}
+
+/// Where a node's daemon serves Spread clients.
+pub fn spread_door(directory: &Path, node: usize) -> PathBuf {
+    directory.join(format!("spread-{}.sock", node + 1))
 }

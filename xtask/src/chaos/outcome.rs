@@ -6,6 +6,7 @@ use std::time::Duration;
 use consort_sim::checkers::Violation;
 
 use super::judge::Seen;
+use super::ledger::Extent;
 use crate::netlab::memory::{Course, mib};
 use crate::netlab::namespace::LabError;
 use crate::netlab::process::Failed;
@@ -54,6 +55,9 @@ pub enum ChaosError {
         /// The most in the last third.
         last: u64,
     },
+    /// Guests were told what cannot be.
+    #[error("guests: {0}")]
+    Guests(String),
     /// Ctrl-C or SIGTERM.
     #[error("interrupted")]
     Interrupted,
@@ -77,6 +81,8 @@ pub struct Outcome {
     pub acknowledged: u64,
     /// Deliveries to all clients.
     pub deliveries: u64,
+    /// What guests of both doors were told.
+    pub guests: Extent,
     /// How long it took until all was at rest, storm by storm.
     pub calms: Vec<Duration>,
     /// Each daemon's lives and memory.
@@ -127,11 +133,17 @@ impl fmt::Display for Outcome {
         writeln!(
             f,
             "\n{} calms; all at rest again at most {:.1} s after all was whole\n\
-             {} messages acknowledged, nothing of that lost; {} deliveries; no daemon ended but those that were to",
+             {} messages acknowledged, nothing of that lost; {} deliveries; no daemon ended but those that were to\n\
+             {} native and {} Spread guests heard {} and {} times {} words of theirs, in one order",
             self.calms.len(),
             slowest.as_secs_f64(),
             self.acknowledged,
-            self.deliveries
+            self.deliveries,
+            self.guests.visits[0],
+            self.guests.visits[1],
+            self.guests.heard[0],
+            self.guests.heard[1],
+            self.guests.words
         )
     }
 }

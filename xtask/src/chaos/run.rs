@@ -13,6 +13,7 @@ use consort_types::Rng;
 use super::board::Board;
 use super::client::{Role, Scope};
 use super::fleet::{Fleet, door, inner_door};
+use super::guest;
 use super::judge::{self, Judge};
 use super::options::Options;
 use super::outcome::{ChaosError, Outcome};
@@ -83,12 +84,12 @@ pub fn roles(nodes: u16, seed: u64, directory: &Path) -> Result<Vec<Role>, Chaos
 /// # Errors
 /// A mistake in this file.
 pub fn guest_groups() -> Result<Vec<GroupName>, ChaosError> {
-    named(&[GROUPS[0], GROUPS[1], GROUPS[2], "guests"])
+    named(&[GROUPS[0], GROUPS[1], GROUPS[2], guest::GROUP])
 }
 
-/// What the chance of a node's guest comes from.
-pub fn guest_seed(seed: u64, node: usize) -> u64 {
-    Rng::new(seed).fork((1 << 34) + node as u64).next_u64()
+/// What the chance of a node's guests comes from, for each of its two doors.
+pub fn guest_seed(seed: u64, node: usize, door: u64) -> u64 {
+    Rng::new(seed).fork((1 << 34) + (door << 33) + node as u64).next_u64()
 }
 
 fn named(names: &[&str]) -> Result<Vec<GroupName>, ChaosError> {

@@ -10,6 +10,7 @@ use consort_net::{BindError, Door, Fanout, Options as NetOptions, Peer, Sockets,
 use consort_node::{Identity, Node};
 use consort_ring::Ring;
 use consort_types::{Incarnation, MemberId, NodeId};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{self, IsTerminal, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
@@ -24,6 +25,7 @@ pub fn run(options: &Options) -> Outcome {
     check_siblings(&place, &card)?;
     seat.furnish(&card)?;
     warn_of_open_doors(&settings);
+    open_many_files();
     let incarnation = incarnation::begin(settings.state.as_deref(), &settings.cluster, card.node)?;
     serve(&settings, &card, incarnation, options.while_stdin_open)
 }
@@ -64,6 +66,14 @@ fn node(settings: &Settings, incarnation: Incarnation, receive_room: usize) -> O
     let identity = Identity { cluster: settings.cluster_id(), config: settings.hash(), me };
     let engine = Ring::new(ring, incarnation).map_err(|error| Failure::usage(error.to_string()))?;
     Ok(Node::new(identity, engine, settings.limits))
+}
+
+/// Each client is an open file, and many systems let a process open no more than 1,024 unless it asks for more.
+fn open_many_files() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        tracing::warn!(%error, files = current, "no more clients than this process may open files");
+    }
 }
 
 /// Tells whoever started us that clients can connect.

@@ -1,0 +1,158 @@
+//! What came from the daemon and was not received yet. Reads from no socket: blocking and async clients hand it what they
+//! read.
+use crate::event::Event;
+use crate::shared::{End, Shared};
+use crate::{Address, Error, Progress};
+use bytes::BytesMut;
+use consort_session::client::Replies;
+use consort_session::{self as session, Welcome};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+/// How much is read at once, in bytes.
+const CHUNK: usize = 256 << 10;
+/// A chunk with less room than this is left to its readers and another one begun.
+const LEAST: usize = 64 << 10;
+/// How many bytes of events may wait while somebody waits for something else.
+const UNREAD_MAX: usize = 64 << 20;
+
+/// Cuts events out of what was read. Messages share the buffer in which they were read; nothing is copied.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    replies: Replies,
+    chunk: BytesMut,
+    /// Events read while something else was waited for.
+    aside: VecDeque<Event>,
+    aside_bytes: usize,
+    shared: Arc<Shared>,
+}
+
+impl Inbox {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        let (replies, chunk) = (Replies::default(), BytesMut::new());
+        Self { replies, chunk, aside: VecDeque::new(), aside_bytes: 0, shared }
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        self.shared.progress()
+    }
+
+    /// Reads once with `read`, which returns nothing if nothing came in time; then this is false.
+    pub(crate) fn read(&mut self, read: impl FnOnce(&mut [u8]) -> io::Result<Option<usize>>) -> Result<bool, Error> {
+        if let Some(error) = self.shared.ended() {
+            return Err(error);
+        }
+        if self.chunk.len() < LEAST {
+            self.chunk.clear();
+            self.chunk.resize(CHUNK, 0);
+        }
+        let lost = |why: String| self.shared.end(End::Lost(why));
+        match read(&mut self.chunk).map_err(|error| lost(error.to_string()))? {
+            None => Ok(false),
+            Some(0) => Err(lost("the daemon closed it".to_owned())),
+            Some(n) => {
+                self.replies.feed(self.chunk.split_to(n).freeze());
+                Ok(true)
+            }
+        }
+    }
+
+    /// The next event, as far as it was read.
+    pub(crate) fn next(&mut self) -> Result<Option<Event>, Error> {
+        match self.take_aside() {
+            Some(event) => Ok(Some(event)),
+            None => self.next_read(),
+        }
+    }
+
+    /// Whether the daemon has let us in; nothing until it has spoken.
+    pub(crate) fn welcome(&mut self, address: &Address) -> Result<Option<Welcome>, Error> {
+        let no_daemon = |why: String| Error::NoDaemon { address: address.clone(), why };
+        match self.next_reply().map_err(|error| no_daemon(error.to_string()))? {
+            Some(session::Event::Welcome(welcome)) => Ok(Some(welcome)),
+            Some(session::Event::Disconnect(farewell)) => Err(Error::NotWelcome(farewell)),
+            Some(other) => Err(no_daemon(format!("it began with {other:?}"))),
+            None => Ok(None),
+        }
+    }
+
+    /// The next event that was read; none of those set aside.
+    fn next_read(&mut self) -> Result<Option<Event>, Error> {
+        while let Some(event) = self.next_reply()? {
+            if let Some(event) = self.note(event)? {
+                return Ok(Some(event));
+            }
+        }
+        Ok(None)
+    }
+
+    fn next_reply(&mut self) -> Result<Option<session::Event>, Error> {
+        self.replies.next_event().map_err(|error| self.shared.end(End::Lost(format!("the daemon sent a {error}"))))
+    }
+
+    /// Keeps what is not for the program.
+    fn note(&mut self, event: session::Event) -> Result<Option<Event>, Error> {
+        Ok(Some(match event {
+            session::Event::Message(message) => Event::Message(message),
+            session::Event::GroupView(view) => Event::GroupView(view),
+            session::Event::GroupSignal(signal) => Event::GroupSignal(signal),
+            session::Event::View(view) => Event::View(view),
+            session::Event::Refused { request, refusal } => Event::Refused { send: request, refusal },
+            session::Event::Status(pairs) => Event::Status(pairs),
+            session::Event::Progress(progress) => {
+                self.shared.has_progressed(progress);
+                return Ok(None);
+            }
+            session::Event::Disconnect(farewell) => return Err(self.shared.end(End::Farewell(farewell))),
+            // Nobody asked.
+            session::Event::Pong(_) | session::Event::Welcome(_) => return Ok(None),
+        }))
+    }
+
+    /// Says so where more waits to be received than may.
+    pub(crate) const fn check_unread(&self) -> Result<(), Error> {
+        if self.aside_bytes > UNREAD_MAX { Err(Error::Unread { bytes: self.aside_bytes }) } else { Ok(()) }
+    }
+
+    /// Sets aside what was read already; false if there was nothing.
+    pub(crate) fn sort_aside(&mut self) -> Result<bool, Error> {
+        let mut any = false;
+        while let Some(event) = self.next_reply()? {
+            any = true;
+            if let Some(event) = self.note(event)? {
+                self.set_aside(event);
+            }
+        }
+        Ok(any)
+    }
+
+    fn set_aside(&mut self, event: Event) {
+        self.aside_bytes += event.weight();
+        self.aside.push_back(event);
+    }
+
+    pub(crate) fn take_aside(&mut self) -> Option<Event> {
+        let event = self.aside.pop_front()?;
+        self.aside_bytes -= event.weight();
+        Some(event)
+    }
+
+    /// Forgets what was set aside.
+    pub(crate) fn drop_aside(&mut self) {
+        self.aside.clear();
+        self.aside_bytes = 0;
+    }
+
+    /// The last status that was set aside, taken out of its place.
+    pub(crate) fn take_status(&mut self) -> Option<Vec<(String, String)>> {
+        let at = self.aside.iter().position(|event| matches!(event, Event::Status(_)))?;
+        let event = self.aside.remove(at)?;
+        self.aside_bytes -= event.weight();
+        if let Event::Status(pairs) = event { Some(pairs) } else { None }
+    }
+}

@@ -1,0 +1,114 @@
+//! How a client connects and sends.
+use crate::{ClientName, ClientNameError};
+use bytes::BytesMut;
+use consort_session::Hello;
+use std::time::Duration;
+
+/// How a client connects and sends.
+///
+/// ```
+/// # fn main() -> Result<(), consort::ClientNameError> {
+/// use consort::ConnectOptions;
+/// use std::time::Duration;
+///
+/// let options = ConnectOptions::default().called("ann")?.with_views().send_within(Duration::from_secs(1));
+/// assert!(options.wants_views);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectOptions {
+    /// What the client is called; the daemon finds a name where there is none.
+    pub name: Option<ClientName>,
+    /// Whether it receives network views.
+    pub wants_views: bool,
+    /// How long connecting may take, the daemon's welcome included.
+    pub connect_within: Duration,
+    /// How long a send may wait for credit; for as long as it takes where nothing is said.
+    pub send_within: Option<Duration>,
+    /// Writes each send at once instead of collecting them. Costs several times the CPU for small messages.
+    pub unbatched: bool,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> Self {
+        Self {
+            name: None,
+            wants_views: false,
+            connect_within: Duration::from_secs(5),
+            send_within: None,
+            unbatched: false,
+        }
+    }
+}
+
+impl ConnectOptions {
+    /// Gives the client a name, which no other client of the daemon may have.
+    ///
+    /// # Errors
+    /// [`ClientNameError`] where no client can be called so.
+    pub fn called(self, name: &str) -> Result<Self, ClientNameError> {
+        let name = ClientName::new(name.as_bytes()).ok_or_else(|| ClientNameError { name: name.to_owned() })?;
+        Ok(Self { name: Some(name), ..self })
+    }
+
+    /// Wants network views, too.
+    #[must_use]
+    pub fn with_views(self) -> Self {
+        Self { wants_views: true, ..self }
+    }
+
+    /// Sets how long connecting may take, the daemon's welcome included.
+    #[must_use]
+    pub fn connect_within(self, within: Duration) -> Self {
+        Self { connect_within: within, ..self }
+    }
+
+    /// Sets how long a send may wait for credit.
+    #[must_use]
+    pub fn send_within(self, within: impl Into<Option<Duration>>) -> Self {
+        Self { send_within: within.into(), ..self }
+    }
+
+    /// Writes each send at once. Costs several times the CPU for small messages.
+    #[must_use]
+    pub fn unbatched(self) -> Self {
+        Self { unbatched: true, ..self }
+    }
+
+    /// What such a client says first.
+    pub(crate) fn hello(&self) -> BytesMut {
+        let mut hello = BytesMut::new();
+        Hello { name: self.name.clone(), wants_views: self.wants_views, ..Hello::default() }.put(&mut hello);
+        hello
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setter_sets_its_own_and_nothing_else() {
+        let (long, short) = (Duration::from_secs(9), Duration::from_millis(9));
+        let built = ConnectOptions::default().called("ann").unwrap().with_views();
+        let built = built.connect_within(long).send_within(short).unbatched();
+        let name = ClientName::new(b"ann");
+        assert!(name.is_some());
+        let meant =
+            ConnectOptions { name, wants_views: true, connect_within: long, send_within: Some(short), unbatched: true };
+        assert_eq!(built, meant);
+        assert_eq!(ConnectOptions::default().send_within(short).send_within(None), ConnectOptions::default());
+    }
+
+    #[test]
+    fn what_is_no_name_is_refused_with_the_rule() {
+        let longest = "x".repeat(ClientName::MAX);
+        assert!(ConnectOptions::default().called(&longest).is_ok());
+        for name in ["", "a b", "a#b", "t\u{e9}", "line\n", &format!("{longest}x")] {
+            let error = ConnectOptions::default().called(name).unwrap_err();
+            let rule = "no name for a client: use 1 to 23 printable ASCII characters, no space, no `#`";
+            assert_eq!(error.to_string(), format!("{name:?} is {rule}"));
+        }
+    }
+}

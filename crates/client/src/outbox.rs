@@ -1,0 +1,106 @@
+//! What is to be written to the daemon. Writes to no socket: blocking and async clients take from it what they write.
+use crate::shared::Shared;
+use crate::{Addressee, Error, GroupName, Progress, Service};
+use bytes::{Buf, BytesMut};
+use consort_session::client::{NotSent, Requests};
+use consort_session::request;
+use std::sync::Arc;
+
+/// The buffer is written when it holds this many bytes.
+const WRITE_AT: usize = 64 << 10;
+
+/// Numbers sends and collects them.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    buffer: BytesMut,
+    requests: Requests,
+    known: Progress,
+    unbatched: bool,
+    shared: Arc<Shared>,
+}
+
+/// One send, before it has a number.
+pub(crate) enum Send<'a, T = GroupName> {
+    Join(&'a GroupName, bool),
+    Leave(&'a GroupName),
+    Multicast(Service, &'a [T], &'a [u8]),
+}
+
+// Derives would ask the same of `T`.
+impl<T> Clone for Send<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Send<'_, T> {}
+
+impl Outbox {
+    pub(crate) fn new(requests: Requests, unbatched: bool, shared: Arc<Shared>) -> Self {
+        let (buffer, known) = (BytesMut::with_capacity(2 * WRITE_AT), Progress::default());
+        Self { buffer, requests, known, unbatched, shared }
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    pub(crate) const fn sent(&self) -> u64 {
+        self.requests.sent()
+    }
+
+    /// The credit that the last send without room knew of, in bytes since the start.
+    pub(crate) const fn credit_seen(&self) -> u64 {
+        self.known.credit
+    }
+
+    /// What is to be written.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.buffer
+    }
+
+    /// The first `n` bytes are written; true if nothing is left.
+    pub(crate) fn written(&mut self, n: usize) -> bool {
+        self.buffer.advance(n);
+        self.buffer.is_empty()
+    }
+
+    /// Numbers and collects a send, if there is credit for it.
+    pub(crate) fn append<T: Addressee>(&mut self, send: Send<'_, T>) -> Result<u64, Error> {
+        let appended = self.put(send).or_else(|why| match why {
+            NotSent::Credit { .. } => {
+                self.known = self.shared.progress();
+                self.put(send)
+            }
+            other => Err(other),
+        });
+        match appended {
+            Ok(number) => self.shared.has_sent(number),
+            Err(_) => self.shared.ended().map_or(Ok(()), Err)?,
+        }
+        Ok(appended?)
+    }
+
+    fn put<T: Addressee>(&mut self, send: Send<'_, T>) -> Result<u64, NotSent> {
+        match send {
+            Send::Join(group, closed) => self.requests.join(&mut self.buffer, group, closed, self.known),
+            Send::Leave(group) => self.requests.leave(&mut self.buffer, group, self.known),
+            Send::Multicast(service, to, payload) => {
+                self.requests.multicast(&mut self.buffer, service, to, payload, self.known)
+            }
+        }
+    }
+
+    pub(crate) fn put_status(&mut self) {
+        request::put_status(&mut self.buffer);
+    }
+
+    pub(crate) fn put_goodbye(&mut self) {
+        request::put_goodbye(&mut self.buffer);
+    }
+
+    /// Whether enough was collected to be written.
+    pub(crate) fn wants_write(&self) -> bool {
+        self.unbatched || self.buffer.len() >= WRITE_AT
+    }
+}
