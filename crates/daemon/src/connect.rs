@@ -28,11 +28,25 @@ impl Wanted {
 
     /// Connects to the wanted daemon, else to the one with the lowest node on this machine.
     pub fn connect(&self, options: &ConnectOptions) -> Outcome<Client> {
-        let address = match &self.address {
-            Some(address) => address.clone(),
-            None => Address::Unix(self.choose(note)?.door),
-        };
-        connect(&address, options)
+        connect(&self.one()?, options)
+    }
+
+    /// Where the wanted daemon serves clients, else the one with the lowest node on this machine.
+    pub fn one(&self) -> Outcome<Address> {
+        match &self.address {
+            Some(address) => Ok(address.clone()),
+            None => Ok(Address::Unix(self.choose(note)?.door)),
+        }
+    }
+
+    /// Where all daemons serve clients that could be meant, each with its cluster if that is known.
+    pub fn all(&self) -> Outcome<Vec<(Option<String>, Address)>> {
+        match &self.address {
+            Some(address) => Ok(vec![(None, address.clone())]),
+            None => {
+                Ok(self.candidates()?.into_iter().map(|card| (Some(card.cluster), Address::Unix(card.door))).collect())
+            }
+        }
     }
 
     /// The daemons on this machine that could be meant.
@@ -80,8 +94,12 @@ impl Wanted {
 
 /// Connects, or says who does not answer.
 pub fn connect(address: &Address, options: &ConnectOptions) -> Outcome<Client> {
-    Client::connect(address, options)
-        .map_err(|error| Failure::new(format!("{error} start one with `consort daemon`")).with(Code::NoDaemon))
+    Client::connect(address, options).map_err(|error| absent(&error.to_string()))
+}
+
+/// There is no daemon, as `why` says; its last word is followed by what to do.
+pub fn absent(why: &str) -> Failure {
+    Failure::new(format!("{why} start one with `consort daemon`")).with(Code::NoDaemon)
 }
 
 /// Asks a daemon for its status.

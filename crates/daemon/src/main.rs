@@ -3,15 +3,17 @@
 //! | module | what |
 //! |---|---|
 //! | `program` | which command |
-//! | `daemon`, `send`, `receive`, `status`, `explain`, `demo`, `bench` | the commands, one module each |
+//! | `daemon`, `send`, `receive`, `status`, `groups`, `clients`, `explain`, `demo`, `bench` | the commands, one module each |
 //! | `config`, `local`, `place` | settings from a file or from nothing; where daemons and clients of a machine meet |
-//! | `connect`, `peers` | finding a daemon and talking to it; reading whom it hears |
+//! | `connect`, `inquiry`, `peers` | finding a daemon and talking to it; asking it for lists; reading whom it hears |
 //! | `lab` | daemons and clients as child processes, for demonstration and measurement |
-//! | `args`, `words`, `failure`, `clock`, `usage` | command line, words, ends that are not good, time, cost |
+//! | `metrics` | what a running daemon tells monitoring over HTTP |
+//! | `args`, `words`, `failure`, `progress`, `clock`, `usage` | command line, words, ends that are not good, how far, time, cost |
 #![allow(clippy::disallowed_methods, reason = "a program is where clocks, threads and waiting live")]
 
 mod args;
 mod bench;
+mod clients;
 mod clock;
 mod config;
 mod connect;
@@ -19,11 +21,15 @@ mod daemon;
 mod demo;
 mod explain;
 mod failure;
+mod groups;
+mod inquiry;
 mod lab;
 mod local;
+mod metrics;
 mod peers;
 mod place;
 mod program;
+mod progress;
 mod receive;
 mod send;
 mod status;

@@ -1,7 +1,7 @@
 //! Which command.
 use crate::failure::{Failure, Outcome};
 use crate::lab::helper;
-use crate::{bench, daemon, demo, explain, receive, send, status, words};
+use crate::{bench, clients, daemon, demo, explain, groups, receive, send, status, words};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -14,6 +14,8 @@ Usage: consort COMMAND [options]
   send      multicast lines to a group
   receive   print what a group is told, in the one order
   status    how the daemons on this machine are doing
+  groups    which groups there are, and who is in them
+  clients   who is connected, and what waits for whom
   explain   the last changes among the daemons, and why they came
   demo      see it work: three daemons, one order, a few seconds
   bench     measure it, beside the bare sockets of this machine
@@ -49,6 +51,8 @@ fn dispatch(mut words: Vec<OsString>) -> Outcome {
         Some("send") => send::main(words),
         Some("receive") => receive::main(words),
         Some("status") => status::main(words),
+        Some("groups") => groups::main(words),
+        Some("clients") => clients::main(words),
         Some("explain") => explain::main(words),
         Some("demo") => demo::main(words),
         Some("bench") => bench::main(words),
@@ -60,7 +64,8 @@ fn dispatch(mut words: Vec<OsString>) -> Outcome {
 }
 
 fn unknown(command: &str) -> Failure {
-    let commands = ["daemon", "send", "receive", "status", "explain", "demo", "bench", "--help", "--version"];
+    let commands =
+        ["daemon", "send", "receive", "status", "groups", "clients", "explain", "demo", "bench", "--help", "--version"];
     let near = words::nearest(command, commands).map(|near| format!("; did you mean {near}?"));
     Failure::usage(format!(
         "`{command}` is not a command{}",
@@ -86,7 +91,7 @@ mod tests {
     #[test]
     fn version_and_help_end_well() {
         assert_eq!(failure(&["--version"]).message, format!("consort {}\n", env!("CARGO_PKG_VERSION")));
-        for command in ["daemon", "send", "receive", "status", "explain", "demo", "bench"] {
+        for command in ["daemon", "send", "receive", "status", "groups", "clients", "explain", "demo", "bench"] {
             let help = failure(&[command, "--help"]);
             assert_eq!(help.code, crate::failure::Code::Fine);
             assert!(help.message.starts_with(&format!("Usage: consort {command}")), "{command}");

@@ -6,9 +6,11 @@ use crate::args::Args;
 use crate::clock;
 use crate::connect::{self, Wanted};
 use crate::failure::{Code, Failure, Outcome, Trying};
+use crate::progress::Progress;
 use consort::{Client, ConnectOptions, Error, Event, GroupName};
 use print::Printer;
 use std::ffi::OsString;
+use std::io::{self, IsTerminal};
 use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
@@ -96,7 +98,10 @@ impl Options {
 }
 
 fn receive(client: &mut Client, options: &Options, deadline: Option<u64>, printer: &mut Printer) -> Outcome {
+    // Where messages are printed to the terminal they show by themselves how far it is.
+    let mut progress = Progress::new(options.count.is_some() && (options.quiet || !io::stdout().is_terminal()));
     loop {
+        progress.show(printer.count, options.count.map(|all| printer.count as f64 / all as f64));
         let event = match client.receive(Duration::ZERO).map_err(ended)? {
             Some(event) => Some(event),
             None => {
@@ -109,6 +114,9 @@ fn receive(client: &mut Client, options: &Options, deadline: Option<u64>, printe
         let last = matches!(&event, Event::Message(message) if options.until.as_deref() == Some(message.payload()));
         if let Event::Refused { refusal, .. } = &event {
             return Err(Failure::new(format!("cannot join: {refusal}")));
+        }
+        if !matches!(event, Event::Message(_)) {
+            progress.clear();
         }
         printer.print(&event)?;
         if last || options.count == Some(printer.count) {

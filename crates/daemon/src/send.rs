@@ -9,12 +9,14 @@ use crate::connect::{self, Wanted};
 use crate::failure::{Failure, Outcome, note};
 use crate::lab::figures::{bytes, thousands};
 use consort::{ConnectOptions, Error, GroupName, Sender, Service};
+use serde_json::{Value, json};
 use source::Source;
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use watch::Far;
 
 /// What `consort send --help` prints.
 pub const HELP: &str = "\
@@ -29,12 +31,14 @@ group, and waits until all have their place in the order.
   --count N          each TEXT so many times; of lines only the first N
   --timeout TIME     give up after so long (such as 10s)
   --unbatched        write every message at once
+  --json             print the summary as a JSON object
   --quiet            no summary
 
   --node ID          talk to this node's daemon [the lowest on this machine]
   --cluster NAME     of this cluster
   --daemon ADDR      talk to the daemon at this socket path or ADDRESS:PORT
 
+Work that takes longer than a second shows on a terminal how far it is.
 Exit code 4 says that the daemon went away before it had said that all messages
 were ordered, and which ones may or may not have been.
 ";
@@ -48,6 +52,7 @@ struct Options {
     count: Option<u64>,
     timeout: Option<Duration>,
     unbatched: bool,
+    json: bool,
     quiet: bool,
     texts: Vec<Vec<u8>>,
 }
@@ -68,9 +73,11 @@ pub fn main(words: Vec<OsString>) -> Outcome {
     let connecting = ConnectOptions { unbatched: options.unbatched, ..ConnectOptions::default() };
     let (sender, receiver) = options.wanted.connect(&connecting)?.split();
     let (groups, service) = (options.groups.clone(), options.service);
-    let sending = move |count: &AtomicU64| send_all(sender, source, service, &groups, count);
-    let sent = watch::watch(sending, receiver, options.timeout)?;
-    if !options.quiet {
+    let sending = move |far: &Far| send_all(sender, source, service, &groups, far);
+    let sent = watch::watch(sending, receiver, options.timeout, !options.quiet)?;
+    if options.json {
+        writeln!(io::stdout(), "{}", as_json(sent, &options))?;
+    } else if !options.quiet {
         summary(sent, &options.groups);
     }
     Ok(())
@@ -86,6 +93,7 @@ fn read(words: Vec<OsString>) -> Outcome<Options> {
         count: None,
         timeout: None,
         unbatched: false,
+        json: false,
         quiet: false,
         texts: Vec::new(),
     };
@@ -111,6 +119,7 @@ impl Options {
             "--count" => self.count = Some(args.number(1..=u64::MAX)?),
             "--timeout" => self.timeout = Some(args.duration()?),
             "--unbatched" => self.unbatched = true,
+            "--json" => self.json = true,
             "--quiet" => self.quiet = true,
             option if self.wanted.take(option, args)? => {}
             _ => return Err(args.unknown()),
@@ -125,7 +134,7 @@ fn send_all(
     mut source: Source,
     service: Service,
     groups: &[GroupName],
-    count: &AtomicU64,
+    far: &Far,
 ) -> Outcome<Sent> {
     let began = clock::now_ns();
     let (mut messages, mut bytes, mut text) = (0, 0, Vec::new());
@@ -133,7 +142,7 @@ fn send_all(
         sender.multicast(service, groups, &text).map_err(|error| not_sent(messages + 1, error))?;
         messages += 1;
         bytes += text.len() as u64;
-        count.store(messages, Ordering::Relaxed);
+        far.came(messages, source.share());
         if source.pauses() {
             sender.flush().map_err(watch::ended)?;
         }
@@ -150,6 +159,16 @@ fn not_sent(number: u64, error: Error) -> Failure {
         }
         other => watch::ended(other),
     }
+}
+
+fn as_json(sent: Sent, options: &Options) -> Value {
+    json!({
+        "messages": sent.messages,
+        "bytes": sent.bytes,
+        "seconds": sent.ns as f64 / 1e9,
+        "service": options.service.name(),
+        "groups": options.groups.iter().map(GroupName::as_str).collect::<Vec<_>>(),
+    })
 }
 
 fn summary(sent: Sent, groups: &[GroupName]) {

@@ -48,16 +48,39 @@ fn a_group_name_that_cannot_be_is_refused() {
 }
 
 #[test]
+fn lists_want_their_own_words_only() {
+    let world = World::new();
+    for (words, message) in [
+        (&["groups", "--member"][..], "consort: --member: there is no such option; did you mean --members?\n"),
+        (&["groups", "#bob#n1"], "consort: GROUP `#bob#n1`: a group name has byte 0x23 at 0"),
+        (&["clients", "bob"], "consort: `bob` is not an option; options start with -- (see --help)\n"),
+        (&["clients", "--node", "0"], "consort: --node: `0` does not fit; give a number from 1 to 65535\n"),
+        (&["client"], "consort: `client` is not a command; did you mean clients?\n"),
+    ] {
+        let ran = world.run(words);
+        assert_eq!(ran.code, 2, "{words:?}");
+        assert!(ran.errors.starts_with(message), "{words:?}: {}", ran.errors);
+    }
+}
+
+#[test]
 fn without_a_daemon_the_way_to_one_is_told() {
     let world = World::new();
-    for words in [&["send", "hello"][..], &["receive"], &["status"], &["explain"], &["explain", "--node", "3"]] {
+    for words in [
+        &["send", "hello"][..],
+        &["receive"],
+        &["status"],
+        &["groups"],
+        &["clients"],
+        &["explain"],
+        &["explain", "--node", "3"],
+    ] {
         let ran = world.run(words);
         assert_eq!(ran.code, 3, "{words:?}: {}", ran.errors);
         assert!(ran.errors.contains("start one with `consort daemon`"), "{words:?}: {}", ran.errors);
     }
-    for words in
-        [&["send", "--daemon", "/nowhere/node-1.sock", "hello"][..], &["explain", "--daemon", "/nowhere/node-1.sock"]]
-    {
+    for words in [&["send", "hello"][..], &["explain"], &["groups"], &["groups", "lobby"], &["clients"]] {
+        let words = &[words, &["--daemon", "/nowhere/node-1.sock"]].concat();
         let ran = world.run(words);
         assert_eq!(ran.code, 3, "{words:?}");
         assert!(ran.errors.contains("/nowhere/node-1.sock"), "{}", ran.errors);

@@ -161,6 +161,21 @@ fn events_are_told_to_programs_as_json() {
 }
 
 #[test]
+fn what_was_sent_is_told_to_programs_as_json() {
+    let world = World::new();
+    let _daemon = world.daemon(&[]);
+    let file = world.write("lines", "one\ntwo\nthree\n");
+    let ran = world.run(&["send", "--from-file", &file, "--group", "a", "--group", "b", "--service", "safe", "--json"]);
+    assert_eq!((ran.code, ran.errors.as_str()), (0, ""));
+    let sent: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&sent["messages"], &sent["bytes"], &sent["service"]), (&3.into(), &11.into(), &"safe".into()));
+    assert_eq!((&sent["groups"], sent["seconds"].as_f64().is_some()), (&vec!["a", "b"].into(), true));
+    let ran = world.run(&["send", "--from-file", "/nowhere", "--json"]);
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""));
+    assert!(ran.errors.contains("cannot read /nowhere: "), "{}", ran.errors);
+}
+
+#[test]
 fn a_full_disk_ends_a_receiver_with_a_clear_error() {
     let world = World::new();
     let _daemon = world.daemon(&[]);

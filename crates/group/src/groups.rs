@@ -481,6 +481,16 @@ impl Groups {
         self.table.find(group).is_some_and(|group| group.closed)
     }
 
+    /// The groups behind this name in the order of names, each with whether it is closed; all where there is none.
+    pub fn after(&self, name: Option<&GroupName>) -> impl Iterator<Item = (&GroupName, bool, &[Member])> {
+        self.table.all_after(name).map(|group| (&group.name, group.closed, &group.members[..]))
+    }
+
+    /// In how many groups a client is.
+    pub fn memberships(&self, client: (MemberId, ClientId)) -> usize {
+        self.table.client(client).map_or(0, |client| client.groups.len())
+    }
+
     /// All groups by name, with what names their membership.
     pub fn all(&self) -> impl Iterator<Item = (&GroupName, GroupViewId, &[Member])> {
         self.table.all().map(|group| (&group.name, group.id, &group.members[..]))

@@ -119,9 +119,13 @@ impl Table {
 
     /// The first group behind this name, in the order of names; the very first where there is none.
     pub fn after(&self, name: Option<&GroupName>) -> Option<&Group> {
+        self.all_after(name).next()
+    }
+
+    /// The groups behind this name, in the order of names; all of them where there is none.
+    pub fn all_after(&self, name: Option<&GroupName>) -> impl Iterator<Item = &Group> {
         let from = name.map_or(Bound::Unbounded, |name| Bound::Excluded(name.as_str()));
-        let (_, at) = self.index.range::<str, _>((from, Bound::Unbounded)).next()?;
-        Some(&self.groups[*at as usize])
+        self.index.range::<str, _>((from, Bound::Unbounded)).map(|(_, at)| &self.groups[*at as usize])
     }
 
     /// All groups by name.

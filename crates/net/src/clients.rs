@@ -4,6 +4,7 @@ use crate::counters::Counters;
 use crate::doors::{Listener, Stream};
 use crate::options::Dialect;
 use bytes::Bytes;
+use consort_node::Transport;
 use consort_types::{ClientId, Instant};
 use mio::{Registry, Token};
 use std::collections::{BTreeMap, VecDeque};
@@ -207,6 +208,11 @@ impl Clients {
         self.open.insert(id, Client::new(stream));
         self.queue_reading(id);
         Some(id)
+    }
+
+    /// What carries a client's connection.
+    pub(crate) fn transport(&self, id: ClientId) -> Transport {
+        self.open.get(&id).map_or(Transport::Unknown, |client| client.stream.transport())
     }
 
     /// The next client in turn that may be read from.

@@ -3,6 +3,7 @@ use crate::bind::refused;
 use crate::error::{BindError, Role};
 use crate::options::{Dialect, Door};
 use crate::sys;
+use consort_node::Transport;
 use mio::event::Source;
 use mio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use mio::{Interest, Registry, Token};
@@ -118,6 +119,14 @@ impl Stream {
     pub(crate) fn watch_room(&mut self, registry: &Registry, token: Token, room: bool) -> io::Result<()> {
         let interest = if room { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
         either!(self, stream => stream.reregister(registry, token, interest))
+    }
+
+    /// What it is.
+    pub(crate) const fn transport(&self) -> Transport {
+        match self {
+            Self::Unix(_) => Transport::Unix,
+            Self::Tcp(_) => Transport::Tcp,
+        }
     }
 
     /// Who is at the other end, for the log.

@@ -164,7 +164,7 @@ impl<E: Engine> Driver<E> {
         }
         let began = self.now;
         for client in self.clients.accept(self.now, &mut self.counters) {
-            self.node.open_client(self.now, client);
+            self.node.open_client_over(self.now, client, self.clients.transport(client));
             self.drain()?;
         }
         for client in self.clients.expire(self.now) {

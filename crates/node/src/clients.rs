@@ -1,9 +1,11 @@
 //! All sessions of one node, and who of them waits for what.
 use crate::door::{Door, Placed, Telling, Wish};
+use consort_session::listing::{Connection, Stage, Transport};
 use consort_session::{ClientName, Farewell, Limits, Parting, Refusal};
 use consort_types::{ClientId, GroupName, Instant, MemberId, NodeId};
 use consort_wire::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 
 #[derive(Debug)]
 pub(crate) struct Clients {
@@ -34,6 +36,34 @@ struct Entry {
     held_back: bool,
     /// Asked to join some group: its going must be ordered.
     joined: bool,
+    transport: Transport,
+}
+
+impl Entry {
+    fn connection(&self, client: ClientId, limits: &Limits) -> Connection {
+        Connection {
+            client,
+            name: self.session.named().cloned(),
+            transport: self.transport,
+            stage: self.stage(),
+            groups: 0,
+            waiting: self.session.output().len() as u64,
+            under_way: u32::try_from(self.session.outstanding()).unwrap_or(u32::MAX),
+            credit: u32::try_from(limits.credit).unwrap_or(u32::MAX),
+        }
+    }
+
+    fn stage(&self) -> Stage {
+        if self.session.is_closed() {
+            Stage::Ending
+        } else if !self.session.is_open() {
+            Stage::Connecting
+        } else if self.paused || self.held_back {
+            Stage::Waiting
+        } else {
+            Stage::Open
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -72,8 +102,28 @@ impl Clients {
         self.silent.insert((hello_by, client));
         self.all.insert(
             client,
-            Entry { session: Door::new(client), hello_by, paused: false, held_back: false, joined: false },
+            Entry {
+                session: Door::new(client),
+                hello_by,
+                paused: false,
+                held_back: false,
+                joined: false,
+                transport: Transport::Unknown,
+            },
         );
+    }
+
+    /// What carries a client's connection.
+    pub(crate) fn carried_by(&mut self, client: ClientId, transport: Transport) {
+        if let Some(entry) = self.all.get_mut(&client) {
+            entry.transport = transport;
+        }
+    }
+
+    /// The connections behind this one, by number; in how many groups each is, others know.
+    pub(crate) fn after(&self, client: ClientId) -> impl Iterator<Item = Connection> {
+        let behind = (Bound::Excluded(client), Bound::Unbounded);
+        self.all.range(behind).map(|(client, entry)| entry.connection(*client, &self.limits))
     }
 
     /// The connection is gone, and what it sent and was not taken with it.

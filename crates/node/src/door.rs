@@ -103,6 +103,14 @@ impl Door {
         matches!(self, Self::Spread { session, .. } if session.is_held_back(limits.credit))
     }
 
+    /// How many bytes of its requests are under way.
+    pub fn outstanding(&self) -> usize {
+        match self {
+            Self::Native(session) => session.outstanding(),
+            Self::Spread { session, .. } => session.outstanding(),
+        }
+    }
+
     /// How many messages wait, where that matters.
     pub fn messages_waiting(&self) -> usize {
         match self {

@@ -3,11 +3,11 @@ use crate::door::Wish;
 use crate::{Effect, Node, Reading, STREAM};
 use consort_group::{ClientName, ordered};
 use consort_order::{Engine, Refused, Submission};
-use consort_session::{Ask, Farewell, Parting, Refusal, RefusalCause, event};
+use consort_session::{Ask, Farewell, Parting, Question, Refusal, RefusalCause, event};
 use consort_types::{Class, ClientId, Service};
 use consort_wire::Payload;
 
-/// How many bytes of status are told in one slice. They cost far more than their copying, and a client can ask for a
+/// How many bytes of status and lists are told in one slice. They cost far more than their copying, and a client can ask for a
 /// thousand with one write: the token must not wait for all of them.
 const ANSWERS: usize = 64 << 10;
 
@@ -45,6 +45,7 @@ impl<E: Engine> Node<E> {
             Ask::Leave(group) => return self.submit(client, Service::Agreed, ordered::leave(client, &group).into()),
             Ask::Hello => self.on_hello(client),
             Ask::Status => self.on_status(client),
+            Ask::List(question) => self.on_question(client, &question),
             Ask::Goodbye => self.clients.end(client, &Farewell::new(Parting::Goodbye, "good-bye")),
         }
         true
@@ -141,6 +142,17 @@ impl<E: Engine> Node<E> {
         let status = self.status();
         self.frames.clear();
         event::put_status(&mut self.frames, &status);
+        self.answer(client);
+    }
+
+    fn on_question(&mut self, client: ClientId, question: &Question) {
+        let listing = self.list(question);
+        self.frames.clear();
+        listing.put(&mut self.frames);
+        self.answer(client);
+    }
+
+    fn answer(&mut self, client: ClientId) {
         self.clients.tell(client, &self.frames);
         self.answered += self.frames.len();
     }

@@ -14,6 +14,7 @@ mod datagrams;
 mod door;
 mod down;
 mod effect;
+mod listing;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ pub use bytes::Bytes;
 pub use change::{Change, NoChange};
 pub use consort_order::{Engine, Lane, To};
 pub use consort_session::Limits;
+pub use consort_session::listing::Transport;
 pub use consort_types::{ClientId, Instant, Ticket};
 pub use consort_wire::Identity;
 pub use effect::{Datagram, Effect, Reading};
@@ -63,7 +65,7 @@ pub struct Node<E: Engine> {
     /// The last changes of the view, for `status`.
     history: VecDeque<(Instant, Change)>,
     frames: BytesMut,
-    /// Bytes of answers to status requests in this slice.
+    /// Bytes of answers to questions for status and lists in this slice.
     answered: usize,
     /// The same for Spread clients.
     spread_frames: BytesMut,
@@ -122,6 +124,12 @@ impl<E: Engine> Node<E> {
     pub fn open_client(&mut self, now: Instant, client: ClientId) {
         self.begin(now);
         self.clients.open(now, client);
+    }
+
+    /// The same where the driver knows what carries the connection, so that the node can tell who asks.
+    pub fn open_client_over(&mut self, now: Instant, client: ClientId, transport: Transport) {
+        self.open_client(now, client);
+        self.clients.carried_by(client, transport);
     }
 
     /// A client's bytes came. They are kept where they lie; what cannot be taken now waits, and the client is paused.

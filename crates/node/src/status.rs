@@ -2,7 +2,7 @@
 use crate::{Node, change};
 use consort_group::Mismatch;
 use consort_order::{Engine, Reach};
-use consort_types::{Service, View};
+use consort_types::{Service, View, ViewKind};
 
 impl<E: Engine> Node<E> {
     /// Counters and gauges by name: the engine's, rejected datagrams by cause, the sessions'.
@@ -33,6 +33,7 @@ impl<E: Engine> Node<E> {
             capability.services.iter().map(|service| Service::name(*service)).collect::<Vec<_>>().join(" "),
         );
         say("state", self.engine.describe(self.now));
+        say("ready", self.unready().unwrap_or("yes").to_owned());
         if let Some(view) = &self.view {
             say_view(view, &mut say);
         }
@@ -47,6 +48,16 @@ impl<E: Engine> Node<E> {
         }
         self.observe(&mut |name, value| say(name, value.to_string()));
         pairs
+    }
+
+    /// Why the node does not take part in full; `None` where it does.
+    fn unready(&self) -> Option<&'static str> {
+        match self.view.as_ref().map(|view| view.kind) {
+            None => Some("no view yet"),
+            Some(ViewKind::Transitional) => Some("the view is closing"),
+            Some(ViewKind::Regular) if self.settling.is_some() => Some("the daemons tell each other their groups"),
+            Some(ViewKind::Regular) => None,
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 //! | [`frame`] | bytes cut into frames, without copying what came in one piece |
 //! | [`request`] | what clients say |
 //! | [`event`] | what daemons say |
+//! | [`listing`] | questions about groups and connections, and their answers, a page at a time |
 //! | [`server`] | [`Session`], a daemon's end of one connection |
 //! | [`client`] | [`Client`], the other end, and its two halves for programs with two threads |
 //!
@@ -21,6 +22,7 @@ pub mod event;
 pub mod frame;
 mod ledger;
 mod limits;
+pub mod listing;
 mod output;
 mod reason;
 pub mod request;
@@ -32,6 +34,7 @@ pub use client::Client;
 pub use consort_group::{Addressee, Cause, ClientName, GroupViewId, Member, PrivateName, Target};
 pub use event::{Event, GroupSignal, GroupView, Message, NetworkView, Progress, Welcome};
 pub use limits::Limits;
+pub use listing::{Inquirer, Listing, Question};
 pub use output::Output;
 pub use reason::{Farewell, Parting, Refusal, RefusalCause};
 pub use request::Hello;

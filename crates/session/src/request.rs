@@ -9,13 +9,15 @@
 //! | 05 | ping | token (8) |
 //! | 06 | goodbye | |
 //! | 07 | join that closes the group if it opens it | group (1 + n) |
+//! | 08-0a | questions: see [`crate::listing`] | |
 //! | 11-15 | multicast; the second digit is the service | targets, payload |
 //!
 //! Joins, leaves and multicasts are numbered.
 use crate::frame::{self, HEAD_LEN, Head};
+use crate::listing::{self, Question};
 use crate::{MAGIC, VERSION};
 use bytes::{BufMut, BytesMut};
-use consort_group::{Addressee, ClientName, Targets, ordered, targets};
+use consort_group::{Addressee, ClientName, Targets, targets};
 use consort_types::{GroupName, Service};
 use consort_wire::{Malformed, Payload, Reader};
 
@@ -83,20 +85,11 @@ impl Hello {
         if flags & !WANTS_VIEWS != 0 {
             return Err(reader.bad("flags").into());
         }
-        let name = read_chosen_name(&mut reader)?;
+        let name = listing::read_client_name(&mut reader)?;
         let (session, position) = (reader.u64("session")?, reader.u64("position")?);
         reader.end("end of hello")?;
         Ok(Self { name, wants_views: flags & WANTS_VIEWS != 0, session, position })
     }
-}
-
-fn read_chosen_name(reader: &mut Reader<'_>) -> Result<Option<ClientName>, Malformed> {
-    let mut ahead = reader.clone();
-    if ahead.u8("client name")? == 0 {
-        *reader = ahead;
-        return Ok(None);
-    }
-    ordered::read_client(reader).map(Some)
 }
 
 /// Appends a join. If the group has no members yet, `closed` says whether only members may send to it.
@@ -149,6 +142,7 @@ pub(crate) enum Request {
     Join { group: GroupName, closed: bool },
     Leave(GroupName),
     Status,
+    List(Question),
     Ping(u64),
     Goodbye,
 }
@@ -184,6 +178,7 @@ pub(crate) fn decode(head: Head, body: &Payload) -> Result<Request, Malformed> {
         }
         LEAVE => Request::Leave(targets::read_group(&mut reader)?),
         STATUS => Request::Status,
+        kind if Question::is_one(kind) => Request::List(Question::read(kind, &mut reader)?),
         PING => Request::Ping(reader.u64("token")?),
         GOODBYE => Request::Goodbye,
         HELLO => return Err(Malformed { what: "second hello", at: 0 }),

@@ -2,6 +2,7 @@
 use crate::event::{self, Welcome};
 use crate::frame::{Frames, HEAD_LEN, Head};
 use crate::ledger::Ledger;
+use crate::listing::Question;
 use crate::output::Output;
 use crate::request::{self, Hello, NotHello, Request};
 use crate::{Farewell, Limits, Parting, Refusal, RefusalCause, VERSION};
@@ -63,6 +64,8 @@ pub enum Ask {
     },
     /// The daemon's status; answer with [`Session::tell`].
     Status,
+    /// A page of a list; answer with [`Session::tell`].
+    List(Question),
     /// To end the session; all it sent is in the order or on its way there.
     Goodbye,
 }
@@ -194,6 +197,7 @@ impl Session {
             Request::Join { group, closed } => Ask::Join { group, closed },
             Request::Leave(group) => Ask::Leave(group),
             Request::Status => return Ok(self.settled(Ask::Status)),
+            Request::List(question) => return Ok(self.settled(Ask::List(question))),
             Request::Goodbye => return Ok(self.settled(Ask::Goodbye)),
             Request::Ping(token) => {
                 event::put_pong(self.output.as_mut(), token);

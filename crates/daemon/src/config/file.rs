@@ -54,6 +54,7 @@ fn settings(notes: &mut Notes, table: &toml::de::DeTable<'_>) -> Option<Settings
     ring(&mut root.table("ring"), &mut settings);
     clients(&mut root.table("clients"), &mut settings);
     settings.spread = spread::read(&mut root.table("spread"));
+    settings.metrics = metrics(&mut root.table("metrics"));
     limits(&mut root.table("limits"), &mut settings);
     root.finish();
     Some(settings)
@@ -179,6 +180,14 @@ fn clients(section: &mut Section<'_, '_>, settings: &mut Settings) {
     section.finish();
 }
 
+fn metrics(section: &mut Section<'_, '_>) -> Option<SocketAddr> {
+    let listen = section.text("listen", |text| {
+        text.parse().map_err(|_| format!("\"{text}\" is not ADDRESS:PORT; write it like \"127.0.0.1:9464\""))
+    });
+    section.finish();
+    listen
+}
+
 fn limits(section: &mut Section<'_, '_>, settings: &mut Settings) {
     if let Some(message) = section.number("message", 1..=1 << 30) {
         settings.allow(message);
@@ -253,9 +262,10 @@ interface = "198.51.100.12"
         assert_eq!(format!("{:?}", spelled.limits), format!("{:?}", plain.limits));
         assert_eq!((spelled.profile, spelled.receive_buffer), (plain.profile, plain.receive_buffer));
         assert_eq!((spelled.nodes, spelled.listen.len()), (plain.nodes, 1));
+        assert_eq!((spelled.metrics, plain.metrics), (Some(([127, 0, 0, 1], 9464).into()), None));
         assert_eq!((spelled.spread, plain.spread), (Some(SpreadDoor::at(4803)), None));
         // A key that the example misses would be named here among those that are known.
-        for section in ["", "[ring]", "[clients]", "[spread]", "[limits]", "[[node]]"] {
+        for section in ["", "[ring]", "[clients]", "[spread]", "[metrics]", "[limits]", "[[node]]"] {
             let message = problems(&format!("{section}\nzzzzzzzz = 1\n"));
             let known = message.split("known here: ").nth(1).unwrap().lines().next().unwrap();
             for key in known.split(", ") {

@@ -57,6 +57,8 @@ pub struct Settings {
     pub listen: Vec<SocketAddr>,
     /// Where Spread clients may connect; `None` for nowhere.
     pub spread: Option<SpreadDoor>,
+    /// Where metrics are told; `None` for nowhere.
+    pub metrics: Option<SocketAddr>,
     /// Where the incarnation is kept; `None` for the user's own state directory.
     pub state: Option<PathBuf>,
     /// How many bytes of received datagrams the kernel shall hold.
@@ -121,6 +123,7 @@ impl Settings {
             limits: Limits::default(),
             listen: Vec::new(),
             spread: None,
+            metrics: None,
             state: None,
             receive_buffer: consort_net::RECEIVE_BUFFER,
         };

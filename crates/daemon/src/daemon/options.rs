@@ -23,6 +23,7 @@ pub struct Options {
     listen: Vec<SocketAddr>,
     spread: Option<u16>,
     client_output: Option<usize>,
+    metrics: Option<SocketAddr>,
     state: Option<PathBuf>,
     pub node: Option<u16>,
     pub log: Option<String>,
@@ -56,6 +57,7 @@ impl Options {
                 self.spread = Some(port.map_or(consort_spread::PORT, |port| port as u16));
             }
             "--client-output" => self.client_output = Some(args.size(65_536..=1 << 32)? as usize),
+            "--metrics" => self.metrics = Some(args.parsed("ADDRESS:PORT, such as 127.0.0.1:9464")?),
             "--state-dir" => self.state = Some(args.path()?),
             "--log" => self.log = Some(args.text()?),
             "--example" => return Err(Failure::shown(include_str!("../../consort.toml"))),
@@ -77,6 +79,7 @@ impl Options {
         settings.spread = self.spread.map(SpreadDoor::at).or(settings.spread);
         settings.limits.spread_messages = settings.spread.as_ref().and_then(|door| door.messages);
         settings.limits.output_max = self.client_output.unwrap_or(settings.limits.output_max);
+        settings.metrics = self.metrics.or(settings.metrics);
         settings.state = self.state.clone().or(settings.state);
         settings.ring.validate().map_err(|error| Failure::usage(error.to_string()))?;
         Ok(settings)
@@ -158,9 +161,19 @@ mod tests {
     }
 
     #[test]
+    fn metrics_are_told_where_the_command_line_says() {
+        let at = |line: &str| options(line).unwrap().settings().unwrap().metrics;
+        assert_eq!((at(""), at("--metrics 127.0.0.1:9464")), (None, Some(([127, 0, 0, 1], 9464).into())));
+    }
+
+    #[test]
     fn wrong_lines_say_what_is_wrong_and_what_to_do() {
         assert_eq!(problem("--nods 3"), "--nods: there is no such option; did you mean --nodes?");
         assert_eq!(problem("--nodes 65"), "--nodes: `65` does not fit; give a number from 1 to 64");
+        assert_eq!(
+            problem("--metrics 9464"),
+            "--metrics: `9464` does not fit; give ADDRESS:PORT, such as 127.0.0.1:9464"
+        );
         assert_eq!(problem("--ring fast"), "--ring: `fast` does not fit; give accelerated or original");
         assert_eq!(problem("extra"), "`extra` is not an option; options start with -- (see --help)");
         assert_eq!(

@@ -3,7 +3,9 @@ use super::incarnation;
 use super::options::Options;
 use crate::config::{NodeAddress, Settings};
 use crate::failure::{Failure, Outcome, Trying};
+use crate::metrics;
 use crate::place::{self, Card, Place, Seat};
+use consort::Address;
 use consort_net::{BindError, Door, Fanout, Options as NetOptions, Peer, Sockets, Stop};
 use consort_node::{Identity, Node};
 use consort_ring::Ring;
@@ -11,7 +13,7 @@ use consort_types::{Incarnation, MemberId, NodeId};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{self, IsTerminal, Read, Write};
-use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 
 /// Runs a daemon until it is told to end.
 pub fn run(options: &Options) -> Outcome {
@@ -36,6 +38,9 @@ fn serve(settings: &Settings, card: &Card, incarnation: Incarnation, while_stdin
     }
     let sockets = Sockets::bind(net_options(settings, card)?).map_err(|error| explain(&error, settings))?;
     let node = node(settings, incarnation, sockets.receive_room())?;
+    if let Some(address) = settings.metrics {
+        tell_metrics(address, card)?;
+    }
     announce(card)?;
     if let Some(spread) = &settings.spread {
         tracing::info!(address = %spread.address, "serves Spread clients");
@@ -43,6 +48,14 @@ fn serve(settings: &Settings, card: &Card, incarnation: Incarnation, while_stdin
     tracing::info!(node = card.node, cluster = %card.cluster, %incarnation, settings = %card.summary, "serving");
     consort_net::run(sockets, node, stop).map_err(|error| Failure::new(error.to_string()))?;
     tracing::info!(node = card.node, cluster = %card.cluster, "ended");
+    Ok(())
+}
+
+fn tell_metrics(address: SocketAddr, card: &Card) -> Outcome {
+    let listener = metrics::open(address)?;
+    let address = listener.local_addr().unwrap_or(address);
+    tracing::info!(%address, "tells metrics");
+    metrics::serve(listener, metrics::Daemon::new(Address::Unix(card.door.clone()), card.cluster.clone()));
     Ok(())
 }
 
@@ -161,6 +174,9 @@ fn warn_of_open_doors(settings: &Settings) {
         tracing::warn!(
             "clients are served at {address}: what they say is not encrypted, and whoever reaches it may speak"
         );
+    }
+    if let Some(address) = settings.metrics.filter(|address| !address.ip().is_loopback()) {
+        tracing::warn!("metrics are told at {address}: they are not encrypted, and whoever reaches it may read them");
     }
 }
 

@@ -12,6 +12,21 @@ pub struct Source {
     from: From,
     /// How many more there may be.
     left: u64,
+    /// How many were given.
+    given: u64,
+    /// Of how much, if that is known.
+    size: Size,
+}
+
+/// How much there is to send.
+enum Size {
+    Unknown,
+    Messages(u64),
+    /// Bytes of a file, and how many of them were read.
+    Bytes {
+        all: u64,
+        read: u64,
+    },
 }
 
 enum From {
@@ -27,22 +42,43 @@ impl Source {
     /// What the options say.
     pub fn open(options: &Options) -> Outcome<Self> {
         if options.texts.is_empty() {
-            return Ok(Self { from: lines(options)?, left: options.count.unwrap_or(u64::MAX) });
+            let size = file_size(options).map_or(Size::Unknown, |all| Size::Bytes { all, read: 0 });
+            return Ok(Self { from: lines(options)?, left: options.count.unwrap_or(u64::MAX), given: 0, size });
         }
         let all = options.texts.len() as u64 * options.count.unwrap_or(1);
-        Ok(Self { from: From::Texts(options.texts.clone().into_iter().cycle()), left: all })
+        let from = From::Texts(options.texts.clone().into_iter().cycle());
+        Ok(Self { from, left: all, given: 0, size: Size::Messages(all) })
     }
 
     /// Puts the next message into `text`; false when there is none.
     pub fn next(&mut self, text: &mut Vec<u8>) -> Outcome<bool> {
         let Some(left) = self.left.checked_sub(1) else { return Ok(false) };
         self.left = left;
-        match &mut self.from {
-            From::Lines { name, lines } => read_line(lines, text).trying(|| format!("cannot read {name}")),
+        let more = match &mut self.from {
+            From::Lines { name, lines } => read_line(lines, text).trying(|| format!("cannot read {name}"))?,
             From::Texts(texts) => {
                 *text = texts.next().unwrap_or_default();
-                Ok(true)
+                true
             }
+        };
+        self.given += u64::from(more);
+        if let Size::Bytes { read, .. } = &mut self.size {
+            *read += text.len() as u64 + 1;
+        }
+        Ok(more)
+    }
+
+    /// Which share of all was given, if that is known.
+    pub fn share(&self) -> Option<f64> {
+        match self.size {
+            Size::Messages(all) => Some(self.given as f64 / all.max(1) as f64),
+            // With a limit on the lines the work may end before the file does.
+            Size::Bytes { all, read } if all > 0 => {
+                let of_file = read as f64 / all as f64;
+                let of_count = self.given as f64 / self.given.saturating_add(self.left).max(1) as f64;
+                Some(of_file.max(of_count).min(1.0))
+            }
+            _ => None,
         }
     }
 
@@ -50,6 +86,12 @@ impl Source {
     pub fn pauses(&self) -> bool {
         matches!(&self.from, From::Lines { lines, .. } if lines.buffer().is_empty())
     }
+}
+
+/// How many bytes there are to read, where that is certain.
+fn file_size(options: &Options) -> Option<u64> {
+    let about = options.file.as_ref()?.metadata().ok()?;
+    about.is_file().then_some(about.len())
 }
 
 fn lines(options: &Options) -> Outcome<From> {
@@ -93,7 +135,8 @@ mod tests {
 
     fn lines_of(text: &'static [u8], left: u64) -> Source {
         let lines = BufReader::new(Box::new(text) as Box<dyn Read + Send>);
-        Source { from: From::Lines { name: "test".into(), lines }, left }
+        let size = Size::Bytes { all: text.len() as u64, read: 0 };
+        Source { from: From::Lines { name: "test".into(), lines }, left, given: 0, size }
     }
 
     #[test]
@@ -106,6 +149,18 @@ mod tests {
     #[test]
     fn texts_are_repeated_in_turn() {
         let texts = vec![b"a".to_vec(), b"b".to_vec()].into_iter().cycle();
-        assert_eq!(all(Source { from: From::Texts(texts), left: 4 }), [b"a", b"b", b"a", b"b"]);
+        let source = Source { from: From::Texts(texts), left: 4, given: 0, size: Size::Messages(4) };
+        assert_eq!(all(source), [b"a", b"b", b"a", b"b"]);
+    }
+
+    #[test]
+    fn the_share_that_was_given_grows_with_lines_and_with_bytes() {
+        let after = |left: u64| {
+            let mut source = lines_of(b"one\ntwo\nthree\n", left);
+            source.next(&mut Vec::new()).unwrap();
+            source.share()
+        };
+        assert_eq!((after(u64::MAX), after(2)), (Some(4.0 / 14.0), Some(0.5)));
+        assert_eq!(lines_of(b"", 9).share(), None);
     }
 }

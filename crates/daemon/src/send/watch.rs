@@ -3,6 +3,7 @@ use super::Sent;
 use crate::clock;
 use crate::failure::{Code, Failure, Outcome, note};
 use crate::lab::figures::thousands;
+use crate::progress::Progress;
 use consort::{Error, Event, Receiver};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,20 +15,45 @@ const PATIENCE: u64 = 1_000_000_000;
 /// How often is looked whether all is done, and whether time is up.
 const STEP: Duration = Duration::from_millis(20);
 
+/// How far the sending thread is.
+#[derive(Debug, Default)]
+pub struct Far {
+    messages: AtomicU64,
+    /// Millionths of the work; 0 where nobody knows.
+    share: AtomicU64,
+}
+
+impl Far {
+    /// So many messages are sent, and this share of all if that is known.
+    pub fn came(&self, messages: u64, share: Option<f64>) {
+        self.messages.store(messages, Ordering::Relaxed);
+        self.share.store((share.unwrap_or(0.0) * 1e6) as u64, Ordering::Relaxed);
+    }
+
+    fn messages(&self) -> u64 {
+        self.messages.load(Ordering::Relaxed)
+    }
+
+    fn share(&self) -> Option<f64> {
+        Some(self.share.load(Ordering::Relaxed)).filter(|share| *share > 0).map(|share| share as f64 / 1e6)
+    }
+}
+
 /// Runs `sending` in a thread of its own, because reading lines may block for ever, and hears what the daemon says until
-/// all is ordered. `sending` is given a count to keep of what it has sent.
+/// all is ordered. `sending` keeps account of how far it is, which is shown if `talks`.
 pub fn watch(
-    sending: impl FnOnce(&AtomicU64) -> Outcome<Sent> + Send + 'static,
+    sending: impl FnOnce(&Far) -> Outcome<Sent> + Send + 'static,
     mut receiver: Receiver,
     timeout: Option<Duration>,
+    talks: bool,
 ) -> Outcome<Sent> {
     let deadline = timeout.map(|timeout| clock::now_ns() + timeout.as_nanos() as u64);
-    let count = Arc::new(AtomicU64::new(0));
+    let far = Arc::new(Far::default());
     let (tell, told) = mpsc::channel();
-    let counting = Arc::clone(&count);
+    let going = Arc::clone(&far);
     // Nobody waits for the outcome any more if the daemon ended first.
-    std::thread::spawn(move || drop(tell.send(sending(&counting))));
-    let mut quiet = Quiet::new();
+    std::thread::spawn(move || drop(tell.send(sending(&going))));
+    let (mut quiet, mut progress) = (Quiet::new(), Progress::new(talks));
     loop {
         match told.try_recv() {
             Ok(outcome) => return outcome,
@@ -37,8 +63,9 @@ pub fn watch(
         if let Some(Event::Refused { send, refusal }) = receiver.receive(STEP).map_err(ended)? {
             return Err(Failure::new(format!("message {send} was refused: {refusal}")));
         }
-        let (sent, ordered) = (count.load(Ordering::Relaxed), receiver.progress().ordered);
-        quiet.note(sent, ordered);
+        let (sent, ordered) = (far.messages(), receiver.progress().ordered);
+        quiet.note(sent, ordered, &mut progress);
+        progress.show(ordered, far.share());
         if deadline.is_some_and(|deadline| clock::now_ns() > deadline) {
             return Err(out_of_time(sent, ordered));
         }
@@ -57,11 +84,12 @@ impl Quiet {
         Self { ordered: 0, since: clock::now_ns(), told: false }
     }
 
-    fn note(&mut self, sent: u64, ordered: u64) {
+    fn note(&mut self, sent: u64, ordered: u64, progress: &mut Progress) {
         if ordered != self.ordered || sent <= ordered {
             (self.ordered, self.since) = (ordered, clock::now_ns());
         } else if !self.told && clock::now_ns() > self.since + PATIENCE {
             self.told = true;
+            progress.clear();
             note(format!(
                 "{} messages are under way, but none was ordered for a while; do all nodes of the cluster run? \
                  `consort status` tells",

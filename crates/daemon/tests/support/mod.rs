@@ -203,6 +203,17 @@ impl Daemon {
         (wait(&mut self.child, "daemon"), rest(&self.errors))
     }
 
+    /// The next line of its log that contains `text`.
+    pub fn says(&self, text: &str) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        while let Ok(line) = self.errors.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            if line.contains(text) {
+                return line;
+            }
+        }
+        panic!("the daemon never said `{text}`");
+    }
+
     pub fn lives(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }

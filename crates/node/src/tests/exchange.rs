@@ -108,6 +108,21 @@ fn beacons_carry_what_the_groups_are_like_and_another_table_is_noticed() {
 }
 
 #[test]
+fn a_node_is_ready_in_a_regular_view_whose_exchange_is_done() {
+    let ready = |node: &Node<Sequencer>| {
+        let found = node.status().into_iter().find(|(key, _)| key == "ready");
+        found.map(|(_, value)| value).unwrap()
+    };
+    let fresh = Node::new(identity(0), Sequencer::new(member(0), vec![member(0)]), Limits::default());
+    assert_eq!(ready(&fresh), "no view yet");
+    let (mut world, _, parts) = meeting();
+    assert_eq!(ready(&world.nodes[0]), "the daemons tell each other their groups");
+    parts.into_iter().zip(1_000..).for_each(|(part, at)| say(&mut world, at, Class::Control, part));
+    world.settle();
+    assert_eq!(ready(&world.nodes[0]), "yes");
+}
+
+#[test]
 fn what_an_engine_delivers_within_submit_gives_its_credit_back() {
     let mut world = World::new(1, Limits { credit: 100, ..Limits::default() });
     let ann = world.connect(0, "ann");

@@ -4,6 +4,7 @@ mod exchange;
 mod flow;
 mod garbage;
 mod limits;
+mod lists;
 mod order;
 mod scenarios;
 mod spread;

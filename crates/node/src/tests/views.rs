@@ -73,6 +73,7 @@ fn status_says_who_and_what_this_is() {
     let value = |key: &str| pairs.iter().find(|(k, _)| k == key).map(|(_, value)| value.as_str());
     assert_eq!((value("node"), value("incarnation")), (Some("n1"), Some("101")));
     assert_eq!((value("protocol"), value("state")), (Some("test"), Some("testing, 0 queued")));
+    assert_eq!(value("ready"), Some("yes"));
     assert_eq!((value("view"), value("members")), (Some("1@n0.100"), Some("n0.100 n1.101")));
     assert_eq!((value("clients"), value("groups"), value("test_numbered")), (Some("1"), Some("1"), Some("0")));
     let change = "view 1@n0.100 of n0.100 n1.101, primary yes (the configured members found each other)";

@@ -1,6 +1,7 @@
 //! Every frame reads back, and no mutation of any panics a decoder.
 use crate::event::{self, Event, Progress, Welcome};
 use crate::frame::{Frames, HEAD_LEN};
+use crate::listing::{Connection, GroupEntry, Listing, PAGE_MAX, Page, Question, Stage, Transport};
 use crate::request::{self, Hello};
 use crate::{Farewell, Parting, Refusal, RefusalCause, VERSION};
 use bytes::{Bytes, BytesMut};
@@ -59,6 +60,62 @@ fn welcome() -> Welcome {
         credit: 1 << 19,
         groups_max: 1_000,
     }
+}
+
+pub(super) fn every_question() -> [Question; 5] {
+    let orders = GroupName::new(b"orders").unwrap();
+    [
+        Question::Groups { after: None, most: 3 },
+        Question::Groups { after: Some(orders.clone()), most: 0 },
+        Question::Members { group: orders.clone(), after: Default::default(), most: 512 },
+        Question::Members { group: orders, after: (MemberId::new(2, 8), ClientId(5)), most: 1 },
+        Question::Clients { after: ClientId(7), most: u16::MAX },
+    ]
+}
+
+fn every_listing() -> Vec<Listing> {
+    let (name, member) = (GroupName::new(b"orders").unwrap(), |n| MemberId::new(2, n));
+    let group = |closed| GroupEntry { name: name.clone(), members: 70_000, closed };
+    let of = |n| Member { daemon: member(n), client: ClientId(5), name: bob() };
+    let connection = Connection {
+        client: ClientId(ClientId::SPREAD | 3),
+        name: Some(bob()),
+        transport: Transport::Tcp,
+        stage: Stage::Waiting,
+        groups: 2,
+        waiting: 1 << 40,
+        under_way: 9,
+        credit: 512 << 10,
+    };
+    let silent = Connection { name: None, transport: Transport::Unix, stage: Stage::Connecting, ..connection.clone() };
+    vec![
+        Listing::Groups(Page { total: 9, more: true, items: vec![group(false), group(true)] }),
+        Listing::Members(Page { total: 2, more: false, items: vec![of(8), of(9)] }),
+        Listing::Clients(Page { total: 2, more: false, items: vec![silent, connection] }),
+        Listing::Clients(Page { total: 2, more: true, items: Vec::new() }),
+    ]
+}
+
+#[test]
+fn every_list_reads_back_and_no_mutation_panics() {
+    for listing in every_listing() {
+        let frame = written(|out| listing.put(out));
+        let (kind, body) = (frame[HEAD_LEN - 1], &frame[HEAD_LEN..]);
+        assert!(Listing::is_one(kind));
+        assert_eq!(Listing::decode(kind, body), Ok(listing));
+        assert_eq!(Listing::decode(kind, &[body, &[0]].concat()).unwrap_err().what, "end of list");
+        consort_wire::mutate::each(body, 3_000, |bytes| drop(Listing::decode(kind, bytes)));
+    }
+    assert_eq!(Listing::decode(0x86, b"").unwrap_err().what, "kind");
+}
+
+#[test]
+fn a_page_has_no_more_than_was_asked_for_or_than_any_may_have() {
+    let page = |most| Page::of(2_000, most, 0..2_000);
+    assert_eq!((page(3).items, page(3).more, page(3).total), (vec![0, 1, 2], true, 2_000));
+    assert_eq!((page(0).items.len(), page(0).more), (0, true));
+    assert_eq!(page(u16::MAX).items.len(), usize::from(PAGE_MAX));
+    assert!(!Page::of(2, 2, 0..2).more && Page::of(2, 2, 0..2).items.len() == 2);
 }
 
 fn group_view_frame() -> Bytes {

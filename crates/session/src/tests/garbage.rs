@@ -79,6 +79,7 @@ fn no_stream_of_mutated_requests_panics_or_stalls() {
     request::put_ping(&mut good, 1);
     request::put_leave(&mut good, &group("orders"));
     request::put_status(&mut good);
+    super::codecs::every_question().iter().for_each(|question| question.put(&mut good));
     request::put_goodbye(&mut good);
     let limits = Limits { message_max: 1_000, ..Limits::default() };
     consort_wire::mutate::each(&good, 10_000, |bytes| {

@@ -58,7 +58,7 @@ impl Pair {
                         if let Ask::Multicast { payload, .. } = &ask { payload.to_bytes() } else { Bytes::new() };
                     self.ordered.push((payload, before - self.session.input_held()));
                 }
-                Ask::Status | Ask::Goodbye => {}
+                Ask::Status | Ask::List(_) | Ask::Goodbye => {}
             }
             self.asks.push(ask);
         }

@@ -1,15 +1,16 @@
 //! The protocol's page is true: its example is what both ends write.
 use super::*;
 use crate::event;
+use crate::listing::{Connection, GroupEntry, Listing, Page, Question, Stage, Transport};
 use bytes::BytesMut;
-use consort_group::{ClientName, Groups, Step, ordered};
+use consort_group::{ClientName, Groups, Member, Step, ordered};
 use consort_types::{Cause, Position, Primary, View, ViewId, ViewKind};
 use consort_wire::Payload;
 
-/// The bytes that one side writes in the example of section 6.
+/// The bytes that one side writes in an example of section 6.
 fn written_by(side: &str) -> Vec<u8> {
     let page = include_str!("../../../../docs/session-protocol.md");
-    let example = page.split("```").skip(1).find(|block| block.contains("client  ")).unwrap();
+    let example = page.split("```").skip(1).find(|block| block.contains(&format!("\n{side:<8}"))).unwrap();
     let mut speaker = "";
     let mut digits = String::new();
     for line in example.lines().filter(|line| line.len() > 8) {
@@ -20,6 +21,40 @@ fn written_by(side: &str) -> Vec<u8> {
         }
     }
     (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap()).collect()
+}
+
+#[test]
+fn whoever_asks_for_lists_writes_and_reads_the_bytes_of_the_page() {
+    let mut asked = BytesMut::new();
+    let (after, most) = (Default::default(), 512);
+    Question::Groups { after: None, most: 2 }.put(&mut asked);
+    Question::Members { group: group("g"), after, most }.put(&mut asked);
+    Question::Clients { after: ClientId(0), most }.put(&mut asked);
+    assert_eq!(asked, written_by("asker"));
+    let entry = |name, members, closed| GroupEntry { name: group(name), members, closed };
+    let (client, name) = (ClientId(2), ClientName::new(b"bob").unwrap());
+    let connection = Connection {
+        client,
+        name: Some(name.clone()),
+        transport: Transport::Unix,
+        stage: Stage::Open,
+        groups: 1,
+        waiting: 0,
+        under_way: 0,
+        credit: 512 << 10,
+    };
+    let told = [
+        Listing::Groups(Page { total: 3, more: true, items: vec![entry("a", 1, true), entry("g", 1, false)] }),
+        Listing::Members(Page {
+            total: 1,
+            more: false,
+            items: vec![Member { daemon: MemberId::new(1, 101), client, name }],
+        }),
+        Listing::Clients(Page { total: 1, more: false, items: vec![connection] }),
+    ];
+    let mut answer = BytesMut::new();
+    told.iter().for_each(|listing| listing.put(&mut answer));
+    assert_eq!(answer, written_by("teller"));
 }
 
 #[test]

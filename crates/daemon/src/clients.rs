@@ -1,0 +1,176 @@
+//! `consort clients`: who is connected to the daemons on this machine.
+use crate::args::Args;
+use crate::connect::Wanted;
+use crate::failure::Outcome;
+use crate::inquiry::Inquiry;
+use crate::lab::figures::bytes;
+use consort::Address;
+use consort_session::listing::Connection;
+use serde::Serialize;
+use std::ffi::OsString;
+use std::io::{self, BufWriter, Write};
+
+/// What `consort clients --help` prints.
+pub const HELP: &str = "\
+Usage: consort clients [options]
+
+Lists who is connected to each daemon on this machine.
+
+  --cluster NAME   only the daemons of this cluster
+  --node ID        only this node
+  --daemon ADDR    only the daemon at this socket path or ADDRESS:PORT
+  --json           print one JSON array
+
+DOOR is native or spread, over unix or tcp. UNREAD counts the bytes that wait
+for the client to read them: one that lets too many wait is sent away as slow.
+UNDER WAY counts the bytes of its requests that have no place in the order yet,
+of its CREDIT. STATE is connecting, open, waiting (for room for its next
+request) or ending. The session that asks is left out.
+";
+
+/// One client.
+#[derive(Debug, Serialize)]
+struct Client {
+    cluster: String,
+    node: u16,
+    client: u32,
+    name: Option<String>,
+    door: &'static str,
+    transport: &'static str,
+    state: &'static str,
+    groups: u32,
+    unread_bytes: u64,
+    under_way_bytes: u32,
+    credit_bytes: u32,
+}
+
+/// Runs the command.
+pub fn main(words: Vec<OsString>) -> Outcome {
+    let mut args = Args::new(words, HELP);
+    let (mut wanted, mut json) = (Wanted::default(), false);
+    while let Some(option) = args.next()? {
+        match option.as_str() {
+            "--json" => json = true,
+            option if wanted.take(option, &mut args)? => {}
+            _ => return Err(args.unknown()),
+        }
+    }
+    args.no_words()?;
+    let (mut clients, mut problem) = (Vec::new(), None);
+    for (cluster, address) in wanted.all()? {
+        match of_daemon(cluster.as_deref().unwrap_or("-"), &address) {
+            Ok(found) => clients.extend(found),
+            Err(failure) => problem = Some(failure),
+        }
+    }
+    print(&clients, json)?;
+    problem.map_or(Ok(()), Err)
+}
+
+fn of_daemon(cluster: &str, address: &Address) -> Outcome<Vec<Client>> {
+    let mut inquiry = Inquiry::open(address)?;
+    let found = inquiry.clients()?;
+    let others = found.iter().filter(|connection| connection.client != inquiry.own);
+    Ok(others.map(|connection| client(cluster, inquiry.node.0, connection)).collect())
+}
+
+fn client(cluster: &str, node: u16, connection: &Connection) -> Client {
+    Client {
+        cluster: cluster.to_owned(),
+        node,
+        client: connection.client.0,
+        name: connection.name.as_ref().map(ToString::to_string),
+        door: if connection.client.speaks_spread() { "spread" } else { "native" },
+        transport: connection.transport.name(),
+        state: connection.stage.name(),
+        groups: connection.groups,
+        unread_bytes: connection.waiting,
+        under_way_bytes: connection.under_way,
+        credit_bytes: connection.credit,
+    }
+}
+
+fn print(clients: &[Client], json: bool) -> Outcome {
+    let mut out = BufWriter::new(io::stdout());
+    if json {
+        writeln!(out, "{}", serde_json::to_string(clients).unwrap_or_default())?;
+    } else {
+        for line in table(clients) {
+            writeln!(out, "{line}")?;
+        }
+    }
+    Ok(out.flush()?)
+}
+
+/// The table, columns as wide as their widest cell.
+fn table(clients: &[Client]) -> Vec<String> {
+    let head = ["CLUSTER", "NODE", "NAME", "DOOR", "STATE", "GROUPS", "UNREAD", "UNDER WAY", "CREDIT"];
+    let rows: Vec<[String; 9]> = std::iter::once(head.map(String::from)).chain(clients.iter().map(row)).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let line = |row: &[String; 9]| {
+        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        cells.join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
+fn row(client: &Client) -> [String; 9] {
+    [
+        client.cluster.clone(),
+        client.node.to_string(),
+        client.name.clone().unwrap_or_else(|| "-".into()),
+        format!("{} {}", client.door, client.transport),
+        client.state.to_owned(),
+        client.groups.to_string(),
+        bytes(client.unread_bytes),
+        bytes(u64::from(client.under_way_bytes)),
+        bytes(u64::from(client.credit_bytes)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use consort_session::ClientName;
+    use consort_session::listing::{Stage, Transport};
+    use consort_types::ClientId;
+
+    #[test]
+    fn the_table_tells_door_and_what_waits() {
+        let native = Connection {
+            client: ClientId(2),
+            name: ClientName::new(b"bob"),
+            transport: Transport::Unix,
+            stage: Stage::Open,
+            groups: 3,
+            waiting: 5 << 20,
+            under_way: 0,
+            credit: 512 << 10,
+        };
+        let id = ClientId(3 | ClientId::SPREAD);
+        let spread = Connection {
+            client: id,
+            name: None,
+            transport: Transport::Tcp,
+            stage: Stage::Connecting,
+            ..native.clone()
+        };
+        let clients = [&native, &spread].map(|connection| client("default", 1, connection));
+        let told = table(&clients);
+        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ");
+        assert_eq!(words(&told[1]), "default 1 bob native unix open 3 5.0 MiB 0 B 512.0 KiB");
+        assert!(words(&told[2]).starts_with("default 1 - spread tcp connecting"), "{}", told[2]);
+    }
+
+    #[test]
+    fn every_option_that_help_shows_is_known() {
+        let run = |line: &str| main(line.split_whitespace().map(OsString::from).collect());
+        for option in crate::args::options_of(HELP) {
+            // An extra word stops the command before it asks anybody.
+            if let Err(failure) = run(&format!("{option} 1 extra")) {
+                assert!(!failure.message.contains("no such option"), "{option}: {}", failure.message);
+            }
+        }
+    }
+}

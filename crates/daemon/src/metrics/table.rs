@@ -1,0 +1,149 @@
+//! Every number of a daemon's status that is told as a metric, and what is normal.
+
+/// How a number moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Up only, from the daemon's start.
+    Counter,
+    /// Up and down.
+    Gauge,
+}
+
+use Kind::{Counter, Gauge};
+
+/// A number: its key in the status, how it moves, what it is and what is normal.
+pub type Metric = (&'static str, Kind, &'static str);
+
+/// All of them.
+pub const METRICS: &[Metric] = &[
+    // Clients.
+    (
+        "clients",
+        Gauge,
+        "Connections of clients, the one that asks for this included. Normal: as many as you run, and 1.",
+    ),
+    (
+        "clients_paused",
+        Gauge,
+        "Clients whose next request waits for room. Normal: 0; under full load up to all that send.",
+    ),
+    (
+        "client_output_bytes",
+        Gauge,
+        "Bytes that wait for clients to read them. Normal: below 1 MiB; one client may have 64 MiB.",
+    ),
+    ("requests_accepted", Counter, "Joins, leaves and messages taken from clients. Normal: grows with what they send."),
+    ("requests_refused", Counter, "Requests refused with a reason. Normal: 0."),
+    (
+        "messages_delivered",
+        Counter,
+        "Messages handed to clients, once for each receiver. Normal: grows with what is sent.",
+    ),
+    ("message_bytes_delivered", Counter, "Their bytes. Normal: grows with what is sent."),
+    ("messages_untold", Counter, "Messages that a Spread client could not be told. Normal: 0."),
+    // Groups.
+    ("groups", Gauge, "Groups that have members. Normal: equal at all daemons of a view."),
+    ("group_bytes", Gauge, "Memory that all groups take. Normal: far below 268435456, where joins are refused."),
+    (
+        "group_exchanges",
+        Counter,
+        "Times that daemons told each other their groups. Normal: grows by at most 1 for each view.",
+    ),
+    ("group_parts_broken", Counter, "Parts of such exchanges that made no sense. Normal: 0."),
+    ("group_parts_refused", Counter, "Parts of such exchanges that could not be sent. Normal: 0."),
+    ("group_early_messages", Counter, "Messages ordered before an exchange was done. Normal: 0."),
+    ("group_hashes_compared", Counter, "Comparisons of all groups with another daemon's. Normal: grows."),
+    ("group_hash_mismatches", Counter, "Comparisons that differed. Normal: 0; anything else is a fault of Consort."),
+    ("group_claims_malformed", Counter, "Comparisons that could not be read. Normal: 0."),
+    ("ordered_malformed", Counter, "Ordered messages that no daemon writes. Normal: 0."),
+    ("optimistic_ignored", Counter, "Early deliveries that no client asked for. Normal: 0."),
+    // The ring at work.
+    ("visits", Counter, "Visits of the token. Normal: thousands a second under load, tens at rest."),
+    (
+        "rotation_us",
+        Gauge,
+        "Microseconds of the last rotation of the token. Normal: below 1000; at rest the token is parked.",
+    ),
+    ("packets_sent", Counter, "Packets of messages sent for the first time. Normal: grows with what is sent."),
+    ("packets_sent_after_token", Counter, "Those of them that left behind the token. Normal: most of them under load."),
+    ("retransmissions_sent", Counter, "Packets sent again. Normal: below 1 in 1000 packets."),
+    ("requests_made", Counter, "Packets asked for again. Normal: below 1 in 1000 packets."),
+    (
+        "needless_retransmissions",
+        Counter,
+        "Packets that came again although they were there. Normal: below 1 in 1000 packets.",
+    ),
+    ("duplicates", Counter, "Packets that were there already. Normal: below 1 in 1000 packets."),
+    ("duplicate_tokens", Counter, "Tokens that were there already. Normal: a few an hour."),
+    ("tokens_retransmitted", Counter, "Tokens sent again. Normal: a few an hour; more when a network loses packets."),
+    ("holds", Counter, "Times that the token was parked. Normal: grows at rest."),
+    (
+        "hold_cancels_sent",
+        Counter,
+        "Times that a parked token was asked for. Normal: grows with the first messages after a rest.",
+    ),
+    ("queued_bytes", Gauge, "Bytes of messages that wait for their place. Normal: below 1 MiB; at most 32 MiB."),
+    (
+        "assembly_bytes",
+        Gauge,
+        "Bytes of large messages of which parts are missing yet. Normal: below the largest message for each sender.",
+    ),
+    ("store_packets", Gauge, "Packets kept until all members have them. Normal: below 1000; at most 4096."),
+    ("store_bytes", Gauge, "Their bytes. Normal: below 2 MiB; at most 16 MiB."),
+    (
+        "aru",
+        Gauge,
+        "The place in the order up to which this node has everything. Normal: grows; begins anew with a ring.",
+    ),
+    ("stable", Gauge, "The place in the order up to which all members have everything. Normal: close behind aru."),
+    (
+        "torn_messages",
+        Counter,
+        "Messages of which a part is lost with the daemon that sent it. Normal: 0 but for crashes of senders.",
+    ),
+    ("beyond_window", Counter, "Packets too far ahead to be kept. Normal: 0."),
+    // Membership.
+    ("views", Counter, "Regular views installed. Normal: grows only when daemons come or go."),
+    (
+        "token_losses",
+        Counter,
+        "Times that no token came for too long. Normal: grows only when a daemon ends without a word.",
+    ),
+    ("gathers", Counter, "Times that a ring was formed. Normal: grows only when daemons come or go."),
+    (
+        "pauses",
+        Counter,
+        "Times that this daemon was not run for long. Normal: 0; else the machine is overloaded or was stopped.",
+    ),
+    ("joins_sent", Counter, "Packets that form a ring. Normal: grows only when daemons come or go."),
+    ("beacons_sent", Counter, "Packets that say where this node is. Normal: 5 a second."),
+    (
+        "stale_membership",
+        Counter,
+        "Packets that came too late to form a ring. Normal: a few whenever daemons come or go.",
+    ),
+    ("foreign_ring", Counter, "Packets of another ring. Normal: a few whenever daemons come or go."),
+    ("wrong_sender", Counter, "Tokens of a node that is not the one before. Normal: 0."),
+    ("old_incarnation", Counter, "Packets of an earlier life of a node. Normal: a few whenever a daemon is restarted."),
+    ("new_incarnation", Counter, "Packets of a later life of a member. Normal: a few whenever a daemon is restarted."),
+    ("strangers", Counter, "Packets of nodes that are not configured. Normal: 0."),
+    ("twins", Counter, "Packets of another process that runs as this node. Normal: 0; stop one of the two."),
+    ("unexpected", Counter, "Packets without a meaning in this state. Normal: a few whenever daemons come or go."),
+    ("implausible", Counter, "Packets that cannot be true. Normal: 0."),
+    ("assertion_failures", Counter, "Rules of Consort found broken. Normal: 0; anything else is a fault of Consort."),
+    ("datagrams_own", Counter, "Datagrams of this node that came back. Normal: grows with what is multicast, or 0."),
+];
+
+/// Numbers whose key says more than which they are: prefix of the key, label, what it is and what is normal.
+pub const LABELLED: [(&str, &str, &str); 2] = [
+    (
+        "sessions_ended_",
+        "why",
+        "Sessions that the daemon ended. Normal: goodbye grows, all others stay at 0; see the runbook of slow clients.",
+    ),
+    (
+        "datagrams_rejected_",
+        "cause",
+        "Datagrams that were not for this node or not right. Normal: 0; else another cluster or other settings.",
+    ),
+];

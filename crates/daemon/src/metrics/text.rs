@@ -1,0 +1,165 @@
+//! Metrics in the text format of Prometheus, version 0.0.4.
+use super::Status;
+use super::table::{Kind, LABELLED, METRICS};
+use crate::peers;
+use crate::usage;
+use std::fmt::Write;
+
+/// Everything that a daemon's status tells in numbers, and what its process costs.
+pub fn exposition(status: &Status, cluster: &str, pid: u32) -> String {
+    let mut out = Text::default();
+    about(&mut out, status, cluster);
+    for (key, kind, help) in METRICS {
+        if let Some(number) = status.get(*key).and_then(|value| value.parse::<u64>().ok()) {
+            out.head(key, *kind, help);
+            out.sample(key, *kind, &[], number as f64);
+        }
+    }
+    for (prefix, label, help) in LABELLED {
+        labelled(&mut out, status, prefix, label, help);
+    }
+    neighbours(&mut out, status);
+    process(&mut out, pid);
+    out.0
+}
+
+#[derive(Default)]
+struct Text(String);
+
+impl Text {
+    fn head(&mut self, key: &str, kind: Kind, help: &str) {
+        let (name, kind) = (name(key, kind), if kind == Kind::Counter { "counter" } else { "gauge" });
+        self.line(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}"));
+    }
+
+    fn sample(&mut self, key: &str, kind: Kind, labels: &[(&str, &str)], value: f64) {
+        let labels: Vec<String> = labels.iter().map(|(key, value)| format!("{key}=\"{}\"", escaped(value))).collect();
+        let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+        self.line(format_args!("{}{labels} {value}", name(key, kind)));
+    }
+
+    fn gauge(&mut self, key: &str, help: &str, value: f64) {
+        self.head(key, Kind::Gauge, help);
+        self.sample(key, Kind::Gauge, &[], value);
+    }
+
+    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+        // Writing into memory does not fail.
+        let _ = writeln!(self.0, "{line}");
+    }
+}
+
+fn name(key: &str, kind: Kind) -> String {
+    format!("consort_{key}{}", if kind == Kind::Counter { "_total" } else { "" })
+}
+
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+fn about(out: &mut Text, status: &Status, cluster: &str) {
+    let text = |key: &str| status.get(key).map_or("", String::as_str);
+    out.head("info", Kind::Gauge, "Which daemon this is. Always 1.");
+    let (node, version) = (text("node").trim_start_matches('n'), env!("CARGO_PKG_VERSION"));
+    let labels = [("cluster", cluster), ("node", node), ("protocol", text("protocol")), ("version", version)];
+    out.sample("info", Kind::Gauge, &labels, 1.0);
+    let is = |key: &str, wanted: &str| f64::from(u8::from(text(key) == wanted));
+    out.gauge(
+        "ready",
+        "Whether the node is in a regular view and the exchange of groups is done. Normal: 1.",
+        is("ready", "yes"),
+    );
+    let members = text("members").split_whitespace().count();
+    out.gauge("members", "Daemons in the view of this one. Normal: all that are configured.", members as f64);
+    let help = "Whether this part of the cluster may act alone. Normal: 1, or 0 where no policy is set.";
+    out.gauge("primary", help, is("primary", "yes"));
+}
+
+fn labelled(out: &mut Text, status: &Status, prefix: &str, label: &str, help: &str) {
+    let key = prefix.trim_end_matches('_');
+    out.head(key, Kind::Counter, help);
+    for (name, value) in status.range(prefix.to_owned()..) {
+        let Some(cause) = name.strip_prefix(prefix) else { break };
+        if let Ok(number) = value.parse::<u64>() {
+            out.sample(key, Kind::Counter, &[(label, cause)], number as f64);
+        }
+    }
+}
+
+fn neighbours(out: &mut Text, status: &Status) {
+    let heard = peers::of(status).into_iter().filter_map(|peer| Some((peer, peer.heard_ms_ago?)));
+    let heard: Vec<_> = heard.map(|(peer, ms)| (peer.node.to_string(), peer.hears_us, ms)).collect();
+    out.head("peer_silent_seconds", Kind::Gauge, "How long ago a node was heard, if ever. Normal: below 0.5.");
+    for (node, _, ms) in &heard {
+        out.sample("peer_silent_seconds", Kind::Gauge, &[("peer", node)], *ms as f64 / 1_000.0);
+    }
+    out.head("peer_hears_us", Kind::Gauge, "Whether a node that was heard hears this one. Normal: 1.");
+    for (node, hears_us, _) in &heard {
+        out.sample("peer_hears_us", Kind::Gauge, &[("peer", node)], f64::from(u8::from(*hears_us)));
+    }
+}
+
+fn process(out: &mut Text, pid: u32) {
+    if let Some(bytes) = usage::resident(pid) {
+        let help = "Memory of the daemon's process. Normal: 5 to 64 MiB, and what waits for clients.";
+        out.gauge("resident_bytes", help, bytes as f64);
+    }
+    if let Some(time) = usage::cpu(pid) {
+        let help = "CPU time of the daemon's process. Normal: below 0.02 a second at rest, at most about 1 under load.";
+        out.head("cpu_seconds", Kind::Counter, help);
+        out.sample("cpu_seconds", Kind::Counter, &[], time.as_secs_f64());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn status(pairs: &[(&str, &str)]) -> Status {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn numbers_labels_and_peers_are_told() {
+        let told = exposition(
+            &status(&[
+                ("node", "n3"),
+                ("protocol", "ring"),
+                ("ready", "yes"),
+                ("members", "n1.5 n3.6"),
+                ("primary", "no"),
+                ("visits", "12"),
+                ("sessions_ended_slow", "2"),
+                ("peer_n1", "heard 250 ms ago, hears us"),
+                ("peer_n2", "never heard"),
+            ]),
+            "a \"b\"",
+            u32::MAX,
+        );
+        let version = env!("CARGO_PKG_VERSION");
+        for line in [
+            format!("consort_info{{cluster=\"a \\\"b\\\"\",node=\"3\",protocol=\"ring\",version=\"{version}\"}} 1"),
+            "consort_ready 1".into(),
+            "consort_members 2".into(),
+            "consort_primary 0".into(),
+            "# TYPE consort_visits_total counter".into(),
+            "consort_visits_total 12".into(),
+            "consort_sessions_ended_total{why=\"slow\"} 2".into(),
+            "consort_peer_silent_seconds{peer=\"1\"} 0.25".into(),
+            "consort_peer_hears_us{peer=\"1\"} 1".into(),
+        ] {
+            assert!(told.lines().any(|found| found == line), "`{line}` is missing in:\n{told}");
+        }
+        assert!(!told.contains("peer=\"2\"") && !told.contains("consort_holds"), "{told}");
+    }
+
+    #[test]
+    fn every_metric_has_one_name_and_says_what_is_normal() {
+        let names: BTreeSet<_> = METRICS.iter().map(|(key, ..)| key).collect();
+        assert_eq!(names.len(), METRICS.len());
+        for help in METRICS.iter().map(|(.., help)| help).chain(LABELLED.iter().map(|(.., help)| help)) {
+            assert!(help.contains(" Normal: ") && help.ends_with('.') && !help.contains(['\\', '\n']), "{help}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! A client that joins nothing and sends nothing: it asks.
+use super::{Listing, Question};
+use crate::frame::{Frames, HEAD_LEN};
+use crate::{Event, Farewell, Hello, Welcome};
+use bytes::{Bytes, BytesMut};
+use consort_wire::Malformed;
+
+/// No page is larger.
+const FRAME_MAX: usize = 1 << 20;
+
+/// The asking end of one connection, without I/O. Says hello first.
+#[derive(Debug)]
+pub struct Inquirer {
+    output: BytesMut,
+    frames: Frames,
+}
+
+/// What a daemon answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// The session is open.
+    Welcome(Welcome),
+    /// The page that was asked for; answers come in the order of the questions.
+    Listing(Listing),
+    /// The daemon ends the session.
+    Farewell(Farewell),
+}
+
+impl Default for Inquirer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Inquirer {
+    /// An inquirer that has only its hello to send.
+    pub fn new() -> Self {
+        let mut output = BytesMut::new();
+        Hello::default().put(&mut output);
+        Self { output, frames: Frames::new(FRAME_MAX) }
+    }
+
+    /// Asks.
+    pub fn ask(&mut self, question: &Question) {
+        question.put(&mut self.output);
+    }
+
+    /// Takes what is to be written to the daemon.
+    pub fn take_output(&mut self) -> Bytes {
+        self.output.split().freeze()
+    }
+
+    /// Takes bytes that the daemon sent.
+    pub fn feed(&mut self, bytes: Bytes) {
+        self.frames.push(bytes);
+    }
+
+    /// The next answer; `None` until more bytes come.
+    ///
+    /// # Errors
+    /// [`Malformed`] where the daemon sent what is no frame; nothing can be read after it.
+    pub fn next_reply(&mut self) -> Result<Option<Reply>, Malformed> {
+        while let Some(head) = self.frames.whole()? {
+            let body = self.frames.take_body(head);
+            let in_frame = |error: Malformed| Malformed { at: error.at + HEAD_LEN, ..error };
+            if Listing::is_one(head.kind) {
+                return Listing::decode(head.kind, &body)
+                    .map(|listing| Some(Reply::Listing(listing)))
+                    .map_err(in_frame);
+            }
+            match Event::decode(head.kind, body).map_err(in_frame)? {
+                Event::Welcome(welcome) => return Ok(Some(Reply::Welcome(welcome))),
+                Event::Disconnect(farewell) => return Ok(Some(Reply::Farewell(farewell))),
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+}
