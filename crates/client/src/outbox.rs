@@ -16,6 +16,8 @@ pub(crate) struct Outbox {
     requests: Requests,
     known: Progress,
     unbatched: bool,
+    /// A join or a leave is among what is collected: it is written at once, for what follows from it comes from others.
+    prompt: bool,
     shared: Arc<Shared>,
 }
 
@@ -38,7 +40,7 @@ impl<T> Copy for Send<'_, T> {}
 impl Outbox {
     pub(crate) fn new(requests: Requests, unbatched: bool, shared: Arc<Shared>) -> Self {
         let (buffer, known) = (BytesMut::with_capacity(2 * WRITE_AT), Progress::default());
-        Self { buffer, requests, known, unbatched, shared }
+        Self { buffer, requests, known, unbatched, prompt: false, shared }
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -62,7 +64,9 @@ impl Outbox {
     /// The first `n` bytes are written; true if nothing is left.
     pub(crate) fn written(&mut self, n: usize) -> bool {
         self.buffer.advance(n);
-        self.buffer.is_empty()
+        let empty = self.buffer.is_empty();
+        self.prompt &= !empty;
+        empty
     }
 
     /// Numbers and collects a send, if there is credit for it.
@@ -75,7 +79,10 @@ impl Outbox {
             other => Err(other),
         });
         match appended {
-            Ok(number) => self.shared.has_sent(number),
+            Ok(number) => {
+                self.prompt |= !matches!(send, Send::Multicast(..));
+                self.shared.has_sent(number);
+            }
             Err(_) => self.shared.ended().map_or(Ok(()), Err)?,
         }
         Ok(appended?)
@@ -99,8 +106,8 @@ impl Outbox {
         request::put_goodbye(&mut self.buffer);
     }
 
-    /// Whether enough was collected to be written.
+    /// Whether what was collected is to be written now.
     pub(crate) fn wants_write(&self) -> bool {
-        self.unbatched || self.buffer.len() >= WRITE_AT
+        self.unbatched || self.prompt || self.buffer.len() >= WRITE_AT
     }
 }

@@ -1,5 +1,6 @@
-//! Addresses that nobody has to choose: ports and multicast group of a cluster that lives on one machine follow from
-//! its name, so that its daemons agree without a file.
+//! Addresses that nobody has to choose: loopback address, ports and multicast group of a cluster that lives on one
+//! machine follow from its name, so that its daemons agree without a file. A loopback network has 16 million addresses:
+//! two clusters, or a cluster and another program, hardly ever meet.
 use consort_types::ClusterId;
 use sha2::{Digest, Sha256};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -15,6 +16,7 @@ const PORTS: std::ops::Range<u16> = 20_000..32_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalCluster {
     base: u16,
+    host: Ipv4Addr,
     group: Ipv4Addr,
     nodes: u16,
 }
@@ -30,23 +32,31 @@ pub fn multicast_group(name: &str) -> Ipv4Addr {
     Ipv4Addr::new(239, 192 + (a & 3), b, c)
 }
 
+/// The loopback address that goes with a name.
+fn host(name: &str) -> Ipv4Addr {
+    let [a, b, c, ..] = hash("host", name).to_be_bytes();
+    // Neither 127.0.0.x, where everybody else is, nor the network's broadcast address.
+    Ipv4Addr::new(127, 1 + a % 254, b, c)
+}
+
 impl LocalCluster {
     /// The addresses that follow from a cluster's name and size.
     pub fn new(name: &str, nodes: u16) -> Self {
         let block = Self::ports(nodes);
         let blocks = u64::from((PORTS.end - PORTS.start) / block);
         let chosen = u16::try_from(hash("ports", name) % blocks).unwrap_or_default();
-        Self { base: PORTS.start + chosen * block, group: multicast_group(name), nodes }
+        let base = PORTS.start + chosen * block;
+        Self { base, host: host(name), group: multicast_group(name), nodes }
     }
 
     /// Where a node receives tokens.
     pub fn token(self, node: u16) -> SocketAddr {
-        SocketAddr::from((Ipv4Addr::LOCALHOST, self.base + 2 * (node - 1)))
+        SocketAddr::from((self.host, self.base + 2 * (node - 1)))
     }
 
     /// Where a node receives data that is not multicast.
     pub fn data(self, node: u16) -> SocketAddr {
-        SocketAddr::from((Ipv4Addr::LOCALHOST, self.base + 2 * (node - 1) + 1))
+        SocketAddr::from((self.host, self.base + 2 * (node - 1) + 1))
     }
 
     /// Where all nodes receive multicast data.
@@ -91,6 +101,12 @@ mod tests {
         assert_ne!(cluster_id("a"), cluster_id("b"));
         // A change here would split clusters whose daemons are upgraded one by one.
         assert_eq!(cluster_id("default").to_string(), "db03b618792e8be8");
+    }
+
+    #[test]
+    fn clusters_live_at_loopback_addresses_of_their_own() {
+        let hosts: BTreeSet<_> = (0..1000).map(|n| LocalCluster::new(&n.to_string(), 3).token(1).ip()).collect();
+        assert!(hosts.len() > 990 && hosts.iter().all(|host| host.is_loopback()), "{}", hosts.len());
     }
 
     #[test]

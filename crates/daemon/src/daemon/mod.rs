@@ -2,7 +2,7 @@
 
 mod incarnation;
 mod options;
-mod run;
+pub mod run;
 
 use crate::failure::Outcome;
 use std::ffi::OsString;

@@ -18,37 +18,54 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 /// Runs a daemon until it is told to end.
 pub fn run(options: &Options) -> Outcome {
     start_log(options.log.as_deref())?;
-    let mut settings = options.settings()?;
+    let settings = options.settings()?;
+    let stop = stop_on_signals().trying(|| "cannot watch for signals".into())?;
+    if options.while_stdin_open {
+        stop_with_stdin(stop.clone());
+    }
+    open_many_files();
+    let ready = prepare(settings, options.node)?;
+    announce(&ready.card)?;
+    ready.serve(stop)
+}
+
+/// A node with its identity and its sockets, about to run.
+pub struct Ready {
+    /// What it says of itself.
+    pub card: Card,
+    _seat: Seat,
+    sockets: Sockets,
+    node: Node<Ring>,
+}
+
+/// Takes the node's place on this machine and binds.
+pub fn prepare(mut settings: Settings, node: Option<u16>) -> Outcome<Ready> {
     let place = Place::open(&place::runtime_directory(), &settings.cluster)?;
-    let mut seat = take_seat(&place, &mut settings, options.node)?;
+    let mut seat = take_seat(&place, &mut settings, node)?;
     let card = card(&place, &settings);
     check_siblings(&place, &card)?;
     seat.furnish(&card)?;
     warn_of_open_doors(&settings);
-    open_many_files();
     let incarnation = incarnation::begin(settings.state.as_deref(), &settings.cluster, card.node)?;
-    serve(&settings, &card, incarnation, options.while_stdin_open)
-}
-
-/// Binds, says so, and serves.
-fn serve(settings: &Settings, card: &Card, incarnation: Incarnation, while_stdin_open: bool) -> Outcome {
-    let stop = stop_on_signals().trying(|| "cannot watch for signals".into())?;
-    if while_stdin_open {
-        stop_with_stdin(stop.clone());
-    }
-    let sockets = Sockets::bind(net_options(settings, card)?).map_err(|error| explain(&error, settings))?;
-    let node = node(settings, incarnation, sockets.receive_room())?;
+    let sockets = Sockets::bind(net_options(&settings, &card)?).map_err(|error| explain(&error, &settings))?;
+    let node = engine_and_node(&settings, incarnation, sockets.receive_room())?;
     if let Some(address) = settings.metrics {
-        tell_metrics(address, card)?;
+        tell_metrics(address, &card)?;
     }
-    announce(card)?;
     if let Some(spread) = &settings.spread {
         tracing::info!(address = %spread.address, "serves Spread clients");
     }
     tracing::info!(node = card.node, cluster = %card.cluster, %incarnation, settings = %card.summary, "serving");
-    consort_net::run(sockets, node, stop).map_err(|error| Failure::new(error.to_string()))?;
-    tracing::info!(node = card.node, cluster = %card.cluster, "ended");
-    Ok(())
+    Ok(Ready { card, _seat: seat, sockets, node })
+}
+
+impl Ready {
+    /// Runs until told to stop.
+    pub fn serve(self, stop: Stop) -> Outcome {
+        consort_net::run(self.sockets, self.node, stop).map_err(|error| Failure::new(error.to_string()))?;
+        tracing::info!(node = self.card.node, cluster = %self.card.cluster, "ended");
+        Ok(())
+    }
 }
 
 fn tell_metrics(address: SocketAddr, card: &Card) -> Outcome {
@@ -59,7 +76,7 @@ fn tell_metrics(address: SocketAddr, card: &Card) -> Outcome {
     Ok(())
 }
 
-fn node(settings: &Settings, incarnation: Incarnation, receive_room: usize) -> Outcome<Node<Ring>> {
+fn engine_and_node(settings: &Settings, incarnation: Incarnation, receive_room: usize) -> Outcome<Node<Ring>> {
     let mut ring = settings.ring.clone();
     ring.receive_room = receive_room;
     let me = MemberId { node: ring.me, incarnation };
@@ -204,7 +221,7 @@ fn net_options(settings: &Settings, card: &Card) -> Outcome<NetOptions> {
 fn explain(error: &BindError, settings: &Settings) -> Failure {
     let remedy = match error {
         BindError::InUse { .. } if !settings.from_file => {
-            ". Ports follow from the cluster's name: --cluster NAME gives others"
+            ". Addresses follow from the cluster's name: --cluster NAME gives others"
         }
         BindError::PathTooLong { .. } => "; CONSORT_RUNTIME_DIR names another directory",
         _ => "",
