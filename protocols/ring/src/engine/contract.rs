@@ -112,6 +112,10 @@ impl Engine for Ring {
     // The ring uses no reliable lane.
     fn handle_link(&mut self, _now: Instant, _peer: NodeId, _link: Link) {}
 
+    fn throttle(&mut self, room: usize) {
+        self.io.room = room;
+    }
+
     fn annotate(&mut self, annotation: Bytes) {
         self.io.annotation = annotation.slice(..annotation.len().min(ANNOTATION_MAX));
     }
