@@ -38,6 +38,7 @@ mod address;
 mod async_client;
 #[cfg(feature = "tokio")]
 mod async_stream;
+mod chunks;
 mod client;
 mod error;
 mod event;

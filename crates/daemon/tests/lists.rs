@@ -64,7 +64,7 @@ fn clients_are_listed_with_door_state_and_what_waits() {
         [row(0), row(1), row(2)],
         ["1 native unix open 1 0", "1 native tcp open 2 0", "1 native unix connecting 0 0"]
     );
-    assert_eq!((&clients[2]["name"], &clients[0]["credit_bytes"]), (&Value::Null, &524_288.into()));
+    assert_eq!((&clients[2]["name"], &clients[0]["credit_bytes"]), (&Value::Null, &262_144.into()));
     let ran = world.run(&["clients", "--daemon", &address]);
     assert!(ran.out.starts_with("CLUSTER  NODE  NAME") && ran.out.lines().count() == 4, "{}", ran.out);
 }

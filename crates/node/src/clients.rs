@@ -1,4 +1,5 @@
 //! All sessions of one node, and who of them waits for what.
+use crate::backlog::Backlog;
 use crate::door::{Door, Placed, Telling, Wish};
 use consort_session::listing::{Connection, Stage, Transport};
 use consort_session::{ClientName, Farewell, Limits, Parting, Refusal};
@@ -21,6 +22,7 @@ pub(crate) struct Clients {
     /// To be closed once their going is ordered.
     lingering: BTreeSet<ClientId>,
     writable: VecDeque<ClientId>,
+    backlog: Backlog,
     progressed: Vec<ClientId>,
     /// Whose names are free again.
     parted: Vec<(ClientId, ClientName)>,
@@ -87,6 +89,7 @@ impl Clients {
             closing: VecDeque::new(),
             lingering: BTreeSet::new(),
             writable: VecDeque::new(),
+            backlog: Backlog::default(),
             progressed: Vec::new(),
             parted: Vec::new(),
             counts: Counts::default(),
@@ -129,6 +132,7 @@ impl Clients {
     /// The connection is gone, and what it sent and was not taken with it.
     pub(crate) fn forget(&mut self, client: ClientId) {
         let Some(entry) = self.all.remove(&client) else { return };
+        self.backlog.forget(client);
         self.silent.remove(&(entry.hello_by, client));
         self.part(client, entry.session.named().cloned(), entry.joined && entry.session.is_open());
     }
@@ -300,6 +304,7 @@ impl Clients {
         }
         //= S43
         let (waiting, messages) = (entry.session.output().len(), entry.session.messages_waiting());
+        self.backlog.grew(client, waiting);
         if let Some(most) = self.limits.spread_messages.filter(|most| messages > *most) {
             let text = format!("{messages} messages wait to be read; this daemon keeps {most} for a Spread client");
             self.end(client, &Farewell::new(Parting::Slow, text));
@@ -421,9 +426,15 @@ impl Clients {
     pub(crate) fn written(&mut self, client: ClientId, n: usize) {
         let Some(entry) = self.all.get_mut(&client) else { return };
         entry.session.written(n);
+        self.backlog.read(client, n, entry.session.output().len());
         if entry.session.output().is_empty() && entry.session.is_closed() {
             self.all.remove(&client);
         }
+    }
+
+    /// How many bytes clients can take soon, where that may have changed.
+    pub(crate) fn room(&mut self, now: Instant) -> Option<usize> {
+        self.backlog.look(now)
     }
 
     pub(crate) fn observe(&self, see: &mut dyn FnMut(&str, u64)) {
@@ -436,6 +447,7 @@ impl Clients {
         see("message_bytes_delivered", self.counts.message_bytes);
         let waiting = self.all.values().map(|entry| entry.session.output().len() as u64).sum();
         see("client_output_bytes", waiting);
+        see("clients_behind", self.backlog.len() as u64);
         self.counts.ended.iter().for_each(|(parting, count)| see(&format!("sessions_ended_{parting}"), *count));
     }
 }

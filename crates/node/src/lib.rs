@@ -8,6 +8,7 @@
 //! Up: datagrams become packets (`wire`), get their place (`engine`), find their receivers (`group`) and become frames
 //! (`session`). Nobody calls back upward: down is a call, up is a poll, and only the node knows both neighbours.
 
+mod backlog;
 mod change;
 mod clients;
 mod datagrams;
@@ -242,6 +243,9 @@ impl<E: Engine> Node<E> {
         self.now = self.now.max(now);
         self.upward.begin();
         self.answered = 0;
+        if let Some(room) = self.clients.room(now) {
+            self.engine.throttle(room);
+        }
         self.free_names();
     }
 

@@ -25,7 +25,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             message_max: consort_wire::MESSAGE_MAX,
-            credit: 512 << 10,
+            credit: 256 << 10,
             groups_max: Targets::MAX,
             output_max: 64 << 20,
             spread_messages: None,

@@ -2,11 +2,14 @@
 use bytes::BytesMut;
 use consort_order::{Refused, Submission};
 use consort_types::{Class, MessageId, Service, ViewId};
+use consort_wire::Bump;
 use consort_wire::pack::{Body, Outgoing};
 use std::collections::VecDeque;
 
 /// What an accepted message counts beside its bytes, so that empty ones are bounded too.
 const OVERHEAD: usize = 64;
+/// How much is taken from the allocator at once for the bodies of packets.
+const BODIES: usize = 256 << 10;
 
 /// Two queues, control before client, and what of them is numbered but not yet delivered here.
 #[derive(Clone, Debug)]
@@ -17,6 +20,7 @@ pub(crate) struct Queue {
     /// What each class may hold at most.
     limit: usize,
     message_max: usize,
+    bodies: Bump,
     /// Client messages wait behind this gate until the layer above has settled into the view.
     gate: Gate,
 }
@@ -39,7 +43,7 @@ impl Queue {
     pub fn new(limit: usize, message_max: usize) -> Self {
         let (control, client) = (Line::default(), Line::default());
         let gate = Gate::Closed { until: None };
-        Self { control, client, next_id: 1, limit, message_max, gate }
+        Self { control, client, next_id: 1, limit, message_max, bodies: Bump::new(BODIES), gate }
     }
 
     /// Accepts a message or says why not.
@@ -74,18 +78,23 @@ impl Queue {
     /// share a packet with others, so that a packet is either wholly held back or not at all.
     pub fn next_body(&mut self, room: usize) -> Option<Body> {
         //= R10
-        let mut body = BytesMut::new();
+        let mut bodies = std::mem::replace(&mut self.bodies, Bump::new(BODIES));
+        let packed = self.pack_into(bodies.room(room), room);
+        let body = if packed { Body::new(bodies.take()).ok() } else { None };
+        self.bodies = bodies;
+        body
+    }
+
+    /// Packs what goes next into `body`; false if nothing may be sent now.
+    fn pack_into(&mut self, body: &mut BytesMut, room: usize) -> bool {
         let mut safe = None;
         while let Some(line) = self.next_line() {
             let Some((_, front)) = line.waiting.front_mut() else { break };
             if safe.is_some_and(|safe| safe != (front.service == Service::Safe)) {
                 break;
             }
-            if body.is_empty() {
-                body.reserve(room.min(front.payload.len() - front.sent + consort_wire::pack::FIRST_CHUNK_LEN));
-            }
             let before = body.len();
-            let complete = front.pack(&mut body, room - before);
+            let complete = front.pack(body, room - before);
             if body.len() > before {
                 safe = Some(front.service == Service::Safe);
             }
@@ -94,7 +103,7 @@ impl Queue {
             }
             self.retire_front();
         }
-        if body.is_empty() { None } else { Body::new(body.freeze()).ok() }
+        !body.is_empty()
     }
 
     fn next_line(&mut self) -> Option<&mut Line> {

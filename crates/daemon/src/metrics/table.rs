@@ -32,6 +32,11 @@ pub const METRICS: &[Metric] = &[
         Gauge,
         "Bytes that wait for clients to read them. Normal: below 1 MiB; one client may have 64 MiB.",
     ),
+    (
+        "clients_behind",
+        Gauge,
+        "Clients for whom more than 256 KiB wait: the ring slows down for those that read. Normal: 0; under full load some.",
+    ),
     ("requests_accepted", Counter, "Joins, leaves and messages taken from clients. Normal: grows with what they send."),
     ("requests_refused", Counter, "Requests refused with a reason. Normal: 0."),
     (

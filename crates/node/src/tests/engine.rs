@@ -54,6 +54,8 @@ pub(super) struct Sequencer {
     queued: usize,
     pub limit: usize,
     pub message_max: usize,
+    /// What it was told last to let through.
+    pub room: usize,
     /// The first member delivers what it is given within `submit`.
     pub at_once: bool,
     refused: bool,
@@ -75,6 +77,7 @@ impl Sequencer {
             queued: 0,
             limit: 1 << 20,
             message_max: 1 << 20,
+            room: usize::MAX,
             at_once: false,
             refused: false,
             numbered: 0,
@@ -191,6 +194,10 @@ impl Engine for Sequencer {
             self.queue.push_back(message);
         }
         Ok(MessageId(self.submitted))
+    }
+
+    fn throttle(&mut self, room: usize) {
+        self.room = room;
     }
 
     fn handle_packet(&mut self, _now: Instant, _arrival: Arrival, packet: Numbered) {

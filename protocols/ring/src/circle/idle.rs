@@ -12,6 +12,9 @@ use consort_wire::Lane;
 /// Rotations at full speed in which somebody may still fill a request.
 const PATIENCE: u32 = 10;
 
+/// A ring of one goes on within an input until it has sent so many packets: with small windows that takes many visits.
+const ALONE: u64 = 64;
+
 /// What is known of the token's idleness.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Idle {
@@ -80,12 +83,18 @@ impl Circle {
     /// The token has rested long enough.
     pub fn release(&mut self, io: &mut Io, now: Instant, source: &mut dyn Source) {
         //= R29
-        let Some(token) = self.idle.parked.take() else { return };
-        if self.is_alone() {
-            self.last_token_seq = token.token_seq;
-            self.received += 1;
+        let before = io.counters.packets_sent;
+        while let Some(token) = self.idle.parked.take() {
+            if self.is_alone() {
+                self.last_token_seq = token.token_seq;
+                self.received += 1;
+            }
+            self.visit(io, now, token, Pace::Configured, source);
+            let sent = io.counters.packets_sent - before;
+            if !self.is_alone() || !io.queue.is_ready() || sent == 0 || sent >= ALONE {
+                return;
+            }
         }
-        self.visit(io, now, token, Pace::Configured, source);
     }
 
     /// Counts idle rotations (the representative), or breaks the count (whoever has something to do).

@@ -120,7 +120,7 @@ impl Circle {
     /// The representative makes the first token.
     pub fn originate(&mut self, io: &mut Io, now: Instant, pace: Pace, source: &mut dyn Source) {
         //= R4
-        let room = flow::reported_room(&io.config);
+        let room = io.reported_room();
         let token = Token { ring: self.ring, window: room, room, ..Token::default() };
         self.visit(io, now, token, pace, source);
     }

@@ -175,7 +175,7 @@ impl Circle {
     /// The representative turns the least room of the rotation that ends into the window of the one that begins.
     fn update_room(&self, io: &Io, token: &mut Token) {
         //= R9
-        let mine = flow::reported_room(&io.config);
+        let mine = io.reported_room();
         if self.is_representative() {
             token.window = token.room.min(mine);
             token.room = mine;

@@ -4,7 +4,7 @@ use crate::installed::{Installed, Old};
 use crate::packet::Packet;
 use crate::state::{Next, Why};
 use crate::store::Store;
-use crate::timer::Timer;
+use crate::timer::{Fired, Timer};
 use bytes::Bytes;
 use consort_member::Numbers;
 use consort_order::{AcrossPartitions, Arrival, Capability, Engine, Link, Output, Reach, Refused, Submission};
@@ -91,7 +91,8 @@ impl Engine for Ring {
 
     fn handle_timeout(&mut self, now: Instant) {
         self.note_pause(now);
-        while let Some(timer) = self.io.timers.take_due(now) {
+        let mut fired = Fired::default();
+        while let Some(timer) = self.io.timers.take_due(now, &mut fired) {
             let next = self.expire(now, timer);
             self.go(now, next);
         }
@@ -110,6 +111,10 @@ impl Engine for Ring {
 
     // The ring uses no reliable lane.
     fn handle_link(&mut self, _now: Instant, _peer: NodeId, _link: Link) {}
+
+    fn throttle(&mut self, room: usize) {
+        self.io.room = room;
+    }
 
     fn annotate(&mut self, annotation: Bytes) {
         self.io.annotation = annotation.slice(..annotation.len().min(ANNOTATION_MAX));

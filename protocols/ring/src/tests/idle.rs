@@ -115,3 +115,24 @@ fn a_ring_of_one_orders_safely_does_not_recurse_and_does_not_spin() {
     net.run(Duration::from_millis(1));
     assert_eq!(net.delivered[0].len(), 10_001);
 }
+
+#[test]
+fn a_ring_of_one_takes_one_visit_at_a_time_however_much_waits() {
+    //= R31 test
+    let mut net = Net::formed(1, |_| {});
+    let payload = vec![7; 64 << 10];
+    let ring = &mut net.rings[0];
+    for _ in 0..32 {
+        let payload = Bytes::copy_from_slice(&payload).into();
+        let (class, service, stream) = (Class::Client, Service::Agreed, Stream(0));
+        ring.submit(net.now, Submission { class, service, stream, payload }).unwrap();
+        while ring.poll_output().is_some() {}
+    }
+    let mut delivered = 0;
+    for input in 1..=32 {
+        ring.handle_timeout(net.now);
+        delivered += std::iter::from_fn(|| ring.poll_output()).filter(|it| matches!(it, Output::Deliver(_))).count();
+        assert!(delivered <= 4 * input, "{delivered} messages with {input} inputs: the driver waits too long");
+    }
+    assert_eq!(delivered, 32);
+}
