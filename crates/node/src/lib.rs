@@ -20,6 +20,7 @@ mod status;
 mod tests;
 mod up;
 mod upward;
+mod waiting;
 
 pub use bytes::Bytes;
 pub use change::{Change, NoChange};
@@ -39,6 +40,7 @@ use consort_types::{Stream, View, ViewId};
 use datagrams::Datagrams;
 use std::collections::VecDeque;
 use upward::Upward;
+use waiting::Lookout;
 
 /// The only order there is so far.
 const STREAM: Stream = Stream(0);
@@ -57,6 +59,7 @@ pub struct Node<E: Engine> {
     full: bool,
     /// The view to be resumed once the groups have settled into it.
     settling: Option<ViewId>,
+    lookout: Lookout,
     /// What was last given to the engine for its beacons.
     claim: Bytes,
     /// Who was seen last to have other groups than this node.
@@ -93,6 +96,7 @@ impl<E: Engine> Node<E> {
             now: Instant::ZERO,
             full: false,
             settling: None,
+            lookout: Lookout::default(),
             claim: Bytes::new(),
             mismatch: None,
             view: None,
@@ -150,6 +154,7 @@ impl<E: Engine> Node<E> {
     pub fn handle_timeout(&mut self, now: Instant) {
         self.begin(now);
         self.clients.end_silent(now);
+        self.look_for_waiting();
         self.annotate();
         self.engine.handle_timeout(now);
     }
@@ -199,7 +204,7 @@ impl<E: Engine> Node<E> {
         if self.has_to_tell() || !self.full && self.clients.has_paused() {
             return Some(self.now);
         }
-        [self.engine.poll_timeout(), self.clients.next_silent()].into_iter().flatten().min()
+        [self.engine.poll_timeout(), self.clients.next_silent(), self.lookout.at()].into_iter().flatten().min()
     }
 
     /// Which lane to read first; to be asked before every datagram, also inside a batch already received.
