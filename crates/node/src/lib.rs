@@ -25,8 +25,8 @@ mod waiting;
 pub use bytes::Bytes;
 pub use change::{Change, NoChange};
 pub use consort_order::{Engine, Lane, To};
-pub use consort_session::Limits;
 pub use consort_session::listing::Transport;
+pub use consort_session::{Farewell, Limits, Parting};
 pub use consort_types::{ClientId, Instant, Ticket};
 pub use consort_wire::Identity;
 pub use effect::{Datagram, Effect, Reading};
@@ -35,7 +35,6 @@ use bytes::BytesMut;
 use clients::Clients;
 use consort_group::{Groups, Mismatch};
 use consort_order::Arrival;
-use consort_session::{Farewell, Parting};
 use consort_types::{Stream, View, ViewId};
 use datagrams::Datagrams;
 use std::collections::VecDeque;
@@ -134,6 +133,12 @@ impl<E: Engine> Node<E> {
     pub fn open_client_over(&mut self, now: Instant, client: ClientId, transport: Transport) {
         self.open_client(now, client);
         self.clients.carried_by(client, transport);
+    }
+
+    /// Sends a client away for a reason that the driver knows, such as who it is.
+    pub fn turn_away(&mut self, now: Instant, client: ClientId, farewell: &Farewell) {
+        self.begin(now);
+        self.clients.end(client, farewell);
     }
 
     /// A client's bytes came. They are kept where they lie; what cannot be taken now waits, and the client is paused.
