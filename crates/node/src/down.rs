@@ -52,6 +52,7 @@ impl<E: Engine> Node<E> {
     }
 
     fn submit(&mut self, client: ClientId, service: Service, payload: Payload) -> bool {
+        self.look_out();
         if self.full {
             return false;
         }

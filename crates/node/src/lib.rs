@@ -21,12 +21,13 @@ mod status;
 mod tests;
 mod up;
 mod upward;
+mod waiting;
 
 pub use bytes::Bytes;
 pub use change::{Change, NoChange};
 pub use consort_order::{Engine, Lane, To};
-pub use consort_session::Limits;
 pub use consort_session::listing::Transport;
+pub use consort_session::{Farewell, Limits, Parting};
 pub use consort_types::{ClientId, Instant, Ticket};
 pub use consort_wire::Identity;
 pub use effect::{Datagram, Effect, Reading};
@@ -35,11 +36,11 @@ use bytes::BytesMut;
 use clients::Clients;
 use consort_group::{Groups, Mismatch};
 use consort_order::Arrival;
-use consort_session::{Farewell, Parting};
 use consort_types::{Stream, View, ViewId};
 use datagrams::Datagrams;
 use std::collections::VecDeque;
 use upward::Upward;
+use waiting::Lookout;
 
 /// The only order there is so far.
 const STREAM: Stream = Stream(0);
@@ -58,6 +59,7 @@ pub struct Node<E: Engine> {
     full: bool,
     /// The view to be resumed once the groups have settled into it.
     settling: Option<ViewId>,
+    lookout: Lookout,
     /// What was last given to the engine for its beacons.
     claim: Bytes,
     /// Who was seen last to have other groups than this node.
@@ -94,6 +96,7 @@ impl<E: Engine> Node<E> {
             now: Instant::ZERO,
             full: false,
             settling: None,
+            lookout: Lookout::default(),
             claim: Bytes::new(),
             mismatch: None,
             view: None,
@@ -133,6 +136,12 @@ impl<E: Engine> Node<E> {
         self.clients.carried_by(client, transport);
     }
 
+    /// Sends a client away for a reason that the driver knows, such as who it is.
+    pub fn turn_away(&mut self, now: Instant, client: ClientId, farewell: &Farewell) {
+        self.begin(now);
+        self.clients.end(client, farewell);
+    }
+
     /// A client's bytes came. They are kept where they lie; what cannot be taken now waits, and the client is paused.
     pub fn handle_client(&mut self, now: Instant, client: ClientId, bytes: Bytes) -> Reading {
         self.begin(now);
@@ -151,6 +160,7 @@ impl<E: Engine> Node<E> {
     pub fn handle_timeout(&mut self, now: Instant) {
         self.begin(now);
         self.clients.end_silent(now);
+        self.look_for_waiting();
         self.annotate();
         self.engine.handle_timeout(now);
     }
@@ -200,7 +210,7 @@ impl<E: Engine> Node<E> {
         if self.has_to_tell() || !self.full && self.clients.has_paused() {
             return Some(self.now);
         }
-        [self.engine.poll_timeout(), self.clients.next_silent()].into_iter().flatten().min()
+        [self.engine.poll_timeout(), self.clients.next_silent(), self.lookout.at()].into_iter().flatten().min()
     }
 
     /// Which lane to read first; to be asked before every datagram, also inside a batch already received.

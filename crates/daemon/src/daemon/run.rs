@@ -41,6 +41,9 @@ pub struct Ready {
 /// Takes the node's place on this machine and binds.
 pub fn prepare(mut settings: Settings, node: Option<u16>) -> Outcome<Ready> {
     let place = Place::open(&place::runtime_directory(), &settings.cluster)?;
+    if !settings.users.is_empty() {
+        place.let_others_pass()?;
+    }
     let mut seat = take_seat(&place, &mut settings, node)?;
     let card = card(&place, &settings);
     check_siblings(&place, &card)?;
@@ -205,6 +208,7 @@ fn net_options(settings: &Settings, card: &Card) -> Outcome<NetOptions> {
     let mut options = NetOptions::new(mine.id, peers, settings.multicast.unwrap_or(unused), mine.interface);
     options.fanout = if settings.multicast.is_some() { Fanout::Auto } else { Fanout::Unicast };
     options.doors = vec![Door::Unix(card.door.clone())];
+    options.users.clone_from(&settings.users);
     options.doors.extend(settings.listen.iter().copied().map(Door::Tcp));
     if let Some(spread) = &settings.spread {
         options.spread_doors.extend(spread.unix.clone().map(Door::Unix));

@@ -6,8 +6,8 @@ use consort_order::{
     Submission, To,
 };
 use consort_types::{
-    Cause, Class, Duration, Instant, MemberId, MessageId, NodeId, Position, Primary, Service, Stream, Ticket, View,
-    ViewId, ViewKind,
+    Cause, Class, Duration, Hold, Instant, MemberId, MessageId, NodeId, Position, Primary, Service, Stream, Ticket,
+    View, ViewId, ViewKind,
 };
 use consort_wire::Reader;
 use std::collections::VecDeque;
@@ -58,6 +58,10 @@ pub(super) struct Sequencer {
     pub room: usize,
     /// The first member delivers what it is given within `submit`.
     pub at_once: bool,
+    /// What it says that messages wait for.
+    pub hold: Option<Hold>,
+    /// Nothing moves, whatever time it is.
+    pub stuck: bool,
     refused: bool,
     numbered: u64,
     submitted: u64,
@@ -79,6 +83,8 @@ impl Sequencer {
             message_max: 1 << 20,
             room: usize::MAX,
             at_once: false,
+            hold: None,
+            stuck: false,
             refused: false,
             numbered: 0,
             submitted: 0,
@@ -212,6 +218,9 @@ impl Engine for Sequencer {
             return;
         }
         self.tick = Some(now + TICK);
+        if self.stuck {
+            return;
+        }
         let queue = std::mem::take(&mut self.queue);
         let (may_go, waits) = queue.into_iter().partition(|m| self.resumed || m.class == Class::Control);
         (self.queue, self.queued) = (waits, 0);
@@ -253,6 +262,10 @@ impl Engine for Sequencer {
 
     fn observe(&self, see: &mut dyn FnMut(&'static str, u64)) {
         see("test_numbered", self.numbered);
+    }
+
+    fn hold(&self) -> Option<Hold> {
+        self.hold.filter(|_| self.queued > 0)
     }
 
     fn describe(&self, _now: Instant) -> String {

@@ -1,6 +1,6 @@
 //! What the ring does while there is nothing to say: the representative parks the token; whoever then has something to
 //! say asks for it.
-use super::{Circle, Pace, Source};
+use super::{Circle, PATIENCE, Pace, Source};
 use crate::engine::Io;
 use crate::flow::Load;
 use crate::packet::{HoldCancel, Packet, Token};
@@ -8,9 +8,6 @@ use crate::timer::Timer;
 use consort_order::To;
 use consort_types::{Duration, Instant, Seq};
 use consort_wire::Lane;
-
-/// Rotations at full speed in which somebody may still fill a request.
-const PATIENCE: u32 = 10;
 
 /// A ring of one goes on within an input until it has sent so many packets: with small windows that takes many visits.
 const ALONE: u64 = 64;
