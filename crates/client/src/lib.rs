@@ -4,7 +4,7 @@
 //! use consort::{Address, Client, ConnectOptions, Event, GroupName, Service};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let address: Address = "127.0.0.1:4803".parse()?;
+//! let address: Address = "127.0.0.1:4840".parse()?;
 //! let mut client = Client::connect(&address, &ConnectOptions::default())?;
 //! let orders = GroupName::new(b"orders")?;
 //! client.join(&orders)?;

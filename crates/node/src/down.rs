@@ -77,7 +77,11 @@ impl<E: Engine> Node<E> {
     fn ask_engine(&mut self, class: Class, service: Service, payload: Payload) -> Result<(), Refused> {
         let submission = Submission { class, service, stream: STREAM, payload };
         let answer = self.engine.submit(self.now, submission);
-        self.full = matches!(answer, Err(Refused::Full { .. }));
+        let full = matches!(answer, Err(Refused::Full { .. }));
+        match class {
+            Class::Client => self.full = full,
+            Class::Control => self.control_full = full,
+        }
         answer.map(drop)
     }
 

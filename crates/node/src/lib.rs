@@ -57,6 +57,10 @@ pub struct Node<E: Engine> {
     now: Instant,
     /// The engine has refused a message for want of room and has not said that there is room again.
     full: bool,
+    /// The engine has no room for control messages, until it says `Room`.
+    control_full: bool,
+    /// What is to be said of the groups next, refused for want of room.
+    unsaid: Option<Bytes>,
     /// The view to be resumed once the groups have settled into it.
     settling: Option<ViewId>,
     lookout: Lookout,
@@ -95,6 +99,8 @@ impl<E: Engine> Node<E> {
             effects: VecDeque::new(),
             now: Instant::ZERO,
             full: false,
+            control_full: false,
+            unsaid: None,
             settling: None,
             lookout: Lookout::default(),
             claim: Bytes::new(),

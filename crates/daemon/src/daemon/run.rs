@@ -6,7 +6,7 @@ use crate::failure::{Failure, Outcome, Trying};
 use crate::metrics;
 use crate::place::{self, Card, Place, Seat};
 use consort::Address;
-use consort_net::{BindError, Door, Fanout, Options as NetOptions, Peer, Sockets, Stop};
+use consort_net::{BindError, Door, Fanout, Options as NetOptions, Peer, Role, Sockets, Stop};
 use consort_node::{Identity, Node};
 use consort_ring::Ring;
 use consort_types::{Incarnation, MemberId, NodeId};
@@ -110,12 +110,12 @@ fn start_log(level: Option<&str>) -> Outcome {
         (None, Some(level)) => ("CONSORT_LOG", level),
         (None, None) => ("--log", "info".into()),
     };
-    let filter = tracing_subscriber::EnvFilter::try_new(&level).map_err(|_| {
+    let filter: tracing_subscriber::filter::LevelFilter = level.parse().map_err(|_| {
         Failure::usage(format!("{source}: `{level}` does not fit; give error, warn, info, debug or trace"))
     })?;
     let colours = io::stderr().is_terminal();
     tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_max_level(filter)
         .with_target(false)
         .with_ansi(colours)
         .with_writer(io::stderr)
@@ -224,7 +224,7 @@ fn net_options(settings: &Settings, card: &Card) -> Outcome<NetOptions> {
 /// Adds what only this program knows: where ports and paths come from.
 fn explain(error: &BindError, settings: &Settings) -> Failure {
     let remedy = match error {
-        BindError::InUse { .. } if !settings.from_file => {
+        BindError::InUse { role, .. } if *role != Role::Clients && !settings.from_file => {
             ". Addresses follow from the cluster's name: --cluster NAME gives others"
         }
         BindError::PathTooLong { .. } => "; CONSORT_RUNTIME_DIR names another directory",

@@ -129,7 +129,8 @@ pub fn ended(error: Error) -> Failure {
             unknown.end - 1
         ),
     };
-    Failure::new(format!("{why}; {fate}")).with(Code::UnknownFate)
+    let code = if unknown.is_empty() { Code::NoDaemon } else { Code::UnknownFate };
+    Failure::new(format!("{why}; {fate}")).with(code)
 }
 
 #[cfg(test)]
@@ -147,7 +148,7 @@ mod tests {
     #[test]
     fn an_ended_session_says_what_is_unknown() {
         let lost = |unknown_fate| ended(Error::ConnectionLost { why: "closed".into(), unknown_fate });
-        assert_eq!(lost(4..9).code, Code::UnknownFate);
+        assert_eq!([lost(4..9).code, lost(4..4).code], [Code::UnknownFate, Code::NoDaemon]);
         assert!(lost(4..9).message.contains("messages 4 to 8 may or may not have been ordered"));
         assert!(lost(4..5).message.contains("message 4 may or may not have been ordered"));
         assert!(lost(4..4).message.contains("every message that was sent is ordered"));

@@ -54,6 +54,8 @@ pub(super) struct Sequencer {
     queued: usize,
     pub limit: usize,
     pub message_max: usize,
+    /// What control messages may queue.
+    pub control_limit: usize,
     /// What it was told last to let through.
     pub room: usize,
     /// The first member delivers what it is given within `submit`.
@@ -81,6 +83,7 @@ impl Sequencer {
             queued: 0,
             limit: 1 << 20,
             message_max: 1 << 20,
+            control_limit: usize::MAX,
             room: usize::MAX,
             at_once: false,
             hold: None,
@@ -184,9 +187,11 @@ impl Engine for Sequencer {
         if len > self.message_max {
             return Err(Refused::TooLarge { len, max: self.message_max });
         }
-        if submission.class == Class::Client && self.queued + len > self.limit {
+        let client = submission.class == Class::Client;
+        let limit = if client { self.limit } else { self.control_limit };
+        if self.queued + len > limit {
             self.refused = true;
-            return Err(Refused::Full { queued: self.queued, limit: self.limit });
+            return Err(Refused::Full { queued: self.queued, limit });
         }
         self.queued += len;
         let (sender, class, service) = (self.me, submission.class, submission.service);
@@ -226,7 +231,7 @@ impl Engine for Sequencer {
         (self.queue, self.queued) = (waits, 0);
         let may_go: VecDeque<Numbered> = may_go;
         may_go.into_iter().for_each(|message| self.send(message));
-        if self.resumed && std::mem::take(&mut self.refused) {
+        if (self.resumed || self.queued == 0) && std::mem::take(&mut self.refused) {
             self.outputs.push_back(Output::Room);
         }
     }
