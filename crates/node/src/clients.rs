@@ -448,6 +448,11 @@ impl Clients {
         }
     }
 
+    /// So much was ordered, for whomever.
+    pub(crate) const fn ordered(&mut self, bytes: usize) {
+        self.backlog.ordered(bytes);
+    }
+
     /// How many bytes clients can take soon, where that may have changed.
     pub(crate) fn room(&mut self, now: Instant) -> Option<usize> {
         self.backlog.look(now)

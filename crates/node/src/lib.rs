@@ -74,6 +74,8 @@ pub struct Node<E: Engine> {
     frames: BytesMut,
     /// Bytes of answers to questions for status and lists in this slice.
     answered: usize,
+    /// When this slice of answers began.
+    answers_since: Instant,
     /// The same for Spread clients.
     spread_frames: BytesMut,
     counts: Counts,
@@ -109,6 +111,7 @@ impl<E: Engine> Node<E> {
             history: VecDeque::new(),
             frames: BytesMut::new(),
             answered: 0,
+            answers_since: Instant::ZERO,
             spread_frames: BytesMut::new(),
             counts: Counts::default(),
         }
@@ -213,10 +216,13 @@ impl<E: Engine> Node<E> {
 
     /// When to call [`Self::handle_timeout`], if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        if self.has_to_tell() || !self.full && self.clients.has_paused() {
+        let paused = !self.full && self.clients.has_paused();
+        if self.has_to_tell() || paused && !self.has_answered_enough() {
             return Some(self.now);
         }
-        [self.engine.poll_timeout(), self.clients.next_silent(), self.lookout.at()].into_iter().flatten().min()
+        let answers = paused.then(|| self.next_answers());
+        let others = [self.engine.poll_timeout(), self.clients.next_silent(), self.lookout.at()];
+        others.into_iter().chain([answers]).flatten().min()
     }
 
     /// Which lane to read first; to be asked before every datagram, also inside a batch already received.
@@ -258,7 +264,7 @@ impl<E: Engine> Node<E> {
     fn begin(&mut self, now: Instant) {
         self.now = self.now.max(now);
         self.upward.begin();
-        self.answered = 0;
+        self.begin_answers();
         if let Some(room) = self.clients.room(now) {
             self.engine.throttle(room);
         }

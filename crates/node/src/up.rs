@@ -180,6 +180,7 @@ impl<E: Engine> Node<E> {
     fn deliver(&mut self, delivery: Delivery) {
         let Delivery { sender, position, service, payload, .. } = &delivery;
         let own = *sender == self.datagrams.identity().me;
+        self.clients.ordered(payload.len());
         match self.groups.deliver(*sender, *position, payload) {
             Ok(Delivered::Multicast { client, told, recipients }) => {
                 if own {
