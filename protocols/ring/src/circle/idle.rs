@@ -80,15 +80,17 @@ impl Circle {
     /// The token has rested long enough.
     pub fn release(&mut self, io: &mut Io, now: Instant, source: &mut dyn Source) {
         //= R29
-        let before = io.counters.packets_sent;
+        let begun = io.counters.packets_sent;
         while let Some(token) = self.idle.parked.take() {
             if self.is_alone() {
                 self.last_token_seq = token.token_seq;
                 self.received += 1;
             }
+            let before = io.counters.packets_sent;
             self.visit(io, now, token, Pace::Configured, source);
-            let sent = io.counters.packets_sent - before;
-            if !self.is_alone() || !io.queue.is_ready() || sent == 0 || sent >= ALONE {
+            let sent = io.counters.packets_sent;
+            // A visit that sent nothing waits for what is delivered and let go only after this input.
+            if !self.is_alone() || !io.queue.is_ready() || sent == before || sent - begun >= ALONE {
                 return;
             }
         }
