@@ -100,6 +100,10 @@ impl Inbox {
                 self.shared.has_progressed(progress);
                 return Ok(None);
             }
+            session::Event::Waiting(waiting) => {
+                self.shared.has_to_wait(waiting);
+                return Ok(None);
+            }
             session::Event::Disconnect(farewell) => return Err(self.shared.end(End::Farewell(farewell))),
             // Nobody asked.
             session::Event::Pong(_) | session::Event::Welcome(_) => return Ok(None),

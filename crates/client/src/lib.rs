@@ -4,7 +4,7 @@
 //! use consort::{Address, Client, ConnectOptions, Event, GroupName, Service};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let address: Address = "127.0.0.1:4803".parse()?;
+//! let address: Address = "127.0.0.1:4840".parse()?;
 //! let mut client = Client::connect(&address, &ConnectOptions::default())?;
 //! let orders = GroupName::new(b"orders")?;
 //! client.join(&orders)?;
@@ -22,6 +22,9 @@
 //! in a buffer that is written when it holds 64 KiB, at [`Client::flush`], with the next join or leave, and whenever this
 //! library waits for anything; with [`ConnectOptions::unbatched`] each is written at once, as joins and leaves always are. A send waits while too many bytes are under way (the daemon's
 //! credit), or says so: [`Client::try_multicast`].
+//!
+//! How long a send may wait is said once for all, [`ConnectOptions::send_within`], or for one: [`Client::multicast_within`].
+//! [`Error::WouldBlock`] and [`Error::TimedOut`] name the [`WaitCause`].
 //!
 //! If the daemon dies, [`Error::ConnectionLost`] says which sends are of unknown fate.
 //!
@@ -51,6 +54,7 @@ mod shared;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod wait_cause;
 
 pub use address::{Address, AddressError};
 #[cfg(feature = "tokio")]
@@ -67,3 +71,4 @@ pub use event::Event;
 pub use options::ConnectOptions;
 pub use receiver::Receiver;
 pub use sender::Sender;
+pub use wait_cause::WaitCause;

@@ -3,6 +3,7 @@ use crate::arena::Arena;
 use crate::counters::Counters;
 use crate::doors::{Listener, Stream};
 use crate::options::Dialect;
+use crate::users::Users;
 use bytes::Bytes;
 use consort_node::Transport;
 use consort_types::{ClientId, Instant};
@@ -31,6 +32,7 @@ pub(crate) struct Clients {
     /// The event names from here on are clients'.
     first: usize,
     doors: Vec<Entrance>,
+    users: Users,
     open: BTreeMap<ClientId, Client>,
     next: u32,
     arena: Arena,
@@ -103,10 +105,12 @@ pub(crate) enum Wrote {
 }
 
 impl Clients {
-    /// Opens the doors. Events name them by `names`, and clients by what follows.
+    /// Opens the doors; those that are socket files of the daemon's own dialect to `users` alone. Events name them by
+    /// `names`, and clients by what follows.
     pub(crate) fn new(
         registry: Registry,
         listeners: Vec<(Listener, Dialect)>,
+        users: Users,
         names: Range<usize>,
     ) -> io::Result<Self> {
         let mut doors = Vec::new();
@@ -118,6 +122,7 @@ impl Clients {
             registry,
             first: names.end,
             doors,
+            users,
             open: BTreeMap::new(),
             next: 1,
             arena: Arena::new(CHUNK),
@@ -208,6 +213,22 @@ impl Clients {
         self.open.insert(id, Client::new(stream));
         self.queue_reading(id);
         Some(id)
+    }
+
+    /// Why a client that was just let in must go again; `None` if it may stay.
+    pub(crate) fn objection(&self, id: ClientId) -> Option<String> {
+        if id.speaks_spread() {
+            return None;
+        }
+        match self.open.get(&id)?.stream.peer()? {
+            Ok(peer) => self.users.check(peer).err().map(|refused| refused.to_string()),
+            Err(error) => Some(format!("the kernel does not say which user this is: {error}")),
+        }
+    }
+
+    /// Who is at the other end, for the log.
+    pub(crate) fn describe(&self, id: ClientId) -> String {
+        self.open.get(&id).map_or_else(String::new, |client| client.stream.describe())
     }
 
     /// What carries a client's connection.

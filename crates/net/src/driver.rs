@@ -9,8 +9,9 @@ use crate::inbox::{Inbox, Receivers};
 use crate::journal::Writer;
 use crate::outbox::Outbox;
 use crate::stop::Stop;
+use crate::users::Users;
 use crate::wake::Wake;
-use consort_node::{Effect, Engine, Node, Reading};
+use consort_node::{Effect, Engine, Farewell, Node, Parting, Reading};
 use consort_types::{ClientId, Instant};
 use mio::Token;
 use std::io;
@@ -100,7 +101,8 @@ impl<E: Engine> Driver<E> {
         wake.watch(stop.descriptor(), STOP)?;
         let found = journal.as_mut().map(|journal| journal.take_records()).unwrap_or_default();
         let records = journal.map(|journal| journal.start(wake.waker(RECORDS)?)).transpose()?;
-        let clients = Clients::new(wake.registry().try_clone()?, doors, FIRST_DOOR..FIRST_CLIENT)?;
+        let users = Users::new(options.users);
+        let clients = Clients::new(wake.registry().try_clone()?, doors, users, FIRST_DOOR..FIRST_CLIENT)?;
         let driver = Self {
             now: clock.now(),
             clock,
@@ -164,8 +166,7 @@ impl<E: Engine> Driver<E> {
         }
         let began = self.now;
         for client in self.clients.accept(self.now, &mut self.counters) {
-            self.node.open_client_over(self.now, client, self.clients.transport(client));
-            self.drain()?;
+            self.open(client)?;
         }
         for client in self.clients.expire(self.now) {
             self.close(client)?;
@@ -175,6 +176,16 @@ impl<E: Engine> Driver<E> {
         self.queue_outputs()?;
         self.tell_clients(self.now)?;
         Ok(true)
+    }
+
+    /// A client connected. Whoever may not speak is told so and sent away.
+    fn open(&mut self, client: ClientId) -> Result<(), RunError> {
+        self.node.open_client_over(self.now, client, self.clients.transport(client));
+        if let Some(why) = self.clients.objection(client) {
+            tracing::warn!(%client, who = self.clients.describe(client), "a client was turned away: {why}");
+            self.node.turn_away(self.now, client, &Farewell::new(Parting::NotAllowed, why));
+        }
+        self.drain()
     }
 
     /// Reads from clients in turn.

@@ -75,7 +75,11 @@ pub enum BindError {
         usable: Vec<Interface>,
     },
     /// The group cannot be joined on that interface.
-    #[error("cannot use multicast on interface {interface}: {source}; this machine has {}", list(usable))]
+    #[error(
+        "cannot use multicast on interface {interface}: {source}; this machine has {}; name one of them by `interface` below the node, or do \
+         without multicast (`multicast = \"off\"` at the top)",
+        list(usable)
+    )]
     Interface {
         /// The interface's address.
         interface: Ipv4Addr,
@@ -105,7 +109,7 @@ pub enum BindError {
         address: SocketAddr,
     },
     /// A daemon answers on this socket file.
-    #[error("a daemon answers on {}; stop it, or choose another socket path", path.display())]
+    #[error("a daemon answers on {}; stop it, or choose another path or port", path.display())]
     Answered {
         /// The file.
         path: PathBuf,

@@ -2,8 +2,8 @@
 use crate::backlog::Backlog;
 use crate::door::{Door, Placed, Telling, Wish};
 use consort_session::listing::{Connection, Stage, Transport};
-use consort_session::{ClientName, Farewell, Limits, Parting, Refusal};
-use consort_types::{ClientId, GroupName, Instant, MemberId, NodeId};
+use consort_session::{ClientName, Farewell, Limits, Parting, Refusal, Waits};
+use consort_types::{ClientId, GroupName, Hold, Instant, MemberId, NodeId};
 use consort_wire::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -76,6 +76,8 @@ struct Counts {
     untold: u64,
     message_bytes: u64,
     ended: BTreeMap<Parting, u64>,
+    /// How often requests were seen to wait for long, by cause.
+    waits: BTreeMap<&'static str, u64>,
 }
 
 impl Clients {
@@ -320,6 +322,20 @@ impl Clients {
         viewers.into_iter().for_each(|client| self.tell(client, frames));
     }
 
+    /// Looks whose requests wait, and tells those that wait for long what for. Returns how long the longest waits.
+    pub(crate) fn tell_waiting(&mut self, hold: Option<Hold>) -> Waits {
+        let waiting = self.all.iter().filter(|(_, entry)| entry.paused || entry.session.outstanding() > 0);
+        let waiting: Vec<_> = waiting.map(|(client, _)| *client).collect();
+        let mut most = Waits::No;
+        for client in waiting {
+            self.tell_with(client, |session| most = most.max(session.tell_waiting(hold)));
+        }
+        if let Some(hold) = hold.filter(|_| most == Waits::Long) {
+            *self.counts.waits.entry(hold.name()).or_default() += 1;
+        }
+        most
+    }
+
     /// Looks after a client whose session may have said something by itself.
     fn note(&mut self, client: ClientId) {
         self.tell_with(client, |_| {});
@@ -432,6 +448,11 @@ impl Clients {
         }
     }
 
+    /// So much was ordered, for whomever.
+    pub(crate) const fn ordered(&mut self, bytes: usize) {
+        self.backlog.ordered(bytes);
+    }
+
     /// How many bytes clients can take soon, where that may have changed.
     pub(crate) fn room(&mut self, now: Instant) -> Option<usize> {
         self.backlog.look(now)
@@ -448,6 +469,7 @@ impl Clients {
         let waiting = self.all.values().map(|entry| entry.session.output().len() as u64).sum();
         see("client_output_bytes", waiting);
         see("clients_behind", self.backlog.len() as u64);
+        self.counts.waits.iter().for_each(|(cause, count)| see(&format!("requests_waited_{cause}"), *count));
         self.counts.ended.iter().for_each(|(parting, count)| see(&format!("sessions_ended_{parting}"), *count));
     }
 }

@@ -2,10 +2,10 @@
 use bytes::Bytes;
 use consort_group::ordered::{self, Told};
 use consort_group::{ClientName, Misfit, Targets};
-use consort_session::{Ask, Farewell, Limits, Parting, Refusal, RefusalCause, Session, request};
+use consort_session::{Ask, Farewell, Limits, Parting, Refusal, RefusalCause, Session, Waits, request};
 use consort_spread::told::{self, Message};
 use consort_spread::{Ask as SpreadAsk, Note, Reject, Session as SpreadSession};
-use consort_types::{ClientId, GroupName, MemberId, NodeId, Service};
+use consort_types::{ClientId, GroupName, Hold, MemberId, NodeId, Service};
 use consort_wire::Payload;
 
 /// A client's session at the door through which it came.
@@ -95,6 +95,14 @@ impl Door {
     pub fn tell_progress(&mut self) {
         if let Self::Native(session) = self {
             session.tell_progress();
+        }
+    }
+
+    /// Tells a native client what its requests wait for, if they do for long; the others cannot be told.
+    pub fn tell_waiting(&mut self, hold: Option<Hold>) -> Waits {
+        match self {
+            Self::Native(session) => session.tell_waiting(hold),
+            Self::Spread { .. } => Waits::No,
         }
     }
 

@@ -21,12 +21,13 @@ mod status;
 mod tests;
 mod up;
 mod upward;
+mod waiting;
 
 pub use bytes::Bytes;
 pub use change::{Change, NoChange};
 pub use consort_order::{Engine, Lane, To};
-pub use consort_session::Limits;
 pub use consort_session::listing::Transport;
+pub use consort_session::{Farewell, Limits, Parting};
 pub use consort_types::{ClientId, Instant, Ticket};
 pub use consort_wire::Identity;
 pub use effect::{Datagram, Effect, Reading};
@@ -35,11 +36,11 @@ use bytes::BytesMut;
 use clients::Clients;
 use consort_group::{Groups, Mismatch};
 use consort_order::Arrival;
-use consort_session::{Farewell, Parting};
 use consort_types::{Stream, View, ViewId};
 use datagrams::Datagrams;
 use std::collections::VecDeque;
 use upward::Upward;
+use waiting::Lookout;
 
 /// The only order there is so far.
 const STREAM: Stream = Stream(0);
@@ -56,8 +57,13 @@ pub struct Node<E: Engine> {
     now: Instant,
     /// The engine has refused a message for want of room and has not said that there is room again.
     full: bool,
+    /// The engine has no room for control messages, until it says `Room`.
+    control_full: bool,
+    /// What is to be said of the groups next, refused for want of room.
+    unsaid: Option<Bytes>,
     /// The view to be resumed once the groups have settled into it.
     settling: Option<ViewId>,
+    lookout: Lookout,
     /// What was last given to the engine for its beacons.
     claim: Bytes,
     /// Who was seen last to have other groups than this node.
@@ -68,6 +74,8 @@ pub struct Node<E: Engine> {
     frames: BytesMut,
     /// Bytes of answers to questions for status and lists in this slice.
     answered: usize,
+    /// When this slice of answers began.
+    answers_since: Instant,
     /// The same for Spread clients.
     spread_frames: BytesMut,
     counts: Counts,
@@ -93,13 +101,17 @@ impl<E: Engine> Node<E> {
             effects: VecDeque::new(),
             now: Instant::ZERO,
             full: false,
+            control_full: false,
+            unsaid: None,
             settling: None,
+            lookout: Lookout::default(),
             claim: Bytes::new(),
             mismatch: None,
             view: None,
             history: VecDeque::new(),
             frames: BytesMut::new(),
             answered: 0,
+            answers_since: Instant::ZERO,
             spread_frames: BytesMut::new(),
             counts: Counts::default(),
         }
@@ -133,6 +145,12 @@ impl<E: Engine> Node<E> {
         self.clients.carried_by(client, transport);
     }
 
+    /// Sends a client away for a reason that the driver knows, such as who it is.
+    pub fn turn_away(&mut self, now: Instant, client: ClientId, farewell: &Farewell) {
+        self.begin(now);
+        self.clients.end(client, farewell);
+    }
+
     /// A client's bytes came. They are kept where they lie; what cannot be taken now waits, and the client is paused.
     pub fn handle_client(&mut self, now: Instant, client: ClientId, bytes: Bytes) -> Reading {
         self.begin(now);
@@ -151,6 +169,7 @@ impl<E: Engine> Node<E> {
     pub fn handle_timeout(&mut self, now: Instant) {
         self.begin(now);
         self.clients.end_silent(now);
+        self.look_for_waiting();
         self.annotate();
         self.engine.handle_timeout(now);
     }
@@ -197,10 +216,13 @@ impl<E: Engine> Node<E> {
 
     /// When to call [`Self::handle_timeout`], if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        if self.has_to_tell() || !self.full && self.clients.has_paused() {
+        let paused = !self.full && self.clients.has_paused();
+        if self.has_to_tell() || paused && !self.has_answered_enough() {
             return Some(self.now);
         }
-        [self.engine.poll_timeout(), self.clients.next_silent()].into_iter().flatten().min()
+        let answers = paused.then(|| self.next_answers());
+        let others = [self.engine.poll_timeout(), self.clients.next_silent(), self.lookout.at()];
+        others.into_iter().chain([answers]).flatten().min()
     }
 
     /// Which lane to read first; to be asked before every datagram, also inside a batch already received.
@@ -242,7 +264,7 @@ impl<E: Engine> Node<E> {
     fn begin(&mut self, now: Instant) {
         self.now = self.now.max(now);
         self.upward.begin();
-        self.answered = 0;
+        self.begin_answers();
         if let Some(room) = self.clients.room(now) {
             self.engine.throttle(room);
         }

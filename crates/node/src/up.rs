@@ -4,7 +4,7 @@ use crate::upward::Up;
 use crate::{Change, Effect, Node};
 use bytes::BytesMut;
 use consort_group::{Asked, Cause, Delivered, Groups, Ignored, Member, Misfit, PrivateName, Step};
-use consort_order::{Delivery, Engine, Output};
+use consort_order::{Delivery, Engine, Output, Refused};
 use consort_session::{Refusal, RefusalCause, event};
 use consort_spread::told::{self, GroupView};
 use consort_types::{Class, ClientId, GroupName, MemberId, Primary, Service, View, ViewId, ViewKind};
@@ -28,7 +28,7 @@ impl<E: Engine> Node<E> {
             Output::Install(view) => self.upward.push(Up::Install(view)),
             Output::Primary(view) => self.upward.push(Up::Primary(view)),
             Output::Left => return Some(Effect::Left),
-            Output::Room => self.full = false,
+            Output::Room => (self.full, self.control_full) = (false, false),
             // Asked of engines whose capability says so; no session asks yet.
             Output::Offer(_) | Output::Revoke { .. } | Output::Confirm { .. } => self.counts.optimistic_ignored += 1,
             Output::Beacon { from, annotation } => self.hear_claim(from, &annotation),
@@ -40,7 +40,11 @@ impl<E: Engine> Node<E> {
 
     /// Whether something waits to be told to clients.
     pub(crate) fn has_to_tell(&self) -> bool {
-        self.groups.has_work() || self.groups.has_part() || self.may_resume() || !self.upward.is_empty()
+        self.groups.has_work() || self.may_say_part() || self.may_resume() || !self.upward.is_empty()
+    }
+
+    fn may_say_part(&self) -> bool {
+        !self.control_full && (self.unsaid.is_some() || self.groups.has_part())
     }
 
     fn may_resume(&self) -> bool {
@@ -74,11 +78,18 @@ impl<E: Engine> Node<E> {
     /// anything that clients send in the new view, for the engine is resumed only once all have said everything.
     fn say_next_part(&mut self) -> bool {
         //= G14
-        let Some(part) = self.groups.next_part() else { return false };
+        if !self.may_say_part() {
+            return false;
+        }
+        let Some(part) = self.unsaid.take().or_else(|| self.groups.next_part()) else { return false };
         self.upward.spend(part.len());
-        let said = self.hand_over(Class::Control, Service::Agreed, part.into());
-        // Refused only by an engine that is leaving, and then the others go on without this node.
-        self.counts.parts_refused += u64::from(said.is_err());
+        match self.hand_over(Class::Control, Service::Agreed, part.clone().into()) {
+            Ok(()) => {}
+            // All of it must be said: once there is room again.
+            Err(Refused::Full { .. }) => self.unsaid = Some(part),
+            // An engine that is leaving: the others go on without this node.
+            Err(_) => self.counts.parts_refused += 1,
+        }
         true
     }
 
@@ -153,6 +164,7 @@ impl<E: Engine> Node<E> {
     }
 
     fn install(&mut self, view: View) {
+        self.unsaid = None;
         self.groups.install(&view);
         if view.kind == ViewKind::Regular {
             self.settling = Some(view.id);
@@ -168,6 +180,7 @@ impl<E: Engine> Node<E> {
     fn deliver(&mut self, delivery: Delivery) {
         let Delivery { sender, position, service, payload, .. } = &delivery;
         let own = *sender == self.datagrams.identity().me;
+        self.clients.ordered(payload.len());
         match self.groups.deliver(*sender, *position, payload) {
             Ok(Delivered::Multicast { client, told, recipients }) => {
                 if own {

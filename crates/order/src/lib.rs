@@ -11,7 +11,7 @@
 
 use bytes::Bytes;
 use consort_types::{
-    Class, Duration, Instant, MemberId, MessageId, NodeId, Position, Service, Stream, Ticket, View, ViewId,
+    Class, Duration, Hold, Instant, MemberId, MessageId, NodeId, Position, Service, Stream, Ticket, View, ViewId,
 };
 pub use consort_wire::{Lane, Malformed, Packet, Payload};
 
@@ -280,6 +280,12 @@ pub trait Engine {
     /// How each other node is reached, as far as this one knows; for `status`.
     fn reachability(&self, _now: Instant) -> Vec<Reach> {
         Vec::new()
+    }
+
+    /// What the messages that were submitted here and not yet delivered here wait for; `None` while there are none, and
+    /// from engines that do not know. Cheap enough to be asked many times a second.
+    fn hold(&self) -> Option<Hold> {
+        None
     }
 
     /// One line for `status`: which state the engine is in and, where it waits, for what.

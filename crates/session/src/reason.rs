@@ -82,6 +82,8 @@ codes! {
         Stopping = 6 "stopping",
         /// Another client of this daemon is called so.
         NameTaken = 7 "name_taken",
+        /// The client's user may not use this daemon.
+        NotAllowed = 8 "not_allowed",
     }
 }
 

@@ -5,10 +5,11 @@ use crate::ledger::Ledger;
 use crate::listing::Question;
 use crate::output::Output;
 use crate::request::{self, Hello, NotHello, Request};
+use crate::watch::{Waits, Watch};
 use crate::{Farewell, Limits, Parting, Refusal, RefusalCause, VERSION};
 use bytes::Bytes;
 use consort_group::{ClientName, ordered};
-use consort_types::{ClientId, GroupName, MemberId, NodeId, Service};
+use consort_types::{ClientId, GroupName, Hold, MemberId, NodeId, Service};
 use consort_wire::{Malformed, Payload};
 
 /// One client of a daemon: what it said and was not yet taken, what it has under way, what it is to read.
@@ -28,6 +29,7 @@ pub struct Session {
     ledger: Ledger,
     refused: u64,
     progress_due: bool,
+    watch: Watch,
     output: Output,
 }
 
@@ -84,6 +86,7 @@ impl Session {
             ledger: Ledger::default(),
             refused: 0,
             progress_due: false,
+            watch: Watch::default(),
             output: Output::default(),
         }
     }
@@ -267,6 +270,21 @@ impl Session {
         if std::mem::take(&mut self.progress_due) && self.is_open() {
             event::put_progress(self.output.as_mut(), self.ledger.progress());
         }
+    }
+
+    /// Looks how long its requests wait, from one call to the next, and tells the client what for if they wait for long
+    /// and it does not know.
+    pub fn tell_waiting(&mut self, hold: Option<Hold>) -> Waits {
+        let progress = self.ledger.progress();
+        // The one that waits at the front was read, too.
+        let read = progress.accepted + u64::from(self.asked.is_some());
+        let waits = self.watch.look(read, progress.ordered);
+        if let Some(hold) = hold.filter(|_| waits == Waits::Long && self.is_open())
+            && let Some(waiting) = self.watch.tell(progress.ordered, hold)
+        {
+            event::put_waiting(self.output.as_mut(), waiting);
+        }
+        waits
     }
 
     /// Tells the client that request number `request`, which is in the order, changed nothing.

@@ -156,6 +156,11 @@ impl Queue {
         !self.control.waiting.is_empty() || (self.gate == Gate::Open && !self.client.waiting.is_empty())
     }
 
+    /// Whether client messages wait behind the gate.
+    pub fn is_gated(&self) -> bool {
+        self.gate != Gate::Open && !self.client.waiting.is_empty()
+    }
+
     /// Holds client messages back until `resume` names this view.
     pub fn close_gate(&mut self, view: ViewId) {
         //= R34

@@ -140,11 +140,17 @@ pub const METRICS: &[Metric] = &[
 ];
 
 /// Numbers whose key says more than which they are: prefix of the key, label, what it is and what is normal.
-pub const LABELLED: [(&str, &str, &str); 2] = [
+pub const LABELLED: [(&str, &str, &str); 3] = [
     (
         "sessions_ended_",
         "why",
         "Sessions that the daemon ended. Normal: goodbye grows, all others stay at 0; see the runbook of slow clients.",
+    ),
+    (
+        "requests_waited_",
+        "cause",
+        "Times, 20 a second at most, that requests of native clients had waited for 50 ms or more. Normal: window grows \
+         under full load, membership when daemons come or go; slow stays at 0.",
     ),
     (
         "datagrams_rejected_",

@@ -22,7 +22,7 @@ impl Bench {
         let doors =
             doors.iter().map(|door| (Listener::open(door, Dialect::Native).unwrap(), Dialect::Native)).collect();
         let poll = Poll::new().unwrap();
-        let clients = Clients::new(poll.registry().try_clone().unwrap(), doors, 0..10).unwrap();
+        let clients = Clients::new(poll.registry().try_clone().unwrap(), doors, Users::new(Vec::new()), 0..10).unwrap();
         Self { poll, clients, counters: Counters::default(), folder }
     }
 

@@ -11,6 +11,7 @@ mod spread;
 #[path = "../../../spread/src/tests/client.rs"]
 mod spread_client;
 mod views;
+mod waiting;
 
 use crate::{Effect, Identity, Limits, Node, Reading};
 use bytes::{Bytes, BytesMut};

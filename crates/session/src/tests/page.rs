@@ -41,7 +41,7 @@ fn whoever_asks_for_lists_writes_and_reads_the_bytes_of_the_page() {
         groups: 1,
         waiting: 0,
         under_way: 0,
-        credit: 512 << 10,
+        credit: 256 << 10,
     };
     let told = [
         Listing::Groups(Page { total: 3, more: true, items: vec![entry("a", 1, true), entry("g", 1, false)] }),

@@ -233,7 +233,7 @@ impl<E: Engine> Whole<E> {
             Event::Refused { request, refusal } if self.seats[at].dared.contains(&request) && is_fair(&refusal) => {}
             Event::Refused { refusal, .. } => self.refuse(at, format!("{refusal:?}")),
             Event::Disconnect(farewell) => self.refuse(at, format!("{farewell:?}")),
-            Event::View(_) | Event::Status(_) | Event::Pong(_) => {}
+            Event::View(_) | Event::Waiting(_) | Event::Status(_) | Event::Pong(_) => {}
         }
     }
 

@@ -47,6 +47,10 @@ pub(crate) struct Circle {
     rotation: Duration,
     fresh: Vec<Data>,
     pinned: Option<Pinned>,
+    /// Who had the least on the token that was passed on last, if not all had everything.
+    behind: Option<NodeId>,
+    /// More could have been sent at the last visit, if all members held what was sent before.
+    store_is_full: bool,
     reads_first: Lane,
     data_since_token: u32,
 }
@@ -65,6 +69,9 @@ pub(crate) enum Pace {
     /// Like the original ring, whatever is configured, and never idle: while recovering.
     Original,
 }
+
+/// For how many rotations at full speed a member may still get what it lacks.
+const PATIENCE: u32 = 10;
 
 /// An aru that does not move.
 #[derive(Clone, Copy, Debug)]
@@ -110,6 +117,8 @@ impl Circle {
             rotation: Duration::ZERO,
             fresh: Vec::new(),
             pinned: None,
+            behind: None,
+            store_is_full: false,
             reads_first: Lane::Data,
             data_since_token: 0,
         };
@@ -282,6 +291,19 @@ impl Circle {
         let t = &io.config.timers;
         let deaf = pinned.visits >= t.fail_to_receive_rotations && now.since(pinned.since) >= t.token_loss * 5 / 4;
         self.members.iter().copied().find(|member| deaf && member.node == by)
+    }
+
+    /// The member that fills the store: because it lags behind, nothing new may be numbered.
+    pub fn filled_by(&self) -> Option<NodeId> {
+        //= R38
+        self.behind.filter(|_| self.store_is_full)
+    }
+
+    /// The member that has kept aru where it is for many rotations. Repeating for it what it lacks uses the windows up.
+    pub fn pinned_by(&self) -> Option<NodeId> {
+        //= R38
+        let pinned = self.pinned.filter(|pinned| pinned.aru == self.passed_aru && pinned.visits >= PATIENCE);
+        pinned.map(|pinned| pinned.by)
     }
 
     /// Which lane to read first.

@@ -8,7 +8,9 @@ use crate::timer::{Fired, Timer};
 use bytes::Bytes;
 use consort_member::Numbers;
 use consort_order::{AcrossPartitions, Arrival, Capability, Engine, Link, Output, Reach, Refused, Submission};
-use consort_types::{Cause, Instant, MessageId, NodeId, Primary, Seq, Service, Stream, Ticket, View, ViewId, ViewKind};
+use consort_types::{
+    Cause, Hold, Instant, MessageId, NodeId, Primary, Seq, Service, Stream, Ticket, View, ViewId, ViewKind,
+};
 use consort_wire::Lane;
 
 impl Engine for Ring {
@@ -184,6 +186,17 @@ impl Engine for Ring {
             quarantined: io.quarantine.holds(node, now),
         };
         others.map(reach).collect()
+    }
+
+    fn hold(&self) -> Option<Hold> {
+        //= R38
+        if self.io.queue.is_empty() && self.io.queue.all_delivered() {
+            return None;
+        }
+        Some(match &self.state {
+            State::Operational(state) => state.hold(&self.io.queue),
+            _ => Hold::Membership,
+        })
     }
 
     fn describe(&self, _now: Instant) -> String {

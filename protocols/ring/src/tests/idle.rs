@@ -136,3 +136,15 @@ fn a_ring_of_one_takes_one_visit_at_a_time_however_much_waits() {
     }
     assert_eq!(delivered, 32);
 }
+
+#[test]
+fn a_ring_of_one_whose_store_is_full_comes_to_the_end_of_its_input() {
+    //= R31 test
+    let mut net = Net::formed(1, |config| {
+        let small = 4 * u32::try_from(config.datagram.get()).unwrap();
+        config.windows = crate::Windows { store_bytes: small, ..config.windows };
+    });
+    (0..200).for_each(|_| net.submit(0, Service::Agreed, vec![7; 1_300]));
+    net.run(Duration::from_millis(100));
+    net.agree_on(200);
+}

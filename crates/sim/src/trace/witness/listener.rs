@@ -80,7 +80,7 @@ impl Listener {
             Event::Disconnect(farewell) => self.on_refused(farewell.to_string(), say),
             Event::Welcome(welcome) => self.welcomed(welcome),
             Event::GroupSignal(signal) => self.on_signal(signal, say),
-            Event::Status(_) | Event::Pong(_) => {}
+            Event::Waiting(_) | Event::Status(_) | Event::Pong(_) => {}
         }
     }
 
