@@ -173,11 +173,10 @@ mod noticed {
 
     /// Seeds that are tried first, since they noticed when they were written down. A mutant that they do not notice any
     /// more is given the others.
-    const NOTICED: [(&str, u64); 9] = [
+    const NOTICED: [(&str, u64); 8] = [
         ("RequestTooEarly", 112),
         ("PrimaryWhileClosed", 98),
         ("SyncedWithAll", 98),
-        ("PartialKept", 98),
         ("PartsOfAnyView", 38),
         ("CommitsUnasked", 31),
         ("TokenLossIgnored", 27),
@@ -217,8 +216,8 @@ mod noticed {
         let soon = seeds.min(BEFORE_SCENARIOS);
         hunt_all(mutants, 1..=soon, &mut results);
         for (mutant, result) in mutants.iter().zip(&mut results) {
-            if let (Some(Err(_)), Mutant::Ring(ring)) = (&*result, mutant)
-                && let Some(noticed) = scenarios(*ring)
+            if matches!(result, Some(Err(_)))
+                && let Some(noticed) = scenarios(*mutant)
             {
                 *result = Some(Ok(noticed));
             }
@@ -248,17 +247,22 @@ mod noticed {
         }
     }
 
-    /// What no seed of the simulator notices may still break a scenario made for it: a test of the ring's own, by name.
-    fn scenarios(mutant: consort_ring::Mutant) -> Option<Noticed> {
+    /// What no seed of the simulator notices may still break a scenario made for it: a test of the ring's own, or of the
+    /// groups' exchange, by name.
+    fn scenarios(mutant: Mutant) -> Option<Noticed> {
+        let (package, tests_of, variable) = match mutant {
+            Mutant::Ring(_) => ("consort-ring", "tests::scenarios", "CONSORT_RING_MUTANT"),
+            Mutant::Group(_) => ("consort-group", "tests::exchange", "CONSORT_GROUP_MUTANT"),
+        };
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut tests = std::process::Command::new(cargo);
-        tests.args(["test", "--quiet", "--package", "consort-ring", "--features", "mutants", "--lib", "scenarios"]);
-        let output = tests.env("CONSORT_RING_MUTANT", mutant.name()).output().ok()?;
+        tests.args(["test", "--quiet", "--package", package, "--features", "mutants", "--lib", tests_of]);
+        let output = tests.env(variable, mutant.name()).output().ok()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let failed: Vec<_> = text.lines().filter_map(|line| line.trim().strip_prefix("tests::scenarios::")).collect();
+        let failed: Vec<_> = text.lines().filter_map(|line| line.trim().strip_prefix(tests_of)).collect();
         eprintln!("{}: {} scenarios", mutant.name(), failed.len());
         let first = (*failed.first()?).to_owned();
-        let name = first.rsplit("::").next().unwrap_or(&first).to_owned();
+        let name = first.rsplit("::").next().unwrap_or(&first).trim_end_matches(" --- FAILED").to_owned();
         Some(Noticed { seed: 0, rules: vec!["scenario"], how: name, simulated: 0.0 })
     }
 
