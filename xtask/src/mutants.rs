@@ -6,7 +6,7 @@ const HELP: &str = "\
 cargo xtask mutants [options]
 
   --seeds N        give each mutant so many seeds of 10 simulated seconds to be noticed (default 150)
-  --protocol NAME  try only those of ring (and the groups over it) or toto (and the view-synchronous membership)
+  --protocol NAME  those of ring (and the groups over it; the default) or of toto (and the view-synchronous membership)
   --mutant NAME    try only this one
   --seed S         with --mutant: run this seed and tell its story
 
@@ -20,7 +20,7 @@ goes unnoticed.
 #[cfg_attr(not(feature = "mutants"), allow(dead_code))] // then only the words are checked, and handed on
 struct Options {
     seeds: u64,
-    protocol: Option<String>,
+    protocol: String,
     mutant: Option<String>,
     seed: Option<u64>,
 }
@@ -44,11 +44,11 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn read(words: &[OsString]) -> Result<Option<Options>, lexopt::Error> {
     use lexopt::prelude::*;
     let mut parser = lexopt::Parser::from_args(words.iter().cloned());
-    let mut options = Options { seeds: 150, ..Options::default() };
+    let mut options = Options { seeds: 150, protocol: "ring".into(), ..Options::default() };
     while let Some(word) = parser.next()? {
         match word {
             Long("seeds") => options.seeds = parser.value()?.parse()?,
-            Long("protocol") => options.protocol = Some(protocol(parser.value()?.string()?)?),
+            Long("protocol") => options.protocol = protocol(parser.value()?.string()?)?,
             Long("mutant") => options.mutant = Some(parser.value()?.string()?),
             Long("seed") => options.seed = Some(parser.value()?.parse()?),
             Long("help") | Short('h') => return Ok(None),
@@ -144,8 +144,10 @@ mod noticed {
 
         /// Whether it is one of those asked for.
         fn is_wanted(self, options: &Options) -> bool {
-            options.mutant.as_ref().is_none_or(|name| name == self.name())
-                && options.protocol.as_ref().is_none_or(|name| name == self.protocol())
+            match &options.mutant {
+                Some(name) => name == self.name(),
+                None => options.protocol == self.protocol(),
+            }
         }
 
         /// The seeds it is given, so many of them: engines alone have no groups.
@@ -303,8 +305,11 @@ mod tests {
     #[test]
     fn words_mean_what_the_help_says() {
         let options = words("--mutant OneAru --seed 4 --seeds 7").unwrap().unwrap();
-        assert_eq!(options, Options { seeds: 7, mutant: Some("OneAru".into()), seed: Some(4), protocol: None });
-        assert_eq!(words("--protocol toto").unwrap().unwrap().protocol, Some("toto".into()));
+        assert_eq!(
+            options,
+            Options { seeds: 7, mutant: Some("OneAru".into()), seed: Some(4), protocol: "ring".into() }
+        );
+        assert_eq!(words("--protocol toto").unwrap().unwrap().protocol, "toto");
         assert!(words("--protocol trio").unwrap_err().to_string().contains("trio"));
         assert!(words("--help").unwrap().is_none());
         assert!(words("--seed 4").unwrap_err().to_string().contains("--mutant"));
