@@ -23,6 +23,9 @@
 //! library waits for anything; with [`ConnectOptions::unbatched`] each is written at once, as joins and leaves always are. A send waits while too many bytes are under way (the daemon's
 //! credit), or says so: [`Client::try_multicast`].
 //!
+//! A client connected with [`ConnectOptions::optimistic`] does not wait for the order: it is offered messages as soon as
+//! their place is likely, and told later which offers hold and which are revoked.
+//!
 //! If the daemon dies, [`Error::ConnectionLost`] says which sends are of unknown fate.
 //!
 //! A [`Client`] serves one thread. [`Client::split`] makes a [`Sender`] and a [`Receiver`] for two; the receiver must be
@@ -57,8 +60,8 @@ pub use async_client::AsyncClient;
 pub use bytes::Bytes;
 pub use client::Client;
 pub use consort_session::{
-    Addressee, Cause, ClientName, Farewell, GroupSignal, GroupView, GroupViewId, Member, Message, NetworkView, Parting,
-    PrivateName, Progress, Refusal, RefusalCause, Target, Welcome,
+    Addressee, Cause, ClientName, Farewell, GroupSignal, GroupView, GroupViewId, Member, Message, NetworkView, Offer,
+    Parting, PrivateName, Progress, Refusal, RefusalCause, Target, Undo, Welcome,
 };
 pub use consort_types::{ClientId, GroupName, MemberId, NameError, NodeId, Primary, Service, ViewId, ViewKind};
 pub use error::{ClientNameError, Error};

@@ -2,10 +2,10 @@
 use bytes::Bytes;
 use consort_group::ordered::{self, Told};
 use consort_group::{ClientName, Misfit, Targets};
-use consort_session::{Ask, Farewell, Limits, Parting, Refusal, RefusalCause, Session, request};
+use consort_session::{Ask, Farewell, Limits, Offered, Parting, Refusal, RefusalCause, Session, request};
 use consort_spread::told::{self, Message};
 use consort_spread::{Ask as SpreadAsk, Note, Reject, Session as SpreadSession};
-use consort_types::{ClientId, GroupName, MemberId, NodeId, Service};
+use consort_types::{ClientId, GroupName, Instant, MemberId, NodeId, OfferId, Service};
 use consort_wire::Payload;
 
 /// A client's session at the door through which it came.
@@ -44,6 +44,23 @@ pub(crate) struct Telling<'a> {
     pub service: Service,
     pub payload: &'a Payload,
     pub told: Told,
+    /// What optimistic clients know it by.
+    pub offer: OfferId,
+    pub now: Instant,
+}
+
+impl Telling<'_> {
+    /// As an offer that is confirmed at once, if it was not made before.
+    fn offered(&self) -> Offered {
+        Offered {
+            id: self.offer,
+            free_until: self.now,
+            sender: self.sender.0.node,
+            service: self.service,
+            multicast: self.payload.clone(),
+            told_at: self.told.at,
+        }
+    }
 }
 
 impl Door {
@@ -194,6 +211,11 @@ impl Door {
     /// Appends a message. False if it cannot be told at this door.
     pub fn tell_message(&mut self, telling: &Telling<'_>) -> bool {
         match self {
+            //= G42
+            Self::Native(session) if session.is_optimistic() => {
+                session.tell_confirm(telling.now, &telling.offered());
+                true
+            }
             Self::Native(session) => {
                 let Telling { sender, service, payload, told, .. } = telling;
                 session.tell_message(sender.0.node, *service, payload, told.at);
@@ -201,6 +223,22 @@ impl Door {
             }
             Self::Spread { session, client, .. } => tell_spread(session, telling, telling.own == Some(*client)),
         }
+    }
+
+    /// Whether it is offered messages before their place is final.
+    pub const fn is_optimistic(&self) -> bool {
+        matches!(self, Self::Native(session) if session.is_optimistic())
+    }
+
+    pub fn tell_offer(&mut self, now: Instant, offered: &Offered) {
+        if let Self::Native(session) = self {
+            session.tell_offer(now, offered);
+        }
+    }
+
+    /// False if it is not on offer.
+    pub fn tell_revoke(&mut self, now: Instant, offer: OfferId) -> bool {
+        if let Self::Native(session) = self { session.tell_revoke(now, offer) } else { false }
     }
 
     /// Appends frames that [`consort_session::event`] has written.

@@ -15,6 +15,7 @@ mod door;
 mod down;
 mod effect;
 mod listing;
+mod offers;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,7 @@ use consort_order::Arrival;
 use consort_session::{Farewell, Parting};
 use consort_types::{Stream, View, ViewId};
 use datagrams::Datagrams;
+use offers::Offers;
 use std::collections::VecDeque;
 use upward::Upward;
 
@@ -51,6 +53,7 @@ pub struct Node<E: Engine> {
     clients: Clients,
     groups: Groups,
     upward: Upward,
+    offers: Offers,
     effects: VecDeque<Effect>,
     now: Instant,
     /// The engine has refused a message for want of room and has not said that there is room again.
@@ -77,7 +80,6 @@ struct Counts {
     ordered_malformed: u64,
     parts_refused: u64,
     claims_malformed: u64,
-    optimistic_ignored: u64,
 }
 
 impl<E: Engine> Node<E> {
@@ -89,6 +91,7 @@ impl<E: Engine> Node<E> {
             clients: Clients::new(limits),
             groups: Groups::new(identity.me),
             upward: Upward::default(),
+            offers: Offers::default(),
             effects: VecDeque::new(),
             now: Instant::ZERO,
             full: false,

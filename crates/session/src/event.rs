@@ -11,19 +11,24 @@
 //! | 87 | pong | token (8) |
 //! | 88 | disconnect | parting (1), text |
 //! | 89 | transitional signal | group (1 + n), id (18 + 8) |
+//! | 8d | revoke | offer (8) |
+//! | 8e | confirm | offer (8) |
 //! | 91-95 | message; the second digit is the service | sender's node (2), client number (4), name (1 + n), targets, payload |
+//! | a1-a5 | offer; the second digit is the service | offer (8), microseconds (4), then as in a message |
 //!
 //! Texts stand behind their length in two bytes.
 mod decode;
 mod encode;
 
-pub(crate) use encode::{put_disconnect, put_pong, put_progress, put_refused, put_welcome};
+pub(crate) use encode::{
+    put_confirm, put_disconnect, put_offer, put_pong, put_progress, put_refused, put_revoke, put_welcome,
+};
 pub use encode::{put_group_signal, put_group_view, put_message, put_status, put_view};
 
 use crate::{Farewell, Refusal};
 use bytes::Bytes;
 use consort_group::{Cause, ClientName, GroupViewId, Member, PrivateName, Targets};
-use consort_types::{ClientId, GroupName, MemberId, NodeId, Primary, Service, ViewId, ViewKind};
+use consort_types::{ClientId, Duration, GroupName, MemberId, NodeId, Primary, Service, ViewId, ViewKind};
 
 const WELCOME: u8 = 0x81;
 const PROGRESS: u8 = 0x82;
@@ -34,7 +39,12 @@ const STATUS: u8 = 0x86;
 const PONG: u8 = 0x87;
 const DISCONNECT: u8 = 0x88;
 const GROUP_SIGNAL: u8 = 0x89;
+const REVOKE: u8 = 0x8d;
+const CONFIRM: u8 = 0x8e;
 const MESSAGE: u8 = 0x90;
+const OFFER: u8 = 0xa0;
+/// The bytes of an offer before those of its message.
+const OFFER_LEN: usize = 12;
 /// The flag of a group view whose group only members may send to.
 const CLOSED: u8 = 1;
 
@@ -45,6 +55,12 @@ pub enum Event {
     Welcome(Welcome),
     /// The next message of the order, for a group this client is in.
     Message(Message),
+    /// The same before its place is final; only optimistic clients are told so, and nothing as a message.
+    Offer(Offer),
+    /// The message of the offer with this number will stand elsewhere, or nowhere: as if it had not been offered.
+    Revoke(u64),
+    /// The message of the offer with this number is the next one of the order.
+    Confirm(u64),
     /// A group this client is in changed, here in the order.
     GroupView(GroupView),
     /// Some members of a group this client is in do not move along into the next network view: what follows until the
@@ -142,6 +158,17 @@ impl Message {
     pub fn into_payload(mut self) -> Bytes {
         self.body.split_off(self.payload_at)
     }
+}
+
+/// A message whose place is likely, but not final.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// The offer's number, counted from 1 in each session; a message that is offered again gets a new one.
+    pub number: u64,
+    /// For how long from now on nothing need be undone by a program that does nothing with the message.
+    pub free: Duration,
+    /// The message.
+    pub message: Message,
 }
 
 /// One membership of one group.

@@ -3,12 +3,13 @@ use crate::event::{self, Welcome};
 use crate::frame::{Frames, HEAD_LEN, Head};
 use crate::ledger::Ledger;
 use crate::listing::Question;
+use crate::offers::{Offered, Offers};
 use crate::output::Output;
 use crate::request::{self, Hello, NotHello, Request};
 use crate::{Farewell, Limits, Parting, Refusal, RefusalCause, VERSION};
 use bytes::Bytes;
 use consort_group::{ClientName, ordered};
-use consort_types::{ClientId, GroupName, MemberId, NodeId, Service};
+use consort_types::{ClientId, GroupName, Instant, MemberId, NodeId, OfferId, Service};
 use consort_wire::{Malformed, Payload};
 
 /// One client of a daemon: what it said and was not yet taken, what it has under way, what it is to read.
@@ -22,6 +23,7 @@ pub struct Session {
     stage: Stage,
     name: ClientName,
     wants_views: bool,
+    offers: Option<Offers>,
     prefix: Bytes,
     input: Frames,
     asked: Option<Head>,
@@ -78,6 +80,7 @@ impl Session {
             stage: Stage::Silent,
             name: ClientName::unchosen(client),
             wants_views: false,
+            offers: None,
             prefix: ordered::multicast_prefix(client, &ClientName::unchosen(client)),
             input: Frames::new(HEAD_LEN + request::BODY_MAX),
             asked: None,
@@ -111,6 +114,11 @@ impl Session {
     /// Whether it wants to read of network views.
     pub const fn wants_views(&self) -> bool {
         self.wants_views
+    }
+
+    /// Whether it is offered messages before their place is final.
+    pub const fn is_optimistic(&self) -> bool {
+        self.offers.is_some()
     }
 
     /// How many bytes it sent that were not taken yet.
@@ -167,6 +175,7 @@ impl Session {
         self.stage = Stage::Open;
         self.input.allow(limits.frame_max());
         self.wants_views = hello.wants_views;
+        self.offers = hello.optimistic.map(Offers::new);
         if let Some(name) = hello.name {
             self.prefix = ordered::multicast_prefix(self.client, &name);
             self.name = name;
@@ -295,6 +304,31 @@ impl Session {
     /// Appends a message of a client of node `sender`: one copy of what receivers are told of the ordered multicast.
     pub fn tell_message(&mut self, sender: NodeId, service: Service, multicast: &Payload, told_at: usize) {
         event::put_message(self.output.as_mut(), sender, service, multicast, told_at);
+    }
+
+    /// Offers a message to an optimistic client, unless it is on offer; nothing to any other.
+    pub fn tell_offer(&mut self, now: Instant, offered: &Offered) {
+        if let Some(offers) = &mut self.offers {
+            offers.offer(self.output.as_mut(), now, offered);
+        }
+    }
+
+    /// Revokes the offer of a message. False where it is not on offer.
+    pub fn tell_revoke(&mut self, now: Instant, offer: OfferId) -> bool {
+        let out = self.output.as_mut();
+        self.offers.as_mut().is_some_and(|offers| offers.revoke(out, now, offer))
+    }
+
+    /// Tells an optimistic client that a message is the next one of the order, on offer or not; nothing to any other.
+    pub fn tell_confirm(&mut self, now: Instant, offered: &Offered) {
+        if let Some(offers) = &mut self.offers {
+            offers.confirm(self.output.as_mut(), now, offered);
+        }
+    }
+
+    /// What is on offer, in the order in which it was offered.
+    pub fn on_offer(&self) -> impl Iterator<Item = OfferId> {
+        self.offers.iter().flat_map(Offers::open)
     }
 
     /// Appends frames that [`crate::event`] has written.

@@ -41,6 +41,9 @@ pub const METRICS: &[Metric] = &[
     ),
     ("message_bytes_delivered", Counter, "Their bytes. Normal: grows with what is sent."),
     ("messages_untold", Counter, "Messages that a Spread client could not be told. Normal: 0."),
+    ("clients_optimistic", Gauge, "Clients that are offered messages before their place is final. Normal: any."),
+    ("messages_offered", Counter, "Messages offered before their place was final, once for each client. Normal: any."),
+    ("messages_revoked", Counter, "Offers that were taken back. Normal: below 1 in 100 offers."),
     // Groups.
     ("groups", Gauge, "Groups that have members. Normal: equal at all daemons of a view."),
     ("group_bytes", Gauge, "Memory that all groups take. Normal: far below 268435456, where joins are refused."),
@@ -56,7 +59,6 @@ pub const METRICS: &[Metric] = &[
     ("group_hash_mismatches", Counter, "Comparisons that differed. Normal: 0; anything else is a fault of Consort."),
     ("group_claims_malformed", Counter, "Comparisons that could not be read. Normal: 0."),
     ("ordered_malformed", Counter, "Ordered messages that no daemon writes. Normal: 0."),
-    ("optimistic_ignored", Counter, "Early deliveries that no client asked for. Normal: 0."),
     // The ring at work.
     ("visits", Counter, "Visits of the token. Normal: thousands a second under load, tens at rest."),
     (

@@ -1,12 +1,12 @@
 //! Frames to events. Whatever a daemon sends, the answer is an event or a [`Malformed`].
 use super::{
-    CLOSED, DISCONNECT, Event, GROUP_SIGNAL, GROUP_VIEW, GroupSignal, GroupView, MESSAGE, Message, NetworkView, PONG,
-    PROGRESS, Progress, REFUSED, STATUS, VIEW, WELCOME, Welcome,
+    CLOSED, CONFIRM, DISCONNECT, Event, GROUP_SIGNAL, GROUP_VIEW, GroupSignal, GroupView, MESSAGE, Message,
+    NetworkView, OFFER, OFFER_LEN, Offer, PONG, PROGRESS, Progress, REFUSED, REVOKE, STATUS, VIEW, WELCOME, Welcome,
 };
 use crate::{Farewell, Parting, Refusal, RefusalCause};
 use bytes::Bytes;
 use consort_group::{Cause, ClientName, GroupViewId, Member, Targets, ordered, targets};
-use consort_types::{ClientId, MemberId, NodeId, Primary, Service, ViewKind};
+use consort_types::{ClientId, Duration, MemberId, NodeId, Primary, Service, ViewKind};
 use consort_wire::{MEMBER_LEN, Malformed, Reader};
 
 /// The least bytes of one client in a list.
@@ -21,6 +21,9 @@ impl Event {
         if kind & 0xf0 == MESSAGE {
             return read_message(kind, body).map(Self::Message);
         }
+        if kind & 0xf0 == OFFER {
+            return read_offer(kind, body).map(Self::Offer);
+        }
         let mut reader = Reader::new(&body);
         let event = match kind {
             WELCOME => Self::Welcome(read_welcome(&mut reader)?),
@@ -32,6 +35,8 @@ impl Event {
                 group: targets::read_group(&mut reader)?,
                 id: read_group_view_id(&mut reader)?,
             }),
+            REVOKE => Self::Revoke(reader.u64("offer")?),
+            CONFIRM => Self::Confirm(reader.u64("offer")?),
             STATUS => Self::Status(read_status(&mut reader)?),
             PONG => Self::Pong(reader.u64("token")?),
             DISCONNECT => Self::Disconnect(read_disconnect(&mut reader)?),
@@ -40,6 +45,14 @@ impl Event {
         reader.end("end of event")?;
         Ok(event)
     }
+}
+
+fn read_offer(kind: u8, mut body: Bytes) -> Result<Offer, Malformed> {
+    let mut reader = Reader::new(&body);
+    let (number, free) = (reader.u64("offer")?, Duration::from_micros(reader.u32("free time")?.into()));
+    let message = read_message(kind, body.split_off(OFFER_LEN));
+    let message = message.map_err(|error| Malformed { at: error.at + OFFER_LEN, ..error })?;
+    Ok(Offer { number, free, message })
 }
 
 fn read_message(kind: u8, body: Bytes) -> Result<Message, Malformed> {

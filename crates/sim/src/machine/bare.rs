@@ -59,7 +59,7 @@ impl<E: Engine> Bare<E> {
     fn act(&mut self, output: Output<E::Packet>) -> Option<Act> {
         Some(match output {
             Output::Send { to, lane, packet } => Act::Send { to, lane, bytes: self.seal(lane, &packet) },
-            Output::Deliver(delivery) => Act::Deliver {
+            Output::Deliver(delivery) | Output::Confirm { delivery, .. } => Act::Deliver {
                 client: 0,
                 message: Received {
                     stream: delivery.stream,
@@ -92,7 +92,7 @@ impl<E: Engine> Bare<E> {
             Output::Trim { up_to } => Act::Trim { up_to },
             Output::Left => Act::Left,
             // Optimistic deliveries have no order to check; beacons are for layers that a bare engine lacks.
-            Output::Offer(_) | Output::Revoke { .. } | Output::Confirm { .. } | Output::Beacon { .. } => return None,
+            Output::Offer(_) | Output::Revoke { .. } | Output::Beacon { .. } => return None,
         })
     }
 }
