@@ -142,7 +142,8 @@ pub enum Output<P> {
         up_to: Position,
     },
     /// A message whose place is likely but not final. Exactly one `Revoke` or `Confirm` closes it, before the same message is
-    /// offered again and before the next `Install`.
+    /// offered again and before the next regular view. A message gets its place, by `Confirm` or `Deliver`, only when nothing
+    /// is on offer that was offered before it.
     Offer(Offer),
     /// An offered message will stand elsewhere; undo it. It may be offered again.
     Revoke {

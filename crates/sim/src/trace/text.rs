@@ -1,5 +1,5 @@
 //! A trace as text.
-use super::{Delivered, Event, Grouped, Installed, Said, Sender, Submitted, Trace, What};
+use super::{Delivered, Event, Grouped, Installed, Offered, Said, Sender, Submitted, Trace, What};
 use crate::message::{Life, Mark, Process};
 use consort_types::{Class, Incarnation, Instant, MemberId, MessageId, NodeId, Position, Service, Stream, ViewId};
 use std::borrow::Cow;
@@ -57,6 +57,9 @@ impl fmt::Display for Event {
             What::Room => f.write_str("room"),
             What::Refused(why) => write!(f, "refused why={}", why.replace(char::is_whitespace, "_")),
             What::Deliver(delivered) => write_deliver(f, delivered),
+            What::Offer(Offered { offer, sum, strict }) => write!(f, "offer offer={offer} sum={sum} strict={strict}"),
+            What::Revoke(offer) => write!(f, "revoke offer={offer}"),
+            What::Confirm { offer, sum } => write!(f, "confirm offer={offer} sum={sum}"),
             What::Ordered(count) => write!(f, "ordered count={count}"),
             What::Stable { stream, up_to, missing } => {
                 write!(f, "stable stream={} up_to={up_to} missing={}", stream.0, list(missing))
@@ -165,6 +168,13 @@ fn read_what(word: &str, fields: Fields<'_>) -> Option<What> {
             groups: fields.list("groups", |text| Some(text.into()))?,
         })),
         "gone" => What::Gone,
+        "offer" => What::Offer(Offered {
+            offer: fields.number("offer")?,
+            sum: fields.number("sum")?,
+            strict: fields.number("strict")?,
+        }),
+        "revoke" => What::Revoke(fields.number("offer")?),
+        "confirm" => What::Confirm { offer: fields.number("offer")?, sum: fields.number("sum")? },
         "submit" => What::Submit(Submitted {
             count: fields.number("count")?,
             id: fields.option("id", |text| text.parse().ok().map(MessageId))?,
@@ -226,6 +236,9 @@ fn wrong(line: &str) -> &'static str {
             "mark, nameless, intact, sender, life, client, stream, position, class, service, len, own or missing"
         }
         Some("ordered") => "count",
+        Some("offer") => "offer, sum or strict",
+        Some("revoke") => "offer",
+        Some("confirm") => "offer or sum",
         Some("stable") => "stream, up_to or missing",
         Some("gauge") => "name or value",
         Some("refused") => "why",
@@ -356,6 +369,9 @@ mod tests {
             What::Refused("too_large".into()),
             What::Deliver(delivered),
             What::Deliver(Delivered::default()),
+            What::Offer(Offered { offer: 3, sum: 9, strict: true }),
+            What::Revoke(3),
+            What::Confirm { offer: 4, sum: 8 },
             What::Ordered(5),
             What::Stable { stream: Stream(1), up_to: Position(8), missing: vec![] },
             What::Gauge { name: "store_bytes".into(), value: 17 },

@@ -7,12 +7,14 @@
 //! n0 calls 5 primary               n0 groups 5.1 of n0 n1
 //! n1 crashes                       n1 leaves, n1 left
 //! calm                             n0 gauge store_packets 9
+//! n0 offers 3 loosely              n0 confirms 3 changed, n0 revokes 3
+//! quiet
 //! ```
 //! `n0.2` is n0's second life. What moved together is what the last `closes` said, unless `with` says otherwise. A view's
 //! name is its number and the first of its members.
 use crate::checkers::{Bounds, judge};
 use crate::message::{Life, Mark, Process};
-use crate::trace::{Delivered, Event, Grouped, Installed, Sender, Submitted, Trace, What};
+use crate::trace::{Delivered, Event, Grouped, Installed, Offered, Sender, Submitted, Trace, What};
 use consort_types::{Class, Instant, MemberId, MessageId, NodeId, Position, Service, ViewId};
 use std::collections::BTreeMap;
 
@@ -64,8 +66,10 @@ fn trace(script: &str) -> Trace {
 
 impl Reader {
     fn read(&mut self, words: &[&str]) -> Option<(Process, What)> {
-        if words == ["calm"] {
-            return Some((Process::WORLD, What::Calm));
+        match words {
+            ["calm"] => return Some((Process::WORLD, What::Calm)),
+            ["quiet"] => return Some((Process::WORLD, What::Quiet)),
+            _ => {}
         }
         let process = Process::of(life(words[0])?, 0);
         let what = match words[1..] {
@@ -86,6 +90,15 @@ impl Reader {
             ["installs", number, "of", ref rest @ ..] => self.install(process, number.parse().ok()?, rest)?,
             ["closes", number, "with", ref rest @ ..] => self.close(process, number.parse().ok()?, rest)?,
             ["groups", name, "of", ref rest @ ..] => self.group(process, name, rest)?,
+            ["offers", offer, ref rest @ ..] => {
+                let offer = offer.parse().ok()?;
+                What::Offer(Offered { offer, sum: offer, strict: !rest.contains(&"loosely") })
+            }
+            ["revokes", offer] => What::Revoke(offer.parse().ok()?),
+            ["confirms", offer, ref rest @ ..] => {
+                let offer = offer.parse().ok()?;
+                What::Confirm { offer, sum: offer + rest.len() as u64 }
+            }
             ["sends", count, ref rest @ ..] => self.send(process, count.parse().ok()?, rest),
             ["delivers", name, ref rest @ ..] => self.deliver(name, rest)?,
             _ => return None,

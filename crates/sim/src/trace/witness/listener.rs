@@ -80,7 +80,8 @@ impl Listener {
             Event::Disconnect(farewell) => self.on_refused(farewell.to_string(), say),
             Event::Welcome(welcome) => self.welcomed(welcome),
             Event::GroupSignal(signal) => self.on_signal(signal, say),
-            Event::Status(_) | Event::Pong(_) => {}
+            // What is offered counts once it has its place.
+            Event::Offer(_) | Event::Revoke(_) | Event::Confirm(_) | Event::Status(_) | Event::Pong(_) => {}
         }
     }
 
