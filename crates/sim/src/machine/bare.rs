@@ -102,7 +102,7 @@ fn deliver(delivery: Delivery) -> Act {
         client: 0,
         message: Received {
             stream: delivery.stream,
-            position: Some(delivery.position),
+            position: (delivery.position != Position::OUTSIDE).then_some(delivery.position),
             sender: delivery.sender.node,
             life: Some(delivery.sender.incarnation),
             client: None,

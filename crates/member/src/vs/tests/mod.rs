@@ -25,6 +25,8 @@ enum Message {
 struct Toy {
     vs: Membership,
     held: Vec<u64>,
+    /// What came too soon.
+    parked: BTreeSet<(usize, u64)>,
     fetching: Option<Cut>,
     frozen: bool,
     up: bool,
@@ -44,6 +46,7 @@ impl Toy {
         let mut toy = Self {
             vs,
             held: Vec::new(),
+            parked: BTreeSet::new(),
             fetching: None,
             frozen: false,
             up: true,
@@ -98,6 +101,7 @@ impl Toy {
                         self.closed.insert(closing.id, self.held.clone());
                     }
                     self.held = vec![0; change.view.members.len()];
+                    self.parked.clear();
                     (self.frozen, self.fetching) = (false, None);
                     self.changes.push(*change);
                 }
@@ -152,9 +156,16 @@ impl Toy {
     fn on_data(&mut self, now: Instant, member: MemberId, k: u64) {
         let Some(i) = self.vs.index(member) else { return };
         let wanted = self.fetching.as_ref().map(|cut| cut.held[i]);
+        if self.frozen {
+            let agreed = self.fetching.as_ref().map(|cut| &cut.held);
+            self.parked.retain(|(i, k)| agreed.is_some_and(|held| *k <= held[*i]));
+        }
         let closed = self.frozen && wanted.is_none_or(|up_to| k > up_to);
-        if k == self.held[i] + 1 && !closed {
-            self.held[i] = k;
+        if k > 0 && !closed {
+            self.parked.insert((i, k));
+        }
+        while self.parked.remove(&(i, self.held[i] + 1)) {
+            self.held[i] += 1;
         }
         let Some(cut) = &self.fetching else { return };
         if self.held.iter().zip(&cut.held).all(|(held, wanted)| held >= wanted) {

@@ -1,0 +1,1 @@
+//! Whole engines over a network of their own.
