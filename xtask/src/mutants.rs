@@ -1,4 +1,4 @@
-//! `cargo xtask mutants`: the ring, or the groups over it, with one rule broken at a time. A checker that no broken rule can wake is no checker.
+//! `cargo xtask mutants`: a protocol, or the groups over it, with one rule broken at a time. A checker that no broken rule can wake is no checker.
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -6,10 +6,11 @@ const HELP: &str = "\
 cargo xtask mutants [options]
 
   --seeds N        give each mutant so many seeds of 10 simulated seconds to be noticed (default 150)
+  --of WHAT        only those that break ring, groups or plato
   --mutant NAME    try only this one
   --seed S         with --mutant: run this seed and tell its story
 
-Builds the ring and the groups with their mutants, which no release contains. Prints which checker noticed which mutant,
+Builds the protocols and the groups with their mutants, which no release contains. Prints which checker noticed which mutant,
 at which seed and after how much simulated time; where no seed does, which of the ring's own scenarios. Fails if a mutant
 goes unnoticed.
 ";
@@ -19,6 +20,7 @@ goes unnoticed.
 #[cfg_attr(not(feature = "mutants"), allow(dead_code))] // then only the words are checked, and handed on
 struct Options {
     seeds: u64,
+    of: Option<String>,
     mutant: Option<String>,
     seed: Option<u64>,
 }
@@ -46,6 +48,7 @@ fn read(words: &[OsString]) -> Result<Option<Options>, lexopt::Error> {
     while let Some(word) = parser.next()? {
         match word {
             Long("seeds") => options.seeds = parser.value()?.parse()?,
+            Long("of") => options.of = Some(parser.value()?.string()?),
             Long("mutant") => options.mutant = Some(parser.value()?.string()?),
             Long("seed") => options.seed = Some(parser.value()?.parse()?),
             Long("help") | Short('h') => return Ok(None),
@@ -94,18 +97,30 @@ mod noticed {
     enum Mutant {
         Ring(consort_ring::Mutant),
         Group(consort_group::Mutant),
+        Plato(consort_plato::Mutant),
     }
 
     impl Mutant {
         fn all() -> Vec<Self> {
             let groups = consort_group::Mutant::ALL.iter().copied().map(Self::Group);
-            consort_ring::Mutant::ALL.iter().copied().map(Self::Ring).chain(groups).collect()
+            let plato = consort_plato::Mutant::ALL.iter().copied().map(Self::Plato);
+            consort_ring::Mutant::ALL.iter().copied().map(Self::Ring).chain(groups).chain(plato).collect()
+        }
+
+        /// What it breaks; names are unique within that.
+        const fn of(self) -> &'static str {
+            match self {
+                Self::Ring(_) => "ring",
+                Self::Group(_) => "groups",
+                Self::Plato(_) => "plato",
+            }
         }
 
         const fn name(self) -> &'static str {
             match self {
                 Self::Ring(mutant) => mutant.name(),
                 Self::Group(mutant) => mutant.name(),
+                Self::Plato(mutant) => mutant.name(),
             }
         }
 
@@ -113,6 +128,7 @@ mod noticed {
             match self {
                 Self::Ring(mutant) => mutant.what(),
                 Self::Group(mutant) => mutant.what(),
+                Self::Plato(mutant) => mutant.what(),
             }
         }
 
@@ -132,7 +148,10 @@ mod noticed {
     }
 
     pub(super) fn run(options: &Options, _words: &[OsString]) -> ExitCode {
-        let wanted = |mutant: &Mutant| options.mutant.as_ref().is_none_or(|name| name == mutant.name());
+        let wanted = |mutant: &Mutant| {
+            options.mutant.as_ref().is_none_or(|name| name == mutant.name())
+                && options.of.as_ref().is_none_or(|of| of == mutant.of())
+        };
         let mutants: Vec<_> = Mutant::all().into_iter().filter(wanted).collect();
         match (mutants.as_slice(), options.seed) {
             ([], _) => {
@@ -150,6 +169,7 @@ mod noticed {
         let faults = if seed.is_multiple_of(4) { Kinds::none() } else { Kinds::all() };
         let run = AssertUnwindSafe(|| match mutant {
             Mutant::Ring(mutant) => sim::run(seed, &faults, &|config| config.mutant = Some(mutant), story),
+            Mutant::Plato(mutant) => sim::run_plato(seed, &faults, &|config| config.mutant = Some(mutant), story),
             Mutant::Group(mutant) => {
                 sim::run_whole(seed, &faults, (&|_| {}, &|node| node.mutate_groups(mutant)), story)
             }
@@ -270,7 +290,7 @@ mod tests {
     #[test]
     fn words_mean_what_the_help_says() {
         let options = words("--mutant OneAru --seed 4 --seeds 7").unwrap().unwrap();
-        assert_eq!(options, Options { seeds: 7, mutant: Some("OneAru".into()), seed: Some(4) });
+        assert_eq!(options, Options { seeds: 7, mutant: Some("OneAru".into()), seed: Some(4), of: None });
         assert!(words("--help").unwrap().is_none());
         assert!(words("--seed 4").unwrap_err().to_string().contains("--mutant"));
         assert!(words("--fire").unwrap_err().to_string().contains("fire"));

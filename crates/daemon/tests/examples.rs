@@ -213,9 +213,13 @@ fn the_lowest_member_leads_and_the_next_one_when_it_is_gone() {
 
 #[test]
 fn counters_that_do_not_wait_for_the_order_agree_once_all_is_confirmed() {
+    ["ring", "plato"].into_iter().for_each(undoing_counters);
+}
+
+fn undoing_counters(protocol: &str) {
     use undo::{Change, Counter};
     let world = World::new();
-    let _daemons = world.daemons(3, &[]);
+    let _daemons = world.daemons(3, &["--protocol", protocol]);
     let join = |node| {
         let address = Address::Unix(world.door(node));
         let client = Client::connect(&address, &ConnectOptions::default().optimistic(Undo::Latest)).unwrap();

@@ -49,8 +49,17 @@ fn an_optimistic_receiver_prints_offers_and_confirms_and_counts_what_is_confirme
 
 #[test]
 fn three_daemons_deliver_one_order() {
+    one_order_of_three(&[]);
+}
+
+#[test]
+fn three_daemons_with_a_sequencer_deliver_one_order() {
+    one_order_of_three(&["--protocol", "plato"]);
+}
+
+fn one_order_of_three(options: &[&str]) {
     let world = World::new();
-    let _daemons = world.daemons(3, &[]);
+    let _daemons = world.daemons(3, options);
     let receive = |node: &str| {
         world.start(&["receive", "--node", node, "--count", "3000", "--timeout", "50s", "--quiet", "--digest"], None)
     };

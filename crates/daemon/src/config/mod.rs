@@ -1,6 +1,7 @@
 //! The settings of a daemon: from one short TOML file that all machines share, or, on one machine, from nothing.
 
 mod file;
+mod protocol;
 mod reader;
 mod spread;
 
@@ -15,6 +16,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 
 pub use file::read;
+pub use protocol::{ENGINES, PlatoSettings, Protocol};
 pub use spread::SpreadDoor;
 
 /// How much CPU is spent on answering quickly.
@@ -49,7 +51,11 @@ pub struct Settings {
     pub nodes: Vec<NodeAddress>,
     /// `None` sends to each node by itself.
     pub multicast: Option<SocketAddrV4>,
-    /// The ring's own settings; its `me` is set by [`Settings::choose`].
+    /// Which ordering protocol the cluster runs.
+    pub protocol: Protocol,
+    /// What is PLATO's alone.
+    pub plato: PlatoSettings,
+    /// The ring's own settings, and those that all protocols share; its `me` is set by [`Settings::choose`].
     pub ring: RingConfig,
     pub profile: Profile,
     pub limits: Limits,
@@ -115,6 +121,8 @@ impl Settings {
         let members = nodes.iter().map(|node| node.id).collect();
         let mut settings = Self {
             from_file: false,
+            protocol: Protocol::default(),
+            plato: PlatoSettings::default(),
             cluster,
             ring: RingConfig::new(nodes.first().map_or(NodeId(0), |node| node.id), members),
             nodes,
@@ -155,16 +163,20 @@ impl Settings {
 
     /// The hash of all that members must share; members that differ never talk.
     pub fn hash(&self) -> ConfigHash {
-        let digest = Sha256::digest(format!("{} multicast={:?}", self.ring.shared_settings(), self.multicast));
+        let digest = Sha256::digest(format!("{} multicast={:?}", self.shared(), self.multicast));
         ConfigHash(digest.iter().take(8).fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
     }
 
     /// The shared settings for people, in a line.
     pub fn summary(&self) -> String {
-        let protocol = PROTOCOLS.iter().find(|(_, kind)| *kind == self.ring.acceleration).map_or("", |(name, _)| name);
+        let kind = PROTOCOLS.iter().find(|(_, kind)| *kind == self.ring.acceleration).map_or("", |(name, _)| name);
+        let protocol = match self.protocol {
+            Protocol::Ring => format!("{kind} ring"),
+            other => other.name().to_owned(),
+        };
         let nodes = self.nodes.len();
         let data = self.multicast.map_or_else(|| "unicast".into(), |group| format!("multicast {group}"));
-        format!("{nodes} nodes, {protocol} ring, {data}, datagrams of {} bytes", self.ring.datagram.get())
+        format!("{nodes} nodes, {protocol}, {data}, datagrams of {} bytes", self.ring.datagram.get())
     }
 
     /// The cluster's id on the wire.
@@ -190,6 +202,7 @@ mod tests {
         assert_eq!(plain, hash(&|s| s.listen = vec!["127.0.0.1:1".parse().unwrap()]));
         assert_ne!(plain, hash(&|s| s.ring.acceleration = Acceleration::Original));
         assert_ne!(plain, hash(&|s| s.ring.windows.personal = 20));
+        assert_ne!(plain, hash(&|s| s.protocol = Protocol::Plato));
         assert_ne!(plain, hash(&|s| s.multicast = None));
         assert_ne!(plain, Settings::local("test", 4).hash());
     }
