@@ -61,7 +61,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     if let Some(directory) = &options.judge {
-        return again(directory);
+        return again(directory, options.protocol != "ring");
     }
     if let Err(reason) = requirements() {
         let required = std::env::var_os("CONSORT_REQUIRE_NETNS").is_some_and(|wanted| wanted == "1");
@@ -160,11 +160,11 @@ fn report(violations: &[consort_sim::checkers::Violation], kept: &Path) -> Resul
 }
 
 /// Judges what a run has kept.
-fn again(directory: &Path) -> ExitCode {
+fn again(directory: &Path, per_component: bool) -> ExitCode {
     let mut red = false;
     for scope in 0..SCOPES {
         let file = judge::file(directory, scope);
-        match judge::again(&file) {
+        match judge::again(&file, per_component) {
             Ok((seen, violations)) => {
                 let (messages, views) = (seen.messages, seen.views.len());
                 println!("{}: {messages} messages, {views} views, {} violations", file.display(), violations.len());

@@ -39,6 +39,8 @@ counters! {
     torn "torn_messages",
     /// Packets of nodes that are not configured, or of other views.
     strangers "strangers",
+    /// Invariants of our own that did not hold.
+    assertions "assertion_failures",
     /// Packets that no right member sends.
     wrong "wrong_packets",
 }

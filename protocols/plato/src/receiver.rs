@@ -249,9 +249,12 @@ impl Receiver {
     }
 
     fn tell(&mut self, io: &mut Io, key: Key, closing: bool) {
-        let Some(arrived) = self.packets.remove(&key) else { return };
-        let Some((sender, _)) = self.members.iter().find(|(member, _)| member.node == key.origin) else { return };
-        let sender = *sender;
+        let sender = self.members.iter().map(|(member, _)| *member).find(|member| member.node == key.origin);
+        let (Some(arrived), Some(sender)) = (self.packets.remove(&key), sender) else {
+            // What has its place is here, and its sender is a member.
+            io.counters.assertions += 1;
+            return;
+        };
         if arrived.primary && (!closing || crate::mutated!(self, PrimaryWhileClosed)) {
             //= P46
             io.output.push_back(Output::Primary(self.view));

@@ -24,17 +24,21 @@ This needs Linux, root, /dev/net/tun, and the program `ip` (apt-get install
 iproute2); without them it says so and does nothing, unless CONSORT_REQUIRE_NETNS
 is 1.
 
+  --protocol NAME  how they order messages: ring or plato [ring]
   --nodes N     daemons, 2 to 32 [5]
   --minutes M   how long faults come and go, such as 10 or 0.5 [1]
   --seconds S   the same in seconds
   --seed S      what is drawn from chance [taken from the clock, and printed]
   --keep        keep traces and logs of a run in which all was well, too
-  --judge DIR   judge the traces that a run has kept, once more
+  --judge DIR   judge the traces that a run has kept, once more; with the --protocol
+                of that run
 ";
 
 /// What is asked of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
+    /// How the daemons order messages, by its name in their file.
+    pub protocol: String,
     pub nodes: u16,
     pub length: Duration,
     pub seed: Option<u64>,
@@ -47,7 +51,14 @@ pub type Misuse = Option<String>;
 
 impl Default for Options {
     fn default() -> Self {
-        Self { nodes: 5, length: Duration::from_secs(60), seed: None, keep: false, judge: None }
+        Self {
+            protocol: "ring".into(),
+            nodes: 5,
+            length: Duration::from_secs(60),
+            seed: None,
+            keep: false,
+            judge: None,
+        }
     }
 }
 
@@ -72,6 +83,7 @@ impl Options {
         let seconds = |number: f64, unit: f64| Duration::from_secs_f64(number * unit);
         match name {
             "--keep" => self.keep = true,
+            "--protocol" => self.protocol = protocol(&value()?.to_string_lossy())?,
             "--nodes" => self.nodes = within(name, value()?, 2..=32)?,
             "--minutes" => self.length = seconds(within(name, value()?, 0.05..=1_440.0)?, 60.0),
             "--seconds" => self.length = seconds(within(name, value()?, 3.0..=86_400.0)?, 1.0),
@@ -81,6 +93,13 @@ impl Options {
         }
         Ok(())
     }
+}
+
+fn protocol(name: &str) -> Result<String, String> {
+    if ["ring", "plato"].contains(&name) {
+        return Ok(name.to_owned());
+    }
+    Err(format!("--protocol: `{name}` does not fit; give ring or plato"))
 }
 
 fn within<T>(name: &str, value: OsString, range: RangeInclusive<T>) -> Result<T, String>
@@ -96,7 +115,7 @@ where
 impl fmt::Display for Options {
     /// The options that lead to this run again, but for the seed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "--nodes {} --seconds {}", self.nodes, self.length.as_secs_f64())
+        write!(f, "--protocol {} --nodes {} --seconds {}", self.protocol, self.nodes, self.length.as_secs_f64())
     }
 }
 
@@ -114,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_printed_form_leads_to_the_same_run() {
-        let options = read("--nodes 7 --minutes 2.5 --seed 9").unwrap();
+        let options = read("--protocol plato --nodes 7 --minutes 2.5 --seed 9").unwrap();
         assert_eq!((options.nodes, options.length, options.seed), (7, Duration::from_secs(150), Some(9)));
         assert_eq!(read(&format!("{options} --seed 9")).unwrap(), options);
         assert_eq!(read("").unwrap(), Options::default());
@@ -125,6 +144,7 @@ mod tests {
         assert_eq!(problem("--nodes 1"), "--nodes: `1` does not fit; give a number from 2 to 32");
         assert_eq!(problem("--minutes soon"), "--minutes: `soon` does not fit; give a number from 0.05 to 1440");
         assert_eq!(problem("--seconds NaN"), "--seconds: `NaN` does not fit; give a number from 3 to 86400");
+        assert_eq!(problem("--protocol fast"), "--protocol: `fast` does not fit; give ring or plato");
         assert_eq!(problem("--seed"), "--seed needs a value; see --help");
         assert_eq!(problem("--faults all"), "--faults: there is no such option; --help lists the options");
         assert!(problem("stray").contains("stray"));

@@ -6,6 +6,7 @@ mod trouble;
 mod verdict;
 
 use crate::args::Args;
+use crate::config::{ENGINES, Protocol};
 use crate::failure::{Failure, Outcome, Trying};
 use crate::lab::job::Load;
 use crate::lab::{Lab, Round};
@@ -30,6 +31,7 @@ behind, and exits with 0 only if all sequences are equal, nothing is missing and
 no promise is broken.
 
   --nodes N    daemons to start, 1 to 16 [3]
+  --protocol NAME  how they order messages: ring or plato [ring]
   --lines N    lines in the file, 1 to 10,000,000 [20,000]
   --file FILE  send the lines of this file instead
   --json       print one JSON object instead of the story
@@ -41,6 +43,7 @@ const QUIET_RATE: f64 = 1_000.0;
 #[derive(Debug)]
 struct Options {
     nodes: u16,
+    protocol: Protocol,
     lines: u64,
     file: Option<PathBuf>,
     json: bool,
@@ -51,8 +54,8 @@ pub fn main(words: Vec<OsString>) -> Outcome {
     let options = read(words)?;
     let began = clock::now_ns();
     let story = Story::new(options.json);
-    let mut lab = Lab::start(options.nodes, &[])?;
-    story.daemons(&lab)?;
+    let mut lab = Lab::start(options.nodes, &["--protocol", options.protocol.name()].map(String::from))?;
+    story.daemons(&lab, options.protocol)?;
     let (file, lines) = file_of_lines(&options, lab.directory())?;
     story.start(options.nodes, lines)?;
     let loud =
@@ -60,7 +63,8 @@ pub fn main(words: Vec<OsString>) -> Outcome {
     let retransmissions = retransmissions(&lab)?;
     story.sequences(&loud, lines)?;
     story.load(&loud, retransmissions)?;
-    let trouble = (options.nodes > 1).then(|| trouble::play(&mut lab, options.nodes, &story)).transpose()?;
+    let trouble =
+        (options.nodes > 1).then(|| trouble::play(&mut lab, options.nodes, options.protocol, &story)).transpose()?;
     let quiet = round("quiet", Load::Made(100), Some(QUIET_RATE)).run(&mut lab, &mut |_| {})?;
     story.quiet(&quiet, QUIET_RATE)?;
     lab.stop();
@@ -80,10 +84,11 @@ fn square(nodes: u16) -> u64 {
 
 fn read(words: Vec<OsString>) -> Outcome<Options> {
     let mut args = Args::new(words, HELP);
-    let mut options = Options { nodes: 3, lines: 20_000, file: None, json: false };
+    let mut options = Options { nodes: 3, protocol: Protocol::Ring, lines: 20_000, file: None, json: false };
     while let Some(option) = args.next()? {
         match option.as_str() {
             "--nodes" => options.nodes = args.number(1..=16)? as u16,
+            "--protocol" => options.protocol = args.choice(&ENGINES)?,
             "--lines" => options.lines = args.number(1..=10_000_000)?,
             "--file" => options.file = Some(args.path()?),
             "--json" => options.json = true,

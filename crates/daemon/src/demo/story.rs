@@ -1,6 +1,7 @@
 //! The demonstration as it is told.
 use super::trouble::{Trouble, Viewed};
 use super::verdict::{self, Cpu, Verdict};
+use crate::config::Protocol;
 use crate::failure::Outcome;
 use crate::lab::figures::{bytes, micros, thousands};
 use crate::lab::{Lab, RoundResult};
@@ -29,10 +30,15 @@ impl Story {
     }
 
     /// The daemons run.
-    pub fn daemons(&self, lab: &Lab) -> Outcome {
+    pub fn daemons(&self, lab: &Lab, protocol: Protocol) -> Outcome {
         let pids: Vec<String> = lab.daemons().map(|daemon| daemon.id().to_string()).collect();
         self.say(&format!("{} daemons run on this machine: processes {}.", pids.len(), pids.join(", ")))?;
-        self.say("They talk by multicast on the loopback interface and pass a token round.")
+        self.say(match protocol {
+            Protocol::Ring => "They talk by multicast on the loopback interface and pass a token round.",
+            Protocol::Plato => {
+                "They talk by multicast on the loopback interface, and the lowest of them says the order."
+            }
+        })
     }
 
     /// The sending begins.

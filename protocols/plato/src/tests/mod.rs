@@ -7,7 +7,7 @@ mod views;
 use crate::{Config, Packet, Plato, Prediction, Sequencing};
 use bytes::Bytes;
 use consort_order::{Arrival, Delivery, Engine, Lane, Output, Packet as _, Submission, To};
-use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, Service, Stream, View, ViewId, ViewKind};
+use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, Service, Stream, View, ViewKind};
 use std::collections::BTreeMap;
 
 const HOP: Duration = Duration::from_micros(200);
@@ -28,7 +28,7 @@ enum Told {
     Confirm(u64, String),
     Deliver(String),
     View(View),
-    Primary(ViewId),
+    Primary,
 }
 
 struct Node {
@@ -118,7 +118,7 @@ impl Cluster {
                 }
                 return;
             }
-            Output::Primary(view) => Told::Primary(view),
+            Output::Primary(_) => Told::Primary,
             Output::Left => {
                 self.nodes[usize::from(me) - 1].up = false;
                 return;
@@ -208,7 +208,7 @@ impl Cluster {
             Told::Deliver(text) => text.clone(),
             Told::View(view) if view.kind == ViewKind::Transitional => "closes".into(),
             Told::View(view) => format!("view of {}", view.members.len()),
-            Told::Primary(_) => "primary".into(),
+            Told::Primary => "primary".into(),
         });
         told.collect()
     }
