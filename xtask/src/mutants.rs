@@ -1,4 +1,4 @@
-//! `cargo xtask mutants`: a protocol, or the groups over it, with one rule broken at a time. A checker that no broken rule can wake is no checker.
+//! `cargo xtask mutants`: a protocol, its membership, or the groups over it, with one rule broken at a time. A checker that no broken rule can wake is no checker.
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -6,7 +6,7 @@ const HELP: &str = "\
 cargo xtask mutants [options]
 
   --seeds N        give each mutant so many seeds of 10 simulated seconds to be noticed (default 150)
-  --of WHAT        only those that break ring, groups or plato
+  --protocol NAME  try only those of ring (and the groups over it), toto (and the view-synchronous membership) or plato
   --mutant NAME    try only this one
   --seed S         with --mutant: run this seed and tell its story
 
@@ -20,7 +20,7 @@ goes unnoticed.
 #[cfg_attr(not(feature = "mutants"), allow(dead_code))] // then only the words are checked, and handed on
 struct Options {
     seeds: u64,
-    of: Option<String>,
+    protocol: Option<String>,
     mutant: Option<String>,
     seed: Option<u64>,
 }
@@ -48,7 +48,7 @@ fn read(words: &[OsString]) -> Result<Option<Options>, lexopt::Error> {
     while let Some(word) = parser.next()? {
         match word {
             Long("seeds") => options.seeds = parser.value()?.parse()?,
-            Long("of") => options.of = Some(parser.value()?.string()?),
+            Long("protocol") => options.protocol = Some(protocol(parser.value()?.string()?)?),
             Long("mutant") => options.mutant = Some(parser.value()?.string()?),
             Long("seed") => options.seed = Some(parser.value()?.parse()?),
             Long("help") | Short('h') => return Ok(None),
@@ -59,6 +59,13 @@ fn read(words: &[OsString]) -> Result<Option<Options>, lexopt::Error> {
         return Err("--seed needs --mutant".into());
     }
     Ok(Some(options))
+}
+
+fn protocol(name: String) -> Result<String, lexopt::Error> {
+    match name.as_str() {
+        "ring" | "toto" | "plato" => Ok(name),
+        _ => Err(format!("no protocol `{name}`; there are ring, toto and plato").into()),
+    }
 }
 
 /// This build has no mutants: the same words go to one that has.
@@ -97,29 +104,26 @@ mod noticed {
     enum Mutant {
         Ring(consort_ring::Mutant),
         Group(consort_group::Mutant),
+        Toto(consort_toto::Mutant),
+        Views(consort_toto::vs::Mutant),
         Plato(consort_plato::Mutant),
     }
 
     impl Mutant {
         fn all() -> Vec<Self> {
             let groups = consort_group::Mutant::ALL.iter().copied().map(Self::Group);
+            let ring = consort_ring::Mutant::ALL.iter().copied().map(Self::Ring).chain(groups);
+            let views = consort_toto::vs::Mutant::ALL.iter().copied().map(Self::Views);
             let plato = consort_plato::Mutant::ALL.iter().copied().map(Self::Plato);
-            consort_ring::Mutant::ALL.iter().copied().map(Self::Ring).chain(groups).chain(plato).collect()
-        }
-
-        /// What it breaks; names are unique within that.
-        const fn of(self) -> &'static str {
-            match self {
-                Self::Ring(_) => "ring",
-                Self::Group(_) => "groups",
-                Self::Plato(_) => "plato",
-            }
+            ring.chain(consort_toto::Mutant::ALL.iter().copied().map(Self::Toto)).chain(views).chain(plato).collect()
         }
 
         const fn name(self) -> &'static str {
             match self {
                 Self::Ring(mutant) => mutant.name(),
                 Self::Group(mutant) => mutant.name(),
+                Self::Toto(mutant) => mutant.name(),
+                Self::Views(mutant) => mutant.name(),
                 Self::Plato(mutant) => mutant.name(),
             }
         }
@@ -128,8 +132,25 @@ mod noticed {
             match self {
                 Self::Ring(mutant) => mutant.what(),
                 Self::Group(mutant) => mutant.what(),
+                Self::Toto(mutant) => mutant.what(),
+                Self::Views(mutant) => mutant.what(),
                 Self::Plato(mutant) => mutant.what(),
             }
+        }
+
+        /// Which protocol it breaks.
+        const fn protocol(self) -> &'static str {
+            match self {
+                Self::Ring(_) | Self::Group(_) => "ring",
+                Self::Toto(_) | Self::Views(_) => "toto",
+                Self::Plato(_) => "plato",
+            }
+        }
+
+        /// Whether it is one of those asked for.
+        fn is_wanted(self, options: &Options) -> bool {
+            options.mutant.as_ref().is_none_or(|name| name == self.name())
+                && options.protocol.as_ref().is_none_or(|name| name == self.protocol())
         }
 
         /// The seeds it is given, so many of them: engines alone have no groups.
@@ -148,11 +169,7 @@ mod noticed {
     }
 
     pub(super) fn run(options: &Options, _words: &[OsString]) -> ExitCode {
-        let wanted = |mutant: &Mutant| {
-            options.mutant.as_ref().is_none_or(|name| name == mutant.name())
-                && options.of.as_ref().is_none_or(|of| of == mutant.of())
-        };
-        let mutants: Vec<_> = Mutant::all().into_iter().filter(wanted).collect();
+        let mutants: Vec<_> = Mutant::all().into_iter().filter(|mutant| mutant.is_wanted(options)).collect();
         match (mutants.as_slice(), options.seed) {
             ([], _) => {
                 let names: Vec<_> = Mutant::all().into_iter().map(Mutant::name).collect();
@@ -169,6 +186,8 @@ mod noticed {
         let faults = if seed.is_multiple_of(4) { Kinds::none() } else { Kinds::all() };
         let run = AssertUnwindSafe(|| match mutant {
             Mutant::Ring(mutant) => sim::run(seed, &faults, &|config| config.mutant = Some(mutant), story),
+            Mutant::Toto(mutant) => sim::run_toto(seed, &faults, &|config| config.mutant = Some(mutant), story),
+            Mutant::Views(mutant) => sim::run_toto(seed, &faults, &|config| config.vs_mutant = Some(mutant), story),
             Mutant::Plato(mutant) => sim::run_plato(seed, &faults, &|config| config.mutant = Some(mutant), story),
             Mutant::Group(mutant) => {
                 sim::run_whole(seed, &faults, (&|_| {}, &|node| node.mutate_groups(mutant)), story)
@@ -290,7 +309,9 @@ mod tests {
     #[test]
     fn words_mean_what_the_help_says() {
         let options = words("--mutant OneAru --seed 4 --seeds 7").unwrap().unwrap();
-        assert_eq!(options, Options { seeds: 7, mutant: Some("OneAru".into()), seed: Some(4), of: None });
+        assert_eq!(options, Options { seeds: 7, mutant: Some("OneAru".into()), seed: Some(4), protocol: None });
+        assert_eq!(words("--protocol toto").unwrap().unwrap().protocol, Some("toto".into()));
+        assert!(words("--protocol trio").unwrap_err().to_string().contains("trio"));
         assert!(words("--help").unwrap().is_none());
         assert!(words("--seed 4").unwrap_err().to_string().contains("--mutant"));
         assert!(words("--fire").unwrap_err().to_string().contains("fire"));

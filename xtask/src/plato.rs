@@ -82,8 +82,8 @@ pub fn bounds(plan: &Plan) -> Result<Bounds, String> {
     let config = settings(plan);
     let n = u64::from(plan.nodes);
     let plato = Plato::new(config.clone(), Incarnation(1)).map_err(|error| error.to_string())?;
-    // Each member's window, and as many packets of places; the same again behind gaps.
-    let packets = 2 * n * (2 * u64::from(config.window.packets) + 64);
+    // Each member's window, and the sequencer's packets of places for all of them; some more is believed behind gaps.
+    let packets = n * (u64::from(config.window.packets) * (n + 1) + 64);
     let running = [
         ("store_packets", packets),
         ("store_bytes", packets * plan.datagram as u64),

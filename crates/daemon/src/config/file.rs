@@ -1,6 +1,6 @@
 //! The file: `consort.toml`, the same on every machine.
 use super::reader::{Notes, Section};
-use super::{ENGINES, NodeAddress, PROFILES, PROTOCOLS, PlatoSettings, Settings, spread};
+use super::{NodeAddress, PROFILES, PROTOCOLS, RINGS, Settings, protocol, spread};
 use crate::failure::{Failure, Outcome};
 use crate::{local, place};
 use consort_ring::Policy;
@@ -26,7 +26,7 @@ fn parse(name: &str, text: &str) -> Outcome<Settings> {
     let mut notes = Notes::new(text);
     let settings = notes.parse(text).and_then(|table| settings(&mut notes, table.get_ref()));
     if let Some(settings) = settings.as_ref().filter(|_| notes.problems.is_empty())
-        && let Err((setting, problem)) = settings.check()
+        && let Err((setting, problem)) = settings.validate()
     {
         notes.about(setting, problem);
     }
@@ -52,7 +52,8 @@ fn settings(notes: &mut Notes, table: &toml::de::DeTable<'_>) -> Option<Settings
     settings.from_file = true;
     general(&mut root, &mut settings);
     ring(&mut root.table("ring"), &mut settings);
-    plato(&mut root.table("plato"), &mut settings.plato);
+    protocol::read(&mut root.table("toto"), &mut settings.toto);
+    protocol::read_plato(&mut root.table("plato"), &mut settings.plato);
     clients(&mut root.table("clients"), &mut settings);
     settings.spread = spread::read(&mut root.table("spread"));
     settings.metrics = metrics(&mut root.table("metrics"));
@@ -127,7 +128,7 @@ fn general(root: &mut Section<'_, '_>, settings: &mut Settings) {
     if let Some(size) = root.number("datagram", range).and_then(|bytes: usize| DatagramSize::new(bytes).ok()) {
         settings.ring.datagram = size;
     }
-    set(&mut settings.protocol, root.choice("protocol", &ENGINES));
+    set(&mut settings.protocol, root.choice("protocol", &PROTOCOLS));
     set(&mut settings.profile, root.choice("idling", &PROFILES));
     set(&mut settings.ring.primary, root.text("primary", primary));
     settings.state = root.text("state", |text| Ok(text.into()));
@@ -136,7 +137,7 @@ fn general(root: &mut Section<'_, '_>, settings: &mut Settings) {
 
 fn ring(section: &mut Section<'_, '_>, settings: &mut Settings) {
     let ring = &mut settings.ring;
-    set(&mut ring.acceleration, section.choice("protocol", &PROTOCOLS));
+    set(&mut ring.acceleration, section.choice("protocol", &RINGS));
     let priority = section.number("priority", 1..=2);
     set(&mut ring.priority, priority.map(|method| if method == 1 { Priority::Method1 } else { Priority::Method2 }));
     let packets = 0..=1_000_000;
@@ -153,13 +154,6 @@ fn ring(section: &mut Section<'_, '_>, settings: &mut Settings) {
     let guard = section.number("starvation_guard", packets);
     set(&mut ring.starvation_guard, guard.map(|packets| Some(packets).filter(|packets| *packets > 0)));
     timers(section, &mut ring.timers);
-    section.finish();
-}
-
-fn plato(section: &mut Section<'_, '_>, plato: &mut PlatoSettings) {
-    set(&mut plato.every, section.number("every", 1..=consort_plato::Config::EVERY_MAX));
-    set(&mut plato.within, section.duration("within"));
-    plato.delta = section.duration("delta").or(plato.delta);
     section.finish();
 }
 

@@ -16,7 +16,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 
 pub use file::read;
-pub use protocol::{ENGINES, PlatoSettings, Protocol};
+pub use protocol::{PROTOCOLS, Plato, Protocol, Toto};
 pub use spread::SpreadDoor;
 
 /// How much CPU is spent on answering quickly.
@@ -51,10 +51,12 @@ pub struct Settings {
     pub nodes: Vec<NodeAddress>,
     /// `None` sends to each node by itself.
     pub multicast: Option<SocketAddrV4>,
-    /// Which ordering protocol the cluster runs.
+    /// Which protocol orders the messages.
     pub protocol: Protocol,
-    /// What is PLATO's alone.
-    pub plato: PlatoSettings,
+    /// ToTo's own settings, where that is the protocol.
+    pub toto: Toto,
+    /// PLATO's, where that is it.
+    pub plato: Plato,
     /// The ring's own settings, and those that all protocols share; its `me` is set by [`Settings::choose`].
     pub ring: RingConfig,
     pub profile: Profile,
@@ -71,8 +73,8 @@ pub struct Settings {
     pub receive_buffer: usize,
 }
 
-/// How the protocols are named.
-pub const PROTOCOLS: [(&str, Acceleration); 2] =
+/// How the kinds of ring are named.
+pub const RINGS: [(&str, Acceleration); 2] =
     [("accelerated", Acceleration::Accelerated), ("original", Acceleration::Original)];
 /// How the profiles are named.
 pub const PROFILES: [(&str, Profile); 3] =
@@ -121,10 +123,11 @@ impl Settings {
         let members = nodes.iter().map(|node| node.id).collect();
         let mut settings = Self {
             from_file: false,
-            protocol: Protocol::default(),
-            plato: PlatoSettings::default(),
             cluster,
             ring: RingConfig::new(nodes.first().map_or(NodeId(0), |node| node.id), members),
+            protocol: Protocol::Ring,
+            toto: Toto::default(),
+            plato: Plato::default(),
             nodes,
             multicast,
             profile: Profile::Balanced,
@@ -163,16 +166,22 @@ impl Settings {
 
     /// The hash of all that members must share; members that differ never talk.
     pub fn hash(&self) -> ConfigHash {
-        let digest = Sha256::digest(format!("{} multicast={:?}", self.shared(), self.multicast));
+        let shared = match self.protocol {
+            Protocol::Ring => self.ring.shared_settings(),
+            Protocol::Toto => self.toto_config().shared_settings(),
+            Protocol::Plato => self.plato_config().shared_settings(),
+        };
+        let digest = Sha256::digest(format!("{shared} multicast={:?}", self.multicast));
         ConfigHash(digest.iter().take(8).fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
     }
 
     /// The shared settings for people, in a line.
     pub fn summary(&self) -> String {
-        let kind = PROTOCOLS.iter().find(|(_, kind)| *kind == self.ring.acceleration).map_or("", |(name, _)| name);
+        let ring = RINGS.iter().find(|(_, kind)| *kind == self.ring.acceleration).map_or("", |(name, _)| name);
         let protocol = match self.protocol {
-            Protocol::Ring => format!("{kind} ring"),
-            other => other.name().to_owned(),
+            Protocol::Ring => format!("{ring} ring"),
+            Protocol::Toto => format!("toto with phi {}%", self.toto.phi.percent()),
+            Protocol::Plato => "plato".to_owned(),
         };
         let nodes = self.nodes.len();
         let data = self.multicast.map_or_else(|| "unicast".into(), |group| format!("multicast {group}"));
@@ -202,8 +211,11 @@ mod tests {
         assert_eq!(plain, hash(&|s| s.listen = vec!["127.0.0.1:1".parse().unwrap()]));
         assert_ne!(plain, hash(&|s| s.ring.acceleration = Acceleration::Original));
         assert_ne!(plain, hash(&|s| s.ring.windows.personal = 20));
-        assert_ne!(plain, hash(&|s| s.protocol = Protocol::Plato));
         assert_ne!(plain, hash(&|s| s.multicast = None));
+        assert_ne!(plain, hash(&|s| s.protocol = Protocol::Toto));
+        assert_ne!(plain, hash(&|s| s.protocol = Protocol::Plato));
+        let toto = |phi| hash(&|s| (s.protocol, s.toto.phi) = (Protocol::Toto, phi));
+        assert_ne!(toto(consort_toto::Phi::Half), toto(consort_toto::Phi::All));
         assert_ne!(plain, Settings::local("test", 4).hash());
     }
 

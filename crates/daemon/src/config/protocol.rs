@@ -1,53 +1,130 @@
-//! Which ordering protocol a cluster runs.
+//! Which protocol orders the messages, and the own knobs of those that are not the ring.
 use super::Settings;
+use super::reader::Section;
 use consort_plato::{Config as PlatoConfig, Prediction};
+use consort_toto::{Config as TotoConfig, Phi};
 use consort_types::Duration;
 
-/// Which ordering protocol; all nodes of a cluster run the same.
+/// Which protocol orders the messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// The token ring.
+    /// A token circulates.
     #[default]
     Ring,
-    /// A sequencer whose receivers predict what it will say.
+    /// Messages vote for each other.
+    Toto,
+    /// One member says the order, the others predict it.
     Plato,
 }
 
-/// How the ordering protocols are named.
-pub const ENGINES: [(&str, Protocol); 2] = [("ring", Protocol::Ring), ("plato", Protocol::Plato)];
+/// How the protocols are named.
+pub const PROTOCOLS: [(&str, Protocol); 3] =
+    [("ring", Protocol::Ring), ("toto", Protocol::Toto), ("plato", Protocol::Plato)];
 
 impl Protocol {
-    /// The protocol's name.
+    /// Its name.
     pub fn name(self) -> &'static str {
-        ENGINES.iter().find(|(_, protocol)| *protocol == self).map_or("", |(name, _)| name)
+        PROTOCOLS.iter().find(|(_, protocol)| *protocol == self).map_or("", |(name, _)| name)
     }
 }
 
-/// What is PLATO's alone.
+/// What of ToTo can be set; the rest it shares with the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlatoSettings {
+pub struct Toto {
+    /// How many must approve.
+    pub phi: Phi,
+    /// Packets of one node that may be under way.
+    pub window: u64,
+    /// How long an acknowledgement may wait.
+    pub ack: Duration,
+    /// A member that is silent for so long is left out.
+    pub silence: Option<Duration>,
+}
+
+impl Default for Toto {
+    fn default() -> Self {
+        Self { phi: Phi::Half, window: 64, ack: Duration::from_millis(2), silence: None }
+    }
+}
+
+/// What of PLATO can be set; the rest it shares with the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plato {
     /// After how many packets the sequencer tells their places.
     pub every: u32,
     /// After how long at the latest.
     pub within: Duration,
-    /// How close two packets must come to be suspected: a time, nothing for none, and adaptive where nothing is said.
+    /// How close two packets must come to be suspected; zero predicts nothing, and where nothing is said it adapts.
     pub delta: Option<Duration>,
+    /// A member that is silent for so long is left out.
+    pub silence: Option<Duration>,
 }
 
-impl Default for PlatoSettings {
+impl Default for Plato {
     fn default() -> Self {
-        Self { every: 10, within: Duration::from_millis(5), delta: None }
+        Self { every: 10, within: Duration::from_millis(5), delta: None, silence: None }
+    }
+}
+
+/// Reads the section `[plato]`.
+pub fn read_plato(section: &mut Section<'_, '_>, plato: &mut Plato) {
+    plato.every = section.number("every", 1..=PlatoConfig::EVERY_MAX).unwrap_or(plato.every);
+    plato.within = section.duration("within").unwrap_or(plato.within);
+    plato.delta = section.duration("delta").or(plato.delta);
+    plato.silence = section.duration("silence").or(plato.silence);
+    section.finish();
+}
+
+/// Reads the section `[toto]`.
+pub fn read(section: &mut Section<'_, '_>, toto: &mut Toto) {
+    let phi = section.text("phi", phi);
+    toto.phi = phi.unwrap_or(toto.phi);
+    toto.window = section.number("window", 1..=consort_toto::config::WINDOW_MAX).unwrap_or(toto.window);
+    toto.ack = section.duration("ack").unwrap_or(toto.ack);
+    toto.silence = section.duration("silence").or(toto.silence);
+    section.finish();
+}
+
+/// Reads `half`, `all` or `75%`.
+fn phi(text: &str) -> Result<Phi, String> {
+    let percent = |text: &str| text.strip_suffix('%')?.parse().ok().filter(|percent| (50..=99).contains(percent));
+    match text {
+        "half" => Ok(Phi::Half),
+        "all" => Ok(Phi::All),
+        text => percent(text).map(Phi::Percent).ok_or_else(|| {
+            format!("\"{text}\" is no share of the members; use \"half\", \"all\", or one from \"50%\" to \"99%\"")
+        }),
     }
 }
 
 impl Settings {
-    /// PLATO's settings: what all protocols share, and its own.
-    pub fn plato(&self) -> PlatoConfig {
+    /// ToTo's settings: what it shares with the ring is set in one place.
+    pub fn toto_config(&self) -> TotoConfig {
+        let ring = &self.ring;
+        let mut config = TotoConfig::new(ring.me, ring.members.clone());
+        config.datagram = ring.datagram;
+        config.message_max = ring.message_max;
+        config.queue_bytes = ring.queue_bytes;
+        config.primary = ring.primary.clone();
+        config.phi = self.toto.phi;
+        config.window = self.toto.window;
+        config.window_all = self.toto.window * ring.members.len() as u64;
+        config.ack = self.toto.ack;
+        if let Some(silence) = self.toto.silence {
+            config.timers.silence = silence;
+            config.timers.heartbeat = silence / 8;
+            config.timers.consensus = silence.max(config.timers.join * 8);
+        }
+        config
+    }
+
+    /// PLATO's settings: what it shares with the ring is set in one place.
+    pub fn plato_config(&self) -> PlatoConfig {
         let ring = &self.ring;
         let mut config = PlatoConfig::new(ring.me, ring.members.clone());
         config.datagram = ring.datagram;
-        config.queue_bytes = ring.queue_bytes;
         config.message_max = ring.message_max;
+        config.queue_bytes = ring.queue_bytes;
         config.primary = ring.primary.clone();
         config.window.bytes = config.window.bytes.max(16 * ring.datagram.get() as u32);
         config.sequencing.every = self.plato.every;
@@ -57,22 +134,24 @@ impl Settings {
             Some(delta) if delta.is_zero() => Prediction::Off,
             Some(delta) => Prediction::Fixed(delta),
         };
+        if let Some(silence) = self.plato.silence {
+            config.membership.silence = silence;
+            config.membership.heartbeat = silence / 8;
+            config.membership.consensus = silence.max(config.membership.join * 8);
+        }
         config
     }
 
-    /// What all members must share, as a text to be hashed.
-    pub(super) fn shared(&self) -> String {
+    /// Checks that the settings of the chosen protocol can work together.
+    ///
+    /// # Errors
+    /// Which setting, by its name in the file, and what is wrong with it.
+    pub fn validate(&self) -> Result<(), (&'static str, String)> {
+        self.ring.validate().map_err(|error| (error.setting, error.problem))?;
         match self.protocol {
-            Protocol::Ring => self.ring.shared_settings(),
-            Protocol::Plato => self.plato().shared_settings(),
-        }
-    }
-
-    /// Says which setting cannot work, and what would.
-    pub(crate) fn check(&self) -> Result<(), (&'static str, String)> {
-        match self.protocol {
-            Protocol::Ring => self.ring.validate().map_err(|error| (error.setting, error.problem)),
-            Protocol::Plato => self.plato().validate().map_err(|error| (error.setting, error.problem)),
+            Protocol::Ring => Ok(()),
+            Protocol::Toto => self.toto_config().validate().map_err(|error| (error.setting, error.problem)),
+            Protocol::Plato => self.plato_config().validate().map_err(|error| (error.setting, error.problem)),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The daemon's command line.
 use super::HELP;
 use crate::args::Args;
-use crate::config::{self, ENGINES, PROFILES, PROTOCOLS, Profile, Protocol, Settings, SpreadDoor};
+use crate::config::{self, PROFILES, PROTOCOLS, Profile, Protocol, RINGS, Settings, SpreadDoor};
 use crate::failure::{Failure, Outcome};
 use crate::local;
 use crate::place::check_cluster;
@@ -47,8 +47,8 @@ impl Options {
         match option {
             "--cluster" => self.cluster = Some(cluster(args)?),
             "--nodes" => self.nodes = Some(args.number(1..=u64::from(local::NODES_MAX))? as u16),
-            "--protocol" => self.protocol = Some(args.choice(&ENGINES)?),
-            "--ring" => self.ring = Some(args.choice(&PROTOCOLS)?),
+            "--protocol" => self.protocol = Some(args.choice(&PROTOCOLS)?),
+            "--ring" => self.ring = Some(args.choice(&RINGS)?),
             "--datagram" => self.datagram = Some(datagram(args)?),
             "--config" => self.config = Some(args.path()?),
             "--node" => self.node = Some(args.number(1..=u64::from(u16::MAX))? as u16),
@@ -83,14 +83,14 @@ impl Options {
         settings.limits.output_max = self.client_output.unwrap_or(settings.limits.output_max);
         settings.metrics = self.metrics.or(settings.metrics);
         settings.state = self.state.clone().or(settings.state);
-        settings.check().map_err(|(setting, problem)| Failure::usage(format!("{setting}: {problem}")))?;
+        settings.validate().map_err(|(setting, problem)| Failure::usage(format!("{setting}: {problem}")))?;
         Ok(settings)
     }
 
     fn local(&self) -> Settings {
         let mut settings =
             Settings::local(self.cluster.as_deref().unwrap_or("default"), self.nodes.unwrap_or(local::NODES));
-        settings.protocol = self.protocol.unwrap_or_default();
+        settings.protocol = self.protocol.unwrap_or(settings.protocol);
         settings.ring.acceleration = self.ring.unwrap_or(settings.ring.acceleration);
         settings.ring.datagram = self.datagram.unwrap_or(settings.ring.datagram);
         settings
@@ -154,11 +154,12 @@ mod tests {
     }
 
     #[test]
-    fn the_protocol_is_chosen_for_the_whole_cluster() {
+    fn the_protocol_is_chosen_on_the_command_line() {
+        let settings = options("--protocol toto --nodes 3").unwrap().settings().unwrap();
+        assert_eq!(settings.protocol, Protocol::Toto);
         let settings = options("--protocol plato --nodes 3").unwrap().settings().unwrap();
-        assert_eq!(settings.protocol, Protocol::Plato);
         assert!(settings.summary().starts_with("3 nodes, plato, "), "{}", settings.summary());
-        assert_ne!(settings.hash(), options("--nodes 3").unwrap().settings().unwrap().hash());
+        assert!(settings.summary().starts_with("3 nodes, toto with phi 50%"), "{}", settings.summary());
     }
 
     #[test]
@@ -186,7 +187,7 @@ mod tests {
             problem("--metrics 9464"),
             "--metrics: `9464` does not fit; give ADDRESS:PORT, such as 127.0.0.1:9464"
         );
-        assert_eq!(problem("--protocol rings"), "--protocol: `rings` does not fit; give ring or plato");
+        assert_eq!(problem("--protocol vote"), "--protocol: `vote` does not fit; give ring, toto or plato");
         assert_eq!(problem("--ring fast"), "--ring: `fast` does not fit; give accelerated or original");
         assert_eq!(problem("extra"), "`extra` is not an option; options start with -- (see --help)");
         assert_eq!(

@@ -10,6 +10,7 @@ use consort_net::{BindError, Door, Fanout, Options as NetOptions, Peer, Sockets,
 use consort_node::{Identity, Node};
 use consort_plato::Plato;
 use consort_ring::Ring;
+use consort_toto::Toto;
 use consort_types::{Incarnation, MemberId, NodeId};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -36,12 +37,13 @@ pub struct Ready {
     pub card: Card,
     _seat: Seat,
     sockets: Sockets,
-    node: Engine,
+    node: AnyNode,
 }
 
-/// A node with the ordering protocol of its cluster.
-enum Engine {
+/// A node with the engine that its settings name. Which one is asked once, when it starts to run: each has a loop of its own.
+enum AnyNode {
     Ring(Box<Node<Ring>>),
+    Toto(Box<Node<Toto>>),
     Plato(Box<Node<Plato>>),
 }
 
@@ -70,8 +72,9 @@ impl Ready {
     /// Runs until told to stop.
     pub fn serve(self, stop: Stop) -> Outcome {
         let ended = match self.node {
-            Engine::Ring(node) => consort_net::run(self.sockets, *node, stop),
-            Engine::Plato(node) => consort_net::run(self.sockets, *node, stop),
+            AnyNode::Ring(node) => consort_net::run(self.sockets, *node, stop),
+            AnyNode::Toto(node) => consort_net::run(self.sockets, *node, stop),
+            AnyNode::Plato(node) => consort_net::run(self.sockets, *node, stop),
         };
         ended.map_err(|error| Failure::new(error.to_string()))?;
         tracing::info!(node = self.card.node, cluster = %self.card.cluster, "ended");
@@ -87,21 +90,26 @@ fn tell_metrics(address: SocketAddr, card: &Card) -> Outcome {
     Ok(())
 }
 
-fn engine_and_node(settings: &Settings, incarnation: Incarnation, receive_room: usize) -> Outcome<Engine> {
+fn engine_and_node(settings: &Settings, incarnation: Incarnation, receive_room: usize) -> Outcome<AnyNode> {
     let me = MemberId { node: settings.ring.me, incarnation };
     let identity = Identity { cluster: settings.cluster_id(), config: settings.hash(), me };
-    Ok(match settings.protocol {
+    match settings.protocol {
         Protocol::Ring => {
-            let config = consort_ring::Config { receive_room, ..settings.ring.clone() };
-            let engine = Ring::new(config, incarnation).map_err(|error| Failure::usage(error.to_string()))?;
-            Engine::Ring(Box::new(Node::new(identity, engine, settings.limits)))
+            let ring = consort_ring::Config { receive_room, ..settings.ring.clone() };
+            let engine = Ring::new(ring, incarnation).map_err(|error| Failure::usage(error.to_string()))?;
+            Ok(AnyNode::Ring(Box::new(Node::new(identity, engine, settings.limits))))
+        }
+        Protocol::Toto => {
+            let engine = Toto::new(settings.toto_config(), incarnation);
+            let engine = engine.map_err(|error| Failure::usage(error.to_string()))?;
+            Ok(AnyNode::Toto(Box::new(Node::new(identity, engine, settings.limits))))
         }
         Protocol::Plato => {
-            let engine = Plato::new(settings.plato(), incarnation);
+            let engine = Plato::new(settings.plato_config(), incarnation);
             let engine = engine.map_err(|error| Failure::usage(error.to_string()))?;
-            Engine::Plato(Box::new(Node::new(identity, engine, settings.limits)))
+            Ok(AnyNode::Plato(Box::new(Node::new(identity, engine, settings.limits))))
         }
-    })
+    }
 }
 
 /// Each client is an open file, and many systems let a process open no more than 1,024 unless it asks for more.

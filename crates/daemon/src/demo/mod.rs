@@ -6,7 +6,7 @@ mod trouble;
 mod verdict;
 
 use crate::args::Args;
-use crate::config::{ENGINES, Protocol};
+use crate::config::{PROTOCOLS, Protocol};
 use crate::failure::{Failure, Outcome, Trying};
 use crate::lab::job::Load;
 use crate::lab::{Lab, Round};
@@ -30,11 +30,11 @@ judged by the checkers of the simulator. Takes a few seconds, leaves nothing
 behind, and exits with 0 only if all sequences are equal, nothing is missing and
 no promise is broken.
 
-  --nodes N    daemons to start, 1 to 16 [3]
-  --protocol NAME  how they order messages: ring or plato [ring]
-  --lines N    lines in the file, 1 to 10,000,000 [20,000]
-  --file FILE  send the lines of this file instead
-  --json       print one JSON object instead of the story
+  --nodes N        daemons to start, 1 to 16 [3]
+  --lines N        lines in the file, 1 to 10,000,000 [20,000]
+  --protocol NAME  ring, toto or plato: what orders the messages [ring]
+  --file FILE      send the lines of this file instead
+  --json           print one JSON object instead of the story
 ";
 
 /// The messages of the quiet second part, over all senders, in a second.
@@ -43,8 +43,8 @@ const QUIET_RATE: f64 = 1_000.0;
 #[derive(Debug)]
 struct Options {
     nodes: u16,
-    protocol: Protocol,
     lines: u64,
+    protocol: Protocol,
     file: Option<PathBuf>,
     json: bool,
 }
@@ -54,7 +54,7 @@ pub fn main(words: Vec<OsString>) -> Outcome {
     let options = read(words)?;
     let began = clock::now_ns();
     let story = Story::new(options.json);
-    let mut lab = Lab::start(options.nodes, &["--protocol", options.protocol.name()].map(String::from))?;
+    let mut lab = Lab::start(options.nodes, &["--protocol".into(), options.protocol.name().into()])?;
     story.daemons(&lab, options.protocol)?;
     let (file, lines) = file_of_lines(&options, lab.directory())?;
     story.start(options.nodes, lines)?;
@@ -84,12 +84,12 @@ fn square(nodes: u16) -> u64 {
 
 fn read(words: Vec<OsString>) -> Outcome<Options> {
     let mut args = Args::new(words, HELP);
-    let mut options = Options { nodes: 3, protocol: Protocol::Ring, lines: 20_000, file: None, json: false };
+    let mut options = Options { nodes: 3, lines: 20_000, protocol: Protocol::Ring, file: None, json: false };
     while let Some(option) = args.next()? {
         match option.as_str() {
             "--nodes" => options.nodes = args.number(1..=16)? as u16,
-            "--protocol" => options.protocol = args.choice(&ENGINES)?,
             "--lines" => options.lines = args.number(1..=10_000_000)?,
+            "--protocol" => options.protocol = args.choice(&PROTOCOLS)?,
             "--file" => options.file = Some(args.path()?),
             "--json" => options.json = true,
             _ => return Err(args.unknown()),

@@ -115,15 +115,19 @@ impl Notes {
     }
 }
 
-/// What of all promises is broken, a sentence each.
+/// What of all promises of a protocol is broken, a sentence each.
 pub fn violations(trace: &Trace, protocol: Protocol) -> Vec<String> {
-    let promised = Promised { per_component: protocol == Protocol::Plato, ..Promised::default() };
-    judge(trace, Bounds { promised, ..Bounds::default() }).iter().map(ToString::to_string).collect()
+    judge(trace, bounds(protocol)).iter().map(ToString::to_string).collect()
 }
 
-/// How many promises are watched over.
-pub fn promises() -> usize {
-    Suite::new(Bounds::default()).rules().count()
+/// How many promises of a protocol are watched over.
+pub fn promises(protocol: Protocol) -> usize {
+    Suite::new(bounds(protocol)).rules().count()
+}
+
+fn bounds(protocol: Protocol) -> Bounds {
+    let promised = Promised { per_component: protocol != Protocol::Ring, early: false };
+    Bounds { promised, ..Bounds::default() }
 }
 
 /// As the session's own reader gives it.
@@ -178,7 +182,7 @@ mod tests {
     fn a_message_that_is_called_ordered_and_never_comes_is_a_broken_promise() {
         let broken = violations(&notes().trace(), Protocol::Ring);
         assert!(broken.len() == 1 && broken[0].starts_with("AK (acknowledged means delivered) broken"), "{broken:?}");
-        assert!(promises() > 20);
+        assert!(promises(Protocol::Ring) > promises(Protocol::Toto) && promises(Protocol::Toto) > 20);
     }
 
     #[test]

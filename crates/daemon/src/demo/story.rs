@@ -33,12 +33,12 @@ impl Story {
     pub fn daemons(&self, lab: &Lab, protocol: Protocol) -> Outcome {
         let pids: Vec<String> = lab.daemons().map(|daemon| daemon.id().to_string()).collect();
         self.say(&format!("{} daemons run on this machine: processes {}.", pids.len(), pids.join(", ")))?;
-        self.say(match protocol {
-            Protocol::Ring => "They talk by multicast on the loopback interface and pass a token round.",
-            Protocol::Plato => {
-                "They talk by multicast on the loopback interface, and the lowest of them says the order."
-            }
-        })
+        let how = match protocol {
+            Protocol::Ring => "pass a token round",
+            Protocol::Toto => "order messages by votes",
+            Protocol::Plato => "have the lowest of them say the order",
+        };
+        self.say(&format!("They talk by multicast on the loopback interface and {how}."))
     }
 
     /// The sending begins.

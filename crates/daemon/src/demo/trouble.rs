@@ -180,7 +180,7 @@ impl Act<'_> {
         let trace = notes.trace();
         let violations = notes::violations(&trace, protocol);
         let trace = if violations.is_empty() { None } else { Some(keep(&trace)?) };
-        let promises = notes::promises();
+        let promises = notes::promises(protocol);
         Ok(Trouble { node: VICTIM, crash_ms, restart_ms, views, clients, sent, delivered, promises, violations, trace })
     }
 }

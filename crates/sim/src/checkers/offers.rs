@@ -2,6 +2,7 @@
 //! Where a process's offers are strict, a message gets its place only when nothing is on offer that was offered before it.
 //! Nothing is on offer when a view is installed, nor in the end.
 use super::{Checker, Rule, Verdict};
+use crate::message::{Life, Process};
 use crate::trace::{Event, Offered, PerProcess, What};
 use std::collections::BTreeSet;
 
@@ -19,6 +20,8 @@ struct Offers {
 #[derive(Debug, Default)]
 pub(super) struct OffersClosed {
     of: PerProcess<Offers>,
+    /// Nothing more comes from these.
+    over: BTreeSet<Life>,
 }
 
 impl Checker for OffersClosed {
@@ -28,7 +31,11 @@ impl Checker for OffersClosed {
 
     fn see(&mut self, event: &Event) -> Verdict {
         let offers = match &event.what {
-            What::Crash | What::Left | What::Gone => {
+            What::Crash | What::Left => {
+                self.over.insert(event.process.life());
+                return Ok(());
+            }
+            What::Gone => {
                 *self.of.of(event.process) = Offers::default();
                 return Ok(());
             }
@@ -51,7 +58,8 @@ impl Checker for OffersClosed {
 
 impl OffersClosed {
     fn nothing_is_open(&self) -> Verdict {
-        match self.of.iter().find(|(_, offers)| !offers.open.is_empty()) {
+        let live = |process: &Process| !self.over.contains(&process.life());
+        match self.of.iter().find(|(process, offers)| live(process) && !offers.open.is_empty()) {
             Some((process, offers)) => Err(format!("{} offers are still open at {process}", offers.open.len())),
             None => Ok(()),
         }
