@@ -6,7 +6,7 @@ use super::{Checker, Promised, Rule, Verdict};
 use crate::machine::private;
 use crate::message::Process;
 use crate::trace::{Event, Grouped, Said, What};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 type Message = (Process, u64);
 
@@ -20,6 +20,8 @@ pub(super) struct GroupMessages {
     heard: BTreeMap<(Process, Process), u64>,
     /// The furthest place at the second process of what the first was given.
     furthest: BTreeMap<(Process, Process), u64>,
+    /// Who was told that a group closes.
+    closing: BTreeSet<(Box<str>, Process)>,
     stands: Stands,
     promised: Promised,
 }
@@ -34,10 +36,17 @@ impl Checker for GroupMessages {
         match &event.what {
             What::Group(told) => {
                 let place = (told.group.clone(), event.process);
+                if told.network {
+                    self.closing.remove(&place);
+                }
                 match told.members.contains(&event.process) {
                     true => drop(self.last.insert(place, (**told).clone())),
                     false => drop(self.last.remove(&place)),
                 }
+                Ok(())
+            }
+            What::Signal(group) => {
+                self.closing.insert((group.clone(), event.process));
                 Ok(())
             }
             What::Side(said) => self.on_side(event.process, said),
@@ -59,10 +68,16 @@ impl GroupMessages {
             return Err(format!("is given {}'s {} after its {heard}", said.from, said.count));
         }
         *heard = said.count;
-        if self.promised.per_component && self.stands.is_closing(process) {
+        if self.promised.per_component && (self.stands.is_closing(process) || self.may_be_apart(process, said)) {
             return Ok(()); // in an order of those that move together: GS
         }
         self.in_order(process, (said.from, said.count))
+    }
+
+    /// Whether a message may stand in the order of one part of a network that fell apart. Guests are told no views: a signal
+    /// tells those in one of its groups; and others of its groups may have members elsewhere.
+    fn may_be_apart(&self, process: Process, said: &Said) -> bool {
+        said.groups.len() > 1 || said.groups.iter().any(|group| self.closing.contains(&(group.clone(), process)))
     }
 
     fn addressed(&self, process: Process, said: &Said) -> Verdict {
