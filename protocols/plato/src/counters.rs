@@ -37,8 +37,8 @@ counters! {
     late "late_revokes",
     /// Pieces of messages that did not continue what came before.
     torn "torn_messages",
-    /// Packets of nodes that are not configured, or of other views.
-    strangers "strangers",
+    /// Packets of other views, or of nodes that are not in this one.
+    foreign "foreign_packets",
     /// Invariants of our own that did not hold.
     assertions "assertion_failures",
     /// Packets that no right member sends.

@@ -133,7 +133,7 @@ impl Plato {
         let any = crate::mutated!(self.config, AnyViewsPackets);
         let right = (view == self.view() || any) && self.membership.is_member(arrival.from);
         if !right || arrival.from == self.me() {
-            self.io.counters.strangers += 1;
+            self.io.counters.foreign += 1;
             return;
         }
         match packet {

@@ -29,7 +29,7 @@ fn packets_that_no_right_member_sends_change_nothing() {
     for from in [MemberId::new(3, 10), MemberId::new(3, 9), MemberId::new(2, 10), MemberId::new(7, 1)] {
         wrong.iter().for_each(|packet| hand_in(&mut cluster, from, packet.clone()));
     }
-    assert!(cluster.counter(2, "strangers") > 0 && cluster.counter(2, "wrong_packets") > 0);
+    assert!(cluster.counter(2, "foreign_packets") > 0 && cluster.counter(2, "wrong_packets") > 0);
     cluster.say(1, "still here");
     cluster.pass(ms(50));
     assert_eq!(cluster.got(2), ["still here"]);
