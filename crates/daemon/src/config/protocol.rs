@@ -97,6 +97,22 @@ fn phi(text: &str) -> Result<Phi, String> {
     }
 }
 
+/// The same for PLATO, whose own settings are named after their sections.
+fn plato_key(setting: &'static str) -> &'static str {
+    match setting {
+        "silence" | "heartbeat" | "consensus" => "plato.silence",
+        "sequencing.every" => "plato.every",
+        "sequencing.within" => "plato.within",
+        "prediction" => "plato.delta",
+        other => other,
+    }
+}
+
+/// What the membership derives from `silence` is wrong where that is.
+fn key(setting: &'static str) -> &'static str {
+    if matches!(setting, "silence" | "heartbeat" | "consensus") { "toto.silence" } else { setting }
+}
+
 impl Settings {
     /// ToTo's settings: what it shares with the ring is set in one place.
     pub fn toto_config(&self) -> TotoConfig {
@@ -150,8 +166,10 @@ impl Settings {
         self.ring.validate().map_err(|error| (error.setting, error.problem))?;
         match self.protocol {
             Protocol::Ring => Ok(()),
-            Protocol::Toto => self.toto_config().validate().map_err(|error| (error.setting, error.problem)),
-            Protocol::Plato => self.plato_config().validate().map_err(|error| (error.setting, error.problem)),
+            Protocol::Toto => self.toto_config().validate().map_err(|error| (key(error.setting), error.problem)),
+            Protocol::Plato => {
+                self.plato_config().validate().map_err(|error| (plato_key(error.setting), error.problem))
+            }
         }
     }
 }
