@@ -149,6 +149,7 @@ impl Config {
                 format!("leaves no room for one packet of {} bytes; raise it", self.datagram.get()),
             );
         }
+        self.membership().validate()?;
         self.prediction.validate()
     }
 
@@ -237,6 +238,7 @@ mod tests {
             (Config { window: Window { packets: 9, bytes: 100 }, ..config() }, "window"),
             (Config { prediction: adaptive(1, 5, 9), ..config() }, "prediction"),
             (Config { prediction: adaptive(7, 0, 9), ..config() }, "prediction"),
+            (Config { me: NodeId(9), ..config() }, "node"),
         ] {
             let error = broken.validate().unwrap_err();
             assert_eq!(error.setting, setting, "{error}");
