@@ -83,7 +83,8 @@ impl Options {
     fn parse(parser: &mut lexopt::Parser) -> Result<Option<Self>, lexopt::Error> {
         let (mut first, mut seeds, mut one, mut whole) = (1, 100, None, false);
         let (mut idle, mut failover) = (None, None);
-        let mut options = Self { protocol: Protocol::Ring, faults: Kinds::all(), threads: cores(), task: Task::Idle { nodes: 0 } };
+        let mut options =
+            Self { protocol: Protocol::Ring, faults: Kinds::all(), threads: cores(), task: Task::Idle { nodes: 0 } };
         while let Some(word) = parser.next()? {
             match word {
                 Long("protocol") => options.protocol = protocol(&parser.value()?.string()?)?,

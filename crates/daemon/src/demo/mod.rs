@@ -63,7 +63,8 @@ pub fn main(words: Vec<OsString>) -> Outcome {
     let retransmissions = retransmissions(&lab)?;
     story.sequences(&loud, lines)?;
     story.load(&loud, retransmissions)?;
-    let trouble = (options.nodes > 1).then(|| trouble::play(&mut lab, options.nodes, options.protocol, &story)).transpose()?;
+    let trouble =
+        (options.nodes > 1).then(|| trouble::play(&mut lab, options.nodes, options.protocol, &story)).transpose()?;
     let quiet = round("quiet", Load::Made(100), Some(QUIET_RATE)).run(&mut lab, &mut |_| {})?;
     story.quiet(&quiet, QUIET_RATE)?;
     lab.stop();
