@@ -1,6 +1,6 @@
 //! The file: `consort.toml`, the same on every machine.
 use super::reader::{Notes, Section};
-use super::{NodeAddress, PROFILES, PROTOCOLS, Settings, spread};
+use super::{NodeAddress, PROFILES, PROTOCOLS, RINGS, Settings, protocol, spread};
 use crate::failure::{Failure, Outcome};
 use crate::{local, place};
 use consort_ring::Policy;
@@ -26,9 +26,9 @@ fn parse(name: &str, text: &str) -> Outcome<Settings> {
     let mut notes = Notes::new(text);
     let settings = notes.parse(text).and_then(|table| settings(&mut notes, table.get_ref()));
     if let Some(settings) = settings.as_ref().filter(|_| notes.problems.is_empty())
-        && let Err(error) = settings.ring.validate()
+        && let Err((setting, problem)) = settings.validate()
     {
-        notes.about(error.setting, error.problem);
+        notes.about(setting, problem);
     }
     match settings {
         Some(settings) if notes.problems.is_empty() => Ok(settings),
@@ -52,6 +52,7 @@ fn settings(notes: &mut Notes, table: &toml::de::DeTable<'_>) -> Option<Settings
     settings.from_file = true;
     general(&mut root, &mut settings);
     ring(&mut root.table("ring"), &mut settings);
+    protocol::read(&mut root.table("toto"), &mut settings.toto);
     clients(&mut root.table("clients"), &mut settings);
     settings.spread = spread::read(&mut root.table("spread"));
     settings.metrics = metrics(&mut root.table("metrics"));
@@ -126,6 +127,7 @@ fn general(root: &mut Section<'_, '_>, settings: &mut Settings) {
     if let Some(size) = root.number("datagram", range).and_then(|bytes: usize| DatagramSize::new(bytes).ok()) {
         settings.ring.datagram = size;
     }
+    set(&mut settings.protocol, root.choice("protocol", &PROTOCOLS));
     set(&mut settings.profile, root.choice("idling", &PROFILES));
     set(&mut settings.ring.primary, root.text("primary", primary));
     settings.state = root.text("state", |text| Ok(text.into()));
@@ -134,7 +136,7 @@ fn general(root: &mut Section<'_, '_>, settings: &mut Settings) {
 
 fn ring(section: &mut Section<'_, '_>, settings: &mut Settings) {
     let ring = &mut settings.ring;
-    set(&mut ring.acceleration, section.choice("protocol", &PROTOCOLS));
+    set(&mut ring.acceleration, section.choice("protocol", &RINGS));
     let priority = section.number("priority", 1..=2);
     set(&mut ring.priority, priority.map(|method| if method == 1 { Priority::Method1 } else { Priority::Method2 }));
     let packets = 0..=1_000_000;

@@ -1,0 +1,4 @@
+//! Tests, by theme.
+mod cluster;
+mod packets;
+mod votes;
