@@ -38,6 +38,7 @@ pub type Adjust<'a> = &'a dyn Fn(&mut Config);
 /// What is wrong with the settings.
 pub fn bare<'a>(plan: Plan, keep: Keep, adjust: Adjust<'a>) -> Result<World<'a, Bare<Toto>>, String> {
     let settings = settings(&plan, false);
+    let plan = if settings.early == Early::Causal { named(plan) } else { plan };
     engines::bare(plan, keep, Box::new(move |member| toto(&settings, member, adjust)), None)
 }
 
@@ -53,6 +54,15 @@ pub fn whole<'a>(
 ) -> Result<World<'a, Whole<Toto>>, String> {
     let settings = settings(&plan, true);
     engines::whole(plan, keep, Box::new(move |member| toto(&settings, member, adjust)), None, touch)
+}
+
+/// Messages too short for a name are told by their turn among their sender's, which they do not keep where some are
+/// delivered before others: every message gets a name.
+fn named(mut plan: Plan) -> Plan {
+    for sender in &mut plan.senders {
+        (sender.sizes.small, sender.sizes.empty, sender.sizes.tiny) = (sender.sizes.small.max(1), 0, 0);
+    }
+    plan
 }
 
 fn toto(settings: &Config, member: MemberId, adjust: Adjust<'_>) -> Result<Toto, String> {

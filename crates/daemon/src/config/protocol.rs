@@ -65,6 +65,11 @@ fn phi(text: &str) -> Result<Phi, String> {
     }
 }
 
+/// What the membership derives from `silence` is wrong where that is.
+fn key(setting: &'static str) -> &'static str {
+    if matches!(setting, "silence" | "heartbeat" | "consensus") { "toto.silence" } else { setting }
+}
+
 impl Settings {
     /// ToTo's settings: what it shares with the ring is set in one place.
     pub fn toto_config(&self) -> TotoConfig {
@@ -94,7 +99,7 @@ impl Settings {
         self.ring.validate().map_err(|error| (error.setting, error.problem))?;
         match self.protocol {
             Protocol::Ring => Ok(()),
-            Protocol::Toto => self.toto_config().validate().map_err(|error| (error.setting, error.problem)),
+            Protocol::Toto => self.toto_config().validate().map_err(|error| (key(error.setting), error.problem)),
         }
     }
 }

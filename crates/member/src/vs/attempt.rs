@@ -82,6 +82,7 @@ impl Attempt {
 
     /// The engine has told what it holds.
     pub fn tell(&mut self, io: &mut Io, now: Instant, mut holding: Holding) -> Next {
+        //= V01
         //= V11
         if !matches!(self.stage, Stage::Telling) {
             return Next::Stay;
@@ -231,6 +232,7 @@ impl Attempt {
     /// At the proposer: a member says how far it is.
     pub fn on_ready(&mut self, io: &mut Io, now: Instant, from: MemberId, view: ViewId, done: bool) -> Next {
         //= V14
+        //= V16
         if view != self.view || !self.leads(io) || !self.members.contains(&from) {
             return Next::Stay;
         }

@@ -11,7 +11,7 @@ use std::rc::Rc;
 #[derive(Clone, Debug, Default)]
 struct Past {
     view: Option<ViewId>,
-    /// It missed the beginning of the view.
+    /// It missed the beginning of the view, or was given a message in it that nobody can name.
     partial: bool,
     latest: Rc<PerProcess<u64>>,
     /// The same of messages that are delivered before the one order.
@@ -44,6 +44,7 @@ impl Checker for Causal {
             What::Start { late } => self.pasts.of(event.process).partial = *late,
             What::Submit(submitted) => self.on_submit(Mark { origin: event.process, count: submitted.count }),
             What::Deliver(delivered) => {
+                self.pasts.of(event.process).partial |= delivered.nameless;
                 let ordered = self.promised.is_ordered(delivered);
                 return delivered.mark.map_or(Ok(()), |mark| self.on_deliver(event.process, mark, ordered));
             }

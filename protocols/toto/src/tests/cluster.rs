@@ -225,7 +225,7 @@ fn a_member_sends_only_what_its_window_allows() {
     for n in 0..5 {
         cluster.submit(1, Service::Agreed, &"x".repeat(1_000 + n));
     }
-    assert_eq!(cluster.gauge(1, "messages_sent"), 3, "two, and the event that made the view primary or a null");
+    assert_eq!(cluster.gauge(1, "messages_sent"), 2);
 }
 
 #[test]
@@ -248,13 +248,13 @@ fn large_messages_are_cut_and_put_together() {
 fn what_a_dead_member_said_to_one_is_delivered_by_all_while_the_view_is_closed() {
     //= A30 test
     //= A33 test
-    let mut cluster = Cluster::new(3, |config| config.phi = Phi::All);
-    cluster.cuts.extend([(3, 2), (2, 1), (2, 3)]);
+    let mut cluster = Cluster::new(4, |config| config.phi = Phi::All);
+    cluster.cuts.extend([(3, 2), (3, 4)]);
     cluster.submit(3, Service::Agreed, "last words");
     cluster.run(1);
     cluster.crash(3);
-    cluster.cuts.clear();
-    cluster.run(500);
+    cluster.crash(4); // without having voted
+    cluster.run(1_000);
     assert_eq!(cluster.told(1), ["closing 12", "last words", "view 12"]);
     assert_eq!(cluster.told(2), cluster.told(1));
 }
