@@ -14,8 +14,10 @@ pub(crate) struct Clients {
     all: BTreeMap<ClientId, Entry>,
     /// By when each connection without a hello must have said one.
     silent: BTreeSet<(Instant, ClientId)>,
-    /// Paused for want of room in the engine, or for the next slice; first come first served.
+    /// Paused for want of room in the engine; first come first served.
     paused: VecDeque<ClientId>,
+    /// Paused until there is time for answers again, likewise.
+    asking: VecDeque<ClientId>,
     /// Gone, and not all daemons know it yet.
     leaving: VecDeque<ClientId>,
     closing: VecDeque<ClientId>,
@@ -87,6 +89,7 @@ impl Clients {
             all: BTreeMap::new(),
             silent: BTreeSet::new(),
             paused: VecDeque::new(),
+            asking: VecDeque::new(),
             leaving: VecDeque::new(),
             closing: VecDeque::new(),
             lingering: BTreeSet::new(),
@@ -386,28 +389,46 @@ impl Clients {
 
     /// Puts a client behind all others that wait for room.
     pub(crate) fn pause(&mut self, client: ClientId) {
-        if let Some(entry) = self.all.get_mut(&client)
-            && !std::mem::replace(&mut entry.paused, true)
-        {
+        if self.set_paused(client) {
             self.paused.push_back(client);
-            self.note(client);
         }
     }
 
-    /// Whether somebody waits for room, or for the next slice.
+    /// Puts a client behind all others whose questions wait for the next slice of answers.
+    pub(crate) fn pause_asking(&mut self, client: ClientId) {
+        if self.set_paused(client) {
+            self.asking.push_back(client);
+        }
+    }
+
+    /// Whether it is one more that waits.
+    fn set_paused(&mut self, client: ClientId) -> bool {
+        let Some(entry) = self.all.get_mut(&client) else { return false };
+        let newly = !std::mem::replace(&mut entry.paused, true);
+        if newly {
+            self.note(client);
+        }
+        newly
+    }
+
+    /// Whether somebody waits for room.
     pub(crate) fn has_paused(&self) -> bool {
         !self.paused.is_empty()
     }
 
+    /// Whether somebody's questions wait.
+    pub(crate) fn has_asking(&self) -> bool {
+        !self.asking.is_empty()
+    }
+
     /// The client that waited longest for room.
     pub(crate) fn next_paused(&mut self) -> Option<ClientId> {
-        while let Some(client) = self.paused.pop_front() {
-            if let Some(entry) = self.all.get_mut(&client) {
-                entry.paused = false;
-                return Some(client);
-            }
-        }
-        None
+        std::iter::from_fn(|| self.paused.pop_front()).find(|client| go_on(&mut self.all, *client))
+    }
+
+    /// The client whose questions waited longest.
+    pub(crate) fn next_asking(&mut self) -> Option<ClientId> {
+        std::iter::from_fn(|| self.asking.pop_front()).find(|client| go_on(&mut self.all, *client))
     }
 
     /// Whose going is to be ordered next.
@@ -460,7 +481,7 @@ impl Clients {
 
     pub(crate) fn observe(&self, see: &mut dyn FnMut(&str, u64)) {
         see("clients", self.all.len() as u64);
-        see("clients_paused", self.paused.len() as u64);
+        see("clients_paused", (self.paused.len() + self.asking.len()) as u64);
         see("requests_accepted", self.counts.accepted);
         see("requests_refused", self.counts.refused);
         see("messages_delivered", self.counts.messages);
@@ -472,4 +493,9 @@ impl Clients {
         self.counts.waits.iter().for_each(|(cause, count)| see(&format!("requests_waited_{cause}"), *count));
         self.counts.ended.iter().for_each(|(parting, count)| see(&format!("sessions_ended_{parting}"), *count));
     }
+}
+
+/// Takes a client's pause from it; false if it has gone.
+fn go_on(all: &mut BTreeMap<ClientId, Entry>, client: ClientId) -> bool {
+    all.get_mut(&client).map(|entry| entry.paused = false).is_some()
 }

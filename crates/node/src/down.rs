@@ -17,8 +17,13 @@ impl<E: Engine> Node<E> {
     /// Takes what a client asks, as far as there is room for it.
     pub(crate) fn serve(&mut self, client: ClientId) -> Reading {
         while let Some(wish) = self.clients.next(client) {
-            if !self.grant(client, wish) || self.has_answered_enough() {
+            let asks = matches!(wish, Wish::Common(Ask::Status | Ask::List(_)));
+            if !self.grant(client, wish) {
                 self.clients.pause(client);
+                return Reading::Pause;
+            }
+            if asks && self.has_answered_enough() {
+                self.clients.pause_asking(client);
                 return Reading::Pause;
             }
         }
@@ -110,10 +115,11 @@ impl<E: Engine> Node<E> {
             }
             return true;
         }
-        if self.has_answered_enough() {
-            return false;
-        }
-        let Some(client) = self.clients.next_paused() else { return false };
+        let next = match self.clients.next_paused() {
+            None if !self.has_answered_enough() => self.clients.next_asking(),
+            next => next,
+        };
+        let Some(client) = next else { return false };
         if self.serve(client) == Reading::Go {
             self.effects.push_back(Effect::ReadAgain { client });
         }

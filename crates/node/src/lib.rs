@@ -216,11 +216,11 @@ impl<E: Engine> Node<E> {
 
     /// When to call [`Self::handle_timeout`], if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let paused = !self.full && self.clients.has_paused();
-        if self.has_to_tell() || paused && !self.has_answered_enough() {
+        let (paused, asking) = (self.clients.has_paused(), self.clients.has_asking());
+        if self.has_to_tell() || !self.full && (paused || asking && !self.has_answered_enough()) {
             return Some(self.now);
         }
-        let answers = paused.then(|| self.next_answers());
+        let answers = (!self.full && asking).then(|| self.next_answers());
         let others = [self.engine.poll_timeout(), self.clients.next_silent(), self.lookout.at()];
         others.into_iter().chain([answers]).flatten().min()
     }

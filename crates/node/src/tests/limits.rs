@@ -201,3 +201,18 @@ fn a_flood_of_questions_is_answered_in_slices() {
     assert_eq!(answers(&world), 1_000);
     assert!(!world.programs[ann].paused);
 }
+
+#[test]
+fn who_asks_for_too_much_holds_nobody_else_up() {
+    let mut world = World::new(1, Limits::default());
+    let (ann, bob) = (world.connect(0, "ann"), world.connect(0, "bob"));
+    world.join(bob, "g");
+    (0..1_000).for_each(|_| world.client(ann).status());
+    world.carry();
+    assert!(world.programs[ann].paused, "the slice of answers is used up");
+    let before = world.counter(0, "requests_accepted");
+    (0..50).for_each(|n| world.multicast(bob, &["g"], &format!("{n}")));
+    world.carry();
+    assert_eq!(world.counter(0, "requests_accepted"), before + 50);
+    assert!(world.programs[ann].paused && !world.programs[bob].paused);
+}
