@@ -1,4 +1,5 @@
-//! `cargo xtask mutants`: a protocol, its membership, or the groups over it, with one rule broken at a time. A checker that no broken rule can wake is no checker.
+//! `cargo xtask mutants`: a protocol, its membership, or the groups over it, with one rule broken at a time. A checker that
+//! no broken rule can wake is no checker.
 use std::ffi::OsString;
 use std::process::ExitCode;
 

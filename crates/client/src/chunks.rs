@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 /// How much is read at once, in bytes.
 const CHUNK: usize = 256 << 10;
-/// Reads up to that many bytes get memory of their own, so that a message which a program keeps pins at most four times what
-/// was read with it.
+/// Reads up to that many bytes get memory of their own, so that a message which a program keeps pins at most four times
+/// what was read with it.
 const SMALL: usize = 64 << 10;
 /// How many chunks whose events are still about are kept in sight for another use.
 const KEPT: usize = 8;

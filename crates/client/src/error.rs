@@ -36,7 +36,10 @@ pub enum Error {
     #[error("the daemon refused the session: {0}")]
     NotWelcome(Farewell),
     /// Too many bytes are under way for this one to follow now. Nothing was sent; no number was used.
-    #[error("{needs} bytes of credit are needed, {free} are free until earlier sends are ordered ({cause}: {})", cause.explain())]
+    #[error(
+        "{needs} bytes of credit are needed, {free} are free until earlier sends are ordered ({cause}: {})",
+        cause.explain()
+    )]
     WouldBlock {
         /// How many bytes it takes.
         needs: usize,

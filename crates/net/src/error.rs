@@ -75,11 +75,7 @@ pub enum BindError {
         usable: Vec<Interface>,
     },
     /// The group cannot be joined on that interface.
-    #[error(
-        "cannot use multicast on interface {interface}: {source}; this machine has {}; name one of them by `interface` below the node, or do \
-         without multicast (`multicast = \"off\"` at the top)",
-        list(usable)
-    )]
+    #[error("cannot use multicast on interface {interface}: {source}; this machine has {}", list(usable))]
     Interface {
         /// The interface's address.
         interface: Ipv4Addr,

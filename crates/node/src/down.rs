@@ -7,8 +7,8 @@ use consort_session::{Ask, Farewell, Parting, Question, Refusal, RefusalCause, e
 use consort_types::{Class, ClientId, Duration, Instant, Service};
 use consort_wire::Payload;
 
-/// How many bytes of status and lists are told in one slice. They cost far more than their copying, and a client can ask for a
-/// thousand with one write: the token must not wait for all of them.
+/// How many bytes of status and lists are told in one slice. They cost far more than their copying, and a client can ask
+/// for a thousand with one write: the token must not wait for all of them.
 const ANSWERS: usize = 64 << 10;
 /// How long such a slice lasts, however many inputs come in it.
 const ANSWERS_EACH: Duration = Duration::from_millis(2);

@@ -256,8 +256,8 @@ pub trait Engine {
     /// What the layer above wants carried in this node's beacons from now on.
     fn annotate(&mut self, annotation: Bytes);
 
-    /// How many bytes of deliveries the layer above can take soon, `usize::MAX` where it keeps up. An engine with flow control
-    /// lets nobody send more than that in a round, but always something; others ignore it.
+    /// How many bytes of deliveries the layer above can take soon, `usize::MAX` where it keeps up. An engine with flow
+    /// control lets nobody send more than that in a round, but always something; others ignore it.
     fn throttle(&mut self, _room: usize) {}
 
     /// The layer above has settled into this view: client messages may flow again. Ignored for any other view.

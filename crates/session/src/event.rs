@@ -219,8 +219,8 @@ pub struct Progress {
     pub credit: u64,
 }
 
-/// What requests wait for that were not ordered soon. It holds until all of them are ordered or refused, or until it is said
-/// anew.
+/// What requests wait for that were not ordered soon. It holds until all of them are ordered or refused, or until it is
+/// said anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting {
     /// Those up to this number, as far as they are not ordered.

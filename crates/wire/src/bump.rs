@@ -2,31 +2,71 @@
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 
-/// How many used chunks are kept in sight for another use. What they hold lives as long as somebody holds a slice; beyond
-/// this number a chunk is freed by its last slice.
-const RETIRED: usize = 16;
+/// How many used chunks are kept in sight for another use. What they hold lives as long as somebody holds a slice;
+/// beyond this number a chunk is freed by its last slice.
+pub const RETIRED: usize = 16;
 
-/// Chunks of equal size. In steady traffic nothing is asked of the allocator: a chunk whose slices are all gone is used again.
+/// Used chunks, each to be used again, warm in the cache, once its slices are gone.
+#[derive(Clone, Debug, Default)]
+pub struct Retired(VecDeque<BytesMut>);
+
+impl Retired {
+    /// Keeps a used chunk in sight. One that never held anything is dropped.
+    pub fn keep(&mut self, mut chunk: BytesMut) {
+        if chunk.capacity() == 0 {
+            return;
+        }
+        chunk.clear();
+        if self.0.len() == RETIRED {
+            self.0.pop_front();
+        }
+        self.0.push_back(chunk);
+    }
+
+    /// An empty chunk with room for `size` bytes whose slices are all gone, if there is one.
+    pub fn reclaim(&mut self, size: usize) -> Option<BytesMut> {
+        for _ in 0..self.0.len() {
+            let mut chunk = self.0.pop_front()?;
+            if chunk.try_reclaim(size) {
+                return Some(chunk);
+            }
+            self.0.push_back(chunk);
+        }
+        None
+    }
+
+    /// How many chunks are kept.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether none is kept.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Chunks of equal size. In steady traffic nothing is asked of the allocator.
 #[derive(Clone, Debug)]
 pub struct Bump {
     size: usize,
     chunk: BytesMut,
-    retired: VecDeque<BytesMut>,
+    retired: Retired,
 }
 
 impl Bump {
     /// Takes memory in chunks of `size` bytes.
     pub fn new(size: usize) -> Self {
-        Self { size, chunk: BytesMut::new(), retired: VecDeque::new() }
+        Self { size, chunk: BytesMut::new(), retired: Retired::default() }
     }
 
     /// An empty buffer with room for `least` bytes at least, to be written and then taken.
     pub fn room(&mut self, least: usize) -> &mut BytesMut {
         self.chunk.clear();
         if self.chunk.capacity() < least {
-            let fresh = self.fresh(least.max(self.size));
-            let used = std::mem::replace(&mut self.chunk, fresh);
-            self.retire(used);
+            let size = least.max(self.size);
+            let fresh = self.retired.reclaim(size).unwrap_or_else(|| BytesMut::with_capacity(size));
+            self.retired.keep(std::mem::replace(&mut self.chunk, fresh));
         }
         &mut self.chunk
     }
@@ -34,24 +74,6 @@ impl Bump {
     /// Takes what was written.
     pub fn take(&mut self) -> Bytes {
         self.chunk.split().freeze()
-    }
-
-    fn fresh(&mut self, size: usize) -> BytesMut {
-        for _ in 0..self.retired.len() {
-            let Some(mut chunk) = self.retired.pop_front() else { break };
-            if chunk.try_reclaim(size) {
-                return chunk;
-            }
-            self.retired.push_back(chunk);
-        }
-        BytesMut::with_capacity(size)
-    }
-
-    fn retire(&mut self, chunk: BytesMut) {
-        if self.retired.len() == RETIRED {
-            self.retired.pop_front();
-        }
-        self.retired.push_back(chunk);
     }
 }
 

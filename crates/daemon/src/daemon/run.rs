@@ -246,6 +246,9 @@ fn explain(error: &BindError, settings: &Settings) -> Failure {
         BindError::InUse { role, .. } if *role != Role::Clients && !settings.from_file => {
             ". Addresses follow from the cluster's name: --cluster NAME gives others"
         }
+        BindError::Interface { .. } if settings.from_file => {
+            "; name one of them by `interface` below the node, or do without: multicast = \"off\" at the top"
+        }
         BindError::PathTooLong { .. } => "; CONSORT_RUNTIME_DIR names another directory",
         _ => "",
     };

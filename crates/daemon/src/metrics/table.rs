@@ -35,7 +35,7 @@ pub const METRICS: &[Metric] = &[
     (
         "clients_behind",
         Gauge,
-        "Clients for whom more than 256 KiB wait: the ring slows down for those that read. Normal: 0; under full load some.",
+        "Clients for whom more than 256 KiB wait: the ring waits for those that read. Normal: 0; under load some.",
     ),
     ("requests_accepted", Counter, "Joins, leaves and messages taken from clients. Normal: grows with what they send."),
     ("requests_refused", Counter, "Requests refused with a reason. Normal: 0."),
