@@ -23,8 +23,8 @@ const SMALL: usize = 2 << 10;
 const ACCEPTS: usize = 16;
 /// How long a door stays shut when there are no descriptors or no memory for another connection.
 const SHUT: Duration = Duration::from_millis(100);
-/// How long a client may take to read its last bytes.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// How long a client may take to read its last bytes, which may be the reason why it is sent away.
+const FAREWELL: Duration = Duration::from_secs(10);
 
 /// All connections of one node.
 pub(crate) struct Clients {

@@ -1,7 +1,9 @@
 //! All sessions of one node, and who of them waits for what.
 use crate::backlog::Backlog;
+use crate::begun::Begun;
 use crate::door::{Door, Placed, Telling, Wish};
-use consort_session::listing::{Connection, Stage, Transport};
+use crate::entry::Entry;
+use consort_session::listing::{Connection, Transport};
 use consort_session::{ClientName, Farewell, Limits, Parting, Refusal, Waits};
 use consort_types::{ClientId, GroupName, Hold, Instant, MemberId, NodeId};
 use consort_wire::Bytes;
@@ -25,49 +27,13 @@ pub(crate) struct Clients {
     lingering: BTreeSet<ClientId>,
     writable: VecDeque<ClientId>,
     backlog: Backlog,
+    begun: Begun,
+    /// What the outputs of all cost.
+    outputs: usize,
     progressed: Vec<ClientId>,
     /// Whose names are free again.
     parted: Vec<(ClientId, ClientName)>,
     counts: Counts,
-}
-
-#[derive(Debug)]
-struct Entry {
-    session: Door,
-    hello_by: Instant,
-    paused: bool,
-    /// Has as much under way as it may have.
-    held_back: bool,
-    /// Asked to join some group: its going must be ordered.
-    joined: bool,
-    transport: Transport,
-}
-
-impl Entry {
-    fn connection(&self, client: ClientId, limits: &Limits) -> Connection {
-        Connection {
-            client,
-            name: self.session.named().cloned(),
-            transport: self.transport,
-            stage: self.stage(),
-            groups: 0,
-            waiting: self.session.output().len() as u64,
-            under_way: u32::try_from(self.session.outstanding()).unwrap_or(u32::MAX),
-            credit: u32::try_from(limits.credit).unwrap_or(u32::MAX),
-        }
-    }
-
-    fn stage(&self) -> Stage {
-        if self.session.is_closed() {
-            Stage::Ending
-        } else if !self.session.is_open() {
-            Stage::Connecting
-        } else if self.paused || self.held_back {
-            Stage::Waiting
-        } else {
-            Stage::Open
-        }
-    }
 }
 
 #[derive(Debug, Default)]
@@ -95,6 +61,8 @@ impl Clients {
             lingering: BTreeSet::new(),
             writable: VecDeque::new(),
             backlog: Backlog::default(),
+            begun: Begun::new(limits.frames_max, limits.frame_within),
+            outputs: 0,
             progressed: Vec::new(),
             parted: Vec::new(),
             counts: Counts::default(),
@@ -108,17 +76,7 @@ impl Clients {
     pub(crate) fn open(&mut self, now: Instant, client: ClientId) {
         let hello_by = now + self.limits.hello_within;
         self.silent.insert((hello_by, client));
-        self.all.insert(
-            client,
-            Entry {
-                session: Door::new(client),
-                hello_by,
-                paused: false,
-                held_back: false,
-                joined: false,
-                transport: Transport::Unknown,
-            },
-        );
+        self.all.insert(client, Entry::new(client, hello_by));
     }
 
     /// What carries a client's connection.
@@ -138,6 +96,8 @@ impl Clients {
     pub(crate) fn forget(&mut self, client: ClientId) {
         let Some(entry) = self.all.remove(&client) else { return };
         self.backlog.forget(client);
+        self.begun.finish(client);
+        self.outputs -= entry.charge;
         self.silent.remove(&(entry.hello_by, client));
         self.part(client, entry.session.named().cloned(), entry.joined && entry.session.is_open());
     }
@@ -162,7 +122,7 @@ impl Clients {
     }
 
     /// What a client asks next. One that breaks the protocol is sent away.
-    pub(crate) fn next(&mut self, client: ClientId) -> Option<Wish> {
+    pub(crate) fn next(&mut self, now: Instant, client: ClientId) -> Option<Wish> {
         let entry = self.all.get_mut(&client)?;
         //= S20
         entry.held_back = entry.session.is_held_back(&self.limits);
@@ -179,6 +139,7 @@ impl Clients {
         match next {
             Ok(Some(wish)) => Some(wish),
             Ok(None) => {
+                self.note_begun(now, client);
                 self.note(client);
                 None
             }
@@ -193,9 +154,9 @@ impl Clients {
         self.all.get(&client).map(|entry| &entry.session)
     }
 
-    /// Whether more may be read from a client: it is known, was not sent away, and does not wait for its own requests.
+    /// Whether more may be read from a client that is known.
     pub(crate) fn may_read(&self, client: ClientId) -> bool {
-        self.all.get(&client).is_some_and(|entry| !entry.session.is_closed() && !entry.held_back)
+        self.all.get(&client).is_some_and(Entry::may_read)
     }
 
     pub(crate) fn welcome(&mut self, client: ClientId, me: MemberId) {
@@ -289,8 +250,8 @@ impl Clients {
     }
 
     /// Tells a Spread client what was written for such.
-    pub(crate) fn tell_membership(&mut self, client: ClientId, written: &[u8]) {
-        self.tell_with(client, |session| session.tell_membership(written));
+    pub(crate) fn tell_membership(&mut self, client: ClientId, written: &Bytes, readers: usize) {
+        self.tell_with(client, |session| session.tell_membership(written, readers));
     }
 
     pub(crate) fn tell_self_leave(&mut self, client: ClientId, group: &GroupName) {
@@ -301,12 +262,18 @@ impl Clients {
         self.tell_with(client, |session| session.tell(frames));
     }
 
+    /// The same for frames that `readers` clients are told.
+    pub(crate) fn tell_shared(&mut self, client: ClientId, frames: &Bytes, readers: usize) {
+        self.tell_with(client, |session| session.tell_shared(frames, readers));
+    }
+
     fn tell_with(&mut self, client: ClientId, say: impl FnOnce(&mut Door)) {
         let Some(entry) = self.all.get_mut(&client).filter(|entry| entry.session.is_open()) else { return };
         say(&mut entry.session);
         if entry.session.wakes() {
             self.writable.push_back(client);
         }
+        entry.account(&mut self.outputs);
         //= S43
         let (waiting, messages) = (entry.session.output().len(), entry.session.messages_waiting());
         self.backlog.grew(client, waiting);
@@ -316,13 +283,60 @@ impl Clients {
         } else if waiting > self.limits.output_max {
             let text = format!("{waiting} bytes wait to be read; this daemon keeps {}", self.limits.output_max);
             self.end(client, &Farewell::new(Parting::Slow, text));
+        } else if self.outputs > self.limits.outputs_max {
+            self.end_furthest_behind();
         }
     }
 
-    pub(crate) fn tell_viewers(&mut self, frames: &[u8]) {
+    /// All outputs together are too large: what the largest holds is given back.
+    fn end_furthest_behind(&mut self) {
+        let largest = self.all.iter_mut().max_by_key(|(_, entry)| entry.charge);
+        let Some((client, entry)) = largest else { return };
+        let text = format!(
+            "{} bytes wait to be read by all clients, {} of them by this one; this daemon keeps {} for all",
+            self.outputs, entry.charge, self.limits.outputs_max
+        );
+        let farewell = Farewell::new(Parting::Slow, text);
+        if entry.session.is_closed() {
+            entry.session.close(&farewell);
+            entry.account(&mut self.outputs);
+        } else {
+            let client = *client;
+            self.end(client, &farewell);
+        }
+    }
+
+    /// Looks whether a client from which no whole frame is left has begun another, and whether there is room for it.
+    fn note_begun(&mut self, now: Instant, client: ClientId) {
+        let Some(entry) = self.all.get_mut(&client) else { return };
+        match entry.session.begun() {
+            Some(frame) => {
+                entry.begun = true;
+                entry.wants_room = !self.begun.begin(now, client, frame);
+            }
+            None if entry.begun => {
+                entry.begun = false;
+                self.begun.finish(client);
+            }
+            None => return,
+        }
+        self.make_room(now);
+    }
+
+    /// Has those go on for whose frames there is room again.
+    fn make_room(&mut self, now: Instant) {
+        while let Some(client) = self.begun.next_with_room(now) {
+            if let Some(entry) = self.all.get_mut(&client) {
+                entry.wants_room = false;
+                self.pause(client);
+            }
+        }
+    }
+
+    pub(crate) fn tell_viewers(&mut self, frames: &Bytes) {
         let viewers = self.all.iter().filter(|(_, entry)| entry.session.wants_views()).map(|(client, _)| *client);
         let viewers: Vec<_> = viewers.collect();
-        viewers.into_iter().for_each(|client| self.tell(client, frames));
+        viewers.iter().for_each(|client| self.tell_shared(*client, frames, viewers.len()));
     }
 
     /// Looks whose requests wait, and tells those that wait for long what for. Returns how long the longest waits.
@@ -359,7 +373,9 @@ impl Clients {
         if entry.session.wakes() {
             self.writable.push_back(client);
         }
+        entry.account(&mut self.outputs);
         self.silent.remove(&(entry.hello_by, client));
+        self.begun.finish(client);
         self.part(client, name, joined);
         //= S41
         if joined && client.speaks_spread() && farewell.parting == Parting::Goodbye {
@@ -381,6 +397,21 @@ impl Clients {
             let text = format!("no hello within {} ms", self.limits.hello_within.as_millis());
             self.end(client, &Farewell::new(Parting::Silent, text));
         }
+    }
+
+    /// Sends those away that have begun a frame and do not finish it.
+    pub(crate) fn end_unfinished(&mut self, now: Instant) {
+        while let Some(client) = self.begun.next_late(now) {
+            let frame = self.all.get(&client).and_then(|entry| entry.session.begun());
+            let Some((_, len)) = frame else { continue };
+            let text = format!("a frame of {len} bytes was begun and not finished in time");
+            self.end(client, &Farewell::new(Parting::Silent, text));
+        }
+        self.make_room(now);
+    }
+
+    pub(crate) fn next_unfinished(&self) -> Option<Instant> {
+        self.begun.next_by()
     }
 
     pub(crate) fn next_silent(&self) -> Option<Instant> {
@@ -463,6 +494,7 @@ impl Clients {
     pub(crate) fn written(&mut self, client: ClientId, n: usize) {
         let Some(entry) = self.all.get_mut(&client) else { return };
         entry.session.written(n);
+        entry.account(&mut self.outputs);
         self.backlog.read(client, n, entry.session.output().len());
         if entry.session.output().is_empty() && entry.session.is_closed() {
             self.all.remove(&client);
@@ -489,6 +521,8 @@ impl Clients {
         see("message_bytes_delivered", self.counts.message_bytes);
         let waiting = self.all.values().map(|entry| entry.session.output().len() as u64).sum();
         see("client_output_bytes", waiting);
+        see("client_output_memory_bytes", self.outputs as u64);
+        see("client_frames_begun_bytes", self.begun.bytes() as u64);
         see("clients_behind", self.backlog.len() as u64);
         self.counts.waits.iter().for_each(|(cause, count)| see(&format!("requests_waited_{cause}"), *count));
         self.counts.ended.iter().for_each(|(parting, count)| see(&format!("sessions_ended_{parting}"), *count));

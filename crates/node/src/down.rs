@@ -16,7 +16,7 @@ const ANSWERS_EACH: Duration = Duration::from_millis(2);
 impl<E: Engine> Node<E> {
     /// Takes what a client asks, as far as there is room for it.
     pub(crate) fn serve(&mut self, client: ClientId) -> Reading {
-        while let Some(wish) = self.clients.next(client) {
+        while let Some(wish) = self.clients.next(self.now, client) {
             let asks = matches!(wish, Wish::Common(Ask::Status | Ask::List(_)));
             if !self.grant(client, wish) {
                 self.clients.pause(client);

@@ -9,12 +9,14 @@
 //! (`session`). Nobody calls back upward: down is a call, up is a poll, and only the node knows both neighbours.
 
 mod backlog;
+mod begun;
 mod change;
 mod clients;
 mod datagrams;
 mod door;
 mod down;
 mod effect;
+mod entry;
 mod listing;
 mod status;
 #[cfg(test)]
@@ -39,6 +41,7 @@ use consort_order::Arrival;
 use consort_types::{Stream, View, ViewId};
 use datagrams::Datagrams;
 use std::collections::VecDeque;
+use up::Word;
 use upward::Upward;
 use waiting::Lookout;
 
@@ -63,6 +66,8 @@ pub struct Node<E: Engine> {
     unsaid: Option<Bytes>,
     /// The view to be resumed once the groups have settled into it.
     settling: Option<ViewId>,
+    /// What is being told of a group.
+    word: Option<Word>,
     lookout: Lookout,
     /// What was last given to the engine for its beacons.
     claim: Bytes,
@@ -76,8 +81,6 @@ pub struct Node<E: Engine> {
     answered: usize,
     /// When this slice of answers began.
     answers_since: Instant,
-    /// The same for Spread clients.
-    spread_frames: BytesMut,
     counts: Counts,
 }
 
@@ -104,6 +107,7 @@ impl<E: Engine> Node<E> {
             control_full: false,
             unsaid: None,
             settling: None,
+            word: None,
             lookout: Lookout::default(),
             claim: Bytes::new(),
             mismatch: None,
@@ -112,7 +116,6 @@ impl<E: Engine> Node<E> {
             frames: BytesMut::new(),
             answered: 0,
             answers_since: Instant::ZERO,
-            spread_frames: BytesMut::new(),
             counts: Counts::default(),
         }
     }
@@ -169,6 +172,7 @@ impl<E: Engine> Node<E> {
     pub fn handle_timeout(&mut self, now: Instant) {
         self.begin(now);
         self.clients.end_silent(now);
+        self.clients.end_unfinished(now);
         self.look_for_waiting();
         self.annotate();
         self.engine.handle_timeout(now);
@@ -221,7 +225,8 @@ impl<E: Engine> Node<E> {
             return Some(self.now);
         }
         let answers = (!self.full && asking).then(|| self.next_answers());
-        let others = [self.engine.poll_timeout(), self.clients.next_silent(), self.lookout.at()];
+        let others =
+            [self.engine.poll_timeout(), self.clients.next_silent(), self.clients.next_unfinished(), self.lookout.at()];
         others.into_iter().chain([answers]).flatten().min()
     }
 
@@ -235,9 +240,15 @@ impl<E: Engine> Node<E> {
         self.clients.next_writable()
     }
 
-    /// What the client is to read next, in one piece. Empty for a client that is not known.
+    /// What the client is to read next; there may be more behind it. Empty once all is written, and for a client that is
+    /// not known.
     pub fn client_output(&self, client: ClientId) -> &[u8] {
-        self.clients.get(client).map_or(&[], |session| session.output())
+        self.clients.get(client).map_or(&[], |session| session.output().front())
+    }
+
+    /// Whether there is something for the client to read.
+    pub fn has_output(&self, client: ClientId) -> bool {
+        self.clients.get(client).is_some_and(|session| !session.output().is_empty())
     }
 
     /// The first `n` bytes of the client's output were written to its connection.

@@ -2,7 +2,7 @@
 use crate::door::{Placed, Telling};
 use crate::upward::Up;
 use crate::{Change, Effect, Node};
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use consort_group::{Asked, Cause, Delivered, Groups, Ignored, Member, Misfit, PrivateName, Step};
 use consort_order::{Delivery, Engine, Output, Refused};
 use consort_session::{Refusal, RefusalCause, event};
@@ -11,6 +11,18 @@ use consort_types::{Class, ClientId, GroupName, MemberId, Primary, Service, View
 
 /// How many changes of the view are remembered.
 const HISTORY: usize = 64;
+/// How many clients are told of a group's change at once.
+const READERS: usize = 8;
+
+/// A group's change that is being told.
+#[derive(Debug)]
+pub(crate) struct Word {
+    /// As clients of each door read it.
+    native: Bytes,
+    spread: Bytes,
+    /// How many of those that are to know do.
+    told: usize,
+}
 
 impl<E: Engine> Node<E> {
     /// What the engine decided: for the driver, for the clients, or for nobody yet.
@@ -40,7 +52,11 @@ impl<E: Engine> Node<E> {
 
     /// Whether something waits to be told to clients.
     pub(crate) fn has_to_tell(&self) -> bool {
-        self.groups.has_work() || self.may_say_part() || self.may_resume() || !self.upward.is_empty()
+        self.word.is_some()
+            || self.groups.has_work()
+            || self.may_say_part()
+            || self.may_resume()
+            || !self.upward.is_empty()
     }
 
     fn may_say_part(&self) -> bool {
@@ -56,7 +72,7 @@ impl<E: Engine> Node<E> {
         if !self.has_to_tell() || !self.upward.may_tell() {
             return false;
         }
-        if self.tell_next_step() || self.say_next_part() {
+        if self.tell_on() || self.tell_next_step() || self.say_next_part() {
             return true;
         }
         if let Some(view) = self.settling.filter(|_| self.groups.is_settled()) {
@@ -95,32 +111,43 @@ impl<E: Engine> Node<E> {
 
     fn tell_next_step(&mut self) -> bool {
         let Some(step) = self.groups.advance() else { return false };
-        self.frames.clear();
-        let notify = match &step {
-            Step::Quiet => &[],
-            Step::View(change) if !change.notify.is_empty() => {
-                event::put_group_view(&mut self.frames, change);
-                change.notify
-            }
-            Step::View(_) => &[],
-            Step::Signal(signal) => {
-                event::put_group_signal(&mut self.frames, signal);
-                signal.notify
-            }
-        };
-        let spread = notify.iter().any(|client| client.speaks_spread());
-        self.spread_frames.clear();
-        if spread {
-            put_spread(&step, self.datagrams.identity().me, &mut self.spread_frames);
+        let (me, out) = (self.datagrams.identity().me, &mut self.frames);
+        let speaks = |spread: bool| step.notify().iter().any(|client| client.speaks_spread() == spread);
+        out.clear();
+        match &step {
+            Step::View(change) if speaks(false) => event::put_group_view(out, change),
+            Step::Signal(signal) if speaks(false) => event::put_group_signal(out, signal),
+            _ => {}
         }
-        for client in notify {
-            match self_leave(&step, self.datagrams.identity().me, *client) {
-                _ if !client.speaks_spread() => self.clients.tell(*client, &self.frames),
+        let native = out.split().freeze();
+        if speaks(true) {
+            put_spread(&step, me, out);
+        }
+        let spread = out.split().freeze();
+        self.word = (!step.notify().is_empty()).then_some(Word { native, spread, told: 0 });
+        self.upward.spend(0);
+        true
+    }
+
+    /// Tells a few more clients of the last step: a large group is no reason to keep the token waiting.
+    fn tell_on(&mut self) -> bool {
+        //= G21
+        let Some(word) = &mut self.word else { return false };
+        let (step, me) = (self.groups.last_step(), self.datagrams.identity().me);
+        let readers = step.notify().len();
+        let some = &step.notify()[word.told..readers.min(word.told + READERS)];
+        for client in some {
+            match self_leave(&step, me, *client) {
+                _ if !client.speaks_spread() => self.clients.tell_shared(*client, &word.native, readers),
                 Some(group) => self.clients.tell_self_leave(*client, group),
-                None => self.clients.tell_membership(*client, &self.spread_frames),
+                None => self.clients.tell_membership(*client, &word.spread, readers),
             }
         }
-        self.upward.spend(self.frames.len().max(self.spread_frames.len()) * notify.len());
+        self.upward.spend(word.native.len().max(word.spread.len()) * some.len());
+        word.told += some.len();
+        if word.told == readers {
+            self.word = None;
+        }
         true
     }
 
@@ -151,8 +178,9 @@ impl<E: Engine> Node<E> {
         view.primary = Primary::Yes;
         self.frames.clear();
         event::put_view(&mut self.frames, view);
-        self.clients.tell_viewers(&self.frames);
-        self.upward.spend(self.frames.len() * self.clients.len());
+        let len = self.frames.len();
+        self.clients.tell_viewers(&self.frames.split().freeze());
+        self.upward.spend(len * self.clients.len());
         self.remember(Change::Primary { id });
     }
 
@@ -171,8 +199,9 @@ impl<E: Engine> Node<E> {
         }
         self.frames.clear();
         event::put_view(&mut self.frames, &view);
-        self.clients.tell_viewers(&self.frames);
-        self.upward.spend(self.frames.len() * self.clients.len());
+        let len = self.frames.len();
+        self.clients.tell_viewers(&self.frames.split().freeze());
+        self.upward.spend(len * self.clients.len());
         self.remember(Change::from(&view));
         self.view = Some(view);
     }

@@ -74,7 +74,7 @@ codes! {
         Malformed = 2 "malformed",
         /// The client speaks another version.
         Version = 3 "version",
-        /// The connection did not complete its hello in time.
+        /// The connection did not complete its hello, or a frame that it had begun, in time.
         Silent = 4 "silent",
         /// The client did not read what was waiting for it.
         Slow = 5 "slow",

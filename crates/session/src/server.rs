@@ -1,6 +1,6 @@
 //! A daemon's end of one connection.
 use crate::event::{self, Welcome};
-use crate::frame::{Frames, HEAD_LEN, Head};
+use crate::frame::{self, Frames, HEAD_LEN, Head};
 use crate::ledger::Ledger;
 use crate::listing::Question;
 use crate::output::Output;
@@ -116,6 +116,11 @@ impl Session {
         self.wants_views
     }
 
+    /// The frame that it has begun and not finished, by its number in the session, and its length.
+    pub fn begun(&self) -> Option<(u64, usize)> {
+        self.input.begun().map(|len| (self.input.passed(), len))
+    }
+
     /// How many bytes it sent that were not taken yet.
     pub const fn input_held(&self) -> usize {
         self.input.held()
@@ -203,7 +208,7 @@ impl Session {
             Request::List(question) => return Ok(self.settled(Ask::List(question))),
             Request::Goodbye => return Ok(self.settled(Ask::Goodbye)),
             Request::Ping(token) => {
-                event::put_pong(self.output.as_mut(), token);
+                event::put_pong(self.output.put(), token);
                 self.settle();
                 return Ok(None);
             }
@@ -240,7 +245,7 @@ impl Session {
         let number = self.ledger.refuse(cost);
         self.refused += 1;
         self.progress_due = true;
-        event::put_refused(self.output.as_mut(), number, refusal);
+        event::put_refused(self.output.put(), number, refusal);
     }
 
     /// The oldest request under way, whose frame had `cost` bytes, has its place in the order. Returns its number.
@@ -268,7 +273,7 @@ impl Session {
     /// Tells the client how far its requests are, if that has changed. Once a turn is enough: the counts add up.
     pub fn tell_progress(&mut self) {
         if std::mem::take(&mut self.progress_due) && self.is_open() {
-            event::put_progress(self.output.as_mut(), self.ledger.progress());
+            event::put_progress(self.output.put(), self.ledger.progress());
         }
     }
 
@@ -282,7 +287,7 @@ impl Session {
         if let Some(hold) = hold.filter(|_| waits == Waits::Long && self.is_open())
             && let Some(waiting) = self.watch.tell(progress.ordered, hold)
         {
-            event::put_waiting(self.output.as_mut(), waiting);
+            event::put_waiting(self.output.put(), waiting);
         }
         waits
     }
@@ -290,7 +295,7 @@ impl Session {
     /// Tells the client that request number `request`, which is in the order, changed nothing.
     pub fn tell_refused(&mut self, request: u64, refusal: &Refusal) {
         if self.is_open() {
-            event::put_refused(self.output.as_mut(), request, refusal);
+            event::put_refused(self.output.put(), request, refusal);
         }
     }
 
@@ -307,31 +312,40 @@ impl Session {
             credit: u32::try_from(limits.credit).unwrap_or(u32::MAX),
             groups_max: u16::try_from(limits.groups_max).unwrap_or(u16::MAX),
         };
-        event::put_welcome(self.output.as_mut(), &welcome);
+        event::put_welcome(self.output.put(), &welcome);
     }
 
     /// Appends a message of a client of node `sender`: one copy of what receivers are told of the ordered multicast.
     pub fn tell_message(&mut self, sender: NodeId, service: Service, multicast: &Payload, told_at: usize) {
-        event::put_message(self.output.as_mut(), sender, service, multicast, told_at);
+        event::put_message(self.output.put(), sender, service, multicast, told_at);
     }
 
     /// Appends frames that [`crate::event`] has written.
     pub fn tell(&mut self, frames: &[u8]) {
-        self.output.as_mut().extend_from_slice(frames);
+        self.output.put().extend_from_slice(frames);
     }
 
-    /// Sends the client away: what it sent and was not taken is forgotten, and nothing but this follows in its output.
+    /// The same for frames that `readers` clients are told.
+    pub fn tell_shared(&mut self, frames: &Bytes, readers: usize) {
+        self.output.share(frames, readers);
+    }
+
+    /// Sends the client away: what it sent and was not taken is forgotten, and nothing but this follows in its output. Who
+    /// is too slow for what waits is not made to read it all before this: it goes behind the frame that is being read.
     pub fn close(&mut self, farewell: &Farewell) {
+        if farewell.parting == Parting::Slow {
+            self.output.cut(frame::len_of);
+        }
         if self.stage != Stage::Closed {
             self.stage = Stage::Closed;
             self.input.clear();
-            event::put_disconnect(self.output.as_mut(), farewell);
+            event::put_disconnect(self.output.put(), farewell);
         }
     }
 
     /// What the client is to read.
-    pub fn output(&self) -> &[u8] {
-        self.output.as_slice()
+    pub const fn output(&self) -> &Output {
+        &self.output
     }
 
     /// The first `n` bytes of the output are written.

@@ -303,10 +303,12 @@ impl Session {
     }
 
     //= S30
-    /// Appends a group view or signal that [`told::put_view`] or [`told::put_signal`] has written, if the client wants such.
-    pub fn tell_membership(&mut self, written: &[u8]) {
-        if self.wants_membership {
-            self.tell(|_, out| out.extend_from_slice(written));
+    /// Appends a group view or signal that [`told::put_view`] or [`told::put_signal`] has written for `readers` clients, if
+    /// this one wants such.
+    pub fn tell_membership(&mut self, written: &Bytes, readers: usize) {
+        if self.wants_membership && self.is_open() {
+            self.output.share(written, readers);
+            self.waiting.push_back(written.len());
         }
     }
 
@@ -325,24 +327,27 @@ impl Session {
 
     fn say(&mut self, write: impl FnOnce(&Self, &mut BytesMut)) {
         let mut output = std::mem::take(&mut self.output);
-        let before = output.as_slice().len();
-        write(self, output.as_mut());
-        self.waiting.push_back(output.as_slice().len() - before);
+        let before = output.len();
+        write(self, output.put());
+        self.waiting.push_back(output.len() - before);
         self.output = output;
     }
 
     //= S40
     /// Ends the session: what the client sent and was not taken is forgotten. It is told nothing, as Spread's are not; what
-    /// stands in its output is still to be read.
-    pub fn close(&mut self) {
+    /// stands in its output is still to be read, unless it is `slow` to do so.
+    pub fn close(&mut self, slow: bool) {
         self.stage = Stage::Closed;
+        if slow {
+            (self.output, self.waiting) = Default::default();
+        }
         self.input = Input::default();
         self.asked = None;
     }
 
     /// What the client is to read.
-    pub fn output(&self) -> &[u8] {
-        self.output.as_slice()
+    pub const fn output(&self) -> &Output {
+        &self.output
     }
 
     /// How many messages wait to be read, whole or in part.
@@ -355,7 +360,7 @@ impl Session {
         self.output.written(n);
         let mut left = n;
         while let Some(first) = self.waiting.front_mut() {
-            if left < *first && !self.output.as_slice().is_empty() {
+            if left < *first && !self.output.is_empty() {
                 *first -= left;
                 return;
             }

@@ -212,7 +212,7 @@ fn write(node: &mut Node<Alone>, now: Instant, client: ClientId, connections: &m
     let output = node.client_output(client);
     let written = if output.is_empty() { 0 } else { connection.socket.write(output).unwrap_or(0) };
     node.client_written(now, client, written);
-    if connection.closing && node.client_output(client).is_empty() {
+    if connection.closing && !node.has_output(client) {
         connections.remove(&client);
     }
     written > 0

@@ -180,6 +180,8 @@ fn clients(section: &mut Section<'_, '_>, settings: &mut Settings) {
     set(&mut settings.users, section.numbers("users", 0..=u32::MAX - 1));
     set(&mut settings.limits.credit, section.number("credit", 4_096..=1 << 30));
     set(&mut settings.limits.output_max, section.number("output", 65_536..=1 << 32));
+    set(&mut settings.limits.outputs_max, section.number("outputs", 65_536..=1 << 40));
+    set(&mut settings.limits.frames_max, section.number("frames", 65_536..=1 << 40));
     section.finish();
 }
 
@@ -310,7 +312,7 @@ interface = "198.51.100.12"
              personal_window = 30\naccelerated_window = 10\naccelerated_from = 2\nstore_window = 500\n\
              global_bytes = 100_000\npersonal_bytes = 50_000\nstore_bytes = 1_000_000\nstarvation_guard = 0\n\
              token_loss = \"1s\"\nhold = \"10ms\"\n[clients]\nlisten = [\"127.0.0.1:4840\"]\nusers = [1000, 0x3e9]\ncredit = 8192\n\
-             output = 100_000\n[limits]\nmessage = 1000\nqueue = 100_000\n\
+             output = 100_000\noutputs = 200_000\nframes = 300_000\n[limits]\nmessage = 1000\nqueue = 100_000\n\
              [toto]\nphi = \"75%\"\nwindow = 8\nack = \"5ms\"\nsilence = \"400ms\"\n"
         );
         let settings = parse("consort.toml", &text).unwrap();
@@ -326,6 +328,7 @@ interface = "198.51.100.12"
         assert_eq!((ring.timers.hold.as_millis(), ring.timers.consensus.as_millis()), (10, 1250));
         assert_eq!((&ring.primary, settings.listen.len()), (&Policy::Majority, 1));
         assert_eq!([settings.limits.credit, settings.limits.output_max], [8192, 100_000]);
+        assert_eq!([settings.limits.outputs_max, settings.limits.frames_max], [200_000, 300_000]);
         assert_eq!(settings.users, [1000, 1001]);
         assert_eq!([settings.limits.message_max, ring.queue_bytes], [1000, 100_000]);
         let toto = settings.toto_config();
@@ -377,7 +380,7 @@ interface = "198.51.100.12"
         );
         assert_eq!(
             with("[clients]\nport = 1"),
-            "consort.toml:10: clients.port: there is no such key; known here: listen, users, credit, output"
+            "consort.toml:10: clients.port: there is no such key; known here: listen, users, credit, output, outputs, frames"
         );
     }
 

@@ -86,8 +86,7 @@ fn tell_metrics(address: SocketAddr, card: &Card) -> Outcome {
     let listener = metrics::open(address)?;
     let address = listener.local_addr().unwrap_or(address);
     tracing::info!(%address, "tells metrics");
-    metrics::serve(listener, metrics::Daemon::new(Address::Unix(card.door.clone()), card.cluster.clone()));
-    Ok(())
+    metrics::serve(listener, metrics::Daemon::new(Address::Unix(card.door.clone()), card.cluster.clone()))
 }
 
 fn engine_and_node(settings: &Settings, incarnation: Incarnation, receive_room: usize) -> Outcome<AnyNode> {

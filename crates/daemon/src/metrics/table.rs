@@ -33,6 +33,16 @@ pub const METRICS: &[Metric] = &[
         "Bytes that wait for clients to read them. Normal: below 1 MiB; one client may have 64 MiB.",
     ),
     (
+        "client_output_memory_bytes",
+        Gauge,
+        "Memory that this takes; what many are told is kept once. Normal: below 16 MiB; all together may have 1 GiB.",
+    ),
+    (
+        "client_frames_begun_bytes",
+        Gauge,
+        "Length of the frames above 64 KiB that clients are about to send. Normal: 0, or your large messages; at most 256 MiB.",
+    ),
+    (
         "clients_behind",
         Gauge,
         "Clients for whom more than 256 KiB wait: the ring waits for those that read. Normal: 0; under load some.",

@@ -110,5 +110,5 @@ fn the_daemon_of_the_page_answers_with_these_bytes() {
         }
     }
     session.tell_progress();
-    assert_eq!(session.output(), written_by("daemon"));
+    assert_eq!(session.output().front(), written_by("daemon"));
 }
