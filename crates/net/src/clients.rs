@@ -9,7 +9,7 @@ use consort_node::Transport;
 use consort_types::{ClientId, Instant};
 use mio::{Registry, Token};
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, IoSlice};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -337,24 +337,25 @@ impl Clients {
         None
     }
 
-    /// Writes once from `output`. Where something is left, the client stands in turn again or waits for room. What
+    /// Writes once from the pieces of `output`. Where something is left, the client stands in turn again or waits for room. What
     /// cannot be written any more counts as written: the node learns of the end when all that the client sent is read.
-    pub(crate) fn write(&mut self, id: ClientId, output: &[u8], counters: &mut Counters) -> Wrote {
+    pub(crate) fn write(&mut self, id: ClientId, output: &[IoSlice<'_>], counters: &mut Counters) -> Wrote {
         let Some(client) = self.open.get_mut(&id) else { return Wrote::Bytes(0) };
-        if output.is_empty() {
+        let len = output.iter().map(|piece| piece.len()).sum();
+        if len == 0 {
             return self.say_the_end(id);
         }
         if client.deaf {
             if client.farewell == Farewell::Flushing {
                 self.queue_writing(id);
             }
-            return Wrote::Bytes(output.len());
+            return Wrote::Bytes(len);
         }
         match client.stream.write(output) {
             Ok(n) => {
                 counters.client_out_bytes += n as u64;
                 counters.client_writes += 1;
-                if n < output.len() || client.farewell == Farewell::Flushing {
+                if n < len || client.farewell == Farewell::Flushing {
                     self.queue_writing(id);
                 }
                 Wrote::Bytes(n)

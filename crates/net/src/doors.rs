@@ -9,7 +9,7 @@ use mio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use mio::{Interest, Registry, Token};
 use socket2::{Domain, SockAddr, SockRef, Socket, TcpKeepalive, Type};
 use std::fs::{self, Permissions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
@@ -109,8 +109,8 @@ impl Stream {
     }
 
     /// Sends the front of `bytes`.
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        either!(self, stream => stream.write(bytes))
+    pub(crate) fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        either!(self, stream => stream.write_vectored(pieces))
     }
 
     /// Tells the other end that nothing more will come.

@@ -14,7 +14,7 @@ use crate::wake::Wake;
 use consort_node::{Effect, Engine, Farewell, Node, Parting, Reading};
 use consort_types::{ClientId, Instant};
 use mio::Token;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -29,6 +29,8 @@ const CLIENTS: usize = 32;
 const CLIENT_SLICE: Duration = Duration::from_micros(200);
 /// How long clients may take at the end to read what stands in their outputs.
 const FAREWELL: Duration = Duration::from_millis(200);
+/// How many pieces of a client's output are written by one call.
+const PIECES: usize = 8;
 
 /// The events' names; those below are the UDP sockets' places in the inbox, those above are clients.
 const TIMER: Token = Token(8);
@@ -222,11 +224,17 @@ impl<E: Engine> Driver<E> {
     fn tell_clients(&mut self, began: Instant) -> Result<(), RunError> {
         for _ in 0..self.clients.writable().min(CLIENTS) {
             let Some(client) = self.clients.next_writable() else { break };
-            let output = self.node.client_output(client);
-            match self.clients.write(client, output, &mut self.counters) {
+            let mut pieces = [IoSlice::new(&[]); PIECES];
+            let waiting = self.node.client_outputs(client).zip(&mut pieces);
+            let n = waiting.map(|(piece, slot)| *slot = IoSlice::new(piece)).count();
+            match self.clients.write(client, &pieces[..n], &mut self.counters) {
                 Wrote::Bytes(0) => {}
                 Wrote::Bytes(n) => {
                     self.node.client_written(self.now, client, n);
+                    // There may be more pieces than one call takes.
+                    if self.node.has_output(client) {
+                        self.clients.queue_writing(client);
+                    }
                     self.drain()?;
                 }
                 Wrote::Ended => self.close(client)?,

@@ -246,6 +246,11 @@ impl<E: Engine> Node<E> {
         self.clients.get(client).map_or(&[], |session| session.output().front())
     }
 
+    /// The same, and what stands behind it.
+    pub fn client_outputs(&self, client: ClientId) -> impl Iterator<Item = &[u8]> {
+        self.clients.get(client).into_iter().flat_map(|session| session.output().pieces())
+    }
+
     /// Whether there is something for the client to read.
     pub fn has_output(&self, client: ClientId) -> bool {
         self.clients.get(client).is_some_and(|session| !session.output().is_empty())

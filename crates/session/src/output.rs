@@ -2,10 +2,9 @@
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 
-/// A piece that is this long takes no more frames; what is written is given back by the piece, in bytes.
-const PIECE: usize = 128 << 10;
-/// Room for the frame that makes a piece full.
-const SLACK: usize = 32 << 10;
+/// A piece takes no frames that make it longer than this, in bytes, unless it is the first; what is written is given back
+/// by the piece.
+const PIECE: usize = 256 << 10;
 /// Shorter frames are copied even where they could be shared.
 const SHARED: usize = 1 << 10;
 /// What a shared piece costs beside its bytes.
@@ -35,12 +34,12 @@ struct Piece {
 }
 
 impl Output {
-    /// Where whole frames are appended, each by one call.
-    pub fn put(&mut self) -> &mut BytesMut {
-        if self.last.len() >= PIECE {
+    /// Where whole frames of about `len` bytes are appended by one call.
+    pub fn put(&mut self, len: usize) -> &mut BytesMut {
+        if !self.last.is_empty() && self.last.len() + len > PIECE {
             self.close();
             if self.last.capacity() == 0 {
-                self.last.reserve(PIECE + SLACK);
+                self.last.reserve(PIECE.max(len));
             }
         }
         &mut self.last
@@ -49,7 +48,7 @@ impl Output {
     /// Appends whole frames that `readers` clients are told, without copying them if they are worth it.
     pub fn share(&mut self, frames: &Bytes, readers: usize) {
         if frames.len() < SHARED || readers < 2 {
-            self.put().extend_from_slice(frames);
+            self.put(frames.len()).extend_from_slice(frames);
             return;
         }
         self.close();
@@ -59,6 +58,13 @@ impl Output {
     /// What is to be written next, in one piece; there may be more behind it.
     pub fn front(&self) -> &[u8] {
         &self.first()[self.at..]
+    }
+
+    /// All that is to be written, in pieces.
+    pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
+        let later = self.pieces.iter().skip(1).map(|piece| &piece.bytes[..]);
+        let last = (!self.pieces.is_empty()).then_some(&self.last[..]);
+        std::iter::once(self.front()).chain(later).chain(last)
     }
 
     /// How many bytes are to be written.
@@ -145,18 +151,18 @@ impl Output {
         self.in_pieces -= bytes.len();
         self.charged -= charge;
         if let Ok(mut own) = bytes.try_into_mut()
-            && (PIECE..=PIECE + SLACK).contains(&own.capacity())
+            && (PIECE..2 * PIECE).contains(&own.capacity())
         {
             own.clear();
             self.spare = own;
         }
     }
 
-    /// All is written: only a buffer of common size is kept.
+    /// All is written: only buffers of common size are kept.
     fn rest(&mut self) {
-        (self.at, self.announced, self.spare) = (0, false, BytesMut::new());
+        (self.at, self.announced) = (0, false);
         self.last.clear();
-        if self.last.capacity() > PIECE + SLACK {
+        if self.last.capacity() >= 2 * PIECE {
             self.last = BytesMut::new();
         }
     }
@@ -182,15 +188,15 @@ mod tests {
     fn it_wakes_once_until_it_is_empty() {
         let mut output = Output::default();
         assert!(!output.wakes());
-        output.put().extend_from_slice(b"abc");
+        output.put(3).extend_from_slice(b"abc");
         assert!(output.wakes() && !output.wakes());
         output.written(2);
-        output.put().extend_from_slice(b"de");
+        output.put(3).extend_from_slice(b"de");
         assert!(!output.wakes());
         assert_eq!(output.front(), b"cde");
         output.written(99);
         assert!(output.is_empty() && !output.wakes());
-        output.put().extend_from_slice(b"f");
+        output.put(3).extend_from_slice(b"f");
         assert!(output.wakes());
     }
 
@@ -198,13 +204,13 @@ mod tests {
     fn steady_traffic_needs_no_more_room_and_a_burst_is_given_back() {
         let mut output = Output::default();
         for round in 0..20_000 {
-            output.put().extend_from_slice(&[7; 100]);
+            output.put(100).extend_from_slice(&[7; 100]);
             if round % 10 != 0 {
                 output.written(120);
             }
-            assert!(output.last.capacity() + output.in_pieces < 3 * (PIECE + SLACK));
+            assert!(output.last.capacity() + output.in_pieces <= 3 * PIECE);
         }
-        output.put().resize(10 * PIECE, 0);
+        output.put(0).resize(10 * PIECE, 0);
         output.written(usize::MAX);
         assert_eq!((output.last.capacity(), output.charge()), (0, 0));
     }
@@ -214,7 +220,7 @@ mod tests {
         let mut output = Output::default();
         let mut places = std::collections::BTreeSet::new();
         for _ in 0..100_000 {
-            output.put().extend_from_slice(&[7; 1000]);
+            output.put(1000).extend_from_slice(&[7; 1000]);
             if output.len() > 2 * PIECE {
                 output.written(PIECE);
             }
@@ -233,13 +239,14 @@ mod tests {
                 put.extend_from_slice(&frame);
                 match rng.below(3) {
                     0 => output.share(&frame, 5),
-                    _ => output.put().extend_from_slice(&frame),
+                    _ => output.put(frame.len()).extend_from_slice(&frame),
                 }
                 let front = output.front();
                 let n = (rng.below(30_000) as usize).min(front.len());
                 got.extend_from_slice(&front[..n]);
                 output.written(n);
                 assert_eq!(output.len(), put.len() - got.len());
+                assert!(output.pieces().flatten().eq(&put[got.len()..]));
             }
             got.extend(rest_of(&mut output));
             assert!(got == put);
@@ -275,14 +282,14 @@ mod tests {
                 for hundreds in [1, 2, 20, 15, 3] {
                     match shared {
                         true => output.share(&frame(hundreds).into(), 2),
-                        false => output.put().extend_from_slice(&frame(hundreds)),
+                        false => output.put(0).extend_from_slice(&frame(hundreds)),
                     }
                 }
                 output.wakes();
                 output.written(written);
                 output.cut(len_of);
                 assert_eq!(output.len(), left, "{written}");
-                output.put().extend_from_slice(b"bye");
+                output.put(3).extend_from_slice(b"bye");
                 assert_eq!(output.wakes(), left == 0);
                 assert!(rest_of(&mut output).ends_with(b"bye"));
             }

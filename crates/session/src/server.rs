@@ -12,6 +12,9 @@ use consort_group::{ClientName, ordered};
 use consort_types::{ClientId, GroupName, Hold, MemberId, NodeId, Service};
 use consort_wire::{Malformed, Payload};
 
+/// About how many bytes a frame has that is neither a message nor a list.
+const WORD: usize = 128;
+
 /// One client of a daemon: what it said and was not yet taken, what it has under way, what it is to read.
 ///
 /// Bytes go in by [`Self::feed`]; [`Self::next`] says what the client asks. A numbered request stays at the front until
@@ -208,7 +211,7 @@ impl Session {
             Request::List(question) => return Ok(self.settled(Ask::List(question))),
             Request::Goodbye => return Ok(self.settled(Ask::Goodbye)),
             Request::Ping(token) => {
-                event::put_pong(self.output.put(), token);
+                event::put_pong(self.output.put(WORD), token);
                 self.settle();
                 return Ok(None);
             }
@@ -245,7 +248,7 @@ impl Session {
         let number = self.ledger.refuse(cost);
         self.refused += 1;
         self.progress_due = true;
-        event::put_refused(self.output.put(), number, refusal);
+        event::put_refused(self.output.put(WORD), number, refusal);
     }
 
     /// The oldest request under way, whose frame had `cost` bytes, has its place in the order. Returns its number.
@@ -273,7 +276,7 @@ impl Session {
     /// Tells the client how far its requests are, if that has changed. Once a turn is enough: the counts add up.
     pub fn tell_progress(&mut self) {
         if std::mem::take(&mut self.progress_due) && self.is_open() {
-            event::put_progress(self.output.put(), self.ledger.progress());
+            event::put_progress(self.output.put(WORD), self.ledger.progress());
         }
     }
 
@@ -287,7 +290,7 @@ impl Session {
         if let Some(hold) = hold.filter(|_| waits == Waits::Long && self.is_open())
             && let Some(waiting) = self.watch.tell(progress.ordered, hold)
         {
-            event::put_waiting(self.output.put(), waiting);
+            event::put_waiting(self.output.put(WORD), waiting);
         }
         waits
     }
@@ -295,7 +298,7 @@ impl Session {
     /// Tells the client that request number `request`, which is in the order, changed nothing.
     pub fn tell_refused(&mut self, request: u64, refusal: &Refusal) {
         if self.is_open() {
-            event::put_refused(self.output.put(), request, refusal);
+            event::put_refused(self.output.put(WORD), request, refusal);
         }
     }
 
@@ -312,17 +315,17 @@ impl Session {
             credit: u32::try_from(limits.credit).unwrap_or(u32::MAX),
             groups_max: u16::try_from(limits.groups_max).unwrap_or(u16::MAX),
         };
-        event::put_welcome(self.output.put(), &welcome);
+        event::put_welcome(self.output.put(WORD), &welcome);
     }
 
     /// Appends a message of a client of node `sender`: one copy of what receivers are told of the ordered multicast.
     pub fn tell_message(&mut self, sender: NodeId, service: Service, multicast: &Payload, told_at: usize) {
-        event::put_message(self.output.put(), sender, service, multicast, told_at);
+        event::put_message(self.output.put(multicast.len()), sender, service, multicast, told_at);
     }
 
     /// Appends frames that [`crate::event`] has written.
     pub fn tell(&mut self, frames: &[u8]) {
-        self.output.put().extend_from_slice(frames);
+        self.output.put(frames.len()).extend_from_slice(frames);
     }
 
     /// The same for frames that `readers` clients are told.
@@ -339,7 +342,7 @@ impl Session {
         if self.stage != Stage::Closed {
             self.stage = Stage::Closed;
             self.input.clear();
-            event::put_disconnect(self.output.put(), farewell);
+            event::put_disconnect(self.output.put(WORD), farewell);
         }
     }
 

@@ -170,6 +170,19 @@ fn a_client_that_sends_garbage_is_told_why_and_disturbs_nobody() {
 }
 
 #[test]
+fn who_reads_late_reads_all_however_much_has_waited() {
+    let Some(cluster) = Cluster::start(QUIET) else { return };
+    let mut late = cluster.connect(1);
+    late.join();
+    let mut busy = cluster.connect(1);
+    busy.join();
+    let order = busy.exchange(7, 5_000, 5_000);
+    assert_eq!(late.receive(5_000), order);
+    assert_eq!(busy.exchange(7, 10, 10), late.receive(10));
+    cluster.stop();
+}
+
+#[test]
 fn what_a_client_sent_before_it_went_away_is_still_ordered() {
     let Some(cluster) = Cluster::start(QUIET) else { return };
     let mut listener = cluster.connect(1);
