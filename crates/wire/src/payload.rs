@@ -75,6 +75,13 @@ impl Payload {
         }
     }
 
+    /// Reads from byte `at` on, wherever the slices end.
+    pub fn read_from(&self, at: usize) -> RopeReader<'_> {
+        let mut reader = RopeReader { parts: &self.parts, at: 0, left: self.len };
+        reader.skip(at);
+        reader
+    }
+
     /// The bytes in one piece; shared if they are in one piece already, copied else.
     pub fn to_bytes(&self) -> Bytes {
         match &self.parts[..] {
@@ -87,6 +94,57 @@ impl Payload {
     /// The first byte, if there is one.
     pub fn first(&self) -> Option<u8> {
         self.parts.first().map(|part| part.chunk()[0])
+    }
+}
+
+/// Reads small fields of a rope from the front, and passes over large ones.
+#[derive(Clone, Debug)]
+pub struct RopeReader<'a> {
+    parts: &'a [Bytes],
+    /// Where in the first part.
+    at: usize,
+    left: usize,
+}
+
+impl RopeReader<'_> {
+    /// How many bytes are left.
+    pub const fn left(&self) -> usize {
+        self.left
+    }
+
+    /// Passes over so many bytes, or over all that are left.
+    pub fn skip(&mut self, n: usize) {
+        let n = n.min(self.left);
+        self.left -= n;
+        self.at += n;
+        while let Some((first, rest)) = self.parts.split_first().filter(|(first, _)| first.len() <= self.at) {
+            self.at -= first.len();
+            self.parts = rest;
+        }
+    }
+
+    /// Takes `N` bytes; nothing if there are fewer.
+    pub fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let first = self.parts.first().and_then(|part| part.get(self.at..)?.first_chunk());
+        let bytes = match first {
+            Some(bytes) => *bytes,
+            None if self.left < N => return None,
+            None => {
+                let mut bytes = [0; N];
+                let mut reader = self.clone();
+                bytes.iter_mut().for_each(|byte| *byte = reader.first());
+                bytes
+            }
+        };
+        self.skip(N);
+        Some(bytes)
+    }
+
+    /// Takes the byte at the front, of which there is one.
+    fn first(&mut self) -> u8 {
+        let byte = self.parts.first().and_then(|part| part.get(self.at)).copied().unwrap_or_default();
+        self.skip(1);
+        byte
     }
 }
 
@@ -130,6 +188,22 @@ mod tests {
             assert_eq!(front.len(), n.min(8));
             assert_eq!([front.to_bytes(), back.to_bytes()].concat(), b"abcdefgh");
             assert_eq!(front.len() + back.len(), 8);
+        }
+    }
+
+    #[test]
+    fn fields_are_read_wherever_the_slices_end() {
+        for at in 0..=9 {
+            let rope = rope();
+            let mut reader = rope.read_from(at);
+            assert_eq!(reader.left(), 8 - at.min(8));
+            let all = &b"abcdefgh"[at.min(8)..];
+            assert_eq!(reader.take::<3>().as_ref().map(|bytes| &bytes[..]), all.get(..3));
+            reader.skip(1);
+            assert_eq!(
+                reader.take::<1>().map(|[byte]| byte),
+                if all.len() < 3 { all.get(1) } else { all.get(4) }.copied()
+            );
         }
     }
 
