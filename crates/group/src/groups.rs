@@ -10,7 +10,7 @@ use crate::table::{Key, Table};
 use crate::targets::Targets;
 use crate::told::{Told, Work};
 use crate::witness::{Claim, Mismatch, Witness};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use consort_types::{ClientId, GroupName, MemberId, Position, View, ViewId, ViewKind};
 use consort_wire::{Malformed, Payload};
 use std::collections::{BTreeMap, VecDeque};
@@ -463,11 +463,13 @@ impl Groups {
         GroupViewId { view: self.view, change: parted | self.changes }
     }
 
-    /// What this daemon wants its beacons to carry, once it is settled: where it stands and the hash of its table.
-    pub fn claim(&self) -> Option<Bytes> {
+    /// Appends what this daemon wants its beacons to carry, once it is settled: where it stands and the hash of its table.
+    pub fn put_claim(&self, out: &mut BytesMut) {
         //= G31
         let settled = self.settled && self.closing.is_none() && !self.has_work();
-        self.witness.claim(self.at).filter(|_| settled).map(Claim::encode)
+        if let Some(claim) = self.witness.claim(self.at).filter(|_| settled) {
+            claim.put(out);
+        }
     }
 
     /// What another daemon's beacon carried. Returns who has another table, where that shows now.

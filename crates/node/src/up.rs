@@ -11,6 +11,8 @@ use consort_types::{Class, ClientId, GroupName, MemberId, Primary, Service, View
 
 /// How many changes of the view are remembered.
 const HISTORY: usize = 64;
+/// More bytes than a claim has.
+const CLAIM: usize = 64;
 /// How many clients are told of a group's change at once.
 const READERS: usize = 8;
 
@@ -154,10 +156,11 @@ impl<E: Engine> Node<E> {
     /// Has the engine's beacons carry where this node stands and the hash of its groups.
     pub(crate) fn annotate(&mut self) {
         //= G31
-        let claim = self.groups.claim().unwrap_or_default();
-        if claim != self.claim {
-            self.claim = claim.clone();
-            self.engine.annotate(claim);
+        let claim = self.claims.room(CLAIM);
+        self.groups.put_claim(claim);
+        if self.claim[..] != claim[..] {
+            self.claim = self.claims.take();
+            self.engine.annotate(self.claim.clone());
         }
     }
 

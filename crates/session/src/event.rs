@@ -13,7 +13,7 @@
 //! | 89 | transitional signal | group (1 + n), id (18 + 8) |
 //! | 8f | waiting | up to (8), cause (1), node (2) |
 //! | 91-95 | message; the second digit is the service | sender's node (2), client number (4), name (1 + n), targets, payload |
-//! | a1-a5 | batch of messages; likewise | sender's node (2), client number (4), name (1 + n), messages as in [`consort_group::batch`] |
+//! | b1-b5 | batch of messages; likewise | sender's node (2), client number (4), name (1 + n), messages as in [`consort_group::batch`] |
 //!
 //! Texts stand behind their length in two bytes.
 mod batch;
@@ -42,7 +42,7 @@ const DISCONNECT: u8 = 0x88;
 const GROUP_SIGNAL: u8 = 0x89;
 const WAITING: u8 = 0x8f;
 const MESSAGE: u8 = 0x90;
-const BATCH: u8 = 0xa0;
+const BATCH: u8 = 0xb0;
 /// What requests wait for, by number.
 const WINDOW: u8 = 1;
 const MEMBERSHIP: u8 = 2;

@@ -13,8 +13,6 @@ use consort_group::ordered::{self, Told};
 use consort_types::{ClientId, GroupName, Hold, MemberId, NodeId, Service};
 use consort_wire::{Malformed, Payload};
 
-/// How many bytes of frames make up a batch at most: enough to share what an ordered message costs beside its bytes.
-const BATCH_MAX: usize = 16 << 10;
 /// About how many bytes a frame has that is neither a message nor a list.
 const WORD: usize = 128;
 
@@ -217,7 +215,7 @@ impl Session {
     fn batch(&mut self, head: Head, targets: usize, limits: &Limits) -> Option<Payload> {
         //= G09
         let credit = limits.credit.saturating_sub(self.ledger.outstanding());
-        let most = BATCH_MAX.min(limits.message_max).min(credit);
+        let most = limits.batch_max.min(limits.message_max).min(credit);
         let alike = self.input.alike(head, targets, most);
         (alike.frames > 1).then(|| {
             self.asked = Some(alike);

@@ -1,13 +1,41 @@
 //! Message bytes as a rope of shared slices.
 use bytes::{Buf, Bytes};
 use smallvec::SmallVec;
+use std::cell::RefCell;
+
+type Parts = SmallVec<[Bytes; 2]>;
+
+/// How many lists of slices that are not in use are kept by each thread, and how long such a list may be.
+const SPARE: usize = 64;
+const SPARE_PARTS: usize = 1 << 10;
+
+thread_local! {
+    /// Lists that messages of many slices have left behind: in steady traffic nothing is asked of the allocator.
+    static SPARES: RefCell<Vec<Parts>> = const { RefCell::new(Vec::new()) };
+}
 
 /// The bytes of one message: one slice where it came in one packet, several where it was cut. Cloning and cutting
 /// share; nothing is copied until the bytes leave at an edge.
 #[derive(Clone, Debug, Default)]
 pub struct Payload {
-    parts: SmallVec<[Bytes; 2]>,
+    parts: Parts,
     len: usize,
+}
+
+impl Drop for Payload {
+    fn drop(&mut self) {
+        if self.parts.spilled() && self.parts.capacity() <= SPARE_PARTS {
+            let mut parts = std::mem::take(&mut self.parts);
+            parts.clear();
+            // A thread that ends keeps nothing.
+            let _ = SPARES.try_with(|spares| {
+                let mut spares = spares.borrow_mut();
+                if spares.len() < SPARE {
+                    spares.push(parts);
+                }
+            });
+        }
+    }
 }
 
 impl Payload {
@@ -18,9 +46,21 @@ impl Payload {
 
     /// Appends a slice. Empty ones leave no trace.
     pub fn push(&mut self, part: Bytes) {
-        if !part.is_empty() {
-            self.len += part.len();
-            self.parts.push(part);
+        if part.is_empty() {
+            return;
+        }
+        self.len += part.len();
+        if self.parts.len() == self.parts.inline_size() && !self.parts.spilled() {
+            self.spill();
+        }
+        self.parts.push(part);
+    }
+
+    /// Goes on in a list that another message has left behind, if there is one.
+    fn spill(&mut self) {
+        if let Ok(Some(mut spare)) = SPARES.try_with(|spares| spares.borrow_mut().pop()) {
+            spare.append(&mut self.parts);
+            self.parts = spare;
         }
     }
 
@@ -189,6 +229,18 @@ mod tests {
             assert_eq!([front.to_bytes(), back.to_bytes()].concat(), b"abcdefgh");
             assert_eq!(front.len() + back.len(), 8);
         }
+    }
+
+    #[test]
+    fn a_message_of_many_slices_takes_the_list_that_another_left_behind() {
+        let rope = |n| (0..n).map(|_| Bytes::from_static(b"x")).collect::<Payload>();
+        let many = rope(100);
+        let (list, room) = (many.parts.as_ptr(), many.parts.capacity());
+        drop((many, rope(2 * SPARE_PARTS)));
+        let next = rope(3);
+        assert_eq!((next.parts.as_ptr(), next.parts.capacity(), next.len()), (list, room, 3));
+        assert!(next.parts().all(|part| part == "x"));
+        assert_ne!(rope(3).parts.as_ptr(), list, "that one is in use");
     }
 
     #[test]

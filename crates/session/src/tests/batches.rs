@@ -93,7 +93,9 @@ fn a_batch_ends_where_a_piece_of_the_stream_or_the_credit_or_its_size_does() {
     let messages: Vec<_> = messages.iter().map(Vec::as_slice).collect();
     let ask = asked(&mut pair, &messages);
     assert_eq!(together(&ask), 16, "what fits into 16 KiB");
-    pair.limits.message_max = 5_100;
+    pair.limits.batch_max = 0;
+    assert_eq!(together(&next(&mut pair)), 1);
+    pair.limits = Limits { message_max: 5_100, ..Limits::default() };
     assert_eq!(together(&next(&mut pair)), 5, "a batch is no larger than a message may be");
     pair.limits.credit = 2_500;
     assert_eq!(together(&next(&mut pair)), 2, "asked again with less credit");
