@@ -288,10 +288,14 @@ impl Clients {
         }
     }
 
-    /// All outputs together are too large: what the largest holds is given back.
+    /// All outputs together are too large: what the largest holds is given back. Whoever has no more than its share stays,
+    /// though those that are gone may not have read their last frame yet.
     fn end_furthest_behind(&mut self) {
-        let largest = self.all.iter_mut().max_by_key(|(_, entry)| entry.charge);
+        let share = self.limits.outputs_max / self.all.len().max(1);
+        let may_go = |entry: &Entry| !entry.cut && entry.charge > share;
+        let largest = self.all.iter_mut().filter(|(_, entry)| may_go(entry)).max_by_key(|(_, entry)| entry.charge);
         let Some((client, entry)) = largest else { return };
+        entry.cut = true;
         let text = format!(
             "{} bytes wait to be read by all clients, {} of them by this one; this daemon keeps {} for all",
             self.outputs, entry.charge, self.limits.outputs_max

@@ -18,6 +18,8 @@ pub(crate) struct Entry {
     pub transport: Transport,
     /// What its output costs.
     pub charge: usize,
+    /// Its output was cut: no more of it can be given back.
+    pub cut: bool,
     /// Has begun a frame, or waits for room to go on with one.
     pub begun: bool,
 }
@@ -33,6 +35,7 @@ impl Entry {
             joined: false,
             transport: Transport::Unknown,
             charge: 0,
+            cut: false,
             begun: false,
         }
     }

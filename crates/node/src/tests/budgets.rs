@@ -92,6 +92,36 @@ fn if_all_outputs_are_too_large_together_who_is_furthest_behind_goes_and_learns_
 }
 
 #[test]
+fn who_has_little_stays_while_one_that_goes_still_holds_a_frame_larger_than_all_may() {
+    let mut world = World::new(1, Limits { outputs_max: 24_000, ..Limits::default() });
+    let (ann, eve) = (world.connect(0, "ann"), world.connect(0, "eve"));
+    world.join(eve, "small");
+    world.programs[eve].reads = false;
+    let bob = ClientId(9);
+    world.nodes[0].open_client(world.now, bob);
+    let hello = raw(|out| {
+        Hello::default().put(out);
+        consort_session::request::put_join(out, &group("large"), false);
+    });
+    assert_eq!(world.nodes[0].handle_client(world.now, bob, hello), Reading::Go);
+    world.drain(0);
+    world.settle();
+    let told = world.nodes[0].client_output(bob).len();
+    world.nodes[0].client_written(world.now, bob, told);
+    world.multicast(ann, &["large"], &"x".repeat(19_000));
+    world.settle();
+    world.nodes[0].client_written(world.now, bob, 10);
+    world.multicast(ann, &["large"], &"y".repeat(5_000));
+    (0..30).for_each(|_| world.multicast(ann, &["small"], "z"));
+    world.settle();
+    assert!(world.nodes[0].client_output(bob).len() > 18_000, "what bob has begun to read stays");
+    assert_eq!((world.counter(0, "sessions_ended_slow"), world.programs[eve].closed), (1, false));
+    (0..100).for_each(|_| world.multicast(ann, &["small"], &"z".repeat(100)));
+    world.settle();
+    assert_eq!(world.counter(0, "sessions_ended_slow"), 2, "until eve has more than its share");
+}
+
+#[test]
 fn who_is_cut_off_in_mid_frame_reads_that_frame_and_then_why() {
     let mut world = World::new(1, Limits { output_max: 10_000, ..Limits::default() });
     let (ann, bob) = (world.connect(0, "ann"), world.connect(0, "bob"));
