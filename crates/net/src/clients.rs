@@ -337,8 +337,9 @@ impl Clients {
         None
     }
 
-    /// Writes once from the pieces of `output`. Where something is left, the client stands in turn again or waits for room. What
-    /// cannot be written any more counts as written: the node learns of the end when all that the client sent is read.
+    /// Writes once from the pieces of `output`. Where something is left, the client stands in turn again or waits for
+    /// room. What cannot be written any more counts as written: the node learns of the end when all that the client sent is
+    /// read.
     pub(crate) fn write(&mut self, id: ClientId, output: &[IoSlice<'_>], counters: &mut Counters) -> Wrote {
         let Some(client) = self.open.get_mut(&id) else { return Wrote::Bytes(0) };
         let len = output.iter().map(|piece| piece.len()).sum();

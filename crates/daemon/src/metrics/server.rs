@@ -76,8 +76,12 @@ impl<A: Fn(&Request) -> Response> Server<A> {
     fn turn(&mut self, events: &mut Events) {
         let soonest = self.guests.values().map(|guest| guest.by).chain(self.shut_until).min();
         let rest = soonest.map(|by| Duration::from_nanos(by.saturating_sub(clock::now_ns()) + 1_000_000));
-        if self.poll.poll(events, rest).is_err() {
-            return; // interrupted
+        if let Err(error) = self.poll.poll(events, rest) {
+            if error.kind() != ErrorKind::Interrupted {
+                tracing::warn!(%error, "cannot wait for connections for metrics");
+                std::thread::sleep(Duration::from_nanos(SHUT));
+            }
+            return;
         }
         for event in events.iter() {
             match event.token() {
