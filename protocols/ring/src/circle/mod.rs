@@ -260,9 +260,13 @@ impl Circle {
         let Some(copy) = &self.copy else { return };
         io.counters.tokens_retransmitted += 1;
         io.send(To::One(self.successor.node), Lane::Token, Packet::Token(copy.clone()));
-        io.timers.arm(Timer::TokenRetransmit, now + self.retransmit_after(io, copy));
+        // The rest of an idle token is over by now: it is missed.
+        let rests =
+            if copy.idle > 0 { io.config.timers.token_retransmit_idle / 4 } else { self.retransmit_after(io, copy) };
+        io.timers.arm(Timer::TokenRetransmit, now + rests);
     }
 
+    /// How long to wait for a sign of the token that was passed on before its copy is sent for the first time.
     fn retransmit_after(&self, io: &Io, token: &Token) -> Duration {
         let t = &io.config.timers;
         // The measured rotation contains the wait for lost tokens: without the cap, loss would feed on itself.

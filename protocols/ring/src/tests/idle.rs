@@ -9,9 +9,24 @@ fn an_idle_token_rests_at_the_representative_and_comes_round_now_and_then() {
     let visits = net.counter(2, "visits");
     net.run(Duration::from_secs(1));
     let rate = net.counter(2, "visits") - visits;
-    assert!((45..=55).contains(&rate), "one rotation each 20 ms, not {rate} a second");
+    assert!((37..=40).contains(&rate), "one rotation each 25 ms, not {rate} a second");
     assert_eq!(net.counter(0, "tokens_retransmitted"), 0);
     assert_eq!((0..5).map(|i| net.counter(i, "token_losses")).sum::<u64>(), 0);
+}
+
+#[test]
+fn an_idle_token_may_be_lost_twelve_times_running() {
+    //= R25 test
+    let mut net = Net::formed(3, |_| {});
+    net.run(Duration::from_millis(100));
+    let mut lost = 0;
+    net.run_dropping(Duration::from_millis(400), &mut |flying| {
+        let hit = lost < 12 && matches!(flying.packet, Packet::Token(_));
+        lost += u32::from(hit);
+        hit
+    });
+    assert_eq!(lost, 12);
+    assert!(net.views.iter().all(|views| views.len() == 1), "no ring was given up");
 }
 
 #[test]
