@@ -12,7 +12,7 @@ cargo xtask mutants [options]
   --seed S         with --mutant: run this seed and tell its story
 
 Builds the protocols and the groups with their mutants, which no release contains. Prints which checker noticed which mutant,
-at which seed and after how much simulated time; where no seed does, which of the ring's own scenarios. Fails if a mutant
+at which seed and after how much simulated time; where no seed does, which of the protocol's own scenarios. Fails if a mutant
 goes unnoticed.
 ";
 
@@ -281,12 +281,14 @@ mod noticed {
         }
     }
 
-    /// What no seed of the simulator notices may still break a scenario made for it: a test of the ring's own, or of the
-    /// groups' exchange, by name.
+    /// What no seed of the simulator notices may still break a scenario made for it: a test of the protocol's own, or of
+    /// the groups' exchange, by name.
     fn scenarios(mutant: Mutant) -> Option<Noticed> {
         let (package, tests_of, variable) = match mutant {
             Mutant::Ring(_) => ("consort-ring", "tests::scenarios", "CONSORT_RING_MUTANT"),
             Mutant::Group(_) => ("consort-group", "tests::exchange", "CONSORT_GROUP_MUTANT"),
+            Mutant::Toto(_) => ("consort-toto", "tests", "CONSORT_TOTO_MUTANT"),
+            Mutant::Views(_) => ("consort-member", "vs::tests", "CONSORT_VS_MUTANT"),
         };
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut tests = std::process::Command::new(cargo);

@@ -159,10 +159,12 @@ impl Dag {
         Taken::Parked
     }
 
-    /// Inserts a message that came and whose past is complete, and says which; `None` if there is none.
-    pub fn insert_next(&mut self) -> Option<Mark> {
+    /// Inserts a message that came and whose past is complete, and says which; `None` if there is none. Of each member
+    /// only so many, where a set is agreed on.
+    pub fn insert_next(&mut self, agreed: Option<&[u64]>) -> Option<Mark> {
         //= A03
-        let place = (0..self.n()).find(|place| self.can_insert(*place))?;
+        let belongs = |place: &usize| agreed.is_none_or(|agreed| self.held(*place) < agreed[*place]);
+        let place = (0..self.n()).find(|place| self.can_insert(*place) && belongs(place))?;
         let message = self.chains[place].parked.pop_first()?.1;
         self.packets -= 1;
         self.bytes -= message.wire_len();

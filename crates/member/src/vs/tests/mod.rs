@@ -39,10 +39,20 @@ struct Toy {
     persisted: Vec<Bytes>,
 }
 
+/// `cargo xtask mutants` asks which scenario notices a broken rule.
+fn break_a_rule(settings: Settings) -> Settings {
+    #[cfg(feature = "mutants")]
+    if let Ok(name) = std::env::var("CONSORT_VS_MUTANT") {
+        let mutant = super::Mutant::ALL.iter().copied().find(|mutant| mutant.name() == name);
+        return Settings { mutant, ..settings };
+    }
+    settings
+}
+
 impl Toy {
     fn new(me: NodeId, nodes: Vec<NodeId>, incarnation: u64, records: &[Bytes], now: Instant) -> Self {
         let settings = Settings { primary: crate::Policy::Majority, ..Settings::new(me, nodes) };
-        let vs = Membership::new(settings, Incarnation(incarnation)).unwrap();
+        let vs = Membership::new(break_a_rule(settings), Incarnation(incarnation)).unwrap();
         let mut toy = Self {
             vs,
             held: Vec::new(),
