@@ -1,5 +1,6 @@
 //! `cargo xtask mutants`: a protocol, its membership, or the groups over it, with one rule broken at a time. A checker that
 //! no broken rule can wake is no checker.
+use crate::sim::Protocol;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -21,7 +22,7 @@ goes unnoticed.
 #[cfg_attr(not(feature = "mutants"), allow(dead_code))] // then only the words are checked, and handed on
 struct Options {
     seeds: u64,
-    protocol: Option<String>,
+    protocol: Option<Protocol>,
     mutant: Option<String>,
     seed: Option<u64>,
 }
@@ -49,7 +50,7 @@ fn read(words: &[OsString]) -> Result<Option<Options>, lexopt::Error> {
     while let Some(word) = parser.next()? {
         match word {
             Long("seeds") => options.seeds = parser.value()?.parse()?,
-            Long("protocol") => options.protocol = Some(protocol(parser.value()?.string()?)?),
+            Long("protocol") => options.protocol = Some(Protocol::named(&parser.value()?.string()?)?),
             Long("mutant") => options.mutant = Some(parser.value()?.string()?),
             Long("seed") => options.seed = Some(parser.value()?.parse()?),
             Long("help") | Short('h') => return Ok(None),
@@ -60,13 +61,6 @@ fn read(words: &[OsString]) -> Result<Option<Options>, lexopt::Error> {
         return Err("--seed needs --mutant".into());
     }
     Ok(Some(options))
-}
-
-fn protocol(name: String) -> Result<String, lexopt::Error> {
-    match name.as_str() {
-        "ring" | "toto" => Ok(name),
-        _ => Err(format!("no protocol `{name}`; there are ring and toto").into()),
-    }
 }
 
 /// This build has no mutants: the same words go to one that has.
@@ -91,7 +85,7 @@ use noticed::run;
 #[cfg(feature = "mutants")]
 mod noticed {
     use super::Options;
-    use crate::sim;
+    use crate::sim::{self, Protocol};
     use consort_sim::fault::Kinds;
     use consort_sim::world::Outcome;
     use std::ffi::OsString;
@@ -137,17 +131,17 @@ mod noticed {
         }
 
         /// Which protocol it breaks.
-        const fn protocol(self) -> &'static str {
+        const fn protocol(self) -> Protocol {
             match self {
-                Self::Ring(_) | Self::Group(_) => "ring",
-                Self::Toto(_) | Self::Views(_) => "toto",
+                Self::Ring(_) | Self::Group(_) => Protocol::Ring,
+                Self::Toto(_) | Self::Views(_) => Protocol::Toto,
             }
         }
 
         /// Whether it is one of those asked for.
         fn is_wanted(self, options: &Options) -> bool {
             options.mutant.as_ref().is_none_or(|name| name == self.name())
-                && options.protocol.as_ref().is_none_or(|name| name == self.protocol())
+                && options.protocol.is_none_or(|protocol| protocol == self.protocol())
         }
 
         /// The seeds it is given, counted from 1: engines alone have no groups.
@@ -337,7 +331,7 @@ mod tests {
     fn words_mean_what_the_help_says() {
         let options = words("--mutant OneAru --seed 4 --seeds 7").unwrap().unwrap();
         assert_eq!(options, Options { seeds: 7, mutant: Some("OneAru".into()), seed: Some(4), protocol: None });
-        assert_eq!(words("--protocol toto").unwrap().unwrap().protocol, Some("toto".into()));
+        assert_eq!(words("--protocol toto").unwrap().unwrap().protocol, Some(Protocol::Toto));
         assert!(words("--protocol trio").unwrap_err().to_string().contains("trio"));
         assert!(words("--help").unwrap().is_none());
         assert!(words("--seed 4").unwrap_err().to_string().contains("--mutant"));

@@ -194,6 +194,8 @@ struct Cluster {
     loss: f64,
     cuts: BTreeSet<(NodeId, NodeId)>,
     talk: bool,
+    /// What gets through to a node.
+    passes: fn(NodeId, &Message) -> bool,
 }
 
 impl Cluster {
@@ -203,7 +205,18 @@ impl Cluster {
         let toys = nodes.iter().map(make).collect();
         let (rng, cuts) = (Rng::new(seed), BTreeSet::new());
         let flight = BTreeMap::new();
-        let mut cluster = Self { now: Instant::ZERO, nodes, toys, flight, sent: 0, rng, loss: 0.0, cuts, talk: false };
+        let mut cluster = Self {
+            now: Instant::ZERO,
+            nodes,
+            toys,
+            flight,
+            sent: 0,
+            rng,
+            loss: 0.0,
+            cuts,
+            talk: false,
+            passes: |_, _| true,
+        };
         cluster.flush();
         cluster
     }
@@ -249,7 +262,8 @@ impl Cluster {
             for (to, message) in out.into_iter().filter(|_| up) {
                 for receiver in nodes.iter().filter(|other| *other != node) {
                     let reaches = to == To::All || to == To::One(*receiver);
-                    if !reaches || self.cuts.contains(&(*node, *receiver)) || self.rng.chance(self.loss) {
+                    let cut = self.cuts.contains(&(*node, *receiver)) || !(self.passes)(*receiver, &message);
+                    if !reaches || cut || self.rng.chance(self.loss) {
                         continue;
                     }
                     self.sent += 1;
