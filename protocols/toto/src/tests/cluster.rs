@@ -4,7 +4,7 @@ use crate::engine::Toto;
 use crate::packet::Packet;
 use bytes::Bytes;
 use consort_order::{Arrival, Engine, Lane, Output, Refused, Submission, To};
-use consort_types::{Class, Incarnation, Instant, MemberId, NodeId, Position, Service, Stream, ViewKind};
+use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, Position, Service, Stream, ViewKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 const MS: u64 = 1_000_000;
@@ -210,6 +210,21 @@ fn causal_messages_may_be_delivered_before_the_order() {
     cluster.cuts.clear();
     cluster.run(100);
     assert_eq!(cluster.told(2), ["causal early", "agreed"]);
+}
+
+#[test]
+fn who_acknowledges_what_was_let_go_has_acknowledged_all_before_it() {
+    //= A03 test
+    //= A25 test
+    let slow = Duration::from_millis(100);
+    let mut cluster = Cluster::new(3, |config| (config.early, config.ack) = (Early::Causal, slow));
+    cluster.submit(1, Service::Causal, "one");
+    cluster.run(1);
+    cluster.submit(2, Service::Causal, "two");
+    cluster.run(70);
+    assert_eq!(cluster.gauge(3, "store_packets"), 0, "all hold both, before node 3 has acknowledged any");
+    cluster.run(1_000);
+    assert_eq!(cluster.gauge(3, "nulls_sent"), 1);
 }
 
 #[test]
