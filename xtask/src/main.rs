@@ -2,11 +2,13 @@
 #![allow(clippy::disallowed_methods)] // a program: it may read the clock and start threads
 
 mod chaos;
+mod engines;
 mod mutants;
 mod netlab;
 mod ring;
 mod search;
 mod sim;
+mod toto;
 mod trace;
 mod verify;
 

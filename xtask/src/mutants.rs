@@ -1,5 +1,6 @@
-//! `cargo xtask mutants`: the ring, or the groups over it, with one rule broken at a time. A checker that no broken rule
-//! can wake is no checker.
+//! `cargo xtask mutants`: a protocol, its membership, or the groups over it, with one rule broken at a time. A checker that
+//! no broken rule can wake is no checker.
+use crate::sim::Protocol;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -7,11 +8,12 @@ const HELP: &str = "\
 cargo xtask mutants [options]
 
   --seeds N        give each mutant so many seeds of 10 simulated seconds to be noticed (default 150)
+  --protocol NAME  try only those of ring (and the groups over it) or toto (and the view-synchronous membership)
   --mutant NAME    try only this one
   --seed S         with --mutant: run this seed and tell its story
 
-Builds the ring and the groups with their mutants, which no release contains. Prints which checker noticed which mutant,
-at which seed and after how much simulated time; where no seed does, which of the ring's own scenarios. Fails if a mutant
+Builds the protocols and the groups with their mutants, which no release contains. Prints which checker noticed which mutant,
+at which seed and after how much simulated time; where no seed does, which of the protocol's own scenarios. Fails if a mutant
 goes unnoticed.
 ";
 
@@ -20,6 +22,7 @@ goes unnoticed.
 #[cfg_attr(not(feature = "mutants"), allow(dead_code))] // then only the words are checked, and handed on
 struct Options {
     seeds: u64,
+    protocol: Option<Protocol>,
     mutant: Option<String>,
     seed: Option<u64>,
 }
@@ -47,6 +50,7 @@ fn read(words: &[OsString]) -> Result<Option<Options>, lexopt::Error> {
     while let Some(word) = parser.next()? {
         match word {
             Long("seeds") => options.seeds = parser.value()?.parse()?,
+            Long("protocol") => options.protocol = Some(Protocol::named(&parser.value()?.string()?)?),
             Long("mutant") => options.mutant = Some(parser.value()?.string()?),
             Long("seed") => options.seed = Some(parser.value()?.parse()?),
             Long("help") | Short('h') => return Ok(None),
@@ -81,7 +85,7 @@ use noticed::run;
 #[cfg(feature = "mutants")]
 mod noticed {
     use super::Options;
-    use crate::sim;
+    use crate::sim::{self, Protocol};
     use consort_sim::fault::Kinds;
     use consort_sim::world::Outcome;
     use std::ffi::OsString;
@@ -96,18 +100,24 @@ mod noticed {
     enum Mutant {
         Ring(consort_ring::Mutant),
         Group(consort_group::Mutant),
+        Toto(consort_toto::Mutant),
+        Views(consort_toto::vs::Mutant),
     }
 
     impl Mutant {
         fn all() -> Vec<Self> {
             let groups = consort_group::Mutant::ALL.iter().copied().map(Self::Group);
-            consort_ring::Mutant::ALL.iter().copied().map(Self::Ring).chain(groups).collect()
+            let ring = consort_ring::Mutant::ALL.iter().copied().map(Self::Ring).chain(groups);
+            let views = consort_toto::vs::Mutant::ALL.iter().copied().map(Self::Views);
+            ring.chain(consort_toto::Mutant::ALL.iter().copied().map(Self::Toto)).chain(views).collect()
         }
 
         const fn name(self) -> &'static str {
             match self {
                 Self::Ring(mutant) => mutant.name(),
                 Self::Group(mutant) => mutant.name(),
+                Self::Toto(mutant) => mutant.name(),
+                Self::Views(mutant) => mutant.name(),
             }
         }
 
@@ -115,7 +125,23 @@ mod noticed {
             match self {
                 Self::Ring(mutant) => mutant.what(),
                 Self::Group(mutant) => mutant.what(),
+                Self::Toto(mutant) => mutant.what(),
+                Self::Views(mutant) => mutant.what(),
             }
+        }
+
+        /// Which protocol it breaks.
+        const fn protocol(self) -> Protocol {
+            match self {
+                Self::Ring(_) | Self::Group(_) => Protocol::Ring,
+                Self::Toto(_) | Self::Views(_) => Protocol::Toto,
+            }
+        }
+
+        /// Whether it is one of those asked for.
+        fn is_wanted(self, options: &Options) -> bool {
+            options.mutant.as_ref().is_none_or(|name| name == self.name())
+                && options.protocol.is_none_or(|protocol| protocol == self.protocol())
         }
 
         /// The seeds it is given, counted from 1: engines alone have no groups.
@@ -134,8 +160,7 @@ mod noticed {
     }
 
     pub(super) fn run(options: &Options, _words: &[OsString]) -> ExitCode {
-        let wanted = |mutant: &Mutant| options.mutant.as_ref().is_none_or(|name| name == mutant.name());
-        let mutants: Vec<_> = Mutant::all().into_iter().filter(wanted).collect();
+        let mutants: Vec<_> = Mutant::all().into_iter().filter(|mutant| mutant.is_wanted(options)).collect();
         match (mutants.as_slice(), options.seed) {
             ([], _) => {
                 let names: Vec<_> = Mutant::all().into_iter().map(Mutant::name).collect();
@@ -152,6 +177,8 @@ mod noticed {
         let faults = if seed.is_multiple_of(4) { Kinds::none() } else { Kinds::all() };
         let run = AssertUnwindSafe(|| match mutant {
             Mutant::Ring(mutant) => sim::run(seed, &faults, &|config| config.mutant = Some(mutant), story),
+            Mutant::Toto(mutant) => sim::run_toto(seed, &faults, &|config| config.mutant = Some(mutant), story),
+            Mutant::Views(mutant) => sim::run_toto(seed, &faults, &|config| config.vs_mutant = Some(mutant), story),
             Mutant::Group(mutant) => {
                 sim::run_whole(seed, &faults, (&|_| {}, &|node| node.mutate_groups(mutant)), story)
             }
@@ -248,12 +275,14 @@ mod noticed {
         }
     }
 
-    /// What no seed of the simulator notices may still break a scenario made for it: a test of the ring's own, or of the
-    /// groups' exchange, by name.
+    /// What no seed of the simulator notices may still break a scenario made for it: a test of the protocol's own, or of
+    /// the groups' exchange, by name.
     fn scenarios(mutant: Mutant) -> Option<Noticed> {
         let (package, tests_of, variable) = match mutant {
             Mutant::Ring(_) => ("consort-ring", "tests::scenarios", "CONSORT_RING_MUTANT"),
             Mutant::Group(_) => ("consort-group", "tests::exchange", "CONSORT_GROUP_MUTANT"),
+            Mutant::Toto(_) => ("consort-toto", "tests", "CONSORT_TOTO_MUTANT"),
+            Mutant::Views(_) => ("consort-member", "vs::tests", "CONSORT_VS_MUTANT"),
         };
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut tests = std::process::Command::new(cargo);
@@ -301,7 +330,9 @@ mod tests {
     #[test]
     fn words_mean_what_the_help_says() {
         let options = words("--mutant OneAru --seed 4 --seeds 7").unwrap().unwrap();
-        assert_eq!(options, Options { seeds: 7, mutant: Some("OneAru".into()), seed: Some(4) });
+        assert_eq!(options, Options { seeds: 7, mutant: Some("OneAru".into()), seed: Some(4), protocol: None });
+        assert_eq!(words("--protocol toto").unwrap().unwrap().protocol, Some(Protocol::Toto));
+        assert!(words("--protocol trio").unwrap_err().to_string().contains("trio"));
         assert!(words("--help").unwrap().is_none());
         assert!(words("--seed 4").unwrap_err().to_string().contains("--mutant"));
         assert!(words("--fire").unwrap_err().to_string().contains("fire"));

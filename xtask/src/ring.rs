@@ -1,14 +1,14 @@
 //! The ring in the simulator: settings drawn by the seed, limits that its memory must keep.
-use consort_member::Policy;
-use consort_node::{Limits, Node};
+use crate::engines;
+use consort_node::Node;
 use consort_ring::{Acceleration, Config, Idling, Priority, Ring, Windows};
-use consort_sim::checkers::{Bounds, Calmness};
-use consort_sim::machine::{Bare, Machine, Whole};
+use consort_sim::checkers::{Bounds, Calmness, Promised};
+use consort_sim::machine::{Bare, Whole};
 use consort_sim::message;
 use consort_sim::plan::Plan;
 use consort_sim::world::{Options as Keep, World};
-use consort_types::{ClusterId, ConfigHash, Duration, GroupName, Instant, MemberId, NodeId, Rng};
-use consort_wire::{DatagramSize, Identity};
+use consort_types::{Duration, Instant, MemberId, Rng};
+use consort_wire::DatagramSize;
 
 /// The settings of one run; all nodes share them.
 pub fn settings(plan: &Plan) -> Config {
@@ -25,19 +25,9 @@ pub fn settings(plan: &Plan) -> Config {
     config.message_max = message::LARGEST + 1024; // groups stand before a client's bytes
     config.queue_bytes = config.message_max * [1, 4, 64][rng.below(3) as usize];
     let share = plan.datagram as f64 / (plan.datagram + plan.host.overhead) as f64;
-    config.primary = policy(plan, &mut rng);
+    config.primary = engines::policy(plan, &mut rng);
     config.receive_room = (plan.host.socket.min(1 << 30) as f64 * share) as usize;
     config
-}
-
-fn policy(plan: &Plan, rng: &mut Rng) -> Policy {
-    let node = NodeId(rng.below(u64::from(plan.nodes)) as u16);
-    match rng.below(6) {
-        0 => Policy::None,
-        1 => Policy::Static(node),
-        2 => Policy::Weights([(node, rng.between(1, 4) as u32)].into()),
-        _ => Policy::Majority,
-    }
 }
 
 fn windows(plan: &Plan, rng: &mut Rng) -> Windows {
@@ -78,11 +68,8 @@ pub type Touch<'a> = &'a dyn Fn(&mut Node<Ring>);
 /// What is wrong with the settings.
 pub fn bare<'a>(plan: Plan, keep: Keep, adjust: Adjust<'a>) -> Result<World<'a, Bare<Ring>>, String> {
     let settings = settings(&plan);
-    let make = move |member| {
-        let ring = ring(&settings, member, adjust)?;
-        Ok(Bare::new(identity(member), ring, Some(Ring::holds_in)))
-    };
-    world(plan, keep, make)
+    let make = move |member| ring(&settings, member, adjust);
+    engines::bare(plan, keep, Box::new(make), Some(Ring::holds_in))
 }
 
 /// A world of whole nodes with their clients.
@@ -95,40 +82,15 @@ pub fn whole<'a>(
     adjust: Adjust<'a>,
     touch: Touch<'a>,
 ) -> Result<World<'a, Whole<Ring>>, String> {
-    let group = GroupName::new(b"all").map_err(|error| error.to_string())?;
-    let mut rng = Rng::new(plan.seed).fork(0x11b175);
-    let limits = Limits {
-        message_max: message::LARGEST,
-        credit: [16 << 10, 128 << 10, 512 << 10][rng.below(3) as usize],
-        ..Limits::default()
-    };
-    let (settings, known) = (settings(&plan), plan.clone());
-    let make = move |member| {
-        let ring = ring(&settings, member, adjust)?;
-        let mut whole = Whole::new(&known, identity(member), ring, limits, group.clone(), Some(Ring::holds_in));
-        touch(whole.node_mut());
-        Ok(whole)
-    };
-    world(plan, keep, make)
-}
-
-fn world<'a, M: Machine>(
-    plan: Plan,
-    keep: Keep,
-    make: impl Fn(MemberId) -> Result<M, String> + 'a,
-) -> Result<World<'a, M>, String> {
-    let machines = plan.members().into_iter().map(&make).collect::<Result<_, _>>()?;
-    Ok(World::new(plan, keep, machines).restart_with(move |member| make(member).ok()))
+    let settings = settings(&plan);
+    let make = move |member| ring(&settings, member, adjust);
+    engines::whole(plan, keep, Box::new(make), Some(Ring::holds_in), touch)
 }
 
 fn ring(settings: &Config, member: MemberId, adjust: Adjust<'_>) -> Result<Ring, String> {
     let mut config = Config { me: member.node, ..settings.clone() };
     adjust(&mut config);
     Ring::new(config, member.incarnation).map_err(|error| error.to_string())
-}
-
-fn identity(me: MemberId) -> Identity {
-    Identity { cluster: ClusterId(1), config: ConfigHash(1), me }
 }
 
 /// What the ring's gauges may show in a run.
@@ -147,6 +109,7 @@ pub fn bounds(plan: &Plan) -> Bounds {
     let is_patient = config.starvation_guard.is_none_or(|packets| packets >= 1024);
     let repetitions = ["requests_made", "retransmissions_sent"];
     Bounds {
+        promised: Promised::default(),
         running: running.into(),
         quiet: quiet.map(|name| (name, 0)).into(),
         needless: if plan.keeps_order() && is_patient { repetitions.into() } else { [].into() },

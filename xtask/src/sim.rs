@@ -4,9 +4,11 @@ mod failover;
 mod options;
 
 use crate::ring::{self, Adjust, Touch};
+use crate::toto;
 use consort_sim::fault::Kinds;
 use consort_sim::plan::Plan;
 use consort_sim::world::{Options as Keep, Outcome};
+pub use options::Protocol;
 #[cfg(feature = "mutants")]
 pub use options::cores;
 use options::{Options, Task};
@@ -35,7 +37,27 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Runs one seed: an odd one drives engines alone, an even one whole nodes with their clients.
+/// Runs one seed of a protocol as it is.
+fn run_as_is(protocol: Protocol, seed: u64, faults: &Kinds, story: bool) -> Result<Outcome, String> {
+    match protocol {
+        Protocol::Ring => run(seed, faults, &|_| {}, story),
+        Protocol::Toto => run_toto(seed, faults, &|_| {}, story),
+    }
+}
+
+/// Runs one seed of ToTo: an odd one drives engines alone, an even one whole nodes with their clients.
+pub fn run_toto(seed: u64, faults: &Kinds, adjust: toto::Adjust<'_>, story: bool) -> Result<Outcome, String> {
+    let keep = |plan: &Plan, whole| Ok::<_, String>(Keep { bounds: toto::bounds(plan, whole)?, story, trace: false });
+    if seed.is_multiple_of(2) {
+        let plan = Plan::draw_whole(seed, faults);
+        Ok(toto::whole(plan.clone(), keep(&plan, true)?, adjust, &|_| {})?.run())
+    } else {
+        let plan = Plan::draw_bare(seed, faults);
+        Ok(toto::bare(plan.clone(), keep(&plan, false)?, adjust)?.run())
+    }
+}
+
+/// Runs one seed of the ring: an odd one drives engines alone, an even one whole nodes with their clients.
 pub fn run(seed: u64, faults: &Kinds, adjust: Adjust<'_>, story: bool) -> Result<Outcome, String> {
     if seed.is_multiple_of(2) {
         run_whole(seed, faults, (adjust, &|_| {}), story)
@@ -58,7 +80,7 @@ fn keep(plan: &Plan, story: bool) -> Keep {
 /// One seed with its story.
 fn one(options: &Options, seed: u64, whole: bool) -> ExitCode {
     let started = Instant::now();
-    let outcome = match run(seed, &options.faults, &|_| {}, true) {
+    let outcome = match run_as_is(options.protocol, seed, &options.faults, true) {
         Ok(outcome) => outcome,
         Err(error) => return fail(&error),
     };

@@ -14,6 +14,9 @@ use consort_types::{
     Class, Duration, Hold, Instant, MemberId, MessageId, NodeId, Position, Service, Stream, Ticket, View, ViewId,
 };
 pub use consort_wire::{Lane, Malformed, Packet, Payload};
+pub use queue::{Queue, Rides};
+
+mod queue;
 
 /// What a protocol can do. Sessions read it to know what they may ask for, the conformance suite to choose checkers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -148,7 +148,14 @@ impl Identify {
         if turn.views == standing.views && turn.next > 0 {
             return Some(turn.next);
         }
-        if standing.late { None } else { self.firsts.get(&(standing.id, origin)).copied() }
+        if standing.late {
+            return None;
+        }
+        // Processes of one node are told one after the other, and are given the same: what the one has seen last was the
+        // other's last before the view.
+        let beside = origin.life() == process.life() && (turn.next > 0 || standing.views == 1);
+        let carried = beside.then_some(turn.next.max(1));
+        self.firsts.get(&(standing.id, origin)).copied().or(carried)
     }
 
     fn is(&self, mark: Mark, message: &Received) -> bool {
@@ -206,6 +213,18 @@ mod tests {
         identify.view(SENDER, &view(2), false);
         identify.view(RECEIVER, &view(2), false);
         assert_eq!(given(&mut identify, RECEIVER, 3, 0), Some(3));
+    }
+
+    #[test]
+    fn who_is_told_before_the_sender_on_the_same_node_knows_its_first_of_the_view_too() {
+        let mut identify = sent(&[0, 0, 0]);
+        let beside = Process { client: 1, ..SENDER };
+        identify.view(beside, &view(1), false);
+        assert_eq!(given(&mut identify, beside, 1, 0), Some(1));
+        identify.view(beside, &view(2), false);
+        assert_eq!(given(&mut identify, beside, 2, 0), Some(2), "the sender is told of the view only now");
+        identify.view(SENDER, &view(2), false);
+        assert_eq!(given(&mut identify, beside, 3, 0), Some(3));
     }
 
     #[test]

@@ -50,9 +50,15 @@ impl Seq {
     }
 }
 
-/// Where a message stands in its stream: equal at every member, larger for later messages, gaps allowed.
+/// Where a message stands in its stream: equal at every member that delivers it in the same part of its view, larger for
+/// later messages, gaps allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub u64);
+
+impl Position {
+    /// Of a message that an engine delivers before the one order: it stands nowhere in it.
+    pub const OUTSIDE: Self = Self(0);
+}
 
 /// What `submit` returned for an accepted message; given back with its delivery at the sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,8 +1,8 @@
 //! From numbered packets to delivered messages.
 use crate::config::Config;
 use crate::packet::{Content, Data};
-use crate::queue::Queue;
 use crate::store::Store;
+use consort_order::Queue;
 use consort_order::{Delivery, Output};
 use consort_types::{MemberId, Position, Seq, Stream};
 use consort_wire::pack::Assembly;
@@ -117,7 +117,7 @@ impl Deliverer {
                 Ok(None) => {}
                 Err(_) => self.torn += 1,
                 Ok(Some(message)) => {
-                    let id = if sender == self.me { queue.delivered(message.class) } else { None };
+                    let id = if sender == self.me { queue.delivered(message.class, message.service) } else { None };
                     output.push_back(Output::Deliver(Delivery {
                         stream: Stream(0),
                         position: position(data.seq, index as u64),

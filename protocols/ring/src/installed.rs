@@ -2,9 +2,9 @@
 use crate::config::Config;
 use crate::delivery::Deliverer;
 use crate::packet::{Data, Packet};
-use crate::queue::Queue;
 use crate::store::{Inserted, Store};
 use consort_order::Output;
+use consort_order::Queue;
 use consort_types::{MemberId, NodeId, Seq, View};
 use std::collections::{BTreeSet, VecDeque};
 

@@ -36,7 +36,6 @@ pub mod model;
 #[cfg(feature = "mutants")]
 pub mod mutant;
 pub mod packet;
-mod queue;
 mod requests;
 mod state;
 mod store;

@@ -16,6 +16,7 @@ use crate::netlab::lab::Lab;
 use crate::netlab::memory::{Course, resident};
 use crate::netlab::namespace::{LabError, failed};
 use crate::netlab::process::Process;
+use crate::sim::Protocol;
 
 /// The cluster's name.
 const CLUSTER: &str = "chaos";
@@ -50,13 +51,19 @@ impl<'a> Fleet<'a> {
     ///
     /// # Errors
     /// The system's.
-    pub fn new(lab: &'a Lab, board: &'a Board, file: PathBuf, directory: &Path) -> Result<Self, LabError> {
+    pub fn new(
+        protocol: Protocol,
+        lab: &'a Lab,
+        board: &'a Board,
+        file: PathBuf,
+        directory: &Path,
+    ) -> Result<Self, LabError> {
         let homes = (0..lab.nodes()).map(|_| Home::default()).collect();
         let fleet = Self { lab, board, file, directory: directory.to_owned(), homes };
         let write = || -> std::io::Result<()> {
             (0..lab.nodes()).try_for_each(|node| {
                 std::fs::create_dir(place(directory, node))?;
-                std::fs::write(fleet.config(node), config(lab.nodes(), &spread_door(directory, node)))
+                std::fs::write(fleet.config(node), config(protocol, lab.nodes(), &spread_door(directory, node)))
             })
         };
         write().map_err(failed(format!("write to {}", directory.display())))?;
@@ -240,9 +247,12 @@ fn lose(directory: &Path) -> std::io::Result<()> {
 }
 
 /// A node's file: they differ in nothing but where Spread clients come in.
-fn config(nodes: usize, spread: &Path) -> String {
-    let head = format!("cluster = \"{CLUSTER}\"\nprimary = \"majority\"\n\n[clients]\nlisten = [\"{LISTEN}\"]\n");
-    let head = format!("{head}\n[spread]\nport = 4803\nunix = \"{}\"\n", spread.display());
+fn config(protocol: Protocol, nodes: usize, spread: &Path) -> String {
+    let head = format!("cluster = \"{CLUSTER}\"\nprotocol = \"{}\"\nprimary = \"majority\"\n", protocol.name());
+    let head = format!(
+        "{head}\n[clients]\nlisten = [\"{LISTEN}\"]\n\n[spread]\nport = 4803\nunix = \"{}\"\n",
+        spread.display()
+    );
     let node = |node| format!("\n[[node]]\nid = {}\naddress = \"{}\"\n", node + 1, Lab::address(node));
     (0..nodes).map(node).fold(head, |file, node| file + &node)
 }
@@ -253,7 +263,8 @@ mod tests {
 
     #[test]
     fn the_file_names_every_node_and_the_doors_fit_it() {
-        let file = config(2, Path::new("/d/spread-1.sock"));
+        let file = config(Protocol::Toto, 2, Path::new("/d/spread-1.sock"));
+        assert!(file.contains("protocol = \"toto\"\n"), "{file}");
         assert!(file.contains("primary = \"majority\"") && file.contains("id = 2\naddress = \"10.77.0.2\""), "{file}");
         assert!(file.contains(&inner_door().unwrap().to_string()));
         let outer = door(Path::new("/d"), 1).to_string();

@@ -1,5 +1,5 @@
 //! Many seeds, on all cores.
-use super::{Options, run};
+use super::{Options, run_as_is};
 use consort_sim::world::Outcome;
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
@@ -55,9 +55,9 @@ fn take(next: &AtomicU64, first: u64, seeds: u64) -> Option<u64> {
 
 /// Runs a seed, now and then twice.
 fn judge(options: &Options, seed: u64, first: u64) -> Result<Outcome, String> {
-    let outcome = run(seed, &options.faults, &|_| {}, false)?;
+    let outcome = run_as_is(options.protocol, seed, &options.faults, false)?;
     if (seed - first).is_multiple_of(TWICE) {
-        let again = run(seed, &options.faults, &|_| {}, false)?;
+        let again = run_as_is(options.protocol, seed, &options.faults, false)?;
         if again.digest != outcome.digest {
             return Err(format!("DET (one seed, one run) broken: digest {}, then {}", outcome.digest, again.digest));
         }

@@ -1,4 +1,5 @@
 //! The words of the command line.
+use consort_sim::checkers::Promised;
 use consort_sim::fault::{Kind, Kinds};
 use lexopt::prelude::*;
 use std::ffi::OsString;
@@ -6,12 +7,52 @@ use std::ffi::OsString;
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// Which protocol.
+    pub protocol: Protocol,
     /// Which faults may happen.
     pub faults: Kinds,
     /// How many threads run seeds.
     pub threads: usize,
     /// Which seeds.
     pub task: Task,
+}
+
+/// The protocols that can be simulated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// The token ring.
+    #[default]
+    Ring,
+    /// Votes over a causal DAG.
+    Toto,
+}
+
+impl Protocol {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Ring, Self::Toto];
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ring => "ring",
+            Self::Toto => "toto",
+        }
+    }
+
+    /// The one of that name.
+    ///
+    /// # Errors
+    /// That there is none, and which there are.
+    pub fn named(name: &str) -> Result<Self, String> {
+        let names = || Self::ALL.map(Self::name).join(" and ");
+        let found = Self::ALL.into_iter().find(|protocol| protocol.name() == name);
+        found.ok_or_else(|| format!("no protocol `{name}`; there are {}", names()))
+    }
+
+    /// What its daemons promise of the order: groups ride on agreed messages only.
+    pub fn promised(self) -> Promised {
+        Promised { per_component: self == Self::Toto, early: false }
+    }
 }
 
 /// Which seeds.
@@ -32,7 +73,7 @@ pub fn help() -> String {
     let faults: String = Kind::ALL.iter().map(|kind| format!("    {:<12}{}\n", kind.name(), kind.what())).collect();
     format!(
         "\
-cargo xtask sim --protocol ring [options]
+cargo xtask sim --protocol ring|toto [options]
 
   --seeds N          run N seeds of 10 simulated seconds (default 100)
   --first-seed S     the first of them (default 1)
@@ -40,8 +81,8 @@ cargo xtask sim --protocol ring [options]
   --whole            do not leave out the middle of the story
   --faults LIST      all (default), steady (those that change no membership), none, or some of these, with commas:
 {faults}  --threads N        run so many seeds at a time (default: one for each core)
-  --idle [NODES]     measure how much faster than real time idle nodes (default 5) are simulated
-  --failover [RUNS]  how long 2 to 128 members take to a new view after a crash, a restart, a good-bye and at first
+  --idle [NODES]     (ring) measure how much faster than real time idle nodes (default 5) are simulated
+  --failover [RUNS]  (ring) how long 2 to 128 members take to a new view after a crash, a restart, a good-bye and at first
 
 Ends with one line that sums up. If a promise was broken, says which, and with which command to see it again.
 "
@@ -58,10 +99,11 @@ impl Options {
     fn parse(parser: &mut lexopt::Parser) -> Result<Option<Self>, lexopt::Error> {
         let (mut first, mut seeds, mut one, mut whole) = (1, 100, None, false);
         let (mut idle, mut failover) = (None, None);
-        let mut options = Self { faults: Kinds::all(), threads: cores(), task: Task::Idle { nodes: 0 } };
+        let mut options =
+            Self { protocol: Protocol::Ring, faults: Kinds::all(), threads: cores(), task: Task::Idle { nodes: 0 } };
         while let Some(word) = parser.next()? {
             match word {
-                Long("protocol") => protocol(&parser.value()?.string()?)?,
+                Long("protocol") => options.protocol = Protocol::named(&parser.value()?.string()?)?,
                 Long("faults") => options.faults = parser.value()?.parse_with(str::parse)?,
                 Long("seeds") => seeds = parser.value()?.parse()?,
                 Long("first-seed") => first = parser.value()?.parse()?,
@@ -86,12 +128,8 @@ impl Options {
 
     /// The command that shows a seed again.
     pub fn replay(&self, seed: u64) -> String {
-        format!("cargo xtask sim --protocol ring --faults {} --seed {seed}", self.faults)
+        format!("cargo xtask sim --protocol {} --faults {} --seed {seed}", self.protocol.name(), self.faults)
     }
-}
-
-fn protocol(name: &str) -> Result<(), lexopt::Error> {
-    if name == "ring" { Ok(()) } else { Err(format!("no protocol `{name}`; there is ring").into()) }
 }
 
 pub fn cores() -> usize {
@@ -114,6 +152,8 @@ mod tests {
             ("slow,late".into(), Task::Batch { first: 3, seeds: 7 })
         );
         assert_eq!(options.replay(5), "cargo xtask sim --protocol ring --faults slow,late --seed 5");
+        let toto = read("--protocol toto").unwrap().unwrap();
+        assert_eq!(toto.replay(5), "cargo xtask sim --protocol toto --faults all --seed 5");
         let one = read("--seed 9 --whole").unwrap().unwrap();
         assert_eq!(one.task, Task::One { seed: 9, whole: true });
         assert_eq!(read("--idle 8").unwrap().unwrap().task, Task::Idle { nodes: 8 });
@@ -123,7 +163,7 @@ mod tests {
 
     #[test]
     fn wrong_words_are_named() {
-        for (line, wrong) in [("--protocol toto", "toto"), ("--faults fire", "fire"), ("--seed x", "x"), ("8", "8")] {
+        for (line, wrong) in [("--protocol trio", "trio"), ("--faults fire", "fire"), ("--seed x", "x"), ("8", "8")] {
             let error = read(line).unwrap_err();
             assert!(error.contains(wrong) && error.contains("--help"), "{error}");
         }

@@ -1,6 +1,6 @@
 //! The file: `consort.toml`, the same on every machine.
 use super::reader::{Notes, Section};
-use super::{NodeAddress, PROFILES, PROTOCOLS, Settings, spread};
+use super::{NodeAddress, PROFILES, PROTOCOLS, RINGS, Settings, protocol, spread};
 use crate::failure::{Failure, Outcome};
 use crate::{local, place};
 use consort_ring::Policy;
@@ -26,9 +26,9 @@ fn parse(name: &str, text: &str) -> Outcome<Settings> {
     let mut notes = Notes::new(text);
     let settings = notes.parse(text).and_then(|table| settings(&mut notes, table.get_ref()));
     if let Some(settings) = settings.as_ref().filter(|_| notes.problems.is_empty())
-        && let Err(error) = settings.ring.validate()
+        && let Err((setting, problem)) = settings.validate()
     {
-        notes.about(error.setting, error.problem);
+        notes.about(setting, problem);
     }
     match settings {
         Some(settings) if notes.problems.is_empty() => Ok(settings),
@@ -52,6 +52,7 @@ fn settings(notes: &mut Notes, table: &toml::de::DeTable<'_>) -> Option<Settings
     settings.from_file = true;
     general(&mut root, &mut settings);
     ring(&mut root.table("ring"), &mut settings);
+    protocol::read(&mut root.table("toto"), &mut settings.toto);
     clients(&mut root.table("clients"), &mut settings);
     settings.spread = spread::read(&mut root.table("spread"));
     settings.metrics = metrics(&mut root.table("metrics"));
@@ -126,6 +127,7 @@ fn general(root: &mut Section<'_, '_>, settings: &mut Settings) {
     if let Some(size) = root.number("datagram", range).and_then(|bytes: usize| DatagramSize::new(bytes).ok()) {
         settings.ring.datagram = size;
     }
+    set(&mut settings.protocol, root.choice("protocol", &PROTOCOLS));
     set(&mut settings.profile, root.choice("idling", &PROFILES));
     set(&mut settings.ring.primary, root.text("primary", primary));
     settings.state = root.text("state", |text| Ok(text.into()));
@@ -134,7 +136,7 @@ fn general(root: &mut Section<'_, '_>, settings: &mut Settings) {
 
 fn ring(section: &mut Section<'_, '_>, settings: &mut Settings) {
     let ring = &mut settings.ring;
-    set(&mut ring.acceleration, section.choice("protocol", &PROTOCOLS));
+    set(&mut ring.acceleration, section.choice("protocol", &RINGS));
     let priority = section.number("priority", 1..=2);
     set(&mut ring.priority, priority.map(|method| if method == 1 { Priority::Method1 } else { Priority::Method2 }));
     let packets = 0..=1_000_000;
@@ -237,7 +239,7 @@ fn not_an_address(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Profile, SpreadDoor};
+    use crate::config::{Profile, Protocol, SpreadDoor};
     use consort_ring::Acceleration;
 
     const GOOD: &str = r#"
@@ -262,13 +264,15 @@ interface = "198.51.100.12"
             .collect();
         let (plain, spelled) = (parse("plain", EXAMPLE).unwrap(), parse("spelled", &all).unwrap());
         assert_eq!(format!("{:?}", spelled.ring), format!("{:?}", plain.ring));
+        let toto = |settings: &Settings| format!("{:?}", settings.toto_config());
+        assert_eq!((spelled.protocol, toto(&spelled)), (plain.protocol, toto(&plain)));
         assert_eq!(format!("{:?}", spelled.limits), format!("{:?}", plain.limits));
         assert_eq!((spelled.profile, spelled.receive_buffer), (plain.profile, plain.receive_buffer));
         assert_eq!((spelled.nodes, spelled.listen.len(), spelled.users), (plain.nodes, 1, plain.users));
         assert_eq!((spelled.metrics, plain.metrics), (Some(([127, 0, 0, 1], 9464).into()), None));
         assert_eq!((spelled.spread, plain.spread), (Some(SpreadDoor::at(4803)), None));
         // A key that the example misses would be named here among those that are known.
-        for section in ["", "[ring]", "[clients]", "[spread]", "[metrics]", "[limits]", "[[node]]"] {
+        for section in ["", "[ring]", "[toto]", "[clients]", "[spread]", "[metrics]", "[limits]", "[[node]]"] {
             let message = problems(&format!("{section}\nzzzzzzzz = 1\n"));
             let known = message.split("known here: ").nth(1).unwrap().lines().next().unwrap();
             for key in known.split(", ") {
@@ -303,12 +307,13 @@ interface = "198.51.100.12"
     #[test]
     fn every_setting_is_taken() {
         let text = format!(
-            "multicast = \"239.192.9.9:6000\"\ndatagram = 8000\nidling = \"frugal\"\nprimary = \"majority\"\nstate = \"/srv/state\"\n\
+            "protocol = \"toto\"\nmulticast = \"239.192.9.9:6000\"\ndatagram = 8000\nidling = \"frugal\"\nprimary = \"majority\"\nstate = \"/srv/state\"\n\
              receive_buffer = 1_000_000\n{GOOD}\n[ring]\nprotocol = \"original\"\npriority = 1\nglobal_window = 100\n\
              personal_window = 30\naccelerated_window = 10\naccelerated_from = 2\nstore_window = 500\n\
              global_bytes = 100_000\npersonal_bytes = 50_000\nstore_bytes = 1_000_000\nstarvation_guard = 0\n\
              token_loss = \"1s\"\nhold = \"10ms\"\n[clients]\nlisten = [\"127.0.0.1:4840\"]\nusers = [1000, 0x3e9]\ncredit = 8192\n\
-             output = 100_000\noutputs = 200_000\nframes = 300_000\n[limits]\nmessage = 1000\nqueue = 100_000\n"
+             output = 100_000\noutputs = 200_000\nframes = 300_000\n[limits]\nmessage = 1000\nqueue = 100_000\n\
+             [toto]\nphi = \"75%\"\nwindow = 8\nack = \"5ms\"\nsilence = \"400ms\"\n"
         );
         let settings = parse("consort.toml", &text).unwrap();
         assert_eq!(settings.multicast, Some("239.192.9.9:6000".parse().unwrap()));
@@ -326,6 +331,18 @@ interface = "198.51.100.12"
         assert_eq!([settings.limits.outputs_max, settings.limits.frames_max], [200_000, 300_000]);
         assert_eq!(settings.users, [1000, 1001]);
         assert_eq!([settings.limits.message_max, ring.queue_bytes], [1000, 100_000]);
+        let toto = settings.toto_config();
+        assert_eq!((settings.protocol, toto.phi.percent(), toto.window), (Protocol::Toto, 75, 8));
+        assert_eq!((toto.ack.as_millis(), toto.timers.silence.as_millis()), (5, 400));
+        assert_eq!((toto.datagram, toto.queue_bytes), (ring.datagram, ring.queue_bytes));
+    }
+
+    #[test]
+    fn what_toto_cannot_work_with_is_said_where_it_stands() {
+        let wrong = |lines: &str| problems(&format!("protocol = \"toto\"\n{GOOD}\n[toto]\n{lines}\n"));
+        assert!(wrong("phi = \"40%\"").contains("toto.phi: \"40%\" is no share of the members"));
+        assert!(wrong("window = 0").contains("toto.window: 0 is out of range"));
+        assert!(wrong("silence = \"20ms\"").contains("toto.silence: "));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The settings of a daemon: from one short TOML file that all machines share, or, on one machine, from nothing.
 
 mod file;
+mod protocol;
 mod reader;
 mod spread;
 
@@ -15,6 +16,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 
 pub use file::read;
+pub use protocol::{PROTOCOLS, Protocol, Toto};
 pub use spread::SpreadDoor;
 
 /// How much CPU is spent on answering quickly.
@@ -49,7 +51,11 @@ pub struct Settings {
     pub nodes: Vec<NodeAddress>,
     /// `None` sends to each node by itself.
     pub multicast: Option<SocketAddrV4>,
-    /// The ring's own settings; its `me` is set by [`Settings::choose`].
+    /// Which protocol orders the messages.
+    pub protocol: Protocol,
+    /// ToTo's own settings, where that is the protocol.
+    pub toto: Toto,
+    /// The ring's own settings, and those that all protocols share; its `me` is set by [`Settings::choose`].
     pub ring: RingConfig,
     pub profile: Profile,
     pub limits: Limits,
@@ -67,8 +73,8 @@ pub struct Settings {
     pub receive_buffer: usize,
 }
 
-/// How the protocols are named.
-pub const PROTOCOLS: [(&str, Acceleration); 2] =
+/// How the kinds of ring are named.
+pub const RINGS: [(&str, Acceleration); 2] =
     [("accelerated", Acceleration::Accelerated), ("original", Acceleration::Original)];
 /// How the profiles are named.
 pub const PROFILES: [(&str, Profile); 3] =
@@ -119,6 +125,8 @@ impl Settings {
             from_file: false,
             cluster,
             ring: RingConfig::new(nodes.first().map_or(NodeId(0), |node| node.id), members),
+            protocol: Protocol::Ring,
+            toto: Toto::default(),
             nodes,
             multicast,
             profile: Profile::Balanced,
@@ -158,16 +166,24 @@ impl Settings {
 
     /// The hash of all that members must share; members that differ never talk.
     pub fn hash(&self) -> ConfigHash {
-        let digest = Sha256::digest(format!("{} multicast={:?}", self.ring.shared_settings(), self.multicast));
+        let shared = match self.protocol {
+            Protocol::Ring => self.ring.shared_settings(),
+            Protocol::Toto => self.toto_config().shared_settings(),
+        };
+        let digest = Sha256::digest(format!("{shared} multicast={:?}", self.multicast));
         ConfigHash(digest.iter().take(8).fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
     }
 
     /// The shared settings for people, in a line.
     pub fn summary(&self) -> String {
-        let protocol = PROTOCOLS.iter().find(|(_, kind)| *kind == self.ring.acceleration).map_or("", |(name, _)| name);
+        let ring = RINGS.iter().find(|(_, kind)| *kind == self.ring.acceleration).map_or("", |(name, _)| name);
+        let protocol = match self.protocol {
+            Protocol::Ring => format!("{ring} ring"),
+            Protocol::Toto => format!("toto with phi {}%", self.toto.phi.percent()),
+        };
         let nodes = self.nodes.len();
         let data = self.multicast.map_or_else(|| "unicast".into(), |group| format!("multicast {group}"));
-        format!("{nodes} nodes, {protocol} ring, {data}, datagrams of {} bytes", self.ring.datagram.get())
+        format!("{nodes} nodes, {protocol}, {data}, datagrams of {} bytes", self.ring.datagram.get())
     }
 
     /// The cluster's id on the wire.
@@ -194,6 +210,9 @@ mod tests {
         assert_ne!(plain, hash(&|s| s.ring.acceleration = Acceleration::Original));
         assert_ne!(plain, hash(&|s| s.ring.windows.personal = 20));
         assert_ne!(plain, hash(&|s| s.multicast = None));
+        assert_ne!(plain, hash(&|s| s.protocol = Protocol::Toto));
+        let toto = |phi| hash(&|s| (s.protocol, s.toto.phi) = (Protocol::Toto, phi));
+        assert_ne!(toto(consort_toto::Phi::Half), toto(consort_toto::Phi::All));
         assert_ne!(plain, Settings::local("test", 4).hash());
     }
 

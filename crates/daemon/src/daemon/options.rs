@@ -1,7 +1,7 @@
 //! The daemon's command line.
 use super::HELP;
 use crate::args::Args;
-use crate::config::{self, PROFILES, PROTOCOLS, Profile, Settings, SpreadDoor};
+use crate::config::{self, PROFILES, PROTOCOLS, Profile, Protocol, RINGS, Settings, SpreadDoor};
 use crate::failure::{Failure, Outcome};
 use crate::local;
 use crate::place::check_cluster;
@@ -16,6 +16,7 @@ use std::path::PathBuf;
 pub struct Options {
     cluster: Option<String>,
     nodes: Option<u16>,
+    protocol: Option<Protocol>,
     ring: Option<Acceleration>,
     datagram: Option<DatagramSize>,
     config: Option<PathBuf>,
@@ -47,7 +48,8 @@ impl Options {
         match option {
             "--cluster" => self.cluster = Some(cluster(args)?),
             "--nodes" => self.nodes = Some(args.number(1..=u64::from(local::NODES_MAX))? as u16),
-            "--ring" => self.ring = Some(args.choice(&PROTOCOLS)?),
+            "--protocol" => self.protocol = Some(args.choice(&PROTOCOLS)?),
+            "--ring" => self.ring = Some(args.choice(&RINGS)?),
             "--datagram" => self.datagram = Some(datagram(args)?),
             "--config" => self.config = Some(args.path()?),
             "--node" => self.node = Some(args.number(1..=u64::from(u16::MAX))? as u16),
@@ -84,13 +86,14 @@ impl Options {
         settings.limits.credit = self.client_credit.unwrap_or(settings.limits.credit);
         settings.metrics = self.metrics.or(settings.metrics);
         settings.state = self.state.clone().or(settings.state);
-        settings.ring.validate().map_err(|error| Failure::usage(error.to_string()))?;
+        settings.validate().map_err(|(setting, problem)| Failure::usage(format!("{setting}: {problem}")))?;
         Ok(settings)
     }
 
     fn local(&self) -> Settings {
         let mut settings =
             Settings::local(self.cluster.as_deref().unwrap_or("default"), self.nodes.unwrap_or(local::NODES));
+        settings.protocol = self.protocol.unwrap_or(settings.protocol);
         settings.ring.acceleration = self.ring.unwrap_or(settings.ring.acceleration);
         settings.ring.datagram = self.datagram.unwrap_or(settings.ring.datagram);
         settings
@@ -101,6 +104,7 @@ impl Options {
         let given = [
             ("--cluster", self.cluster.is_some(), "cluster"),
             ("--nodes", self.nodes.is_some(), "[[node]]"),
+            ("--protocol", self.protocol.is_some(), "protocol"),
             ("--ring", self.ring.is_some(), "protocol below [ring]"),
             ("--datagram", self.datagram.is_some(), "datagram"),
         ];
@@ -154,6 +158,13 @@ mod tests {
     }
 
     #[test]
+    fn the_protocol_is_chosen_on_the_command_line() {
+        let settings = options("--protocol toto --nodes 3").unwrap().settings().unwrap();
+        assert_eq!(settings.protocol, Protocol::Toto);
+        assert!(settings.summary().starts_with("3 nodes, toto with phi 50%"), "{}", settings.summary());
+    }
+
+    #[test]
     fn the_door_for_spread_opens_at_its_usual_port_or_another() {
         let door = |line: &str| options(line).unwrap().settings().unwrap().spread;
         assert_eq!(door(""), None);
@@ -178,6 +189,7 @@ mod tests {
             problem("--metrics 9464"),
             "--metrics: `9464` does not fit; give ADDRESS:PORT, such as 127.0.0.1:9464"
         );
+        assert_eq!(problem("--protocol vote"), "--protocol: `vote` does not fit; give ring or toto");
         assert_eq!(problem("--ring fast"), "--ring: `fast` does not fit; give accelerated or original");
         assert_eq!(problem("extra"), "`extra` is not an option; options start with -- (see --help)");
         assert_eq!(

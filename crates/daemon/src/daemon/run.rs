@@ -1,7 +1,7 @@
 //! From settings to a node that runs.
 use super::incarnation;
 use super::options::Options;
-use crate::config::{NodeAddress, Settings};
+use crate::config::{NodeAddress, Protocol, Settings};
 use crate::failure::{Failure, Outcome, Trying};
 use crate::metrics;
 use crate::place::{self, Card, Place, Seat};
@@ -9,6 +9,7 @@ use consort::Address;
 use consort_net::{BindError, Door, Fanout, Options as NetOptions, Peer, Role, Sockets, Stop};
 use consort_node::{Identity, Node};
 use consort_ring::Ring;
+use consort_toto::Toto;
 use consort_types::{Incarnation, MemberId, NodeId};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -35,7 +36,13 @@ pub struct Ready {
     pub card: Card,
     _seat: Seat,
     sockets: Sockets,
-    node: Node<Ring>,
+    node: AnyNode,
+}
+
+/// A node with the engine that its settings name. Which one is asked once, when it starts to run: each has a loop of its own.
+enum AnyNode {
+    Ring(Box<Node<Ring>>),
+    Toto(Box<Node<Toto>>),
 }
 
 /// Takes the node's place on this machine and binds.
@@ -65,7 +72,11 @@ pub fn prepare(mut settings: Settings, node: Option<u16>) -> Outcome<Ready> {
 impl Ready {
     /// Runs until told to stop.
     pub fn serve(self, stop: Stop) -> Outcome {
-        consort_net::run(self.sockets, self.node, stop).map_err(|error| Failure::new(error.to_string()))?;
+        let ended = match self.node {
+            AnyNode::Ring(node) => consort_net::run(self.sockets, *node, stop),
+            AnyNode::Toto(node) => consort_net::run(self.sockets, *node, stop),
+        };
+        ended.map_err(|error| Failure::new(error.to_string()))?;
         tracing::info!(node = self.card.node, cluster = %self.card.cluster, "ended");
         Ok(())
     }
@@ -78,13 +89,21 @@ fn tell_metrics(address: SocketAddr, card: &Card) -> Outcome {
     metrics::serve(listener, metrics::Daemon::new(Address::Unix(card.door.clone()), card.cluster.clone()))
 }
 
-fn engine_and_node(settings: &Settings, incarnation: Incarnation, receive_room: usize) -> Outcome<Node<Ring>> {
-    let mut ring = settings.ring.clone();
-    ring.receive_room = receive_room;
-    let me = MemberId { node: ring.me, incarnation };
+fn engine_and_node(settings: &Settings, incarnation: Incarnation, receive_room: usize) -> Outcome<AnyNode> {
+    let me = MemberId { node: settings.ring.me, incarnation };
     let identity = Identity { cluster: settings.cluster_id(), config: settings.hash(), me };
-    let engine = Ring::new(ring, incarnation).map_err(|error| Failure::usage(error.to_string()))?;
-    Ok(Node::new(identity, engine, settings.limits))
+    match settings.protocol {
+        Protocol::Ring => {
+            let ring = consort_ring::Config { receive_room, ..settings.ring.clone() };
+            let engine = Ring::new(ring, incarnation).map_err(|error| Failure::usage(error.to_string()))?;
+            Ok(AnyNode::Ring(Box::new(Node::new(identity, engine, settings.limits))))
+        }
+        Protocol::Toto => {
+            let engine = Toto::new(settings.toto_config(), incarnation);
+            let engine = engine.map_err(|error| Failure::usage(error.to_string()))?;
+            Ok(AnyNode::Toto(Box::new(Node::new(identity, engine, settings.limits))))
+        }
+    }
 }
 
 /// Each client is an open file, and many systems let a process open no more than 1,024 unless it asks for more.

@@ -6,6 +6,7 @@ mod trouble;
 mod verdict;
 
 use crate::args::Args;
+use crate::config::{PROTOCOLS, Protocol};
 use crate::failure::{Failure, Outcome, Trying};
 use crate::lab::job::Load;
 use crate::lab::{Lab, Round};
@@ -29,10 +30,11 @@ judged by the checkers of the simulator. Takes a few seconds, leaves nothing
 behind, and exits with 0 only if all sequences are equal, nothing is missing and
 no promise is broken.
 
-  --nodes N    daemons to start, 1 to 16 [3]
-  --lines N    lines in the file, 1 to 10,000,000 [20,000]
-  --file FILE  send the lines of this file instead
-  --json       print one JSON object instead of the story
+  --nodes N        daemons to start, 1 to 16 [3]
+  --lines N        lines in the file, 1 to 10,000,000 [20,000]
+  --protocol NAME  ring or toto: what orders the messages [ring]
+  --file FILE      send the lines of this file instead
+  --json           print one JSON object instead of the story
 ";
 
 /// The messages of the quiet second part, over all senders, in a second.
@@ -42,6 +44,7 @@ const QUIET_RATE: f64 = 1_000.0;
 struct Options {
     nodes: u16,
     lines: u64,
+    protocol: Protocol,
     file: Option<PathBuf>,
     json: bool,
 }
@@ -51,8 +54,8 @@ pub fn main(words: Vec<OsString>) -> Outcome {
     let options = read(words)?;
     let began = clock::now_ns();
     let story = Story::new(options.json);
-    let mut lab = Lab::start(options.nodes, &[])?;
-    story.daemons(&lab)?;
+    let mut lab = Lab::start(options.nodes, &["--protocol".into(), options.protocol.name().into()])?;
+    story.daemons(&lab, options.protocol)?;
     let (file, lines) = file_of_lines(&options, lab.directory())?;
     story.start(options.nodes, lines)?;
     let loud =
@@ -60,7 +63,8 @@ pub fn main(words: Vec<OsString>) -> Outcome {
     let retransmissions = retransmissions(&lab)?;
     story.sequences(&loud, lines)?;
     story.load(&loud, retransmissions)?;
-    let trouble = (options.nodes > 1).then(|| trouble::play(&mut lab, options.nodes, &story)).transpose()?;
+    let trouble =
+        (options.nodes > 1).then(|| trouble::play(&mut lab, options.nodes, options.protocol, &story)).transpose()?;
     let quiet = round("quiet", Load::Made(100), Some(QUIET_RATE)).run(&mut lab, &mut |_| {})?;
     story.quiet(&quiet, QUIET_RATE)?;
     lab.stop();
@@ -80,11 +84,12 @@ fn square(nodes: u16) -> u64 {
 
 fn read(words: Vec<OsString>) -> Outcome<Options> {
     let mut args = Args::new(words, HELP);
-    let mut options = Options { nodes: 3, lines: 20_000, file: None, json: false };
+    let mut options = Options { nodes: 3, lines: 20_000, protocol: Protocol::Ring, file: None, json: false };
     while let Some(option) = args.next()? {
         match option.as_str() {
             "--nodes" => options.nodes = args.number(1..=16)? as u16,
             "--lines" => options.lines = args.number(1..=10_000_000)?,
+            "--protocol" => options.protocol = args.choice(&PROTOCOLS)?,
             "--file" => options.file = Some(args.path()?),
             "--json" => options.json = true,
             _ => return Err(args.unknown()),

@@ -1,8 +1,9 @@
 //! What the clients of the demonstration saw, written down for the checkers of the simulator.
+use crate::config::Protocol;
 use crate::lab::{Heard, Told};
 use consort::{Event, GroupName, Welcome};
 use consort_session as session;
-use consort_sim::checkers::{Bounds, Suite, judge};
+use consort_sim::checkers::{Bounds, Promised, Suite, judge};
 use consort_sim::message::Process;
 use consort_sim::trace::witness::{Cast, End, Merge, Witness};
 use consort_sim::trace::{self, Trace, What};
@@ -114,14 +115,19 @@ impl Notes {
     }
 }
 
-/// What of all promises is broken, a sentence each.
-pub fn violations(trace: &Trace) -> Vec<String> {
-    judge(trace, Bounds::default()).iter().map(ToString::to_string).collect()
+/// What of all promises of a protocol is broken, a sentence each.
+pub fn violations(trace: &Trace, protocol: Protocol) -> Vec<String> {
+    judge(trace, bounds(protocol)).iter().map(ToString::to_string).collect()
 }
 
-/// How many promises are watched over.
-pub fn promises() -> usize {
-    Suite::new(Bounds::default()).rules().count()
+/// How many promises of a protocol are watched over.
+pub fn promises(protocol: Protocol) -> usize {
+    Suite::new(bounds(protocol)).rules().count()
+}
+
+fn bounds(protocol: Protocol) -> Bounds {
+    let promised = Promised { per_component: protocol == Protocol::Toto, early: false };
+    Bounds { promised, ..Bounds::default() }
 }
 
 /// As the session's own reader gives it.
@@ -174,16 +180,16 @@ mod tests {
 
     #[test]
     fn a_message_that_is_called_ordered_and_never_comes_is_a_broken_promise() {
-        let broken = violations(&notes().trace());
+        let broken = violations(&notes().trace(), Protocol::Ring);
         assert!(broken.len() == 1 && broken[0].starts_with("AK (acknowledged means delivered) broken"), "{broken:?}");
-        assert!(promises() > 20);
+        assert!(promises(Protocol::Ring) > promises(Protocol::Toto) && promises(Protocol::Toto) > 20);
     }
 
     #[test]
     fn what_the_daemons_count_as_impossible_is_a_broken_promise() {
         let mut notes = notes();
         notes.gauge(5, 50, "assertion_failures", 2);
-        let broken = violations(&notes.trace());
+        let broken = violations(&notes.trace(), Protocol::Ring);
         assert!(broken.iter().any(|how| how.contains("2 assertions of the protocol failed")), "{broken:?}");
     }
 

@@ -1,6 +1,7 @@
 //! The demonstration as it is told.
 use super::trouble::{Trouble, Viewed};
 use super::verdict::{self, Cpu, Verdict};
+use crate::config::Protocol;
 use crate::failure::Outcome;
 use crate::lab::figures::{bytes, micros, thousands};
 use crate::lab::{Lab, RoundResult};
@@ -29,10 +30,14 @@ impl Story {
     }
 
     /// The daemons run.
-    pub fn daemons(&self, lab: &Lab) -> Outcome {
+    pub fn daemons(&self, lab: &Lab, protocol: Protocol) -> Outcome {
         let pids: Vec<String> = lab.daemons().map(|daemon| daemon.id().to_string()).collect();
         self.say(&format!("{} daemons run on this machine: processes {}.", pids.len(), pids.join(", ")))?;
-        self.say("They talk by multicast on the loopback interface and pass a token round.")
+        let how = match protocol {
+            Protocol::Ring => "pass a token round",
+            Protocol::Toto => "order messages by votes",
+        };
+        self.say(&format!("They talk by multicast on the loopback interface and {how}."))
     }
 
     /// The sending begins.

@@ -1,6 +1,7 @@
 //! The middle part: one daemon is killed and comes back while messages flow, and what all clients saw is judged.
 use super::notes::{self, Notes};
 use super::story::Story;
+use crate::config::Protocol;
 use crate::failure::{Outcome, Trying};
 use crate::lab::{Audience, Heard, Lab, Task, Told, Visitor};
 use crate::{clock, connect};
@@ -80,7 +81,7 @@ struct Scene<'a> {
 }
 
 /// Plays it.
-pub fn play(lab: &mut Lab, nodes: u16, story: &Story) -> Outcome<Trouble> {
+pub fn play(lab: &mut Lab, nodes: u16, protocol: Protocol, story: &Story) -> Outcome<Trouble> {
     let group = GroupName::new(GROUP.as_bytes()).trying(|| "group".into())?;
     let mut act = Act {
         lab,
@@ -97,7 +98,7 @@ pub fn play(lab: &mut Lab, nodes: u16, story: &Story) -> Outcome<Trouble> {
     let restart_ms = act.revive(nodes)?;
     act.flow(FLOW)?;
     act.come_to_rest()?;
-    let trouble = act.judge(crash_ms, restart_ms)?;
+    let trouble = act.judge(protocol, crash_ms, restart_ms)?;
     story.judged(&trouble)?;
     Ok(trouble)
 }
@@ -165,7 +166,7 @@ impl Act<'_> {
         Ok(())
     }
 
-    fn judge(mut self, crash_ms: f64, restart_ms: f64) -> Outcome<Trouble> {
+    fn judge(mut self, protocol: Protocol, crash_ms: f64, restart_ms: f64) -> Outcome<Trouble> {
         let now = clock::now_ns();
         self.scene.notes.quiet(now);
         for card in self.lab.cards() {
@@ -177,9 +178,9 @@ impl Act<'_> {
         let Scene { notes, views, .. } = self.scene;
         let (clients, sent, delivered) = (notes.clients(), notes.sent, notes.delivered);
         let trace = notes.trace();
-        let violations = notes::violations(&trace);
+        let violations = notes::violations(&trace, protocol);
         let trace = if violations.is_empty() { None } else { Some(keep(&trace)?) };
-        let promises = notes::promises();
+        let promises = notes::promises(protocol);
         Ok(Trouble { node: VICTIM, crash_ms, restart_ms, views, clients, sent, delivered, promises, violations, trace })
     }
 }

@@ -1,6 +1,6 @@
 //! FIFO: a sender's messages are delivered in the order in which it submitted them, and within a view none of them is
 //! left out.
-use super::{Checker, Rule, Verdict};
+use super::{Checker, Promised, Rule, Verdict};
 use crate::trace::{Event, PerProcess, What};
 
 /// The number of each origin's last message, and in which of the process's views it was delivered. What follows in the
@@ -8,7 +8,17 @@ use crate::trace::{Event, PerProcess, What};
 #[derive(Debug, Default)]
 pub(super) struct Fifo {
     last: PerProcess<PerProcess<(u64, u64)>>,
+    /// The same of messages that are delivered before the one order. Which of the two misses one cannot be told.
+    early: PerProcess<PerProcess<(u64, u64)>>,
     views: PerProcess<u64>,
+    promised: Promised,
+}
+
+impl Fifo {
+    /// Judges each sender's messages in the one order, and those before it, by themselves.
+    pub(super) fn new(promised: Promised) -> Self {
+        Self { promised, ..Self::default() }
+    }
 }
 
 impl Checker for Fifo {
@@ -22,12 +32,12 @@ impl Checker for Fifo {
             What::Deliver(delivered) => {
                 let Some(mark) = delivered.mark else { return Ok(()) };
                 let view = *self.views.of(event.process);
-                let (last, in_view) =
-                    std::mem::replace(self.last.of(event.process).of(mark.origin), (mark.count, view));
+                let track = if self.promised.is_ordered(delivered) { &mut self.last } else { &mut self.early };
+                let (last, in_view) = std::mem::replace(track.of(event.process).of(mark.origin), (mark.count, view));
                 if mark.count <= last {
                     return Err(format!("{mark} after the same sender's message {last}"));
                 }
-                if last > 0 && in_view == view && mark.count != last + 1 {
+                if !self.promised.early && last > 0 && in_view == view && mark.count != last + 1 {
                     return Err(format!("{mark} although the same sender's message {} is missing", last + 1));
                 }
             }

@@ -1,7 +1,7 @@
 //! TO2: no gap. All members of a view deliver the same messages in it, one for one: nobody leaves out what another
 //! delivered in between. (While a view is closed, messages may be left out: that is the matter of TO3 and VS.)
 use super::stand::Stands;
-use super::{Checker, Rule, Verdict};
+use super::{Checker, Promised, Rule, Verdict};
 use crate::message::{Mark, Process};
 use crate::trace::{Delivered, Event, PerProcess, What};
 use consort_types::{Stream, ViewId};
@@ -19,6 +19,7 @@ pub(super) struct Gap {
     stands: Stands,
     next: PerProcess<Progress>,
     orders: BTreeMap<ViewId, BTreeMap<Stream, Vec<Slot>>>,
+    promised: Promised,
 }
 
 impl Checker for Gap {
@@ -37,10 +38,15 @@ impl Checker for Gap {
 }
 
 impl Gap {
+    /// Judges what the engine promises to stand in one order.
+    pub(super) fn new(promised: Promised) -> Self {
+        Self { promised, ..Self::default() }
+    }
+
     fn on_deliver(&mut self, process: Process, delivered: &Delivered) -> Verdict {
         let Some(view) = self.stands.id(process).filter(|_| !self.stands.is_closing(process)) else { return Ok(()) };
-        if delivered.mark.is_none() && !delivered.nameless {
-            return Ok(()); // nobody sent it: another checker's
+        if delivered.mark.is_none() && !delivered.nameless || !self.promised.is_ordered(delivered) {
+            return Ok(()); // nobody sent it: another checker's; or it stands nowhere
         }
         let partial = self.stands.is_partial(process);
         let order = self.orders.entry(view).or_default().entry(delivered.stream).or_default();

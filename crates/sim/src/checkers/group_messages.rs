@@ -1,7 +1,8 @@
 //! GM: messages to groups go to members, once to each, in one order. Judged by the group views that each process was told:
 //! it is in one of the message's groups, or named itself; it was not given the message before; a closed group's message
 //! comes from a member; a sender's messages stay in their order; and no two processes see two messages the other way round.
-use super::{Checker, Rule, Verdict};
+use super::stand::Stands;
+use super::{Checker, Promised, Rule, Verdict};
 use crate::machine::private;
 use crate::message::Process;
 use crate::trace::{Event, Grouped, Said, What};
@@ -19,6 +20,8 @@ pub(super) struct GroupMessages {
     heard: BTreeMap<(Process, Process), u64>,
     /// The furthest place at the second process of what the first was given.
     furthest: BTreeMap<(Process, Process), u64>,
+    stands: Stands,
+    promised: Promised,
 }
 
 impl Checker for GroupMessages {
@@ -27,6 +30,7 @@ impl Checker for GroupMessages {
     }
 
     fn see(&mut self, event: &Event) -> Verdict {
+        self.stands.see(event);
         match &event.what {
             What::Group(told) => {
                 let place = (told.group.clone(), event.process);
@@ -43,6 +47,11 @@ impl Checker for GroupMessages {
 }
 
 impl GroupMessages {
+    /// Judges what the engine promises to stand in one order.
+    pub(super) fn new(promised: Promised) -> Self {
+        Self { promised, ..Self::default() }
+    }
+
     fn on_side(&mut self, process: Process, said: &Said) -> Verdict {
         self.addressed(process, said)?;
         let heard = self.heard.entry((process, said.from)).or_default();
@@ -50,6 +59,9 @@ impl GroupMessages {
             return Err(format!("is given {}'s {} after its {heard}", said.from, said.count));
         }
         *heard = said.count;
+        if self.promised.per_component && self.stands.is_closing(process) {
+            return Ok(()); // in an order of those that move together: GS
+        }
         self.in_order(process, (said.from, said.count))
     }
 

@@ -1,7 +1,8 @@
 //! GV: views of groups are well formed and true. A process is a member of every group view it is told, but for the one that
 //! it leaves with; their names increase at each process; a name stands for the same members everywhere; and in the end all
 //! members of a group are told the same, and nobody is listed who is not there.
-use super::{Checker, Rule, Verdict};
+use super::stand::Stands;
+use super::{Checker, Promised, Rule, Verdict};
 use crate::message::{Life, Process};
 use crate::trace::{Event, Grouped, What};
 use consort_types::ViewId;
@@ -19,6 +20,8 @@ pub(super) struct GroupViews {
     /// Who is not there any more.
     over: BTreeSet<Life>,
     gone: BTreeSet<Process>,
+    stands: Stands,
+    promised: Promised,
 }
 
 impl Checker for GroupViews {
@@ -28,6 +31,7 @@ impl Checker for GroupViews {
 
     fn see(&mut self, event: &Event) -> Verdict {
         let process = event.process;
+        self.stands.see(event);
         match &event.what {
             What::Group(group) => return self.on_group(process, group),
             What::Gone => {
@@ -64,6 +68,11 @@ impl Checker for GroupViews {
 }
 
 impl GroupViews {
+    /// Judges names across parts where the engine promises one order for all of them.
+    pub(super) fn new(promised: Promised) -> Self {
+        Self { promised, ..Self::default() }
+    }
+
     fn on_group(&mut self, process: Process, told: &Grouped) -> Verdict {
         let Grouped { group, id, change, members, .. } = told;
         let told = Rc::new(told.clone());
@@ -79,6 +88,9 @@ impl GroupViews {
         }
         if let Some((id, change)) = last.filter(|last| *last >= told.name()) {
             return Err(format!("{group} {}.{} after {id}.{change}", told.id, told.change));
+        }
+        if self.promised.per_component && self.stands.is_closing(process) {
+            return Ok(()); // a part names what it changes while it closes a view by itself
         }
         let known = self.known.entry((group.clone(), told.name())).or_insert_with(|| Rc::clone(&told));
         if known.members == told.members && (known.network, known.closed) == (told.network, told.closed) {

@@ -2,7 +2,7 @@
 //! delivered as much of it as any other, and nobody waits for room. Who was asked to leave has left. No message that the
 //! limits allow is refused for good.
 use super::stand::Stands;
-use super::{Checker, Rule, Verdict};
+use super::{Checker, Promised, Rule, Verdict};
 use crate::message::{Mark, Process};
 use crate::trace::{Event, PerProcess, What};
 use consort_types::ViewId;
@@ -23,6 +23,7 @@ pub(super) struct Liveness {
     stands: Stands,
     progress: PerProcess<Progress>,
     calm: bool,
+    promised: Promised,
 }
 
 impl Checker for Liveness {
@@ -46,7 +47,9 @@ impl Checker for Liveness {
             What::Deliver(delivered) => {
                 let progress = self.progress.of(event.process);
                 progress.count += 1;
-                progress.last = delivered.mark;
+                if self.promised.is_ordered(delivered) {
+                    progress.last = delivered.mark;
+                }
             }
             _ => {}
         }
@@ -72,6 +75,11 @@ impl Checker for Liveness {
 }
 
 impl Liveness {
+    /// Judges by what the engine promises.
+    pub(super) fn new(promised: Promised) -> Self {
+        Self { promised, ..Self::default() }
+    }
+
     /// Who came into its view late is judged by the last message alone.
     fn all_are_even(&self) -> Verdict {
         let mut first: BTreeMap<ViewId, (Process, &Progress)> = BTreeMap::new();

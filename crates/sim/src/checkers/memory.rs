@@ -1,6 +1,6 @@
 //! BM: bounded memory. While the run lasts no gauge exceeds its limit; once it has come to rest, what was kept for
 //! others is given back.
-use super::{Checker, Rule, Verdict};
+use super::{Checker, Promised, Rule, Verdict};
 use crate::trace::{Event, What};
 use consort_types::{Duration, Instant};
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What gauges may show. The names are those of `observe`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
+    /// What the engine promises of its order.
+    pub promised: Promised,
     /// At any time.
     pub running: BTreeMap<&'static str, u64>,
     /// Once the run has come to rest.

@@ -41,7 +41,9 @@
 //! left, cannot be seen from outside: a message that was would break D2 or SD.
 //!
 //! That one seed gives one run (DET) is judged by running it twice and comparing digests.
-use crate::trace::{Event, Trace};
+use crate::trace::{Delivered, Event, Trace};
+use consort_order::{AcrossPartitions, Capability};
+use consort_types::Service;
 use std::fmt;
 
 mod acknowledged;
@@ -125,6 +127,32 @@ impl fmt::Display for Rule {
     }
 }
 
+/// What an engine's capability record says of its order: which promises are judged, and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Promised {
+    /// Parts of a network that fell apart close their common view each in an order of its own. Then the order, the
+    /// positions and the completeness of what is delivered in a transitional view are judged among those that move
+    /// together (VS), not across.
+    pub per_component: bool,
+    /// Messages below agreed are delivered before the one order, and stand nowhere in it.
+    pub early: bool,
+}
+
+impl Promised {
+    /// Reads a capability record.
+    pub fn of(capability: &Capability) -> Self {
+        Self {
+            per_component: capability.across_partitions == AcrossPartitions::PerComponent,
+            early: capability.services.iter().any(|service| *service < Service::Agreed),
+        }
+    }
+
+    /// Whether a delivered message stands in the one order.
+    fn is_ordered(&self, delivered: &Delivered) -> bool {
+        !self.early || delivered.service >= Service::Agreed
+    }
+}
+
 /// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
@@ -157,9 +185,10 @@ impl fmt::Debug for Suite {
 }
 
 impl Suite {
-    /// Every checker there is.
+    /// Every checker that the engine's capabilities give anything to judge.
     pub fn new(bounds: Bounds) -> Self {
-        Self {
+        let promised = bounds.promised;
+        let mut suite = Self {
             checkers: vec![
                 Box::<alternate::Alternate>::default(),
                 Box::<member::Members>::default(),
@@ -168,13 +197,12 @@ impl Suite {
                 Box::<created::Created>::default(),
                 Box::<duplicate::Duplicate>::default(),
                 Box::<one_view::OneView>::default(),
-                Box::<total_order::TotalOrder>::default(),
-                Box::<position::Positions>::default(),
-                Box::<gap::Gap>::default(),
-                Box::<hole::Holes>::default(),
-                Box::<fifo::Fifo>::default(),
-                Box::<causal::Causal>::default(),
-                Box::<virtual_synchrony::VirtualSynchrony>::default(),
+                Box::new(total_order::TotalOrder::new(promised)),
+                Box::new(position::Positions::new(promised)),
+                Box::new(gap::Gap::new(promised)),
+                Box::new(fifo::Fifo::new(promised)),
+                Box::new(causal::Causal::new(promised)),
+                Box::new(virtual_synchrony::VirtualSynchrony::new(promised)),
                 Box::<safe_held::SafeHeld>::default(),
                 Box::<safe_installed::SafeInstalled>::default(),
                 Box::<safe_delivered::SafeDelivered>::default(),
@@ -182,8 +210,8 @@ impl Suite {
                 Box::<self_delivery::SelfDelivery>::default(),
                 Box::<acknowledged::Acknowledged>::default(),
                 Box::<primary::Primaries>::default(),
-                Box::<groups::GroupViews>::default(),
-                Box::<group_messages::GroupMessages>::default(),
+                Box::new(groups::GroupViews::new(promised)),
+                Box::new(group_messages::GroupMessages::new(promised)),
                 Box::<group_moves::GroupMoves>::default(),
                 Box::<group_state::GroupState>::default(),
                 Box::<assertion::Assertions>::default(),
@@ -193,9 +221,13 @@ impl Suite {
                 Box::new(memory::Memory::new(bounds)),
                 Box::<one_ring::OneRing>::default(),
                 Box::<change::Changes>::default(),
-                Box::<liveness::Liveness>::default(),
+                Box::new(liveness::Liveness::new(promised)),
             ],
+        };
+        if !promised.per_component {
+            suite.checkers.push(Box::<hole::Holes>::default());
         }
+        suite
     }
 
     /// What it watches over.

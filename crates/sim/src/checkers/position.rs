@@ -1,7 +1,8 @@
 //! TO1p: positions mean what they say. In a view and its closing they increase from delivery to delivery at each process;
-//! view and position name one message, the same at every process, and a message has one of each.
+//! view and position name one message, the same at every process, and a message has one of each. (While a view is closed by
+//! parts in an order of their own, positions only increase.)
 use super::stand::Stands;
-use super::{Checker, Rule, Verdict};
+use super::{Checker, Promised, Rule, Verdict};
 use crate::message::{Mark, Process};
 use crate::trace::{Event, PerMessage, PerProcess, What};
 use consort_types::{Position, Stream, ViewId};
@@ -16,6 +17,7 @@ pub(super) struct Positions {
     last: PerProcess<BTreeMap<Stream, (ViewId, Position)>>,
     message_at: BTreeMap<Place, Mark>,
     place_of: PerMessage<Option<Place>>,
+    promised: Promised,
 }
 
 impl Checker for Positions {
@@ -30,11 +32,19 @@ impl Checker for Positions {
         let view = self.stands.id(event.process).unwrap_or_default();
         let place = (view, delivered.stream, position);
         self.increases(event.process, place)?;
+        if self.promised.per_component && self.stands.is_closing(event.process) {
+            return Ok(());
+        }
         delivered.mark.map_or(Ok(()), |mark| self.names_one(place, mark))
     }
 }
 
 impl Positions {
+    /// Judges the positions that the engine promises to be the same everywhere.
+    pub(super) fn new(promised: Promised) -> Self {
+        Self { promised, ..Self::default() }
+    }
+
     fn increases(&mut self, process: Process, (view, stream, position): Place) -> Verdict {
         match self.last.of(process).insert(stream, (view, position)) {
             Some((same, last)) if same == view && last >= position => {

@@ -1,6 +1,8 @@
 //! TO1: one total order. Take "delivered directly before" at every process, and all processes together: there is no
-//! cycle. Looks at which messages were delivered, never at a position that the protocol gave them.
-use super::{Checker, Rule, Verdict};
+//! cycle. Looks at which messages were delivered, never at a position that the protocol gave them. Where parts close a view
+//! each in an order of its own, what is delivered while a view is closed is left to VS.
+use super::stand::Stands;
+use super::{Checker, Promised, Rule, Verdict};
 use crate::message::{Mark, Process};
 use crate::trace::{Event, PerMessage, PerProcess, What};
 use std::collections::BTreeMap;
@@ -12,6 +14,8 @@ pub(super) struct TotalOrder {
     ranks: PerMessage<u64>,
     highest: u64,
     delivered: PerProcess<Vec<Mark>>,
+    stands: Stands,
+    promised: Promised,
 }
 
 impl Checker for TotalOrder {
@@ -20,8 +24,13 @@ impl Checker for TotalOrder {
     }
 
     fn see(&mut self, event: &Event) -> Verdict {
+        self.stands.see(event);
         let What::Deliver(delivered) = &event.what else { return Ok(()) };
         let Some(mark) = delivered.mark else { return Ok(()) };
+        let apart = self.promised.per_component && self.stands.is_closing(event.process);
+        if apart || !self.promised.is_ordered(delivered) {
+            return Ok(());
+        }
         let rank = self.ranks.of(mark);
         if *rank == 0 {
             self.highest += 1;
@@ -43,6 +52,11 @@ impl Checker for TotalOrder {
 }
 
 impl TotalOrder {
+    /// Judges what the engine promises to stand in one order.
+    pub(super) fn new(promised: Promised) -> Self {
+        Self { promised, ..Self::default() }
+    }
+
     /// Ranks all messages anew, so that every order seen goes upwards.
     fn rank_anew(&mut self, process: Process, before: Mark, mark: Mark) -> Verdict {
         let mut graph = Graph::default();

@@ -2,11 +2,11 @@
 //! order in the view itself, and the same in the same order while they closed it; and both were told, or both were not,
 //! that the view is primary.
 use super::stand::{Change, Stands};
-use super::{Checker, Rule, Verdict};
+use super::{Checker, Promised, Rule, Verdict};
 use crate::message::{Mark, Process};
 use crate::trace::{Delivered, Event, Installed, PerProcess, What};
 use consort_types::ViewId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
 
@@ -34,6 +34,8 @@ impl fmt::Display for Told {
 struct Segment {
     regular: Vec<Told>,
     closing: Vec<Told>,
+    /// What was delivered before the one order, in any order.
+    early: BTreeSet<Mark>,
 }
 
 /// See the module.
@@ -43,6 +45,7 @@ pub(super) struct VirtualSynchrony {
     segments: PerProcess<Segment>,
     /// What the first that went from one view to another was told.
     known: BTreeMap<(ViewId, ViewId), (Process, Rc<Segment>)>,
+    promised: Promised,
 }
 
 impl Checker for VirtualSynchrony {
@@ -53,6 +56,9 @@ impl Checker for VirtualSynchrony {
     fn see(&mut self, event: &Event) -> Verdict {
         let process = event.process;
         match (&event.what, self.stands.see(event)) {
+            (What::Deliver(delivered), _) if !self.promised.is_ordered(delivered) => {
+                self.segments.of(process).early.extend(delivered.mark);
+            }
             (What::Deliver(delivered), _) => self.add(process, told(delivered)),
             (What::Primary(view), _) => self.add(process, Some(Told::Primary(*view))),
             (What::View(view), Some(change)) => return self.on_change(process, view, &change),
@@ -68,6 +74,11 @@ fn told(delivered: &Delivered) -> Option<Told> {
 }
 
 impl VirtualSynchrony {
+    /// Judges the one order as a sequence, what is delivered before it as a set.
+    pub(super) fn new(promised: Promised) -> Self {
+        Self { promised, ..Self::default() }
+    }
+
     fn add(&mut self, process: Process, told: Option<Told>) {
         let closing = self.stands.is_closing(process);
         let segment = self.segments.of(process);
@@ -82,6 +93,9 @@ impl VirtualSynchrony {
             self.known.insert(key, (process, Rc::new(mine)));
             return Ok(());
         };
+        if let Some(mark) = mine.early.symmetric_difference(&theirs.early).next() {
+            return Err(format!("of {from} it and {other} were not both given {mark}", from = from.id));
+        }
         compare(&mine.regular, &theirs.regular, *other, "in", from.id)?;
         compare(&mine.closing, &theirs.closing, *other, "while it closed", from.id)
     }

@@ -63,7 +63,7 @@ impl<E: Engine> Bare<E> {
                 client: 0,
                 message: Received {
                     stream: delivery.stream,
-                    position: Some(delivery.position),
+                    position: (delivery.position != Position::OUTSIDE).then_some(delivery.position),
                     sender: delivery.sender.node,
                     life: Some(delivery.sender.incarnation),
                     client: None,

@@ -4,12 +4,12 @@ use crate::RingId;
 use crate::config::Config;
 use crate::flow;
 use crate::packet::{Join, Packet};
-use crate::queue::Queue;
 use crate::timer::{Timer, Timers};
 use bytes::Bytes;
-use consort_member::{Heard, Numbers, Quarantine};
+use consort_member::{Heard, Hearsay, Numbers, Quarantine};
+use consort_order::Queue;
 use consort_order::{Arrival, Output, To};
-use consort_types::{Incarnation, Instant, MemberId, NodeId, Rng, Ticket};
+use consort_types::{Incarnation, Instant, MemberId, NodeId, Rng, Service, Ticket};
 use consort_wire::Lane;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -70,12 +70,17 @@ impl Suspicion {
     }
 }
 
+/// The ring has two levels: what is weaker than agreed rides as agreed.
+fn rides(service: Service) -> Service {
+    service.max(Service::Agreed)
+}
+
 impl Io {
     pub(super) fn new(config: Config, incarnation: Incarnation) -> Self {
         let me = MemberId { node: config.me, incarnation };
         Self {
             me,
-            queue: Queue::new(config.queue_bytes, config.message_max),
+            queue: Queue::new(config.queue_bytes, config.message_max, rides),
             timers: Timers::default(),
             output: VecDeque::new(),
             counters: Counters::default(),
@@ -141,6 +146,11 @@ impl Io {
     pub fn hears(&self, now: Instant) -> BTreeSet<NodeId> {
         //= M52
         self.heard.nodes(now).into_iter().filter(|node| !self.quarantine.holds(*node, now)).collect()
+    }
+
+    /// This node as one that hears others, for telling why one of them is missing.
+    pub fn hearsay(&self, now: Instant) -> Hearsay<'_> {
+        Hearsay { me: self.me.node, heard: &self.heard, now, lately: self.config.timers.consensus / 2 }
     }
 
     /// Sends a beacon now, unless one was sent a moment ago.

@@ -199,7 +199,7 @@ impl Ring {
             self.io.episode += 1;
         }
         self.io.wants = None;
-        let mut sets = sets.unwrap_or_else(|| Sets::new(&self.io, &old, why.trigger.clone()));
+        let mut sets = sets.unwrap_or_else(|| Sets::new(self.io.me, &old.installed.view.members, why.trigger.clone()));
         sets.take(self.io.me, why);
         (State::Gather(Box::new(Gather::enter(&mut self.io, now, old, sets))), Next::Stay)
     }

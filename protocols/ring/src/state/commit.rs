@@ -3,7 +3,7 @@
 //!
 //! Leaves for Recovery with the second rotation, or back to Gather.
 use super::Next;
-use super::sets::{Sets, Why};
+use super::{Sets, Why};
 use crate::RingId;
 use crate::engine::Io;
 use crate::installed::Old;
@@ -146,7 +146,7 @@ pub(super) fn gave_up(commit: &Commit, sets: &Sets, io: &Io, from: MemberId, joi
     }
     let mut why = Why::new(sets.trigger.clone());
     if join.leave {
-        why = why.failing(from, super::sets::Reason::Left);
+        why = why.failing(from, super::Reason::Left);
     }
     Next::gather(why)
 }

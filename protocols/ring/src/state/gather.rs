@@ -1,8 +1,7 @@
 //! Gather: members tell each other who should be in and who should be out, until all that should be in say the same.
 //!
 //! Leaves for Commit: with a commit token for exactly these members, built here by the lowest of them or received.
-use super::sets::{Reason, Sets, Why};
-use super::{Committing, Next};
+use super::{Committing, Next, Reason, Sets, Why};
 use crate::RingId;
 use crate::engine::Io;
 use crate::installed::Old;
@@ -116,11 +115,11 @@ impl Gather {
         if self.sets.fail.contains(&from) || !self.sets.proc.contains(&from) && !self.admits(io, now, from, join) {
             return Next::Stay;
         }
-        if join.leave || self.sets.equal(join) {
+        if join.leave || self.sets.equal(&join.proc, &join.fail) {
             self.agreed.insert(from);
             return self.try_commit(io, now);
         }
-        if !self.sets.cover(join) && self.sets.merge(io.me, from, join) {
+        if !self.sets.cover(&join.proc, &join.fail) && self.sets.merge(io.me, from, &join.proc, &join.fail) {
             self.restart(io, now);
         }
         self.try_commit(io, now)

@@ -5,14 +5,13 @@ mod commit;
 mod gather;
 mod operational;
 mod recovery;
-mod sets;
 pub(crate) mod table;
 
 pub(crate) use commit::Committing;
+pub(crate) use consort_member::{Reason, Sets, Why};
 pub(crate) use gather::Gather;
 pub(crate) use operational::Operational;
 pub(crate) use recovery::Recovery;
-pub(crate) use sets::{Sets, Why};
 
 use crate::packet::Commit;
 use table::Step;

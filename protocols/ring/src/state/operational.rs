@@ -3,15 +3,15 @@
 //! Leaves for Gather when the token is lost, a member says good-bye or asks for another ring, comes back in a new life, or
 //! turns out to be deaf; and when another ring is found with which all hear each other.
 use super::Next;
-use super::sets::{Reason, Why};
+use super::{Reason, Why};
 use crate::RingId;
 use crate::circle::{Circle, Pace, Received, Source};
 use crate::engine::Io;
 use crate::installed::{Installed, Old};
 use crate::packet::{Content, Data, HoldCancel, Join, Token};
-use crate::queue::Queue;
 use crate::timer::Timer;
 use consort_member::Hearing;
+use consort_order::Queue;
 use consort_order::{Arrival, Output};
 use consort_types::{Cause, Hold, Instant, MemberId, NodeId, Position, Primary, Seq, Stream};
 use std::collections::BTreeSet;

@@ -4,13 +4,13 @@
 use super::Next;
 use super::commit::{gave_up, send};
 use super::operational::Operational;
-use super::sets::{Sets, Why};
+use super::{Sets, Why};
 use crate::circle::{Circle, Pace, Received, Source};
 use crate::engine::Io;
 use crate::installed::{Installed, Old};
 use crate::packet::{Commit, Content, Data, Join, Recovered, Token};
-use crate::queue::Queue;
 use crate::timer::Timer;
+use consort_order::Queue;
 use consort_order::{Arrival, Output};
 use consort_types::{Cause, Instant, MemberId, Primary, Seq, View, ViewKind};
 use std::collections::VecDeque;
@@ -240,7 +240,7 @@ impl Recovery {
         io.check_told(io.queue.all_delivered(), "M35: all own messages of the old ring are delivered");
         #[cfg(feature = "mutants")]
         if crate::mutated!(io.config, QueueForgotten) {
-            io.queue.forget();
+            drop(io.queue.next_body(1 << 20));
         }
         if !crate::mutated!(io.config, PartForgotten) {
             io.queue.begin_anew();
@@ -275,7 +275,7 @@ impl Recovery {
         let members = self.commit.member_ids();
         let holds = io.config.primary.holds(&io.config.members, &members)
             || crate::mutated!(io.config, PrimaryAnywhere) && io.config.primary != consort_member::Policy::None;
-        let evidence = self.sets.evidence(io, now, &self.old.installed.view.members, &members);
+        let evidence = self.sets.evidence(&io.hearsay(now), &self.old.installed.view.members, &members);
         View {
             id: self.circle.ring,
             kind: ViewKind::Regular,

@@ -4,7 +4,7 @@ mod floor;
 mod report;
 
 use crate::args::{self, Args};
-use crate::config::{PROFILES, PROTOCOLS, Profile};
+use crate::config::{PROFILES, Profile, RINGS};
 use crate::failure::{Failure, Outcome};
 use crate::lab::job::Load;
 use crate::lab::{HEADER, Lab, Round};
@@ -122,7 +122,7 @@ impl Plan {
             "--size" => self.size = args.size(HEADER as u64..=consort_wire::MESSAGE_MAX as u64)? as usize,
             "--rate" => self.rate = rate(args)?,
             "--service" => self.service = args.choice(&[("agreed", Service::Agreed), ("safe", Service::Safe)])?,
-            "--ring" => self.ring = args.choice(&PROTOCOLS)?,
+            "--ring" => self.ring = args.choice(&RINGS)?,
             "--unbatched" => self.unbatched = true,
             "--seconds" => self.seconds = args.duration()?.max(Duration::from_millis(100)),
             "--warm-up" => self.warm_up = args.duration()?,
@@ -140,7 +140,7 @@ impl Plan {
 
     /// The protocol's name.
     pub fn ring_name(&self) -> &'static str {
-        PROTOCOLS.iter().find(|(_, kind)| *kind == self.ring).map_or("", |(name, _)| name)
+        RINGS.iter().find(|(_, kind)| *kind == self.ring).map_or("", |(name, _)| name)
     }
 
     fn daemon_options(&self) -> Vec<String> {

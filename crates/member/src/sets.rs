@@ -1,14 +1,16 @@
-//! Who should be in the next ring, who should not, and why.
-use crate::engine::Io;
-use crate::installed::Old;
-use crate::packet::Join;
-use consort_types::{Cause, Instant, MemberId, NodeId};
+//! Who should be in the next view, who should not, and why.
+use crate::Heard;
+use consort_types::{Cause, Duration, Instant, MemberId, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
+
+type Members = BTreeSet<MemberId>;
 
 /// The sets of one gathering. They only grow until the next install; only then are they forgotten.
 #[derive(Clone, Debug)]
-pub(crate) struct Sets {
+pub struct Sets {
+    /// Who was ever wanted in.
     pub proc: BTreeSet<MemberId>,
+    /// Those of them that should be out.
     pub fail: BTreeSet<MemberId>,
     /// What set the gathering off.
     pub trigger: Cause,
@@ -21,7 +23,7 @@ const SETS_MAX: usize = 3_000;
 
 /// Why a node was failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Reason {
+pub enum Reason {
     /// It sent no JOIN that agrees.
     Silent,
     /// It said good-bye.
@@ -36,23 +38,42 @@ pub(crate) enum Reason {
     Apart,
 }
 
-/// What to gather with, beside the installed ring's members.
+/// What to gather with, beside the installed view's members.
 #[derive(Clone, Debug)]
-pub(crate) struct Why {
+pub struct Why {
+    /// What set the gathering off.
     pub trigger: Cause,
+    /// Who should be in, too.
     pub add: BTreeSet<MemberId>,
+    /// Who should be out.
     pub fail: Vec<(MemberId, Reason)>,
 }
 
+/// What one node has heard of the others lately.
+#[derive(Clone, Copy, Debug)]
+pub struct Hearsay<'a> {
+    /// This node.
+    pub me: NodeId,
+    /// Whom it hears.
+    pub heard: &'a Heard,
+    /// When it is.
+    pub now: Instant,
+    /// Who was heard within this time is not silent.
+    pub lately: Duration,
+}
+
 impl Why {
+    /// A reason that names nobody yet.
     pub const fn new(trigger: Cause) -> Self {
         Self { trigger, add: BTreeSet::new(), fail: Vec::new() }
     }
 
+    /// These should be in.
     pub fn adding(self, add: impl IntoIterator<Item = MemberId>) -> Self {
         Self { add: add.into_iter().collect(), ..self }
     }
 
+    /// This one should be out.
     pub fn failing(mut self, member: MemberId, reason: Reason) -> Self {
         self.fail.push((member, reason));
         self
@@ -60,11 +81,11 @@ impl Why {
 }
 
 impl Sets {
-    /// Begins with the members of the installed ring.
-    pub fn new(io: &Io, old: &Old, trigger: Cause) -> Self {
+    /// Begins with the members of the installed view.
+    pub fn new(me: MemberId, members: &[MemberId], trigger: Cause) -> Self {
         //= M10
-        let mut proc: BTreeSet<_> = old.installed.view.members.iter().copied().collect();
-        proc.insert(io.me);
+        let mut proc: BTreeSet<_> = members.iter().copied().collect();
+        proc.insert(me);
         Self { proc, fail: BTreeSet::new(), trigger, reasons: BTreeMap::new() }
     }
 
@@ -123,16 +144,16 @@ impl Sets {
     }
 
     /// Merges another's sets into these; returns whether anything is new.
-    pub fn merge(&mut self, me: MemberId, from: MemberId, join: &Join) -> bool {
+    pub fn merge(&mut self, me: MemberId, from: MemberId, proc: &Members, fail: &Members) -> bool {
         //= M11
         let mut news = false;
-        for member in &join.proc {
+        for member in proc {
             news |= self.admit(me, *member);
         }
-        if join.fail.contains(&me) {
+        if fail.contains(&me) {
             return self.refuse(me, from, Reason::Apart) || news;
         }
-        for member in &join.fail {
+        for member in fail {
             news |= self.refuse(me, *member, Reason::Apart);
         }
         news
@@ -151,23 +172,23 @@ impl Sets {
     }
 
     /// Whether a JOIN says nothing that these sets do not say.
-    pub fn cover(&self, join: &Join) -> bool {
-        join.proc.is_subset(&self.proc) && join.fail.is_subset(&self.fail)
+    pub fn cover(&self, proc: &Members, fail: &Members) -> bool {
+        proc.is_subset(&self.proc) && fail.is_subset(&self.fail)
     }
 
     /// Whether a JOIN says exactly what these sets say.
-    pub fn equal(&self, join: &Join) -> bool {
-        join.proc == self.proc && join.fail == self.fail
+    pub fn equal(&self, proc: &Members, fail: &Members) -> bool {
+        *proc == self.proc && *fail == self.fail
     }
 
     /// What can be told of the change to those that come along.
-    pub fn evidence(&self, io: &Io, now: Instant, old: &[MemberId], new: &[MemberId]) -> Vec<Cause> {
+    pub fn evidence(&self, hearsay: &Hearsay<'_>, old: &[MemberId], new: &[MemberId]) -> Vec<Cause> {
         //= M56
         let gone: Vec<_> = old.iter().filter(|member| !new.contains(member)).map(|member| member.node).collect();
-        let of = |reason| gone.iter().copied().filter(|node| self.reason(io, now, *node) == reason).collect::<Vec<_>>();
+        let of = |reason| gone.iter().copied().filter(|node| self.reason(hearsay, *node) == reason).collect::<Vec<_>>();
         let silent = of(Reason::Silent);
-        let heard = silent.iter().filter_map(|node| io.heard.last_heard(*node)).max();
-        let since = heard.map_or_else(Default::default, |at| now.since(at));
+        let heard = silent.iter().filter_map(|node| hearsay.heard.last_heard(*node)).max();
+        let since = heard.map_or_else(Default::default, |at| hearsay.now.since(at));
         let joined: Vec<_> = new.iter().filter(|member| !old.contains(member)).map(|member| member.node).collect();
         let causes = [
             (silent.is_empty(), Cause::Silent { nodes: silent, since }),
@@ -182,13 +203,14 @@ impl Sets {
     }
 
     /// Why a node is missing. What others said is made more precise by what was heard here.
-    fn reason(&self, io: &Io, now: Instant, node: NodeId) -> Reason {
+    fn reason(&self, hearsay: &Hearsay<'_>, node: NodeId) -> Reason {
+        let Hearsay { me, heard, now, lately } = *hearsay;
         let told = self.reasons.get(&node).copied().unwrap_or(Reason::Apart);
         if !matches!(told, Reason::Apart | Reason::Silent) {
             return told;
         }
-        let heard = io.heard.last_heard(node).is_some_and(|at| now.since(at) < io.config.timers.consensus / 2);
-        match (heard, io.heard.mutual(io.me.node, node, now)) {
+        let recent = heard.last_heard(node).is_some_and(|at| now.since(at) < lately);
+        match (recent, heard.mutual(me, node, now)) {
             (false, _) => Reason::Silent,
             (true, false) => Reason::OneWay,
             (true, true) => Reason::Apart,

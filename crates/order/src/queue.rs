@@ -1,6 +1,6 @@
-//! Messages that were accepted and wait for their place.
+//! Messages that were accepted and wait for their place: what every engine keeps before it sends.
+use crate::{Refused, Submission};
 use bytes::BytesMut;
-use consort_order::{Refused, Submission};
 use consort_types::{Class, MessageId, Service, ViewId};
 use consort_wire::Bump;
 use consort_wire::pack::{Body, Outgoing};
@@ -11,9 +11,22 @@ const OVERHEAD: usize = 64;
 /// How much is taken from the allocator at once for the bodies of packets.
 const BODIES: usize = 256 << 10;
 
-/// Two queues, control before client, and what of them is numbered but not yet delivered here.
+/// As which level a message rides: an engine's levels are fewer than the senders'. A packet holds messages of one level.
+pub type Rides = fn(Service) -> Service;
+
+/// The same, shown as nothing: an address would make equal queues look different.
+#[derive(Clone, Copy)]
+struct Riding(Rides);
+
+impl std::fmt::Debug for Riding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Riding")
+    }
+}
+
+/// Two queues, control before client, and what of them is sent but not yet delivered here.
 #[derive(Clone, Debug)]
-pub(crate) struct Queue {
+pub struct Queue {
     control: Line,
     client: Line,
     next_id: u64,
@@ -23,12 +36,15 @@ pub(crate) struct Queue {
     bodies: Bump,
     /// Client messages wait behind this gate until the layer above has settled into the view.
     gate: Gate,
+    rides: Riding,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Line {
     waiting: VecDeque<(MessageId, Outgoing)>,
-    numbered: VecDeque<MessageId>,
+    /// What has left, by whether it is delivered in the one order: what is delivered before it has an order of its own.
+    ordered: VecDeque<MessageId>,
+    early: VecDeque<MessageId>,
     bytes: usize,
     refused: bool,
 }
@@ -40,13 +56,18 @@ enum Gate {
 }
 
 impl Queue {
-    pub fn new(limit: usize, message_max: usize) -> Self {
+    /// An empty queue: `limit` bytes for each class, messages of at most `message_max` bytes.
+    pub fn new(limit: usize, message_max: usize, rides: Rides) -> Self {
         let (control, client) = (Line::default(), Line::default());
         let gate = Gate::Closed { until: None };
-        Self { control, client, next_id: 1, limit, message_max, bodies: Bump::new(BODIES), gate }
+        let bodies = Bump::new(BODIES);
+        Self { control, client, next_id: 1, limit, message_max, bodies, gate, rides: Riding(rides) }
     }
 
     /// Accepts a message or says why not.
+    ///
+    /// # Errors
+    /// [`Refused::TooLarge`] and [`Refused::Full`]; nothing changed.
     pub fn push(&mut self, submission: Submission) -> Result<MessageId, Refused> {
         //= R33
         let len = submission.payload.len();
@@ -74,8 +95,8 @@ impl Queue {
         }
     }
 
-    /// Packs the next packet's body; `None` if nothing may be sent now. Control messages go first; safe messages never
-    /// share a packet with others, so that a packet is either wholly held back or not at all.
+    /// Packs the next packet's body; `None` if nothing may be sent now. Control messages go first; messages of different
+    /// levels never share a packet, so that a packet is either wholly held back or not at all.
     pub fn next_body(&mut self, room: usize) -> Option<Body> {
         //= R10
         let mut bodies = std::mem::replace(&mut self.bodies, Bump::new(BODIES));
@@ -87,16 +108,16 @@ impl Queue {
 
     /// Packs what goes next into `body`; false if nothing may be sent now.
     fn pack_into(&mut self, body: &mut BytesMut, room: usize) -> bool {
-        let mut safe = None;
+        let (mut level, Riding(rides)) = (None, self.rides);
         while let Some(line) = self.next_line() {
             let Some((_, front)) = line.waiting.front_mut() else { break };
-            if safe.is_some_and(|safe| safe != (front.service == Service::Safe)) {
+            if level.is_some_and(|level| level != rides(front.service)) {
                 break;
             }
             let before = body.len();
             let complete = front.pack(body, room - before);
             if body.len() > before {
-                safe = Some(front.service == Service::Safe);
+                level = Some(rides(front.service));
             }
             if !complete {
                 break;
@@ -114,18 +135,28 @@ impl Queue {
     }
 
     fn retire_front(&mut self) {
+        let Riding(rides) = self.rides;
         let Some(line) = self.next_line() else { return };
         let Some((id, outgoing)) = line.waiting.pop_front() else { return };
-        line.numbered.push_back(id);
+        match rides(outgoing.service) {
+            Service::Agreed | Service::Safe => line.ordered.push_back(id),
+            _ => line.early.push_back(id),
+        }
         line.bytes -= outgoing.payload.len() + OVERHEAD;
     }
 
-    /// The own message that was just delivered: messages of one class are delivered in the order of their numbering.
-    pub fn delivered(&mut self, class: Class) -> Option<MessageId> {
-        self.line(class).numbered.pop_front()
+    /// The own message that was just delivered: those of one class in the one order, and those delivered before it, are
+    /// each delivered as they were sent.
+    pub fn delivered(&mut self, class: Class, service: Service) -> Option<MessageId> {
+        let level = self.rides.0(service);
+        let line = self.line(class);
+        match level {
+            Service::Agreed | Service::Safe => line.ordered.pop_front(),
+            _ => line.early.pop_front(),
+        }
     }
 
-    /// The old ring is done: a message that was only partly numbered is sent anew, whole.
+    /// The old view is done: a message that was only partly sent is sent anew, whole.
     pub fn begin_anew(&mut self) {
         //= M37
         for line in [&mut self.control, &mut self.client] {
@@ -135,15 +166,9 @@ impl Queue {
         }
     }
 
-    /// Loses a waiting message.
-    #[cfg(feature = "mutants")]
-    pub fn forget(&mut self) {
-        self.retire_front();
-    }
-
-    /// Whether every numbered own message was delivered here.
+    /// Whether every own message that left was delivered here.
     pub fn all_delivered(&self) -> bool {
-        self.control.numbered.is_empty() && self.client.numbered.is_empty()
+        [&self.control, &self.client].iter().all(|line| line.ordered.is_empty() && line.early.is_empty())
     }
 
     /// Whether nothing waits for its place.
@@ -151,7 +176,7 @@ impl Queue {
         self.control.waiting.is_empty() && self.client.waiting.is_empty()
     }
 
-    /// Whether anything may be sent at the next visit.
+    /// Whether anything may be sent now.
     pub fn is_ready(&self) -> bool {
         !self.control.waiting.is_empty() || (self.gate == Gate::Open && !self.client.waiting.is_empty())
     }
@@ -205,8 +230,12 @@ mod tests {
         Submission { class, service, stream: Stream(0), payload: Bytes::from(vec![1; len]).into() }
     }
 
+    fn rides(service: Service) -> Service {
+        service.max(Service::Agreed)
+    }
+
     fn open() -> Queue {
-        let mut queue = Queue::new(10_000, 5_000);
+        let mut queue = Queue::new(10_000, 5_000, rides);
         queue.close_gate(VIEW);
         assert!(queue.open_gate(VIEW));
         queue
@@ -223,8 +252,22 @@ mod tests {
         assert_eq!(counts, [2, 2, 1]);
         assert!(queue.next_body(1000).is_none());
         assert_eq!(queue.bytes(), 0);
-        let ids: Vec<_> = (0..5).map(|_| queue.delivered(Class::Client).unwrap().0).collect();
+        let ids: Vec<_> = (0..5).map(|_| queue.delivered(Class::Client, Service::Agreed).unwrap().0).collect();
         assert_eq!(ids, [1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn what_is_delivered_before_the_order_has_packets_and_names_of_its_own() {
+        let mut queue = Queue::new(10_000, 5_000, |service| service.max(Service::Causal));
+        queue.close_gate(VIEW);
+        queue.open_gate(VIEW);
+        for service in [Service::Agreed, Service::Causal, Service::Fifo, Service::Agreed] {
+            queue.push(submission(Class::Client, service, 10)).unwrap();
+        }
+        let counts: Vec<_> = std::iter::from_fn(|| queue.next_body(1000)).map(|body| body.chunks().count()).collect();
+        assert_eq!(counts, [1, 2, 1]);
+        let mut delivered = |service| queue.delivered(Class::Client, service).unwrap().0;
+        assert_eq!([delivered(Service::Causal), delivered(Service::Agreed), delivered(Service::Fifo)], [2, 1, 3]);
     }
 
     #[test]
@@ -243,7 +286,7 @@ mod tests {
     #[test]
     fn the_gate_holds_client_messages_back_until_this_very_view_resumes() {
         //= R34 test
-        let mut queue = Queue::new(10_000, 5_000);
+        let mut queue = Queue::new(10_000, 5_000, rides);
         queue.close_gate(VIEW);
         queue.push(submission(Class::Client, Service::Agreed, 10)).unwrap();
         assert!(!queue.is_ready());

@@ -1,0 +1,105 @@
+//! Which protocol orders the messages, and ToTo's own knobs.
+use super::Settings;
+use super::reader::Section;
+use consort_toto::{Config as TotoConfig, Phi};
+use consort_types::Duration;
+
+/// Which protocol orders the messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// A token circulates.
+    #[default]
+    Ring,
+    /// Messages vote for each other.
+    Toto,
+}
+
+/// How the protocols are named.
+pub const PROTOCOLS: [(&str, Protocol); 2] = [("ring", Protocol::Ring), ("toto", Protocol::Toto)];
+
+impl Protocol {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        PROTOCOLS.iter().find(|(_, protocol)| *protocol == self).map_or("", |(name, _)| name)
+    }
+}
+
+/// What of ToTo can be set; the rest it shares with the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Toto {
+    /// How many must approve.
+    pub phi: Phi,
+    /// Packets of one node that may be under way.
+    pub window: u64,
+    /// How long an acknowledgement may wait.
+    pub ack: Duration,
+    /// A member that is silent for so long is left out.
+    pub silence: Option<Duration>,
+}
+
+impl Default for Toto {
+    fn default() -> Self {
+        Self { phi: Phi::Half, window: 64, ack: Duration::from_millis(2), silence: None }
+    }
+}
+
+/// Reads the section `[toto]`.
+pub fn read(section: &mut Section<'_, '_>, toto: &mut Toto) {
+    let phi = section.text("phi", phi);
+    toto.phi = phi.unwrap_or(toto.phi);
+    toto.window = section.number("window", 1..=consort_toto::config::WINDOW_MAX).unwrap_or(toto.window);
+    toto.ack = section.duration("ack").unwrap_or(toto.ack);
+    toto.silence = section.duration("silence").or(toto.silence);
+    section.finish();
+}
+
+/// Reads `half`, `all` or `75%`.
+fn phi(text: &str) -> Result<Phi, String> {
+    let percent = |text: &str| text.strip_suffix('%')?.parse().ok().filter(|percent| (50..=99).contains(percent));
+    match text {
+        "half" => Ok(Phi::Half),
+        "all" => Ok(Phi::All),
+        text => percent(text).map(Phi::Percent).ok_or_else(|| {
+            format!("\"{text}\" is no share of the members; use \"half\", \"all\", or one from \"50%\" to \"99%\"")
+        }),
+    }
+}
+
+/// What the membership derives from `silence` is wrong where that is.
+fn key(setting: &'static str) -> &'static str {
+    if matches!(setting, "silence" | "heartbeat" | "consensus") { "toto.silence" } else { setting }
+}
+
+impl Settings {
+    /// ToTo's settings: what it shares with the ring is set in one place.
+    pub fn toto_config(&self) -> TotoConfig {
+        let ring = &self.ring;
+        let mut config = TotoConfig::new(ring.me, ring.members.clone());
+        config.datagram = ring.datagram;
+        config.message_max = ring.message_max;
+        config.queue_bytes = ring.queue_bytes;
+        config.primary = ring.primary.clone();
+        config.phi = self.toto.phi;
+        config.window = self.toto.window;
+        config.window_all = self.toto.window * ring.members.len() as u64;
+        config.ack = self.toto.ack;
+        if let Some(silence) = self.toto.silence {
+            config.timers.silence = silence;
+            config.timers.heartbeat = silence / 8;
+            config.timers.consensus = silence.max(config.timers.join * 8);
+        }
+        config
+    }
+
+    /// Checks that the settings of the chosen protocol can work together.
+    ///
+    /// # Errors
+    /// Which setting, by its name in the file, and what is wrong with it.
+    pub fn validate(&self) -> Result<(), (&'static str, String)> {
+        self.ring.validate().map_err(|error| (error.setting, error.problem))?;
+        match self.protocol {
+            Protocol::Ring => Ok(()),
+            Protocol::Toto => self.toto_config().validate().map_err(|error| (key(error.setting), error.problem)),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What the membership asks of its engine, and what the two tell each other.
+use super::Packet;
+use bytes::Bytes;
+use consort_order::To;
+use consort_types::{MemberId, Ticket, View};
+
+/// What a member holds of its installed view. Both vectors go by the view's members in ascending order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Holding {
+    /// How many packets of each member were taken in without a gap.
+    pub held: Vec<u64>,
+    /// How many packets of each member are known to be held by every member of the view.
+    pub stable: Vec<u64>,
+}
+
+/// The agreed set of old messages. All vectors go by the members of the view that ends, in ascending order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cut {
+    /// The members that come from that view together, ascending.
+    pub together: Vec<MemberId>,
+    /// How many packets of each member belong to the set: what any of them holds.
+    pub held: Vec<u64>,
+    /// Who of them holds so many.
+    pub holders: Vec<MemberId>,
+    /// How many packets of each member some of them knows to be held by every member of the view.
+    pub stable: Vec<u64>,
+}
+
+/// The step from one view to the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The transitional view that closes the old one; `None` for the first view of a life.
+    pub closing: Option<View>,
+    /// What belongs to the old view.
+    pub cut: Cut,
+    /// The new view.
+    pub view: View,
+}
+
+/// What the membership asks for, in the order in which it must happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Put a membership packet on the network, on the control lane.
+    Send {
+        /// To whom.
+        to: To,
+        /// What.
+        packet: Packet,
+    },
+    /// Write a record, synced; tell with `handle_persisted` when that is done.
+    Persist {
+        /// Names the write.
+        ticket: Ticket,
+        /// The bytes.
+        record: Bytes,
+    },
+    /// Records up to this ticket are not needed any more.
+    Trim {
+        /// The last one that may go.
+        up_to: Ticket,
+    },
+    /// A member's beacon carried this annotation.
+    Beacon {
+        /// Whose.
+        from: MemberId,
+        /// What its upper layer gave to `annotate`.
+        annotation: Bytes,
+    },
+    /// Nothing was multicast in the view for a while: multicast something small that tells what this node has sent and
+    /// holds, or it will be taken for dead.
+    Speak,
+    /// The installed view ends: send nothing new in it.
+    Halt,
+    /// Take in nothing more of the installed view, and answer with `tell`.
+    Tell,
+    /// Get what is lacking of the agreed set, then say `complete`. A later `Tell` ends it.
+    Fetch(Box<Cut>),
+    /// Close the old view and install the new one, in one step.
+    Install(Box<Change>),
+    /// All members have installed the view, and the policy holds: order an event that makes it primary. Only at the
+    /// representative, once.
+    Settled,
+    /// The node has said good-bye: nothing more will come.
+    Left,
+}

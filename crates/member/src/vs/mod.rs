@@ -1,0 +1,354 @@
+//! View-synchronous membership for engines without a token: who is there, what all that go on together deliver of the old
+//! view, and the install of the next view in one step.
+//!
+//! # What it asks of an engine
+//! In each view every member multicasts packets numbered from 1 without a gap. What a member holds of its view is then one
+//! *vector*: for each member, by ascending node, how many of its packets were taken in one after the other. The *agreed
+//! set* of old messages is the largest of these numbers, taken over all that come from the same view together; where the
+//! engine takes in a packet only after all that it depends on, nothing in that set depends on anything outside.
+//!
+//! # The rhythm
+//! One input, then [`Membership::poll`] until `None`. The engine does what each [`Act`] says, in that order.
+//!
+//! 1. [`Act::Halt`]: the installed view ends. The engine sends nothing new in it.
+//! 2. [`Act::Tell`]: the engine takes in nothing more, and answers with [`Membership::tell`]. May come again.
+//! 3. [`Act::Fetch`]: the engine gets what it lacks of the agreed set from those that hold it, then says
+//!    [`Membership::complete`].
+//! 4. [`Act::Install`]: it delivers what the agreed set gives without knowing who is gone; then the transitional view;
+//!    then, knowing who is gone, all the rest; then the new view.
+//!
+//! Rules: `docs/protocols/vs.md`, and `docs/protocols/membership.md` where both memberships do the same.
+mod act;
+mod attempt;
+mod dispatch;
+mod gather;
+mod io;
+#[cfg(feature = "mutants")]
+mod mutant;
+mod packet;
+mod settings;
+mod timer;
+mod working;
+
+#[cfg(test)]
+mod tests;
+
+pub use act::{Act, Change, Cut, Holding};
+#[cfg(feature = "mutants")]
+pub use mutant::Mutant;
+pub use packet::Packet;
+pub use settings::{ANNOTATION_MAX, MEMBERS_MAX, Settings, SettingsError, Timers};
+
+use crate::sets::{Reason, Sets, Why};
+use attempt::Attempt;
+use bytes::Bytes;
+use consort_order::Reach;
+use consort_types::{Cause, Incarnation, Instant, MemberId, Primary, View, ViewId, ViewKind};
+use gather::Gather;
+use io::Io;
+use timer::Timer;
+use working::Working;
+
+/// Whether the membership under test breaks this rule on purpose. Without the feature there is nothing to ask.
+macro_rules! mutated {
+    ($io:expr, $mutant:ident) => {{
+        #[cfg(feature = "mutants")]
+        let broken = $io.settings.mutant == Some($crate::vs::Mutant::$mutant);
+        #[cfg(not(feature = "mutants"))]
+        let broken = {
+            let _ = &$io;
+            false
+        };
+        broken
+    }};
+}
+pub(crate) use mutated;
+
+/// One node's part in the membership.
+#[derive(Clone, Debug)]
+pub struct Membership {
+    io: Io,
+    state: State,
+}
+
+/// Each state owns its data.
+#[derive(Clone, Debug)]
+enum State {
+    /// Not started, or between two states.
+    Still,
+    /// Members look for each other.
+    Gather(Box<Gather>),
+    /// They agree on what to deliver of the old views.
+    Attempt(Box<Attempt>),
+    /// The installed view works.
+    Working(Box<Working>),
+    /// It said good-bye.
+    Left,
+}
+
+/// Where an input leads.
+#[derive(Debug)]
+enum Next {
+    Stay,
+    Gather(Box<Why>),
+    Attempt { view: ViewId, members: Vec<MemberId> },
+    Install,
+    Leave,
+}
+
+impl Next {
+    fn gather(why: Why) -> Self {
+        Self::Gather(Box::new(why))
+    }
+}
+
+impl Membership {
+    /// A node that is about to start; `incarnation` is this life of it, larger than every earlier one.
+    ///
+    /// # Errors
+    /// [`SettingsError`] if the settings cannot work.
+    pub fn new(mut settings: Settings, incarnation: Incarnation) -> Result<Self, SettingsError> {
+        settings.validate()?;
+        settings.nodes.sort_unstable();
+        Ok(Self { io: Io::new(settings, incarnation), state: State::Still })
+    }
+
+    /// The first input, with the durable records of an earlier life: installs a view of this node alone, and gathers.
+    pub fn start(&mut self, now: Instant, records: &[Bytes]) {
+        //= M04
+        self.io.recall(records);
+        let me = self.io.me;
+        let id = ViewId { number: self.io.numbers.highest(), representative: me };
+        let view = View {
+            id,
+            kind: ViewKind::Regular,
+            members: vec![me],
+            moved_together: vec![me],
+            primary: Primary::No,
+            cause: Cause::Started,
+            evidence: Vec::new(),
+        };
+        self.io.installed = view.clone();
+        self.io.acts.push_back(Act::Install(Box::new(Change { closing: None, cut: Cut::default(), view })));
+        self.io.send_beacon(now, false);
+        self.finish(now, Next::gather(Why::new(Cause::Started)));
+    }
+
+    /// The engine multicast something in the installed view: nobody needs a heartbeat now.
+    pub fn spoke(&mut self, now: Instant) {
+        //= V03
+        if let State::Working(_) = &self.state {
+            self.io.timers.arm(Timer::Heartbeat, now + self.io.settings.timers.heartbeat);
+        }
+    }
+
+    /// Answers [`Act::Tell`]: what the engine holds of the installed view. From here on it takes in only what it fetches.
+    pub fn tell(&mut self, now: Instant, holding: Holding) {
+        let next = match &mut self.state {
+            State::Attempt(attempt) => attempt.tell(&mut self.io, now, holding),
+            _ => Next::Stay,
+        };
+        self.finish(now, next);
+    }
+
+    /// Answers [`Act::Fetch`]: the engine holds the whole agreed set.
+    pub fn complete(&mut self, now: Instant) {
+        let next = match &mut self.state {
+            State::Attempt(attempt) => attempt.complete(&mut self.io, now),
+            _ => Next::Stay,
+        };
+        self.finish(now, next);
+    }
+
+    /// A member of the installed view does not receive: go on without it. If it is this node, it goes alone, for the
+    /// others must not suffer.
+    pub fn exclude(&mut self, now: Instant, deaf: MemberId) {
+        //= M53
+        //= M52
+        if !self.is_working() || !self.is_member(deaf) {
+            return;
+        }
+        let mut why = Why::new(Cause::Deaf { nodes: vec![deaf.node] });
+        let (me, members) = (self.io.me, self.io.installed.members.clone());
+        for member in members.into_iter().filter(|member| *member != me && (deaf == me || *member == deaf)) {
+            self.io.quarantine.put(member.node, now);
+            why = why.failing(member, Reason::Deaf);
+        }
+        self.finish(now, Next::gather(why));
+    }
+
+    /// The engine wants a new view of the same members: its numbers run out.
+    pub fn renew(&mut self, now: Instant) {
+        if self.is_working() {
+            let node = self.io.me.node;
+            self.finish(now, Next::gather(Why::new(Cause::Asked { node })));
+        }
+    }
+
+    /// What the layer above wants carried in beacons from now on; at most [`ANNOTATION_MAX`] bytes of it.
+    pub fn annotate(&mut self, annotation: Bytes) {
+        self.io.annotation = annotation.slice(..annotation.len().min(ANNOTATION_MAX));
+    }
+
+    /// The node is to leave: [`Act::Left`] follows, after [`Membership::depart`] or a bounded time.
+    pub fn leave(&mut self, now: Instant) {
+        //= M15
+        if std::mem::replace(&mut self.io.leaving, true) {
+            return;
+        }
+        self.io.timers.arm(Timer::Leave, now + self.io.settings.timers.leave);
+        let next = if self.is_working() { Next::Stay } else { Next::Leave };
+        self.finish(now, next);
+    }
+
+    /// All that a leaving node sent is known to be held by all: it says good-bye.
+    pub fn depart(&mut self, now: Instant) {
+        //= M15
+        if self.io.leaving {
+            self.finish(now, Next::Leave);
+        }
+    }
+
+    /// A record is on the disk.
+    pub fn handle_persisted(&mut self, now: Instant) {
+        //= M03
+        self.io.numbers.reserved();
+        let next = match &mut self.state {
+            State::Gather(gather) => gather.try_propose(&mut self.io, now),
+            _ => Next::Stay,
+        };
+        self.finish(now, next);
+    }
+
+    /// The time that `poll_timeout` named has come. Harmless if it has not.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.io.note_pause(now);
+        while let Some(timer) = self.io.timers.take_due(now) {
+            let next = self.expire(now, timer);
+            self.go(now, next);
+        }
+        self.finish(now, Next::Stay);
+    }
+
+    /// The next thing to do; `None` when all is done.
+    pub fn poll(&mut self) -> Option<Act> {
+        self.io.acts.pop_front()
+    }
+
+    /// When to call `handle_timeout`, if nothing happens before.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.io.timers.next()
+    }
+
+    /// The installed view.
+    pub const fn view(&self) -> &View {
+        &self.io.installed
+    }
+
+    /// This life of this node.
+    pub const fn me(&self) -> MemberId {
+        self.io.me
+    }
+
+    /// Where a member of the installed view stands in its vectors.
+    pub fn index(&self, member: MemberId) -> Option<usize> {
+        self.io.installed.members.binary_search(&member).ok()
+    }
+
+    /// Whether this life of a node is in the installed view.
+    pub fn is_member(&self, member: MemberId) -> bool {
+        self.index(member).is_some()
+    }
+
+    /// Whether the installed view goes on.
+    pub const fn is_working(&self) -> bool {
+        matches!(self.state, State::Working(_))
+    }
+
+    /// Whether this node was asked to leave.
+    pub const fn is_leaving(&self) -> bool {
+        self.io.leaving
+    }
+
+    /// Counters by name.
+    pub fn observe(&self, see: &mut dyn FnMut(&'static str, u64)) {
+        self.io.counters.observe(see);
+    }
+
+    /// How each other node is reached, as far as this one knows.
+    pub fn reachability(&self, now: Instant) -> Vec<Reach> {
+        self.io.reachability(now)
+    }
+
+    /// In which state it is and, where it waits, for what, in one line.
+    pub fn describe(&self) -> String {
+        let told = match &self.state {
+            State::Still => "not started".into(),
+            State::Gather(gather) => gather.describe(),
+            State::Attempt(attempt) => attempt.describe(&self.io),
+            State::Working(_) => format!("operational: view {} of {}", self.view().id, self.view().members.len()),
+            State::Left => "left".into(),
+        };
+        match self.io.twin {
+            Some(twin) => format!("another process runs as {} ({twin}), stop one of the two; {told}", twin.node),
+            None => told,
+        }
+    }
+
+    /// Goes wherever the answer leads, and where that leads.
+    fn go(&mut self, now: Instant, mut next: Next) {
+        while !matches!(next, Next::Stay) {
+            next = self.enter(now, next);
+        }
+    }
+
+    /// State x step: makes the state that follows out of the one that ends.
+    fn enter(&mut self, now: Instant, answer: Next) -> Next {
+        let state = std::mem::replace(&mut self.state, State::Still);
+        let next;
+        (self.state, next) = match (state, answer) {
+            (State::Left, _) => (State::Left, Next::Stay),
+            (_, Next::Leave) => {
+                self.io.say_goodbye();
+                (State::Left, Next::Stay)
+            }
+            (State::Still | State::Working(_), Next::Gather(why)) => {
+                self.io.episode += 1;
+                self.io.acts.push_back(Act::Halt);
+                let sets = Sets::new(self.io.me, &self.io.installed.members, why.trigger.clone());
+                self.gather(now, sets, &why)
+            }
+            (State::Attempt(attempt), Next::Gather(why)) => self.gather(now, attempt.sets, &why),
+            (State::Gather(gather), Next::Attempt { view, members }) => {
+                let attempt = Attempt::enter(&mut self.io, now, gather.sets, view, members);
+                (State::Attempt(Box::new(attempt)), Next::Stay)
+            }
+            (State::Attempt(attempt), Next::Attempt { view, members }) => {
+                let attempt = Attempt::enter(&mut self.io, now, attempt.sets, view, members);
+                (State::Attempt(Box::new(attempt)), Next::Stay)
+            }
+            (State::Attempt(attempt), Next::Install) => {
+                let working = attempt.install(&mut self.io, now);
+                (State::Working(Box::new(working)), Next::Stay)
+            }
+            (state, _) => (state, Next::Stay),
+        };
+        next
+    }
+
+    fn gather(&mut self, now: Instant, mut sets: Sets, why: &Why) -> (State, Next) {
+        //= M10
+        self.io.wants = None;
+        sets.take(self.io.me, why);
+        let mut gather = Gather::enter(&mut self.io, now, sets);
+        let next = gather.try_propose(&mut self.io, now);
+        (State::Gather(Box::new(gather)), next)
+    }
+
+    fn finish(&mut self, now: Instant, next: Next) {
+        self.go(now, next);
+        if !matches!(self.state, State::Still | State::Left) {
+            self.io.reserve();
+        }
+    }
+}

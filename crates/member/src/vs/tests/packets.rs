@@ -1,0 +1,88 @@
+//! Packets to the byte, and packets that lie.
+use super::{Cluster, Packet};
+use crate::vs::packet::{Beacon, Entry, Join, OldView, Plan};
+use bytes::{Bytes, BytesMut};
+use consort_order::{Arrival, Lane};
+use consort_types::{MemberId, NodeId, ViewId};
+use consort_wire::Packet as _;
+
+const VIEW: ViewId = ViewId { number: 77, representative: MemberId::new(1, 5) };
+
+fn samples() -> Vec<Packet> {
+    let members = vec![MemberId::new(1, 5), MemberId::new(2, 9)];
+    let entry = Entry { held: 9, holder: 1, stable: 4 };
+    let old = OldView { view: VIEW, from: vec![0, 1], entries: vec![entry, Entry::default()] };
+    vec![
+        Packet::Join(Join {
+            proc: members.iter().copied().collect(),
+            fail: [members[1]].into(),
+            number: 8,
+            heard: [NodeId(2)].into(),
+            leave: false,
+            episode: 3,
+        }),
+        Packet::Beacon(Beacon {
+            view: VIEW,
+            members: members.clone(),
+            heard: [NodeId(2)].into(),
+            wants: Some(VIEW),
+            settled: true,
+            annotation: Bytes::from_static(b"sum"),
+            padding: 7,
+        }),
+        Packet::Propose { view: VIEW, members: members.clone() },
+        Packet::Told { view: VIEW, old: VIEW, holding: vec![(5, 3), (0, 0)] },
+        Packet::Plan(Plan { view: VIEW, members, olds: vec![old] }),
+        Packet::Ready { view: VIEW, done: true },
+        Packet::Install { view: VIEW },
+    ]
+}
+
+fn bytes(packet: &Packet) -> Bytes {
+    let mut head = BytesMut::new();
+    let tail = packet.encode(&mut head);
+    head.extend_from_slice(&tail);
+    head.freeze()
+}
+
+#[test]
+fn what_is_written_is_read_and_kinds_are_the_memberships_own() {
+    for packet in samples() {
+        let bytes = bytes(&packet);
+        assert!(Packet::is_kind(bytes[0]));
+        assert_eq!(Packet::decode(bytes), Ok(packet));
+    }
+}
+
+#[test]
+fn no_mutation_panics_and_what_is_accepted_reads_back() {
+    for packet in samples() {
+        consort_wire::mutate::each(&bytes(&packet), 2_000, |mutated| {
+            if let Ok(read) = Packet::decode(Bytes::copy_from_slice(mutated)) {
+                assert_eq!(Packet::decode(bytes(&read)), Ok(read));
+            }
+        });
+    }
+}
+
+#[test]
+fn no_made_up_packet_breaks_a_working_view() {
+    let mut cluster = Cluster::new(3, 1);
+    cluster.run(1_500);
+    let (view, now) = (cluster.toy(1).view(), cluster.now);
+    let liars = [MemberId::new(9, 1), MemberId::new(1, 7), MemberId::new(2, 0)];
+    for from in liars {
+        for packet in samples() {
+            cluster.with(1, |vs, _| vs.handle(now, &Arrival { at: now, from, lane: Lane::Control }, packet));
+        }
+    }
+    cluster.run(500);
+    assert_eq!(cluster.toy(1).view(), view);
+    assert!(cluster.toy(1).vs.io.counters.strangers >= 7 && cluster.toy(1).vs.io.counters.old_incarnation >= 7);
+    let far = ViewId { number: u64::MAX, ..VIEW };
+    let from = cluster.toy(2).vs.me();
+    cluster.with(1, |vs, now| {
+        vs.handle(now, &Arrival { at: now, from, lane: Lane::Control }, Packet::Install { view: far });
+    });
+    assert_eq!(cluster.toy(1).vs.io.counters.implausible, 1);
+}

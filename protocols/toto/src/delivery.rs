@@ -1,0 +1,155 @@
+//! What was released becomes deliveries: in order, whole, safe messages only once all hold them.
+use crate::config::{Config, Early};
+use crate::dag::Mark;
+use crate::packet::{Content, Packet};
+use consort_order::{Delivery, Output, Queue};
+use consort_types::{MemberId, Position, Service, Stream, ViewId};
+use consort_wire::pack::{Assembly, Body, Message};
+use std::collections::VecDeque;
+
+/// Released messages of one view on their way up.
+#[derive(Clone, Debug)]
+pub(crate) struct Deliverer {
+    view: ViewId,
+    members: Vec<MemberId>,
+    me: usize,
+    /// Released, not delivered: where a safe message waits, all that follow wait.
+    released: VecDeque<(u64, Mark, Content)>,
+    /// How many were released.
+    count: u64,
+    /// Delivered, not yet known to be held by all.
+    unstable: VecDeque<(u64, Mark)>,
+    /// Messages put together from their pieces, by sender: those of the one order, and those before it.
+    ordered: Vec<Assembly>,
+    early: Vec<Assembly>,
+    /// Pieces that fitted nowhere.
+    pub torn: u64,
+}
+
+/// The position of the message at `index` in the packet that was released as the `count`-th of its view.
+const fn position(count: u64, index: u64) -> Position {
+    Position(count << 16 | if index < 0xffff { index } else { 0xffff })
+}
+
+/// What deliveries need beside the deliverer.
+pub(crate) struct Way<'a> {
+    pub config: &'a Config,
+    pub queue: &'a mut Queue,
+    pub output: &'a mut VecDeque<Output<Packet>>,
+}
+
+impl Deliverer {
+    pub fn new(view: ViewId, members: Vec<MemberId>, me: usize) -> Self {
+        let n = members.len();
+        let assemblies = || vec![Assembly::default(); n];
+        let (ordered, early) = (assemblies(), assemblies());
+        let (released, unstable) = (VecDeque::new(), VecDeque::new());
+        Self { view, members, me, released, count: 0, unstable, ordered, early, torn: 0 }
+    }
+
+    /// These stand next.
+    pub fn release(&mut self, mark: Mark, content: Content) {
+        self.count += 1;
+        self.released.push_back((self.count, mark, content));
+    }
+
+    /// Delivers what may be delivered in the view.
+    pub fn advance(&mut self, way: &mut Way<'_>, stable: &[u64]) {
+        //= A21
+        while let Some((count, mark, content)) = self.released.front() {
+            let is_safe = matches!(content, Content::Body(body) if body.is_safe());
+            if is_safe && mark.1 > stable[mark.0] && !crate::mutated!(way.config, SafeAsAgreed) {
+                return;
+            }
+            let (count, mark, content) = (*count, *mark, content.clone());
+            self.released.pop_front();
+            self.unstable.push_back((count, mark));
+            self.deliver(way, count, mark, &content, false);
+        }
+    }
+
+    /// The last position up to which everything delivered is known to be held by all, if it has moved.
+    pub fn stable(&mut self, stable: &[u64]) -> Option<Position> {
+        let mut last = None;
+        while let Some((count, _)) = self.unstable.front().filter(|(_, mark)| mark.1 <= stable[mark.0]) {
+            last = Some(position(*count, 0xffff));
+            self.unstable.pop_front();
+        }
+        last
+    }
+
+    /// Delivers all the rest while the view is closed: everybody that moves along holds it.
+    pub fn finish(&mut self, way: &mut Way<'_>) {
+        //= A33
+        while let Some((count, mark, content)) = self.released.pop_front() {
+            self.deliver(way, count, mark, &content, true);
+        }
+    }
+
+    fn deliver(&mut self, way: &mut Way<'_>, count: u64, mark: Mark, content: &Content, closing: bool) {
+        match content {
+            Content::Body(body) => self.deliver_body(way, Some(count), mark.0, body),
+            Content::Primary if !closing || crate::mutated!(way.config, PrimaryWhileClosed) => {
+                //= A24
+                way.output.push_back(Output::Primary(self.view));
+            }
+            Content::Primary | Content::Null => {}
+        }
+    }
+
+    /// Delivers messages outside the one order, which have no position in it.
+    pub fn deliver_early(&mut self, way: &mut Way<'_>, place: usize, body: &Body) {
+        //= A22
+        self.deliver_body(way, None, place, body);
+    }
+
+    fn deliver_body(&mut self, way: &mut Way<'_>, count: Option<u64>, place: usize, body: &Body) {
+        //= A23
+        for (index, chunk) in (0..).zip(body.chunks()) {
+            let assembly = if count.is_some() { &mut self.ordered[place] } else { &mut self.early[place] };
+            match assembly.push(chunk) {
+                Ok(None) => {}
+                Err(_) => self.torn += 1,
+                Ok(Some(message)) => {
+                    let position = count.map_or(Position::OUTSIDE, |count| position(count, index));
+                    self.hand_up(way, position, place, message);
+                }
+            }
+        }
+    }
+
+    fn hand_up(&self, way: &mut Way<'_>, position: Position, place: usize, message: Message) {
+        let Message { class, service, payload } = message;
+        let id = if place == self.me { way.queue.delivered(class, service) } else { None };
+        let sender = self.members[place];
+        way.output.push_back(Output::Deliver(Delivery {
+            stream: Stream(0),
+            position,
+            sender,
+            id,
+            class,
+            service,
+            payload,
+        }));
+    }
+
+    /// Bytes of messages that are not complete.
+    pub fn held(&self) -> usize {
+        self.ordered.iter().chain(&self.early).map(Assembly::held).sum()
+    }
+
+    /// How many released messages wait to be held by all.
+    pub fn waiting(&self) -> usize {
+        self.released.len()
+    }
+}
+
+/// Whether a packet stands in the one order.
+pub(crate) fn is_ordered(config: &Config, content: &Content) -> bool {
+    match content {
+        Content::Null => false,
+        Content::Primary => true,
+        Content::Body(_) if config.early == Early::No => true,
+        Content::Body(body) => body.chunk_at(0).is_none_or(|(chunk, _)| config.level(chunk.service) >= Service::Agreed),
+    }
+}

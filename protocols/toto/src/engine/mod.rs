@@ -1,0 +1,120 @@
+//! The DAG, the votes and the membership, put together.
+//!
+//! ```text
+//! contract  as an engine                room    what there is of one view
+//! change    from one view to the next   flow    sending: messages, acknowledgements, requests
+//! ```
+mod change;
+mod contract;
+mod flow;
+mod room;
+
+use crate::config::{Config, ConfigError, rides};
+use crate::packet::Packet;
+use consort_member::vs::{Cut, Membership};
+use consort_order::{Output, Queue};
+use consort_types::{Incarnation, Instant, Rng};
+use room::Room;
+use std::collections::VecDeque;
+
+/// One node.
+#[derive(Clone, Debug)]
+pub struct Toto {
+    config: Config,
+    vs: Membership,
+    queue: Queue,
+    /// What there is of the installed view; none before the first.
+    room: Option<Room>,
+    stage: Stage,
+    /// The event that makes the view primary is to be sent.
+    primary_due: bool,
+    /// When to acknowledge though there is nothing to say.
+    ack_at: Option<Instant>,
+    output: VecDeque<Output<Packet>>,
+    counters: Counters,
+    rng: Rng,
+}
+
+/// How far the installed view is from its end.
+#[derive(Clone, Debug)]
+enum Stage {
+    /// It goes on.
+    Open,
+    /// Nothing new is sent in it.
+    Halted,
+    /// Nothing is taken in and nothing delivered: what is held was told.
+    Frozen,
+    /// Only what belongs to the agreed set is taken in.
+    Fetching(Cut),
+}
+
+/// What happened so far.
+#[derive(Clone, Debug, Default)]
+struct Counters {
+    messages_sent: u64,
+    nulls_sent: u64,
+    naks_sent: u64,
+    retransmissions_sent: u64,
+    status_sent: u64,
+    useless: u64,
+    foreign_view: u64,
+    released: u64,
+    activations: u64,
+    /// Over all released messages: of how many machines messages beside it were heard before it was released.
+    latency_index_sum: u64,
+    /// Over all ordered messages: of how many machines messages beside it were held when it came.
+    concurrency_sum: u64,
+    ordered: u64,
+    torn: u64,
+    assertion_failures: u64,
+    last_assertion: Option<&'static str>,
+}
+
+impl Toto {
+    /// A node that is about to start; `incarnation` is this life of it, larger than every earlier one.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if the settings cannot work.
+    pub fn new(config: Config, incarnation: Incarnation) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let vs = Membership::new(config.membership(), incarnation)?;
+        Ok(Self {
+            queue: Queue::new(config.queue_bytes, config.message_max, rides(config.early)),
+            vs,
+            room: None,
+            stage: Stage::Halted,
+            primary_due: false,
+            ack_at: None,
+            output: VecDeque::new(),
+            counters: Counters::default(),
+            rng: Rng::new(incarnation.0 ^ u64::from(config.me.0) << 40),
+            config,
+        })
+    }
+
+    /// The settings.
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// This life of the node.
+    pub const fn incarnation(&self) -> Incarnation {
+        self.vs.me().incarnation
+    }
+
+    /// The rule whose assertion failed last, if any did.
+    pub const fn last_assertion(&self) -> Option<&'static str> {
+        self.counters.last_assertion
+    }
+
+    /// Notes a broken invariant: counted in every build, and fatal in debug builds, so that tests stop where it broke.
+    fn check(&mut self, holds: bool, rule: &'static str) {
+        if !holds {
+            self.counters.assertion_failures += 1;
+            self.counters.last_assertion = Some(rule);
+            if cfg!(all(debug_assertions, not(feature = "mutants"))) {
+                panic!("{rule}");
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! What there is of one view.
+use crate::config::Config;
+use crate::dag::Dag;
+use crate::delivery::Deliverer;
+use crate::repair::Repair;
+use crate::votes::Votes;
+use consort_types::{Instant, MemberId, View};
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) struct Room {
+    pub view: View,
+    pub dag: Dag,
+    pub votes: Votes,
+    pub deliverer: Deliverer,
+    pub repair: Repair,
+    /// How far each member was when it last took in anything new, and when that was.
+    progress: Vec<(u64, Instant)>,
+}
+
+impl Room {
+    pub fn new(config: &Config, view: View, me: MemberId, now: Instant) -> Self {
+        let n = view.members.len();
+        let place = view.members.binary_search(&me).unwrap_or(0);
+        // Nobody's numbers run further ahead of what all hold than windows and acknowledgements of windows allow.
+        let ahead = config.window * (n as u64 + 1) + 64;
+        Self {
+            dag: Dag::new(view.id, place, n, ahead),
+            votes: Votes::new(config, n),
+            deliverer: Deliverer::new(view.id, view.members.clone(), place),
+            repair: Repair::new(n),
+            progress: vec![(0, now); n],
+            view,
+        }
+    }
+
+    /// How many packets with messages are under way, of this member and of all: not known to be held by all, or undecided
+    /// here. A member that hears what others hold, but not their votes, must not go on for ever.
+    pub fn under_way(&self) -> (u64, u64) {
+        //= A09
+        let (mine, all) = self.dag.under_way();
+        let undecided = self.votes.waiting_of(self.dag.me());
+        (mine.max(undecided as u64), all.max(self.votes.waiting() as u64))
+    }
+
+    /// A member that is heard, and has lacked for too long what others hold: it does not receive. If all others lack what
+    /// this one sent, and only that, it is this one.
+    pub fn deaf(&mut self, now: Instant, config: &Config) -> Option<MemberId> {
+        //= A08
+        let me = self.dag.me();
+        let held = self.dag.held_vector();
+        let mut deaf = Vec::new();
+        for place in (0..self.dag.n()).filter(|place| *place != me) {
+            let known = self.dag.known(place);
+            let sum = known.iter().sum();
+            let lacks = known.iter().zip(&held).any(|(known, held)| known < held);
+            let (last, at) = &mut self.progress[place];
+            if *last != sum || !lacks {
+                (*last, *at) = (sum, now);
+            } else if now.since(*at) >= config.deaf {
+                deaf.push(place);
+            }
+        }
+        let mine_alone = |place: &usize| {
+            let known = self.dag.known(*place);
+            (0..held.len()).all(|of| of == me || known[of] >= held[of])
+        };
+        let all = deaf.len() + 1 == self.dag.n() && self.dag.n() > 2;
+        let place = if all && deaf.iter().all(mine_alone) { me } else { *deaf.first()? };
+        self.view.members.get(place).copied()
+    }
+}

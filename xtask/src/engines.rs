@@ -1,0 +1,76 @@
+//! Worlds of any engine: what the protocols have in common in the simulator.
+use consort_member::Policy;
+use consort_node::{Limits, Node};
+use consort_order::Engine;
+use consort_sim::machine::{Bare, Holds, Machine, Whole};
+use consort_sim::message;
+use consort_sim::plan::Plan;
+use consort_sim::world::{Options as Keep, World};
+use consort_types::{ClusterId, ConfigHash, GroupName, MemberId, NodeId, Rng};
+use consort_wire::Identity;
+
+/// Makes an engine for one life of one node.
+pub type Make<'a, E> = Box<dyn Fn(MemberId) -> Result<E, String> + 'a>;
+
+/// A world of engines alone.
+///
+/// # Errors
+/// What is wrong with the settings.
+pub fn bare<'a, E: Engine + 'a>(
+    plan: Plan,
+    keep: Keep,
+    make: Make<'a, E>,
+    holds: Option<Holds<E>>,
+) -> Result<World<'a, Bare<E>>, String> {
+    world(plan, keep, move |member| Ok(Bare::new(identity(member), make(member)?, holds)))
+}
+
+/// A world of whole nodes with their clients; `touch` does something to every node before it starts.
+///
+/// # Errors
+/// What is wrong with the settings.
+pub fn whole<'a, E: Engine + 'a>(
+    plan: Plan,
+    keep: Keep,
+    make: Make<'a, E>,
+    holds: Option<Holds<E>>,
+    touch: &'a dyn Fn(&mut Node<E>),
+) -> Result<World<'a, Whole<E>>, String> {
+    let group = GroupName::new(b"all").map_err(|error| error.to_string())?;
+    let mut rng = Rng::new(plan.seed).fork(0x11b175);
+    let limits = Limits {
+        message_max: message::LARGEST,
+        credit: [16 << 10, 128 << 10, 512 << 10][rng.below(3) as usize],
+        ..Limits::default()
+    };
+    let known = plan.clone();
+    world(plan, keep, move |member| {
+        let mut whole = Whole::new(&known, identity(member), make(member)?, limits, group.clone(), holds);
+        touch(whole.node_mut());
+        Ok(whole)
+    })
+}
+
+fn world<'a, M: Machine>(
+    plan: Plan,
+    keep: Keep,
+    make: impl Fn(MemberId) -> Result<M, String> + 'a,
+) -> Result<World<'a, M>, String> {
+    let machines = plan.members().into_iter().map(&make).collect::<Result<_, _>>()?;
+    Ok(World::new(plan, keep, machines).restart_with(move |member| make(member).ok()))
+}
+
+fn identity(me: MemberId) -> Identity {
+    Identity { cluster: ClusterId(1), config: ConfigHash(1), me }
+}
+
+/// A policy for the primary view.
+pub fn policy(plan: &Plan, rng: &mut Rng) -> Policy {
+    let node = NodeId(rng.below(u64::from(plan.nodes)) as u16);
+    match rng.below(6) {
+        0 => Policy::None,
+        1 => Policy::Static(node),
+        2 => Policy::Weights([(node, rng.between(1, 4) as u32)].into()),
+        _ => Policy::Majority,
+    }
+}

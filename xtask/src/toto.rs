@@ -1,0 +1,112 @@
+//! ToTo in the simulator: settings drawn by the seed, limits that its memory must keep.
+use crate::engines;
+use consort_node::Node;
+use consort_order::Engine;
+use consort_sim::checkers::{Bounds, Calmness, Promised};
+use consort_sim::machine::{Bare, Whole};
+use consort_sim::message;
+use consort_sim::plan::Plan;
+use consort_sim::world::{Options as Keep, World};
+use consort_toto::{Config, Early, Phi, Toto};
+use consort_types::{Duration, Incarnation, Instant, MemberId, Rng};
+use consort_wire::DatagramSize;
+
+/// The settings of one run; all nodes share them. Groups need one order for everything.
+pub fn settings(plan: &Plan, whole: bool) -> Config {
+    let members: Vec<_> = plan.members().into_iter().map(|member| member.node).collect();
+    let mut rng = Rng::new(plan.seed).fork(0x7070);
+    let mut config = Config::new(members[0], members);
+    config.datagram = DatagramSize::new(plan.datagram).unwrap_or_default();
+    config.phi = [Phi::Half, Phi::Half, Phi::Half, Phi::Percent(75), Phi::All][rng.below(5) as usize];
+    config.ack_floor = rng.chance(0.2);
+    config.early = if !whole && rng.chance(0.5) { Early::Causal } else { Early::No };
+    config.window = [64, rng.between(1, 16)][rng.below(2) as usize];
+    config.window_all = config.window * [u64::from(plan.nodes), rng.between(1, 4)][rng.below(2) as usize];
+    config.ack_every = rng.between(1, 32);
+    config.message_max = message::LARGEST + 1024; // groups stand before a client's bytes
+    config.queue_bytes = config.message_max * [1, 4, 64][rng.below(3) as usize];
+    config.primary = engines::policy(plan, &mut rng);
+    config
+}
+
+/// Says what every node's settings are in the end.
+pub type Adjust<'a> = &'a dyn Fn(&mut Config);
+
+/// A world of engines alone.
+///
+/// # Errors
+/// What is wrong with the settings.
+pub fn bare<'a>(plan: Plan, keep: Keep, adjust: Adjust<'a>) -> Result<World<'a, Bare<Toto>>, String> {
+    let settings = settings(&plan, false);
+    let plan = if settings.early == Early::Causal { named(plan) } else { plan };
+    engines::bare(plan, keep, Box::new(move |member| toto(&settings, member, adjust)), None)
+}
+
+/// A world of whole nodes with their clients.
+///
+/// # Errors
+/// What is wrong with the settings.
+pub fn whole<'a>(
+    plan: Plan,
+    keep: Keep,
+    adjust: Adjust<'a>,
+    touch: &'a dyn Fn(&mut Node<Toto>),
+) -> Result<World<'a, Whole<Toto>>, String> {
+    let settings = settings(&plan, true);
+    engines::whole(plan, keep, Box::new(move |member| toto(&settings, member, adjust)), None, touch)
+}
+
+/// Messages too short for a name are told by their turn among their sender's, which they do not keep where some are
+/// delivered before others: every message gets a name.
+fn named(mut plan: Plan) -> Plan {
+    for sender in &mut plan.senders {
+        (sender.sizes.small, sender.sizes.empty, sender.sizes.tiny) = (sender.sizes.small.max(1), 0, 0);
+    }
+    plan
+}
+
+fn toto(settings: &Config, member: MemberId, adjust: Adjust<'_>) -> Result<Toto, String> {
+    let mut config = Config { me: member.node, ..settings.clone() };
+    adjust(&mut config);
+    Toto::new(config, member.incarnation).map_err(|error| error.to_string())
+}
+
+/// What the gauges may show in a run, and what is promised of its order.
+///
+/// # Errors
+/// What is wrong with the settings.
+pub fn bounds(plan: &Plan, whole: bool) -> Result<Bounds, String> {
+    let config = settings(plan, whole);
+    let n = u64::from(plan.nodes);
+    let toto = Toto::new(config.clone(), Incarnation(1)).map_err(|error| error.to_string())?;
+    // Each member's window, what others acknowledge of it one by one, and a little that was acknowledged before.
+    let packets = config.window * n * (n + 1) + 64 * n;
+    let running = [
+        ("store_packets", packets),
+        ("store_bytes", packets * plan.datagram as u64),
+        ("queued_bytes", 2 * (config.queue_bytes + config.message_max) as u64),
+        ("assembly_bytes", n * 3 * config.message_max as u64),
+    ];
+    let quiet = ["store_packets", "store_bytes", "queued_bytes", "assembly_bytes", "undecided", "unstable"];
+    Ok(Bounds {
+        promised: Promised::of(&toto.capability()),
+        running: running.into(),
+        quiet: quiet.map(|name| (name, 0)).into(),
+        needless: [].into(),
+        views: Calmness {
+            nodes: plan.nodes,
+            whole_by: plan.faults.is_empty().then_some(WHOLE_BY),
+            steady: plan.nodes > 1 && plan.is_gentle(),
+            constant_from: plan.is_constant_from(),
+            most: CHANGES,
+        },
+        goodbye: plan.is_polite().then_some(GOODBYE),
+    })
+}
+
+/// By when nodes that start together are in one view: where some found each other first, beacons bring the others.
+const WHOLE_BY: Instant = Instant(1_500_000_000);
+/// How often views change at most in seven seconds in which the network does not; as for the ring.
+const CHANGES: u32 = 15;
+/// Within what time a good-bye is heard.
+const GOODBYE: Duration = Duration::from_millis(150);
