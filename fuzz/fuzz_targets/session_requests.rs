@@ -18,7 +18,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
             match ask {
                 Ask::Hello => session.welcome(MemberId::new(1, 1), "n1", &limits),
                 Ask::Join { .. } | Ask::Leave(_) | Ask::Multicast { .. } => session.accept(),
-                Ask::Status | Ask::Goodbye => {}
+                Ask::Status | Ask::List(_) | Ask::Goodbye => {}
             }
         }
         assert!(session.outstanding() <= limits.credit.max(limits.frame_max()), "the credit holds");

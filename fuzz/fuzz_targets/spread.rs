@@ -30,7 +30,7 @@ fn carry_out(session: &mut Session, ask: Ask) {
     match ask {
         Ask::Name(_) => session.name("#a#n1"),
         Ask::Entered => {}
-        Ask::Kill => session.close(),
+        Ask::Kill => session.close(false),
         Ask::Join(_) | Ask::Leave(_) => {
             session.accept();
             session.order(true);

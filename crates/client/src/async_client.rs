@@ -4,7 +4,9 @@ use crate::inbox::Inbox;
 use crate::outbox::{Outbox, Send};
 use crate::receiver::LAST_READ;
 use crate::shared::{End, Shared};
-use crate::{Address, Addressee, ConnectOptions, Error, Event, GroupName, Parting, Progress, Service, Welcome};
+use crate::{
+    Address, Addressee, ConnectOptions, Error, Event, GroupName, Parting, Progress, Service, WaitCause, Welcome,
+};
 use consort_session::client::Requests;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +55,7 @@ impl AsyncClient {
     /// [`Error::Connect`], [`Error::NoDaemon`], [`Error::NotWelcome`] or [`Error::TimedOut`].
     pub async fn connect(address: &Address, options: &ConnectOptions) -> Result<Self, Error> {
         let opened = timeout(options.connect_within, Self::open(address, options)).await;
-        opened.unwrap_or(Err(Error::TimedOut))
+        opened.unwrap_or(Err(Error::TimedOut { cause: None }))
     }
 
     async fn open(address: &Address, options: &ConnectOptions) -> Result<Self, Error> {
@@ -84,7 +86,7 @@ impl AsyncClient {
     /// # Errors
     /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
     pub async fn join(&mut self, group: &GroupName) -> Result<u64, Error> {
-        self.send::<GroupName>(Send::Join(group, false)).await
+        self.send::<GroupName>(Send::Join(group, false), self.send_within).await
     }
 
     /// The same; if the group has no members yet, only members may send to it from here on.
@@ -92,7 +94,7 @@ impl AsyncClient {
     /// # Errors
     /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
     pub async fn join_closed(&mut self, group: &GroupName) -> Result<u64, Error> {
-        self.send::<GroupName>(Send::Join(group, true)).await
+        self.send::<GroupName>(Send::Join(group, true), self.send_within).await
     }
 
     /// Asks to leave a group; returns the send's number.
@@ -100,7 +102,7 @@ impl AsyncClient {
     /// # Errors
     /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
     pub async fn leave(&mut self, group: &GroupName) -> Result<u64, Error> {
-        self.send::<GroupName>(Send::Leave(group)).await
+        self.send::<GroupName>(Send::Leave(group), self.send_within).await
     }
 
     /// Sends a message to all members of the groups and to the clients that are named; returns the send's number. Waits
@@ -109,7 +111,21 @@ impl AsyncClient {
     /// # Errors
     /// [`Error`] says what is wrong; with [`Error::TimedOut`] and [`Error::Unread`] nothing was sent.
     pub async fn multicast<T: Addressee>(&mut self, service: Service, to: &[T], payload: &[u8]) -> Result<u64, Error> {
-        self.send(Send::Multicast(service, to, payload)).await
+        self.send(Send::Multicast(service, to, payload), self.send_within).await
+    }
+
+    /// As [`Self::multicast`], but waits for credit at most so long.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`] names what is waited for; nothing was sent. Otherwise as [`Self::multicast`].
+    pub async fn multicast_within<T: Addressee>(
+        &mut self,
+        service: Service,
+        to: &[T],
+        payload: &[u8],
+        within: Duration,
+    ) -> Result<u64, Error> {
+        self.send(Send::Multicast(service, to, payload), Some(within)).await
     }
 
     /// As [`Self::multicast`], but does not wait for credit. Credit comes back while events are received.
@@ -199,12 +215,17 @@ impl AsyncClient {
         self.inbox.progress()
     }
 
-    async fn send<T: Addressee>(&mut self, send: Send<'_, T>) -> Result<u64, Error> {
-        let send_within = self.send_within;
+    /// What sends that are under way wait for, as far as was read; `None` while the daemon says nothing of it.
+    pub fn wait_cause(&self) -> Option<WaitCause> {
+        self.inbox.shared().cause()
+    }
+
+    async fn send<T: Addressee>(&mut self, send: Send<'_, T>, within: Option<Duration>) -> Result<u64, Error> {
         let sent = self.send_with_room(send);
-        match send_within {
-            Some(within) => timeout(within, sent).await.unwrap_or(Err(Error::TimedOut)),
-            None => sent.await,
+        let Some(within) = within else { return sent.await };
+        match timeout(within, sent).await {
+            Ok(sent) => sent,
+            Err(_) => Err(self.inbox.shared().timed_out().of_send()),
         }
     }
 

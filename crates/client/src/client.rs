@@ -5,7 +5,9 @@ use crate::receiver::Receiver;
 use crate::sender::Sender;
 use crate::shared::Shared;
 use crate::stream::{Stream, until};
-use crate::{Address, Addressee, ConnectOptions, Error, Event, GroupName, Parting, Progress, Service, Welcome};
+use crate::{
+    Address, Addressee, ConnectOptions, Error, Event, GroupName, Parting, Progress, Service, WaitCause, Welcome,
+};
 use consort_session::client::Requests;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -52,7 +54,7 @@ impl Client {
     /// # Errors
     /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
     pub fn join(&mut self, group: &GroupName) -> Result<u64, Error> {
-        self.send::<GroupName>(Send::Join(group, false))
+        self.send::<GroupName>(Send::Join(group, false), self.sender.send_within())
     }
 
     /// The same; if the group has no members yet, only members may send to it from here on.
@@ -60,7 +62,7 @@ impl Client {
     /// # Errors
     /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
     pub fn join_closed(&mut self, group: &GroupName) -> Result<u64, Error> {
-        self.send::<GroupName>(Send::Join(group, true))
+        self.send::<GroupName>(Send::Join(group, true), self.sender.send_within())
     }
 
     /// Asks to leave a group; returns the send's number.
@@ -68,7 +70,7 @@ impl Client {
     /// # Errors
     /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
     pub fn leave(&mut self, group: &GroupName) -> Result<u64, Error> {
-        self.send::<GroupName>(Send::Leave(group))
+        self.send::<GroupName>(Send::Leave(group), self.sender.send_within())
     }
 
     /// Sends a message to all members of the groups and to the clients that are named; returns the send's number. Waits
@@ -77,7 +79,21 @@ impl Client {
     /// # Errors
     /// [`Error`] says what is wrong; with [`Error::TimedOut`] and [`Error::Unread`] nothing was sent.
     pub fn multicast<T: Addressee>(&mut self, service: Service, to: &[T], payload: &[u8]) -> Result<u64, Error> {
-        self.send(Send::Multicast(service, to, payload))
+        self.send(Send::Multicast(service, to, payload), self.sender.send_within())
+    }
+
+    /// As [`Self::multicast`], but waits for credit at most so long.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`] names what is waited for; nothing was sent. Otherwise as [`Self::multicast`].
+    pub fn multicast_within<T: Addressee>(
+        &mut self,
+        service: Service,
+        to: &[T],
+        payload: &[u8],
+        within: Duration,
+    ) -> Result<u64, Error> {
+        self.send(Send::Multicast(service, to, payload), Some(within))
     }
 
     /// As [`Self::multicast`], but does not wait for credit. Credit comes back while events are received.
@@ -178,27 +194,35 @@ impl Client {
         self.receiver.progress()
     }
 
+    /// What sends that are under way wait for, as far as was read; `None` while the daemon says nothing of it.
+    pub fn wait_cause(&self) -> Option<WaitCause> {
+        self.receiver.wait_cause()
+    }
+
     /// Makes two halves for two threads.
     pub fn split(self) -> (Sender, Receiver) {
         (self.sender, self.receiver)
     }
 
-    fn send<T: Addressee>(&mut self, send: Send<'_, T>) -> Result<u64, Error> {
+    fn send<T: Addressee>(&mut self, send: Send<'_, T>, within: Option<Duration>) -> Result<u64, Error> {
         let mut deadline = None;
         loop {
             match self.sender.outbox.append(send) {
                 Ok(number) => {
                     // It is sent, though it may wait here a little longer.
                     let flushed = if self.sender.outbox.wants_write() { self.flush_until(deadline) } else { Ok(()) };
-                    return if let Err(Error::TimedOut) = flushed { Ok(number) } else { flushed.map(|()| number) };
+                    return if let Err(Error::TimedOut { .. }) = flushed {
+                        Ok(number)
+                    } else {
+                        flushed.map(|()| number)
+                    };
                 }
                 Err(Error::WouldBlock { .. }) => {}
                 Err(other) => return Err(other),
             }
-            let within = self.sender.send_within();
             deadline = deadline.or_else(|| until(within));
-            self.flush_until(deadline)?;
-            self.read_until(deadline)?;
+            self.flush_until(deadline).map_err(Error::of_send)?;
+            self.read_until(deadline).map_err(Error::of_send)?;
         }
     }
 
@@ -210,7 +234,7 @@ impl Client {
                 return Ok(());
             }
             if time_left(deadline).is_some_and(|left| left.is_zero()) {
-                return Err(Error::TimedOut);
+                return Err(self.receiver.inbox.shared().timed_out());
             }
             self.receiver.read_aside(Some(STEP))?;
         }
@@ -220,7 +244,7 @@ impl Client {
     fn read_until(&mut self, deadline: Option<Instant>) -> Result<(), Error> {
         let left = time_left(deadline);
         if left.is_some_and(|left| left.is_zero()) || !self.receiver.read_aside(left)? {
-            return Err(Error::TimedOut);
+            return Err(self.receiver.inbox.shared().timed_out());
         }
         Ok(())
     }
@@ -252,7 +276,7 @@ fn await_welcome(receiver: &mut Receiver, address: &Address, deadline: Instant) 
         }
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() || !receiver.read(Some(left)).map_err(no_daemon)? {
-            return Err(Error::TimedOut);
+            return Err(Error::TimedOut { cause: None });
         }
     }
 }

@@ -1,5 +1,5 @@
 //! What can go wrong.
-use crate::{Address, ClientName};
+use crate::{Address, ClientName, WaitCause};
 use consort_session::Farewell;
 use consort_session::client::NotSent;
 use std::ops::Range;
@@ -36,16 +36,24 @@ pub enum Error {
     #[error("the daemon refused the session: {0}")]
     NotWelcome(Farewell),
     /// Too many bytes are under way for this one to follow now. Nothing was sent; no number was used.
-    #[error("{needs} bytes of credit are needed, {free} are free until earlier sends are ordered")]
+    #[error(
+        "{needs} bytes of credit are needed, {free} are free until earlier sends are ordered ({cause}: {})",
+        cause.explain()
+    )]
     WouldBlock {
         /// How many bytes it takes.
         needs: usize,
         /// How many are free.
         free: usize,
+        /// What those under way wait for.
+        cause: WaitCause,
     },
-    /// The time allowed was not enough. Nothing was sent; no number was used.
-    #[error("the time allowed was not enough")]
-    TimedOut,
+    /// The time allowed was not enough. A send that was waited with was not sent; no number was used.
+    #[error("the time allowed was not enough{}", because(*cause))]
+    TimedOut {
+        /// What sends under way wait for. A send always says one; other calls, where the daemon has named one.
+        cause: Option<WaitCause>,
+    },
     /// Larger than this cluster allows. Nothing was sent; no number was used.
     #[error("a message of {len} bytes; this cluster allows {max}")]
     TooLarge {
@@ -109,10 +117,23 @@ fn describe(unknown: &Range<u64>) -> String {
     }
 }
 
-impl From<NotSent> for Error {
-    fn from(why: NotSent) -> Self {
+fn because(cause: Option<WaitCause>) -> String {
+    cause.map_or_else(String::new, |cause| format!(" ({cause}: {})", cause.explain()))
+}
+
+impl Error {
+    /// The same for a send, which waits for its own credit if for nothing else.
+    pub(crate) fn of_send(self) -> Self {
+        match self {
+            Self::TimedOut { cause: None } => Self::TimedOut { cause: Some(WaitCause::Budget) },
+            other => other,
+        }
+    }
+
+    /// Why a request was not sent while others wait for `cause`.
+    pub(crate) fn not_sent(why: NotSent, cause: WaitCause) -> Self {
         match why {
-            NotSent::Credit { needs, free } => Self::WouldBlock { needs, free },
+            NotSent::Credit { needs, free } => Self::WouldBlock { needs, free, cause },
             NotSent::TooLarge { len, max } => Self::TooLarge { len, max },
             NotSent::Targets { count, max } => Self::Targets { count, max },
             NotSent::NotOpen => Self::ConnectionLost { why: why.to_string(), unknown_fate: 1..1 },
@@ -130,5 +151,15 @@ mod tests {
         assert!(lost(4..4).ends_with("(end of stream); every send is known to be ordered"));
         assert!(lost(4..5).ends_with("the fate of send 4 is unknown"));
         assert!(lost(4..9).ends_with("the fate of sends 4 to 8 is unknown"));
+    }
+
+    #[test]
+    fn what_waits_says_what_for() {
+        let blocked = Error::WouldBlock { needs: 9, free: 2, cause: WaitCause::Window }.to_string();
+        assert!(blocked.ends_with("are ordered (window: the daemons are offered more than they carry)"), "{blocked}");
+        let late = |cause| Error::TimedOut { cause }.to_string();
+        assert_eq!(late(None), "the time allowed was not enough");
+        let slow = late(Some(WaitCause::Slow(crate::NodeId(3))));
+        assert!(slow.ends_with("enough (slow:n3: all wait for daemon n3, which lags behind)"), "{slow}");
     }
 }

@@ -1,19 +1,15 @@
 //! What came from the daemon and was not received yet. Reads from no socket: blocking and async clients hand it what they
 //! read.
+use crate::chunks::Chunks;
 use crate::event::Event;
 use crate::shared::{End, Shared};
 use crate::{Address, Error, Progress};
-use bytes::BytesMut;
 use consort_session::client::Replies;
 use consort_session::{self as session, Welcome};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-/// How much is read at once, in bytes.
-const CHUNK: usize = 256 << 10;
-/// A chunk with less room than this is left to its readers and another one begun.
-const LEAST: usize = 64 << 10;
 /// How many bytes of events may wait while somebody waits for something else.
 const UNREAD_MAX: usize = 64 << 20;
 
@@ -21,7 +17,7 @@ const UNREAD_MAX: usize = 64 << 20;
 #[derive(Debug)]
 pub(crate) struct Inbox {
     replies: Replies,
-    chunk: BytesMut,
+    chunks: Chunks,
     /// Events read while something else was waited for.
     aside: VecDeque<Event>,
     aside_bytes: usize,
@@ -30,8 +26,8 @@ pub(crate) struct Inbox {
 
 impl Inbox {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        let (replies, chunk) = (Replies::default(), BytesMut::new());
-        Self { replies, chunk, aside: VecDeque::new(), aside_bytes: 0, shared }
+        let (replies, chunks) = (Replies::default(), Chunks::default());
+        Self { replies, chunks, aside: VecDeque::new(), aside_bytes: 0, shared }
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -47,16 +43,12 @@ impl Inbox {
         if let Some(error) = self.shared.ended() {
             return Err(error);
         }
-        if self.chunk.len() < LEAST {
-            self.chunk.clear();
-            self.chunk.resize(CHUNK, 0);
-        }
         let lost = |why: String| self.shared.end(End::Lost(why));
-        match read(&mut self.chunk).map_err(|error| lost(error.to_string()))? {
+        match self.chunks.read(read).map_err(|error| lost(error.to_string()))? {
             None => Ok(false),
-            Some(0) => Err(lost("the daemon closed it".to_owned())),
-            Some(n) => {
-                self.replies.feed(self.chunk.split_to(n).freeze());
+            Some(nothing) if nothing.is_empty() => Err(lost("the daemon closed it".to_owned())),
+            Some(bytes) => {
+                self.replies.feed(bytes);
                 Ok(true)
             }
         }
@@ -109,6 +101,10 @@ impl Inbox {
             session::Event::Status(pairs) => Event::Status(pairs),
             session::Event::Progress(progress) => {
                 self.shared.has_progressed(progress);
+                return Ok(None);
+            }
+            session::Event::Waiting(waiting) => {
+                self.shared.has_to_wait(waiting);
                 return Ok(None);
             }
             session::Event::Disconnect(farewell) => return Err(self.shared.end(End::Farewell(farewell))),

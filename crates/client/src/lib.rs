@@ -4,7 +4,7 @@
 //! use consort::{Address, Client, ConnectOptions, Event, GroupName, Service};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let address: Address = "127.0.0.1:4803".parse()?;
+//! let address: Address = "127.0.0.1:4840".parse()?;
 //! let mut client = Client::connect(&address, &ConnectOptions::default())?;
 //! let orders = GroupName::new(b"orders")?;
 //! client.join(&orders)?;
@@ -20,8 +20,11 @@
 //!
 //! Joins, leaves and multicasts are *sends*: they are numbered from 1 and go into the one order. Multicasts are collected
 //! in a buffer that is written when it holds 64 KiB, at [`Client::flush`], with the next join or leave, and whenever this
-//! library waits for anything; with [`ConnectOptions::unbatched`] each is written at once, as joins and leaves always are. A send waits while too many bytes are under way (the daemon's
-//! credit), or says so: [`Client::try_multicast`].
+//! library waits for anything; with [`ConnectOptions::unbatched`] each is written at once, as joins and leaves always are.
+//! A send waits while too many bytes are under way (the daemon's credit), or says so: [`Client::try_multicast`].
+//!
+//! How long a send may wait is said once for all, [`ConnectOptions::send_within`], or for one:
+//! [`Client::multicast_within`]. [`Error::WouldBlock`] and [`Error::TimedOut`] name the [`WaitCause`].
 //!
 //! A client connected with [`ConnectOptions::optimistic`] does not wait for the order: it is offered messages as soon as
 //! their place is likely, and told later which offers hold and which are revoked.
@@ -41,6 +44,7 @@ mod address;
 mod async_client;
 #[cfg(feature = "tokio")]
 mod async_stream;
+mod chunks;
 mod client;
 mod error;
 mod event;
@@ -53,6 +57,7 @@ mod shared;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod wait_cause;
 
 pub use address::{Address, AddressError};
 #[cfg(feature = "tokio")]
@@ -69,3 +74,4 @@ pub use event::Event;
 pub use options::ConnectOptions;
 pub use receiver::Receiver;
 pub use sender::Sender;
+pub use wait_cause::WaitCause;

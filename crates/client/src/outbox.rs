@@ -1,6 +1,6 @@
 //! What is to be written to the daemon. Writes to no socket: blocking and async clients take from it what they write.
 use crate::shared::Shared;
-use crate::{Addressee, Error, GroupName, Progress, Service};
+use crate::{Addressee, Error, GroupName, Progress, Service, WaitCause};
 use bytes::{Buf, BytesMut};
 use consort_session::client::{NotSent, Requests};
 use consort_session::request;
@@ -85,7 +85,7 @@ impl Outbox {
             }
             Err(_) => self.shared.ended().map_or(Ok(()), Err)?,
         }
-        Ok(appended?)
+        appended.map_err(|why| Error::not_sent(why, self.shared.cause().unwrap_or(WaitCause::Budget)))
     }
 
     fn put<T: Addressee>(&mut self, send: Send<'_, T>) -> Result<u64, NotSent> {

@@ -3,7 +3,7 @@ use crate::event::Event;
 use crate::inbox::Inbox;
 use crate::shared::End;
 use crate::stream::{Stream, until};
-use crate::{Error, Progress};
+use crate::{Error, Progress, WaitCause};
 use std::time::{Duration, Instant};
 
 /// How long what came before the end of a broken connection is read.
@@ -49,6 +49,11 @@ impl Receiver {
     /// How far the sends are.
     pub fn progress(&self) -> Progress {
         self.inbox.progress()
+    }
+
+    /// What sends that are under way wait for, as far as was read; `None` while the daemon says nothing of it.
+    pub fn wait_cause(&self) -> Option<WaitCause> {
+        self.inbox.shared().cause()
     }
 
     /// Reads once; false if nothing came in time.

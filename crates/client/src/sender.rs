@@ -1,7 +1,7 @@
 //! The half of a client that sends.
 use crate::outbox::{Outbox, Send};
 use crate::stream::{Stream, until};
-use crate::{Addressee, Error, GroupName, Progress, Service};
+use crate::{Addressee, Error, GroupName, Progress, Service, WaitCause};
 use std::time::{Duration, Instant};
 
 /// How long one write may take before something else is looked at.
@@ -29,7 +29,7 @@ impl Sender {
     /// # Errors
     /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
     pub fn join(&mut self, group: &GroupName) -> Result<u64, Error> {
-        self.send::<GroupName>(Send::Join(group, false))
+        self.send::<GroupName>(Send::Join(group, false), self.send_within)
     }
 
     /// The same; if the group has no members yet, only members may send to it from here on.
@@ -37,7 +37,7 @@ impl Sender {
     /// # Errors
     /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
     pub fn join_closed(&mut self, group: &GroupName) -> Result<u64, Error> {
-        self.send::<GroupName>(Send::Join(group, true))
+        self.send::<GroupName>(Send::Join(group, true), self.send_within)
     }
 
     /// Asks to leave a group; returns the send's number. Waits for credit.
@@ -45,7 +45,7 @@ impl Sender {
     /// # Errors
     /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
     pub fn leave(&mut self, group: &GroupName) -> Result<u64, Error> {
-        self.send::<GroupName>(Send::Leave(group))
+        self.send::<GroupName>(Send::Leave(group), self.send_within)
     }
 
     /// Sends a message to all members of the groups and to the clients that are named; returns the send's number. Waits
@@ -54,7 +54,21 @@ impl Sender {
     /// # Errors
     /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
     pub fn multicast<T: Addressee>(&mut self, service: Service, to: &[T], payload: &[u8]) -> Result<u64, Error> {
-        self.send(Send::Multicast(service, to, payload))
+        self.send(Send::Multicast(service, to, payload), self.send_within)
+    }
+
+    /// As [`Self::multicast`], but waits for credit at most so long.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`] names what is waited for; nothing was sent. Otherwise as [`Self::multicast`].
+    pub fn multicast_within<T: Addressee>(
+        &mut self,
+        service: Service,
+        to: &[T],
+        payload: &[u8],
+        within: Duration,
+    ) -> Result<u64, Error> {
+        self.send(Send::Multicast(service, to, payload), Some(within))
     }
 
     /// As [`Self::multicast`], but does not wait for credit.
@@ -117,7 +131,12 @@ impl Sender {
         self.outbox.shared().progress()
     }
 
-    fn send<T: Addressee>(&mut self, send: Send<'_, T>) -> Result<u64, Error> {
+    /// What sends that are under way wait for; `None` while the daemon says nothing of it.
+    pub fn wait_cause(&self) -> Option<WaitCause> {
+        self.outbox.shared().cause()
+    }
+
+    fn send<T: Addressee>(&mut self, send: Send<'_, T>, within: Option<Duration>) -> Result<u64, Error> {
         let mut deadline = None;
         loop {
             match self.outbox.append(send) {
@@ -131,10 +150,10 @@ impl Sender {
                 Err(other) => return Err(other),
             }
             self.flush()?;
-            deadline = deadline.or_else(|| until(self.send_within));
+            deadline = deadline.or_else(|| until(within));
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             let seen = self.outbox.credit_seen();
-            self.outbox.shared().wait(left, |progress| progress.credit > seen)?;
+            self.outbox.shared().wait(left, |progress| progress.credit > seen).map_err(Error::of_send)?;
         }
     }
 

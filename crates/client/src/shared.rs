@@ -1,8 +1,8 @@
 //! What the two halves of a client know together.
-use crate::Error;
 use crate::stream::until;
+use crate::{Error, WaitCause};
 use consort_session::client::unknown_fate;
-use consort_session::{Farewell, Progress};
+use consort_session::{Farewell, Progress, Waiting};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,8 +17,18 @@ pub(crate) struct Shared {
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     pub(crate) progress: Progress,
+    /// What the daemon said last that sends wait for.
+    waiting: Option<Waiting>,
     ended: Option<End>,
     nobody_receives: bool,
+}
+
+impl Known {
+    fn cause(&self) -> Option<WaitCause> {
+        // Once all of them are ordered it is over.
+        let holds = self.waiting.filter(|waiting| self.progress.ordered < waiting.up_to);
+        holds.map(|waiting| waiting.hold.into())
+    }
 }
 
 /// How a session came to its end.
@@ -41,6 +51,21 @@ impl Shared {
     pub(crate) fn has_progressed(&self, progress: Progress) {
         self.known().progress = progress;
         self.changed.notify_all();
+    }
+
+    /// The daemon says what sends wait for.
+    pub(crate) fn has_to_wait(&self, waiting: Waiting) {
+        self.known().waiting = Some(waiting);
+    }
+
+    /// What sends under way wait for, as far as the daemon said.
+    pub(crate) fn cause(&self) -> Option<WaitCause> {
+        self.known().cause()
+    }
+
+    /// The error for whoever waited for as long as it may.
+    pub(crate) fn timed_out(&self) -> Error {
+        Error::TimedOut { cause: self.cause() }
     }
 
     /// The session is over, as the receiver sees: it has read all that came before. Returns the error to be told.
@@ -97,7 +122,7 @@ impl Shared {
         };
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(Error::TimedOut);
+            return Err(Error::TimedOut { cause: known.cause() });
         }
         Ok(self.changed.wait_timeout(known, left).unwrap_or_else(PoisonError::into_inner).0)
     }

@@ -1,5 +1,6 @@
 //! `consort clients`: who is connected to the daemons on this machine.
 use crate::args::Args;
+use crate::columns;
 use crate::connect::Wanted;
 use crate::failure::Outcome;
 use crate::inquiry::Inquiry;
@@ -102,17 +103,9 @@ fn print(clients: &[Client], json: bool) -> Outcome {
     Ok(out.flush()?)
 }
 
-/// The table, columns as wide as their widest cell.
 fn table(clients: &[Client]) -> Vec<String> {
     let head = ["CLUSTER", "NODE", "NAME", "DOOR", "STATE", "GROUPS", "UNREAD", "UNDER WAY", "CREDIT"];
-    let rows: Vec<[String; 9]> = std::iter::once(head.map(String::from)).chain(clients.iter().map(row)).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..head.len()).map(width).collect();
-    let line = |row: &[String; 9]| {
-        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        cells.join("  ").trim_end().to_owned()
-    };
-    rows.iter().map(line).collect()
+    columns::table(head, clients.iter().map(row))
 }
 
 fn row(client: &Client) -> [String; 9] {

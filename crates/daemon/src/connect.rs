@@ -2,7 +2,7 @@
 use crate::args::Args;
 use crate::failure::{Code, Failure, Outcome, note};
 use crate::place::{self, Card};
-use consort::{Address, Client, ConnectOptions};
+use consort::{Address, Client, ConnectOptions, Error};
 use consort_types::GroupName;
 use std::time::Duration;
 
@@ -94,7 +94,14 @@ impl Wanted {
 
 /// Connects, or says who does not answer.
 pub fn connect(address: &Address, options: &ConnectOptions) -> Outcome<Client> {
-    Client::connect(address, options).map_err(|error| absent(&error.to_string()))
+    Client::connect(address, options).map_err(|error| match error {
+        Error::Connect { .. } => absent(&error.to_string()),
+        Error::TimedOut { .. } => {
+            Failure::new(format!("{address} is open, but no daemon answers in time; is it stopped, or starved of CPU?"))
+                .with(Code::NoDaemon)
+        }
+        other => Failure::new(other.to_string()).with(Code::NoDaemon),
+    })
 }
 
 /// There is no daemon, as `why` says; its last word is followed by what to do.

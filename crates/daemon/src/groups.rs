@@ -24,7 +24,8 @@ each GROUP. All daemons of a cluster know the same groups, so one is asked.
   --cluster NAME   of this cluster
   --daemon ADDR    ask the daemon at this socket path or ADDRESS:PORT
 
-A member is told by its private name: who sends to #bob#n1 reaches bob alone.
+A member is told by its private name: a program that sends to #bob#n1 reaches
+bob alone.
 In a closed group only members may send. Long lists come in pieces: what changes
 meanwhile may or may not be told.
 ";

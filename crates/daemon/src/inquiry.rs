@@ -113,7 +113,8 @@ impl Inquiry {
     /// Says what is to be said, and waits for the next answer.
     fn hear(&mut self) -> Outcome<Reply> {
         let asked = self.inquirer.take_output();
-        self.stream.write_all(&asked).map_err(|error| self.silent(&error))?;
+        // A daemon that hangs up may have said why: that is read first.
+        let mut broken = self.stream.write_all(&asked).err();
         let mut room = vec![0; 64 << 10];
         loop {
             match self.inquirer.next_reply() {
@@ -125,7 +126,9 @@ impl Inquiry {
                 Err(error) => return Err(Failure::new(format!("{} is no daemon: {error}", self.address))),
             }
             match self.stream.read(&mut room) {
-                Ok(0) => return Err(self.silent(&io::Error::other("it hung up"))),
+                Ok(0) => {
+                    return Err(self.silent(&broken.take().unwrap_or_else(|| io::Error::other("it hung up"))));
+                }
                 Ok(n) => self.inquirer.feed(room[..n].to_vec().into()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(self.silent(&error)),

@@ -10,13 +10,15 @@
 //! | `lab` | daemons and clients as child processes, for demonstration and measurement |
 //! | [`embedded`] | a node of a cluster in the process of the program that uses it |
 //! | `metrics` | what a running daemon tells monitoring over HTTP |
-//! | `args`, `words`, `failure`, `progress`, `clock`, `usage` | command line, words, ends that are not good, how far, time, cost |
+//! | `args`, `words`, `columns`, `failure`, `progress` | command line, words, tables, ends that are not good, how far |
+//! | `clock`, `usage` | time, cost |
 #![allow(clippy::disallowed_methods, reason = "a program is where clocks, threads and waiting live")]
 
 mod args;
 mod bench;
 mod clients;
 mod clock;
+mod columns;
 mod config;
 mod connect;
 mod daemon;

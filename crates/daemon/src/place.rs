@@ -9,7 +9,7 @@ use crate::failure::{Failure, Outcome, Trying};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -98,6 +98,16 @@ impl Place {
             private_directory(directory)?;
         }
         Ok(place)
+    }
+
+    /// Lets other users go through to the sockets, without seeing what else is there.
+    pub fn let_others_pass(&self) -> Outcome {
+        for directory in [self.directory.parent(), Some(&self.directory)].into_iter().flatten() {
+            let what = || format!("cannot open {} to other users", directory.display());
+            let mode = fs::metadata(directory).trying(what)?.permissions().mode();
+            fs::set_permissions(directory, Permissions::from_mode(mode | 0o011)).trying(what)?;
+        }
+        Ok(())
     }
 
     /// The socket at which a node's daemon serves clients of this machine.

@@ -57,6 +57,11 @@ fn dispatch(mut words: Vec<OsString>) -> Outcome {
         Some("demo") => demo::main(words),
         Some("bench") => bench::main(words),
         Some(helper::COMMAND) => helper::main(&words),
+        Some("help") if !words.is_empty() => {
+            words.truncate(1);
+            words.push("--help".into());
+            dispatch(words)
+        }
         Some("--help" | "-h" | "help") => Err(Failure::shown(HELP)),
         Some("--version" | "-V") => Err(Failure::shown(format!("consort {}\n", env!("CARGO_PKG_VERSION")))),
         _ => Err(unknown(&command.to_string_lossy())),

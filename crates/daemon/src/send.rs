@@ -73,8 +73,10 @@ pub fn main(words: Vec<OsString>) -> Outcome {
     let connecting = ConnectOptions { unbatched: options.unbatched, ..ConnectOptions::default() };
     let (sender, receiver) = options.wanted.connect(&connecting)?.split();
     let (groups, service) = (options.groups.clone(), options.service);
+    // A line that tells how far it is would be written over what somebody types.
+    let talks = !options.quiet && !source.is_typed();
     let sending = move |far: &Far| send_all(sender, source, service, &groups, far);
-    let sent = watch::watch(sending, receiver, options.timeout, !options.quiet)?;
+    let sent = watch::watch(sending, receiver, options.timeout, talks)?;
     if options.json {
         writeln!(io::stdout(), "{}", as_json(sent, &options))?;
     } else if !options.quiet {

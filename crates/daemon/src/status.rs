@@ -1,5 +1,6 @@
 //! `consort status`: how the daemons on this machine are doing.
 use crate::args::Args;
+use crate::columns;
 use crate::connect::{self, Wanted};
 use crate::failure::{Failure, Outcome};
 use crate::lab::figures::bytes;
@@ -130,17 +131,9 @@ fn print(answers: &[Answer], json: bool, all: bool) -> Outcome {
     Ok(())
 }
 
-/// The table, columns as wide as their widest cell; the last one as long as it is.
 fn table(answers: &[Answer]) -> Vec<String> {
     let head = ["CLUSTER", "NODE", "PID", "VIEW", "MEMBERS", "CLIENTS", "DELIVERED", "SENT AGAIN", "MEMORY", "STATE"];
-    let rows: Vec<[String; 10]> = std::iter::once(head.map(String::from)).chain(answers.iter().map(row)).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..head.len()).map(width).collect();
-    let line = |row: &[String; 10]| {
-        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        cells.join("  ").trim_end().to_owned()
-    };
-    rows.iter().map(line).collect()
+    columns::table(head, answers.iter().map(row))
 }
 
 fn row(answer: &Answer) -> [String; 10] {

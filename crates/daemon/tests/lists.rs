@@ -3,7 +3,7 @@
 
 mod support;
 use serde_json::Value;
-use support::World;
+use support::{World, free_port};
 
 fn json(world: &World, words: &[&str]) -> Value {
     let ran = world.run(&[words, &["--json"]].concat());
@@ -46,8 +46,7 @@ fn groups_are_listed_with_their_members_at_every_daemon() {
 #[test]
 fn clients_are_listed_with_door_state_and_what_waits() {
     let world = World::new();
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let address = format!("127.0.0.1:{port}");
+    let address = format!("127.0.0.1:{}", free_port());
     let _daemon = world.daemon(&["--listen", &address]);
     assert_eq!(json(&world, &["clients"]), Value::Array(Vec::new()), "who asks is left out");
     let near = world.start(&["receive", "--group", "orders"], None);
@@ -64,7 +63,7 @@ fn clients_are_listed_with_door_state_and_what_waits() {
         [row(0), row(1), row(2)],
         ["1 native unix open 1 0", "1 native tcp open 2 0", "1 native unix connecting 0 0"]
     );
-    assert_eq!((&clients[2]["name"], &clients[0]["credit_bytes"]), (&Value::Null, &524_288.into()));
+    assert_eq!((&clients[2]["name"], &clients[0]["credit_bytes"]), (&Value::Null, &262_144.into()));
     let ran = world.run(&["clients", "--daemon", &address]);
     assert!(ran.out.starts_with("CLUSTER  NODE  NAME") && ran.out.lines().count() == 4, "{}", ran.out);
 }

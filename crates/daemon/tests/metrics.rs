@@ -55,7 +55,8 @@ fn every_number_of_the_status_is_a_metric_with_a_help_text() {
     assert!(page.contains(&format!("consort_info{{cluster=\"{}\",node=\"1\"", world.cluster)), "{page}");
     let status: serde_json::Value = serde_json::from_str(&world.run(&["status", "--json"]).out).unwrap();
     for (key, told) in status[0]["status"].as_object().unwrap() {
-        let labelled = ["sessions_ended_", "datagrams_rejected_"].iter().any(|prefix| key.starts_with(prefix));
+        let labelled =
+            ["sessions_ended_", "requests_waited_", "datagrams_rejected_"].iter().any(|prefix| key.starts_with(prefix));
         let number = key != "incarnation" && told.as_str().unwrap().parse::<u64>().is_ok();
         let names = [format!("# HELP consort_{key} "), format!("# HELP consort_{key}_total ")];
         let has_help = names.iter().any(|name| page.contains(name));

@@ -5,7 +5,7 @@ mod support;
 use rustix::process::Signal;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
-use support::World;
+use support::{World, free_port};
 
 fn lines(prefix: &str, count: usize) -> String {
     (1..=count).map(|line| format!("{prefix} {line}\n")).collect()
@@ -299,10 +299,6 @@ fn an_interface_that_is_not_there_is_named() {
     assert!(ran.errors.contains("192.0.2.77"), "{}", ran.errors);
 }
 
-fn free_port() -> u16 {
-    std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 #[test]
 fn a_client_that_talks_nonsense_disturbs_nobody() {
     let world = World::new();
@@ -375,7 +371,7 @@ fn explain_tells_who_came_and_who_went_and_why() {
 #[test]
 fn a_daemon_that_listens_to_the_network_warns_that_it_is_not_encrypted() {
     let world = World::new();
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let mut daemon = world.daemon(&["--listen", &format!("0.0.0.0:{port}")]);
     let address = format!("127.0.0.1:{port}");
     assert_eq!(world.run(&["send", "--daemon", &address, "over tcp"]).code, 0);
@@ -392,4 +388,13 @@ fn a_daemon_can_be_told_to_end_with_its_standard_input() {
     running.says("serving");
     running.close_input();
     assert_eq!(running.wait().code, 0);
+}
+
+#[test]
+fn a_log_level_that_does_not_exist_is_refused() {
+    let world = World::new();
+    for words in [&["daemon", "--log", "warning"][..], &["daemon", "--log", "consort=debug"]] {
+        let ran = world.run(words);
+        assert!(ran.code == 2 && ran.errors.contains("give error, warn, info, debug or trace"), "{ran:?}");
+    }
 }

@@ -7,10 +7,10 @@ mod support;
 
 use client::{Client, Seen};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
-use support::{Daemon, World};
+use support::{Daemon, World, free_port};
 
 const AGREED: u32 = 0x10;
 const JOIN: u32 = 0x1_0000;
@@ -78,10 +78,6 @@ impl<S: Read + Write> Session<S> {
             Err(error) => error.kind() == ErrorKind::ConnectionReset,
         }
     }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// A daemon with a door for Spread at this port and this socket file.

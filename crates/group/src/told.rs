@@ -111,6 +111,17 @@ pub struct Signal<'a> {
     pub notify: &'a [ClientId],
 }
 
+impl<'a> Step<'a> {
+    /// This daemon's clients that are to be told.
+    pub const fn notify(&self) -> &'a [ClientId] {
+        match self {
+            Self::Quiet => &[],
+            Self::View(change) => change.notify,
+            Self::Signal(signal) => signal.notify,
+        }
+    }
+}
+
 impl Groups {
     /// Does the next thing that follows from the last payload or view and says what is to be told; `None` when all is
     /// done.
@@ -325,7 +336,8 @@ impl Groups {
         }
     }
 
-    fn last_step(&self) -> Step<'_> {
+    /// What the last [`Self::advance`] said, once more; for a caller that tells many clients a few at a time.
+    pub fn last_step(&self) -> Step<'_> {
         let Told { what, group: Some(group), id, who, sets, notify } = &self.told else { return Step::Quiet };
         match what {
             What::Nothing => Step::Quiet,

@@ -1,10 +1,6 @@
 //! Memory that receives: large chunks, filled from the front, handed out as shared slices.
 use bytes::{Buf, Bytes, BytesMut};
-use std::collections::VecDeque;
-
-/// How many used chunks are kept in sight for another use. What they hold lives as long as somebody holds a slice;
-/// beyond this number a chunk is simply freed by its last slice.
-const RETIRED: usize = 16;
+use consort_wire::bump::Retired;
 
 /// Chunks of equal size. A slice pins the chunk it lies in, and nothing else; a chunk whose slices are all gone is
 /// used again, warm in the cache.
@@ -12,12 +8,12 @@ const RETIRED: usize = 16;
 pub(crate) struct Arena {
     size: usize,
     chunk: BytesMut,
-    retired: VecDeque<BytesMut>,
+    retired: Retired,
 }
 
 impl Arena {
     pub(crate) fn new(size: usize) -> Self {
-        Self { size, chunk: BytesMut::new(), retired: VecDeque::new() }
+        Self { size, chunk: BytesMut::new(), retired: Retired::default() }
     }
 
     /// Free bytes in one piece: all that the present chunk has left if that is `least` or more, else a whole chunk.
@@ -25,7 +21,7 @@ impl Arena {
         debug_assert!(least <= self.size, "{least} bytes in chunks of {}", self.size);
         if self.chunk.len() < least {
             let used = std::mem::replace(&mut self.chunk, BytesMut::new());
-            self.retire(used);
+            self.retired.keep(used);
             self.chunk = self.fresh();
         }
         &mut self.chunk
@@ -41,32 +37,18 @@ impl Arena {
         self.chunk.advance(n);
     }
 
-    fn retire(&mut self, mut chunk: BytesMut) {
-        if chunk.capacity() == 0 {
-            return;
-        }
-        chunk.clear();
-        if self.retired.len() == RETIRED {
-            self.retired.pop_front();
-        }
-        self.retired.push_back(chunk);
-    }
-
     fn fresh(&mut self) -> BytesMut {
-        for _ in 0..self.retired.len() {
-            let Some(mut chunk) = self.retired.pop_front() else { break };
-            if chunk.try_reclaim(self.size) {
-                return crate::sys::all_of(chunk, self.size);
-            }
-            self.retired.push_back(chunk);
+        match self.retired.reclaim(self.size) {
+            Some(chunk) => crate::sys::all_of(chunk, self.size),
+            None => BytesMut::zeroed(self.size),
         }
-        BytesMut::zeroed(self.size)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use consort_wire::bump::RETIRED;
 
     #[test]
     fn slices_keep_their_bytes_while_the_arena_goes_on() {

@@ -60,7 +60,10 @@ impl Sockets {
         let native = options.doors.iter().map(|door| (door, Dialect::Native));
         let all = native.chain(options.spread_doors.iter().map(|door| (door, Dialect::Spread)));
         let open = |(door, dialect)| Listener::open(door, dialect).map(|listener| (listener, dialect));
-        let doors = all.map(open).collect::<Result<_, _>>()?;
+        let doors = all.map(open).collect::<Result<Vec<_>, _>>()?;
+        if !options.users.is_empty() {
+            doors.iter().try_for_each(|(listener, _)| listener.admit_all())?;
+        }
         let journal = options.records.as_deref().map(Journal::open).transpose()?;
         for socket in [Some(&token), Some(&data), group.as_ref()].into_iter().flatten() {
             socket.set_nonblocking(true).map_err(other("make a socket non-blocking"))?;

@@ -3,12 +3,13 @@ use crate::arena::Arena;
 use crate::counters::Counters;
 use crate::doors::{Listener, Stream};
 use crate::options::Dialect;
+use crate::users::Users;
 use bytes::Bytes;
 use consort_node::Transport;
 use consort_types::{ClientId, Instant};
 use mio::{Registry, Token};
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, IoSlice};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -22,8 +23,8 @@ const SMALL: usize = 2 << 10;
 const ACCEPTS: usize = 16;
 /// How long a door stays shut when there are no descriptors or no memory for another connection.
 const SHUT: Duration = Duration::from_millis(100);
-/// How long a client may take to read its last bytes.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// How long a client may take to read its last bytes, which may be the reason why it is sent away.
+const FAREWELL: Duration = Duration::from_secs(10);
 
 /// All connections of one node.
 pub(crate) struct Clients {
@@ -31,6 +32,7 @@ pub(crate) struct Clients {
     /// The event names from here on are clients'.
     first: usize,
     doors: Vec<Entrance>,
+    users: Users,
     open: BTreeMap<ClientId, Client>,
     next: u32,
     arena: Arena,
@@ -103,10 +105,12 @@ pub(crate) enum Wrote {
 }
 
 impl Clients {
-    /// Opens the doors. Events name them by `names`, and clients by what follows.
+    /// Opens the doors; those that are socket files of the daemon's own dialect to `users` alone. Events name them by
+    /// `names`, and clients by what follows.
     pub(crate) fn new(
         registry: Registry,
         listeners: Vec<(Listener, Dialect)>,
+        users: Users,
         names: Range<usize>,
     ) -> io::Result<Self> {
         let mut doors = Vec::new();
@@ -118,6 +122,7 @@ impl Clients {
             registry,
             first: names.end,
             doors,
+            users,
             open: BTreeMap::new(),
             next: 1,
             arena: Arena::new(CHUNK),
@@ -208,6 +213,22 @@ impl Clients {
         self.open.insert(id, Client::new(stream));
         self.queue_reading(id);
         Some(id)
+    }
+
+    /// Why a client that was just let in must go again; `None` if it may stay.
+    pub(crate) fn objection(&self, id: ClientId) -> Option<String> {
+        if id.speaks_spread() {
+            return None;
+        }
+        match self.open.get(&id)?.stream.peer()? {
+            Ok(peer) => self.users.check(peer).err().map(|refused| refused.to_string()),
+            Err(error) => Some(format!("the kernel does not say which user this is: {error}")),
+        }
+    }
+
+    /// Who is at the other end, for the log.
+    pub(crate) fn describe(&self, id: ClientId) -> String {
+        self.open.get(&id).map_or_else(String::new, |client| client.stream.describe())
     }
 
     /// What carries a client's connection.
@@ -316,24 +337,26 @@ impl Clients {
         None
     }
 
-    /// Writes once from `output`. Where something is left, the client stands in turn again or waits for room. What
-    /// cannot be written any more counts as written: the node learns of the end when all that the client sent is read.
-    pub(crate) fn write(&mut self, id: ClientId, output: &[u8], counters: &mut Counters) -> Wrote {
+    /// Writes once from the pieces of `output`. Where something is left, the client stands in turn again or waits for
+    /// room. What cannot be written any more counts as written: the node learns of the end when all that the client sent is
+    /// read.
+    pub(crate) fn write(&mut self, id: ClientId, output: &[IoSlice<'_>], counters: &mut Counters) -> Wrote {
         let Some(client) = self.open.get_mut(&id) else { return Wrote::Bytes(0) };
-        if output.is_empty() {
+        let len = output.iter().map(|piece| piece.len()).sum();
+        if len == 0 {
             return self.say_the_end(id);
         }
         if client.deaf {
             if client.farewell == Farewell::Flushing {
                 self.queue_writing(id);
             }
-            return Wrote::Bytes(output.len());
+            return Wrote::Bytes(len);
         }
         match client.stream.write(output) {
             Ok(n) => {
                 counters.client_out_bytes += n as u64;
                 counters.client_writes += 1;
-                if n < output.len() || client.farewell == Farewell::Flushing {
+                if n < len || client.farewell == Farewell::Flushing {
                     self.queue_writing(id);
                 }
                 Wrote::Bytes(n)

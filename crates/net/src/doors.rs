@@ -2,14 +2,14 @@
 use crate::bind::refused;
 use crate::error::{BindError, Role};
 use crate::options::{Dialect, Door};
-use crate::sys;
+use crate::sys::{self, PeerProcess};
 use consort_node::Transport;
 use mio::event::Source;
 use mio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use mio::{Interest, Registry, Token};
 use socket2::{Domain, SockAddr, SockRef, Socket, TcpKeepalive, Type};
 use std::fs::{self, Permissions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
@@ -18,8 +18,8 @@ use std::time::Duration;
 
 /// Who may connect to a socket file: the daemon's user and group.
 const MODE: u32 = 0o660;
-/// Who may where Spread is spoken: everybody on this machine.
-const SPREAD_MODE: u32 = 0o666;
+/// Who may where Spread is spoken, or where users are listed: everybody on this machine.
+const OPEN_MODE: u32 = 0o666;
 /// When a silent client is asked whether its machine still lives.
 const KEEPALIVE: TcpKeepalive =
     TcpKeepalive::new().with_time(Duration::from_secs(30)).with_interval(Duration::from_secs(5));
@@ -47,7 +47,7 @@ impl Listener {
                 make_way(path)?;
                 let failed = |source| BindError::Door { door: door.clone(), source };
                 let listener = UnixListener::bind(path).map_err(failed)?;
-                let mode = if dialect == Dialect::Spread { SPREAD_MODE } else { MODE };
+                let mode = if dialect == Dialect::Spread { OPEN_MODE } else { MODE };
                 fs::set_permissions(path, Permissions::from_mode(mode)).map_err(failed)?;
                 Ok(Self::Unix(listener, SocketFile::at(path).map_err(failed)?))
             }
@@ -55,6 +55,13 @@ impl Listener {
                 TcpListener::bind(*address).map(Self::Tcp).map_err(|e| refused(Role::Clients, *address, e))
             }
         }
+    }
+
+    /// Lets every user of this machine connect, for it to be checked afterwards who that is.
+    pub(crate) fn admit_all(&self) -> Result<(), BindError> {
+        let Self::Unix(_, file) = self else { return Ok(()) };
+        let failed = |source| BindError::Door { door: self.door(), source };
+        fs::set_permissions(&file.path, Permissions::from_mode(OPEN_MODE)).map_err(failed)
     }
 
     /// Where it listens.
@@ -102,8 +109,8 @@ impl Stream {
     }
 
     /// Sends the front of `bytes`.
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        either!(self, stream => stream.write(bytes))
+    pub(crate) fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        either!(self, stream => stream.write_vectored(pieces))
     }
 
     /// Tells the other end that nothing more will come.
@@ -126,6 +133,14 @@ impl Stream {
         match self {
             Self::Unix(_) => Transport::Unix,
             Self::Tcp(_) => Transport::Tcp,
+        }
+    }
+
+    /// Who is at the other end of a Unix socket; `None` with TCP.
+    pub(crate) fn peer(&self) -> Option<io::Result<PeerProcess>> {
+        match self {
+            Self::Unix(stream) => Some(sys::peer_process(stream.as_fd())),
+            Self::Tcp(_) => None,
         }
     }
 
@@ -216,6 +231,15 @@ mod tests {
         assert_eq!(listener.door(), Door::Unix(path.clone()));
         drop(listener);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn where_users_are_listed_everybody_may_knock() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("consort.sock");
+        let listener = unix(&path).unwrap();
+        listener.admit_all().unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o666);
     }
 
     #[test]

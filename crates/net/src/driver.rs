@@ -9,11 +9,12 @@ use crate::inbox::{Inbox, Receivers};
 use crate::journal::Writer;
 use crate::outbox::Outbox;
 use crate::stop::Stop;
+use crate::users::Users;
 use crate::wake::Wake;
-use consort_node::{Effect, Engine, Node, Reading};
+use consort_node::{Effect, Engine, Farewell, Node, Parting, Reading};
 use consort_types::{ClientId, Instant};
 use mio::Token;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -28,6 +29,8 @@ const CLIENTS: usize = 32;
 const CLIENT_SLICE: Duration = Duration::from_micros(200);
 /// How long clients may take at the end to read what stands in their outputs.
 const FAREWELL: Duration = Duration::from_millis(200);
+/// How many pieces of a client's output are written by one call.
+const PIECES: usize = 8;
 
 /// The events' names; those below are the UDP sockets' places in the inbox, those above are clients.
 const TIMER: Token = Token(8);
@@ -100,7 +103,8 @@ impl<E: Engine> Driver<E> {
         wake.watch(stop.descriptor(), STOP)?;
         let found = journal.as_mut().map(|journal| journal.take_records()).unwrap_or_default();
         let records = journal.map(|journal| journal.start(wake.waker(RECORDS)?)).transpose()?;
-        let clients = Clients::new(wake.registry().try_clone()?, doors, FIRST_DOOR..FIRST_CLIENT)?;
+        let users = Users::new(options.users);
+        let clients = Clients::new(wake.registry().try_clone()?, doors, users, FIRST_DOOR..FIRST_CLIENT)?;
         let driver = Self {
             now: clock.now(),
             clock,
@@ -164,8 +168,7 @@ impl<E: Engine> Driver<E> {
         }
         let began = self.now;
         for client in self.clients.accept(self.now, &mut self.counters) {
-            self.node.open_client_over(self.now, client, self.clients.transport(client));
-            self.drain()?;
+            self.open(client)?;
         }
         for client in self.clients.expire(self.now) {
             self.close(client)?;
@@ -175,6 +178,16 @@ impl<E: Engine> Driver<E> {
         self.queue_outputs()?;
         self.tell_clients(self.now)?;
         Ok(true)
+    }
+
+    /// A client connected. Whoever may not speak is told so and sent away.
+    fn open(&mut self, client: ClientId) -> Result<(), RunError> {
+        self.node.open_client_over(self.now, client, self.clients.transport(client));
+        if let Some(why) = self.clients.objection(client) {
+            tracing::warn!(%client, who = self.clients.describe(client), "a client was turned away: {why}");
+            self.node.turn_away(self.now, client, &Farewell::new(Parting::NotAllowed, why));
+        }
+        self.drain()
     }
 
     /// Reads from clients in turn.
@@ -211,11 +224,17 @@ impl<E: Engine> Driver<E> {
     fn tell_clients(&mut self, began: Instant) -> Result<(), RunError> {
         for _ in 0..self.clients.writable().min(CLIENTS) {
             let Some(client) = self.clients.next_writable() else { break };
-            let output = self.node.client_output(client);
-            match self.clients.write(client, output, &mut self.counters) {
+            let mut pieces = [IoSlice::new(&[]); PIECES];
+            let waiting = self.node.client_outputs(client).zip(&mut pieces);
+            let n = waiting.map(|(piece, slot)| *slot = IoSlice::new(piece)).count();
+            match self.clients.write(client, &pieces[..n], &mut self.counters) {
                 Wrote::Bytes(0) => {}
                 Wrote::Bytes(n) => {
                     self.node.client_written(self.now, client, n);
+                    // There may be more pieces than one call takes.
+                    if self.node.has_output(client) {
+                        self.clients.queue_writing(client);
+                    }
                     self.drain()?;
                 }
                 Wrote::Ended => self.close(client)?,

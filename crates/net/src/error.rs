@@ -105,7 +105,7 @@ pub enum BindError {
         address: SocketAddr,
     },
     /// A daemon answers on this socket file.
-    #[error("a daemon answers on {}; stop it, or choose another socket path", path.display())]
+    #[error("a daemon answers on {}; stop it, or choose another path or port", path.display())]
     Answered {
         /// The file.
         path: PathBuf,

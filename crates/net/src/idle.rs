@@ -85,7 +85,7 @@ mod tests {
     fn balanced_does_not_spin_for_what_comes_rarely() {
         let mut idle = Idle::new(Idling::Balanced);
         let mut at = |micros: u64, worked| idle.rest(Instant(micros * 1_000), worked);
-        // An idle token is sent round each 18 ms, comes back, and a timer finds nothing to do.
+        // An idle token is sent round each 25 ms, comes back, and a timer finds nothing to do.
         for sent in [0, 18_000, 36_000] {
             assert_eq!([at(sent, true), at(sent + 1, false)], [Rest::None, Rest::Sleep]);
             assert_eq!([at(sent + 200, true), at(sent + 201, false)], [Rest::None, Rest::Sleep]);

@@ -13,7 +13,7 @@
 //! | `bind`, `doors`, `probe` | opening sockets; whether multicast works here |
 //! | `inbox`, `arena` | batches of datagrams into shared memory; two lanes, read in the order the node wants |
 //! | `outbox` | datagrams out in the order the node emitted them, equal ones as super-packets |
-//! | `clients` | connections, their bytes in and out |
+//! | `clients`, `users` | connections, their bytes in and out, and who of this machine may have one |
 //! | `driver`, `idle`, `wake` | the loop, and how it waits |
 //! | `journal` | durable records |
 //! | [`raw`] | the floor: what these sockets do without any protocol |
@@ -43,6 +43,7 @@ mod probe;
 pub mod raw;
 mod stop;
 mod sys;
+mod users;
 mod wake;
 
 pub use bind::{Reach, Sockets};

@@ -60,8 +60,9 @@ impl Idling {
 /// Where clients connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Door {
-    /// A socket file, readable and writable for the daemon's user and group (mode 0660): whoever may write to it may
-    /// speak. A file that nobody answers on any more is replaced.
+    /// A socket file. The daemon's own dialect is spoken to the daemon's user, root and [`Options::users`] alone, whom
+    /// the kernel names; the file's mode is 0660, and 0666 where users are listed. A file that nobody answers on any
+    /// more is replaced.
     Unix(PathBuf),
     /// A TCP port. Everybody who reaches it may speak.
     Tcp(SocketAddr),
@@ -91,7 +92,9 @@ pub struct Options {
     pub fanout: Fanout,
     /// Where clients connect; may be none.
     pub doors: Vec<Door>,
-    /// Where clients of Spread connect; may be none.
+    /// The numbers of the users, beside the daemon's own and root, that may connect to the socket files in `doors`.
+    pub users: Vec<u32>,
+    /// Where clients of Spread connect; may be none. Their socket file is for every user of this machine.
     pub spread_doors: Vec<Door>,
     /// The largest datagram that any node sends.
     pub datagram: DatagramSize,
@@ -113,6 +116,7 @@ impl Options {
             interface,
             fanout: Fanout::default(),
             doors: Vec::new(),
+            users: Vec::new(),
             spread_doors: Vec::new(),
             datagram: DatagramSize::DEFAULT,
             idling: Idling::default(),

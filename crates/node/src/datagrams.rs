@@ -1,7 +1,7 @@
 //! Packets to datagrams and back; what is wrong is counted by cause and dropped.
 use crate::effect::Datagram;
-use bytes::{Bytes, BytesMut};
-use consort_wire::{Envelope, Identity, Lane, Packet, Rejected, envelope};
+use bytes::Bytes;
+use consort_wire::{Bump, Envelope, Identity, Lane, Packet, Rejected, envelope};
 use std::collections::BTreeMap;
 
 /// How much is taken from the allocator at once for the heads of outgoing datagrams.
@@ -12,14 +12,14 @@ const HEAD: usize = 512;
 #[derive(Debug)]
 pub(crate) struct Datagrams {
     identity: Identity,
-    heads: BytesMut,
+    heads: Bump,
     own: u64,
     rejected: BTreeMap<&'static str, u64>,
 }
 
 impl Datagrams {
     pub(crate) fn new(identity: Identity) -> Self {
-        Self { identity, heads: BytesMut::new(), own: 0, rejected: BTreeMap::new() }
+        Self { identity, heads: Bump::new(HEADS), own: 0, rejected: BTreeMap::new() }
     }
 
     pub(crate) const fn identity(&self) -> &Identity {
@@ -42,13 +42,11 @@ impl Datagrams {
     }
 
     pub(crate) fn seal<P: Packet>(&mut self, lane: Lane, packet: &P) -> Datagram {
-        if self.heads.capacity() < HEAD {
-            self.heads.reserve(HEADS);
-        }
-        envelope::reserve(&mut self.heads);
-        let body = packet.encode(&mut self.heads);
-        envelope::seal(&self.identity, lane, &mut self.heads, &body);
-        Datagram { head: self.heads.split().freeze(), body }
+        let head = self.heads.room(HEAD);
+        envelope::reserve(head);
+        let body = packet.encode(head);
+        envelope::seal(&self.identity, lane, head, &body);
+        Datagram { head: self.heads.take(), body }
     }
 
     pub(crate) fn observe(&self, see: &mut dyn FnMut(&str, u64)) {

@@ -2,10 +2,12 @@
 use bytes::Bytes;
 use consort_group::ordered::{self, Told};
 use consort_group::{ClientName, Misfit, Targets};
-use consort_session::{Ask, Farewell, Limits, Offered, Parting, Refusal, RefusalCause, Session, request};
+use consort_session::{
+    Ask, Farewell, Limits, Offered, Output, Parting, Refusal, RefusalCause, Session, Waits, request,
+};
 use consort_spread::told::{self, Message};
 use consort_spread::{Ask as SpreadAsk, Note, Reject, Session as SpreadSession};
-use consort_types::{ClientId, GroupName, Instant, MemberId, NodeId, OfferId, Service};
+use consort_types::{ClientId, GroupName, Hold, Instant, MemberId, NodeId, OfferId, Service};
 use consort_wire::Payload;
 
 /// A client's session at the door through which it came.
@@ -112,6 +114,14 @@ impl Door {
     pub fn tell_progress(&mut self) {
         if let Self::Native(session) = self {
             session.tell_progress();
+        }
+    }
+
+    /// Tells a native client what its requests wait for, if they do for long; the others cannot be told.
+    pub fn tell_waiting(&mut self, hold: Option<Hold>) -> Waits {
+        match self {
+            Self::Native(session) => session.tell_waiting(hold),
+            Self::Spread { .. } => Waits::No,
         }
     }
 
@@ -248,10 +258,25 @@ impl Door {
         }
     }
 
+    /// The same for frames that `readers` clients are told.
+    pub fn tell_shared(&mut self, frames: &Bytes, readers: usize) {
+        if let Self::Native(session) = self {
+            session.tell_shared(frames, readers);
+        }
+    }
+
+    /// The frame that it has begun and not finished, where that matters.
+    pub fn begun(&self) -> Option<(u64, usize)> {
+        match self {
+            Self::Native(session) => session.begun(),
+            Self::Spread { .. } => None,
+        }
+    }
+
     /// Appends what [`consort_spread::told`] has written.
-    pub fn tell_membership(&mut self, written: &[u8]) {
+    pub fn tell_membership(&mut self, written: &Bytes, readers: usize) {
         if let Self::Spread { session, .. } = self {
-            session.tell_membership(written);
+            session.tell_membership(written, readers);
         }
     }
 
@@ -265,11 +290,11 @@ impl Door {
     pub fn close(&mut self, farewell: &Farewell) {
         match self {
             Self::Native(session) => session.close(farewell),
-            Self::Spread { session, .. } => session.close(),
+            Self::Spread { session, .. } => session.close(farewell.parting == Parting::Slow),
         }
     }
 
-    pub fn output(&self) -> &[u8] {
+    pub const fn output(&self) -> &Output {
         match self {
             Self::Native(session) => session.output(),
             Self::Spread { session, .. } => session.output(),

@@ -4,19 +4,26 @@ use crate::{Effect, Node, Reading, STREAM};
 use consort_group::{ClientName, ordered};
 use consort_order::{Engine, Refused, Submission};
 use consort_session::{Ask, Farewell, Parting, Question, Refusal, RefusalCause, event};
-use consort_types::{Class, ClientId, Service};
+use consort_types::{Class, ClientId, Duration, Instant, Service};
 use consort_wire::Payload;
 
-/// How many bytes of status and lists are told in one slice. They cost far more than their copying, and a client can ask for a
-/// thousand with one write: the token must not wait for all of them.
+/// How many bytes of status and lists are told in one slice. They cost far more than their copying, and a client can ask
+/// for a thousand with one write: the token must not wait for all of them.
 const ANSWERS: usize = 64 << 10;
+/// How long such a slice lasts, however many inputs come in it.
+const ANSWERS_EACH: Duration = Duration::from_millis(2);
 
 impl<E: Engine> Node<E> {
     /// Takes what a client asks, as far as there is room for it.
     pub(crate) fn serve(&mut self, client: ClientId) -> Reading {
-        while let Some(wish) = self.clients.next(client) {
-            if !self.grant(client, wish) || self.has_answered_enough() {
+        while let Some(wish) = self.clients.next(self.now, client) {
+            let asks = matches!(wish, Wish::Common(Ask::Status | Ask::List(_)));
+            if !self.grant(client, wish) {
                 self.clients.pause(client);
+                return Reading::Pause;
+            }
+            if asks && self.has_answered_enough() {
+                self.clients.pause_asking(client);
                 return Reading::Pause;
             }
         }
@@ -52,6 +59,7 @@ impl<E: Engine> Node<E> {
     }
 
     fn submit(&mut self, client: ClientId, service: Service, payload: Payload) -> bool {
+        self.look_out();
         if self.full {
             return false;
         }
@@ -76,7 +84,11 @@ impl<E: Engine> Node<E> {
     fn ask_engine(&mut self, class: Class, service: Service, payload: Payload) -> Result<(), Refused> {
         let submission = Submission { class, service, stream: STREAM, payload };
         let answer = self.engine.submit(self.now, submission);
-        self.full = matches!(answer, Err(Refused::Full { .. }));
+        let full = matches!(answer, Err(Refused::Full { .. }));
+        match class {
+            Class::Client => self.full = full,
+            Class::Control => self.control_full = full,
+        }
         answer.map(drop)
     }
 
@@ -103,10 +115,11 @@ impl<E: Engine> Node<E> {
             }
             return true;
         }
-        if self.has_answered_enough() {
-            return false;
-        }
-        let Some(client) = self.clients.next_paused() else { return false };
+        let next = match self.clients.next_paused() {
+            None if !self.has_answered_enough() => self.clients.next_asking(),
+            next => next,
+        };
+        let Some(client) = next else { return false };
         if self.serve(client) == Reading::Go {
             self.effects.push_back(Effect::ReadAgain { client });
         }
@@ -155,6 +168,18 @@ impl<E: Engine> Node<E> {
     fn answer(&mut self, client: ClientId) {
         self.clients.tell(client, &self.frames);
         self.answered += self.frames.len();
+    }
+
+    /// Begins another slice of answers once the last one is over.
+    pub(crate) fn begin_answers(&mut self) {
+        if self.now >= self.next_answers() {
+            (self.answered, self.answers_since) = (0, self.now);
+        }
+    }
+
+    /// When there is time for answers again.
+    pub(crate) fn next_answers(&self) -> Instant {
+        self.answers_since + ANSWERS_EACH
     }
 
     /// Whether answers have taken their share of this slice: who asks for more waits for the next one.

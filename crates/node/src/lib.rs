@@ -8,12 +8,15 @@
 //! Up: datagrams become packets (`wire`), get their place (`engine`), find their receivers (`group`) and become frames
 //! (`session`). Nobody calls back upward: down is a call, up is a poll, and only the node knows both neighbours.
 
+mod backlog;
+mod begun;
 mod change;
 mod clients;
 mod datagrams;
 mod door;
 mod down;
 mod effect;
+mod entry;
 mod listing;
 mod offers;
 mod status;
@@ -21,12 +24,13 @@ mod status;
 mod tests;
 mod up;
 mod upward;
+mod waiting;
 
 pub use bytes::Bytes;
 pub use change::{Change, NoChange};
 pub use consort_order::{Engine, Lane, To};
-pub use consort_session::Limits;
 pub use consort_session::listing::Transport;
+pub use consort_session::{Farewell, Limits, Parting};
 pub use consort_types::{ClientId, Instant, Ticket};
 pub use consort_wire::Identity;
 pub use effect::{Datagram, Effect, Reading};
@@ -35,12 +39,13 @@ use bytes::BytesMut;
 use clients::Clients;
 use consort_group::{Groups, Mismatch};
 use consort_order::Arrival;
-use consort_session::{Farewell, Parting};
 use consort_types::{Stream, View, ViewId};
 use datagrams::Datagrams;
 use offers::Offers;
 use std::collections::VecDeque;
+use up::Word;
 use upward::Upward;
+use waiting::Lookout;
 
 /// The only order there is so far.
 const STREAM: Stream = Stream(0);
@@ -58,8 +63,15 @@ pub struct Node<E: Engine> {
     now: Instant,
     /// The engine has refused a message for want of room and has not said that there is room again.
     full: bool,
+    /// The engine has no room for control messages, until it says `Room`.
+    control_full: bool,
+    /// What is to be said of the groups next, refused for want of room.
+    unsaid: Option<Bytes>,
     /// The view to be resumed once the groups have settled into it.
     settling: Option<ViewId>,
+    /// What is being told of a group.
+    word: Option<Word>,
+    lookout: Lookout,
     /// What was last given to the engine for its beacons.
     claim: Bytes,
     /// Who was seen last to have other groups than this node.
@@ -70,8 +82,8 @@ pub struct Node<E: Engine> {
     frames: BytesMut,
     /// Bytes of answers to questions for status and lists in this slice.
     answered: usize,
-    /// The same for Spread clients.
-    spread_frames: BytesMut,
+    /// When this slice of answers began.
+    answers_since: Instant,
     counts: Counts,
 }
 
@@ -95,14 +107,18 @@ impl<E: Engine> Node<E> {
             effects: VecDeque::new(),
             now: Instant::ZERO,
             full: false,
+            control_full: false,
+            unsaid: None,
             settling: None,
+            word: None,
+            lookout: Lookout::default(),
             claim: Bytes::new(),
             mismatch: None,
             view: None,
             history: VecDeque::new(),
             frames: BytesMut::new(),
             answered: 0,
-            spread_frames: BytesMut::new(),
+            answers_since: Instant::ZERO,
             counts: Counts::default(),
         }
     }
@@ -135,6 +151,12 @@ impl<E: Engine> Node<E> {
         self.clients.carried_by(client, transport);
     }
 
+    /// Sends a client away for a reason that the driver knows, such as who it is.
+    pub fn turn_away(&mut self, now: Instant, client: ClientId, farewell: &Farewell) {
+        self.begin(now);
+        self.clients.end(client, farewell);
+    }
+
     /// A client's bytes came. They are kept where they lie; what cannot be taken now waits, and the client is paused.
     pub fn handle_client(&mut self, now: Instant, client: ClientId, bytes: Bytes) -> Reading {
         self.begin(now);
@@ -153,6 +175,8 @@ impl<E: Engine> Node<E> {
     pub fn handle_timeout(&mut self, now: Instant) {
         self.begin(now);
         self.clients.end_silent(now);
+        self.clients.end_unfinished(now);
+        self.look_for_waiting();
         self.annotate();
         self.engine.handle_timeout(now);
     }
@@ -199,10 +223,14 @@ impl<E: Engine> Node<E> {
 
     /// When to call [`Self::handle_timeout`], if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        if self.has_to_tell() || !self.full && self.clients.has_paused() {
+        let (paused, asking) = (self.clients.has_paused(), self.clients.has_asking());
+        if self.has_to_tell() || !self.full && (paused || asking && !self.has_answered_enough()) {
             return Some(self.now);
         }
-        [self.engine.poll_timeout(), self.clients.next_silent()].into_iter().flatten().min()
+        let answers = (!self.full && asking).then(|| self.next_answers());
+        let others =
+            [self.engine.poll_timeout(), self.clients.next_silent(), self.clients.next_unfinished(), self.lookout.at()];
+        others.into_iter().chain([answers]).flatten().min()
     }
 
     /// Which lane to read first; to be asked before every datagram, also inside a batch already received.
@@ -215,9 +243,20 @@ impl<E: Engine> Node<E> {
         self.clients.next_writable()
     }
 
-    /// What the client is to read next, in one piece. Empty for a client that is not known.
+    /// What the client is to read next; there may be more behind it. Empty once all is written, and for a client that is
+    /// not known.
     pub fn client_output(&self, client: ClientId) -> &[u8] {
-        self.clients.get(client).map_or(&[], |session| session.output())
+        self.clients.get(client).map_or(&[], |session| session.output().front())
+    }
+
+    /// The same, and what stands behind it.
+    pub fn client_outputs(&self, client: ClientId) -> impl Iterator<Item = &[u8]> {
+        self.clients.get(client).into_iter().flat_map(|session| session.output().pieces())
+    }
+
+    /// Whether there is something for the client to read.
+    pub fn has_output(&self, client: ClientId) -> bool {
+        self.clients.get(client).is_some_and(|session| !session.output().is_empty())
     }
 
     /// The first `n` bytes of the client's output were written to its connection.
@@ -244,7 +283,10 @@ impl<E: Engine> Node<E> {
     fn begin(&mut self, now: Instant) {
         self.now = self.now.max(now);
         self.upward.begin();
-        self.answered = 0;
+        self.begin_answers();
+        if let Some(room) = self.clients.room(now) {
+            self.engine.throttle(room);
+        }
         self.free_names();
     }
 

@@ -34,6 +34,9 @@ impl<E: Engine> Node<E> {
         say("optimistic", if capability.optimistic { "yes" } else { "no" }.to_owned());
         say("state", self.engine.describe(self.now));
         say("ready", self.unready().unwrap_or("yes").to_owned());
+        if let Some(hold) = self.lookout.held() {
+            say("requests_wait_for", hold.to_string());
+        }
         if let Some(view) = &self.view {
             say_view(view, &mut say);
         }

@@ -2,15 +2,27 @@
 use crate::door::{Placed, Telling};
 use crate::upward::Up;
 use crate::{Change, Effect, Node};
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use consort_group::{Asked, Cause, Delivered, Groups, Ignored, Member, Misfit, PrivateName, Step};
-use consort_order::{Delivery, Engine, Output};
+use consort_order::{Delivery, Engine, Output, Refused};
 use consort_session::{Refusal, RefusalCause, event};
 use consort_spread::told::{self, GroupView};
 use consort_types::{Class, ClientId, GroupName, MemberId, OfferId, Primary, Service, View, ViewId, ViewKind};
 
 /// How many changes of the view are remembered.
 const HISTORY: usize = 64;
+/// How many clients are told of a group's change at once.
+const READERS: usize = 8;
+
+/// A group's change that is being told.
+#[derive(Debug)]
+pub(crate) struct Word {
+    /// As clients of each door read it.
+    native: Bytes,
+    spread: Bytes,
+    /// How many of those that are to know do.
+    told: usize,
+}
 
 impl<E: Engine> Node<E> {
     /// What the engine decided: for the driver, for the clients, or for nobody yet.
@@ -28,7 +40,7 @@ impl<E: Engine> Node<E> {
             Output::Install(view) => self.upward.push(Up::Install(view)),
             Output::Primary(view) => self.upward.push(Up::Primary(view)),
             Output::Left => return Some(Effect::Left),
-            Output::Room => self.full = false,
+            Output::Room => (self.full, self.control_full) = (false, false),
             Output::Beacon { from, annotation } => self.hear_claim(from, &annotation),
             // What is stable matters to those who keep messages for a client's return; nobody does yet.
             Output::Stable { .. } => {}
@@ -38,7 +50,15 @@ impl<E: Engine> Node<E> {
 
     /// Whether something waits to be told to clients.
     pub(crate) fn has_to_tell(&self) -> bool {
-        self.groups.has_work() || self.groups.has_part() || self.may_resume() || !self.upward.is_empty()
+        self.word.is_some()
+            || self.groups.has_work()
+            || self.may_say_part()
+            || self.may_resume()
+            || !self.upward.is_empty()
+    }
+
+    fn may_say_part(&self) -> bool {
+        !self.control_full && (self.unsaid.is_some() || self.groups.has_part())
     }
 
     fn may_resume(&self) -> bool {
@@ -50,7 +70,7 @@ impl<E: Engine> Node<E> {
         if !self.has_to_tell() || !self.upward.may_tell() {
             return false;
         }
-        if self.tell_next_step() || self.say_next_part() {
+        if self.tell_on() || self.tell_next_step() || self.say_next_part() {
             return true;
         }
         if let Some(view) = self.settling.filter(|_| self.groups.is_settled()) {
@@ -88,42 +108,60 @@ impl<E: Engine> Node<E> {
     /// anything that clients send in the new view, for the engine is resumed only once all have said everything.
     fn say_next_part(&mut self) -> bool {
         //= G14
-        let Some(part) = self.groups.next_part() else { return false };
+        if !self.may_say_part() {
+            return false;
+        }
+        let Some(part) = self.unsaid.take().or_else(|| self.groups.next_part()) else { return false };
         self.upward.spend(part.len());
-        let said = self.hand_over(Class::Control, Service::Agreed, part.into());
-        // Refused only by an engine that is leaving, and then the others go on without this node.
-        self.counts.parts_refused += u64::from(said.is_err());
+        match self.hand_over(Class::Control, Service::Agreed, part.clone().into()) {
+            Ok(()) => {}
+            // All of it must be said: once there is room again.
+            Err(Refused::Full { .. }) => self.unsaid = Some(part),
+            // An engine that is leaving: the others go on without this node.
+            Err(_) => self.counts.parts_refused += 1,
+        }
         true
     }
 
     fn tell_next_step(&mut self) -> bool {
         let Some(step) = self.groups.advance() else { return false };
-        self.frames.clear();
-        let notify = match &step {
-            Step::Quiet => &[],
-            Step::View(change) if !change.notify.is_empty() => {
-                event::put_group_view(&mut self.frames, change);
-                change.notify
-            }
-            Step::View(_) => &[],
-            Step::Signal(signal) => {
-                event::put_group_signal(&mut self.frames, signal);
-                signal.notify
-            }
-        };
-        let spread = notify.iter().any(|client| client.speaks_spread());
-        self.spread_frames.clear();
-        if spread {
-            put_spread(&step, self.datagrams.identity().me, &mut self.spread_frames);
+        let (me, out) = (self.datagrams.identity().me, &mut self.frames);
+        let speaks = |spread: bool| step.notify().iter().any(|client| client.speaks_spread() == spread);
+        out.clear();
+        match &step {
+            Step::View(change) if speaks(false) => event::put_group_view(out, change),
+            Step::Signal(signal) if speaks(false) => event::put_group_signal(out, signal),
+            _ => {}
         }
-        for client in notify {
-            match self_leave(&step, self.datagrams.identity().me, *client) {
-                _ if !client.speaks_spread() => self.clients.tell(*client, &self.frames),
+        let native = out.split().freeze();
+        if speaks(true) {
+            put_spread(&step, me, out);
+        }
+        let spread = out.split().freeze();
+        self.word = (!step.notify().is_empty()).then_some(Word { native, spread, told: 0 });
+        self.upward.spend(0);
+        true
+    }
+
+    /// Tells a few more clients of the last step: a large group is no reason to keep the token waiting.
+    fn tell_on(&mut self) -> bool {
+        //= G21
+        let Some(word) = &mut self.word else { return false };
+        let (step, me) = (self.groups.last_step(), self.datagrams.identity().me);
+        let readers = step.notify().len();
+        let some = &step.notify()[word.told..readers.min(word.told + READERS)];
+        for client in some {
+            match self_leave(&step, me, *client) {
+                _ if !client.speaks_spread() => self.clients.tell_shared(*client, &word.native, readers),
                 Some(group) => self.clients.tell_self_leave(*client, group),
-                None => self.clients.tell_membership(*client, &self.spread_frames),
+                None => self.clients.tell_membership(*client, &word.spread, readers),
             }
         }
-        self.upward.spend(self.frames.len().max(self.spread_frames.len()) * notify.len());
+        self.upward.spend(word.native.len().max(word.spread.len()) * some.len());
+        word.told += some.len();
+        if word.told == readers {
+            self.word = None;
+        }
         true
     }
 
@@ -154,8 +192,9 @@ impl<E: Engine> Node<E> {
         view.primary = Primary::Yes;
         self.frames.clear();
         event::put_view(&mut self.frames, view);
-        self.clients.tell_viewers(&self.frames);
-        self.upward.spend(self.frames.len() * self.clients.len());
+        let len = self.frames.len();
+        self.clients.tell_viewers(&self.frames.split().freeze());
+        self.upward.spend(len * self.clients.len());
         self.remember(Change::Primary { id });
     }
 
@@ -167,14 +206,16 @@ impl<E: Engine> Node<E> {
     }
 
     fn install(&mut self, view: View) {
+        self.unsaid = None;
         self.groups.install(&view);
         if view.kind == ViewKind::Regular {
             self.settling = Some(view.id);
         }
         self.frames.clear();
         event::put_view(&mut self.frames, &view);
-        self.clients.tell_viewers(&self.frames);
-        self.upward.spend(self.frames.len() * self.clients.len());
+        let len = self.frames.len();
+        self.clients.tell_viewers(&self.frames.split().freeze());
+        self.upward.spend(len * self.clients.len());
         self.remember(Change::from(&view));
         self.view = Some(view);
     }
@@ -183,6 +224,7 @@ impl<E: Engine> Node<E> {
         let Delivery { sender, position, service, payload, .. } = delivery;
         let (offer, offered) = self.offers.close(offer);
         let own = *sender == self.datagrams.identity().me;
+        self.clients.ordered(payload.len());
         match self.groups.deliver(*sender, *position, payload) {
             Ok(Delivered::Multicast { client, told, recipients }) => {
                 if own {

@@ -11,7 +11,8 @@
 
 use bytes::Bytes;
 use consort_types::{
-    Class, Duration, Instant, MemberId, MessageId, NodeId, OfferId, Position, Service, Stream, Ticket, View, ViewId,
+    Class, Duration, Hold, Instant, MemberId, MessageId, NodeId, OfferId, Position, Service, Stream, Ticket, View,
+    ViewId,
 };
 pub use consort_wire::{Lane, Malformed, Packet, Payload};
 pub use queue::{Queue, Rides};
@@ -269,6 +270,10 @@ pub trait Engine {
     /// What the layer above wants carried in this node's beacons from now on.
     fn annotate(&mut self, annotation: Bytes);
 
+    /// How many bytes of deliveries the layer above can take soon, `usize::MAX` where it keeps up. An engine with flow
+    /// control lets nobody send more than that in a round, but always something; others ignore it.
+    fn throttle(&mut self, _room: usize) {}
+
     /// The layer above has settled into this view: client messages may flow again. Ignored for any other view.
     fn resume(&mut self, now: Instant, view: ViewId);
 
@@ -292,6 +297,12 @@ pub trait Engine {
     /// How each other node is reached, as far as this one knows; for `status`.
     fn reachability(&self, _now: Instant) -> Vec<Reach> {
         Vec::new()
+    }
+
+    /// What the messages that were submitted here and not yet delivered here wait for; `None` while there are none, and
+    /// from engines that do not know. Cheap enough to be asked many times a second.
+    fn hold(&self) -> Option<Hold> {
+        None
     }
 
     /// One line for `status`: which state the engine is in and, where it waits, for what.

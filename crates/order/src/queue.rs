@@ -2,14 +2,27 @@
 use crate::{Refused, Submission};
 use bytes::BytesMut;
 use consort_types::{Class, MessageId, Service, ViewId};
+use consort_wire::Bump;
 use consort_wire::pack::{Body, Outgoing};
 use std::collections::VecDeque;
 
 /// What an accepted message counts beside its bytes, so that empty ones are bounded too.
 const OVERHEAD: usize = 64;
+/// How much is taken from the allocator at once for the bodies of packets.
+const BODIES: usize = 256 << 10;
 
 /// As which level a message rides: an engine's levels are fewer than the senders'. A packet holds messages of one level.
 pub type Rides = fn(Service) -> Service;
+
+/// The same, shown as nothing: an address would make equal queues look different.
+#[derive(Clone, Copy)]
+struct Riding(Rides);
+
+impl std::fmt::Debug for Riding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Riding")
+    }
+}
 
 /// Two queues, control before client, and what of them is sent but not yet delivered here.
 #[derive(Clone, Debug)]
@@ -20,9 +33,10 @@ pub struct Queue {
     /// What each class may hold at most.
     limit: usize,
     message_max: usize,
+    bodies: Bump,
     /// Client messages wait behind this gate until the layer above has settled into the view.
     gate: Gate,
-    rides: Rides,
+    rides: Riding,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -46,7 +60,8 @@ impl Queue {
     pub fn new(limit: usize, message_max: usize, rides: Rides) -> Self {
         let (control, client) = (Line::default(), Line::default());
         let gate = Gate::Closed { until: None };
-        Self { control, client, next_id: 1, limit, message_max, gate, rides }
+        let bodies = Bump::new(BODIES);
+        Self { control, client, next_id: 1, limit, message_max, bodies, gate, rides: Riding(rides) }
     }
 
     /// Accepts a message or says why not.
@@ -84,18 +99,23 @@ impl Queue {
     /// levels never share a packet, so that a packet is either wholly held back or not at all.
     pub fn next_body(&mut self, room: usize) -> Option<Body> {
         //= R10
-        let mut body = BytesMut::new();
-        let (mut level, rides) = (None, self.rides);
+        let mut bodies = std::mem::replace(&mut self.bodies, Bump::new(BODIES));
+        let packed = self.pack_into(bodies.room(room), room);
+        let body = if packed { Body::new(bodies.take()).ok() } else { None };
+        self.bodies = bodies;
+        body
+    }
+
+    /// Packs what goes next into `body`; false if nothing may be sent now.
+    fn pack_into(&mut self, body: &mut BytesMut, room: usize) -> bool {
+        let (mut level, Riding(rides)) = (None, self.rides);
         while let Some(line) = self.next_line() {
             let Some((_, front)) = line.waiting.front_mut() else { break };
             if level.is_some_and(|level| level != rides(front.service)) {
                 break;
             }
-            if body.is_empty() {
-                body.reserve(room.min(front.payload.len() - front.sent + consort_wire::pack::FIRST_CHUNK_LEN));
-            }
             let before = body.len();
-            let complete = front.pack(&mut body, room - before);
+            let complete = front.pack(body, room - before);
             if body.len() > before {
                 level = Some(rides(front.service));
             }
@@ -104,7 +124,7 @@ impl Queue {
             }
             self.retire_front();
         }
-        if body.is_empty() { None } else { Body::new(body.freeze()).ok() }
+        !body.is_empty()
     }
 
     fn next_line(&mut self) -> Option<&mut Line> {
@@ -115,7 +135,7 @@ impl Queue {
     }
 
     fn retire_front(&mut self) {
-        let rides = self.rides;
+        let Riding(rides) = self.rides;
         let Some(line) = self.next_line() else { return };
         let Some((id, outgoing)) = line.waiting.pop_front() else { return };
         match rides(outgoing.service) {
@@ -128,7 +148,7 @@ impl Queue {
     /// The own message that was just delivered: those of one class in the one order, and those delivered before it, are
     /// each delivered as they were sent.
     pub fn delivered(&mut self, class: Class, service: Service) -> Option<MessageId> {
-        let level = (self.rides)(service);
+        let level = self.rides.0(service);
         let line = self.line(class);
         match level {
             Service::Agreed | Service::Safe => line.ordered.pop_front(),
@@ -159,6 +179,11 @@ impl Queue {
     /// Whether anything may be sent now.
     pub fn is_ready(&self) -> bool {
         !self.control.waiting.is_empty() || (self.gate == Gate::Open && !self.client.waiting.is_empty())
+    }
+
+    /// Whether client messages wait behind the gate.
+    pub fn is_gated(&self) -> bool {
+        self.gate != Gate::Open && !self.client.waiting.is_empty()
     }
 
     /// Holds client messages back until `resume` names this view.

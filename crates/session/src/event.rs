@@ -13,6 +13,7 @@
 //! | 89 | transitional signal | group (1 + n), id (18 + 8) |
 //! | 8d | revoke | offer (8) |
 //! | 8e | confirm | offer (8) |
+//! | 8f | waiting | up to (8), cause (1), node (2) |
 //! | 91-95 | message; the second digit is the service | sender's node (2), client number (4), name (1 + n), targets, payload |
 //! | a1-a5 | offer; the second digit is the service | offer (8), microseconds (4), then as in a message |
 //!
@@ -21,14 +22,14 @@ mod decode;
 mod encode;
 
 pub(crate) use encode::{
-    put_confirm, put_disconnect, put_offer, put_pong, put_progress, put_refused, put_revoke, put_welcome,
+    put_confirm, put_disconnect, put_offer, put_pong, put_progress, put_refused, put_revoke, put_waiting, put_welcome,
 };
 pub use encode::{put_group_signal, put_group_view, put_message, put_status, put_view};
 
 use crate::{Farewell, Refusal};
 use bytes::Bytes;
 use consort_group::{Cause, ClientName, GroupViewId, Member, PrivateName, Targets};
-use consort_types::{ClientId, Duration, GroupName, MemberId, NodeId, Primary, Service, ViewId, ViewKind};
+use consort_types::{ClientId, Duration, GroupName, Hold, MemberId, NodeId, Primary, Service, ViewId, ViewKind};
 
 const WELCOME: u8 = 0x81;
 const PROGRESS: u8 = 0x82;
@@ -41,10 +42,15 @@ const DISCONNECT: u8 = 0x88;
 const GROUP_SIGNAL: u8 = 0x89;
 const REVOKE: u8 = 0x8d;
 const CONFIRM: u8 = 0x8e;
+const WAITING: u8 = 0x8f;
 const MESSAGE: u8 = 0x90;
 const OFFER: u8 = 0xa0;
 /// The bytes of an offer before those of its message.
 const OFFER_LEN: usize = 12;
+/// What requests wait for, by number.
+const WINDOW: u8 = 1;
+const MEMBERSHIP: u8 = 2;
+const SLOW: u8 = 3;
 /// The flag of a group view whose group only members may send to.
 const CLOSED: u8 = 1;
 
@@ -70,6 +76,8 @@ pub enum Event {
     View(NetworkView),
     /// How far this client's numbered requests are.
     Progress(Progress),
+    /// Some of this client's numbered requests wait for long.
+    Waiting(Waiting),
     /// One numbered request was not taken.
     Refused {
         /// Its number.
@@ -236,4 +244,14 @@ pub struct Progress {
     pub ordered: u64,
     /// How many bytes of credit have come back, from the start of the session.
     pub credit: u64,
+}
+
+/// What requests wait for that were not ordered soon. It holds until all of them are ordered or refused, or until it is
+/// said anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Those up to this number, as far as they are not ordered.
+    pub up_to: u64,
+    /// What they wait for.
+    pub hold: Hold,
 }

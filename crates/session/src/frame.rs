@@ -84,6 +84,13 @@ impl Frames {
         Ok(Some(Head { kind, len }))
     }
 
+    /// The length of the frame at the front, if its head is there and its end is not.
+    pub fn begun(&self) -> Option<usize> {
+        let [a, b, c, d, _] = self.front()?;
+        let len = (u32::from_be_bytes([a, b, c, d]) as usize).saturating_add(LENGTH_LEN);
+        (len > self.held).then_some(len)
+    }
+
     /// Appends the body of the frame at the front, shared. `head` is what [`Self::whole`] has just said.
     pub fn body(&self, head: Head, into: &mut Payload) {
         if head.len <= self.current.len() {
@@ -182,6 +189,12 @@ pub fn put(out: &mut BytesMut, kind: u8, write: impl FnOnce(&mut BytesMut)) {
     write(out);
     let len = (out.len() - start - LENGTH_LEN) as u32;
     out[start..start + LENGTH_LEN].copy_from_slice(&len.to_be_bytes());
+}
+
+/// The length of the frame with which these bytes begin, as its first bytes say.
+pub(crate) fn len_of(bytes: &[u8]) -> usize {
+    let length = bytes.first_chunk().map_or(0, |length| u32::from_be_bytes(*length));
+    LENGTH_LEN + length as usize
 }
 
 /// Appends the head of a frame whose body will have `body_len` bytes.

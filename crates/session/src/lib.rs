@@ -32,10 +32,11 @@ pub mod request;
 pub mod server;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 pub use client::Client;
 pub use consort_group::{Addressee, Cause, ClientName, GroupViewId, Member, PrivateName, Target};
-pub use event::{Event, GroupSignal, GroupView, Message, NetworkView, Offer, Progress, Welcome};
+pub use event::{Event, GroupSignal, GroupView, Message, NetworkView, Offer, Progress, Waiting, Welcome};
 pub use limits::Limits;
 pub use listing::{Inquirer, Listing, Question};
 pub use offers::{Offered, Undo};
@@ -43,6 +44,7 @@ pub use output::Output;
 pub use reason::{Farewell, Parting, Refusal, RefusalCause};
 pub use request::Hello;
 pub use server::{Ask, Session};
+pub use watch::Waits;
 
 /// The first four bytes of every hello.
 pub const MAGIC: u32 = 0xc04e_c11e;

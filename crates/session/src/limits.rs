@@ -15,6 +15,14 @@ pub struct Limits {
     pub groups_max: usize,
     /// How many bytes may wait for one client to read them; a client further behind is disconnected as slow.
     pub output_max: usize,
+    /// How many bytes may wait for all clients together; beyond, the one with most of them is disconnected as slow.
+    pub outputs_max: usize,
+    /// How many bytes the large frames may have together that clients have begun and not finished; whoever begins another
+    /// is not read from meanwhile.
+    pub frames_max: usize,
+    /// How long a client that has begun a frame may say no more of it; and how long all of it may take, beside the time
+    /// that its length takes at 64 KiB a second.
+    pub frame_within: Duration,
     /// How many messages may wait for one Spread client; `None` for as many as the bytes allow.
     pub spread_messages: Option<usize>,
     /// How long a connection may take to complete its hello.
@@ -25,9 +33,12 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             message_max: consort_wire::MESSAGE_MAX,
-            credit: 512 << 10,
+            credit: 256 << 10,
             groups_max: Targets::MAX,
             output_max: 64 << 20,
+            outputs_max: 1 << 30,
+            frames_max: 256 << 20,
+            frame_within: Duration::from_secs(30),
             spread_messages: None,
             hello_within: Duration::from_secs(10),
         }

@@ -1,6 +1,7 @@
 //! Messages that one client was offered before their place was final, and was told nothing more of.
 use crate::event;
-use bytes::BytesMut;
+use crate::output::Output;
+use crate::server::WORD;
 use consort_types::{Instant, NodeId, OfferId, Service};
 use consort_wire::Payload;
 use std::collections::VecDeque;
@@ -55,40 +56,40 @@ impl Offers {
     }
 
     /// Offers a message, unless it is on offer.
-    pub(crate) fn offer(&mut self, out: &mut BytesMut, now: Instant, offered: &Offered) {
+    pub(crate) fn offer(&mut self, out: &mut Output, now: Instant, offered: &Offered) {
         if self.position(offered.id).is_some() {
             return;
         }
         self.told += 1;
-        event::put_offer(out, self.told, offered.free_until.since(now), offered);
+        event::put_offer(out.put(offered.multicast.len()), self.told, offered.free_until.since(now), offered);
         let again = (self.undo == Undo::Latest).then(|| offered.clone());
         self.open.push_back(Open { number: self.told, id: offered.id, again });
     }
 
     /// Revokes the offer of a message, if it is on offer.
-    pub(crate) fn revoke(&mut self, out: &mut BytesMut, now: Instant, id: OfferId) -> bool {
+    pub(crate) fn revoke(&mut self, out: &mut Output, now: Instant, id: OfferId) -> bool {
         let Some(at) = self.position(id) else { return false };
         //= G43
         let Undo::Latest = self.undo else {
-            self.open.remove(at).iter().for_each(|open| event::put_revoke(out, open.number));
+            self.open.remove(at).iter().for_each(|open| event::put_revoke(out.put(WORD), open.number));
             return true;
         };
         let behind = self.open.split_off(at + 1);
         let revoked = self.open.pop_back();
-        behind.iter().rev().chain(&revoked).for_each(|open| event::put_revoke(out, open.number));
+        behind.iter().rev().chain(&revoked).for_each(|open| event::put_revoke(out.put(WORD), open.number));
         behind.iter().filter_map(|open| open.again.as_ref()).for_each(|again| self.offer(out, now, again));
         true
     }
 
     /// Tells that a message is the next one of the order, whether it is on offer or not. Who undoes only the latest gets it
     /// before all that is on offer.
-    pub(crate) fn confirm(&mut self, out: &mut BytesMut, now: Instant, offered: &Offered) {
+    pub(crate) fn confirm(&mut self, out: &mut Output, now: Instant, offered: &Offered) {
         let first = self.open.front().is_none_or(|open| open.id == offered.id);
         let undone = if self.undo == Undo::Latest && !first { std::mem::take(&mut self.open) } else { VecDeque::new() };
-        undone.iter().rev().for_each(|open| event::put_revoke(out, open.number));
+        undone.iter().rev().for_each(|open| event::put_revoke(out.put(WORD), open.number));
         self.offer(out, now, offered);
         let confirmed = self.position(offered.id).and_then(|at| self.open.remove(at));
-        confirmed.iter().for_each(|open| event::put_confirm(out, open.number));
+        confirmed.iter().for_each(|open| event::put_confirm(out.put(WORD), open.number));
         let behind = undone.iter().filter(|open| open.id != offered.id);
         behind.filter_map(|open| open.again.as_ref()).for_each(|again| self.offer(out, now, again));
     }
@@ -127,10 +128,16 @@ mod tests {
         }
     }
 
-    /// What a client reads in these bytes: `+1 a` for an offer with its number and text, `-1` for a revoke, `=1` for a confirm.
-    fn read(out: &mut BytesMut) -> Vec<String> {
+    fn frames_of(out: &mut Output) -> Frames {
         let mut frames = Frames::new(1 << 20);
-        frames.push(out.split().freeze());
+        out.pieces().for_each(|piece| frames.push(Bytes::copy_from_slice(piece)));
+        out.written(out.len());
+        frames
+    }
+
+    /// What a client reads in these bytes: `+1 a` for an offer with its number and text, `-1` for a revoke, `=1` for a confirm.
+    fn read(out: &mut Output) -> Vec<String> {
+        let mut frames = frames_of(out);
         std::iter::from_fn(|| {
             let head = frames.whole().unwrap()?;
             assert!(head.len > HEAD_LEN);
@@ -146,8 +153,8 @@ mod tests {
         .collect()
     }
 
-    fn three(undo: Undo) -> (Offers, BytesMut) {
-        let (mut offers, mut out) = (Offers::new(undo), BytesMut::new());
+    fn three(undo: Undo) -> (Offers, Output) {
+        let (mut offers, mut out) = (Offers::new(undo), Output::default());
         (1..=3).for_each(|id| offers.offer(&mut out, NOW, &offered(id)));
         assert_eq!(read(&mut out), ["+1 1", "+2 2", "+3 3"]);
         (offers, out)
@@ -178,7 +185,7 @@ mod tests {
     #[test]
     fn what_was_not_offered_is_offered_and_confirmed_at_once() {
         for undo in [Undo::Any, Undo::Latest] {
-            let (mut offers, mut out) = (Offers::new(undo), BytesMut::new());
+            let (mut offers, mut out) = (Offers::new(undo), Output::default());
             offers.confirm(&mut out, NOW, &offered(7));
             assert_eq!(read(&mut out), ["+1 7", "=1"]);
         }
@@ -211,11 +218,10 @@ mod tests {
 
     #[test]
     fn the_time_that_is_left_is_told_and_none_once_it_is_over() {
-        let (mut offers, mut out) = (Offers::new(Undo::Any), BytesMut::new());
+        let (mut offers, mut out) = (Offers::new(Undo::Any), Output::default());
         offers.offer(&mut out, NOW, &offered(1));
         offers.offer(&mut out, NOW + Duration::from_secs(1), &offered(2));
-        let mut frames = Frames::new(1 << 20);
-        frames.push(out.freeze());
+        let mut frames = frames_of(&mut out);
         for free in [Duration::from_micros(100), Duration::ZERO] {
             let head = frames.whole().unwrap().unwrap();
             let event = Event::decode(head.kind, frames.take_body(head)).unwrap();

@@ -1,48 +1,169 @@
 //! What one client is to read.
-use bytes::{Buf, BytesMut};
+use bytes::{Bytes, BytesMut};
+use std::collections::VecDeque;
 
-/// A buffer larger than this is given back once it is empty.
-const KEEP: usize = 1 << 20;
+/// A piece takes no frames that make it longer than this, in bytes, unless it is the first; what is written is given back
+/// by the piece.
+const PIECE: usize = 256 << 10;
+/// Shorter frames are copied even where they could be shared.
+const SHARED: usize = 1 << 10;
+/// What a shared piece costs beside its bytes.
+const EACH: usize = 64;
 
-/// One contiguous buffer: frames are appended at the back, written bytes go from the front. The room they leave is used
-/// again once it is at least as large as what remains, so moving costs each byte at most one more copy.
+/// Frames in their order, in pieces of whole frames: those that are told to many clients are shared by all of them.
 #[derive(Debug, Default)]
 pub struct Output {
-    bytes: BytesMut,
-    largest: usize,
+    /// Those before the last, in order.
+    pieces: VecDeque<Piece>,
+    /// The last, to which frames are appended.
+    last: BytesMut,
+    /// So much of the first is written.
+    at: usize,
+    /// The bytes of `pieces`, written or not.
+    in_pieces: usize,
+    /// What `pieces` cost.
+    charged: usize,
+    spare: BytesMut,
     announced: bool,
 }
 
+#[derive(Debug)]
+struct Piece {
+    bytes: Bytes,
+    charge: usize,
+}
+
 impl Output {
-    /// Where frames are appended.
-    pub const fn as_mut(&mut self) -> &mut BytesMut {
-        &mut self.bytes
+    /// Where whole frames of about `len` bytes are appended by one call.
+    pub fn put(&mut self, len: usize) -> &mut BytesMut {
+        if !self.last.is_empty() && self.last.len() + len > PIECE {
+            self.close();
+            if self.last.capacity() == 0 {
+                self.last.reserve(PIECE.max(len));
+            }
+        }
+        &mut self.last
     }
 
-    /// What is to be written.
-    pub fn as_slice(&self) -> &[u8] {
-        &self.bytes
+    /// Appends whole frames that `readers` clients are told, without copying them if they are worth it.
+    pub fn share(&mut self, frames: &Bytes, readers: usize) {
+        if frames.len() < SHARED || readers < 2 {
+            self.put(frames.len()).extend_from_slice(frames);
+            return;
+        }
+        self.close();
+        self.push(frames.clone(), frames.len() / readers + EACH);
+    }
+
+    /// What is to be written next, in one piece; there may be more behind it.
+    pub fn front(&self) -> &[u8] {
+        &self.first()[self.at..]
+    }
+
+    /// All that is to be written, in pieces.
+    pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
+        let later = self.pieces.iter().skip(1).map(|piece| &piece.bytes[..]);
+        let last = (!self.pieces.is_empty()).then_some(&self.last[..]);
+        std::iter::once(self.front()).chain(later).chain(last)
+    }
+
+    /// How many bytes are to be written.
+    pub fn len(&self) -> usize {
+        self.in_pieces + self.last.len() - self.at
+    }
+
+    /// Whether all is written.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many bytes of memory this takes; what is shared, each reader has its part in.
+    pub fn charge(&self) -> usize {
+        self.charged + self.last.len()
     }
 
     /// Whether there is something to write that nobody was told of yet. Says so once until all is written.
     pub fn wakes(&mut self) -> bool {
-        let wakes = !self.announced && !self.bytes.is_empty();
+        let wakes = !self.announced && !self.is_empty();
         self.announced |= wakes;
         wakes
     }
 
     /// The first `n` bytes are written; more than there are is all of them.
     pub fn written(&mut self, n: usize) {
-        self.largest = self.largest.max(self.bytes.len());
-        if n < self.bytes.len() {
-            self.bytes.advance(n);
-            return;
+        let mut n = n;
+        while let Some(first) = self.pieces.front() {
+            let left = first.bytes.len() - self.at;
+            if n < left {
+                self.at += n;
+                return;
+            }
+            n -= left;
+            self.drop_first();
         }
-        self.announced = false;
-        if std::mem::take(&mut self.largest) > KEEP {
-            self.bytes = BytesMut::new();
+        self.at = self.last.len().min(self.at + n);
+        if self.at == self.last.len() {
+            self.rest();
+        }
+    }
+
+    /// Forgets all frames of which nothing is written yet. `len_of` says how long the frame is with which bytes begin.
+    pub fn cut(&mut self, len_of: impl Fn(&[u8]) -> usize) {
+        let first = self.first();
+        let mut end = 0;
+        while end < self.at {
+            end += len_of(&first[end..]).max(1);
+        }
+        if let Some(mut first) = std::mem::take(&mut self.pieces).pop_front() {
+            (self.in_pieces, self.charged) = (0, 0);
+            self.last.clear();
+            first.bytes.truncate(end);
+            self.push(first.bytes, first.charge);
         } else {
-            self.bytes.clear();
+            self.last.truncate(end);
+        }
+        self.written(0);
+    }
+
+    fn first(&self) -> &[u8] {
+        self.pieces.front().map_or(&self.last, |piece| &piece.bytes)
+    }
+
+    fn push(&mut self, bytes: Bytes, charge: usize) {
+        self.in_pieces += bytes.len();
+        self.charged += charge;
+        self.pieces.push_back(Piece { bytes, charge });
+    }
+
+    /// Begins another piece.
+    fn close(&mut self) {
+        if !self.last.is_empty() {
+            let full = std::mem::replace(&mut self.last, std::mem::take(&mut self.spare)).freeze();
+            let charge = full.len();
+            self.push(full, charge);
+        }
+    }
+
+    /// The first piece is written; its memory is used for another.
+    fn drop_first(&mut self) {
+        self.at = 0;
+        let Some(Piece { bytes, charge }) = self.pieces.pop_front() else { return };
+        self.in_pieces -= bytes.len();
+        self.charged -= charge;
+        if let Ok(mut own) = bytes.try_into_mut()
+            && (PIECE..2 * PIECE).contains(&own.capacity())
+        {
+            own.clear();
+            self.spare = own;
+        }
+    }
+
+    /// All is written: only buffers of common size are kept.
+    fn rest(&mut self) {
+        (self.at, self.announced) = (0, false);
+        self.last.clear();
+        if self.last.capacity() >= 2 * PIECE {
+            self.last = BytesMut::new();
         }
     }
 }
@@ -50,36 +171,128 @@ impl Output {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use consort_types::Rng;
+
+    /// All that is still to be written.
+    fn rest_of(output: &mut Output) -> Vec<u8> {
+        let mut all = Vec::new();
+        while !output.is_empty() {
+            let front = output.front().to_vec();
+            output.written(front.len());
+            all.extend(front);
+        }
+        all
+    }
 
     #[test]
     fn it_wakes_once_until_it_is_empty() {
         let mut output = Output::default();
         assert!(!output.wakes());
-        output.as_mut().extend_from_slice(b"abc");
+        output.put(3).extend_from_slice(b"abc");
         assert!(output.wakes() && !output.wakes());
         output.written(2);
-        output.as_mut().extend_from_slice(b"de");
+        output.put(3).extend_from_slice(b"de");
         assert!(!output.wakes());
-        assert_eq!(output.as_slice(), b"cde");
+        assert_eq!(output.front(), b"cde");
         output.written(99);
-        assert!(output.as_slice().is_empty() && !output.wakes());
-        output.as_mut().extend_from_slice(b"f");
+        assert!(output.is_empty() && !output.wakes());
+        output.put(3).extend_from_slice(b"f");
         assert!(output.wakes());
     }
 
     #[test]
     fn steady_traffic_needs_no_more_room_and_a_burst_is_given_back() {
         let mut output = Output::default();
-        let frame = [7; 100];
-        for round in 0..10_000 {
-            output.as_mut().extend_from_slice(&frame);
+        for round in 0..20_000 {
+            output.put(100).extend_from_slice(&[7; 100]);
             if round % 10 != 0 {
                 output.written(120);
             }
+            assert!(output.last.capacity() + output.in_pieces <= 3 * PIECE);
         }
-        assert!(output.bytes.capacity() < 16 << 10, "{}", output.bytes.capacity());
-        output.as_mut().resize(KEEP + 1, 0);
+        output.put(0).resize(10 * PIECE, 0);
         output.written(usize::MAX);
-        assert_eq!(output.bytes.capacity(), 0);
+        assert_eq!((output.last.capacity(), output.charge()), (0, 0));
+    }
+
+    #[test]
+    fn a_stream_that_never_runs_dry_uses_its_pieces_again() {
+        let mut output = Output::default();
+        let mut places = std::collections::BTreeSet::new();
+        for _ in 0..100_000 {
+            output.put(1000).extend_from_slice(&[7; 1000]);
+            if output.len() > 2 * PIECE {
+                output.written(PIECE);
+            }
+            places.extend((output.last.len() == 1000).then(|| output.last.as_ptr() as usize));
+        }
+        assert!(places.len() <= 6, "{}", places.len());
+    }
+
+    #[test]
+    fn whatever_is_appended_shared_and_written_comes_out_in_order() {
+        let mut rng = Rng::new(7);
+        for _ in 0..50 {
+            let (mut output, mut put, mut got) = (Output::default(), Vec::new(), Vec::new());
+            for byte in 0..200u8 {
+                let frame = Bytes::from(vec![byte; rng.below(20_000) as usize]);
+                put.extend_from_slice(&frame);
+                match rng.below(3) {
+                    0 => output.share(&frame, 5),
+                    _ => output.put(frame.len()).extend_from_slice(&frame),
+                }
+                let front = output.front();
+                let n = (rng.below(30_000) as usize).min(front.len());
+                got.extend_from_slice(&front[..n]);
+                output.written(n);
+                assert_eq!(output.len(), put.len() - got.len());
+                assert!(output.pieces().flatten().eq(&put[got.len()..]));
+            }
+            got.extend(rest_of(&mut output));
+            assert!(got == put);
+            assert_eq!(output.charge(), 0);
+        }
+    }
+
+    #[test]
+    fn what_many_read_is_kept_once() {
+        let frame = Bytes::from(vec![7; 30_000]);
+        let mut outputs: Vec<_> = std::iter::repeat_with(Output::default).take(100).collect();
+        outputs.iter_mut().for_each(|output| output.share(&frame, 100));
+        assert!(outputs.iter().all(|output| output.front().as_ptr() == frame.as_ptr()));
+        assert_eq!(outputs.iter().map(Output::charge).sum::<usize>(), 30_000 + 100 * EACH);
+        let mut small = Output::default();
+        small.share(&frame.slice(..SHARED - 1), 100);
+        assert_eq!((small.pieces.len(), small.charge()), (0, SHARED - 1));
+    }
+
+    /// A frame whose first byte is its length in hundreds.
+    fn frame(hundreds: u8) -> Vec<u8> {
+        vec![hundreds; usize::from(hundreds) * 100]
+    }
+
+    #[test]
+    fn a_cut_leaves_only_the_frame_that_is_begun() {
+        let len_of = |bytes: &[u8]| usize::from(bytes[0]) * 100;
+        for (written, left) in
+            [(0, 0), (1, 99), (99, 1), (100, 0), (250, 50), (300, 0), (2300, 0), (2301, 1_499), (3800, 0)]
+        {
+            for shared in [false, true] {
+                let mut output = Output::default();
+                for hundreds in [1, 2, 20, 15, 3] {
+                    match shared {
+                        true => output.share(&frame(hundreds).into(), 2),
+                        false => output.put(0).extend_from_slice(&frame(hundreds)),
+                    }
+                }
+                output.wakes();
+                output.written(written);
+                output.cut(len_of);
+                assert_eq!(output.len(), left, "{written}");
+                output.put(3).extend_from_slice(b"bye");
+                assert_eq!(output.wakes(), left == 0);
+                assert!(rest_of(&mut output).ends_with(b"bye"));
+            }
+        }
     }
 }

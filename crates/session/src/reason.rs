@@ -74,7 +74,7 @@ codes! {
         Malformed = 2 "malformed",
         /// The client speaks another version.
         Version = 3 "version",
-        /// The connection did not complete its hello in time.
+        /// The connection did not complete its hello, or a frame that it had begun, in time.
         Silent = 4 "silent",
         /// The client did not read what was waiting for it.
         Slow = 5 "slow",
@@ -82,6 +82,8 @@ codes! {
         Stopping = 6 "stopping",
         /// Another client of this daemon is called so.
         NameTaken = 7 "name_taken",
+        /// The client's user may not use this daemon.
+        NotAllowed = 8 "not_allowed",
     }
 }
 

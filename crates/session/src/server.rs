@@ -1,16 +1,20 @@
 //! A daemon's end of one connection.
 use crate::event::{self, Welcome};
-use crate::frame::{Frames, HEAD_LEN, Head};
+use crate::frame::{self, Frames, HEAD_LEN, Head};
 use crate::ledger::Ledger;
 use crate::listing::Question;
 use crate::offers::{Offered, Offers};
 use crate::output::Output;
 use crate::request::{self, Hello, NotHello, Request};
+use crate::watch::{Waits, Watch};
 use crate::{Farewell, Limits, Parting, Refusal, RefusalCause, VERSION};
 use bytes::Bytes;
 use consort_group::{ClientName, ordered};
-use consort_types::{ClientId, GroupName, Instant, MemberId, NodeId, OfferId, Service};
+use consort_types::{ClientId, GroupName, Hold, Instant, MemberId, NodeId, OfferId, Service};
 use consort_wire::{Malformed, Payload};
+
+/// About how many bytes a frame has that is neither a message nor a list.
+pub(crate) const WORD: usize = 128;
 
 /// One client of a daemon: what it said and was not yet taken, what it has under way, what it is to read.
 ///
@@ -30,6 +34,7 @@ pub struct Session {
     ledger: Ledger,
     refused: u64,
     progress_due: bool,
+    watch: Watch,
     output: Output,
 }
 
@@ -87,6 +92,7 @@ impl Session {
             ledger: Ledger::default(),
             refused: 0,
             progress_due: false,
+            watch: Watch::default(),
             output: Output::default(),
         }
     }
@@ -119,6 +125,11 @@ impl Session {
     /// Whether it is offered messages before their place is final.
     pub const fn is_optimistic(&self) -> bool {
         self.offers.is_some()
+    }
+
+    /// The frame that it has begun and not finished, by its number in the session, and its length.
+    pub fn begun(&self) -> Option<(u64, usize)> {
+        self.input.begun().map(|len| (self.input.passed(), len))
     }
 
     /// How many bytes it sent that were not taken yet.
@@ -209,7 +220,7 @@ impl Session {
             Request::List(question) => return Ok(self.settled(Ask::List(question))),
             Request::Goodbye => return Ok(self.settled(Ask::Goodbye)),
             Request::Ping(token) => {
-                event::put_pong(self.output.as_mut(), token);
+                event::put_pong(self.output.put(WORD), token);
                 self.settle();
                 return Ok(None);
             }
@@ -246,7 +257,7 @@ impl Session {
         let number = self.ledger.refuse(cost);
         self.refused += 1;
         self.progress_due = true;
-        event::put_refused(self.output.as_mut(), number, refusal);
+        event::put_refused(self.output.put(WORD), number, refusal);
     }
 
     /// The oldest request under way, whose frame had `cost` bytes, has its place in the order. Returns its number.
@@ -274,14 +285,29 @@ impl Session {
     /// Tells the client how far its requests are, if that has changed. Once a turn is enough: the counts add up.
     pub fn tell_progress(&mut self) {
         if std::mem::take(&mut self.progress_due) && self.is_open() {
-            event::put_progress(self.output.as_mut(), self.ledger.progress());
+            event::put_progress(self.output.put(WORD), self.ledger.progress());
         }
+    }
+
+    /// Looks how long its requests wait, from one call to the next, and tells the client what for if they wait for long
+    /// and it does not know.
+    pub fn tell_waiting(&mut self, hold: Option<Hold>) -> Waits {
+        let progress = self.ledger.progress();
+        // The one that waits at the front was read, too.
+        let read = progress.accepted + u64::from(self.asked.is_some());
+        let waits = self.watch.look(read, progress.ordered);
+        if let Some(hold) = hold.filter(|_| waits == Waits::Long && self.is_open())
+            && let Some(waiting) = self.watch.tell(progress.ordered, hold)
+        {
+            event::put_waiting(self.output.put(WORD), waiting);
+        }
+        waits
     }
 
     /// Tells the client that request number `request`, which is in the order, changed nothing.
     pub fn tell_refused(&mut self, request: u64, refusal: &Refusal) {
         if self.is_open() {
-            event::put_refused(self.output.as_mut(), request, refusal);
+            event::put_refused(self.output.put(WORD), request, refusal);
         }
     }
 
@@ -298,31 +324,31 @@ impl Session {
             credit: u32::try_from(limits.credit).unwrap_or(u32::MAX),
             groups_max: u16::try_from(limits.groups_max).unwrap_or(u16::MAX),
         };
-        event::put_welcome(self.output.as_mut(), &welcome);
+        event::put_welcome(self.output.put(WORD), &welcome);
     }
 
     /// Appends a message of a client of node `sender`: one copy of what receivers are told of the ordered multicast.
     pub fn tell_message(&mut self, sender: NodeId, service: Service, multicast: &Payload, told_at: usize) {
-        event::put_message(self.output.as_mut(), sender, service, multicast, told_at);
+        event::put_message(self.output.put(multicast.len()), sender, service, multicast, told_at);
     }
 
     /// Offers a message to an optimistic client, unless it is on offer; nothing to any other.
     pub fn tell_offer(&mut self, now: Instant, offered: &Offered) {
         if let Some(offers) = &mut self.offers {
-            offers.offer(self.output.as_mut(), now, offered);
+            offers.offer(&mut self.output, now, offered);
         }
     }
 
     /// Revokes the offer of a message. False where it is not on offer.
     pub fn tell_revoke(&mut self, now: Instant, offer: OfferId) -> bool {
-        let out = self.output.as_mut();
+        let out = &mut self.output;
         self.offers.as_mut().is_some_and(|offers| offers.revoke(out, now, offer))
     }
 
     /// Tells an optimistic client that a message is the next one of the order, on offer or not; nothing to any other.
     pub fn tell_confirm(&mut self, now: Instant, offered: &Offered) {
         if let Some(offers) = &mut self.offers {
-            offers.confirm(self.output.as_mut(), now, offered);
+            offers.confirm(&mut self.output, now, offered);
         }
     }
 
@@ -333,21 +359,30 @@ impl Session {
 
     /// Appends frames that [`crate::event`] has written.
     pub fn tell(&mut self, frames: &[u8]) {
-        self.output.as_mut().extend_from_slice(frames);
+        self.output.put(frames.len()).extend_from_slice(frames);
     }
 
-    /// Sends the client away: what it sent and was not taken is forgotten, and nothing but this follows in its output.
+    /// The same for frames that `readers` clients are told.
+    pub fn tell_shared(&mut self, frames: &Bytes, readers: usize) {
+        self.output.share(frames, readers);
+    }
+
+    /// Sends the client away: what it sent and was not taken is forgotten, and nothing but this follows in its output. Who
+    /// is too slow for what waits is not made to read it all before this: it goes behind the frame that is being read.
     pub fn close(&mut self, farewell: &Farewell) {
+        if farewell.parting == Parting::Slow {
+            self.output.cut(frame::len_of);
+        }
         if self.stage != Stage::Closed {
             self.stage = Stage::Closed;
             self.input.clear();
-            event::put_disconnect(self.output.as_mut(), farewell);
+            event::put_disconnect(self.output.put(WORD), farewell);
         }
     }
 
     /// What the client is to read.
-    pub fn output(&self) -> &[u8] {
-        self.output.as_slice()
+    pub const fn output(&self) -> &Output {
+        &self.output
     }
 
     /// The first `n` bytes of the output are written.

@@ -16,6 +16,8 @@ pub(crate) struct Identify {
     /// By receiver and sender.
     turns: PerProcess<PerProcess<Turn>>,
     standing: PerProcess<Standing>,
+    /// Who was in which regular view.
+    members: BTreeMap<ViewId, Vec<Life>>,
     /// Which of a sender's messages is its first of a view: the one after all that it had been given back before.
     firsts: BTreeMap<(ViewId, Process), u64>,
 }
@@ -55,8 +57,13 @@ impl Identify {
         if view.transitional && !late {
             return;
         }
+        if !view.transitional {
+            self.members.entry(view.id).or_insert_with(|| view.members.clone());
+        }
+        // What a view that closes still gives comes from all that were in it, not from those alone that move on.
+        let members = self.members.get(&view.id).unwrap_or(&view.members).clone();
         let standing = self.standing.of(process);
-        let (views, members) = (standing.views + 1, view.members.clone());
+        let views = standing.views + 1;
         *standing = Standing { views, id: view.id, members, late, ..*standing };
         for origin in self.served(process) {
             let next = self.turns.of(process).of(origin).next.max(1);
@@ -208,6 +215,20 @@ mod tests {
         assert_eq!(given(&mut identify, RECEIVER, 2, 0), None);
         assert_eq!(given(&mut identify, RECEIVER, 3, 100), Some(3));
         assert_eq!(given(&mut identify, RECEIVER, 4, 0), Some(4));
+    }
+
+    #[test]
+    fn whoever_came_late_to_a_view_that_closes_is_given_messages_of_those_that_do_not_move_on() {
+        let mut identify = sent(&[7]);
+        let back = Process { life: 1, ..SENDER };
+        identify.submit(back, Submitted { count: 1, len: 9, ..Submitted::default() });
+        let closing = Installed { transitional: true, members: vec![RECEIVER.life()], ..view(1) };
+        let late = Process { client: 1, ..RECEIVER };
+        identify.view(late, &closing, true);
+        let payload = identify.pattern.payload(Mark { origin: SENDER, count: 1 }, 7);
+        let message = Received { sender: NodeId(1), payload, class: Some(Class::Client), ..Received::default() };
+        let found = identify.identify(late, &message, Sender { node: NodeId(1), life: None, client: None });
+        assert!(found.nameless, "one of the life that was in the view, not of the one that came back: {found:?}");
     }
 
     #[test]

@@ -12,6 +12,9 @@ use consort_types::{GroupName, Service};
 use consort_wire::Malformed;
 use std::collections::VecDeque;
 
+/// About how many bytes a message has beside its data.
+const WORD: usize = 128;
+
 /// One Spread client of a daemon: what it said and was not yet taken, what it has under way, what it is to read.
 ///
 /// Bytes go in by [`Self::feed`]; [`Self::ask`] says what the client asks. A numbered request (join, leave, multicast)
@@ -197,7 +200,7 @@ impl Session {
     }
 
     fn enter(&mut self, library: Library) {
-        self.say(|session, out| hello::put_accept(out, library, &session.private));
+        self.say(WORD, |session, out| hello::put_accept(out, library, &session.private));
         self.stage = Stage::Open;
     }
 
@@ -207,7 +210,7 @@ impl Session {
         let Stage::Naming(library) = self.stage else { return };
         self.private = private.into();
         if library.chooses_method() {
-            self.say(|_, out| hello::put_methods(out));
+            self.say(WORD, |_, out| hello::put_methods(out));
             self.stage = Stage::Choosing(library);
         } else {
             self.enter(library);
@@ -216,7 +219,7 @@ impl Session {
 
     /// The client is not let in. Hand the [`Farewell`] to [`Self::close`].
     pub fn reject(&mut self, reject: Reject) -> Farewell {
-        self.say(|_, out| out.put_u8(reject.code()));
+        self.say(WORD, |_, out| out.put_u8(reject.code()));
         let parting = if reject == Reject::Version { Parting::Version } else { Parting::Malformed };
         Farewell::new(parting, format!("rejected with code {}: {}", reject as i8, reject.text()))
     }
@@ -286,7 +289,9 @@ impl Session {
 
     fn give_back(&mut self, frame: &Frame) {
         self.refused += 1;
-        self.tell(|session, out| told::put_reject(out, &frame.header, &frame.body, &session.private));
+        self.tell(frame.body.len() + WORD, |session, out| {
+            told::put_reject(out, &frame.header, &frame.body, &session.private)
+        });
     }
 
     fn settle(&mut self) -> Option<Frame> {
@@ -298,51 +303,56 @@ impl Session {
     /// Appends a message, unless it is the client's `own` and it wants none of those back.
     pub fn tell_message(&mut self, message: &Message<'_>, own: bool) {
         if !(own && message.note.is_self_discard()) {
-            self.tell(|_, out| told::put_message(out, message));
+            self.tell(message.payload.len() + WORD, |_, out| told::put_message(out, message));
         }
     }
 
     //= S30
-    /// Appends a group view or signal that [`told::put_view`] or [`told::put_signal`] has written, if the client wants such.
-    pub fn tell_membership(&mut self, written: &[u8]) {
-        if self.wants_membership {
-            self.tell(|_, out| out.extend_from_slice(written));
+    /// Appends a group view or signal that [`told::put_view`] or [`told::put_signal`] has written for `readers` clients, if
+    /// this one wants such.
+    pub fn tell_membership(&mut self, written: &Bytes, readers: usize) {
+        if self.wants_membership && self.is_open() {
+            self.output.share(written, readers);
+            self.waiting.push_back(written.len());
         }
     }
 
     /// Appends that the client has left a group, if it wants to know.
     pub fn tell_self_leave(&mut self, group: &GroupName) {
         if self.wants_membership {
-            self.tell(|_, out| told::put_self_leave(out, group));
+            self.tell(WORD, |_, out| told::put_self_leave(out, group));
         }
     }
 
-    fn tell(&mut self, write: impl FnOnce(&Self, &mut BytesMut)) {
+    fn tell(&mut self, len: usize, write: impl FnOnce(&Self, &mut BytesMut)) {
         if self.is_open() {
-            self.say(write);
+            self.say(len, write);
         }
     }
 
-    fn say(&mut self, write: impl FnOnce(&Self, &mut BytesMut)) {
+    fn say(&mut self, len: usize, write: impl FnOnce(&Self, &mut BytesMut)) {
         let mut output = std::mem::take(&mut self.output);
-        let before = output.as_slice().len();
-        write(self, output.as_mut());
-        self.waiting.push_back(output.as_slice().len() - before);
+        let before = output.len();
+        write(self, output.put(len));
+        self.waiting.push_back(output.len() - before);
         self.output = output;
     }
 
     //= S40
     /// Ends the session: what the client sent and was not taken is forgotten. It is told nothing, as Spread's are not; what
-    /// stands in its output is still to be read.
-    pub fn close(&mut self) {
+    /// stands in its output is still to be read, unless it is `slow` to do so.
+    pub fn close(&mut self, slow: bool) {
         self.stage = Stage::Closed;
+        if slow {
+            (self.output, self.waiting) = Default::default();
+        }
         self.input = Input::default();
         self.asked = None;
     }
 
     /// What the client is to read.
-    pub fn output(&self) -> &[u8] {
-        self.output.as_slice()
+    pub const fn output(&self) -> &Output {
+        &self.output
     }
 
     /// How many messages wait to be read, whole or in part.
@@ -355,7 +365,7 @@ impl Session {
         self.output.written(n);
         let mut left = n;
         while let Some(first) = self.waiting.front_mut() {
-            if left < *first && !self.output.as_slice().is_empty() {
+            if left < *first && !self.output.is_empty() {
                 *first -= left;
                 return;
             }

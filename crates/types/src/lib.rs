@@ -2,6 +2,7 @@
 //!
 //! Words are the field's own; `docs/glossary.md` spells them out.
 
+mod hold;
 mod id;
 mod name;
 mod rng;
@@ -9,6 +10,7 @@ mod service;
 mod time;
 mod view;
 
+pub use hold::Hold;
 pub use id::{
     ClientId, ClusterId, ConfigHash, Incarnation, MemberId, MessageId, NodeId, OfferId, Position, Seq, Stream, Ticket,
 };

@@ -6,17 +6,20 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`bump`] | memory for what is written |
 //! | [`cursor`] | reading and writing fields |
 //! | [`envelope`] | the 56 bytes before every packet: cluster, configuration, sender, checksum, room for a tag |
 //! | [`payload`] | message bytes as a rope of shared slices, so that nothing is copied between the edges |
 //! | [`pack`] | small messages packed into, large ones cut into, the bodies of equally large packets |
 
+pub mod bump;
 pub mod cursor;
 pub mod envelope;
 pub mod mutate;
 pub mod pack;
 pub mod payload;
 
+pub use bump::Bump;
 pub use bytes::{Bytes, BytesMut};
 pub use cursor::{Reader, Writer};
 pub use envelope::{Envelope, Identity, Rejected};

@@ -95,7 +95,7 @@ pub struct Idling {
 pub struct Timers {
     /// When to send the copy of the token again: at least this long, and at least four measured rotations.
     pub token_retransmit: Duration,
-    /// The same while the token idles.
+    /// The same while the token idles: longer than it is parked. From then on four times as often.
     pub token_retransmit_idle: Duration,
     /// When to call the ring broken: no new token for so long.
     pub token_loss: Duration,
@@ -160,9 +160,9 @@ impl Timers {
         let token_loss = Duration::from_micros(150_000 + 500 * n as u64);
         Self {
             token_retransmit: Duration::from_millis(5),
-            token_retransmit_idle: Duration::from_millis(24),
+            token_retransmit_idle: Duration::from_millis(32),
             token_loss,
-            hold: Duration::from_millis(18),
+            hold: Duration::from_millis(25),
             hold_cancel: Duration::from_millis(5),
             join: Duration::from_millis(20),
             consensus: token_loss * 5 / 4,
@@ -281,15 +281,15 @@ impl Config {
 
     fn validate_timers(&self) -> Result<(), ConfigError> {
         let t = &self.timers;
-        check(t.token_loss >= 6 * t.token_retransmit_idle, "ring.token_loss", || {
-            let least = 6 * t.token_retransmit_idle;
-            format!("{:?} leaves no time for 6 idle retransmissions; make it at least {least:?}", t.token_loss)
+        check(t.token_loss >= 4 * t.token_retransmit_idle, "ring.token_loss", || {
+            let least = 4 * t.token_retransmit_idle;
+            format!("{:?} leaves no time for 12 idle retransmissions; make it at least {least:?}", t.token_loss)
         })?;
         check(t.hold < t.token_retransmit_idle, "ring.hold", || {
             format!("{:?} must be below token_retransmit_idle {:?}", t.hold, t.token_retransmit_idle)
         })?;
-        check(t.hold <= t.token_loss / 8, "ring.hold", || {
-            format!("{:?} must be at most an eighth of token_loss {:?}", t.hold, t.token_loss)
+        check(t.hold <= t.token_loss / 6, "ring.hold", || {
+            format!("{:?} must be at most a sixth of token_loss {:?}", t.hold, t.token_loss)
         })?;
         check(self.idling.rounds >= 1, "ring.idle_rounds", || {
             "0; a token must come by idle once before it rests".into()

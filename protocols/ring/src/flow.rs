@@ -51,20 +51,37 @@ pub(crate) fn allowance(config: &Config, token: &Token, under_way: UnderWay) -> 
     let w = &config.windows;
     let fcc = if crate::mutated!(config, WindowIgnored) { Load::default() } else { token.fcc };
     let global_bytes = global_bytes(config, token);
-    let store_packets = u64::from(w.store).saturating_sub(under_way.packets);
+    let store = store_room(config, under_way);
     let packets = w
         .global
         .min(w.personal)
         .min(w.global.saturating_add(w.personal).saturating_sub(fcc.packets))
-        .min(u32::try_from(store_packets).unwrap_or(u32::MAX));
+        .min(store.packets);
     let bytes = global_bytes
         .min(w.personal_bytes)
         .min(global_bytes.saturating_add(w.personal_bytes).saturating_sub(fcc.bytes))
-        .min((w.store_bytes as usize).saturating_sub(under_way.bytes) as u32);
+        .min(store.bytes);
     if crate::mutated!(config, WindowIgnored) {
         return Load { packets: w.store.saturating_mul(2), bytes: u32::MAX };
     }
     Load { packets, bytes }
+}
+
+/// Whether a visit that `allowed` so much is kept short by the store's window.
+pub(crate) fn store_binds(config: &Config, allowed: Load, under_way: UnderWay) -> bool {
+    //= R38
+    let store = store_room(config, under_way);
+    let short = |room: u32, allowed: u32, personal: u32| room <= allowed && room < personal;
+    let w = &config.windows;
+    short(store.packets, allowed.packets, w.personal) || short(store.bytes, allowed.bytes, w.personal_bytes)
+}
+
+/// What is left of the store's window.
+fn store_room(config: &Config, under_way: UnderWay) -> Load {
+    let w = &config.windows;
+    let packets = u64::from(w.store).saturating_sub(under_way.packets);
+    let bytes = (w.store_bytes as usize).saturating_sub(under_way.bytes);
+    Load { packets: u32::try_from(packets).unwrap_or(u32::MAX), bytes: u32::try_from(bytes).unwrap_or(u32::MAX) }
 }
 
 /// The bytes of a rotation: what is configured, or what the slowest receiver has room for, but always a datagram.
@@ -121,6 +138,17 @@ mod tests {
         assert_eq!(allowance(&config(), &token(0), under_way(1590)).packets, 10);
         assert_eq!(allowance(&config(), &token(0), under_way(1600)).packets, 0);
         assert_eq!(allowance(&config(), &token(0), under_way(5000)).packets, 0);
+    }
+
+    #[test]
+    fn the_store_binds_where_nothing_else_leaves_less() {
+        //= R38 test
+        let binds = |packets, bytes| {
+            let under_way = UnderWay { packets, bytes };
+            store_binds(&config(), allowance(&config(), &token(0), under_way), under_way)
+        };
+        assert!(!binds(0, 0) && !binds(1580, 0));
+        assert!(binds(1581, 0) && binds(1600, 0) && binds(0, 1) && binds(0, u32::MAX as usize));
     }
 
     #[test]

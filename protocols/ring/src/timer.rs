@@ -44,6 +44,11 @@ impl Timer {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timers([Option<Instant>; Timer::ALL.len()]);
 
+/// The timers that have come due with one input. One that is armed anew for the present comes due with the next: what it
+/// has led to is drained first.
+#[derive(Debug, Default)]
+pub(crate) struct Fired([bool; Timer::ALL.len()]);
+
 impl Timers {
     pub const fn arm(&mut self, timer: Timer, at: Instant) {
         self.0[timer as usize] = Some(at);
@@ -96,11 +101,13 @@ impl Timers {
         self.0.iter().flatten().min().copied()
     }
 
-    /// Disarms and returns the earliest timer whose time has come.
-    pub fn take_due(&mut self, now: Instant) -> Option<Timer> {
-        let due = Timer::ALL.into_iter().filter_map(|timer| Some((self.0[timer as usize]?, timer)));
+    /// Disarms and returns the earliest timer whose time has come, of those that are not in `fired`, and puts it there.
+    pub fn take_due(&mut self, now: Instant, fired: &mut Fired) -> Option<Timer> {
+        let waiting = Timer::ALL.into_iter().filter(|timer| !fired.0[*timer as usize]);
+        let due = waiting.filter_map(|timer| Some((self.0[timer as usize]?, timer)));
         let (at, timer) = due.min_by_key(|(at, _)| *at)?;
         (at <= now).then(|| self.disarm(timer))?;
+        fired.0[timer as usize] = true;
         Some(timer)
     }
 }
@@ -116,9 +123,12 @@ mod tests {
         timers.arm(Timer::Hold, Instant(10));
         timers.arm(Timer::Join, Instant(20));
         assert_eq!(timers.next(), Some(Instant(10)));
-        assert_eq!(timers.take_due(Instant(25)), Some(Timer::Hold));
-        assert_eq!(timers.take_due(Instant(25)), Some(Timer::Join));
-        assert_eq!(timers.take_due(Instant(25)), None);
+        let mut fired = Fired::default();
+        assert_eq!(timers.take_due(Instant(25), &mut fired), Some(Timer::Hold));
+        timers.arm(Timer::Hold, Instant(25));
+        assert_eq!(timers.take_due(Instant(25), &mut fired), Some(Timer::Join));
+        assert_eq!(timers.take_due(Instant(25), &mut fired), None);
+        assert_eq!(timers.take_due(Instant(25), &mut Fired::default()), Some(Timer::Hold));
         assert!(timers.is_armed(Timer::TokenLoss));
     }
 }

@@ -10,10 +10,6 @@ fn run<T>(test: impl Future<Output = T>) -> T {
     runtime.block_on(async { timeout(LONG, test).await.expect("an end in time") })
 }
 
-fn tight() -> Limits {
-    Limits { credit: 1_000, message_max: 100_000, ..Limits::default() }
-}
-
 async fn connect(daemon: &Daemon, name: &str) -> AsyncClient {
     AsyncClient::connect(&daemon.address, &ConnectOptions::default().called(name).unwrap()).await.unwrap()
 }
@@ -116,9 +112,12 @@ fn without_credit_a_send_says_so_or_waits_as_long_as_it_may() {
         let mut ann = AsyncClient::connect(&daemon.address, &options).await.unwrap();
         ann.multicast(Service::Agreed, &[group("g")], &[0; 900]).await.unwrap();
         let would_block = ann.try_multicast(Service::Agreed, &[group("g")], &[0; 900]);
-        assert!(matches!(would_block, Err(Error::WouldBlock { needs: 909, free: 91 })), "{would_block:?}");
+        assert!(
+            matches!(would_block, Err(Error::WouldBlock { needs: 909, free: 91, cause: WaitCause::Budget })),
+            "{would_block:?}"
+        );
         let timed_out = ann.multicast(Service::Agreed, &[group("g")], &[0; 900]).await;
-        assert!(matches!(timed_out, Err(Error::TimedOut)), "{timed_out:?}");
+        assert!(matches!(timed_out, Err(Error::TimedOut { .. })), "{timed_out:?}");
         let too_large = ann.multicast(Service::Agreed, &[group("g")], &[0; 100_001]).await;
         assert!(matches!(too_large, Err(Error::TooLarge { len: 100_001, max: 100_000 })), "{too_large:?}");
         let nobody = ann.multicast::<GroupName>(Service::Agreed, &[], b"").await;
@@ -127,6 +126,28 @@ fn without_credit_a_send_says_so_or_waits_as_long_as_it_may() {
         daemon.hold(false);
         ann.wait_ordered().await.unwrap();
         assert_eq!(ann.try_multicast(Service::Agreed, &[group("g")], &[0; 900]).unwrap(), 2);
+    });
+}
+
+#[test]
+fn what_is_waited_for_is_named() {
+    let daemon = Daemon::on_tcp(tight());
+    daemon.hold_for(consort_types::Hold::Membership);
+    run(async {
+        let mut ann = connect(&daemon, "ann").await;
+        let (to, payload) = ([group("g")], [0; 900]);
+        ann.multicast_within(Service::Agreed, &to, &payload, SHORT).await.unwrap();
+        while ann.wait_cause().is_none() {
+            let late = ann.multicast_within(Service::Agreed, &to, &payload, SHORT).await;
+            assert!(matches!(late, Err(Error::TimedOut { cause: Some(_) })), "{late:?}");
+        }
+        let late = ann.multicast_within(Service::Agreed, &to, &payload, SHORT).await;
+        assert!(matches!(late, Err(Error::TimedOut { cause: Some(WaitCause::Membership) })), "{late:?}");
+        let blocked = ann.try_multicast(Service::Agreed, &to, &payload);
+        assert!(matches!(blocked, Err(Error::WouldBlock { cause: WaitCause::Membership, .. })), "{blocked:?}");
+        daemon.hold(false);
+        assert_eq!(ann.multicast_within(Service::Agreed, &to, &payload, LONG).await.unwrap(), 2);
+        assert_eq!(ann.wait_cause(), None);
     });
 }
 
@@ -225,7 +246,7 @@ fn where_no_daemon_is_the_error_says_what_was_found() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address: Address = listener.local_addr().unwrap().to_string().parse().unwrap();
         let silent = AsyncClient::connect(&address, &options.clone().connect_within(SHORT)).await.unwrap_err();
-        assert!(matches!(silent, Error::TimedOut), "{silent}");
+        assert!(matches!(silent, Error::TimedOut { cause: None }), "{silent}");
         let (_silent, _) = listener.accept().await.unwrap();
         let stranger = tokio::spawn(async move { AsyncClient::connect(&address, &options).await.unwrap_err() });
         let (socket, _) = listener.accept().await.unwrap();

@@ -4,7 +4,7 @@ use consort_order::{
     AcrossPartitions, Arrival, Capability, Delivery, Engine, Lane, Link, Malformed, Output, Packet, Refused, Submission,
 };
 use consort_types::{
-    Cause, ClusterId, ConfigHash, MemberId, MessageId, NodeId, Position, Primary, Service, Stream, Ticket, View,
+    Cause, ClusterId, ConfigHash, Hold, MemberId, MessageId, NodeId, Position, Primary, Service, Stream, Ticket, View,
     ViewId, ViewKind,
 };
 use std::collections::{BTreeMap, VecDeque};
@@ -13,15 +13,20 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+/// How much time a turn takes on the daemon's clock, in nanoseconds.
+const TURN: u64 = 100_000;
 
 /// What a test tells the daemon.
 #[derive(Debug, Default)]
 struct Orders {
     /// Take requests but do not order them.
     hold: AtomicBool,
+    /// Where messages are held: say so, with this reason (index into `HOLDS`, from 1).
+    reason: AtomicUsize,
     /// End without a word.
     die: AtomicBool,
     /// Send all clients away.
@@ -64,6 +69,13 @@ impl Daemon {
         self.orders.hold.store(hold, Ordering::SeqCst);
     }
 
+    /// Holds messages back, and names this reason.
+    pub fn hold_for(&self, hold: Hold) {
+        let reason = HOLDS.iter().position(|known| *known == hold).unwrap();
+        self.orders.reason.store(reason + 1, Ordering::SeqCst);
+        self.hold(true);
+    }
+
     pub fn stop(&self) {
         self.orders.stop.store(true, Ordering::SeqCst);
     }
@@ -73,6 +85,9 @@ impl Daemon {
         self.thread.take().map(JoinHandle::join).transpose().unwrap();
     }
 }
+
+/// The reasons that a test may have named.
+const HOLDS: [Hold; 3] = [Hold::Window, Hold::Membership, Hold::Slow(NodeId(3))];
 
 impl Drop for Daemon {
     fn drop(&mut self) {
@@ -124,7 +139,7 @@ fn serve(orders: &Arc<Orders>, limits: Limits, accept: impl Fn() -> io::Result<S
     let mut turn = 0;
     while !orders.die.load(Ordering::SeqCst) {
         turn += 1;
-        let now = Instant(turn);
+        let now = Instant(turn * TURN);
         if let Ok(socket) = accept() {
             socket.set_nonblocking().unwrap();
             let client = ClientId(turn as u32);
@@ -197,7 +212,7 @@ fn write(node: &mut Node<Alone>, now: Instant, client: ClientId, connections: &m
     let output = node.client_output(client);
     let written = if output.is_empty() { 0 } else { connection.socket.write(output).unwrap_or(0) };
     node.client_written(now, client, written);
-    if connection.closing && node.client_output(client).is_empty() {
+    if connection.closing && !node.has_output(client) {
         connections.remove(&client);
     }
     written > 0
@@ -304,6 +319,10 @@ impl Engine for Alone {
 
     fn observe(&self, see: &mut dyn FnMut(&'static str, u64)) {
         see("alone_waiting", self.waiting.len() as u64);
+    }
+
+    fn hold(&self) -> Option<Hold> {
+        HOLDS.get(self.orders.reason.load(Ordering::SeqCst).wrapping_sub(1)).copied()
     }
 
     fn describe(&self, _now: Instant) -> String {

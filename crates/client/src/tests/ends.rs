@@ -13,7 +13,7 @@ fn when_the_daemon_dies_the_sends_that_were_not_ordered_are_named() {
     daemon.hold(true);
     (3..6).for_each(|n| assert_eq!(ann.multicast(Service::Agreed, &[group("g")], b"perhaps").unwrap(), n));
     ann.flush().unwrap();
-    assert!(matches!(ann.wait_ordered(SHORT), Err(Error::TimedOut)));
+    assert!(matches!(ann.wait_ordered(SHORT), Err(Error::TimedOut { .. })));
     daemon.die();
     assert_eq!(next_payload(&mut ann), "ordered", "what came before is received first");
     let lost = ann.receive(LONG).unwrap_err();
@@ -97,6 +97,6 @@ fn where_no_daemon_is_the_error_says_what_was_found() {
     let listener = thread.join().unwrap();
     let impatient = ConnectOptions { connect_within: SHORT, ..ConnectOptions::default() };
     let silent = Client::connect(&address, &impatient).unwrap_err();
-    assert!(matches!(silent, Error::TimedOut), "{silent}");
+    assert!(matches!(silent, Error::TimedOut { cause: None }), "{silent}");
     drop(listener);
 }

@@ -4,8 +4,9 @@ mod asynchronous;
 mod daemon;
 mod ends;
 mod sending;
+mod waiting;
 
-use crate::{Address, Client, ClientName, ConnectOptions, Error, Event, GroupName, Service, Undo};
+use crate::{Address, Client, ClientName, ConnectOptions, Error, Event, GroupName, Service, Undo, WaitCause};
 use consort_node::Limits;
 use daemon::Daemon;
 use std::time::Duration;
@@ -25,6 +26,10 @@ fn named(name: &str) -> ConnectOptions {
 
 fn connect(address: &Address, name: &str) -> Client {
     Client::connect(address, &named(name)).unwrap()
+}
+
+fn tight() -> Limits {
+    Limits { credit: 1_000, message_max: 100_000, ..Limits::default() }
 }
 
 /// The payload of the next message; other events on the way are passed over.

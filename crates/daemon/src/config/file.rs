@@ -178,8 +178,11 @@ fn clients(section: &mut Section<'_, '_>, settings: &mut Settings) {
             .map_err(|_| format!("\"{text}\" is not ADDRESS:PORT; write it like \"0.0.0.0:4840\""))
     });
     set(&mut settings.listen, listen);
+    set(&mut settings.users, section.numbers("users", 0..=u32::MAX - 1));
     set(&mut settings.limits.credit, section.number("credit", 4_096..=1 << 30));
     set(&mut settings.limits.output_max, section.number("output", 65_536..=1 << 32));
+    set(&mut settings.limits.outputs_max, section.number("outputs", 65_536..=1 << 40));
+    set(&mut settings.limits.frames_max, section.number("frames", 65_536..=1 << 40));
     section.finish();
 }
 
@@ -266,7 +269,7 @@ interface = "198.51.100.12"
         assert_eq!((spelled.protocol, toto(&spelled)), (plain.protocol, toto(&plain)));
         assert_eq!(format!("{:?}", spelled.limits), format!("{:?}", plain.limits));
         assert_eq!((spelled.profile, spelled.receive_buffer), (plain.profile, plain.receive_buffer));
-        assert_eq!((spelled.nodes, spelled.listen.len()), (plain.nodes, 1));
+        assert_eq!((spelled.nodes, spelled.listen.len(), spelled.users), (plain.nodes, 1, plain.users));
         assert_eq!((spelled.metrics, plain.metrics), (Some(([127, 0, 0, 1], 9464).into()), None));
         assert_eq!((spelled.spread, plain.spread), (Some(SpreadDoor::at(4803)), None));
         // A key that the example misses would be named here among those that are known.
@@ -310,8 +313,8 @@ interface = "198.51.100.12"
              receive_buffer = 1_000_000\n{GOOD}\n[ring]\nprotocol = \"original\"\npriority = 1\nglobal_window = 100\n\
              personal_window = 30\naccelerated_window = 10\naccelerated_from = 2\nstore_window = 500\n\
              global_bytes = 100_000\npersonal_bytes = 50_000\nstore_bytes = 1_000_000\nstarvation_guard = 0\n\
-             token_loss = \"1s\"\nhold = \"10ms\"\n[clients]\nlisten = [\"127.0.0.1:4840\"]\ncredit = 8192\n\
-             output = 100_000\n[limits]\nmessage = 1000\nqueue = 100_000\n\
+             token_loss = \"1s\"\nhold = \"10ms\"\n[clients]\nlisten = [\"127.0.0.1:4840\"]\nusers = [1000, 0x3e9]\ncredit = 8192\n\
+             output = 100_000\noutputs = 200_000\nframes = 300_000\n[limits]\nmessage = 1000\nqueue = 100_000\n\
              [toto]\nphi = \"75%\"\nwindow = 8\nack = \"5ms\"\nsilence = \"400ms\"\n"
         );
         let settings = parse("consort.toml", &text).unwrap();
@@ -327,6 +330,8 @@ interface = "198.51.100.12"
         assert_eq!((ring.timers.hold.as_millis(), ring.timers.consensus.as_millis()), (10, 1250));
         assert_eq!((&ring.primary, settings.listen.len()), (&Policy::Majority, 1));
         assert_eq!([settings.limits.credit, settings.limits.output_max], [8192, 100_000]);
+        assert_eq!([settings.limits.outputs_max, settings.limits.frames_max], [200_000, 300_000]);
+        assert_eq!(settings.users, [1000, 1001]);
         assert_eq!([settings.limits.message_max, ring.queue_bytes], [1000, 100_000]);
         let toto = settings.toto_config();
         assert_eq!((settings.protocol, toto.phi.percent(), toto.window), (Protocol::Toto, 75, 8));
@@ -395,7 +400,7 @@ interface = "198.51.100.12"
         );
         assert_eq!(
             with("[clients]\nport = 1"),
-            "consort.toml:10: clients.port: there is no such key; known here: listen, credit, output"
+            "consort.toml:10: clients.port: there is no such key; known here: listen, users, credit, output, outputs, frames"
         );
     }
 
@@ -423,6 +428,20 @@ interface = "198.51.100.12"
             "consort.toml:1: multicast: 10.0.0.1 is not a multicast group; use one from 239.192.0.0 to 239.195.255.255, or \"off\"\n\
              consort.toml:2: datagram: 100 is out of range; give a whole number from 576 to 65000"
         );
+    }
+
+    #[test]
+    fn users_are_whole_numbers() {
+        let users = |list: &str| with(&format!("[clients]\nusers = {list}"));
+        assert_eq!(
+            users("1000"),
+            "consort.toml:10: clients.users: 1000 is not a list of whole numbers; write users = [1000, 1001]"
+        );
+        assert_eq!(
+            users("[1000, \"bob\"]"),
+            "consort.toml:10: clients.users: \"bob\" is not a whole number; give a whole number from 0 to 4294967294"
+        );
+        assert!(users("[4294967295]").contains("4294967295 is out of range"));
     }
 
     #[test]

@@ -63,6 +63,8 @@ pub struct Settings {
     pub limits: Limits,
     /// Where clients may connect besides the local socket.
     pub listen: Vec<SocketAddr>,
+    /// Users, beside the daemon's own and root, that may connect to its Unix socket.
+    pub users: Vec<u32>,
     /// Where Spread clients may connect; `None` for nowhere.
     pub spread: Option<SpreadDoor>,
     /// Where metrics are told; `None` for nowhere.
@@ -133,6 +135,7 @@ impl Settings {
             profile: Profile::Balanced,
             limits: Limits::default(),
             listen: Vec::new(),
+            users: Vec::new(),
             spread: None,
             metrics: None,
             state: None,

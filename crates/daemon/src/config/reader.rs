@@ -149,16 +149,20 @@ impl<'a, 't> Section<'a, 't> {
     where
         T: TryFrom<i128> + PartialOrd + fmt::Display + Copy,
     {
+        let found = whole(self.find(key)?.get_ref(), &range);
+        found.map_err(|message| self.wrong(key, message)).ok()
+    }
+
+    /// A list of whole numbers in `range`.
+    pub fn numbers<T>(&mut self, key: &'static str, range: RangeInclusive<T>) -> Option<Vec<T>>
+    where
+        T: TryFrom<i128> + PartialOrd + fmt::Display + Copy,
+    {
         let value = self.find(key)?.get_ref();
-        let wanted = || format!("give a whole number from {} to {}", range.start(), range.end());
+        let wanted = || format!("{} is not a list of whole numbers; write {key} = [1000, 1001]", describe(value));
         let found = match value {
-            DeValue::Integer(digits) => {
-                let number = i128::from_str_radix(digits.as_str(), digits.radix()).ok();
-                let fitting =
-                    number.and_then(|number| T::try_from(number).ok()).filter(|number| range.contains(number));
-                fitting.ok_or_else(|| format!("{} is out of range; {}", digits.as_str(), wanted()))
-            }
-            other => Err(format!("{} is not a whole number; {}", describe(other), wanted())),
+            DeValue::Array(items) => items.iter().map(|item| whole(item.get_ref(), &range)).collect(),
+            _ => Err(wanted()),
         };
         found.map_err(|message| self.wrong(key, message)).ok()
     }
@@ -227,6 +231,19 @@ impl<'a, 't> Section<'a, 't> {
     fn path(&self, key: &str) -> String {
         if self.name.is_empty() { key.into() } else { format!("{}.{key}", self.name) }
     }
+}
+
+fn whole<T>(value: &DeValue<'_>, range: &RangeInclusive<T>) -> Result<T, String>
+where
+    T: TryFrom<i128> + PartialOrd + fmt::Display + Copy,
+{
+    let wanted = || format!("give a whole number from {} to {}", range.start(), range.end());
+    let DeValue::Integer(digits) = value else {
+        return Err(format!("{} is not a whole number; {}", describe(value), wanted()));
+    };
+    let number = i128::from_str_radix(digits.as_str(), digits.radix()).ok();
+    let fitting = number.and_then(|number| T::try_from(number).ok()).filter(|number| range.contains(number));
+    fitting.ok_or_else(|| format!("{} is out of range; {}", digits.as_str(), wanted()))
 }
 
 fn describe(value: &DeValue<'_>) -> String {

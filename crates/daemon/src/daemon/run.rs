@@ -6,7 +6,7 @@ use crate::failure::{Failure, Outcome, Trying};
 use crate::metrics;
 use crate::place::{self, Card, Place, Seat};
 use consort::Address;
-use consort_net::{BindError, Door, Fanout, Options as NetOptions, Peer, Sockets, Stop};
+use consort_net::{BindError, Door, Fanout, Options as NetOptions, Peer, Role, Sockets, Stop};
 use consort_node::{Identity, Node};
 use consort_plato::Plato;
 use consort_ring::Ring;
@@ -50,6 +50,9 @@ enum AnyNode {
 /// Takes the node's place on this machine and binds.
 pub fn prepare(mut settings: Settings, node: Option<u16>) -> Outcome<Ready> {
     let place = Place::open(&place::runtime_directory(), &settings.cluster)?;
+    if !settings.users.is_empty() {
+        place.let_others_pass()?;
+    }
     let mut seat = take_seat(&place, &mut settings, node)?;
     let card = card(&place, &settings);
     check_siblings(&place, &card)?;
@@ -86,8 +89,7 @@ fn tell_metrics(address: SocketAddr, card: &Card) -> Outcome {
     let listener = metrics::open(address)?;
     let address = listener.local_addr().unwrap_or(address);
     tracing::info!(%address, "tells metrics");
-    metrics::serve(listener, metrics::Daemon::new(Address::Unix(card.door.clone()), card.cluster.clone()));
-    Ok(())
+    metrics::serve(listener, metrics::Daemon::new(Address::Unix(card.door.clone()), card.cluster.clone()))
 }
 
 fn engine_and_node(settings: &Settings, incarnation: Incarnation, receive_room: usize) -> Outcome<AnyNode> {
@@ -134,12 +136,12 @@ fn start_log(level: Option<&str>) -> Outcome {
         (None, Some(level)) => ("CONSORT_LOG", level),
         (None, None) => ("--log", "info".into()),
     };
-    let filter = tracing_subscriber::EnvFilter::try_new(&level).map_err(|_| {
+    let filter: tracing_subscriber::filter::LevelFilter = level.parse().map_err(|_| {
         Failure::usage(format!("{source}: `{level}` does not fit; give error, warn, info, debug or trace"))
     })?;
     let colours = io::stderr().is_terminal();
     tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_max_level(filter)
         .with_target(false)
         .with_ansi(colours)
         .with_writer(io::stderr)
@@ -232,6 +234,7 @@ fn net_options(settings: &Settings, card: &Card) -> Outcome<NetOptions> {
     let mut options = NetOptions::new(mine.id, peers, settings.multicast.unwrap_or(unused), mine.interface);
     options.fanout = if settings.multicast.is_some() { Fanout::Auto } else { Fanout::Unicast };
     options.doors = vec![Door::Unix(card.door.clone())];
+    options.users.clone_from(&settings.users);
     options.doors.extend(settings.listen.iter().copied().map(Door::Tcp));
     if let Some(spread) = &settings.spread {
         options.spread_doors.extend(spread.unix.clone().map(Door::Unix));
@@ -247,8 +250,11 @@ fn net_options(settings: &Settings, card: &Card) -> Outcome<NetOptions> {
 /// Adds what only this program knows: where ports and paths come from.
 fn explain(error: &BindError, settings: &Settings) -> Failure {
     let remedy = match error {
-        BindError::InUse { .. } if !settings.from_file => {
+        BindError::InUse { role, .. } if *role != Role::Clients && !settings.from_file => {
             ". Addresses follow from the cluster's name: --cluster NAME gives others"
+        }
+        BindError::Interface { .. } if settings.from_file => {
+            "; name one of them by `interface` below the node, or do without: multicast = \"off\" at the top"
         }
         BindError::PathTooLong { .. } => "; CONSORT_RUNTIME_DIR names another directory",
         _ => "",

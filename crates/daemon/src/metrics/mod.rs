@@ -1,8 +1,9 @@
 //! Metrics for Prometheus, and whether the daemon is ready, over HTTP.
 //!
-//! A few threads beside the daemon's own: they ask it for its status over its local socket like any client, so nothing
-//! that comes to this port reaches the loop that orders messages.
+//! A thread beside the daemon's own: it asks it for its status over its local socket like any client, so nothing that
+//! comes to this port reaches the loop that orders messages.
 mod http;
+mod server;
 mod table;
 mod text;
 
@@ -11,22 +12,13 @@ use crate::connect;
 use crate::failure::{Failure, Outcome};
 use consort::Address;
 use http::{Request, Response};
+use server::Server;
 use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-/// How many connections are served at once; others wait.
-const WORKERS: usize = 4;
-/// How long a connection may take to say what it wants, and to take one piece of the answer.
-const PATIENCE: Duration = Duration::from_secs(2);
 /// An answer of the daemon is good for so long, in nanoseconds: many who ask at once cost it one question.
 const FRESH: u64 = 100_000_000;
-/// How long nobody is let in after that failed.
-const SHUT: Duration = Duration::from_millis(100);
-/// How much of what nobody reads is thrown away before a connection is closed.
-const LEFTOVERS: usize = 16;
 
 type Status = BTreeMap<String, String>;
 /// A daemon's status, or why there is none.
@@ -92,77 +84,11 @@ pub fn open(address: SocketAddr) -> Outcome<TcpListener> {
 }
 
 /// Serves from here on, until the program ends.
-pub fn serve(listener: TcpListener, daemon: Daemon) {
-    let shared = Arc::new((listener, daemon));
-    for _ in 0..WORKERS {
-        let shared = Arc::clone(&shared);
-        std::thread::spawn(move || work(&shared.0, &shared.1));
-    }
-}
-
-fn work(listener: &TcpListener, daemon: &Daemon) -> ! {
-    loop {
-        match listener.accept() {
-            Ok((stream, from)) => {
-                // Whoever hangs up early has made up its mind.
-                let served = attend(&stream, daemon);
-                tracing::debug!(%from, ?served, "asked for metrics");
-            }
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection for metrics");
-                std::thread::sleep(SHUT);
-            }
-        }
-    }
-}
-
-fn attend(mut stream: &TcpStream, daemon: &Daemon) -> io::Result<()> {
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let asked = hear(stream)?;
-    let (response, with_body) = match &asked {
-        Ok(request) => (daemon.answer(request), !request.head_only),
-        Err(response) => (response.clone(), true),
-    };
-    stream.write_all(&response.bytes(with_body))?;
-    stream.shutdown(Shutdown::Write)?;
-    forget_the_rest(stream)
-}
-
-/// Reads a request; in time, or not at all.
-fn hear(mut stream: &TcpStream) -> io::Result<Result<Request, Response>> {
-    let deadline = clock::now_ns() + PATIENCE.as_nanos() as u64;
-    let (mut bytes, mut room) = (Vec::new(), [0; 1024]);
-    loop {
-        if let Some(request) = http::read(&bytes) {
-            return Ok(request);
-        }
-        let Some(left) = deadline.checked_sub(clock::now_ns()).filter(|left| *left > 1_000) else {
-            return Ok(Err(Response::text("408 Request Timeout", "no request came in time")));
-        };
-        stream.set_read_timeout(Some(Duration::from_nanos(left)))?;
-        match stream.read(&mut room) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(n) => bytes.extend_from_slice(&room[..n]),
-            Err(error) if is_late(&error) => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// Closing a connection with bytes unread would make TCP take the answer back.
-fn forget_the_rest(mut stream: &TcpStream) -> io::Result<()> {
-    stream.set_read_timeout(Some(SHUT))?;
-    let mut room = [0; 4096];
-    for _ in 0..LEFTOVERS {
-        if stream.read(&mut room)? == 0 {
-            break;
-        }
-    }
+pub fn serve(listener: TcpListener, daemon: Daemon) -> Outcome {
+    let server = Server::new(listener, move |request| daemon.answer(request))
+        .map_err(|error| Failure::new(format!("cannot watch the port for metrics: {error}")))?;
+    std::thread::spawn(move || server.run());
     Ok(())
-}
-
-fn is_late(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
 #[cfg(test)]

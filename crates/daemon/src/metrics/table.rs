@@ -32,6 +32,21 @@ pub const METRICS: &[Metric] = &[
         Gauge,
         "Bytes that wait for clients to read them. Normal: below 1 MiB; one client may have 64 MiB.",
     ),
+    (
+        "client_output_memory_bytes",
+        Gauge,
+        "Memory that this takes; what many are told is kept once. Normal: below 16 MiB; all together may have 1 GiB.",
+    ),
+    (
+        "client_frames_begun_bytes",
+        Gauge,
+        "Length of the frames above 64 KiB that clients are about to send. Normal: 0, or your large messages; at most 256 MiB.",
+    ),
+    (
+        "clients_behind",
+        Gauge,
+        "Clients for whom more than 256 KiB wait: the ring waits for those that read. Normal: 0; under load some.",
+    ),
     ("requests_accepted", Counter, "Joins, leaves and messages taken from clients. Normal: grows with what they send."),
     ("requests_refused", Counter, "Requests refused with a reason. Normal: 0."),
     (
@@ -149,11 +164,17 @@ pub const METRICS: &[Metric] = &[
 ];
 
 /// Numbers whose key says more than which they are: prefix of the key, label, what it is and what is normal.
-pub const LABELLED: [(&str, &str, &str); 2] = [
+pub const LABELLED: [(&str, &str, &str); 3] = [
     (
         "sessions_ended_",
         "why",
         "Sessions that the daemon ended. Normal: goodbye grows, all others stay at 0; see the runbook of slow clients.",
+    ),
+    (
+        "requests_waited_",
+        "cause",
+        "Times, 20 a second at most, that requests of native clients had waited for 50 ms or more. Normal: window grows \
+         under full load, membership when daemons come or go; slow stays at 0.",
     ),
     (
         "datagrams_rejected_",

@@ -34,6 +34,7 @@ enum From {
     Texts(std::iter::Cycle<std::vec::IntoIter<Vec<u8>>>),
     Lines {
         name: String,
+        typed: bool,
         lines: BufReader<Box<dyn Read + Send>>,
     },
 }
@@ -50,12 +51,17 @@ impl Source {
         Ok(Self { from, left: all, given: 0, size: Size::Messages(all) })
     }
 
+    /// Whether somebody types the messages at a terminal.
+    pub fn is_typed(&self) -> bool {
+        matches!(self.from, From::Lines { typed: true, .. })
+    }
+
     /// Puts the next message into `text`; false when there is none.
     pub fn next(&mut self, text: &mut Vec<u8>) -> Outcome<bool> {
         let Some(left) = self.left.checked_sub(1) else { return Ok(false) };
         self.left = left;
         let more = match &mut self.from {
-            From::Lines { name, lines } => read_line(lines, text).trying(|| format!("cannot read {name}"))?,
+            From::Lines { name, lines, .. } => read_line(lines, text).trying(|| format!("cannot read {name}"))?,
             From::Texts(texts) => {
                 *text = texts.next().unwrap_or_default();
                 true
@@ -95,6 +101,7 @@ fn file_size(options: &Options) -> Option<u64> {
 }
 
 fn lines(options: &Options) -> Outcome<From> {
+    let typed = options.file.is_none() && io::stdin().is_terminal();
     let (name, input): (String, Box<dyn Read + Send>) = match &options.file {
         Some(file) => {
             let name = file.display().to_string();
@@ -102,13 +109,13 @@ fn lines(options: &Options) -> Outcome<From> {
             (name.clone(), Box::new(opened.map_err(|error| Failure::usage(format!("cannot read {name}: {error}")))?))
         }
         None => {
-            if io::stdin().is_terminal() {
+            if typed {
                 note("each line you type is sent; Ctrl-D ends");
             }
             ("the standard input".into(), Box::new(io::stdin()))
         }
     };
-    Ok(From::Lines { name, lines: BufReader::with_capacity(CHUNK, input) })
+    Ok(From::Lines { name, typed, lines: BufReader::with_capacity(CHUNK, input) })
 }
 
 /// Reads a line without its end; false when there is none.
@@ -136,7 +143,7 @@ mod tests {
     fn lines_of(text: &'static [u8], left: u64) -> Source {
         let lines = BufReader::new(Box::new(text) as Box<dyn Read + Send>);
         let size = Size::Bytes { all: text.len() as u64, read: 0 };
-        Source { from: From::Lines { name: "test".into(), lines }, left, given: 0, size }
+        Source { from: From::Lines { name: "test".into(), typed: false, lines }, left, given: 0, size }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::clock;
 use crate::failure::{Code, Failure, Outcome, note};
 use crate::lab::figures::thousands;
 use crate::progress::Progress;
-use consort::{Error, Event, Receiver};
+use consort::{Error, Event, Receiver, WaitCause};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, TryRecvError};
@@ -64,10 +64,10 @@ pub fn watch(
             return Err(Failure::new(format!("message {send} was refused: {refusal}")));
         }
         let (sent, ordered) = (far.messages(), receiver.progress().ordered);
-        quiet.note(sent, ordered, &mut progress);
+        quiet.note(sent, ordered, receiver.wait_cause(), &mut progress);
         progress.show(ordered, far.share());
         if deadline.is_some_and(|deadline| clock::now_ns() > deadline) {
-            return Err(out_of_time(sent, ordered));
+            return Err(out_of_time(sent, ordered, receiver.wait_cause()));
         }
     }
 }
@@ -84,24 +84,31 @@ impl Quiet {
         Self { ordered: 0, since: clock::now_ns(), told: false }
     }
 
-    fn note(&mut self, sent: u64, ordered: u64, progress: &mut Progress) {
+    fn note(&mut self, sent: u64, ordered: u64, cause: Option<WaitCause>, progress: &mut Progress) {
         if ordered != self.ordered || sent <= ordered {
             (self.ordered, self.since) = (ordered, clock::now_ns());
         } else if !self.told && clock::now_ns() > self.since + PATIENCE {
             self.told = true;
             progress.clear();
             note(format!(
-                "{} messages are under way, but none was ordered for a while; do all nodes of the cluster run? \
+                "{} messages are under way, but none was ordered for a while{}; do all nodes of the cluster run? \
                  `consort status` tells",
-                thousands(sent - ordered)
+                thousands(sent - ordered),
+                because(cause)
             ));
         }
     }
 }
 
-fn out_of_time(sent: u64, ordered: u64) -> Failure {
+fn because(cause: Option<WaitCause>) -> String {
+    cause.map_or_else(String::new, |cause| format!(" ({cause}: {})", cause.explain()))
+}
+
+fn out_of_time(sent: u64, ordered: u64, cause: Option<WaitCause>) -> Failure {
     let (ordered, waiting) = (thousands(ordered), thousands(sent.saturating_sub(ordered)));
-    let message = format!("the time ran out: {ordered} messages are ordered, {waiting} more may still be ordered");
+    let because = because(cause);
+    let message =
+        format!("the time ran out: {ordered} messages are ordered, {waiting} more may still be ordered{because}");
     Failure::new(message).with(Code::Timeout)
 }
 
@@ -122,7 +129,8 @@ pub fn ended(error: Error) -> Failure {
             unknown.end - 1
         ),
     };
-    Failure::new(format!("{why}; {fate}")).with(Code::UnknownFate)
+    let code = if unknown.is_empty() { Code::NoDaemon } else { Code::UnknownFate };
+    Failure::new(format!("{why}; {fate}")).with(code)
 }
 
 #[cfg(test)]
@@ -130,9 +138,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_out_of_time_says_what_it_waits_for() {
+        let told = |cause| out_of_time(1_200, 1_000, cause).message;
+        assert!(told(None).ends_with("1,000 messages are ordered, 200 more may still be ordered"), "{}", told(None));
+        let membership = told(Some(WaitCause::Membership));
+        assert!(membership.ends_with("(membership: the daemons are agreeing on who is there)"), "{membership}");
+    }
+
+    #[test]
     fn an_ended_session_says_what_is_unknown() {
         let lost = |unknown_fate| ended(Error::ConnectionLost { why: "closed".into(), unknown_fate });
-        assert_eq!(lost(4..9).code, Code::UnknownFate);
+        assert_eq!([lost(4..9).code, lost(4..4).code], [Code::UnknownFate, Code::NoDaemon]);
         assert!(lost(4..9).message.contains("messages 4 to 8 may or may not have been ordered"));
         assert!(lost(4..5).message.contains("message 4 may or may not have been ordered"));
         assert!(lost(4..4).message.contains("every message that was sent is ordered"));

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used, reason = "tests run real processes")]
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,6 +15,19 @@ use tempfile::TempDir;
 /// No command of these tests takes longer, however busy the machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 static CLUSTERS: AtomicU32 = AtomicU32::new(0);
+
+/// A port that is free for UDP and for TCP at all addresses. The kernel never hands it out by itself, as it might one
+/// of its ephemeral ports, between this and its use.
+pub fn free_port() -> u16 {
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    let first = std::process::id().wrapping_mul(61);
+    let free =
+        |port: &u16| UdpSocket::bind(("0.0.0.0", *port)).is_ok() && TcpListener::bind(("0.0.0.0", *port)).is_ok();
+    let mut ports = std::iter::repeat_with(|| {
+        10_000 + ((first.wrapping_add(ASKED.fetch_add(1, Ordering::Relaxed))) % 20_000) as u16
+    });
+    ports.by_ref().take(1_000).find(free).expect("one of a thousand ports should be free")
+}
 
 /// A runtime directory, a state directory and a cluster of one test's own.
 pub struct World {

@@ -15,7 +15,7 @@ struct Cluster {
 
 impl Cluster {
     fn new(n: u16) -> Self {
-        let daemons: Vec<_> = (0..n).map(|me| Groups::new(daemon(me))).collect();
+        let daemons: Vec<_> = (0..n).map(at).collect();
         let view = (0..n).map(|me| vec![me]).collect();
         let mut cluster = Self { daemons, view, number: 0, told: vec![Vec::new(); usize::from(n)] };
         (0..n).for_each(|me| cluster.form(&[me]));

@@ -12,6 +12,20 @@ pub(super) fn daemon(node: u16) -> MemberId {
     MemberId::new(node, 100 + u64::from(node))
 }
 
+/// The groups of a daemon. `cargo xtask mutants` asks which scenario notices a broken rule.
+pub(super) fn at(node: u16) -> Groups {
+    #[allow(unused_mut)]
+    let mut groups = Groups::new(daemon(node));
+    #[cfg(feature = "mutants")]
+    if let Some(mutant) = std::env::var("CONSORT_GROUP_MUTANT")
+        .ok()
+        .and_then(|name| crate::Mutant::ALL.iter().copied().find(|mutant| mutant.name() == name))
+    {
+        groups.mutate(mutant);
+    }
+    groups
+}
+
 pub(super) fn group(name: &str) -> GroupName {
     GroupName::new(name.as_bytes()).unwrap()
 }
@@ -101,7 +115,7 @@ pub(super) fn recipients(groups: &mut Groups, payload: &Payload) -> Vec<u32> {
 
 /// A daemon that knows that the others have no clients yet.
 pub(super) fn installed(me: u16, nodes: &[u16]) -> Groups {
-    let mut groups = Groups::new(daemon(me));
+    let mut groups = at(me);
     groups.synced = nodes.iter().map(|node| daemon(*node)).collect();
     groups.install(&view(1, nodes));
     assert_eq!(drain(&mut groups), [""; 0]);

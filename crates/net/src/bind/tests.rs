@@ -1,15 +1,19 @@
 use super::*;
 use crate::options::Peer;
 use std::net::{Ipv4Addr, UdpSocket};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 fn any() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, 0).into()
 }
 
+/// Options with a group of their own: tests run side by side, and a probe of one must not reach another.
 fn options() -> Options {
+    static LAST: AtomicU8 = AtomicU8::new(0);
     let peers = vec![Peer { node: NodeId(3), token: any(), data: any() }];
-    let port = 20_000 + (std::process::id() % 20_000) as u16;
-    Options::new(NodeId(3), peers, SocketAddrV4::new(Ipv4Addr::new(239, 1, 2, 3), port), Ipv4Addr::LOCALHOST)
+    let port = 12_000 + (std::process::id() % 20_000) as u16;
+    let group = Ipv4Addr::new(239, 1, 2, LAST.fetch_add(1, Ordering::Relaxed));
+    Options::new(NodeId(3), peers, SocketAddrV4::new(group, port), Ipv4Addr::LOCALHOST)
 }
 
 #[test]

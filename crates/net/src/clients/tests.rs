@@ -1,7 +1,7 @@
 use super::*;
 use crate::options::Door;
 use mio::{Events, Poll};
-use std::io::{Read, Write};
+use std::io::{IoSlice, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use tempfile::TempDir;
@@ -22,7 +22,7 @@ impl Bench {
         let doors =
             doors.iter().map(|door| (Listener::open(door, Dialect::Native).unwrap(), Dialect::Native)).collect();
         let poll = Poll::new().unwrap();
-        let clients = Clients::new(poll.registry().try_clone().unwrap(), doors, 0..10).unwrap();
+        let clients = Clients::new(poll.registry().try_clone().unwrap(), doors, Users::new(Vec::new()), 0..10).unwrap();
         Self { poll, clients, counters: Counters::default(), folder }
     }
 
@@ -125,7 +125,9 @@ fn output_is_written_as_the_client_reads_and_nothing_spins_meanwhile() {
     bench.clients.queue_writing(first);
     let mut written = 0;
     while let Some(id) = bench.clients.next_writable() {
-        let Wrote::Bytes(n) = bench.clients.write(id, &output[written..], &mut bench.counters) else { panic!() };
+        let Wrote::Bytes(n) = bench.clients.write(id, &[IoSlice::new(&output[written..])], &mut bench.counters) else {
+            panic!()
+        };
         written += n;
     }
     assert!(written < output.len());
@@ -140,7 +142,7 @@ fn output_is_written_as_the_client_reads_and_nothing_spins_meanwhile() {
     });
     while written < output.len() {
         match bench.clients.next_writable() {
-            Some(id) => match bench.clients.write(id, &output[written..], &mut bench.counters) {
+            Some(id) => match bench.clients.write(id, &[IoSlice::new(&output[written..])], &mut bench.counters) {
                 Wrote::Bytes(n) => written += n,
                 Wrote::Ended => panic!("ended"),
             },
@@ -159,8 +161,8 @@ fn a_client_that_reads_no_more_is_still_heard_to_the_end() {
     drop(one);
     bench.clients.queue_writing(first);
     assert_eq!(bench.clients.next_writable(), Some(first));
-    assert_eq!(bench.clients.write(first, b"hello", &mut bench.counters), Wrote::Bytes(0));
-    assert_eq!(bench.clients.write(first, b"hello", &mut bench.counters), Wrote::Bytes(5));
+    assert_eq!(bench.clients.write(first, &[IoSlice::new(b"hello")], &mut bench.counters), Wrote::Bytes(0));
+    assert_eq!(bench.clients.write(first, &[IoSlice::new(b"hello")], &mut bench.counters), Wrote::Bytes(5));
     assert_eq!(bench.counters.client_out_bytes, 0);
     let heard = bench.hear(|heard| heard.iter().any(|(_, said)| matches!(said, Said::Ended)));
     assert_eq!(bytes_of(&heard, first), 10);
@@ -173,9 +175,9 @@ fn a_dismissed_client_reads_its_output_and_the_end_though_it_still_talks() {
     one.write_all(b"garbage").unwrap();
     bench.clients.dismiss(first, NOW);
     assert_eq!(bench.clients.next_writable(), Some(first));
-    assert_eq!(bench.clients.write(first, b"farewell", &mut bench.counters), Wrote::Bytes(8));
+    assert_eq!(bench.clients.write(first, &[IoSlice::new(b"farewell")], &mut bench.counters), Wrote::Bytes(8));
     assert_eq!(bench.clients.next_writable(), Some(first));
-    assert_eq!(bench.clients.write(first, b"", &mut bench.counters), Wrote::Bytes(0));
+    assert_eq!(bench.clients.write(first, &[IoSlice::new(b"")], &mut bench.counters), Wrote::Bytes(0));
     let mut read = Vec::new();
     one.read_to_end(&mut read).unwrap();
     assert_eq!(read, b"farewell");

@@ -9,7 +9,7 @@ mod send;
 mod timer;
 
 pub(crate) use interfaces::interfaces;
-pub(crate) use options::{coalesce, count_overflow, force_buffer, peer_process, stamp_arrivals};
+pub(crate) use options::{PeerProcess, coalesce, count_overflow, force_buffer, own_user, peer_process, stamp_arrivals};
 pub(crate) use receive::{Received, Receiving};
 pub(crate) use send::{Sending, Train};
 pub(crate) use timer::Timer;

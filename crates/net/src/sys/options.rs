@@ -32,6 +32,12 @@ pub(crate) fn stamp_arrivals(socket: BorrowedFd<'_>) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
 }
 
+/// The user as whom this process runs.
+pub(crate) fn own_user() -> u32 {
+    // SAFETY: the call has no preconditions and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
 /// Who is at the other end of a Unix socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PeerProcess {

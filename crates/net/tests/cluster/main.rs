@@ -12,16 +12,20 @@ use consort_types::{ClusterId, ConfigHash, MemberId, NodeId};
 use sequencer::Sequencer;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, UdpSocket};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use tempfile::TempDir;
 
 const NODES: u16 = 3;
 const EACH: usize = 3_000;
 
-/// Addresses that were free a moment ago.
+/// Addresses that are free, with ports that the kernel does not hand out by itself.
 fn free_addresses(n: usize) -> Vec<SocketAddr> {
-    let holders: Vec<_> = (0..n).map(|_| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();
-    holders.iter().map(|socket| socket.local_addr().unwrap()).collect()
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    let first = std::process::id().wrapping_mul(61);
+    let next = || 10_000 + (first.wrapping_add(ASKED.fetch_add(1, Ordering::Relaxed)) % 20_000) as u16;
+    let free = |address: &SocketAddr| UdpSocket::bind(address).is_ok();
+    std::iter::repeat_with(|| (Ipv4Addr::LOCALHOST, next()).into()).filter(free).take(n).collect()
 }
 
 /// What differs from test to test.
@@ -162,6 +166,19 @@ fn a_client_that_sends_garbage_is_told_why_and_disturbs_nobody() {
         assert!(bad.farewell().is_some());
         assert_eq!(good.exchange(7, 50, 50).len(), 50);
     }
+    cluster.stop();
+}
+
+#[test]
+fn who_reads_late_reads_all_however_much_has_waited() {
+    let Some(cluster) = Cluster::start(QUIET) else { return };
+    let mut late = cluster.connect(1);
+    late.join();
+    let mut busy = cluster.connect(1);
+    busy.join();
+    let order = busy.exchange(7, 5_000, 5_000);
+    assert_eq!(late.receive(5_000), order);
+    assert_eq!(busy.exchange(7, 10, 10), late.receive(10));
     cluster.stop();
 }
 

@@ -6,8 +6,8 @@ use consort_order::{
     Submission, To,
 };
 use consort_types::{
-    Cause, Class, Duration, Instant, MemberId, MessageId, NodeId, Position, Primary, Service, Stream, Ticket, View,
-    ViewId, ViewKind,
+    Cause, Class, Duration, Hold, Instant, MemberId, MessageId, NodeId, Position, Primary, Service, Stream, Ticket,
+    View, ViewId, ViewKind,
 };
 use consort_wire::Reader;
 use std::collections::VecDeque;
@@ -54,8 +54,16 @@ pub(super) struct Sequencer {
     queued: usize,
     pub limit: usize,
     pub message_max: usize,
+    /// What control messages may queue.
+    pub control_limit: usize,
+    /// What it was told last to let through.
+    pub room: usize,
     /// The first member delivers what it is given within `submit`.
     pub at_once: bool,
+    /// What it says that messages wait for.
+    pub hold: Option<Hold>,
+    /// Nothing moves, whatever time it is.
+    pub stuck: bool,
     refused: bool,
     numbered: u64,
     submitted: u64,
@@ -75,7 +83,11 @@ impl Sequencer {
             queued: 0,
             limit: 1 << 20,
             message_max: 1 << 20,
+            control_limit: usize::MAX,
+            room: usize::MAX,
             at_once: false,
+            hold: None,
+            stuck: false,
             refused: false,
             numbered: 0,
             submitted: 0,
@@ -175,9 +187,11 @@ impl Engine for Sequencer {
         if len > self.message_max {
             return Err(Refused::TooLarge { len, max: self.message_max });
         }
-        if submission.class == Class::Client && self.queued + len > self.limit {
+        let client = submission.class == Class::Client;
+        let limit = if client { self.limit } else { self.control_limit };
+        if self.queued + len > limit {
             self.refused = true;
-            return Err(Refused::Full { queued: self.queued, limit: self.limit });
+            return Err(Refused::Full { queued: self.queued, limit });
         }
         self.queued += len;
         let (sender, class, service) = (self.me, submission.class, submission.service);
@@ -193,6 +207,10 @@ impl Engine for Sequencer {
         Ok(MessageId(self.submitted))
     }
 
+    fn throttle(&mut self, room: usize) {
+        self.room = room;
+    }
+
     fn handle_packet(&mut self, _now: Instant, _arrival: Arrival, packet: Numbered) {
         match packet.position {
             0 => self.send(packet),
@@ -205,12 +223,15 @@ impl Engine for Sequencer {
             return;
         }
         self.tick = Some(now + TICK);
+        if self.stuck {
+            return;
+        }
         let queue = std::mem::take(&mut self.queue);
         let (may_go, waits) = queue.into_iter().partition(|m| self.resumed || m.class == Class::Control);
         (self.queue, self.queued) = (waits, 0);
         let may_go: VecDeque<Numbered> = may_go;
         may_go.into_iter().for_each(|message| self.send(message));
-        if self.resumed && std::mem::take(&mut self.refused) {
+        if (self.resumed || self.queued == 0) && std::mem::take(&mut self.refused) {
             self.outputs.push_back(Output::Room);
         }
     }
@@ -246,6 +267,10 @@ impl Engine for Sequencer {
 
     fn observe(&self, see: &mut dyn FnMut(&'static str, u64)) {
         see("test_numbered", self.numbered);
+    }
+
+    fn hold(&self) -> Option<Hold> {
+        self.hold.filter(|_| self.queued > 0)
     }
 
     fn describe(&self, _now: Instant) -> String {

@@ -168,3 +168,25 @@ fn a_name_belongs_to_one_client_at_a_time() {
     world.join(again, "g");
     assert_eq!(world.story(again), ["g join ann -> ann"]);
 }
+
+#[test]
+fn a_node_with_more_to_say_of_its_groups_than_the_engine_takes_at_once_says_all_of_it() {
+    //= G14 test
+    let mut world = World::new(1, Limits::default());
+    let ann = world.connect(0, "ann");
+    for n in 0..3_000 {
+        world.client(ann).join(&group(&format!("a-group-with-a-rather-long-name-the-{n}th"))).unwrap();
+    }
+    world.settle();
+    let cause = Cause::Merged { nodes: vec![NodeId(1)] };
+    world.nodes[0].engine.control_limit = 40_000;
+    world.nodes[0].engine.install_with(vec![member(0), member(1)], vec![member(0)], cause);
+    world.drain(0);
+    let parts = parts_of(1, &world.nodes[0].view().unwrap().clone(), &["h"]);
+    parts.into_iter().zip(1_000_000..).for_each(|(part, at)| say(&mut world, at, Class::Control, part));
+    for _ in 0..40 {
+        world.settle();
+    }
+    assert!(world.nodes[0].engine().resumed(), "its own parts were all ordered");
+    assert_eq!(world.counter(0, "group_parts_refused") + world.counter(0, "group_parts_broken"), 0);
+}

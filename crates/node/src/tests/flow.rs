@@ -143,3 +143,20 @@ fn a_flood_of_group_changes_is_told_in_slices_and_in_order() {
     let wanted: Vec<_> = names.iter().map(|name| format!("{name} network bob -> ann")).collect();
     assert_eq!(told, wanted);
 }
+
+#[test]
+fn while_a_client_is_behind_with_reading_its_node_asks_for_less() {
+    let mut world = World::new(1, Limits { credit: 8 << 20, ..Limits::default() });
+    let (ann, bob) = (world.connect(0, "ann"), world.connect(0, "bob"));
+    world.join(ann, "g");
+    world.programs[ann].reads = false;
+    (0..4).for_each(|_| world.multicast(bob, &["g"], &"x".repeat(100 << 10)));
+    world.settle();
+    let room = world.nodes[0].engine.room;
+    assert!(room < (768 - 400) << 10, "{room}");
+    assert_eq!(world.counter(0, "clients_behind"), 1);
+    let (id, waiting) = (world.programs[ann].id, world.nodes[0].client_output(world.programs[ann].id).len());
+    world.nodes[0].client_written(world.now, id, waiting);
+    world.settle();
+    assert_eq!((world.nodes[0].engine.room, world.counter(0, "clients_behind")), (usize::MAX, 0));
+}

@@ -190,10 +190,29 @@ fn a_flood_of_questions_is_answered_in_slices() {
     world.drain(0);
     let first = answers(&world);
     assert!((1..200).contains(&first), "{first} answers after one input");
-    assert_eq!(world.nodes[0].poll_timeout(), Some(world.now), "the rest does not wait for something to happen");
+    let next = world.nodes[0].poll_timeout().unwrap();
+    assert!(next.since(world.now) <= Duration::from_millis(2), "the rest does not wait for something to happen");
+    world.nodes[0].client_written(world.now, id, 0);
+    world.drain(0);
+    assert_eq!(answers(&world), first, "another input is no other slice");
     world.join(bob, "g");
     assert_eq!(world.story(bob), ["g join bob -> bob"]);
-    world.settle();
+    (0..200).for_each(|_| world.settle());
     assert_eq!(answers(&world), 1_000);
     assert!(!world.programs[ann].paused);
+}
+
+#[test]
+fn who_asks_for_too_much_holds_nobody_else_up() {
+    let mut world = World::new(1, Limits::default());
+    let (ann, bob) = (world.connect(0, "ann"), world.connect(0, "bob"));
+    world.join(bob, "g");
+    (0..1_000).for_each(|_| world.client(ann).status());
+    world.carry();
+    assert!(world.programs[ann].paused, "the slice of answers is used up");
+    let before = world.counter(0, "requests_accepted");
+    (0..50).for_each(|n| world.multicast(bob, &["g"], &format!("{n}")));
+    world.carry();
+    assert_eq!(world.counter(0, "requests_accepted"), before + 50);
+    assert!(world.programs[ann].paused && !world.programs[bob].paused);
 }

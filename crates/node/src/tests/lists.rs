@@ -90,7 +90,7 @@ fn clients_are_told_with_what_waits_and_who_has_said_nothing_yet() {
     let [ann, bob, silent, own] = &page.items[..] else { panic!("{page:?}") };
     assert_eq!((page.total, page.more), (4, false));
     assert_eq!((ann.name.as_ref().unwrap().as_str(), ann.groups, ann.stage), ("ann", 1, Stage::Open));
-    assert!(ann.waiting > 6 && ann.under_way == 0 && ann.credit == 512 << 10, "{ann:?}");
+    assert!(ann.waiting > 6 && ann.under_way == 0 && ann.credit == 256 << 10, "{ann:?}");
     assert_eq!((bob.waiting, bob.transport), (0, Transport::Unknown));
     assert_eq!((&silent.name, silent.stage, silent.transport), (&None, Stage::Connecting, Transport::Unix));
     assert_eq!((own.client, own.transport), (INQUIRER, Transport::Tcp));

@@ -1,4 +1,5 @@
 //! Nodes, clients and a network without loss, in one place and one thread.
+mod budgets;
 mod engine;
 mod exchange;
 mod flow;
@@ -12,6 +13,7 @@ mod spread;
 #[path = "../../../spread/src/tests/client.rs"]
 mod spread_client;
 mod views;
+mod waiting;
 
 use crate::{Effect, Identity, Limits, Node, Reading};
 use bytes::{Bytes, BytesMut};
@@ -191,11 +193,13 @@ impl World {
     /// Lets a client read all that waits for it.
     fn read(&mut self, client: ClientId) {
         let node = self.program(client).node;
-        let bytes = Bytes::copy_from_slice(self.nodes[node].client_output(client));
-        let now = self.now;
-        self.nodes[node].client_written(now, client, bytes.len());
+        while self.nodes[node].has_output(client) {
+            let bytes = Bytes::copy_from_slice(self.nodes[node].client_output(client));
+            let now = self.now;
+            self.nodes[node].client_written(now, client, bytes.len());
+            self.program(client).client.feed(bytes);
+        }
         let program = self.program(client);
-        program.client.feed(bytes);
         while let Some(event) = program.client.next_event().unwrap() {
             program.events.push(event);
         }

@@ -43,7 +43,7 @@ impl World {
 
     fn raw(&mut self, visitor: &Visitor) -> Vec<u8> {
         let node = &mut self.nodes[visitor.node];
-        let told = node.client_output(visitor.id).to_vec();
+        let told: Vec<u8> = node.client_outputs(visitor.id).flatten().copied().collect();
         node.client_written(self.now, visitor.id, told.len());
         told
     }

@@ -1,12 +1,13 @@
 //! Frames to events. Whatever a daemon sends, the answer is an event or a [`Malformed`].
 use super::{
-    CLOSED, CONFIRM, DISCONNECT, Event, GROUP_SIGNAL, GROUP_VIEW, GroupSignal, GroupView, MESSAGE, Message,
-    NetworkView, OFFER, OFFER_LEN, Offer, PONG, PROGRESS, Progress, REFUSED, REVOKE, STATUS, VIEW, WELCOME, Welcome,
+    CLOSED, CONFIRM, DISCONNECT, Event, GROUP_SIGNAL, GROUP_VIEW, GroupSignal, GroupView, MEMBERSHIP, MESSAGE, Message,
+    NetworkView, OFFER, OFFER_LEN, Offer, PONG, PROGRESS, Progress, REFUSED, REVOKE, SLOW, STATUS, VIEW, WAITING,
+    WELCOME, WINDOW, Waiting, Welcome,
 };
 use crate::{Farewell, Parting, Refusal, RefusalCause};
 use bytes::Bytes;
 use consort_group::{Cause, ClientName, GroupViewId, Member, Targets, ordered, targets};
-use consort_types::{ClientId, Duration, MemberId, NodeId, Primary, Service, ViewKind};
+use consort_types::{ClientId, Duration, Hold, MemberId, NodeId, Primary, Service, ViewKind};
 use consort_wire::{MEMBER_LEN, Malformed, Reader};
 
 /// The least bytes of one client in a list.
@@ -28,6 +29,7 @@ impl Event {
         let event = match kind {
             WELCOME => Self::Welcome(read_welcome(&mut reader)?),
             PROGRESS => Self::Progress(read_progress(&mut reader)?),
+            WAITING => Self::Waiting(read_waiting(&mut reader)?),
             REFUSED => read_refused(&mut reader)?,
             VIEW => Self::View(read_view(&mut reader)?),
             GROUP_VIEW => Self::GroupView(read_group_view(&mut reader)?),
@@ -88,6 +90,17 @@ fn read_welcome(reader: &mut Reader<'_>) -> Result<Welcome, Malformed> {
 fn read_progress(reader: &mut Reader<'_>) -> Result<Progress, Malformed> {
     let (accepted, ordered) = (reader.u64("accepted")?, reader.u64("ordered")?);
     Ok(Progress { accepted, ordered, credit: reader.u64("credit")? })
+}
+
+fn read_waiting(reader: &mut Reader<'_>) -> Result<Waiting, Malformed> {
+    let (up_to, cause, node) = (reader.u64("up to")?, reader.u8("cause")?, reader.u16("node")?);
+    let hold = match (cause, node) {
+        (WINDOW, 0) => Hold::Window,
+        (MEMBERSHIP, 0) => Hold::Membership,
+        (SLOW, node) => Hold::Slow(NodeId(node)),
+        _ => return Err(reader.bad("cause")),
+    };
+    Ok(Waiting { up_to, hold })
 }
 
 fn read_refused(reader: &mut Reader<'_>) -> Result<Event, Malformed> {

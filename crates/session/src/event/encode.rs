@@ -1,13 +1,13 @@
 //! Events to frames, appended where the client will read them.
 use super::{
-    CLOSED, CONFIRM, DISCONNECT, GROUP_SIGNAL, GROUP_VIEW, MESSAGE, OFFER, OFFER_LEN, PONG, PROGRESS, Progress,
-    REFUSED, REVOKE, STATUS, VIEW, WELCOME, Welcome,
+    CLOSED, CONFIRM, DISCONNECT, GROUP_SIGNAL, GROUP_VIEW, MEMBERSHIP, MESSAGE, OFFER, OFFER_LEN, PONG, PROGRESS,
+    Progress, REFUSED, REVOKE, SLOW, STATUS, VIEW, WAITING, WELCOME, WINDOW, Waiting, Welcome,
 };
 use crate::frame::{self, HEAD_LEN};
 use crate::{Farewell, Offered, Refusal};
 use bytes::{BufMut, BytesMut};
 use consort_group::{Change, GroupViewId, Member, Signal, targets};
-use consort_types::{Duration, MemberId, NodeId, Primary, Service, View, ViewKind};
+use consort_types::{Duration, Hold, MemberId, NodeId, Primary, Service, View, ViewKind};
 use consort_wire::{Payload, Writer};
 
 /// The bytes of a message's frame that do not stand in the ordered payload.
@@ -131,6 +131,18 @@ pub(crate) fn put_progress(out: &mut BytesMut, progress: Progress) {
     out.put_u64(progress.accepted);
     out.put_u64(progress.ordered);
     out.put_u64(progress.credit);
+}
+
+pub(crate) fn put_waiting(out: &mut BytesMut, waiting: Waiting) {
+    let (cause, node) = match waiting.hold {
+        Hold::Window => (WINDOW, 0),
+        Hold::Membership => (MEMBERSHIP, 0),
+        Hold::Slow(node) => (SLOW, node.0),
+    };
+    frame::put_head(out, WAITING, 11);
+    out.put_u64(waiting.up_to);
+    out.put_u8(cause);
+    out.put_u16(node);
 }
 
 pub(crate) fn put_refused(out: &mut BytesMut, request: u64, refusal: &Refusal) {

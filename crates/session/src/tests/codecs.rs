@@ -1,5 +1,5 @@
 //! Every frame reads back, and no mutation of any panics a decoder.
-use crate::event::{self, Event, Progress, Welcome};
+use crate::event::{self, Event, Progress, Waiting, Welcome};
 use crate::frame::{Frames, HEAD_LEN};
 use crate::listing::{Connection, GroupEntry, Listing, PAGE_MAX, Page, Question, Stage, Transport};
 use crate::request::{self, Hello};
@@ -7,8 +7,8 @@ use crate::{Farewell, Offered, Parting, Refusal, RefusalCause, Undo, VERSION};
 use bytes::{Bytes, BytesMut};
 use consort_group::{Change, ClientName, GroupViewId, Groups, Member, Signal, Step, ordered, targets};
 use consort_types::{
-    Cause, ClientId, Duration, GroupName, Instant, MemberId, NodeId, OfferId, Position, Primary, Service, View, ViewId,
-    ViewKind,
+    Cause, ClientId, Duration, GroupName, Hold, Instant, MemberId, NodeId, OfferId, Position, Primary, Service, View,
+    ViewId, ViewKind,
 };
 use consort_wire::Payload;
 
@@ -158,6 +158,7 @@ fn every_event() -> Vec<Bytes> {
         written(|out| event::put_status(out, &pairs)),
         written(|out| event::put_pong(out, u64::MAX)),
         written(|out| event::put_disconnect(out, &Farewell::new(Parting::Slow, "too slow"))),
+        written(|out| event::put_waiting(out, Waiting { up_to: 9, hold: Hold::Slow(NodeId(3)) })),
     ]
 }
 
@@ -177,7 +178,8 @@ fn every_event_reads_back() {
         status,
         pong,
         farewell,
-    ] = <[Event; 13]>::try_from(every_event().iter().map(read).collect::<Vec<_>>()).unwrap();
+        waiting,
+    ] = <[Event; 14]>::try_from(every_event().iter().map(read).collect::<Vec<_>>()).unwrap();
     assert_eq!(welcomed, Event::Welcome(welcome()));
     let Event::Message(message) = message else { panic!("{message:?}") };
     assert_eq!((message.sender(), message.service()), ((NodeId(3), ClientId(70_000)), Service::Safe));
@@ -208,6 +210,19 @@ fn every_event_reads_back() {
     assert!(matches!(status, Event::Status(pairs) if pairs[0].1 == "operational" && pairs[1].0 == "ä"));
     assert_eq!(pong, Event::Pong(u64::MAX));
     assert_eq!(farewell, Event::Disconnect(Farewell::new(Parting::Slow, "too slow")));
+    assert_eq!(waiting, Event::Waiting(Waiting { up_to: 9, hold: Hold::Slow(NodeId(3)) }));
+}
+
+#[test]
+fn every_cause_of_waiting_reads_back_and_others_are_refused() {
+    for hold in [Hold::Window, Hold::Membership, Hold::Slow(NodeId(0)), Hold::Slow(NodeId(u16::MAX))] {
+        let waiting = Waiting { up_to: u64::MAX, hold };
+        assert_eq!(read(&written(|out| event::put_waiting(out, waiting))), Event::Waiting(waiting));
+    }
+    for (cause, node) in [(0, 0), (1, 3), (2, 3), (4, 0), (255, 0)] {
+        let body = [&[0; 8][..], &[cause, 0, node]].concat();
+        assert_eq!(Event::decode(0x8f, body.into()).unwrap_err().what, "cause");
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn the_daemon_names_a_client_that_did_not() {
     let events = pair.events();
     let [Event::Welcome(welcome)] = &events[..] else { panic!("{events:?}") };
     assert_eq!((welcome.name.as_str(), welcome.client, welcome.daemon), ("c7", ClientId(7), MemberId::new(1, 5)));
-    assert_eq!((welcome.credit, welcome.message_max, welcome.groups_max), (512 << 10, 16 << 20, 1_000));
+    assert_eq!((welcome.credit, welcome.message_max, welcome.groups_max), (256 << 10, 16 << 20, 1_000));
     assert!(pair.session.is_open() && pair.session.wants_views());
 }
 

@@ -75,7 +75,7 @@ impl Pair {
     /// Carries the daemon's output over.
     pub fn events(&mut self) -> Vec<Event> {
         self.session.tell_progress();
-        let bytes = Bytes::copy_from_slice(self.session.output());
+        let bytes = Bytes::copy_from_slice(self.session.output().front());
         self.session.written(bytes.len());
         self.client.feed(bytes);
         std::iter::from_fn(|| self.client.next_event().unwrap()).collect()

@@ -200,10 +200,12 @@ impl<E: Engine> Whole<E> {
     /// The client reads all that the node has for it.
     fn read(&mut self, client: ClientId) {
         let at = seat_of(client);
-        let bytes = Bytes::copy_from_slice(self.node.client_output(client));
-        self.node.client_written(self.now, client, bytes.len());
-        for piece in pieces(bytes, &mut self.rng) {
-            self.seats[at].client.feed(piece);
+        while self.node.has_output(client) {
+            let bytes = Bytes::copy_from_slice(self.node.client_output(client));
+            self.node.client_written(self.now, client, bytes.len());
+            for piece in pieces(bytes, &mut self.rng) {
+                self.seats[at].client.feed(piece);
+            }
         }
         loop {
             match self.seats[at].client.next_event() {
@@ -256,7 +258,7 @@ impl<E: Engine> Whole<E> {
             Event::Refused { request, refusal } if self.seats[at].dared.contains(&request) && is_fair(&refusal) => {}
             Event::Refused { refusal, .. } => self.refuse(at, format!("{refusal:?}")),
             Event::Disconnect(farewell) => self.refuse(at, format!("{farewell:?}")),
-            Event::View(_) | Event::Status(_) | Event::Pong(_) => {}
+            Event::View(_) | Event::Waiting(_) | Event::Status(_) | Event::Pong(_) => {}
         }
     }
 

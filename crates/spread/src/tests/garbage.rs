@@ -32,7 +32,7 @@ fn play(rng: &mut Rng, mut bytes: &[u8]) -> Vec<u8> {
             match session.ask() {
                 Ok(Some(Ask::Name(_))) => session.name("#alice#d1"),
                 Ok(Some(Ask::Entered)) => {}
-                Ok(Some(Ask::Kill)) | Err(_) => session.close(),
+                Ok(Some(Ask::Kill)) | Err(_) => session.close(false),
                 Ok(Some(ask)) => {
                     session.accept();
                     session.order(rng.below(4) == 0);

@@ -15,7 +15,7 @@ fn rejected(bytes: &[u8]) -> Option<i8> {
     said.err()?;
     let said = read(&mut session);
     assert_eq!(said.len(), 1);
-    session.close();
+    session.close(false);
     assert!(session.is_closed());
     Some(said[0] as i8)
 }
@@ -99,7 +99,7 @@ fn a_daemons_own_reasons_to_reject_reach_the_client() {
         session.feed(hello("x"));
         session.ask().unwrap();
         let farewell = session.reject(reject);
-        session.close();
+        session.close(false);
         assert_eq!(read(&mut session), [code as i8 as u8]);
         assert!(farewell.text.contains(&code.to_string()), "{farewell}");
         session.feed(choice());

@@ -73,6 +73,23 @@ fn a_sender_that_wants_no_copy_gets_none_and_others_see_that_it_did() {
 }
 
 #[test]
+fn who_ends_may_read_what_waited_and_who_is_too_slow_for_it_may_not() {
+    //= S40 test
+    for (slow, left) in [(false, 2), (true, 0)] {
+        let (mut session, client) = pair();
+        for _ in 0..2 {
+            let ask = ask(&mut session, client.frame(0x10, &["room"], 1, b"x")).unwrap();
+            session.accept();
+            echo(&mut session, "#alice#d1", &ask, true);
+        }
+        session.close(slow);
+        assert_eq!((session.messages_waiting(), client.read(&read(&mut session)).len()), (left, left));
+        session.written(1);
+        assert!(session.is_closed() && !session.wakes());
+    }
+}
+
+#[test]
 fn a_hundred_groups_pass_and_one_more_ends_the_session() {
     //= S14 test
     let (mut session, client) = pair();

@@ -42,7 +42,7 @@ fn hex(text: &str) -> Vec<u8> {
 
 /// Everything the session has to say.
 fn read(session: &mut Session) -> Vec<u8> {
-    let said = session.output().to_vec();
+    let said: Vec<u8> = session.output().pieces().flatten().copied().collect();
     session.written(said.len());
     said
 }

@@ -53,7 +53,7 @@ fn carry_out(session: &mut Session, ask: Ask) {
             let (members, sets, me) = (&alice[..], &[0][..], alice[0].daemon);
             let mut view = BytesMut::new();
             put_view(&mut view, &GroupView { group: &group, id, cause, members, sets, who: &alice, me });
-            session.tell_membership(&view);
+            session.tell_membership(&view.freeze(), 1);
         }
         Ask::Leave(group) => {
             session.accept();
@@ -65,7 +65,7 @@ fn carry_out(session: &mut Session, ask: Ask) {
             session.order(false);
             echo(session, "#alice#d1", &ask, true);
         }
-        Ask::Kill => session.close(),
+        Ask::Kill => session.close(false),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Whatever comes from outside, a node goes on.
 use super::*;
 use crate::{Content, Data, Key, Request, Status};
+use consort_types::ViewId;
 
 fn hand_in(cluster: &mut Cluster, from: MemberId, packet: Packet) {
     let now = cluster.now;

@@ -1,6 +1,6 @@
 //! What the ring does while there is nothing to say: the representative parks the token; whoever then has something to
 //! say asks for it.
-use super::{Circle, Pace, Source};
+use super::{Circle, PATIENCE, Pace, Source};
 use crate::engine::Io;
 use crate::flow::Load;
 use crate::packet::{HoldCancel, Packet, Token};
@@ -9,8 +9,8 @@ use consort_order::To;
 use consort_types::{Duration, Instant, Seq};
 use consort_wire::Lane;
 
-/// Rotations at full speed in which somebody may still fill a request.
-const PATIENCE: u32 = 10;
+/// A ring of one goes on within an input until it has sent so many packets: with small windows that takes many visits.
+const ALONE: u64 = 64;
 
 /// What is known of the token's idleness.
 #[derive(Clone, Debug, Default)]
@@ -80,12 +80,20 @@ impl Circle {
     /// The token has rested long enough.
     pub fn release(&mut self, io: &mut Io, now: Instant, source: &mut dyn Source) {
         //= R29
-        let Some(token) = self.idle.parked.take() else { return };
-        if self.is_alone() {
-            self.last_token_seq = token.token_seq;
-            self.received += 1;
+        let begun = io.counters.packets_sent;
+        while let Some(token) = self.idle.parked.take() {
+            if self.is_alone() {
+                self.last_token_seq = token.token_seq;
+                self.received += 1;
+            }
+            let before = io.counters.packets_sent;
+            self.visit(io, now, token, Pace::Configured, source);
+            let sent = io.counters.packets_sent;
+            // A visit that sent nothing waits for what is delivered and let go only after this input.
+            if !self.is_alone() || !io.queue.is_ready() || sent == before || sent - begun >= ALONE {
+                return;
+            }
         }
-        self.visit(io, now, token, Pace::Configured, source);
     }
 
     /// Counts idle rotations (the representative), or breaks the count (whoever has something to do).

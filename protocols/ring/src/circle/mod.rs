@@ -47,6 +47,10 @@ pub(crate) struct Circle {
     rotation: Duration,
     fresh: Vec<Data>,
     pinned: Option<Pinned>,
+    /// Who had the least on the token that was passed on last, if not all had everything.
+    behind: Option<NodeId>,
+    /// More could have been sent at the last visit, if all members held what was sent before.
+    store_is_full: bool,
     reads_first: Lane,
     data_since_token: u32,
 }
@@ -65,6 +69,9 @@ pub(crate) enum Pace {
     /// Like the original ring, whatever is configured, and never idle: while recovering.
     Original,
 }
+
+/// For how many rotations at full speed a member may still get what it lacks.
+const PATIENCE: u32 = 10;
 
 /// An aru that does not move.
 #[derive(Clone, Copy, Debug)]
@@ -110,6 +117,8 @@ impl Circle {
             rotation: Duration::ZERO,
             fresh: Vec::new(),
             pinned: None,
+            behind: None,
+            store_is_full: false,
             reads_first: Lane::Data,
             data_since_token: 0,
         };
@@ -120,7 +129,7 @@ impl Circle {
     /// The representative makes the first token.
     pub fn originate(&mut self, io: &mut Io, now: Instant, pace: Pace, source: &mut dyn Source) {
         //= R4
-        let room = flow::reported_room(&io.config);
+        let room = io.reported_room();
         let token = Token { ring: self.ring, window: room, room, ..Token::default() };
         self.visit(io, now, token, pace, source);
     }
@@ -251,9 +260,13 @@ impl Circle {
         let Some(copy) = &self.copy else { return };
         io.counters.tokens_retransmitted += 1;
         io.send(To::One(self.successor.node), Lane::Token, Packet::Token(copy.clone()));
-        io.timers.arm(Timer::TokenRetransmit, now + self.retransmit_after(io, copy));
+        // The rest of an idle token is over by now: it is missed.
+        let rests =
+            if copy.idle > 0 { io.config.timers.token_retransmit_idle / 4 } else { self.retransmit_after(io, copy) };
+        io.timers.arm(Timer::TokenRetransmit, now + rests);
     }
 
+    /// How long to wait for a sign of the token that was passed on before its copy is sent for the first time.
     fn retransmit_after(&self, io: &Io, token: &Token) -> Duration {
         let t = &io.config.timers;
         // The measured rotation contains the wait for lost tokens: without the cap, loss would feed on itself.
@@ -282,6 +295,19 @@ impl Circle {
         let t = &io.config.timers;
         let deaf = pinned.visits >= t.fail_to_receive_rotations && now.since(pinned.since) >= t.token_loss * 5 / 4;
         self.members.iter().copied().find(|member| deaf && member.node == by)
+    }
+
+    /// The member that fills the store: because it lags behind, nothing new may be numbered.
+    pub fn filled_by(&self) -> Option<NodeId> {
+        //= R38
+        self.behind.filter(|_| self.store_is_full)
+    }
+
+    /// The member that has kept aru where it is for many rotations. Repeating for it what it lacks uses the windows up.
+    pub fn pinned_by(&self) -> Option<NodeId> {
+        //= R38
+        let pinned = self.pinned.filter(|pinned| pinned.aru == self.passed_aru && pinned.visits >= PATIENCE);
+        pinned.map(|pinned| pinned.by)
     }
 
     /// Which lane to read first.

@@ -105,6 +105,7 @@ impl Circle {
             }
             self.fresh.push(data);
         }
+        self.store_is_full = io.queue.is_ready() && flow::store_binds(&io.config, allowed, under_way);
         io.counters.packets_sent += u64::from(new.packets);
         let held = self.fresh.last().is_none_or(|data| self.store.get(data.seq).is_some());
         io.check_told(held, "R10: own packets are held from their numbering on");
@@ -135,7 +136,7 @@ impl Circle {
         }
     }
 
-    fn update_aru(&self, io: &mut Io, token: &mut Token, (arrived_seq, arrived_aru): (Seq, Seq)) {
+    fn update_aru(&mut self, io: &mut Io, token: &mut Token, (arrived_seq, arrived_aru): (Seq, Seq)) {
         //= R13
         let mine = self.store.aru();
         let lowered_by_me = token.aru_by == Some(self.me.node) && !crate::mutated!(io.config, AruNeverRaised);
@@ -145,6 +146,7 @@ impl Circle {
             token.aru = mine.min(token.seq);
             token.aru_by = (token.aru < token.seq).then_some(self.me.node);
         }
+        self.behind = token.aru_by;
         io.check(token.aru <= token.seq, "R13: aru never passes seq");
     }
 
@@ -175,7 +177,7 @@ impl Circle {
     /// The representative turns the least room of the rotation that ends into the window of the one that begins.
     fn update_room(&self, io: &Io, token: &mut Token) {
         //= R9
-        let mine = flow::reported_room(&io.config);
+        let mine = io.reported_room();
         if self.is_representative() {
             token.window = token.room.min(mine);
             token.room = mine;

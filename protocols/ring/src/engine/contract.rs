@@ -4,11 +4,13 @@ use crate::installed::{Installed, Old};
 use crate::packet::Packet;
 use crate::state::{Next, Why};
 use crate::store::Store;
-use crate::timer::Timer;
+use crate::timer::{Fired, Timer};
 use bytes::Bytes;
 use consort_member::Numbers;
 use consort_order::{AcrossPartitions, Arrival, Capability, Engine, Link, Output, Reach, Refused, Submission};
-use consort_types::{Cause, Instant, MessageId, NodeId, Primary, Seq, Service, Stream, Ticket, View, ViewId, ViewKind};
+use consort_types::{
+    Cause, Hold, Instant, MessageId, NodeId, Primary, Seq, Service, Stream, Ticket, View, ViewId, ViewKind,
+};
 use consort_wire::Lane;
 
 impl Engine for Ring {
@@ -91,7 +93,8 @@ impl Engine for Ring {
 
     fn handle_timeout(&mut self, now: Instant) {
         self.note_pause(now);
-        while let Some(timer) = self.io.timers.take_due(now) {
+        let mut fired = Fired::default();
+        while let Some(timer) = self.io.timers.take_due(now, &mut fired) {
             let next = self.expire(now, timer);
             self.go(now, next);
         }
@@ -110,6 +113,10 @@ impl Engine for Ring {
 
     // The ring uses no reliable lane.
     fn handle_link(&mut self, _now: Instant, _peer: NodeId, _link: Link) {}
+
+    fn throttle(&mut self, room: usize) {
+        self.io.room = room;
+    }
 
     fn annotate(&mut self, annotation: Bytes) {
         self.io.annotation = annotation.slice(..annotation.len().min(ANNOTATION_MAX));
@@ -179,6 +186,17 @@ impl Engine for Ring {
             quarantined: io.quarantine.holds(node, now),
         };
         others.map(reach).collect()
+    }
+
+    fn hold(&self) -> Option<Hold> {
+        //= R38
+        if self.io.queue.is_empty() && self.io.queue.all_delivered() {
+            return None;
+        }
+        Some(match &self.state {
+            State::Operational(state) => state.hold(&self.io.queue),
+            _ => Hold::Membership,
+        })
     }
 
     fn describe(&self, _now: Instant) -> String {

@@ -2,6 +2,7 @@
 use super::counters::Counters;
 use crate::RingId;
 use crate::config::Config;
+use crate::flow;
 use crate::packet::{Join, Packet};
 use crate::timer::{Timer, Timers};
 use bytes::Bytes;
@@ -34,6 +35,8 @@ pub(crate) struct Io {
     /// The ring this one would like to merge with.
     pub wants: Option<RingId>,
     pub leaving: bool,
+    /// How many bytes the layer above can take soon.
+    pub(super) room: usize,
     /// A later life that goes by this node's index.
     pub(super) twin: Option<MemberId>,
     pub episodes: BTreeMap<MemberId, u64>,
@@ -91,6 +94,7 @@ impl Io {
             suspicion: Suspicion::default(),
             wants: None,
             leaving: false,
+            room: usize::MAX,
             twin: None,
             episodes: BTreeMap::new(),
             annotation: Bytes::new(),
@@ -99,6 +103,12 @@ impl Io {
             ticket: 0,
             config,
         }
+    }
+
+    /// The room this node reports: what its sockets and its clients can take.
+    pub fn reported_room(&self) -> u32 {
+        //= R9
+        flow::reported_room(&self.config).min(u32::try_from(self.room).unwrap_or(u32::MAX))
     }
 
     pub fn send(&mut self, to: To, lane: Lane, packet: Packet) {

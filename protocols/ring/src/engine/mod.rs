@@ -236,7 +236,7 @@ impl Ring {
             return;
         }
         self.io.counters.pauses += 1;
-        let grace = now + 4 * t.token_retransmit_idle;
+        let grace = now + 3 * t.token_retransmit_idle;
         for timer in [Timer::TokenLoss, Timer::Consensus] {
             if self.io.timers.is_armed(timer) {
                 self.io.timers.postpone(timer, grace);

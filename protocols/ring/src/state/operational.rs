@@ -13,7 +13,7 @@ use crate::timer::Timer;
 use consort_member::Hearing;
 use consort_order::Queue;
 use consort_order::{Arrival, Output};
-use consort_types::{Cause, Instant, MemberId, NodeId, Position, Primary, Seq, Stream};
+use consort_types::{Cause, Hold, Instant, MemberId, NodeId, Position, Primary, Seq, Stream};
 use std::collections::BTreeSet;
 
 /// The state's data.
@@ -321,6 +321,15 @@ impl Operational {
         //= M15
         let done = io.queue.is_empty() && io.queue.all_delivered() && self.circle.stable >= self.circle.last_own;
         if io.leaving && done { Next::Leave } else { Next::Stay }
+    }
+
+    /// What own messages wait for that were numbered, or have yet to be.
+    pub fn hold(&self, queue: &Queue) -> Hold {
+        //= R38
+        if queue.is_gated() {
+            return Hold::Membership;
+        }
+        self.circle.filled_by().or(self.circle.pinned_by()).map_or(Hold::Window, Hold::Slow)
     }
 
     /// For `status`.

@@ -1,6 +1,7 @@
 //! Rings in a small world of their own: packets travel at once and in order, unless a test drops them.
 mod acceleration;
 mod faults;
+mod hold;
 mod hostile;
 mod idle;
 mod loss;

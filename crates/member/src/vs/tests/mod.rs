@@ -297,7 +297,8 @@ impl Cluster {
 
     /// Demands what every run must keep: views rise, names mean one thing, who moves together closed with the same.
     fn assert_sound(&self) {
-        let mut steps: BTreeMap<(ViewId, ViewId), (Vec<MemberId>, &Vec<u64>)> = BTreeMap::new();
+        type Closed<'a> = (Vec<MemberId>, &'a Vec<u64>);
+        let mut steps: BTreeMap<(ViewId, ViewId), Closed<'_>> = BTreeMap::new();
         for toy in self.toys.values() {
             assert!(toy.changes.is_sorted_by(|a, b| a.view.id.number < b.view.id.number));
             for change in toy.changes.iter().filter(|change| change.closing.is_some()) {

@@ -81,7 +81,8 @@ impl Listener {
             Event::Welcome(welcome) => self.welcomed(welcome),
             Event::GroupSignal(signal) => self.on_signal(signal, say),
             // What is offered counts once it has its place.
-            Event::Offer(_) | Event::Revoke(_) | Event::Confirm(_) | Event::Status(_) | Event::Pong(_) => {}
+            Event::Offer(_) | Event::Revoke(_) | Event::Confirm(_) => {}
+            Event::Waiting(_) | Event::Status(_) | Event::Pong(_) => {}
         }
     }
 

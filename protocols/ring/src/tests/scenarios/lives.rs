@@ -149,7 +149,7 @@ fn f24_the_first_packets_of_a_new_life_are_not_taken_for_repetitions_of_the_last
         net.run_until(ms(900), |net| net.last_members(0) == [1, 3] && net.state(0) == "operational");
         net.heal();
         net.run_until_whole(ms(3_000));
-        net.run(ms(20));
+        net.run(ms(40));
     }
     let stale = net.total("stale_membership");
     net.restart(1);

@@ -1,0 +1,249 @@
+//! The connections: all in one thread, and none can keep another from being answered.
+use super::http::{self, Request, Response};
+use crate::clock;
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token};
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::time::Duration;
+
+/// How many connections there may be; the oldest makes room for another.
+const GUESTS: usize = 256;
+/// How long a connection may take to say what it wants, and then to take the answer, in nanoseconds.
+const PATIENCE: u64 = 2_000_000_000;
+/// How long a connection that has its answer may take to end. Closing it with bytes unread would make TCP take the
+/// answer back.
+const FAREWELL: u64 = 100_000_000;
+/// How long nobody is let in after that failed, in nanoseconds.
+const SHUT: u64 = 100_000_000;
+const DOOR: Token = Token(0);
+
+/// A port and its connections.
+pub struct Server<A> {
+    poll: Poll,
+    door: TcpListener,
+    answer: A,
+    /// The oldest first.
+    guests: BTreeMap<usize, Guest>,
+    next: usize,
+    shut_until: Option<u64>,
+}
+
+struct Guest {
+    stream: TcpStream,
+    stage: Stage,
+    /// By when it must have come to the next stage.
+    by: u64,
+}
+
+enum Stage {
+    /// Said so much.
+    Asking(Vec<u8>),
+    /// Is told this.
+    Told { answer: Vec<u8>, written: usize },
+    /// Has read it all; whatever it still says is thrown away.
+    Leaving,
+}
+
+/// Whether a connection goes on.
+#[derive(PartialEq, Eq)]
+enum Goes {
+    On,
+    Away,
+}
+
+impl<A: Fn(&Request) -> Response> Server<A> {
+    /// Answers at this port by `answer`.
+    ///
+    /// # Errors
+    /// What the operating system says about watching it.
+    pub fn new(listener: std::net::TcpListener, answer: A) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let (poll, mut door) = (Poll::new()?, TcpListener::from_std(listener));
+        poll.registry().register(&mut door, DOOR, Interest::READABLE)?;
+        Ok(Self { poll, door, answer, guests: BTreeMap::new(), next: DOOR.0 + 1, shut_until: None })
+    }
+
+    /// Serves for ever.
+    pub fn run(mut self) -> ! {
+        let mut events = Events::with_capacity(GUESTS);
+        loop {
+            self.turn(&mut events);
+        }
+    }
+
+    fn turn(&mut self, events: &mut Events) {
+        let soonest = self.guests.values().map(|guest| guest.by).chain(self.shut_until).min();
+        let rest = soonest.map(|by| Duration::from_nanos(by.saturating_sub(clock::now_ns()) + 1_000_000));
+        if let Err(error) = self.poll.poll(events, rest) {
+            if error.kind() != ErrorKind::Interrupted {
+                tracing::warn!(%error, "cannot wait for connections for metrics");
+                std::thread::sleep(Duration::from_nanos(SHUT));
+            }
+            return;
+        }
+        for event in events.iter() {
+            match event.token() {
+                DOOR => self.let_in(),
+                Token(guest) => self.attend(guest),
+            }
+        }
+        let now = clock::now_ns();
+        if self.shut_until.is_some_and(|until| until <= now) {
+            self.let_in();
+        }
+        let late: Vec<_> = self.guests.iter().filter(|(_, guest)| guest.by <= now).map(|(name, _)| *name).collect();
+        for name in late {
+            if let Some(mut guest) = self.guests.remove(&name) {
+                guest.say_it_is_late();
+            }
+        }
+    }
+
+    fn let_in(&mut self) {
+        self.shut_until = None;
+        loop {
+            match self.door.accept() {
+                Ok((stream, _)) => self.admit(stream),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection for metrics");
+                    // The door tells only once of those that wait: they are to be remembered.
+                    return self.shut_until = Some(clock::now_ns() + SHUT);
+                }
+            }
+        }
+    }
+
+    fn admit(&mut self, mut stream: TcpStream) {
+        if self.guests.len() == GUESTS {
+            self.guests.pop_first();
+        }
+        let name = self.next;
+        self.next += 1;
+        let both = Interest::READABLE | Interest::WRITABLE;
+        if let Err(error) = self.poll.registry().register(&mut stream, Token(name), both) {
+            return tracing::warn!(%error, "cannot watch a connection for metrics");
+        }
+        let guest = Guest { stream, stage: Stage::Asking(Vec::new()), by: clock::now_ns() + PATIENCE };
+        self.guests.insert(name, guest);
+        self.attend(name);
+    }
+
+    /// Does for a connection what can be done now.
+    fn attend(&mut self, name: usize) {
+        let Some(guest) = self.guests.get_mut(&name) else { return };
+        // Whoever hangs up early has made up its mind.
+        if guest.attend(&self.answer).unwrap_or(Goes::Away) == Goes::Away {
+            self.guests.remove(&name);
+        }
+    }
+}
+
+impl Guest {
+    fn attend(&mut self, answer: &impl Fn(&Request) -> Response) -> io::Result<Goes> {
+        let mut room = [0; 4 << 10];
+        loop {
+            let done = match &mut self.stage {
+                Stage::Asking(said) => match http::read(said) {
+                    None => match self.stream.read(&mut room) {
+                        Ok(0) => return Ok(Goes::Away),
+                        other => other.map(|n| said.extend_from_slice(&room[..n])),
+                    },
+                    Some(asked) => {
+                        self.tell(&asked, answer);
+                        Ok(())
+                    }
+                },
+                Stage::Told { answer, written } if *written == answer.len() => {
+                    (self.stage, self.by) = (Stage::Leaving, clock::now_ns() + FAREWELL);
+                    self.stream.shutdown(Shutdown::Write)
+                }
+                Stage::Told { answer, written } => self.stream.write(&answer[*written..]).map(|n| *written += n),
+                Stage::Leaving => match self.stream.read(&mut room) {
+                    Ok(0) => return Ok(Goes::Away),
+                    other => other.map(drop),
+                },
+            };
+            match done {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Goes::On),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+            if self.by <= clock::now_ns() {
+                return Ok(Goes::On); // one that never stops talking: it is late, too
+            }
+        }
+    }
+
+    fn tell(&mut self, asked: &Result<Request, Response>, answer: &impl Fn(&Request) -> Response) {
+        let bytes = match asked {
+            Ok(request) => answer(request).bytes(!request.head_only),
+            Err(response) => response.bytes(true),
+        };
+        self.stage = Stage::Told { answer: bytes, written: 0 };
+        self.by = clock::now_ns() + PATIENCE;
+    }
+
+    /// Tells one that has not said what it wants, as far as that can be told at once, that it is too late.
+    fn say_it_is_late(&mut self) {
+        if matches!(self.stage, Stage::Asking(_)) {
+            let late = Response::text("408 Request Timeout", "no request came in time");
+            let _ = self.stream.write(&late.bytes(true));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn served() -> std::net::SocketAddr {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let page = |request: &Request| Response::text("200 OK", request.path.repeat(100_000));
+        let server = Server::new(listener, page).unwrap();
+        std::thread::spawn(move || server.run());
+        address
+    }
+
+    fn connect(address: std::net::SocketAddr) -> std::net::TcpStream {
+        let stream = std::net::TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream
+    }
+
+    fn read(mut stream: std::net::TcpStream) -> String {
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        String::from_utf8(answer).unwrap()
+    }
+
+    #[test]
+    fn a_request_in_pieces_is_answered_whole_however_slowly_it_is_read() {
+        let mut stream = connect(served());
+        for piece in ["GET /x", "/y HTTP/1.1\r\n", "\r\n", "and more that nobody wants"] {
+            stream.write_all(piece.as_bytes()).unwrap();
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let answer = read(stream);
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("/x/y\n"));
+        assert!(answer.len() > 400_000);
+    }
+
+    #[test]
+    fn those_who_say_nothing_keep_nobody_from_being_answered() {
+        let address = served();
+        let silent: Vec<_> = (0..GUESTS + 44).map(|_| connect(address)).collect();
+        let mut stream = connect(address);
+        stream.write_all(b"GET /z HTTP/1.1\r\n\r\n").unwrap();
+        assert!(read(stream).starts_with("HTTP/1.1 200 OK"));
+        let mut told: Vec<_> = silent.into_iter().map(read).collect();
+        told.dedup();
+        assert_eq!(told.len(), 2, "the oldest made room, the others are told in the end: {told:?}");
+        assert!(told[0].is_empty() && told[1].starts_with("HTTP/1.1 408 "), "{told:?}");
+    }
+}

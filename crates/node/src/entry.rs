@@ -1,0 +1,78 @@
+//! One client of a node: its session, and what it waits for.
+use crate::door::Door;
+use consort_session::Limits;
+use consort_session::listing::{Connection, Stage, Transport};
+use consort_types::{ClientId, Instant};
+
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub session: Door,
+    pub hello_by: Instant,
+    pub paused: bool,
+    /// Has as much under way as it may have.
+    pub held_back: bool,
+    /// Waits for room to go on with a large frame.
+    pub wants_room: bool,
+    /// Asked to join some group: its going must be ordered.
+    pub joined: bool,
+    pub transport: Transport,
+    /// What its output costs.
+    pub charge: usize,
+    /// Its output was cut: no more of it can be given back.
+    pub cut: bool,
+    /// Has begun a frame, or waits for room to go on with one.
+    pub begun: bool,
+}
+
+impl Entry {
+    pub fn new(client: ClientId, hello_by: Instant) -> Self {
+        Self {
+            session: Door::new(client),
+            hello_by,
+            paused: false,
+            held_back: false,
+            wants_room: false,
+            joined: false,
+            transport: Transport::Unknown,
+            charge: 0,
+            cut: false,
+            begun: false,
+        }
+    }
+
+    /// Whether more may be read: it was not sent away, and does not wait for its own requests or for room.
+    pub fn may_read(&self) -> bool {
+        !self.session.is_closed() && !self.held_back && !self.wants_room
+    }
+
+    pub fn connection(&self, client: ClientId, limits: &Limits) -> Connection {
+        Connection {
+            client,
+            name: self.session.named().cloned(),
+            transport: self.transport,
+            stage: self.stage(),
+            groups: 0,
+            waiting: self.session.output().len() as u64,
+            under_way: u32::try_from(self.session.outstanding()).unwrap_or(u32::MAX),
+            credit: u32::try_from(limits.credit).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// Counts what its output costs now, where all are counted.
+    pub fn account(&mut self, all: &mut usize) {
+        let charge = self.session.output().charge();
+        *all = *all + charge - std::mem::replace(&mut self.charge, charge);
+    }
+
+    fn stage(&self) -> Stage {
+        if self.session.is_closed() {
+            Stage::Ending
+        } else if !self.session.is_open() {
+            Stage::Connecting
+        } else if self.paused || self.held_back || self.wants_room {
+            Stage::Waiting
+        } else {
+            Stage::Open
+        }
+    }
+}

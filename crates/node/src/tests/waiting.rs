@@ -1,0 +1,88 @@
+//! Clients are told what their requests wait for.
+use super::*;
+use crate::waiting::LOOK;
+use consort_session::Waiting;
+use consort_types::Hold;
+
+const SLOW: Hold = Hold::Slow(NodeId(1));
+
+/// One node that orders nothing, for this reason.
+fn stuck(hold: Hold) -> World {
+    let mut world = World::new(1, Limits::default());
+    (world.nodes[0].engine.stuck, world.nodes[0].engine.hold) = (true, Some(hold));
+    world
+}
+
+fn told(world: &World, at: usize) -> Vec<Waiting> {
+    let events = world.programs[at].events.iter();
+    events.filter_map(|event| if let Event::Waiting(waiting) = event { Some(*waiting) } else { None }).collect()
+}
+
+impl World {
+    /// Lets this much time pass.
+    fn pass(&mut self, looks: u64) {
+        let end = self.now + LOOK * looks as u32;
+        while self.now < end {
+            self.settle();
+        }
+    }
+}
+
+#[test]
+fn who_waits_for_long_is_told_why_once_and_again_when_that_changes() {
+    let mut world = stuck(Hold::Membership);
+    let (ann, idle) = (world.connect(0, "ann"), world.connect(0, "idle"));
+    (0..3).for_each(|n| world.multicast(ann, &["g"], &format!("{n}")));
+    world.pass(5);
+    let first = Waiting { up_to: 3, hold: Hold::Membership };
+    assert_eq!((told(&world, ann), told(&world, idle)), (vec![first], vec![]));
+    assert!(world.nodes[0].status().contains(&("requests_wait_for".into(), "membership".into())));
+    world.nodes[0].engine.hold = Some(SLOW);
+    world.multicast(ann, &["g"], "more");
+    world.pass(3);
+    assert_eq!(told(&world, ann)[1..], [Waiting { up_to: 4, hold: SLOW }]);
+    assert!(world.counter(0, "requests_waited_slow") > 0);
+    world.nodes[0].engine.stuck = false;
+    world.pass(3);
+    assert_eq!(world.programs[ann].client.progress().ordered, 4);
+    assert_eq!(told(&world, ann).len(), 2);
+    assert!(world.nodes[0].status().iter().all(|(key, _)| key != "requests_wait_for"));
+}
+
+#[test]
+fn a_request_that_waits_for_room_is_told_of_too() {
+    let mut world = stuck(Hold::Window);
+    world.nodes[0].engine.limit = 60;
+    let ann = world.connect(0, "ann");
+    (0..9).for_each(|n| world.multicast(ann, &["g"], &format!("{n}")));
+    world.pass(3);
+    assert!(world.programs[ann].paused);
+    let accepted = world.counter(0, "requests_accepted");
+    assert!((1..8).contains(&accepted), "{accepted}");
+    assert_eq!(told(&world, ann), [Waiting { up_to: accepted + 1, hold: Hold::Window }]);
+}
+
+#[test]
+fn what_is_ordered_soon_costs_no_word_and_no_look() {
+    let mut world = World::new(2, Limits::default());
+    (0..2).for_each(|node| world.nodes[node].engine.hold = Some(Hold::Window));
+    let ann = world.connect(1, "ann");
+    for n in 0..200 {
+        world.multicast(ann, &["g"], &format!("{n}"));
+        world.settle();
+    }
+    world.pass(2);
+    assert_eq!((told(&world, ann), world.programs[ann].client.progress().ordered), (vec![], 200));
+    assert_eq!(world.counter(1, "requests_waited_window"), 0);
+    assert_eq!(world.nodes[1].lookout.at(), None, "nothing waits: nothing is looked for");
+}
+
+#[test]
+fn an_engine_that_knows_no_reason_has_none_told() {
+    let mut world = stuck(Hold::Window);
+    world.nodes[0].engine.hold = None;
+    let ann = world.connect(0, "ann");
+    world.multicast(ann, &["g"], "x");
+    world.pass(4);
+    assert_eq!(told(&world, ann), []);
+}

@@ -1,0 +1,49 @@
+//! Clients whose requests wait for long are told what for.
+//!
+//! It is looked a few times a second, and only while something waits: what is ordered at once, or after a moment, costs
+//! no word.
+use crate::Node;
+use consort_order::Engine;
+use consort_session::Waits;
+use consort_types::{Duration, Hold, Instant};
+
+/// How often it is looked. What has waited from one look to the next waits for long.
+pub(crate) const LOOK: Duration = Duration::from_millis(50);
+
+/// When to look next, and what was seen.
+#[derive(Debug, Default)]
+pub(crate) struct Lookout {
+    /// `None` while nothing waits.
+    at: Option<Instant>,
+    /// What native clients' requests waited for at the last look, if some waited for long.
+    held: Option<Hold>,
+}
+
+impl Lookout {
+    pub(crate) const fn at(&self) -> Option<Instant> {
+        self.at
+    }
+
+    pub(crate) const fn held(&self) -> Option<Hold> {
+        self.held
+    }
+}
+
+impl<E: Engine> Node<E> {
+    /// A request was taken, or waits for room.
+    pub(crate) fn look_out(&mut self) {
+        let next = self.now + LOOK;
+        self.lookout.at.get_or_insert(next);
+    }
+
+    /// Looks, if it is time.
+    pub(crate) fn look_for_waiting(&mut self) {
+        if self.lookout.at.is_none_or(|at| at > self.now) {
+            return;
+        }
+        let hold = self.engine.hold();
+        let waits = self.clients.tell_waiting(hold);
+        self.lookout.at = (waits > Waits::No).then(|| self.now + LOOK);
+        self.lookout.held = hold.filter(|_| waits == Waits::Long);
+    }
+}

@@ -1,0 +1,72 @@
+//! Whether a client's requests wait for long, and what it was told of that.
+use crate::event::Waiting;
+use consort_types::Hold;
+
+/// How long a client's requests wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Waits {
+    /// None waits.
+    No,
+    /// Some wait, but none did when it was last looked.
+    Briefly,
+    /// Some waited already when it was last looked.
+    Long,
+}
+
+/// What was seen when it was last looked.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    read: u64,
+    told: Option<Waiting>,
+}
+
+impl Watch {
+    /// Looks once more. All requests up to `read` were read, all up to `ordered` are settled.
+    pub(crate) fn look(&mut self, read: u64, ordered: u64) -> Waits {
+        let before = std::mem::replace(&mut self.read, read);
+        match ordered {
+            _ if ordered >= read => Waits::No,
+            _ if ordered >= before => Waits::Briefly,
+            _ => Waits::Long,
+        }
+    }
+
+    /// What is to be told of requests that wait for this, unless it was told and still holds.
+    pub(crate) fn tell(&mut self, ordered: u64, hold: Hold) -> Option<Waiting> {
+        if self.told.is_some_and(|told| told.hold == hold && ordered < told.up_to) {
+            return None;
+        }
+        self.told = Some(Waiting { up_to: self.read, hold });
+        self.told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use consort_types::NodeId;
+
+    #[test]
+    fn only_what_waited_at_the_last_look_too_waits_for_long() {
+        let mut watch = Watch::default();
+        assert_eq!(watch.look(0, 0), Waits::No);
+        assert_eq!(watch.look(5, 0), Waits::Briefly);
+        assert_eq!(watch.look(9, 4), Waits::Long);
+        assert_eq!(watch.look(20, 9), Waits::Briefly, "all that waited then is settled");
+        assert_eq!(watch.look(20, 19), Waits::Long);
+        assert_eq!(watch.look(20, 20), Waits::No);
+    }
+
+    #[test]
+    fn a_cause_is_told_once_until_another_comes_or_all_it_was_told_of_is_settled() {
+        let mut watch = Watch::default();
+        watch.look(5, 0);
+        let slow = Hold::Slow(NodeId(3));
+        assert_eq!(watch.tell(0, Hold::Window), Some(Waiting { up_to: 5, hold: Hold::Window }));
+        assert_eq!(watch.tell(4, Hold::Window), None);
+        assert_eq!(watch.tell(4, slow), Some(Waiting { up_to: 5, hold: slow }));
+        assert_eq!(watch.tell(4, slow), None);
+        watch.look(9, 5);
+        assert_eq!(watch.tell(5, slow), Some(Waiting { up_to: 9, hold: slow }));
+    }
+}
