@@ -12,6 +12,8 @@ struct Offers {
     /// In the order in which they were offered.
     open: Vec<Offered>,
     confirmed: BTreeSet<u64>,
+    /// It was told where it stands.
+    stands: bool,
     /// The next delivery is that of a confirm.
     confirming: bool,
 }
@@ -40,16 +42,16 @@ impl Checker for OffersClosed {
                 return Ok(());
             }
             What::Quiet => return self.nothing_is_open(),
-            What::Offer(_) | What::Revoke(_) | What::Confirm { .. } | What::View(_) | What::Deliver(_) => {
-                self.of.of(event.process)
-            }
+            What::Offer(_) | What::Revoke(_) | What::Confirm { .. } | What::Deliver(_) => self.of.of(event.process),
+            What::View(_) | What::Network(_) => self.of.of(event.process),
             _ => return Ok(()),
         };
         match &event.what {
             What::Offer(offered) => offers.offer(*offered),
             What::Revoke(offer) => offers.close(*offer).map(drop),
             What::Confirm { offer, sum } => offers.confirm(*offer, *sum),
-            What::View(view) if !view.transitional => offers.end_of_view(),
+            What::View(view) => offers.on_view(view.transitional),
+            What::Network(view) if !view.transitional => offers.end_of_view(),
             What::Deliver(_) => offers.deliver(),
             _ => Ok(()),
         }
@@ -105,6 +107,12 @@ impl Offers {
             Some(open) => Err(format!("a message that was not offered is delivered while {} is on offer", open.offer)),
             None => Ok(()),
         }
+    }
+
+    /// The first that counts for a process may be told long after it was installed: it says only where the process stands.
+    fn on_view(&mut self, transitional: bool) -> Verdict {
+        let moves = std::mem::replace(&mut self.stands, true) && !transitional;
+        if moves { self.end_of_view() } else { Ok(()) }
     }
 
     fn end_of_view(&mut self) -> Verdict {

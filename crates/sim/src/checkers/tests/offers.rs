@@ -26,6 +26,13 @@ fn nothing_overtakes_what_was_offered_before_it() {
 fn nothing_stays_on_offer() {
     assert_eq!(pair("n0 offers 1\n n0 closes 5 with n0 n1\n n0 revokes 1"), [""; 0]);
     assert!(pair("n0 offers 1\n n0 closes 5 with n0\n n0 installs 7 of n0").contains(&"OF"));
+    assert_eq!(pair("n0 guest offers 1\n n0 guest closes 5 with n0\n n0 guest installs 7 of n0"), ["OF"]);
     assert_eq!(pair("n0 offers 1\n quiet"), ["OF"]);
     assert_eq!(pair("n0 offers 1\n n0 crashes\n quiet"), [""; 0]);
+}
+
+#[test]
+fn who_is_told_late_where_it_stands_has_open_offers() {
+    let late = "n0 guest offers 1\n n0 guest joins\n n0 guest stands in 5 of n0 n1\n n0 guest revokes 1";
+    assert_eq!(pair(late), [""; 0]);
 }
