@@ -34,6 +34,10 @@ pub struct Offered {
     pub told_at: usize,
 }
 
+/// How often a message is offered again because of another. Whoever was not offered what stands before it would else be told
+/// all that it has on offer anew with each of those.
+const AGAIN: u8 = 3;
+
 /// What is open, in the order in which it was offered. Every offer has a number of its own, counted from 1.
 #[derive(Debug)]
 pub(crate) struct Offers {
@@ -48,6 +52,8 @@ struct Open {
     id: OfferId,
     /// What is needed to offer it again.
     again: Option<Offered>,
+    /// How often that was done.
+    times: u8,
 }
 
 impl Offers {
@@ -57,13 +63,26 @@ impl Offers {
 
     /// Offers a message, unless it is on offer.
     pub(crate) fn offer(&mut self, out: &mut Output, now: Instant, offered: &Offered) {
+        self.put(out, now, offered, 0);
+    }
+
+    fn put(&mut self, out: &mut Output, now: Instant, offered: &Offered, times: u8) {
         if self.position(offered.id).is_some() {
             return;
         }
         self.told += 1;
         event::put_offer(out.put(offered.multicast.len()), self.told, offered.free_until.since(now), offered);
         let again = (self.undo == Undo::Latest).then(|| offered.clone());
-        self.open.push_back(Open { number: self.told, id: offered.id, again });
+        self.open.push_back(Open { number: self.told, id: offered.id, again, times });
+    }
+
+    /// Offers again what was revoked because of another, but not for ever.
+    fn put_again<'a>(&mut self, out: &mut Output, now: Instant, revoked: impl Iterator<Item = &'a Open>) {
+        for open in revoked.filter(|open| open.times < AGAIN) {
+            if let Some(again) = &open.again {
+                self.put(out, now, again, open.times + 1);
+            }
+        }
     }
 
     /// Revokes the offer of a message, if it is on offer.
@@ -77,7 +96,7 @@ impl Offers {
         let behind = self.open.split_off(at + 1);
         let revoked = self.open.pop_back();
         behind.iter().rev().chain(&revoked).for_each(|open| event::put_revoke(out.put(WORD), open.number));
-        behind.iter().filter_map(|open| open.again.as_ref()).for_each(|again| self.offer(out, now, again));
+        self.put_again(out, now, behind.iter());
         true
     }
 
@@ -90,8 +109,7 @@ impl Offers {
         self.offer(out, now, offered);
         let confirmed = self.position(offered.id).and_then(|at| self.open.remove(at));
         confirmed.iter().for_each(|open| event::put_confirm(out.put(WORD), open.number));
-        let behind = undone.iter().filter(|open| open.id != offered.id);
-        behind.filter_map(|open| open.again.as_ref()).for_each(|again| self.offer(out, now, again));
+        self.put_again(out, now, undone.iter().filter(|open| open.id != offered.id));
     }
 
     /// What is on offer, in the order in which it was offered.
@@ -203,6 +221,19 @@ mod tests {
         assert_eq!(read(&mut out), ["-7", "-6", "-5", "+8 2", "=8", "+9 1", "+10 3"]);
         offers.confirm(&mut out, NOW, &offered(1));
         assert_eq!(read(&mut out), ["=9"]);
+    }
+
+    #[test]
+    fn who_was_not_offered_what_goes_before_is_not_told_all_the_rest_anew_each_time() {
+        //= G43 test
+        let (mut offers, mut out) = (Offers::new(Undo::Latest), Output::default());
+        (1..=500).for_each(|id| offers.offer(&mut out, NOW, &offered(id)));
+        (501..=1_000).for_each(|id| offers.confirm(&mut out, NOW, &offered(id)));
+        (1..=500).for_each(|id| offers.confirm(&mut out, NOW, &offered(id)));
+        let told = read(&mut out);
+        assert!(told.len() <= 500 * 2 * (3 + usize::from(AGAIN)), "{}", told.len());
+        assert_eq!(told.iter().filter(|told| told.starts_with('=')).count(), 1_000);
+        assert_eq!(offers.open().count(), 0);
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub(crate) struct Receiver {
     told_up_to: u64,
     /// How much of each stream all hold.
     stable: Vec<u64>,
+    /// The view is closed: what is delivered now stands behind its transitional view.
+    closing: bool,
     /// Delivered, and not known to be held by all.
     unstable: VecDeque<Key>,
     #[cfg(feature = "mutants")]
@@ -84,6 +86,7 @@ impl Receiver {
             told: VecDeque::new(),
             told_up_to: 0,
             stable: vec![0; members.len()],
+            closing: false,
             unstable: VecDeque::new(),
             #[cfg(feature = "mutants")]
             mutant: None,
@@ -170,7 +173,7 @@ impl Receiver {
     /// What has its place is delivered, or, if it must wait, at least on offer before all that will be offered behind it.
     fn place(&mut self, io: &mut Io, now: Instant, key: Key) {
         self.placed.push_back(key);
-        self.deliver(io, false);
+        self.deliver(io);
         if self.packets.get(&key).is_some_and(|arrived| !arrived.offered) {
             self.offer(io, key, now);
         }
@@ -209,16 +212,16 @@ impl Receiver {
     }
 
     /// Delivers what has its place, up to the first that is safe and not stable.
-    pub fn deliver(&mut self, io: &mut Io, closing: bool) {
+    pub fn deliver(&mut self, io: &mut Io) {
         //= P12
         while let Some(key) = self.placed.front().copied() {
-            if !closing && self.waits(key) {
+            if !self.closing && self.waits(key) {
                 return;
             }
             self.placed.pop_front();
             self.delivered += 1;
             self.unstable.push_back(key);
-            self.tell(io, key, closing);
+            self.tell(io, key);
         }
         while self.unstable.front().is_some_and(|key| self.is_stable(*key)) {
             self.unstable.pop_front();
@@ -248,19 +251,19 @@ impl Receiver {
         index.is_some_and(|index| self.stable.get(index) >= Some(&key.seq))
     }
 
-    fn tell(&mut self, io: &mut Io, key: Key, closing: bool) {
+    fn tell(&mut self, io: &mut Io, key: Key) {
         let sender = self.members.iter().map(|(member, _)| *member).find(|member| member.node == key.origin);
         let (Some(arrived), Some(sender)) = (self.packets.remove(&key), sender) else {
             // What has its place is here, and its sender is a member.
             io.counters.assertions += 1;
             return;
         };
-        if arrived.primary && (!closing || crate::mutated!(self, PrimaryWhileClosed)) {
+        if arrived.primary && (!self.closing || crate::mutated!(self, PrimaryWhileClosed)) {
             //= P46
             io.output.push_back(Output::Primary(self.view));
         }
         for (index, (offer, message)) in arrived.messages.into_iter().enumerate() {
-            let mut delivery = delivery(sender, position(self.delivered, index, closing), message);
+            let mut delivery = delivery(sender, position(self.delivered, index, self.closing), message);
             if sender == self.me {
                 delivery.id = io.queue.delivered(delivery.class, delivery.service);
             }
@@ -271,7 +274,13 @@ impl Receiver {
         }
     }
 
-    /// The view ends: all that was taken in gets a place behind those that were given, by sender and number.
+    /// The view is closed: all that has its place is delivered behind the transitional view.
+    pub fn begin_to_close(&mut self, io: &mut Io) {
+        self.closing = true;
+        self.deliver(io);
+    }
+
+    /// All that was taken in gets a place behind those that were given, by sender and number.
     pub fn close(&mut self, io: &mut Io, now: Instant) {
         //= P42
         self.pipeline.forget_places();

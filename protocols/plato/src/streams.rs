@@ -209,13 +209,6 @@ impl Streams {
         &self.stable
     }
 
-    /// What some member knows to be held by all is so.
-    pub fn learn_stable(&mut self, stable: &[u64]) {
-        for (known, told) in self.stable.iter_mut().zip(stable) {
-            *known = (*known).max(*told);
-        }
-    }
-
     /// Own packets that not all are known to hold.
     pub fn under_way(&self) -> u64 {
         self.streams[self.me].held - self.stable[self.me]

@@ -240,9 +240,13 @@ impl Plato {
         self.do_acts();
     }
 
+    /// What a frozen node finds out by itself it must not go by: the others do not know of it.
     pub(super) fn deliver(&mut self) {
-        self.receiver.learn(self.streams.stable());
-        self.receiver.deliver(&mut self.io, false);
+        //= P43
+        if matches!(self.stage, Stage::Open | Stage::Halted) {
+            self.receiver.learn(self.streams.stable());
+        }
+        self.receiver.deliver(&mut self.io);
     }
 
     /// All that a leaving node has sent is delivered and held by all: it may go.

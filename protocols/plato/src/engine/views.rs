@@ -58,12 +58,12 @@ impl Plato {
     fn install(&mut self, change: &Change) {
         if let Some(closing) = &change.closing {
             //= P43
-            self.streams.learn_stable(&change.cut.stable);
             let early = crate::mutated!(self.config, NoTransitional);
             if early {
                 self.close();
             }
-            self.deliver();
+            self.receiver.learn(&change.cut.stable);
+            self.receiver.deliver(&mut self.io);
             self.io.output.push_back(Output::Install(closing.clone()));
             if !early {
                 self.close();
@@ -75,12 +75,12 @@ impl Plato {
     /// Everything that was agreed on is delivered, in an order that all find out alike.
     fn close(&mut self) {
         //= P42
+        self.receiver.begin_to_close(&mut self.io);
         let own: Vec<_> = self.loopback.end().collect();
         for key in own {
             self.receiver.arrive(&mut self.io, self.now, key, self.now, false);
         }
         self.receiver.close(&mut self.io, self.now);
-        self.receiver.deliver(&mut self.io, true);
     }
 
     fn begin(&mut self, change: &Change) {

@@ -1,7 +1,7 @@
 //! The end of a view: what all that go on together deliver of it.
 use super::*;
 use crate::{Content, Data};
-use consort_member::Policy;
+use consort_member::{Policy, vs};
 
 const fn is_orders(packet: &Packet) -> bool {
     matches!(packet, Packet::Data(Data { content: Content::Orders { .. }, repair: false, .. }))
@@ -33,6 +33,8 @@ fn without_places_what_was_sent_is_delivered_by_sender_and_number_before_the_nex
     for me in 2..=4 {
         let told = cluster.told(me);
         assert_eq!(cluster.got(me), ["b", "c", "d", "dd"]);
+        let closing = |delivery: &Delivery| delivery.position.0 >> 63 == 1;
+        assert!(cluster.nodes[usize::from(me) - 1].got.iter().all(closing), "these positions are this part's own");
         let closes = told.iter().position(|told| told == "closes").unwrap();
         let view = told.iter().position(|told| told == "view of 3").unwrap();
         assert!(
@@ -158,4 +160,58 @@ fn who_leaves_has_said_all_and_the_others_go_on() {
     cluster.say(2, "on we go");
     cluster.pass(ms(100));
     assert_eq!(cluster.got(3).last().unwrap(), "on we go");
+}
+
+#[test]
+fn a_view_that_is_being_closed_is_not_called_primary() {
+    //= P46 test
+    let mut cluster = Cluster::new(3, |config| {
+        usual(config);
+        config.primary = Policy::Majority;
+    });
+    // The event is sent in the view of nodes 1 and 2, but its place is never told.
+    cluster.crash(3);
+    cluster.fate = Box::new(|_, _, packet| {
+        let places = matches!(packet, Packet::Data(Data { content: Content::Orders { .. }, .. }));
+        (!places).then_some(Duration::ZERO)
+    });
+    let views = |cluster: &Cluster| cluster.told(2).iter().filter(|told| told.starts_with("view")).count();
+    while views(&cluster) == 0 {
+        cluster.pass(ms(1));
+    }
+    cluster.pass(ms(50));
+    cluster.crash(1);
+    cluster.pass(ms(3_000));
+    let told = cluster.told(2);
+    assert_eq!(told.iter().filter(|told| **told == "closes").count(), 2, "{told:?}");
+    assert!(!told.contains(&"primary".to_owned()), "{told:?}");
+}
+
+#[test]
+fn what_one_member_alone_finds_out_while_it_fetches_does_not_decide_where_the_transitional_view_stands() {
+    //= P43 test
+    let mut cluster = Cluster::new(4, usual);
+    // Node 3 lacks the message until all have frozen; of the statuses only those to it come through, so that it alone can
+    // know then that all hold the message.
+    let mut frozen = false;
+    cluster.fate = Box::new(move |from, to, packet| {
+        frozen |= matches!(packet, Packet::Membership(vs::Packet::Plan(_)));
+        let passes = match packet {
+            Packet::Data(data) if data.key.origin == NodeId(2) => to != 3 || frozen,
+            Packet::Request(_) => frozen,
+            Packet::Status(_) => from != 4 || to == 3,
+            _ => true,
+        };
+        passes.then_some(Duration::ZERO)
+    });
+    cluster.say_as(2, Service::Safe, "s");
+    cluster.pass(ms(40));
+    cluster.crash(4);
+    cluster.pass(ms(1_000));
+    let final_told =
+        |me| -> Vec<_> { cluster.told(me).into_iter().filter(|told| !told.starts_with(['+', '-'])).collect() };
+    for me in 1..=3 {
+        let told: Vec<String> = final_told(me).iter().map(|told| told.trim_start_matches('=').to_owned()).collect();
+        assert_eq!(told, ["closes", "s", "view of 3"], "node {me}");
+    }
 }
