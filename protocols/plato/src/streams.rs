@@ -209,6 +209,11 @@ impl Streams {
         &self.stable
     }
 
+    /// What stands behind gaps is dropped: it does not count as held, and must not be taken in once a gap is closed.
+    pub fn forget_parked(&mut self) {
+        self.streams.iter_mut().for_each(|stream| stream.parked.clear());
+    }
+
     /// Own packets that not all are known to hold.
     pub fn under_way(&self) -> u64 {
         self.streams[self.me].held - self.stable[self.me]

@@ -49,6 +49,7 @@ impl Plato {
     fn freeze(&mut self) {
         //= P41
         self.stage = Stage::Frozen;
+        self.streams.forget_parked();
         self.deliver();
         let holding = Holding { held: self.streams.held().to_vec(), stable: self.streams.stable().to_vec() };
         self.membership.tell(self.now, holding);

@@ -215,3 +215,28 @@ fn what_one_member_alone_finds_out_while_it_fetches_does_not_decide_where_the_tr
         assert_eq!(told, ["closes", "s", "view of 3"], "node {me}");
     }
 }
+
+#[test]
+fn what_stands_behind_a_gap_is_not_taken_in_when_the_gap_is_closed_for_the_end_of_the_view() {
+    //= P41 test
+    let mut cluster = Cluster::new(4, usual);
+    // Of three packets of node 4, node 2 lacks the first and node 3 the last, and nobody else lives on.
+    let mut frozen = false;
+    cluster.fate = Box::new(move |from, to, packet| {
+        frozen |= matches!(packet, Packet::Membership(vs::Packet::Plan(_)));
+        let passes = match packet {
+            Packet::Data(data) if from == 4 => to != 1 && ![(2, 1), (3, 3)].contains(&(to, data.key.seq)),
+            Packet::Request(_) => frozen,
+            _ => true,
+        };
+        passes.then_some(Duration::ZERO)
+    });
+    for text in ["a", "b", "c"] {
+        cluster.say(4, text);
+        cluster.pass(us(400));
+    }
+    cluster.crash(1);
+    cluster.crash(4);
+    cluster.pass(ms(3_000));
+    assert_eq!((cluster.got(2), cluster.got(3)), (vec!["a".into(), "b".into()], vec!["a".into(), "b".into()]));
+}
