@@ -10,6 +10,9 @@ use std::collections::{BTreeMap, VecDeque};
 /// How many packets are asked for, and answered, at once.
 const RUNS_MAX: usize = 64;
 
+/// A packet, and when it arrived.
+pub(crate) type Came = (Data, Instant);
+
 /// All streams of a view.
 #[derive(Clone, Debug)]
 pub(crate) struct Streams {
@@ -87,15 +90,16 @@ impl Streams {
     }
 
     /// Takes a packet of a stream; returns those that are now next, with their arrival. False where it came before or is
-    /// too far ahead to be true.
-    pub fn take(&mut self, index: usize, data: Data, arrived: Instant, next: &mut Vec<(Data, Instant)>) -> bool {
+    /// too far ahead to be true. What is agreed on is true, however little is known here of what all hold.
+    pub fn take(&mut self, index: usize, (data, arrived): Came, agreed: bool, next: &mut Vec<Came>) -> bool {
         //= P03
-        let (seq, reach) = (data.key.seq, self.reach);
+        let seq = data.key.seq;
+        let reach = if agreed { u64::MAX } else { self.streams[index].freed + self.reach };
         let twice = crate::mutated!(self, TwiceTaken);
         let gaps = crate::mutated!(self, GapsTaken);
         let stream = &mut self.streams[index];
         let known = seq <= stream.held || stream.parked.contains_key(&seq);
-        if index == self.me || known || seq > stream.freed + reach {
+        if index == self.me || known || seq > reach {
             if known && twice && index != self.me {
                 next.push((data, arrived));
             }

@@ -38,16 +38,13 @@ impl Plato {
             self.io.counters.wrong += 1;
             return;
         };
-        let takes = match &self.stage {
-            Stage::Open | Stage::Halted => true,
-            Stage::Frozen => false,
-            Stage::Fetching(cut) => cut.held.get(index).is_some_and(|last| data.key.seq <= *last),
+        let agreed = match &self.stage {
+            Stage::Open | Stage::Halted => false,
+            Stage::Fetching(cut) if cut.held.get(index).is_some_and(|last| data.key.seq <= *last) => true,
+            Stage::Frozen | Stage::Fetching(_) => return,
         };
-        if !takes {
-            return;
-        }
         let (repair, mut next) = (data.repair, Vec::new());
-        if !self.streams.take(index, data, arrived, &mut next) && repair {
+        if !self.streams.take(index, (data, arrived), agreed, &mut next) && repair {
             self.io.counters.needless += 1;
         }
         if !next.is_empty() {

@@ -240,3 +240,25 @@ fn what_stands_behind_a_gap_is_not_taken_in_when_the_gap_is_closed_for_the_end_o
     cluster.pass(ms(3_000));
     assert_eq!((cluster.got(2), cluster.got(3)), (vec!["a".into(), "b".into()], vec!["a".into(), "b".into()]));
 }
+
+#[test]
+fn what_is_agreed_on_is_fetched_however_little_a_member_knows_of_what_all_hold() {
+    //= P41 test
+    //= P03 test
+    let mut cluster = Cluster::new(3, |config| {
+        usual(config);
+        config.window.packets = 40;
+        config.links.status = us(200);
+    });
+    cluster.fate = Box::new(|from, to, packet| {
+        let lost = (from, to) == (2, 3) && matches!(packet, Packet::Status(_));
+        (!lost).then_some(Duration::ZERO)
+    });
+    (0..400).for_each(|_| cluster.say(1, &"x".repeat(1_000)));
+    cluster.pass(ms(40));
+    cluster.crash(1);
+    assert!(cluster.got(2).len() > cluster.got(3).len() + 20, "{} {}", cluster.got(2).len(), cluster.got(3).len());
+    cluster.pass(ms(3_000));
+    assert_eq!(cluster.views()[0].members.len(), 2);
+    assert_eq!(cluster.got(2), cluster.got(3));
+}
