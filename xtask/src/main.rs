@@ -5,6 +5,7 @@ mod chaos;
 mod engines;
 mod mutants;
 mod netlab;
+mod plato;
 mod ring;
 mod search;
 mod sim;

@@ -8,7 +8,7 @@ const HELP: &str = "\
 cargo xtask mutants [options]
 
   --seeds N        give each mutant so many seeds of 10 simulated seconds to be noticed (default 150)
-  --protocol NAME  try only those of ring (and the groups over it) or toto (and the view-synchronous membership)
+  --protocol NAME  try only those of ring (and the groups over it), toto (and the view-synchronous membership) or plato
   --mutant NAME    try only this one
   --seed S         with --mutant: run this seed and tell its story
 
@@ -102,6 +102,7 @@ mod noticed {
         Group(consort_group::Mutant),
         Toto(consort_toto::Mutant),
         Views(consort_toto::vs::Mutant),
+        Plato(consort_plato::Mutant),
     }
 
     impl Mutant {
@@ -109,7 +110,8 @@ mod noticed {
             let groups = consort_group::Mutant::ALL.iter().copied().map(Self::Group);
             let ring = consort_ring::Mutant::ALL.iter().copied().map(Self::Ring).chain(groups);
             let views = consort_toto::vs::Mutant::ALL.iter().copied().map(Self::Views);
-            ring.chain(consort_toto::Mutant::ALL.iter().copied().map(Self::Toto)).chain(views).collect()
+            let plato = consort_plato::Mutant::ALL.iter().copied().map(Self::Plato);
+            ring.chain(consort_toto::Mutant::ALL.iter().copied().map(Self::Toto)).chain(views).chain(plato).collect()
         }
 
         const fn name(self) -> &'static str {
@@ -118,6 +120,7 @@ mod noticed {
                 Self::Group(mutant) => mutant.name(),
                 Self::Toto(mutant) => mutant.name(),
                 Self::Views(mutant) => mutant.name(),
+                Self::Plato(mutant) => mutant.name(),
             }
         }
 
@@ -127,6 +130,7 @@ mod noticed {
                 Self::Group(mutant) => mutant.what(),
                 Self::Toto(mutant) => mutant.what(),
                 Self::Views(mutant) => mutant.what(),
+                Self::Plato(mutant) => mutant.what(),
             }
         }
 
@@ -135,6 +139,7 @@ mod noticed {
             match self {
                 Self::Ring(_) | Self::Group(_) => Protocol::Ring,
                 Self::Toto(_) | Self::Views(_) => Protocol::Toto,
+                Self::Plato(_) => Protocol::Plato,
             }
         }
 
@@ -179,6 +184,7 @@ mod noticed {
             Mutant::Ring(mutant) => sim::run(seed, &faults, &|config| config.mutant = Some(mutant), story),
             Mutant::Toto(mutant) => sim::run_toto(seed, &faults, &|config| config.mutant = Some(mutant), story),
             Mutant::Views(mutant) => sim::run_toto(seed, &faults, &|config| config.vs_mutant = Some(mutant), story),
+            Mutant::Plato(mutant) => sim::run_plato(seed, &faults, &|config| config.mutant = Some(mutant), story),
             Mutant::Group(mutant) => {
                 sim::run_whole(seed, &faults, (&|_| {}, &|node| node.mutate_groups(mutant)), story)
             }

@@ -4,7 +4,7 @@ mod failover;
 mod options;
 
 use crate::ring::{self, Adjust, Touch};
-use crate::toto;
+use crate::{plato, toto};
 use consort_sim::fault::Kinds;
 use consort_sim::plan::Plan;
 use consort_sim::world::{Options as Keep, Outcome};
@@ -42,6 +42,7 @@ fn run_as_is(protocol: Protocol, seed: u64, faults: &Kinds, story: bool) -> Resu
     match protocol {
         Protocol::Ring => run(seed, faults, &|_| {}, story),
         Protocol::Toto => run_toto(seed, faults, &|_| {}, story),
+        Protocol::Plato => run_plato(seed, faults, &|_| {}, story),
     }
 }
 
@@ -54,6 +55,18 @@ pub fn run_toto(seed: u64, faults: &Kinds, adjust: toto::Adjust<'_>, story: bool
     } else {
         let plan = Plan::draw_bare(seed, faults);
         Ok(toto::bare(plan.clone(), keep(&plan, false)?, adjust)?.run())
+    }
+}
+
+/// Runs one seed of PLATO: an odd one drives engines alone, an even one whole nodes with their clients.
+pub fn run_plato(seed: u64, faults: &Kinds, adjust: plato::Adjust<'_>, story: bool) -> Result<Outcome, String> {
+    let keep = |plan: &Plan| Ok::<_, String>(Keep { bounds: plato::bounds(plan)?, story, trace: false });
+    if seed.is_multiple_of(2) {
+        let plan = Plan::draw_whole(seed, faults);
+        Ok(plato::whole(plan.clone(), keep(&plan)?, adjust, &|_| {})?.run())
+    } else {
+        let plan = Plan::draw_bare(seed, faults);
+        Ok(plato::bare(plan.clone(), keep(&plan)?, adjust)?.run())
     }
 }
 

@@ -1,5 +1,5 @@
 //! What a program receives.
-use consort_session::{GroupSignal, GroupView, Message, NetworkView, Refusal};
+use consort_session::{GroupSignal, GroupView, Message, NetworkView, Offer, Refusal};
 
 /// What happened, in the order in which it happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -7,6 +7,18 @@ use consort_session::{GroupSignal, GroupView, Message, NetworkView, Refusal};
 pub enum Event {
     /// The next message of the order for a group this client is in.
     Message(Message),
+    /// The same before its place is final. Only optimistic clients get offers, and they get no messages.
+    Offer(Offer),
+    /// An offered message will stand elsewhere, or nowhere: as if it had not been offered.
+    Revoke {
+        /// The offer's number.
+        offer: u64,
+    },
+    /// An offered message is the next one of the order.
+    Confirm {
+        /// The offer's number.
+        offer: u64,
+    },
     /// A group this client is in changed, here in the order.
     GroupView(GroupView),
     /// Some members of a group this client is in do not move along into the next network view: what follows until the
@@ -30,11 +42,12 @@ impl Event {
     pub(crate) fn weight(&self) -> usize {
         size_of::<Self>()
             + match self {
-                Self::Message(message) => message.payload().len(),
+                Self::Message(message) | Self::Offer(Offer { message, .. }) => message.payload().len(),
                 Self::GroupView(view) => {
                     size_of_val(&view.members[..]) + size_of_val(&view.who[..]) + 2 * view.sets.len()
                 }
                 Self::GroupSignal(_) | Self::View(_) | Self::Refused { .. } | Self::Status(_) => 0,
+                Self::Revoke { .. } | Self::Confirm { .. } => 0,
             }
     }
 }

@@ -94,6 +94,9 @@ impl Inbox {
     fn note(&mut self, event: session::Event) -> Result<Option<Event>, Error> {
         Ok(Some(match event {
             session::Event::Message(message) => Event::Message(message),
+            session::Event::Offer(offer) => Event::Offer(offer),
+            session::Event::Revoke(offer) => Event::Revoke { offer },
+            session::Event::Confirm(offer) => Event::Confirm { offer },
             session::Event::GroupView(view) => Event::GroupView(view),
             session::Event::GroupSignal(signal) => Event::GroupSignal(signal),
             session::Event::View(view) => Event::View(view),

@@ -26,6 +26,9 @@
 //! How long a send may wait is said once for all, [`ConnectOptions::send_within`], or for one:
 //! [`Client::multicast_within`]. [`Error::WouldBlock`] and [`Error::TimedOut`] name the [`WaitCause`].
 //!
+//! A client connected with [`ConnectOptions::optimistic`] does not wait for the order: it is offered messages as soon as
+//! their place is likely, and told later which offers hold and which are revoked.
+//!
 //! If the daemon dies, [`Error::ConnectionLost`] says which sends are of unknown fate.
 //!
 //! A [`Client`] serves one thread. [`Client::split`] makes a [`Sender`] and a [`Receiver`] for two; the receiver must be
@@ -62,8 +65,8 @@ pub use async_client::AsyncClient;
 pub use bytes::Bytes;
 pub use client::Client;
 pub use consort_session::{
-    Addressee, Cause, ClientName, Farewell, GroupSignal, GroupView, GroupViewId, Member, Message, NetworkView, Parting,
-    PrivateName, Progress, Refusal, RefusalCause, Target, Welcome,
+    Addressee, Cause, ClientName, Farewell, GroupSignal, GroupView, GroupViewId, Member, Message, NetworkView, Offer,
+    Parting, PrivateName, Progress, Refusal, RefusalCause, Target, Undo, Welcome,
 };
 pub use consort_types::{ClientId, GroupName, MemberId, NameError, NodeId, Primary, Service, ViewId, ViewKind};
 pub use error::{ClientNameError, Error};

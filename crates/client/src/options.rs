@@ -1,5 +1,5 @@
 //! How a client connects and sends.
-use crate::{ClientName, ClientNameError};
+use crate::{ClientName, ClientNameError, Undo};
 use bytes::BytesMut;
 use consort_session::Hello;
 use std::time::Duration;
@@ -22,6 +22,8 @@ pub struct ConnectOptions {
     pub name: Option<ClientName>,
     /// Whether it receives network views.
     pub wants_views: bool,
+    /// Whether it is offered messages before their place is final, and which offers it can undo.
+    pub optimistic: Option<Undo>,
     /// How long connecting may take, the daemon's welcome included.
     pub connect_within: Duration,
     /// How long a send may wait for credit; for as long as it takes where nothing is said.
@@ -35,6 +37,7 @@ impl Default for ConnectOptions {
         Self {
             name: None,
             wants_views: false,
+            optimistic: None,
             connect_within: Duration::from_secs(5),
             send_within: None,
             unbatched: false,
@@ -58,6 +61,14 @@ impl ConnectOptions {
         Self { wants_views: true, ..self }
     }
 
+    /// Wants to be offered messages before their place is final: [`Event::Offer`](crate::Event::Offer),
+    /// [`Event::Revoke`](crate::Event::Revoke) and [`Event::Confirm`](crate::Event::Confirm) come instead of
+    /// [`Event::Message`](crate::Event::Message). Where the daemon's protocol offers nothing, both come at once.
+    #[must_use]
+    pub fn optimistic(self, undo: Undo) -> Self {
+        Self { optimistic: Some(undo), ..self }
+    }
+
     /// Sets how long connecting may take, the daemon's welcome included.
     #[must_use]
     pub fn connect_within(self, within: Duration) -> Self {
@@ -79,7 +90,8 @@ impl ConnectOptions {
     /// What such a client says first.
     pub(crate) fn hello(&self) -> BytesMut {
         let mut hello = BytesMut::new();
-        Hello { name: self.name.clone(), wants_views: self.wants_views, ..Hello::default() }.put(&mut hello);
+        let Self { name, wants_views, optimistic, .. } = self.clone();
+        Hello { name, wants_views, optimistic, ..Hello::default() }.put(&mut hello);
         hello
     }
 }
@@ -92,11 +104,17 @@ mod tests {
     fn every_setter_sets_its_own_and_nothing_else() {
         let (long, short) = (Duration::from_secs(9), Duration::from_millis(9));
         let built = ConnectOptions::default().called("ann").unwrap().with_views();
-        let built = built.connect_within(long).send_within(short).unbatched();
+        let built = built.connect_within(long).send_within(short).unbatched().optimistic(Undo::Latest);
         let name = ClientName::new(b"ann");
         assert!(name.is_some());
-        let meant =
-            ConnectOptions { name, wants_views: true, connect_within: long, send_within: Some(short), unbatched: true };
+        let meant = ConnectOptions {
+            name,
+            wants_views: true,
+            optimistic: Some(Undo::Latest),
+            connect_within: long,
+            send_within: Some(short),
+            unbatched: true,
+        };
         assert_eq!(built, meant);
         assert_eq!(ConnectOptions::default().send_within(short).send_within(None), ConnectOptions::default());
     }

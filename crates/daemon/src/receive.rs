@@ -7,7 +7,7 @@ use crate::clock;
 use crate::connect::{self, Wanted};
 use crate::failure::{Code, Failure, Outcome, Trying};
 use crate::progress::Progress;
-use consort::{Client, ConnectOptions, Error, Event, GroupName};
+use consort::{Client, ConnectOptions, Error, Event, GroupName, Undo};
 use print::Printer;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -25,6 +25,12 @@ that all receivers see. Who is in the group goes to the standard error.
   --count N        end after so many messages
   --until TEXT     end after a message that is exactly TEXT
   --timeout TIME   give up after so long (such as 10s), with exit code 5
+  --optimistic     print each message as soon as its place is likely (`offer 3:
+                   text`), and later whether it holds: `confirm 3`, or `revoke
+                   3`, and then it is offered again where it stands. Only
+                   confirmed messages count
+  --undo WHAT      which offers may be revoked: any, or only the latest that is
+                   open, as programs need it that undo step by step [any]
   --views          tell of changes among the daemons, too
   --json           print every event as a JSON object on a line
   --quiet          do not print the messages
@@ -44,6 +50,8 @@ struct Options {
     count: Option<u64>,
     until: Option<Vec<u8>>,
     timeout: Option<Duration>,
+    optimistic: bool,
+    undo: Option<Undo>,
     views: bool,
     json: bool,
     quiet: bool,
@@ -54,12 +62,15 @@ struct Options {
 pub fn main(words: Vec<OsString>) -> Outcome {
     let options = read(words)?;
     let deadline = options.timeout.map(|timeout| clock::now_ns() + timeout.as_nanos() as u64);
-    let mut client =
-        options.wanted.connect(&ConnectOptions { wants_views: options.views, ..ConnectOptions::default() })?;
+    let mut client = options.wanted.connect(&ConnectOptions {
+        wants_views: options.views,
+        optimistic: options.optimistic.then(|| options.undo.unwrap_or_default()),
+        ..ConnectOptions::default()
+    })?;
     for group in &options.groups {
         client.join(group).map_err(ended)?;
     }
-    let mut printer = Printer::new(options.json, options.quiet, options.digest);
+    let mut printer = Printer::new(options.json, options.quiet, options.digest, options.until.clone());
     let outcome = receive(&mut client, &options, deadline, &mut printer);
     // What was received is told even where it is less than was wanted.
     printer.finish()?;
@@ -73,6 +84,9 @@ fn read(words: Vec<OsString>) -> Outcome<Options> {
         options.take(&option, &mut args)?;
     }
     args.no_words()?;
+    if options.undo.is_some() && !options.optimistic {
+        return Err(Failure::usage("--undo: only offers are undone; add --optimistic"));
+    }
     if options.groups.is_empty() {
         options.groups.push(connect::usual_group()?);
     }
@@ -86,6 +100,8 @@ impl Options {
             "--count" => self.count = Some(args.number(1..=u64::MAX)?),
             "--until" => self.until = Some(args.raw()?.into_vec()),
             "--timeout" => self.timeout = Some(args.duration()?),
+            "--optimistic" => self.optimistic = true,
+            "--undo" => self.undo = Some(args.choice(&[("any", Undo::Any), ("latest", Undo::Latest)])?),
             "--views" => self.views = true,
             "--json" => self.json = true,
             "--quiet" => self.quiet = true,
@@ -111,7 +127,6 @@ fn receive(client: &mut Client, options: &Options, deadline: Option<u64>, printe
             }
         };
         let Some(event) = event else { continue };
-        let last = matches!(&event, Event::Message(message) if options.until.as_deref() == Some(message.payload()));
         if let Event::Refused { refusal, .. } = &event {
             return Err(Failure::new(format!("cannot join: {refusal}")));
         }
@@ -119,7 +134,7 @@ fn receive(client: &mut Client, options: &Options, deadline: Option<u64>, printe
             progress.clear();
         }
         printer.print(&event)?;
-        if last || options.count == Some(printer.count) {
+        if printer.has_ended || options.count == Some(printer.count) {
             return Ok(());
         }
     }
@@ -165,6 +180,14 @@ mod tests {
         let options = options("--group a --count 3 --until end --timeout 2s --json --digest").unwrap();
         assert_eq!((options.groups.len(), options.count, options.until.as_deref()), (1, Some(3), Some(&b"end"[..])));
         assert!(options.json && options.digest && !options.quiet);
+        let offers = self::options("--optimistic --undo latest").unwrap();
+        assert_eq!((offers.optimistic, offers.undo), (true, Some(Undo::Latest)));
+        for (line, wrong) in [
+            ("--undo any", "--undo: only offers are undone; add --optimistic"),
+            ("--optimistic --undo first", "--undo: `first` does not fit; give any or latest"),
+        ] {
+            assert_eq!(self::options(line).unwrap_err().message, wrong);
+        }
         assert!(self::options("--count 0").unwrap_err().message.starts_with("--count: `0` does not fit"));
     }
 

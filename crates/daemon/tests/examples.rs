@@ -13,10 +13,13 @@ mod counter;
 mod leader;
 mod support;
 #[allow(dead_code, reason = "its `main`")]
+#[path = "../../client/examples/undo.rs"]
+mod undo;
+#[allow(dead_code, reason = "its `main`")]
 #[path = "../../client/examples/work_queue.rs"]
 mod work_queue;
 
-use consort::{Address, Client, ClientName, ConnectOptions, GroupName};
+use consort::{Address, Client, ClientName, ConnectOptions, GroupName, Undo};
 use counter::Counter;
 use leader::{Leader, Watcher};
 use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
@@ -206,6 +209,55 @@ fn the_lowest_member_leads_and_the_next_one_when_it_is_gone() {
     watch(&mut bob, "bob leads again", |leader| leader.is_me);
     let lost = std::iter::repeat_with(|| ann.step(PATIENCE)).find_map(Result::err).unwrap();
     assert!(matches!(lost, consort::Error::ConnectionLost { .. }), "{lost}");
+}
+
+#[test]
+fn counters_that_do_not_wait_for_the_order_agree_once_all_is_confirmed() {
+    ["ring", "plato"].into_iter().for_each(undoing_counters);
+}
+
+fn undoing_counters(protocol: &str) {
+    use undo::{Change, Counter};
+    let world = World::new();
+    let _daemons = world.daemons(3, &["--protocol", protocol]);
+    let join = |node| {
+        let address = Address::Unix(world.door(node));
+        let client = Client::connect(&address, &ConnectOptions::default().optimistic(Undo::Latest)).unwrap();
+        Counter::join(client, group()).unwrap()
+    };
+    let mut counters = [1, 2, 3].map(join);
+    let step_until = |what: &str, counters: &mut [Counter; 3], done: &dyn Fn(&Counter) -> bool| {
+        wait_until(what, || {
+            counters.iter_mut().for_each(|counter| while counter.step(Duration::ZERO).unwrap() {});
+            counters.iter().all(done)
+        });
+    };
+    step_until("all are members", &mut counters, &|counter| counter.members() == 3);
+    for (counter, number) in counters.iter_mut().zip([1, 10, 100]) {
+        (0..5).for_each(|_| [Change::Add(number), Change::Double].iter().for_each(|c| counter.ask(*c).unwrap()));
+        counter.ask(Change::Add(0)).unwrap();
+    }
+    step_until("all is confirmed", &mut counters, &|counter| counter.confirmed() == 33 && counter.log().open() == 0);
+    let values = counters.each_ref().map(|counter| counter.log().certain());
+    assert!(values.iter().all(|value| *value == values[0] && *value > 0), "{values:?}");
+}
+
+#[test]
+fn a_log_undoes_the_latest_first_and_knows_what_is_certain() {
+    use undo::{Change, Log};
+    let mut log = Log::default();
+    for (offer, change) in [(1, "5"), (2, "double"), (3, "what?"), (4, "1")] {
+        log.offer(offer, Change::read(change));
+    }
+    assert_eq!((log.likely(), log.certain(), log.open()), (11, 0, 4));
+    assert!(!log.revoke(3) && !log.confirm(2), "neither the latest nor the oldest");
+    assert!(log.revoke(4) && log.revoke(3) && log.revoke(2));
+    log.offer(5, Change::read("1"));
+    log.offer(6, Change::read("double"));
+    assert_eq!(log.likely(), 12);
+    assert!(log.confirm(1) && log.confirm(5));
+    assert_eq!((log.likely(), log.certain(), log.open()), (12, 6, 1));
+    assert!(log.confirm(6) && !log.confirm(6) && !log.revoke(6));
 }
 
 #[test]

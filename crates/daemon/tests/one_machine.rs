@@ -29,9 +29,37 @@ fn one_daemon_serves_a_sender_and_a_receiver_without_any_configuration() {
 }
 
 #[test]
-fn three_daemons_deliver_one_order() {
+fn an_optimistic_receiver_prints_offers_and_confirms_and_counts_what_is_confirmed() {
     let world = World::new();
-    let _daemons = world.daemons(3, &[]);
+    let _daemon = world.daemon(&[]);
+    let receive = |more: &[&str]| {
+        world.start(&[&["receive", "--optimistic", "--until", "two", "--timeout", "30s"], more].concat(), None)
+    };
+    let mut receivers = [receive(&["--undo", "latest"]), receive(&["--json"]), receive(&["--quiet", "--digest"])];
+    receivers[0].says("3 members");
+    assert_eq!(world.run(&["send", "one", "two"]).code, 0);
+    let [text, json, digest] = receivers.each_mut().map(support::Running::wait);
+    assert_eq!((text.code, text.out.as_str()), (0, "offer 1: one\nconfirm 1\noffer 2: two\nconfirm 2\n"));
+    let told: Vec<serde_json::Value> = json.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told: Vec<_> = told.iter().filter(|event| event.get("offer").is_some()).collect();
+    assert_eq!((told.len(), &told[0]["event"], &told[0]["text"]), (4, &"offer".into(), &"one".into()));
+    assert_eq!((&told[0]["free_us"], &told[3]["event"], &told[3]["offer"]), (&0.into(), &"confirm".into(), &2.into()));
+    assert!(digest.out.ends_with(" 2\n"), "{}", digest.out);
+}
+
+#[test]
+fn three_daemons_deliver_one_order() {
+    one_order_of_three(&[]);
+}
+
+#[test]
+fn three_daemons_with_a_sequencer_deliver_one_order() {
+    one_order_of_three(&["--protocol", "plato"]);
+}
+
+fn one_order_of_three(options: &[&str]) {
+    let world = World::new();
+    let _daemons = world.daemons(3, options);
     let receive = |node: &str| {
         world.start(&["receive", "--node", node, "--count", "3000", "--timeout", "50s", "--quiet", "--digest"], None)
     };

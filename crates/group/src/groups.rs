@@ -224,6 +224,16 @@ impl Groups {
         }
     }
 
+    /// This daemon's clients that would get a payload if it had its place here, each once, and what stands where in it; none
+    /// where it is no client's message, or nobody may get it. Nothing changes by asking.
+    pub fn recipients(&mut self, sender: MemberId, payload: &Payload) -> Option<(Fields, &[ClientId])> {
+        let Ok(Ordered::Multicast { client, told }) = ordered::decode(payload) else { return None };
+        match self.on_multicast((sender, client), payload, told) {
+            Ok(Delivered::Multicast { told, recipients, .. }) => Some((told, recipients)),
+            _ => None,
+        }
+    }
+
     /// A view was installed.
     pub fn install(&mut self, view: &View) {
         debug_assert!(!self.has_work(), "changes are told before the next view");

@@ -4,8 +4,8 @@ use crate::begun::Begun;
 use crate::door::{Door, Placed, Telling, Wish};
 use crate::entry::Entry;
 use consort_session::listing::{Connection, Transport};
-use consort_session::{ClientName, Farewell, Limits, Parting, Refusal, Waits};
-use consort_types::{ClientId, GroupName, Hold, Instant, MemberId, NodeId};
+use consort_session::{ClientName, Farewell, Limits, Offered, Parting, Refusal, Waits};
+use consort_types::{ClientId, GroupName, Hold, Instant, MemberId, NodeId, OfferId};
 use consort_wire::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -31,6 +31,8 @@ pub(crate) struct Clients {
     /// What the outputs of all cost.
     outputs: usize,
     progressed: Vec<ClientId>,
+    /// Those who are offered messages before their place is final.
+    optimists: BTreeSet<ClientId>,
     /// Whose names are free again.
     parted: Vec<(ClientId, ClientName)>,
     counts: Counts,
@@ -42,6 +44,8 @@ struct Counts {
     refused: u64,
     messages: u64,
     untold: u64,
+    offers: u64,
+    revokes: u64,
     message_bytes: u64,
     ended: BTreeMap<Parting, u64>,
     /// How often requests were seen to wait for long, by cause.
@@ -64,6 +68,7 @@ impl Clients {
             begun: Begun::new(limits.frames_max, limits.frame_within),
             outputs: 0,
             progressed: Vec::new(),
+            optimists: BTreeSet::new(),
             parted: Vec::new(),
             counts: Counts::default(),
         }
@@ -104,6 +109,7 @@ impl Clients {
 
     /// A client's name is free again; its going is to be ordered if it was in any group.
     fn part(&mut self, client: ClientId, name: Option<ClientName>, joined: bool) {
+        self.optimists.remove(&client);
         self.parted.extend(name.map(|name| (client, name)));
         if joined {
             self.leaving.push_back(client);
@@ -162,6 +168,7 @@ impl Clients {
     pub(crate) fn welcome(&mut self, client: ClientId, me: MemberId) {
         if let Some(entry) = self.all.get_mut(&client) {
             entry.session.welcome(me, &self.limits);
+            self.optimists.extend(entry.session.is_optimistic().then_some(client));
             self.entered(client);
         }
     }
@@ -246,6 +253,26 @@ impl Clients {
         let mut told = true;
         self.tell_with(client, |session| told = session.tell_message(telling));
         self.counts.untold += if told { 0 } else { telling.messages as u64 };
+    }
+
+    pub(crate) fn has_optimists(&self) -> bool {
+        !self.optimists.is_empty()
+    }
+
+    pub(crate) fn is_optimist(&self, client: ClientId) -> bool {
+        self.optimists.contains(&client)
+    }
+
+    pub(crate) fn tell_offer(&mut self, client: ClientId, now: Instant, offered: &Offered) {
+        self.counts.offers += 1;
+        self.tell_with(client, |session| session.tell_offer(now, offered));
+    }
+
+    /// Takes an offer back from a client, if it has it.
+    pub(crate) fn tell_revoke(&mut self, client: ClientId, now: Instant, offer: OfferId) {
+        let mut revoked = false;
+        self.tell_with(client, |session| revoked = session.tell_revoke(now, offer));
+        self.counts.revokes += u64::from(revoked);
     }
 
     /// Tells a Spread client what was written for such.
@@ -521,6 +548,9 @@ impl Clients {
         see("requests_refused", self.counts.refused);
         see("messages_delivered", self.counts.messages);
         see("messages_untold", self.counts.untold);
+        see("clients_optimistic", self.optimists.len() as u64);
+        see("messages_offered", self.counts.offers);
+        see("messages_revoked", self.counts.revokes);
         see("message_bytes_delivered", self.counts.message_bytes);
         let waiting = self.all.values().map(|entry| entry.session.output().len() as u64).sum();
         see("client_output_bytes", waiting);

@@ -2,10 +2,12 @@
 use bytes::Bytes;
 use consort_group::ordered::{self, Told};
 use consort_group::{ClientName, Misfit, Targets, batch};
-use consort_session::{Ask, Farewell, Limits, Output, Parting, Refusal, RefusalCause, Session, Waits, request};
+use consort_session::{
+    Ask, Farewell, Limits, Offered, Output, Parting, Refusal, RefusalCause, Session, Waits, request,
+};
 use consort_spread::told::{self, Message};
 use consort_spread::{Ask as SpreadAsk, Note, Reject, Session as SpreadSession};
-use consort_types::{ClientId, GroupName, Hold, MemberId, NodeId, Service};
+use consort_types::{ClientId, GroupName, Hold, Instant, MemberId, NodeId, OfferId, Service};
 use consort_wire::Payload;
 
 /// A client's session at the door through which it came.
@@ -55,6 +57,42 @@ pub(crate) struct Telling<'a> {
     pub messages: usize,
     pub payload: &'a Payload,
     pub told: Told,
+    /// What optimistic clients know it by.
+    pub offer: OfferId,
+    pub now: Instant,
+}
+
+impl Telling<'_> {
+    /// As an offer that is confirmed at once, if it was not made before.
+    fn offered(&self, multicast: Payload, told_at: usize) -> Offered {
+        let (sender, service) = (self.sender.0.node, self.service);
+        Offered { id: self.offer, free_until: self.now, sender, service, multicast, told_at }
+    }
+
+    /// Tells an optimistic client. Batches are not on offer before: their messages are offered one by one.
+    fn confirm(&self, session: &mut Session) {
+        //= G42
+        if !self.told.batch {
+            return session.tell_confirm(self.now, &self.offered(self.payload.clone(), self.told.at));
+        }
+        self.each_apart(|_, message| session.tell_confirm(self.now, &self.offered(message, 0)));
+    }
+
+    /// Calls `see` with each message of a batch: its targets, and all that receivers are told of it.
+    fn each_apart(&self, mut see: impl FnMut(Targets<'_>, Payload)) {
+        let Self { payload, told, .. } = *self;
+        let mut frames = Payload::clone(payload);
+        frames.split_to(told.at);
+        let sender = frames.split_to(told.body_at() - told.at);
+        let frames = frames.to_bytes();
+        let _ = Targets::of(payload, told.targets_at, |targets| {
+            let len = targets.encoded_len();
+            for data in batch::messages(&frames, len) {
+                let body = frames.slice(data.start - len..data.end);
+                see(targets, sender.parts().cloned().chain([body]).collect());
+            }
+        });
+    }
 }
 
 impl Door {
@@ -217,6 +255,11 @@ impl Door {
     /// Appends a message. False if it cannot be told at this door.
     pub fn tell_message(&mut self, telling: &Telling<'_>) -> bool {
         match self {
+            //= G42
+            Self::Native(session) if session.is_optimistic() => {
+                telling.confirm(session);
+                true
+            }
             Self::Native(session) => {
                 let Telling { sender, service, payload, told, .. } = telling;
                 session.tell_message(sender.0.node, *service, payload, told);
@@ -224,6 +267,22 @@ impl Door {
             }
             Self::Spread { session, client, .. } => tell_spread(session, telling, telling.own == Some(*client)),
         }
+    }
+
+    /// Whether it is offered messages before their place is final.
+    pub const fn is_optimistic(&self) -> bool {
+        matches!(self, Self::Native(session) if session.is_optimistic())
+    }
+
+    pub fn tell_offer(&mut self, now: Instant, offered: &Offered) {
+        if let Self::Native(session) = self {
+            session.tell_offer(now, offered);
+        }
+    }
+
+    /// False if it is not on offer.
+    pub fn tell_revoke(&mut self, now: Instant, offer: OfferId) -> bool {
+        if let Self::Native(session) = self { session.tell_revoke(now, offer) } else { false }
     }
 
     /// Appends frames that [`consort_session::event`] has written.
@@ -312,23 +371,19 @@ fn tell_spread(session: &mut SpreadSession, telling: &Telling<'_>, own: bool) ->
     let Telling { sender, service, payload, told, .. } = telling;
     let sender = told::private_text(&told.name(payload), sender.0.node);
     let note = told.note.map_or(Note::of(*service), Note::decode);
-    let tell = |targets: Targets<'_>| {
-        let from = told.targets_at + targets.encoded_len();
-        if Misfit::of(targets, payload.len().saturating_sub(from)).is_some() {
-            return false;
+    let mut tell = |targets: Targets<'_>, payload: &Payload, from| {
+        let fits = Misfit::of(targets, payload.len().saturating_sub(from)).is_none();
+        if fits {
+            session.tell_message(&Message { sender: &sender, note, targets, payload, from }, own);
         }
-        let mut tell = |payload: &Payload, from| {
-            session.tell_message(&Message { sender: &sender, note, targets, payload, from }, own)
-        };
-        if !told.batch {
-            tell(payload, from);
-            return true;
-        }
-        let mut messages = Payload::clone(payload);
-        messages.split_to(told.body_at());
-        let messages = messages.to_bytes();
-        batch::messages(&messages, targets.encoded_len()).for_each(|message| tell(&messages.slice(message).into(), 0));
-        true
+        fits
     };
-    Targets::of(payload, told.targets_at, tell).unwrap_or(false)
+    if !told.batch {
+        let tell = |targets: Targets<'_>| tell(targets, payload, told.targets_at + targets.encoded_len());
+        return Targets::of(payload, told.targets_at, tell).unwrap_or(false);
+    }
+    let mut all = true;
+    let name = told.body_at() - told.at;
+    telling.each_apart(|targets, message| all &= tell(targets, &message, name + targets.encoded_len()));
+    all
 }

@@ -18,6 +18,7 @@ mod down;
 mod effect;
 mod entry;
 mod listing;
+mod offers;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,7 @@ use consort_order::Arrival;
 use consort_types::{Stream, View, ViewId};
 use consort_wire::Bump;
 use datagrams::Datagrams;
+use offers::Offers;
 use std::collections::VecDeque;
 use up::Word;
 use upward::Upward;
@@ -59,6 +61,7 @@ pub struct Node<E: Engine> {
     clients: Clients,
     groups: Groups,
     upward: Upward,
+    offers: Offers,
     effects: VecDeque<Effect>,
     now: Instant,
     /// The engine has refused a message for want of room and has not said that there is room again.
@@ -93,18 +96,23 @@ struct Counts {
     ordered_malformed: u64,
     parts_refused: u64,
     claims_malformed: u64,
-    optimistic_ignored: u64,
 }
 
 impl<E: Engine> Node<E> {
     /// A node that speaks as `identity` and orders with `engine`.
-    pub fn new(identity: Identity, engine: E, limits: Limits) -> Self {
+    pub fn new(identity: Identity, engine: E, mut limits: Limits) -> Self {
+        //= G09
+        // An offer is one message's, and when it came matters.
+        if engine.capability().optimistic {
+            limits.batch_max = 0;
+        }
         Self {
             engine,
             datagrams: Datagrams::new(identity),
             clients: Clients::new(limits),
             groups: Groups::new(identity.me),
             upward: Upward::default(),
+            offers: Offers::default(),
             effects: VecDeque::new(),
             now: Instant::ZERO,
             full: false,

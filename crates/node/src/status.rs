@@ -14,7 +14,6 @@ impl<E: Engine> Node<E> {
         see("ordered_malformed", self.counts.ordered_malformed);
         see("group_parts_refused", self.counts.parts_refused);
         see("group_claims_malformed", self.counts.claims_malformed);
-        see("optimistic_ignored", self.counts.optimistic_ignored);
     }
 
     /// The answer to a client's status request.
@@ -32,6 +31,7 @@ impl<E: Engine> Node<E> {
             "services",
             capability.services.iter().map(|service| Service::name(*service)).collect::<Vec<_>>().join(" "),
         );
+        say("optimistic", if capability.optimistic { "yes" } else { "no" }.to_owned());
         say("state", self.engine.describe(self.now));
         say("ready", self.unready().unwrap_or("yes").to_owned());
         if let Some(hold) = self.lookout.held() {

@@ -7,7 +7,7 @@ use consort_group::{Asked, Cause, Delivered, Groups, Ignored, Member, Misfit, Pr
 use consort_order::{Delivery, Engine, Output, Refused};
 use consort_session::{Refusal, RefusalCause, event};
 use consort_spread::told::{self, GroupView};
-use consort_types::{Class, ClientId, GroupName, MemberId, Primary, Service, View, ViewId, ViewKind};
+use consort_types::{Class, ClientId, GroupName, MemberId, OfferId, Primary, Service, View, ViewId, ViewKind};
 
 /// How many changes of the view are remembered.
 const HISTORY: usize = 64;
@@ -35,16 +35,14 @@ impl<E: Engine> Node<E> {
             }
             Output::Persist { ticket, record, sync } => return Some(Effect::Persist { ticket, record, sync }),
             Output::Trim { up_to } => return Some(Effect::Trim { up_to }),
-            Output::Deliver(delivery) if self.has_to_tell() || !self.upward.may_tell() => {
-                self.upward.push(Up::Deliver(delivery));
-            }
-            Output::Deliver(delivery) => self.deliver(delivery),
+            Output::Deliver(delivery) => self.on_place(delivery, None),
+            Output::Confirm { offer, delivery } => self.on_place(delivery, Some(offer)),
+            Output::Offer(offer) => self.on_offer(Up::Offer(offer)),
+            Output::Revoke { offer, .. } => self.on_offer(Up::Revoke(offer)),
             Output::Install(view) => self.upward.push(Up::Install(view)),
             Output::Primary(view) => self.upward.push(Up::Primary(view)),
             Output::Left => return Some(Effect::Left),
             Output::Room => (self.full, self.control_full) = (false, false),
-            // Asked of engines whose capability says so; no session asks yet.
-            Output::Offer(_) | Output::Revoke { .. } | Output::Confirm { .. } => self.counts.optimistic_ignored += 1,
             Output::Beacon { from, annotation } => self.hear_claim(from, &annotation),
             // What is stable matters to those who keep messages for a client's return; nobody does yet.
             Output::Stable { .. } => {}
@@ -83,13 +81,29 @@ impl<E: Engine> Node<E> {
             self.engine.resume(self.now, view);
             return true;
         }
-        match self.upward.pop() {
-            Some(Up::Deliver(delivery)) => self.deliver(delivery),
-            Some(Up::Install(view)) => self.install(view),
-            Some(Up::Primary(view)) => self.become_primary(view),
-            None => {}
+        if let Some(up) = self.upward.pop() {
+            self.tell_up(up);
         }
         true
+    }
+
+    pub(crate) fn tell_up(&mut self, up: Up) {
+        match up {
+            Up::Deliver(delivery, offer) => self.deliver(&delivery, offer),
+            Up::Offer(offer) => self.offer(&offer),
+            Up::Revoke(offer) => self.revoke(offer),
+            Up::Install(view) => self.install(view),
+            Up::Primary(view) => self.become_primary(view),
+        }
+    }
+
+    /// A message has its place: it is told now, or behind all that is to be told before it.
+    fn on_place(&mut self, delivery: Delivery, offer: Option<OfferId>) {
+        if self.has_to_tell() || !self.upward.may_tell() {
+            self.upward.push(Up::Deliver(delivery, offer));
+        } else {
+            self.deliver(&delivery, offer);
+        }
     }
 
     /// Says the next part of what this node's clients are in, to members that came from elsewhere. It is ordered before
@@ -209,8 +223,9 @@ impl<E: Engine> Node<E> {
         self.view = Some(view);
     }
 
-    fn deliver(&mut self, delivery: Delivery) {
-        let Delivery { sender, position, service, payload, .. } = &delivery;
+    fn deliver(&mut self, delivery: &Delivery, offer: Option<OfferId>) {
+        let Delivery { sender, position, service, payload, .. } = delivery;
+        let (offer, offered) = self.offers.close(offer);
         let own = *sender == self.datagrams.identity().me;
         self.clients.ordered(payload.len());
         match self.groups.deliver(*sender, *position, payload) {
@@ -220,7 +235,7 @@ impl<E: Engine> Node<E> {
                 }
                 self.upward.spend(recipients.len() * payload.len());
                 let (sender, own) = ((*sender, client), own.then_some(client));
-                let telling = Telling { sender, own, service: *service, messages, payload, told };
+                let telling = Telling { sender, own, service: *service, messages, payload, told, offer, now: self.now };
                 for recipient in recipients {
                     self.clients.tell_message(*recipient, &telling);
                 }
@@ -236,6 +251,9 @@ impl<E: Engine> Node<E> {
             Ok(Delivered::Shut { .. } | Delivered::Unfit { .. } | Delivered::Changes { .. } | Delivered::Part) => {}
             Err(_) => self.counts.ordered_malformed += 1,
         }
+        //= G41
+        // Those who still have it on offer were members then and are none now.
+        offered.into_iter().for_each(|client| self.clients.tell_revoke(client, self.now, offer));
     }
 
     /// An own client's messages have their place, but a closed group does not take them.

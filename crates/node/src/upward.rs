@@ -2,8 +2,8 @@
 //!
 //! Delivering to clients is done in slices, so that a flood of deliveries or of group changes does not keep the driver
 //! from the token: after a slice the node answers `None` and asks to be woken at once.
-use consort_order::Delivery;
-use consort_types::{View, ViewId};
+use consort_order::{Delivery, Offer};
+use consort_types::{OfferId, View, ViewId};
 use std::collections::VecDeque;
 
 /// How much may be told after one input, counted as bytes copied to clients.
@@ -23,7 +23,10 @@ pub(crate) struct Upward {
 
 #[derive(Debug)]
 pub(crate) enum Up {
-    Deliver(Delivery),
+    /// What clients know it by, if it was offered.
+    Deliver(Delivery, Option<OfferId>),
+    Offer(Offer),
+    Revoke(OfferId),
     Install(View),
     Primary(ViewId),
 }
@@ -63,9 +66,10 @@ impl Upward {
 impl Up {
     fn len(&self) -> usize {
         match self {
-            Self::Deliver(delivery) => EACH + delivery.payload.len(),
+            Self::Deliver(delivery, _) => EACH + delivery.payload.len(),
+            Self::Offer(offer) => EACH + offer.delivery.payload.len(),
             Self::Install(view) => EACH + 32 * view.members.len(),
-            Self::Primary(_) => EACH,
+            Self::Revoke(_) | Self::Primary(_) => EACH,
         }
     }
 }

@@ -11,7 +11,8 @@
 
 use bytes::Bytes;
 use consort_types::{
-    Class, Duration, Hold, Instant, MemberId, MessageId, NodeId, Position, Service, Stream, Ticket, View, ViewId,
+    Class, Duration, Hold, Instant, MemberId, MessageId, NodeId, OfferId, Position, Service, Stream, Ticket, View,
+    ViewId,
 };
 pub use consort_wire::{Lane, Malformed, Packet, Payload};
 pub use queue::{Queue, Rides};
@@ -141,21 +142,23 @@ pub enum Output<P> {
         /// Up to where.
         up_to: Position,
     },
-    /// A message whose place is likely but not final.
-    Offer(Delivery),
-    /// An offered message will stand elsewhere; undo it.
+    /// A message whose place is likely but not final. Exactly one `Revoke` or `Confirm` closes it, before the same message is
+    /// offered again and before the next regular view. A message gets its place, by `Confirm` or `Deliver`, only when nothing
+    /// is on offer that was offered before it.
+    Offer(Offer),
+    /// An offered message will stand elsewhere; undo it. It may be offered again.
     Revoke {
         /// Which stream.
         stream: Stream,
-        /// Which offer.
-        position: Position,
+        /// Which message.
+        offer: OfferId,
     },
-    /// An offered message has its final place.
+    /// The next message of a stream, its place final; it is on offer. Stands where `Deliver` stands for one that is not.
     Confirm {
-        /// Which stream.
-        stream: Stream,
-        /// Which offer.
-        position: Position,
+        /// Which message.
+        offer: OfferId,
+        /// The same message, now with its position.
+        delivery: Delivery,
     },
     /// From here on this view holds.
     Install(View),
@@ -218,6 +221,17 @@ pub struct Delivery {
     pub service: Service,
     /// Its bytes.
     pub payload: Payload,
+}
+
+/// A message before its place is final.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// Names the message in what follows.
+    pub id: OfferId,
+    /// Whoever does nothing with it before this time need not undo anything if it is revoked by then.
+    pub free_until: Instant,
+    /// The message. Its position is not known yet and stands at 0.
+    pub delivery: Delivery,
 }
 
 /// An ordering protocol.

@@ -11,8 +11,11 @@
 //! | 87 | pong | token (8) |
 //! | 88 | disconnect | parting (1), text |
 //! | 89 | transitional signal | group (1 + n), id (18 + 8) |
+//! | 8d | revoke | offer (8) |
+//! | 8e | confirm | offer (8) |
 //! | 8f | waiting | up to (8), cause (1), node (2) |
 //! | 91-95 | message; the second digit is the service | sender's node (2), client number (4), name (1 + n), targets, payload |
+//! | a1-a5 | offer; the second digit is the service | offer (8), microseconds (4), then as in a message |
 //! | b1-b5 | batch of messages; likewise | sender's node (2), client number (4), name (1 + n), messages as in [`consort_group::batch`] |
 //!
 //! Texts stand behind their length in two bytes.
@@ -21,14 +24,15 @@ mod decode;
 mod encode;
 
 pub(crate) use batch::Batch;
-
-pub(crate) use encode::{put_disconnect, put_pong, put_progress, put_refused, put_waiting, put_welcome};
+pub(crate) use encode::{
+    put_confirm, put_disconnect, put_offer, put_pong, put_progress, put_refused, put_revoke, put_waiting, put_welcome,
+};
 pub use encode::{put_group_signal, put_group_view, put_message, put_status, put_view};
 
 use crate::{Farewell, Refusal};
 use bytes::Bytes;
 use consort_group::{Cause, ClientName, GroupViewId, Member, PrivateName, Targets};
-use consort_types::{ClientId, GroupName, Hold, MemberId, NodeId, Primary, Service, ViewId, ViewKind};
+use consort_types::{ClientId, Duration, GroupName, Hold, MemberId, NodeId, Primary, Service, ViewId, ViewKind};
 use std::ops::Range;
 
 const WELCOME: u8 = 0x81;
@@ -40,8 +44,13 @@ const STATUS: u8 = 0x86;
 const PONG: u8 = 0x87;
 const DISCONNECT: u8 = 0x88;
 const GROUP_SIGNAL: u8 = 0x89;
+const REVOKE: u8 = 0x8d;
+const CONFIRM: u8 = 0x8e;
 const WAITING: u8 = 0x8f;
 const MESSAGE: u8 = 0x90;
+const OFFER: u8 = 0xa0;
+/// The bytes of an offer before those of its message.
+const OFFER_LEN: usize = 12;
 const BATCH: u8 = 0xb0;
 /// What requests wait for, by number.
 const WINDOW: u8 = 1;
@@ -57,6 +66,12 @@ pub enum Event {
     Welcome(Welcome),
     /// The next message of the order, for a group this client is in.
     Message(Message),
+    /// The same before its place is final; only optimistic clients are told so, and nothing as a message.
+    Offer(Offer),
+    /// The message of the offer with this number will stand elsewhere, or nowhere: as if it had not been offered.
+    Revoke(u64),
+    /// The message of the offer with this number is the next one of the order.
+    Confirm(u64),
     /// A group this client is in changed, here in the order.
     GroupView(GroupView),
     /// Some members of a group this client is in do not move along into the next network view: what follows until the
@@ -157,6 +172,17 @@ impl Message {
     pub fn into_payload(self) -> Bytes {
         self.body.slice(self.payload)
     }
+}
+
+/// A message whose place is likely, but not final.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// The offer's number, counted from 1 in each session; a message that is offered again gets a new one.
+    pub number: u64,
+    /// For how long from now on nothing need be undone by a program that does nothing with the message.
+    pub free: Duration,
+    /// The message.
+    pub message: Message,
 }
 
 /// One membership of one group.

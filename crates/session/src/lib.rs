@@ -15,6 +15,8 @@
 //! it stands in the order or is refused, so what one client can have waiting is bounded and nothing of it is ever
 //! dropped silently.
 //!
+//! *Optimistic* sessions are offered messages before their place is final, and told later which offers hold: [`Undo`].
+//!
 //! The crate knows the nouns of `consort-group`, because the protocol speaks of members, group views and targets.
 
 pub mod client;
@@ -23,6 +25,7 @@ pub mod frame;
 mod ledger;
 mod limits;
 pub mod listing;
+mod offers;
 mod output;
 mod reason;
 pub mod request;
@@ -34,9 +37,10 @@ mod watch;
 pub use client::Client;
 pub use consort_group::ordered::Told;
 pub use consort_group::{Addressee, Cause, ClientName, GroupViewId, Member, PrivateName, Target};
-pub use event::{Event, GroupSignal, GroupView, Message, NetworkView, Progress, Waiting, Welcome};
+pub use event::{Event, GroupSignal, GroupView, Message, NetworkView, Offer, Progress, Waiting, Welcome};
 pub use limits::Limits;
 pub use listing::{Inquirer, Listing, Question};
+pub use offers::{Offered, Undo};
 pub use output::Output;
 pub use reason::{Farewell, Parting, Refusal, RefusalCause};
 pub use request::Hello;

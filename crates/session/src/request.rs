@@ -2,7 +2,7 @@
 //!
 //! | kind | request | body |
 //! |---|---|---|
-//! | 01 | hello | magic (4), version (2), flags (1: bit 0 wants views), name (1 + n), session (8), position (8) |
+//! | 01 | hello | magic (4), version (2), flags (1: bit 0 wants views, 1 offers, 2 undoes the latest only), name (1 + n), session (8), position (8) |
 //! | 02 | join | group (1 + n) |
 //! | 03 | leave | group (1 + n) |
 //! | 04 | status | |
@@ -15,7 +15,7 @@
 //! Joins, leaves and multicasts are numbered.
 use crate::frame::{self, HEAD_LEN, Head};
 use crate::listing::{self, Question};
-use crate::{MAGIC, VERSION};
+use crate::{MAGIC, Undo, VERSION};
 use bytes::{BufMut, BytesMut};
 use consort_group::{Addressee, ClientName, Targets, targets};
 use consort_types::{GroupName, Service};
@@ -30,6 +30,8 @@ const GOODBYE: u8 = 0x06;
 const JOIN_CLOSED: u8 = 0x07;
 const MULTICAST: u8 = 0x10;
 const WANTS_VIEWS: u8 = 1;
+const WANTS_OFFERS: u8 = 2;
+const WANTS_OFFERS_UNDOES_LATEST: u8 = WANTS_OFFERS | 4;
 /// No body but a multicast's is longer.
 pub(crate) const BODY_MAX: usize = 256;
 
@@ -40,6 +42,8 @@ pub struct Hello {
     pub name: Option<ClientName>,
     /// Whether it wants to read of network views.
     pub wants_views: bool,
+    /// Whether it wants to be offered messages before their place is final, and which offers it can undo.
+    pub optimistic: Option<Undo>,
     /// The session it wants to continue, 0 for a new one. This version knows none and always opens a new one.
     pub session: u64,
     /// The last position it has of that session; 0 with a new one.
@@ -65,11 +69,20 @@ impl Hello {
         frame::put(out, HELLO, |out| {
             out.put_u32(MAGIC);
             out.put_u16(VERSION);
-            out.put_u8(if self.wants_views { WANTS_VIEWS } else { 0 });
+            out.put_u8(self.flags());
             targets::put_name(self.name.as_ref().map_or(&[], |name| name.as_str().as_bytes()), out);
             out.put_u64(self.session);
             out.put_u64(self.position);
         });
+    }
+
+    fn flags(&self) -> u8 {
+        let offers = match self.optimistic {
+            None => 0,
+            Some(Undo::Any) => WANTS_OFFERS,
+            Some(Undo::Latest) => WANTS_OFFERS_UNDOES_LATEST,
+        };
+        offers | if self.wants_views { WANTS_VIEWS } else { 0 }
     }
 
     pub(crate) fn decode(body: &[u8]) -> Result<Self, NotHello> {
@@ -82,13 +95,16 @@ impl Hello {
             return Err(NotHello::Version(version));
         }
         let flags = reader.u8("flags")?;
-        if flags & !WANTS_VIEWS != 0 {
-            return Err(reader.bad("flags").into());
-        }
+        let optimistic = match flags & !WANTS_VIEWS {
+            0 => None,
+            WANTS_OFFERS => Some(Undo::Any),
+            WANTS_OFFERS_UNDOES_LATEST => Some(Undo::Latest),
+            _ => return Err(reader.bad("flags").into()),
+        };
         let name = listing::read_client_name(&mut reader)?;
         let (session, position) = (reader.u64("session")?, reader.u64("position")?);
         reader.end("end of hello")?;
-        Ok(Self { name, wants_views: flags & WANTS_VIEWS != 0, session, position })
+        Ok(Self { name, wants_views: flags & WANTS_VIEWS != 0, optimistic, session, position })
     }
 }
 

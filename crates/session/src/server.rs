@@ -3,6 +3,7 @@ use crate::event::{self, Welcome};
 use crate::frame::{self, Alike, Frames, HEAD_LEN, Head};
 use crate::ledger::Ledger;
 use crate::listing::Question;
+use crate::offers::{Offered, Offers};
 use crate::output::Output;
 use crate::request::{self, Hello, NotHello, Request};
 use crate::watch::{Waits, Watch};
@@ -10,11 +11,11 @@ use crate::{Farewell, Limits, Parting, Refusal, RefusalCause, VERSION};
 use bytes::Bytes;
 use consort_group::ClientName;
 use consort_group::ordered::{self, Told};
-use consort_types::{ClientId, GroupName, Hold, MemberId, NodeId, Service};
+use consort_types::{ClientId, GroupName, Hold, Instant, MemberId, NodeId, OfferId, Service};
 use consort_wire::{Malformed, Payload};
 
 /// About how many bytes a frame has that is neither a message nor a list.
-const WORD: usize = 128;
+pub(crate) const WORD: usize = 128;
 
 /// One client of a daemon: what it said and was not yet taken, what it has under way, what it is to read.
 ///
@@ -27,6 +28,7 @@ pub struct Session {
     stage: Stage,
     name: ClientName,
     wants_views: bool,
+    offers: Option<Offers>,
     prefix: Bytes,
     batch_prefix: Bytes,
     input: Frames,
@@ -86,6 +88,7 @@ impl Session {
             client,
             stage: Stage::Silent,
             wants_views: false,
+            offers: None,
             prefix: ordered::multicast_prefix(client, &name),
             batch_prefix: ordered::batch_prefix(client, &name),
             name,
@@ -122,6 +125,11 @@ impl Session {
     /// Whether it wants to read of network views.
     pub const fn wants_views(&self) -> bool {
         self.wants_views
+    }
+
+    /// Whether it is offered messages before their place is final.
+    pub const fn is_optimistic(&self) -> bool {
+        self.offers.is_some()
     }
 
     /// The frame that it has begun and not finished, by its number in the session, and its length.
@@ -183,6 +191,7 @@ impl Session {
         self.stage = Stage::Open;
         self.input.allow(limits.frame_max());
         self.wants_views = hello.wants_views;
+        self.offers = hello.optimistic.map(Offers::new);
         if let Some(name) = hello.name {
             self.prefix = ordered::multicast_prefix(self.client, &name);
             self.batch_prefix = ordered::batch_prefix(self.client, &name);
@@ -347,6 +356,31 @@ impl Session {
     /// Appends a message of a client of node `sender`, or a batch: one copy of what receivers are told of what was ordered.
     pub fn tell_message(&mut self, sender: NodeId, service: Service, multicast: &Payload, told: &Told) {
         event::put_message(self.output.put(multicast.len()), sender, service, multicast, told);
+    }
+
+    /// Offers a message to an optimistic client, unless it is on offer; nothing to any other.
+    pub fn tell_offer(&mut self, now: Instant, offered: &Offered) {
+        if let Some(offers) = &mut self.offers {
+            offers.offer(&mut self.output, now, offered);
+        }
+    }
+
+    /// Revokes the offer of a message. False where it is not on offer.
+    pub fn tell_revoke(&mut self, now: Instant, offer: OfferId) -> bool {
+        let out = &mut self.output;
+        self.offers.as_mut().is_some_and(|offers| offers.revoke(out, now, offer))
+    }
+
+    /// Tells an optimistic client that a message is the next one of the order, on offer or not; nothing to any other.
+    pub fn tell_confirm(&mut self, now: Instant, offered: &Offered) {
+        if let Some(offers) = &mut self.offers {
+            offers.confirm(&mut self.output, now, offered);
+        }
+    }
+
+    /// What is on offer, in the order in which it was offered.
+    pub fn on_offer(&self) -> impl Iterator<Item = OfferId> {
+        self.offers.iter().flat_map(Offers::open)
     }
 
     /// Appends frames that [`crate::event`] has written.

@@ -145,7 +145,9 @@ impl Identify {
             return Some(turn.next.max(1));
         }
         let standing = self.standing.of(process);
-        if turn.views == standing.views && turn.next > 0 {
+        // Clients of one node move together always, however late they read it.
+        let same = turn.views == standing.views || origin.life() == process.life();
+        if same && turn.next > 0 {
             return Some(turn.next);
         }
         if standing.late {
@@ -225,6 +227,23 @@ mod tests {
         assert_eq!(given(&mut identify, beside, 2, 0), Some(2), "the sender is told of the view only now");
         identify.view(SENDER, &view(2), false);
         assert_eq!(given(&mut identify, beside, 3, 0), Some(3));
+    }
+
+    #[test]
+    fn clients_of_one_node_need_not_have_read_of_a_view_to_know_each_others_turns() {
+        let (mut identify, late) = (sent(&[]), Process { client: 1, ..SENDER });
+        for count in 1..=2 {
+            identify.submit(late, Submitted { count, len: 0, ..Submitted::default() });
+        }
+        identify.view(late, &view(1), false);
+        let given = |identify: &mut Identify, count| {
+            let payload = identify.pattern.payload(Mark { origin: late, count }, 0);
+            let message = Received { sender: NodeId(1), payload, ..Received::default() };
+            identify.identify(SENDER, &message, Sender { node: NodeId(1), life: None, client: Some(1) }).mark
+        };
+        assert_eq!(given(&mut identify, 1), Some(Mark { origin: late, count: 1 }));
+        identify.view(SENDER, &view(2), false);
+        assert_eq!(given(&mut identify, 2), Some(Mark { origin: late, count: 2 }));
     }
 
     #[test]

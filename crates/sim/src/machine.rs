@@ -1,7 +1,8 @@
 //! What runs on a host: a whole node with its clients, or an engine alone.
+use crate::digest::Digest;
 use crate::message::{Life, Process};
-use crate::trace::Grouped;
 use crate::trace::witness::index_of;
+use crate::trace::{Grouped, Offered};
 use bytes::Bytes;
 use consort_order::To;
 use consort_session::{Cause, GroupView, Member};
@@ -95,8 +96,38 @@ pub enum Act {
         /// What it is given.
         message: Received,
     },
+    /// A process is offered a message before its place is final.
+    Offer {
+        /// Which client.
+        client: u16,
+        /// What it is.
+        offer: Offered,
+    },
+    /// An offer is taken back from a process.
+    Revoke {
+        /// Which client.
+        client: u16,
+        /// Which offer.
+        offer: u64,
+    },
+    /// An offered message has its place; the message follows.
+    Confirm {
+        /// Which client.
+        client: u16,
+        /// Which offer.
+        offer: u64,
+        /// A sum of the message's bytes.
+        sum: u64,
+    },
     /// A process is told a view.
     View {
+        /// Which client.
+        client: u16,
+        /// The view.
+        view: Seen,
+    },
+    /// A process that does not take part (yet) is told a view.
+    Network {
         /// Which client.
         client: u16,
         /// The view.
@@ -270,4 +301,11 @@ pub struct Received {
     pub service: Service,
     /// Its bytes.
     pub payload: Payload,
+}
+
+/// A number that stands for the bytes of an offered message.
+fn sum(payload: &Payload) -> u64 {
+    let mut sum = Digest::default();
+    sum.add_bytes(&payload.to_bytes());
+    sum.0
 }

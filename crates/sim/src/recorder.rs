@@ -6,7 +6,7 @@ use crate::machine::Received;
 use crate::message::{Life, Mark, Process};
 use crate::rest::Rest;
 use crate::story::Story;
-use crate::trace::{Delivered, Event, Grouped, Installed, PerProcess, Said, Sender, Submitted, Trace, What};
+use crate::trace::{Delivered, Event, Grouped, Installed, Offered, PerProcess, Said, Sender, Submitted, Trace, What};
 use consort_types::{Instant, NodeId, Service, ViewId};
 use consort_wire::Payload;
 
@@ -140,6 +140,17 @@ impl Recorder {
         self.record(process, What::Side(Box::new(said)));
     }
 
+    pub fn offer(&mut self, process: Process, what: What) {
+        let (sign, how) = match &what {
+            What::Offer(Offered { offer, .. }) => ('o', format!("is offered {offer}")),
+            What::Confirm { offer, .. } => ('o', format!("is confirmed {offer}")),
+            What::Revoke(offer) => ('o', format!("is revoked {offer}")),
+            _ => return,
+        };
+        self.tell(Some(process.node), sign, || format!("{process} {how}"));
+        self.record(process, what);
+    }
+
     pub fn gone(&mut self, process: Process) {
         self.tell(Some(process.node), '-', || format!("{process} has gone"));
         self.record(process, What::Gone);
@@ -230,6 +241,7 @@ fn digest(digest: &mut Digest, event: &Event) {
         What::Gauge { .. } => return,
         What::Start { .. } => 1,
         What::View(view) => 2 | view.id.number << 8 | u64::from(view.transitional) << 7,
+        What::Network(view) => 24 | view.id.number << 8 | u64::from(view.transitional) << 7,
         What::Primary(view) => 12 | view.number << 8,
         What::Group(group) => 13 | group.id.number << 8 | group.change << 40,
         What::Signal(_) => 20,
@@ -252,6 +264,9 @@ fn digest(digest: &mut Digest, event: &Event) {
             digest.add(name(mark.origin));
             7 | mark.count << 8 | u64::from(delivered.intact) << 7
         }
+        What::Offer(offered) => 21 | offered.offer << 8,
+        What::Revoke(offer) => 22 | offer << 8,
+        What::Confirm { offer, .. } => 23 | offer << 8,
         What::Ordered(count) => 17 | count << 8,
         What::Stable { up_to, .. } => 8 | up_to.0 << 8,
         What::Calm => 9,

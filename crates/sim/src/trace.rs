@@ -33,6 +33,8 @@ pub enum What {
     },
     /// The process has installed a view.
     View(Box<Installed>),
+    /// The process, which does not take part (yet), was told that its node has installed a view.
+    Network(Box<Installed>),
     /// The process was told that the view is primary.
     Primary(ViewId),
     /// The process was told who is in a group of its.
@@ -55,6 +57,17 @@ pub enum What {
     Spins,
     /// A message was delivered to the process.
     Deliver(Delivered),
+    /// The process was offered a message before its place is final.
+    Offer(Offered),
+    /// An offer was taken back.
+    Revoke(u64),
+    /// An offered message has its place; it is delivered next.
+    Confirm {
+        /// Which offer.
+        offer: u64,
+        /// A sum of the message's bytes.
+        sum: u64,
+    },
     /// The process was told that all its own messages up to this number stand in the order.
     Ordered(u64),
     /// The process was told that all members hold everything up to a position.
@@ -135,6 +148,17 @@ pub struct Said {
     pub count: u64,
     /// Whom it was sent to.
     pub groups: Vec<Box<str>>,
+}
+
+/// A message that is offered before its place is final.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offered {
+    /// The offer's number.
+    pub offer: u64,
+    /// A sum of the message's bytes.
+    pub sum: u64,
+    /// Whether it is confirmed only when nothing is on offer that was offered before it.
+    pub strict: bool,
 }
 
 /// A message that was accepted. Its origin is the event's process.

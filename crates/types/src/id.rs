@@ -64,6 +64,10 @@ impl Position {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId(pub u64);
 
+/// An offered message at one node: the same number whenever the same message is offered there, never another's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OfferId(pub u64);
+
 /// Names a durable write, so that its completion can be told apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
@@ -101,7 +105,7 @@ macro_rules! show {
 }
 
 show!(
-    NodeId "n{}", Incarnation "{}", Stream "s{}", Seq "{}", Position "{}", MessageId "m{}", Ticket "t{}",
+    NodeId "n{}", Incarnation "{}", Stream "s{}", Seq "{}", Position "{}", MessageId "m{}", OfferId "o{}", Ticket "t{}",
     ClientId "c{}", ClusterId "{:016x}", ConfigHash "{:016x}",
 );
 

@@ -12,7 +12,7 @@ mod view;
 
 pub use hold::Hold;
 pub use id::{
-    ClientId, ClusterId, ConfigHash, Incarnation, MemberId, MessageId, NodeId, Position, Seq, Stream, Ticket,
+    ClientId, ClusterId, ConfigHash, Incarnation, MemberId, MessageId, NodeId, OfferId, Position, Seq, Stream, Ticket,
 };
 pub use name::{GroupName, NameError};
 pub use rng::Rng;

@@ -25,17 +25,20 @@ pub enum Protocol {
     Ring,
     /// Votes over a causal DAG.
     Toto,
+    /// A sequencer whose receivers predict.
+    Plato,
 }
 
 impl Protocol {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Ring, Self::Toto];
+    pub const ALL: [Self; 3] = [Self::Ring, Self::Toto, Self::Plato];
 
     /// Its name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ring => "ring",
             Self::Toto => "toto",
+            Self::Plato => "plato",
         }
     }
 
@@ -51,7 +54,7 @@ impl Protocol {
 
     /// What its daemons promise of the order: groups ride on agreed messages only.
     pub fn promised(self) -> Promised {
-        Promised { per_component: self == Self::Toto, early: false }
+        Promised { per_component: self != Self::Ring, early: false }
     }
 }
 
@@ -73,7 +76,7 @@ pub fn help() -> String {
     let faults: String = Kind::ALL.iter().map(|kind| format!("    {:<12}{}\n", kind.name(), kind.what())).collect();
     format!(
         "\
-cargo xtask sim --protocol ring|toto [options]
+cargo xtask sim --protocol ring|toto|plato [options]
 
   --seeds N          run N seeds of 10 simulated seconds (default 100)
   --first-seed S     the first of them (default 1)

@@ -32,9 +32,14 @@ impl Arguments {
 
     /// Reads the program's own words and connects.
     pub fn connect(example: &str, wants_views: bool) -> Result<(Client, GroupName), String> {
+        Self::connect_with(example, ConnectOptions { wants_views, ..ConnectOptions::default() })
+    }
+
+    /// The same with more options.
+    pub fn connect_with(example: &str, options: ConnectOptions) -> Result<(Client, GroupName), String> {
         let usage = |problem| format!("{problem}\nusage: {example} <daemon> <group> [<name>]");
         let Self { daemon, group, name } = Self::read(std::env::args().skip(1)).map_err(usage)?;
-        let options = ConnectOptions { name, wants_views, ..ConnectOptions::default() };
+        let options = ConnectOptions { name, ..options };
         let client = Client::connect(&daemon, &options).map_err(|error| error.to_string())?;
         Ok((client, group))
     }

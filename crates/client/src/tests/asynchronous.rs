@@ -256,3 +256,19 @@ fn where_no_daemon_is_the_error_says_what_was_found() {
         assert!(stranger.to_string().contains("the daemon sent a malformed frame length"), "{stranger}");
     });
 }
+
+#[test]
+fn an_optimistic_client_gets_offers_and_confirms_instead_of_messages() {
+    let daemon = Daemon::on_tcp(Limits::default());
+    run(async {
+        let mut ann = AsyncClient::connect(&daemon.address, &named("ann").optimistic(Undo::Any)).await.unwrap();
+        ann.join(&group("g")).await.unwrap();
+        ann.multicast(Service::Agreed, &[group("g")], b"one").await.unwrap();
+        let mut seen = Vec::new();
+        while seen.len() < 2 {
+            seen.extend(told(&ann.receive().await.unwrap()));
+        }
+        assert_eq!(seen, ["+1 one", "=1"]);
+        ann.close().await.unwrap();
+    });
+}

@@ -6,7 +6,7 @@ mod ends;
 mod sending;
 mod waiting;
 
-use crate::{Address, Client, ClientName, ConnectOptions, Error, Event, GroupName, Service, WaitCause};
+use crate::{Address, Client, ClientName, ConnectOptions, Error, Event, GroupName, Service, Undo, WaitCause};
 use consort_node::Limits;
 use daemon::Daemon;
 use std::time::Duration;
@@ -102,4 +102,36 @@ fn a_refusal_names_the_send() {
     assert!(matches!(ann.receive(LONG).unwrap(), Some(Event::GroupView(_))));
     let Some(Event::Refused { send: 2, refusal }) = ann.receive(LONG).unwrap() else { panic!("not refused") };
     assert_eq!(refusal.text, "not a member of other");
+}
+
+/// Offers and their ends as short texts.
+fn told(event: &Event) -> Option<String> {
+    match event {
+        Event::Offer(offer) => {
+            assert_eq!(offer.free, Duration::ZERO, "this daemon knows the place at once");
+            Some(format!("+{} {}", offer.number, String::from_utf8_lossy(offer.message.payload())))
+        }
+        Event::Revoke { offer } => Some(format!("-{offer}")),
+        Event::Confirm { offer } => Some(format!("={offer}")),
+        Event::Message(message) => panic!("not offered: {message:?}"),
+        _ => None,
+    }
+}
+
+#[test]
+fn an_optimistic_client_gets_offers_and_confirms_instead_of_messages() {
+    let daemon = Daemon::on_tcp(Limits::default());
+    for undo in [Undo::Any, Undo::Latest] {
+        let mut ann = Client::connect(&daemon.address, &named("ann").optimistic(undo)).unwrap();
+        ann.join(&group("g")).unwrap();
+        ["one", "two"].iter().for_each(|text| {
+            ann.multicast(Service::Agreed, &[group("g")], text.as_bytes()).unwrap();
+        });
+        let mut seen = Vec::new();
+        while seen.len() < 4 {
+            seen.extend(told(&ann.receive(LONG).unwrap().expect("an event in time")));
+        }
+        assert_eq!(seen, ["+1 one", "=1", "+2 two", "=2"]);
+        ann.close(LONG).unwrap();
+    }
 }

@@ -53,6 +53,7 @@ fn settings(notes: &mut Notes, table: &toml::de::DeTable<'_>) -> Option<Settings
     general(&mut root, &mut settings);
     ring(&mut root.table("ring"), &mut settings);
     protocol::read(&mut root.table("toto"), &mut settings.toto);
+    protocol::read_plato(&mut root.table("plato"), &mut settings.plato);
     clients(&mut root.table("clients"), &mut settings);
     settings.spread = spread::read(&mut root.table("spread"));
     settings.metrics = metrics(&mut root.table("metrics"));
@@ -272,7 +273,8 @@ interface = "198.51.100.12"
         assert_eq!((spelled.metrics, plain.metrics), (Some(([127, 0, 0, 1], 9464).into()), None));
         assert_eq!((spelled.spread, plain.spread), (Some(SpreadDoor::at(4803)), None));
         // A key that the example misses would be named here among those that are known.
-        for section in ["", "[ring]", "[toto]", "[clients]", "[spread]", "[metrics]", "[limits]", "[[node]]"] {
+        for section in ["", "[ring]", "[toto]", "[plato]", "[clients]", "[spread]", "[metrics]", "[limits]", "[[node]]"]
+        {
             let message = problems(&format!("{section}\nzzzzzzzz = 1\n"));
             let known = message.split("known here: ").nth(1).unwrap().lines().next().unwrap();
             for key in known.split(", ") {
@@ -335,6 +337,24 @@ interface = "198.51.100.12"
         assert_eq!((settings.protocol, toto.phi.percent(), toto.window), (Protocol::Toto, 75, 8));
         assert_eq!((toto.ack.as_millis(), toto.timers.silence.as_millis()), (5, 400));
         assert_eq!((toto.datagram, toto.queue_bytes), (ring.datagram, ring.queue_bytes));
+    }
+
+    #[test]
+    fn plato_is_set_in_its_own_section_and_what_it_cannot_work_with_is_said_there() {
+        let with = |lines: &str| format!("protocol = \"plato\"\n{GOOD}\n[plato]\n{lines}\n");
+        let settings =
+            parse("consort.toml", &with("every = 3\nwithin = \"2ms\"\ndelta = \"128us\"\nsilence = \"400ms\""))
+                .unwrap();
+        let plato = settings.plato_config();
+        assert_eq!((settings.protocol, plato.sequencing.every), (Protocol::Plato, 3));
+        assert_eq!((plato.sequencing.within.as_millis(), plato.membership.silence.as_millis()), (2, 400));
+        assert_eq!(plato.prediction, consort_plato::Prediction::Fixed(std::time::Duration::from_micros(128)));
+        let off = parse("consort.toml", &with("delta = \"0s\"")).unwrap();
+        assert_eq!(off.plato_config().prediction, consort_plato::Prediction::Off);
+        let wrong = |lines: &str| problems(&with(lines));
+        assert!(wrong("every = 41").contains("plato.every: 41 is out of range"));
+        assert!(wrong("within = \"0s\"").contains("plato.within: "));
+        assert!(wrong("silence = \"20ms\"").contains("plato.silence: "));
     }
 
     #[test]

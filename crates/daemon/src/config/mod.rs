@@ -16,7 +16,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 
 pub use file::read;
-pub use protocol::{PROTOCOLS, Protocol, Toto};
+pub use protocol::{PROTOCOLS, Plato, Protocol, Toto};
 pub use spread::SpreadDoor;
 
 /// How much CPU is spent on answering quickly.
@@ -55,6 +55,8 @@ pub struct Settings {
     pub protocol: Protocol,
     /// ToTo's own settings, where that is the protocol.
     pub toto: Toto,
+    /// PLATO's, where that is it.
+    pub plato: Plato,
     /// The ring's own settings, and those that all protocols share; its `me` is set by [`Settings::choose`].
     pub ring: RingConfig,
     pub profile: Profile,
@@ -127,6 +129,7 @@ impl Settings {
             ring: RingConfig::new(nodes.first().map_or(NodeId(0), |node| node.id), members),
             protocol: Protocol::Ring,
             toto: Toto::default(),
+            plato: Plato::default(),
             nodes,
             multicast,
             profile: Profile::Balanced,
@@ -169,6 +172,7 @@ impl Settings {
         let shared = match self.protocol {
             Protocol::Ring => self.ring.shared_settings(),
             Protocol::Toto => self.toto_config().shared_settings(),
+            Protocol::Plato => self.plato_config().shared_settings(),
         };
         let digest = Sha256::digest(format!("{shared} multicast={:?}", self.multicast));
         ConfigHash(digest.iter().take(8).fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
@@ -180,6 +184,7 @@ impl Settings {
         let protocol = match self.protocol {
             Protocol::Ring => format!("{ring} ring"),
             Protocol::Toto => format!("toto with phi {}%", self.toto.phi.percent()),
+            Protocol::Plato => "plato".to_owned(),
         };
         let nodes = self.nodes.len();
         let data = self.multicast.map_or_else(|| "unicast".into(), |group| format!("multicast {group}"));
@@ -211,6 +216,7 @@ mod tests {
         assert_ne!(plain, hash(&|s| s.ring.windows.personal = 20));
         assert_ne!(plain, hash(&|s| s.multicast = None));
         assert_ne!(plain, hash(&|s| s.protocol = Protocol::Toto));
+        assert_ne!(plain, hash(&|s| s.protocol = Protocol::Plato));
         let toto = |phi| hash(&|s| (s.protocol, s.toto.phi) = (Protocol::Toto, phi));
         assert_ne!(toto(consort_toto::Phi::Half), toto(consort_toto::Phi::All));
         assert_ne!(plain, Settings::local("test", 4).hash());

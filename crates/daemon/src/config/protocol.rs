@@ -1,6 +1,7 @@
-//! Which protocol orders the messages, and ToTo's own knobs.
+//! Which protocol orders the messages, and the own knobs of those that are not the ring.
 use super::Settings;
 use super::reader::Section;
+use consort_plato::{Config as PlatoConfig, Prediction};
 use consort_toto::{Config as TotoConfig, Phi};
 use consort_types::Duration;
 
@@ -12,10 +13,13 @@ pub enum Protocol {
     Ring,
     /// Messages vote for each other.
     Toto,
+    /// One member says the order, the others predict it.
+    Plato,
 }
 
 /// How the protocols are named.
-pub const PROTOCOLS: [(&str, Protocol); 2] = [("ring", Protocol::Ring), ("toto", Protocol::Toto)];
+pub const PROTOCOLS: [(&str, Protocol); 3] =
+    [("ring", Protocol::Ring), ("toto", Protocol::Toto), ("plato", Protocol::Plato)];
 
 impl Protocol {
     /// Its name.
@@ -43,6 +47,34 @@ impl Default for Toto {
     }
 }
 
+/// What of PLATO can be set; the rest it shares with the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plato {
+    /// After how many packets the sequencer tells their places.
+    pub every: u32,
+    /// After how long at the latest.
+    pub within: Duration,
+    /// How close two packets must come to be suspected; zero predicts nothing, and where nothing is said it adapts.
+    pub delta: Option<Duration>,
+    /// A member that is silent for so long is left out.
+    pub silence: Option<Duration>,
+}
+
+impl Default for Plato {
+    fn default() -> Self {
+        Self { every: 10, within: Duration::from_millis(5), delta: None, silence: None }
+    }
+}
+
+/// Reads the section `[plato]`.
+pub fn read_plato(section: &mut Section<'_, '_>, plato: &mut Plato) {
+    plato.every = section.number("every", 1..=PlatoConfig::EVERY_MAX).unwrap_or(plato.every);
+    plato.within = section.duration("within").unwrap_or(plato.within);
+    plato.delta = section.duration("delta").or(plato.delta);
+    plato.silence = section.duration("silence").or(plato.silence);
+    section.finish();
+}
+
 /// Reads the section `[toto]`.
 pub fn read(section: &mut Section<'_, '_>, toto: &mut Toto) {
     let phi = section.text("phi", phi);
@@ -62,6 +94,17 @@ fn phi(text: &str) -> Result<Phi, String> {
         text => percent(text).map(Phi::Percent).ok_or_else(|| {
             format!("\"{text}\" is no share of the members; use \"half\", \"all\", or one from \"50%\" to \"99%\"")
         }),
+    }
+}
+
+/// The same for PLATO, whose own settings are named after their sections.
+fn plato_key(setting: &'static str) -> &'static str {
+    match setting {
+        "silence" | "heartbeat" | "consensus" => "plato.silence",
+        "sequencing.every" => "plato.every",
+        "sequencing.within" => "plato.within",
+        "prediction" => "plato.delta",
+        other => other,
     }
 }
 
@@ -91,6 +134,30 @@ impl Settings {
         config
     }
 
+    /// PLATO's settings: what it shares with the ring is set in one place.
+    pub fn plato_config(&self) -> PlatoConfig {
+        let ring = &self.ring;
+        let mut config = PlatoConfig::new(ring.me, ring.members.clone());
+        config.datagram = ring.datagram;
+        config.message_max = ring.message_max;
+        config.queue_bytes = ring.queue_bytes;
+        config.primary = ring.primary.clone();
+        config.window.bytes = config.window.bytes.max(16 * ring.datagram.get() as u32);
+        config.sequencing.every = self.plato.every;
+        config.sequencing.within = self.plato.within;
+        config.prediction = match self.plato.delta {
+            None => Prediction::default(),
+            Some(delta) if delta.is_zero() => Prediction::Off,
+            Some(delta) => Prediction::Fixed(delta),
+        };
+        if let Some(silence) = self.plato.silence {
+            config.membership.silence = silence;
+            config.membership.heartbeat = silence / 8;
+            config.membership.consensus = silence.max(config.membership.join * 8);
+        }
+        config
+    }
+
     /// Checks that the settings of the chosen protocol can work together.
     ///
     /// # Errors
@@ -100,6 +167,9 @@ impl Settings {
         match self.protocol {
             Protocol::Ring => Ok(()),
             Protocol::Toto => self.toto_config().validate().map_err(|error| (key(error.setting), error.problem)),
+            Protocol::Plato => {
+                self.plato_config().validate().map_err(|error| (plato_key(error.setting), error.problem))
+            }
         }
     }
 }

@@ -161,6 +161,8 @@ mod tests {
     fn the_protocol_is_chosen_on_the_command_line() {
         let settings = options("--protocol toto --nodes 3").unwrap().settings().unwrap();
         assert_eq!(settings.protocol, Protocol::Toto);
+        let settings = options("--protocol plato --nodes 3").unwrap().settings().unwrap();
+        assert!(settings.summary().starts_with("3 nodes, plato, "), "{}", settings.summary());
         assert!(settings.summary().starts_with("3 nodes, toto with phi 50%"), "{}", settings.summary());
     }
 
@@ -189,7 +191,7 @@ mod tests {
             problem("--metrics 9464"),
             "--metrics: `9464` does not fit; give ADDRESS:PORT, such as 127.0.0.1:9464"
         );
-        assert_eq!(problem("--protocol vote"), "--protocol: `vote` does not fit; give ring or toto");
+        assert_eq!(problem("--protocol vote"), "--protocol: `vote` does not fit; give ring, toto or plato");
         assert_eq!(problem("--ring fast"), "--ring: `fast` does not fit; give accelerated or original");
         assert_eq!(problem("extra"), "`extra` is not an option; options start with -- (see --help)");
         assert_eq!(

@@ -8,6 +8,7 @@ use crate::place::{self, Card, Place, Seat};
 use consort::Address;
 use consort_net::{BindError, Door, Fanout, Options as NetOptions, Peer, Role, Sockets, Stop};
 use consort_node::{Identity, Node};
+use consort_plato::Plato;
 use consort_ring::Ring;
 use consort_toto::Toto;
 use consort_types::{Incarnation, MemberId, NodeId};
@@ -43,6 +44,7 @@ pub struct Ready {
 enum AnyNode {
     Ring(Box<Node<Ring>>),
     Toto(Box<Node<Toto>>),
+    Plato(Box<Node<Plato>>),
 }
 
 /// Takes the node's place on this machine and binds.
@@ -75,6 +77,7 @@ impl Ready {
         let ended = match self.node {
             AnyNode::Ring(node) => consort_net::run(self.sockets, *node, stop),
             AnyNode::Toto(node) => consort_net::run(self.sockets, *node, stop),
+            AnyNode::Plato(node) => consort_net::run(self.sockets, *node, stop),
         };
         ended.map_err(|error| Failure::new(error.to_string()))?;
         tracing::info!(node = self.card.node, cluster = %self.card.cluster, "ended");
@@ -102,6 +105,11 @@ fn engine_and_node(settings: &Settings, incarnation: Incarnation, receive_room: 
             let engine = Toto::new(settings.toto_config(), incarnation);
             let engine = engine.map_err(|error| Failure::usage(error.to_string()))?;
             Ok(AnyNode::Toto(Box::new(Node::new(identity, engine, settings.limits))))
+        }
+        Protocol::Plato => {
+            let engine = Plato::new(settings.plato_config(), incarnation);
+            let engine = engine.map_err(|error| Failure::usage(error.to_string()))?;
+            Ok(AnyNode::Plato(Box::new(Node::new(identity, engine, settings.limits))))
         }
     }
 }

@@ -126,7 +126,7 @@ pub fn promises(protocol: Protocol) -> usize {
 }
 
 fn bounds(protocol: Protocol) -> Bounds {
-    let promised = Promised { per_component: protocol == Protocol::Toto, early: false };
+    let promised = Promised { per_component: protocol != Protocol::Ring, early: false };
     Bounds { promised, ..Bounds::default() }
 }
 

@@ -36,6 +36,7 @@ impl Story {
         let how = match protocol {
             Protocol::Ring => "pass a token round",
             Protocol::Toto => "order messages by votes",
+            Protocol::Plato => "have the lowest of them say the order",
         };
         self.say(&format!("They talk by multicast on the loopback interface and {how}."))
     }

@@ -56,6 +56,9 @@ pub const METRICS: &[Metric] = &[
     ),
     ("message_bytes_delivered", Counter, "Their bytes. Normal: grows with what is sent."),
     ("messages_untold", Counter, "Messages that a Spread client could not be told. Normal: 0."),
+    ("clients_optimistic", Gauge, "Clients that are offered messages before their place is final. Normal: any."),
+    ("messages_offered", Counter, "Messages offered before their place was final, once for each client. Normal: any."),
+    ("messages_revoked", Counter, "Offers that were taken back. Normal: below 1 in 100 offers."),
     // Groups.
     ("groups", Gauge, "Groups that have members. Normal: equal at all daemons of a view."),
     ("group_bytes", Gauge, "Memory that all groups take. Normal: far below 268435456, where joins are refused."),
@@ -71,7 +74,6 @@ pub const METRICS: &[Metric] = &[
     ("group_hash_mismatches", Counter, "Comparisons that differed. Normal: 0; anything else is a fault of Consort."),
     ("group_claims_malformed", Counter, "Comparisons that could not be read. Normal: 0."),
     ("ordered_malformed", Counter, "Ordered messages that no daemon writes. Normal: 0."),
-    ("optimistic_ignored", Counter, "Early deliveries that no client asked for. Normal: 0."),
     // The ring at work.
     ("visits", Counter, "Visits of the token. Normal: thousands a second under load, tens at rest."),
     (
@@ -117,6 +119,18 @@ pub const METRICS: &[Metric] = &[
         "Messages of which a part is lost with the daemon that sent it. Normal: 0 but for crashes of senders.",
     ),
     ("beyond_window", Counter, "Packets too far ahead to be kept. Normal: 0."),
+    // PLATO at work.
+    ("packets_taken_in", Counter, "Packets of all members, own ones too. Normal: grows with what is sent."),
+    ("orders_sent", Counter, "Packets that say the order. Normal: grows at the lowest member only."),
+    ("statuses_sent", Counter, "Packets that say what is held. Normal: 40 a second, hundreds under load."),
+    ("offers_made", Counter, "Messages offered before their place was known. Normal: grows with what is sent."),
+    ("offers_revoked", Counter, "Offers taken back. Normal: below 1 in 10 offers."),
+    ("late_revokes", Counter, "Packets whose offers were taken back too late. Normal: below 1 in 100 packets."),
+    ("delta_ns", Gauge, "Nanoseconds between packets that are not suspected. Normal: 5000 to 1000000."),
+    ("packets_undelivered", Gauge, "Packets that wait for their place. Normal: below 1000."),
+    ("places_awaited", Gauge, "Places whose packets are still to come. Normal: below 100."),
+    ("foreign_packets", Counter, "Packets of other views. Normal: a few whenever daemons come or go."),
+    ("wrong_packets", Counter, "Packets that no right member sends. Normal: 0."),
     // Membership.
     ("views", Counter, "Regular views installed. Normal: grows only when daemons come or go."),
     (

@@ -1,9 +1,10 @@
 //! Events as lines.
 use super::written;
-use crate::failure::{Outcome, note};
-use consort::{Event, GroupView, Member, Message, NetworkView};
+use crate::failure::{Failure, Outcome, note};
+use consort::{Event, GroupView, Member, Message, NetworkView, Offer};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Stdout, Write};
 
 /// Prints events, counts and hashes messages.
@@ -12,21 +13,35 @@ pub struct Printer {
     json: bool,
     quiet: bool,
     digest: Option<Sha256>,
+    /// The message that ends it.
+    until: Option<Vec<u8>>,
+    /// What is on offer.
+    open: BTreeMap<u64, Message>,
     /// Messages so far.
     pub count: u64,
+    /// Whether the last of them was printed.
+    pub has_ended: bool,
 }
 
 impl Printer {
     /// As the options say.
-    pub fn new(json: bool, quiet: bool, digest: bool) -> Self {
+    pub fn new(json: bool, quiet: bool, digest: bool, until: Option<Vec<u8>>) -> Self {
         let out = BufWriter::with_capacity(1 << 16, io::stdout());
-        Self { out, json, quiet, digest: digest.then(Sha256::new), count: 0 }
+        let digest = digest.then(Sha256::new);
+        Self { out, json, quiet, digest, until, open: BTreeMap::new(), count: 0, has_ended: false }
     }
 
     /// Prints an event.
     pub fn print(&mut self, event: &Event) -> Outcome {
         match event {
             Event::Message(message) => self.message(message),
+            Event::Offer(offer) => self.offer(offer),
+            Event::Revoke { offer } => self.close("revoke", *offer).map(drop),
+            Event::Confirm { offer } => {
+                let message = self.close("confirm", *offer)?;
+                self.count(&message);
+                Ok(())
+            }
             Event::GroupView(view) => self.change(|| group_view(view), || describe_group(view)),
             Event::View(view) => self.change(|| network_view(view), || describe_network(view)),
             _ => Ok(()),
@@ -43,12 +58,42 @@ impl Printer {
         Ok(())
     }
 
-    fn message(&mut self, message: &Message) -> Outcome {
+    fn count(&mut self, message: &Message) {
         self.count += 1;
+        self.has_ended |= self.until.as_deref() == Some(message.payload());
         if let Some(digest) = &mut self.digest {
             digest.update(message.payload());
             digest.update(b"\n");
         }
+    }
+
+    fn offer(&mut self, offer: &Offer) -> Outcome {
+        self.open.insert(offer.number, offer.message.clone());
+        match (self.quiet, self.json) {
+            (true, _) => Ok(()),
+            (_, true) => self.line(&offer_as_json(offer)),
+            _ => {
+                let text = String::from_utf8_lossy(offer.message.payload());
+                written(writeln!(self.out, "offer {}: {text}", offer.number))
+            }
+        }
+    }
+
+    /// An offer is confirmed or revoked.
+    fn close(&mut self, what: &str, offer: u64) -> Outcome<Message> {
+        let Some(message) = self.open.remove(&offer) else {
+            return Err(Failure::new(format!("the daemon says {what} of offer {offer}, which is not open")));
+        };
+        match (self.quiet, self.json) {
+            (true, _) => {}
+            (_, true) => self.line(&json!({ "event": what, "offer": offer }))?,
+            _ => written(writeln!(self.out, "{what} {offer}"))?,
+        }
+        Ok(message)
+    }
+
+    fn message(&mut self, message: &Message) -> Outcome {
+        self.count(message);
         match (self.quiet, self.json) {
             (true, _) => Ok(()),
             (_, true) => self.line(&as_json(message)),
@@ -94,6 +139,14 @@ fn as_json(message: &Message) -> Value {
         Ok(text) => value["text"] = text.into(),
         Err(_) => value["hex"] = message.payload().iter().map(|byte| format!("{byte:02x}")).collect::<String>().into(),
     }
+    value
+}
+
+fn offer_as_json(offer: &Offer) -> Value {
+    let mut value = as_json(&offer.message);
+    value["event"] = "offer".into();
+    value["offer"] = offer.number.into();
+    value["free_us"] = u64::try_from(offer.free.as_micros()).unwrap_or(u64::MAX).into();
     value
 }
 

@@ -7,6 +7,7 @@ mod flow;
 mod garbage;
 mod limits;
 mod lists;
+mod offers;
 mod order;
 mod scenarios;
 mod spread;
@@ -243,6 +244,12 @@ fn line(event: &Event) -> Option<String> {
             let (node, client) = message.sender();
             Some(format!("{node}/{client} {}: {}", groups.join("+"), String::from_utf8_lossy(message.payload())))
         }
+        Event::Offer(offer) => {
+            let message = line(&Event::Message(offer.message.clone()))?;
+            Some(format!("+{} in {} us {message}", offer.number, offer.free.as_micros()))
+        }
+        Event::Revoke(offer) => Some(format!("-{offer}")),
+        Event::Confirm(offer) => Some(format!("={offer}")),
         Event::GroupView(view) => {
             let names: Vec<_> = view.members.iter().map(|member| member.name.as_str()).collect();
             let who: Vec<_> = view.who.iter().map(|member| member.name.as_str()).collect();

@@ -1,12 +1,13 @@
 //! Frames to events. Whatever a daemon sends, the answer is an event or a [`Malformed`].
 use super::{
-    CLOSED, DISCONNECT, Event, GROUP_SIGNAL, GROUP_VIEW, GroupSignal, GroupView, MEMBERSHIP, MESSAGE, Message,
-    NetworkView, PONG, PROGRESS, Progress, REFUSED, SLOW, STATUS, VIEW, WAITING, WELCOME, WINDOW, Waiting, Welcome,
+    CLOSED, CONFIRM, DISCONNECT, Event, GROUP_SIGNAL, GROUP_VIEW, GroupSignal, GroupView, MEMBERSHIP, MESSAGE, Message,
+    NetworkView, OFFER, OFFER_LEN, Offer, PONG, PROGRESS, Progress, REFUSED, REVOKE, SLOW, STATUS, VIEW, WAITING,
+    WELCOME, WINDOW, Waiting, Welcome,
 };
 use crate::{Farewell, Parting, Refusal, RefusalCause};
 use bytes::Bytes;
 use consort_group::{Cause, ClientName, GroupViewId, Member, Targets, ordered, targets};
-use consort_types::{ClientId, Hold, MemberId, NodeId, Primary, Service, ViewKind};
+use consort_types::{ClientId, Duration, Hold, MemberId, NodeId, Primary, Service, ViewKind};
 use consort_wire::{MEMBER_LEN, Malformed, Reader};
 use std::ops::Range;
 
@@ -22,6 +23,9 @@ impl Event {
         if kind & 0xf0 == MESSAGE {
             return Front::read(kind, &body, 0).map(|front| Self::Message(front.whole(body)));
         }
+        if kind & 0xf0 == OFFER {
+            return read_offer(kind, body).map(Self::Offer);
+        }
         let mut reader = Reader::new(&body);
         let event = match kind {
             WELCOME => Self::Welcome(read_welcome(&mut reader)?),
@@ -34,6 +38,8 @@ impl Event {
                 group: targets::read_group(&mut reader)?,
                 id: read_group_view_id(&mut reader)?,
             }),
+            REVOKE => Self::Revoke(reader.u64("offer")?),
+            CONFIRM => Self::Confirm(reader.u64("offer")?),
             STATUS => Self::Status(read_status(&mut reader)?),
             PONG => Self::Pong(reader.u64("token")?),
             DISCONNECT => Self::Disconnect(read_disconnect(&mut reader)?),
@@ -84,6 +90,14 @@ impl Front {
         let Self { sender, service, name_end, targets_at, .. } = self;
         Message { sender, service, body, name_end, targets_at, payload }
     }
+}
+
+fn read_offer(kind: u8, mut body: Bytes) -> Result<Offer, Malformed> {
+    let mut reader = Reader::new(&body);
+    let (number, free) = (reader.u64("offer")?, Duration::from_micros(reader.u32("free time")?.into()));
+    let body = body.split_off(OFFER_LEN);
+    let front = Front::read(kind, &body, 0).map_err(|error| Malformed { at: error.at + OFFER_LEN, ..error })?;
+    Ok(Offer { number, free, message: front.whole(body) })
 }
 
 fn read_welcome(reader: &mut Reader<'_>) -> Result<Welcome, Malformed> {

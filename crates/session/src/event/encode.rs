@@ -1,14 +1,14 @@
 //! Events to frames, appended where the client will read them.
 use super::{
-    BATCH, CLOSED, DISCONNECT, GROUP_SIGNAL, GROUP_VIEW, MEMBERSHIP, MESSAGE, PONG, PROGRESS, Progress, REFUSED, SLOW,
-    STATUS, VIEW, WAITING, WELCOME, WINDOW, Waiting, Welcome,
+    BATCH, CLOSED, CONFIRM, DISCONNECT, GROUP_SIGNAL, GROUP_VIEW, MEMBERSHIP, MESSAGE, OFFER, OFFER_LEN, PONG,
+    PROGRESS, Progress, REFUSED, REVOKE, SLOW, STATUS, VIEW, WAITING, WELCOME, WINDOW, Waiting, Welcome,
 };
 use crate::frame::{self, HEAD_LEN};
-use crate::{Farewell, Refusal};
+use crate::{Farewell, Offered, Refusal};
 use bytes::{BufMut, BytesMut};
 use consort_group::ordered::Told;
 use consort_group::{Change, GroupViewId, Member, Signal, targets};
-use consort_types::{Hold, MemberId, NodeId, Primary, Service, View, ViewKind};
+use consort_types::{Duration, Hold, MemberId, NodeId, Primary, Service, View, ViewKind};
 use consort_wire::{Payload, Writer};
 
 /// The bytes of a message's frame that do not stand in the ordered payload.
@@ -29,6 +29,28 @@ pub fn put_message(out: &mut BytesMut, sender: NodeId, service: Service, multica
     out.reserve(MESSAGE_HEAD_LEN + len);
     out.extend_from_slice(&head);
     multicast.for_each(told.at, len, |part| out.extend_from_slice(part));
+}
+
+/// Appends an offer, which may be taken back for nothing for the time `free`.
+pub(crate) fn put_offer(out: &mut BytesMut, number: u64, free: Duration, offered: &Offered) {
+    let Offered { sender, service, multicast, told_at, .. } = offered;
+    let len = multicast.len().saturating_sub(*told_at);
+    frame::put_head(out, OFFER | *service as u8, OFFER_LEN + 2 + len);
+    out.reserve(OFFER_LEN + 2 + len);
+    out.put_u64(number);
+    out.put_u32(u32::try_from(free.as_micros()).unwrap_or(u32::MAX));
+    out.put_u16(sender.0);
+    multicast.for_each(*told_at, len, |part| out.extend_from_slice(part));
+}
+
+pub(crate) fn put_revoke(out: &mut BytesMut, number: u64) {
+    frame::put_head(out, REVOKE, 8);
+    out.put_u64(number);
+}
+
+pub(crate) fn put_confirm(out: &mut BytesMut, number: u64) {
+    frame::put_head(out, CONFIRM, 8);
+    out.put_u64(number);
 }
 
 /// Appends a group's new membership.

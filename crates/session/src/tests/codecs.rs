@@ -4,11 +4,12 @@ use crate::event::{self, Event, Progress, Waiting, Welcome};
 use crate::frame::{Frames, HEAD_LEN};
 use crate::listing::{Connection, GroupEntry, Listing, PAGE_MAX, Page, Question, Stage, Transport};
 use crate::request::{self, Hello};
-use crate::{Farewell, Parting, Refusal, RefusalCause, VERSION};
+use crate::{Farewell, Offered, Parting, Refusal, RefusalCause, Undo, VERSION};
 use bytes::{Bytes, BytesMut};
 use consort_group::{Change, ClientName, GroupViewId, Groups, Member, Signal, Step, ordered, targets};
 use consort_types::{
-    Cause, ClientId, Duration, GroupName, Hold, MemberId, NodeId, Position, Primary, Service, View, ViewId, ViewKind,
+    Cause, ClientId, Duration, GroupName, Hold, Instant, MemberId, NodeId, OfferId, Position, Primary, Service, View,
+    ViewId, ViewKind,
 };
 use consort_wire::Payload;
 
@@ -135,6 +136,11 @@ fn group_signal_frame() -> Bytes {
     written(|out| event::put_group_signal(out, &Signal { group: &group, id, notify: &[] }))
 }
 
+fn offered(multicast: Payload) -> Offered {
+    let (id, sender, service) = (OfferId(70), NodeId(3), Service::Causal);
+    Offered { id, free_until: Instant::ZERO, sender, service, multicast, told_at: ordered::TOLD_AT }
+}
+
 fn every_event() -> Vec<Bytes> {
     let message = ordered_message(&["a", "bc"], b"payload");
     let pairs = [("state".to_owned(), "operational".to_owned()), ("ä".to_owned(), String::new())];
@@ -142,6 +148,9 @@ fn every_event() -> Vec<Bytes> {
     vec![
         written(|out| event::put_welcome(out, &welcome())),
         written(|out| event::put_message(out, NodeId(3), Service::Safe, &message, &told_of(&message))),
+        written(|out| event::put_offer(out, 5, Duration::from_micros(128), &offered(message))),
+        written(|out| event::put_revoke(out, 5)),
+        written(|out| event::put_confirm(out, 6)),
         group_view_frame(),
         group_signal_frame(),
         written(|out| event::put_view(out, &view())),
@@ -156,8 +165,22 @@ fn every_event() -> Vec<Bytes> {
 
 #[test]
 fn every_event_reads_back() {
-    let [welcomed, message, group_view, signal, network, progress, refused, status, pong, farewell, waiting] =
-        <[Event; 11]>::try_from(every_event().iter().map(read).collect::<Vec<_>>()).unwrap();
+    let [
+        welcomed,
+        message,
+        offer,
+        revoke,
+        confirm,
+        group_view,
+        signal,
+        network,
+        progress,
+        refused,
+        status,
+        pong,
+        farewell,
+        waiting,
+    ] = <[Event; 14]>::try_from(every_event().iter().map(read).collect::<Vec<_>>()).unwrap();
     assert_eq!(welcomed, Event::Welcome(welcome()));
     let Event::Message(message) = message else { panic!("{message:?}") };
     assert_eq!((message.sender(), message.service()), ((NodeId(3), ClientId(70_000)), Service::Safe));
@@ -165,6 +188,11 @@ fn every_event_reads_back() {
     assert_eq!(message.groups().collect::<Vec<_>>(), ["a", "bc"]);
     assert_eq!(message.payload(), b"payload");
     assert_eq!(&message.into_payload()[..], b"payload");
+    let Event::Offer(offer) = offer else { panic!("{offer:?}") };
+    assert_eq!((offer.number, offer.free), (5, Duration::from_micros(128)));
+    assert_eq!((offer.message.sender(), offer.message.service()), ((NodeId(3), ClientId(70_000)), Service::Causal));
+    assert_eq!((offer.message.sender_name(), offer.message.payload()), ("bob", &b"payload"[..]));
+    assert_eq!((revoke, confirm), (Event::Revoke(5), Event::Confirm(6)));
     let Event::GroupView(group_view) = group_view else { panic!("{group_view:?}") };
     let bob = Member { daemon: MemberId::new(2, 8), client: ClientId(5), name: bob() };
     assert_eq!((&group_view.members, &group_view.who), (&vec![bob.clone()], &vec![bob.clone()]));
@@ -228,14 +256,15 @@ fn what_follows_an_event_inside_its_frame_is_refused() {
         let kind = frame[HEAD_LEN - 1];
         let longer = [&frame[HEAD_LEN..], &[0]].concat();
         let decoded = Event::decode(kind, longer.into());
-        assert_eq!(decoded.is_ok(), kind & 0xf0 == 0x90, "{decoded:?}");
+        assert_eq!(decoded.is_ok(), [0x90, 0xa0].contains(&(kind & 0xf0)), "{decoded:?}");
     }
 }
 
 #[test]
 fn a_hello_reads_back_and_no_mutation_panics() {
-    let named = Hello { name: ClientName::new(b"bob"), wants_views: true, session: 3, position: 4 };
-    for hello in [named, Hello::default()] {
+    let optimistic = Some(Undo::Any);
+    let named = Hello { name: ClientName::new(b"bob"), wants_views: true, optimistic, session: 3, position: 4 };
+    for hello in [named, Hello { optimistic: Some(Undo::Latest), ..Hello::default() }, Hello::default()] {
         let frame = written(|out| hello.put(out));
         assert_eq!(Hello::decode(&frame[HEAD_LEN..]), Ok(hello));
         consort_wire::mutate::each(&frame[HEAD_LEN..], 5_000, |bytes| drop(Hello::decode(bytes)));

@@ -32,6 +32,16 @@ fn whoever_does_not_speak_the_protocol_is_told_so() {
 }
 
 #[test]
+fn a_hello_with_flags_that_mean_nothing_is_refused() {
+    for flags in [4, 5, 8, 0x80] {
+        let mut hello = BytesMut::new();
+        Hello::default().put(&mut hello);
+        hello[frame::HEAD_LEN + 6] = flags;
+        assert_eq!(to_fresh(&hello).text, "malformed flags at byte 12 of frame 1", "{flags}");
+    }
+}
+
+#[test]
 fn another_version_is_told_apart_from_garbage() {
     let mut hello = BytesMut::new();
     Hello::default().put(&mut hello);

@@ -1,10 +1,10 @@
 //! The protocol's page is true: its example is what both ends write.
 use super::*;
-use crate::event;
 use crate::listing::{Connection, GroupEntry, Listing, Page, Question, Stage, Transport};
+use crate::{Offered, Undo, event};
 use bytes::BytesMut;
 use consort_group::{ClientName, Groups, Member, Step, ordered};
-use consort_types::{Cause, Position, Primary, View, ViewId, ViewKind};
+use consort_types::{Cause, Duration, Instant, OfferId, Position, Primary, View, ViewId, ViewKind};
 use consort_wire::Payload;
 
 /// The bytes that one side writes in an example of section 6.
@@ -67,6 +67,36 @@ fn the_client_of_the_page_writes_these_bytes() {
     client.multicast(Service::Agreed, &[group("g")], b"hi").unwrap();
     bytes.extend(client.take_output());
     assert_eq!(bytes, written_by("client"));
+}
+
+#[test]
+fn offers_are_written_and_read_as_on_the_page() {
+    let hello = Hello { name: ClientName::new(b"bob"), optimistic: Some(Undo::Latest), ..Hello::default() };
+    let mut client = Client::new(&hello);
+    assert_eq!(client.take_output(), written_by("wisher"));
+    let mut session = Session::new(ClientId(2));
+    session.feed(written_by("wisher").into());
+    assert_eq!(session.next(&Limits::default()), Ok(Some(Ask::Hello)));
+    let (now, id) = (Instant(7_000), OfferId(40));
+    let prefix = ordered::multicast_prefix(ClientId(2), &ClientName::new(b"bob").unwrap());
+    let offered = Offered {
+        id,
+        free_until: now + Duration::from_micros(128),
+        sender: NodeId(1),
+        service: Service::Agreed,
+        multicast: [prefix, Bytes::from_static(b"\0\x01\x01ghi")].into_iter().collect(),
+        told_at: ordered::TOLD_AT,
+    };
+    session.tell_offer(now, &offered);
+    assert!(session.tell_revoke(now, id));
+    session.tell_confirm(now + Duration::from_secs(1), &offered);
+    assert!(session.output().pieces().flatten().eq(&written_by("offers")));
+    client.feed(written_by("offers").into());
+    let events: Vec<_> = std::iter::from_fn(|| client.next_event().unwrap()).collect();
+    let [Event::Offer(first), Event::Revoke(1), Event::Offer(again), Event::Confirm(2)] = &events[..] else {
+        panic!("{events:?}")
+    };
+    assert_eq!((first.free, again.free, &first.message), (Duration::from_micros(128), Duration::ZERO, &again.message));
 }
 
 #[test]

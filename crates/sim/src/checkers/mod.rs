@@ -25,6 +25,7 @@
 //! | SF2 | what one delivers as safe, all members have installed the view of | `safe_installed` |
 //! | SF3 | what one delivers as safe while closing a view, all that move along deliver | `safe_closing` |
 //! | SF4 | what one delivers as safe, all hold | `safe_held` |
+//! | OF | offers are made once and closed once, and nothing overtakes them | `offers` |
 //! | PR | there is one primary view at a time | `primary` |
 //! | GV | group views are well formed and true | `groups` |
 //! | GM | messages to groups go to members, once, in one order | `group_messages` |
@@ -66,6 +67,7 @@ mod memory;
 mod needless;
 mod needless_view;
 mod number;
+mod offers;
 mod one_ring;
 mod one_view;
 mod position;
@@ -209,6 +211,7 @@ impl Suite {
                 Box::<safe_closing::SafeClosing>::default(),
                 Box::<self_delivery::SelfDelivery>::default(),
                 Box::<acknowledged::Acknowledged>::default(),
+                Box::<offers::OffersClosed>::default(),
                 Box::<primary::Primaries>::default(),
                 Box::new(groups::GroupViews::new(promised)),
                 Box::new(group_messages::GroupMessages::new(promised)),

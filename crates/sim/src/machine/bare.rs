@@ -1,7 +1,8 @@
 //! An engine alone.
-use super::{Act, Answer, Machine, Received, Seen};
+use super::{Act, Answer, Machine, Received, Seen, sum};
+use crate::trace::Offered;
 use bytes::{Bytes, BytesMut};
-use consort_order::{Arrival, Engine, Output, Refused, Submission};
+use consort_order::{Arrival, Delivery, Engine, Output, Refused, Submission};
 use consort_types::{Class, Instant, Position, Primary, Service, Stream, Ticket, ViewId, ViewKind};
 use consort_wire::{Identity, Lane, Packet, Payload, Rejected, envelope};
 use std::collections::BTreeMap;
@@ -21,6 +22,8 @@ pub struct Bare<E> {
     holds: Option<Holds<E>>,
     heads: BytesMut,
     resume: Option<ViewId>,
+    /// A message whose offer was confirmed, to be delivered next.
+    confirmed: Option<Act>,
     now: Instant,
     rejected: BTreeMap<&'static str, u64>,
 }
@@ -32,7 +35,7 @@ impl<E: Engine> Bare<E> {
     /// An engine that speaks as `identity`. With `holds` the run can tell who holds what.
     pub fn new(identity: Identity, engine: E, holds: Option<Holds<E>>) -> Self {
         let (heads, rejected) = (BytesMut::new(), BTreeMap::new());
-        Self { engine, identity, holds, heads, resume: None, now: Instant::ZERO, rejected }
+        Self { engine, identity, holds, heads, resume: None, confirmed: None, now: Instant::ZERO, rejected }
     }
 
     /// The engine, for looking at.
@@ -59,20 +62,17 @@ impl<E: Engine> Bare<E> {
     fn act(&mut self, output: Output<E::Packet>) -> Option<Act> {
         Some(match output {
             Output::Send { to, lane, packet } => Act::Send { to, lane, bytes: self.seal(lane, &packet) },
-            Output::Deliver(delivery) => Act::Deliver {
+            Output::Deliver(delivery) => deliver(delivery),
+            Output::Offer(offer) => Act::Offer {
                 client: 0,
-                message: Received {
-                    stream: delivery.stream,
-                    position: (delivery.position != Position::OUTSIDE).then_some(delivery.position),
-                    sender: delivery.sender.node,
-                    life: Some(delivery.sender.incarnation),
-                    client: None,
-                    own: delivery.id,
-                    class: Some(delivery.class),
-                    service: delivery.service,
-                    payload: delivery.payload,
-                },
+                offer: Offered { offer: offer.id.0, sum: sum(&offer.delivery.payload), strict: true },
             },
+            Output::Revoke { offer, .. } => Act::Revoke { client: 0, offer: offer.0 },
+            Output::Confirm { offer, delivery } => {
+                let sum = sum(&delivery.payload);
+                self.confirmed = Some(deliver(delivery));
+                Act::Confirm { client: 0, offer: offer.0, sum }
+            }
             Output::Install(view) => {
                 let transitional = view.kind == ViewKind::Transitional;
                 self.resume = (!transitional).then_some(view.id);
@@ -91,9 +91,26 @@ impl<E: Engine> Bare<E> {
             Output::Persist { ticket, record, .. } => Act::Persist { ticket, record },
             Output::Trim { up_to } => Act::Trim { up_to },
             Output::Left => Act::Left,
-            // Optimistic deliveries have no order to check; beacons are for layers that a bare engine lacks.
-            Output::Offer(_) | Output::Revoke { .. } | Output::Confirm { .. } | Output::Beacon { .. } => return None,
+            // For layers that a bare engine lacks.
+            Output::Beacon { .. } => return None,
         })
+    }
+}
+
+fn deliver(delivery: Delivery) -> Act {
+    Act::Deliver {
+        client: 0,
+        message: Received {
+            stream: delivery.stream,
+            position: (delivery.position != Position::OUTSIDE).then_some(delivery.position),
+            sender: delivery.sender.node,
+            life: Some(delivery.sender.incarnation),
+            client: None,
+            own: delivery.id,
+            class: Some(delivery.class),
+            service: delivery.service,
+            payload: delivery.payload,
+        },
     }
 }
 
@@ -148,6 +165,9 @@ impl<E: Engine> Machine for Bare<E> {
     }
 
     fn poll(&mut self) -> Option<Act> {
+        if let Some(act) = self.confirmed.take() {
+            return Some(act);
+        }
         loop {
             match self.engine.poll_output() {
                 Some(output) => {

@@ -3,18 +3,19 @@ mod side;
 
 pub(crate) use side::private;
 
-use super::{Act, Answer, GroupSeen, Holds, Machine};
+use super::{Act, Answer, GroupSeen, Holds, Machine, sum};
 use crate::plan::Plan;
+use crate::trace::Offered;
 use crate::trace::witness::{Heard, Listener, index_of};
 use bytes::{Bytes, BytesMut};
 use consort_node::{Effect, Limits, Node, Reading};
 use consort_order::Engine;
 use consort_session::client::NotSent;
-use consort_session::{Client, Event, Hello, Message, Refusal, RefusalCause};
+use consort_session::{Client, Event, Hello, Message, Offer, Refusal, RefusalCause, Undo};
 use consort_types::{Class, ClientId, GroupName, Instant, MemberId, Position, Rng, Service, Ticket, ViewId};
 use consort_wire::{Identity, Lane, Payload};
 use side::{Deed, Side};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How many clients of a node come and go beside its processes.
 const VISITORS: u16 = 2;
@@ -54,15 +55,32 @@ struct Seat {
     dared: BTreeSet<u64>,
     /// How many messages it has sent beside its plan.
     said: u64,
+    /// What it has on offer, if it is optimistic.
+    offers: BTreeMap<u64, Message>,
+    undo: Option<Undo>,
     gone: bool,
 }
 
 impl Seat {
-    fn new(group: &GroupName) -> Self {
-        let client = Client::new(&Hello { wants_views: true, ..Hello::default() });
+    /// Of three seats next to each other one is not optimistic, one undoes any offer, and one only the latest.
+    fn new(group: &GroupName, at: u16) -> Self {
+        let undo = [None, Some(Undo::Any), Some(Undo::Latest)][usize::from(at % 3)];
+        let client = Client::new(&Hello { wants_views: true, optimistic: undo, ..Hello::default() });
         let listener = Listener::new(std::slice::from_ref(group));
         let (paused, lazy, waits, gone) = (false, false, false, false);
-        Self { client, paused, lazy, listener, sent: 0, waits, dared: BTreeSet::new(), said: 0, gone }
+        Self {
+            client,
+            paused,
+            lazy,
+            listener,
+            sent: 0,
+            waits,
+            dared: BTreeSet::new(),
+            said: 0,
+            offers: BTreeMap::new(),
+            undo,
+            gone,
+        }
     }
 }
 
@@ -80,7 +98,7 @@ impl<E: Engine> Whole<E> {
             node: Node::new(identity, engine, limits),
             me: identity.me,
             processes: plan.clients,
-            seats: (0..plan.clients + VISITORS).map(|_| Seat::new(&group)).collect(),
+            seats: (0..plan.clients + VISITORS).map(|at| Seat::new(&group, at + identity.me.node.0)).collect(),
             group,
             side: Side::new(plan, identity.me.node),
             acts: VecDeque::new(),
@@ -146,7 +164,7 @@ impl<E: Engine> Whole<E> {
         self.seats[at].gone = true;
         self.acts.push_back(Act::Gone { client: at as u16 });
         self.node.close_client(self.now, client_at(at));
-        self.seats.push(Seat::new(&self.group));
+        self.seats.push(Seat::new(&self.group, at as u16));
         self.node.open_client(self.now, client_at(self.seats.len() - 1));
     }
 
@@ -234,11 +252,35 @@ impl<E: Engine> Whole<E> {
                 self.acts.push_back(Act::Signal { client: at as u16, group: signal.group.as_str().into() });
             }
             Event::Message(message) => self.on_message(at, &message),
+            Event::Offer(offer) => self.on_offer(at, offer),
+            Event::Revoke(offer) => {
+                self.seats[at].offers.remove(&offer);
+                self.acts.push_back(Act::Revoke { client: at as u16, offer });
+            }
+            Event::Confirm(offer) => self.on_confirm(at, offer),
             Event::Progress(_) => self.room(at),
             Event::Refused { request, refusal } if self.seats[at].dared.contains(&request) && is_fair(&refusal) => {}
             Event::Refused { refusal, .. } => self.refuse(at, format!("{refusal:?}")),
             Event::Disconnect(farewell) => self.refuse(at, format!("{farewell:?}")),
             Event::View(_) | Event::Waiting(_) | Event::Status(_) | Event::Pong(_) => {}
+        }
+    }
+
+    fn on_offer(&mut self, at: usize, offer: Offer) {
+        let seat = &mut self.seats[at];
+        let (strict, payload) = (seat.undo == Some(Undo::Latest), offer.message.clone().into_payload());
+        let told = Offered { offer: offer.number, sum: sum(&payload.into()), strict };
+        seat.offers.insert(offer.number, offer.message);
+        self.acts.push_back(Act::Offer { client: at as u16, offer: told });
+    }
+
+    /// The message of an offer counts from here on as one that was told without.
+    fn on_confirm(&mut self, at: usize, offer: u64) {
+        let message = self.seats[at].offers.remove(&offer);
+        let sum = message.as_ref().map_or(0, |message| sum(&message.clone().into_payload().into()));
+        self.acts.push_back(Act::Confirm { client: at as u16, offer, sum });
+        if let Some(message) = message {
+            self.on_event(at, Event::Message(message));
         }
     }
 
@@ -279,6 +321,7 @@ const fn is_fair(refusal: &Refusal) -> bool {
 fn act(client: u16, heard: Heard) -> Option<Act> {
     Some(match heard {
         Heard::View(view) => Act::View { client, view },
+        Heard::Network(view) => Act::Network { client, view },
         Heard::Primary(view) => Act::Primary { client, view },
         Heard::Message(message) => Act::Deliver { client, message },
         Heard::Ordered(count) => Act::Ordered { client, count },

@@ -1,5 +1,5 @@
 //! A trace as text.
-use super::{Delivered, Event, Grouped, Installed, Said, Sender, Submitted, Trace, What};
+use super::{Delivered, Event, Grouped, Installed, Offered, Said, Sender, Submitted, Trace, What};
 use crate::message::{Life, Mark, Process};
 use consort_types::{Class, Incarnation, Instant, MemberId, MessageId, NodeId, Position, Service, Stream, ViewId};
 use std::borrow::Cow;
@@ -45,7 +45,8 @@ impl fmt::Display for Event {
         write!(f, "{} {} ", self.at.0, self.process)?;
         match &self.what {
             What::Start { late } => write!(f, "start late={late}"),
-            What::View(view) => write_view(f, view),
+            What::View(view) => write_view(f, "view", view),
+            What::Network(view) => write_view(f, "network", view),
             What::Primary(id) => write!(f, "primary id={id}"),
             What::Group(group) => write_group(f, group),
             What::Signal(group) => write!(f, "signal of={group}"),
@@ -57,6 +58,9 @@ impl fmt::Display for Event {
             What::Room => f.write_str("room"),
             What::Refused(why) => write!(f, "refused why={}", why.replace(char::is_whitespace, "_")),
             What::Deliver(delivered) => write_deliver(f, delivered),
+            What::Offer(Offered { offer, sum, strict }) => write!(f, "offer offer={offer} sum={sum} strict={strict}"),
+            What::Revoke(offer) => write!(f, "revoke offer={offer}"),
+            What::Confirm { offer, sum } => write!(f, "confirm offer={offer} sum={sum}"),
             What::Ordered(count) => write!(f, "ordered count={count}"),
             What::Stable { stream, up_to, missing } => {
                 write!(f, "stable stream={} up_to={up_to} missing={}", stream.0, list(missing))
@@ -71,9 +75,9 @@ impl fmt::Display for Event {
     }
 }
 
-fn write_view(f: &mut fmt::Formatter<'_>, view: &Installed) -> fmt::Result {
+fn write_view(f: &mut fmt::Formatter<'_>, what: &str, view: &Installed) -> fmt::Result {
     let Installed { id, transitional, members, together, pending } = view;
-    write!(f, "view id={id} transitional={transitional} members={}", list(members))?;
+    write!(f, "{what} id={id} transitional={transitional} members={}", list(members))?;
     write!(f, " together={} pending={pending}", list(together))
 }
 
@@ -142,13 +146,8 @@ fn read_what(word: &str, fields: Fields<'_>) -> Option<What> {
         "quiet" => What::Quiet,
         "refused" => What::Refused(Cow::Owned(fields.text("why")?.to_owned())),
         "gauge" => What::Gauge { name: Cow::Owned(fields.text("name")?.to_owned()), value: fields.number("value")? },
-        "view" => What::View(Box::new(Installed {
-            id: view_id(fields.text("id")?)?,
-            transitional: fields.number("transitional")?,
-            members: fields.list("members", life)?,
-            together: fields.list("together", life)?,
-            pending: fields.number("pending")?,
-        })),
+        "view" => What::View(Box::new(read_view(fields)?)),
+        "network" => What::Network(Box::new(read_view(fields)?)),
         "group" => What::Group(Box::new(Grouped {
             group: fields.text("of")?.into(),
             id: view_id(fields.text("id")?)?,
@@ -165,6 +164,13 @@ fn read_what(word: &str, fields: Fields<'_>) -> Option<What> {
             groups: fields.list("groups", |text| Some(text.into()))?,
         })),
         "gone" => What::Gone,
+        "offer" => What::Offer(Offered {
+            offer: fields.number("offer")?,
+            sum: fields.number("sum")?,
+            strict: fields.number("strict")?,
+        }),
+        "revoke" => What::Revoke(fields.number("offer")?),
+        "confirm" => What::Confirm { offer: fields.number("offer")?, sum: fields.number("sum")? },
         "submit" => What::Submit(Submitted {
             count: fields.number("count")?,
             id: fields.option("id", |text| text.parse().ok().map(MessageId))?,
@@ -205,6 +211,16 @@ fn number(text: &str) -> Option<u16> {
     text.parse().ok()
 }
 
+fn read_view(fields: Fields<'_>) -> Option<Installed> {
+    Some(Installed {
+        id: view_id(fields.text("id")?)?,
+        transitional: fields.number("transitional")?,
+        members: fields.list("members", life)?,
+        together: fields.list("together", life)?,
+        pending: fields.number("pending")?,
+    })
+}
+
 /// Which field stops a line from being read.
 fn wrong(line: &str) -> &'static str {
     let mut words = line.split_whitespace();
@@ -216,7 +232,7 @@ fn wrong(line: &str) -> &'static str {
     }
     match words.next() {
         Some("start") => "late",
-        Some("view") => "id, transitional, members, together or pending",
+        Some("view" | "network") => "id, transitional, members, together or pending",
         Some("primary") => "id",
         Some("group") => "of, id, change, network, closed, members or together",
         Some("signal") => "of",
@@ -226,6 +242,9 @@ fn wrong(line: &str) -> &'static str {
             "mark, nameless, intact, sender, life, client, stream, position, class, service, len, own or missing"
         }
         Some("ordered") => "count",
+        Some("offer") => "offer, sum or strict",
+        Some("revoke") => "offer",
+        Some("confirm") => "offer or sum",
         Some("stable") => "stream, up_to or missing",
         Some("gauge") => "name or value",
         Some("refused") => "why",
@@ -343,7 +362,8 @@ mod tests {
         let submitted = Submitted { count: 9, class: Some(Class::Client), len: 33, ..Submitted::default() };
         let whats = [
             What::Start { late: true },
-            What::View(Box::new(view)),
+            What::View(Box::new(view.clone())),
+            What::Network(Box::new(view)),
             What::Primary(id),
             What::Group(Box::new(group)),
             What::Signal("few1".into()),
@@ -356,6 +376,9 @@ mod tests {
             What::Refused("too_large".into()),
             What::Deliver(delivered),
             What::Deliver(Delivered::default()),
+            What::Offer(Offered { offer: 3, sum: 9, strict: true }),
+            What::Revoke(3),
+            What::Confirm { offer: 4, sum: 8 },
             What::Ordered(5),
             What::Stable { stream: Stream(1), up_to: Position(8), missing: vec![] },
             What::Gauge { name: "store_bytes".into(), value: 17 },

@@ -185,10 +185,19 @@ impl<M: Machine> World<'_, M> {
         match act {
             Act::Send { to, lane, bytes } => self.send(host, to, lane, &bytes),
             Act::Deliver { client, message } => self.deliver(host, client, &message),
+            Act::Offer { client, offer } => self.recorder.offer(process(client), What::Offer(offer)),
+            Act::Revoke { client, offer } => self.recorder.offer(process(client), What::Revoke(offer)),
+            Act::Confirm { client, offer, sum } => {
+                self.recorder.offer(process(client), What::Confirm { offer, sum });
+            }
             Act::View { client, view } => {
                 let view = self.lives.view(&view);
                 self.views[usize::from(host)] = Some(view.clone());
                 self.recorder.view(process(client), view);
+            }
+            Act::Network { client, view } => {
+                let view = self.lives.view(&view);
+                self.recorder.record(process(client), What::Network(Box::new(view)));
             }
             Act::Primary { client, view } => self.recorder.primary(process(client), view),
             Act::Group { client, group } => {

@@ -1,0 +1,73 @@
+//! Messages that clients were offered before their place is final.
+use crate::Node;
+use crate::upward::Up;
+use consort_order::{Engine, Offer};
+use consort_session::Offered;
+use consort_types::{ClientId, OfferId};
+use std::collections::BTreeMap;
+
+/// Where the numbers begin that a node gives to messages that its engine has not offered.
+const OWN: u64 = 1 << 63;
+
+/// Which clients have which message on offer.
+#[derive(Debug, Default)]
+pub(crate) struct Offers {
+    open: BTreeMap<OfferId, Vec<ClientId>>,
+    own: u64,
+}
+
+impl Offers {
+    /// A message has its place: the number by which optimistic clients know it, and to whom it was offered.
+    pub fn close(&mut self, offer: Option<OfferId>) -> (OfferId, Vec<ClientId>) {
+        let Some(offer) = offer else {
+            self.own += 1;
+            return (OfferId(OWN | self.own), Vec::new());
+        };
+        (offer, self.open.remove(&offer).unwrap_or_default())
+    }
+}
+
+impl<E: Engine> Node<E> {
+    /// Tells of an offer now, or behind all that is to be told before it.
+    pub(crate) fn on_offer(&mut self, up: Up) {
+        if self.has_to_tell() || !self.upward.may_tell() {
+            self.upward.push(up);
+        } else {
+            self.tell_up(up);
+        }
+    }
+
+    /// Offers a message to the optimists among those who would get it if its place were here.
+    pub(crate) fn offer(&mut self, offer: &Offer) {
+        //= G40
+        if !self.clients.has_optimists() {
+            return;
+        }
+        let delivery = &offer.delivery;
+        let Some((told, recipients)) = self.groups.recipients(delivery.sender, &delivery.payload) else { return };
+        // Where messages are offered, daemons make no batches (G09).
+        if told.batch {
+            return;
+        }
+        let optimists = recipients.iter().copied().filter(|client| self.clients.is_optimist(*client));
+        let optimists: Vec<_> = optimists.collect();
+        let offered = Offered {
+            id: offer.id,
+            free_until: offer.free_until,
+            sender: delivery.sender.node,
+            service: delivery.service,
+            multicast: delivery.payload.clone(),
+            told_at: told.at,
+        };
+        self.upward.spend(optimists.len() * delivery.payload.len());
+        optimists.iter().for_each(|client| self.clients.tell_offer(*client, self.now, &offered));
+        self.offers.open.insert(offer.id, optimists);
+    }
+
+    /// Takes an offer back from all who have it.
+    pub(crate) fn revoke(&mut self, offer: OfferId) {
+        let clients = self.offers.open.remove(&offer).unwrap_or_default();
+        self.upward.spend(0);
+        clients.into_iter().for_each(|client| self.clients.tell_revoke(client, self.now, offer));
+    }
+}

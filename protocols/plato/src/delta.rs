@@ -1,0 +1,145 @@
+//! How close two packets must come to be suspected: fixed, or as small as few enough mistakes allow.
+use crate::config::Prediction;
+use consort_types::{Duration, Instant};
+
+/// Over how long mistakes are counted, in slices.
+const SLICES: usize = 10;
+const SLICE: Duration = Duration::from_millis(100);
+/// After so many packets it is lowered at the latest.
+const PACKETS: u64 = 1_000;
+/// More late revokes among so many packets are too many.
+const ONE_IN: u64 = 100;
+
+/// The threshold, and what came of it lately.
+#[derive(Clone, Debug)]
+pub struct Delta {
+    now: Option<Duration>,
+    adaptive: Option<(Duration, Duration)>,
+    /// Packets and late revokes of each slice of the last second.
+    slices: [(u64, u64); SLICES],
+    slice: u64,
+    since: u64,
+}
+
+impl Delta {
+    /// As configured.
+    pub const fn new(prediction: Prediction) -> Self {
+        let (now, adaptive) = match prediction {
+            Prediction::Off => (None, None),
+            Prediction::Fixed(delta) => (Some(delta), None),
+            Prediction::Adaptive { start, least, most } => (Some(start), Some((least, most))),
+        };
+        Self { now, adaptive, slices: [(0, 0); SLICES], slice: 0, since: 0 }
+    }
+
+    /// The threshold; none where nothing is predicted.
+    pub const fn get(&self) -> Option<Duration> {
+        self.now
+    }
+
+    /// A packet came.
+    pub fn on_packet(&mut self, now: Instant) {
+        //= P31
+        let turned = self.turn(now);
+        self.slices[self.slice as usize % SLICES].0 += 1;
+        self.since += 1;
+        if turned || self.since >= PACKETS {
+            self.since = 0;
+            if !self.too_many() {
+                self.scale(9, 10);
+            }
+        }
+    }
+
+    /// Something was revoked that may have been used already.
+    pub fn on_late(&mut self, now: Instant) {
+        //= P31
+        self.turn(now);
+        self.slices[self.slice as usize % SLICES].1 += 1;
+        if self.too_many() {
+            self.scale(3, 2);
+        }
+    }
+
+    /// Goes on to the slice of this time; whether it is a new one.
+    fn turn(&mut self, now: Instant) -> bool {
+        let slice = now.0 / SLICE.as_nanos() as u64;
+        let passed = slice.saturating_sub(self.slice).min(SLICES as u64);
+        (1..=passed).for_each(|ahead| self.slices[(slice - passed + ahead) as usize % SLICES] = (0, 0));
+        self.slice = self.slice.max(slice);
+        passed > 0
+    }
+
+    fn too_many(&self) -> bool {
+        let (packets, late) = self.slices.iter().fold((0, 0), |sum, slice| (sum.0 + slice.0, sum.1 + slice.1));
+        late * ONE_IN > packets
+    }
+
+    fn scale(&mut self, by: u32, of: u32) {
+        if let (Some(now), Some((least, most))) = (self.now, self.adaptive) {
+            self.now = Some((now * by / of).clamp(least, most));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn us(us: u64) -> Duration {
+        Duration::from_micros(us)
+    }
+
+    fn adaptive() -> Delta {
+        Delta::new(Prediction::Adaptive { start: us(100), least: us(5), most: Duration::from_millis(20) })
+    }
+
+    const fn at(ms: u64) -> Instant {
+        Instant(ms * 1_000_000)
+    }
+
+    #[test]
+    fn it_falls_by_a_tenth_every_hundred_milliseconds_down_to_the_least() {
+        //= P31 test
+        let mut delta = adaptive();
+        (0..=4).for_each(|tenth| (0..10).for_each(|n| delta.on_packet(at(tenth * 100 + n))));
+        assert_eq!(delta.get(), Some(us(100) * 9 / 10 * 9 / 10 * 9 / 10 * 9 / 10));
+        (5..100).for_each(|tenth| delta.on_packet(at(tenth * 100)));
+        assert_eq!(delta.get(), Some(us(5)));
+    }
+
+    #[test]
+    fn it_falls_after_a_thousand_packets_however_fast_they_come() {
+        //= P31 test
+        let mut delta = adaptive();
+        (0..2_000).for_each(|_| delta.on_packet(at(1)));
+        assert_eq!(delta.get(), Some(us(81)));
+    }
+
+    #[test]
+    fn late_revokes_raise_it_once_they_are_more_than_one_in_a_hundred_of_the_last_second() {
+        //= P31 test
+        let mut delta = adaptive();
+        (0..300).for_each(|_| delta.on_packet(at(1)));
+        (0..3).for_each(|_| delta.on_late(at(2)));
+        assert_eq!(delta.get(), Some(us(100)), "three of three hundred may be");
+        delta.on_late(at(3));
+        assert_eq!(delta.get(), Some(us(150)));
+        (0..30).for_each(|_| delta.on_late(at(4)));
+        assert_eq!(delta.get(), Some(Duration::from_millis(20)), "no further than the most");
+        delta.on_packet(at(900));
+        assert_eq!(delta.get(), Some(Duration::from_millis(20)), "the last second was bad");
+        delta.on_packet(at(2_500));
+        assert_eq!(delta.get(), Some(Duration::from_millis(18)), "that is forgotten");
+    }
+
+    #[test]
+    fn a_fixed_one_stays_and_none_is_none() {
+        let (mut fixed, mut off) = (Delta::new(Prediction::Fixed(us(128))), Delta::new(Prediction::Off));
+        for delta in [&mut fixed, &mut off] {
+            (0..5_000).for_each(|n| delta.on_packet(at(n)));
+            delta.on_late(at(5_000));
+        }
+        assert_eq!((fixed.get(), off.get()), (Some(us(128)), None));
+    }
+}

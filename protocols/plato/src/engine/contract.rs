@@ -1,0 +1,146 @@
+//! The node as an engine.
+use super::Plato;
+use crate::packet::Packet;
+use bytes::Bytes;
+use consort_order::{AcrossPartitions, Arrival, Capability, Engine, Link, Output, Reach, Refused, Submission};
+use consort_types::{Instant, MessageId, NodeId, Service, Stream, Ticket, ViewId};
+use consort_wire::Lane;
+
+impl Engine for Plato {
+    type Packet = Packet;
+
+    fn capability(&self) -> Capability {
+        Capability {
+            protocol: "plato",
+            services: &[Service::Agreed, Service::Safe],
+            optimistic: true,
+            needs_arrival_times: true,
+            quorum: false,
+            durable: false,
+            continues_in_minority: true,
+            across_partitions: AcrossPartitions::PerComponent,
+        }
+    }
+
+    fn start(&mut self, now: Instant, records: &[Bytes]) {
+        self.now = now;
+        self.membership.start(now, records);
+        self.settle();
+    }
+
+    fn submit(&mut self, now: Instant, submission: Submission) -> Result<MessageId, Refused> {
+        self.now = now;
+        if submission.stream != Stream(0) {
+            return Err(Refused::NoSuchStream { stream: submission.stream });
+        }
+        if self.membership.is_leaving() {
+            return Err(Refused::Leaving);
+        }
+        let id = self.io.queue.push(submission)?;
+        self.settle();
+        Ok(id)
+    }
+
+    fn handle_packet(&mut self, now: Instant, arrival: Arrival, packet: Packet) {
+        self.now = now;
+        self.arrive_own(arrival.at);
+        match packet {
+            Packet::Membership(packet) => self.membership.handle(now, &arrival, packet),
+            packet => self.on_packet(&arrival, packet),
+        }
+        self.settle();
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.now = now;
+        self.membership.handle_timeout(now);
+        self.do_acts();
+        self.arrive_own(now);
+        self.settle();
+    }
+
+    fn handle_persisted(&mut self, now: Instant, _ticket: Ticket) {
+        self.now = now;
+        self.membership.handle_persisted(now);
+        self.settle();
+    }
+
+    // No reliable lane is used.
+    fn handle_link(&mut self, _now: Instant, _peer: NodeId, _link: Link) {}
+
+    fn annotate(&mut self, annotation: Bytes) {
+        self.membership.annotate(annotation);
+    }
+
+    fn resume(&mut self, now: Instant, view: ViewId) {
+        self.now = now;
+        if self.io.queue.open_gate(view) {
+            self.settle();
+        }
+    }
+
+    fn leave(&mut self, now: Instant) {
+        self.now = now;
+        self.membership.leave(now);
+        self.settle();
+    }
+
+    fn poll_output(&mut self) -> Option<Output<Packet>> {
+        self.io.output.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        [self.membership.poll_timeout(), self.next_due()].into_iter().flatten().min()
+    }
+
+    fn reads_first(&self) -> Lane {
+        Lane::Data
+    }
+
+    fn observe(&self, see: &mut dyn FnMut(&'static str, u64)) {
+        self.membership.observe(see);
+        self.io.counters.observe(see);
+        let (packets, bytes) = self.streams.kept();
+        let (undelivered, awaited, assembly) = self.receiver.waiting();
+        see("store_packets", packets as u64);
+        see("store_bytes", bytes as u64);
+        see("queued_bytes", self.io.queue.bytes() as u64);
+        see("assembly_bytes", assembly as u64);
+        see("packets_undelivered", undelivered as u64);
+        see("places_awaited", awaited as u64);
+        see("delta_ns", self.io.delta.get().map_or(0, |delta| delta.as_nanos() as u64));
+    }
+
+    fn reachability(&self, now: Instant) -> Vec<Reach> {
+        self.membership.reachability(now)
+    }
+
+    fn describe(&self, _now: Instant) -> String {
+        let told = self.membership.describe();
+        let Some(sequencer) = self.members().first().filter(|_| self.membership.is_working()) else { return told };
+        match self.io.delta.get() {
+            Some(delta) => format!("{told}; {sequencer} says the order, delta {} us", delta.as_micros()),
+            None => format!("{told}; {sequencer} says the order, nothing is predicted"),
+        }
+    }
+}
+
+impl Plato {
+    fn on_packet(&mut self, arrival: &Arrival, packet: Packet) {
+        let Some(view) = packet.view() else { return };
+        self.membership.hear(self.now, arrival, view);
+        self.do_acts();
+        let any = crate::mutated!(self.config, AnyViewsPackets);
+        let right = (view == self.view() || any) && self.membership.is_member(arrival.from);
+        if !right || arrival.from == self.me() {
+            self.io.counters.foreign += 1;
+            return;
+        }
+        match packet {
+            Packet::Data(data) => self.on_data(data, arrival.at),
+            Packet::Status(status) => self.on_status(arrival.from, &status),
+            Packet::Request(request) => self.on_request(arrival.from, &request),
+            Packet::Membership(_) => {}
+        }
+    }
+}

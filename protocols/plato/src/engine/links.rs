@@ -1,0 +1,206 @@
+//! What is asked of others, and what is told them.
+use super::{Plato, Stage, backed_off};
+use crate::packet::{Data, Packet, Request, Status};
+use consort_order::To;
+use consort_types::{Instant, MemberId};
+use consort_wire::Lane;
+
+/// When to ask and to tell.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Patience {
+    /// When to ask for what is missing; and how often that was done since something came.
+    request: Option<Instant>,
+    requests: u32,
+    /// When to tell what is held.
+    status: Option<Instant>,
+    /// How often that was done since anything changed.
+    statuses: u32,
+    /// What was told last.
+    told: Vec<u64>,
+    /// Somebody asked.
+    asked: bool,
+    /// What was known of the others when each was last seen to come on.
+    lagging: Vec<(u64, Instant)>,
+}
+
+impl Patience {
+    pub fn due(&self) -> Option<Instant> {
+        [self.request, self.status].into_iter().flatten().min()
+    }
+}
+
+/// A member that takes nothing in for so many times what silence costs is deaf.
+const DEAF: u32 = 2;
+
+impl Plato {
+    pub(super) fn on_data(&mut self, data: Data, arrived: Instant) {
+        let Some(index) = self.streams.index(data.key.origin) else {
+            self.io.counters.wrong += 1;
+            return;
+        };
+        let agreed = match &self.stage {
+            Stage::Open | Stage::Halted => false,
+            Stage::Fetching(cut) if cut.held.get(index).is_some_and(|last| data.key.seq <= *last) => true,
+            Stage::Frozen | Stage::Fetching(_) => return,
+        };
+        let (repair, mut next) = (data.repair, Vec::new());
+        if !self.streams.take(index, (data, arrived), agreed, &mut next) && repair {
+            self.io.counters.needless += 1;
+        }
+        if !next.is_empty() {
+            self.patience.requests = 0;
+            self.patience.request = None;
+            self.patience.statuses = 0;
+        }
+        next.iter().for_each(|(data, arrived)| self.take_in(data, Some(*arrived)));
+        self.see_to_fetching();
+    }
+
+    pub(super) fn on_status(&mut self, from: MemberId, status: &Status) {
+        let Some(index) = self.membership.index(from) else { return };
+        if matches!(self.stage, Stage::Open | Stage::Halted) {
+            let before = self.streams.stable().to_vec();
+            self.streams.on_status(index, status);
+            self.patience.asked |= status.asks;
+            if self.streams.stable() != before {
+                self.patience.statuses = 0;
+            }
+        }
+    }
+
+    pub(super) fn on_request(&mut self, from: MemberId, request: &Request) {
+        //= P02
+        if crate::mutated!(self.config, NoAnswers) {
+            return;
+        }
+        for data in self.streams.answers(request) {
+            self.io.counters.repairs += 1;
+            self.send(To::One(from.node), Lane::Data, Packet::Data(data));
+        }
+    }
+
+    /// Tells the membership once nothing of the agreed set is lacking.
+    pub(super) fn see_to_fetching(&mut self) {
+        let Stage::Fetching(cut) = &self.stage else { return };
+        if self.streams.held().iter().zip(&cut.held).all(|(held, wanted)| held >= wanted) {
+            self.membership.complete(self.now);
+        }
+    }
+
+    /// Arms and serves the timers of requests and of status.
+    pub(super) fn see_to_links(&mut self) {
+        self.see_to_requests();
+        self.see_to_status();
+    }
+
+    fn see_to_requests(&mut self) {
+        //= P02
+        let now = self.now;
+        let wanted = self.wanted();
+        if wanted.is_empty() {
+            self.patience.request = None;
+            return;
+        }
+        let links = self.config.links;
+        let first = if matches!(self.stage, Stage::Fetching(_)) { now } else { now + links.request };
+        let due = *self.patience.request.get_or_insert(first);
+        if due > now || crate::mutated!(self.config, NoRequests) {
+            return;
+        }
+        for (index, last) in wanted {
+            self.ask(index, last);
+        }
+        self.patience.requests += 1;
+        let pause = backed_off(links.request, self.patience.requests, links.request_max);
+        self.patience.request = Some(now + pause);
+    }
+
+    /// Which streams lack something, and up to where that is known to have been sent.
+    fn wanted(&self) -> Vec<(usize, u64)> {
+        match &self.stage {
+            Stage::Frozen => Vec::new(),
+            Stage::Open | Stage::Halted => self.streams.gaps().map(|index| (index, self.streams.sent(index))).collect(),
+            Stage::Fetching(cut) => {
+                let lacking = self.streams.held().iter().zip(&cut.held).enumerate();
+                lacking
+                    .filter(|(_, (held, wanted))| held < wanted)
+                    .map(|(index, (_, wanted))| (index, *wanted))
+                    .collect()
+            }
+        }
+    }
+
+    fn ask(&mut self, index: usize, last: u64) {
+        let Some((whom, request)) = self.streams.request(index, last) else { return };
+        let holder = match &self.stage {
+            Stage::Fetching(cut) => cut.holders.get(index).copied().unwrap_or(whom),
+            _ => whom,
+        };
+        self.io.counters.requests += 1;
+        self.send(To::One(holder.node), Lane::Control, Packet::Request(request));
+    }
+
+    fn see_to_status(&mut self) {
+        //= P04
+        if !matches!(self.stage, Stage::Open | Stage::Halted) || self.members().len() == 1 {
+            self.patience.status = None;
+            return;
+        }
+        let news = self.streams.held() != self.patience.told || self.patience.asked;
+        if !news && !self.streams.is_unstable() {
+            self.patience.status = None;
+            return;
+        }
+        let links = self.config.links;
+        let span = if self.receiver.waits_for_stability() { links.status_safe } else { links.status };
+        let pause = backed_off(span, self.patience.statuses, self.config.membership.heartbeat.max(span));
+        let due = self.now + if news { span } else { pause };
+        let due = *self.patience.status.insert(self.patience.status.map_or(due, |before| before.min(due)));
+        if due <= self.now {
+            self.speak();
+        }
+    }
+
+    /// Tells what is held, and what was sent.
+    pub(super) fn speak(&mut self) {
+        if crate::mutated!(self.config, NoStatus) {
+            return;
+        }
+        self.patience.status = None;
+        self.patience.asked = false;
+        self.patience.statuses += 1;
+        self.patience.told = self.streams.held().to_vec();
+        self.io.counters.statuses += 1;
+        let sent = self.streams.next_key().seq - 1;
+        let asks = self.streams.is_unstable();
+        let status = Status { view: self.view(), sent, asks, received: self.patience.told.clone() };
+        self.send(To::All, Lane::Data, Packet::Status(status));
+        self.exclude_the_deaf();
+    }
+
+    /// A member that is heard but takes nothing in would hold up everybody for ever.
+    fn exclude_the_deaf(&mut self) {
+        //= P07
+        let (now, n) = (self.now, self.members().len());
+        self.patience.lagging.resize(n, (0, now));
+        let patience = self.config.membership.silence * DEAF;
+        for index in 0..n {
+            let (known, lacks) = self.streams.known_of(index);
+            let lag = &mut self.patience.lagging[index];
+            if known != lag.0 || !lacks {
+                *lag = (known, now);
+            }
+            if now.since(lag.1) > patience && matches!(self.stage, Stage::Open) {
+                let deaf = self.members()[index];
+                self.patience.lagging[index].1 = now;
+                self.membership.exclude(now, deaf);
+                return;
+            }
+        }
+    }
+
+    /// A new view: nothing is owed from the last one.
+    pub(super) fn forget_links(&mut self) {
+        self.patience = Patience::default();
+    }
+}

@@ -1,0 +1,271 @@
+//! One node: its streams, its place in the order, and the views around them.
+//!
+//! ```text
+//! contract  the node as an engine        views  what the membership asks for        links  requests, status, own packets
+//! ```
+mod contract;
+mod links;
+mod views;
+
+use crate::config::{Config, ConfigError};
+use crate::delta::Delta;
+use crate::loopback::Loopback;
+use crate::packet::{Content, Data, Packet};
+use crate::pipeline::Key;
+use crate::receiver::{Io, Receiver};
+use crate::sequencer::Sequencer;
+use crate::streams::Streams;
+use consort_member::vs::{Cut, Membership};
+use consort_order::{Output, Queue, To};
+use consort_types::{Duration, Incarnation, Instant, MemberId, Position, Service, ViewId};
+use consort_wire::Lane;
+use links::Patience;
+
+/// One node.
+#[derive(Clone, Debug)]
+pub struct Plato {
+    config: Config,
+    io: Io,
+    membership: Membership,
+    stage: Stage,
+    streams: Streams,
+    receiver: Receiver,
+    sequencer: Sequencer,
+    loopback: Loopback,
+    patience: Patience,
+    /// The view is to be called primary, once that may be said.
+    settled: bool,
+    now: Instant,
+}
+
+/// What may still happen in the installed view.
+#[derive(Clone, Debug)]
+enum Stage {
+    /// Everything.
+    Open,
+    /// Nothing new is sent.
+    Halted,
+    /// Nothing more is taken in.
+    Frozen,
+    /// But what is lacking of the agreed set.
+    Fetching(Box<Cut>),
+}
+
+/// As which level a message rides.
+fn rides(service: Service) -> Service {
+    service.max(Service::Agreed)
+}
+
+impl Plato {
+    /// A node that is about to start; `incarnation` is this life of it, larger than every earlier one.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if the settings cannot work.
+    pub fn new(mut config: Config, incarnation: Incarnation) -> Result<Self, ConfigError> {
+        config.validate()?;
+        config.members.sort_unstable();
+        let membership = Membership::new(config.membership(), incarnation)?;
+        let me = membership.me();
+        let queue = Queue::new(config.queue_bytes, config.message_max, rides);
+        let io = Io::new(queue, Delta::new(config.prediction));
+        Ok(Self {
+            io,
+            membership,
+            stage: Stage::Open,
+            streams: Streams::new(ViewId::default(), &[me], me, config.window.packets),
+            receiver: Receiver::new(ViewId::default(), &[me], me),
+            sequencer: Sequencer::default(),
+            loopback: Loopback::default(),
+            patience: Patience::default(),
+            settled: false,
+            now: Instant::ZERO,
+            config,
+        })
+    }
+
+    /// The settings.
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Whether this node holds the packet of a position of a view, or once held it and knows that all do; `None` if it has
+    /// not installed that view, or has gone on from it.
+    pub fn holds_in(&self, view: ViewId, position: Position) -> Option<bool> {
+        (self.view() == view).then(|| self.receiver.has(position))
+    }
+
+    pub(crate) fn view(&self) -> ViewId {
+        self.membership.view().id
+    }
+
+    fn members(&self) -> &[MemberId] {
+        &self.membership.view().members
+    }
+
+    fn me(&self) -> MemberId {
+        self.membership.me()
+    }
+
+    /// Whether this node says the order of the installed view.
+    fn is_sequencer(&self) -> bool {
+        self.members().first() == Some(&self.me())
+    }
+
+    fn send(&mut self, to: To, lane: Lane, packet: Packet) {
+        if to == To::All {
+            self.membership.spoke(self.now);
+        }
+        self.io.output.push_back(Output::Send { to, lane, packet });
+    }
+
+    /// Sends the next packet of the own stream, and takes it in.
+    fn originate(&mut self, content: Content) -> Key {
+        //= P01
+        let after = self.receiver.delivered();
+        let data = Data { view: self.view(), key: self.streams.next_key(), after, repair: false, content };
+        self.streams.append(self.now, data.clone());
+        if self.members().len() > 1 {
+            self.send(To::All, Lane::Data, Packet::Data(data.clone()));
+        }
+        self.take_in(&data, None);
+        data.key
+    }
+
+    /// A packet is the next of its stream. Others' have arrived; own ones do so later.
+    fn take_in(&mut self, data: &Data, arrived: Option<Instant>) {
+        let (now, key) = (self.now, data.key);
+        let Some(index) = self.streams.index(key.origin) else { return };
+        if let Content::Orders { first, keys } = &data.content {
+            return self.on_orders(index, key, *first, keys);
+        }
+        self.receiver.take(&mut self.io, index, data);
+        match arrived {
+            Some(at) => self.arrive(key, at),
+            None if self.is_sequencer() => self.arrive(key, now),
+            None => self.loopback.send(now, key),
+        }
+    }
+
+    /// A packet arrived: those of our own that have arrived before it go first.
+    fn arrive(&mut self, key: Key, at: Instant) {
+        self.arrive_own(at);
+        self.settle_place(key, at);
+    }
+
+    fn arrive_own(&mut self, now: Instant) {
+        while let Some((at, key)) = self.loopback.arrived(now) {
+            self.settle_place(key, at);
+        }
+    }
+
+    fn settle_place(&mut self, key: Key, at: Instant) {
+        let open = matches!(self.stage, Stage::Open);
+        let gives = self.is_sequencer() && (open || crate::mutated!(self.config, PlacesAfterEnd));
+        if gives {
+            //= P10
+            self.sequencer.give(self.now, key, &self.config.sequencing);
+            self.receiver.order(&mut self.io, self.now, &[key], None);
+        }
+        self.receiver.arrive(&mut self.io, self.now, key, at, open);
+    }
+
+    /// The sequencer told places. Its own it knows already.
+    fn on_orders(&mut self, index: usize, key: Key, first: u64, keys: &[Key]) {
+        if index != 0 || !self.receiver.is_next_place(first) {
+            self.io.counters.wrong += 1;
+            return;
+        }
+        if self.is_sequencer() {
+            return self.receiver.told(keys.len(), key.seq);
+        }
+        let me = self.me().node;
+        let last_own = keys.iter().filter(|key| key.origin == me).map(|key| key.seq).max();
+        if let Some(seq) = last_own {
+            self.loopback.placed(self.now, seq);
+            self.arrive_own(self.now);
+        }
+        self.receiver.order(&mut self.io, self.now, keys, Some(key.seq));
+    }
+
+    /// Tells places that are due.
+    fn tell_places(&mut self, end: bool) {
+        if let Some((first, keys)) = self.sequencer.tell(self.now, &self.config.sequencing, end) {
+            self.io.counters.orders += 1;
+            self.originate(Content::Orders { first, keys });
+        }
+    }
+
+    /// Sends what may be sent now.
+    fn pump(&mut self) {
+        if !matches!(self.stage, Stage::Open) {
+            return;
+        }
+        if std::mem::take(&mut self.settled) {
+            self.originate(Content::Primary);
+        }
+        let room = self.config.datagram.packet_room() - crate::packet::DATA_LEN;
+        while self.may_send() {
+            let Some(body) = self.io.queue.next_body(room) else { break };
+            self.io.counters.sent += 1;
+            self.originate(Content::Messages(body));
+            self.tell_places(false);
+        }
+        self.tell_places(false);
+        if self.io.queue.has_room_again() {
+            self.io.output.push_back(Output::Room);
+        }
+    }
+
+    fn may_send(&self) -> bool {
+        //= P06
+        let window = self.config.window;
+        let packets = self.streams.under_way() < u64::from(window.packets) + self.orders_allowed();
+        let bytes = self.streams.bytes_under_way() < window.bytes as usize;
+        packets && bytes || crate::mutated!(self.config, WindowIgnored)
+    }
+
+    /// The sequencer's packets of places stand in its stream, too, and must not take the room of its messages.
+    fn orders_allowed(&self) -> u64 {
+        if self.is_sequencer() { self.streams.own_orders() } else { 0 }
+    }
+
+    /// After every input: deliver, send, and see to what is to be told and asked.
+    fn settle(&mut self) {
+        self.do_acts();
+        self.deliver();
+        self.pump();
+        self.deliver();
+        self.see_to_links();
+        self.see_to_leaving();
+        self.do_acts();
+    }
+
+    /// What a frozen node finds out by itself it must not go by: the others do not know of it.
+    pub(super) fn deliver(&mut self) {
+        //= P43
+        if matches!(self.stage, Stage::Open | Stage::Halted) {
+            self.receiver.learn(self.streams.stable());
+        }
+        self.receiver.deliver(&mut self.io);
+    }
+
+    /// All that a leaving node has sent is delivered and held by all: it may go.
+    fn see_to_leaving(&mut self) {
+        let done = self.io.queue.is_empty() && self.io.queue.all_delivered() && self.streams.under_way() == 0;
+        if self.membership.is_leaving() && done {
+            self.membership.depart(self.now);
+        }
+    }
+
+    /// When something of the engine's own is due.
+    fn next_due(&self) -> Option<Instant> {
+        let open = matches!(self.stage, Stage::Open);
+        let places = self.sequencer.due().filter(|_| open && !crate::mutated!(self.config, ListNeverFlushed));
+        [places, self.loopback.due(), self.patience.due()].into_iter().flatten().min()
+    }
+}
+
+/// A span of time, doubled some times, up to a limit.
+fn backed_off(span: Duration, times: u32, most: Duration) -> Duration {
+    span.saturating_mul(1 << times.min(16)).min(most)
+}

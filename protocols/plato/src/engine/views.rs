@@ -1,0 +1,111 @@
+//! What the membership asks for: the end of one view and the beginning of the next.
+use super::{Plato, Stage};
+use crate::packet::Packet;
+use crate::receiver::Receiver;
+use crate::sequencer::Sequencer;
+use crate::streams::Streams;
+use consort_member::vs::{Act, Change, Holding};
+use consort_order::Output;
+use consort_wire::Lane;
+
+impl Plato {
+    /// Does what the membership asks for, until it asks for nothing more.
+    pub(super) fn do_acts(&mut self) {
+        while let Some(act) = self.membership.poll() {
+            match act {
+                Act::Send { to, packet } => {
+                    let packet = Packet::Membership(packet);
+                    self.io.output.push_back(Output::Send { to, lane: Lane::Control, packet });
+                }
+                Act::Persist { ticket, record } => {
+                    self.io.output.push_back(Output::Persist { ticket, record, sync: true });
+                }
+                Act::Trim { up_to } => self.io.output.push_back(Output::Trim { up_to }),
+                Act::Beacon { from, annotation } => self.io.output.push_back(Output::Beacon { from, annotation }),
+                Act::Speak => self.speak(),
+                Act::Halt => self.halt(),
+                Act::Tell => self.freeze(),
+                Act::Fetch(cut) => {
+                    self.stage = Stage::Fetching(cut);
+                    self.see_to_fetching();
+                    self.see_to_links();
+                }
+                Act::Install(change) => self.install(&change),
+                Act::Settled => self.settled = true,
+                Act::Left => self.io.output.push_back(Output::Left),
+            }
+        }
+    }
+
+    /// The view ends. What the sequencer has given away is told now: it may have delivered by it.
+    fn halt(&mut self) {
+        //= P40
+        if !crate::mutated!(self.config, ListKept) {
+            self.tell_places(true);
+        }
+        self.stage = Stage::Halted;
+    }
+
+    fn freeze(&mut self) {
+        //= P41
+        self.stage = Stage::Frozen;
+        self.streams.forget_parked();
+        self.deliver();
+        let holding = Holding { held: self.streams.held().to_vec(), stable: self.streams.stable().to_vec() };
+        self.membership.tell(self.now, holding);
+    }
+
+    /// Closes the view and begins the next, in one step.
+    fn install(&mut self, change: &Change) {
+        if let Some(closing) = &change.closing {
+            //= P43
+            let early = crate::mutated!(self.config, NoTransitional);
+            if early {
+                self.close();
+            }
+            self.receiver.learn(&change.cut.stable);
+            self.receiver.deliver(&mut self.io);
+            self.io.output.push_back(Output::Install(closing.clone()));
+            if !early {
+                self.close();
+            }
+        }
+        self.begin(change);
+    }
+
+    /// Everything that was agreed on is delivered, in an order that all find out alike.
+    fn close(&mut self) {
+        //= P42
+        self.receiver.begin_to_close(&mut self.io);
+        let own: Vec<_> = self.loopback.end().collect();
+        for key in own {
+            self.receiver.arrive(&mut self.io, self.now, key, self.now, false);
+        }
+        self.receiver.close(&mut self.io, self.now);
+    }
+
+    fn begin(&mut self, change: &Change) {
+        //= P45
+        let (view, me) = (&change.view, self.me());
+        let _ = self.loopback.end().count();
+        self.streams = Streams::new(view.id, &view.members, me, self.config.window.packets);
+        self.receiver = Receiver::new(view.id, &view.members, me);
+        #[cfg(feature = "mutants")]
+        {
+            self.streams = self.streams.clone().mutate(self.config.mutant);
+            self.receiver = self.receiver.clone().mutate(self.config.mutant);
+        }
+        self.sequencer = Sequencer::default();
+        self.stage = Stage::Open;
+        self.settled = false;
+        self.forget_links();
+        if !crate::mutated!(self.config, PartForgotten) {
+            self.io.queue.begin_anew();
+        }
+        self.io.queue.close_gate(view.id);
+        if crate::mutated!(self.config, OpenGate) {
+            self.io.queue.open_gate(view.id);
+        }
+        self.io.output.push_back(Output::Install(view.clone()));
+    }
+}

@@ -1,0 +1,334 @@
+//! What travels between the nodes.
+//!
+//! All packets begin with a kind byte. Lengths without the envelope:
+//!
+//! | kind | bytes | fields |
+//! |---|---|---|
+//! | 1 messages | 38 + body | flags, view, origin, seq, after, body |
+//! | 2 orders | 48 + 10 a place | flags, view, origin, seq, after, first place, counted (origin, seq) |
+//! | 3 primary | 38 | flags, view, origin, seq, after |
+//! | 4 status | 30 + 8 a member | flags, view, sent, counted received |
+//! | 5 request | 23 + 16 a run | view, origin, counted (first, last) |
+//! | from 80 hex on | | the membership's: see [`vs::Packet`] |
+//!
+//! Flags of kinds 1 to 3: bit 0 marks a packet that was asked for. Of kind 4: bit 0 asks for the others' status.
+use crate::pipeline::Key;
+use bytes::{BufMut, Bytes, BytesMut};
+use consort_member::vs;
+use consort_types::{NodeId, ViewId};
+use consort_wire::cursor::VIEW_ID_LEN;
+use consort_wire::pack::Body;
+use consort_wire::{Malformed, Reader, Writer};
+
+const MESSAGES: u8 = 1;
+const ORDERS: u8 = 2;
+const PRIMARY: u8 = 3;
+const STATUS: u8 = 4;
+const REQUEST: u8 = 5;
+/// The kinds of the membership begin here.
+const MEMBERSHIP: u8 = 0x80;
+const REPAIR: u8 = 1;
+const ASKS: u8 = 1;
+/// The bytes of a packet of messages before its body.
+pub const DATA_LEN: usize = 2 + VIEW_ID_LEN + 2 + 8 + 8;
+/// The bytes of one place.
+const KEY_LEN: usize = 2 + 8;
+/// The bytes of one run of a request.
+const RUN_LEN: usize = 16;
+
+/// One packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Packet {
+    /// The next one of a member's stream.
+    Data(Data),
+    /// How far its sender is.
+    Status(Status),
+    /// Asks for packets of a stream.
+    Request(Request),
+    /// The membership's.
+    Membership(vs::Packet),
+}
+
+/// One packet of a member's stream in a view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Data {
+    /// The view.
+    pub view: ViewId,
+    /// Whose stream, and the how-manieth there.
+    pub key: Key,
+    /// How many places its sender had delivered when it sent it.
+    pub after: u64,
+    /// Sent because it was asked for.
+    pub repair: bool,
+    /// What it carries.
+    pub content: Content,
+}
+
+/// What a packet of a stream carries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Messages.
+    Messages(Body),
+    /// The next places of the order: only in the sequencer's stream.
+    Orders {
+        /// The place of the first, counted from 1.
+        first: u64,
+        /// Whose the places are.
+        keys: Vec<Key>,
+    },
+    /// All members installed the view: from its place on it is primary.
+    Primary,
+}
+
+/// How far a member is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The view.
+    pub view: ViewId,
+    /// How many packets it has sent.
+    pub sent: u64,
+    /// Whether it wants to know how far the others are.
+    pub asks: bool,
+    /// How many packets it holds of each member, by the view's order, without a gap.
+    pub received: Vec<u64>,
+}
+
+/// Asks for packets of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The view.
+    pub view: ViewId,
+    /// Whose stream.
+    pub origin: NodeId,
+    /// First and last of each run.
+    pub runs: Vec<(u64, u64)>,
+}
+
+impl Packet {
+    /// The view it belongs to; none for the membership's.
+    pub const fn view(&self) -> Option<ViewId> {
+        match self {
+            Self::Data(data) => Some(data.view),
+            Self::Status(status) => Some(status.view),
+            Self::Request(request) => Some(request.view),
+            Self::Membership(_) => None,
+        }
+    }
+}
+
+impl consort_order::Packet for Packet {
+    fn encode(&self, head: &mut BytesMut) -> Bytes {
+        match self {
+            Self::Data(data) => return data.encode(head),
+            Self::Status(status) => {
+                head.put_u8(STATUS);
+                head.put_u8(if status.asks { ASKS } else { 0 });
+                head.put_view_id(status.view);
+                head.put_u64(status.sent);
+                head.put_count(status.received.len());
+                status.received.iter().for_each(|count| head.put_u64(*count));
+            }
+            Self::Request(request) => {
+                head.put_u8(REQUEST);
+                head.put_view_id(request.view);
+                head.put_u16(request.origin.0);
+                head.put_count(request.runs.len());
+                for (first, last) in &request.runs {
+                    head.put_u64(*first);
+                    head.put_u64(*last);
+                }
+            }
+            Self::Membership(packet) => return packet.encode(head),
+        }
+        Bytes::new()
+    }
+
+    fn decode(bytes: Bytes) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(&bytes);
+        match reader.u8("kind")? {
+            kind @ (MESSAGES | ORDERS | PRIMARY) => Data::decode(kind, &bytes).map(Self::Data),
+            STATUS => read_status(&mut reader).map(Self::Status),
+            REQUEST => read_request(&mut reader).map(Self::Request),
+            MEMBERSHIP.. => vs::Packet::decode(bytes).map(Self::Membership),
+            _ => Err(Malformed { what: "kind", at: 0 }),
+        }
+    }
+}
+
+impl Data {
+    fn encode(&self, head: &mut BytesMut) -> Bytes {
+        head.put_u8(match &self.content {
+            Content::Messages(_) => MESSAGES,
+            Content::Orders { .. } => ORDERS,
+            Content::Primary => PRIMARY,
+        });
+        head.put_u8(if self.repair { REPAIR } else { 0 });
+        head.put_view_id(self.view);
+        put_key(head, self.key);
+        head.put_u64(self.after);
+        match &self.content {
+            Content::Messages(body) => return body.as_bytes().clone(),
+            Content::Orders { first, keys } => {
+                head.put_u64(*first);
+                head.put_count(keys.len());
+                keys.iter().for_each(|key| put_key(head, *key));
+            }
+            Content::Primary => {}
+        }
+        Bytes::new()
+    }
+
+    fn decode(kind: u8, bytes: &Bytes) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(bytes);
+        reader.u8("kind")?;
+        let flags = reader.u8("flags")?;
+        if flags & !REPAIR != 0 {
+            return Err(reader.bad("flags"));
+        }
+        let (view, key) = (reader.view_id("view")?, read_key(&mut reader)?);
+        let after = reader.u64("after")?;
+        let content = match kind {
+            MESSAGES => {
+                let at = reader.at();
+                let body = Body::new(bytes.slice(at..));
+                Content::Messages(body.map_err(|error| Malformed { at: error.at + at, ..error })?)
+            }
+            ORDERS => {
+                let first = reader.u64("first place")?;
+                let count = reader.count(KEY_LEN, "places")?;
+                let keys = (0..count).map(|_| read_key(&mut reader)).collect::<Result<_, _>>()?;
+                reader.end("end of orders")?;
+                Content::Orders { first, keys }
+            }
+            _ => {
+                reader.end("end of primary")?;
+                Content::Primary
+            }
+        };
+        Ok(Self { view, key, after, repair: flags & REPAIR != 0, content })
+    }
+
+    /// About how many bytes it keeps.
+    pub const fn weight(&self) -> usize {
+        DATA_LEN
+            + match &self.content {
+                Content::Messages(body) => body.as_bytes().len(),
+                Content::Orders { keys, .. } => keys.len() * KEY_LEN,
+                Content::Primary => 0,
+            }
+    }
+}
+
+fn put_key(head: &mut BytesMut, key: Key) {
+    head.put_u16(key.origin.0);
+    head.put_u64(key.seq);
+}
+
+fn read_key(reader: &mut Reader<'_>) -> Result<Key, Malformed> {
+    let origin = NodeId(reader.u16("origin")?);
+    let seq = reader.u64("seq")?;
+    if seq == 0 { Err(reader.bad("seq")) } else { Ok(Key { origin, seq }) }
+}
+
+fn read_status(reader: &mut Reader<'_>) -> Result<Status, Malformed> {
+    let flags = reader.u8("flags")?;
+    if flags & !ASKS != 0 {
+        return Err(reader.bad("flags"));
+    }
+    let (view, sent) = (reader.view_id("view")?, reader.u64("sent")?);
+    let count = reader.count(8, "received")?;
+    let received = (0..count).map(|_| reader.u64("received")).collect::<Result<_, _>>()?;
+    reader.end("end of status")?;
+    Ok(Status { view, sent, asks: flags & ASKS != 0, received })
+}
+
+fn read_request(reader: &mut Reader<'_>) -> Result<Request, Malformed> {
+    let (view, origin) = (reader.view_id("view")?, NodeId(reader.u16("origin")?));
+    let count = reader.count(RUN_LEN, "runs")?;
+    let runs = (0..count).map(|_| {
+        let (first, last) = (reader.u64("first")?, reader.u64("last")?);
+        if first == 0 || last < first { Err(reader.bad("run")) } else { Ok((first, last)) }
+    });
+    let runs = runs.collect::<Result<_, _>>()?;
+    reader.end("end of request")?;
+    Ok(Request { view, origin, runs })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use consort_order::Packet as _;
+    use consort_types::{Class, MemberId, Service};
+    use consort_wire::pack::Outgoing;
+
+    fn view() -> ViewId {
+        ViewId { number: 7, representative: MemberId::new(1, 17) }
+    }
+
+    const fn key(origin: u16, seq: u64) -> Key {
+        Key { origin: NodeId(origin), seq }
+    }
+
+    fn every_packet() -> Vec<Packet> {
+        let mut body = BytesMut::new();
+        let text = Bytes::from_static(b"hello");
+        assert!(Outgoing::new(Class::Client, Service::Safe, text.into()).pack(&mut body, 100));
+        let messages = Content::Messages(Body::new(body.freeze()).unwrap());
+        let data = |content, repair| Packet::Data(Data { view: view(), key: key(3, 9), after: 7, repair, content });
+        vec![
+            data(messages, true),
+            data(Content::Orders { first: 12, keys: vec![key(1, 4), key(3, 1)] }, false),
+            data(Content::Primary, false),
+            Packet::Status(Status { view: view(), sent: 3, asks: true, received: vec![1, 2, u64::MAX] }),
+            Packet::Status(Status { view: view(), sent: 0, asks: false, received: vec![] }),
+            Packet::Request(Request { view: view(), origin: NodeId(4), runs: vec![(1, 1), (5, 9)] }),
+        ]
+    }
+
+    fn written(packet: &Packet) -> Bytes {
+        let mut head = BytesMut::new();
+        let rest = packet.encode(&mut head);
+        head.extend_from_slice(&rest);
+        head.freeze()
+    }
+
+    #[test]
+    fn every_packet_reads_back_and_no_mutation_panics() {
+        for packet in every_packet() {
+            let bytes = written(&packet);
+            assert_eq!(packet.view(), Some(view()));
+            assert_eq!(Packet::decode(bytes.clone()), Ok(packet));
+            consort_wire::mutate::each(&bytes, 3_000, |bytes| drop(Packet::decode(Bytes::copy_from_slice(bytes))));
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_by_its_field() {
+        let named = |packet: &Packet, at: usize, value: u8| {
+            let mut bytes = written(packet).to_vec();
+            bytes[at] = value;
+            Packet::decode(bytes.into()).unwrap_err().what
+        };
+        let [messages, orders, primary, status, _, request] = <[Packet; 6]>::try_from(every_packet()).unwrap();
+        assert_eq!(named(&messages, 0, 77), "kind");
+        assert_eq!(named(&messages, 1, 2), "flags");
+        assert_eq!(named(&status, 1, 2), "flags");
+        assert_eq!(named(&primary, DATA_LEN - 9, 0), "seq");
+        assert_eq!(named(&orders, DATA_LEN + 9, 9), "places");
+        assert_eq!(named(&request, 1 + VIEW_ID_LEN + 2 + 2 + 7, 0), "run");
+        let longer = [&written(&primary)[..], b"x"].concat();
+        assert_eq!(Packet::decode(longer.into()).unwrap_err().what, "end of primary");
+        assert_eq!(Packet::decode(Bytes::new()).unwrap_err().what, "kind");
+    }
+
+    #[test]
+    fn the_length_that_packing_counts_on_is_the_length_written() {
+        let packet = &every_packet()[0];
+        assert_eq!(written(packet).len(), DATA_LEN + 4 + 5);
+        for packet in every_packet() {
+            if let Packet::Data(data) = &packet {
+                assert!(written(&packet).len() <= data.weight() + 10);
+            }
+        }
+    }
+}

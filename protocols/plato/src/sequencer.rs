@@ -1,0 +1,81 @@
+//! The one member that says the order: packets get their places as they arrive at it, and it tells them some at a time.
+use crate::config::Sequencing;
+use crate::pipeline::Key;
+use consort_types::Instant;
+
+/// Places that were given, and of which the others do not know yet.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sequencer {
+    untold: Vec<Key>,
+    first: u64,
+    due: Option<Instant>,
+}
+
+impl Sequencer {
+    /// The next place is this packet's.
+    pub fn give(&mut self, now: Instant, key: Key, config: &Sequencing) {
+        //= P10
+        if self.untold.is_empty() {
+            self.due = Some(now + config.within);
+        }
+        self.untold.push(key);
+    }
+
+    /// What is to be told now: some are enough, or the oldest has waited long enough. At the end of a view, whatever there is.
+    pub fn tell(&mut self, now: Instant, config: &Sequencing, end: bool) -> Option<(u64, Vec<Key>)> {
+        //= P11
+        let full = self.untold.len() >= config.every as usize;
+        let due = self.due.is_some_and(|due| due <= now);
+        if self.untold.is_empty() || !(full || due || end) {
+            return None;
+        }
+        self.due = None;
+        let first = self.first + 1;
+        self.first += self.untold.len() as u64;
+        Some((first, std::mem::take(&mut self.untold)))
+    }
+
+    /// When the oldest has waited long enough.
+    pub const fn due(&self) -> Option<Instant> {
+        self.due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use consort_types::{Duration, NodeId};
+
+    const CONFIG: Sequencing = Sequencing { every: 3, within: Duration::from_millis(5) };
+
+    const fn key(seq: u64) -> Key {
+        Key { origin: NodeId(1), seq }
+    }
+
+    #[test]
+    fn places_are_told_when_they_are_enough_and_are_numbered_without_a_gap() {
+        //= P10 test
+        //= P11 test
+        let mut sequencer = Sequencer::default();
+        let now = Instant(1_000);
+        (1..3).for_each(|seq| sequencer.give(now, key(seq), &CONFIG));
+        assert_eq!(sequencer.tell(now, &CONFIG, false), None);
+        sequencer.give(now, key(3), &CONFIG);
+        assert_eq!(sequencer.tell(now, &CONFIG, false), Some((1, vec![key(1), key(2), key(3)])));
+        assert_eq!(sequencer.tell(now, &CONFIG, true), None, "there is nothing to tell");
+        sequencer.give(now, key(4), &CONFIG);
+        assert_eq!(sequencer.tell(now, &CONFIG, true), Some((4, vec![key(4)])));
+    }
+
+    #[test]
+    fn the_last_ones_do_not_wait_for_more_than_the_limit() {
+        //= P11 test
+        let mut sequencer = Sequencer::default();
+        sequencer.give(Instant(1_000), key(1), &CONFIG);
+        sequencer.give(Instant(9_000), key(2), &CONFIG);
+        assert_eq!(sequencer.due(), Some(Instant(5_001_000)));
+        assert_eq!(sequencer.tell(Instant(5_000_999), &CONFIG, false), None);
+        assert_eq!(sequencer.tell(Instant(5_001_000), &CONFIG, false), Some((1, vec![key(1), key(2)])));
+        assert_eq!(sequencer.due(), None);
+    }
+}

@@ -1,0 +1,120 @@
+//! Packets that are lost, and what all hold.
+use super::*;
+use crate::{Content, Data};
+
+/// Loses the first `count` packets that fit.
+fn lose(mut count: u32, fits: impl Fn(u16, u16, &Packet) -> bool + 'static) -> Fate {
+    Box::new(move |from, to, packet| {
+        if count > 0 && fits(from, to, packet) {
+            count -= 1;
+            return None;
+        }
+        Some(Duration::ZERO)
+    })
+}
+
+const fn is_data(packet: &Packet) -> bool {
+    matches!(packet, Packet::Data(Data { content: Content::Messages(_), .. }))
+}
+
+#[test]
+fn a_gap_is_asked_for_and_closed_and_nothing_overtakes_it() {
+    //= P01 test
+    //= P02 test
+    //= P03 test
+    let mut cluster = Cluster::new(3, usual);
+    cluster.fate = lose(1, |from, to, packet| from == 2 && to == 3 && is_data(packet));
+    for text in ["a", "b", "c"] {
+        cluster.say(2, text);
+        cluster.pass(us(300));
+    }
+    cluster.pass(ms(20));
+    assert!((1..=3).all(|me| cluster.got(me) == ["a", "b", "c"]));
+    assert_eq!((cluster.counter(3, "requests_made"), cluster.counter(2, "retransmissions_sent")), (1, 1));
+    assert_eq!(cluster.counter(3, "needless_retransmissions"), 0);
+}
+
+#[test]
+fn a_lost_last_packet_shows_by_status_and_a_lost_list_of_places_too() {
+    //= P04 test
+    for orders in [false, true] {
+        let mut cluster = Cluster::new(3, usual);
+        cluster.fate = lose(1, move |_, to, packet| {
+            let is_orders = matches!(packet, Packet::Data(Data { content: Content::Orders { .. }, .. }));
+            to == 3 && if orders { is_orders } else { is_data(packet) }
+        });
+        cluster.say(2, "a");
+        cluster.pass(ms(60));
+        assert_eq!(cluster.got(3), ["a"], "{orders}");
+    }
+}
+
+#[test]
+fn who_cannot_ask_the_sender_asks_another_that_holds_it() {
+    //= P02 test
+    let mut cluster = Cluster::new(3, usual);
+    cluster.fate = Box::new(|from, to, packet| {
+        let lost = (from, to) == (2, 3) && matches!(packet, Packet::Data(_));
+        (!lost).then_some(Duration::ZERO)
+    });
+    cluster.say(2, "a");
+    cluster.pass(ms(100));
+    assert_eq!(cluster.got(3), ["a"]);
+    assert!(cluster.counter(1, "retransmissions_sent") >= 1);
+}
+
+#[test]
+fn what_all_hold_is_let_go_and_idle_nodes_say_nothing_about_it() {
+    //= P05 test
+    let mut cluster = Cluster::new(3, usual);
+    (0..50).for_each(|n| cluster.say(n % 3 + 1, "x"));
+    cluster.pass(ms(2));
+    assert!((1..=3).any(|me| cluster.counter(me, "store_packets") > 0));
+    cluster.pass(ms(200));
+    for me in 1..=3 {
+        for gauge in ["store_packets", "store_bytes", "queued_bytes", "packets_undelivered", "places_awaited"] {
+            assert_eq!(cluster.counter(me, gauge), 0, "{gauge} of {me}");
+        }
+    }
+    let told = |cluster: &Cluster| (1..=3).map(|me| cluster.counter(me, "statuses_sent")).sum::<u64>();
+    let before = told(&cluster);
+    cluster.pass(ms(1_000));
+    // Only heartbeats: three nodes, one each 25 ms.
+    assert!(told(&cluster) - before < 3 * 45, "{}", told(&cluster) - before);
+}
+
+#[test]
+fn no_more_is_under_way_than_the_window_allows() {
+    //= P06 test
+    let mut cluster = Cluster::new(3, |config| {
+        usual(config);
+        config.window = crate::Window { packets: 4, bytes: 1 << 20 };
+    });
+    let text = "y".repeat(1_000);
+    (0..40).for_each(|_| cluster.say(2, &text));
+    assert_eq!(cluster.counter(2, "packets_sent"), 4);
+    cluster.pass(ms(1_000));
+    assert_eq!(cluster.got(3).len(), 40);
+    let mut bytes = Cluster::new(3, |config| {
+        usual(config);
+        config.window = crate::Window { packets: 400, bytes: 3_000 };
+    });
+    (0..40).for_each(|_| bytes.say(2, &text));
+    assert!(bytes.counter(2, "packets_sent") <= 3, "{}", bytes.counter(2, "packets_sent"));
+}
+
+#[test]
+fn who_takes_nothing_in_is_left_behind() {
+    //= P07 test
+    let mut cluster = Cluster::new(3, usual);
+    cluster.fate = Box::new(|_, to, packet| {
+        let deaf = to == 3 && !matches!(packet, Packet::Membership(_));
+        (!deaf).then_some(Duration::ZERO)
+    });
+    cluster.say(1, "a");
+    cluster.pass(ms(3_000));
+    let views = cluster.views();
+    assert_eq!(views[0].members, views[1].members);
+    assert!(!views[0].members.contains(&MemberId::new(3, 10)), "{views:?}");
+    assert_eq!(cluster.got(1), ["a"]);
+}

@@ -1,0 +1,117 @@
+//! PLATO in the simulator: settings drawn by the seed, limits that its memory must keep.
+use crate::engines;
+use consort_node::Node;
+use consort_order::Engine;
+use consort_plato::{Config, Plato, Prediction, Sequencing, Window};
+use consort_sim::checkers::{Bounds, Calmness, Promised};
+use consort_sim::machine::{Bare, Whole};
+use consort_sim::message;
+use consort_sim::plan::Plan;
+use consort_sim::world::{Options as Keep, World};
+use consort_types::{Duration, Incarnation, Instant, MemberId, Rng};
+use consort_wire::DatagramSize;
+
+/// The settings of one run; all nodes share them.
+pub fn settings(plan: &Plan) -> Config {
+    let members: Vec<_> = plan.members().into_iter().map(|member| member.node).collect();
+    let mut rng = Rng::new(plan.seed).fork(0x91a70);
+    let mut config = Config::new(members[0], members);
+    config.datagram = DatagramSize::new(plan.datagram).unwrap_or_default();
+    config.sequencing = Sequencing {
+        every: [1, 10, 25, rng.between(1, 40) as u32][rng.below(4) as usize],
+        within: Duration::from_micros(rng.between(200, 10_000)),
+    };
+    config.prediction = prediction(&mut rng);
+    let packets = [256, rng.between(1, 32) as u32][rng.below(2) as usize];
+    config.window = Window { packets, bytes: packets * plan.datagram as u32 };
+    config.message_max = message::LARGEST + 1024; // groups stand before a client's bytes
+    config.queue_bytes = config.message_max * [1, 4, 64][rng.below(3) as usize];
+    config.primary = engines::policy(plan, &mut rng);
+    config
+}
+
+/// Nothing offered, everything offered, and what lies between.
+fn prediction(rng: &mut Rng) -> Prediction {
+    match rng.below(6) {
+        0 => Prediction::Off,
+        1 => Prediction::Fixed(Duration::ZERO),
+        2 => Prediction::Fixed(Duration::from_micros(rng.between(10, 2_000))),
+        _ => Prediction::default(),
+    }
+}
+
+/// Says what every node's settings are in the end.
+pub type Adjust<'a> = &'a dyn Fn(&mut Config);
+
+/// A world of engines alone.
+///
+/// # Errors
+/// What is wrong with the settings.
+pub fn bare<'a>(plan: Plan, keep: Keep, adjust: Adjust<'a>) -> Result<World<'a, Bare<Plato>>, String> {
+    let settings = settings(&plan);
+    let make = move |member| plato(&settings, member, adjust);
+    engines::bare(plan, keep, Box::new(make), Some(Plato::holds_in))
+}
+
+/// A world of whole nodes with their clients.
+///
+/// # Errors
+/// What is wrong with the settings.
+pub fn whole<'a>(
+    plan: Plan,
+    keep: Keep,
+    adjust: Adjust<'a>,
+    touch: &'a dyn Fn(&mut Node<Plato>),
+) -> Result<World<'a, Whole<Plato>>, String> {
+    let settings = settings(&plan);
+    let make = move |member| plato(&settings, member, adjust);
+    engines::whole(plan, keep, Box::new(make), Some(Plato::holds_in), touch)
+}
+
+fn plato(settings: &Config, member: MemberId, adjust: Adjust<'_>) -> Result<Plato, String> {
+    let mut config = Config { me: member.node, ..settings.clone() };
+    adjust(&mut config);
+    Plato::new(config, member.incarnation).map_err(|error| error.to_string())
+}
+
+/// What the gauges may show in a run, and what is promised of its order.
+///
+/// # Errors
+/// What is wrong with the settings.
+pub fn bounds(plan: &Plan) -> Result<Bounds, String> {
+    let config = settings(plan);
+    let n = u64::from(plan.nodes);
+    let plato = Plato::new(config.clone(), Incarnation(1)).map_err(|error| error.to_string())?;
+    // Each member's window, and the sequencer's packets of places for all of them; some more is believed behind gaps.
+    let packets = n * (u64::from(config.window.packets) * (n + 1) + 64);
+    let running = [
+        ("store_packets", packets),
+        ("store_bytes", packets * plan.datagram as u64),
+        ("packets_undelivered", packets),
+        ("queued_bytes", 2 * (config.queue_bytes + config.message_max) as u64),
+        ("assembly_bytes", n * 2 * config.message_max as u64),
+    ];
+    let quiet =
+        ["store_packets", "store_bytes", "queued_bytes", "assembly_bytes", "packets_undelivered", "places_awaited"];
+    Ok(Bounds {
+        promised: Promised::of(&plato.capability()),
+        running: running.into(),
+        quiet: quiet.map(|name| (name, 0)).into(),
+        needless: [].into(),
+        views: Calmness {
+            nodes: plan.nodes,
+            whole_by: plan.faults.is_empty().then_some(WHOLE_BY),
+            steady: plan.nodes > 1 && plan.is_gentle(),
+            constant_from: plan.is_constant_from(),
+            most: CHANGES,
+        },
+        goodbye: plan.is_polite().then_some(GOODBYE),
+    })
+}
+
+/// By when nodes that start together are in one view: where some found each other first, beacons bring the others.
+const WHOLE_BY: Instant = Instant(1_500_000_000);
+/// How often views change at most in seven seconds in which the network does not; as for the ring.
+const CHANGES: u32 = 15;
+/// Within what time a good-bye is heard.
+const GOODBYE: Duration = Duration::from_millis(150);
