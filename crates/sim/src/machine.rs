@@ -102,6 +102,13 @@ pub enum Act {
         /// The view.
         view: Seen,
     },
+    /// A process that does not take part (yet) is told a view.
+    Network {
+        /// Which client.
+        client: u16,
+        /// The view.
+        view: Seen,
+    },
     /// A process is told that a view is primary.
     Primary {
         /// Which client.

@@ -230,6 +230,7 @@ fn digest(digest: &mut Digest, event: &Event) {
         What::Gauge { .. } => return,
         What::Start { .. } => 1,
         What::View(view) => 2 | view.id.number << 8 | u64::from(view.transitional) << 7,
+        What::Network(view) => 24 | view.id.number << 8 | u64::from(view.transitional) << 7,
         What::Primary(view) => 12 | view.number << 8,
         What::Group(group) => 13 | group.id.number << 8 | group.change << 40,
         What::Signal(_) => 20,

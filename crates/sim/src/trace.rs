@@ -33,6 +33,8 @@ pub enum What {
     },
     /// The process has installed a view.
     View(Box<Installed>),
+    /// The process, which does not take part (yet), was told that its node has installed a view.
+    Network(Box<Installed>),
     /// The process was told that the view is primary.
     Primary(ViewId),
     /// The process was told who is in a group of its.

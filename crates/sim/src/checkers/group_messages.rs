@@ -1,26 +1,34 @@
 //! GM: messages to groups go to members, once to each, in one order. Judged by the group views that each process was told:
 //! it is in one of the message's groups, or named itself; it was not given the message before; a closed group's message
 //! comes from a member; a sender's messages stay in their order; and no two processes see two messages the other way round.
-use super::stand::Stands;
+//!
+//! Where parts of a network that fell apart close a view each in an order of their own, what is given while it closes is
+//! judged among those that move together. All else stands in the one order of its view, whoever gets it.
 use super::{Checker, Promised, Rule, Verdict};
 use crate::machine::private;
-use crate::message::Process;
+use crate::message::{Life, Process};
 use crate::trace::{Event, Grouped, Said, What};
+use consort_types::ViewId;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 type Message = (Process, u64);
+
+/// Those that close a view together; `None` is all of a view.
+type Part = Option<Rc<(ViewId, Vec<Life>)>>;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct GroupMessages {
     last: BTreeMap<(Box<str>, Process), Grouped>,
     /// What each process was given, with its place among that.
-    given: BTreeMap<Process, BTreeMap<Message, u64>>,
+    given: BTreeMap<Process, BTreeMap<Message, (u64, Part)>>,
     /// How many of a sender's messages a process has seen.
     heard: BTreeMap<(Process, Process), u64>,
     /// The furthest place at the second process of what the first was given.
     furthest: BTreeMap<(Process, Process), u64>,
-    stands: Stands,
+    /// In whose order each process is given what it is given now.
+    part: BTreeMap<Process, Part>,
     promised: Promised,
 }
 
@@ -30,8 +38,13 @@ impl Checker for GroupMessages {
     }
 
     fn see(&mut self, event: &Event) -> Verdict {
-        self.stands.see(event);
         match &event.what {
+            What::View(view) | What::Network(view) => {
+                let apart = self.promised.per_component && view.transitional;
+                let part = apart.then(|| Rc::new((view.id, view.members.clone())));
+                self.part.insert(event.process, part);
+                Ok(())
+            }
             What::Group(told) => {
                 let place = (told.group.clone(), event.process);
                 match told.members.contains(&event.process) {
@@ -59,9 +72,6 @@ impl GroupMessages {
             return Err(format!("is given {}'s {} after its {heard}", said.from, said.count));
         }
         *heard = said.count;
-        if self.promised.per_component && self.stands.is_closing(process) {
-            return Ok(()); // in an order of those that move together: GS
-        }
         self.in_order(process, (said.from, said.count))
     }
 
@@ -78,11 +88,12 @@ impl GroupMessages {
     }
 
     fn in_order(&mut self, process: Process, message: Message) -> Verdict {
+        let part = self.part.get(&process).cloned().flatten();
         let mine = self.given.entry(process).or_default();
-        let place = mine.len() as u64 + 1;
-        mine.insert(message, place);
+        mine.insert(message, (mine.len() as u64 + 1, part.clone()));
         for (other, theirs) in &self.given {
-            let Some(place) = theirs.get(&message).filter(|_| *other != process) else { continue };
+            let given = theirs.get(&message).filter(|(_, theirs)| *other != process && *theirs == part);
+            let Some((place, _)) = given else { continue };
             let furthest = self.furthest.entry((process, *other)).or_default();
             if place < furthest {
                 return Err(format!("is given {}'s {} after what {other} was given after it", message.0, message.1));

@@ -276,6 +276,7 @@ const fn is_fair(refusal: &Refusal) -> bool {
 fn act(client: u16, heard: Heard) -> Option<Act> {
     Some(match heard {
         Heard::View(view) => Act::View { client, view },
+        Heard::Network(view) => Act::Network { client, view },
         Heard::Primary(view) => Act::Primary { client, view },
         Heard::Message(message) => Act::Deliver { client, message },
         Heard::Ordered(count) => Act::Ordered { client, count },

@@ -45,7 +45,8 @@ impl fmt::Display for Event {
         write!(f, "{} {} ", self.at.0, self.process)?;
         match &self.what {
             What::Start { late } => write!(f, "start late={late}"),
-            What::View(view) => write_view(f, view),
+            What::View(view) => write_view(f, "view", view),
+            What::Network(view) => write_view(f, "network", view),
             What::Primary(id) => write!(f, "primary id={id}"),
             What::Group(group) => write_group(f, group),
             What::Signal(group) => write!(f, "signal of={group}"),
@@ -71,9 +72,9 @@ impl fmt::Display for Event {
     }
 }
 
-fn write_view(f: &mut fmt::Formatter<'_>, view: &Installed) -> fmt::Result {
+fn write_view(f: &mut fmt::Formatter<'_>, what: &str, view: &Installed) -> fmt::Result {
     let Installed { id, transitional, members, together, pending } = view;
-    write!(f, "view id={id} transitional={transitional} members={}", list(members))?;
+    write!(f, "{what} id={id} transitional={transitional} members={}", list(members))?;
     write!(f, " together={} pending={pending}", list(together))
 }
 
@@ -142,13 +143,8 @@ fn read_what(word: &str, fields: Fields<'_>) -> Option<What> {
         "quiet" => What::Quiet,
         "refused" => What::Refused(Cow::Owned(fields.text("why")?.to_owned())),
         "gauge" => What::Gauge { name: Cow::Owned(fields.text("name")?.to_owned()), value: fields.number("value")? },
-        "view" => What::View(Box::new(Installed {
-            id: view_id(fields.text("id")?)?,
-            transitional: fields.number("transitional")?,
-            members: fields.list("members", life)?,
-            together: fields.list("together", life)?,
-            pending: fields.number("pending")?,
-        })),
+        "view" => What::View(Box::new(read_view(fields)?)),
+        "network" => What::Network(Box::new(read_view(fields)?)),
         "group" => What::Group(Box::new(Grouped {
             group: fields.text("of")?.into(),
             id: view_id(fields.text("id")?)?,
@@ -205,6 +201,16 @@ fn number(text: &str) -> Option<u16> {
     text.parse().ok()
 }
 
+fn read_view(fields: Fields<'_>) -> Option<Installed> {
+    Some(Installed {
+        id: view_id(fields.text("id")?)?,
+        transitional: fields.number("transitional")?,
+        members: fields.list("members", life)?,
+        together: fields.list("together", life)?,
+        pending: fields.number("pending")?,
+    })
+}
+
 /// Which field stops a line from being read.
 fn wrong(line: &str) -> &'static str {
     let mut words = line.split_whitespace();
@@ -216,7 +222,7 @@ fn wrong(line: &str) -> &'static str {
     }
     match words.next() {
         Some("start") => "late",
-        Some("view") => "id, transitional, members, together or pending",
+        Some("view" | "network") => "id, transitional, members, together or pending",
         Some("primary") => "id",
         Some("group") => "of, id, change, network, closed, members or together",
         Some("signal") => "of",
@@ -343,7 +349,8 @@ mod tests {
         let submitted = Submitted { count: 9, class: Some(Class::Client), len: 33, ..Submitted::default() };
         let whats = [
             What::Start { late: true },
-            What::View(Box::new(view)),
+            What::View(Box::new(view.clone())),
+            What::Network(Box::new(view)),
             What::Primary(id),
             What::Group(Box::new(group)),
             What::Signal("few1".into()),

@@ -188,6 +188,7 @@ impl Witness {
     fn on_heard(&mut self, at: Instant, heard: Heard, cast: &mut Cast) {
         let what = match heard {
             Heard::View(seen) => What::View(Box::new(cast.view(&seen))),
+            Heard::Network(_) => return,
             Heard::Primary(view) => What::Primary(view),
             Heard::Group(group) => What::Group(Box::new(group.grouped(|member| cast.life(member)))),
             Heard::Signal(group) => What::Signal(group.as_str().into()),

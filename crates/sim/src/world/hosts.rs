@@ -190,6 +190,10 @@ impl<M: Machine> World<'_, M> {
                 self.views[usize::from(host)] = Some(view.clone());
                 self.recorder.view(process(client), view);
             }
+            Act::Network { client, view } => {
+                let view = self.lives.view(&view);
+                self.recorder.record(process(client), What::Network(Box::new(view)));
+            }
             Act::Primary { client, view } => self.recorder.primary(process(client), view),
             Act::Group { client, group } => {
                 let group = group.grouped(|member| self.lives.of(member));

@@ -1,6 +1,7 @@
 //! Each checker on traces made by hand: one as it should be, and one that breaks its promise and no other, or names those
 //! that cannot but break with it.
 mod delivery;
+mod groups;
 mod orders;
 mod safe;
 mod script;

@@ -7,12 +7,16 @@
 //! n0 calls 5 primary               n0 groups 5.1 of n0 n1
 //! n1 crashes                       n1 leaves, n1 left
 //! calm                             n0 gauge store_packets 9
+//! n0 is given n1#3                 (beside the workload, to the group `all`)
+//! n0 guest closes 5 with n0        (any of these, of another client of n0, which takes no part)
+//! n0 guest stands in 5 of n0 n1    (and now it does)
+//! quiet
 //! ```
 //! `n0.2` is n0's second life. What moved together is what the last `closes` said, unless `with` says otherwise. A view's
 //! name is its number and the first of its members.
 use crate::checkers::{Bounds, judge};
 use crate::message::{Life, Mark, Process};
-use crate::trace::{Delivered, Event, Grouped, Installed, Sender, Submitted, Trace, What};
+use crate::trace::{Delivered, Event, Grouped, Installed, Said, Sender, Submitted, Trace, What};
 use consort_types::{Class, Instant, MemberId, MessageId, NodeId, Position, Service, ViewId};
 use std::collections::BTreeMap;
 
@@ -64,8 +68,10 @@ fn trace(script: &str) -> Trace {
 
 impl Reader {
     fn read(&mut self, words: &[&str]) -> Option<(Process, What)> {
-        if words == ["calm"] {
-            return Some((Process::WORLD, What::Calm));
+        match words {
+            ["calm"] => return Some((Process::WORLD, What::Calm)),
+            ["quiet"] => return Some((Process::WORLD, What::Quiet)),
+            _ => {}
         }
         let process = Process::of(life(words[0])?, 0);
         let what = match words[1..] {
@@ -86,6 +92,24 @@ impl Reader {
             ["installs", number, "of", ref rest @ ..] => self.install(process, number.parse().ok()?, rest)?,
             ["closes", number, "with", ref rest @ ..] => self.close(process, number.parse().ok()?, rest)?,
             ["groups", name, "of", ref rest @ ..] => self.group(process, name, rest)?,
+            ["is", "given", name] => {
+                let (from, count) = name.split_once('#')?;
+                let (from, count) = (Process::of(life(from)?, 0), count.parse().ok()?);
+                What::Side(Box::new(Said { from, count, groups: vec!["all".into()] }))
+            }
+            ["guest", "stands", "in", number, "of", ref rest @ ..] => {
+                let view = self.install(process, number.parse().ok()?, rest)?;
+                return Some((Process { client: 1, ..process }, view));
+            }
+            ["guest", ref rest @ ..] => {
+                let guest = Process { client: 1, ..process };
+                let what = match self.read(&[&words[..1], rest].concat())?.1 {
+                    What::View(view) => What::Network(view),
+                    What::Group(told) => What::Group(Box::new(Grouped { members: vec![guest], ..*told })),
+                    what => what,
+                };
+                return Some((guest, what));
+            }
             ["sends", count, ref rest @ ..] => self.send(process, count.parse().ok()?, rest),
             ["delivers", name, ref rest @ ..] => self.deliver(name, rest)?,
             _ => return None,

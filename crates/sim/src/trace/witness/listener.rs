@@ -27,6 +27,8 @@ pub struct Listener {
 pub enum Heard {
     /// A view of the network.
     View(Seen),
+    /// A view of the network while it is not in its groups.
+    Network(Seen),
     /// The view it is in has become primary.
     Primary(ViewId),
     /// A view of its group; told of those that are witnesses for a single one, because a change has its number in all
@@ -87,8 +89,11 @@ impl Listener {
     fn on_view(&mut self, view: &NetworkView, mut say: impl FnMut(Heard)) {
         let again = self.view.as_ref().is_some_and(|known| known.id == view.id && known.kind == view.kind);
         self.view = Some(view.clone());
-        if self.is_joined() {
-            say(if again { Heard::Primary(view.id) } else { Heard::View(seen(view)) });
+        match (self.is_joined(), again) {
+            (true, true) => say(Heard::Primary(view.id)),
+            (true, false) => say(Heard::View(seen(view))),
+            (false, true) => {}
+            (false, false) => say(Heard::Network(seen(view))),
         }
     }
 
