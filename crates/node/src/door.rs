@@ -1,7 +1,7 @@
 //! One session, whatever it speaks.
 use bytes::Bytes;
 use consort_group::ordered::{self, Told};
-use consort_group::{ClientName, Misfit, Targets};
+use consort_group::{ClientName, Misfit, Targets, batch};
 use consort_session::{Ask, Farewell, Limits, Output, Parting, Refusal, RefusalCause, Session, Waits, request};
 use consort_spread::told::{self, Message};
 use consort_spread::{Ask as SpreadAsk, Note, Reject, Session as SpreadSession};
@@ -31,17 +31,28 @@ pub(crate) enum Wish {
 pub(crate) enum Placed<'a> {
     /// A join or leave.
     Membership(&'a GroupName),
-    /// A message; so many bytes in the order.
-    Multicast(usize),
+    /// So many messages, more than one as a batch; so many bytes in the order.
+    Multicasts(usize, usize),
 }
 
-/// A message for clients here.
+impl Placed<'_> {
+    /// How many requests have their place.
+    pub const fn requests(self) -> u64 {
+        match self {
+            Self::Membership(_) => 1,
+            Self::Multicasts(messages, _) => messages as u64,
+        }
+    }
+}
+
+/// A message for clients here, or a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Telling<'a> {
     pub sender: (MemberId, ClientId),
     /// The sender, if it is a client of this node.
     pub own: Option<ClientId>,
     pub service: Service,
+    pub messages: usize,
     pub payload: &'a Payload,
     pub told: Told,
 }
@@ -166,10 +177,14 @@ impl Door {
         }
     }
 
-    pub fn accept(&mut self) {
+    /// Returns how many requests were accepted.
+    pub fn accept(&mut self) -> u64 {
         match self {
             Self::Native(session) => session.accept(),
-            Self::Spread { session, .. } => session.accept(),
+            Self::Spread { session, .. } => {
+                session.accept();
+                1
+            }
         }
     }
 
@@ -184,12 +199,12 @@ impl Door {
     pub fn order(&mut self, placed: Placed<'_>, refusal: Option<&Refusal>) {
         match self {
             Self::Native(session) => {
-                let number = match placed {
+                let first = match placed {
                     Placed::Membership(group) => session.order(request::membership_len(group)),
-                    Placed::Multicast(len) => session.order_multicast(len),
+                    Placed::Multicasts(messages, len) => session.order_multicasts(messages, len),
                 };
                 if let Some(refusal) = refusal {
-                    session.tell_refused(number, refusal);
+                    (first..first + placed.requests()).for_each(|number| session.tell_refused(number, refusal));
                 }
             }
             //= S24
@@ -204,7 +219,7 @@ impl Door {
         match self {
             Self::Native(session) => {
                 let Telling { sender, service, payload, told, .. } = telling;
-                session.tell_message(sender.0.node, *service, payload, told.at);
+                session.tell_message(sender.0.node, *service, payload, told);
                 true
             }
             Self::Spread { session, client, .. } => tell_spread(session, telling, telling.own == Some(*client)),
@@ -302,7 +317,17 @@ fn tell_spread(session: &mut SpreadSession, telling: &Telling<'_>, own: bool) ->
         if Misfit::of(targets, payload.len().saturating_sub(from)).is_some() {
             return false;
         }
-        session.tell_message(&Message { sender: &sender, note, targets, payload, from }, own);
+        let mut tell = |payload: &Payload, from| {
+            session.tell_message(&Message { sender: &sender, note, targets, payload, from }, own)
+        };
+        if !told.batch {
+            tell(payload, from);
+            return true;
+        }
+        let mut messages = Payload::clone(payload);
+        messages.split_to(told.body_at());
+        let messages = messages.to_bytes();
+        batch::messages(&messages, targets.encoded_len()).for_each(|message| tell(&messages.slice(message).into(), 0));
         true
     };
     Targets::of(payload, told.targets_at, tell).unwrap_or(false)

@@ -39,6 +39,7 @@ use clients::Clients;
 use consort_group::{Groups, Mismatch};
 use consort_order::Arrival;
 use consort_types::{Stream, View, ViewId};
+use consort_wire::Bump;
 use datagrams::Datagrams;
 use std::collections::VecDeque;
 use up::Word;
@@ -47,6 +48,8 @@ use waiting::Lookout;
 
 /// The only order there is so far.
 const STREAM: Stream = Stream(0);
+/// How much is taken from the allocator at once for what beacons are to carry.
+const CLAIMS: usize = 2 << 10;
 
 /// One daemon without its I/O: clients' bytes in, datagrams out, and back.
 #[derive(Debug)]
@@ -71,6 +74,7 @@ pub struct Node<E: Engine> {
     lookout: Lookout,
     /// What was last given to the engine for its beacons.
     claim: Bytes,
+    claims: Bump,
     /// Who was seen last to have other groups than this node.
     mismatch: Option<Mismatch>,
     view: Option<View>,
@@ -110,6 +114,7 @@ impl<E: Engine> Node<E> {
             word: None,
             lookout: Lookout::default(),
             claim: Bytes::new(),
+            claims: Bump::new(CLAIMS),
             mismatch: None,
             view: None,
             history: VecDeque::new(),

@@ -13,10 +13,14 @@
 //! | 89 | transitional signal | group (1 + n), id (18 + 8) |
 //! | 8f | waiting | up to (8), cause (1), node (2) |
 //! | 91-95 | message; the second digit is the service | sender's node (2), client number (4), name (1 + n), targets, payload |
+//! | b1-b5 | batch of messages; likewise | sender's node (2), client number (4), name (1 + n), messages as in [`consort_group::batch`] |
 //!
 //! Texts stand behind their length in two bytes.
+mod batch;
 mod decode;
 mod encode;
+
+pub(crate) use batch::Batch;
 
 pub(crate) use encode::{put_disconnect, put_pong, put_progress, put_refused, put_waiting, put_welcome};
 pub use encode::{put_group_signal, put_group_view, put_message, put_status, put_view};
@@ -25,6 +29,7 @@ use crate::{Farewell, Refusal};
 use bytes::Bytes;
 use consort_group::{Cause, ClientName, GroupViewId, Member, PrivateName, Targets};
 use consort_types::{ClientId, GroupName, Hold, MemberId, NodeId, Primary, Service, ViewId, ViewKind};
+use std::ops::Range;
 
 const WELCOME: u8 = 0x81;
 const PROGRESS: u8 = 0x82;
@@ -37,6 +42,7 @@ const DISCONNECT: u8 = 0x88;
 const GROUP_SIGNAL: u8 = 0x89;
 const WAITING: u8 = 0x8f;
 const MESSAGE: u8 = 0x90;
+const BATCH: u8 = 0xb0;
 /// What requests wait for, by number.
 const WINDOW: u8 = 1;
 const MEMBERSHIP: u8 = 2;
@@ -106,8 +112,9 @@ pub struct Message {
     sender: (NodeId, ClientId),
     service: Service,
     body: Bytes,
+    name_end: usize,
     targets_at: usize,
-    payload_at: usize,
+    payload: Range<usize>,
 }
 
 /// Where a message's body has the sender's name: behind its node and its number.
@@ -121,7 +128,7 @@ impl Message {
 
     /// What the sender is called.
     pub fn sender_name(&self) -> &str {
-        std::str::from_utf8(&self.body[NAME_AT + 1..self.targets_at]).unwrap_or_default()
+        std::str::from_utf8(&self.body[NAME_AT + 1..self.name_end]).unwrap_or_default()
     }
 
     /// The name by which the sender alone is sent to.
@@ -143,12 +150,12 @@ impl Message {
 
     /// The sender's bytes.
     pub fn payload(&self) -> &[u8] {
-        &self.body[self.payload_at..]
+        &self.body[self.payload.clone()]
     }
 
     /// The sender's bytes, to be kept. They share the buffer in which they were read; copy small ones that are kept long.
-    pub fn into_payload(mut self) -> Bytes {
-        self.body.split_off(self.payload_at)
+    pub fn into_payload(self) -> Bytes {
+        self.body.slice(self.payload)
     }
 }
 

@@ -32,6 +32,7 @@ mod tests;
 mod watch;
 
 pub use client::Client;
+pub use consort_group::ordered::Told;
 pub use consort_group::{Addressee, Cause, ClientName, GroupViewId, Member, PrivateName, Target};
 pub use event::{Event, GroupSignal, GroupView, Message, NetworkView, Progress, Waiting, Welcome};
 pub use limits::Limits;
