@@ -150,14 +150,7 @@ impl Identify {
         if same && turn.next > 0 {
             return Some(turn.next);
         }
-        if standing.late {
-            return None;
-        }
-        // Processes of one node are told one after the other, and are given the same: what the one has seen last was the
-        // other's last before the view.
-        let beside = origin.life() == process.life() && (turn.next > 0 || standing.views == 1);
-        let carried = beside.then_some(turn.next.max(1));
-        self.firsts.get(&(standing.id, origin)).copied().or(carried)
+        if standing.late { None } else { self.firsts.get(&(standing.id, origin)).copied() }
     }
 
     fn is(&self, mark: Mark, message: &Received) -> bool {
@@ -218,15 +211,20 @@ mod tests {
     }
 
     #[test]
-    fn who_is_told_before_the_sender_on_the_same_node_knows_its_first_of_the_view_too() {
-        let mut identify = sent(&[0, 0, 0]);
-        let beside = Process { client: 1, ..SENDER };
-        identify.view(beside, &view(1), false);
-        assert_eq!(given(&mut identify, beside, 1, 0), Some(1));
-        identify.view(beside, &view(2), false);
-        assert_eq!(given(&mut identify, beside, 2, 0), Some(2), "the sender is told of the view only now");
+    fn clients_of_one_node_need_not_have_read_of_a_view_to_know_each_others_turns() {
+        let (mut identify, late) = (sent(&[]), Process { client: 1, ..SENDER });
+        for count in 1..=2 {
+            identify.submit(late, Submitted { count, len: 0, ..Submitted::default() });
+        }
+        identify.view(late, &view(1), false);
+        let given = |identify: &mut Identify, count| {
+            let payload = identify.pattern.payload(Mark { origin: late, count }, 0);
+            let message = Received { sender: NodeId(1), payload, ..Received::default() };
+            identify.identify(SENDER, &message, Sender { node: NodeId(1), life: None, client: Some(1) }).mark
+        };
+        assert_eq!(given(&mut identify, 1), Some(Mark { origin: late, count: 1 }));
         identify.view(SENDER, &view(2), false);
-        assert_eq!(given(&mut identify, beside, 3, 0), Some(3));
+        assert_eq!(given(&mut identify, 2), Some(Mark { origin: late, count: 2 }));
     }
 
     #[test]
