@@ -228,23 +228,6 @@ mod tests {
     }
 
     #[test]
-    fn clients_of_one_node_need_not_have_read_of_a_view_to_know_each_others_turns() {
-        let (mut identify, late) = (sent(&[]), Process { client: 1, ..SENDER });
-        for count in 1..=2 {
-            identify.submit(late, Submitted { count, len: 0, ..Submitted::default() });
-        }
-        identify.view(late, &view(1), false);
-        let given = |identify: &mut Identify, count| {
-            let payload = identify.pattern.payload(Mark { origin: late, count }, 0);
-            let message = Received { sender: NodeId(1), payload, ..Received::default() };
-            identify.identify(SENDER, &message, Sender { node: NodeId(1), life: None, client: Some(1) }).mark
-        };
-        assert_eq!(given(&mut identify, 1), Some(Mark { origin: late, count: 1 }));
-        identify.view(SENDER, &view(2), false);
-        assert_eq!(given(&mut identify, 2), Some(Mark { origin: late, count: 2 }));
-    }
-
-    #[test]
     fn whoever_came_late_finds_out_with_the_first_name() {
         let mut identify = sent(&[0, 0, 100, 0]);
         identify.view(RECEIVER, &view(1), true);
