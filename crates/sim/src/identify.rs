@@ -217,7 +217,7 @@ mod tests {
             identify.submit(late, Submitted { count, len: 0, ..Submitted::default() });
         }
         identify.view(late, &view(1), false);
-        let mut given = |identify: &mut Identify, count| {
+        let given = |identify: &mut Identify, count| {
             let payload = identify.pattern.payload(Mark { origin: late, count }, 0);
             let message = Received { sender: NodeId(1), payload, ..Received::default() };
             identify.identify(SENDER, &message, Sender { node: NodeId(1), life: None, client: Some(1) }).mark
