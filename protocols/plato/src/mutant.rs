@@ -31,6 +31,8 @@ mutants!(
     PlacesForgotten "forgets at the end of a view which places the sequencer gave",
     ListKept "keeps at the end of a view the places to itself that it gave and did not tell",
     PlacesAfterEnd "goes on giving places when the view has ended",
+    GapsKept "keeps, when it has told what it holds, what stands behind gaps",
+    KnowsAlone "decides at the end of a view by what it alone finds out while it fetches",
     CauseIgnored "delivers at the end of a view what may stand behind something that nobody there has",
     ClosingByArrival "closes a view in the order in which packets arrived",
     SafeAsAgreed "delivers safe messages without waiting for stability",

@@ -243,7 +243,8 @@ impl Plato {
     /// What a frozen node finds out by itself it must not go by: the others do not know of it.
     pub(super) fn deliver(&mut self) {
         //= P43
-        if matches!(self.stage, Stage::Open | Stage::Halted) {
+        let alone = crate::mutated!(self.config, KnowsAlone);
+        if matches!(self.stage, Stage::Open | Stage::Halted) || alone {
             self.receiver.learn(self.streams.stable());
         }
         self.receiver.deliver(&mut self.io);

@@ -49,7 +49,9 @@ impl Plato {
     fn freeze(&mut self) {
         //= P41
         self.stage = Stage::Frozen;
-        self.streams.forget_parked();
+        if !crate::mutated!(self.config, GapsKept) {
+            self.streams.forget_parked();
+        }
         self.deliver();
         let holding = Holding { held: self.streams.held().to_vec(), stable: self.streams.stable().to_vec() };
         self.membership.tell(self.now, holding);
@@ -63,7 +65,9 @@ impl Plato {
             if early {
                 self.close();
             }
-            self.receiver.learn(&change.cut.stable);
+            if !crate::mutated!(self.config, KnowsAlone) {
+                self.receiver.learn(&change.cut.stable);
+            }
             self.receiver.deliver(&mut self.io);
             self.io.output.push_back(Output::Install(closing.clone()));
             if !early {
