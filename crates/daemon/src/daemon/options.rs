@@ -161,9 +161,9 @@ mod tests {
     fn the_protocol_is_chosen_on_the_command_line() {
         let settings = options("--protocol toto --nodes 3").unwrap().settings().unwrap();
         assert_eq!(settings.protocol, Protocol::Toto);
+        assert!(settings.summary().starts_with("3 nodes, toto with phi 50%"), "{}", settings.summary());
         let settings = options("--protocol plato --nodes 3").unwrap().settings().unwrap();
         assert!(settings.summary().starts_with("3 nodes, plato, "), "{}", settings.summary());
-        assert!(settings.summary().starts_with("3 nodes, toto with phi 50%"), "{}", settings.summary());
     }
 
     #[test]
