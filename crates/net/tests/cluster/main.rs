@@ -101,7 +101,7 @@ fn spawn(sockets: Sockets, n: u16, kind: Kind) -> (Stop, JoinHandle<Result<(), R
     engine.needs_arrival_times = kind.arrival_times;
     let stop = Stop::new().unwrap();
     let told = stop.clone();
-    let thread = thread::spawn(move || consort_net::run(sockets, Node::new(identity, engine, Limits::default()), told));
+    let thread = thread::spawn(move || consort_net::run(sockets, Node::new(identity, engine, limits()), told));
     (stop, thread)
 }
 
@@ -137,6 +137,11 @@ fn all_agree_by_unicast() {
 #[test]
 fn all_agree_where_every_packet_is_stamped_and_the_loop_spins() {
     all_agree(Kind { fanout: Fanout::Auto, idling: Idling::Latency, arrival_times: true });
+}
+
+/// The engine of these tests cuts nothing: whatever it orders must fit a datagram.
+fn limits() -> Limits {
+    Limits { batch_max: 1_000, ..Limits::default() }
 }
 
 const QUIET: Kind = Kind { fanout: Fanout::Unicast, idling: Idling::Frugal, arrival_times: false };
@@ -227,8 +232,7 @@ impl Single {
         let (sockets, stop) = (Sockets::bind(options).unwrap(), Stop::new().unwrap());
         let mut client = TestClient::unix(&self.door);
         let told = stop.clone();
-        let node =
-            thread::spawn(move || consort_net::run(sockets, Node::new(identity, engine, Limits::default()), told));
+        let node = thread::spawn(move || consort_net::run(sockets, Node::new(identity, engine, limits()), told));
         work(&mut client);
         stop.set();
         node.join().unwrap()
