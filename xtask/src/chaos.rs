@@ -37,6 +37,7 @@ use std::sync::atomic::AtomicBool;
 use crate::netlab::lab::{Lab, Plan};
 use crate::netlab::namespace::{failed, requirements};
 use crate::netlab::{directory, program, seed_from_clock, stop_on_signals};
+use crate::sim::Protocol;
 use board::{Board, StopAtEnd};
 use client::Role;
 use ledger::Ledger;
@@ -61,7 +62,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     if let Some(directory) = &options.judge {
-        return again(directory, options.protocol != "ring");
+        return again(directory, options.protocol);
     }
     if let Err(reason) = requirements() {
         let required = std::env::var_os("CONSORT_REQUIRE_NETNS").is_some_and(|wanted| wanted == "1");
@@ -95,7 +96,11 @@ fn laboratory(options: &Options, seed: u64) -> Result<Outcome, ChaosError> {
             report(violations, &kept)?;
         }
         eprintln!("chaos: traces and logs are kept in {}", kept.display());
-        eprintln!("chaos: judge them again: cargo xtask chaos --judge {}", kept.display());
+        eprintln!(
+            "chaos: judge them again: cargo xtask chaos --judge {} --protocol {}",
+            kept.display(),
+            options.protocol.name()
+        );
     }
     outcome
 }
@@ -126,7 +131,7 @@ fn in_a_lab(
         }
         Run::start(options, seed, &lab, board, (file, place), stop)?.finish()
     })?;
-    outcome.guests = ledger.judge().map_err(ChaosError::Guests)?;
+    outcome.guests = ledger.judge(options.protocol.promised().per_component).map_err(ChaosError::Guests)?;
     Ok(outcome)
 }
 
@@ -160,11 +165,11 @@ fn report(violations: &[consort_sim::checkers::Violation], kept: &Path) -> Resul
 }
 
 /// Judges what a run has kept.
-fn again(directory: &Path, per_component: bool) -> ExitCode {
+fn again(directory: &Path, protocol: Protocol) -> ExitCode {
     let mut red = false;
     for scope in 0..SCOPES {
         let file = judge::file(directory, scope);
-        match judge::again(&file, per_component) {
+        match judge::again(&file, protocol.promised()) {
             Ok((seen, violations)) => {
                 let (messages, views) = (seen.messages, seen.views.len());
                 println!("{}: {messages} messages, {views} views, {} violations", file.display(), violations.len());

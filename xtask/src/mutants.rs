@@ -1,5 +1,6 @@
 //! `cargo xtask mutants`: a protocol, its membership, or the groups over it, with one rule broken at a time. A checker that
 //! no broken rule can wake is no checker.
+use crate::sim::Protocol;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -12,7 +13,7 @@ cargo xtask mutants [options]
   --seed S         with --mutant: run this seed and tell its story
 
 Builds the protocols and the groups with their mutants, which no release contains. Prints which checker noticed which mutant,
-at which seed and after how much simulated time; where no seed does, which of the ring's own scenarios. Fails if a mutant
+at which seed and after how much simulated time; where no seed does, which of the protocol's own scenarios. Fails if a mutant
 goes unnoticed.
 ";
 
@@ -21,7 +22,7 @@ goes unnoticed.
 #[cfg_attr(not(feature = "mutants"), allow(dead_code))] // then only the words are checked, and handed on
 struct Options {
     seeds: u64,
-    protocol: Option<String>,
+    protocol: Option<Protocol>,
     mutant: Option<String>,
     seed: Option<u64>,
 }
@@ -49,7 +50,7 @@ fn read(words: &[OsString]) -> Result<Option<Options>, lexopt::Error> {
     while let Some(word) = parser.next()? {
         match word {
             Long("seeds") => options.seeds = parser.value()?.parse()?,
-            Long("protocol") => options.protocol = Some(protocol(parser.value()?.string()?)?),
+            Long("protocol") => options.protocol = Some(Protocol::named(&parser.value()?.string()?)?),
             Long("mutant") => options.mutant = Some(parser.value()?.string()?),
             Long("seed") => options.seed = Some(parser.value()?.parse()?),
             Long("help") | Short('h') => return Ok(None),
@@ -60,13 +61,6 @@ fn read(words: &[OsString]) -> Result<Option<Options>, lexopt::Error> {
         return Err("--seed needs --mutant".into());
     }
     Ok(Some(options))
-}
-
-fn protocol(name: String) -> Result<String, lexopt::Error> {
-    match name.as_str() {
-        "ring" | "toto" | "plato" => Ok(name),
-        _ => Err(format!("no protocol `{name}`; there are ring, toto and plato").into()),
-    }
 }
 
 /// This build has no mutants: the same words go to one that has.
@@ -91,7 +85,7 @@ use noticed::run;
 #[cfg(feature = "mutants")]
 mod noticed {
     use super::Options;
-    use crate::sim;
+    use crate::sim::{self, Protocol};
     use consort_sim::fault::Kinds;
     use consort_sim::world::Outcome;
     use std::ffi::OsString;
@@ -141,18 +135,18 @@ mod noticed {
         }
 
         /// Which protocol it breaks.
-        const fn protocol(self) -> &'static str {
+        const fn protocol(self) -> Protocol {
             match self {
-                Self::Ring(_) | Self::Group(_) => "ring",
-                Self::Toto(_) | Self::Views(_) => "toto",
-                Self::Plato(_) => "plato",
+                Self::Ring(_) | Self::Group(_) => Protocol::Ring,
+                Self::Toto(_) | Self::Views(_) => Protocol::Toto,
+                Self::Plato(_) => Protocol::Plato,
             }
         }
 
         /// Whether it is one of those asked for.
         fn is_wanted(self, options: &Options) -> bool {
             options.mutant.as_ref().is_none_or(|name| name == self.name())
-                && options.protocol.as_ref().is_none_or(|name| name == self.protocol())
+                && options.protocol.is_none_or(|protocol| protocol == self.protocol())
         }
 
         /// The seeds it is given, counted from 1: engines alone have no groups.
@@ -287,13 +281,15 @@ mod noticed {
         }
     }
 
-    /// What no seed of the simulator notices may still break a scenario made for it: a test of the ring's own, or of the
-    /// groups' exchange, by name.
+    /// What no seed of the simulator notices may still break a scenario made for it: a test of the protocol's own, or of
+    /// the groups' exchange, by name.
     fn scenarios(mutant: Mutant) -> Option<Noticed> {
         let (package, tests_of, variable) = match mutant {
             Mutant::Ring(_) => ("consort-ring", "tests::scenarios", "CONSORT_RING_MUTANT"),
             Mutant::Group(_) => ("consort-group", "tests::exchange", "CONSORT_GROUP_MUTANT"),
-            Mutant::Toto(_) | Mutant::Views(_) | Mutant::Plato(_) => return None,
+            Mutant::Toto(_) => ("consort-toto", "tests", "CONSORT_TOTO_MUTANT"),
+            Mutant::Views(_) => ("consort-member", "vs::tests", "CONSORT_VS_MUTANT"),
+            Mutant::Plato(_) => return None,
         };
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut tests = std::process::Command::new(cargo);
@@ -342,7 +338,7 @@ mod tests {
     fn words_mean_what_the_help_says() {
         let options = words("--mutant OneAru --seed 4 --seeds 7").unwrap().unwrap();
         assert_eq!(options, Options { seeds: 7, mutant: Some("OneAru".into()), seed: Some(4), protocol: None });
-        assert_eq!(words("--protocol toto").unwrap().unwrap().protocol, Some("toto".into()));
+        assert_eq!(words("--protocol toto").unwrap().unwrap().protocol, Some(Protocol::Toto));
         assert!(words("--protocol trio").unwrap_err().to_string().contains("trio"));
         assert!(words("--help").unwrap().is_none());
         assert!(words("--seed 4").unwrap_err().to_string().contains("--mutant"));

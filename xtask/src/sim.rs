@@ -8,9 +8,10 @@ use crate::{plato, toto};
 use consort_sim::fault::Kinds;
 use consort_sim::plan::Plan;
 use consort_sim::world::{Options as Keep, Outcome};
+pub use options::Protocol;
 #[cfg(feature = "mutants")]
 pub use options::cores;
-use options::{Options, Protocol, Task};
+use options::{Options, Task};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Instant;

@@ -120,12 +120,11 @@ impl Client {
     /// [`Error::ConnectionLost`] or [`Error::Disconnected`] once everything that came before was received.
     pub fn receive(&mut self, within: impl Into<Option<Duration>>) -> Result<Option<Event>, Error> {
         let within = within.into();
-        let deadline = until(within);
-        let mut left = within;
+        let (mut deadline, mut left) = (None, within);
         loop {
             match self.sender.write() {
                 Ok(true) => return self.receiver.receive(left),
-                Ok(false) => {}
+                Ok(false) => deadline = deadline.or_else(|| until(within)),
                 Err(_) => return self.receive_last(),
             }
             let event = self.receiver.receive(left.map_or(STEP, |left| left.min(STEP)))?;
@@ -134,6 +133,15 @@ impl Client {
             }
             left = time_left(deadline);
         }
+    }
+
+    /// The next event of those that were read already; writes and reads nothing and waits for nothing. After
+    /// [`Self::receive`] this takes the rest of what came together with its event.
+    ///
+    /// # Errors
+    /// As [`Self::receive`].
+    pub fn receive_read(&mut self) -> Result<Option<Event>, Error> {
+        self.receiver.receive_read()
     }
 
     /// Writes all that was collected and waits until every send is ordered or refused.

@@ -75,6 +75,9 @@ impl Inbox {
 
     /// The next event that was read; none of those set aside.
     fn next_read(&mut self) -> Result<Option<Event>, Error> {
+        if let Some(message) = self.replies.next_of_batch() {
+            return Ok(Some(Event::Message(message)));
+        }
         while let Some(event) = self.next_reply()? {
             if let Some(event) = self.note(event)? {
                 return Ok(Some(event));

@@ -46,6 +46,15 @@ impl Receiver {
         Ok(None)
     }
 
+    /// The next event of those that were read already; reads nothing and waits for nothing. After [`Self::receive`] this
+    /// takes the rest of what came together with its event.
+    ///
+    /// # Errors
+    /// As [`Self::receive`].
+    pub fn receive_read(&mut self) -> Result<Option<Event>, Error> {
+        self.inbox.next()
+    }
+
     /// How far the sends are.
     pub fn progress(&self) -> Progress {
         self.inbox.progress()

@@ -59,7 +59,7 @@ fn connect_tcp(host: &str, port: u16, within: Duration) -> io::Result<TcpStream>
 
 /// When the time is over; never, if that is further away than can be told.
 pub(crate) fn until(within: Option<Duration>) -> Option<Instant> {
-    Instant::now().checked_add(within?)
+    within.and_then(|within| Instant::now().checked_add(within))
 }
 
 /// Calls until something is done; waits in between, for no longer than it may. The socket's own timeouts would do, but

@@ -1,4 +1,5 @@
 //! The state machine: ordered payloads and views in, recipients and changes out.
+use crate::batch;
 use crate::exchange::{Exchange, Heard, Taken};
 use crate::member::{ClientName, GroupViewId, Member};
 use crate::misfit::Misfit;
@@ -9,7 +10,7 @@ use crate::table::{Key, Table};
 use crate::targets::Targets;
 use crate::told::{Told, Work};
 use crate::witness::{Claim, Mismatch, Witness};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use consort_types::{ClientId, GroupName, MemberId, Position, View, ViewId, ViewKind};
 use consort_wire::{Malformed, Payload};
 use std::collections::{BTreeMap, VecDeque};
@@ -65,26 +66,32 @@ const CLOSING: u64 = 1 << 63;
 /// What an ordered payload meant here.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Delivered<'a> {
-    /// A client's message.
+    /// A client's message, or several as a batch.
     Multicast {
         /// Who sent it.
         client: ClientId,
+        /// How many.
+        messages: usize,
         /// What stands where.
         told: Fields,
         /// This daemon's clients that get it, each once.
         recipients: &'a [ClientId],
     },
-    /// A client's message that nobody gets, for it names a closed group that the client is not in.
+    /// A client's message or batch that nobody gets, for it names a closed group that the client is not in.
     Shut {
         /// Who sent it.
         client: ClientId,
+        /// How many messages.
+        messages: usize,
         /// The group.
         group: GroupName,
     },
-    /// A client's message that nobody gets, for one of its receivers could not be told.
+    /// A client's message or batch that nobody gets, for one of its receivers could not be told.
     Unfit {
         /// Who sent it.
         client: ClientId,
+        /// How many messages.
+        messages: usize,
         /// Why not.
         misfit: Misfit,
         /// The receiver, which speaks Spread.
@@ -351,13 +358,17 @@ impl Groups {
         let client = key.1;
         let left = payload.len().saturating_sub(told.targets_at);
         let judge = |targets: Targets<'_>| {
+            let len = targets.encoded_len();
+            //= G09
+            let messages = if told.batch { batch::check(payload, told.body_at(), len)? } else { 1 };
             let shut = self.find_recipients(key, targets);
-            (shut, self.find_unfit(targets, left.saturating_sub(targets.encoded_len())))
+            Ok((messages, shut, self.find_unfit(targets, left.saturating_sub(len))))
         };
-        Ok(match Targets::of(payload, told.targets_at, judge)? {
-            (Some(group), _) => Delivered::Shut { client, group },
-            (_, Some((misfit, member))) => Delivered::Unfit { client, misfit, member },
-            _ => Delivered::Multicast { client, told, recipients: &self.recipients },
+        let (messages, shut, unfit) = Targets::of(payload, told.targets_at, judge)??;
+        Ok(match (shut, unfit) {
+            (Some(group), _) => Delivered::Shut { client, messages, group },
+            (_, Some((misfit, member))) => Delivered::Unfit { client, messages, misfit, member },
+            _ => Delivered::Multicast { client, messages, told, recipients: &self.recipients },
         })
     }
 
@@ -462,11 +473,13 @@ impl Groups {
         GroupViewId { view: self.view, change: parted | self.changes }
     }
 
-    /// What this daemon wants its beacons to carry, once it is settled: where it stands and the hash of its table.
-    pub fn claim(&self) -> Option<Bytes> {
+    /// Appends what this daemon wants its beacons to carry, once it is settled: where it stands and the hash of its table.
+    pub fn put_claim(&self, out: &mut BytesMut) {
         //= G31
         let settled = self.settled && self.closing.is_none() && !self.has_work();
-        self.witness.claim(self.at).filter(|_| settled).map(Claim::encode)
+        if let Some(claim) = self.witness.claim(self.at).filter(|_| settled) {
+            claim.put(out);
+        }
     }
 
     /// What another daemon's beacon carried. Returns who has another table, where that shows now.

@@ -14,6 +14,7 @@
 //! | [`groups`] | [`Groups`], the state machine |
 //! | [`told`] | what follows from a payload or a view, step by step |
 
+pub mod batch;
 mod exchange;
 pub mod groups;
 mod member;

@@ -2,12 +2,14 @@
 //!
 //! | size | field |
 //! |---|---|
-//! | 1 | kind: 1 multicast, 2 join, 3 leave, 4 disconnect, 5 join that closes the group if it opens it, 6 [part], 7 multicast with a note |
+//! | 1 | kind: 1 multicast, 2 join, 3 leave, 4 disconnect, 5 join that closes the group if it opens it, 6 [part], 7 multicast with a note, 8 batch |
 //! | 5 | multicast with a note: what only receivers at doors like the sender's understand |
 //! | 4 | all but parts: the client's number at the daemon that sent this |
 //! | … | multicast: the client's name behind its length in one byte, then [`Targets`](crate::Targets), then the client's bytes, both as they stood in the client's frame |
+//! | … | batch: the client's name behind its length in one byte, then its messages as in [`crate::batch`] |
 //! | … | join: the client's name, then the group's, each behind its length in one byte |
 //! | … | leave: the group's name behind its length in one byte |
+use crate::batch;
 use crate::member::ClientName;
 use crate::part::{self, Part};
 use crate::targets::{put_name, read_group};
@@ -22,6 +24,7 @@ const DISCONNECT: u8 = 4;
 const JOIN_CLOSED: u8 = 5;
 pub(crate) const PART: u8 = 6;
 const NOTED: u8 = 7;
+const BATCH: u8 = 8;
 
 /// Where what receivers are told begins in a multicast without a note.
 pub const TOLD_AT: usize = 1;
@@ -40,7 +43,14 @@ pub fn multicast_prefix(client: ClientId, name: &ClientName) -> Bytes {
     out.freeze()
 }
 
-/// The same for one multicast with a note.
+/// What a client's batches begin with; behind it go its frames.
+pub fn batch_prefix(client: ClientId, name: &ClientName) -> Bytes {
+    let mut out = start(BATCH, client);
+    put_name(name.as_str().as_bytes(), &mut out);
+    out.freeze()
+}
+
+/// The same as [`multicast_prefix`] for one multicast with a note.
 pub fn noted_prefix(client: ClientId, name: &ClientName, note: [u8; NOTE_LEN]) -> BytesMut {
     let mut out = BytesMut::with_capacity(NOTE_LEN + HEAD_LEN + ClientName::MAX);
     out.put_u8(NOTED);
@@ -118,10 +128,13 @@ pub enum Ordered {
 /// Where a multicast's fields stand in its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// Where what receivers are told begins: the client's number, its name, the targets, and the client's bytes.
+    /// Where what receivers are told begins: the client's number, its name, and then the targets and the client's bytes,
+    /// or the messages of a batch.
     pub at: usize,
-    /// Where the list of targets starts, which is not checked yet.
+    /// Where the list of targets starts, which is not checked yet; in a batch that of its first message.
     pub targets_at: usize,
+    /// Whether it is a batch.
+    pub batch: bool,
     /// What rides along.
     pub note: Option<[u8; NOTE_LEN]>,
 }
@@ -131,8 +144,13 @@ impl Told {
     pub fn name(&self, payload: &Payload) -> Vec<u8> {
         let from = self.at + HEAD_LEN - 1;
         let mut name = Vec::new();
-        payload.for_each(from, self.targets_at.saturating_sub(from), |part| name.extend_from_slice(part));
+        payload.for_each(from, self.body_at().saturating_sub(from), |part| name.extend_from_slice(part));
         name
+    }
+
+    /// Where the client's frame's body starts, or the frames of a batch.
+    pub const fn body_at(&self) -> usize {
+        if self.batch { self.targets_at - batch::HEAD_LEN } else { self.targets_at }
     }
 }
 
@@ -144,19 +162,22 @@ pub fn decode(payload: &Payload) -> Result<Ordered, Malformed> {
     match payload.first() {
         None => Err(Malformed { what: "kind", at: 0 }),
         Some(PART) => part::decode(&payload.to_bytes()).map(Ordered::Part),
-        Some(MULTICAST) => decode_multicast(payload, 0),
-        Some(NOTED) => decode_multicast(payload, NOTE_LEN),
+        Some(MULTICAST) => decode_multicast(payload, 0, false),
+        Some(NOTED) => decode_multicast(payload, NOTE_LEN, false),
+        Some(BATCH) => decode_multicast(payload, 0, true),
         Some(kind) => decode_control(kind, payload),
     }
 }
 
-fn decode_multicast(payload: &Payload, note: usize) -> Result<Ordered, Malformed> {
+fn decode_multicast(payload: &Payload, note: usize, batch: bool) -> Result<Ordered, Malformed> {
     let short = Malformed { what: "client", at: payload.len() };
     let [_, a, b, c, d, len] = front(payload, note).ok_or(short)?;
     let client = ClientId(u32::from_be_bytes([a, b, c, d]));
     let note_at = 1;
     let noted = (note > 0).then(|| front(payload, note_at)).flatten();
-    let told = Told { at: note + TOLD_AT, targets_at: note + HEAD_LEN + usize::from(len), note: noted };
+    let body_at = note + HEAD_LEN + usize::from(len);
+    let targets_at = if batch { body_at + batch::HEAD_LEN } else { body_at };
+    let told = Told { at: note + TOLD_AT, targets_at, batch, note: noted };
     Ok(Ordered::Multicast { client, told })
 }
 
@@ -215,18 +236,26 @@ mod tests {
         ClientName::new(b"bob").unwrap()
     }
 
-    fn every_kind() -> [(Payload, Ordered); 6] {
+    fn every_kind() -> [(Payload, Ordered); 7] {
         let (client, name, group) = (BOB, name(), group());
         let body = Bytes::from_static(b"\0\x01\x01gpayload");
+        let batch = Bytes::from_static(b"\0\0\0\x06\x14\0\x01\x01ga\0\0\0\x05\x14\0\x01\x01g");
         let joins = |closed| Ordered::Join { client, name: name.clone(), group: group.clone(), closed };
         [
             (
                 [multicast_prefix(client, &name), body.clone()].into_iter().collect(),
-                Ordered::Multicast { client, told: Told { at: 1, targets_at: 9, note: None } },
+                Ordered::Multicast { client, told: Told { at: 1, targets_at: 9, batch: false, note: None } },
+            ),
+            (
+                [batch_prefix(client, &name), batch].into_iter().collect(),
+                Ordered::Multicast { client, told: Told { at: 1, targets_at: 14, batch: true, note: None } },
             ),
             (
                 [noted_prefix(client, &name, *b"12345").freeze(), body].into_iter().collect(),
-                Ordered::Multicast { client, told: Told { at: 6, targets_at: 14, note: Some(*b"12345") } },
+                Ordered::Multicast {
+                    client,
+                    told: Told { at: 6, targets_at: 14, batch: false, note: Some(*b"12345") },
+                },
             ),
             (join(client, &name, &group, false).into(), joins(false)),
             (join(client, &name, &group, true).into(), joins(true)),

@@ -1,5 +1,5 @@
 //! Whether the others have the same table, seen by the sums that they say they had at places in the order.
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut, BytesMut};
 use consort_types::{MemberId, Position, ViewId};
 use consort_wire::{Malformed, Reader, Writer};
 use std::collections::{BTreeMap, VecDeque};
@@ -100,13 +100,11 @@ impl Witness {
 }
 
 impl Claim {
-    pub fn encode(self) -> Bytes {
-        let mut out = BytesMut::with_capacity(40);
+    pub fn put(self, out: &mut BytesMut) {
         out.put_u8(VERSION);
         out.put_view_id(self.view);
         out.put_u64(self.at.0);
         out.put_u64(self.sum);
-        out.freeze()
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
@@ -187,7 +185,8 @@ mod tests {
 
     #[test]
     fn claims_read_back_and_no_mutation_panics() {
-        let bytes = claim(77, 88).encode();
+        let mut bytes = BytesMut::new();
+        claim(77, 88).put(&mut bytes);
         assert!(bytes.len() <= 64, "beacons have room for 64 bytes");
         assert_eq!(Claim::decode(&bytes), Ok(claim(77, 88)));
         consort_wire::mutate::each(&bytes, 5_000, |bytes| {

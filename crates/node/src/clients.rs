@@ -214,8 +214,7 @@ impl Clients {
 
     pub(crate) fn accept(&mut self, client: ClientId) {
         if let Some(entry) = self.all.get_mut(&client) {
-            entry.session.accept();
-            self.counts.accepted += 1;
+            self.counts.accepted += entry.session.accept();
         }
     }
 
@@ -239,8 +238,8 @@ impl Clients {
             self.progressed.push(client);
         }
         let goes_on = entry.held_back && !entry.session.is_held_back(&self.limits);
-        self.counts.refused += u64::from(refusal.is_some());
         if refusal.is_some() {
+            self.counts.refused += placed.requests();
             self.note(client);
         }
         if goes_on {
@@ -249,11 +248,11 @@ impl Clients {
     }
 
     pub(crate) fn tell_message(&mut self, client: ClientId, telling: &Telling<'_>) {
-        self.counts.messages += 1;
+        self.counts.messages += telling.messages as u64;
         self.counts.message_bytes += telling.payload.len() as u64;
         let mut told = true;
         self.tell_with(client, |session| told = session.tell_message(telling));
-        self.counts.untold += u64::from(!told);
+        self.counts.untold += if told { 0 } else { telling.messages as u64 };
     }
 
     pub(crate) fn has_optimists(&self) -> bool {

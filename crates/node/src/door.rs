@@ -1,7 +1,7 @@
 //! One session, whatever it speaks.
 use bytes::Bytes;
 use consort_group::ordered::{self, Told};
-use consort_group::{ClientName, Misfit, Targets};
+use consort_group::{ClientName, Misfit, Targets, batch};
 use consort_session::{
     Ask, Farewell, Limits, Offered, Output, Parting, Refusal, RefusalCause, Session, Waits, request,
 };
@@ -33,17 +33,28 @@ pub(crate) enum Wish {
 pub(crate) enum Placed<'a> {
     /// A join or leave.
     Membership(&'a GroupName),
-    /// A message; so many bytes in the order.
-    Multicast(usize),
+    /// So many messages, more than one as a batch; so many bytes in the order.
+    Multicasts(usize, usize),
 }
 
-/// A message for clients here.
+impl Placed<'_> {
+    /// How many requests have their place.
+    pub const fn requests(self) -> u64 {
+        match self {
+            Self::Membership(_) => 1,
+            Self::Multicasts(messages, _) => messages as u64,
+        }
+    }
+}
+
+/// A message for clients here, or a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Telling<'a> {
     pub sender: (MemberId, ClientId),
     /// The sender, if it is a client of this node.
     pub own: Option<ClientId>,
     pub service: Service,
+    pub messages: usize,
     pub payload: &'a Payload,
     pub told: Told,
     /// What optimistic clients know it by.
@@ -53,15 +64,34 @@ pub(crate) struct Telling<'a> {
 
 impl Telling<'_> {
     /// As an offer that is confirmed at once, if it was not made before.
-    fn offered(&self) -> Offered {
-        Offered {
-            id: self.offer,
-            free_until: self.now,
-            sender: self.sender.0.node,
-            service: self.service,
-            multicast: self.payload.clone(),
-            told_at: self.told.at,
+    fn offered(&self, multicast: Payload, told_at: usize) -> Offered {
+        let (sender, service) = (self.sender.0.node, self.service);
+        Offered { id: self.offer, free_until: self.now, sender, service, multicast, told_at }
+    }
+
+    /// Tells an optimistic client. Batches are not on offer before: their messages are offered one by one.
+    fn confirm(&self, session: &mut Session) {
+        //= G42
+        if !self.told.batch {
+            return session.tell_confirm(self.now, &self.offered(self.payload.clone(), self.told.at));
         }
+        self.each_apart(|_, message| session.tell_confirm(self.now, &self.offered(message, 0)));
+    }
+
+    /// Calls `see` with each message of a batch: its targets, and all that receivers are told of it.
+    fn each_apart(&self, mut see: impl FnMut(Targets<'_>, Payload)) {
+        let Self { payload, told, .. } = *self;
+        let mut frames = Payload::clone(payload);
+        frames.split_to(told.at);
+        let sender = frames.split_to(told.body_at() - told.at);
+        let frames = frames.to_bytes();
+        let _ = Targets::of(payload, told.targets_at, |targets| {
+            let len = targets.encoded_len();
+            for data in batch::messages(&frames, len) {
+                let body = frames.slice(data.start - len..data.end);
+                see(targets, sender.parts().cloned().chain([body]).collect());
+            }
+        });
     }
 }
 
@@ -185,10 +215,14 @@ impl Door {
         }
     }
 
-    pub fn accept(&mut self) {
+    /// Returns how many requests were accepted.
+    pub fn accept(&mut self) -> u64 {
         match self {
             Self::Native(session) => session.accept(),
-            Self::Spread { session, .. } => session.accept(),
+            Self::Spread { session, .. } => {
+                session.accept();
+                1
+            }
         }
     }
 
@@ -203,12 +237,12 @@ impl Door {
     pub fn order(&mut self, placed: Placed<'_>, refusal: Option<&Refusal>) {
         match self {
             Self::Native(session) => {
-                let number = match placed {
+                let first = match placed {
                     Placed::Membership(group) => session.order(request::membership_len(group)),
-                    Placed::Multicast(len) => session.order_multicast(len),
+                    Placed::Multicasts(messages, len) => session.order_multicasts(messages, len),
                 };
                 if let Some(refusal) = refusal {
-                    session.tell_refused(number, refusal);
+                    (first..first + placed.requests()).for_each(|number| session.tell_refused(number, refusal));
                 }
             }
             //= S24
@@ -223,12 +257,12 @@ impl Door {
         match self {
             //= G42
             Self::Native(session) if session.is_optimistic() => {
-                session.tell_confirm(telling.now, &telling.offered());
+                telling.confirm(session);
                 true
             }
             Self::Native(session) => {
                 let Telling { sender, service, payload, told, .. } = telling;
-                session.tell_message(sender.0.node, *service, payload, told.at);
+                session.tell_message(sender.0.node, *service, payload, told);
                 true
             }
             Self::Spread { session, client, .. } => tell_spread(session, telling, telling.own == Some(*client)),
@@ -337,13 +371,19 @@ fn tell_spread(session: &mut SpreadSession, telling: &Telling<'_>, own: bool) ->
     let Telling { sender, service, payload, told, .. } = telling;
     let sender = told::private_text(&told.name(payload), sender.0.node);
     let note = told.note.map_or(Note::of(*service), Note::decode);
-    let tell = |targets: Targets<'_>| {
-        let from = told.targets_at + targets.encoded_len();
-        if Misfit::of(targets, payload.len().saturating_sub(from)).is_some() {
-            return false;
+    let mut tell = |targets: Targets<'_>, payload: &Payload, from| {
+        let fits = Misfit::of(targets, payload.len().saturating_sub(from)).is_none();
+        if fits {
+            session.tell_message(&Message { sender: &sender, note, targets, payload, from }, own);
         }
-        session.tell_message(&Message { sender: &sender, note, targets, payload, from }, own);
-        true
+        fits
     };
-    Targets::of(payload, told.targets_at, tell).unwrap_or(false)
+    if !told.batch {
+        let tell = |targets: Targets<'_>| tell(targets, payload, told.targets_at + targets.encoded_len());
+        return Targets::of(payload, told.targets_at, tell).unwrap_or(false);
+    }
+    let mut all = true;
+    let name = told.body_at() - told.at;
+    telling.each_apart(|targets, message| all &= tell(targets, &message, name + targets.encoded_len()));
+    all
 }

@@ -40,6 +40,7 @@ use clients::Clients;
 use consort_group::{Groups, Mismatch};
 use consort_order::Arrival;
 use consort_types::{Stream, View, ViewId};
+use consort_wire::Bump;
 use datagrams::Datagrams;
 use offers::Offers;
 use std::collections::VecDeque;
@@ -49,6 +50,8 @@ use waiting::Lookout;
 
 /// The only order there is so far.
 const STREAM: Stream = Stream(0);
+/// How much is taken from the allocator at once for what beacons are to carry.
+const CLAIMS: usize = 2 << 10;
 
 /// One daemon without its I/O: clients' bytes in, datagrams out, and back.
 #[derive(Debug)]
@@ -74,6 +77,7 @@ pub struct Node<E: Engine> {
     lookout: Lookout,
     /// What was last given to the engine for its beacons.
     claim: Bytes,
+    claims: Bump,
     /// Who was seen last to have other groups than this node.
     mismatch: Option<Mismatch>,
     view: Option<View>,
@@ -96,7 +100,12 @@ struct Counts {
 
 impl<E: Engine> Node<E> {
     /// A node that speaks as `identity` and orders with `engine`.
-    pub fn new(identity: Identity, engine: E, limits: Limits) -> Self {
+    pub fn new(identity: Identity, engine: E, mut limits: Limits) -> Self {
+        //= G09
+        // An offer is one message's, and when it came matters.
+        if engine.capability().optimistic {
+            limits.batch_max = 0;
+        }
         Self {
             engine,
             datagrams: Datagrams::new(identity),
@@ -113,6 +122,7 @@ impl<E: Engine> Node<E> {
             word: None,
             lookout: Lookout::default(),
             claim: Bytes::new(),
+            claims: Bump::new(CLAIMS),
             mismatch: None,
             view: None,
             history: VecDeque::new(),

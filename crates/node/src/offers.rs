@@ -45,6 +45,10 @@ impl<E: Engine> Node<E> {
         }
         let delivery = &offer.delivery;
         let Some((told, recipients)) = self.groups.recipients(delivery.sender, &delivery.payload) else { return };
+        // Where messages are offered, daemons make no batches (G09).
+        if told.batch {
+            return;
+        }
         let optimists = recipients.iter().copied().filter(|client| self.clients.is_optimist(*client));
         let optimists: Vec<_> = optimists.collect();
         let offered = Offered {

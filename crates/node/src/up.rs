@@ -11,6 +11,8 @@ use consort_types::{Class, ClientId, GroupName, MemberId, OfferId, Primary, Serv
 
 /// How many changes of the view are remembered.
 const HISTORY: usize = 64;
+/// More bytes than a claim has.
+const CLAIM: usize = 64;
 /// How many clients are told of a group's change at once.
 const READERS: usize = 8;
 
@@ -168,10 +170,11 @@ impl<E: Engine> Node<E> {
     /// Has the engine's beacons carry where this node stands and the hash of its groups.
     pub(crate) fn annotate(&mut self) {
         //= G31
-        let claim = self.groups.claim().unwrap_or_default();
-        if claim != self.claim {
-            self.claim = claim.clone();
-            self.engine.annotate(claim);
+        let claim = self.claims.room(CLAIM);
+        self.groups.put_claim(claim);
+        if self.claim[..] != claim[..] {
+            self.claim = self.claims.take();
+            self.engine.annotate(self.claim.clone());
         }
     }
 
@@ -226,20 +229,22 @@ impl<E: Engine> Node<E> {
         let own = *sender == self.datagrams.identity().me;
         self.clients.ordered(payload.len());
         match self.groups.deliver(*sender, *position, payload) {
-            Ok(Delivered::Multicast { client, told, recipients }) => {
+            Ok(Delivered::Multicast { client, messages, told, recipients }) => {
                 if own {
-                    self.clients.order(client, Placed::Multicast(payload.len()), None);
+                    self.clients.order(client, Placed::Multicasts(messages, payload.len()), None);
                 }
                 self.upward.spend(recipients.len() * payload.len());
                 let (sender, own) = ((*sender, client), own.then_some(client));
-                let telling = Telling { sender, own, service: *service, payload, told, offer, now: self.now };
+                let telling = Telling { sender, own, service: *service, messages, payload, told, offer, now: self.now };
                 for recipient in recipients {
                     self.clients.tell_message(*recipient, &telling);
                 }
             }
-            Ok(Delivered::Shut { client, group }) if own => self.shut(client, payload.len(), &group),
-            Ok(Delivered::Unfit { client, misfit, member }) if own => {
-                self.unfit(client, payload.len(), misfit, &member);
+            Ok(Delivered::Shut { client, messages, group }) if own => {
+                self.shut(client, Placed::Multicasts(messages, payload.len()), &group);
+            }
+            Ok(Delivered::Unfit { client, messages, misfit, member }) if own => {
+                self.unfit(client, Placed::Multicasts(messages, payload.len()), misfit, &member);
             }
             Ok(Delivered::Changes { client, asked: Some(asked) }) if own => self.settle(client, &asked),
             Ok(Delivered::Changes { client, asked: None }) if own => self.clients.gone(client),
@@ -251,20 +256,20 @@ impl<E: Engine> Node<E> {
         offered.into_iter().for_each(|client| self.clients.tell_revoke(client, self.now, offer));
     }
 
-    /// An own client's message has its place, but a closed group does not take it.
-    fn shut(&mut self, client: ClientId, len: usize, group: &GroupName) {
+    /// An own client's messages have their place, but a closed group does not take them.
+    fn shut(&mut self, client: ClientId, placed: Placed<'_>, group: &GroupName) {
         //= G07
         let text = format!("{group} is closed: only its members may send to it");
         let refusal = Refusal::new(RefusalCause::Closed, text);
-        self.clients.order(client, Placed::Multicast(len), Some(&refusal));
+        self.clients.order(client, placed, Some(&refusal));
     }
 
-    /// An own client's message has its place, but one of its receivers could not be told.
-    fn unfit(&mut self, client: ClientId, len: usize, misfit: Misfit, member: &Member) {
+    /// An own client's messages have their place, but one of its receivers could not be told.
+    fn unfit(&mut self, client: ClientId, placed: Placed<'_>, misfit: Misfit, member: &Member) {
         //= S21
         let name = PrivateName::new(&member.name, member.daemon.node);
         let refusal = Refusal::new(RefusalCause::Unfit, format!("{name} cannot be told it: {misfit}"));
-        self.clients.order(client, Placed::Multicast(len), Some(&refusal));
+        self.clients.order(client, placed, Some(&refusal));
     }
 
     /// An own client's join or leave has its place.

@@ -2,7 +2,7 @@
 //!
 //! [`Requests`] writes and counts what is sent, [`Replies`] reads what comes back; a program with two threads keeps one
 //! in each and hands the latest [`Progress`] across. [`Client`] is both in one.
-use crate::event::{Event, Progress, Welcome};
+use crate::event::{Batch, Event, Message, Progress, Welcome};
 use crate::frame::{Frames, HEAD_LEN};
 use crate::request::{self, Hello};
 use bytes::{Buf, Bytes, BytesMut};
@@ -151,11 +151,12 @@ pub const fn unknown_fate(sent: u64, known: Progress) -> Range<u64> {
 pub struct Replies {
     frames: Frames,
     progress: Progress,
+    batch: Option<Batch>,
 }
 
 impl Default for Replies {
     fn default() -> Self {
-        Self { frames: Frames::new(FRAME_MAX), progress: Progress::default() }
+        Self { frames: Frames::new(FRAME_MAX), progress: Progress::default(), batch: None }
     }
 }
 
@@ -165,18 +166,37 @@ impl Replies {
         self.frames.push(bytes);
     }
 
+    /// The next message of a batch of which some were taken; no other event, and a quick way to these.
+    pub fn next_of_batch(&mut self) -> Option<Message> {
+        let next = self.batch.as_mut()?.next();
+        if next.is_none() {
+            self.batch = None;
+        }
+        next
+    }
+
     /// The next event; `None` until more bytes come. Progress is kept, too.
     ///
     /// # Errors
     /// [`Malformed`] where the daemon sent what is no frame; nothing can be read after it.
     pub fn next_event(&mut self) -> Result<Option<Event>, Malformed> {
-        let Some(head) = self.frames.whole()? else { return Ok(None) };
-        let event = Event::decode(head.kind, self.frames.take_body(head))
-            .map_err(|error| Malformed { at: error.at + HEAD_LEN, ..error })?;
-        if let Event::Progress(progress) = event {
-            self.progress = progress;
+        loop {
+            if let Some(message) = self.next_of_batch() {
+                return Ok(Some(Event::Message(message)));
+            }
+            let Some(head) = self.frames.whole()? else { return Ok(None) };
+            let (kind, body) = (head.kind, self.frames.take_body(head));
+            let in_body = |error: Malformed| Malformed { at: error.at + HEAD_LEN, ..error };
+            if Batch::is_one(kind) {
+                self.batch = Some(Batch::decode(kind, body).map_err(in_body)?);
+                continue;
+            }
+            let event = Event::decode(kind, body).map_err(in_body)?;
+            if let Event::Progress(progress) = event {
+                self.progress = progress;
+            }
+            return Ok(Some(event));
         }
-        Ok(Some(event))
     }
 
     /// The latest progress that was read.

@@ -16,11 +16,14 @@
 //! | 8f | waiting | up to (8), cause (1), node (2) |
 //! | 91-95 | message; the second digit is the service | sender's node (2), client number (4), name (1 + n), targets, payload |
 //! | a1-a5 | offer; the second digit is the service | offer (8), microseconds (4), then as in a message |
+//! | b1-b5 | batch of messages; likewise | sender's node (2), client number (4), name (1 + n), messages as in [`consort_group::batch`] |
 //!
 //! Texts stand behind their length in two bytes.
+mod batch;
 mod decode;
 mod encode;
 
+pub(crate) use batch::Batch;
 pub(crate) use encode::{
     put_confirm, put_disconnect, put_offer, put_pong, put_progress, put_refused, put_revoke, put_waiting, put_welcome,
 };
@@ -30,6 +33,7 @@ use crate::{Farewell, Refusal};
 use bytes::Bytes;
 use consort_group::{Cause, ClientName, GroupViewId, Member, PrivateName, Targets};
 use consort_types::{ClientId, Duration, GroupName, Hold, MemberId, NodeId, Primary, Service, ViewId, ViewKind};
+use std::ops::Range;
 
 const WELCOME: u8 = 0x81;
 const PROGRESS: u8 = 0x82;
@@ -47,6 +51,7 @@ const MESSAGE: u8 = 0x90;
 const OFFER: u8 = 0xa0;
 /// The bytes of an offer before those of its message.
 const OFFER_LEN: usize = 12;
+const BATCH: u8 = 0xb0;
 /// What requests wait for, by number.
 const WINDOW: u8 = 1;
 const MEMBERSHIP: u8 = 2;
@@ -122,8 +127,9 @@ pub struct Message {
     sender: (NodeId, ClientId),
     service: Service,
     body: Bytes,
+    name_end: usize,
     targets_at: usize,
-    payload_at: usize,
+    payload: Range<usize>,
 }
 
 /// Where a message's body has the sender's name: behind its node and its number.
@@ -137,7 +143,7 @@ impl Message {
 
     /// What the sender is called.
     pub fn sender_name(&self) -> &str {
-        std::str::from_utf8(&self.body[NAME_AT + 1..self.targets_at]).unwrap_or_default()
+        std::str::from_utf8(&self.body[NAME_AT + 1..self.name_end]).unwrap_or_default()
     }
 
     /// The name by which the sender alone is sent to.
@@ -159,12 +165,12 @@ impl Message {
 
     /// The sender's bytes.
     pub fn payload(&self) -> &[u8] {
-        &self.body[self.payload_at..]
+        &self.body[self.payload.clone()]
     }
 
     /// The sender's bytes, to be kept. They share the buffer in which they were read; copy small ones that are kept long.
-    pub fn into_payload(mut self) -> Bytes {
-        self.body.split_off(self.payload_at)
+    pub fn into_payload(self) -> Bytes {
+        self.body.slice(self.payload)
     }
 }
 

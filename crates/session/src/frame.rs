@@ -25,6 +25,21 @@ pub struct Head {
     pub len: usize,
 }
 
+/// Frames that stand behind each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alike {
+    /// How many.
+    pub frames: u64,
+    /// How long they are together.
+    pub len: usize,
+}
+
+impl From<Head> for Alike {
+    fn from(head: Head) -> Self {
+        Self { frames: 1, len: head.len }
+    }
+}
+
 /// Cuts a stream of bytes into frames. Bodies share the bytes that were read.
 #[derive(Debug)]
 pub struct Frames {
@@ -122,15 +137,38 @@ impl Frames {
         }
         let mut body = Payload::new();
         self.body(head, &mut body);
-        self.consume(head);
+        self.consume(head.into());
         body.to_bytes()
     }
 
-    /// Goes on to the next frame.
-    pub fn consume(&mut self, head: Head) {
-        self.passed += 1;
-        self.held -= head.len.min(self.held);
-        let mut left = head.len;
+    /// How many frames of the same kind stand behind each other, and their length: that at the front, which is whole, and
+    /// those behind it whose bodies begin with the same `same` bytes, as far as they lie in one piece of at most `most`
+    /// bytes.
+    pub fn alike(&self, head: Head, same: usize, most: usize) -> Alike {
+        let bytes = &self.current[..];
+        let mut alike = Alike { frames: 1, len: head.len };
+        let Some(first) = bytes.get(LENGTH_LEN..HEAD_LEN + same) else { return alike };
+        while let Some(rest) = bytes.get(alike.len..).filter(|rest| rest.len() > HEAD_LEN + same) {
+            let len = len_of(rest);
+            let fits = len >= HEAD_LEN + same && len <= rest.len() && alike.len + len <= most;
+            if !fits || &rest[LENGTH_LEN..HEAD_LEN + same] != first {
+                break;
+            }
+            alike = Alike { frames: alike.frames + 1, len: alike.len + len };
+        }
+        alike
+    }
+
+    /// The first `len` bytes of the piece at the front, shared.
+    pub fn front_piece(&self, len: usize) -> Bytes {
+        self.current.slice(..len)
+    }
+
+    /// Goes on behind these frames.
+    pub fn consume(&mut self, alike: Alike) {
+        self.passed += alike.frames;
+        self.held -= alike.len.min(self.held);
+        let mut left = alike.len;
         while left >= self.current.len() && !self.current.is_empty() {
             left -= self.current.len();
             self.current = self.later.pop_front().unwrap_or_default();
@@ -310,7 +348,7 @@ mod tests {
                 let mut body = Payload::new();
                 frames.body(head, &mut body);
                 assert_eq!(body.len() + HEAD_LEN, head.len);
-                frames.consume(head);
+                frames.consume(head.into());
             }
         });
     }

@@ -22,9 +22,10 @@ impl Ledger {
         self.outstanding == 0 || self.outstanding + cost <= credit
     }
 
-    pub(crate) const fn accept(&mut self, cost: usize) {
-        self.taken += 1;
-        self.accepted += 1;
+    /// Counts so many requests of `cost` bytes in all.
+    pub(crate) const fn accept(&mut self, requests: u64, cost: usize) {
+        self.taken += requests;
+        self.accepted += requests;
         self.outstanding += cost;
     }
 
@@ -40,13 +41,13 @@ impl Ledger {
         self.taken
     }
 
-    /// The oldest accepted request has its place; returns its number.
-    pub(crate) fn order(&mut self, cost: usize) -> u64 {
-        self.ordered += 1;
-        self.settled += 1;
+    /// The oldest accepted requests, so many as were accepted together, have their place; returns the first one's number.
+    pub(crate) fn order(&mut self, requests: u64, cost: usize) -> u64 {
+        let number = self.settled + 1;
+        self.ordered += requests;
+        self.settled += requests;
         self.outstanding = self.outstanding.saturating_sub(cost);
         self.returned += cost as u64;
-        let number = self.settled;
         while let Some((_, run)) = self.refused.front().filter(|(after, _)| *after <= self.ordered) {
             self.settled += run;
             self.refused.pop_front();
@@ -75,11 +76,14 @@ mod tests {
         for _ in 0..300 {
             let mut ledger = Ledger::default();
             let mut all: Vec<bool> = Vec::new();
+            let mut batches = VecDeque::new();
             for _ in 0..200 {
                 match rng.below(3) {
                     0 => {
-                        ledger.accept(10);
-                        all.push(false);
+                        let together = rng.below(3) + 1;
+                        ledger.accept(together, 10 * together as usize);
+                        all.extend((0..together).map(|_| false));
+                        batches.push_back(together);
                     }
                     1 => {
                         all.push(true);
@@ -87,8 +91,9 @@ mod tests {
                     }
                     _ => {
                         if let Some(oldest) = all.iter().position(|settled| !settled) {
-                            assert_eq!(ledger.order(10), oldest as u64 + 1);
-                            all[oldest] = true;
+                            let together = batches.pop_front().unwrap();
+                            assert_eq!(ledger.order(together, 10 * together as usize), oldest as u64 + 1);
+                            all[oldest..oldest + together as usize].fill(true);
                         }
                     }
                 }
@@ -107,9 +112,9 @@ mod tests {
     fn a_giant_goes_alone_and_nothing_else_overruns() {
         let mut ledger = Ledger::default();
         assert!(ledger.admits(1_000, 100));
-        ledger.accept(60);
+        ledger.accept(1, 60);
         assert!(ledger.admits(40, 100) && !ledger.admits(41, 100));
-        ledger.order(60);
+        ledger.order(1, 60);
         assert!(ledger.admits(1_000, 100));
     }
 }

@@ -35,6 +35,7 @@ mod tests;
 mod watch;
 
 pub use client::Client;
+pub use consort_group::ordered::Told;
 pub use consort_group::{Addressee, Cause, ClientName, GroupViewId, Member, PrivateName, Target};
 pub use event::{Event, GroupSignal, GroupView, Message, NetworkView, Offer, Progress, Waiting, Welcome};
 pub use limits::Limits;

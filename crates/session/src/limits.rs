@@ -11,6 +11,9 @@ pub struct Limits {
     /// How many bytes of one client may be accepted and not yet ordered. Latency under full load grows with it; 128 to
     /// 512 KiB cost little throughput.
     pub credit: usize,
+    /// How many bytes of frames are put into the order as one batch, at most: enough to share what an ordered message costs
+    /// beside its bytes. 0 for no batches.
+    pub batch_max: usize,
     /// How many groups one multicast may name, at most 1000.
     pub groups_max: usize,
     /// How many bytes may wait for one client to read them; a client further behind is disconnected as slow.
@@ -34,6 +37,7 @@ impl Default for Limits {
         Self {
             message_max: consort_wire::MESSAGE_MAX,
             credit: 256 << 10,
+            batch_max: 16 << 10,
             groups_max: Targets::MAX,
             output_max: 64 << 20,
             outputs_max: 1 << 30,

@@ -1,6 +1,6 @@
 //! A daemon's end of one connection.
 use crate::event::{self, Welcome};
-use crate::frame::{self, Frames, HEAD_LEN, Head};
+use crate::frame::{self, Alike, Frames, HEAD_LEN, Head};
 use crate::ledger::Ledger;
 use crate::listing::Question;
 use crate::offers::{Offered, Offers};
@@ -9,7 +9,8 @@ use crate::request::{self, Hello, NotHello, Request};
 use crate::watch::{Waits, Watch};
 use crate::{Farewell, Limits, Parting, Refusal, RefusalCause, VERSION};
 use bytes::Bytes;
-use consort_group::{ClientName, ordered};
+use consort_group::ClientName;
+use consort_group::ordered::{self, Told};
 use consort_types::{ClientId, GroupName, Hold, Instant, MemberId, NodeId, OfferId, Service};
 use consort_wire::{Malformed, Payload};
 
@@ -29,8 +30,10 @@ pub struct Session {
     wants_views: bool,
     offers: Option<Offers>,
     prefix: Bytes,
+    batch_prefix: Bytes,
     input: Frames,
-    asked: Option<Head>,
+    /// What [`Self::next`] returned and is not settled.
+    asked: Option<Alike>,
     ledger: Ledger,
     refused: u64,
     progress_due: bool,
@@ -62,7 +65,7 @@ pub enum Ask {
     },
     /// To leave a group. Numbered.
     Leave(GroupName),
-    /// To have a message ordered. Numbered.
+    /// To have a message ordered, or a batch of them. Each is numbered.
     Multicast {
         /// How strongly.
         service: Service,
@@ -80,13 +83,15 @@ pub enum Ask {
 impl Session {
     /// A connection that has not said anything.
     pub fn new(client: ClientId) -> Self {
+        let name = ClientName::unchosen(client);
         Self {
             client,
             stage: Stage::Silent,
-            name: ClientName::unchosen(client),
             wants_views: false,
             offers: None,
-            prefix: ordered::multicast_prefix(client, &ClientName::unchosen(client)),
+            prefix: ordered::multicast_prefix(client, &name),
+            batch_prefix: ordered::batch_prefix(client, &name),
+            name,
             input: Frames::new(HEAD_LEN + request::BODY_MAX),
             asked: None,
             ledger: Ledger::default(),
@@ -158,7 +163,7 @@ impl Session {
         while self.stage != Stage::Closed {
             let whole = self.input.whole();
             let Some(head) = whole.map_err(|error| self.malformed(error))? else { break };
-            self.asked = Some(head);
+            self.asked = Some(head.into());
             let ask = match (self.stage, request::multicast_service(head.kind)) {
                 (Stage::Silent, _) => self.on_hello(head, limits).map(Some)?,
                 (_, Some(service)) => self.on_multicast(head, service, limits).map_err(|e| self.in_body(e))?,
@@ -189,6 +194,7 @@ impl Session {
         self.offers = hello.optimistic.map(Offers::new);
         if let Some(name) = hello.name {
             self.prefix = ordered::multicast_prefix(self.client, &name);
+            self.batch_prefix = ordered::batch_prefix(self.client, &name);
             self.name = name;
         }
         Ok(Ask::Hello)
@@ -206,10 +212,24 @@ impl Session {
         } else if let Some(refusal) = self.over_budget(head, limits) {
             refusal
         } else {
+            let targets = payload.len() - self.prefix.len() - len;
+            let payload = self.batch(head, targets, limits).unwrap_or(payload);
             return Ok(Some(Ask::Multicast { service, payload }));
         };
         self.refuse(&refusal);
         Ok(None)
+    }
+
+    /// The multicast at the front together with those behind it that are alike, if there are any.
+    fn batch(&mut self, head: Head, targets: usize, limits: &Limits) -> Option<Payload> {
+        //= G09
+        let credit = limits.credit.saturating_sub(self.ledger.outstanding());
+        let most = limits.batch_max.min(limits.message_max).min(credit);
+        let alike = self.input.alike(head, targets, most);
+        (alike.frames > 1).then(|| {
+            self.asked = Some(alike);
+            [self.batch_prefix.clone(), self.input.front_piece(alike.len)].into_iter().collect()
+        })
     }
 
     fn on_other(&mut self, head: Head, limits: &Limits) -> Result<Option<Ask>, Malformed> {
@@ -245,31 +265,37 @@ impl Session {
         Some(Refusal::new(RefusalCause::Budget, text))
     }
 
-    /// The numbered request that [`Self::next`] returned is on its way into the order.
-    pub fn accept(&mut self) {
-        let cost = self.settle();
-        self.ledger.accept(cost);
+    /// What [`Self::next`] returned is on its way into the order. Returns how many numbered requests that are.
+    pub fn accept(&mut self) -> u64 {
+        let Alike { frames, len } = self.settle();
+        self.ledger.accept(frames, len);
+        frames
     }
 
-    /// The numbered request that [`Self::next`] returned is not taken.
+    /// What [`Self::next`] returned is not taken; if it is a batch, none of it.
     pub fn refuse(&mut self, refusal: &Refusal) {
-        let cost = self.settle();
-        let number = self.ledger.refuse(cost);
-        self.refused += 1;
+        let Alike { frames, len } = self.settle();
+        for frame in 0..frames {
+            let number = self.ledger.refuse(if frame == 0 { len } else { 0 });
+            event::put_refused(self.output.put(WORD), number, refusal);
+        }
+        self.refused += frames;
         self.progress_due = true;
-        event::put_refused(self.output.put(WORD), number, refusal);
     }
 
     /// The oldest request under way, whose frame had `cost` bytes, has its place in the order. Returns its number.
     /// [`Self::progress_is_due`] from here on.
     pub fn order(&mut self, cost: usize) -> u64 {
         self.progress_due = true;
-        self.ledger.order(cost)
+        self.ledger.order(1, cost)
     }
 
-    /// The same for a multicast with `len` bytes of ordered payload.
-    pub fn order_multicast(&mut self, len: usize) -> u64 {
-        self.order((len + HEAD_LEN).saturating_sub(self.prefix.len()))
+    /// The same for so many multicasts, more than one as a batch, with `len` bytes of ordered payload. Returns the first
+    /// one's number.
+    pub fn order_multicasts(&mut self, messages: usize, len: usize) -> u64 {
+        self.progress_due = true;
+        let head = if messages > 1 { 0 } else { HEAD_LEN };
+        self.ledger.order(messages as u64, (len + head).saturating_sub(self.prefix.len()))
     }
 
     /// How many requests were refused before they stood in the order.
@@ -294,7 +320,7 @@ impl Session {
     pub fn tell_waiting(&mut self, hold: Option<Hold>) -> Waits {
         let progress = self.ledger.progress();
         // The one that waits at the front was read, too.
-        let read = progress.accepted + u64::from(self.asked.is_some());
+        let read = progress.accepted + self.asked.map_or(0, |asked| asked.frames);
         let waits = self.watch.look(read, progress.ordered);
         if let Some(hold) = hold.filter(|_| waits == Waits::Long && self.is_open())
             && let Some(waiting) = self.watch.tell(progress.ordered, hold)
@@ -327,9 +353,9 @@ impl Session {
         event::put_welcome(self.output.put(WORD), &welcome);
     }
 
-    /// Appends a message of a client of node `sender`: one copy of what receivers are told of the ordered multicast.
-    pub fn tell_message(&mut self, sender: NodeId, service: Service, multicast: &Payload, told_at: usize) {
-        event::put_message(self.output.put(multicast.len()), sender, service, multicast, told_at);
+    /// Appends a message of a client of node `sender`, or a batch: one copy of what receivers are told of what was ordered.
+    pub fn tell_message(&mut self, sender: NodeId, service: Service, multicast: &Payload, told: &Told) {
+        event::put_message(self.output.put(multicast.len()), sender, service, multicast, told);
     }
 
     /// Offers a message to an optimistic client, unless it is on offer; nothing to any other.
@@ -400,11 +426,11 @@ impl Session {
         front
     }
 
-    /// Goes on to the next frame; returns the length of this one.
-    fn settle(&mut self) -> usize {
-        let Some(head) = self.asked.take() else { return 0 };
-        self.input.consume(head);
-        head.len
+    /// Goes on behind what was asked.
+    fn settle(&mut self) -> Alike {
+        let asked = self.asked.take().unwrap_or(Alike { frames: 0, len: 0 });
+        self.input.consume(asked);
+        asked
     }
 
     fn settled(&mut self, ask: Ask) -> Option<Ask> {

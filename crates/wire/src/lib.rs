@@ -23,7 +23,7 @@ pub use bump::Bump;
 pub use bytes::{Bytes, BytesMut};
 pub use cursor::{Reader, Writer};
 pub use envelope::{Envelope, Identity, Rejected};
-pub use payload::Payload;
+pub use payload::{Payload, RopeReader};
 
 use consort_types::MemberId;
 

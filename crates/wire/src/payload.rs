@@ -1,13 +1,41 @@
 //! Message bytes as a rope of shared slices.
 use bytes::{Buf, Bytes};
 use smallvec::SmallVec;
+use std::cell::RefCell;
+
+type Parts = SmallVec<[Bytes; 2]>;
+
+/// How many lists of slices that are not in use are kept by each thread, and how long such a list may be.
+const SPARE: usize = 64;
+const SPARE_PARTS: usize = 1 << 10;
+
+thread_local! {
+    /// Lists that messages of many slices have left behind: in steady traffic nothing is asked of the allocator.
+    static SPARES: RefCell<Vec<Parts>> = const { RefCell::new(Vec::new()) };
+}
 
 /// The bytes of one message: one slice where it came in one packet, several where it was cut. Cloning and cutting
 /// share; nothing is copied until the bytes leave at an edge.
 #[derive(Clone, Debug, Default)]
 pub struct Payload {
-    parts: SmallVec<[Bytes; 2]>,
+    parts: Parts,
     len: usize,
+}
+
+impl Drop for Payload {
+    fn drop(&mut self) {
+        if self.parts.spilled() && self.parts.capacity() <= SPARE_PARTS {
+            let mut parts = std::mem::take(&mut self.parts);
+            parts.clear();
+            // A thread that ends keeps nothing.
+            let _ = SPARES.try_with(|spares| {
+                let mut spares = spares.borrow_mut();
+                if spares.len() < SPARE {
+                    spares.push(parts);
+                }
+            });
+        }
+    }
 }
 
 impl Payload {
@@ -18,9 +46,21 @@ impl Payload {
 
     /// Appends a slice. Empty ones leave no trace.
     pub fn push(&mut self, part: Bytes) {
-        if !part.is_empty() {
-            self.len += part.len();
-            self.parts.push(part);
+        if part.is_empty() {
+            return;
+        }
+        self.len += part.len();
+        if self.parts.len() == self.parts.inline_size() && !self.parts.spilled() {
+            self.spill();
+        }
+        self.parts.push(part);
+    }
+
+    /// Goes on in a list that another message has left behind, if there is one.
+    fn spill(&mut self) {
+        if let Ok(Some(mut spare)) = SPARES.try_with(|spares| spares.borrow_mut().pop()) {
+            spare.append(&mut self.parts);
+            self.parts = spare;
         }
     }
 
@@ -75,6 +115,13 @@ impl Payload {
         }
     }
 
+    /// Reads from byte `at` on, wherever the slices end.
+    pub fn read_from(&self, at: usize) -> RopeReader<'_> {
+        let mut reader = RopeReader { parts: &self.parts, at: 0, left: self.len };
+        reader.skip(at);
+        reader
+    }
+
     /// The bytes in one piece; shared if they are in one piece already, copied else.
     pub fn to_bytes(&self) -> Bytes {
         match &self.parts[..] {
@@ -87,6 +134,57 @@ impl Payload {
     /// The first byte, if there is one.
     pub fn first(&self) -> Option<u8> {
         self.parts.first().map(|part| part.chunk()[0])
+    }
+}
+
+/// Reads small fields of a rope from the front, and passes over large ones.
+#[derive(Clone, Debug)]
+pub struct RopeReader<'a> {
+    parts: &'a [Bytes],
+    /// Where in the first part.
+    at: usize,
+    left: usize,
+}
+
+impl RopeReader<'_> {
+    /// How many bytes are left.
+    pub const fn left(&self) -> usize {
+        self.left
+    }
+
+    /// Passes over so many bytes, or over all that are left.
+    pub fn skip(&mut self, n: usize) {
+        let n = n.min(self.left);
+        self.left -= n;
+        self.at += n;
+        while let Some((first, rest)) = self.parts.split_first().filter(|(first, _)| first.len() <= self.at) {
+            self.at -= first.len();
+            self.parts = rest;
+        }
+    }
+
+    /// Takes `N` bytes; nothing if there are fewer.
+    pub fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let first = self.parts.first().and_then(|part| part.get(self.at..)?.first_chunk());
+        let bytes = match first {
+            Some(bytes) => *bytes,
+            None if self.left < N => return None,
+            None => {
+                let mut bytes = [0; N];
+                let mut reader = self.clone();
+                bytes.iter_mut().for_each(|byte| *byte = reader.first());
+                bytes
+            }
+        };
+        self.skip(N);
+        Some(bytes)
+    }
+
+    /// Takes the byte at the front, of which there is one.
+    fn first(&mut self) -> u8 {
+        let byte = self.parts.first().and_then(|part| part.get(self.at)).copied().unwrap_or_default();
+        self.skip(1);
+        byte
     }
 }
 
@@ -130,6 +228,34 @@ mod tests {
             assert_eq!(front.len(), n.min(8));
             assert_eq!([front.to_bytes(), back.to_bytes()].concat(), b"abcdefgh");
             assert_eq!(front.len() + back.len(), 8);
+        }
+    }
+
+    #[test]
+    fn a_message_of_many_slices_takes_the_list_that_another_left_behind() {
+        let rope = |n| (0..n).map(|_| Bytes::from_static(b"x")).collect::<Payload>();
+        let many = rope(100);
+        let (list, room) = (many.parts.as_ptr(), many.parts.capacity());
+        drop((many, rope(2 * SPARE_PARTS)));
+        let next = rope(3);
+        assert_eq!((next.parts.as_ptr(), next.parts.capacity(), next.len()), (list, room, 3));
+        assert!(next.parts().all(|part| part == "x"));
+        assert_ne!(rope(3).parts.as_ptr(), list, "that one is in use");
+    }
+
+    #[test]
+    fn fields_are_read_wherever_the_slices_end() {
+        for at in 0..=9 {
+            let rope = rope();
+            let mut reader = rope.read_from(at);
+            assert_eq!(reader.left(), 8 - at.min(8));
+            let all = &b"abcdefgh"[at.min(8)..];
+            assert_eq!(reader.take::<3>().as_ref().map(|bytes| &bytes[..]), all.get(..3));
+            reader.skip(1);
+            assert_eq!(
+                reader.take::<1>().map(|[byte]| byte),
+                if all.len() < 3 { all.get(1) } else { all.get(4) }.copied()
+            );
         }
     }
 

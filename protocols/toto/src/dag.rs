@@ -24,6 +24,8 @@ pub(crate) struct Node {
 struct Chain {
     /// Up to here they have been let go.
     base: u64,
+    /// What the last of those follows.
+    let_go: Vec<u64>,
     /// Those after, inserted.
     nodes: VecDeque<Node>,
     /// Those that came too soon.
@@ -78,7 +80,7 @@ pub(crate) enum Taken {
 impl Dag {
     /// An empty DAG of `n` members; this one stands at place `me`. Parks messages at most `ahead` numbers ahead.
     pub fn new(view: ViewId, me: usize, n: usize, ahead: u64) -> Self {
-        let chain = Chain { past: vec![0; n], ..Chain::default() };
+        let chain = Chain { past: vec![0; n], let_go: vec![0; n], ..Chain::default() };
         Self {
             view,
             me,
@@ -159,10 +161,12 @@ impl Dag {
         Taken::Parked
     }
 
-    /// Inserts a message that came and whose past is complete, and says which; `None` if there is none.
-    pub fn insert_next(&mut self) -> Option<Mark> {
+    /// Inserts a message that came and whose past is complete, and says which; `None` if there is none. Of each member
+    /// only so many, where a set is agreed on.
+    pub fn insert_next(&mut self, agreed: Option<&[u64]>) -> Option<Mark> {
         //= A03
-        let place = (0..self.n()).find(|place| self.can_insert(*place))?;
+        let belongs = |place: &usize| agreed.is_none_or(|agreed| self.held(*place) < agreed[*place]);
+        let place = (0..self.n()).find(|place| self.can_insert(*place) && belongs(place))?;
         let message = self.chains[place].parked.pop_first()?.1;
         self.packets -= 1;
         self.bytes -= message.wire_len();
@@ -220,9 +224,9 @@ impl Dag {
         let (place, k, len) = (usize::from(message.sender), message.k, message.wire_len());
         let mut past = self.chains[place].past.clone();
         for (of, ack) in message.acks.iter().map(|(of, ack)| (usize::from(*of), *ack)) {
-            if let Some(node) = self.chains[of].get(ack) {
-                past.iter_mut().zip(&node.past).for_each(|(mine, theirs)| *mine = (*mine).max(*theirs));
-            }
+            let chain = &self.chains[of];
+            let theirs = chain.get(ack).map_or(&chain.let_go[..], |node| &node.past);
+            past.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine = (*mine).max(*theirs));
             past[of] = past[of].max(ack);
             if ack == self.chains[of].held() {
                 self.chains[of].is_leaf = false;
@@ -330,6 +334,7 @@ impl Dag {
                 self.bytes -= front.len;
                 self.packets -= 1;
                 chain.base += 1;
+                chain.let_go.copy_from_slice(&front.past);
                 chain.nodes.pop_front();
             }
         }

@@ -103,6 +103,11 @@ impl Votes {
         self.pending.iter().map(VecDeque::len).sum()
     }
 
+    /// The same of one member's.
+    pub fn waiting_of(&self, place: usize) -> usize {
+        self.pending[place].len()
+    }
+
     /// How many candidates there are.
     #[cfg(test)]
     pub fn candidates(&self) -> Vec<Mark> {

@@ -16,6 +16,7 @@ use crate::netlab::lab::Lab;
 use crate::netlab::memory::{Course, resident};
 use crate::netlab::namespace::{LabError, failed};
 use crate::netlab::process::Process;
+use crate::sim::Protocol;
 
 /// The cluster's name.
 const CLUSTER: &str = "chaos";
@@ -51,9 +52,9 @@ impl<'a> Fleet<'a> {
     /// # Errors
     /// The system's.
     pub fn new(
+        protocol: Protocol,
         lab: &'a Lab,
         board: &'a Board,
-        protocol: &str,
         file: PathBuf,
         directory: &Path,
     ) -> Result<Self, LabError> {
@@ -62,7 +63,7 @@ impl<'a> Fleet<'a> {
         let write = || -> std::io::Result<()> {
             (0..lab.nodes()).try_for_each(|node| {
                 std::fs::create_dir(place(directory, node))?;
-                std::fs::write(fleet.config(node), config(lab.nodes(), protocol, &spread_door(directory, node)))
+                std::fs::write(fleet.config(node), config(protocol, lab.nodes(), &spread_door(directory, node)))
             })
         };
         write().map_err(failed(format!("write to {}", directory.display())))?;
@@ -246,11 +247,12 @@ fn lose(directory: &Path) -> std::io::Result<()> {
 }
 
 /// A node's file: they differ in nothing but where Spread clients come in.
-fn config(nodes: usize, protocol: &str, spread: &Path) -> String {
+fn config(protocol: Protocol, nodes: usize, spread: &Path) -> String {
+    let head = format!("cluster = \"{CLUSTER}\"\nprotocol = \"{}\"\nprimary = \"majority\"\n", protocol.name());
     let head = format!(
-        "cluster = \"{CLUSTER}\"\nprotocol = \"{protocol}\"\nprimary = \"majority\"\n\n[clients]\nlisten = [\"{LISTEN}\"]\n"
+        "{head}\n[clients]\nlisten = [\"{LISTEN}\"]\n\n[spread]\nport = 4803\nunix = \"{}\"\n",
+        spread.display()
     );
-    let head = format!("{head}\n[spread]\nport = 4803\nunix = \"{}\"\n", spread.display());
     let node = |node| format!("\n[[node]]\nid = {}\naddress = \"{}\"\n", node + 1, Lab::address(node));
     (0..nodes).map(node).fold(head, |file, node| file + &node)
 }
@@ -261,7 +263,8 @@ mod tests {
 
     #[test]
     fn the_file_names_every_node_and_the_doors_fit_it() {
-        let file = config(2, "ring", Path::new("/d/spread-1.sock"));
+        let file = config(Protocol::Toto, 2, Path::new("/d/spread-1.sock"));
+        assert!(file.contains("protocol = \"toto\"\n"), "{file}");
         assert!(file.contains("primary = \"majority\"") && file.contains("id = 2\naddress = \"10.77.0.2\""), "{file}");
         assert!(file.contains(&inner_door().unwrap().to_string()));
         let outer = door(Path::new("/d"), 1).to_string();

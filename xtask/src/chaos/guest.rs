@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use consort::{Client, ConnectOptions, Error, Event, GroupName, Service};
+use consort::{Cause, Client, ConnectOptions, Error, Event, GroupName, Service};
 use consort_types::Rng;
 
 use super::board::Board;
@@ -48,7 +48,7 @@ impl Visits<'_> {
 
     fn log(&self, spread: bool) -> Log {
         let who = format!("a guest at n{}, by the {} door", self.node + 1, if spread { "Spread" } else { "native" });
-        Log { who, spread, heard: Vec::new() }
+        Log { who, spread, ..Log::default() }
     }
 
     /// Visits a node's daemon again and again through the native door, until told to stop. Joins some of these groups; what
@@ -88,11 +88,7 @@ impl Visits<'_> {
                 sent?;
             }
             while let Some(event) = client.receive(TURN)? {
-                if let Event::Message(message) = event
-                    && message.groups().any(|group| group == GROUP)
-                {
-                    log.heard.extend(Word::of(message.payload()));
-                }
+                note(log, &event);
             }
         }
         match rng.below(3) {
@@ -173,6 +169,18 @@ impl Visits<'_> {
     }
 }
 
+/// Takes down what a guest is told of its group.
+fn note(log: &mut Log, event: &Event) {
+    match event {
+        Event::Message(message) if message.groups().any(|group| group == GROUP) => {
+            Word::of(message.payload()).into_iter().for_each(|word| log.hear(word));
+        }
+        Event::GroupSignal(signal) if signal.group.as_str() == GROUP => log.closing = true,
+        Event::GroupView(view) if view.group.as_str() == GROUP && view.cause == Cause::Network => log.closing = false,
+        _ => {}
+    }
+}
+
 /// A Spread client at its daemon.
 struct Seat {
     session: spread::Session,
@@ -197,8 +205,9 @@ impl Seat {
             self.rejected |= frame.is_rejected();
             if let Some(word) = frame.message().and_then(Word::of) {
                 self.heard += u64::from(word.visit == self.visit);
-                self.log.heard.push(word);
+                self.log.hear(word);
             }
+            self.log.closing = frame.is_signal() || self.log.closing && !frame.is_by_network();
         }
         Ok(())
     }

@@ -36,14 +36,12 @@ pub struct Seen {
 }
 
 impl Judge {
-    /// Writes its trace to this file. Where orders are per component, parts of the network that fell apart may close their view
-    /// each in its own.
+    /// Writes its trace to this file; judges by what is promised.
     ///
     /// # Errors
     /// The system's.
-    pub fn new(file: &Path, per_component: bool) -> io::Result<Self> {
+    pub fn new(file: &Path, promised: Promised) -> io::Result<Self> {
         let trace = BufWriter::new(File::create(file)?);
-        let promised = Promised { per_component, ..Promised::default() };
         let suite = Suite::new(Bounds { promised, ..Bounds::default() });
         Ok(Self { suite, merge: Merge::default(), trace, seen: Seen::default(), violations: Vec::new() })
     }
@@ -98,8 +96,8 @@ impl Seen {
 ///
 /// # Errors
 /// The system's; or which line cannot be read.
-pub fn again(file: &Path, per_component: bool) -> io::Result<(Seen, Vec<Violation>)> {
-    let mut judge = Judge::new(Path::new("/dev/null"), per_component)?;
+pub fn again(file: &Path, promised: Promised) -> io::Result<(Seen, Vec<Violation>)> {
+    let mut judge = Judge::new(Path::new("/dev/null"), promised)?;
     for (line, number) in BufReader::new(File::open(file)?).lines().zip(1..) {
         let one: Trace = line?.parse().map_err(|wrong| io::Error::other(format!("line {number}: {wrong}")))?;
         one.events.iter().for_each(|event| judge.judge(event));
@@ -143,7 +141,7 @@ mod tests {
     fn what_is_owed_is_owed_at_every_calm_and_the_kept_trace_says_the_same() {
         let directory = tempfile::tempdir().unwrap();
         let path = file(directory.path(), 0);
-        let mut judge = Judge::new(&path, false).unwrap();
+        let mut judge = Judge::new(&path, Promised::default()).unwrap();
         judge.take(events(&format!("{MEET}{}", delivered("n1c0", 1)))).unwrap();
         judge.take(events(&delivered("n2c0", 1))).unwrap();
         judge.calm(Instant(8)).unwrap();
@@ -151,7 +149,7 @@ mod tests {
         judge.take(events("10 n1c0 submit count=2 service=agreed len=20 class=- id=-\n")).unwrap();
         judge.calm(Instant(11)).unwrap();
         assert_eq!(ids(&judge.violations), ["SD"]);
-        let (seen, violations) = again(&path, false).unwrap();
+        let (seen, violations) = again(&path, Promised::default()).unwrap();
         assert_eq!((&seen, ids(&violations)), (&judge.seen, vec!["SD"]));
         assert_eq!((seen.messages, seen.deliveries, seen.views.len()), (2, 2, 1));
     }
@@ -162,14 +160,14 @@ mod tests {
         let path = file(directory.path(), 0);
         let whole = format!("{MEET}{}{}", delivered("n1c0", 1), delivered("n2c0", 1));
         std::fs::write(&path, format!("{whole}{CALM}")).unwrap();
-        assert_eq!(ids(&again(&path, false).unwrap().1), [""; 0]);
+        assert_eq!(ids(&again(&path, Promised::default()).unwrap().1), [""; 0]);
         std::fs::write(&path, format!("{whole}{}{CALM}", delivered("n1c0", 2))).unwrap();
         assert_eq!(
-            ids(&again(&path, false).unwrap().1),
+            ids(&again(&path, Promised::default()).unwrap().1),
             ["NC", "LV"],
             "a second message that n1 never sent, at n1 only"
         );
         std::fs::write(&path, format!("{MEET}what\n")).unwrap();
-        assert!(again(&path, false).unwrap_err().to_string().starts_with("line 6: "));
+        assert!(again(&path, Promised::default()).unwrap_err().to_string().starts_with("line 6: "));
     }
 }

@@ -1,6 +1,6 @@
 //! What visitors were told, through whichever door: each word at most once, each speaker's words in their order, and all
 //! that anybody was told in one order.
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Mutex;
 
@@ -49,6 +49,20 @@ pub struct Log {
     pub spread: bool,
     /// In the order of arrival.
     pub heard: Vec<Word>,
+    /// Those of them that came while the group was closing: promised only among those that moved along.
+    pub apart: BTreeSet<Word>,
+    /// Whether it is.
+    pub closing: bool,
+}
+
+impl Log {
+    /// A word came.
+    pub fn hear(&mut self, word: Word) {
+        self.heard.push(word);
+        if self.closing {
+            self.apart.insert(word);
+        }
+    }
 }
 
 /// What all were told.
@@ -80,17 +94,18 @@ impl Ledger {
         held(&self.wrong).push(what);
     }
 
-    /// Judges everything.
+    /// Judges everything. Where parts of a network close their common view each in an order of its own, what came then is
+    /// left out of the one order.
     ///
     /// # Errors
     /// The first promise that was broken.
-    pub fn judge(&self) -> Result<Extent, String> {
+    pub fn judge(&self, per_component: bool) -> Result<Extent, String> {
         if let Some(first) = held(&self.wrong).first() {
             return Err(first.clone());
         }
         let logs = held(&self.logs);
         logs.iter().try_for_each(each_in_order)?;
-        let words = in_one_order(&logs)?;
+        let words = in_one_order(&logs, per_component)?;
         let mut extent = Extent { words, ..Extent::default() };
         for log in logs.iter() {
             extent.visits[usize::from(log.spread)] += 1;
@@ -113,16 +128,18 @@ fn each_in_order(log: &Log) -> Result<(), String> {
 }
 
 /// There is an order that all logs agree with; how many words it has.
-fn in_one_order(logs: &[Log]) -> Result<usize, String> {
+fn in_one_order(logs: &[Log], per_component: bool) -> Result<usize, String> {
     let mut follow: BTreeMap<Word, Vec<Word>> = BTreeMap::new();
     let mut before: BTreeMap<Word, usize> = BTreeMap::new();
     for log in logs {
-        for pair in log.heard.windows(2) {
-            follow.entry(pair[0]).or_default().push(pair[1]);
-            *before.entry(pair[1]).or_default() += 1;
-        }
         for word in &log.heard {
             before.entry(*word).or_default();
+        }
+        let ordered = |word: &&Word| !per_component || !log.apart.contains(word);
+        let ordered: Vec<_> = log.heard.iter().filter(ordered).copied().collect();
+        for pair in ordered.windows(2) {
+            follow.entry(pair[0]).or_default().push(pair[1]);
+            *before.entry(pair[1]).or_default() += 1;
         }
     }
     let words = before.len();
@@ -158,9 +175,9 @@ mod tests {
         let ledger = Ledger::default();
         for (number, heard) in logs.iter().enumerate() {
             let heard = heard.iter().map(|(visit, count)| word(*visit, *count)).collect();
-            ledger.add(Log { who: format!("visitor {number}"), spread: number == 0, heard });
+            ledger.add(Log { who: format!("visitor {number}"), spread: number == 0, heard, ..Log::default() });
         }
-        ledger.judge()
+        ledger.judge(false)
     }
 
     #[test]
@@ -185,6 +202,18 @@ mod tests {
     }
 
     #[test]
+    fn what_came_while_a_view_was_closing_is_in_an_order_of_its_part() {
+        let ledger = Ledger::default();
+        for (closing, words) in [(false, [word(1, 1), word(2, 1)]), (true, [word(2, 1), word(1, 1)])] {
+            let mut log = Log { closing, ..Log::default() };
+            words.into_iter().for_each(|word| log.hear(word));
+            ledger.add(log);
+        }
+        assert_eq!(ledger.judge(true).map(|extent| extent.words), Ok(2));
+        assert!(ledger.judge(false).is_err());
+    }
+
+    #[test]
     fn a_word_twice_or_behind_a_later_one_is_wrong() {
         assert_eq!(verdict(&[&[(1, 1), (1, 1)]]).unwrap_err(), "visitor 0 was told word 1 of visit 1 after word 1");
         assert_eq!(
@@ -197,6 +226,6 @@ mod tests {
     fn what_a_visitor_saw_itself_comes_first() {
         let ledger = Ledger::default();
         ledger.broken("n1: its session ended".into());
-        assert_eq!(ledger.judge().unwrap_err(), "n1: its session ended");
+        assert_eq!(ledger.judge(false).unwrap_err(), "n1: its session ended");
     }
 }

@@ -1,4 +1,5 @@
 //! The command line of `cargo xtask chaos`.
+use crate::sim::Protocol;
 use std::ffi::OsString;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -24,21 +25,19 @@ This needs Linux, root, /dev/net/tun, and the program `ip` (apt-get install
 iproute2); without them it says so and does nothing, unless CONSORT_REQUIRE_NETNS
 is 1.
 
-  --protocol NAME  how they order messages: ring, toto or plato [ring]
-  --nodes N     daemons, 2 to 32 [5]
-  --minutes M   how long faults come and go, such as 10 or 0.5 [1]
-  --seconds S   the same in seconds
-  --seed S      what is drawn from chance [taken from the clock, and printed]
-  --keep        keep traces and logs of a run in which all was well, too
-  --judge DIR   judge the traces that a run has kept, once more; with the --protocol
-                of that run
+  --protocol NAME  ring, toto or plato: what orders the messages [ring]
+  --nodes N        daemons, 2 to 32 [5]
+  --minutes M      how long faults come and go, such as 10 or 0.5 [1]
+  --seconds S      the same in seconds
+  --seed S         what is drawn from chance [taken from the clock, and printed]
+  --keep           keep traces and logs of a run in which all was well, too
+  --judge DIR      judge the traces that a run has kept, once more
 ";
 
 /// What is asked of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// How the daemons order messages, by its name in their file.
-    pub protocol: String,
+    pub protocol: Protocol,
     pub nodes: u16,
     pub length: Duration,
     pub seed: Option<u64>,
@@ -52,7 +51,7 @@ pub type Misuse = Option<String>;
 impl Default for Options {
     fn default() -> Self {
         Self {
-            protocol: "ring".into(),
+            protocol: Protocol::Ring,
             nodes: 5,
             length: Duration::from_secs(60),
             seed: None,
@@ -82,8 +81,10 @@ impl Options {
         let mut value = || parser.value().map_err(|_| format!("{name} needs a value; see --help"));
         let seconds = |number: f64, unit: f64| Duration::from_secs_f64(number * unit);
         match name {
+            "--protocol" => {
+                self.protocol = Protocol::named(&value()?.to_string_lossy()).map_err(|why| format!("{name}: {why}"))?;
+            }
             "--keep" => self.keep = true,
-            "--protocol" => self.protocol = protocol(&value()?.to_string_lossy())?,
             "--nodes" => self.nodes = within(name, value()?, 2..=32)?,
             "--minutes" => self.length = seconds(within(name, value()?, 0.05..=1_440.0)?, 60.0),
             "--seconds" => self.length = seconds(within(name, value()?, 3.0..=86_400.0)?, 1.0),
@@ -93,13 +94,6 @@ impl Options {
         }
         Ok(())
     }
-}
-
-fn protocol(name: &str) -> Result<String, String> {
-    if ["ring", "toto", "plato"].contains(&name) {
-        return Ok(name.to_owned());
-    }
-    Err(format!("--protocol: `{name}` does not fit; give ring, toto or plato"))
 }
 
 fn within<T>(name: &str, value: OsString, range: RangeInclusive<T>) -> Result<T, String>
@@ -115,7 +109,8 @@ where
 impl fmt::Display for Options {
     /// The options that lead to this run again, but for the seed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "--protocol {} --nodes {} --seconds {}", self.protocol, self.nodes, self.length.as_secs_f64())
+        let protocol = self.protocol.name();
+        write!(f, "--protocol {protocol} --nodes {} --seconds {}", self.nodes, self.length.as_secs_f64())
     }
 }
 
@@ -133,7 +128,8 @@ mod tests {
 
     #[test]
     fn the_printed_form_leads_to_the_same_run() {
-        let options = read("--protocol plato --nodes 7 --minutes 2.5 --seed 9").unwrap();
+        let options = read("--protocol toto --nodes 7 --minutes 2.5 --seed 9").unwrap();
+        assert_eq!(options.protocol, Protocol::Toto);
         assert_eq!((options.nodes, options.length, options.seed), (7, Duration::from_secs(150), Some(9)));
         assert_eq!(read(&format!("{options} --seed 9")).unwrap(), options);
         assert_eq!(read("").unwrap(), Options::default());
@@ -144,7 +140,7 @@ mod tests {
         assert_eq!(problem("--nodes 1"), "--nodes: `1` does not fit; give a number from 2 to 32");
         assert_eq!(problem("--minutes soon"), "--minutes: `soon` does not fit; give a number from 0.05 to 1440");
         assert_eq!(problem("--seconds NaN"), "--seconds: `NaN` does not fit; give a number from 3 to 86400");
-        assert_eq!(problem("--protocol fast"), "--protocol: `fast` does not fit; give ring, toto or plato");
+        assert_eq!(problem("--protocol vote"), "--protocol: no protocol `vote`; there are ring and toto and plato");
         assert_eq!(problem("--seed"), "--seed needs a value; see --help");
         assert_eq!(problem("--faults all"), "--faults: there is no such option; --help lists the options");
         assert!(problem("stray").contains("stray"));

@@ -118,9 +118,9 @@ impl<'a> Run<'a> {
         (file, directory): (PathBuf, &Path),
         stop: Arc<AtomicBool>,
     ) -> Result<Self, ChaosError> {
-        let judges = (0..SCOPES).map(|scope| Judge::new(&judge::file(directory, scope), options.protocol != "ring"));
+        let judges = (0..SCOPES).map(|scope| Judge::new(&judge::file(directory, scope), options.protocol.promised()));
         let judges = judges.collect::<Result<Vec<_>, _>>()?;
-        let mut fleet = Fleet::new(lab, board, &options.protocol, file, directory)?;
+        let mut fleet = Fleet::new(options.protocol, lab, board, file, directory)?;
         fleet.revive()?;
         let outcome = Outcome { nodes: options.nodes, ..Outcome::default() };
         let (weather, log, sampled) = (Weather::default(), File::create(faults(directory))?, Instant::now());

@@ -18,6 +18,9 @@ pub const KILL: u32 = 0x4_0000;
 const REGULAR: u32 = 0x3f;
 /// A message comes back, with its old type in front of the names.
 const REJECTED: u32 = 0x40_0000;
+/// A membership that the network made, and the signal before it.
+const BY_NETWORK: u32 = 0x1800;
+const TRANSITION: u32 = 0x2000;
 /// Bits that say in which order bytes stand.
 const ORDER: u32 = 0x8000_0080;
 /// Bytes of a header and of a name.
@@ -44,6 +47,16 @@ impl Frame {
     /// What a client sent, if this is such a message.
     pub fn message(&self) -> Option<&[u8]> {
         (self.kind & REGULAR != 0 && self.kind & REJECTED == 0).then_some(&self.data)
+    }
+
+    /// Whether this says that the group's membership is closing.
+    pub const fn is_signal(&self) -> bool {
+        self.kind & TRANSITION != 0
+    }
+
+    /// Whether this is a membership that the network made.
+    pub const fn is_by_network(&self) -> bool {
+        self.kind & BY_NETWORK == BY_NETWORK
     }
 
     /// Whether the daemon gave back what was to be sent.

@@ -1,4 +1,5 @@
 //! The words of the command line.
+use consort_sim::checkers::Promised;
 use consort_sim::fault::{Kind, Kinds};
 use lexopt::prelude::*;
 use std::ffi::OsString;
@@ -39,6 +40,21 @@ impl Protocol {
             Self::Toto => "toto",
             Self::Plato => "plato",
         }
+    }
+
+    /// The one of that name.
+    ///
+    /// # Errors
+    /// That there is none, and which there are.
+    pub fn named(name: &str) -> Result<Self, String> {
+        let names = || Self::ALL.map(Self::name).join(" and ");
+        let found = Self::ALL.into_iter().find(|protocol| protocol.name() == name);
+        found.ok_or_else(|| format!("no protocol `{name}`; there are {}", names()))
+    }
+
+    /// What its daemons promise of the order: groups ride on agreed messages only.
+    pub fn promised(self) -> Promised {
+        Promised { per_component: self != Self::Ring, early: false }
     }
 }
 
@@ -90,7 +106,7 @@ impl Options {
             Self { protocol: Protocol::Ring, faults: Kinds::all(), threads: cores(), task: Task::Idle { nodes: 0 } };
         while let Some(word) = parser.next()? {
             match word {
-                Long("protocol") => options.protocol = protocol(&parser.value()?.string()?)?,
+                Long("protocol") => options.protocol = Protocol::named(&parser.value()?.string()?)?,
                 Long("faults") => options.faults = parser.value()?.parse_with(str::parse)?,
                 Long("seeds") => seeds = parser.value()?.parse()?,
                 Long("first-seed") => first = parser.value()?.parse()?,
@@ -117,12 +133,6 @@ impl Options {
     pub fn replay(&self, seed: u64) -> String {
         format!("cargo xtask sim --protocol {} --faults {} --seed {seed}", self.protocol.name(), self.faults)
     }
-}
-
-fn protocol(name: &str) -> Result<Protocol, lexopt::Error> {
-    let found = Protocol::ALL.into_iter().find(|protocol| protocol.name() == name);
-    let names = || Protocol::ALL.map(Protocol::name).join(" and ");
-    found.ok_or_else(|| format!("no protocol `{name}`; there are {}", names()).into())
 }
 
 pub fn cores() -> usize {

@@ -39,6 +39,8 @@ Always:
                      and at /tmp/PORT, not encrypted [4803]
   --client-output SIZE  how much may wait for a client before it is sent away as
                      slow, 64KiB to 4GiB [64MiB]
+  --client-credit SIZE  how much of one client's requests may be under way, 4KiB
+                     to 1GiB [256KiB]
   --metrics ADDR     tell Prometheus at this TCP address (127.0.0.1:9464), page
                      /metrics; /ready answers 200 when the node takes part
   --state-dir DIR    where the number of this node's lives is kept

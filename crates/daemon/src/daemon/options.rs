@@ -24,6 +24,7 @@ pub struct Options {
     listen: Vec<SocketAddr>,
     spread: Option<u16>,
     client_output: Option<usize>,
+    client_credit: Option<usize>,
     metrics: Option<SocketAddr>,
     state: Option<PathBuf>,
     pub node: Option<u16>,
@@ -59,6 +60,7 @@ impl Options {
                 self.spread = Some(port.map_or(consort_spread::PORT, |port| port as u16));
             }
             "--client-output" => self.client_output = Some(args.size(65_536..=1 << 32)? as usize),
+            "--client-credit" => self.client_credit = Some(args.size(4_096..=1 << 30)? as usize),
             "--metrics" => self.metrics = Some(args.parsed("ADDRESS:PORT, such as 127.0.0.1:9464")?),
             "--state-dir" => self.state = Some(args.path()?),
             "--log" => self.log = Some(args.text()?),
@@ -81,6 +83,7 @@ impl Options {
         settings.spread = self.spread.map(SpreadDoor::at).or(settings.spread);
         settings.limits.spread_messages = settings.spread.as_ref().and_then(|door| door.messages);
         settings.limits.output_max = self.client_output.unwrap_or(settings.limits.output_max);
+        settings.limits.credit = self.client_credit.unwrap_or(settings.limits.credit);
         settings.metrics = self.metrics.or(settings.metrics);
         settings.state = self.state.clone().or(settings.state);
         settings.validate().map_err(|(setting, problem)| Failure::usage(format!("{setting}: {problem}")))?;
@@ -146,20 +149,21 @@ mod tests {
 
     #[test]
     fn the_command_line_shapes_the_cluster() {
-        let line = "--cluster c --nodes 3 --ring original --idling frugal --datagram 8000 --listen 127.0.0.1:4840 --client-output 1MiB";
+        let line = "--cluster c --nodes 3 --ring original --idling frugal --datagram 8000 --listen 127.0.0.1:4840 --client-output 1MiB --client-credit 8KiB";
         let settings = options(line).unwrap().settings().unwrap();
         assert_eq!((settings.cluster.as_str(), settings.nodes.len(), settings.listen.len()), ("c", 3, 1));
         assert_eq!((settings.profile, settings.ring.acceleration), (Profile::Frugal, Acceleration::Original));
         assert_eq!((settings.ring.datagram.get(), settings.limits.output_max), (8000, 1 << 20));
+        assert_eq!(settings.limits.credit, 8_192);
     }
 
     #[test]
     fn the_protocol_is_chosen_on_the_command_line() {
         let settings = options("--protocol toto --nodes 3").unwrap().settings().unwrap();
         assert_eq!(settings.protocol, Protocol::Toto);
+        assert!(settings.summary().starts_with("3 nodes, toto with phi 50%"), "{}", settings.summary());
         let settings = options("--protocol plato --nodes 3").unwrap().settings().unwrap();
         assert!(settings.summary().starts_with("3 nodes, plato, "), "{}", settings.summary());
-        assert!(settings.summary().starts_with("3 nodes, toto with phi 50%"), "{}", settings.summary());
     }
 
     #[test]

@@ -32,9 +32,16 @@ fn receive_all(job: &Job) -> Outcome {
     watch::end_with_stdin();
     let mut seen = Seen::new(job, go)?;
     while !seen.sequence.is_complete() {
-        if let Some(Event::Message(message)) = client.receive(None).map_err(said)? {
-            seen.take(&message)?;
+        let mut event = client.receive(None).map_err(said)?;
+        // What was read together came at one time.
+        let now = now_ns();
+        while let Some(some) = event {
+            if let Event::Message(message) = some {
+                seen.take(now, &message)?;
+            }
+            event = client.receive_read().map_err(said)?;
         }
+        seen.tell_progress(now)?;
     }
     tell(&Report::Received(seen.finish()))?;
     watch::stay();
@@ -66,8 +73,8 @@ impl Seen {
         Ok(Self { go, sequence, times: Times::new()?, received: Received::default(), told: now_ns() })
     }
 
-    fn take(&mut self, message: &Message) -> Outcome {
-        let (now, payload) = (now_ns(), message.payload());
+    fn take(&mut self, now: u64, message: &Message) -> Outcome {
+        let payload = message.payload();
         let Some(stamp) = Stamp::read(payload) else {
             return Err(Failure::new("a message came that no sender of this measurement sent"));
         };
@@ -79,7 +86,7 @@ impl Seen {
             self.times.record(now.saturating_sub(stamp.at));
         }
         self.count(now, payload.len() as u64);
-        self.tell_progress(now)
+        Ok(())
     }
 
     fn count(&mut self, now: u64, len: u64) {

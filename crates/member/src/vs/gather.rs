@@ -34,6 +34,7 @@ impl Gather {
         io.counters.gathers += 1;
         let agreed = [io.me].into();
         let mut gather = Self { sets, agreed, waited: false, awaiting: false, joined_at: now };
+        gather.keep_out(io, now);
         gather.wait_for_consensus(io, now);
         gather.send_join(io, now);
         gather
@@ -58,6 +59,17 @@ impl Gather {
         let span = io.settings.timers.join;
         let jitter = io.rng.below(span.as_nanos() as u64 / 2);
         io.timers.arm(Timer::Join, now + span + Duration::from_nanos(jitter));
+    }
+
+    /// Who is in quarantine here stays out, whoever brings it.
+    fn keep_out(&mut self, io: &Io, now: Instant) {
+        //= V05
+        if super::mutated!(io, QuarantineForgotten) {
+            return;
+        }
+        for member in self.sets.candidates().into_iter().filter(|member| io.quarantine.holds(member.node, now)) {
+            self.sets.refuse(io.me, member, Reason::Silent);
+        }
     }
 
     /// The sets have changed: nobody is known to agree any more.
@@ -98,6 +110,7 @@ impl Gather {
         }
         let known = self.sets.cover(&join.proc, &join.fail);
         if !known && self.sets.merge(io.me, from, &join.proc, &join.fail) {
+            self.keep_out(io, now);
             self.restart(io, now);
         }
         self.try_propose(io, now)

@@ -35,6 +35,7 @@ mutants!(
     ProposesUnasked "proposes a view before all agree",
     DeadHeeded "heeds what an earlier life of a member said",
     StrangersAdmitted "lets a stranger tear a view down whoever hears whom",
+    QuarantineForgotten "lets others bring those that it keeps out itself",
     NoBeacons "never tells others of its view",
     NumberReused "numbers a view as the last one",
     AllMovedTogether "says that all members came along",

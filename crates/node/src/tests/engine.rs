@@ -65,7 +65,7 @@ pub(super) struct Sequencer {
     /// Nothing moves, whatever time it is.
     pub stuck: bool,
     refused: bool,
-    numbered: u64,
+    pub numbered: u64,
     submitted: u64,
     tick: Option<Instant>,
     outputs: VecDeque<Output<Numbered>>,

@@ -1,4 +1,5 @@
 //! Nodes, clients and a network without loss, in one place and one thread.
+mod batches;
 mod budgets;
 mod engine;
 mod exchange;
@@ -54,6 +55,7 @@ struct World {
     programs: Vec<Program>,
     /// How many bytes go over a client's connection at once.
     read_size: usize,
+    services: [Service; 2],
 }
 
 impl World {
@@ -61,8 +63,8 @@ impl World {
         let members: Vec<_> = (0..nodes).map(member).collect();
         let node = |me: u16| Node::new(identity(me), Sequencer::new(member(me), members.clone()), limits);
         let nodes = (0..nodes).map(node).collect();
-        let mut world =
-            Self { now: Instant::ZERO, nodes, network: VecDeque::new(), programs: Vec::new(), read_size: usize::MAX };
+        let (network, programs, services) = (VecDeque::new(), Vec::new(), [Service::Fifo, Service::Agreed]);
+        let mut world = Self { now: Instant::ZERO, nodes, network, programs, read_size: usize::MAX, services };
         for node in 0..world.nodes.len() {
             world.nodes[node].start(world.now, &[]);
             world.drain(node);
@@ -91,9 +93,15 @@ impl World {
         &mut self.programs[at].client
     }
 
+    /// Sends a message that is not like the one before: no batch comes of them.
     fn multicast(&mut self, at: usize, names: &[&str], payload: &str) {
+        self.services.rotate_left(1);
+        self.send_as(at, self.services[0], names, payload);
+    }
+
+    fn send_as(&mut self, at: usize, service: Service, names: &[&str], payload: &str) {
         let groups: Vec<_> = names.iter().map(|name| group(name)).collect();
-        self.client(at).multicast(Service::Agreed, &groups, payload.as_bytes()).unwrap();
+        self.client(at).multicast(service, &groups, payload.as_bytes()).unwrap();
     }
 
     fn join(&mut self, at: usize, name: &str) {

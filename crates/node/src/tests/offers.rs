@@ -67,6 +67,21 @@ fn where_nothing_is_offered_optimists_are_told_offer_and_confirm_at_once() {
 }
 
 #[test]
+fn optimists_are_told_each_message_of_a_batch_by_itself() {
+    //= G42 test
+    //= G09 test
+    let mut world = World::new(2, Limits::default());
+    let (ann, bob) = (optimist(&mut world, "ann", Undo::Any), world.connect(1, "bob"));
+    world.join(ann, "g");
+    let numbered = world.nodes[0].engine.numbered;
+    ["one", "", "three"].iter().for_each(|text| world.send_as(bob, Service::Agreed, &["g", "h"], text));
+    world.settle();
+    assert_eq!(world.nodes[0].engine.numbered, numbered + 1);
+    let told = ["+1 in 0 us n1/c2 g+h: one", "=1", "+2 in 0 us n1/c2 g+h: ", "=2", "+3 in 0 us n1/c2 g+h: three", "=3"];
+    assert_eq!(world.story(ann)[1..], told);
+}
+
+#[test]
 fn an_offer_reaches_only_optimists_that_would_get_the_message() {
     //= G40 test
     let mut world = World::new(1, Limits::default());

@@ -55,6 +55,21 @@ impl World {
 }
 
 #[test]
+fn a_batch_of_a_native_client_comes_to_a_spread_client_message_by_message() {
+    //= G09 test
+    let mut world = World::new(2, Limits::default());
+    let nat = world.connect(1, "nat");
+    let mut vis = world.visit(0, 9, "vis");
+    world.ask(&mut vis, JOIN, &["g"], b"");
+    world.seen(&vis);
+    ["one", "", "three"].iter().for_each(|payload| world.send_as(nat, Service::Agreed, &["g"], payload));
+    world.settle();
+    let seen = world.seen(&vis);
+    let told: Vec<_> = seen.iter().map(|seen| (seen.service, seen.sender.as_str(), &seen.data[..])).collect();
+    assert_eq!(told, [(AGREED, "#nat#n1", &b"one"[..]), (AGREED, "#nat#n1", b""), (AGREED, "#nat#n1", b"three")]);
+}
+
+#[test]
 fn a_message_reaches_both_kinds_of_clients_once_and_each_sees_the_others_name() {
     //= S23 test
     let mut world = World::new(2, Limits::default());

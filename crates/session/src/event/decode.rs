@@ -9,6 +9,7 @@ use bytes::Bytes;
 use consort_group::{Cause, ClientName, GroupViewId, Member, Targets, ordered, targets};
 use consort_types::{ClientId, Duration, Hold, MemberId, NodeId, Primary, Service, ViewKind};
 use consort_wire::{MEMBER_LEN, Malformed, Reader};
+use std::ops::Range;
 
 /// The least bytes of one client in a list.
 const CLIENT_LEN: usize = MEMBER_LEN + 4 + 2;
@@ -20,7 +21,7 @@ impl Event {
     /// [`Malformed`] says which field is wrong.
     pub fn decode(kind: u8, body: Bytes) -> Result<Self, Malformed> {
         if kind & 0xf0 == MESSAGE {
-            return read_message(kind, body).map(Self::Message);
+            return Front::read(kind, &body, 0).map(|front| Self::Message(front.whole(body)));
         }
         if kind & 0xf0 == OFFER {
             return read_offer(kind, body).map(Self::Offer);
@@ -49,28 +50,54 @@ impl Event {
     }
 }
 
+/// What stands before the client's bytes of a message, or of the first one of a batch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Front {
+    sender: (NodeId, ClientId),
+    service: Service,
+    pub name_end: usize,
+    targets_at: usize,
+    pub targets_len: usize,
+}
+
+impl Front {
+    /// Reads it; the targets stand so many bytes behind the name.
+    pub fn read(kind: u8, body: &[u8], before_targets: usize) -> Result<Self, Malformed> {
+        let service = Service::from_wire(kind & 0x0f).ok_or(Malformed { what: "service", at: 0 })?;
+        let mut reader = Reader::new(body);
+        let sender = (NodeId(reader.u16("sender")?), ClientId(reader.u32("sender")?));
+        let before = reader.clone();
+        let len = usize::from(reader.u8("sender's name")?);
+        // Not made a name of its own here: most receivers never look at it.
+        if !ClientName::is_name(reader.take(len, "sender's name")?) {
+            return Err(before.bad("sender's name"));
+        }
+        let name_end = reader.at();
+        reader.take(before_targets, "message of a batch")?;
+        let targets_at = reader.at();
+        let targets = Targets::read(reader.rest()).map_err(|error| Malformed { at: error.at + targets_at, ..error })?;
+        Ok(Self { sender, service, name_end, targets_at, targets_len: targets.encoded_len() })
+    }
+
+    /// The message whose frame has this body.
+    fn whole(self, body: Bytes) -> Message {
+        let payload = self.targets_at + self.targets_len..body.len();
+        self.message(body, payload)
+    }
+
+    /// The message whose bytes stand there in this body.
+    pub fn message(self, body: Bytes, payload: Range<usize>) -> Message {
+        let Self { sender, service, name_end, targets_at, .. } = self;
+        Message { sender, service, body, name_end, targets_at, payload }
+    }
+}
+
 fn read_offer(kind: u8, mut body: Bytes) -> Result<Offer, Malformed> {
     let mut reader = Reader::new(&body);
     let (number, free) = (reader.u64("offer")?, Duration::from_micros(reader.u32("free time")?.into()));
-    let message = read_message(kind, body.split_off(OFFER_LEN));
-    let message = message.map_err(|error| Malformed { at: error.at + OFFER_LEN, ..error })?;
-    Ok(Offer { number, free, message })
-}
-
-fn read_message(kind: u8, body: Bytes) -> Result<Message, Malformed> {
-    let service = Service::from_wire(kind & 0x0f).ok_or(Malformed { what: "service", at: 0 })?;
-    let mut reader = Reader::new(&body);
-    let sender = (NodeId(reader.u16("sender")?), ClientId(reader.u32("sender")?));
-    let before = reader.clone();
-    let len = usize::from(reader.u8("sender's name")?);
-    // Not made a name of its own here: most receivers never look at it.
-    if !ClientName::is_name(reader.take(len, "sender's name")?) {
-        return Err(before.bad("sender's name"));
-    }
-    let targets_at = reader.at();
-    let targets = Targets::read(reader.rest()).map_err(|error| Malformed { at: error.at + targets_at, ..error })?;
-    let payload_at = targets_at + targets.encoded_len();
-    Ok(Message { sender, service, body, targets_at, payload_at })
+    let body = body.split_off(OFFER_LEN);
+    let front = Front::read(kind, &body, 0).map_err(|error| Malformed { at: error.at + OFFER_LEN, ..error })?;
+    Ok(Offer { number, free, message: front.whole(body) })
 }
 
 fn read_welcome(reader: &mut Reader<'_>) -> Result<Welcome, Malformed> {

@@ -1,11 +1,12 @@
 //! Events to frames, appended where the client will read them.
 use super::{
-    CLOSED, CONFIRM, DISCONNECT, GROUP_SIGNAL, GROUP_VIEW, MEMBERSHIP, MESSAGE, OFFER, OFFER_LEN, PONG, PROGRESS,
-    Progress, REFUSED, REVOKE, SLOW, STATUS, VIEW, WAITING, WELCOME, WINDOW, Waiting, Welcome,
+    BATCH, CLOSED, CONFIRM, DISCONNECT, GROUP_SIGNAL, GROUP_VIEW, MEMBERSHIP, MESSAGE, OFFER, OFFER_LEN, PONG,
+    PROGRESS, Progress, REFUSED, REVOKE, SLOW, STATUS, VIEW, WAITING, WELCOME, WINDOW, Waiting, Welcome,
 };
 use crate::frame::{self, HEAD_LEN};
 use crate::{Farewell, Offered, Refusal};
 use bytes::{BufMut, BytesMut};
+use consort_group::ordered::Told;
 use consort_group::{Change, GroupViewId, Member, Signal, targets};
 use consort_types::{Duration, Hold, MemberId, NodeId, Primary, Service, View, ViewKind};
 use consort_wire::{Payload, Writer};
@@ -15,18 +16,19 @@ const MESSAGE_HEAD_LEN: usize = HEAD_LEN + 2;
 /// The longest text, in bytes.
 const TEXT_MAX: usize = u16::MAX as usize;
 
-/// Appends a message of a client of node `sender`: what receivers are told of an ordered multicast, which starts at byte
-/// `told_at` of it, in one copy.
-pub fn put_message(out: &mut BytesMut, sender: NodeId, service: Service, multicast: &Payload, told_at: usize) {
-    let len = multicast.len().saturating_sub(told_at);
+/// Appends a message of a client of node `sender`, or a batch of them: what receivers are told of an ordered multicast, in
+/// one copy.
+pub fn put_message(out: &mut BytesMut, sender: NodeId, service: Service, multicast: &Payload, told: &Told) {
+    let len = multicast.len().saturating_sub(told.at);
+    let kind = if told.batch { BATCH } else { MESSAGE };
     let mut head = [0; MESSAGE_HEAD_LEN];
     let mut fields = &mut head[..];
     fields.put_u32((1 + 2 + len) as u32);
-    fields.put_u8(MESSAGE | service as u8);
+    fields.put_u8(kind | service as u8);
     fields.put_u16(sender.0);
     out.reserve(MESSAGE_HEAD_LEN + len);
     out.extend_from_slice(&head);
-    multicast.for_each(told_at, len, |part| out.extend_from_slice(part));
+    multicast.for_each(told.at, len, |part| out.extend_from_slice(part));
 }
 
 /// Appends an offer, which may be taken back for nothing for the time `free`.

@@ -1,4 +1,5 @@
 //! Every frame reads back, and no mutation of any panics a decoder.
+use super::told_of;
 use crate::event::{self, Event, Progress, Waiting, Welcome};
 use crate::frame::{Frames, HEAD_LEN};
 use crate::listing::{Connection, GroupEntry, Listing, PAGE_MAX, Page, Question, Stage, Transport};
@@ -146,7 +147,7 @@ fn every_event() -> Vec<Bytes> {
     let refusal = Refusal::new(RefusalCause::Budget, "too much");
     vec![
         written(|out| event::put_welcome(out, &welcome())),
-        written(|out| event::put_message(out, NodeId(3), Service::Safe, &message, ordered::TOLD_AT)),
+        written(|out| event::put_message(out, NodeId(3), Service::Safe, &message, &told_of(&message))),
         written(|out| event::put_offer(out, 5, Duration::from_micros(128), &offered(message))),
         written(|out| event::put_revoke(out, 5)),
         written(|out| event::put_confirm(out, 6)),
@@ -228,11 +229,11 @@ fn every_cause_of_waiting_reads_back_and_others_are_refused() {
 #[test]
 fn a_message_without_payload_and_one_of_many_parts_read_back() {
     let empty = ordered_message(&["g"], b"");
-    let frame = written(|out| event::put_message(out, NodeId(0), Service::Agreed, &empty, ordered::TOLD_AT));
+    let frame = written(|out| event::put_message(out, NodeId(0), Service::Agreed, &empty, &told_of(&empty)));
     assert!(matches!(read(&frame), Event::Message(message) if message.payload().is_empty()));
     let bytes = ordered_message(&["g"], b"many parts").to_bytes();
     let parts: Payload = (0..bytes.len()).map(|at| bytes.slice(at..at + 1)).collect();
-    let frame = written(|out| event::put_message(out, NodeId(0), Service::Agreed, &parts, ordered::TOLD_AT));
+    let frame = written(|out| event::put_message(out, NodeId(0), Service::Agreed, &parts, &told_of(&parts)));
     assert!(matches!(read(&frame), Event::Message(message) if message.payload() == b"many parts"));
 }
 

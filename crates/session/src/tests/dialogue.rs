@@ -100,11 +100,11 @@ fn any_cut_of_the_stream_gives_the_same_requests() {
 fn messages_and_frames_reach_the_client_in_their_order() {
     let mut pair = Pair::open(Limits::default());
     let ordered: Payload = Bytes::from_static(b"\x01\0\0\0\x07\x02c7\0\x01\x01gpayload").into();
-    pair.session.tell_message(Pair::sender(), Service::Agreed, &ordered, 1);
+    pair.session.tell_message(Pair::sender(), Service::Agreed, &ordered, &told_of(&ordered));
     let mut frames = BytesMut::new();
     crate::event::put_status(&mut frames, &[("key".into(), "value".into())]);
     pair.session.tell(&frames);
-    pair.session.tell_message(Pair::sender(), Service::Agreed, &ordered, 1);
+    pair.session.tell_message(Pair::sender(), Service::Agreed, &ordered, &told_of(&ordered));
     assert!(pair.session.wakes() && !pair.session.wakes());
     let events = pair.events();
     assert!(

@@ -1,4 +1,5 @@
 //! Both ends against each other, by theme.
+mod batches;
 mod codecs;
 mod credit;
 mod dialogue;
@@ -7,10 +8,18 @@ mod page;
 
 use crate::{Ask, Client, Event, Farewell, Hello, Limits, Session};
 use bytes::Bytes;
+use consort_group::ordered::{self, Ordered, Told};
 use consort_types::{ClientId, GroupName, MemberId, NodeId, Service};
+use consort_wire::Payload;
 
 pub(super) fn group(name: &str) -> GroupName {
     GroupName::new(name.as_bytes()).unwrap()
+}
+
+/// What stands where in a client's ordered multicast.
+pub(super) fn told_of(payload: &Payload) -> Told {
+    let Ok(Ordered::Multicast { told, .. }) = ordered::decode(payload) else { panic!("no multicast: {payload:?}") };
+    told
 }
 
 /// Both ends of one connection and a daemon that does nothing but count.
@@ -23,13 +32,22 @@ pub(super) struct Pair {
     /// How many of it are known to be ordered.
     pub settled: usize,
     pub asks: Vec<Ask>,
+    services: [Service; 2],
 }
 
 impl Pair {
     pub fn new(limits: Limits) -> Self {
         let hello = Hello { wants_views: true, ..Hello::default() };
         let (client, session) = (Client::new(&hello), Session::new(ClientId(7)));
-        Self { client, session, limits, ordered: Vec::new(), settled: 0, asks: Vec::new() }
+        Self {
+            client,
+            session,
+            limits,
+            ordered: Vec::new(),
+            settled: 0,
+            asks: Vec::new(),
+            services: [Service::Fifo, Service::Agreed],
+        }
     }
 
     /// The same, with the hello and the welcome behind it.
@@ -81,8 +99,10 @@ impl Pair {
         std::iter::from_fn(|| self.client.next_event().unwrap()).collect()
     }
 
+    /// Sends a message to `g` that is not like the one before: no batch comes of them.
     pub fn multicast(&mut self, payload: &[u8]) -> u64 {
-        self.client.multicast(Service::Agreed, &[group("g")], payload).unwrap()
+        self.services.rotate_left(1);
+        self.client.multicast(self.services[0], &[group("g")], payload).unwrap()
     }
 
     pub const fn sender() -> NodeId {

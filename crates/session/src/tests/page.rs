@@ -130,7 +130,7 @@ fn the_daemon_of_the_page_answers_with_these_bytes() {
             }
             Ask::Multicast { service, payload } => {
                 session.accept();
-                session.tell_message(me.node, service, &payload, ordered::TOLD_AT);
+                session.tell_message(me.node, service, &payload, &told_of(&payload));
             }
             other => panic!("{other:?}"),
         }

@@ -45,6 +45,8 @@ struct Seat {
     client: Client,
     /// The node does not read from this connection now.
     paused: bool,
+    /// It writes only when time has passed: several messages with one write.
+    lazy: bool,
     listener: Listener,
     /// How many of its messages were accepted.
     sent: u64,
@@ -65,10 +67,11 @@ impl Seat {
         let undo = [None, Some(Undo::Any), Some(Undo::Latest)][usize::from(at % 3)];
         let client = Client::new(&Hello { wants_views: true, optimistic: undo, ..Hello::default() });
         let listener = Listener::new(std::slice::from_ref(group));
-        let (paused, waits, gone) = (false, false, false);
+        let (paused, lazy, waits, gone) = (false, false, false, false);
         Self {
             client,
             paused,
+            lazy,
             listener,
             sent: 0,
             waits,
@@ -119,6 +122,7 @@ impl<E: Engine> Whole<E> {
     /// Time has passed: now and then some client does something.
     fn pass(&mut self, now: Instant) {
         self.now = now;
+        self.seats.iter_mut().for_each(|seat| seat.lazy = false);
         if self.leaves || !self.side.is_due(now) {
             return;
         }
@@ -218,7 +222,7 @@ impl<E: Engine> Whole<E> {
 
     /// Some client writes what it has to say, if its connection is read from; false where none can.
     fn write(&mut self) -> bool {
-        let able = |seat: &Seat| !seat.paused && !seat.gone && !seat.client.output().is_empty();
+        let able = |seat: &Seat| !seat.paused && !seat.lazy && !seat.gone && !seat.client.output().is_empty();
         let Some(at) = self.seats.iter().position(able) else { return false };
         let seat = &mut self.seats[at];
         let whole = seat.client.output().len();
@@ -386,6 +390,7 @@ impl<E: Engine> Machine for Whole<E> {
             let groups = std::slice::from_ref(&self.group);
             match seat.client.multicast(service, groups, &payload.to_bytes()) {
                 Ok(number) => {
+                    seat.lazy |= self.rng.chance(0.2);
                     seat.sent += 1;
                     seat.listener.sent(number, seat.sent);
                     return Answer::Accepted(None);

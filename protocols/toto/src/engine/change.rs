@@ -82,6 +82,8 @@ impl Toto {
         //= A33
         let me = self.vs.me();
         if let (Some(mut room), Some(closing)) = (self.room.take(), &change.closing) {
+            let agreed = room.dag.held_vector() == change.cut.held || cfg!(feature = "mutants");
+            self.check(agreed, "A30: what is held is the agreed set");
             self.close(&mut room, &change);
             self.output.push_back(Output::Install(closing.clone()));
             self.finish_room(&mut room, &change);

@@ -58,7 +58,12 @@ impl Toto {
         if crate::mutated!(self.config, InsertedBlindly) {
             return room.dag.insert_blindly();
         }
-        room.dag.insert_next()
+        //= A30
+        let agreed = match &self.stage {
+            Stage::Fetching(cut) if !crate::mutated!(self.config, ParkedTaken) => Some(&cut.held[..]),
+            _ => None,
+        };
+        room.dag.insert_next(agreed)
     }
 
     /// A message was inserted, this member's or another's.
@@ -183,7 +188,7 @@ impl Toto {
         if !matches!(self.stage, Stage::Open) && !crate::mutated!(self.config, SentAfterHalt) {
             return false;
         }
-        let (mine, all) = room.dag.under_way();
+        let (mine, all) = room.under_way();
         let full = mine >= self.config.window || all >= self.config.window_all;
         if full && !crate::mutated!(self.config, WindowIgnored) {
             return false;

@@ -34,6 +34,15 @@ impl Room {
         }
     }
 
+    /// How many packets with messages are under way, of this member and of all: not known to be held by all, or undecided
+    /// here. A member that hears what others hold, but not their votes, must not go on for ever.
+    pub fn under_way(&self) -> (u64, u64) {
+        //= A09
+        let (mine, all) = self.dag.under_way();
+        let undecided = self.votes.waiting_of(self.dag.me());
+        (mine.max(undecided as u64), all.max(self.votes.waiting() as u64))
+    }
+
     /// A member that is heard, and has lacked for too long what others hold: it does not receive. If all others lack what
     /// this one sent, and only that, it is this one.
     pub fn deaf(&mut self, now: Instant, config: &Config) -> Option<MemberId> {

@@ -4,7 +4,7 @@ use crate::engine::Toto;
 use crate::packet::Packet;
 use bytes::Bytes;
 use consort_order::{Arrival, Engine, Lane, Output, Refused, Submission, To};
-use consort_types::{Class, Incarnation, Instant, MemberId, NodeId, Position, Service, Stream, ViewKind};
+use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, Position, Service, Stream, ViewKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 const MS: u64 = 1_000_000;
@@ -33,7 +33,7 @@ impl Cluster {
         let make = |node: &NodeId| {
             let mut config = Config::new(*node, members.clone());
             adjust(&mut config);
-            let engine = Toto::new(config, Incarnation(1)).unwrap();
+            let engine = Toto::new(super::break_a_rule(config), Incarnation(1)).unwrap();
             (*node, Node { engine, up: true, told: Vec::new() })
         };
         let nodes = members.iter().map(make).collect();
@@ -104,21 +104,35 @@ impl Cluster {
     fn run(&mut self, ms: u64) {
         let end = Instant(self.now.0 + ms * MS);
         while self.now < end {
-            self.now = Instant(self.now.0 + MS / 10);
-            while let Some(entry) = self.flight.first_entry().filter(|entry| entry.key().0 <= self.now) {
-                let (from, to, packet) = entry.remove();
-                let (now, node) = (self.now, self.nodes.get_mut(&to).unwrap());
-                if node.up {
-                    node.engine.handle_packet(now, Arrival { at: now, from, lane: Lane::Data }, packet);
-                    self.drain(to);
-                }
+            self.step();
+        }
+    }
+
+    /// Until a node describes itself with this word.
+    fn run_until(&mut self, node: u16, word: &str) {
+        let describes = |cluster: &Self| cluster.nodes[&NodeId(node)].engine.describe(cluster.now).contains(word);
+        let end = Instant(self.now.0 + 2_000 * MS);
+        while !describes(self) {
+            assert!(self.now < end, "never {word}");
+            self.step();
+        }
+    }
+
+    fn step(&mut self) {
+        self.now = Instant(self.now.0 + MS / 10);
+        while let Some(entry) = self.flight.first_entry().filter(|entry| entry.key().0 <= self.now) {
+            let (from, to, packet) = entry.remove();
+            let (now, node) = (self.now, self.nodes.get_mut(&to).unwrap());
+            if node.up {
+                node.engine.handle_packet(now, Arrival { at: now, from, lane: Lane::Data }, packet);
+                self.drain(to);
             }
-            let now = self.now;
-            let due = |(_, node): &(&NodeId, &Node)| node.up && node.engine.poll_timeout().is_some_and(|at| at <= now);
-            for id in self.nodes.iter().filter(due).map(|(id, _)| *id).collect::<Vec<_>>() {
-                self.nodes.get_mut(&id).unwrap().engine.handle_timeout(now);
-                self.drain(id);
-            }
+        }
+        let now = self.now;
+        let due = |(_, node): &(&NodeId, &Node)| node.up && node.engine.poll_timeout().is_some_and(|at| at <= now);
+        for id in self.nodes.iter().filter(due).map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.nodes.get_mut(&id).unwrap().engine.handle_timeout(now);
+            self.drain(id);
         }
     }
 
@@ -199,6 +213,21 @@ fn causal_messages_may_be_delivered_before_the_order() {
 }
 
 #[test]
+fn who_acknowledges_what_was_let_go_has_acknowledged_all_before_it() {
+    //= A03 test
+    //= A25 test
+    let slow = Duration::from_millis(100);
+    let mut cluster = Cluster::new(3, |config| (config.early, config.ack) = (Early::Causal, slow));
+    cluster.submit(1, Service::Causal, "one");
+    cluster.run(1);
+    cluster.submit(2, Service::Causal, "two");
+    cluster.run(70);
+    assert_eq!(cluster.gauge(3, "store_packets"), 0, "all hold both, before node 3 has acknowledged any");
+    cluster.run(1_000);
+    assert_eq!(cluster.gauge(3, "nulls_sent"), 1);
+}
+
+#[test]
 fn what_is_lost_is_asked_for_and_sent_again() {
     //= A02 test
     //= A03 test
@@ -226,6 +255,19 @@ fn a_member_sends_only_what_its_window_allows() {
         cluster.submit(1, Service::Agreed, &"x".repeat(1_000 + n));
     }
     assert_eq!(cluster.gauge(1, "messages_sent"), 2);
+}
+
+#[test]
+fn a_member_that_gets_statuses_but_no_votes_sends_only_what_its_window_allows() {
+    //= A09 test
+    let mut cluster = Cluster::new(3, |config| config.window = 4);
+    cluster.lost = Some(|packet| matches!(packet, Packet::Message(_)));
+    cluster.cuts.extend([(2, 1), (3, 1)]);
+    for n in 0..10 {
+        cluster.submit(1, Service::Agreed, &"x".repeat(1_000 + n));
+        cluster.run(40);
+    }
+    assert_eq!((cluster.gauge(1, "messages_sent"), cluster.told(1).len()), (4, 0));
 }
 
 #[test]
@@ -257,6 +299,40 @@ fn what_a_dead_member_said_to_one_is_delivered_by_all_while_the_view_is_closed()
     cluster.run(1_000);
     assert_eq!(cluster.told(1), ["closing 12", "last words", "view 12"]);
     assert_eq!(cluster.told(2), cluster.told(1));
+}
+
+#[test]
+fn what_was_parked_and_does_not_belong_to_the_agreed_set_is_not_taken_in_with_what_is_fetched() {
+    //= A30 test
+    let mut cluster = Cluster::new(4, |_| {});
+    cluster.cuts.extend([(4, 1)]);
+    cluster.submit(4, Service::Agreed, "one");
+    cluster.cuts = [(4, 2), (4, 3)].into();
+    cluster.submit(4, Service::Agreed, "two"); // reaches node 1 only, which lacks what stands before it
+    cluster.crash(4);
+    cluster.lost = Some(|packet| matches!(packet, Packet::Nak(_)));
+    cluster.cuts = [(1, 2), (1, 3)].into();
+    cluster.run_until(1, "fetching");
+    cluster.cuts.clear();
+    cluster.run(1_000);
+    assert_eq!(cluster.told(1), ["one", "closing 123", "view 123"], "nobody else holds the second");
+    assert!((2..=3).all(|node| cluster.told(node) == cluster.told(1)));
+}
+
+#[test]
+fn what_comes_after_a_member_has_told_what_it_holds_is_not_taken_in() {
+    //= A30 test
+    let mut cluster = Cluster::new(4, |_| {});
+    cluster.cuts.extend([(4, 2), (4, 3)]);
+    cluster.submit(4, Service::Agreed, "late");
+    let late = std::mem::take(&mut cluster.flight).into_iter().filter(|(_, (from, ..))| from.node == NodeId(4));
+    let late: Vec<_> = late.collect();
+    cluster.crash(4);
+    cluster.run_until(1, "forming");
+    cluster.flight.extend(late);
+    cluster.run(1_000);
+    assert_eq!(cluster.told(1), ["closing 123", "view 123"]);
+    assert!((2..=3).all(|node| cluster.told(node) == cluster.told(1)));
 }
 
 #[test]

@@ -2,3 +2,15 @@
 mod cluster;
 mod packets;
 mod votes;
+
+use crate::Config;
+
+/// `cargo xtask mutants` asks which scenario notices a broken rule.
+fn break_a_rule(config: Config) -> Config {
+    #[cfg(feature = "mutants")]
+    if let Ok(name) = std::env::var("CONSORT_TOTO_MUTANT") {
+        let mutant = crate::Mutant::ALL.iter().copied().find(|mutant| mutant.name() == name);
+        return Config { mutant, ..config };
+    }
+    config
+}

@@ -24,7 +24,7 @@ fn drawn(name: &str, acks: &[&str], ordered: bool) -> Drawn {
 }
 
 fn config(n: u16, phi: Phi) -> Config {
-    Config { phi, ..Config::new(NodeId(0), (0..n).map(NodeId).collect()) }
+    super::break_a_rule(Config { phi, ..Config::new(NodeId(0), (0..n).map(NodeId).collect()) })
 }
 
 struct Machine {
@@ -47,7 +47,7 @@ impl Machine {
         acks.sort_unstable();
         let (sender, k) = (message.mark.0 as u16, message.mark.1);
         self.dag.take(Message { view: ViewId::default(), sender, k, acks, content: Content::Primary });
-        while let Some(mark) = self.dag.insert_next() {
+        while let Some(mark) = self.dag.insert_next(None) {
             self.votes.insert(&self.dag, mark, self.kinds[&mark]);
             self.settle();
         }

@@ -8,6 +8,7 @@ use crate::config::{PROFILES, Profile, RINGS};
 use crate::failure::{Failure, Outcome};
 use crate::lab::job::Load;
 use crate::lab::{HEADER, Lab, Round};
+use consort_node::Limits;
 use consort_ring::Acceleration;
 use consort_types::Service;
 use consort_wire::DatagramSize;
@@ -33,6 +34,7 @@ receiving client process at each, and in the same run what bare sockets do here.
   --warm-up S        how long to run before [1]
   --idling PROFILE   latency, balanced or frugal [balanced]
   --datagram SIZE    bytes of one datagram, 576 to 65000 [1472]
+  --credit SIZE      what one client may have under way, 4KiB to 1GiB [256KiB]
   --json             print one JSON object
 
 ordered_per_s  distinct messages delivered in the measured time at the slowest
@@ -60,6 +62,7 @@ pub struct Plan {
     pub warm_up: Duration,
     pub idling: Profile,
     pub datagram: DatagramSize,
+    pub credit: usize,
     pub json: bool,
 }
 
@@ -76,6 +79,7 @@ impl Default for Plan {
             warm_up: Duration::from_secs(1),
             idling: Profile::Balanced,
             datagram: DatagramSize::DEFAULT,
+            credit: Limits::default().credit,
             json: false,
         }
     }
@@ -127,6 +131,7 @@ impl Plan {
                 let bytes = args.size(DatagramSize::MIN as u64..=DatagramSize::MAX as u64)?;
                 self.datagram = DatagramSize::new(bytes as usize).map_err(Failure::usage)?;
             }
+            "--credit" => self.credit = args.size(4_096..=1 << 30)? as usize,
             "--json" => self.json = true,
             _ => return Err(args.unknown()),
         }
@@ -140,7 +145,9 @@ impl Plan {
 
     fn daemon_options(&self) -> Vec<String> {
         let datagram = self.datagram.get().to_string();
-        ["--ring", self.ring_name(), "--idling", self.idling.name(), "--datagram", &datagram].map(String::from).into()
+        let (ring, idling, credit) = (self.ring_name(), self.idling.name(), self.credit.to_string());
+        let options = ["--ring", ring, "--idling", idling, "--datagram", &datagram, "--client-credit", &credit];
+        options.map(String::from).into()
     }
 
     fn round(&self) -> Round {

@@ -1,5 +1,5 @@
 //! What belongs to a view that ends.
-use super::Cluster;
+use super::{Cluster, Message, Packet};
 use consort_types::NodeId;
 
 #[test]
@@ -68,4 +68,23 @@ fn who_misses_the_install_learns_of_it_from_a_packet_of_the_new_view() {
     cluster.run(700);
     cluster.assert_together(&[2, 3]);
     cluster.assert_sound();
+}
+
+#[test]
+fn who_misses_the_install_and_hears_no_packet_of_the_new_view_is_told_again() {
+    //= V14 test
+    let mut cluster = Cluster::new(3, 4);
+    cluster.run(1_500);
+    let old = cluster.toy(1).view();
+    cluster.with(1, |vs, now| vs.renew(now));
+    while cluster.toy(1).view() == old {
+        cluster.run(1);
+    }
+    // Nothing passes to node 3 but the answer: not what others say in the view, either.
+    cluster.flight.retain(|_, (_, to, _)| *to != NodeId(3));
+    cluster.passes =
+        |to, message| to != NodeId(3) || matches!(message, Message::Member(Packet::Install { .. } | Packet::Plan(_)));
+    let stands = cluster.toy(1).view();
+    cluster.run(60);
+    assert_eq!(cluster.toy(3).view(), stands, "{}", cluster.toy(3).vs.describe());
 }

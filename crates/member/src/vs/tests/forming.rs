@@ -186,3 +186,18 @@ fn settings_that_cannot_work_are_refused_and_say_why() {
     assert!(why(&|settings| settings.timers.consensus = Duration::from_millis(30)).contains("5 JOINs"));
     assert!(why(&|settings| settings.primary = crate::Policy::Static(NodeId(7))).contains("primary"));
 }
+
+#[test]
+fn where_two_pairs_do_not_hear_each_other_views_come_to_rest_too() {
+    //= V05 test
+    let mut cluster = Cluster::new(12, 7);
+    cluster.talk = true;
+    cluster.run(226);
+    cluster.cuts.insert((NodeId(3), NodeId(10)));
+    cluster.run(175);
+    cluster.cuts.extend([(NodeId(6), NodeId(9)), (NodeId(9), NodeId(6))]);
+    cluster.run(6_000);
+    cluster.assert_sound();
+    let views = cluster.toy(1).changes.len();
+    assert!(views < 12, "{views} views");
+}

@@ -39,10 +39,20 @@ struct Toy {
     persisted: Vec<Bytes>,
 }
 
+/// `cargo xtask mutants` asks which scenario notices a broken rule.
+fn break_a_rule(settings: Settings) -> Settings {
+    #[cfg(feature = "mutants")]
+    if let Ok(name) = std::env::var("CONSORT_VS_MUTANT") {
+        let mutant = super::Mutant::ALL.iter().copied().find(|mutant| mutant.name() == name);
+        return Settings { mutant, ..settings };
+    }
+    settings
+}
+
 impl Toy {
     fn new(me: NodeId, nodes: Vec<NodeId>, incarnation: u64, records: &[Bytes], now: Instant) -> Self {
         let settings = Settings { primary: crate::Policy::Majority, ..Settings::new(me, nodes) };
-        let vs = Membership::new(settings, Incarnation(incarnation)).unwrap();
+        let vs = Membership::new(break_a_rule(settings), Incarnation(incarnation)).unwrap();
         let mut toy = Self {
             vs,
             held: Vec::new(),
@@ -184,6 +194,8 @@ struct Cluster {
     loss: f64,
     cuts: BTreeSet<(NodeId, NodeId)>,
     talk: bool,
+    /// What gets through to a node.
+    passes: fn(NodeId, &Message) -> bool,
 }
 
 impl Cluster {
@@ -193,7 +205,18 @@ impl Cluster {
         let toys = nodes.iter().map(make).collect();
         let (rng, cuts) = (Rng::new(seed), BTreeSet::new());
         let flight = BTreeMap::new();
-        let mut cluster = Self { now: Instant::ZERO, nodes, toys, flight, sent: 0, rng, loss: 0.0, cuts, talk: false };
+        let mut cluster = Self {
+            now: Instant::ZERO,
+            nodes,
+            toys,
+            flight,
+            sent: 0,
+            rng,
+            loss: 0.0,
+            cuts,
+            talk: false,
+            passes: |_, _| true,
+        };
         cluster.flush();
         cluster
     }
@@ -239,7 +262,8 @@ impl Cluster {
             for (to, message) in out.into_iter().filter(|_| up) {
                 for receiver in nodes.iter().filter(|other| *other != node) {
                     let reaches = to == To::All || to == To::One(*receiver);
-                    if !reaches || self.cuts.contains(&(*node, *receiver)) || self.rng.chance(self.loss) {
+                    let cut = self.cuts.contains(&(*node, *receiver)) || !(self.passes)(*receiver, &message);
+                    if !reaches || cut || self.rng.chance(self.loss) {
                         continue;
                     }
                     self.sent += 1;

@@ -4,6 +4,8 @@ use crate::checkers::{Bounds, judge};
 use crate::message::Process;
 use crate::trace::{Event, Trace, What};
 use bytes::{Bytes, BytesMut};
+
+use consort_session::Told;
 use consort_session::event::put_message;
 use consort_session::{self as session, Cause, ClientName, GroupViewId, Member, Progress, Welcome};
 use consort_types::{ClientId, GroupName, Instant, MemberId, NodeId, Primary, Service, ViewId, ViewKind};
@@ -173,7 +175,8 @@ impl Stage {
 
     pub fn deliver(&mut self, nodes: &[u16], sent: &Sent) {
         let mut frame = BytesMut::new();
-        put_message(&mut frame, sent.from.0, sent.service, &told(sent).into(), 0);
+        let all = Told { at: 0, targets_at: 0, batch: false, note: None };
+        put_message(&mut frame, sent.from.0, sent.service, &told(sent).into(), &all);
         let mut replies = session::client::Replies::default();
         replies.feed(frame.freeze());
         let event = replies.next_event().unwrap().unwrap();
