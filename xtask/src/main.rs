@@ -2,6 +2,8 @@
 #![allow(clippy::disallowed_methods)] // a program: it may read the clock and start threads
 
 mod chaos;
+#[cfg(test)]
+mod conformance;
 mod engines;
 mod mutants;
 mod netlab;

@@ -289,7 +289,7 @@ mod noticed {
             Mutant::Group(_) => ("consort-group", "tests::exchange", "CONSORT_GROUP_MUTANT"),
             Mutant::Toto(_) => ("consort-toto", "tests", "CONSORT_TOTO_MUTANT"),
             Mutant::Views(_) => ("consort-member", "vs::tests", "CONSORT_VS_MUTANT"),
-            Mutant::Plato(_) => return None,
+            Mutant::Plato(_) => ("consort-plato", "tests", "CONSORT_PLATO_MUTANT"),
         };
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut tests = std::process::Command::new(cargo);

@@ -28,7 +28,7 @@ mutants!(
     OffersLeftOpen "closes a view without closing the offers of it",
     ArrivalAsOrder "takes its own order of arrival for the order",
     OrderWithoutPacket "goes on to the next place where the packet of one is missing",
-    PlacesForgotten "forgets at the end of a view which places the sequencer gave",
+    PlacesForgotten "ignores at the end of a view the places that others hold of it",
     ListKept "keeps at the end of a view the places to itself that it gave and did not tell",
     PlacesAfterEnd "goes on giving places when the view has ended",
     GapsKept "keeps, when it has told what it holds, what stands behind gaps",

@@ -267,7 +267,8 @@ impl Receiver {
             if sender == self.me {
                 delivery.id = io.queue.delivered(delivery.class, delivery.service);
             }
-            io.output.push_back(match arrived.offered {
+            let left_open = self.closing && crate::mutated!(self, OffersLeftOpen);
+            io.output.push_back(match arrived.offered && !left_open {
                 true => Output::Confirm { offer, delivery },
                 false => Output::Deliver(delivery),
             });
@@ -284,9 +285,6 @@ impl Receiver {
     pub fn close(&mut self, io: &mut Io, now: Instant) {
         //= P42
         self.pipeline.forget_places();
-        if crate::mutated!(self, PlacesForgotten) {
-            self.placed.clear();
-        }
         #[allow(unused_mut)]
         let mut rest = self.rest();
         #[cfg(feature = "mutants")]

@@ -1,7 +1,7 @@
 //! The one member that says the order: packets get their places as they arrive at it, and it tells them some at a time.
 use crate::config::Sequencing;
 use crate::pipeline::Key;
-use consort_types::Instant;
+use consort_types::{Duration, Instant};
 
 /// Places that were given, and of which the others do not know yet.
 #[derive(Clone, Debug, Default)]
@@ -12,11 +12,11 @@ pub(crate) struct Sequencer {
 }
 
 impl Sequencer {
-    /// The next place is this packet's.
-    pub fn give(&mut self, now: Instant, key: Key, config: &Sequencing) {
+    /// The next place is this packet's; it is told within this time.
+    pub fn give(&mut self, now: Instant, key: Key, within: Duration) {
         //= P10
         if self.untold.is_empty() {
-            self.due = Some(now + config.within);
+            self.due = Some(now + within);
         }
         self.untold.push(key);
     }
@@ -44,7 +44,7 @@ impl Sequencer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use consort_types::{Duration, NodeId};
+    use consort_types::NodeId;
 
     const CONFIG: Sequencing = Sequencing { every: 3, within: Duration::from_millis(5) };
 
@@ -58,12 +58,12 @@ mod tests {
         //= P11 test
         let mut sequencer = Sequencer::default();
         let now = Instant(1_000);
-        (1..3).for_each(|seq| sequencer.give(now, key(seq), &CONFIG));
+        (1..3).for_each(|seq| sequencer.give(now, key(seq), CONFIG.within));
         assert_eq!(sequencer.tell(now, &CONFIG, false), None);
-        sequencer.give(now, key(3), &CONFIG);
+        sequencer.give(now, key(3), CONFIG.within);
         assert_eq!(sequencer.tell(now, &CONFIG, false), Some((1, vec![key(1), key(2), key(3)])));
         assert_eq!(sequencer.tell(now, &CONFIG, true), None, "there is nothing to tell");
-        sequencer.give(now, key(4), &CONFIG);
+        sequencer.give(now, key(4), CONFIG.within);
         assert_eq!(sequencer.tell(now, &CONFIG, true), Some((4, vec![key(4)])));
     }
 
@@ -71,8 +71,8 @@ mod tests {
     fn the_last_ones_do_not_wait_for_more_than_the_limit() {
         //= P11 test
         let mut sequencer = Sequencer::default();
-        sequencer.give(Instant(1_000), key(1), &CONFIG);
-        sequencer.give(Instant(9_000), key(2), &CONFIG);
+        sequencer.give(Instant(1_000), key(1), CONFIG.within);
+        sequencer.give(Instant(9_000), key(2), CONFIG.within);
         assert_eq!(sequencer.due(), Some(Instant(5_001_000)));
         assert_eq!(sequencer.tell(Instant(5_000_999), &CONFIG, false), None);
         assert_eq!(sequencer.tell(Instant(5_001_000), &CONFIG, false), Some((1, vec![key(1), key(2)])));

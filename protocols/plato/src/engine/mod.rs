@@ -163,7 +163,9 @@ impl Plato {
         let gives = self.is_sequencer() && (open || crate::mutated!(self.config, PlacesAfterEnd));
         if gives {
             //= P10
-            self.sequencer.give(self.now, key, &self.config.sequencing);
+            let never = crate::mutated!(self.config, ListNeverFlushed);
+            let within = if never { Duration::from_secs(1_000_000) } else { self.config.sequencing.within };
+            self.sequencer.give(self.now, key, within);
             self.receiver.order(&mut self.io, self.now, &[key], None);
         }
         self.receiver.arrive(&mut self.io, self.now, key, at, open);
@@ -171,6 +173,9 @@ impl Plato {
 
     /// The sequencer told places. Its own it knows already.
     fn on_orders(&mut self, index: usize, key: Key, first: u64, keys: &[Key]) {
+        if matches!(self.stage, Stage::Fetching(_)) && crate::mutated!(self.config, PlacesForgotten) {
+            return;
+        }
         if index != 0 || !self.receiver.is_next_place(first) {
             self.io.counters.wrong += 1;
             return;
@@ -261,7 +266,7 @@ impl Plato {
     /// When something of the engine's own is due.
     fn next_due(&self) -> Option<Instant> {
         let open = matches!(self.stage, Stage::Open);
-        let places = self.sequencer.due().filter(|_| open && !crate::mutated!(self.config, ListNeverFlushed));
+        let places = self.sequencer.due().filter(|_| open);
         [places, self.loopback.due(), self.patience.due()].into_iter().flatten().min()
     }
 }

@@ -51,7 +51,17 @@ struct Cluster {
 }
 
 fn config(me: u16, n: u16) -> Config {
-    Config::new(NodeId(me), (1..=n).map(NodeId).collect())
+    break_a_rule(Config::new(NodeId(me), (1..=n).map(NodeId).collect()))
+}
+
+/// `cargo xtask mutants` asks which scenario notices a broken rule.
+fn break_a_rule(config: Config) -> Config {
+    #[cfg(feature = "mutants")]
+    if let Ok(name) = std::env::var("CONSORT_PLATO_MUTANT") {
+        let mutant = crate::Mutant::ALL.iter().copied().find(|mutant| mutant.name() == name);
+        return Config { mutant, ..config };
+    }
+    config
 }
 
 impl Cluster {
