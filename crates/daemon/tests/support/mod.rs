@@ -16,17 +16,21 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(60);
 static CLUSTERS: AtomicU32 = AtomicU32::new(0);
 
-/// A port that is free for UDP and for TCP at all addresses. The kernel never hands it out by itself, as it might one
-/// of its ephemeral ports, between this and its use.
+/// How many ports a node takes from its first on, and one.
+const PORTS: u16 = 4;
+
+/// A port that is free for UDP and for TCP at all addresses, as are the next ones that a node takes from there on. The
+/// kernel never hands them out by itself, as it might its ephemeral ports, between this and their use.
 pub fn free_port() -> u16 {
     static ASKED: AtomicU32 = AtomicU32::new(0);
     let first = std::process::id().wrapping_mul(61);
-    let free =
-        |port: &u16| UdpSocket::bind(("0.0.0.0", *port)).is_ok() && TcpListener::bind(("0.0.0.0", *port)).is_ok();
+    let free = |port: u16| UdpSocket::bind(("0.0.0.0", port)).is_ok() && TcpListener::bind(("0.0.0.0", port)).is_ok();
     let mut ports = std::iter::repeat_with(|| {
-        10_000 + ((first.wrapping_add(ASKED.fetch_add(1, Ordering::Relaxed))) % 20_000) as u16
+        let asked = first.wrapping_add(ASKED.fetch_add(1, Ordering::Relaxed));
+        10_000 + PORTS * (asked % 5_000) as u16
     });
-    ports.by_ref().take(1_000).find(free).expect("one of a thousand ports should be free")
+    let all_free = |first: &u16| (*first..*first + PORTS).all(free);
+    ports.by_ref().take(1_000).find(all_free).expect("some of a thousand ports should be free")
 }
 
 /// A runtime directory, a state directory and a cluster of one test's own.
