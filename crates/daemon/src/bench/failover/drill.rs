@@ -27,7 +27,7 @@ pub struct Drill {
 impl Drill {
     /// Starts everything and waits until all are in one view.
     pub fn start(plan: Plan) -> Outcome<Self> {
-        let lab = Lab::start(plan.nodes, &[])?;
+        let lab = Lab::start(plan.nodes, &["--protocol".into(), plan.protocol.name().into()])?;
         let mut drill = Self { lab, audience: Audience::new(), stalls: Stalls::watch(), plan };
         (1..=plan.nodes).try_for_each(|node| drill.observe(node))?;
         drill.audience.await_view(&mut drill.lab, &mut drop)?;

@@ -5,6 +5,7 @@ mod report;
 
 use crate::args::{self, Args};
 use crate::clock;
+use crate::config::{PROTOCOLS, Protocol};
 use crate::failure::Outcome;
 use drill::Drill;
 use report::{Figures, Report};
@@ -21,6 +22,7 @@ and starts it again, lets it leave (SIGTERM) and starts it again, stops it for
 100 ms (SIGSTOP, SIGCONT).
 
   --nodes N   daemons, 2 to 16 [3]
+  --protocol NAME  ring, toto or plato: what orders the messages [ring]
   --runs N    how often, 1 to 1000 [20]
   --rate R    messages a second over all clients, of 100 bytes [1000]
   --json      print one JSON object
@@ -41,6 +43,7 @@ report says so (stall_ms).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
     pub nodes: u16,
+    pub protocol: Protocol,
     pub runs: u32,
     pub rate: f64,
     pub json: bool,
@@ -79,10 +82,11 @@ fn tell(plan: Plan, text: impl FnOnce() -> String) -> Outcome {
 
 fn read(words: Vec<OsString>) -> Outcome<Plan> {
     let mut args = Args::new(words, HELP);
-    let mut plan = Plan { nodes: 3, runs: 20, rate: 1_000.0, json: false };
+    let mut plan = Plan { nodes: 3, protocol: Protocol::Ring, runs: 20, rate: 1_000.0, json: false };
     while let Some(option) = args.next()? {
         match option.as_str() {
             "--nodes" => plan.nodes = args.number(2..=16)? as u16,
+            "--protocol" => plan.protocol = args.choice(&PROTOCOLS)?,
             "--runs" => plan.runs = args.number(1..=1_000)? as u32,
             "--rate" => plan.rate = rate(&mut args)?,
             "--json" => plan.json = true,
@@ -109,9 +113,12 @@ mod tests {
 
     #[test]
     fn the_plan_is_read() {
-        assert_eq!(plan("").unwrap(), Plan { nodes: 3, runs: 20, rate: 1_000.0, json: false });
-        let given = plan("--nodes 16 --runs 5 --rate 2k --json").unwrap();
-        assert_eq!(given, Plan { nodes: 16, runs: 5, rate: 2_000.0, json: true });
+        assert_eq!(
+            plan("").unwrap(),
+            Plan { nodes: 3, protocol: Protocol::Ring, runs: 20, rate: 1_000.0, json: false }
+        );
+        let given = plan("--nodes 16 --protocol toto --runs 5 --rate 2k --json").unwrap();
+        assert_eq!(given, Plan { nodes: 16, protocol: Protocol::Toto, runs: 5, rate: 2_000.0, json: true });
     }
 
     #[test]

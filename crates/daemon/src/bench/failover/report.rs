@@ -187,6 +187,7 @@ fn stalled(ms: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Protocol;
 
     fn changes(ms: &[f64]) -> Vec<Change> {
         ms.iter()
@@ -195,7 +196,7 @@ mod tests {
     }
 
     fn report(nodes: u16, crash: &[f64], pauses: &[usize]) -> Report {
-        let plan = Plan { nodes, runs: 3, rate: 1.0, json: true };
+        let plan = Plan { nodes, protocol: Protocol::Ring, runs: 3, rate: 1.0, json: true };
         let (crash, leave, restart) = (changes(crash), changes(&[5.0, 30.0, 6.0]), changes(&[90.0; 6]));
         let pause = |views: &usize| Pause {
             node: 3,

@@ -4,7 +4,7 @@ mod floor;
 mod report;
 
 use crate::args::{self, Args};
-use crate::config::{PROFILES, Profile, RINGS};
+use crate::config::{PROFILES, PROTOCOLS, Profile, Protocol, RINGS};
 use crate::failure::{Failure, Outcome};
 use crate::lab::job::Load;
 use crate::lab::{HEADER, Lab, Round};
@@ -28,6 +28,7 @@ receiving client process at each, and in the same run what bare sockets do here.
   --size BYTES       payload of a message, 24 to 16MiB [1350]
   --rate R           messages a second over all senders, or max [max]
   --service LEVEL    agreed or safe [agreed]
+  --protocol NAME    ring, toto or plato: what orders the messages [ring]
   --ring KIND        accelerated or original [accelerated]
   --unbatched        each sender writes one message at a time
   --seconds S        how long to measure [3]
@@ -56,6 +57,7 @@ pub struct Plan {
     pub size: usize,
     pub rate: Option<f64>,
     pub service: Service,
+    pub protocol: Protocol,
     pub ring: Acceleration,
     pub unbatched: bool,
     pub seconds: Duration,
@@ -73,6 +75,7 @@ impl Default for Plan {
             size: 1_350,
             rate: None,
             service: Service::Agreed,
+            protocol: Protocol::Ring,
             ring: Acceleration::Accelerated,
             unbatched: false,
             seconds: Duration::from_secs(3),
@@ -122,6 +125,7 @@ impl Plan {
             "--size" => self.size = args.size(HEADER as u64..=consort_wire::MESSAGE_MAX as u64)? as usize,
             "--rate" => self.rate = rate(args)?,
             "--service" => self.service = args.choice(&[("agreed", Service::Agreed), ("safe", Service::Safe)])?,
+            "--protocol" => self.protocol = args.choice(&PROTOCOLS)?,
             "--ring" => self.ring = args.choice(&RINGS)?,
             "--unbatched" => self.unbatched = true,
             "--seconds" => self.seconds = args.duration()?.max(Duration::from_millis(100)),
@@ -138,15 +142,31 @@ impl Plan {
         Ok(())
     }
 
-    /// The protocol's name.
-    pub fn ring_name(&self) -> &'static str {
+    /// The protocol's name, for a ring which kind of it.
+    pub fn order_name(&self) -> &'static str {
+        if self.protocol == Protocol::Ring { self.ring_name() } else { self.protocol.name() }
+    }
+
+    fn ring_name(&self) -> &'static str {
         RINGS.iter().find(|(_, kind)| *kind == self.ring).map_or("", |(name, _)| name)
     }
 
     fn daemon_options(&self) -> Vec<String> {
         let datagram = self.datagram.get().to_string();
         let (ring, idling, credit) = (self.ring_name(), self.idling.name(), self.credit.to_string());
-        let options = ["--ring", ring, "--idling", idling, "--datagram", &datagram, "--client-credit", &credit];
+        let protocol = self.protocol.name();
+        let options = [
+            "--protocol",
+            protocol,
+            "--ring",
+            ring,
+            "--idling",
+            idling,
+            "--datagram",
+            &datagram,
+            "--client-credit",
+            &credit,
+        ];
         options.map(String::from).into()
     }
 
@@ -187,6 +207,7 @@ mod tests {
     fn the_plan_is_read() {
         let plan =
             plan("--nodes 8 --size 64KiB --rate 10k --service safe --ring original --unbatched --seconds 2").unwrap();
+        assert_eq!((plan.order_name(), self::plan("--protocol toto").unwrap().order_name()), ("original", "toto"));
         assert_eq!((plan.nodes, plan.size, plan.rate, plan.service), (8, 65_536, Some(10_000.0), Service::Safe));
         assert_eq!((plan.ring_name(), plan.unbatched, plan.seconds.as_secs()), ("original", true, 2));
     }

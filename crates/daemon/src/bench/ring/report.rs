@@ -61,7 +61,7 @@ impl Report {
             latency: latency_us.p50 / floor.hop_us_p50.max(0.001),
         };
         Self {
-            protocol: plan.ring_name(),
+            protocol: plan.order_name(),
             nodes: plan.nodes,
             size: plan.size,
             rate: plan.rate,
@@ -98,7 +98,7 @@ impl fmt::Display for Report {
         let batched = if self.unbatched { "unbatched" } else { "batched" };
         writeln!(
             f,
-            "{} ring, {} daemons, {}, {} B messages, {pace}, {batched} senders, idling {}, datagrams of {} B, {:.1} s\n",
+            "{}, {} daemons, {}, {} B messages, {pace}, {batched} senders, idling {}, datagrams of {} B, {:.1} s\n",
             self.protocol,
             self.nodes,
             self.service,
