@@ -3,13 +3,14 @@
 //! ```text
 //! options   what is asked for                   net       engines in one view, and what delays their packets
 //! toto      ToTo against all-ack                traffic   who sends when
-//! samples   latencies, as a table shows them
+//! plato     PLATO against a fixed sequencer     samples   latencies, as a table shows them
 //! ```
 //!
 //! Hosts cost nothing here and links lose nothing: what is measured is how long a protocol waits, not how fast a machine
 //! is. The simulator's network draws delays evenly; the papers' delays have a tail, so the laboratory has its own.
 mod net;
 mod options;
+mod plato;
 mod samples;
 mod toto;
 mod traffic;
@@ -33,6 +34,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let table = match options.which {
         Which::Toto(lab) => toto::table(options.seed, &lab),
+        Which::Plato(lab) => plato::table(options.seed, &lab),
     };
     match table {
         Ok(table) => {
