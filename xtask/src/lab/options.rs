@@ -14,8 +14,8 @@ cargo xtask lab plato [options]    PLATO against a fixed sequencer: latency at a
 
  toto:
   --nodes N         how many members, 2 to 64 (default 8, as in the paper)
-  --messages N      how many messages a run measures (default 4000, as in the paper)
-  --runs N          how many runs make one line (default 5)
+  --messages N      how many messages a run measures (default 500)
+  --runs N          how many runs make one line, each with phases of its own (default 40)
   --ack-gaps G      an acknowledgement is sent alone after so many of a sender's mean gaps (default 20: nearly never)
 
  plato:

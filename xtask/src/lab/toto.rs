@@ -22,7 +22,7 @@ pub struct Lab {
 
 impl Default for Lab {
     fn default() -> Self {
-        Self { nodes: 8, messages: 4_000, runs: 5, ack_gaps: 20 }
+        Self { nodes: 8, messages: 500, runs: 40, ack_gaps: 20 }
     }
 }
 
