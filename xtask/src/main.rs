@@ -5,6 +5,7 @@ mod chaos;
 #[cfg(test)]
 mod conformance;
 mod engines;
+mod lab;
 mod mutants;
 mod netlab;
 mod plato;
@@ -25,6 +26,7 @@ cargo xtask <task>
   search    take a few nodes of the ring through every order of events within bounds
   mutants   break the protocol's rules one by one; each must be noticed
   trace     list rules that no code or no test cites
+  lab       measure again, in virtual time, what the papers measured
   netlab    run real daemons on a network that is bad on purpose
   chaos     run real daemons while everything goes wrong, and judge what clients saw
 
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         Some("search") => search::main(words),
         Some("mutants") => mutants::main(words),
         Some("trace") => trace::main(words),
+        Some("lab") => lab::main(words),
         Some("netlab") => netlab::main(words),
         Some("chaos") => chaos::main(words),
         None | Some("" | "help" | "--help" | "-h") => {

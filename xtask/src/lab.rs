@@ -1,0 +1,49 @@
+//! `cargo xtask lab`: the papers' measurements again, with the engines that ship, in virtual time.
+//!
+//! ```text
+//! options   what is asked for                   net       engines in one view, and what delays their packets
+//! toto      ToTo against all-ack                traffic   who sends when
+//! plato     PLATO against a fixed sequencer     samples   latencies, as a table shows them
+//! ```
+//!
+//! Hosts cost nothing here and links lose nothing: what is measured is how long a protocol waits, not how fast a machine
+//! is. The simulator's network draws delays evenly; the papers' delays have a tail, so the laboratory has its own.
+mod net;
+mod options;
+mod plato;
+mod samples;
+mod toto;
+mod traffic;
+
+use options::{Options, Which};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Runs the command with the words behind its name.
+pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let options = match Options::read(words) {
+        Ok(Some(options)) => options,
+        Ok(None) => {
+            print!("{}", options::HELP);
+            return ExitCode::SUCCESS;
+        }
+        Err(misuse) => {
+            eprintln!("lab: {misuse}");
+            return ExitCode::from(2);
+        }
+    };
+    let table = match options.which {
+        Which::Toto(lab) => toto::table(options.seed, &lab),
+        Which::Plato(lab) => plato::table(options.seed, &lab),
+    };
+    match table {
+        Ok(table) => {
+            print!("{table}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("lab: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
