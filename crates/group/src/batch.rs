@@ -11,6 +11,9 @@
 use consort_wire::{Malformed, Payload};
 use std::ops::Range;
 
+/// The bytes of the largest batch: enough to share what an ordered message costs beside its bytes, and little enough to be
+/// taken apart for a receiver in one go.
+pub const MAX: usize = 16 << 10;
 /// The bytes before a message's targets.
 pub const HEAD_LEN: usize = 5;
 /// The length field itself.
@@ -20,8 +23,11 @@ const LENGTH_LEN: usize = 4;
 /// many messages there are, at least one.
 ///
 /// # Errors
-/// [`Malformed`] where a length or kind cannot be.
+/// [`Malformed`] where a length or kind cannot be, and where it has more than [`MAX`] bytes.
 pub fn check(payload: &Payload, at: usize, targets_len: usize) -> Result<usize, Malformed> {
+    if payload.len() > at + MAX {
+        return Err(Malformed { what: "length of a batch", at: at + MAX });
+    }
     let (mut reader, mut count, mut first_kind) = (payload.read_from(at), 0, None);
     while reader.left() > 0 || count == 0 {
         let bad = Malformed { what: "message of a batch", at: payload.len() - reader.left() };
@@ -87,6 +93,9 @@ mod tests {
         let mut other = BATCH.to_vec();
         other[15] = 0x15;
         assert_eq!(check(&other), bad(11), "of another kind");
+        let many = BATCH.repeat(1 + MAX / BATCH.len());
+        assert_eq!(check(&many), Err(Malformed { what: "length of a batch", at: MAX }));
+        assert_eq!(check(&many[BATCH.len()..]), Ok(3 * (MAX / BATCH.len())));
     }
 
     #[test]

@@ -86,7 +86,7 @@ mod tests {
         let mut idle = Idle::new(Idling::Balanced);
         let mut at = |micros: u64, worked| idle.rest(Instant(micros * 1_000), worked);
         // An idle token is sent round each 25 ms, comes back, and a timer finds nothing to do.
-        for sent in [0, 18_000, 36_000] {
+        for sent in [0, 25_000, 50_000] {
             assert_eq!([at(sent, true), at(sent + 1, false)], [Rest::None, Rest::Sleep]);
             assert_eq!([at(sent + 200, true), at(sent + 201, false)], [Rest::None, Rest::Sleep]);
             assert_eq!(at(sent + 6_000, false), Rest::Sleep);

@@ -33,8 +33,8 @@ pub(crate) enum Wish {
 pub(crate) enum Placed<'a> {
     /// A join or leave.
     Membership(&'a GroupName),
-    /// So many messages, more than one as a batch; so many bytes in the order.
-    Multicasts(usize, usize),
+    /// A message, or a batch of so many; so many bytes in the order.
+    Multicasts { messages: usize, len: usize },
 }
 
 impl Placed<'_> {
@@ -42,7 +42,7 @@ impl Placed<'_> {
     pub const fn requests(self) -> u64 {
         match self {
             Self::Membership(_) => 1,
-            Self::Multicasts(messages, _) => messages as u64,
+            Self::Multicasts { messages, .. } => messages as u64,
         }
     }
 }
@@ -239,7 +239,7 @@ impl Door {
             Self::Native(session) => {
                 let first = match placed {
                     Placed::Membership(group) => session.order(request::membership_len(group)),
-                    Placed::Multicasts(messages, len) => session.order_multicasts(messages, len),
+                    Placed::Multicasts { messages, len } => session.order_multicasts(messages, len),
                 };
                 if let Some(refusal) = refusal {
                     (first..first + placed.requests()).for_each(|number| session.tell_refused(number, refusal));

@@ -231,7 +231,7 @@ impl<E: Engine> Node<E> {
         match self.groups.deliver(*sender, *position, payload) {
             Ok(Delivered::Multicast { client, messages, told, recipients }) => {
                 if own {
-                    self.clients.order(client, Placed::Multicasts(messages, payload.len()), None);
+                    self.clients.order(client, Placed::Multicasts { messages, len: payload.len() }, None);
                 }
                 self.upward.spend(recipients.len() * payload.len());
                 let (sender, own) = ((*sender, client), own.then_some(client));
@@ -241,10 +241,10 @@ impl<E: Engine> Node<E> {
                 }
             }
             Ok(Delivered::Shut { client, messages, group }) if own => {
-                self.shut(client, Placed::Multicasts(messages, payload.len()), &group);
+                self.shut(client, Placed::Multicasts { messages, len: payload.len() }, &group);
             }
             Ok(Delivered::Unfit { client, messages, misfit, member }) if own => {
-                self.unfit(client, Placed::Multicasts(messages, payload.len()), misfit, &member);
+                self.unfit(client, Placed::Multicasts { messages, len: payload.len() }, misfit, &member);
             }
             Ok(Delivered::Changes { client, asked: Some(asked) }) if own => self.settle(client, &asked),
             Ok(Delivered::Changes { client, asked: None }) if own => self.clients.gone(client),

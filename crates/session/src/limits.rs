@@ -1,6 +1,6 @@
 //! What one client may ask of a daemon.
 use crate::frame::HEAD_LEN;
-use consort_group::Targets;
+use consort_group::{Targets, batch};
 use consort_types::Duration;
 
 /// The budgets of one client session. Whoever exceeds one is refused or disconnected with a reason that names it.
@@ -11,8 +11,7 @@ pub struct Limits {
     /// How many bytes of one client may be accepted and not yet ordered. Latency under full load grows with it; 128 to
     /// 512 KiB cost little throughput.
     pub credit: usize,
-    /// How many bytes of frames are put into the order as one batch, at most: enough to share what an ordered message costs
-    /// beside its bytes. 0 for no batches.
+    /// How many bytes of frames are put into the order as one batch, at most [`batch::MAX`]. 0 for no batches.
     pub batch_max: usize,
     /// How many groups one multicast may name, at most 1000.
     pub groups_max: usize,
@@ -37,7 +36,7 @@ impl Default for Limits {
         Self {
             message_max: consort_wire::MESSAGE_MAX,
             credit: 256 << 10,
-            batch_max: 16 << 10,
+            batch_max: batch::MAX,
             groups_max: Targets::MAX,
             output_max: 64 << 20,
             outputs_max: 1 << 30,

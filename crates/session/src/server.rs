@@ -9,8 +9,8 @@ use crate::request::{self, Hello, NotHello, Request};
 use crate::watch::{Waits, Watch};
 use crate::{Farewell, Limits, Parting, Refusal, RefusalCause, VERSION};
 use bytes::Bytes;
-use consort_group::ClientName;
 use consort_group::ordered::{self, Told};
+use consort_group::{ClientName, batch};
 use consort_types::{ClientId, GroupName, Hold, Instant, MemberId, NodeId, OfferId, Service};
 use consort_wire::{Malformed, Payload};
 
@@ -224,7 +224,7 @@ impl Session {
     fn batch(&mut self, head: Head, targets: usize, limits: &Limits) -> Option<Payload> {
         //= G09
         let credit = limits.credit.saturating_sub(self.ledger.outstanding());
-        let most = limits.batch_max.min(limits.message_max).min(credit);
+        let most = limits.batch_max.min(batch::MAX).min(limits.message_max).min(credit);
         let alike = self.input.alike(head, targets, most);
         (alike.frames > 1).then(|| {
             self.asked = Some(alike);

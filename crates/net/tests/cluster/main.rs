@@ -141,7 +141,7 @@ fn all_agree_where_every_packet_is_stamped_and_the_loop_spins() {
 
 /// The engine of these tests cuts nothing: whatever it orders must fit a datagram.
 fn limits() -> Limits {
-    Limits { batch_max: 1_000, ..Limits::default() }
+    Limits { batch_max: 0, ..Limits::default() }
 }
 
 const QUIET: Kind = Kind { fanout: Fanout::Unicast, idling: Idling::Frugal, arrival_times: false };
@@ -268,8 +268,7 @@ fn records_are_written_before_what_depends_on_them_and_found_in_the_next_life() 
     let again = |client: &mut TestClient| {
         client.join();
         let found = client.counter("records_found");
-        // One for each message or batch, and each message has 200 bytes and more.
-        assert!(found > 50 && written.len() > 200 * 200, "{found} records in {} bytes", written.len());
+        assert!(found > 200, "{found} records in {} bytes", written.len());
     };
     single.run(options(), true, again).unwrap();
     drop(single.folder);
