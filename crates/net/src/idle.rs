@@ -3,13 +3,13 @@ use crate::Idling;
 use consort_types::Instant;
 use std::time::Duration;
 
-/// How long `balanced` looks again before it sleeps: about what a wake-up costs.
-const SPIN: Duration = Duration::from_micros(40);
-/// What comes after sleeps this long is rare: to look again for [`SPIN`] would not find the next.
-const LULL: Duration = Duration::from_millis(1);
-/// `balanced` looks again after so many shorter sleeps in a row. One is not enough: an idle token that is sent round once
-/// comes back soon, and then rests.
-const BRISK: u8 = 2;
+/// `balanced` looks again before it sleeps for as long as it has worked since it slept last beyond [`WORTH`], at most this: under
+/// load a wake-up costs more than looking, and never more is spent on looking than on work.
+const SPIN_MAX: Duration = Duration::from_micros(500);
+/// About what a wake-up costs. Whoever has less to do each time is better asleep meanwhile.
+const WORTH: Duration = Duration::from_micros(50);
+/// What looking once takes; what passes beyond that, others had.
+const LOOK: Duration = Duration::from_micros(3);
 
 /// What the loop does before its next turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,34 +25,40 @@ pub(crate) enum Rest {
 #[derive(Debug)]
 pub(crate) struct Idle {
     profile: Idling,
-    /// When work ended.
-    since: Option<Instant>,
-    /// When it went to sleep, until it works again.
-    asleep: Option<Instant>,
-    /// How many of its last sleeps were short ones.
-    brisk: u8,
+    /// When it was asked last.
+    asked: Instant,
+    /// Whether it slept since then.
+    slept: bool,
+    /// How long it has worked since it slept.
+    worked: Duration,
+    /// How long it may look again.
+    left: Duration,
 }
 
 impl Idle {
     pub(crate) const fn new(profile: Idling) -> Self {
-        Self { profile, since: None, asleep: None, brisk: 0 }
+        Self { profile, asked: Instant::ZERO, slept: true, worked: Duration::ZERO, left: Duration::ZERO }
     }
 
     /// To be asked after every turn.
     pub(crate) fn rest(&mut self, now: Instant, worked: bool) -> Rest {
+        let passed = now.since(std::mem::replace(&mut self.asked, now));
+        let slept = std::mem::take(&mut self.slept);
         if worked {
-            self.since = None;
-            if let Some(asleep) = self.asleep.take() {
-                self.brisk = if now.since(asleep) < LULL { self.brisk.saturating_add(1) } else { 0 };
-            }
+            // What passed asleep was not spent on work.
+            self.worked = if slept { Duration::ZERO } else { self.worked + passed };
+            self.left = self.worked.saturating_sub(WORTH).min(SPIN_MAX);
             return Rest::None;
         }
         match self.profile {
             Idling::Latency => Rest::Yield,
-            Idling::Frugal => Rest::Sleep,
-            Idling::Balanced if self.brisk >= BRISK && now.since(*self.since.get_or_insert(now)) < SPIN => Rest::Yield,
-            Idling::Balanced => {
-                self.asleep.get_or_insert(now);
+            Idling::Balanced if !slept && !self.left.is_zero() => {
+                let look = passed.min(LOOK);
+                (self.worked, self.left) = (self.worked.saturating_sub(look), self.left.saturating_sub(look));
+                Rest::Yield
+            }
+            Idling::Frugal | Idling::Balanced => {
+                self.slept = true;
                 Rest::Sleep
             }
         }
@@ -63,38 +69,50 @@ impl Idle {
 mod tests {
     use super::*;
 
-    #[test]
-    fn balanced_spins_a_while_then_sleeps_and_work_starts_it_anew() {
-        let mut idle = Idle::new(Idling::Balanced);
-        let mut at = |micros: u64, worked| idle.rest(Instant(micros * 1_000), worked);
-        for short in [0, 2, 4] {
-            assert_eq!(
-                [at(short, true), at(short + 1, false)],
-                [Rest::None, if short < 4 { Rest::Sleep } else { Rest::Yield }]
-            );
-        }
-        assert_eq!(at(9, true), Rest::None);
-        assert_eq!(at(10, false), Rest::Yield);
-        assert_eq!(at(49, false), Rest::Yield);
-        assert_eq!(at(50, false), Rest::Sleep);
-        assert_eq!(at(900, true), Rest::None);
-        assert_eq!(at(901, false), Rest::Yield);
+    /// How many times in a row it looks again.
+    fn looks(idle: &mut Idle, mut now: Instant) -> usize {
+        std::iter::from_fn(|| {
+            now += LOOK;
+            Some(idle.rest(now, false))
+        })
+        .take_while(|rest| *rest == Rest::Yield)
+        .count()
     }
 
     #[test]
-    fn balanced_does_not_spin_for_what_comes_rarely() {
+    fn balanced_looks_again_for_as_long_as_it_has_worked() {
         let mut idle = Idle::new(Idling::Balanced);
-        let mut at = |micros: u64, worked| idle.rest(Instant(micros * 1_000), worked);
-        // An idle token is sent round each 25 ms, comes back, and a timer finds nothing to do.
-        for sent in [0, 25_000, 50_000] {
-            assert_eq!([at(sent, true), at(sent + 1, false)], [Rest::None, Rest::Sleep]);
-            assert_eq!([at(sent + 200, true), at(sent + 201, false)], [Rest::None, Rest::Sleep]);
-            assert_eq!(at(sent + 6_000, false), Rest::Sleep);
+        let at = |micros: u64| Instant(micros * 1_000);
+        assert_eq!(idle.rest(at(1_000), true), Rest::None);
+        for turn in 1..=10 {
+            assert_eq!(idle.rest(at(1_000 + 30 * turn), true), Rest::None);
         }
-        // Traffic: what comes first is slept for, then the next is looked for.
-        for (came, rest) in [(54_000, Rest::Sleep), (54_100, Rest::Sleep), (54_200, Rest::Yield), (54_300, Rest::Yield)]
-        {
-            assert_eq!([at(came, true), at(came + 10, false)], [Rest::None, rest]);
+        assert_eq!(looks(&mut idle, at(1_300)), (300 - 50_usize).div_ceil(3));
+        for turn in 0..1_000 {
+            idle.rest(at(10_000 + 30 * turn), true);
+        }
+        assert_eq!(looks(&mut idle, at(39_970)), 500_usize.div_ceil(3), "at most");
+    }
+
+    #[test]
+    fn time_that_others_had_between_two_looks_is_not_counted() {
+        let mut idle = Idle::new(Idling::Balanced);
+        let at = |micros: u64| Instant(micros * 1_000);
+        for turn in 0..=10 {
+            idle.rest(at(30 * turn), true);
+        }
+        assert!((1..=80).all(|look| idle.rest(at(300 + 4_000 * look), false) == Rest::Yield));
+    }
+
+    #[test]
+    fn balanced_sleeps_on_where_there_is_nothing_to_do() {
+        let mut idle = Idle::new(Idling::Balanced);
+        // An idle token is sent round each 25 ms, comes back, and a timer finds nothing to do.
+        for sent in [0, 25_000, 50_000].map(|micros| Instant(micros * 1_000)) {
+            assert_eq!(idle.rest(sent, true), Rest::None);
+            assert_eq!(idle.rest(sent + Duration::from_micros(30), true), Rest::None);
+            assert_eq!(looks(&mut idle, sent + Duration::from_micros(30)), 0);
+            assert_eq!(idle.rest(sent + Duration::from_millis(6), false), Rest::Sleep, "woken for nothing");
         }
     }
 

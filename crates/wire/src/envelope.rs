@@ -16,7 +16,7 @@
 //! The tag stands in front so that the payload behind the packet's header can leave from where it lies. Its room is
 //! taken already while packets travel plain: turning encryption on changes no fragment size.
 use crate::{Lane, Malformed, Reader};
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use consort_types::{ClusterId, ConfigHash, MemberId};
 
 /// The envelope's bytes.
@@ -148,7 +148,8 @@ pub fn open(identity: &Identity, mut datagram: Bytes) -> Result<(Envelope, Bytes
         return Err(Rejected::Checksum);
     }
     let envelope = Envelope { from: view.from(), lane: view.lane().ok_or(Rejected::Lane(datagram[3]))? };
-    Ok((envelope, datagram.split_off(LEN)))
+    datagram.advance(LEN);
+    Ok((envelope, datagram))
 }
 
 /// Checked bytes: long enough, with the magic and the version. Fields are read where they lie.

@@ -101,8 +101,7 @@ impl Profile {
     pub const fn parking(self) -> Parking {
         match self {
             Self::Latency => Parking::CIRCULATE,
-            Self::Balanced => Parking { rounds: 2, linger: Duration::from_millis(20) },
-            Self::Frugal => Parking::PARK,
+            Self::Balanced | Self::Frugal => Parking::PARK,
         }
     }
 }
