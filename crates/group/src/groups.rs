@@ -1,17 +1,17 @@
 //! The state machine: ordered payloads and views in, recipients and changes out.
-use crate::batch;
-use crate::exchange::{Exchange, Heard, Taken};
+mod multicast;
+mod views;
+
+use crate::exchange::Exchange;
 use crate::member::{ClientName, GroupViewId, Member};
 use crate::misfit::Misfit;
 use crate::ordered::{self, Ordered, Told as Fields};
-use crate::private::PrivateName;
 use crate::sum;
 use crate::table::{Key, Table};
-use crate::targets::Targets;
 use crate::told::{Told, Work};
 use crate::witness::{Claim, Mismatch, Witness};
-use bytes::{Bytes, BytesMut};
-use consort_types::{ClientId, GroupName, MemberId, Position, View, ViewId, ViewKind};
+use bytes::BytesMut;
+use consort_types::{ClientId, GroupName, MemberId, Position, ViewId};
 use consort_wire::{Malformed, Payload};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -49,7 +49,7 @@ pub struct Groups {
     #[cfg(feature = "mutants")]
     pub(crate) mutant: Option<crate::Mutant>,
     #[cfg(feature = "mutants")]
-    kept: Option<Heard>,
+    kept: Option<crate::exchange::Heard>,
 }
 
 #[derive(Debug, Default)]
@@ -134,6 +134,7 @@ impl Groups {
     //= G08
     /// In how many groups one client may be. Part of the protocol: every daemon must ignore the same joins.
     pub const PER_CLIENT: usize = 1 << 17;
+
     /// How many bytes all groups may take before joins are ignored: 192 and twice its name for each group, 96 for each
     /// membership. Part of the protocol, too.
     pub const BUDGET: usize = 256 << 20;
@@ -224,203 +225,9 @@ impl Groups {
         }
     }
 
-    /// This daemon's clients that would get a payload if it had its place here, each once, and what stands where in it; none
-    /// where it is no client's message, or nobody may get it. Nothing changes by asking.
-    pub fn recipients(&mut self, sender: MemberId, payload: &Payload) -> Option<(Fields, &[ClientId])> {
-        let Ok(Ordered::Multicast { client, told }) = ordered::decode(payload) else { return None };
-        match self.on_multicast((sender, client), payload, told) {
-            Ok(Delivered::Multicast { told, recipients, .. }) => Some((told, recipients)),
-            _ => None,
-        }
-    }
-
-    /// A view was installed.
-    pub fn install(&mut self, view: &View) {
-        debug_assert!(!self.has_work(), "changes are told before the next view");
-        match view.kind {
-            ViewKind::Transitional => self.close(view),
-            ViewKind::Regular => self.begin(view),
-        }
-    }
-
-    fn close(&mut self, view: &View) {
-        //= G10
-        self.closing = Some(view.members.clone());
-        self.forget_exchange();
-        self.witness.freeze();
-        self.work.push_back(Work::Closing { after: None });
-    }
-
-    fn begin(&mut self, view: &View) {
-        self.forget_exchange();
-        (self.view, self.changes, self.at) = (view.id, 0, Position::default());
-        self.members.clone_from(&view.members);
-        (self.settled, self.closing) = (false, None);
-        self.witness.begin(view.id);
-        self.narrow(&view.moved_together);
-        let stay = if crate::mutated!(self, DeparturesFromView) { &self.members } else { &self.synced };
-        let gone = self.table.take_clients_but(stay);
-        self.work.push_back(Work::Depart { clients: gone.into_iter(), current: None });
-        let alone = self.members.iter().all(|member| self.synced.contains(member));
-        if alone {
-            //= G13
-            self.work.push_back(Work::Settle { heard: Heard::default(), sets: Vec::new() });
-        } else {
-            self.counts.exchanges += 1;
-            let set = self.synced.first().copied().unwrap_or(self.table.me());
-            #[allow(unused_mut)]
-            let mut exchange = Exchange::new(view.id, &self.members, set);
-            #[cfg(feature = "mutants")]
-            if let Some(heard) = self.kept.take().filter(|_| crate::mutated!(self, PartialKept)) {
-                exchange.keep(heard);
-            }
-            self.exchange = Some(exchange);
-        }
-    }
-
-    /// Those fall out of the synced set that did not come along.
-    fn narrow(&mut self, together: &[MemberId]) {
-        //= G11
-        let me = self.table.me();
-        if crate::mutated!(self, SyncedWithAll) {
-            self.synced = together.to_vec();
-        }
-        let stays = |member: &MemberId| *member == me || (together.contains(member) && self.members.contains(member));
-        self.synced.retain(stays);
-    }
-
-    /// What an exchange that is not complete has heard is forgotten.
-    fn forget_exchange(&mut self) {
-        //= G16
-        let _exchange = self.exchange.take();
-        #[cfg(feature = "mutants")]
-        if let Some(exchange) = _exchange {
-            self.kept = Some(exchange.into_heard());
-        }
-    }
-
     /// Whether [`Self::advance`] has something to do.
     pub fn has_work(&self) -> bool {
         !self.work.is_empty()
-    }
-
-    /// Whether this daemon has another part to say, as soon as [`Self::advance`] has nothing more to do.
-    pub fn has_part(&self) -> bool {
-        self.exchange.as_ref().is_some_and(Exchange::has_part)
-    }
-
-    /// What this daemon has to say next in the exchange: a control message of the agreed level.
-    pub fn next_part(&mut self) -> Option<Bytes> {
-        let departed = &self.departed;
-        self.exchange.as_mut()?.next_part(&self.table, |group| departed.contains_key(group))
-    }
-
-    /// Whether all members of the view know the same and all was told: clients' messages may be sent.
-    pub fn is_settled(&self) -> bool {
-        //= G19
-        (self.settled || crate::mutated!(self, ExchangeSkipped)) && !self.has_work()
-    }
-
-    fn on_part(&mut self, sender: MemberId, part: Result<Ordered, Malformed>) -> Result<Delivered<'_>, Malformed> {
-        let Some(exchange) = &mut self.exchange else {
-            return part.map(|_| Delivered::Part);
-        };
-        let result = match part {
-            Ok(Ordered::Part(mut part)) => {
-                let synced = self.synced.contains(&sender);
-                part.last |= crate::mutated!(self, FirstPartOnly);
-                if crate::mutated!(self, PartsOfAnyView) {
-                    part.view = self.view;
-                }
-                self.counts.parts_broken += u64::from(exchange.take(sender, part, synced) == Taken::Broken);
-                Ok(Delivered::Part)
-            }
-            Ok(_) => Ok(Delivered::Part),
-            Err(malformed) => {
-                exchange.give_up(sender);
-                Err(malformed)
-            }
-        };
-        if crate::mutated!(self, OwnPartOnly) && sender == self.table.me() {
-            self.members.iter().for_each(|member| exchange.give_up(*member));
-        }
-        if let Some(heard) = exchange.complete() {
-            self.exchange = None;
-            let mut sets: Vec<_> = heard.sets.values().copied().collect();
-            sets.sort_unstable();
-            sets.dedup();
-            self.work.push_back(Work::Settle { heard, sets });
-        }
-        result
-    }
-
-    fn on_multicast(&mut self, key: Key, payload: &Payload, told: Fields) -> Result<Delivered<'_>, Malformed> {
-        let client = key.1;
-        let left = payload.len().saturating_sub(told.targets_at);
-        let judge = |targets: Targets<'_>| {
-            let len = targets.encoded_len();
-            //= G09
-            let messages = if told.batch { batch::check(payload, told.body_at(), len)? } else { 1 };
-            let shut = self.find_recipients(key, targets);
-            Ok((messages, shut, self.find_unfit(targets, left.saturating_sub(len))))
-        };
-        let (messages, shut, unfit) = Targets::of(payload, told.targets_at, judge)??;
-        Ok(match (shut, unfit) {
-            (Some(group), _) => Delivered::Shut { client, messages, group },
-            (_, Some((misfit, member))) => Delivered::Unfit { client, messages, misfit, member },
-            _ => Delivered::Multicast { client, messages, told, recipients: &self.recipients },
-        })
-    }
-
-    //= S21
-    /// The first member who could not be told a message of `data` bytes, and why.
-    fn find_unfit(&mut self, targets: Targets<'_>, data: usize) -> Option<(Misfit, Member)> {
-        let misfit = Misfit::of(targets, data)?;
-        for name in targets.names() {
-            let Some(group) = self.table.look_up(name) else { continue };
-            if let Some(member) = group.members.iter().find(|member| member.client.speaks_spread()) {
-                return Some((misfit, member.clone()));
-            }
-        }
-        None
-    }
-
-    /// Collects this daemon's clients that get a message; the closed group that refuses it, if there is one.
-    fn find_recipients(&mut self, sender: Key, targets: Targets<'_>) -> Option<GroupName> {
-        //= G05
-        self.recipients.clear();
-        let is_member =
-            |table: &Table, group: &GroupName| table.client(sender).is_some_and(|client| client.groups.contains(group));
-        let guards = !crate::mutated!(self, ClosedToNobody);
-        for name in targets.names() {
-            if name.first() == Some(&b'#') {
-                self.recipients.extend(self.private(name));
-                continue;
-            }
-            let Some(group) = self.table.look_up(name) else { continue };
-            if group.closed && guards {
-                //= G07
-                let group = group.name.clone();
-                if !is_member(&self.table, &group) {
-                    self.recipients.clear();
-                    return Some(group);
-                }
-            }
-            if let Some(group) = self.table.look_up(name) {
-                self.recipients.extend_from_slice(&group.local);
-            }
-        }
-        if targets.count() > 1 && !crate::mutated!(self, EachGroupAgain) {
-            self.recipients.sort_unstable();
-            self.recipients.dedup();
-        }
-        None
-    }
-
-    fn private(&self, target: &[u8]) -> Option<ClientId> {
-        //= G06
-        let (client, node) = PrivateName::read(target)?;
-        self.called(client).filter(|_| node == self.table.me().node)
     }
 
     fn on_join(&mut self, key: Key, name: ClientName, group: &GroupName, closed: bool) -> Result<(), Ignored> {

@@ -1,0 +1,97 @@
+//! Who gets a client's message.
+use super::{Delivered, Groups};
+use crate::batch;
+use crate::member::Member;
+use crate::misfit::Misfit;
+use crate::ordered::{self, Ordered, Told as Fields};
+use crate::private::PrivateName;
+use crate::table::{Key, Table};
+use crate::targets::Targets;
+use consort_types::{ClientId, GroupName, MemberId};
+use consort_wire::{Malformed, Payload};
+
+impl Groups {
+    /// This daemon's clients that would get a payload if it had its place here, each once, and what stands where in it; none
+    /// where it is no client's message, or nobody may get it. Nothing changes by asking.
+    pub fn recipients(&mut self, sender: MemberId, payload: &Payload) -> Option<(Fields, &[ClientId])> {
+        let Ok(Ordered::Multicast { client, told }) = ordered::decode(payload) else { return None };
+        match self.on_multicast((sender, client), payload, told) {
+            Ok(Delivered::Multicast { told, recipients, .. }) => Some((told, recipients)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn on_multicast(
+        &mut self,
+        key: Key,
+        payload: &Payload,
+        told: Fields,
+    ) -> Result<Delivered<'_>, Malformed> {
+        let client = key.1;
+        let left = payload.len().saturating_sub(told.targets_at);
+        let judge = |targets: Targets<'_>| {
+            let len = targets.encoded_len();
+            //= G09
+            let messages = if told.batch { batch::check(payload, told.body_at(), len)? } else { 1 };
+            let shut = self.find_recipients(key, targets);
+            Ok((messages, shut, self.find_unfit(targets, left.saturating_sub(len))))
+        };
+        let (messages, shut, unfit) = Targets::of(payload, told.targets_at, judge)??;
+        Ok(match (shut, unfit) {
+            (Some(group), _) => Delivered::Shut { client, messages, group },
+            (_, Some((misfit, member))) => Delivered::Unfit { client, messages, misfit, member },
+            _ => Delivered::Multicast { client, messages, told, recipients: &self.recipients },
+        })
+    }
+
+    //= S21
+    /// The first member who could not be told a message of `data` bytes, and why.
+    fn find_unfit(&mut self, targets: Targets<'_>, data: usize) -> Option<(Misfit, Member)> {
+        let misfit = Misfit::of(targets, data)?;
+        for name in targets.names() {
+            let Some(group) = self.table.look_up(name) else { continue };
+            if let Some(member) = group.members.iter().find(|member| member.client.speaks_spread()) {
+                return Some((misfit, member.clone()));
+            }
+        }
+        None
+    }
+
+    /// Collects this daemon's clients that get a message; the closed group that refuses it, if there is one.
+    fn find_recipients(&mut self, sender: Key, targets: Targets<'_>) -> Option<GroupName> {
+        //= G05
+        self.recipients.clear();
+        let is_member =
+            |table: &Table, group: &GroupName| table.client(sender).is_some_and(|client| client.groups.contains(group));
+        let guards = !crate::mutated!(self, ClosedToNobody);
+        for name in targets.names() {
+            if name.first() == Some(&b'#') {
+                self.recipients.extend(self.private(name));
+                continue;
+            }
+            let Some(group) = self.table.look_up(name) else { continue };
+            if group.closed && guards {
+                //= G07
+                let group = group.name.clone();
+                if !is_member(&self.table, &group) {
+                    self.recipients.clear();
+                    return Some(group);
+                }
+            }
+            if let Some(group) = self.table.look_up(name) {
+                self.recipients.extend_from_slice(&group.local);
+            }
+        }
+        if targets.count() > 1 && !crate::mutated!(self, EachGroupAgain) {
+            self.recipients.sort_unstable();
+            self.recipients.dedup();
+        }
+        None
+    }
+
+    fn private(&self, target: &[u8]) -> Option<ClientId> {
+        //= G06
+        let (client, node) = PrivateName::read(target)?;
+        self.called(client).filter(|_| node == self.table.me().node)
+    }
+}

@@ -1,0 +1,129 @@
+//! What a view changes: whose groups go on, and the exchange of what members know that came from elsewhere.
+use super::{Delivered, Groups};
+use crate::exchange::{Exchange, Heard, Taken};
+use crate::ordered::Ordered;
+use crate::told::Work;
+use bytes::Bytes;
+use consort_types::{MemberId, Position, View, ViewKind};
+use consort_wire::Malformed;
+
+impl Groups {
+    /// A view was installed.
+    pub fn install(&mut self, view: &View) {
+        debug_assert!(!self.has_work(), "changes are told before the next view");
+        match view.kind {
+            ViewKind::Transitional => self.close(view),
+            ViewKind::Regular => self.begin(view),
+        }
+    }
+
+    fn close(&mut self, view: &View) {
+        //= G10
+        self.closing = Some(view.members.clone());
+        self.forget_exchange();
+        self.witness.freeze();
+        self.work.push_back(Work::Closing { after: None });
+    }
+
+    fn begin(&mut self, view: &View) {
+        self.forget_exchange();
+        (self.view, self.changes, self.at) = (view.id, 0, Position::default());
+        self.members.clone_from(&view.members);
+        (self.settled, self.closing) = (false, None);
+        self.witness.begin(view.id);
+        self.narrow(&view.moved_together);
+        let stay = if crate::mutated!(self, DeparturesFromView) { &self.members } else { &self.synced };
+        let gone = self.table.take_clients_but(stay);
+        self.work.push_back(Work::Depart { clients: gone.into_iter(), current: None });
+        let alone = self.members.iter().all(|member| self.synced.contains(member));
+        if alone {
+            //= G13
+            self.work.push_back(Work::Settle { heard: Heard::default(), sets: Vec::new() });
+        } else {
+            self.counts.exchanges += 1;
+            let set = self.synced.first().copied().unwrap_or(self.table.me());
+            #[allow(unused_mut)]
+            let mut exchange = Exchange::new(view.id, &self.members, set);
+            #[cfg(feature = "mutants")]
+            if let Some(heard) = self.kept.take().filter(|_| crate::mutated!(self, PartialKept)) {
+                exchange.keep(heard);
+            }
+            self.exchange = Some(exchange);
+        }
+    }
+
+    /// Those fall out of the synced set that did not come along.
+    fn narrow(&mut self, together: &[MemberId]) {
+        //= G11
+        let me = self.table.me();
+        if crate::mutated!(self, SyncedWithAll) {
+            self.synced = together.to_vec();
+        }
+        let stays = |member: &MemberId| *member == me || (together.contains(member) && self.members.contains(member));
+        self.synced.retain(stays);
+    }
+
+    /// What an exchange that is not complete has heard is forgotten.
+    fn forget_exchange(&mut self) {
+        //= G16
+        let _exchange = self.exchange.take();
+        #[cfg(feature = "mutants")]
+        if let Some(exchange) = _exchange {
+            self.kept = Some(exchange.into_heard());
+        }
+    }
+
+    /// Whether this daemon has another part to say, as soon as [`Self::advance`] has nothing more to do.
+    pub fn has_part(&self) -> bool {
+        self.exchange.as_ref().is_some_and(Exchange::has_part)
+    }
+
+    /// What this daemon has to say next in the exchange: a control message of the agreed level.
+    pub fn next_part(&mut self) -> Option<Bytes> {
+        let departed = &self.departed;
+        self.exchange.as_mut()?.next_part(&self.table, |group| departed.contains_key(group))
+    }
+
+    /// Whether all members of the view know the same and all was told: clients' messages may be sent.
+    pub fn is_settled(&self) -> bool {
+        //= G19
+        (self.settled || crate::mutated!(self, ExchangeSkipped)) && !self.has_work()
+    }
+
+    pub(super) fn on_part(
+        &mut self,
+        sender: MemberId,
+        part: Result<Ordered, Malformed>,
+    ) -> Result<Delivered<'_>, Malformed> {
+        let Some(exchange) = &mut self.exchange else {
+            return part.map(|_| Delivered::Part);
+        };
+        let result = match part {
+            Ok(Ordered::Part(mut part)) => {
+                let synced = self.synced.contains(&sender);
+                part.last |= crate::mutated!(self, FirstPartOnly);
+                if crate::mutated!(self, PartsOfAnyView) {
+                    part.view = self.view;
+                }
+                self.counts.parts_broken += u64::from(exchange.take(sender, part, synced) == Taken::Broken);
+                Ok(Delivered::Part)
+            }
+            Ok(_) => Ok(Delivered::Part),
+            Err(malformed) => {
+                exchange.give_up(sender);
+                Err(malformed)
+            }
+        };
+        if crate::mutated!(self, OwnPartOnly) && sender == self.table.me() {
+            self.members.iter().for_each(|member| exchange.give_up(*member));
+        }
+        if let Some(heard) = exchange.complete() {
+            self.exchange = None;
+            let mut sets: Vec<_> = heard.sets.values().copied().collect();
+            sets.sort_unstable();
+            sets.dedup();
+            self.work.push_back(Work::Settle { heard, sets });
+        }
+        result
+    }
+}

@@ -1,0 +1,117 @@
+//! How clients go: by themselves, or sent away; and what is to be ordered then.
+use super::Clients;
+use consort_session::{ClientName, Farewell, Parting};
+use consort_types::{ClientId, Instant};
+
+impl Clients {
+    /// The connection is gone, and what it sent and was not taken with it.
+    pub(crate) fn forget(&mut self, client: ClientId) {
+        let Some(entry) = self.all.remove(&client) else { return };
+        self.backlog.forget(client);
+        self.begun.finish(client);
+        self.outputs -= entry.charge;
+        self.silent.remove(&(entry.hello_by, client));
+        self.part(client, entry.session.named().cloned(), entry.joined && entry.session.is_open());
+    }
+
+    /// A client's name is free again; its going is to be ordered if it was in any group.
+    pub(super) fn part(&mut self, client: ClientId, name: Option<ClientName>, joined: bool) {
+        self.optimists.remove(&client);
+        self.parted.extend(name.map(|name| (client, name)));
+        if joined {
+            self.leaving.push_back(client);
+        }
+    }
+
+    /// Clients that are gone, and what they were called.
+    pub(crate) fn next_parted(&mut self) -> Option<(ClientId, ClientName)> {
+        self.parted.pop()
+    }
+
+    /// Sends a client away whose name is another's.
+    pub(crate) fn reject_name(&mut self, client: ClientId, name: &ClientName) {
+        let Some(entry) = self.all.get_mut(&client) else { return };
+        let farewell = entry.session.reject_name(name);
+        self.end_unwelcome(client, &farewell);
+    }
+
+    /// Sends a client away whose hello was read but not granted: it never had a name here.
+    pub(crate) fn end_unwelcome(&mut self, client: ClientId, farewell: &Farewell) {
+        let parted = self.parted.len();
+        self.end(client, farewell);
+        self.parted.truncate(parted);
+    }
+
+    /// Sends a client away.
+    pub(crate) fn end(&mut self, client: ClientId, farewell: &Farewell) {
+        let Some(entry) = self.all.get_mut(&client) else { return };
+        let (name, joined) = (entry.session.named().cloned(), entry.joined && entry.session.is_open());
+        entry.session.close(farewell);
+        if entry.session.wakes() {
+            self.writable.push_back(client);
+        }
+        entry.account(&mut self.outputs);
+        self.silent.remove(&(entry.hello_by, client));
+        self.begun.finish(client);
+        self.part(client, name, joined);
+        //= S41
+        if joined && client.speaks_spread() && farewell.parting == Parting::Goodbye {
+            self.lingering.insert(client);
+        } else {
+            self.closing.push_back(client);
+        }
+        *self.counts.ended.entry(farewell.parting).or_default() += 1;
+    }
+
+    pub(crate) fn end_all(&mut self, farewell: &Farewell) {
+        let open = self.all.iter().filter(|(_, entry)| !entry.session.is_closed());
+        let open: Vec<_> = open.map(|(client, _)| *client).collect();
+        open.into_iter().for_each(|client| self.end(client, farewell));
+    }
+
+    pub(crate) fn end_silent(&mut self, now: Instant) {
+        while let Some((_, client)) = self.silent.first().copied().filter(|(by, _)| *by <= now) {
+            let text = format!("no hello within {} ms", self.limits.hello_within.as_millis());
+            self.end(client, &Farewell::new(Parting::Silent, text));
+        }
+    }
+
+    /// Sends those away that have begun a frame and do not finish it.
+    pub(crate) fn end_unfinished(&mut self, now: Instant) {
+        while let Some(client) = self.begun.next_late(now) {
+            let frame = self.all.get(&client).and_then(|entry| entry.session.begun());
+            let Some((_, len)) = frame else { continue };
+            let text = format!("a frame of {len} bytes was begun and not finished in time");
+            self.end(client, &Farewell::new(Parting::Silent, text));
+        }
+        self.make_room(now);
+    }
+
+    pub(crate) fn next_unfinished(&self) -> Option<Instant> {
+        self.begun.next_by()
+    }
+
+    pub(crate) fn next_silent(&self) -> Option<Instant> {
+        self.silent.first().map(|(by, _)| *by)
+    }
+
+    /// Whose going is to be ordered next.
+    pub(crate) fn next_leaving(&self) -> Option<ClientId> {
+        self.leaving.front().copied()
+    }
+
+    pub(crate) fn has_left(&mut self) {
+        self.leaving.pop_front();
+    }
+
+    /// A client's going is ordered, or never will be.
+    pub(crate) fn gone(&mut self, client: ClientId) {
+        if self.lingering.remove(&client) {
+            self.closing.push_back(client);
+        }
+    }
+
+    pub(crate) fn next_closing(&mut self) -> Option<ClientId> {
+        self.closing.pop_front()
+    }
+}

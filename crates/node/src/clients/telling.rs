@@ -1,0 +1,123 @@
+//! What clients are told, and what becomes of those that do not read it.
+use super::Clients;
+use crate::door::{Door, Telling};
+use crate::entry::Entry;
+use consort_session::{Farewell, Offered, Parting, Waits};
+use consort_types::{ClientId, GroupName, Hold, Instant, OfferId};
+use consort_wire::Bytes;
+
+impl Clients {
+    pub(crate) fn tell_message(&mut self, client: ClientId, telling: &Telling<'_>) {
+        self.counts.messages += telling.messages as u64;
+        self.counts.message_bytes += telling.payload.len() as u64;
+        let mut told = true;
+        self.tell_with(client, |session| told = session.tell_message(telling));
+        self.counts.untold += if told { 0 } else { telling.messages as u64 };
+    }
+
+    pub(crate) fn has_optimists(&self) -> bool {
+        !self.optimists.is_empty()
+    }
+
+    pub(crate) fn is_optimist(&self, client: ClientId) -> bool {
+        self.optimists.contains(&client)
+    }
+
+    pub(crate) fn tell_offer(&mut self, client: ClientId, now: Instant, offered: &Offered) {
+        self.counts.offers += 1;
+        self.tell_with(client, |session| session.tell_offer(now, offered));
+    }
+
+    /// Takes an offer back from a client, if it has it.
+    pub(crate) fn tell_revoke(&mut self, client: ClientId, now: Instant, offer: OfferId) {
+        let mut revoked = false;
+        self.tell_with(client, |session| revoked = session.tell_revoke(now, offer));
+        self.counts.revokes += u64::from(revoked);
+    }
+
+    /// Tells a Spread client what was written for such.
+    pub(crate) fn tell_membership(&mut self, client: ClientId, written: &Bytes, readers: usize) {
+        self.tell_with(client, |session| session.tell_membership(written, readers));
+    }
+
+    pub(crate) fn tell_self_leave(&mut self, client: ClientId, group: &GroupName) {
+        self.tell_with(client, |session| session.tell_self_leave(group));
+    }
+
+    pub(crate) fn tell(&mut self, client: ClientId, frames: &[u8]) {
+        self.tell_with(client, |session| session.tell(frames));
+    }
+
+    /// The same for frames that `readers` clients are told.
+    pub(crate) fn tell_shared(&mut self, client: ClientId, frames: &Bytes, readers: usize) {
+        self.tell_with(client, |session| session.tell_shared(frames, readers));
+    }
+
+    pub(super) fn tell_with(&mut self, client: ClientId, say: impl FnOnce(&mut Door)) {
+        let Some(entry) = self.all.get_mut(&client).filter(|entry| entry.session.is_open()) else { return };
+        say(&mut entry.session);
+        if entry.session.wakes() {
+            self.writable.push_back(client);
+        }
+        entry.account(&mut self.outputs);
+        //= S43
+        let (waiting, messages) = (entry.session.output().len(), entry.session.messages_waiting());
+        self.backlog.grew(client, waiting);
+        if let Some(most) = self.limits.spread_messages.filter(|most| messages > *most) {
+            let text = format!("{messages} messages wait to be read; this daemon keeps {most} for a Spread client");
+            self.end(client, &Farewell::new(Parting::Slow, text));
+        } else if waiting > self.limits.output_max {
+            let text = format!("{waiting} bytes wait to be read; this daemon keeps {}", self.limits.output_max);
+            self.end(client, &Farewell::new(Parting::Slow, text));
+        } else if self.outputs > self.limits.outputs_max {
+            self.end_furthest_behind();
+        }
+    }
+
+    /// All outputs together are too large: what the largest holds is given back. Whoever has no more than its share stays,
+    /// though those that are gone may not have read their last frame yet.
+    fn end_furthest_behind(&mut self) {
+        let share = self.limits.outputs_max / self.all.len().max(1);
+        let may_go = |entry: &Entry| !entry.cut && entry.charge > share;
+        let largest = self.all.iter_mut().filter(|(_, entry)| may_go(entry)).max_by_key(|(_, entry)| entry.charge);
+        let Some((client, entry)) = largest else { return };
+        entry.cut = true;
+        let text = format!(
+            "{} bytes wait to be read by all clients, {} of them by this one; this daemon keeps {} for all",
+            self.outputs, entry.charge, self.limits.outputs_max
+        );
+        let farewell = Farewell::new(Parting::Slow, text);
+        if entry.session.is_closed() {
+            entry.session.close(&farewell);
+            entry.account(&mut self.outputs);
+        } else {
+            let client = *client;
+            self.end(client, &farewell);
+        }
+    }
+
+    pub(crate) fn tell_viewers(&mut self, frames: &Bytes) {
+        let viewers = self.all.iter().filter(|(_, entry)| entry.session.wants_views()).map(|(client, _)| *client);
+        let viewers: Vec<_> = viewers.collect();
+        viewers.iter().for_each(|client| self.tell_shared(*client, frames, viewers.len()));
+    }
+
+    /// Looks whose requests wait, and tells those that wait for long what for. Returns how long the longest waits.
+    pub(crate) fn tell_waiting(&mut self, hold: Option<Hold>) -> Waits {
+        let waiting = self.all.iter().filter(|(_, entry)| entry.paused || entry.session.outstanding() > 0);
+        let waiting: Vec<_> = waiting.map(|(client, _)| *client).collect();
+        let mut most = Waits::No;
+        for client in waiting {
+            self.tell_with(client, |session| most = most.max(session.tell_waiting(hold)));
+        }
+        if let Some(hold) = hold.filter(|_| most == Waits::Long) {
+            *self.counts.waits.entry(hold.name()).or_default() += 1;
+        }
+        most
+    }
+
+    /// Looks after a client whose session may have said something by itself.
+    pub(super) fn note(&mut self, client: ClientId) {
+        self.tell_with(client, |_| {});
+    }
+}

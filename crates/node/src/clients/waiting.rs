@@ -1,0 +1,83 @@
+//! Who of the clients waits, and what for: room in the engine, time for answers, room for a frame.
+use super::Clients;
+use crate::entry::Entry;
+use consort_types::{ClientId, Instant};
+use std::collections::BTreeMap;
+
+impl Clients {
+    /// Looks whether a client from which no whole frame is left has begun another, and whether there is room for it.
+    pub(super) fn note_begun(&mut self, now: Instant, client: ClientId) {
+        let Some(entry) = self.all.get_mut(&client) else { return };
+        match entry.session.begun() {
+            Some(frame) => {
+                entry.begun = true;
+                entry.wants_room = !self.begun.begin(now, client, frame);
+            }
+            None if entry.begun => {
+                entry.begun = false;
+                self.begun.finish(client);
+            }
+            None => return,
+        }
+        self.make_room(now);
+    }
+
+    /// Has those go on for whose frames there is room again.
+    pub(super) fn make_room(&mut self, now: Instant) {
+        while let Some(client) = self.begun.next_with_room(now) {
+            if let Some(entry) = self.all.get_mut(&client) {
+                entry.wants_room = false;
+                self.pause(client);
+            }
+        }
+    }
+
+    /// Puts a client behind all others that wait for room.
+    pub(crate) fn pause(&mut self, client: ClientId) {
+        if self.set_paused(client) {
+            self.paused.push_back(client);
+        }
+    }
+
+    /// Puts a client behind all others whose questions wait for the next slice of answers.
+    pub(crate) fn pause_asking(&mut self, client: ClientId) {
+        if self.set_paused(client) {
+            self.asking.push_back(client);
+        }
+    }
+
+    /// Whether it is one more that waits.
+    fn set_paused(&mut self, client: ClientId) -> bool {
+        let Some(entry) = self.all.get_mut(&client) else { return false };
+        let newly = !std::mem::replace(&mut entry.paused, true);
+        if newly {
+            self.note(client);
+        }
+        newly
+    }
+
+    /// Whether somebody waits for room.
+    pub(crate) fn has_paused(&self) -> bool {
+        !self.paused.is_empty()
+    }
+
+    /// Whether somebody's questions wait.
+    pub(crate) fn has_asking(&self) -> bool {
+        !self.asking.is_empty()
+    }
+
+    /// The client that waited longest for room.
+    pub(crate) fn next_paused(&mut self) -> Option<ClientId> {
+        std::iter::from_fn(|| self.paused.pop_front()).find(|client| go_on(&mut self.all, *client))
+    }
+
+    /// The client whose questions waited longest.
+    pub(crate) fn next_asking(&mut self) -> Option<ClientId> {
+        std::iter::from_fn(|| self.asking.pop_front()).find(|client| go_on(&mut self.all, *client))
+    }
+}
+
+/// Takes a client's pause from it; false if it has gone.
+fn go_on(all: &mut BTreeMap<ClientId, Entry>, client: ClientId) -> bool {
+    all.get_mut(&client).map(|entry| entry.paused = false).is_some()
+}
