@@ -1,10 +1,12 @@
 //! Developer tasks: `cargo xtask <task>`.
 #![allow(clippy::disallowed_methods)] // a program: it may read the clock and start threads
 
+mod built;
 mod chaos;
 #[cfg(test)]
 mod conformance;
 mod engines;
+mod instructions;
 mod lab;
 mod mutants;
 mod netlab;
@@ -21,14 +23,15 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask <task>
 
-  verify    everything that must hold before a change is taken in
-  sim       run a protocol in the simulator, seed by seed
-  search    take a few nodes of the ring through every order of events within bounds
-  mutants   break the protocol's rules one by one; each must be noticed
-  trace     list rules that no code or no test cites
-  lab       measure again, in virtual time, what the papers measured
-  netlab    run real daemons on a network that is bad on purpose
-  chaos     run real daemons while everything goes wrong, and judge what clients saw
+  verify         everything that must hold before a change is taken in
+  sim            run a protocol in the simulator, seed by seed
+  search         take a few nodes of the ring through every order of events within bounds
+  mutants        break the protocol's rules one by one; each must be noticed
+  trace          list rules that no code or no test cites
+  lab            measure again, in virtual time, what the papers measured
+  instructions   count what the hot paths take, against what is recorded
+  netlab         run real daemons on a network that is bad on purpose
+  chaos          run real daemons while everything goes wrong, and judge what clients saw
 
 cargo xtask <task> --help says more.
 ";
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         Some("mutants") => mutants::main(words),
         Some("trace") => trace::main(words),
         Some("lab") => lab::main(words),
+        Some("instructions") => instructions::main(words),
         Some("netlab") => netlab::main(words),
         Some("chaos") => chaos::main(words),
         None | Some("" | "help" | "--help" | "-h") => {

@@ -24,20 +24,9 @@ pub struct Program {
 /// Builds the released program and returns its file.
 ///
 /// # Errors
-/// If cargo fails; it has said why.
+/// If cargo cannot be run, or fails; then it has said why.
 pub fn build() -> Result<PathBuf, LabError> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args(["build", "--release", "--package", "consort-daemon", "--message-format=json-render-diagnostics"]);
-    command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));
-    let output = command.stderr(Stdio::inherit()).output().map_err(failed("run cargo"))?;
-    let executable = |line: &str| {
-        let message: serde_json::Value = serde_json::from_str(line).ok()?;
-        Some(PathBuf::from(message.get("executable")?.as_str()?))
-    };
-    let built = String::from_utf8_lossy(&output.stdout).lines().filter_map(executable).next_back();
-    let refused = || std::io::Error::other(format!("cargo build ended with {}", output.status));
-    built.filter(|_| output.status.success()).ok_or_else(refused).map_err(failed("build the program"))
+    crate::built::release("consort-daemon").map_err(failed("build the program"))
 }
 
 impl Program {

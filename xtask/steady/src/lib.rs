@@ -1,0 +1,12 @@
+//! Nodes with real engines, driven by hand through steady traffic: what a token, a packet or a message costs, counted in
+//! allocations by a test and in instructions by `cargo xtask instructions`. Nothing is left to chance, so that the same code
+//! does the same each time.
+
+pub mod measured;
+mod metered;
+mod traffic;
+mod world;
+
+pub use metered::Metered;
+pub use traffic::Traffic;
+pub use world::{NODES, World};
