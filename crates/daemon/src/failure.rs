@@ -48,6 +48,11 @@ impl Failure {
         Self { code, ..self }
     }
 
+    /// Puts before the message whom it is about.
+    pub fn about(self, whom: &str) -> Self {
+        Self { message: format!("{whom}: {}", self.message), ..self }
+    }
+
     /// An early end that is none: text for standard output.
     pub fn shown(text: impl Into<String>) -> Self {
         Self { code: Code::Fine, message: text.into() }

@@ -86,15 +86,27 @@ fn a_demo_that_is_killed_takes_everything_with_it() {
     assert!(!std::fs::read_dir(world.path("")).unwrap().flatten().any(is_lab));
 }
 
-#[test]
-fn bench_prints_one_object_with_the_promised_fields() {
-    let world = World::new();
-    let words =
-        ["bench", "ring", "--nodes", "2", "--rate", "500", "--seconds", "300ms", "--warm-up", "100ms", "--json"];
+/// Runs a bench that prints one object, and reads it.
+fn bench(world: &World, line: &str) -> serde_json::Value {
+    let words: Vec<&str> = ["bench"].into_iter().chain(line.split_whitespace()).chain(["--json"]).collect();
     let ran = world.run(&words);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.errors);
-    let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
-    for field in [
+    assert!(!std::fs::read_dir(world.path("")).unwrap().flatten().any(is_lab));
+    serde_json::from_str(&ran.out).unwrap()
+}
+
+fn all_above_zero(report: &serde_json::Value, fields: &[&str]) {
+    for field in fields {
+        let value = report.pointer(field).and_then(serde_json::Value::as_f64);
+        assert!(value.is_some_and(|value| value > 0.0), "{field} in {report}");
+    }
+}
+
+#[test]
+fn bench_prints_one_object_with_the_promised_fields() {
+    let report =
+        bench(&World::new(), "ring --nodes 2 --rate 500 --seconds 300ms --warm-up 100ms --compare writes --runs 2");
+    let fields = [
         "/ordered_per_s",
         "/latency_us/p50",
         "/latency_us/p99",
@@ -105,13 +117,78 @@ fn bench_prints_one_object_with_the_promised_fields() {
         "/floor/multicast_pps",
         "/ratio/throughput",
         "/ratio/latency",
-    ] {
-        assert!(
-            report.pointer(field).and_then(serde_json::Value::as_f64).is_some_and(|value| value > 0.0),
-            "{field} in {report}"
-        );
+        "/cases/1/runs/1/ordered_per_s",
+    ];
+    all_above_zero(&report, &fields);
+    let [one, other] = [0, 1].map(|case| &report["cases"][case]["name"]);
+    assert!(report["idling"] == "balanced" && one == "batched" && other == "unbatched", "{report}");
+}
+
+#[test]
+fn latency_is_told_to_the_percentile_beside_the_raw_hop() {
+    let world = World::new();
+    let page = world.path("latency.html").display().to_string();
+    let report = bench(&world, &format!("latency --nodes 2 --seconds 1 --warm-up 200ms --report {page}"));
+    let fields = [
+        "/latency_us/p50",
+        "/latency_us/max",
+        "/floor/hop_blocking_us/p50",
+        "/floor/hop_spinning_us/p99",
+        "/cores/daemon",
+        "/cores/client",
+        "/token_hop_us",
+        "/ratio/token",
+    ];
+    all_above_zero(&report, &fields);
+    let us = |field: &str| report["latency_us"][field].as_f64().unwrap();
+    assert!(us("p50") <= us("p90") && us("p90") <= us("p99") && us("p999") <= us("max"), "{report}");
+    let rate = report["ordered_per_s"].as_f64().unwrap();
+    assert!((800.0..1_200.0).contains(&rate) && report["poisson"] == true, "{report}");
+    assert_eq!(figures_of(&page), report);
+}
+
+/// The figures that a page for a browser holds; the page must be well-formed and need nothing else.
+fn figures_of(path: &str) -> serde_json::Value {
+    let text = std::fs::read_to_string(path).unwrap();
+    let options = roxmltree::ParsingOptions { allow_dtd: true, ..roxmltree::ParsingOptions::default() };
+    let page = roxmltree::Document::parse_with_options(&text, options).unwrap();
+    let named = |tag: &str| page.descendants().filter(|node| node.tag_name().name() == tag).count();
+    assert!(named("svg") > 0 && named("polyline") > 0 && named("table") > 0 && named("script") == 0);
+    assert!(!text.contains("src=") && !text.contains("href="));
+    let figures = page.descendants().find(|node| node.attribute("id") == Some("figures")).unwrap();
+    serde_json::from_str(figures.text().unwrap()).unwrap()
+}
+
+#[test]
+fn the_floor_is_measured_without_daemons() {
+    let report = bench(&World::new(), "floor --nodes 3 --seconds 100ms");
+    all_above_zero(&report, &["/hop_blocking_us/p50", "/hop_spinning_us/p50", "/multicast/0/pps", "/multicast/2/pps"]);
+    all_above_zero(&report, &["/stream/0/messages_per_s", "/stream/2/messages_per_s", "/stream/2/reader_us"]);
+    assert_eq!(report["multicast"][0]["receivers"], 2);
+}
+
+#[test]
+fn throughput_and_latency_are_told_for_each_number_of_clients() {
+    let report = bench(&World::new(), "clients --clients 2 --nodes 1 --seconds 200ms --warm-up 100ms");
+    let steps = report["steps"].as_array().unwrap();
+    assert_eq!(steps.iter().map(|step| step["clients"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 2]);
+    for work in ["batched", "unbatched", "at_rate"] {
+        all_above_zero(&steps[1][work], &["/ordered_per_s", "/latency_us/p50"]);
+        let [ordered, delivered] =
+            ["ordered_per_s", "delivered_per_s"].map(|rate| steps[1][work][rate].as_f64().unwrap());
+        assert!(delivered >= 2.0 * ordered - 1.0, "{report}");
     }
-    assert_eq!(report["idling"], "balanced");
+}
+
+#[test]
+fn goodput_is_told_for_loads_beyond_the_capacity() {
+    let report = bench(&World::new(), "ring --nodes 2 --offered 50%..200% --seconds 200ms --warm-up 100ms");
+    all_above_zero(&report, &["/capacity_per_s", "/peak_per_s", "/kept"]);
+    let steps = report["steps"].as_array().unwrap();
+    let percents: Vec<u64> = steps.iter().map(|step| step["percent"].as_u64().unwrap()).collect();
+    assert_eq!(percents, [50, 75, 90, 100, 125, 150, 200]);
+    assert!(steps[6]["median"]["unsent_per_s"].as_f64() > steps[0]["median"]["unsent_per_s"].as_f64(), "{report}");
+    assert!(report["met"].is_boolean(), "{report}");
 }
 
 #[test]

@@ -1,23 +1,37 @@
 //! `consort bench`: measurements on this machine.
 
+mod clients;
 mod failover;
+mod floor;
+mod idle_states;
+mod latency;
+mod page;
+mod peers;
+mod report;
 mod ring;
+mod sample;
+mod setup;
+mod trial;
 
 use crate::failure::{Failure, Outcome};
 use std::ffi::OsString;
 
 /// What `consort bench --help` prints.
 pub const HELP: &str = "\
-Usage: consort bench ring|failover [options]
+Usage: consort bench WHAT [options]
 
 Measures real daemon processes on this machine.
 
-  ring       throughput, latency and CPU, beside what bare sockets do here
+  ring       throughput, latency and CPU, beside what bare sockets do here; and
+             goodput at loads beyond what the cluster carries
+  latency    how long a message takes at a given rate, to the percentile
+  clients    throughput and latency as the number of clients grows
   failover   how soon everybody is told of a daemon that crashed, left or came
              back, and that a short pause is not taken for a crash
+  floor      what bare sockets reach here
+  peers      the same work done by others that are installed, in the same run
 
-  consort bench ring --help       what can be set
-  consort bench failover --help
+  consort bench WHAT --help    what can be set
 ";
 
 /// Runs the command.
@@ -25,10 +39,14 @@ pub fn main(mut words: Vec<OsString>) -> Outcome {
     let what = if words.is_empty() { OsString::new() } else { words.remove(0) };
     match what.to_str() {
         Some("ring") => ring::main(words),
+        Some("latency") => latency::main(words),
+        Some("clients") => clients::main(words),
         Some("failover") => failover::main(words),
+        Some("peers") => peers::main(words),
+        Some("floor") => floor::main(words),
         Some("--help" | "-h") => Err(Failure::shown(HELP)),
         _ => {
-            Err(Failure::usage("say first what to measure: consort bench ring or consort bench failover (see --help)"))
+            Err(Failure::usage("say first what to measure, such as consort bench ring; consort bench --help lists it"))
         }
     }
 }
@@ -43,14 +61,15 @@ mod tests {
         for line in ["", "rnig", "--nodes 3 ring", "3"] {
             let failure = problem(line);
             assert_eq!(failure.code, crate::failure::Code::Usage);
-            assert!(failure.message.starts_with("say first what to measure: consort bench ring or"), "{line}");
+            assert!(failure.message.starts_with("say first what to measure, such as consort bench ring"), "{line}");
         }
-        for (line, start) in
-            [("--help", "Usage: consort bench ring|failover"), ("ring -h", "Usage: consort bench ring [")]
-        {
-            assert!(problem(line).message.starts_with(start), "{line}");
+        assert!(problem("--help").message.starts_with("Usage: consort bench WHAT"));
+        for what in ["ring", "latency", "clients", "failover", "floor", "peers"] {
+            let help = problem(&format!("{what} --help")).message;
+            assert!(help.starts_with(&format!("Usage: consort bench {what} [")), "{help}");
+            assert!(help.lines().all(|line| line.len() <= 82), "{help}");
+            assert!(HELP.contains(&format!("\n  {what} ")));
         }
-        assert!(problem("failover --help").message.starts_with("Usage: consort bench failover ["));
         assert!(HELP.lines().all(|line| line.len() <= 80));
     }
 }

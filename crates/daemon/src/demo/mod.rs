@@ -8,7 +8,7 @@ mod verdict;
 use crate::args::Args;
 use crate::config::{PROTOCOLS, Protocol};
 use crate::failure::{Failure, Outcome, Trying};
-use crate::lab::job::Load;
+use crate::lab::job::{Load, Pace};
 use crate::lab::{Lab, Round};
 use crate::{clock, connect};
 use std::ffi::OsString;
@@ -58,14 +58,14 @@ pub fn main(words: Vec<OsString>) -> Outcome {
     story.daemons(&lab, options.protocol)?;
     let (file, lines) = file_of_lines(&options, lab.directory())?;
     story.start(options.nodes, lines)?;
-    let loud =
-        round("loud", Load::Lines(file), None).run(&mut lab, &mut story.progress(lines * square(options.nodes)))?;
+    let loud = round("loud", Load::Lines(file), Pace::Max)
+        .run(&mut lab, &mut story.progress(lines * square(options.nodes)))?;
     let retransmissions = retransmissions(&lab)?;
     story.sequences(&loud, lines)?;
     story.load(&loud, retransmissions)?;
     let trouble =
         (options.nodes > 1).then(|| trouble::play(&mut lab, options.nodes, options.protocol, &story)).transpose()?;
-    let quiet = round("quiet", Load::Made(100), Some(QUIET_RATE)).run(&mut lab, &mut |_| {})?;
+    let quiet = round("quiet", Load::Made(100), Pace::Even(QUIET_RATE)).run(&mut lab, &mut |_| {})?;
     story.quiet(&quiet, QUIET_RATE)?;
     lab.stop();
     let parts = verdict::Parts { loud: &loud, trouble, quiet: &quiet, retransmissions };
@@ -99,15 +99,18 @@ fn read(words: Vec<OsString>) -> Outcome<Options> {
     Ok(options)
 }
 
-fn round(group: &str, load: Load, rate: Option<f64>) -> Round {
+fn round(group: &str, load: Load, pace: Pace) -> Round {
     Round {
         group: group.into(),
         service: "agreed".into(),
         load,
-        rate,
+        pace,
+        cut: false,
+        senders: None,
+        receivers: None,
         unbatched: false,
         digest: true,
-        warm_up: Duration::from_millis(if rate.is_some() { 200 } else { 0 }),
+        warm_up: Duration::from_millis(if pace == Pace::Max { 0 } else { 200 }),
         span: Duration::from_millis(1_300),
     }
 }

@@ -31,7 +31,7 @@ impl Story {
 
     /// The daemons run.
     pub fn daemons(&self, lab: &Lab, protocol: Protocol) -> Outcome {
-        let pids: Vec<String> = lab.daemons().map(|daemon| daemon.id().to_string()).collect();
+        let pids: Vec<String> = lab.daemon_ids().iter().map(u32::to_string).collect();
         self.say(&format!("{} daemons run on this machine: processes {}.", pids.len(), pids.join(", ")))?;
         let how = match protocol {
             Protocol::Ring => "pass a token round",

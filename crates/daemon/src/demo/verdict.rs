@@ -123,7 +123,7 @@ fn missing(result: &RoundResult, messages: u64) -> u64 {
 mod tests {
     use super::*;
     use crate::lab::figures::Times;
-    use crate::lab::job::{Received, Sent};
+    use crate::lab::job::{Go, Received, Sent};
 
     fn result(digests: [&str; 2], messages: [u64; 2]) -> RoundResult {
         let one = |digest: &str, messages| Received {
@@ -133,13 +133,14 @@ mod tests {
             ..Received::default()
         };
         RoundResult {
-            sent: vec![Sent { messages: 5 }; 2],
+            sent: vec![Sent { messages: 5, unsent: 0 }; 2],
             received: digests.iter().zip(messages).map(|(digest, messages)| one(digest, messages)).collect(),
             times: Times::new().unwrap(),
             daemon_cpu: Some(std::time::Duration::from_micros(40)),
             client_cpu: None,
             daemon_peak: None,
             seconds: 1.0,
+            go: Go { start: 0, from: 0, until: 1_000_000_000 },
         }
     }
 

@@ -10,13 +10,18 @@ const LONGEST: u64 = 600_000_000_000;
 #[derive(Clone, Debug)]
 pub struct Times(Histogram<u64>);
 
-/// The three quantiles that are reported, in microseconds.
+/// The quantiles that are reported, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Quantiles {
     pub p50: f64,
+    pub p90: f64,
     pub p99: f64,
     pub p999: f64,
+    pub max: f64,
 }
+
+/// What share of all lies below the points of a curve.
+const CURVE: [f64; 14] = [0.0, 0.1, 0.25, 0.5, 0.6, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 0.9995, 0.9999];
 
 /// A histogram on its way between processes: pairs of value and count.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -49,7 +54,18 @@ impl Times {
     /// The reported quantiles.
     pub fn quantiles(&self) -> Quantiles {
         let at = |quantile: f64| self.0.value_at_quantile(quantile) as f64 / 1_000.0;
-        Quantiles { p50: at(0.5), p99: at(0.99), p999: at(0.999) }
+        let max = self.0.max() as f64 / 1_000.0;
+        Quantiles { p50: at(0.5), p90: at(0.9), p99: at(0.99), p999: at(0.999), max }
+    }
+
+    /// Points of share and microseconds, for drawing, up to the longest of all. None that so few times cannot tell from
+    /// it.
+    pub fn curve(&self) -> Vec<(f64, f64)> {
+        let count = self.0.len() as f64;
+        let told = |share: &f64| (1.0 - share) * count >= 1.0;
+        let at = |share: f64| (share, self.0.value_at_quantile(share) as f64 / 1_000.0);
+        let longest = (1.0 - 1.0 / (count + 1.0), self.quantiles().max);
+        CURVE.into_iter().filter(told).map(at).chain([longest]).collect()
     }
 
     /// A picture in text: a line for each doubling of the time, with a bar for the share.
@@ -123,6 +139,11 @@ mod tests {
         let [a, b] = [one.quantiles(), all.quantiles()];
         assert!((a.p50 - 500.0).abs() < 2.0 && (a.p99 - 990.0).abs() < 2.0, "{a:?}");
         assert!((a.p50 - b.p50).abs() < 1.0 && (a.p999 - b.p999).abs() < 1.0, "{a:?} {b:?}");
+        assert!((a.p90 - 900.0).abs() < 2.0 && (a.max - 1_000.0).abs() < 2.0, "{a:?}");
+        let curve = all.curve();
+        assert!(curve.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1), "{curve:?}");
+        // Two thousand times have no ten-thousandth.
+        assert!(curve.iter().all(|(share, _)| *share < 0.9999) && curve.last().unwrap().1 == b.max, "{curve:?}");
     }
 
     #[test]

@@ -11,20 +11,24 @@ pub struct FloodPlan {
     pub sender: SocketAddr,
     /// Bytes of each datagram.
     pub size: usize,
+    /// Whether super-packets are sent, and whether they are received.
+    pub gso: bool,
+    pub gro: bool,
     pub receivers: usize,
     pub limit: Duration,
     pub run: u64,
 }
 
 impl FloodPlan {
-    /// In the driver's words: on the loopback interface, with super-packets, as daemons send.
+    /// In the driver's words: on the loopback interface.
     pub const fn flood(&self) -> Flood {
         Flood {
             group: self.group,
             interface: Ipv4Addr::LOCALHOST,
             sender: self.sender,
             size: self.size,
-            batched: true,
+            gso: self.gso,
+            gro: self.gro,
             receivers: self.receivers,
             limit: self.limit,
             run: self.run,

@@ -6,8 +6,10 @@ use crate::failure::{Failure, Outcome, Trying};
 use consort_net::raw::{self, Waiting};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, UdpSocket};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The command's name; it is in no help text.
@@ -25,6 +27,8 @@ pub enum Task {
     },
     /// Take what is multicast; says how much came.
     ReceiveFlood(FloodPlan),
+    /// Connect to a socket, say so, and read to the end; says how many bytes came.
+    ReadStream { door: PathBuf },
 }
 
 impl Task {
@@ -47,6 +51,7 @@ pub fn main(words: &[OsString]) -> Outcome {
         },
         Task::AnswerHops { spin } => answer_hops(spin),
         Task::ReceiveFlood(plan) => receive_flood(&plan),
+        Task::ReadStream { door } => read_stream(&door),
     }
 }
 
@@ -73,4 +78,17 @@ pub const fn waiting(spin: bool) -> Waiting {
 fn receive_flood(plan: &FloodPlan) -> Outcome {
     let flooded = raw::receive_flood(&plan.flood()).trying(|| "cannot receive the raw multicast".into())?;
     tell(&flooded.packets_per_second())
+}
+
+fn read_stream(door: &Path) -> Outcome {
+    let mut stream = UnixStream::connect(door).trying(|| format!("cannot connect to {}", door.display()))?;
+    tell(&true)?;
+    let (mut room, mut sum) = (vec![0; 256 << 10], 0u64);
+    loop {
+        match stream.read(&mut room).trying(|| "cannot read a stream".into())? {
+            0 => break,
+            len => sum += len as u64,
+        }
+    }
+    tell(&sum)
 }

@@ -1,5 +1,6 @@
 //! What is said between a measurement and its clients: a job on the command line, one `Go` on standard input, reports
 //! on standard output; all as JSON, one object a line.
+use super::door::Door;
 use super::figures::Packed;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -8,18 +9,21 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
     pub role: Role,
-    /// The socket of its daemon.
-    pub door: PathBuf,
+    /// Its daemon.
+    pub door: Door,
     /// Which of the clients in this role it is, from 0.
     pub index: u16,
     /// How many there are in each role.
-    pub clients: u16,
+    pub senders: u16,
+    pub receivers: u16,
     pub group: String,
     /// The service level's name.
     pub service: String,
     pub load: Load,
-    /// Messages each sender sends in a second, evenly spaced; as many as possible where none is given.
-    pub rate: Option<f64>,
+    /// How one sender sends.
+    pub pace: Pace,
+    /// Sends nothing once the measured span is over, whatever is due by then.
+    pub cut: bool,
     /// Writes one message at a time.
     pub unbatched: bool,
     /// Hashes all bytes that are delivered, not only who sent them.
@@ -40,6 +44,36 @@ pub enum Load {
     Lines(PathBuf),
     /// Messages of so many bytes, until time is up.
     Made(usize),
+}
+
+/// When messages are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Pace {
+    /// As soon as they can be.
+    Max,
+    /// So many a second, evenly spaced.
+    Even(f64),
+    /// So many a second, at times that know nothing of each other.
+    Poisson(f64),
+}
+
+impl Pace {
+    /// Messages a second; `None` for as many as possible.
+    pub const fn rate(self) -> Option<f64> {
+        match self {
+            Self::Max => None,
+            Self::Even(rate) | Self::Poisson(rate) => Some(rate),
+        }
+    }
+
+    /// The same times another number of messages a second.
+    pub fn times(self, factor: f64) -> Self {
+        match self {
+            Self::Max => Self::Max,
+            Self::Even(rate) => Self::Even(rate * factor),
+            Self::Poisson(rate) => Self::Poisson(rate * factor),
+        }
+    }
 }
 
 /// When to start, and which span is measured; in nanoseconds of the clock that all processes share.
@@ -70,6 +104,8 @@ pub enum Report {
 pub struct Sent {
     /// Messages, without the one that marks the end.
     pub messages: u64,
+    /// How many of them were due but could not be sent before time was up.
+    pub unsent: u64,
 }
 
 /// What a receiver saw.

@@ -2,28 +2,38 @@
 //! when it is over.
 
 mod audience;
+mod door;
 pub mod figures;
 mod floods;
 pub mod helper;
+mod hosted;
 pub mod job;
 mod message;
+mod native;
 mod observer;
 mod process;
 mod receiver;
+mod rotations;
 mod round;
+mod schedule;
 mod scratch;
 mod sender;
 mod sequence;
+mod spread;
 mod stalls;
 mod watch;
 
 pub use audience::Audience;
+pub use door::Door;
 pub use floods::FloodPlan;
+pub use hosted::Hosted;
 pub use message::HEADER;
 pub use observer::{Heard, Task, Told, Visitor};
 pub use process::{Line, Process};
+pub use rotations::Rotations;
 pub use round::{Result as RoundResult, Round};
 pub use scratch::Scratch;
+pub use spread::PAYLOAD_MAX as SPREAD_PAYLOAD_MAX;
 pub use stalls::Stalls;
 
 use crate::clock;
@@ -60,6 +70,8 @@ pub struct Lab {
     cluster: String,
     nodes: u16,
     options: Vec<String>,
+    /// Where somebody else's daemons are, and their processes; none where they are ours.
+    hosted: Option<(Vec<Door>, Vec<u32>)>,
     directory: Scratch,
     /// How many processes were started so far; each is known by its number.
     started: usize,
@@ -68,8 +80,17 @@ pub struct Lab {
 impl Lab {
     /// Starts `nodes` daemons with further options, and waits until each serves clients.
     pub fn start(nodes: u16, options: &[String]) -> Outcome<Self> {
+        let mut lab = Self::new(nodes, options)?;
+        for node in 1..=nodes {
+            lab.start_daemon(node)?;
+        }
+        lab.await_ready(0..nodes.into())?;
+        Ok(lab)
+    }
+
+    fn new(nodes: u16, options: &[String]) -> Outcome<Self> {
         let (tell, lines) = channel();
-        let mut lab = Self {
+        Ok(Self {
             daemons: BTreeMap::new(),
             leaving: Vec::new(),
             lines,
@@ -78,14 +99,10 @@ impl Lab {
             cluster: unused_cluster(nodes),
             nodes,
             options: options.to_vec(),
+            hosted: None,
             directory: Scratch::new()?,
             started: 0,
-        };
-        for node in 1..=nodes {
-            lab.start_daemon(node)?;
-        }
-        lab.await_ready(0..nodes.into())?;
-        Ok(lab)
+        })
     }
 
     /// Starts a node's daemon; returns when.
@@ -164,14 +181,28 @@ impl Lab {
         self.daemons.remove(&node).ok_or_else(|| absent(node))
     }
 
-    /// The processes of the daemons that are to run.
-    pub fn daemons(&self) -> impl Iterator<Item = &Process> {
-        self.daemons.values()
+    /// The process numbers of the daemons that are to run.
+    pub fn daemon_ids(&self) -> Vec<u32> {
+        match &self.hosted {
+            Some((_, ids)) => ids.clone(),
+            None => self.daemons.values().map(Process::id).collect(),
+        }
     }
 
     /// The directory that goes away with the lab.
     pub fn directory(&self) -> &Path {
         self.directory.path()
+    }
+
+    /// Asks the first daemon from now on how long the token takes to go round.
+    pub fn watch_rotations(&self) -> Outcome<Rotations> {
+        if self.hosted.is_some() { Ok(Rotations::unheard()) } else { Rotations::watch(self.door(1)) }
+    }
+
+    /// Where the clients of a node connect.
+    fn client_door(&self, node: u16) -> Door {
+        let hosted = self.hosted.as_ref().and_then(|(doors, _)| doors.get(usize::from(node) - 1).cloned());
+        hosted.unwrap_or_else(|| Door::Native(self.door(node)))
     }
 
     /// The socket of a node's daemon.

@@ -1,6 +1,6 @@
 //! A client at one daemon that lives in this process: it sends at a steady pace and tells what it is told, with the time
 //! at which it heard.
-use super::sender::said;
+use super::native::said;
 use crate::clock::now_ns;
 use crate::failure::{Outcome, Trying};
 use consort::{Address, Client, ConnectOptions, Error, Event, GroupName, Progress, Service, Welcome};

@@ -28,12 +28,39 @@ pub struct Process {
     child: Child,
     input: Option<ChildStdin>,
     log: PathBuf,
+    /// Has children of its own, which it ends when its input does.
+    parent: bool,
 }
 
 impl Process {
     /// Starts this program with other arguments. Its lines come through `lines`, its log goes to a file.
     pub fn start(number: usize, name: &str, args: &[String], directory: &Path, lines: &Sender<Line>) -> Outcome<Self> {
         let program = std::env::current_exe().trying(|| "cannot find this program's own file".into())?;
+        Self::start_program(number, name, &program, args, directory, lines)
+    }
+
+    /// Starts a script that runs other programs and ends them when its input ends.
+    pub fn start_parent(
+        number: usize,
+        name: &str,
+        words: &[String],
+        directory: &Path,
+        lines: &Sender<Line>,
+    ) -> Outcome<Self> {
+        let (program, args) = words.split_first().ok_or_else(|| Failure::new(format!("{name} has no program")))?;
+        let mut process = Self::start_program(number, name, Path::new(program), args, directory, lines)?;
+        process.parent = true;
+        Ok(process)
+    }
+
+    fn start_program(
+        number: usize,
+        name: &str,
+        program: &Path,
+        args: &[String],
+        directory: &Path,
+        lines: &Sender<Line>,
+    ) -> Outcome<Self> {
         let log = directory.join(format!("{name}.log"));
         // What an earlier life of it said stays.
         let errors = File::options().create(true).append(true).open(&log);
@@ -45,7 +72,7 @@ impl Process {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
         let mut child = command.spawn().trying(|| format!("cannot start {name}"))?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
-        let process = Self { name: name.into(), child, input, log };
+        let process = Self { name: name.into(), child, input, log, parent: false };
         if let Some(output) = output {
             forward(number, output, lines.clone());
         }
@@ -118,6 +145,10 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
+        if self.parent {
+            self.input = None;
+            self.await_end();
+        }
         // It may have ended by itself: then there is nothing to kill.
         let _ = self.child.kill();
         let _ = self.child.wait();

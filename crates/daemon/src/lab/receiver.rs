@@ -1,14 +1,13 @@
 //! The receiving client of a measurement.
+use super::door;
 use super::figures::Times;
 use super::helper::tell;
 use super::job::{Go, Job, Received, Report};
 use super::message::{Kind, Stamp};
-use super::sender::said;
 use super::sequence::Sequence;
 use super::watch;
 use crate::clock::now_ns;
-use crate::failure::{Failure, Outcome, Trying};
-use consort::{Address, Client, ConnectOptions, Event, GroupName, Message};
+use crate::failure::{Failure, Outcome};
 
 /// How often progress is told, in nanoseconds.
 const TELL: u64 = 100_000_000;
@@ -23,40 +22,18 @@ pub fn run(job: &Job) -> Outcome {
 }
 
 fn receive_all(job: &Job) -> Outcome {
-    let mut client = Client::connect(&Address::Unix(job.door.clone()), &ConnectOptions::default()).map_err(said)?;
-    let group = GroupName::new(job.group.as_bytes()).trying(|| "group".into())?;
-    client.join(&group).map_err(said)?;
-    await_members(&mut client, job.clients)?;
+    let mut listener = door::listen(job)?;
     tell(&Report::Ready)?;
     let go = watch::go()?;
     watch::end_with_stdin();
     let mut seen = Seen::new(job, go)?;
     while !seen.sequence.is_complete() {
-        let mut event = client.receive(None).map_err(said)?;
-        // What was read together came at one time.
-        let now = now_ns();
-        while let Some(some) = event {
-            if let Event::Message(message) = some {
-                seen.take(now, &message)?;
-            }
-            event = client.receive_read().map_err(said)?;
-        }
-        seen.tell_progress(now)?;
+        listener.receive(&mut |now, payload| seen.take(now, payload))?;
+        seen.tell_progress(now_ns())?;
     }
     tell(&Report::Received(seen.finish()))?;
     watch::stay();
     Ok(())
-}
-
-/// Waits until all receivers are in the group.
-fn await_members(client: &mut Client, members: u16) -> Outcome {
-    loop {
-        match client.receive(None).map_err(said)? {
-            Some(Event::GroupView(view)) if view.members.len() == usize::from(members) => return Ok(()),
-            Some(Event::Refused { refusal, .. }) => return Err(Failure::new(refusal.to_string())),
-            _ => {}
-        }
-    }
 }
 
 struct Seen {
@@ -69,12 +46,11 @@ struct Seen {
 
 impl Seen {
     fn new(job: &Job, go: Go) -> Outcome<Self> {
-        let sequence = Sequence::new(job.clients, job.digest);
+        let sequence = Sequence::new(job.senders, job.digest);
         Ok(Self { go, sequence, times: Times::new()?, received: Received::default(), told: now_ns() })
     }
 
-    fn take(&mut self, now: u64, message: &Message) -> Outcome {
-        let payload = message.payload();
+    fn take(&mut self, now: u64, payload: &[u8]) -> Outcome {
         let Some(stamp) = Stamp::read(payload) else {
             return Err(Failure::new("a message came that no sender of this measurement sent"));
         };

@@ -1,7 +1,7 @@
 //! One round of a measurement: a sender and a receiver at every node, from the first message to the last.
 use super::figures::Times;
 use super::helper::Task;
-use super::job::{Go, Job, Load, Received, Report, Role, Sent};
+use super::job::{Go, Job, Load, Pace, Received, Report, Role, Sent};
 use super::{Lab, Process};
 use crate::failure::{Failure, Outcome, Trying};
 use crate::{clock, usage};
@@ -13,8 +13,13 @@ pub struct Round {
     pub group: String,
     pub service: String,
     pub load: Load,
-    /// Messages a second over all senders; as many as possible where none is given.
-    pub rate: Option<f64>,
+    /// How all senders together send.
+    pub pace: Pace,
+    /// Sends nothing once the span is over, whatever is due by then.
+    pub cut: bool,
+    /// How many clients send and how many receive, spread over the nodes; one at each where none is given.
+    pub senders: Option<u16>,
+    pub receivers: Option<u16>,
     pub unbatched: bool,
     pub digest: bool,
     /// Runs so long before anything is measured.
@@ -38,13 +43,28 @@ pub struct Result {
     pub daemon_peak: Option<u64>,
     /// The measured span in seconds: as planned, or for a file from the start to the last delivery.
     pub seconds: f64,
+    /// When it was.
+    pub go: Go,
+}
+
+impl Result {
+    /// Whether all receivers saw the same complete sequence.
+    pub fn agreed(&self) -> bool {
+        let sent: u64 = self.sent.iter().map(|sent| sent.messages).sum();
+        let first = self.received.first();
+        self.received.iter().all(|one| {
+            let same = first.is_some_and(|first| first.digest == one.digest);
+            one.complete && one.wrong == 0 && one.messages == sent && same
+        })
+    }
 }
 
 /// The processes of a round, and what they have told so far.
 struct Running<'l> {
     lab: &'l mut Lab,
+    /// The receivers, then the senders.
     clients: Vec<Process>,
-    nodes: usize,
+    senders: usize,
     first: usize,
     delivered: Vec<u64>,
     sent: Vec<Sent>,
@@ -81,34 +101,36 @@ impl Round {
     }
 
     fn start<'l>(&self, lab: &'l mut Lab) -> Outcome<Running<'l>> {
-        let nodes = usize::from(lab.nodes);
+        let [senders, receivers] = [self.senders, self.receivers].map(|count| count.unwrap_or(lab.nodes).max(1));
         let mut running = Running {
             clients: Vec::new(),
-            nodes,
+            senders: senders.into(),
             first: lab.started,
-            delivered: vec![0; nodes],
+            delivered: vec![0; receivers.into()],
             sent: Vec::new(),
-            received: vec![None; nodes],
+            received: vec![None; receivers.into()],
             lab,
         };
-        for role in [Role::Receiver, Role::Sender] {
-            for index in 0..nodes {
-                running.start_client(self.job(role, index as u16, nodes as u16, running.lab))?;
+        for (role, count) in [(Role::Receiver, receivers), (Role::Sender, senders)] {
+            for index in 0..count {
+                running.start_client(self.job(role, index, [senders, receivers], running.lab))?;
             }
         }
         Ok(running)
     }
 
-    fn job(&self, role: Role, index: u16, clients: u16, lab: &Lab) -> Job {
+    fn job(&self, role: Role, index: u16, [senders, receivers]: [u16; 2], lab: &Lab) -> Job {
         Job {
             role,
-            door: lab.door(index + 1),
+            door: lab.client_door(index % lab.nodes + 1),
             index,
-            clients,
+            senders,
+            receivers,
             group: self.group.clone(),
             service: self.service.clone(),
             load: self.load.clone(),
-            rate: self.rate.map(|rate| rate / f64::from(clients)),
+            pace: self.pace.times(1.0 / f64::from(senders)),
+            cut: self.cut,
             unbatched: self.unbatched,
             digest: self.digest,
         }
@@ -157,15 +179,23 @@ impl Running<'_> {
     fn take(&mut self, client: usize, report: Report) -> Outcome {
         match report {
             Report::Ready => {}
-            Report::Progress(count) => self.delivered[client % self.nodes] = count,
+            Report::Progress(count) => self.delivered(client, count),
             Report::Sent(sent) => self.sent.push(sent),
             Report::Received(received) => {
-                self.delivered[client % self.nodes] = received.messages;
-                self.received[client % self.nodes] = Some(received);
+                self.delivered(client, received.messages);
+                if let Some(place) = self.received.get_mut(client) {
+                    *place = Some(received);
+                }
             }
             Report::Failed(problem) => return Err(Failure::new(problem)),
         }
         Ok(())
+    }
+
+    fn delivered(&mut self, client: usize, count: u64) {
+        if let Some(place) = self.delivered.get_mut(client) {
+            *place = count;
+        }
     }
 
     fn all_ready(&self, ready: usize) -> bool {
@@ -173,12 +203,12 @@ impl Running<'_> {
     }
 
     fn all_through(&self, _ready: usize) -> bool {
-        self.sent.len() == self.nodes && self.received.iter().all(Option::is_some)
+        self.sent.len() == self.senders && self.received.iter().all(Option::is_some)
     }
 
     fn cpu(&self) -> [Option<Duration>; 2] {
-        let sum = |processes: &mut dyn Iterator<Item = &Process>| processes.map(|one| usage::cpu(one.id())).sum();
-        [sum(&mut self.lab.daemons()), sum(&mut self.clients.iter())]
+        let sum = |ids: Vec<u32>| ids.into_iter().map(usage::cpu).sum();
+        [sum(self.lab.daemon_ids()), sum(self.clients.iter().map(Process::id).collect())]
     }
 
     fn finish(
@@ -194,7 +224,7 @@ impl Running<'_> {
         let spent = |which: usize| Some(after[which]?.saturating_sub(before[which]?));
         let end = if round.is_file() { received.iter().map(|one| one.last).max().unwrap_or(go.from) } else { go.until };
         let seconds = end.saturating_sub(go.from) as f64 / 1e9;
-        let daemon_peak = self.lab.daemons().filter_map(|daemon| usage::peak(daemon.id())).max();
+        let daemon_peak = self.lab.daemon_ids().into_iter().filter_map(usage::peak).max();
         self.clients.into_iter().for_each(Process::stop);
         Ok(Result {
             sent: self.sent,
@@ -204,6 +234,7 @@ impl Running<'_> {
             client_cpu: spent(1),
             daemon_peak,
             seconds,
+            go,
         })
     }
 }

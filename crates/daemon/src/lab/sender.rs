@@ -1,11 +1,12 @@
 //! The sending client of a measurement.
+use super::door::{self, Speaker};
 use super::helper::tell;
 use super::job::{Go, Job, Load, Report, Sent};
 use super::message::{HEADER, Kind, Stamp};
+use super::schedule::Schedule;
 use super::{lines_of, watch};
 use crate::clock::{now_ns, wake_precisely};
-use crate::failure::{Failure, Outcome, Trying};
-use consort::{Address, Client, ConnectOptions, Error, GroupName, Service};
+use crate::failure::{Outcome, Trying};
 use std::fs;
 use std::time::Duration;
 
@@ -28,11 +29,12 @@ fn send_all(job: &Job) -> Outcome {
     tell(&Report::Ready)?;
     let go = watch::go()?;
     watch::end_with_stdin();
+    let mut schedule = Schedule::new(job, go);
     while let Some(body) = bodies.get(sender.number) {
-        let Some(at) = sender.wait_turn(go)? else { break };
+        let Some(at) = sender.wait_turn(&mut schedule)? else { break };
         sender.send(at, go, body)?;
     }
-    let sent = Sent { messages: sender.number };
+    let sent = Sent { messages: sender.number, unsent: schedule.unsent() };
     sender.finish()?;
     tell(&Report::Sent(sent))?;
     watch::stay();
@@ -66,9 +68,7 @@ impl Bodies {
 
 struct Sender<'j> {
     job: &'j Job,
-    sender: consort::Sender,
-    service: Service,
-    groups: [GroupName; 1],
+    speaker: Box<dyn Speaker>,
     message: Vec<u8>,
     /// How many were sent.
     number: u64,
@@ -76,36 +76,19 @@ struct Sender<'j> {
 
 impl<'j> Sender<'j> {
     fn connect(job: &'j Job) -> Outcome<Self> {
-        let options = ConnectOptions { unbatched: job.unbatched, ..ConnectOptions::default() };
-        let client = Client::connect(&Address::Unix(job.door.clone()), &options).map_err(said)?;
-        let (sender, mut receiver) = client.split();
-        // A thread of its own hears of free credit: this one sleeps until the next message is due, to the microsecond.
-        std::thread::spawn(move || while receiver.receive(None).is_ok() {});
-        let service = job.service.parse().map_err(Failure::new)?;
-        let groups = [GroupName::new(job.group.as_bytes()).trying(|| "group".into())?];
-        Ok(Self { job, sender, service, groups, message: Vec::new(), number: 0 })
+        Ok(Self { job, speaker: door::speak(job)?, message: Vec::new(), number: 0 })
     }
 
     /// Waits until the next message is due, and says when that was; `None` once time is up. Messages that are due
     /// already are sent together.
-    fn wait_turn(&mut self, go: Go) -> Outcome<Option<u64>> {
-        let Some(rate) = self.job.rate else {
-            let now = now_ns();
-            if now < go.start {
-                sleep_until(go.start);
-            }
-            return Ok((now < go.until).then_some(now.max(go.start)));
-        };
-        let share = f64::from(self.job.index) / f64::from(self.job.clients);
-        let due = go.start + ((self.number as f64 + share) * 1e9 / rate) as u64;
-        if due >= go.until {
-            return Ok(None);
+    fn wait_turn(&mut self, schedule: &mut Schedule) -> Outcome<Option<u64>> {
+        let now = now_ns();
+        let due = schedule.next(now);
+        if due.is_some_and(|due| due > now) {
+            self.speaker.flush()?;
         }
-        if due > now_ns() {
-            self.sender.flush().map_err(said)?;
-            sleep_until(due);
-        }
-        Ok(Some(due))
+        due.into_iter().for_each(sleep_until);
+        Ok(due)
     }
 
     fn send(&mut self, at: u64, go: Go, body: &[u8]) -> Outcome {
@@ -119,13 +102,13 @@ impl<'j> Sender<'j> {
         self.message.resize(HEADER, 0);
         stamp.write(&mut self.message);
         self.message.extend_from_slice(body);
-        self.sender.multicast(self.service, &self.groups, &self.message).map(drop).map_err(said)
+        self.speaker.multicast(&self.message)
     }
 
     /// Marks the end and waits until all has its place.
     fn finish(&mut self) -> Outcome {
         self.put(Stamp { at: now_ns(), number: self.number, sender: self.job.index, kind: Kind::End }, &[])?;
-        self.sender.wait_ordered(Duration::from_secs(60)).map_err(said)
+        self.speaker.finish()
     }
 }
 
@@ -136,9 +119,4 @@ fn sleep_until(at: u64) {
             _ => std::thread::sleep(Duration::from_nanos(left - NAP / 2)),
         }
     }
-}
-
-/// An error of the client library, as it stands.
-pub fn said(error: Error) -> Failure {
-    Failure::new(error.to_string())
 }

@@ -40,8 +40,10 @@ pub struct Flood {
     pub sender: SocketAddr,
     /// The length of each datagram in bytes; at least 16.
     pub size: usize,
-    /// Whether super-packets are sent and received (GSO and GRO); single datagrams with single calls else.
-    pub batched: bool,
+    /// Whether super-packets are sent (GSO); single datagrams with single calls else.
+    pub gso: bool,
+    /// Whether super-packets are received (GRO), and several with one call; single datagrams with single calls else.
+    pub gro: bool,
     /// How many processes receive.
     pub receivers: usize,
     /// How long to send.
@@ -159,7 +161,7 @@ impl<'a> Sender<'a> {
         let slowest = self.progress.values().copied().min().unwrap_or(self.next);
         let ahead = (AHEAD / self.flood.size.max(HEAD)) as u64;
         let may = (slowest + ahead).saturating_sub(self.next);
-        let whole = if self.flood.batched { TRAIN.0.min(TRAIN.1 / self.flood.size.max(HEAD)).max(1) } else { 1 };
+        let whole = if self.flood.gso { TRAIN.0.min(TRAIN.1 / self.flood.size.max(HEAD)).max(1) } else { 1 };
         if may < whole as u64 {
             return self.wait();
         }
@@ -241,7 +243,7 @@ impl<'a> Receiver<'a> {
         socket.set_multicast_all_v4(false)?;
         socket.join_multicast_v4(flood.group.ip(), &flood.interface)?;
         sys::force_buffer(socket.as_fd(), BUFFER, true)?;
-        if flood.batched {
+        if flood.gro {
             sys::coalesce(socket.as_fd())?;
         }
         let reports = UdpSocket::bind((flood.interface, 0))?;
@@ -252,7 +254,7 @@ impl<'a> Receiver<'a> {
             socket,
             reports,
             me,
-            receiving: Receiving::new(if flood.batched { 8 } else { 1 }),
+            receiving: Receiving::new(if flood.gro { 8 } else { 1 }),
             arena: Arena::new(1 << 20),
             packets: 0,
             next: 0,
@@ -281,7 +283,7 @@ impl<'a> Receiver<'a> {
             return Ok(false);
         }
         let Self { receiving, arena, socket, flood, .. } = self;
-        let room = if flood.batched { 1 << 16 } else { flood.size.max(HEAD) };
+        let room = if flood.gro { 1 << 16 } else { flood.size.max(HEAD) };
         let mut came = Vec::new();
         receiving.receive(socket.as_fd(), arena, room, |received| came.push(received))?;
         let before = self.packets;

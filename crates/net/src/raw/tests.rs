@@ -32,14 +32,15 @@ fn a_peer_that_does_not_answer_is_an_error() {
 
 #[test]
 fn a_flood_reaches_all_receivers_whole() {
-    for batched in [false, true] {
+    for (gso, gro) in [(false, false), (true, false), (true, true)] {
         let port = socket().local_addr().unwrap().port();
         let flood = Flood {
             group: SocketAddrV4::new(Ipv4Addr::new(239, 77, 1, 1), port),
             interface: Ipv4Addr::LOCALHOST,
             sender: socket().local_addr().unwrap(),
             size: 1_400,
-            batched,
+            gso,
+            gro,
             receivers: 2,
             limit: Duration::from_millis(200),
             run: 99,

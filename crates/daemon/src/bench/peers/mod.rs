@@ -1,0 +1,208 @@
+//! `consort bench peers`: the same work done by other systems that a user has installed, in the same run.
+
+mod report;
+mod spread;
+
+use super::floor::{self, Floor};
+use super::page;
+use super::sample::{Figures, Work, within};
+use super::setup::{self, Setup, shared_help};
+use crate::args::Args;
+use crate::failure::{Failure, Outcome, note};
+use crate::lab::Lab;
+use crate::lab::figures::thousands;
+use crate::lab::job::Pace;
+use report::Report;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+/// What `consort bench peers --help` prints.
+pub const HELP: &str = concat!(
+    "\
+Usage: consort bench peers [options]
+
+Gives the same work to Consort and to other systems, in turn and in the same run:
+all senders as fast as they may, many messages a write; the same, one message a
+write; and all together at a given rate, for latency. What is not installed is
+left out, with the reason.
+
+  --spread PROGRAM   the daemon of Spread 5, such as /usr/local/sbin/spread;
+                     it runs in a network of its own, which needs root
+  --rate R           messages a second over all senders, for latency [1000]
+",
+    shared_help!(),
+    "
+What concerns rings, idling, datagrams and credit is for Consort alone; the other
+systems run with their own defaults, but for what docs/performance.md names.
+"
+);
+
+/// The three things that each system does.
+const WORKS: [&str; 3] = ["batched", "unbatched", "at rate"];
+
+#[derive(Clone, Debug)]
+struct Plan {
+    setup: Setup,
+    rate: f64,
+    spread: Option<PathBuf>,
+}
+
+/// A system that does the work.
+#[derive(Clone, Debug)]
+enum System {
+    Consort,
+    Spread(PathBuf),
+}
+
+/// All that one system was measured at.
+pub struct Tried {
+    pub name: &'static str,
+    pub runs: [Vec<Figures>; 3],
+}
+
+/// A system that was left out, and why.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Skipped {
+    pub name: &'static str,
+    pub reason: String,
+}
+
+/// Runs the command.
+pub fn main(words: Vec<OsString>) -> Outcome {
+    let plan = read(words)?;
+    let (systems, skipped) = plan.systems();
+    skipped.iter().for_each(|one| note(format!("{} is left out: {}", one.name, one.reason)));
+    let floor = floor::measure(&plan.setup)?;
+    let mut all: Vec<(System, Tried)> = systems
+        .into_iter()
+        .map(|system| {
+            let tried = Tried { name: system.name(), runs: Default::default() };
+            (system, tried)
+        })
+        .collect();
+    for _ in 0..plan.setup.runs {
+        for (system, tried) in &mut all {
+            plan.measure(system, tried, floor)?;
+        }
+        all.reverse();
+    }
+    if plan.setup.runs % 2 == 1 {
+        all.reverse();
+    }
+    let tried: Vec<Tried> = all.into_iter().map(|(_, tried)| tried).collect();
+    let report = Report::new(&plan.setup, plan.rate, floor, &tried, skipped)?;
+    page::publish(&plan.setup.outlet, &report, &report.page(&plan.setup))
+}
+
+fn read(words: Vec<OsString>) -> Outcome<Plan> {
+    let mut args = Args::new(words, HELP);
+    let mut plan = Plan { setup: Setup::default(), rate: 1_000.0, spread: None };
+    while let Some(option) = args.next()? {
+        match option.as_str() {
+            "--spread" => plan.spread = Some(args.path()?),
+            "--rate" => plan.rate = setup::rate(&mut args)?,
+            option if plan.setup.take(option, &mut args)? => {}
+            _ => return Err(args.unknown()),
+        }
+    }
+    args.no_words()?;
+    match (plan.setup.compare, plan.setup.unbatched) {
+        (None, false) => Ok(plan),
+        (Some(_), _) => Err(Failure::usage("--compare has no meaning here; leave it out")),
+        (None, true) => Err(Failure::usage("both kinds of writes are measured anyway; leave --unbatched out")),
+    }
+}
+
+impl Plan {
+    /// Those that can be measured, ours first, and those that cannot.
+    fn systems(&self) -> (Vec<System>, Vec<Skipped>) {
+        let spread = match &self.spread {
+            None => Err("no --spread PROGRAM was given".to_owned()),
+            Some(program) => spread::obstacle(program, &self.setup).map_or(Ok(program.clone()), Err),
+        };
+        match spread {
+            Ok(program) => (vec![System::Consort, System::Spread(program)], Vec::new()),
+            Err(reason) => (vec![System::Consort], vec![Skipped { name: "Spread", reason }]),
+        }
+    }
+
+    fn measure(&self, system: &System, tried: &mut Tried, floor: Floor) -> Outcome {
+        let mut lab = system.start(&self.setup)?;
+        for (place, work) in WORKS.into_iter().enumerate() {
+            let setup = Setup { unbatched: work == "unbatched", ..self.setup.clone() };
+            let pace = if work == "at rate" { Pace::Poisson(self.rate) } else { Pace::Max };
+            let group = format!("bench-{place}");
+            let sample = within(&mut lab, &setup, Work { pace, cut: false, receivers: None }, floor, &group);
+            let figures = sample.map_err(|failure| failure.about(tried.name))?.figures;
+            self.tell(tried.name, work, &figures)?;
+            if !figures.agreed {
+                let problem = format!("{}: the receivers did not see the same complete sequence", tried.name);
+                return Err(Failure::new(problem));
+            }
+            tried.runs[place].push(figures);
+        }
+        lab.stop();
+        Ok(())
+    }
+
+    fn tell(&self, name: &str, work: &str, figures: &Figures) -> Outcome {
+        if self.setup.outlet.json {
+            return Ok(());
+        }
+        let (rate, us) = (thousands(figures.ordered_per_s as u64), figures.latency_us);
+        let mut out = io::stdout();
+        writeln!(out, "  {name:<8} {work:<10} {rate:>12}/s   p50 {:>9.0} us   p99 {:>9.0} us", us.p50, us.p99)?;
+        Ok(out.flush()?)
+    }
+}
+
+impl System {
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Consort => "Consort",
+            Self::Spread(_) => "Spread",
+        }
+    }
+
+    fn start(&self, setup: &Setup) -> Outcome<Lab> {
+        match self {
+            Self::Consort => Lab::start(setup.nodes, &setup.daemon_options()),
+            Self::Spread(program) => spread::start(program, setup.nodes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(line: &str) -> Outcome<Plan> {
+        read(line.split_whitespace().map(OsString::from).collect())
+    }
+
+    #[test]
+    fn what_is_not_there_is_left_out_with_the_reason() {
+        let reasons = |line: &str| {
+            let (systems, skipped) = plan(line).unwrap().systems();
+            (systems.len(), skipped.into_iter().map(|one| one.reason).collect::<Vec<_>>())
+        };
+        assert_eq!(reasons(""), (1, vec!["no --spread PROGRAM was given".to_owned()]));
+        let (count, missing) = reasons("--spread /nowhere/spread");
+        assert!(count == 1 && missing[0].starts_with("--spread: cannot run /nowhere/spread: "), "{missing:?}");
+        let (count, large) = reasons("--spread /bin/sh --size 1MiB");
+        assert_eq!((count, &large[0][..]), (1, "it takes messages of 143120 bytes at most; give a smaller --size"));
+    }
+
+    #[test]
+    fn wrong_plans_are_refused_with_what_would_fit() {
+        let problem = |line: &str| plan(line).unwrap_err().message;
+        assert_eq!(problem("--compare rings"), "--compare has no meaning here; leave it out");
+        assert_eq!(problem("--unbatched"), "both kinds of writes are measured anyway; leave --unbatched out");
+        assert_eq!(problem("--sprad x"), "--sprad: there is no such option; did you mean --spread?");
+        assert_eq!(problem("--spread"), "--spread needs a value; see --help");
+        for option in crate::args::options_of(HELP) {
+            assert!(!plan(&format!("{option} 1")).is_err_and(|failure| failure.message.contains("no such option")));
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The two ends of a client, to whatever kind of daemon it speaks.
+use super::job::Job;
+use super::{native, spread};
+use crate::failure::Outcome;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Where a client connects, and how it speaks there.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Door {
+    /// The socket of a daemon of this program.
+    Native(PathBuf),
+    /// The socket of a daemon of Spread.
+    Spread(PathBuf),
+}
+
+/// A client that sends to the job's group.
+pub trait Speaker {
+    /// Sends a message, at once or together with those that follow.
+    fn multicast(&mut self, message: &[u8]) -> Outcome;
+
+    /// Writes all that was collected.
+    fn flush(&mut self) -> Outcome;
+
+    /// Writes all that was collected and, where a daemon tells, waits until it is ordered.
+    fn finish(&mut self) -> Outcome;
+}
+
+/// What a listener gives each message to, with the time at which it came.
+pub type Take<'t> = &'t mut dyn FnMut(u64, &[u8]) -> Outcome;
+
+/// A client that is in the job's group with all other receivers.
+pub trait Listener {
+    /// Waits for messages and hands over all that came together.
+    fn receive(&mut self, take: Take<'_>) -> Outcome;
+}
+
+/// Connects a sender.
+pub fn speak(job: &Job) -> Outcome<Box<dyn Speaker>> {
+    Ok(match &job.door {
+        Door::Native(path) => Box::new(native::Native::connect(job, path)?),
+        Door::Spread(path) => Box::new(spread::SpreadSpeaker::connect(job, path)?),
+    })
+}
+
+/// Connects a receiver, and waits until all receivers are in the group.
+pub fn listen(job: &Job) -> Outcome<Box<dyn Listener>> {
+    Ok(match &job.door {
+        Door::Native(path) => Box::new(native::Ear::join(job, path)?),
+        Door::Spread(path) => Box::new(spread::SpreadListener::join(job, path)?),
+    })
+}

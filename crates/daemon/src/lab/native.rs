@@ -1,0 +1,85 @@
+//! Clients of this program's daemons.
+use super::door::{Listener, Speaker, Take};
+use super::job::Job;
+use crate::clock::now_ns;
+use crate::failure::{Failure, Outcome, Trying};
+use consort::{Address, Client, ConnectOptions, Error, Event, GroupName, Service};
+use std::path::Path;
+use std::time::Duration;
+
+/// A client that sends.
+pub struct Native {
+    sender: consort::Sender,
+    service: Service,
+    groups: [GroupName; 1],
+}
+
+/// A client that receives.
+pub struct Ear {
+    client: Client,
+}
+
+impl Native {
+    /// Connects.
+    pub fn connect(job: &Job, path: &Path) -> Outcome<Self> {
+        let options = ConnectOptions { unbatched: job.unbatched, ..ConnectOptions::default() };
+        let client = Client::connect(&Address::Unix(path.into()), &options).map_err(said)?;
+        let (sender, mut receiver) = client.split();
+        // A thread of its own hears of free credit: this one sleeps until the next message is due, to the microsecond.
+        std::thread::spawn(move || while receiver.receive(None).is_ok() {});
+        let service = job.service.parse().map_err(Failure::new)?;
+        let groups = [GroupName::new(job.group.as_bytes()).trying(|| "group".into())?];
+        Ok(Self { sender, service, groups })
+    }
+}
+
+impl Speaker for Native {
+    fn multicast(&mut self, message: &[u8]) -> Outcome {
+        self.sender.multicast(self.service, &self.groups, message).map(drop).map_err(said)
+    }
+
+    fn flush(&mut self) -> Outcome {
+        self.sender.flush().map_err(said)
+    }
+
+    fn finish(&mut self) -> Outcome {
+        self.sender.wait_ordered(Duration::from_secs(60)).map_err(said)
+    }
+}
+
+impl Ear {
+    /// Connects, joins, and waits until all receivers are in the group.
+    pub fn join(job: &Job, path: &Path) -> Outcome<Self> {
+        let mut client = Client::connect(&Address::Unix(path.into()), &ConnectOptions::default()).map_err(said)?;
+        let group = GroupName::new(job.group.as_bytes()).trying(|| "group".into())?;
+        client.join(&group).map_err(said)?;
+        loop {
+            match client.receive(None).map_err(said)? {
+                Some(Event::GroupView(view)) if view.members.len() == usize::from(job.receivers) => break,
+                Some(Event::Refused { refusal, .. }) => return Err(Failure::new(refusal.to_string())),
+                _ => {}
+            }
+        }
+        Ok(Self { client })
+    }
+}
+
+impl Listener for Ear {
+    fn receive(&mut self, take: Take<'_>) -> Outcome {
+        let mut event = self.client.receive(None).map_err(said)?;
+        // What was read together came at one time.
+        let now = now_ns();
+        while let Some(some) = event {
+            if let Event::Message(message) = some {
+                take(now, message.payload())?;
+            }
+            event = self.client.receive_read().map_err(said)?;
+        }
+        Ok(())
+    }
+}
+
+/// An error of the client library, as it stands.
+pub fn said(error: Error) -> Failure {
+    Failure::new(error.to_string())
+}
