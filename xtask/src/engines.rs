@@ -60,7 +60,8 @@ fn world<'a, M: Machine>(
     Ok(World::new(plan, keep, machines).restart_with(move |member| make(member).ok()))
 }
 
-fn identity(me: MemberId) -> Identity {
+/// What a node of a simulated world stamps on its datagrams.
+pub fn identity(me: MemberId) -> Identity {
     Identity { cluster: ClusterId(1), config: ConfigHash(1), me }
 }
 

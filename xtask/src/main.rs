@@ -12,6 +12,8 @@ mod mutants;
 mod netlab;
 mod plato;
 mod ring;
+#[cfg(any(test, feature = "mutants"))]
+mod scenes;
 mod search;
 mod sim;
 mod toto;

@@ -11,10 +11,11 @@ cargo xtask mutants [options]
   --protocol NAME  try only those of ring (and the groups over it), toto (and the view-synchronous membership) or plato
   --mutant NAME    try only this one
   --seed S         with --mutant: run this seed and tell its story
+  --scene NAME     with --mutant: play this scene and tell its story
 
 Builds the protocols and the groups with their mutants, which no release contains. Prints which checker noticed which mutant,
-at which seed and after how much simulated time; where no seed does, which of the protocol's own scenarios. Fails if a mutant
-goes unnoticed.
+at which seed and after how much simulated time; where no seed does, in which scene: a simulated run in which just the
+packets are lost that must be; and where no scene does, which of the protocol's own tests. Fails if a mutant goes unnoticed.
 ";
 
 /// What is asked for.
@@ -25,6 +26,7 @@ struct Options {
     protocol: Option<Protocol>,
     mutant: Option<String>,
     seed: Option<u64>,
+    scene: Option<String>,
 }
 
 /// Runs the command with the words behind its name.
@@ -53,12 +55,13 @@ fn read(words: &[OsString]) -> Result<Option<Options>, lexopt::Error> {
             Long("protocol") => options.protocol = Some(Protocol::named(&parser.value()?.string()?)?),
             Long("mutant") => options.mutant = Some(parser.value()?.string()?),
             Long("seed") => options.seed = Some(parser.value()?.parse()?),
+            Long("scene") => options.scene = Some(parser.value()?.string()?),
             Long("help") | Short('h') => return Ok(None),
             other => return Err(other.unexpected()),
         }
     }
-    if options.seed.is_some() && options.mutant.is_none() {
-        return Err("--seed needs --mutant".into());
+    if (options.seed.is_some() || options.scene.is_some()) && options.mutant.is_none() {
+        return Err("--seed and --scene need --mutant".into());
     }
     Ok(Some(options))
 }
@@ -85,10 +88,12 @@ use noticed::run;
 #[cfg(feature = "mutants")]
 mod noticed {
     use super::Options;
+    use crate::scenes::{self, Played};
     use crate::sim::{self, Protocol};
     use consort_sim::fault::Kinds;
     use consort_sim::world::Outcome;
     use std::ffi::OsString;
+    use std::fmt;
     use std::ops::RangeInclusive;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::process::ExitCode;
@@ -158,21 +163,50 @@ mod noticed {
 
     /// How a mutant was noticed.
     struct Noticed {
-        seed: u64,
+        place: Place,
         rules: Vec<&'static str>,
         how: String,
         simulated: f64,
     }
 
+    /// Where a mutant was noticed.
+    enum Place {
+        Seed(u64),
+        Scene(&'static str),
+        Test,
+    }
+
+    impl fmt::Display for Place {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            match self {
+                Self::Seed(seed) => f.pad(&seed.to_string()),
+                Self::Scene(name) => f.pad(name),
+                Self::Test => f.pad("test"),
+            }
+        }
+    }
+
+    impl Noticed {
+        /// What the checkers say of a run, if they say anything.
+        fn by(outcome: &Outcome, place: Place, simulated: f64) -> Option<Self> {
+            let first = outcome.violations.first()?;
+            let mut rules: Vec<_> = outcome.violations.iter().map(|violation| violation.rule.id).collect();
+            rules.sort_unstable();
+            rules.dedup();
+            Some(Self { place, rules, how: first.how.clone(), simulated })
+        }
+    }
+
     pub(super) fn run(options: &Options, _words: &[OsString]) -> ExitCode {
         let mutants: Vec<_> = Mutant::all().into_iter().filter(|mutant| mutant.is_wanted(options)).collect();
-        match (mutants.as_slice(), options.seed) {
-            ([], _) => {
+        match (mutants.as_slice(), options.seed, &options.scene) {
+            ([], ..) => {
                 let names: Vec<_> = Mutant::all().into_iter().map(Mutant::name).collect();
                 eprintln!("mutants: no such mutant; there are {}", names.join(", "));
                 ExitCode::from(2)
             }
-            ([mutant], Some(seed)) => tell(*mutant, seed),
+            ([mutant], Some(seed), _) => tell(seed, outcome(*mutant, seed, true)),
+            ([mutant], _, Some(name)) => tell_scene(*mutant, name),
             _ => table(&mutants, options.seeds),
         }
     }
@@ -192,8 +226,8 @@ mod noticed {
         catch_unwind(run).unwrap_or_else(|_| Err("panicked".into()))
     }
 
-    fn tell(mutant: Mutant, seed: u64) -> ExitCode {
-        match outcome(mutant, seed, true) {
+    fn tell(seed: u64, outcome: Result<Outcome, String>) -> ExitCode {
+        match outcome {
             Ok(outcome) => {
                 sim::tell(seed, &outcome, true);
                 if outcome.violations.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
@@ -203,6 +237,35 @@ mod noticed {
                 ExitCode::FAILURE
             }
         }
+    }
+
+    /// The scenes of the protocol that it breaks.
+    fn scenes(mutant: Mutant, story: bool) -> Vec<Played> {
+        match mutant {
+            Mutant::Toto(mutant) => scenes::toto(&|config| config.mutant = Some(mutant), story).collect(),
+            Mutant::Views(mutant) => scenes::toto(&|config| config.vs_mutant = Some(mutant), story).collect(),
+            Mutant::Plato(mutant) => scenes::plato(&|config| config.mutant = Some(mutant), story).collect(),
+            Mutant::Ring(_) | Mutant::Group(_) => Vec::new(),
+        }
+    }
+
+    fn tell_scene(mutant: Mutant, name: &str) -> ExitCode {
+        match scenes(mutant, true).into_iter().find(|(known, _)| *known == name) {
+            Some((_, outcome)) => tell(0, outcome),
+            None => {
+                let known: Vec<_> = scenes(mutant, false).into_iter().map(|(name, _)| name).collect();
+                eprintln!("mutants: no scene `{name}`; there are {}", known.join(", "));
+                ExitCode::from(2)
+            }
+        }
+    }
+
+    /// What no seed meets may be noticed where it is made to happen.
+    fn on_stage(mutant: Mutant) -> Option<Noticed> {
+        scenes(mutant, false).into_iter().find_map(|(name, outcome)| {
+            let outcome = outcome.ok()?;
+            Noticed::by(&outcome, Place::Scene(name), outcome.simulated.as_secs_f64())
+        })
     }
 
     /// Seeds that are tried first, since they noticed when they were written down. A mutant that they do not notice any
@@ -227,11 +290,8 @@ mod noticed {
         for seed in first.map(|(_, seed)| *seed).chain(mutant.seeds(seeds.clone())) {
             let outcome = outcome(mutant, seed, false).map_err(|error| format!("seed {seed}: {error}"))?;
             simulated += outcome.simulated.as_secs_f64();
-            if let Some(first) = outcome.violations.first() {
-                let mut rules: Vec<_> = outcome.violations.iter().map(|violation| violation.rule.id).collect();
-                rules.sort_unstable();
-                rules.dedup();
-                return Ok(Noticed { seed, rules, how: first.how.clone(), simulated });
+            if let Some(noticed) = Noticed::by(&outcome, Place::Seed(seed), simulated) {
+                return Ok(noticed);
             }
         }
         Err(format!("seeds up to the {}th, {simulated:.0} simulated s: not noticed", seeds.end()))
@@ -240,7 +300,7 @@ mod noticed {
     /// On the way, since all together take minutes.
     fn tell_progress(mutant: Mutant, result: &Result<Noticed, String>) {
         match result {
-            Ok(noticed) => eprintln!("{}: {} at seed {}", mutant.name(), noticed.rules.join(" "), noticed.seed),
+            Ok(noticed) => eprintln!("{}: {} at {}", mutant.name(), noticed.rules.join(" "), noticed.place),
             Err(error) => eprintln!("{}: {error}", mutant.name()),
         }
     }
@@ -251,7 +311,7 @@ mod noticed {
         hunt_all(mutants, 1..=soon, &mut results);
         for (mutant, result) in mutants.iter().zip(&mut results) {
             if matches!(result, Some(Err(_)))
-                && let Some(noticed) = scenarios(*mutant)
+                && let Some(noticed) = on_stage(*mutant).or_else(|| scenarios(*mutant))
             {
                 *result = Some(Ok(noticed));
             }
@@ -300,27 +360,27 @@ mod noticed {
         eprintln!("{}: {} scenarios", mutant.name(), failed.len());
         let first = (*failed.first()?).to_owned();
         let name = first.rsplit("::").next().unwrap_or(&first).trim_end_matches(" --- FAILED").to_owned();
-        Some(Noticed { seed: 0, rules: vec!["scenario"], how: name, simulated: 0.0 })
+        Some(Noticed { place: Place::Test, rules: vec!["scenario"], how: name, simulated: 0.0 })
     }
 
     fn print_table(mutants: &[Mutant], results: &[Option<Result<Noticed, String>>]) -> ExitCode {
-        println!("{:<28} {:<14} {:>5} {:>10}  how", "mutant", "checker", "seed", "simulated");
+        println!("{:<28} {:<14} {:>22} {:>10}  how", "mutant", "checker", "seed or scene", "simulated");
         let mut unnoticed = 0;
         for (mutant, result) in mutants.iter().zip(results) {
             match result {
-                Some(Ok(Noticed { seed, rules, how, simulated })) => {
+                Some(Ok(Noticed { place, rules, how, simulated })) => {
                     let rules = rules.join(" ");
-                    println!("{:<28} {rules:<14} {seed:>5} {simulated:>8.1} s  {how}", mutant.name());
+                    println!("{:<28} {rules:<14} {place:>22} {simulated:>8.1} s  {how}", mutant.name());
                 }
                 Some(Err(error)) => {
                     unnoticed += 1;
-                    println!("{:<28} {:<14} {:>5} {:>10}  {error}", mutant.name(), "NONE", "", "");
+                    println!("{:<28} {:<14} {:>22} {:>10}  {error}", mutant.name(), "NONE", "", "");
                 }
                 None => unnoticed += 1,
             }
             println!("{:<28} it {}", "", mutant.what());
         }
-        println!("again: cargo xtask mutants --mutant NAME --seed SEED");
+        println!("again: cargo xtask mutants --mutant NAME --seed SEED, or --scene SCENE");
         println!("mutants: {} of {} noticed", mutants.len() - unnoticed, mutants.len());
         if unnoticed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
@@ -337,11 +397,14 @@ mod tests {
     #[test]
     fn words_mean_what_the_help_says() {
         let options = words("--mutant OneAru --seed 4 --seeds 7").unwrap().unwrap();
-        assert_eq!(options, Options { seeds: 7, mutant: Some("OneAru".into()), seed: Some(4), protocol: None });
+        let wanted = Options { seeds: 7, mutant: Some("OneAru".into()), seed: Some(4), ..Options::default() };
+        assert_eq!(options, wanted);
         assert_eq!(words("--protocol toto").unwrap().unwrap().protocol, Some(Protocol::Toto));
         assert!(words("--protocol trio").unwrap_err().to_string().contains("trio"));
         assert!(words("--help").unwrap().is_none());
-        assert!(words("--seed 4").unwrap_err().to_string().contains("--mutant"));
+        assert!(
+            ["--seed 4", "--scene gaps"].iter().all(|line| words(line).unwrap_err().to_string().contains("--mutant"))
+        );
         assert!(words("--fire").unwrap_err().to_string().contains("fire"));
     }
 }

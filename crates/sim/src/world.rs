@@ -1,7 +1,7 @@
 //! The world: virtual time, one heap of what will happen, hosts and the network between them.
 use crate::checkers::{Bounds, Violation};
 use crate::digest::Digest;
-use crate::fault::{Activation, Fault};
+use crate::fault::{Activation, Disk, Fault};
 use crate::host::Host;
 use crate::lives::Lives;
 use crate::machine::{Answer, Machine};
@@ -79,8 +79,9 @@ pub struct Frame<'a> {
     pub bytes: &'a Bytes,
 }
 
-/// Says of each datagram whether it may pass. For tests that break one packet on purpose.
-pub type Filter = Box<dyn FnMut(Frame<'_>) -> bool>;
+/// Says of each datagram how much later than usual it arrives, or with `None` that it is lost. For tests that break one
+/// packet on purpose.
+pub type Fate = Box<dyn FnMut(Frame<'_>) -> Option<Duration>>;
 
 /// Makes what runs on a host that starts again, under a new name; none, and the host stays down.
 pub type Maker<'a, M> = Box<dyn Fn(MemberId) -> Option<M> + 'a>;
@@ -101,7 +102,7 @@ pub struct World<'a, M> {
     by_hand: PerProcess<u64>,
     plan: Plan,
     active: Vec<Fault>,
-    filter: Option<Filter>,
+    fate: Option<Fate>,
     recorder: Recorder,
     settled: bool,
 }
@@ -170,7 +171,7 @@ impl<'a, M: Machine> World<'a, M> {
             by_hand: PerProcess::default(),
             senders,
             active: Vec::new(),
-            filter: None,
+            fate: None,
             recorder: Recorder::new(options.bounds, story, options.trace.then(Trace::default)),
             settled: false,
             plan,
@@ -268,8 +269,18 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// Decides from now on which datagrams pass.
-    pub fn filter(&mut self, filter: impl FnMut(Frame<'_>) -> bool + 'static) {
-        self.filter = Some(Box::new(filter));
+    pub fn filter(&mut self, mut passes: impl FnMut(Frame<'_>) -> bool + 'static) {
+        self.fate(move |frame| passes(frame).then_some(Duration::ZERO));
+    }
+
+    /// Decides from now on which datagrams pass, and how much later than usual.
+    pub fn fate(&mut self, fate: impl FnMut(Frame<'_>) -> Option<Duration> + 'static) {
+        self.fate = Some(Box::new(fate));
+    }
+
+    /// A host crashes now, and stays down.
+    pub fn kill(&mut self, node: NodeId) {
+        self.on_crash(node.0, Disk::Kept, 0);
     }
 
     /// Submits one message now, as a process that is no sender of the plan.

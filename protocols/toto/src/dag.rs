@@ -272,7 +272,7 @@ impl Dag {
     }
 
     /// All members hold so many messages of one.
-    pub fn raise_stable(&mut self, place: usize, k: u64) {
+    fn raise_stable(&mut self, place: usize, k: u64) {
         self.stable[place] = self.stable[place].max(k);
         let (stable, solid) = (self.stable[place], &mut self.chains[place].solid);
         while solid.front().is_some_and(|k| *k <= stable) {

@@ -39,6 +39,7 @@ mutants!(
     WindowIgnored "sends as much as it likes",
     TakenAfterTelling "goes on taking in messages after it has told what it holds",
     ParkedTaken "takes in what came too soon although it does not belong to the agreed set",
+    KnowsAlone "decides at the end of a view by what it alone finds out while it fetches",
     SentAfterHalt "goes on sending in a view that ends",
     StatusForgotten "never tells what it holds",
     ClosesTooSoon "closes the view before it has delivered what belongs to it",

@@ -7,7 +7,7 @@ use crate::network::{Departure, Socket};
 use crate::trace::What;
 use bytes::{Bytes, BytesMut};
 use consort_order::To;
-use consort_types::NodeId;
+use consort_types::{Duration, NodeId};
 use consort_wire::{Lane, envelope};
 use std::ops::Range;
 
@@ -44,12 +44,10 @@ impl<M: Machine> World<'_, M> {
                 continue;
             }
             let frame = Frame { at, from, to: NodeId(to), lane, bytes };
-            if self.filter.as_mut().is_some_and(|passes| !passes(frame)) {
-                continue;
-            }
+            let Some(late) = self.fate.as_mut().map_or(Some(Duration::ZERO), |fate| fate(frame)) else { continue };
             for Copy { at, flip } in self.network.cross(at_switch, from, NodeId(to), socket, len) {
                 let bytes = flip.map_or_else(|| bytes.clone(), |bit| flipped(bytes, bit));
-                self.schedule(at, Happens::Arrive { host: to, socket, bytes });
+                self.schedule(at + late, Happens::Arrive { host: to, socket, bytes });
             }
         }
     }

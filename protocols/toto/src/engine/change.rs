@@ -104,15 +104,15 @@ impl Toto {
     /// The regular part: what the agreed set gives by the votes in it, whoever is gone.
     fn close(&mut self, room: &mut Room, change: &Change) {
         //= A30
-        for (place, stable) in change.cut.stable.iter().enumerate() {
-            room.dag.raise_stable(place, *stable);
-        }
         if crate::mutated!(self.config, ClosesTooSoon) {
             return;
         }
         self.release_in(room);
+        // Not by what this member alone has learnt to be stable since it told: the others would stop elsewhere.
+        let alone = crate::mutated!(self.config, KnowsAlone);
+        let stable = if alone { room.dag.stable() } else { &change.cut.stable };
         let mut way = Way { config: &self.config, queue: &mut self.queue, output: &mut self.output };
-        room.deliverer.advance(&mut way, &change.cut.stable);
+        room.deliverer.advance(&mut way, stable);
     }
 
     /// The transitional part: what remains is decided by who is gone, and that whoever stays holds it all.

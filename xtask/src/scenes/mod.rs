@@ -1,0 +1,116 @@
+//! Runs with a plot, for what chance meets too seldom: just these packets are lost or late, just these nodes crash. All
+//! checkers judge them as they judge a seed's run.
+//!
+//! Nodes count from 0; a plot begins in a view of all that has come to rest, and its run goes on long after its end.
+mod plato;
+mod toto;
+
+use crate::engines;
+use consort_order::Engine;
+use consort_sim::machine::Bare;
+use consort_sim::message::{HEADER, Process};
+use consort_sim::plan::Plan;
+use consort_sim::world::{Options as Keep, Outcome, World};
+use consort_types::{Class, Duration, Instant, MemberId, NodeId, Service};
+use consort_wire::{Packet, envelope};
+
+pub use plato::plato;
+pub use toto::toto;
+
+/// A scene's name, and what came of it.
+pub type Played = (&'static str, Result<Outcome, String>);
+
+/// One scene: how many nodes there are, how they are set up, and what happens.
+struct Scene<E: Engine, C> {
+    name: &'static str,
+    nodes: u16,
+    adjust: fn(&mut C),
+    play: fn(&mut World<'_, Bare<E>>),
+}
+
+/// When the plot begins.
+const BEGIN: Instant = Instant(2_000_000_000);
+
+impl<E: Engine, C> Scene<E, C> {
+    fn plan(&self) -> Plan {
+        Plan { seed: 7, ..Plan::lan(self.nodes) }
+    }
+
+    fn played(&self, world: Result<World<'_, Bare<E>>, String>) -> Played {
+        let run = |mut world: World<'_, Bare<E>>| {
+            world.run_until(BEGIN);
+            (self.play)(&mut world);
+            world.run()
+        };
+        (self.name, world.map(run))
+    }
+}
+
+/// What is kept of a scene: its story, if wanted. Views may change, since nodes crash.
+fn keep(mut bounds: consort_sim::checkers::Bounds, story: bool) -> Keep {
+    bounds.views.steady = false;
+    Keep { bounds, story, trace: false }
+}
+
+/// What plots are made of.
+trait Play<P> {
+    /// A node says something short.
+    fn say(&mut self, node: u16, service: Service);
+    /// Time passes.
+    fn pass(&mut self, span: Duration);
+    /// Decides from now on, by sender, receiver and packet, how much later than usual a packet comes, or that it is lost.
+    fn decide(&mut self, fate: impl FnMut(u16, u16, &P) -> Option<Duration> + 'static);
+}
+
+impl<E: Engine> Play<E::Packet> for World<'_, Bare<E>> {
+    fn say(&mut self, node: u16, service: Service) {
+        // A node that has no room for a few short messages is red anyway: liveness tells.
+        let _ = self.submit(Process::new(NodeId(node), 0), Class::Client, service, HEADER + 8);
+    }
+
+    fn pass(&mut self, span: Duration) {
+        self.run_until(self.now() + span);
+    }
+
+    fn decide(&mut self, mut fate: impl FnMut(u16, u16, &E::Packet) -> Option<Duration> + 'static) {
+        self.fate(move |frame| {
+            let identity = engines::identity(MemberId::new(frame.to.0, 1));
+            let packet = envelope::open(&identity, frame.bytes.clone()).ok().map(|(_, packet)| packet);
+            match packet.map(E::Packet::decode) {
+                Some(Ok(packet)) => fate(frame.from.0, frame.to.0, &packet),
+                _ => AT_ONCE,
+            }
+        });
+    }
+}
+
+/// As usual.
+const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
+
+const fn unless(lost: bool) -> Option<Duration> {
+    if lost { None } else { AT_ONCE }
+}
+
+const fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+const fn us(n: u64) -> Duration {
+    Duration::from_micros(n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_scene_keeps_every_promise() {
+        let played: Vec<_> = toto(&|_| {}, false).chain(plato(&|_| {}, false)).collect();
+        assert!(played.len() > 8);
+        for (name, outcome) in played {
+            let outcome = outcome.unwrap();
+            assert_eq!(outcome.violations, [], "{name}");
+            assert!(outcome.totals.delivered > 0, "{name}: nothing is delivered");
+        }
+    }
+}
