@@ -402,3 +402,4 @@ fn settings_that_cannot_work_are_refused_and_say_why() {
     assert!(why(&|config| config.message_max = 0).contains("limits.message"));
     assert!(why(&|config| config.members.push(NodeId(2))).contains("listed twice"));
 }
+    assert!(why(&|config| config.queue_bytes = 9).contains("limits.queue"));
