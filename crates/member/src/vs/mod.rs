@@ -21,8 +21,10 @@
 mod act;
 mod attempt;
 mod dispatch;
+mod gaps;
 mod gather;
 mod io;
+mod laggards;
 #[cfg(feature = "mutants")]
 mod mutant;
 mod packet;
@@ -34,6 +36,8 @@ mod working;
 mod tests;
 
 pub use act::{Act, Change, Cut, Holding};
+pub use gaps::missing;
+pub use laggards::Laggards;
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
 pub use packet::Packet;
