@@ -289,15 +289,7 @@ impl Dag {
     /// What is told of a member's messages, but not there: at most so many runs.
     pub fn missing(&self, place: usize, up_to: u64, runs: usize) -> Vec<(u64, u64)> {
         let chain = &self.chains[place];
-        let mut next = chain.held() + 1;
-        let mut missing = Vec::new();
-        for k in chain.parked.keys().copied().chain([up_to.saturating_add(1)]) {
-            if k > next && next <= up_to && missing.len() < runs {
-                missing.push((next, (k - 1).min(up_to)));
-            }
-            next = next.max(k + 1);
-        }
-        missing
+        consort_member::vs::missing(chain.held(), chain.parked.keys().copied(), up_to, runs)
     }
 
     /// The highest number of a member's messages that anything told of.

@@ -131,7 +131,8 @@ impl Plato {
     }
 
     fn ask(&mut self, index: usize, last: u64) {
-        let Some((whom, request)) = self.streams.request(index, last) else { return };
+        let runs = crate::packet::runs_in(self.config.datagram.packet_room());
+        let Some((whom, request)) = self.streams.request(index, last, runs) else { return };
         let holder = match &self.stage {
             Stage::Fetching(cut) => cut.holders.get(index).copied().unwrap_or(whom),
             _ => whom,
