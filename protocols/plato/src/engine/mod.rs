@@ -194,7 +194,7 @@ impl Plato {
 
     /// Tells places that are due.
     fn tell_places(&mut self, end: bool) {
-        if let Some((first, keys)) = self.sequencer.tell(self.now, &self.config.sequencing, end) {
+        while let Some((first, keys)) = self.sequencer.tell(self.now, &self.config.sequencing, end) {
             self.io.counters.orders += 1;
             self.originate(Content::Orders { first, keys });
         }
