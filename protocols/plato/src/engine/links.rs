@@ -138,7 +138,7 @@ impl Plato {
             _ => whom,
         };
         self.io.counters.requests += 1;
-        self.send(To::One(holder.node), Lane::Control, Packet::Request(request));
+        self.send(To::One(holder.node), Lane::Data, Packet::Request(request));
     }
 
     fn see_to_status(&mut self) {
