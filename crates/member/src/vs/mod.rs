@@ -312,7 +312,11 @@ impl Membership {
         let next;
         (self.state, next) = match (state, answer) {
             (State::Left, _) => (State::Left, Next::Stay),
-            (_, Next::Leave) => {
+            (state, Next::Leave) => {
+                //= M15
+                if let State::Working(_) = state {
+                    self.io.acts.push_back(Act::Halt);
+                }
                 self.io.say_goodbye();
                 (State::Left, Next::Stay)
             }

@@ -255,10 +255,18 @@ impl Plato {
         self.receiver.deliver(&mut self.io);
     }
 
-    /// All that a leaving node has sent is delivered and held by all: it may go.
+    /// All that a leaving node has sent is delivered and held by all, and so are the places that it has delivered by: it may
+    /// go.
     fn see_to_leaving(&mut self) {
         let done = self.io.queue.is_empty() && self.io.queue.all_delivered() && self.streams.under_way() == 0;
-        if self.membership.is_leaving() && done {
+        if !self.membership.is_leaving() || !done {
+            return;
+        }
+        //= P40
+        if matches!(self.stage, Stage::Open) {
+            self.tell_places(true);
+        }
+        if self.streams.under_way() == 0 {
             self.membership.depart(self.now);
         }
     }
