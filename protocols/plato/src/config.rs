@@ -162,7 +162,6 @@ impl Config {
 
     /// The most packets whose places are told at once: fits the smallest datagram.
     pub const EVERY_MAX: u32 = 40;
-    const _FITS: () = assert!(Self::EVERY_MAX as usize <= places_in(DatagramSize::MIN - consort_wire::envelope::LEN));
 
     /// What the membership needs to know.
     pub fn membership(&self) -> vs::Settings {
@@ -176,6 +175,8 @@ impl Config {
         }
     }
 }
+
+const _: () = assert!(Config::EVERY_MAX as usize <= places_in(DatagramSize::MIN - consort_wire::envelope::LEN));
 
 impl Default for Prediction {
     /// Adaptive, from what suffices for nearly all swaps in a data centre.

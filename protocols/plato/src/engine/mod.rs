@@ -226,7 +226,8 @@ impl Plato {
         let window = self.config.window;
         let packets = self.streams.under_way() < u64::from(window.packets) + self.orders_allowed();
         let bytes = self.streams.bytes_under_way() < window.bytes as usize;
-        packets && bytes || crate::mutated!(self.config, WindowIgnored)
+        let delivers = self.receiver.own_waiting() < u64::from(window.packets);
+        packets && bytes && delivers || crate::mutated!(self.config, WindowIgnored)
     }
 
     /// The sequencer's packets of places stand in its stream, too, and must not take the room of its messages.
