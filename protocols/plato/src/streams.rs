@@ -236,11 +236,14 @@ impl Streams {
         self.streams[self.me].kept.iter().filter(orders).count() as u64
     }
 
-    /// How much a member is known to hold in all, and whether it lacks something that is held here.
-    pub fn known_of(&self, index: usize) -> (u64, bool) {
-        let report = &self.reports[index];
-        let lacks = report.iter().zip(self.held()).any(|(theirs, ours)| theirs < ours);
-        (report.iter().sum(), lacks)
+    /// How much of each stream each member is known to hold.
+    pub fn reports(&self) -> &[Vec<u64>] {
+        &self.reports
+    }
+
+    /// The place of this member.
+    pub const fn me(&self) -> usize {
+        self.me
     }
 
     /// Whether somebody may lack something that is held here.

@@ -117,9 +117,9 @@ impl Dag {
         &self.stable
     }
 
-    /// What a member is known to hold.
-    pub fn known(&self, place: usize) -> &[u64] {
-        &self.known[place]
+    /// What each member is known to hold of each.
+    pub fn known(&self) -> &[Vec<u64>] {
+        &self.known
     }
 
     pub fn node(&self, (place, k): Mark) -> Option<&Node> {

@@ -15,7 +15,7 @@ use crate::pipeline::Key;
 use crate::receiver::{Io, Receiver};
 use crate::sequencer::Sequencer;
 use crate::streams::Streams;
-use consort_member::vs::{Cut, Membership};
+use consort_member::vs::{Cut, Laggards, Membership};
 use consort_order::{Output, Queue, To};
 use consort_types::{Duration, Incarnation, Instant, MemberId, Position, Service, ViewId};
 use consort_wire::Lane;
@@ -33,6 +33,7 @@ pub struct Plato {
     sequencer: Sequencer,
     loopback: Loopback,
     patience: Patience,
+    laggards: Laggards,
     /// The view is to be called primary, once that may be said.
     settled: bool,
     now: Instant,
@@ -77,6 +78,7 @@ impl Plato {
             sequencer: Sequencer::default(),
             loopback: Loopback::default(),
             patience: Patience::default(),
+            laggards: links::laggards(&config, Instant::ZERO, 1),
             settled: false,
             now: Instant::ZERO,
             config,
@@ -237,6 +239,7 @@ impl Plato {
 
     /// After every input: deliver, send, and see to what is to be told and asked.
     fn settle(&mut self) {
+        self.laggards.awake(self.now);
         self.do_acts();
         self.deliver();
         self.pump();

@@ -105,7 +105,7 @@ impl Toto {
         //= A04
         let Some(room) = &mut self.room else { return };
         let status = Status { view: room.view.id, held: room.dag.held_vector() };
-        let deaf = room.deaf(now, &self.config);
+        let deaf = room.deaf(now);
         if !crate::mutated!(self.config, StatusForgotten) {
             self.counters.status_sent += 1;
             self.send(To::All, Packet::Status(status));
@@ -119,6 +119,9 @@ impl Toto {
     /// Sends what may be sent, releases what is decided, delivers it, lets go of what is not needed, and sees that what
     /// is lacking is asked for. To be called after every input.
     pub(super) fn settle(&mut self, now: Instant) {
+        if let Some(room) = &mut self.room {
+            room.laggards.awake(now);
+        }
         self.obey(now);
         if matches!(self.stage, Stage::Fetching(_)) {
             self.fetch(now);

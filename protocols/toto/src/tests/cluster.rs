@@ -390,6 +390,20 @@ fn a_leaving_member_goes_when_all_have_what_it_said() {
 
 #[test]
 fn settings_that_cannot_work_are_refused_and_say_why() {
+#[test]
+fn nobody_is_called_deaf_by_what_was_known_before_a_pause() {
+    //= M54 test
+    let mut cluster = Cluster::new(3, |_| {});
+    cluster.lost = Some(|packet| matches!(packet, Packet::Message(_)));
+    cluster.cuts.insert((1, 3));
+    cluster.submit(1, Service::Agreed, "tea");
+    cluster.cuts.clear();
+    cluster.run(1);
+    cluster.now = cluster.now + Duration::from_millis(5_000);
+    cluster.run(1_000);
+    assert!((1..=3).all(|node| cluster.told(node) == ["tea"]), "{:?}", cluster.told(1));
+}
+
     let why = |adjust: &dyn Fn(&mut Config)| {
         let mut config = Config::new(NodeId(1), vec![NodeId(1), NodeId(2)]);
         adjust(&mut config);
