@@ -143,7 +143,7 @@ impl Dag {
     pub fn take(&mut self, message: Message) -> Taken {
         //= A02
         let (place, n) = (usize::from(message.sender), self.n());
-        if place >= n || message.acks.iter().any(|(of, _)| usize::from(*of) >= n) {
+        if place >= n || place == self.me || message.acks.iter().any(|(of, _)| usize::from(*of) >= n) {
             return Taken::Useless;
         }
         for (of, k) in &message.acks {
@@ -251,11 +251,13 @@ impl Dag {
         (place, k)
     }
 
-    /// A member holds all this.
+    /// A member holds all this, as far as it can be true: nobody holds more of this member's messages than it sent.
     pub fn note_held(&mut self, member: usize, held: &[u64]) {
         //= A04
         for (place, k) in held.iter().enumerate().take(self.n()) {
-            self.note_known(member, place, *k);
+            let ahead = if place == self.me { 0 } else { self.ahead };
+            let most = self.chains[place].held() + ahead;
+            self.note_known(member, place, (*k).min(most));
         }
     }
 

@@ -1,4 +1,6 @@
 //! Whole engines over a network of their own: perfect but for what a test takes away.
+mod hostile;
+
 use crate::config::{Config, Early, Phi};
 use crate::engine::Toto;
 use crate::packet::Packet;
