@@ -39,7 +39,8 @@ impl Toto {
                 agreed || crate::mutated!(self.config, TakenAfterTelling)
             }
         };
-        if !open || room.dag.take(message) == crate::dag::Taken::Useless {
+        let made_up = mark.0 == room.dag.me();
+        if !open || made_up || room.dag.take(message) == crate::dag::Taken::Useless {
             self.counters.useless += 1;
             return;
         }
