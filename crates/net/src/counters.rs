@@ -57,7 +57,7 @@ counters! {
     gso_batches,
     /// Datagrams the kernel dropped because the receive buffer was full: at least so many.
     receive_overflow,
-    /// Datagrams dropped because they were longer than any of ours.
+    /// Datagrams dropped because they were longer than a UDP datagram can be.
     receive_too_long,
     /// Receive calls that failed.
     receive_errors,

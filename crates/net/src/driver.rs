@@ -94,8 +94,7 @@ impl<E: Engine> Driver<E> {
         let to_all = by_multicast.then_some(SocketAddr::V4(options.multicast));
         let outbox = Outbox::new(Rc::clone(&token), Rc::clone(&data), to_all, options.me, &options.peers);
         let clock = Clock::new();
-        let datagram = options.datagram.get();
-        let inbox = Inbox::new(clock, Receivers { token, data, group, datagram, arrival_times })?;
+        let inbox = Inbox::new(clock, Receivers { token, data, group, arrival_times })?;
         let wake = Wake::new(TIMER)?;
         for (place, descriptor) in inbox.descriptors().into_iter().enumerate() {
             wake.watch(descriptor, Token(place))?;

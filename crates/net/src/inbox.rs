@@ -17,8 +17,9 @@ use std::rc::Rc;
 const CHUNK: usize = 1 << 20;
 /// At most that many buffers with one call.
 const SLOTS: usize = 8;
-/// What a buffer may hold that several datagrams were coalesced into.
-const COALESCED: usize = 1 << 16;
+/// Room for each buffer: for any datagram, because the membership's may be longer than the cluster's others and then come
+/// in fragments; and for as many as the kernel coalesces.
+const ROOM: usize = 1 << 16;
 /// While the node wants a token first and none is known of, the token's socket is looked at once for so many data
 /// packets: a look costs as much as half a packet.
 const TOKEN_GLANCE: u32 = 8;
@@ -55,8 +56,6 @@ impl Queue {
 
 struct Source {
     socket: Rc<Socket>,
-    /// Room for each buffer, in bytes.
-    room: usize,
     /// The kernel may have something: told by an event, or not yet emptied.
     ready: bool,
     /// When it was last seen empty.
@@ -83,8 +82,6 @@ pub(crate) struct Receivers {
     pub(crate) token: Rc<Socket>,
     pub(crate) data: Rc<Socket>,
     pub(crate) group: Option<Rc<Socket>>,
-    /// The largest datagram of this cluster.
-    pub(crate) datagram: usize,
     /// Whether each data packet needs its own time of arrival.
     pub(crate) arrival_times: bool,
 }
@@ -93,12 +90,12 @@ impl Inbox {
     pub(crate) fn new(clock: Clock, from: Receivers) -> io::Result<Self> {
         let mut data = Queue { packets: VecDeque::new(), sockets: Vec::new() };
         for socket in from.group.into_iter().chain([from.data]) {
-            data.sockets.push(Source::data(socket, from.datagram, from.arrival_times)?);
+            data.sockets.push(Source::data(socket, from.arrival_times)?);
         }
         if from.arrival_times {
             sys::stamp_arrivals(from.token.as_fd())?;
         }
-        let token = Queue { packets: VecDeque::new(), sockets: vec![Source::new(from.token, from.datagram)] };
+        let token = Queue { packets: VecDeque::new(), sockets: vec![Source::new(from.token)] };
         let (arena, receiving) = (Arena::new(CHUNK), Receiving::new(SLOTS));
         Ok(Self { clock, arena, receiving, token, data, unglanced: 0 })
     }
@@ -187,18 +184,18 @@ struct Noted<'a> {
 }
 
 impl Source {
-    /// For datagrams one by one; the kernel tells which were longer than the cluster's.
-    fn new(socket: Rc<Socket>, datagram: usize) -> Self {
-        Self { socket, room: datagram, ready: true, empty: Instant::ZERO, overflow: Overflow::default() }
+    fn new(socket: Rc<Socket>) -> Self {
+        Self { socket, ready: true, empty: Instant::ZERO, overflow: Overflow::default() }
     }
 
-    fn data(socket: Rc<Socket>, datagram: usize, arrival_times: bool) -> io::Result<Self> {
+    /// Datagrams one by one where each needs its time, else as many at once as the kernel can.
+    fn data(socket: Rc<Socket>, arrival_times: bool) -> io::Result<Self> {
         if arrival_times {
             sys::stamp_arrivals(socket.as_fd())?;
-            return Ok(Self::new(socket, datagram));
+        } else {
+            let _ = sys::coalesce(socket.as_fd()); // an old kernel cannot
         }
-        let room = if sys::coalesce(socket.as_fd()).is_ok() { COALESCED } else { datagram };
-        Ok(Self { room, ..Self::new(socket, datagram) })
+        Ok(Self::new(socket))
     }
 
     fn receive(
@@ -209,10 +206,10 @@ impl Source {
         into: &mut VecDeque<Arrived>,
         noted: &mut Noted<'_>,
     ) -> io::Result<()> {
-        let (room, empty) = (self.room, self.empty);
+        let empty = self.empty;
         let overflow = &mut self.overflow;
         let mut mapping = None;
-        let result = receiving.receive(self.socket.as_fd(), arena, room, |received| {
+        let result = receiving.receive(self.socket.as_fd(), arena, ROOM, |received| {
             let mapping = mapping.get_or_insert_with(|| Mapping::at(clock.now()));
             let at = mapping.arrival(received.stamp, empty);
             received.dropped.into_iter().for_each(|count| overflow.see(count));

@@ -64,6 +64,22 @@ impl Queue {
         Self { control, client, next_id: 1, limit, message_max, bodies, gate, rides: Riding(rides) }
     }
 
+    /// Checks limits that come from a configuration, before [`Queue::new`] is given them.
+    ///
+    /// # Errors
+    /// The setting that cannot work, by its name in the configuration file, with what is wrong and what to do.
+    pub fn check(limit: usize, message_max: usize) -> Result<(), (&'static str, String)> {
+        let largest = consort_wire::pack::LARGEST;
+        if !(1..=largest).contains(&message_max) {
+            return Err(("limits.message", format!("{message_max} bytes is out of range; use 1 to {largest}")));
+        }
+        if limit < message_max {
+            let problem = format!("{limit} is below the largest message {message_max}; raise it");
+            return Err(("limits.queue", problem));
+        }
+        Ok(())
+    }
+
     /// Accepts a message or says why not.
     ///
     /// # Errors

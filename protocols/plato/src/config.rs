@@ -1,5 +1,7 @@
 //! Every knob, with its advice.
+use crate::packet::{members_in, places_in};
 use consort_member::{Policy, vs};
+use consort_order::Queue;
 use consort_types::{Duration, NodeId};
 use consort_wire::DatagramSize;
 
@@ -149,6 +151,11 @@ impl Config {
                 format!("leaves no room for one packet of {} bytes; raise it", self.datagram.get()),
             );
         }
+        if self.members.len() > members_in(self.datagram.packet_room()) {
+            let problem = format!("cannot tell what {} members hold; raise it", self.members.len());
+            return wrong("datagram", problem);
+        }
+        Queue::check(self.queue_bytes, self.message_max).or_else(|(setting, problem)| wrong(setting, problem))?;
         self.membership().validate()?;
         self.prediction.validate()
     }
@@ -168,6 +175,8 @@ impl Config {
         }
     }
 }
+
+const _: () = assert!(Config::EVERY_MAX as usize <= places_in(DatagramSize::MIN - consort_wire::envelope::LEN));
 
 impl Default for Prediction {
     /// Adaptive, from what suffices for nearly all swaps in a data centre.
@@ -228,6 +237,7 @@ mod tests {
             Prediction::Adaptive { start: us(start), least: us(least), most: us(most) }
         };
         let links = config().links;
+        let least = DatagramSize::new(DatagramSize::MIN).unwrap();
         for (broken, setting) in [
             (Config { sequencing: Sequencing { every: 0, ..config().sequencing }, ..config() }, "sequencing.every"),
             (Config { sequencing: Sequencing { every: 41, ..config().sequencing }, ..config() }, "sequencing.every"),
@@ -239,6 +249,9 @@ mod tests {
             (Config { prediction: adaptive(1, 5, 9), ..config() }, "prediction"),
             (Config { prediction: adaptive(7, 0, 9), ..config() }, "prediction"),
             (Config { me: NodeId(9), ..config() }, "node"),
+            (Config { message_max: 0, ..config() }, "limits.message"),
+            (Config { queue_bytes: 9, ..config() }, "limits.queue"),
+            (Config { members: (1..=99).map(NodeId).collect(), datagram: least, ..config() }, "datagram"),
         ] {
             let error = broken.validate().unwrap_err();
             assert_eq!(error.setting, setting, "{error}");

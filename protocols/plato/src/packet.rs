@@ -33,8 +33,29 @@ const ASKS: u8 = 1;
 pub const DATA_LEN: usize = 2 + VIEW_ID_LEN + 2 + 8 + 8;
 /// The bytes of one place.
 const KEY_LEN: usize = 2 + 8;
-/// The bytes of one run of a request.
+/// The bytes of a request before its runs, and of one run.
+const REQUEST_LEN: usize = 1 + VIEW_ID_LEN + 2 + 2;
 const RUN_LEN: usize = 16;
+/// The bytes of a status before its numbers, and of one number.
+const STATUS_LEN: usize = 2 + VIEW_ID_LEN + 8 + 2;
+const COUNT_LEN: usize = 8;
+/// The most runs that one request asks for.
+const RUNS_MAX: usize = 64;
+
+/// How many places fit a packet of so many bytes.
+pub const fn places_in(room: usize) -> usize {
+    room.saturating_sub(DATA_LEN + 8 + 2) / KEY_LEN
+}
+
+/// How many runs a request of so many bytes may have.
+pub fn runs_in(room: usize) -> usize {
+    (room.saturating_sub(REQUEST_LEN) / RUN_LEN).min(RUNS_MAX)
+}
+
+/// How many members a status of so many bytes can tell of.
+pub const fn members_in(room: usize) -> usize {
+    room.saturating_sub(STATUS_LEN) / COUNT_LEN
+}
 
 /// One packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -319,6 +340,20 @@ mod tests {
         let longer = [&written(&primary)[..], b"x"].concat();
         assert_eq!(Packet::decode(longer.into()).unwrap_err().what, "end of primary");
         assert_eq!(Packet::decode(Bytes::new()).unwrap_err().what, "kind");
+    }
+
+    #[test]
+    fn what_fits_a_packet_is_counted_to_the_byte() {
+        let view = view();
+        let orders = |n| Content::Orders { first: 1, keys: vec![key(1, 1); n] };
+        let data = |n| Packet::Data(Data { view, key: key(1, 1), after: 0, repair: false, content: orders(n) });
+        let request = |n| Packet::Request(Request { view, origin: NodeId(1), runs: vec![(1, 1); n] });
+        let status = |n| Packet::Status(Status { view, sent: 0, asks: false, received: vec![0; n] });
+        let ends = |most: usize, of: &dyn Fn(usize) -> Packet| {
+            written(&of(most)).len() <= 520 && written(&of(most + 1)).len() > 520
+        };
+        assert!(ends(places_in(520), &data) && ends(runs_in(520), &request) && ends(members_in(520), &status));
+        assert_eq!(runs_in(9_000), RUNS_MAX);
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub(crate) struct Receiver {
     members: Vec<(MemberId, Assembly)>,
     /// Taken in, and not delivered.
     packets: BTreeMap<Key, Arrived>,
+    /// Those of them that are this node's own.
+    own: u64,
     pipeline: Pipeline,
     steps: Vec<Step>,
     /// Those that have their place, in order; the first is `delivered + 1`.
@@ -79,6 +81,7 @@ impl Receiver {
             me,
             members: members.iter().map(|member| (*member, Assembly::default())).collect(),
             packets: BTreeMap::new(),
+            own: 0,
             pipeline: Pipeline::default(),
             steps: Vec::new(),
             placed: VecDeque::new(),
@@ -108,6 +111,7 @@ impl Receiver {
             arrived.safe = body.is_safe();
             arrived.messages = self.put_together(io, index, body);
         }
+        self.own += u64::from(data.key.origin == self.me.node);
         self.packets.insert(data.key, arrived);
     }
 
@@ -258,6 +262,7 @@ impl Receiver {
             io.counters.assertions += 1;
             return;
         };
+        self.own = self.own.saturating_sub(u64::from(sender == self.me));
         if arrived.primary && (!self.closing || crate::mutated!(self, PrimaryWhileClosed)) {
             //= P46
             io.output.push_back(Output::Primary(self.view));
@@ -322,6 +327,11 @@ impl Receiver {
     /// Whether a safe message waits for others to hold it.
     pub fn waits_for_stability(&self) -> bool {
         self.placed.front().and_then(|key| self.packets.get(key)).is_some_and(|arrived| arrived.safe)
+    }
+
+    /// How many own packets are not delivered.
+    pub const fn own_waiting(&self) -> u64 {
+        self.own
     }
 
     /// How many packets are not delivered, how many places wait for their packets, and the bytes of incomplete messages.

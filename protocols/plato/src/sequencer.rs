@@ -2,11 +2,12 @@
 use crate::config::Sequencing;
 use crate::pipeline::Key;
 use consort_types::{Duration, Instant};
+use std::collections::VecDeque;
 
 /// Places that were given, and of which the others do not know yet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sequencer {
-    untold: Vec<Key>,
+    untold: VecDeque<Key>,
     first: u64,
     due: Option<Instant>,
 }
@@ -18,10 +19,11 @@ impl Sequencer {
         if self.untold.is_empty() {
             self.due = Some(now + within);
         }
-        self.untold.push(key);
+        self.untold.push_back(key);
     }
 
-    /// What is to be told now: some are enough, or the oldest has waited long enough. At the end of a view, whatever there is.
+    /// What is to be told next, in one packet: some are enough, or the oldest has waited long enough. At the end of a view,
+    /// whatever there is. To be asked until there is nothing: one packet that closes a gap frees all that stood behind it.
     pub fn tell(&mut self, now: Instant, config: &Sequencing, end: bool) -> Option<(u64, Vec<Key>)> {
         //= P11
         let full = self.untold.len() >= config.every as usize;
@@ -29,10 +31,12 @@ impl Sequencer {
         if self.untold.is_empty() || !(full || due || end) {
             return None;
         }
-        self.due = None;
         let first = self.first + 1;
-        self.first += self.untold.len() as u64;
-        Some((first, std::mem::take(&mut self.untold)))
+        let keys: Vec<_> = self.untold.drain(..self.untold.len().min(config.every as usize)).collect();
+        self.first += keys.len() as u64;
+        // Those that remain came later than the oldest: they are told no later than it would have been.
+        self.due = self.due.filter(|_| !self.untold.is_empty());
+        Some((first, keys))
     }
 
     /// When the oldest has waited long enough.
@@ -65,6 +69,20 @@ mod tests {
         assert_eq!(sequencer.tell(now, &CONFIG, true), None, "there is nothing to tell");
         sequencer.give(now, key(4), CONFIG.within);
         assert_eq!(sequencer.tell(now, &CONFIG, true), Some((4, vec![key(4)])));
+    }
+
+    #[test]
+    fn no_packet_tells_more_places_than_are_enough() {
+        //= P11 test
+        let mut sequencer = Sequencer::default();
+        let now = Instant(1_000);
+        (1..=8).for_each(|seq| sequencer.give(now, key(seq), CONFIG.within));
+        assert_eq!(sequencer.tell(now, &CONFIG, false), Some((1, vec![key(1), key(2), key(3)])));
+        assert_eq!(sequencer.tell(now, &CONFIG, false), Some((4, vec![key(4), key(5), key(6)])));
+        assert_eq!(sequencer.tell(now, &CONFIG, false), None, "two may wait for a third");
+        assert_eq!(sequencer.due(), Some(now + CONFIG.within));
+        assert_eq!(sequencer.tell(now + CONFIG.within, &CONFIG, false), Some((7, vec![key(7), key(8)])));
+        assert_eq!(sequencer.due(), None);
     }
 
     #[test]

@@ -4,11 +4,12 @@
 //! all hold is stable, and nobody need keep it for others.
 use crate::packet::{Content, Data, Request, Status};
 use crate::pipeline::Key;
+use consort_member::vs::missing;
 use consort_types::{Instant, MemberId, NodeId, ViewId};
 use std::collections::{BTreeMap, VecDeque};
 
-/// How many packets are asked for, and answered, at once.
-const RUNS_MAX: usize = 64;
+/// How many packets are answered at once.
+const ANSWERS_MAX: usize = 64;
 
 /// A packet, and when it arrived.
 pub(crate) type Came = (Data, Instant);
@@ -160,10 +161,11 @@ impl Streams {
         }
     }
 
-    /// What is missing of a stream, and whom to ask for it this time.
-    pub fn request(&mut self, index: usize, last: u64) -> Option<(MemberId, Request)> {
+    /// What is missing of a stream, in at most so many runs, and whom to ask for it this time.
+    pub fn request(&mut self, index: usize, last: u64, most: usize) -> Option<(MemberId, Request)> {
         //= P02
-        let runs = self.streams[index].missing(last);
+        let stream = &self.streams[index];
+        let runs = missing(stream.held, stream.parked.keys().copied(), last, most);
         if runs.is_empty() {
             return None;
         }
@@ -188,7 +190,7 @@ impl Streams {
         let Some(stream) = self.index(request.origin).map(|index| &self.streams[index]) else { return Vec::new() };
         let kept = |seq: &u64| stream.kept.get(usize::try_from(seq.checked_sub(stream.freed + 1)?).ok()?).cloned();
         let runs = request.runs.iter().map(|(first, last)| (*first).max(stream.freed + 1)..=(*last).min(stream.held));
-        let found = runs.flatten().filter_map(|seq| kept(&seq)).take(RUNS_MAX);
+        let found = runs.flatten().filter_map(|seq| kept(&seq)).take(ANSWERS_MAX);
         found.map(|data| Data { repair: true, ..data }).collect()
     }
 
@@ -234,11 +236,14 @@ impl Streams {
         self.streams[self.me].kept.iter().filter(orders).count() as u64
     }
 
-    /// How much a member is known to hold in all, and whether it lacks something that is held here.
-    pub fn known_of(&self, index: usize) -> (u64, bool) {
-        let report = &self.reports[index];
-        let lacks = report.iter().zip(self.held()).any(|(theirs, ours)| theirs < ours);
-        (report.iter().sum(), lacks)
+    /// How much of each stream each member is known to hold.
+    pub fn reports(&self) -> &[Vec<u64>] {
+        &self.reports
+    }
+
+    /// The place of this member.
+    pub const fn me(&self) -> usize {
+        self.me
     }
 
     /// Whether somebody may lack something that is held here.
@@ -269,21 +274,5 @@ impl Stream {
             self.freed += 1;
         }
         bytes
-    }
-
-    /// The runs of packets up to `last` that are missing.
-    fn missing(&self, last: u64) -> Vec<(u64, u64)> {
-        let mut runs = Vec::new();
-        let mut from = self.held + 1;
-        for seq in self.parked.keys().copied().chain([last.saturating_add(1)]) {
-            if seq > from && from <= last {
-                runs.push((from, (seq - 1).min(last)));
-            }
-            from = seq.saturating_add(1);
-            if runs.len() == RUNS_MAX {
-                break;
-            }
-        }
-        runs
     }
 }

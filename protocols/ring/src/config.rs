@@ -270,13 +270,8 @@ impl Config {
     }
 
     fn validate_sizes(&self) -> Result<(), ConfigError> {
-        let max = consort_wire::pack::LARGEST;
-        check((1..=max).contains(&self.message_max), "limits.message", || {
-            format!("{} bytes is out of range; use 1 to {max}", self.message_max)
-        })?;
-        check(self.queue_bytes >= self.message_max, "limits.queue", || {
-            format!("{} is below the largest message {}; raise it", self.queue_bytes, self.message_max)
-        })
+        let checked = consort_order::Queue::check(self.queue_bytes, self.message_max);
+        checked.map_err(|(setting, problem)| ConfigError { setting, problem })
     }
 
     fn validate_timers(&self) -> Result<(), ConfigError> {

@@ -138,13 +138,8 @@ impl Config {
         check(self.datagram.packet_room() >= least, "datagram", || {
             format!("acknowledging {} members leaves no room for messages; raise it", self.members.len() - 1)
         })?;
-        let max = consort_wire::pack::LARGEST;
-        check((1..=max).contains(&self.message_max), "limits.message", || {
-            format!("{} bytes is out of range; use 1 to {max}", self.message_max)
-        })?;
-        check(self.queue_bytes >= self.message_max, "limits.queue", || {
-            format!("{} is below the largest message {}; raise it", self.queue_bytes, self.message_max)
-        })
+        let checked = consort_order::Queue::check(self.queue_bytes, self.message_max);
+        checked.map_err(|(setting, problem)| ConfigError { setting, problem })
     }
 
     /// What the membership must know.

@@ -117,9 +117,9 @@ impl Dag {
         &self.stable
     }
 
-    /// What a member is known to hold.
-    pub fn known(&self, place: usize) -> &[u64] {
-        &self.known[place]
+    /// What each member is known to hold of each.
+    pub fn known(&self) -> &[Vec<u64>] {
+        &self.known
     }
 
     pub fn node(&self, (place, k): Mark) -> Option<&Node> {
@@ -251,11 +251,13 @@ impl Dag {
         (place, k)
     }
 
-    /// A member holds all this.
+    /// A member holds all this, as far as it can be true: nobody holds more of this member's messages than it sent.
     pub fn note_held(&mut self, member: usize, held: &[u64]) {
         //= A04
         for (place, k) in held.iter().enumerate().take(self.n()) {
-            self.note_known(member, place, *k);
+            let ahead = if place == self.me { 0 } else { self.ahead };
+            let most = self.chains[place].held() + ahead;
+            self.note_known(member, place, (*k).min(most));
         }
     }
 
@@ -289,15 +291,7 @@ impl Dag {
     /// What is told of a member's messages, but not there: at most so many runs.
     pub fn missing(&self, place: usize, up_to: u64, runs: usize) -> Vec<(u64, u64)> {
         let chain = &self.chains[place];
-        let mut next = chain.held() + 1;
-        let mut missing = Vec::new();
-        for k in chain.parked.keys().copied().chain([up_to.saturating_add(1)]) {
-            if k > next && next <= up_to && missing.len() < runs {
-                missing.push((next, (k - 1).min(up_to)));
-            }
-            next = next.max(k + 1);
-        }
-        missing
+        consort_member::vs::missing(chain.held(), chain.parked.keys().copied(), up_to, runs)
     }
 
     /// The highest number of a member's messages that anything told of.

@@ -13,6 +13,7 @@ impl Membership {
         if !self.io.knows(arrival.from) || !self.io.heeds(now, arrival) {
             return;
         }
+        self.io.heard.refresh(arrival.from, now);
         if !self.is_plausible(&packet) {
             self.io.counters.implausible += 1;
             return;

@@ -21,8 +21,10 @@
 mod act;
 mod attempt;
 mod dispatch;
+mod gaps;
 mod gather;
 mod io;
+mod laggards;
 #[cfg(feature = "mutants")]
 mod mutant;
 mod packet;
@@ -34,6 +36,8 @@ mod working;
 mod tests;
 
 pub use act::{Act, Change, Cut, Holding};
+pub use gaps::missing;
+pub use laggards::Laggards;
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
 pub use packet::Packet;
@@ -308,7 +312,11 @@ impl Membership {
         let next;
         (self.state, next) = match (state, answer) {
             (State::Left, _) => (State::Left, Next::Stay),
-            (_, Next::Leave) => {
+            (state, Next::Leave) => {
+                //= M15
+                if let State::Working(_) = state {
+                    self.io.acts.push_back(Act::Halt);
+                }
                 self.io.say_goodbye();
                 (State::Left, Next::Stay)
             }

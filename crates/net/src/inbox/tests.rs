@@ -21,10 +21,10 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(datagram: usize, arrival_times: bool) -> Self {
+    fn new(arrival_times: bool) -> Self {
         let (token, data, group) = (socket(), socket(), socket());
         let [token_at, data_at, group_at] = [&token, &data, &group].map(|s| s.local_addr().unwrap());
-        let receivers = Receivers { token, data, group: Some(group), datagram, arrival_times };
+        let receivers = Receivers { token, data, group: Some(group), arrival_times };
         Self {
             inbox: Inbox::new(Clock::new(), receivers).unwrap(),
             counters: Counters::default(),
@@ -68,7 +68,7 @@ impl Bench {
 
 #[test]
 fn each_packet_comes_from_the_lane_that_is_wanted_also_inside_a_batch() {
-    let mut bench = Bench::new(1440, false);
+    let mut bench = Bench::new(false);
     for i in 0..4u8 {
         bench.data(&[b'd', i]);
     }
@@ -84,7 +84,7 @@ fn each_packet_comes_from_the_lane_that_is_wanted_also_inside_a_batch() {
 
 #[test]
 fn data_that_came_meanwhile_goes_before_a_waiting_token_without_any_event() {
-    let mut bench = Bench::new(1440, false);
+    let mut bench = Bench::new(false);
     assert_eq!(bench.next(Lane::Data), None);
     bench.token(b"t0");
     bench.token(b"t1");
@@ -97,7 +97,7 @@ fn data_that_came_meanwhile_goes_before_a_waiting_token_without_any_event() {
 
 #[test]
 fn a_token_that_came_meanwhile_is_found_after_a_few_data_packets_without_any_event() {
-    let mut bench = Bench::new(1440, false);
+    let mut bench = Bench::new(false);
     for i in 0..100u8 {
         bench.data(&[i]);
     }
@@ -109,27 +109,41 @@ fn a_token_that_came_meanwhile_is_found_after_a_few_data_packets_without_any_eve
 
 #[test]
 fn data_to_this_node_alone_is_data_too() {
-    let mut bench = Bench::new(1440, false);
+    let mut bench = Bench::new(false);
     bench.sender.send_to(b"alone", &bench.data).unwrap();
     assert_eq!(bench.next(Lane::Token).unwrap(), &b"alone"[..]);
     assert_eq!(bench.counters.data_in.datagrams, 1);
 }
 
 #[test]
-fn probes_are_swallowed_and_too_long_ones_are_dropped_and_counted() {
-    let mut bench = Bench::new(600, true);
+fn probes_are_swallowed() {
+    let mut bench = Bench::new(true);
     bench.data(b"consort?12345678");
-    bench.data(&[1; 601]);
     bench.data(&[2; 600]);
     assert_eq!(bench.next(Lane::Data).unwrap(), &[2; 600][..]);
     assert_eq!(bench.next(Lane::Data), None);
-    assert_eq!(bench.counters.receive_too_long, 1);
     assert_eq!(bench.counters.data_in.datagrams, 1);
 }
 
 #[test]
+fn what_is_longer_than_the_clusters_other_datagrams_arrives_whole_on_every_socket() {
+    for arrival_times in [false, true] {
+        let mut bench = Bench::new(arrival_times);
+        for bytes in [[1; 3_000].as_slice(), &[2; 60_000], &[3; 100]] {
+            bench.token(bytes);
+            bench.data(bytes);
+            bench.sender.send_to(bytes, &bench.data).unwrap();
+            bench.mark_all();
+            let mut next = || bench.inbox.next(Lane::Data, &mut bench.counters).unwrap().bytes;
+            assert_eq!([next(), next(), next()], [bytes, bytes, bytes], "arrival times {arrival_times}");
+        }
+        assert_eq!(bench.counters.receive_too_long, 0);
+    }
+}
+
+#[test]
 fn an_empty_datagram_is_a_datagram() {
-    let mut bench = Bench::new(1440, false);
+    let mut bench = Bench::new(false);
     bench.data(b"");
     bench.data(b"next");
     assert_eq!(bench.next(Lane::Data).unwrap().len(), 0);
@@ -138,7 +152,7 @@ fn an_empty_datagram_is_a_datagram() {
 
 #[test]
 fn batches_of_mixed_lengths_arrive_whole_and_small_ones_pin_little() {
-    let mut bench = Bench::new(1440, false);
+    let mut bench = Bench::new(false);
     let lengths: Vec<usize> = (0..400).map(|i| if i % 7 == 0 { 1440 } else { i }).collect();
     let mut held = Vec::new();
     for batch in lengths.chunks(20) {
@@ -155,7 +169,7 @@ fn batches_of_mixed_lengths_arrive_whole_and_small_ones_pin_little() {
 
 #[test]
 fn arrival_times_ascend_and_lie_between_the_send_and_now() {
-    let mut bench = Bench::new(1440, true);
+    let mut bench = Bench::new(true);
     bench.wait_for_stamps();
     let before = bench.inbox.clock.now();
     for _ in 0..3 {
@@ -172,7 +186,7 @@ fn arrival_times_ascend_and_lie_between_the_send_and_now() {
 
 #[test]
 fn what_the_kernel_drops_is_counted() {
-    let mut bench = Bench::new(1440, false);
+    let mut bench = Bench::new(false);
     bench.inbox.data.sockets[1].socket.set_recv_buffer_size(4096).unwrap();
     (0..100).for_each(|_| drop(bench.sender.send_to(&[0; 1440], &bench.data)));
     let mut taken = std::iter::from_fn(|| bench.next(Lane::Data)).count();

@@ -38,6 +38,18 @@ fn the_trace_of_a_run_is_judged_alike_when_read_from_text() {
 }
 
 #[test]
+fn a_packet_that_fits_no_datagram_is_not_sent_and_makes_the_run_red() {
+    let plan = Plan { datagram: 400, ..Plan::lan(3) };
+    let mut world = World::new(plan, Options::default(), machines(&Plan::lan(3), Flaw::None));
+    world.run_until(Instant(1_000_000));
+    world.submit(CLIENT, Class::Client, Service::Safe, 500).unwrap();
+    world.run_until(Instant(100_000_000));
+    assert_eq!(world.totals().delivered, 0);
+    let violations = world.finish().violations;
+    assert!(violations.iter().any(|v| v.to_string().contains("do not fit a datagram of 400")), "{violations:?}");
+}
+
+#[test]
 fn a_filter_decides_what_passes_and_the_protocol_repairs_it() {
     let plan = Plan::lan(3);
     let mut world = World::new(plan.clone(), Options::default(), machines(&plan, Flaw::None));

@@ -18,6 +18,9 @@ impl<M: Machine> World<'_, M> {
             (Lane::Data, _) | (Lane::Control, To::All) => Socket::Data,
             (Lane::Reliable, _) => return self.refuse_reliable(host),
         };
+        if bytes.len() > self.plan.datagram && lane == Lane::Data {
+            return self.refuse_long(host, bytes.len());
+        }
         self.recorder.totals.sent += 1;
         self.recorder.digest.add(self.hosts[usize::from(host)].free.0 ^ u64::from(host) << 48 ^ (lane as u64) << 62);
         self.recorder.digest.add_bytes(&bytes[..bytes.len().min(envelope::LEN)]);
@@ -50,6 +53,13 @@ impl<M: Machine> World<'_, M> {
                 self.schedule(at + late, Happens::Arrive { host: to, socket, bytes });
             }
         }
+    }
+
+    /// Only the membership's packets may be longer than a datagram, and be cut into fragments by IP: those of the control
+    /// lane, and what forms a ring on the token's.
+    fn refuse_long(&mut self, host: u16, len: usize) {
+        let why = format!("{len} bytes do not fit a datagram of {}", self.plan.datagram);
+        self.recorder.record(Process::of(self.lives.present(host), 0), What::Refused(why.into()));
     }
 
     /// No engine asks for reliable streams yet; one that does must not believe it has them.

@@ -1,6 +1,8 @@
 //! What is asked of others, and what is told them.
 use super::{Plato, Stage, backed_off};
+use crate::Config;
 use crate::packet::{Data, Packet, Request, Status};
+use consort_member::vs::Laggards;
 use consort_order::To;
 use consort_types::{Instant, MemberId};
 use consort_wire::Lane;
@@ -19,8 +21,6 @@ pub(super) struct Patience {
     told: Vec<u64>,
     /// Somebody asked.
     asked: bool,
-    /// What was known of the others when each was last seen to come on.
-    lagging: Vec<(u64, Instant)>,
 }
 
 impl Patience {
@@ -31,6 +31,12 @@ impl Patience {
 
 /// A member that takes nothing in for so many times what silence costs is deaf.
 const DEAF: u32 = 2;
+
+/// Nobody of a view of `n` members lags yet.
+pub(super) fn laggards(config: &Config, now: Instant, n: usize) -> Laggards {
+    let silence = config.membership.silence;
+    Laggards::new(now, n, silence * DEAF, silence)
+}
 
 impl Plato {
     pub(super) fn on_data(&mut self, data: Data, arrived: Instant) {
@@ -131,13 +137,14 @@ impl Plato {
     }
 
     fn ask(&mut self, index: usize, last: u64) {
-        let Some((whom, request)) = self.streams.request(index, last) else { return };
+        let runs = crate::packet::runs_in(self.config.datagram.packet_room());
+        let Some((whom, request)) = self.streams.request(index, last, runs) else { return };
         let holder = match &self.stage {
             Stage::Fetching(cut) => cut.holders.get(index).copied().unwrap_or(whom),
             _ => whom,
         };
         self.io.counters.requests += 1;
-        self.send(To::One(holder.node), Lane::Control, Packet::Request(request));
+        self.send(To::One(holder.node), Lane::Data, Packet::Request(request));
     }
 
     fn see_to_status(&mut self) {
@@ -178,24 +185,13 @@ impl Plato {
         self.exclude_the_deaf();
     }
 
-    /// A member that is heard but takes nothing in would hold up everybody for ever.
+    /// A member that is heard but takes nothing in would hold up everybody for ever. Where all others lack what this node
+    /// sent, and only that, it is this one.
     fn exclude_the_deaf(&mut self) {
         //= P07
-        let (now, n) = (self.now, self.members().len());
-        self.patience.lagging.resize(n, (0, now));
-        let patience = self.config.membership.silence * DEAF;
-        for index in 0..n {
-            let (known, lacks) = self.streams.known_of(index);
-            let lag = &mut self.patience.lagging[index];
-            if known != lag.0 || !lacks {
-                *lag = (known, now);
-            }
-            if now.since(lag.1) > patience && matches!(self.stage, Stage::Open) {
-                let deaf = self.members()[index];
-                self.patience.lagging[index].1 = now;
-                self.membership.exclude(now, deaf);
-                return;
-            }
+        let deaf = self.laggards.deaf(self.now, self.streams.me(), self.streams.reports());
+        if let Some(deaf) = deaf.filter(|_| matches!(self.stage, Stage::Open)) {
+            self.membership.exclude(self.now, self.members()[deaf]);
         }
     }
 

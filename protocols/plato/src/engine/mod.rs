@@ -15,7 +15,7 @@ use crate::pipeline::Key;
 use crate::receiver::{Io, Receiver};
 use crate::sequencer::Sequencer;
 use crate::streams::Streams;
-use consort_member::vs::{Cut, Membership};
+use consort_member::vs::{Cut, Laggards, Membership};
 use consort_order::{Output, Queue, To};
 use consort_types::{Duration, Incarnation, Instant, MemberId, Position, Service, ViewId};
 use consort_wire::Lane;
@@ -33,6 +33,7 @@ pub struct Plato {
     sequencer: Sequencer,
     loopback: Loopback,
     patience: Patience,
+    laggards: Laggards,
     /// The view is to be called primary, once that may be said.
     settled: bool,
     now: Instant,
@@ -77,6 +78,7 @@ impl Plato {
             sequencer: Sequencer::default(),
             loopback: Loopback::default(),
             patience: Patience::default(),
+            laggards: links::laggards(&config, Instant::ZERO, 1),
             settled: false,
             now: Instant::ZERO,
             config,
@@ -194,7 +196,7 @@ impl Plato {
 
     /// Tells places that are due.
     fn tell_places(&mut self, end: bool) {
-        if let Some((first, keys)) = self.sequencer.tell(self.now, &self.config.sequencing, end) {
+        while let Some((first, keys)) = self.sequencer.tell(self.now, &self.config.sequencing, end) {
             self.io.counters.orders += 1;
             self.originate(Content::Orders { first, keys });
         }
@@ -226,7 +228,8 @@ impl Plato {
         let window = self.config.window;
         let packets = self.streams.under_way() < u64::from(window.packets) + self.orders_allowed();
         let bytes = self.streams.bytes_under_way() < window.bytes as usize;
-        packets && bytes || crate::mutated!(self.config, WindowIgnored)
+        let delivers = self.receiver.own_waiting() < u64::from(window.packets);
+        packets && bytes && delivers || crate::mutated!(self.config, WindowIgnored)
     }
 
     /// The sequencer's packets of places stand in its stream, too, and must not take the room of its messages.
@@ -236,6 +239,7 @@ impl Plato {
 
     /// After every input: deliver, send, and see to what is to be told and asked.
     fn settle(&mut self) {
+        self.laggards.awake(self.now);
         self.do_acts();
         self.deliver();
         self.pump();
@@ -255,10 +259,18 @@ impl Plato {
         self.receiver.deliver(&mut self.io);
     }
 
-    /// All that a leaving node has sent is delivered and held by all: it may go.
+    /// All that a leaving node has sent is delivered and held by all, and so are the places that it has delivered by: it may
+    /// go.
     fn see_to_leaving(&mut self) {
         let done = self.io.queue.is_empty() && self.io.queue.all_delivered() && self.streams.under_way() == 0;
-        if self.membership.is_leaving() && done {
+        if !self.membership.is_leaving() || !done {
+            return;
+        }
+        //= P40
+        if matches!(self.stage, Stage::Open) {
+            self.tell_places(true);
+        }
+        if self.streams.under_way() == 0 {
             self.membership.depart(self.now);
         }
     }

@@ -103,6 +103,7 @@ impl Plato {
         self.stage = Stage::Open;
         self.settled = false;
         self.forget_links();
+        self.laggards = super::links::laggards(&self.config, self.now, view.members.len());
         if !crate::mutated!(self.config, PartForgotten) {
             self.io.queue.begin_anew();
         }

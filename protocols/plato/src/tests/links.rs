@@ -104,6 +104,84 @@ fn no_more_is_under_way_than_the_window_allows() {
 }
 
 #[test]
+fn places_that_come_due_at_once_are_told_in_packets_that_fit() {
+    //= P11 test
+    let mut cluster = Cluster::new(2, usual);
+    cluster.fate = lose(1, |_, to, packet| to == 1 && is_data(packet));
+    (0..200).for_each(|_| cluster.say(2, "x"));
+    cluster.pass(ms(100));
+    assert_eq!((cluster.got(1).len(), cluster.got(2).len()), (200, 200));
+    assert_eq!(cluster.counter(1, "orders_sent"), 100, "two at a time");
+}
+
+#[test]
+fn a_request_for_many_gaps_fits_the_smallest_datagram() {
+    //= P02 test
+    let mut cluster = Cluster::new(2, |config| {
+        usual(config);
+        config.datagram = consort_wire::DatagramSize::new(576).unwrap();
+    });
+    cluster.fate = Box::new(|_, _, packet| {
+        let lost = matches!(packet, Packet::Data(data) if data.key.seq % 2 == 1 && !data.repair);
+        (!lost).then_some(Duration::ZERO)
+    });
+    (0..200).for_each(|_| cluster.say(2, "x"));
+    cluster.pass(ms(500));
+    assert_eq!((cluster.got(1).len(), cluster.got(2).len()), (200, 200));
+}
+
+#[test]
+fn who_learns_what_others_hold_but_no_places_sends_no_more_than_the_window_allows() {
+    //= P06 test
+    let mut cluster = Cluster::new(3, |config| {
+        usual(config);
+        config.window = crate::Window { packets: 4, bytes: 1 << 20 };
+    });
+    cluster.fate = Box::new(|from, to, packet| {
+        let lost = (from, to) == (1, 2) && matches!(packet, Packet::Data(_)) || to == 2 && is_places(packet);
+        (!lost).then_some(Duration::ZERO)
+    });
+    for _ in 0..10 {
+        cluster.say(2, &"y".repeat(1_000));
+        cluster.pass(ms(30));
+    }
+    assert_eq!((cluster.counter(2, "packets_sent"), cluster.got(2).len()), (4, 0));
+}
+
+const fn is_places(packet: &Packet) -> bool {
+    matches!(packet, Packet::Data(Data { content: Content::Orders { .. }, .. }))
+}
+
+#[test]
+fn whose_own_packets_do_not_get_out_goes_alone() {
+    //= P07 test
+    let mut cluster = Cluster::new(3, usual);
+    cluster.fate = Box::new(|from, _, packet| {
+        let lost = from == 3 && matches!(packet, Packet::Data(_));
+        (!lost).then_some(Duration::ZERO)
+    });
+    cluster.say(3, "a");
+    cluster.pass(ms(1_000));
+    for me in 1..=2 {
+        assert_eq!(cluster.told(me), ["closes", "view of 2"], "{me}");
+    }
+    assert_eq!(cluster.views()[0].members, cluster.views()[1].members);
+}
+
+#[test]
+fn nobody_is_called_deaf_by_what_was_known_before_a_pause() {
+    //= M54 test
+    let mut cluster = Cluster::new(3, usual);
+    cluster.fate = lose(1, |from, to, packet| (from, to) == (1, 3) && is_data(packet));
+    cluster.say(1, "a");
+    cluster.pass(us(500));
+    cluster.now += ms(5_000);
+    cluster.pass(ms(1_000));
+    assert_eq!(cluster.told(1), ["a"], "and no view");
+    assert_eq!(cluster.got(3), ["a"]);
+}
+
+#[test]
 fn who_takes_nothing_in_is_left_behind() {
     //= P07 test
     let mut cluster = Cluster::new(3, usual);

@@ -144,6 +144,9 @@ impl Cluster {
     }
 
     fn send(&mut self, me: u16, to: To, lane: Lane, packet: &Packet) {
+        let room = self.nodes[usize::from(me) - 1].engine.config().datagram.packet_room();
+        let len = written(packet).len();
+        assert!(len <= room || matches!(packet, Packet::Membership(_)), "{len} bytes, {room} fit: {packet:?}");
         for other in (1..=self.nodes.len() as u16).filter(|other| *other != me) {
             if to != To::All && to != To::One(NodeId(other)) {
                 continue;
@@ -261,10 +264,14 @@ impl Cluster {
 
 /// A packet as it comes out of the network: written and read.
 fn carried(packet: &Packet) -> Packet {
+    Packet::decode(written(packet)).unwrap()
+}
+
+fn written(packet: &Packet) -> Bytes {
     let mut bytes = bytes::BytesMut::new();
     let body = packet.encode(&mut bytes);
     bytes.extend_from_slice(&body);
-    Packet::decode(bytes.freeze()).unwrap()
+    bytes.freeze()
 }
 
 /// Receivers that believe that packets 100 us apart are in order, a sequencer that tells two places at a time.

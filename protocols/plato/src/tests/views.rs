@@ -162,6 +162,48 @@ fn who_leaves_has_said_all_and_the_others_go_on() {
     assert_eq!(cluster.got(3).last().unwrap(), "on we go");
 }
 
+/// Node 1, the sequencer, has delivered c and b and told no place.
+fn untold() -> Cluster {
+    let mut cluster = Cluster::new(3, |config| {
+        usual(config);
+        config.sequencing = Sequencing { every: 40, within: ms(10_000) };
+    });
+    cluster.say(3, "c");
+    cluster.pass(ms(1));
+    cluster.say(2, "b");
+    cluster.pass(ms(1));
+    assert_eq!(cluster.got(1), ["c", "b"]);
+    cluster
+}
+
+#[test]
+fn a_sequencer_that_leaves_tells_the_places_it_has_delivered_by() {
+    //= P40 test
+    let mut cluster = untold();
+    let now = cluster.now;
+    cluster.at(1, |engine| engine.leave(now));
+    cluster.pass(ms(1_000));
+    assert!(!cluster.nodes[0].up);
+    assert!((2..=3).all(|me| cluster.got(me) == ["c", "b"]), "{:?} {:?}", cluster.got(2), cluster.got(3));
+}
+
+#[test]
+fn a_sequencer_whose_time_to_leave_is_up_tells_its_places_too() {
+    //= P40 test
+    let mut cluster = untold();
+    // It never learns that its last message is held by all.
+    cluster.fate = Box::new(|_, to, packet| {
+        let lost = to == 1 && matches!(packet, Packet::Status(_));
+        (!lost).then_some(Duration::ZERO)
+    });
+    cluster.say_as(1, Service::Safe, "s");
+    let now = cluster.now;
+    cluster.at(1, |engine| engine.leave(now));
+    cluster.pass(ms(1_000));
+    assert!(!cluster.nodes[0].up);
+    assert!((2..=3).all(|me| cluster.got(me) == ["c", "b", "s"]), "{:?} {:?}", cluster.got(2), cluster.got(3));
+}
+
 #[test]
 fn a_view_that_is_being_closed_is_not_called_primary() {
     //= P46 test

@@ -39,7 +39,8 @@ impl Toto {
                 agreed || crate::mutated!(self.config, TakenAfterTelling)
             }
         };
-        if !open || room.dag.take(message) == crate::dag::Taken::Useless {
+        let made_up = mark.0 == room.dag.me();
+        if !open || made_up || room.dag.take(message) == crate::dag::Taken::Useless {
             self.counters.useless += 1;
             return;
         }
@@ -105,7 +106,7 @@ impl Toto {
         //= A04
         let Some(room) = &mut self.room else { return };
         let status = Status { view: room.view.id, held: room.dag.held_vector() };
-        let deaf = room.deaf(now, &self.config);
+        let deaf = room.deaf(now);
         if !crate::mutated!(self.config, StatusForgotten) {
             self.counters.status_sent += 1;
             self.send(To::All, Packet::Status(status));
@@ -119,25 +120,36 @@ impl Toto {
     /// Sends what may be sent, releases what is decided, delivers it, lets go of what is not needed, and sees that what
     /// is lacking is asked for. To be called after every input.
     pub(super) fn settle(&mut self, now: Instant) {
+        if let Some(room) = &mut self.room {
+            room.laggards.awake(now);
+        }
         self.obey(now);
         if matches!(self.stage, Stage::Fetching(_)) {
             self.fetch(now);
             self.obey(now);
         }
-        loop {
-            self.release();
-            self.deliver();
-            if !self.send_next(now) {
-                break;
-            }
-        }
+        self.send_all(now);
         self.collect();
-        self.acknowledge(now);
+        if self.acknowledge(now) {
+            // What it decides may have made room.
+            self.send_all(now);
+        }
         self.look(now);
         if self.queue.has_room_again() {
             self.output.push_back(Output::Room);
         }
         self.may_leave(now);
+    }
+
+    /// Releases and delivers what is decided, and sends what may be sent.
+    fn send_all(&mut self, now: Instant) {
+        loop {
+            self.release();
+            self.deliver();
+            if !self.send_next(now) {
+                return;
+            }
+        }
     }
 
     const fn may_deliver(&self) -> bool {
@@ -228,27 +240,27 @@ impl Toto {
         }
     }
 
-    /// Sees that what others said is followed by something of this member soon.
-    fn acknowledge(&mut self, now: Instant) {
+    /// Sees that what others said is followed by something of this member soon. Says whether it is now.
+    fn acknowledge(&mut self, now: Instant) -> bool {
         //= A25
-        let Some(room) = &self.room else { return };
+        let Some(room) = &self.room else { return false };
         if !matches!(self.stage, Stage::Open) || crate::mutated!(self.config, NoNulls) {
             self.ack_at = None;
-            return;
+            return false;
         }
-        match room.dag.unacknowledged() {
-            0 => self.ack_at = None,
-            many if many >= self.config.ack_every => self.send_null(now),
-            _ => self.ack_at = self.ack_at.or(Some(now + self.config.ack)),
+        let many = room.dag.unacknowledged();
+        if many >= self.config.ack_every {
+            self.send_null(now);
+            return true;
         }
+        self.ack_at = if many == 0 { None } else { self.ack_at.or(Some(now + self.config.ack)) };
+        false
     }
 
     fn send_null(&mut self, now: Instant) {
         //= A25
         self.counters.nulls_sent += 1;
         self.originate(now, Content::Null);
-        self.release();
-        self.deliver();
     }
 
     pub(super) fn on_ack_timeout(&mut self, now: Instant) {

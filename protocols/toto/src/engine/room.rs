@@ -4,6 +4,7 @@ use crate::dag::Dag;
 use crate::delivery::Deliverer;
 use crate::repair::Repair;
 use crate::votes::Votes;
+use consort_member::vs::Laggards;
 use consort_types::{Instant, MemberId, View};
 
 /// See the module.
@@ -14,8 +15,7 @@ pub(super) struct Room {
     pub votes: Votes,
     pub deliverer: Deliverer,
     pub repair: Repair,
-    /// How far each member was when it last took in anything new, and when that was.
-    progress: Vec<(u64, Instant)>,
+    pub laggards: Laggards,
 }
 
 impl Room {
@@ -29,7 +29,7 @@ impl Room {
             votes: Votes::new(config, n),
             deliverer: Deliverer::new(view.id, view.members.clone(), place),
             repair: Repair::new(n),
-            progress: vec![(0, now); n],
+            laggards: Laggards::new(now, n, config.deaf, config.timers.silence),
             view,
         }
     }
@@ -45,28 +45,9 @@ impl Room {
 
     /// A member that is heard, and has lacked for too long what others hold: it does not receive. If all others lack what
     /// this one sent, and only that, it is this one.
-    pub fn deaf(&mut self, now: Instant, config: &Config) -> Option<MemberId> {
+    pub fn deaf(&mut self, now: Instant) -> Option<MemberId> {
         //= A08
-        let me = self.dag.me();
-        let held = self.dag.held_vector();
-        let mut deaf = Vec::new();
-        for place in (0..self.dag.n()).filter(|place| *place != me) {
-            let known = self.dag.known(place);
-            let sum = known.iter().sum();
-            let lacks = known.iter().zip(&held).any(|(known, held)| known < held);
-            let (last, at) = &mut self.progress[place];
-            if *last != sum || !lacks {
-                (*last, *at) = (sum, now);
-            } else if now.since(*at) >= config.deaf {
-                deaf.push(place);
-            }
-        }
-        let mine_alone = |place: &usize| {
-            let known = self.dag.known(*place);
-            (0..held.len()).all(|of| of == me || known[of] >= held[of])
-        };
-        let all = deaf.len() + 1 == self.dag.n() && self.dag.n() > 2;
-        let place = if all && deaf.iter().all(mine_alone) { me } else { *deaf.first()? };
+        let place = self.laggards.deaf(now, self.dag.me(), self.dag.known())?;
         self.view.members.get(place).copied()
     }
 }

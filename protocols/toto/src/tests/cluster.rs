@@ -1,4 +1,6 @@
 //! Whole engines over a network of their own: perfect but for what a test takes away.
+mod hostile;
+
 use crate::config::{Config, Early, Phi};
 use crate::engine::Toto;
 use crate::packet::Packet;
@@ -271,6 +273,22 @@ fn a_member_that_gets_statuses_but_no_votes_sends_only_what_its_window_allows() 
 }
 
 #[test]
+fn what_an_acknowledgement_makes_room_for_is_sent_at_once() {
+    //= A09 test
+    let mut cluster = Cluster::new(2, |config| {
+        config.window = 1;
+        (config.window_all, config.ack_every) = if config.me == NodeId(1) { (1, 1) } else { (9, 99) };
+    });
+    cluster.submit(1, Service::Agreed, "a");
+    cluster.submit(1, Service::Agreed, "z");
+    cluster.step();
+    cluster.submit(2, Service::Agreed, "y");
+    assert_eq!(cluster.gauge(1, "messages_sent"), 1);
+    cluster.step();
+    assert_eq!((cluster.gauge(1, "nulls_sent"), cluster.gauge(1, "messages_sent")), (1, 3));
+}
+
+#[test]
 fn large_messages_are_cut_and_put_together() {
     //= A23 test
     let mut cluster = Cluster::new(3, |_| {});
@@ -373,6 +391,20 @@ fn a_member_that_takes_nothing_in_is_left_out() {
 }
 
 #[test]
+fn nobody_is_called_deaf_by_what_was_known_before_a_pause() {
+    //= M54 test
+    let mut cluster = Cluster::new(3, |_| {});
+    cluster.lost = Some(|packet| matches!(packet, Packet::Message(_)));
+    cluster.cuts.insert((1, 3));
+    cluster.submit(1, Service::Agreed, "tea");
+    cluster.cuts.clear();
+    cluster.run(1);
+    cluster.now = cluster.now + Duration::from_millis(5_000);
+    cluster.run(1_000);
+    assert!((1..=3).all(|node| cluster.told(node) == ["tea"]), "{:?}", cluster.told(1));
+}
+
+#[test]
 fn a_leaving_member_goes_when_all_have_what_it_said() {
     let mut cluster = Cluster::new(3, |_| {});
     cluster.submit(2, Service::Agreed, "good-bye");
@@ -400,5 +432,6 @@ fn settings_that_cannot_work_are_refused_and_say_why() {
     assert!(why(&|config| config.window_all = 1).contains("below window"));
     assert!(why(&|config| config.ack = std::time::Duration::ZERO).contains("toto.ack"));
     assert!(why(&|config| config.message_max = 0).contains("limits.message"));
+    assert!(why(&|config| config.queue_bytes = 9).contains("limits.queue"));
     assert!(why(&|config| config.members.push(NodeId(2))).contains("listed twice"));
 }

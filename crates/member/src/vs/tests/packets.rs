@@ -1,9 +1,10 @@
 //! Packets to the byte, and packets that lie.
-use super::{Cluster, Packet};
+use super::{Cluster, Message, Packet};
+use crate::vs::State;
 use crate::vs::packet::{Beacon, Entry, Join, OldView, Plan};
 use bytes::{Bytes, BytesMut};
 use consort_order::{Arrival, Lane};
-use consort_types::{MemberId, NodeId, ViewId};
+use consort_types::{Duration, Instant, MemberId, NodeId, ViewId};
 use consort_wire::Packet as _;
 
 const VIEW: ViewId = ViewId { number: 77, representative: MemberId::new(1, 5) };
@@ -85,4 +86,50 @@ fn no_made_up_packet_breaks_a_working_view() {
         vs.handle(now, &Arrival { at: now, from, lane: Lane::Control }, Packet::Install { view: far });
     });
     assert_eq!(cluster.toy(1).vs.io.counters.implausible, 1);
+}
+
+#[test]
+fn no_mutated_packet_panics_a_member_that_takes_part_in_a_view_to_be() {
+    let mut cluster = Cluster::new(3, 1);
+    cluster.run(1_500);
+    cluster.passes = |_, message| !matches!(message, Message::Member(Packet::Plan(_)));
+    cluster.with(1, |vs, now| vs.renew(now));
+    cluster.run(40);
+    let (now, me) = (cluster.now, |node| cluster.toy(node).vs.me());
+    assert!((1..=3).all(|node| matches!(cluster.toy(node).vs.state, State::Attempt(_))));
+    let (number, old) = (cluster.toy(2).vs.io.taken, cluster.toy(2).view());
+    let view = ViewId { number, representative: me(1) };
+    let entries = vec![Entry { held: 9, holder: 1, stable: 4 }; 3];
+    let olds = vec![OldView { view: old, from: vec![0, 1, 2], entries }];
+    let attempted = [
+        Packet::Told { view, old, holding: vec![(5, 3), (0, 0), (1, 1)] },
+        Packet::Plan(Plan { view, members: (1..=3).map(me).collect(), olds }),
+        Packet::Ready { view, done: true },
+    ];
+    for packet in samples().into_iter().chain(attempted) {
+        for (node, from) in [(1, 2), (2, 1), (2, 3)] {
+            consort_wire::mutate::each(&bytes(&packet), 300, |mutated| {
+                let Ok(packet) = Packet::decode(Bytes::copy_from_slice(mutated)) else { return };
+                let mut vs = cluster.toy(node).vs.clone();
+                vs.handle(now, &Arrival { at: now, from: me(from), lane: Lane::Control }, packet);
+                while vs.poll().is_some() {}
+                vs.complete(now);
+                vs.handle_timeout(Instant(now.0 + 300_000_000));
+            });
+        }
+    }
+}
+
+#[test]
+fn every_packet_shows_that_its_sender_lives() {
+    //= V15 test
+    let mut cluster = Cluster::new(3, 1);
+    cluster.run(1_500);
+    let (from, later) = (cluster.toy(2).vs.me(), Instant(cluster.now.0 + 1_000_000_000));
+    for packet in samples() {
+        let mut vs = cluster.toy(1).vs.clone();
+        vs.handle(later, &Arrival { at: later, from, lane: Lane::Control }, packet.clone());
+        let heard = vs.reachability(later).into_iter().find(|reach| reach.node == from.node).unwrap().heard;
+        assert_eq!(heard, Some(Duration::ZERO), "{packet:?}");
+    }
 }
