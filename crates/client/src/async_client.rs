@@ -179,9 +179,9 @@ impl AsyncClient {
     /// # Errors
     /// [`Error`] where the session is over; [`Error::Unread`].
     pub async fn status(&mut self) -> Result<Vec<(String, String)>, Error> {
-        self.outbox.put_status();
+        let number = self.outbox.put_status();
         loop {
-            if let Some(pairs) = self.inbox.take_status() {
+            if let Some(pairs) = self.inbox.take_status(number) {
                 return Ok(pairs);
             }
             self.step_aside().await?;

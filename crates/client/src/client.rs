@@ -4,7 +4,7 @@ use crate::outbox::{Outbox, Send};
 use crate::receiver::Receiver;
 use crate::sender::Sender;
 use crate::shared::Shared;
-use crate::stream::{Stream, until};
+use crate::stream::{Stream, time_left, until};
 use crate::{
     Address, Addressee, ConnectOptions, Error, Event, GroupName, Parting, Progress, Service, WaitCause, Welcome,
 };
@@ -30,7 +30,7 @@ impl Client {
     /// # Errors
     /// [`Error::Connect`], [`Error::NoDaemon`], [`Error::NotWelcome`] or [`Error::TimedOut`].
     pub fn connect(address: &Address, options: &ConnectOptions) -> Result<Self, Error> {
-        let deadline = Instant::now() + options.connect_within;
+        let deadline = until(Some(options.connect_within));
         let failed = |source| Error::Connect { address: address.clone(), source };
         let mut stream = Stream::connect(address, options.connect_within).map_err(failed)?;
         let shared = Arc::new(Shared::default());
@@ -157,16 +157,16 @@ impl Client {
         Ok(())
     }
 
-    /// Asks the daemon for its status and waits for the answer.
+    /// Asks the daemon for its status and waits for the answer. One that comes too late comes as [`Event::Status`].
     ///
     /// # Errors
     /// [`Error::TimedOut`] where the time was not enough; [`Error`] where the session is over.
     pub fn status(&mut self, within: impl Into<Option<Duration>>) -> Result<Vec<(String, String)>, Error> {
         let deadline = until(within.into());
-        self.sender.outbox.put_status();
+        let number = self.sender.outbox.put_status();
         self.flush_until(deadline)?;
         loop {
-            if let Some(pairs) = self.receiver.inbox.take_status() {
+            if let Some(pairs) = self.receiver.inbox.take_status(number) {
                 return Ok(pairs);
             }
             self.read_until(deadline)?;
@@ -181,14 +181,13 @@ impl Client {
     pub fn close(mut self, within: impl Into<Option<Duration>>) -> Result<(), Error> {
         let deadline = until(within.into());
         self.sender.outbox.put_goodbye();
-        let mut ended = self.flush_until(deadline);
-        while ended.is_ok() {
+        loop {
             self.receiver.inbox.drop_aside();
-            ended = self.read_until(deadline);
-        }
-        match ended {
-            Err(Error::Disconnected { farewell, .. }) if farewell.parting == Parting::Goodbye => Ok(()),
-            other => other,
+            match self.flush_until(deadline).and_then(|()| self.read_until(deadline)) {
+                Ok(()) | Err(Error::Unread { .. }) => {}
+                Err(Error::Disconnected { farewell, .. }) if farewell.parting == Parting::Goodbye => return Ok(()),
+                Err(other) => return Err(other),
+            }
         }
     }
 
@@ -216,15 +215,14 @@ impl Client {
         let mut deadline = None;
         loop {
             match self.sender.outbox.append(send) {
-                Ok(number) => {
-                    // It is sent, though it may wait here a little longer.
-                    let flushed = if self.sender.outbox.wants_write() { self.flush_until(deadline) } else { Ok(()) };
-                    return if let Err(Error::TimedOut { .. }) = flushed {
-                        Ok(number)
-                    } else {
-                        flushed.map(|()| number)
+                Ok(number) if self.sender.outbox.wants_write() => {
+                    return match self.flush_until(deadline.or_else(|| until(within))) {
+                        // It is sent, though it may wait here a little longer.
+                        Ok(()) | Err(Error::TimedOut { .. } | Error::Unread { .. }) => Ok(number),
+                        Err(other) => Err(other),
                     };
                 }
+                Ok(number) => return Ok(number),
                 Err(Error::WouldBlock { .. }) => {}
                 Err(other) => return Err(other),
             }
@@ -271,19 +269,15 @@ impl Client {
     }
 }
 
-fn time_left(deadline: Option<Instant>) -> Option<Duration> {
-    deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
-}
-
 /// Reads until the daemon has let us in or not.
-fn await_welcome(receiver: &mut Receiver, address: &Address, deadline: Instant) -> Result<Welcome, Error> {
+fn await_welcome(receiver: &mut Receiver, address: &Address, deadline: Option<Instant>) -> Result<Welcome, Error> {
     let no_daemon = |error: Error| Error::NoDaemon { address: address.clone(), why: error.to_string() };
     loop {
         if let Some(welcome) = receiver.inbox.welcome(address)? {
             return Ok(welcome);
         }
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() || !receiver.read(Some(left)).map_err(no_daemon)? {
+        let left = time_left(deadline);
+        if left.is_some_and(|left| left.is_zero()) || !receiver.read(left).map_err(no_daemon)? {
             return Err(Error::TimedOut { cause: None });
         }
     }

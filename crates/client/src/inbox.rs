@@ -21,13 +21,15 @@ pub(crate) struct Inbox {
     /// Events read while something else was waited for.
     aside: VecDeque<Event>,
     aside_bytes: usize,
+    /// How often the daemon's status came.
+    told: u64,
     shared: Arc<Shared>,
 }
 
 impl Inbox {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let (replies, chunks) = (Replies::default(), Chunks::default());
-        Self { replies, chunks, aside: VecDeque::new(), aside_bytes: 0, shared }
+        Self { replies, chunks, aside: VecDeque::new(), aside_bytes: 0, told: 0, shared }
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -101,7 +103,10 @@ impl Inbox {
             session::Event::GroupSignal(signal) => Event::GroupSignal(signal),
             session::Event::View(view) => Event::View(view),
             session::Event::Refused { request, refusal } => Event::Refused { send: request, refusal },
-            session::Event::Status(pairs) => Event::Status(pairs),
+            session::Event::Status(pairs) => {
+                self.told += 1;
+                Event::Status(pairs)
+            }
             session::Event::Progress(progress) => {
                 self.shared.has_progressed(progress);
                 return Ok(None);
@@ -150,9 +155,12 @@ impl Inbox {
         self.aside_bytes = 0;
     }
 
-    /// The last status that was set aside, taken out of its place.
-    pub(crate) fn take_status(&mut self) -> Option<Vec<(String, String)>> {
-        let at = self.aside.iter().position(|event| matches!(event, Event::Status(_)))?;
+    /// The status that came as answer `number`, taken out of its place among what was set aside. Answers that came too
+    /// late for those who asked stay there.
+    pub(crate) fn take_status(&mut self, number: u64) -> Option<Vec<(String, String)>> {
+        let later = usize::try_from(self.told.checked_sub(number)?).ok()?;
+        let is_status = |(_, event): &(usize, &Event)| matches!(event, Event::Status(_));
+        let (at, _) = self.aside.iter().enumerate().rev().filter(is_status).nth(later)?;
         let event = self.aside.remove(at)?;
         self.aside_bytes -= event.weight();
         if let Event::Status(pairs) = event { Some(pairs) } else { None }

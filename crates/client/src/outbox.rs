@@ -16,6 +16,8 @@ pub(crate) struct Outbox {
     requests: Requests,
     known: Progress,
     unbatched: bool,
+    /// How often the daemon was asked for its status.
+    asked: u64,
     /// A join or a leave is among what is collected: it is written at once, for what follows from it comes from others.
     prompt: bool,
     shared: Arc<Shared>,
@@ -40,7 +42,7 @@ impl<T> Copy for Send<'_, T> {}
 impl Outbox {
     pub(crate) fn new(requests: Requests, unbatched: bool, shared: Arc<Shared>) -> Self {
         let (buffer, known) = (BytesMut::with_capacity(2 * WRITE_AT), Progress::default());
-        Self { buffer, requests, known, unbatched, prompt: false, shared }
+        Self { buffer, requests, known, unbatched, asked: 0, prompt: false, shared }
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -98,8 +100,11 @@ impl Outbox {
         }
     }
 
-    pub(crate) fn put_status(&mut self) {
+    /// Returns which answer of all is the one to this.
+    pub(crate) fn put_status(&mut self) -> u64 {
         request::put_status(&mut self.buffer);
+        self.asked += 1;
+        self.asked
     }
 
     pub(crate) fn put_goodbye(&mut self) {

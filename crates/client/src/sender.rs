@@ -1,6 +1,6 @@
 //! The half of a client that sends.
 use crate::outbox::{Outbox, Send};
-use crate::stream::{Stream, until};
+use crate::stream::{Stream, time_left, until};
 use crate::{Addressee, Error, GroupName, Progress, Service, WaitCause};
 use std::time::{Duration, Instant};
 
@@ -98,8 +98,7 @@ impl Sender {
     /// # Errors
     /// [`Error`] where the session is over.
     pub fn flush(&mut self) -> Result<(), Error> {
-        while !self.write()? {}
-        Ok(())
+        self.flush_until(None)
     }
 
     /// Writes all that was collected and waits until every send is ordered or refused.
@@ -107,9 +106,10 @@ impl Sender {
     /// # Errors
     /// [`Error::TimedOut`] where the time was not enough; [`Error`] where the session is over.
     pub fn wait_ordered(&mut self, within: impl Into<Option<Duration>>) -> Result<(), Error> {
-        self.flush()?;
+        let deadline = until(within.into());
+        self.flush_until(deadline)?;
         let sent = self.sent();
-        self.outbox.shared().wait(within.into(), |progress| progress.ordered >= sent).map(drop)
+        self.outbox.shared().wait(time_left(deadline), |progress| progress.ordered >= sent).map(drop)
     }
 
     /// Says good-bye: the daemon takes all that was sent before, and then ends the session.
@@ -140,21 +140,31 @@ impl Sender {
         let mut deadline = None;
         loop {
             match self.outbox.append(send) {
-                Ok(number) => {
-                    if self.outbox.wants_write() {
-                        self.flush()?;
-                    }
-                    return Ok(number);
+                Ok(number) if self.outbox.wants_write() => {
+                    return match self.flush_until(deadline.or_else(|| until(within))) {
+                        // It is sent, though it may wait here a little longer.
+                        Ok(()) | Err(Error::TimedOut { .. }) => Ok(number),
+                        Err(other) => Err(other),
+                    };
                 }
+                Ok(number) => return Ok(number),
                 Err(Error::WouldBlock { .. }) => {}
                 Err(other) => return Err(other),
             }
-            self.flush()?;
             deadline = deadline.or_else(|| until(within));
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            let seen = self.outbox.credit_seen();
+            self.flush_until(deadline).map_err(Error::of_send)?;
+            let (left, seen) = (time_left(deadline), self.outbox.credit_seen());
             self.outbox.shared().wait(left, |progress| progress.credit > seen).map_err(Error::of_send)?;
         }
+    }
+
+    fn flush_until(&mut self, deadline: Option<Instant>) -> Result<(), Error> {
+        while !self.write()? {
+            if time_left(deadline).is_some_and(|left| left.is_zero()) {
+                return Err(self.outbox.shared().timed_out());
+            }
+        }
+        Ok(())
     }
 
     pub(crate) const fn send_within(&self) -> Option<Duration> {

@@ -2,11 +2,14 @@
 use crate::Address;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send, socket_with,
+};
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// The shortest time that connecting can be told to take.
@@ -18,10 +21,7 @@ pub(crate) struct Stream(OwnedFd);
 
 impl Stream {
     pub(crate) fn connect(address: &Address, within: Duration) -> io::Result<Self> {
-        Ok(Self(match address {
-            Address::Unix(path) => UnixStream::connect(path)?.into(),
-            Address::Tcp { host, port } => connect_tcp(host, *port, within)?.into(),
-        }))
+        address.dial(within).map(Self)
     }
 
     /// The same connection for another thread.
@@ -42,14 +42,49 @@ impl Stream {
     }
 }
 
-fn connect_tcp(host: &str, port: u16, within: Duration) -> io::Result<TcpStream> {
+impl Address {
+    /// A connection to it, for those who speak the daemon's protocol themselves.
+    ///
+    /// # Errors
+    /// What the operating system says; [`TimedOut`](io::ErrorKind::TimedOut) where it was not let in in time.
+    pub fn dial(&self, within: Duration) -> io::Result<OwnedFd> {
+        match self {
+            Self::Unix(path) => connect_unix(path, within),
+            Self::Tcp { host, port } => connect_tcp(host, *port, within),
+        }
+    }
+}
+
+/// While too many wait to be let in the kernel makes the next one wait as long as it may for room to send.
+fn connect_unix(path: &Path, within: Duration) -> io::Result<OwnedFd> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    set_socket_timeout(&socket, Timeout::Send, Some(within.max(SHORTEST)))?;
+    let address = SocketAddrUnix::new(path)?;
+    loop {
+        match connect(&socket, &address) {
+            Ok(()) => break,
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "too many wait to be let in, and nobody was in time",
+                ));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    set_socket_timeout(&socket, Timeout::Send, None)?;
+    Ok(socket)
+}
+
+fn connect_tcp(host: &str, port: u16, within: Duration) -> io::Result<OwnedFd> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in (host, port).to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, within.max(SHORTEST)) {
             Ok(stream) => {
                 // Frames are collected before they are written; waiting once more only costs time.
                 stream.set_nodelay(true)?;
-                return Ok(stream);
+                return Ok(stream.into());
             }
             Err(error) => last = error,
         }
@@ -60,6 +95,11 @@ fn connect_tcp(host: &str, port: u16, within: Duration) -> io::Result<TcpStream>
 /// When the time is over; never, if that is further away than can be told.
 pub(crate) fn until(within: Option<Duration>) -> Option<Instant> {
     within.and_then(|within| Instant::now().checked_add(within))
+}
+
+/// How much time is left; `None` without a deadline.
+pub(crate) fn time_left(deadline: Option<Instant>) -> Option<Duration> {
+    deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
 }
 
 /// Calls until something is done; waits in between, for no longer than it may. The socket's own timeouts would do, but
@@ -76,7 +116,7 @@ fn in_time(
             Ok(n) => return Ok(Some(n)),
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => {
-                let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+                let left = time_left(deadline);
                 if left.is_some_and(|left| left.is_zero()) {
                     return Ok(None);
                 }
@@ -95,6 +135,7 @@ fn in_time(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::net::UnixStream;
 
     fn pair() -> (Stream, Stream) {
         let (here, there) = UnixStream::pair().unwrap();

@@ -31,6 +31,8 @@ struct Orders {
     die: AtomicBool,
     /// Send all clients away.
     stop: AtomicBool,
+    /// Do nothing at all.
+    frozen: AtomicBool,
 }
 
 pub(super) struct Daemon {
@@ -78,6 +80,11 @@ impl Daemon {
 
     pub fn stop(&self) {
         self.orders.stop.store(true, Ordering::SeqCst);
+    }
+
+    /// Does nothing any more, as if it were stopped by a signal, or goes on.
+    pub fn freeze(&self, frozen: bool) {
+        self.orders.frozen.store(frozen, Ordering::SeqCst);
     }
 
     pub fn die(&mut self) {
@@ -138,6 +145,10 @@ fn serve(orders: &Arc<Orders>, limits: Limits, accept: impl Fn() -> io::Result<S
     node.start(Instant::ZERO, &[]);
     let mut turn = 0;
     while !orders.die.load(Ordering::SeqCst) {
+        if orders.frozen.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+            continue;
+        }
         turn += 1;
         let now = Instant(turn * TURN);
         if let Ok(socket) = accept() {

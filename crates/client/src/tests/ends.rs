@@ -100,3 +100,29 @@ fn where_no_daemon_is_the_error_says_what_was_found() {
     assert!(matches!(silent, Error::TimedOut { cause: None }), "{silent}");
     drop(listener);
 }
+
+#[test]
+fn a_daemon_that_lets_nobody_in_is_not_waited_for_any_longer_than_allowed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("socket");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let _waits = std::os::unix::net::UnixStream::connect(&path).unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    let impatient = ConnectOptions { connect_within: SHORT, ..ConnectOptions::default() };
+    let address = Address::Unix(path);
+    std::thread::spawn(move || tell.send(Client::connect(&address, &impatient).unwrap_err()));
+    let error = told.recv_timeout(LONG).expect("it gives up in time");
+    let Error::Connect { source, .. } = &error else { panic!("{error}") };
+    assert_eq!(source.kind(), std::io::ErrorKind::TimedOut, "{error}");
+}
+
+#[test]
+fn a_client_may_connect_for_as_long_as_it_takes() {
+    let dir = tempfile::tempdir().unwrap();
+    let daemons = [Daemon::on_tcp(Limits::default()), Daemon::on_unix(&dir.path().join("socket"), Limits::default())];
+    for daemon in daemons {
+        let patient = ConnectOptions::default().connect_within(Duration::MAX);
+        Client::connect(&daemon.address, &patient).unwrap().close(LONG).unwrap();
+    }
+}

@@ -85,6 +85,23 @@ fn status_is_answered_and_what_came_before_is_still_received() {
 }
 
 #[test]
+fn a_status_is_the_answer_to_the_latest_question() {
+    let daemon = Daemon::on_tcp(Limits::default());
+    let mut ann = connect(&daemon.address, "ann");
+    daemon.freeze(true);
+    assert!(matches!(ann.status(SHORT), Err(Error::TimedOut { .. })));
+    ann.join(&group("g")).unwrap();
+    daemon.freeze(false);
+    let groups = |status: &[(String, String)]| status.iter().find(|(name, _)| name == "groups").unwrap().1.clone();
+    ann.wait_ordered(LONG).unwrap();
+    assert_eq!(groups(&ann.status(LONG).unwrap()), "1");
+    let Some(Event::Status(late)) = ann.receive(LONG).unwrap() else { panic!("no status") };
+    assert_eq!(groups(&late), "0", "what was asked before is answered, too");
+    assert!(matches!(ann.receive(LONG).unwrap(), Some(Event::GroupView(_))));
+    assert_eq!(groups(&ann.status(LONG).unwrap()), "1");
+}
+
+#[test]
 fn views_come_to_those_who_want_them() {
     let daemon = Daemon::on_tcp(Limits::default());
     let options = ConnectOptions { wants_views: true, ..ConnectOptions::default() };

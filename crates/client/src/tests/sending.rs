@@ -118,3 +118,94 @@ fn a_sender_whose_receiver_is_gone_does_not_wait_for_ever() {
     let stuck = sender.multicast(Service::Agreed, &[group("g")], &[0; 900]);
     assert!(matches!(stuck, Err(Error::NobodyReceives)), "{stuck:?}");
 }
+
+/// Room for messages that no socket's buffer holds.
+fn roomy() -> Limits {
+    let most = 16 << 20;
+    Limits { credit: 8 * most, message_max: most, output_max: 16 * most, ..Limits::default() }
+}
+
+/// More than a socket's buffer holds.
+const LARGE: usize = 8 << 20;
+
+/// What `call` returns, and it returns soon.
+fn soon<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || tell.send(call()));
+    told.recv_timeout(LONG).expect("it returns in time")
+}
+
+#[test]
+fn a_send_that_a_daemon_does_not_read_takes_no_longer_than_it_may_and_is_sent() {
+    let daemon = Daemon::on_tcp(roomy());
+    let mut ann = connect(&daemon.address, "ann");
+    daemon.freeze(true);
+    let mut ann = soon(move || {
+        assert_eq!(ann.multicast_within(Service::Agreed, &[group("g")], &vec![0; LARGE], SHORT).unwrap(), 1);
+        assert!(matches!(ann.wait_ordered(SHORT), Err(Error::TimedOut { .. })));
+        ann
+    });
+    daemon.freeze(false);
+    ann.wait_ordered(LONG).unwrap();
+    assert_eq!(ann.sent(), 1);
+}
+
+#[test]
+fn neither_does_that_of_a_thread_that_only_sends() {
+    let daemon = Daemon::on_tcp(roomy());
+    let (mut sender, mut receiver) = connect(&daemon.address, "ann").split();
+    daemon.freeze(true);
+    let mut sender = soon(move || {
+        assert_eq!(sender.multicast_within(Service::Agreed, &[group("g")], &vec![0; LARGE], SHORT).unwrap(), 1);
+        assert!(matches!(sender.wait_ordered(SHORT), Err(Error::TimedOut { .. })));
+        sender
+    });
+    daemon.freeze(false);
+    sender.flush().unwrap();
+    while receiver.progress().ordered < 1 {
+        receiver.receive(SHORT).unwrap();
+    }
+    sender.wait_ordered(LONG).unwrap();
+}
+
+/// A client that has more set aside than it may, and a daemon that does nothing.
+fn with_much_unread(daemon: &Daemon) -> Client {
+    let mut ann = connect(&daemon.address, "ann");
+    ann.join(&group("g")).unwrap();
+    loop {
+        ann.multicast(Service::Agreed, &[group("g")], &vec![0; LARGE]).unwrap();
+        match ann.wait_ordered(LONG) {
+            Ok(()) => {}
+            Err(Error::Unread { .. }) => break,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    daemon.freeze(true);
+    ann
+}
+
+#[test]
+fn what_has_its_number_is_sent_however_much_waits_to_be_received() {
+    let daemon = Daemon::on_tcp(roomy());
+    let mut ann = with_much_unread(&daemon);
+    let before = ann.sent();
+    assert_eq!(ann.multicast(Service::Agreed, &[group("g")], &vec![0; LARGE]).unwrap(), before + 1);
+    daemon.freeze(false);
+    while ann.progress().ordered <= before {
+        ann.receive(LONG).unwrap();
+    }
+}
+
+#[test]
+fn a_client_with_much_unread_can_be_closed() {
+    let daemon = Daemon::on_tcp(roomy());
+    let mut ann = with_much_unread(&daemon);
+    let _ = ann.multicast(Service::Agreed, &[group("g")], &vec![0; LARGE]);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(SHORT);
+            daemon.freeze(false);
+        });
+        ann.close(LONG).unwrap();
+    });
+}
