@@ -2,11 +2,12 @@
 use crate::config::Prediction;
 use consort_types::{Duration, Instant};
 
-/// Over how long mistakes are counted, in slices.
+/// Over how long late revokes are counted, in slices. One mistake revokes all that the sequencer has not told yet: over
+/// less time it would be too many by itself.
 const SLICES: usize = 10;
-const SLICE: Duration = Duration::from_millis(100);
+const SLICE: Duration = Duration::from_secs(1);
 /// After so many packets it is lowered at the latest.
-const PACKETS: u64 = 1_000;
+const PACKETS: u64 = 10_000;
 /// More late revokes among so many packets are too many.
 const ONE_IN: u64 = 100;
 
@@ -15,7 +16,7 @@ const ONE_IN: u64 = 100;
 pub struct Delta {
     now: Option<Duration>,
     adaptive: Option<(Duration, Duration)>,
-    /// Packets and late revokes of each slice of the last second.
+    /// Packets and late revokes of each of the last slices.
     slices: [(u64, u64); SLICES],
     slice: u64,
     since: u64,
@@ -51,11 +52,11 @@ impl Delta {
         }
     }
 
-    /// Something was revoked that may have been used already.
-    pub fn on_late(&mut self, now: Instant) {
+    /// One mistake was found out: so many packets were revoked that may have been used already.
+    pub fn on_late(&mut self, now: Instant, packets: u64) {
         //= P31
         self.turn(now);
-        self.slices[self.slice as usize % SLICES].1 += 1;
+        self.slices[self.slice as usize % SLICES].1 += packets;
         if self.too_many() {
             self.scale(3, 2);
         }
@@ -99,38 +100,49 @@ mod tests {
     }
 
     #[test]
-    fn it_falls_by_a_tenth_every_hundred_milliseconds_down_to_the_least() {
+    fn it_falls_by_a_tenth_every_second_down_to_the_least() {
         //= P31 test
         let mut delta = adaptive();
-        (0..=4).for_each(|tenth| (0..10).for_each(|n| delta.on_packet(at(tenth * 100 + n))));
+        (0..=4).for_each(|second| (0..10).for_each(|n| delta.on_packet(at(second * 1_000 + n))));
         assert_eq!(delta.get(), Some(us(100) * 9 / 10 * 9 / 10 * 9 / 10 * 9 / 10));
-        (5..100).for_each(|tenth| delta.on_packet(at(tenth * 100)));
+        (5..100).for_each(|second| delta.on_packet(at(second * 1_000)));
         assert_eq!(delta.get(), Some(us(5)));
     }
 
     #[test]
-    fn it_falls_after_a_thousand_packets_however_fast_they_come() {
+    fn it_falls_after_ten_thousand_packets_however_fast_they_come() {
         //= P31 test
         let mut delta = adaptive();
-        (0..2_000).for_each(|_| delta.on_packet(at(1)));
+        (0..20_000).for_each(|_| delta.on_packet(at(1)));
         assert_eq!(delta.get(), Some(us(81)));
     }
 
     #[test]
-    fn late_revokes_raise_it_once_they_are_more_than_one_in_a_hundred_of_the_last_second() {
+    fn late_revokes_raise_it_once_they_are_more_than_one_in_a_hundred_of_the_last_ten_seconds() {
         //= P31 test
         let mut delta = adaptive();
         (0..300).for_each(|_| delta.on_packet(at(1)));
-        (0..3).for_each(|_| delta.on_late(at(2)));
+        (0..3).for_each(|_| delta.on_late(at(2), 1));
         assert_eq!(delta.get(), Some(us(100)), "three of three hundred may be");
-        delta.on_late(at(3));
+        delta.on_late(at(3), 1);
         assert_eq!(delta.get(), Some(us(150)));
-        (0..30).for_each(|_| delta.on_late(at(4)));
+        (0..30).for_each(|_| delta.on_late(at(4), 1));
         assert_eq!(delta.get(), Some(Duration::from_millis(20)), "no further than the most");
-        delta.on_packet(at(900));
-        assert_eq!(delta.get(), Some(Duration::from_millis(20)), "the last second was bad");
-        delta.on_packet(at(2_500));
+        delta.on_packet(at(9_000));
+        assert_eq!(delta.get(), Some(Duration::from_millis(20)), "the last ten seconds were bad");
+        delta.on_packet(at(25_000));
         assert_eq!(delta.get(), Some(Duration::from_millis(18)), "that is forgotten");
+    }
+
+    #[test]
+    fn one_mistake_raises_it_once_however_many_packets_it_revokes() {
+        //= P31 test
+        let mut delta = adaptive();
+        (0..300).for_each(|_| delta.on_packet(at(1)));
+        delta.on_late(at(2), 24);
+        assert_eq!(delta.get(), Some(us(150)));
+        delta.on_late(at(3), 24);
+        assert_eq!(delta.get(), Some(us(225)));
     }
 
     #[test]
@@ -138,7 +150,7 @@ mod tests {
         let (mut fixed, mut off) = (Delta::new(Prediction::Fixed(us(128))), Delta::new(Prediction::Off));
         for delta in [&mut fixed, &mut off] {
             (0..5_000).for_each(|n| delta.on_packet(at(n)));
-            delta.on_late(at(5_000));
+            delta.on_late(at(5_000), 1);
         }
         assert_eq!((fixed.get(), off.get()), (Some(us(128)), None));
     }

@@ -165,12 +165,16 @@ impl Receiver {
     }
 
     fn follow(&mut self, io: &mut Io, now: Instant) {
+        let late = io.counters.late;
         for step in std::mem::take(&mut self.steps) {
             match step {
                 Step::Offer(key, free_until) => self.offer(io, key, free_until),
                 Step::Revoke(key, free_until) => self.revoke(io, now, key, free_until),
                 Step::Place(key) => self.place(io, now, key),
             }
+        }
+        if io.counters.late > late {
+            io.delta.on_late(now, io.counters.late - late);
         }
     }
 
@@ -205,7 +209,6 @@ impl Receiver {
         //= P30
         if now > free_until {
             io.counters.late += 1;
-            io.delta.on_late(now);
         }
         let Some(arrived) = self.packets.get_mut(&key) else { return };
         arrived.offered = false;
