@@ -10,7 +10,7 @@ use crate::local::{self, LocalCluster};
 use consort_net::Idling as Waiting;
 use consort_node::Limits;
 use consort_ring::{Acceleration, Config as RingConfig, Idling as Parking};
-use consort_types::{ConfigHash, Duration, NodeId};
+use consort_types::{ConfigHash, NodeId};
 use sha2::{Digest, Sha256};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
