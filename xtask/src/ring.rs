@@ -1,7 +1,7 @@
 //! The ring in the simulator: settings drawn by the seed, limits that its memory must keep.
 use crate::engines;
 use consort_node::Node;
-use consort_ring::{Acceleration, Config, Idling, Priority, Ring, Windows};
+use consort_ring::{Acceleration, Config, Idling, Priority, Ring, Tuning, Windows};
 use consort_sim::checkers::{Bounds, Calmness, Promised};
 use consort_sim::machine::{Bare, Whole};
 use consort_sim::message;
@@ -38,6 +38,9 @@ fn windows(plan: &Plan, rng: &mut Rng) -> Windows {
             let personal = rng.between(1, 30) as u32;
             let global = personal * rng.between(1, 6) as u32;
             let store = global * rng.between(4, 12) as u32;
+            let tuning = tuning(plan, personal);
+            let grown = tuning.map_or(1, |tuning| tuning.most.div_ceil(personal));
+            let store = store * grown;
             Windows {
                 personal,
                 global,
@@ -45,10 +48,19 @@ fn windows(plan: &Plan, rng: &mut Rng) -> Windows {
                 accelerated_from: rng.between(1, 5) as u32,
                 store,
                 store_bytes: store * plan.datagram as u32,
+                tuning,
                 ..Windows::default()
             }
         }
     }
+}
+
+/// Every other run of those with windows of their own tunes them, between bounds of its own.
+fn tuning(plan: &Plan, personal: u32) -> Option<Tuning> {
+    let mut rng = Rng::new(plan.seed).fork(0x7e4e);
+    let (least, most) = (rng.between(1, u64::from(personal)), u64::from(personal) * rng.between(1, 3));
+    let brisk = Duration::from_millis(rng.between(1, 20));
+    rng.chance(0.5).then_some(Tuning { least: least as u32, most: most as u32, brisk })
 }
 
 /// The settings that a daemon has where its file says nothing.
@@ -96,7 +108,7 @@ fn ring(settings: &Config, member: MemberId, adjust: Adjust<'_>) -> Result<Ring,
 /// What the ring's gauges may show in a run.
 pub fn bounds(plan: &Plan) -> Bounds {
     let config = settings(plan);
-    let windows = config.windows;
+    let windows = config.windows.largest();
     let ahead = u64::from(windows.store) + u64::from(windows.global) + u64::from(windows.personal);
     let running = [
         ("store_packets", ahead),

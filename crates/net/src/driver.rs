@@ -125,6 +125,9 @@ impl<E: Engine> Driver<E> {
     /// Packets, timers, clients; then rests. Returns whether to go on.
     fn turn(&mut self) -> Result<bool, RunError> {
         let mut worked = self.take_packets()?;
+        if worked {
+            self.note_overflow()?;
+        }
         worked |= self.handle_timers()?;
         worked |= self.serve_clients()?;
         self.outbox.flush(&mut self.counters);
@@ -148,6 +151,17 @@ impl<E: Engine> Driver<E> {
             self.drain()?;
         }
         Ok(true)
+    }
+
+    /// Tells the node where the kernel has dropped something since the last turn.
+    fn note_overflow(&mut self) -> Result<(), RunError> {
+        let before = self.counters.receive_overflow;
+        self.settle_counters();
+        if self.counters.receive_overflow == before {
+            return Ok(());
+        }
+        self.node.note_overflow(self.now);
+        self.drain()
     }
 
     fn handle_timers(&mut self) -> Result<bool, RunError> {

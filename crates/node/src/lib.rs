@@ -149,6 +149,12 @@ impl<E: Engine> Node<E> {
         }
     }
 
+    /// Datagrams that came to this node found no room in its sockets.
+    pub fn note_overflow(&mut self, now: Instant) {
+        self.begin(now);
+        self.engine.overflowed();
+    }
+
     /// A client's connection was accepted. Ids are never reused.
     pub fn open_client(&mut self, now: Instant, client: ClientId) {
         self.begin(now);

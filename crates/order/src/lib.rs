@@ -274,6 +274,9 @@ pub trait Engine {
     /// control lets nobody send more than that in a round, but always something; others ignore it.
     fn throttle(&mut self, _room: usize) {}
 
+    /// This node's sockets had no room for packets that came. An engine with flow control has less sent; others ignore it.
+    fn overflowed(&mut self) {}
+
     /// The layer above has settled into this view: client messages may flow again. Ignored for any other view.
     fn resume(&mut self, now: Instant, view: ViewId);
 

@@ -91,6 +91,8 @@ pub(crate) struct Host {
     pub squeezed: Option<usize>,
     /// Datagrams dropped for want of room.
     pub overflowed: u64,
+    /// Some were since the machine was told of it.
+    pub ran_over: bool,
     /// How often the machine asked for a wake-up that had passed already, in a row.
     pub spins: u32,
     /// How much longer its disk takes at present.
@@ -117,6 +119,7 @@ impl Host {
             slowness: 1,
             squeezed: None,
             overflowed: 0,
+            ran_over: false,
             spins: 0,
             disk_delay: Duration::ZERO,
             disk_free: Instant::ZERO,
@@ -154,6 +157,7 @@ impl Host {
         let queue = self.queue(socket);
         if queue.bytes.saturating_add(takes) > room {
             self.overflowed += 1;
+            self.ran_over = true;
             return false;
         }
         queue.bytes += takes;

@@ -35,6 +35,9 @@ pub trait Machine {
     /// A datagram was taken from a socket.
     fn handle_datagram(&mut self, now: Instant, arrived: Instant, bytes: Bytes);
 
+    /// Datagrams that came found no room. Told with the next one that did, as the kernel tells it.
+    fn handle_overflow(&mut self, now: Instant);
+
     /// The time that `poll_timeout` named has come.
     fn handle_timeout(&mut self, now: Instant);
 

@@ -40,7 +40,8 @@ pub struct Config {
     pub mutant: Option<crate::mutant::Mutant>,
 }
 
-/// Flow control, in packets and in bytes; whichever is used up first ends a visit.
+/// Flow control, in packets and in bytes; whichever is used up first ends a visit. With [`Windows::tuning`] these are the
+/// windows that a ring starts with; without it they stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Windows {
     /// Packets all members together may send in one rotation. (Spread: 160.)
@@ -61,6 +62,20 @@ pub struct Windows {
     pub store: u32,
     /// The same in bytes; bounds the memory of the store.
     pub store_bytes: u32,
+    /// How the ring tunes its windows; `None` keeps them as they are.
+    pub tuning: Option<Tuning>,
+}
+
+/// Between which bounds the ring tunes its personal window. The global and the accelerated window, and those in bytes,
+/// follow in proportion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tuning {
+    /// The smallest personal window, in packets.
+    pub least: u32,
+    /// The largest.
+    pub most: u32,
+    /// A rotation that is shorter than this is worth filling, whatever the network's own delays are.
+    pub brisk: Duration,
 }
 
 /// Which protocol.
@@ -129,7 +144,39 @@ impl Windows {
         personal_bytes: u32::MAX,
         store: 1600,
         store_bytes: u32::MAX,
+        tuning: None,
     };
+
+    /// These windows while the token says that a member may send so many packets in a visit: with tuning all in proportion
+    /// to it, within the bounds, whatever the token says; else as they are. A datagram of `datagram` bytes always fits.
+    pub(crate) fn tuned(&self, personal: u32, datagram: u32) -> Self {
+        //= R42
+        let Some(tuning) = self.tuning else { return *self };
+        let personal = personal.clamp(tuning.least, tuning.most);
+        let part = |whole: u32| {
+            let part = u64::from(whole) * u64::from(personal) / u64::from(self.personal.max(1));
+            u32::try_from(part).unwrap_or(u32::MAX)
+        };
+        Self {
+            personal,
+            global: part(self.global).max(personal),
+            accelerated: part(self.accelerated).min(personal),
+            personal_bytes: part(self.personal_bytes).max(datagram),
+            global_bytes: part(self.global_bytes).max(datagram),
+            ..*self
+        }
+    }
+
+    /// The largest that these windows can become.
+    pub fn largest(&self) -> Self {
+        self.tuning.map_or(*self, |tuning| self.tuned(tuning.most, 0))
+    }
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self { least: 20, most: 320, brisk: Duration::from_millis(2) }
+    }
 }
 
 impl Default for Windows {
@@ -143,6 +190,7 @@ impl Default for Windows {
             personal_bytes: 256 << 10,
             store: 4096,
             store_bytes: 16 << 20,
+            tuning: Some(Tuning::default()),
         }
     }
 }
@@ -252,9 +300,11 @@ impl Config {
         check(w.store <= STORE_MAX, "ring.store_window", || {
             format!("{} packets; a token can ask for {STORE_MAX} places at most", w.store)
         })?;
-        check(w.store >= w.global.saturating_mul(4), "ring.store_window", || {
-            format!("{} is below 4 x global_window {}; a hole is noticed up to two rotations late", w.store, w.global)
+        let global = w.largest().global;
+        check(w.store >= global.saturating_mul(4), "ring.store_window", || {
+            format!("{} is below 4 x global_window {global}; a hole is noticed up to two rotations late", w.store)
         })?;
+        self.validate_tuning()?;
         check((1..=RENEW_AFTER).contains(&self.renew_after), "ring.renew_after", || {
             format!("{} places; use 1 to {RENEW_AFTER}", self.renew_after)
         })?;
@@ -267,6 +317,17 @@ impl Config {
             check(bytes >= least, setting, || format!("{bytes} is below one datagram of {least} bytes; raise it"))?;
         }
         Ok(())
+    }
+
+    fn validate_tuning(&self) -> Result<(), ConfigError> {
+        let (w, most_ever) = (&self.windows, u32::from(u16::MAX));
+        let Some(Tuning { least, most, .. }) = w.tuning else { return Ok(()) };
+        check(1 <= least && least <= w.personal && w.personal <= most && most <= most_ever, "ring.tuning", || {
+            format!(
+                "from {least} to {most} packets; give 1 or more, at most {most_ever}, and personal_window {} between",
+                w.personal
+            )
+        })
     }
 
     fn validate_sizes(&self) -> Result<(), ConfigError> {
@@ -330,12 +391,9 @@ impl Config {
         self.datagram.packet_room() - crate::packet::RECOVERED_LEN
     }
 
-    /// How many packets may leave after the token.
-    pub(crate) const fn accelerated_window(&self) -> usize {
-        match self.acceleration {
-            Acceleration::Accelerated => self.windows.accelerated as usize,
-            Acceleration::Original => 0,
-        }
+    /// The windows while the token says that a member may send so many packets in a visit.
+    pub(crate) fn windows_at(&self, personal: u32) -> Windows {
+        self.windows.tuned(personal, self.datagram.get() as u32)
     }
 }
 

@@ -43,36 +43,70 @@ pub(crate) struct UnderWay {
     pub bytes: usize,
 }
 
+/// Who has sent what in the rotation that ends here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shares {
+    /// What this member sent at its last visit.
+    pub mine: Load,
+    /// How many members there are.
+    pub members: u32,
+}
+
+impl Shares {
+    /// What the global window leaves to this member: what the others did not use, but an equal part at least. With fixed
+    /// windows it is what the papers say: the fcc that arrives still contains this member's own last visit, and the personal
+    /// window makes up for that.
+    fn left(self, w: &Windows, global: Load, fcc: Load) -> Load {
+        //= R8
+        //= R44
+        if w.tuning.is_none() {
+            return global.plus(Load { packets: w.personal, bytes: w.personal_bytes }).minus(fcc);
+        }
+        let left = global.minus(fcc.minus(self.mine));
+        let part = |global: u32, left: u32| left.max(global / self.members.max(1)).max(1);
+        Load { packets: part(global.packets, left.packets), bytes: part(global.bytes, left.bytes) }
+    }
+}
+
 /// How much one visit may add: the least of what the ring's, the member's and the store's windows leave.
-///
-/// The fcc that arrives still contains this member's own last visit; the personal window makes up for that.
-pub(crate) fn allowance(config: &Config, token: &Token, under_way: UnderWay) -> Load {
+pub(crate) fn allowance(config: &Config, token: &Token, shares: Shares, under_way: UnderWay) -> Load {
     //= R8
-    let w = &config.windows;
+    let w = &windows(config, token);
     let fcc = if crate::mutated!(config, WindowIgnored) { Load::default() } else { token.fcc };
-    let global_bytes = global_bytes(config, token);
+    let global_bytes = global_bytes(config, w, token);
+    let datagram = if w.tuning.is_some() { config.datagram.get() as u32 } else { 0 };
     let store = store_room(config, under_way);
-    let packets = w
-        .global
-        .min(w.personal)
-        .min(w.global.saturating_add(w.personal).saturating_sub(fcc.packets))
-        .min(store.packets);
-    let bytes = global_bytes
-        .min(w.personal_bytes)
-        .min(global_bytes.saturating_add(w.personal_bytes).saturating_sub(fcc.bytes))
-        .min(store.bytes);
+    let left = shares.left(w, Load { packets: w.global, bytes: global_bytes }, fcc);
+    let packets = w.global.min(w.personal).min(left.packets).min(store.packets);
+    let bytes = global_bytes.min(w.personal_bytes).min(left.bytes.max(datagram)).min(store.bytes);
     if crate::mutated!(config, WindowIgnored) {
         return Load { packets: w.store.saturating_mul(2), bytes: u32::MAX };
     }
     Load { packets, bytes }
 }
 
+/// The windows of the rotation that a token is on.
+pub(crate) fn windows(config: &Config, token: &Token) -> Windows {
+    //= R41
+    let personal = u32::from(token.personal);
+    let largest = crate::mutated!(config, TokensWindowIgnored);
+    if largest { config.windows.largest() } else { config.windows_at(personal) }
+}
+
+/// Whether larger windows would let a visit that `allowed` so much send more: neither the store nor what receivers have
+/// room for bound it.
+pub(crate) fn windows_bind(config: &Config, token: &Token, allowed: Load, under_way: UnderWay) -> bool {
+    //= R39
+    let (store, room) = (store_room(config, under_way), token.window);
+    let by_store = store.packets <= allowed.packets || store.bytes <= allowed.bytes;
+    !by_store && room >= windows(config, token).global_bytes
+}
+
 /// Whether a visit that `allowed` so much is kept short by the store's window.
-pub(crate) fn store_binds(config: &Config, allowed: Load, under_way: UnderWay) -> bool {
+pub(crate) fn store_binds(config: &Config, w: &Windows, allowed: Load, under_way: UnderWay) -> bool {
     //= R38
     let store = store_room(config, under_way);
     let short = |room: u32, allowed: u32, personal: u32| room <= allowed && room < personal;
-    let w = &config.windows;
     short(store.packets, allowed.packets, w.personal) || short(store.bytes, allowed.bytes, w.personal_bytes)
 }
 
@@ -85,9 +119,9 @@ fn store_room(config: &Config, under_way: UnderWay) -> Load {
 }
 
 /// The bytes of a rotation: what is configured, or what the slowest receiver has room for, but always a datagram.
-fn global_bytes(config: &Config, token: &Token) -> u32 {
+fn global_bytes(config: &Config, w: &Windows, token: &Token) -> u32 {
     //= R9
-    config.windows.global_bytes.min(token.window).max(config.datagram.get() as u32)
+    w.global_bytes.min(token.window).max(config.datagram.get() as u32)
 }
 
 /// The room this node reports: half of what its sockets hold, because two rotations may overlap.
@@ -98,8 +132,9 @@ pub(crate) fn reported_room(config: &Config) -> u32 {
 
 /// The furthest place that can be in use beyond the stable line, whatever the neighbours' settings are at the moment:
 /// fixed maxima, never somebody's current value.
-pub(crate) const fn reach(windows: &Windows) -> u64 {
+pub(crate) fn reach(windows: &Windows) -> u64 {
     //= R24
+    let windows = windows.largest();
     windows.store as u64 + windows.global as u64 + windows.personal as u64
 }
 
@@ -119,25 +154,26 @@ mod tests {
         Token { fcc: Load { packets, bytes: packets * 1000 }, window: u32::MAX, ..Token::default() }
     }
 
+    const ALONE: Shares = Shares { mine: Load { packets: 0, bytes: 0 }, members: 1 };
     const NOTHING: UnderWay = UnderWay { packets: 0, bytes: 0 };
 
     #[test]
     fn the_personal_window_bounds_a_quiet_ring_and_the_rotation_a_busy_one() {
         //= R8 test
-        assert_eq!(allowance(&config(), &token(0), NOTHING).packets, 20);
-        assert_eq!(allowance(&config(), &token(160), NOTHING).packets, 20);
-        assert_eq!(allowance(&config(), &token(170), NOTHING).packets, 10);
-        assert_eq!(allowance(&config(), &token(180), NOTHING).packets, 0);
-        assert_eq!(allowance(&config(), &token(9999), NOTHING).packets, 0);
+        assert_eq!(allowance(&config(), &token(0), ALONE, NOTHING).packets, 20);
+        assert_eq!(allowance(&config(), &token(160), ALONE, NOTHING).packets, 20);
+        assert_eq!(allowance(&config(), &token(170), ALONE, NOTHING).packets, 10);
+        assert_eq!(allowance(&config(), &token(180), ALONE, NOTHING).packets, 0);
+        assert_eq!(allowance(&config(), &token(9999), ALONE, NOTHING).packets, 0);
     }
 
     #[test]
     fn a_full_store_stops_everything() {
         //= R8 test
         let under_way = |packets| UnderWay { packets, bytes: 0 };
-        assert_eq!(allowance(&config(), &token(0), under_way(1590)).packets, 10);
-        assert_eq!(allowance(&config(), &token(0), under_way(1600)).packets, 0);
-        assert_eq!(allowance(&config(), &token(0), under_way(5000)).packets, 0);
+        assert_eq!(allowance(&config(), &token(0), ALONE, under_way(1590)).packets, 10);
+        assert_eq!(allowance(&config(), &token(0), ALONE, under_way(1600)).packets, 0);
+        assert_eq!(allowance(&config(), &token(0), ALONE, under_way(5000)).packets, 0);
     }
 
     #[test]
@@ -145,7 +181,7 @@ mod tests {
         //= R38 test
         let binds = |packets, bytes| {
             let under_way = UnderWay { packets, bytes };
-            store_binds(&config(), allowance(&config(), &token(0), under_way), under_way)
+            store_binds(&config(), &config().windows, allowance(&config(), &token(0), ALONE, under_way), under_way)
         };
         assert!(!binds(0, 0) && !binds(1580, 0));
         assert!(binds(1581, 0) && binds(1600, 0) && binds(0, 1) && binds(0, u32::MAX as usize));
@@ -155,8 +191,8 @@ mod tests {
     fn the_least_room_bounds_the_bytes_but_a_datagram_always_fits() {
         //= R9 test
         let small = Token { window: 10_000, ..token(0) };
-        assert_eq!(allowance(&config(), &small, NOTHING).bytes, 10_000);
+        assert_eq!(allowance(&config(), &small, ALONE, NOTHING).bytes, 10_000);
         let none = Token { window: 0, ..token(0) };
-        assert_eq!(allowance(&config(), &none, NOTHING).bytes, 1472);
+        assert_eq!(allowance(&config(), &none, ALONE, NOTHING).bytes, 1472);
     }
 }

@@ -40,11 +40,12 @@ mod requests;
 mod state;
 mod store;
 mod timer;
+mod tuning;
 
 #[cfg(test)]
 mod tests;
 
-pub use config::{Acceleration, Config, ConfigError, Idling, Priority, Timers, Windows};
+pub use config::{Acceleration, Config, ConfigError, Idling, Priority, Timers, Tuning, Windows};
 pub use consort_member::Policy;
 pub use engine::Ring;
 #[cfg(feature = "mutants")]

@@ -39,6 +39,8 @@ mutants!(
     AnyDataIsEvidence "takes any packet as evidence that the token moved on",
     SeqReused "gives a place away that it has used itself",
     WindowIgnored "sends as much as it likes",
+    WindowNeverLowered "keeps the windows where they are however much is lost",
+    TokensWindowIgnored "sends as much as the largest windows would let it, whatever the token says",
     PiecesForgotten "loses the middle of cut messages",
     PayloadCut "delivers a message one byte short",
     TokenNotRetransmitted "never sends the token again",

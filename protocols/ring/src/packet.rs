@@ -5,7 +5,7 @@
 //! | kind | bytes | fields |
 //! |---|---|---|
 //! | 1 data | 38 + content | flags, ring, seq, originator, round, content |
-//! | 2 token | 65 + 12 a run | ring, token_seq, seq, aru, aru_by, fcc (packets, bytes), idle, window, room, requests |
+//! | 2 token | 70 + 12 a run | ring, token_seq, seq, aru, aru_by, fcc (packets, bytes), idle, window, room, personal, signs, requests |
 //! | 4 hold-cancel | 19 | ring |
 //! | 5 join | see [`Join`] | sets of members, number, ring, heard, leave, episode, attempt |
 //! | 6 commit | see [`Commit`] | ring, rotation, members, what each old ring's members hold |
@@ -18,6 +18,7 @@ use crate::RingId;
 use crate::flow::Load;
 use crate::held::HeldMap;
 use crate::requests::Requests;
+use crate::tuning::Signs;
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_types::{MemberId, NodeId, Seq};
 use consort_wire::cursor::VIEW_ID_LEN;
@@ -104,6 +105,10 @@ pub struct Token {
     pub window: u32,
     /// The least room reported in this rotation so far.
     pub room: u32,
+    /// Packets that a member may send in a visit of this rotation; the other windows follow from it.
+    pub personal: u16,
+    /// What members have seen in this rotation so far that bears on the next one's windows.
+    pub signs: Signs,
     /// Which places somebody misses.
     pub requests: Requests,
 }
@@ -195,7 +200,7 @@ pub const DATA_LEN: usize = 2 + VIEW_ID_LEN + 8 + 2 + 8;
 /// The bytes of a recovered packet before its body.
 pub const RECOVERED_LEN: usize = DATA_LEN + 1 + 2;
 /// The bytes of a token without requests.
-pub const TOKEN_LEN: usize = 1 + VIEW_ID_LEN + 8 + 8 + 8 + 3 + 8 + 1 + 4 + 4 + 2;
+pub const TOKEN_LEN: usize = 1 + VIEW_ID_LEN + 8 + 8 + 8 + 3 + 8 + 1 + 4 + 4 + 2 + 3 + 2;
 /// The bytes of one run of requests.
 pub const RUN_LEN: usize = 12;
 
@@ -363,6 +368,9 @@ impl Token {
         head.put_u8(self.idle);
         head.put_u32(self.window);
         head.put_u32(self.room);
+        head.put_u16(self.personal);
+        head.put_u8(self.signs.flags());
+        head.put_u16(self.signs.lost);
         self.requests.encode(head);
     }
 
@@ -382,9 +390,12 @@ impl Token {
         let fcc = Load { packets: reader.u32("fcc")?, bytes: reader.u32("fcc")? };
         let idle = reader.u8("idle")?;
         let (window, room) = (reader.u32("window")?, reader.u32("room")?);
+        let personal = reader.u16("personal")?;
+        let flags = reader.u8("signs")?;
+        let signs = Signs::new(flags, reader.u16("lost")?).ok_or_else(|| reader.bad("signs"))?;
         let requests = Requests::decode(&mut reader, seq)?;
         reader.end("token")?;
-        Ok(Self { ring, token_seq, seq, aru, aru_by, fcc, idle, window, room, requests })
+        Ok(Self { ring, token_seq, seq, aru, aru_by, fcc, idle, window, room, personal, signs, requests })
     }
 }
 

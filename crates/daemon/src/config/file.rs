@@ -142,14 +142,23 @@ fn ring(section: &mut Section<'_, '_>, settings: &mut Settings) {
     set(&mut ring.priority, priority.map(|method| if method == 1 { Priority::Method1 } else { Priority::Method2 }));
     let packets = 0..=1_000_000;
     let windows = &mut ring.windows;
-    set(&mut windows.global, section.number("global_window", packets.clone()));
-    set(&mut windows.personal, section.number("personal_window", packets.clone()));
-    set(&mut windows.accelerated, section.number("accelerated_window", packets.clone()));
+    let global = section.number("global_window", packets.clone());
+    let personal = section.number("personal_window", packets.clone());
+    let accelerated = section.number("accelerated_window", packets.clone());
+    let bytes = 0..=1 << 30;
+    let global_bytes = section.number("global_bytes", bytes.clone());
+    let personal_bytes = section.number("personal_bytes", bytes.clone());
+    // Who says how large a window is wants it to stay that large.
+    if [global, personal, accelerated, global_bytes, personal_bytes].iter().any(Option::is_some) {
+        windows.tuning = None;
+    }
+    set(&mut windows.global, global);
+    set(&mut windows.personal, personal);
+    set(&mut windows.accelerated, accelerated);
+    set(&mut windows.global_bytes, global_bytes);
+    set(&mut windows.personal_bytes, personal_bytes);
     set(&mut windows.accelerated_from, section.number("accelerated_from", packets.clone()));
     set(&mut windows.store, section.number("store_window", packets.clone()));
-    let bytes = 0..=1 << 30;
-    set(&mut windows.global_bytes, section.number("global_bytes", bytes.clone()));
-    set(&mut windows.personal_bytes, section.number("personal_bytes", bytes.clone()));
     set(&mut windows.store_bytes, section.number("store_bytes", bytes));
     let guard = section.number("starvation_guard", packets);
     set(&mut ring.starvation_guard, guard.map(|packets| Some(packets).filter(|packets| *packets > 0)));

@@ -144,6 +144,11 @@ impl<E: Engine> Machine for Bare<E> {
         }
     }
 
+    fn handle_overflow(&mut self, now: Instant) {
+        self.now = now;
+        self.engine.overflowed();
+    }
+
     fn handle_timeout(&mut self, now: Instant) {
         self.now = now;
         self.engine.handle_timeout(now);

@@ -370,6 +370,11 @@ impl<E: Engine> Machine for Whole<E> {
         self.node.handle_datagram(now, arrived, bytes);
     }
 
+    fn handle_overflow(&mut self, now: Instant) {
+        self.now = now;
+        self.node.note_overflow(now);
+    }
+
     fn handle_timeout(&mut self, now: Instant) {
         self.pass(now);
         self.node.handle_timeout(now);

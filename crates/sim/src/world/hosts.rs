@@ -123,6 +123,10 @@ impl<M: Machine> World<'_, M> {
         match task {
             Task::Datagram { arrived, bytes } => {
                 place.spend(place.model.receive + place.model.bytes(bytes.len()));
+                if std::mem::take(&mut place.ran_over) {
+                    self.machines[usize::from(host)].handle_overflow(self.recorder.now);
+                    self.drain(host);
+                }
                 self.machines[usize::from(host)].handle_datagram(self.recorder.now, arrived, bytes);
             }
             Task::Request { sender } => {

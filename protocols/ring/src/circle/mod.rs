@@ -9,6 +9,7 @@ use crate::flow::{self, Load};
 use crate::packet::{Content, Data, Packet, Token};
 use crate::store::{Inserted, Store};
 use crate::timer::Timer;
+use crate::tuning::Tuner;
 use consort_order::Queue;
 use consort_order::To;
 use consort_types::{Duration, Instant, MemberId, NodeId, Seq};
@@ -45,6 +46,15 @@ pub(crate) struct Circle {
     token_at: Instant,
     /// How long a rotation takes, smoothed.
     rotation: Duration,
+    /// How long the last one took; zero if it idled.
+    took: Duration,
+    tuner: Tuner,
+    /// More could have been sent at the last visit, if the windows were larger.
+    hungry: bool,
+    /// How many packets were missed for the first time at the last visit.
+    lost: u16,
+    /// What is missing up to here was counted.
+    asked_to: Seq,
     fresh: Vec<Data>,
     pinned: Option<Pinned>,
     /// Who had the least on the token that was passed on last, if not all had everything.
@@ -115,6 +125,11 @@ impl Circle {
             idle: Idle::default(),
             token_at: now,
             rotation: Duration::ZERO,
+            took: Duration::ZERO,
+            tuner: Tuner::default(),
+            hungry: false,
+            lost: 0,
+            asked_to: Seq(0),
             fresh: Vec::new(),
             pinned: None,
             behind: None,
@@ -130,7 +145,8 @@ impl Circle {
     pub fn originate(&mut self, io: &mut Io, now: Instant, pace: Pace, source: &mut dyn Source) {
         //= R4
         let room = io.reported_room();
-        let token = Token { ring: self.ring, window: room, room, ..Token::default() };
+        let personal = io.first_window();
+        let token = Token { ring: self.ring, window: room, room, personal, ..Token::default() };
         self.visit(io, now, token, pace, source);
     }
 
@@ -179,8 +195,10 @@ impl Circle {
     }
 
     fn measure(&mut self, now: Instant) {
+        self.took = Duration::ZERO;
         if self.visits > 0 && self.idle.seen == 0 {
-            self.rotation = (self.rotation * 7 + now.since(self.token_at)) / 8;
+            self.took = now.since(self.token_at);
+            self.rotation = (self.rotation * 7 + self.took) / 8;
         }
         self.token_at = now;
     }

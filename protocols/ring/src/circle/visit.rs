@@ -1,11 +1,12 @@
 //! One visit of the token: answer, number, send, update, pass on, send the rest.
 use super::{Circle, Pace, Source};
-use crate::config::{Acceleration, Priority};
+use crate::config::{Acceleration, Priority, Windows};
 use crate::engine::Io;
-use crate::flow::{self, Load, UnderWay};
+use crate::flow::{self, Load, Shares, UnderWay};
 use crate::packet::{Content, DATA_LEN, Data, Packet, RUN_LEN, SEQ_END, TOKEN_LEN, Token};
 use crate::store::Inserted;
 use crate::timer::Timer;
+use crate::tuning::{Rotation, Signs};
 use consort_order::To;
 use consort_types::{Instant, Seq};
 use consort_wire::Lane;
@@ -14,17 +15,19 @@ impl Circle {
     /// Handles an accepted token and passes it on. What became deliverable is the caller's to deliver.
     pub fn visit(&mut self, io: &mut Io, now: Instant, mut token: Token, pace: Pace, source: &mut dyn Source) {
         io.check(self.fresh.is_empty(), "G5: what was numbered at the last visit has left");
-        let arrived = (token.seq, token.aru);
-        let answered = self.answer(io, &mut token);
+        let (arrived, sent_before) = ((token.seq, token.aru), token.fcc);
+        let windows = flow::windows(&io.config, &token);
+        let answered = self.answer(io, &mut token, &windows);
         let new = self.number(io, &mut token, pace, source);
         let load = answered.plus(new);
-        let after_token = self.after_token(io, pace);
+        let after_token = self.after_token(io, &windows, pace);
         let before_token = self.fresh.len() - after_token;
         self.send_fresh(io, 0..before_token, self.round_before(io));
         self.update_aru(io, &mut token, arrived);
         self.update_fcc(io, &mut token, load);
         self.update_requests(io, &mut token, arrived.0, pace);
         self.update_room(io, &mut token);
+        self.update_windows(io, &mut token, sent_before, pace);
         self.note_idleness(io, now, &mut token, load);
         token.token_seq += 1;
         io.check_told(token.token_seq > self.last_token_seq, "G2: token_seq grows");
@@ -44,13 +47,13 @@ impl Circle {
     }
 
     /// Sends what others miss and we hold, before everything else.
-    fn answer(&mut self, io: &mut Io, token: &mut Token) -> Load {
+    fn answer(&mut self, io: &mut Io, token: &mut Token, windows: &Windows) -> Load {
         //= R7
         let mut answered = Load::default();
         if token.requests.is_empty() || crate::mutated!(io.config, RetransmissionNotAnswered) {
             return answered;
         }
-        let cap = io.config.windows.global;
+        let cap = windows.global;
         let (store, stable) = (&self.store, self.stable);
         token.requests.retain(|seq| match store.get(seq) {
             // An answer cap can leave requests on the token that were satisfied since; they go silently.
@@ -74,7 +77,8 @@ impl Circle {
         //= R10
         //= R11
         let under_way = UnderWay { packets: self.stable.behind(token.seq), bytes: self.store.bytes() };
-        let allowed = flow::allowance(&io.config, token, under_way);
+        let shares = Shares { mine: self.last_load, members: self.members.len() as u32 };
+        let allowed = flow::allowance(&io.config, token, shares, under_way);
         let room = io.config.body_room();
         let mut new = Load::default();
         while new.packets < allowed.packets
@@ -105,7 +109,12 @@ impl Circle {
             }
             self.fresh.push(data);
         }
-        self.store_is_full = io.queue.is_ready() && flow::store_binds(&io.config, allowed, under_way);
+        let windows = flow::windows(&io.config, token);
+        let more = io.queue.is_ready();
+        self.store_is_full = more && flow::store_binds(&io.config, &windows, allowed, under_way);
+        self.hungry = more && flow::windows_bind(&io.config, token, allowed, under_way);
+        let most = io.config.windows_at(u32::from(token.personal)).personal;
+        io.check(new.packets <= most, "R41: no visit sends more than the token says");
         io.counters.packets_sent += u64::from(new.packets);
         let held = self.fresh.last().is_none_or(|data| self.store.get(data.seq).is_some());
         io.check_told(held, "R10: own packets are held from their numbering on");
@@ -115,10 +124,11 @@ impl Circle {
     }
 
     /// How many of the fresh packets leave after the token.
-    fn after_token(&self, io: &Io, pace: Pace) -> usize {
+    fn after_token(&self, io: &Io, windows: &Windows, pace: Pace) -> usize {
         //= R12
-        let worthwhile = pace == Pace::Configured && self.fresh.len() >= io.config.windows.accelerated_from as usize;
-        if worthwhile { io.config.accelerated_window().min(self.fresh.len()) } else { 0 }
+        let accelerated = io.config.acceleration == Acceleration::Accelerated && pace == Pace::Configured;
+        let worthwhile = accelerated && self.fresh.len() >= windows.accelerated_from as usize;
+        if worthwhile { self.fresh.len().min(windows.accelerated as usize) } else { 0 }
     }
 
     /// What packets that leave before the token are stamped with.
@@ -167,11 +177,41 @@ impl Circle {
         let late = accelerated && !crate::mutated!(io.config, RequestTooEarly);
         let limit = if late { self.previous_seq.min(arrived_seq) } else { arrived_seq };
         self.previous_seq = arrived_seq;
+        self.note_lost(limit);
         if self.store.aru() < limit {
             let max_runs = (io.config.datagram.packet_room() - TOKEN_LEN) / RUN_LEN;
             io.counters.requests_made += self.store.missing_to(limit).count() as u64;
             token.requests.merge(self.store.missing_to(limit), max_runs);
         }
+    }
+
+    /// Counts what is missed for the first time.
+    fn note_lost(&mut self, limit: Seq) {
+        //= R39
+        let since = self.asked_to.max(self.store.aru());
+        self.asked_to = self.asked_to.max(limit);
+        let lost = (since.0 + 1..=limit.0).filter(|seq| self.store.get(Seq(*seq)).is_none()).count();
+        self.lost = u16::try_from(lost).unwrap_or(u16::MAX);
+    }
+
+    /// Each member adds the signs it has seen; the representative turns those of the rotation that ends into the windows
+    /// of the one that begins.
+    fn update_windows(&mut self, io: &mut Io, token: &mut Token, sent: Load, pace: Pace) {
+        let backlog = std::mem::take(&mut io.backlog);
+        if pace == Pace::Original || self.is_alone() {
+            return; // a ring of one has nobody to overrun
+        }
+        let seen = Signs { hungry: self.hungry, lost: self.lost, ..backlog.signs(&io.config, self.rotation, sent) };
+        let signs = token.signs.and(seen);
+        io.personal = flow::windows(&io.config, token).personal;
+        if !self.is_representative() {
+            token.signs = signs;
+            return;
+        }
+        let last = Rotation { signs, packets: sent.packets, took: self.took, usual: self.rotation };
+        let personal = self.tuner.tune(&io.config, io.personal, last);
+        token.personal = u16::try_from(personal).unwrap_or(u16::MAX);
+        token.signs = Signs::default();
     }
 
     /// The representative turns the least room of the rotation that ends into the window of the one that begins.

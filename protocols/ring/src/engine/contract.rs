@@ -118,6 +118,10 @@ impl Engine for Ring {
         self.io.room = room;
     }
 
+    fn overflowed(&mut self) {
+        self.io.backlog.overflowed = true;
+    }
+
     fn annotate(&mut self, annotation: Bytes) {
         self.io.annotation = annotation.slice(..annotation.len().min(ANNOTATION_MAX));
     }
@@ -164,6 +168,7 @@ impl Engine for Ring {
 
     fn observe(&self, see: &mut dyn FnMut(&'static str, u64)) {
         self.io.counters.observe(see);
+        see("personal_window", u64::from(self.io.personal));
         see("queued_bytes", self.io.queue.bytes() as u64);
         see("assembly_bytes", self.installed().map_or(0, |installed| installed.deliverer.held()) as u64);
         see("torn_messages", self.installed().map_or(0, |installed| installed.deliverer.torn));

@@ -13,7 +13,10 @@ impl Ring {
     pub(super) fn on_regular(&mut self, now: Instant, arrival: &Arrival, packet: Packet) -> Next {
         let (io, from) = (&mut self.io, arrival.from);
         match (&mut self.state, packet) {
-            (State::Operational(state), Packet::Data(data)) => state.on_data(io, from, data),
+            (State::Operational(state), Packet::Data(data)) => {
+                io.backlog.waited = io.backlog.waited.max(now.since(arrival.at));
+                state.on_data(io, from, data)
+            }
             (State::Operational(state), Packet::Token(token)) => state.on_token(io, now, arrival, token),
             (State::Operational(state), Packet::HoldCancel(cancel)) => {
                 state.on_hold_cancel(io, now, cancel);

@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::flow;
 use crate::packet::{Join, Packet};
 use crate::timer::{Timer, Timers};
+use crate::tuning::Backlog;
 use bytes::Bytes;
 use consort_member::{Heard, Hearsay, Numbers, Quarantine};
 use consort_order::Queue;
@@ -35,6 +36,10 @@ pub(crate) struct Io {
     /// The ring this one would like to merge with.
     pub wants: Option<RingId>,
     pub leaving: bool,
+    /// The personal window that the last token told.
+    pub personal: u32,
+    /// What waited in this node's sockets since the last visit.
+    pub backlog: Backlog,
     /// How many bytes the layer above can take soon.
     pub(super) room: usize,
     /// A later life that goes by this node's index.
@@ -94,6 +99,8 @@ impl Io {
             suspicion: Suspicion::default(),
             wants: None,
             leaving: false,
+            personal: config.windows.personal,
+            backlog: Backlog::default(),
             room: usize::MAX,
             twin: None,
             episodes: BTreeMap::new(),
@@ -109,6 +116,13 @@ impl Io {
     pub fn reported_room(&self) -> u32 {
         //= R9
         flow::reported_room(&self.config).min(u32::try_from(self.room).unwrap_or(u32::MAX))
+    }
+
+    /// The personal window that a new ring begins with: what the last one came down to, but no more than is configured.
+    pub fn first_window(&self) -> u16 {
+        //= R43
+        let personal = self.personal.min(self.config.windows.personal);
+        u16::try_from(personal).unwrap_or(u16::MAX)
     }
 
     pub fn send(&mut self, to: To, lane: Lane, packet: Packet) {

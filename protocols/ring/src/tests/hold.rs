@@ -8,7 +8,7 @@ const SOON: Duration = Duration::from_millis(100);
 
 /// Windows through which little goes at once.
 fn narrow(personal: u32) -> Windows {
-    Windows { personal, global: 3 * personal, accelerated: 0, store: 12 * personal, ..Windows::default() }
+    Windows { personal, global: 3 * personal, accelerated: 0, store: 12 * personal, tuning: None, ..Windows::default() }
 }
 
 /// The third node receives no data, but all else.

@@ -45,6 +45,8 @@ fn samples() -> Vec<Packet> {
             idle: 2,
             window: 100,
             room: 90,
+            personal: 77,
+            signs: crate::tuning::Signs { hungry: true, deep: false, overflowed: true, lost: 5 },
             requests,
         }),
         Packet::Data(Data { ring, content: Content::Primary, ..data(7) }),
@@ -92,7 +94,7 @@ fn every_packet_reads_back_and_has_the_documented_length() {
         assert_eq!(bytes.len(), len, "{packet:?}");
         assert_eq!(Packet::decode(bytes), Ok(packet));
     }
-    assert_eq!((DATA_LEN, TOKEN_LEN, RECOVERED_LEN), (38, 65, 41));
+    assert_eq!((DATA_LEN, TOKEN_LEN, RECOVERED_LEN), (38, 70, 41));
 }
 
 #[test]

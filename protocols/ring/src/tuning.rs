@@ -1,0 +1,190 @@
+//! How the windows follow what the ring can take: members put signs on the token, the representative turns those of one
+//! rotation into the windows of the next.
+use crate::config::{Config, Tuning};
+use crate::flow::Load;
+use consort_types::Duration;
+
+/// What members have seen that bears on the windows, in one rotation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Signs {
+    /// Somebody had more to send than the windows let it.
+    pub hungry: bool,
+    /// Somebody's receive queue is half full.
+    pub deep: bool,
+    /// Somebody's receive queue ran over, or nearly.
+    pub overflowed: bool,
+    /// How many packets the member misses that missed most, each counted once.
+    pub lost: u16,
+}
+
+impl Signs {
+    const HUNGRY: u8 = 1;
+    const DEEP: u8 = 2;
+    const OVERFLOWED: u8 = 4;
+
+    /// The signs that these flags and this number stand for; `None` where a flag has no meaning.
+    pub(crate) fn new(flags: u8, lost: u16) -> Option<Self> {
+        let has = |flag| flags & flag != 0;
+        let known = flags & !(Self::HUNGRY | Self::DEEP | Self::OVERFLOWED) == 0;
+        let (hungry, deep, overflowed) = (has(Self::HUNGRY), has(Self::DEEP), has(Self::OVERFLOWED));
+        known.then_some(Self { hungry, deep, overflowed, lost })
+    }
+
+    /// The flags as a byte.
+    pub(crate) fn flags(self) -> u8 {
+        let flag = |is: bool, flag| if is { flag } else { 0 };
+        flag(self.hungry, Self::HUNGRY) | flag(self.deep, Self::DEEP) | flag(self.overflowed, Self::OVERFLOWED)
+    }
+
+    /// Both: whatever one of them has seen, and the larger loss.
+    pub(crate) fn and(self, other: Self) -> Self {
+        //= R39
+        Self {
+            hungry: self.hungry || other.hungry,
+            deep: self.deep || other.deep,
+            overflowed: self.overflowed || other.overflowed,
+            lost: self.lost.max(other.lost),
+        }
+    }
+}
+
+/// How long the oldest packet waited in this node's sockets that it has taken since its last visit, and whether any found
+/// no room there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Backlog {
+    /// The longest wait.
+    pub waited: Duration,
+    /// Packets found no room.
+    pub overflowed: bool,
+}
+
+impl Backlog {
+    /// What it says of a ring that sends so much in a rotation of such a length.
+    pub fn signs(self, config: &Config, rotation: Duration, sent: Load) -> Signs {
+        //= R39
+        let rotation = rotation.as_nanos().max(1);
+        // What came in while the oldest waited is what the queue held.
+        let depth = (u128::from(sent.bytes) * self.waited.as_nanos().min(rotation) / rotation) as usize;
+        let room = config.receive_room;
+        Signs {
+            deep: depth > room / 2,
+            overflowed: self.overflowed || depth > room - room / 8,
+            ..Signs::default()
+        }
+    }
+}
+
+/// What the last rotation was like.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rotation {
+    /// What members saw.
+    pub signs: Signs,
+    /// How many packets were sent in it.
+    pub packets: u32,
+    /// How long it took.
+    pub took: Duration,
+    /// How long they take, smoothed.
+    pub usual: Duration,
+}
+
+/// What the representative remembers between rotations.
+#[derive(Clone, Debug)]
+pub(crate) struct Tuner {
+    /// The share of packets that were lost, smoothed, in 65536ths.
+    loss: u32,
+    /// For how many rotations signs speak of the windows before.
+    settles: u32,
+    /// The window that was too large, and is approached with care.
+    ceiling: Option<u32>,
+    /// How many rotations a step takes near the ceiling.
+    patience: u32,
+    /// Rotations in a row in which all was well and more was wanted.
+    clean: u32,
+    /// The shortest rotation there was: the network's delays, and hardly anything else.
+    shortest: Duration,
+}
+
+/// For so many rotations after a window was lowered, losses are those of the larger one: asked for a rotation later.
+const SETTLES: u32 = 4;
+/// A fiftieth of all packets lost is too much. Less costs less than smaller windows would.
+const LOSS_MAX: u32 = 65_536 / 50;
+/// In how many rotations one step is made towards a ceiling, at first and at most.
+const PATIENCE: (u32, u32) = (16, 1024);
+/// A rotation so many times the shortest spends little on anything but data.
+const FULL: u32 = 8;
+/// One that takes so many times longer than is worth filling is too long.
+const TOO_LONG: u32 = 4;
+
+impl Default for Tuner {
+    fn default() -> Self {
+        let (patience, _) = PATIENCE;
+        Self { loss: 0, settles: 0, ceiling: None, patience, clean: 0, shortest: Duration::MAX }
+    }
+}
+
+impl Tuner {
+    /// The personal window of the next rotation, in packets.
+    pub fn tune(&mut self, config: &Config, personal: u32, last: Rotation) -> u32 {
+        //= R40
+        let Some(tuning) = config.windows.tuning else { return personal };
+        if !last.took.is_zero() {
+            self.shortest = self.shortest.min(last.took);
+        }
+        self.note_loss(last);
+        let next = if self.settles > 0 {
+            self.settles -= 1;
+            personal
+        } else if last.signs.overflowed || self.loss > LOSS_MAX {
+            self.lower(config, personal)
+        } else if last.usual > self.too_long(config, tuning) {
+            self.clean = 0;
+            personal - personal / 16
+        } else {
+            self.raise(personal, last, self.worth_filling(config, tuning))
+        };
+        next.clamp(tuning.least, tuning.most)
+    }
+
+    fn note_loss(&mut self, last: Rotation) {
+        let sent = last.packets.max(1);
+        let now = u32::from(last.signs.lost).min(sent) as u64 * 65_536 / u64::from(sent);
+        self.loss = self.loss - self.loss / 8 + now as u32 / 8;
+    }
+
+    fn lower(&mut self, config: &Config, personal: u32) -> u32 {
+        let (first, most) = PATIENCE;
+        let again = self.ceiling.is_some_and(|ceiling| personal > ceiling - ceiling / 4);
+        self.patience = if again { (self.patience * 2).min(most) } else { first };
+        self.ceiling = Some(personal);
+        (self.settles, self.loss, self.clean) = (SETTLES, 0, 0);
+        if crate::mutated!(config, WindowNeverLowered) { personal } else { personal - personal.div_ceil(4) }
+    }
+
+    fn raise(&mut self, personal: u32, last: Rotation, worth_filling: Duration) -> u32 {
+        let signs = last.signs;
+        if signs.deep || signs.lost > 0 || !signs.hungry || last.usual >= worth_filling {
+            return personal;
+        }
+        self.clean += 1;
+        let near = self.ceiling.is_some_and(|ceiling| personal >= ceiling - ceiling / 8);
+        if !near {
+            return personal + (personal / 16).max(1);
+        }
+        if self.ceiling.is_some_and(|ceiling| personal > ceiling + ceiling / 8) {
+            (self.ceiling, self.patience) = (None, PATIENCE.0);
+        }
+        personal + u32::from(self.clean.is_multiple_of(self.patience))
+    }
+
+    /// A shorter rotation is worth filling: most of it may be spent on passing the token.
+    fn worth_filling(&self, config: &Config, tuning: Tuning) -> Duration {
+        let by_delays = self.shortest.min(config.timers.token_loss) * FULL;
+        // The token must stay far from being called lost, unless the network's delays alone bring it near.
+        let bound = (config.timers.token_loss / 16).max(self.shortest.min(config.timers.token_loss) * 2);
+        tuning.brisk.max(by_delays).min(bound)
+    }
+
+    fn too_long(&self, config: &Config, tuning: Tuning) -> Duration {
+        self.worth_filling(config, tuning) * TOO_LONG
+    }
+}

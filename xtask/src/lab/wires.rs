@@ -1,0 +1,431 @@
+//! Rings on a switch: hosts whose processor and sockets are limited, interfaces and switch ports of one rate. What finds no
+//! room at a port or in a socket is lost, and the engine is told of its own sockets, as by the kernel.
+use consort_order::{Arrival, Engine, Lane, Output, Payload, Submission, To};
+use consort_ring::packet::{Packet, RUN_LEN, TOKEN_LEN};
+use consort_ring::{Config, Ring};
+use consort_sim::HostModel;
+use consort_sim::link::{Link, LinkModel};
+use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, Rng, Service, Stream, ViewKind};
+use std::collections::{BTreeMap, VecDeque};
+
+/// What a ring runs on.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// Of every interface and every port of the switch, in bits per second.
+    pub rate: u64,
+    /// From a sender's interface to the port of a receiver, and from there to its socket.
+    pub delay: Duration,
+    /// How many bytes a port of the switch holds.
+    pub port: usize,
+    /// How likely a packet is lost on its way to one receiver, whatever is sent.
+    pub loss: f64,
+    /// Every host.
+    pub host: HostModel,
+}
+
+/// How the members send.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Load {
+    /// Each always has something to send.
+    Full,
+    /// So many messages a second in all, at random times.
+    Rate(f64),
+}
+
+/// What was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Measured {
+    /// Payload that a member delivered, in megabits per second.
+    pub mbits: f64,
+    /// From submit to delivery at one member after the other, on average, in microseconds.
+    pub mean_us: f64,
+    /// 99 of a hundred were not above this.
+    pub p99_us: f64,
+    /// Packets sent again, in a hundred.
+    pub again: f64,
+    /// Rings formed after the first.
+    pub broken: u64,
+    /// The personal window at the end.
+    pub window: u64,
+}
+
+/// How large messages are, in bytes: one fills a packet.
+pub const LEN: usize = 1_350;
+/// What UDP, IP and Ethernet add to a datagram, the gap between frames included.
+const FRAME: usize = 66;
+/// How many own messages a member has under way at most while it always has more to send.
+const AHEAD: usize = 1_000;
+/// What may wait at an interface before its sender waits.
+const SEND_BUFFER: Duration = Duration::from_micros(500);
+/// By when a ring must stand.
+const FORMED: Duration = Duration::from_secs(3);
+
+enum Happens {
+    AtSwitch { from: usize, to: To, flying: Flying },
+    Arrive { to: usize, flying: Flying },
+    Wake { host: usize },
+}
+
+#[derive(Clone)]
+struct Flying {
+    from: usize,
+    lane: Lane,
+    len: usize,
+    packet: Packet,
+}
+
+struct Host {
+    engine: Ring,
+    members: usize,
+    views: u64,
+    free: Instant,
+    wake: Option<Instant>,
+    token: Socket,
+    data: Socket,
+    ran_over: bool,
+    uplink: Link,
+    port: Link,
+    /// Messages that clients want to send: when each was written.
+    wants: VecDeque<Instant>,
+    /// Own messages that were submitted and not yet delivered.
+    ahead: usize,
+    client_is_next: bool,
+}
+
+#[derive(Default)]
+struct Socket {
+    waiting: VecDeque<(Instant, Flying)>,
+    bytes: usize,
+}
+
+/// Members, and all that is under way.
+pub struct Wires<'a> {
+    site: &'a Site,
+    load: Load,
+    now: Instant,
+    tie: u64,
+    heap: BTreeMap<(Instant, u64), Happens>,
+    hosts: Vec<Host>,
+    /// When each message was written, from the one on whose number is `first`.
+    written: Vec<Instant>,
+    next_write: Option<Instant>,
+    rng: Rng,
+    latencies: Vec<Duration>,
+    delivered: u64,
+    measures: bool,
+}
+
+impl<'a> Wires<'a> {
+    /// A ring that stands, and under this load.
+    ///
+    /// # Errors
+    /// What is wrong with the settings, or that no ring came about.
+    pub fn start(site: &'a Site, members: usize, load: Load, adjust: &dyn Fn(&mut Config)) -> Result<Self, String> {
+        let mut rng = Rng::new(7);
+        let nodes: Vec<_> = (0..members as u16).map(NodeId).collect();
+        let hosts: Result<Vec<_>, String> = nodes.iter().map(|me| Host::new(site, *me, &nodes, adjust, &mut rng)).collect();
+        let mut wires = Self {
+            site,
+            load,
+            now: Instant::ZERO,
+            tie: 0,
+            heap: BTreeMap::new(),
+            hosts: hosts?,
+            written: Vec::new(),
+            next_write: None,
+            rng,
+            latencies: Vec::new(),
+            delivered: 0,
+            measures: false,
+        };
+        for host in 0..members {
+            wires.hosts[host].engine.start(Instant::ZERO, &[]);
+            wires.drain(host);
+            wires.schedule_wake(host);
+        }
+        while wires.hosts.iter().any(|host| host.members < members) {
+            if wires.now.since(Instant::ZERO) > FORMED {
+                return Err(format!("{members} members are not in one view after {FORMED:?}"));
+            }
+            wires.run(Duration::from_millis(20));
+        }
+        wires.begin();
+        Ok(wires)
+    }
+
+    fn begin(&mut self) {
+        match self.load {
+            Load::Full => (0..self.hosts.len()).for_each(|host| self.schedule_wake(host)),
+            Load::Rate(_) => self.next_write = Some(self.now),
+        }
+    }
+
+    /// Lets time pass without measuring, then measures.
+    pub fn measure(&mut self, before: Duration, span: Duration) -> Measured {
+        self.run(before);
+        let (sent, again) = (self.sum("packets_sent"), self.sum("retransmissions_sent"));
+        let views = self.hosts[0].views;
+        self.measures = true;
+        self.run(span);
+        self.measures = false;
+        let sent = (self.sum("packets_sent") - sent).max(1);
+        self.latencies.sort_unstable();
+        let n = self.latencies.len();
+        let mean = self.latencies.iter().sum::<Duration>().as_secs_f64() / n.max(1) as f64;
+        let p99 = self.latencies.get(n * 99 / 100).copied().unwrap_or_default();
+        let per_member = self.delivered as f64 / self.hosts.len() as f64;
+        Measured {
+            mbits: per_member * (LEN * 8) as f64 / span.as_secs_f64() / 1e6,
+            mean_us: mean * 1e6,
+            p99_us: p99.as_secs_f64() * 1e6,
+            again: (self.sum("retransmissions_sent") - again) as f64 * 100.0 / sent as f64,
+            broken: self.hosts[0].views - views,
+            window: gauge(&self.hosts[0].engine, "personal_window"),
+        }
+    }
+
+    fn sum(&self, name: &str) -> u64 {
+        self.hosts.iter().map(|host| gauge(&host.engine, name)).sum()
+    }
+
+    fn run(&mut self, span: Duration) {
+        let end = self.now + span;
+        loop {
+            let next = self.heap.first_key_value().map(|((at, _), _)| *at);
+            let Some(at) = next.into_iter().chain(self.next_write).min().filter(|at| *at <= end) else { break };
+            self.now = self.now.max(at);
+            if self.next_write == Some(at) {
+                self.write();
+            } else if let Some((_, happens)) = self.heap.pop_first() {
+                self.happen(happens);
+            }
+        }
+        self.now = end;
+    }
+
+    fn happen(&mut self, happens: Happens) {
+        match happens {
+            Happens::AtSwitch { from, to, flying } => self.at_switch(from, to, &flying),
+            Happens::Arrive { to, flying } => self.arrive(to, flying),
+            Happens::Wake { host } => self.wake(host),
+        }
+    }
+
+    /// A client somewhere wants to send.
+    fn write(&mut self) {
+        let Load::Rate(rate) = self.load else { return };
+        let host = self.rng.below(self.hosts.len() as u64) as usize;
+        let now = self.now;
+        self.hosts[host].wants.push_back(now);
+        self.next_write = Some(now + Duration::from_nanos(self.rng.exponential(1e9 / rate) as u64 + 1));
+        self.schedule_wake(host);
+    }
+
+    fn at_switch(&mut self, from: usize, to: To, flying: &Flying) {
+        for host in 0..self.hosts.len() {
+            if host == from || (to != To::All && to != To::One(NodeId(host as u16))) {
+                continue;
+            }
+            let copies = self.hosts[host].port.carry(self.now, flying.len + FRAME);
+            for copy in copies {
+                self.schedule(copy.at, Happens::Arrive { to: host, flying: flying.clone() });
+            }
+        }
+    }
+
+    fn arrive(&mut self, to: usize, flying: Flying) {
+        let host = &mut self.hosts[to];
+        let takes = flying.len + self.site.host.overhead;
+        let socket = if flying.lane == Lane::Token { &mut host.token } else { &mut host.data };
+        if socket.bytes + takes > self.site.host.socket {
+            host.ran_over = true;
+            return;
+        }
+        socket.bytes += takes;
+        socket.waiting.push_back((self.now, flying));
+        self.schedule_wake(to);
+    }
+
+    /// One thing is done: a timer, a packet, or a client's message.
+    fn wake(&mut self, at: usize) {
+        let now = self.now;
+        let host = &mut self.hosts[at];
+        host.wake = None;
+        if host.free <= now {
+            host.free = now;
+            self.act(at);
+            self.drain(at);
+        }
+        self.schedule_wake(at);
+    }
+
+    fn act(&mut self, at: usize) {
+        let (now, model) = (self.now, &self.site.host);
+        let host = &mut self.hosts[at];
+        if host.engine.poll_timeout().is_some_and(|due| due <= now) {
+            host.free += model.timer;
+            return host.engine.handle_timeout(now);
+        }
+        host.client_is_next = !host.client_is_next;
+        if (host.client_is_next || !host.has_packets()) && host.may_submit(self.load) {
+            host.free += model.message;
+            let written = host.wants.pop_front().unwrap_or(now);
+            self.written.push(written);
+            return self.submit(at);
+        }
+        if let Some((arrived, flying)) = host.next_packet(model) {
+            host.free += model.receive + per_byte(model, flying.len);
+            if std::mem::take(&mut host.ran_over) {
+                host.engine.overflowed();
+            }
+            let arrival = Arrival { at: arrived, from: name(flying.from), lane: flying.lane };
+            host.engine.handle_packet(now, arrival, flying.packet);
+        }
+    }
+
+    fn submit(&mut self, at: usize) {
+        let mut bytes = (self.written.len() as u64 - 1).to_le_bytes().to_vec();
+        bytes.resize(LEN, 0);
+        let payload = Payload::from(bytes::Bytes::from(bytes));
+        let submission = Submission { class: Class::Client, service: Service::Agreed, stream: Stream(0), payload };
+        let host = &mut self.hosts[at];
+        // What is refused was not sent: the load is more than the ring takes.
+        host.ahead += usize::from(host.engine.submit(self.now, submission).is_ok());
+    }
+
+    fn drain(&mut self, at: usize) {
+        while let Some(output) = self.hosts[at].engine.poll_output() {
+            let host = &mut self.hosts[at];
+            match output {
+                Output::Send { to, lane, packet } => self.send(at, to, lane, packet),
+                Output::Persist { ticket, .. } => host.engine.handle_persisted(self.now, ticket),
+                Output::Install(view) if view.kind == ViewKind::Regular => {
+                    host.members = view.members.len();
+                    host.views += 1;
+                    host.engine.resume(self.now, view.id);
+                }
+                Output::Deliver(delivery) => {
+                    host.free += self.site.host.message;
+                    host.ahead -= usize::from(delivery.id.is_some());
+                    let written = self.written[number(&delivery.payload) as usize];
+                    if self.measures {
+                        self.delivered += 1;
+                        self.latencies.push(host.free.since(written));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn send(&mut self, at: usize, to: To, lane: Lane, packet: Packet) {
+        let len = len(&packet);
+        let host = &mut self.hosts[at];
+        host.free += self.site.host.send + per_byte(&self.site.host, len);
+        let lane = if matches!(to, To::One(_)) { Lane::Token } else { lane };
+        let left = host.uplink.carry(host.free, len + FRAME).first().map_or(host.free, |copy| copy.at);
+        host.free = host.free.max(Instant(left.0.saturating_sub(SEND_BUFFER.as_nanos() as u64)));
+        let flying = Flying { from: at, lane, len, packet };
+        self.schedule(left, Happens::AtSwitch { from: at, to, flying });
+    }
+
+    fn schedule(&mut self, at: Instant, happens: Happens) {
+        self.tie += 1;
+        self.heap.insert((at, self.tie), happens);
+    }
+
+    fn schedule_wake(&mut self, at: usize) {
+        let (now, load) = (self.now, self.load);
+        let host = &mut self.hosts[at];
+        let works = host.has_packets() || host.may_submit(load);
+        let due = if works { Some(now) } else { host.engine.poll_timeout() };
+        let Some(due) = due.map(|due| due.max(host.free).max(now)) else { return };
+        if host.wake.is_none_or(|wake| due < wake) {
+            host.wake = Some(due);
+            self.schedule(due, Happens::Wake { host: at });
+        }
+    }
+}
+
+impl Host {
+    fn new(
+        site: &Site,
+        me: NodeId,
+        nodes: &[NodeId],
+        adjust: &dyn Fn(&mut Config),
+        rng: &mut Rng,
+    ) -> Result<Self, String> {
+        let mut config = Config::new(me, nodes.to_vec());
+        let share = config.datagram.get() as f64 / (config.datagram.get() + site.host.overhead) as f64;
+        config.receive_room = (site.host.socket as f64 * share) as usize;
+        adjust(&mut config);
+        let engine = Ring::new(config, Incarnation(1)).map_err(|error| error.to_string())?;
+        let link = LinkModel { rate: Some(site.rate), delay: site.delay, ..LinkModel::default() };
+        let port = LinkModel { queue: site.port, loss: site.loss, ..link.clone() };
+        Ok(Self {
+            engine,
+            members: 0,
+            views: 0,
+            free: Instant::ZERO,
+            wake: None,
+            token: Socket::default(),
+            data: Socket::default(),
+            ran_over: false,
+            uplink: Link::new(link, rng.fork(u64::from(me.0))),
+            port: Link::new(port, rng.fork(1 << 32 | u64::from(me.0))),
+            wants: VecDeque::new(),
+            ahead: 0,
+            client_is_next: false,
+        })
+    }
+
+    fn has_packets(&self) -> bool {
+        !(self.token.waiting.is_empty() && self.data.waiting.is_empty())
+    }
+
+    fn may_submit(&self, load: Load) -> bool {
+        match load {
+            Load::Full => self.members > 1 && self.ahead < AHEAD,
+            Load::Rate(_) => !self.wants.is_empty(),
+        }
+    }
+
+    fn next_packet(&mut self, model: &HostModel) -> Option<(Instant, Flying)> {
+        let token_first = self.engine.reads_first() == Lane::Token;
+        let from_token = !self.token.waiting.is_empty() && (token_first || self.data.waiting.is_empty());
+        let socket = if from_token { &mut self.token } else { &mut self.data };
+        let taken = socket.waiting.pop_front();
+        socket.bytes -= taken.as_ref().map_or(0, |(_, flying)| flying.len + model.overhead);
+        taken
+    }
+}
+
+fn gauge(engine: &Ring, name: &str) -> u64 {
+    let mut found = 0;
+    engine.observe(&mut |known, value| found = if known == name { value } else { found });
+    found
+}
+
+fn per_byte(model: &HostModel, len: usize) -> Duration {
+    Duration::from_nanos(len as u64 * model.picos_per_byte / 1_000)
+}
+
+/// The datagram's bytes. What membership packets take hardly matters.
+fn len(packet: &Packet) -> usize {
+    let bare = match packet {
+        Packet::Data(data) => data.wire_len(),
+        Packet::Token(token) => TOKEN_LEN + RUN_LEN * token.requests.runs(),
+        _ => 200,
+    };
+    consort_wire::envelope::LEN + bare
+}
+
+fn name(member: usize) -> MemberId {
+    MemberId { node: NodeId(member as u16), incarnation: Incarnation(1) }
+}
+
+fn number(payload: &Payload) -> u64 {
+    let mut bytes = [0; 8];
+    payload.to_bytes().iter().zip(&mut bytes).for_each(|(from, to)| *to = *from);
+    u64::from_le_bytes(bytes)
+}
