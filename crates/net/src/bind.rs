@@ -8,13 +8,15 @@ use consort_types::NodeId;
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::AsFd;
 
 /// The token's buffers, in bytes: a few tokens and control packets.
 const TOKEN_BUFFER: usize = 1 << 20;
 /// The send buffer for data, in bytes: one visit of the token at full speed.
 const SEND_BUFFER: usize = 4 << 20;
+/// The bytes of an IPv4 header and a UDP header.
+const HEADERS: usize = 20 + 8;
 
 /// How data to all leaves this node, and why so.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,7 +104,33 @@ impl Sockets {
                 "the kernel grants a smaller receive buffer than wanted; raise net.core.rmem_max, or expect losses at full speed"
             );
         }
+        self.report_cutting();
     }
+
+    /// IP cuts what does not fit one packet of the interface: dear, and one lost piece loses all.
+    fn report_cutting(&self) {
+        let Options { me, peers, interface, datagram, .. } = &self.options;
+        let own = peers.iter().find(|peer| peer.node == *me).map(|peer| peer.data.ip());
+        let is_used = |address: Ipv4Addr| own == Some(address.into()) || self.reach.multicast && address == *interface;
+        for interface in sys::interfaces().into_iter().filter(|interface| is_used(interface.address)) {
+            let Ok(mtu) = sys::mtu(self.data.as_fd(), &interface.name) else { continue };
+            if let Some(fitting) = fitting(datagram.get(), mtu) {
+                tracing::warn!(
+                    interface = %interface.name,
+                    mtu,
+                    datagram = datagram.get(),
+                    fitting,
+                    "datagrams do not fit one packet of the interface and are cut by IP, which costs much and loses more; set `datagram` to what fits, on all nodes, or raise the interface's MTU"
+                );
+            }
+        }
+    }
+}
+
+/// What fits one packet of an interface, in bytes of UDP payload, if a datagram of this size does not.
+fn fitting(datagram: usize, mtu: usize) -> Option<usize> {
+    let most = mtu.saturating_sub(HEADERS);
+    (datagram > most).then_some(most)
 }
 
 fn check_peers(options: &Options) -> Result<(), BindError> {

@@ -23,6 +23,14 @@ fn a_node_without_an_entry_is_told_so() {
 }
 
 #[test]
+fn a_datagram_that_ip_would_cut_is_told_what_fits() {
+    assert_eq!(fitting(1_472, 1_500), None);
+    assert_eq!(fitting(1_473, 1_500), Some(1_472));
+    assert_eq!(fitting(8_972, 1_280), Some(1_252));
+    assert_eq!(fitting(576, 0), Some(0));
+}
+
+#[test]
 fn two_nodes_with_one_index_or_one_address_are_refused() {
     let mut twice = options();
     twice.peers.push(twice.peers[0]);

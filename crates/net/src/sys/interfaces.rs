@@ -2,7 +2,9 @@
 use super::checked;
 use crate::error::Interface;
 use std::ffi::CStr;
+use std::io;
 use std::net::Ipv4Addr;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// The interfaces that are up and have an IPv4 address; empty if the kernel does not tell.
 pub(crate) fn interfaces() -> Vec<Interface> {
@@ -41,12 +43,39 @@ fn usable(entry: &libc::ifaddrs) -> Option<Interface> {
     })
 }
 
+/// How many bytes of one IP packet leave through an interface uncut. Any socket will do to ask.
+pub(crate) fn mtu(socket: BorrowedFd<'_>, interface: &str) -> io::Result<usize> {
+    // SAFETY: the request is plain data, for which all zeros is a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    let room = request.ifr_name.len() - 1;
+    for (to, from) in request.ifr_name[..room].iter_mut().zip(interface.bytes()) {
+        *to = from as libc::c_char;
+    }
+    // SAFETY: the name ends with a zero, and the request lives through the call.
+    checked(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut request) })?;
+    // SAFETY: this is what the call has filled in.
+    let mtu = unsafe { request.ifr_ifru.ifru_mtu };
+    usize::try_from(mtu).map_err(io::Error::other)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::UdpSocket;
+    use std::os::fd::AsFd;
 
     #[test]
     fn the_loopback_interface_is_found() {
         assert!(interfaces().iter().any(|i| i.address == Ipv4Addr::LOCALHOST), "{:?}", interfaces());
+    }
+
+    #[test]
+    fn the_kernel_tells_how_much_an_interface_carries() {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let lo = interfaces().into_iter().find(|i| i.address == Ipv4Addr::LOCALHOST).unwrap();
+        let told: usize =
+            std::fs::read_to_string(format!("/sys/class/net/{}/mtu", lo.name)).unwrap().trim().parse().unwrap();
+        assert_eq!(mtu(socket.as_fd(), &lo.name).unwrap(), told);
+        assert!(mtu(socket.as_fd(), "no such interface").is_err());
     }
 }
