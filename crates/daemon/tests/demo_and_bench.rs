@@ -181,6 +181,25 @@ fn throughput_and_latency_are_told_for_each_number_of_clients() {
 }
 
 #[test]
+fn peers_that_are_not_there_are_left_out_with_the_reason() {
+    let report =
+        bench(&World::new(), "peers --nodes 2 --seconds 200ms --warm-up 100ms --spread /nowhere/spread --runs 2");
+    let works = report["works"].as_array().unwrap();
+    assert_eq!(
+        works.iter().map(|work| work["work"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["batched", "unbatched", "at rate"]
+    );
+    works
+        .iter()
+        .for_each(|work| all_above_zero(&work["systems"][0], &["/median/ordered_per_s", "/runs/1/latency_us/p99"]));
+    let reasons: Vec<&str> =
+        report["skipped"].as_array().unwrap().iter().map(|one| one["reason"].as_str().unwrap()).collect();
+    assert!(
+        reasons[0].starts_with("--spread: cannot run /nowhere/spread: ") && reasons[1] == "no --nats PROGRAM was given"
+    );
+}
+
+#[test]
 fn goodput_is_told_for_loads_beyond_the_capacity() {
     let report = bench(&World::new(), "ring --nodes 2 --offered 50%..200% --seconds 200ms --warm-up 100ms");
     all_above_zero(&report, &["/capacity_per_s", "/peak_per_s", "/kept"]);

@@ -1,8 +1,9 @@
 //! The two ends of a client, to whatever kind of daemon it speaks.
 use super::job::Job;
-use super::{native, spread};
+use super::{native, nats, spread};
 use crate::failure::Outcome;
 use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Where a client connects, and how it speaks there.
@@ -12,6 +13,8 @@ pub enum Door {
     Native(PathBuf),
     /// The socket of a daemon of Spread.
     Spread(PathBuf),
+    /// A NATS server's port.
+    Nats(SocketAddr),
 }
 
 /// A client that sends to the job's group.
@@ -40,6 +43,7 @@ pub fn speak(job: &Job) -> Outcome<Box<dyn Speaker>> {
     Ok(match &job.door {
         Door::Native(path) => Box::new(native::Native::connect(job, path)?),
         Door::Spread(path) => Box::new(spread::SpreadSpeaker::connect(job, path)?),
+        Door::Nats(address) => Box::new(nats::NatsSpeaker::connect(job, *address)?),
     })
 }
 
@@ -48,5 +52,6 @@ pub fn listen(job: &Job) -> Outcome<Box<dyn Listener>> {
     Ok(match &job.door {
         Door::Native(path) => Box::new(native::Ear::join(job, path)?),
         Door::Spread(path) => Box::new(spread::SpreadListener::join(job, path)?),
+        Door::Nats(address) => Box::new(nats::NatsListener::join(job, *address)?),
     })
 }

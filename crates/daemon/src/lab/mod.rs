@@ -10,6 +10,7 @@ mod hosted;
 pub mod job;
 mod message;
 mod native;
+mod nats;
 mod observer;
 mod process;
 mod receiver;

@@ -84,10 +84,10 @@ impl<'j> Sender<'j> {
     fn wait_turn(&mut self, schedule: &mut Schedule) -> Outcome<Option<u64>> {
         let now = now_ns();
         let due = schedule.next(now);
-        if due.is_some_and(|due| due > now) {
+        if let Some(due) = due.filter(|due| *due > now) {
             self.speaker.flush()?;
+            sleep_until(due);
         }
-        due.into_iter().for_each(sleep_until);
         Ok(due)
     }
 

@@ -1,5 +1,6 @@
 //! `consort bench peers`: the same work done by other systems that a user has installed, in the same run.
 
+mod nats;
 mod report;
 mod spread;
 
@@ -15,7 +16,7 @@ use crate::lab::job::Pace;
 use report::Report;
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What `consort bench peers --help` prints.
 pub const HELP: &str = concat!(
@@ -29,6 +30,7 @@ left out, with the reason.
 
   --spread PROGRAM   the daemon of Spread 5, such as /usr/local/sbin/spread;
                      it runs in a network of its own, which needs root
+  --nats PROGRAM     nats-server with JetStream, such as /usr/sbin/nats-server
   --rate R           messages a second over all senders, for latency [1000]
 ",
     shared_help!(),
@@ -46,6 +48,7 @@ struct Plan {
     setup: Setup,
     rate: f64,
     spread: Option<PathBuf>,
+    nats: Option<PathBuf>,
 }
 
 /// A system that does the work.
@@ -53,7 +56,13 @@ struct Plan {
 enum System {
     Consort,
     Spread(PathBuf),
+    Nats(PathBuf),
 }
+
+/// Says why a system cannot be measured, if it cannot.
+type Obstacle = fn(&Path, &Setup) -> Option<String>;
+/// Makes a system of its program.
+type Made = fn(PathBuf) -> System;
 
 /// All that one system was measured at.
 pub struct Tried {
@@ -97,10 +106,11 @@ pub fn main(words: Vec<OsString>) -> Outcome {
 
 fn read(words: Vec<OsString>) -> Outcome<Plan> {
     let mut args = Args::new(words, HELP);
-    let mut plan = Plan { setup: Setup::default(), rate: 1_000.0, spread: None };
+    let mut plan = Plan { setup: Setup::default(), rate: 1_000.0, spread: None, nats: None };
     while let Some(option) = args.next()? {
         match option.as_str() {
             "--spread" => plan.spread = Some(args.path()?),
+            "--nats" => plan.nats = Some(args.path()?),
             "--rate" => plan.rate = setup::rate(&mut args)?,
             option if plan.setup.take(option, &mut args)? => {}
             _ => return Err(args.unknown()),
@@ -117,14 +127,22 @@ fn read(words: Vec<OsString>) -> Outcome<Plan> {
 impl Plan {
     /// Those that can be measured, ours first, and those that cannot.
     fn systems(&self) -> (Vec<System>, Vec<Skipped>) {
-        let spread = match &self.spread {
-            None => Err("no --spread PROGRAM was given".to_owned()),
-            Some(program) => spread::obstacle(program, &self.setup).map_or(Ok(program.clone()), Err),
-        };
-        match spread {
-            Ok(program) => (vec![System::Consort, System::Spread(program)], Vec::new()),
-            Err(reason) => (vec![System::Consort], vec![Skipped { name: "Spread", reason }]),
+        let candidates = [
+            ("Spread", "--spread", &self.spread, spread::obstacle as Obstacle, System::Spread as Made),
+            ("NATS", "--nats", &self.nats, nats::obstacle, System::Nats),
+        ];
+        let (mut systems, mut skipped) = (vec![System::Consort], Vec::new());
+        for (name, option, given, obstacle, made) in candidates {
+            let reason = match given {
+                None => Some(format!("no {option} PROGRAM was given")),
+                Some(program) => obstacle(program, &self.setup),
+            };
+            match (reason, given) {
+                (None, Some(program)) => systems.push(made(program.clone())),
+                (reason, _) => skipped.push(Skipped { name, reason: reason.unwrap_or_default() }),
+            }
         }
+        (systems, skipped)
     }
 
     fn measure(&self, system: &System, tried: &mut Tried, floor: Floor) -> Outcome {
@@ -162,6 +180,7 @@ impl System {
         match self {
             Self::Consort => "Consort",
             Self::Spread(_) => "Spread",
+            Self::Nats(_) => "NATS",
         }
     }
 
@@ -169,6 +188,7 @@ impl System {
         match self {
             Self::Consort => Lab::start(setup.nodes, &setup.daemon_options()),
             Self::Spread(program) => spread::start(program, setup.nodes),
+            Self::Nats(program) => nats::start(program, setup.nodes),
         }
     }
 }
@@ -187,9 +207,11 @@ mod tests {
             let (systems, skipped) = plan(line).unwrap().systems();
             (systems.len(), skipped.into_iter().map(|one| one.reason).collect::<Vec<_>>())
         };
-        assert_eq!(reasons(""), (1, vec!["no --spread PROGRAM was given".to_owned()]));
-        let (count, missing) = reasons("--spread /nowhere/spread");
+        let none = ["no --spread PROGRAM was given", "no --nats PROGRAM was given"].map(String::from);
+        assert_eq!(reasons(""), (1, none.into()));
+        let (count, missing) = reasons("--spread /nowhere/spread --nats /nowhere/nats");
         assert!(count == 1 && missing[0].starts_with("--spread: cannot run /nowhere/spread: "), "{missing:?}");
+        assert_eq!(missing[1], "--nats: cannot run /nowhere/nats --version");
         let (count, large) = reasons("--spread /bin/sh --size 1MiB");
         assert_eq!((count, &large[0][..]), (1, "it takes messages of 143120 bytes at most; give a smaller --size"));
     }

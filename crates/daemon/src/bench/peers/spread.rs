@@ -30,7 +30,8 @@ pub fn obstacle(program: &Path, setup: &Setup) -> Option<String> {
         .then(|| "a network namespace cannot be made; run this as root".into())
 }
 
-fn runs(program: &str, words: &[&str]) -> bool {
+/// Whether a program runs, and ends well.
+pub fn runs(program: &str, words: &[&str]) -> bool {
     let mut command = Command::new(program);
     command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
@@ -110,7 +111,7 @@ wait
 }
 
 /// As one word of a shell.
-fn quoted(path: &Path) -> String {
+pub fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 
