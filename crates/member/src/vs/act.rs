@@ -69,7 +69,7 @@ pub enum Act {
     /// Nothing was multicast in the view for a while: multicast something small that tells what this node has sent and
     /// holds, or it will be taken for dead.
     Speak,
-    /// The installed view ends: send nothing new in it.
+    /// The installed view ends, or this node is about to leave it: tell what must be told in it, and send nothing new.
     Halt,
     /// Take in nothing more of the installed view, and answer with `tell`.
     Tell,

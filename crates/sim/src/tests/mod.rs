@@ -40,8 +40,9 @@ fn plan(seed: u64, faults: &str) -> Plan {
     lightened(Plan::draw_bare(seed, &faults.parse::<Kinds>().unwrap()))
 }
 
-/// Sequencers are no racers.
+/// Sequencers are no racers, and send each message whole.
 fn lightened(mut plan: Plan) -> Plan {
+    plan.datagram = 65_000;
     for sender in &mut plan.senders {
         sender.pace = crate::workload::Pace::Poisson(consort_types::Duration::from_millis(40));
         sender.sizes = crate::workload::Sizes::SMALL;

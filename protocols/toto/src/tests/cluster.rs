@@ -399,7 +399,7 @@ fn nobody_is_called_deaf_by_what_was_known_before_a_pause() {
     cluster.submit(1, Service::Agreed, "tea");
     cluster.cuts.clear();
     cluster.run(1);
-    cluster.now = cluster.now + Duration::from_millis(5_000);
+    cluster.now += Duration::from_millis(5_000);
     cluster.run(1_000);
     assert!((1..=3).all(|node| cluster.told(node) == ["tea"]), "{:?}", cluster.told(1));
 }
