@@ -2,7 +2,6 @@
 use super::stage::{Stage, broken, member};
 use crate::trace::Trace;
 use crate::trace::witness::End;
-use consort_session::{self as session, Refusal, RefusalCause};
 use consort_types::Primary;
 use consort_types::Service::{Agreed, Safe};
 
@@ -254,17 +253,32 @@ fn gv_a_forged_group_is_noticed() {
 
 #[test]
 fn lv_a_refusal_is_noticed_unless_the_daemon_leaves() {
-    let refused = || {
-        let refusal = Refusal::new(RefusalCause::Leaving, "leaving");
-        session::Event::Refused { request: 9, refusal }
-    };
     let mut stage = stage();
-    stage.tell(2, &refused());
+    stage.refuse(2, Some(9));
     assert_eq!(broken(&stage.trace(0)), ["LV"]);
     let mut stage = self::stage();
     stage.witness(2).leaves();
-    stage.tell(2, &refused());
+    stage.refuse(2, Some(9));
     assert_eq!(broken(&stage.trace(0)), [""; 0]);
+}
+
+#[test]
+fn ak_sees_on_after_a_refusal() {
+    let mut stage = stage();
+    stage.witness(2).leaves();
+    stage.refuse(2, Some(99));
+    stage.send(2, Agreed, &["g"]);
+    stage.acknowledge(2);
+    assert!(broken(&stage.trace(0)).contains(&"AK"), "a request that was none of its messages was refused");
+    let mut stage = self::stage();
+    stage.witness(2).leaves();
+    stage.send(2, Agreed, &["g"]);
+    stage.refuse(2, None);
+    stage.acknowledge(2);
+    assert!(!broken(&stage.trace(0)).contains(&"AK"), "what was refused is not called ordered");
+    stage.send(2, Agreed, &["g"]);
+    stage.acknowledge(2);
+    assert!(broken(&stage.trace(0)).contains(&"AK"), "the next one is");
 }
 
 #[test]
