@@ -1,5 +1,5 @@
 //! Turns what happens in the world into events, and shows them to the checkers, the digest and the story.
-use crate::checkers::{ASSERTIONS, Bounds, GROUP_GAUGES, Suite, Violation};
+use crate::checkers::{Bounds, Suite, Violation, must_stay_zero};
 use crate::digest::Digest;
 use crate::identify::{Identify, Identity};
 use crate::machine::Received;
@@ -73,7 +73,7 @@ impl Recorder {
 
     /// Whether any checker wants to see this gauge.
     pub fn watches(&self, name: &str) -> bool {
-        self.bounds.watch(name) || name == ASSERTIONS || GROUP_GAUGES.contains(&name)
+        self.bounds.watch(name) || must_stay_zero(name)
     }
 
     pub fn payload(&self, mark: Mark, len: usize) -> Payload {

@@ -232,11 +232,7 @@ impl<'a> Session<'a> {
     fn ask(&mut self) {
         let Ok(pairs) = self.client.status(PATIENCE) else { return };
         let at = self.board.now();
-        for (name, value) in &pairs {
-            if let (true, Ok(value)) = (name == "assertion_failures", value.parse()) {
-                self.witnesses.iter_mut().for_each(|(_, witness)| witness.gauge(at, name, value));
-            }
-        }
+        self.witnesses.iter_mut().for_each(|(_, witness)| witness.status(at, &pairs));
     }
 
     /// The session is over: because its daemon was ended, or it should not be.

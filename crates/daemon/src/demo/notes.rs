@@ -96,10 +96,10 @@ impl Notes {
         self.note(at, What::Quiet);
     }
 
-    /// A counter of a client's daemon has this value.
-    pub fn gauge(&mut self, number: u64, at: u64, name: &str, value: u64) {
+    /// A client's daemon told its status.
+    pub fn status(&mut self, number: u64, at: u64, pairs: &[(String, String)]) {
         if let Some(client) = self.clients.get_mut(&number) {
-            client.witness.gauge(Instant(at), name, value);
+            client.witness.status(Instant(at), pairs);
         }
     }
 
@@ -187,10 +187,16 @@ mod tests {
 
     #[test]
     fn what_the_daemons_count_as_impossible_is_a_broken_promise() {
-        let mut notes = notes();
-        notes.gauge(5, 50, "assertion_failures", 2);
-        let broken = violations(&notes.trace(), Protocol::Ring);
-        assert!(broken.iter().any(|how| how.contains("2 assertions of the protocol failed")), "{broken:?}");
+        for (name, how) in [
+            ("assertion_failures", "2 assertions of the protocol failed"),
+            ("group_hash_mismatches", "group_hash_mismatches is 2"),
+            ("ordered_malformed", "ordered_malformed is 2"),
+        ] {
+            let mut notes = notes();
+            notes.status(5, 50, &[("rotations".to_owned(), "9".to_owned()), (name.to_owned(), "2".to_owned())]);
+            let broken = violations(&notes.trace(), Protocol::Ring);
+            assert!(broken.iter().any(|broken| broken.contains(how)), "{broken:?}");
+        }
     }
 
     #[test]

@@ -87,12 +87,15 @@ mod virtual_synchrony;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use assertion::GAUGE as ASSERTIONS;
-pub(crate) use group_state::GAUGES as GROUP_GAUGES;
 pub use memory::{Bounds, Calmness};
 
 /// What a checker says of an event: nothing, or how the promise is broken.
 pub type Verdict = Result<(), String>;
+
+/// Whether a daemon counts under this name what must never happen, so that checkers want to see it (AF, GH).
+pub fn must_stay_zero(name: &str) -> bool {
+    name == assertion::GAUGE || group_state::GAUGES.contains(&name)
+}
 
 /// Watches over one promise.
 pub trait Checker {

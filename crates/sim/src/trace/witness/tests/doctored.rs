@@ -297,6 +297,21 @@ fn af_a_failed_assertion_is_noticed() {
 }
 
 #[test]
+fn af_and_gh_what_a_daemon_counts_that_must_never_happen_is_noticed() {
+    let told = |name: &str, value: &str| {
+        let mut stage = stage();
+        let pairs = [("protocol", "ring"), (name, value)].map(|(key, value)| (key.to_owned(), value.to_owned()));
+        stage.witness(1).status(consort_types::Instant(u64::MAX - 1), &pairs);
+        broken(&stage.trace(0))
+    };
+    assert_eq!(told("assertion_failures", "2"), ["AF"]);
+    for name in ["group_hash_mismatches", "group_early_messages", "group_parts_broken", "ordered_malformed"] {
+        assert_eq!((told(name, "1"), told(name, "0")), (vec!["GH"], vec![]), "{name}");
+    }
+    assert_eq!(told("rotations", "7"), [""; 0]);
+}
+
+#[test]
 fn a_message_before_any_group_is_not_passed_over() {
     let mut stage = Stage::new();
     stage.welcome(1, member(1), &[&["g"]]);
