@@ -140,6 +140,11 @@ impl Recorder {
         self.record(process, What::Side(Box::new(said)));
     }
 
+    pub fn spoke(&mut self, process: Process, said: Said) {
+        self.tell(Some(process.node), 'm', || format!("{process} sends {} to {}", said.count, said.groups.join(" ")));
+        self.record(process, What::Spoke(Box::new(said)));
+    }
+
     pub fn offer(&mut self, process: Process, what: What) {
         let (sign, how) = match &what {
             What::Offer(Offered { offer, .. }) => ('o', format!("is offered {offer}")),
@@ -245,6 +250,7 @@ fn digest(digest: &mut Digest, event: &Event) {
         What::Primary(view) => 12 | view.number << 8,
         What::Group(group) => 13 | group.id.number << 8 | group.change << 40,
         What::Signal(_) => 20,
+        What::Spoke(said) => 25 | said.count << 8,
         What::Side(said) => {
             digest.add(name(said.from));
             18 | said.count << 8

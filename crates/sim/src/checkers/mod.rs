@@ -72,6 +72,7 @@ mod one_ring;
 mod one_view;
 mod position;
 mod primary;
+mod private_messages;
 mod prompt;
 mod safe;
 mod safe_closing;
