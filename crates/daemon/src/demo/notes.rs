@@ -57,9 +57,7 @@ impl Notes {
         match told.heard {
             Heard::Event(event) => {
                 self.delivered += u64::from(matches!(event, Event::Message(_)));
-                if let Some(event) = as_read(event) {
-                    client.witness.see(at, &event, &mut self.cast);
-                }
+                client.witness.see(at, &event.into(), &mut self.cast);
             }
             Heard::Progress(progress) => {
                 client.ordered = progress.ordered;
@@ -127,20 +125,7 @@ pub fn promises(protocol: Protocol) -> usize {
 
 fn bounds(protocol: Protocol) -> Bounds {
     let promised = Promised { per_component: protocol != Protocol::Ring, early: false };
-    Bounds { promised, ..Bounds::default() }
-}
-
-/// As the session's own reader gives it.
-fn as_read(event: Event) -> Option<session::Event> {
-    Some(match event {
-        Event::Message(message) => session::Event::Message(message),
-        Event::GroupView(view) => session::Event::GroupView(view),
-        Event::GroupSignal(signal) => session::Event::GroupSignal(signal),
-        Event::View(view) => session::Event::View(view),
-        Event::Refused { send, refusal } => session::Event::Refused { request: send, refusal },
-        Event::Status(pairs) => session::Event::Status(pairs),
-        _ => return None,
-    })
+    Bounds { promised, unseen: UNSEEN.into(), ..Bounds::default() }
 }
 
 #[cfg(test)]
