@@ -191,9 +191,9 @@ impl fmt::Debug for Suite {
 }
 
 impl Suite {
-    /// Every checker that the engine's capabilities give anything to judge.
+    /// Every checker that the engine's capabilities, and the run, give anything to judge.
     pub fn new(bounds: Bounds) -> Self {
-        let promised = bounds.promised;
+        let (promised, unseen) = (bounds.promised, bounds.unseen.clone());
         let mut suite = Self {
             checkers: vec![
                 Box::<alternate::Alternate>::default(),
@@ -234,6 +234,7 @@ impl Suite {
         if !promised.per_component {
             suite.checkers.push(Box::<hole::Holes>::default());
         }
+        suite.checkers.retain(|checker| !unseen.contains(checker.rule().id));
         suite
     }
 

@@ -34,6 +34,10 @@ use consort_types::{GroupName, Instant, MemberId, Service};
 use consort_wire::Payload;
 use std::collections::BTreeMap;
 
+/// The promises that a trace of witnesses gives nothing to judge of: they need to look into daemons (SF4, TO1p, TO3, BM, NR),
+/// bounds on time (NV, PL), offers (OF) or messages beside the workload (GM).
+pub const UNSEEN: [&str; 9] = ["SF4", "TO1p", "TO3", "BM", "NR", "NV", "PL", "OF", "GM"];
+
 mod listener;
 mod merge;
 #[cfg(test)]
