@@ -38,6 +38,7 @@ pub struct Ready {
     _seat: Seat,
     sockets: Sockets,
     node: AnyNode,
+    _metrics: Option<metrics::Serving>,
 }
 
 /// A node with the engine that its settings name. Which one is asked once, when it starts to run: each has a loop of its own.
@@ -61,14 +62,12 @@ pub fn prepare(mut settings: Settings, node: Option<u16>) -> Outcome<Ready> {
     let incarnation = incarnation::begin(settings.state.as_deref(), &settings.cluster, card.node)?;
     let sockets = Sockets::bind(net_options(&settings, &card)?).map_err(|error| explain(&error, &settings))?;
     let node = engine_and_node(&settings, incarnation, sockets.receive_room())?;
-    if let Some(address) = settings.metrics {
-        tell_metrics(address, &card)?;
-    }
+    let metrics = settings.metrics.map(|address| tell_metrics(address, &card)).transpose()?;
     if let Some(spread) = &settings.spread {
         tracing::info!(address = %spread.address, "serves Spread clients");
     }
     tracing::info!(node = card.node, cluster = %card.cluster, %incarnation, settings = %card.summary, "serving");
-    Ok(Ready { card, _seat: seat, sockets, node })
+    Ok(Ready { card, _seat: seat, sockets, node, _metrics: metrics })
 }
 
 impl Ready {
@@ -85,7 +84,7 @@ impl Ready {
     }
 }
 
-fn tell_metrics(address: SocketAddr, card: &Card) -> Outcome {
+fn tell_metrics(address: SocketAddr, card: &Card) -> Outcome<metrics::Serving> {
     let listener = metrics::open(address)?;
     let address = listener.local_addr().unwrap_or(address);
     tracing::info!(%address, "tells metrics");
