@@ -2,7 +2,7 @@
 use super::incarnation;
 use super::options::Options;
 use crate::config::{NodeAddress, Protocol, Settings};
-use crate::failure::{Failure, Outcome, Trying};
+use crate::failure::{Failure, Outcome, Trying, heard_or_not};
 use crate::metrics;
 use crate::place::{self, Card, Place, Seat};
 use consort::Address;
@@ -124,8 +124,9 @@ fn open_many_files() {
 /// Tells whoever started us that clients can connect.
 fn announce(card: &Card) -> Outcome {
     let mut out = io::stdout();
-    writeln!(out, "ready: node {} of cluster {} serves clients at {}", card.node, card.cluster, card.door.display())?;
-    Ok(out.flush()?)
+    let (node, cluster, door) = (card.node, &card.cluster, card.door.display());
+    let written = writeln!(out, "ready: node {node} of cluster {cluster} serves clients at {door}");
+    heard_or_not(written.and_then(|()| out.flush()))
 }
 
 fn start_log(level: Option<&str>) -> Outcome {
@@ -144,6 +145,8 @@ fn start_log(level: Option<&str>) -> Outcome {
         .with_target(false)
         .with_ansi(colours)
         .with_writer(io::stderr)
+        // It would tell of a log that cannot be written by a line on the standard error, and panic where that fails, too.
+        .log_internal_errors(false)
         .init();
     Ok(())
 }
