@@ -123,8 +123,14 @@ fn in_a_lab(
         }
         let (board, ledger, groups) = (&board, &ledger, &groups);
         for node in 0..usize::from(options.nodes) {
-            let visits =
-                |door| guest::Visits { node, directory: place, board, ledger, seed: run::guest_seed(seed, node, door) };
+            let visits = |door| guest::Visits {
+                node,
+                directory: place,
+                board,
+                ledger,
+                seed: run::guest_seed(seed, node, door),
+                last: guest::LAST,
+            };
             let (native, spread) = (visits(0), visits(1));
             scope.spawn(move || native.native(groups));
             scope.spawn(move || spread.spread());

@@ -106,6 +106,8 @@ pub fn bounds(plan: &Plan) -> Result<Bounds, String> {
             most: CHANGES,
         },
         goodbye: plan.is_polite().then_some(GOODBYE),
+        // None of its gauges counts what is repeated without need.
+        unseen: ["NR"].into(),
     })
 }
 

@@ -133,6 +133,7 @@ pub fn bounds(plan: &Plan) -> Bounds {
             most: CHANGES,
         },
         goodbye: plan.is_polite().then_some(config.timers.token_loss * 2 / 3),
+        unseen: [].into(),
     }
 }
 

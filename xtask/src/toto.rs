@@ -101,6 +101,8 @@ pub fn bounds(plan: &Plan, whole: bool) -> Result<Bounds, String> {
             most: CHANGES,
         },
         goodbye: plan.is_polite().then_some(GOODBYE),
+        // None of its gauges counts what is repeated without need, and it does not tell which positions it holds.
+        unseen: ["NR", "SF4"].into(),
     })
 }
 

@@ -1,5 +1,5 @@
 //! What a program receives.
-use consort_session::{GroupSignal, GroupView, Message, NetworkView, Offer, Refusal};
+use consort_session::{self as session, GroupSignal, GroupView, Message, NetworkView, Offer, Refusal};
 
 /// What happened, in the order in which it happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +35,23 @@ pub enum Event {
     },
     /// The daemon's status, as pairs of key and value.
     Status(Vec<(String, String)>),
+}
+
+/// As the daemon told it.
+impl From<Event> for session::Event {
+    fn from(event: Event) -> Self {
+        match event {
+            Event::Message(message) => Self::Message(message),
+            Event::Offer(offer) => Self::Offer(offer),
+            Event::Revoke { offer } => Self::Revoke(offer),
+            Event::Confirm { offer } => Self::Confirm(offer),
+            Event::GroupView(view) => Self::GroupView(view),
+            Event::GroupSignal(signal) => Self::GroupSignal(signal),
+            Event::View(view) => Self::View(view),
+            Event::Refused { send, refusal } => Self::Refused { request: send, refusal },
+            Event::Status(pairs) => Self::Status(pairs),
+        }
+    }
 }
 
 impl Event {

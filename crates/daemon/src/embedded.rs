@@ -112,6 +112,7 @@ impl Builder {
         if let Some(state) = &self.state {
             settings.state = Some(state.clone());
         }
+        settings.hand_on();
         Ok(settings)
     }
 }
@@ -178,6 +179,20 @@ impl Drop for Node {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_says_the_same_to_it_as_to_a_daemon() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("consort.toml");
+        let text = "cluster = \"c\"\nidling = \"latency\"\n[[node]]\nid = 1\naddress = \"127.0.0.1\"\n\
+                    [spread]\nport = 4803\nmessages = 77\n";
+        std::fs::write(&file, text).unwrap();
+        let settings = Builder::from_file(&file).settings().unwrap();
+        let line = ["--config".into(), file.into_os_string()];
+        let daemon = crate::daemon::options::read(line.into()).unwrap().settings().unwrap();
+        assert_eq!((settings.ring.idling, settings.limits), (daemon.ring.idling, daemon.limits));
+        assert_eq!(settings.limits.spread_messages, Some(77));
+    }
 
     #[test]
     fn what_cannot_start_says_why() {

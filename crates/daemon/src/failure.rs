@@ -85,6 +85,14 @@ impl From<io::Error> for Failure {
     }
 }
 
+/// Whoever closed our output misses what is written to it; the work goes on.
+pub fn heard_or_not(written: io::Result<()>) -> Outcome {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}
+
 /// Puts "what was tried" before "what went wrong".
 pub trait Trying<T> {
     /// Turns an error into `<what>: <error>`.

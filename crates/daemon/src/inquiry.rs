@@ -6,7 +6,7 @@ use consort_session::Member;
 use consort_session::listing::{Connection, GroupEntry, Inquirer, Listing, PAGE_MAX, Page, Question, Reply};
 use consort_types::{ClientId, GroupName, MemberId, NodeId};
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -150,31 +150,21 @@ impl Inquiry {
 }
 
 fn open(address: &Address) -> io::Result<Box<dyn Stream>> {
+    let connection = address.dial(PATIENCE)?;
     match address {
-        Address::Unix(path) => {
-            let stream = UnixStream::connect(path)?;
+        Address::Unix(_) => {
+            let stream = UnixStream::from(connection);
             stream.set_read_timeout(Some(PATIENCE))?;
             stream.set_write_timeout(Some(PATIENCE))?;
             Ok(Box::new(stream))
         }
-        Address::Tcp { host, port } => {
-            let stream = open_tcp(host, *port)?;
+        Address::Tcp { .. } => {
+            let stream = TcpStream::from(connection);
             stream.set_read_timeout(Some(PATIENCE))?;
             stream.set_write_timeout(Some(PATIENCE))?;
             Ok(Box::new(stream))
         }
     }
-}
-
-fn open_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for address in (host, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, PATIENCE) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
 }
 
 #[cfg(test)]

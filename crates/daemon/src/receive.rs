@@ -118,12 +118,13 @@ fn receive(client: &mut Client, options: &Options, deadline: Option<u64>, printe
     let mut progress = Progress::new(options.count.is_some() && (options.quiet || !io::stdout().is_terminal()));
     loop {
         progress.show(printer.count, options.count.map(|all| printer.count as f64 / all as f64));
+        let left = left(deadline, printer.count)?;
         let event = match client.receive(Duration::ZERO).map_err(ended)? {
             Some(event) => Some(event),
             None => {
                 // Nothing more is there for now: show what came, then wait.
                 printer.flush()?;
-                client.receive(left(deadline, printer.count)?).map_err(ended)?
+                client.receive(left).map_err(ended)?
             }
         };
         let Some(event) = event else { continue };
@@ -189,6 +190,21 @@ mod tests {
             assert_eq!(self::options(line).unwrap_err().message, wrong);
         }
         assert!(self::options("--count 0").unwrap_err().message.starts_with("--count: `0` does not fit"));
+    }
+
+    #[test]
+    fn the_time_runs_out_though_messages_keep_coming() {
+        let state = tempfile::tempdir().unwrap();
+        let cluster = format!("receive-{}", std::process::id());
+        let node = crate::embedded::Builder::on_this_machine(cluster, 1).state_dir(state.path()).start().unwrap();
+        let mut client = node.connect(&ConnectOptions::default()).unwrap();
+        let lobby = connect::usual_group().unwrap();
+        client.join(&lobby).unwrap();
+        (0..5).for_each(|_| drop(client.multicast(consort::Service::Agreed, &[lobby.clone()], b"x").unwrap()));
+        client.wait_ordered(Duration::from_secs(60)).unwrap();
+        let mut printer = Printer::new(false, true, false, None);
+        let ended = receive(&mut client, &options("").unwrap(), Some(clock::now_ns()), &mut printer).unwrap_err();
+        assert_eq!((ended.code, printer.count), (Code::Timeout, 0), "five wait, and there is no time for any");
     }
 
     #[test]

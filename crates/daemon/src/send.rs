@@ -204,6 +204,15 @@ mod tests {
     }
 
     #[test]
+    fn more_than_can_be_counted_is_refused() {
+        let problem =
+            |line: &str| Source::open(&options(line).unwrap()).err().map(|failure| (failure.code, failure.message));
+        let (code, message) = problem("a b --count 18446744073709551615").unwrap();
+        assert_eq!((code, message.starts_with("--count: ")), (crate::failure::Code::Usage, true), "{message}");
+        assert_eq!(problem("a --count 18446744073709551615"), None);
+    }
+
+    #[test]
     fn every_option_that_help_shows_is_known() {
         for option in crate::args::options_of(HELP) {
             if let Err(failure) = options(&format!("{option} 1")) {

@@ -1,5 +1,5 @@
 //! The demonstration and the measurement, as users run them.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "tests")]
 
 mod support;
 use rustix::process::Signal;
@@ -32,6 +32,18 @@ fn the_demo_holds_what_it_promises_and_leaves_nothing_behind() {
     assert_eq!(views.last().unwrap()["members"], serde_json::json!([1, 2, 3]), "{trouble}");
     // Its directory lay in ours, and is gone with everything in it.
     assert!(!std::fs::read_dir(world.path("")).unwrap().flatten().any(is_lab));
+}
+
+#[test]
+fn a_demo_that_nobody_listens_to_is_played_to_its_end() {
+    let world = World::new();
+    let (reads, writes) = std::io::pipe().unwrap();
+    drop(reads);
+    let began = std::time::Instant::now();
+    let ran = world.start_into(&["demo", "--lines", "100", "--nodes", "1"], writes.into()).wait();
+    assert_eq!(ran.code, 0, "{}", ran.errors);
+    // Its last part alone takes 1.3 s.
+    assert!(began.elapsed() > std::time::Duration::from_millis(1_300), "{:?}", began.elapsed());
 }
 
 #[test]

@@ -69,6 +69,26 @@ fn nodes_of_one_program_order_together_and_leave_in_good_order() {
 }
 
 #[test]
+fn a_node_with_metrics_can_be_started_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let port = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let file = directory.path().join("consort.toml");
+    let text = format!(
+        "cluster = \"embedded-metrics-{}\"\nmulticast = \"off\"\n[[node]]\nid = 1\naddress = \"127.0.0.1:{}\"\n\
+         [metrics]\naddress = \"127.0.0.1:{}\"\n",
+        std::process::id(),
+        port(),
+        port()
+    );
+    std::fs::write(&file, text).unwrap();
+    for _ in 0..2 {
+        let node = Builder::from_file(&file).state_dir(directory.path()).start().unwrap();
+        node.connect(&ConnectOptions::default()).unwrap().close(PATIENCE).unwrap();
+        node.leave().unwrap();
+    }
+}
+
+#[test]
 fn an_embedded_node_and_a_daemon_are_one_cluster() {
     let cluster = format!("embedded-daemon-{}", std::process::id());
     let state = tempfile::tempdir().unwrap();

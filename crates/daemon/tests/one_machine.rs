@@ -3,7 +3,7 @@
 
 mod support;
 use rustix::process::Signal;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use support::{World, free_port};
 
@@ -397,4 +397,34 @@ fn a_log_level_that_does_not_exist_is_refused() {
         let ran = world.run(words);
         assert!(ran.code == 2 && ran.errors.contains("give error, warn, info, debug or trace"), "{ran:?}");
     }
+}
+
+#[test]
+fn a_daemon_whose_log_nobody_reads_serves_on_and_ends_well() {
+    let world = World::new();
+    let (reads, writes) = std::io::pipe().unwrap();
+    drop(reads);
+    let mut command = world.command(&["daemon", "--cluster", &world.cluster, "--log", "debug"]);
+    let mut daemon = command.stderr(writes).spawn().unwrap();
+    let mut ready = String::new();
+    BufReader::new(daemon.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+    assert!(ready.starts_with("ready: "), "{ready}");
+    let mut stranger = UnixStream::connect(world.door(1)).unwrap();
+    stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    let mut turned_away = Vec::new();
+    let _ = stranger.read_to_end(&mut turned_away);
+    assert_eq!(world.run(&["status", "--cluster", &world.cluster]).code, 0);
+    rustix::process::kill_process(rustix::process::Pid::from_child(&daemon), Signal::TERM).unwrap();
+    assert!(daemon.wait().unwrap().success());
+}
+
+#[test]
+fn a_daemon_whose_output_nobody_reads_serves() {
+    let world = World::new();
+    let (reads, writes) = std::io::pipe().unwrap();
+    drop(reads);
+    let mut daemon = world.start_into(&["daemon", "--cluster", &world.cluster], writes.into());
+    daemon.says("serving");
+    support::wait_until("it serves", || world.run(&["status", "--cluster", &world.cluster]).code == 0);
+    daemon.kill();
 }

@@ -157,6 +157,15 @@ pub enum Act {
         /// The group.
         group: Box<str>,
     },
+    /// A process has sent a message that is not of the workload.
+    Spoke {
+        /// Which client.
+        client: u16,
+        /// Its number among the client's.
+        count: u64,
+        /// Whom it was sent to.
+        groups: Vec<Box<str>>,
+    },
     /// A process is given a message that is not of the workload.
     Side {
         /// Which client.

@@ -1,5 +1,5 @@
 //! Turns what happens in the world into events, and shows them to the checkers, the digest and the story.
-use crate::checkers::{ASSERTIONS, Bounds, GROUP_GAUGES, Suite, Violation};
+use crate::checkers::{Bounds, Suite, Violation, must_stay_zero};
 use crate::digest::Digest;
 use crate::identify::{Identify, Identity};
 use crate::machine::Received;
@@ -73,7 +73,7 @@ impl Recorder {
 
     /// Whether any checker wants to see this gauge.
     pub fn watches(&self, name: &str) -> bool {
-        self.bounds.watch(name) || name == ASSERTIONS || GROUP_GAUGES.contains(&name)
+        self.bounds.watch(name) || must_stay_zero(name)
     }
 
     pub fn payload(&self, mark: Mark, len: usize) -> Payload {
@@ -138,6 +138,11 @@ impl Recorder {
             format!("{process} is given {}'s {} to {}", said.from, said.count, said.groups.join(" "))
         });
         self.record(process, What::Side(Box::new(said)));
+    }
+
+    pub fn spoke(&mut self, process: Process, said: Said) {
+        self.tell(Some(process.node), 'm', || format!("{process} sends {} to {}", said.count, said.groups.join(" ")));
+        self.record(process, What::Spoke(Box::new(said)));
     }
 
     pub fn offer(&mut self, process: Process, what: What) {
@@ -245,6 +250,7 @@ fn digest(digest: &mut Digest, event: &Event) {
         What::Primary(view) => 12 | view.number << 8,
         What::Group(group) => 13 | group.id.number << 8 | group.change << 40,
         What::Signal(_) => 20,
+        What::Spoke(said) => 25 | said.count << 8,
         What::Side(said) => {
             digest.add(name(said.from));
             18 | said.count << 8

@@ -41,6 +41,8 @@ pub enum What {
     Group(Box<Grouped>),
     /// The process was told that members of a group of its do not move along.
     Signal(Box<str>),
+    /// The process sent a message that is not of the workload.
+    Spoke(Box<Said>),
     /// The process was given a message that is not of the workload.
     Side(Box<Said>),
     /// The process, which is none of the plan, has gone.

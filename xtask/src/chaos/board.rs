@@ -15,6 +15,10 @@ pub struct Board {
     pub stop: AtomicBool,
     /// Clients may send.
     pub talk: AtomicBool,
+    /// All is at rest, and daemons end next: guests who stay through calms are to hear the last of their words, and go.
+    pub last_call: AtomicBool,
+    /// How many such guests there are.
+    pub seated: AtomicU64,
     /// How often all clients were asked for a last word before a calm.
     pub last_word: AtomicU64,
     /// How often all clients were asked to hand over what they wrote down.
@@ -65,6 +69,8 @@ impl Board {
             epoch: std::time::Instant::now(),
             stop: AtomicBool::new(false),
             talk: AtomicBool::new(false),
+            last_call: AtomicBool::new(false),
+            seated: AtomicU64::new(0),
             last_word: AtomicU64::new(0),
             round: AtomicU64::new(0),
             acknowledged: AtomicU64::new(0),

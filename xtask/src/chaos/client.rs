@@ -142,12 +142,10 @@ impl<'a> Session<'a> {
     }
 
     fn on_event(&mut self, event: consort::Event) {
-        if let Some(event) = told(event) {
-            if self.board.end(self.role.node, self.life) == Some(End::Left) {
-                self.witnesses.iter_mut().for_each(|(_, witness)| witness.leaves());
-            }
-            self.see(&event);
+        if self.board.end(self.role.node, self.life) == Some(End::Left) {
+            self.witnesses.iter_mut().for_each(|(_, witness)| witness.leaves());
         }
+        self.see(&event.into());
     }
 
     fn see(&mut self, event: &session::Event) {
@@ -232,11 +230,7 @@ impl<'a> Session<'a> {
     fn ask(&mut self) {
         let Ok(pairs) = self.client.status(PATIENCE) else { return };
         let at = self.board.now();
-        for (name, value) in &pairs {
-            if let (true, Ok(value)) = (name == "assertion_failures", value.parse()) {
-                self.witnesses.iter_mut().for_each(|(_, witness)| witness.gauge(at, name, value));
-            }
-        }
+        self.witnesses.iter_mut().for_each(|(_, witness)| witness.status(at, &pairs));
     }
 
     /// The session is over: because its daemon was ended, or it should not be.
@@ -255,18 +249,6 @@ impl<'a> Session<'a> {
             witness.ended(at, how.unwrap_or(End::Crashed));
         }
     }
-}
-
-/// As the witnesses know it.
-fn told(event: consort::Event) -> Option<session::Event> {
-    Some(match event {
-        consort::Event::Message(message) => session::Event::Message(message),
-        consort::Event::GroupView(view) => session::Event::GroupView(view),
-        consort::Event::GroupSignal(signal) => session::Event::GroupSignal(signal),
-        consort::Event::View(view) => session::Event::View(view),
-        consort::Event::Refused { send, refusal } => session::Event::Refused { request: send, refusal },
-        _ => return None,
-    })
 }
 
 /// A message to some of these groups: at which level, to which, and of how many bytes.

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How long a guest waits for news before it looks at something else.
 const TURN: Duration = Duration::from_millis(10);
 /// By when somebody who stays to the end must have heard his own words, for then all is at rest.
-const LAST: Duration = Duration::from_secs(5);
+pub const LAST: Duration = Duration::from_secs(5);
 
 /// What guests of one door and one node need.
 pub struct Visits<'a> {
@@ -35,11 +35,18 @@ pub struct Visits<'a> {
     pub ledger: &'a Ledger,
     /// What their chance comes from.
     pub seed: u64,
+    /// [`LAST`].
+    pub last: Duration,
 }
 
 impl Visits<'_> {
     fn is_over(&self) -> bool {
         self.board.stop.load(Ordering::Relaxed)
+    }
+
+    /// Whether those who stay are to hear the last of their words.
+    fn is_last_call(&self) -> bool {
+        self.board.last_call.load(Ordering::Relaxed)
     }
 
     fn may_talk(&self) -> bool {
@@ -103,7 +110,7 @@ impl Visits<'_> {
         let mut rng = Rng::new(self.seed);
         let door = spread_door(self.directory, self.node);
         for number in 1_u64.. {
-            if self.is_over() {
+            if self.is_over() || self.is_last_call() {
                 break;
             }
             let life = self.board.life(self.node);
@@ -119,6 +126,12 @@ impl Visits<'_> {
 
     /// One visit of a Spread client.
     fn sit(&self, session: spread::Session, life: u64, rng: &mut Rng) {
+        self.board.seated.fetch_add(1, Ordering::Relaxed);
+        self.visit(session, life, rng);
+        self.board.seated.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn visit(&self, session: spread::Session, life: u64, rng: &mut Rng) {
         let log = self.log(true);
         let mut seat = Seat { session, log, visit: rng.next_u64(), said: 0, heard: 0, rejected: false };
         let stays = Duration::from_millis(rng.between(200, 8_000));
@@ -138,13 +151,13 @@ impl Visits<'_> {
     fn talk_and_listen(&self, seat: &mut Seat, stays: Duration, rng: &mut Rng) -> std::io::Result<()> {
         let until = Instant::now() + stays;
         seat.session.send(spread::JOIN, GROUP, b"")?;
-        while Instant::now() < until && !self.is_over() {
+        while Instant::now() < until && !self.is_over() && !self.is_last_call() {
             if self.may_talk() && rng.chance(0.2) {
                 seat.speak(rng)?;
             }
             seat.listen()?;
         }
-        if self.is_over() {
+        if self.is_last_call() {
             self.hear_the_last(seat)?;
         }
         if rng.chance(0.5) {
@@ -156,14 +169,14 @@ impl Visits<'_> {
 
     /// All is at rest: what it said must come back.
     fn hear_the_last(&self, seat: &mut Seat) -> std::io::Result<()> {
-        let until = Instant::now() + LAST;
+        let until = Instant::now() + self.last;
         while seat.heard < seat.said && Instant::now() < until {
             seat.listen()?;
         }
         if seat.heard < seat.said {
-            let Seat { log, heard, said, .. } = seat;
+            let (Seat { log, heard, said, .. }, last) = (seat, self.last);
             self.ledger
-                .broken(format!("{}: heard {heard} of its own {said} words, {LAST:?} after all was at rest", log.who));
+                .broken(format!("{}: heard {heard} of its own {said} words, {last:?} after all was at rest", log.who));
         }
         Ok(())
     }
@@ -216,4 +229,60 @@ impl Seat {
 /// Where a node's daemon serves Spread clients.
 pub fn spread_door(directory: &Path, node: usize) -> PathBuf {
     directory.join(format!("spread-{}.sock", node + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use consort_sim::trace::witness::End;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    /// A daemon that gives back what it is sent, but for the words with these counts.
+    fn echo(mut stream: UnixStream, lost: &'static [u64]) {
+        let mut unread = Vec::new();
+        let mut bytes = [0; 4 << 10];
+        while let Ok(n @ 1..) = stream.read(&mut bytes) {
+            unread.extend(&bytes[..n]);
+            while let Ok(Some((frame, len))) = spread::Frame::first(&unread) {
+                let word = frame.message().and_then(Word::of);
+                if word.is_some_and(|word| !lost.contains(&word.count)) {
+                    let _ = stream.write_all(&unread[..len]);
+                }
+                unread.drain(..len);
+            }
+        }
+    }
+
+    /// What the ledger says of a guest at such a daemon who has said three words when the last call comes.
+    fn verdict(lost: &'static [u64], call: impl Fn(&Board)) -> Result<(), String> {
+        let (board, ledger) = (Board::new(1, 1, 1), Ledger::default());
+        board.begins(0);
+        call(&board);
+        let last = Duration::from_millis(300);
+        let visits = Visits { node: 0, directory: Path::new("/"), board: &board, ledger: &ledger, seed: 1, last };
+        let (here, there) = UnixStream::pair().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(move || echo(there, lost));
+            let mut rng = Rng::new(1);
+            let (session, log) = (spread::Session::over(here), visits.log(true));
+            let mut seat = Seat { session, log, visit: 7, said: 0, heard: 0, rejected: false };
+            (0..3).for_each(|_| seat.speak(&mut rng).unwrap());
+            visits.talk_and_listen(&mut seat, Duration::from_secs(60), &mut rng).unwrap();
+        });
+        ledger.judge(false).map(drop)
+    }
+
+    #[test]
+    fn a_word_that_never_comes_back_is_noticed_before_the_daemons_end() {
+        let last_call = |board: &Board| board.last_call.store(true, Ordering::Relaxed);
+        assert_eq!(verdict(&[], last_call), Ok(()));
+        let lost = verdict(&[2], last_call).unwrap_err();
+        assert!(lost.contains("heard 2 of its own 3 words"), "{lost}");
+        let stopped = |board: &Board| {
+            board.ends(0, End::Left);
+            board.stop.store(true, Ordering::Relaxed);
+        };
+        assert_eq!(verdict(&[2], stopped), Ok(()), "daemons that end owe nothing more");
+    }
 }

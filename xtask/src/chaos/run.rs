@@ -136,6 +136,7 @@ impl<'a> Run<'a> {
             self.fleet.describe();
             return Err(error);
         }
+        self.last_call()?;
         self.outcome.daemons = self.fleet.finish()?;
         let (together, single) = self.judges.split_last_mut().ok_or(ChaosError::Bug("no judges"))?;
         self.outcome.seen = std::mem::take(&mut together.seen);
@@ -143,6 +144,12 @@ impl<'a> Run<'a> {
         self.outcome.deliveries = single.iter().map(|judge| judge.seen.deliveries).sum();
         self.outcome.is_flat()?;
         Ok(self.outcome)
+    }
+
+    /// Guests who stay through calms hear the last of their words while their daemons still run.
+    fn last_call(&mut self) -> Result<(), ChaosError> {
+        self.board.last_call.store(true, Ordering::Relaxed);
+        self.await_all(Instant::now(), |board| board.seated.load(Ordering::Relaxed) == 0)
     }
 
     fn storms_and_calms(&mut self) -> Result<(), ChaosError> {

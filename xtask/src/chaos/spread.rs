@@ -44,6 +44,25 @@ pub struct Frame {
 }
 
 impl Frame {
+    /// The first of these bytes, if all of it has come, and how long it is.
+    ///
+    /// # Errors
+    /// That it cannot be one.
+    pub fn first(bytes: &[u8]) -> io::Result<Option<(Self, usize)>> {
+        let numbers = (number(bytes, 0), number(bytes, 36), number(bytes, 44));
+        let (Some(kind), Some(names), Some(data)) = numbers else { return Ok(None) };
+        if kind & ORDER != ORDER || names as usize * NAME + data as usize > LONGEST {
+            return Err(wrong("a header that no daemon of ours writes"));
+        }
+        let old = if kind & REJECTED == 0 { 0 } else { 4 };
+        let start = HEADER + old + names as usize * NAME;
+        let end = start + data as usize;
+        if bytes.len() < end {
+            return Ok(None);
+        }
+        Ok(Some((Self { kind: kind & !ORDER, data: bytes[start..end].to_vec() }, end)))
+    }
+
     /// What a client sent, if this is such a message.
     pub fn message(&self) -> Option<&[u8]> {
         (self.kind & REGULAR != 0 && self.kind & REJECTED == 0).then_some(&self.data)
@@ -93,6 +112,12 @@ impl Session {
         let private =
             String::from_utf8(read(&mut stream, len)?).map_err(|_| wrong("a private name that is no text"))?;
         Ok(Self { stream, private, unread: Vec::new() })
+    }
+
+    /// A session that is open already.
+    #[cfg(test)]
+    pub fn over(stream: UnixStream) -> Self {
+        Self { stream, private: "#g#n1".to_owned(), unread: Vec::new() }
     }
 
     /// Asks for something, or sends something, in one group.
@@ -155,19 +180,8 @@ fn number(bytes: &[u8], at: usize) -> Option<u32> {
 
 /// Takes the first frame off, if all of it has come.
 fn split(bytes: &mut Vec<u8>) -> io::Result<Option<Frame>> {
-    let numbers = (number(bytes, 0), number(bytes, 36), number(bytes, 44));
-    let (Some(kind), Some(names), Some(data)) = numbers else { return Ok(None) };
-    if kind & ORDER != ORDER || names as usize * NAME + data as usize > LONGEST {
-        return Err(wrong("a header that no daemon of ours writes"));
-    }
-    let old = if kind & REJECTED == 0 { 0 } else { 4 };
-    let start = HEADER + old + names as usize * NAME;
-    let end = start + data as usize;
-    if bytes.len() < end {
-        return Ok(None);
-    }
-    let frame = Frame { kind: kind & !ORDER, data: bytes[start..end].to_vec() };
-    bytes.drain(..end);
+    let Some((frame, len)) = Frame::first(bytes)? else { return Ok(None) };
+    bytes.drain(..len);
     Ok(Some(frame))
 }
 

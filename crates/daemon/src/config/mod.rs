@@ -107,6 +107,12 @@ impl Profile {
 }
 
 impl Settings {
+    /// Hands on what other settings follow from: to be called when all are as they should be.
+    pub fn hand_on(&mut self) {
+        self.ring.idling = self.profile.parking();
+        self.limits.spread_messages = self.spread.as_ref().and_then(|door| door.messages);
+    }
+
     /// The settings of a cluster whose `nodes` nodes all live on this machine.
     pub fn local(cluster: &str, nodes: u16) -> Self {
         let addresses = LocalCluster::new(cluster, nodes);

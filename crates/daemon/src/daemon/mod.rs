@@ -1,7 +1,7 @@
 //! `consort daemon`: one node of a cluster, until it is told to end.
 
 mod incarnation;
-mod options;
+pub mod options;
 pub mod run;
 
 use crate::failure::Outcome;

@@ -78,14 +78,13 @@ impl Options {
             None => self.local(),
         };
         settings.profile = self.idling.unwrap_or(settings.profile);
-        settings.ring.idling = settings.profile.parking();
         settings.listen.extend(&self.listen);
         settings.spread = self.spread.map(SpreadDoor::at).or(settings.spread);
-        settings.limits.spread_messages = settings.spread.as_ref().and_then(|door| door.messages);
         settings.limits.output_max = self.client_output.unwrap_or(settings.limits.output_max);
         settings.limits.credit = self.client_credit.unwrap_or(settings.limits.credit);
         settings.metrics = self.metrics.or(settings.metrics);
         settings.state = self.state.clone().or(settings.state);
+        settings.hand_on();
         settings.validate().map_err(|(setting, problem)| Failure::usage(format!("{setting}: {problem}")))?;
         Ok(settings)
     }

@@ -2,7 +2,7 @@
 use super::incarnation;
 use super::options::Options;
 use crate::config::{NodeAddress, Protocol, Settings};
-use crate::failure::{Failure, Outcome, Trying};
+use crate::failure::{Failure, Outcome, Trying, heard_or_not};
 use crate::metrics;
 use crate::place::{self, Card, Place, Seat};
 use consort::Address;
@@ -38,6 +38,7 @@ pub struct Ready {
     _seat: Seat,
     sockets: Sockets,
     node: AnyNode,
+    _metrics: Option<metrics::Serving>,
 }
 
 /// A node with the engine that its settings name. Which one is asked once, when it starts to run: each has a loop of its own.
@@ -61,14 +62,12 @@ pub fn prepare(mut settings: Settings, node: Option<u16>) -> Outcome<Ready> {
     let incarnation = incarnation::begin(settings.state.as_deref(), &settings.cluster, card.node)?;
     let sockets = Sockets::bind(net_options(&settings, &card)?).map_err(|error| explain(&error, &settings))?;
     let node = engine_and_node(&settings, incarnation, sockets.receive_room())?;
-    if let Some(address) = settings.metrics {
-        tell_metrics(address, &card)?;
-    }
+    let metrics = settings.metrics.map(|address| tell_metrics(address, &card)).transpose()?;
     if let Some(spread) = &settings.spread {
         tracing::info!(address = %spread.address, "serves Spread clients");
     }
     tracing::info!(node = card.node, cluster = %card.cluster, %incarnation, settings = %card.summary, "serving");
-    Ok(Ready { card, _seat: seat, sockets, node })
+    Ok(Ready { card, _seat: seat, sockets, node, _metrics: metrics })
 }
 
 impl Ready {
@@ -85,7 +84,7 @@ impl Ready {
     }
 }
 
-fn tell_metrics(address: SocketAddr, card: &Card) -> Outcome {
+fn tell_metrics(address: SocketAddr, card: &Card) -> Outcome<metrics::Serving> {
     let listener = metrics::open(address)?;
     let address = listener.local_addr().unwrap_or(address);
     tracing::info!(%address, "tells metrics");
@@ -125,8 +124,9 @@ fn open_many_files() {
 /// Tells whoever started us that clients can connect.
 fn announce(card: &Card) -> Outcome {
     let mut out = io::stdout();
-    writeln!(out, "ready: node {} of cluster {} serves clients at {}", card.node, card.cluster, card.door.display())?;
-    Ok(out.flush()?)
+    let (node, cluster, door) = (card.node, &card.cluster, card.door.display());
+    let written = writeln!(out, "ready: node {node} of cluster {cluster} serves clients at {door}");
+    heard_or_not(written.and_then(|()| out.flush()))
 }
 
 fn start_log(level: Option<&str>) -> Outcome {
@@ -145,6 +145,8 @@ fn start_log(level: Option<&str>) -> Outcome {
         .with_target(false)
         .with_ansi(colours)
         .with_writer(io::stderr)
+        // It would tell of a log that cannot be written by a line on the standard error, and panic where that fails, too.
+        .log_internal_errors(false)
         .init();
     Ok(())
 }

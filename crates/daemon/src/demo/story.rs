@@ -2,7 +2,7 @@
 use super::trouble::{Trouble, Viewed};
 use super::verdict::{self, Cpu, Verdict};
 use crate::config::Protocol;
-use crate::failure::Outcome;
+use crate::failure::{Outcome, heard_or_not};
 use crate::lab::figures::{bytes, micros, thousands};
 use crate::lab::{Lab, RoundResult};
 use crate::words;
@@ -23,8 +23,7 @@ impl Story {
     fn say(&self, text: &str) -> Outcome {
         if !self.json {
             let mut out = io::stdout();
-            writeln!(out, "{text}")?;
-            out.flush()?;
+            heard_or_not(writeln!(out, "{text}").and_then(|()| out.flush()))?;
         }
         Ok(())
     }
@@ -175,8 +174,7 @@ impl Story {
     pub fn end(&self, verdict: &Verdict) -> Outcome {
         if self.json {
             let text = serde_json::to_string(verdict).unwrap_or_default();
-            writeln!(io::stdout(), "{text}")?;
-            return Ok(());
+            return heard_or_not(writeln!(io::stdout(), "{text}"));
         }
         self.say(&format!("\nAll processes are gone again; it took {:.1} s.", verdict.seconds))?;
         self.say("Your turn: `consort daemon`, then `consort receive` and `consort send hello` in two other terminals.")

@@ -5,7 +5,7 @@ use crate::config::Protocol;
 use crate::failure::{Outcome, Trying};
 use crate::lab::{Audience, Heard, Lab, Task, Told, Visitor};
 use crate::{clock, connect};
-use consort::{Event, GroupName, Service, ViewKind};
+use consort::{Address, Event, GroupName, Service, ViewKind};
 use consort_sim::trace::Trace;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -170,9 +170,9 @@ impl Act<'_> {
         let now = clock::now_ns();
         self.scene.notes.quiet(now);
         for card in self.lab.cards() {
-            let failures = connect::counter(&card, "assertion_failures")?;
+            let status = connect::status(&Address::Unix(card.door.clone()))?;
             if let Some(number) = self.audience.number_at(card.node) {
-                self.scene.notes.gauge(number, now, "assertion_failures", failures);
+                self.scene.notes.status(number, now, &status);
             }
         }
         let Scene { notes, views, .. } = self.scene;

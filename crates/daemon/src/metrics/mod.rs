@@ -12,10 +12,11 @@ use crate::connect;
 use crate::failure::{Failure, Outcome};
 use consort::Address;
 use http::{Request, Response};
-use server::Server;
+use server::{End, Server};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 
 /// An answer of the daemon is good for so long, in nanoseconds: many who ask at once cost it one question.
 const FRESH: u64 = 100_000_000;
@@ -83,12 +84,27 @@ pub fn open(address: SocketAddr) -> Outcome<TcpListener> {
     })
 }
 
-/// Serves from here on, until the program ends.
-pub fn serve(listener: TcpListener, daemon: Daemon) -> Outcome {
+/// A port that is served until this is dropped.
+pub struct Serving {
+    end: End,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Serves from here on.
+pub fn serve(listener: TcpListener, daemon: Daemon) -> Outcome<Serving> {
     let server = Server::new(listener, move |request| daemon.answer(request))
         .map_err(|error| Failure::new(format!("cannot watch the port for metrics: {error}")))?;
-    std::thread::spawn(move || server.run());
-    Ok(())
+    let end = server.end();
+    Ok(Serving { end, thread: Some(std::thread::spawn(move || server.run())) })
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.end.set();
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::warn!("the thread of the metrics had panicked");
+        }
+    }
 }
 
 #[cfg(test)]

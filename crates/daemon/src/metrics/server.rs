@@ -2,10 +2,12 @@
 use super::http::{self, Request, Response};
 use crate::clock;
 use mio::net::{TcpListener, TcpStream};
-use mio::{Events, Interest, Poll, Token};
+use mio::{Events, Interest, Poll, Token, Waker};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How many connections there may be; the oldest makes room for another.
@@ -18,6 +20,7 @@ const FAREWELL: u64 = 100_000_000;
 /// How long nobody is let in after that failed, in nanoseconds.
 const SHUT: u64 = 100_000_000;
 const DOOR: Token = Token(0);
+const END: Token = Token(1);
 
 /// A port and its connections.
 pub struct Server<A> {
@@ -28,6 +31,24 @@ pub struct Server<A> {
     guests: BTreeMap<usize, Guest>,
     next: usize,
     shut_until: Option<u64>,
+    end: End,
+}
+
+/// Ends a server, from any thread.
+#[derive(Clone)]
+pub struct End {
+    is_set: Arc<AtomicBool>,
+    waker: Arc<Waker>,
+}
+
+impl End {
+    /// The server stops serving and closes its port.
+    pub fn set(&self) {
+        self.is_set.store(true, Ordering::Release);
+        if let Err(error) = self.waker.wake() {
+            tracing::warn!(%error, "cannot wake the server of metrics");
+        }
+    }
 }
 
 struct Guest {
@@ -62,13 +83,19 @@ impl<A: Fn(&Request) -> Response> Server<A> {
         listener.set_nonblocking(true)?;
         let (poll, mut door) = (Poll::new()?, TcpListener::from_std(listener));
         poll.registry().register(&mut door, DOOR, Interest::READABLE)?;
-        Ok(Self { poll, door, answer, guests: BTreeMap::new(), next: DOOR.0 + 1, shut_until: None })
+        let end = End { is_set: Arc::default(), waker: Arc::new(Waker::new(poll.registry(), END)?) };
+        Ok(Self { poll, door, answer, guests: BTreeMap::new(), next: END.0 + 1, shut_until: None, end })
     }
 
-    /// Serves for ever.
-    pub fn run(mut self) -> ! {
+    /// What ends it.
+    pub fn end(&self) -> End {
+        self.end.clone()
+    }
+
+    /// Serves until it is ended.
+    pub fn run(mut self) {
         let mut events = Events::with_capacity(GUESTS);
-        loop {
+        while !self.end.is_set.load(Ordering::Acquire) {
             self.turn(&mut events);
         }
     }
@@ -86,6 +113,7 @@ impl<A: Fn(&Request) -> Response> Server<A> {
         for event in events.iter() {
             match event.token() {
                 DOOR => self.let_in(),
+                END => {}
                 Token(guest) => self.attend(guest),
             }
         }

@@ -46,7 +46,8 @@ impl Source {
             let size = file_size(options).map_or(Size::Unknown, |all| Size::Bytes { all, read: 0 });
             return Ok(Self { from: lines(options)?, left: options.count.unwrap_or(u64::MAX), given: 0, size });
         }
-        let all = options.texts.len() as u64 * options.count.unwrap_or(1);
+        let all = (options.texts.len() as u64).checked_mul(options.count.unwrap_or(1));
+        let all = all.ok_or_else(|| Failure::usage("--count: so many times each TEXT is more than can be counted"))?;
         let from = From::Texts(options.texts.clone().into_iter().cycle());
         Ok(Self { from, left: all, given: 0, size: Size::Messages(all) })
     }

@@ -3,7 +3,7 @@ use super::{Checker, Rule, Verdict};
 use crate::trace::{Event, What};
 
 /// The gauge in which engines count what must never happen.
-pub(crate) const GAUGE: &str = "assertion_failures";
+pub(super) const GAUGE: &str = "assertion_failures";
 
 /// See the module.
 #[derive(Debug, Default)]

@@ -1,9 +1,11 @@
 //! GM: messages to groups go to members, once to each, in one order. Judged by the group views that each process was told:
 //! it is in one of the message's groups, or named itself; it was not given the message before; a closed group's message
-//! comes from a member; a sender's messages stay in their order; and no two processes see two messages the other way round.
+//! comes from a member; a sender's messages stay in their order; no two processes see two messages the other way round; and
+//! a message to a client by its name comes, where both stay.
 //!
 //! Where parts of a network that fell apart close a view each in an order of their own, what is given while it closes is
 //! judged among those that move together. All else stands in the one order of its view, whoever gets it.
+use super::private_messages::PrivateMessages;
 use super::{Checker, Promised, Rule, Verdict};
 use crate::machine::private;
 use crate::message::{Life, Process};
@@ -29,6 +31,7 @@ pub(super) struct GroupMessages {
     furthest: BTreeMap<(Process, Process), u64>,
     /// In whose order each process is given what it is given now.
     part: BTreeMap<Process, Part>,
+    private: PrivateMessages,
     promised: Promised,
 }
 
@@ -38,6 +41,7 @@ impl Checker for GroupMessages {
     }
 
     fn see(&mut self, event: &Event) -> Verdict {
+        self.private.see(event)?;
         match &event.what {
             What::View(view) | What::Network(view) => {
                 let apart = self.promised.per_component && view.transitional;

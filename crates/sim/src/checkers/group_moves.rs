@@ -1,5 +1,5 @@
 //! GS: virtual synchrony of groups. Who is said to have moved together was given the same messages of the group since the
-//! group view before, which was the same; a change that somebody did not move along with was signalled, and a signal means
+//! group view before, which was the same, and so was in the end who is in one group view; a change that somebody did not move along with was signalled, and a signal means
 //! that; and the network tells nothing where nothing changed.
 use super::{Checker, Rule, Verdict};
 use crate::message::{Life, Process};
@@ -49,6 +49,9 @@ impl Checker for GroupMoves {
             What::Group(told) => return self.on_group(process, told),
             What::Signal(group) => return self.on_signal(process, group),
             What::Side(said) => self.on_side(process, said),
+            What::Gone => self.stays.retain(|(_, other), _| *other != process),
+            What::Crash | What::Left => self.stays.retain(|(_, other), _| other.life() != process.life()),
+            What::Quiet => return self.all_are_even(),
             _ => {}
         }
         Ok(())
@@ -64,6 +67,21 @@ impl GroupMoves {
                 stay.given.push((said.from, said.count));
             }
         }
+    }
+
+    /// Nothing more comes: who is in the same group view was given the same in it.
+    fn all_are_even(&self) -> Verdict {
+        let mut first: BTreeMap<(&str, Name), (Process, &Stay)> = BTreeMap::new();
+        for ((group, process), stay) in &self.stays {
+            let (other, known) = *first.entry((group, stay.view.name())).or_insert((*process, stay));
+            if known.given != stay.given {
+                return Err(format!(
+                    "{group}: in the end {process} was given {:?}, {other} {:?}",
+                    stay.given, known.given
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn on_signal(&mut self, process: Process, group: &str) -> Verdict {

@@ -4,7 +4,7 @@ use super::{Checker, Rule, Verdict};
 use crate::trace::{Event, What};
 
 /// What daemons count that must never happen.
-pub(crate) const GAUGES: [&str; 5] = [
+pub(super) const GAUGES: [&str; 5] = [
     "group_hash_mismatches",
     "group_early_messages",
     "group_parts_broken",

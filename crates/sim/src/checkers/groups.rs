@@ -20,6 +20,8 @@ pub(super) struct GroupViews {
     /// Who is not there any more.
     over: BTreeSet<Life>,
     gone: BTreeSet<Process>,
+    /// Whose own views are in the trace: others may be members and not be seen here.
+    met: BTreeSet<Process>,
     stands: Stands,
     promised: Promised,
 }
@@ -32,6 +34,9 @@ impl Checker for GroupViews {
     fn see(&mut self, event: &Event) -> Verdict {
         let process = event.process;
         self.stands.see(event);
+        if matches!(event.what, What::Start { .. } | What::Network(_) | What::Group(_)) {
+            self.met.insert(process);
+        }
         match &event.what {
             What::Group(group) => return self.on_group(process, group),
             What::Gone => {
@@ -52,8 +57,13 @@ impl Checker for GroupViews {
             let is_in = |member: &&Process| self.last.get(&(group.clone(), **member)).map(|other| other.name());
             for member in &told.members {
                 match is_in(&member) {
-                    None if !self.over.contains(&member.life()) && !self.gone.contains(member) => {}
-                    None => return Err(format!("{process} counts {member} in {group}, which is not there")),
+                    None if self.over.contains(&member.life()) || self.gone.contains(member) => {
+                        return Err(format!("{process} counts {member} in {group}, which is not there"));
+                    }
+                    None if self.met.contains(member) => {
+                        return Err(format!("{process} counts {member} in {group}, which was not told so"));
+                    }
+                    None => {}
                     Some(name) if name != told.name() => {
                         let (id, change) = name;
                         let (own, number) = told.name();

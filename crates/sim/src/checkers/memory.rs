@@ -20,6 +20,8 @@ pub struct Bounds {
     pub views: Calmness,
     /// Within what time a good-bye is heard by all.
     pub goodbye: Option<Duration>,
+    /// The ids of promises that the run shows nothing of: they are not said to be judged.
+    pub unseen: BTreeSet<&'static str>,
 }
 
 /// What is to be expected of the views of a run.

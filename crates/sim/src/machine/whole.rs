@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 use consort_node::{Effect, Limits, Node, Reading};
 use consort_order::Engine;
 use consort_session::client::NotSent;
-use consort_session::{Client, Event, Hello, Message, Offer, Refusal, RefusalCause, Undo};
+use consort_session::{Addressee, Client, Event, Hello, Message, Offer, Refusal, RefusalCause, Target, Undo};
 use consort_types::{Class, ClientId, GroupName, Instant, MemberId, Position, Rng, Service, Ticket, ViewId};
 use consort_wire::{Identity, Lane, Payload};
 use side::{Deed, Side};
@@ -138,12 +138,7 @@ impl<E: Engine> Whole<E> {
                 let asked = self.seats[at].client.leave(&group);
                 self.dare(at, asked);
             }
-            Deed::Send { service, to } => {
-                let payload = side::payload(self.me, at as u16, self.seats[at].said + 1);
-                let asked = self.seats[at].client.multicast(service, &to, &payload);
-                self.seats[at].said += u64::from(asked.is_ok());
-                self.dare(at, asked);
-            }
+            Deed::Send { service, to } => self.send(at, service, &to),
             Deed::Vanish => self.vanish(at),
         }
     }
@@ -151,6 +146,18 @@ impl<E: Engine> Whole<E> {
     fn join(&mut self, at: usize, group: &GroupName, closed: bool) {
         let client = &mut self.seats[at].client;
         let asked = if closed { client.join_closed(group) } else { client.join(group) };
+        self.dare(at, asked);
+    }
+
+    fn send(&mut self, at: usize, service: Service, to: &[Target]) {
+        let count = self.seats[at].said + 1;
+        let payload = side::payload(self.me, at as u16, count);
+        let asked = self.seats[at].client.multicast(service, to, &payload);
+        if asked.is_ok() {
+            self.seats[at].said = count;
+            let groups = to.iter().map(|to| String::from_utf8_lossy(to.target()).into()).collect();
+            self.acts.push_back(Act::Spoke { client: at as u16, count, groups });
+        }
         self.dare(at, asked);
     }
 

@@ -50,7 +50,8 @@ impl fmt::Display for Event {
             What::Primary(id) => write!(f, "primary id={id}"),
             What::Group(group) => write_group(f, group),
             What::Signal(group) => write!(f, "signal of={group}"),
-            What::Side(said) => write_said(f, said),
+            What::Spoke(said) => write_said(f, "spoke", said),
+            What::Side(said) => write_said(f, "side", said),
             What::Gone => f.write_str("gone"),
             What::Submit(submitted) => write_submit(f, submitted),
             What::Wait => f.write_str("wait"),
@@ -87,9 +88,9 @@ fn write_group(f: &mut fmt::Formatter<'_>, group: &Grouped) -> fmt::Result {
     write!(f, " members={} together={}", list(members), list(together))
 }
 
-fn write_said(f: &mut fmt::Formatter<'_>, said: &Said) -> fmt::Result {
+fn write_said(f: &mut fmt::Formatter<'_>, what: &str, said: &Said) -> fmt::Result {
     let Said { from, count, groups } = said;
-    write!(f, "side from={from} count={count} groups={}", list(groups))
+    write!(f, "{what} from={from} count={count} groups={}", list(groups))
 }
 
 fn write_submit(f: &mut fmt::Formatter<'_>, submitted: &Submitted) -> fmt::Result {
@@ -158,11 +159,8 @@ fn read_what(word: &str, fields: Fields<'_>) -> Option<What> {
             together: fields.list("together", process)?,
         })),
         "signal" => What::Signal(fields.text("of")?.into()),
-        "side" => What::Side(Box::new(Said {
-            from: process(fields.text("from")?)?,
-            count: fields.number("count")?,
-            groups: fields.list("groups", |text| Some(text.into()))?,
-        })),
+        "spoke" => What::Spoke(Box::new(read_said(fields)?)),
+        "side" => What::Side(Box::new(read_said(fields)?)),
         "gone" => What::Gone,
         "offer" => What::Offer(Offered {
             offer: fields.number("offer")?,
@@ -186,6 +184,14 @@ fn read_what(word: &str, fields: Fields<'_>) -> Option<What> {
             missing: fields.list("missing", node)?,
         },
         _ => return None,
+    })
+}
+
+fn read_said(fields: Fields<'_>) -> Option<Said> {
+    Some(Said {
+        from: process(fields.text("from")?)?,
+        count: fields.number("count")?,
+        groups: fields.list("groups", |text| Some(text.into()))?,
     })
 }
 
@@ -236,7 +242,7 @@ fn wrong(line: &str) -> &'static str {
         Some("primary") => "id",
         Some("group") => "of, id, change, network, closed, members or together",
         Some("signal") => "of",
-        Some("side") => "from, count or groups",
+        Some("spoke" | "side") => "from, count or groups",
         Some("submit") => "count, service, len, class or id",
         Some("deliver") => {
             "mark, nameless, intact, sender, life, client, stream, position, class, service, len, own or missing"
@@ -367,6 +373,7 @@ mod tests {
             What::Primary(id),
             What::Group(Box::new(group)),
             What::Signal("few1".into()),
+            What::Spoke(Box::new(said.clone())),
             What::Side(Box::new(said)),
             What::Gone,
             What::Submit(submitted),

@@ -25,6 +25,7 @@
 //! - NV and PL need bounds on time, which a machine that also does something else does not keep.
 //!
 //! What no client was told, such as messages to a group that nobody is in, is not judged at all.
+use crate::checkers::must_stay_zero;
 use crate::machine::{Received, Seen};
 use crate::message::{HEADER, Life, Mark, Pattern, Process, mark_of};
 use crate::trace::{Delivered, Event, Installed, Sender, Submitted, What};
@@ -32,6 +33,10 @@ use consort_session as session;
 use consort_types::{GroupName, Instant, MemberId, Service};
 use consort_wire::Payload;
 use std::collections::BTreeMap;
+
+/// The promises that a trace of witnesses gives nothing to judge of: they need to look into daemons (SF4, TO1p, TO3, BM, NR),
+/// bounds on time (NV, PL), offers (OF) or messages beside the workload (GM).
+pub const UNSEEN: [&str; 9] = ["SF4", "TO1p", "TO3", "BM", "NR", "NV", "PL", "OF", "GM"];
 
 mod listener;
 mod merge;
@@ -158,6 +163,15 @@ impl Witness {
     /// A counter or gauge of the client's daemon has this value.
     pub fn gauge(&mut self, at: Instant, name: &str, value: u64) {
         self.note_own(at, What::Gauge { name: name.to_owned().into(), value });
+    }
+
+    /// The client's daemon told its status: of what it counts, that is written down which must never happen.
+    pub fn status(&mut self, at: Instant, pairs: &[(String, String)]) {
+        for (name, value) in pairs.iter().filter(|(name, _)| must_stay_zero(name)) {
+            if let Ok(value) = value.parse() {
+                self.gauge(at, name, value);
+            }
+        }
     }
 
     /// The session failed, though its daemon runs on and was not asked to leave: a broken promise in itself.

@@ -209,6 +209,9 @@ impl<M: Machine> World<'_, M> {
                 self.recorder.group(process(client), group);
             }
             Act::Signal { client, group } => self.recorder.signal(process(client), group),
+            Act::Spoke { client, count, groups } => {
+                self.recorder.spoke(process(client), Said { from: process(client), count, groups });
+            }
             Act::Side { client, from, count, groups } => {
                 let from = Process::of(self.lives.of(from.0), from.1);
                 self.recorder.side(process(client), Said { from, count, groups });

@@ -42,3 +42,33 @@ fn gm_who_takes_no_part_is_judged_by_the_views_of_its_node() {
     let apart = "n0 guest closes 5 with n0\n n1 guest closes 5 with n1\n";
     assert!(!per_component(&format!("{group}{apart}{guest}")).contains(&"GM"));
 }
+
+#[test]
+fn gv_whoever_is_listed_and_seen_was_told_so() {
+    let one = "n0 groups 5.1 of n0 n1\n";
+    assert_eq!(pair(one), ["GV"], "n1 is there, and knows nothing of it");
+    assert_eq!(pair(&format!("{one}n1 groups 5.1 of n0 n1")), [""; 0]);
+    assert_eq!(pair("n0 groups 5.1 of n0 n7"), [""; 0], "what n7 is told is not in the trace");
+    assert_eq!(pair(&format!("{one}n1 guest closes 5 with n0 n1\nn1 groups 5.1 of n0 n1")), [""; 0]);
+}
+
+#[test]
+fn gs_whoever_is_in_one_group_view_in_the_end_was_given_the_same() {
+    let one = format!("{IN_GROUP}n0 is given n1#1\n");
+    assert_eq!(pair(&format!("{one}quiet")), ["GS"]);
+    assert_eq!(pair(&format!("{one}n1 is given n1#1\nquiet")), [""; 0]);
+    assert!(!pair(&format!("{one}n1 crashes\nquiet")).contains(&"GS"), "who crashes owes nothing");
+}
+
+#[test]
+fn gm_a_message_to_one_by_name_comes_where_both_stay() {
+    let sent = "n0 speaks 1 to n1\n";
+    assert_eq!(pair(&format!("{sent}quiet")), ["GM"]);
+    assert_eq!(pair(&format!("{sent}n1 is given n0#1 by name\nquiet")), [""; 0]);
+    assert!(!pair(&format!("{sent}n1 crashes\nquiet")).contains(&"GM"), "to one that crashes");
+    assert!(!pair(&format!("{sent}n0 crashes\nquiet")).contains(&"GM"), "from one that crashes");
+    let apart = "n0 closes 5 with n0\nn0 installs 9 of n0\n";
+    assert!(!pair(&format!("{sent}{apart}quiet")).contains(&"GM"), "the network came between");
+    let along = "n0 closes 5 with n0 n1\nn1 closes 5 with n0 n1\nn0 installs 9 of n0 n1\nn1 installs 9 of n0 n1\n";
+    assert_eq!(pair(&format!("{sent}{along}quiet")), ["GM"], "they went on together");
+}

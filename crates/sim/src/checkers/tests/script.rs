@@ -8,7 +8,8 @@
 //! n1 crashes                       n1 leaves, n1 left
 //! calm                             n0 gauge store_packets 9
 //! n0 offers 3 loosely              n0 confirms 3 changed, n0 revokes 3
-//! n0 is given n1#3                 (beside the workload, to the group `all`)
+//! n0 is given n1#3                 (beside the workload, to the group `all`; `by name`: to itself)
+//! n1 speaks 3 to n0                (beside the workload, to that one by its name)
 //! n0 guest closes 5 with n0        (any of these, of another client of n0, which takes no part)
 //! n0 guest stands in 5 of n0 n1    (and now it does)
 //! quiet
@@ -16,6 +17,7 @@
 //! `n0.2` is n0's second life. What moved together is what the last `closes` said, unless `with` says otherwise. A view's
 //! name is its number and the first of its members.
 use crate::checkers::{Bounds, judge};
+use crate::machine::private;
 use crate::message::{Life, Mark, Process};
 use crate::trace::{Delivered, Event, Grouped, Installed, Offered, Said, Sender, Submitted, Trace, What};
 use consort_types::{Class, Instant, MemberId, MessageId, NodeId, Position, Service, ViewId};
@@ -93,10 +95,15 @@ impl Reader {
             ["installs", number, "of", ref rest @ ..] => self.install(process, number.parse().ok()?, rest)?,
             ["closes", number, "with", ref rest @ ..] => self.close(process, number.parse().ok()?, rest)?,
             ["groups", name, "of", ref rest @ ..] => self.group(process, name, rest)?,
-            ["is", "given", name] => {
+            ["is", "given", name, ref rest @ ..] => {
                 let (from, count) = name.split_once('#')?;
                 let (from, count) = (Process::of(life(from)?, 0), count.parse().ok()?);
-                What::Side(Box::new(Said { from, count, groups: vec!["all".into()] }))
+                let to = if rest == ["by", "name"] { private(process) } else { "all".into() };
+                What::Side(Box::new(Said { from, count, groups: vec![to.into()] }))
+            }
+            ["speaks", count, "to", name] => {
+                let to = private(Process::of(life(name)?, 0)).into();
+                What::Spoke(Box::new(Said { from: process, count: count.parse().ok()?, groups: vec![to] }))
             }
             ["guest", "stands", "in", number, "of", ref rest @ ..] => {
                 let view = self.install(process, number.parse().ok()?, rest)?;

@@ -1,6 +1,6 @@
 //! What one client is told, and what of it counts.
 use crate::machine::{GroupSeen, Received, Seen};
-use consort_session::{Event, GroupSignal, GroupView, Message, NetworkView, Welcome};
+use consort_session::{Event, Farewell, GroupSignal, GroupView, Message, NetworkView, Refusal, Welcome};
 use consort_types::{ClientId, GroupName, MemberId, Primary, Stream, ViewId, ViewKind};
 use consort_wire::Payload;
 use std::collections::{BTreeSet, VecDeque};
@@ -18,8 +18,6 @@ pub struct Listener {
     view: Option<NetworkView>,
     /// Messages under way: the session's number for the request, and the client's for the message.
     under_way: VecDeque<(u64, u64)>,
-    /// From the first refusal on, numbers do not tell any more what is ordered.
-    refused: bool,
 }
 
 /// Something that counts.
@@ -48,7 +46,7 @@ impl Listener {
     /// For a client that joins these groups.
     pub fn new(groups: &[GroupName]) -> Self {
         let (joined, under_way) = (BTreeSet::new(), VecDeque::new());
-        Self { groups: groups.to_vec(), me: None, joined, view: None, under_way, refused: false }
+        Self { groups: groups.to_vec(), me: None, joined, view: None, under_way }
     }
 
     /// The client was welcomed so.
@@ -78,8 +76,8 @@ impl Listener {
             Event::GroupView(view) => self.on_group_view(view, say),
             Event::Message(message) => self.on_message(message, say),
             Event::Progress(progress) => self.on_ordered(progress.ordered, say),
-            Event::Refused { request, refusal } => self.on_refused(format!("request {request}: {refusal}"), say),
-            Event::Disconnect(farewell) => self.on_refused(farewell.to_string(), say),
+            Event::Refused { request, refusal } => self.on_refused(*request, refusal, say),
+            Event::Disconnect(farewell) => self.on_disconnect(farewell, say),
             Event::Welcome(welcome) => self.welcomed(welcome),
             Event::GroupSignal(signal) => self.on_signal(signal, say),
             // What is offered counts once it has its place.
@@ -130,14 +128,21 @@ impl Listener {
 
     fn on_ordered(&mut self, number: u64, mut say: impl FnMut(Heard)) {
         let ordered = self.under_way.iter().take_while(|(request, _)| *request <= number).count();
-        if let Some((_, count)) = self.under_way.drain(..ordered).next_back().filter(|_| !self.refused) {
+        if let Some((_, count)) = self.under_way.drain(..ordered).next_back() {
             say(Heard::Ordered(count));
         }
     }
 
-    fn on_refused(&mut self, why: String, mut say: impl FnMut(Heard)) {
-        self.refused = true;
-        say(Heard::Refused(why));
+    /// What was refused is not called ordered when a number beyond it is.
+    fn on_refused(&mut self, request: u64, refusal: &Refusal, mut say: impl FnMut(Heard)) {
+        self.under_way.retain(|(number, _)| *number != request);
+        say(Heard::Refused(format!("request {request}: {refusal}")));
+    }
+
+    /// The session is over: nothing that was under way is called ordered any more.
+    fn on_disconnect(&mut self, farewell: &Farewell, mut say: impl FnMut(Heard)) {
+        self.under_way.clear();
+        say(Heard::Refused(farewell.to_string()));
     }
 }
 

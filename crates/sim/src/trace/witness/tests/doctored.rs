@@ -2,7 +2,6 @@
 use super::stage::{Stage, broken, member};
 use crate::trace::Trace;
 use crate::trace::witness::End;
-use consort_session::{self as session, Refusal, RefusalCause};
 use consort_types::Primary;
 use consort_types::Service::{Agreed, Safe};
 
@@ -254,17 +253,32 @@ fn gv_a_forged_group_is_noticed() {
 
 #[test]
 fn lv_a_refusal_is_noticed_unless_the_daemon_leaves() {
-    let refused = || {
-        let refusal = Refusal::new(RefusalCause::Leaving, "leaving");
-        session::Event::Refused { request: 9, refusal }
-    };
     let mut stage = stage();
-    stage.tell(2, &refused());
+    stage.refuse(2, Some(9));
     assert_eq!(broken(&stage.trace(0)), ["LV"]);
     let mut stage = self::stage();
     stage.witness(2).leaves();
-    stage.tell(2, &refused());
+    stage.refuse(2, Some(9));
     assert_eq!(broken(&stage.trace(0)), [""; 0]);
+}
+
+#[test]
+fn ak_sees_on_after_a_refusal() {
+    let mut stage = stage();
+    stage.witness(2).leaves();
+    stage.refuse(2, Some(99));
+    stage.send(2, Agreed, &["g"]);
+    stage.acknowledge(2);
+    assert!(broken(&stage.trace(0)).contains(&"AK"), "a request that was none of its messages was refused");
+    let mut stage = self::stage();
+    stage.witness(2).leaves();
+    stage.send(2, Agreed, &["g"]);
+    stage.refuse(2, None);
+    stage.acknowledge(2);
+    assert!(!broken(&stage.trace(0)).contains(&"AK"), "what was refused is not called ordered");
+    stage.send(2, Agreed, &["g"]);
+    stage.acknowledge(2);
+    assert!(broken(&stage.trace(0)).contains(&"AK"), "the next one is");
 }
 
 #[test]
@@ -280,6 +294,21 @@ fn af_a_failed_assertion_is_noticed() {
     let mut stage = stage();
     stage.witness(1).gauge(consort_types::Instant(u64::MAX - 1), "assertion_failures", 1);
     assert_eq!(broken(&stage.trace(0)), ["AF"]);
+}
+
+#[test]
+fn af_and_gh_what_a_daemon_counts_that_must_never_happen_is_noticed() {
+    let told = |name: &str, value: &str| {
+        let mut stage = stage();
+        let pairs = [("protocol", "ring"), (name, value)].map(|(key, value)| (key.to_owned(), value.to_owned()));
+        stage.witness(1).status(consort_types::Instant(u64::MAX - 1), &pairs);
+        broken(&stage.trace(0))
+    };
+    assert_eq!(told("assertion_failures", "2"), ["AF"]);
+    for name in ["group_hash_mismatches", "group_early_messages", "group_parts_broken", "ordered_malformed"] {
+        assert_eq!((told(name, "1"), told(name, "0")), (vec!["GH"], vec![]), "{name}");
+    }
+    assert_eq!(told("rotations", "7"), [""; 0]);
 }
 
 #[test]

@@ -190,6 +190,13 @@ impl Stage {
         self.tell(node, &session::Event::Progress(progress));
     }
 
+    /// A request of a client is refused: this one, or else the last that it made.
+    pub fn refuse(&mut self, node: u16, request: Option<u64>) {
+        let request = request.unwrap_or(self.players[&node].requests);
+        let refusal = session::Refusal::new(session::RefusalCause::Leaving, "leaving");
+        self.tell(node, &session::Event::Refused { request, refusal });
+    }
+
     /// A daemon is gone, and its clients' sessions with it.
     pub fn end(&mut self, node: u16, end: End) {
         let at = self.tick();
