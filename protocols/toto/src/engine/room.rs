@@ -1,10 +1,11 @@
 //! What there is of one view.
 use crate::config::Config;
-use crate::dag::Dag;
+use crate::dag::{Dag, Mark};
 use crate::delivery::Deliverer;
 use crate::repair::Repair;
 use crate::votes::Votes;
 use consort_types::{Instant, MemberId, View};
+use std::collections::BTreeMap;
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -14,6 +15,8 @@ pub(super) struct Room {
     pub votes: Votes,
     pub deliverer: Deliverer,
     pub repair: Repair,
+    /// For each ordered message that is not released: of how many machines messages beside it were held when it came.
+    pub came: BTreeMap<Mark, u64>,
     /// How far each member was when it last took in anything new, and when that was.
     progress: Vec<(u64, Instant)>,
 }
@@ -29,6 +32,7 @@ impl Room {
             votes: Votes::new(config, n),
             deliverer: Deliverer::new(view.id, view.members.clone(), place),
             repair: Repair::new(n),
+            came: BTreeMap::new(),
             progress: vec![(0, now); n],
             view,
         }
