@@ -1,16 +1,16 @@
-//! Programs of the workspace, built as they are released.
+//! Programs of the workspace.
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Builds a package's program with the profile `release` and returns its file.
+/// Builds a package's program with this profile and returns its file.
 ///
 /// # Errors
 /// If cargo cannot be run, or fails; then it has said why.
-pub fn release(package: &str) -> io::Result<PathBuf> {
+pub fn program(package: &str, profile: &str) -> io::Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--release", "--package", package, "--message-format=json-render-diagnostics"]);
+    command.args(["build", "--profile", profile, "--package", package, "--message-format=json-render-diagnostics"]);
     command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));
     let output = command.stderr(Stdio::inherit()).output()?;
     let executable = |line: &str| {

@@ -1,17 +1,23 @@
-//! `cargo xtask lab`: the papers' measurements again, with the engines that ship, in virtual time.
+//! `cargo xtask lab`: the papers' measurements again, with the engines that ship, in virtual time; and with real daemons.
 //!
 //! ```text
 //! options   what is asked for                   net       engines in one view, and what delays their packets
 //! toto      ToTo against all-ack                traffic   who sends when
-//! plato     PLATO against a fixed sequencer     samples   latencies, as a table shows them
+//! model     the paper's model of its latency    samples   latencies, as a table shows them
+//! plato     PLATO against a fixed sequencer     real      toto and plato in network namespaces
+//! deltas    the same with other deltas          swaps     how close packets come that were swapped
 //! ```
 //!
 //! Hosts cost nothing here and links lose nothing: what is measured is how long a protocol waits, not how fast a machine
 //! is. The simulator's network draws delays evenly; the papers' delays have a tail, so the laboratory has its own.
+mod deltas;
+mod model;
 mod net;
 mod options;
 mod plato;
+mod real;
 mod samples;
+mod swaps;
 mod toto;
 mod traffic;
 
@@ -35,6 +41,10 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let table = match options.which {
         Which::Toto(lab) => toto::table(options.seed, &lab),
         Which::Plato(lab) => plato::table(options.seed, &lab),
+        Which::Deltas(lab) => deltas::table(options.seed, &lab),
+        Which::Swaps(lab) => swaps::table(options.seed, &lab),
+        Which::RealToto(lab) => real::toto::table(options.seed, &lab),
+        Which::RealPlato(lab) => real::plato::table(options.seed, &lab),
     };
     match table {
         Ok(table) => {

@@ -30,7 +30,7 @@ cargo xtask <task>
   search         take a few nodes of the ring through every order of events within bounds
   mutants        break the protocol's rules one by one; each must be noticed
   trace          list rules that no code or no test cites
-  lab            measure again, in virtual time, what the papers measured
+  lab            measure again what the papers measured, in virtual time or with real daemons
   instructions   count what the hot paths take, against what is recorded
   netlab         run real daemons on a network that is bad on purpose
   chaos          run real daemons while everything goes wrong, and judge what clients saw

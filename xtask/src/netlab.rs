@@ -41,7 +41,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use lab::Lab;
 use namespace::failed;
 use options::Options;
-use program::Program;
+use program::{Program, Settings};
 use run::{Outcome, Run, RunError};
 use table::{Links, Table};
 
@@ -82,7 +82,7 @@ fn laboratory(options: &Options, seed: u64) -> Result<Outcome, RunError> {
     let stop = stop_on_signals().map_err(failed("listen to signals"))?;
     let file = program::build()?;
     let directory = directory("consort-netlab-").map_err(failed("make a temporary directory"))?;
-    let program = Program::new(file, directory.path(), options)?;
+    let program = Program::new(file, directory.path(), &Settings::of(options))?;
     for node in 0..options.nodes {
         run::lines(options, seed, node).write(&program.lines(node)).map_err(failed("write the lines to send"))?;
     }

@@ -12,6 +12,8 @@ pub struct LinkModel {
     pub delay: Duration,
     /// Up to so much more, chosen anew for each frame: frames overtake each other where they follow more closely.
     pub jitter: Duration,
+    /// And so much more on average, now and then far more: drawn from an exponential distribution.
+    pub tail: Duration,
     /// Bytes that may wait for a limited rate; a frame that finds no room is dropped. An idle link takes any frame.
     pub queue: usize,
     /// The probability that a frame is lost.
@@ -34,6 +36,7 @@ impl Default for LinkModel {
             rate: None,
             delay: Duration::ZERO,
             jitter: Duration::ZERO,
+            tail: Duration::ZERO,
             queue: usize::MAX,
             loss: 0.0,
             duplicate: 0.0,
@@ -167,7 +170,7 @@ impl Link {
     }
 
     fn copy(&mut self, sent: Instant, len: usize) -> Copy {
-        let mut at = sent + self.model.delay + self.up_to(self.model.jitter);
+        let mut at = sent + self.model.delay + self.up_to(self.model.jitter) + self.tail();
         if self.happens(self.model.reorder) {
             self.counts.reordered += 1;
             at += self.up_to((self.model.delay + self.model.jitter) * 2 + HELD_BACK);
@@ -183,6 +186,13 @@ impl Link {
     /// Draws only where there is a choice, so that a perfect link costs nothing.
     fn happens(&mut self, p: f64) -> bool {
         p > 0.0 && self.rng.chance(p)
+    }
+
+    fn tail(&mut self) -> Duration {
+        match self.model.tail.as_nanos() as u64 {
+            0 => Duration::ZERO,
+            mean => Duration::from_nanos(self.rng.exponential(mean as f64) as u64),
+        }
     }
 
     fn up_to(&mut self, span: Duration) -> Duration {
@@ -268,6 +278,18 @@ mod tests {
         let mut link = link(LinkModel { delay, jitter: delay, ..LinkModel::default() });
         let late = run(&mut link).into_iter().zip(0..).map(|(copies, i)| copies[0].at.since(micros(100 * i)));
         assert!(late.into_iter().all(|late| (delay..=delay * 2).contains(&late)));
+    }
+
+    #[test]
+    fn a_tail_is_as_long_as_asked_on_average_and_often_far_longer() {
+        let (delay, tail) = (Duration::from_micros(30), Duration::from_micros(20));
+        let mut link = link(LinkModel { delay, tail, ..LinkModel::default() });
+        let late = run(&mut link).into_iter().zip(0..).map(|(copies, i)| copies[0].at.since(micros(100 * i)));
+        let late: Vec<_> = late.map(|late| late.as_secs_f64() * 1e6 - 30.0).collect();
+        let mean = late.iter().sum::<f64>() / FRAMES as f64;
+        let beyond = late.iter().filter(|late| **late > 60.0).count() as f64 / FRAMES as f64;
+        assert!(late.iter().all(|late| *late >= -1e-6) && (19.5..20.5).contains(&mean), "{mean}");
+        assert!((0.045..0.055).contains(&beyond), "1 in e^3 is three times the mean: {beyond}");
     }
 
     #[test]

@@ -60,6 +60,19 @@ pub struct Net<'a, E: Engine> {
     delay: Delay<'a>,
     rng: Rng,
     told: VecDeque<Told>,
+    /// Whose arriving packets are kept, and those.
+    watched: Vec<usize>,
+    seen: Vec<Seen<E::Packet>>,
+}
+
+/// A packet that arrived.
+pub struct Seen<P> {
+    /// When.
+    pub at: Instant,
+    /// At which member.
+    pub member: usize,
+    /// It.
+    pub packet: P,
 }
 
 /// Within what time all members must be in one view.
@@ -80,7 +93,8 @@ impl<'a, E: Engine<Packet: Clone>> Net<'a, E> {
     pub fn start(engines: Vec<E>, delay: Delay<'a>, rng: Rng) -> Result<Self, String> {
         let views = vec![0; engines.len()];
         let (flying, told) = (BTreeMap::new(), VecDeque::new());
-        let mut net = Self { now: Instant::ZERO, engines, views, flying, sent: 0, delay, rng, told };
+        let (watched, seen) = (Vec::new(), Vec::new());
+        let mut net = Self { now: Instant::ZERO, engines, views, flying, sent: 0, delay, rng, told, watched, seen };
         for member in 0..net.engines.len() {
             net.engines[member].start(Instant::ZERO, &[]);
             net.drain(member);
@@ -115,9 +129,7 @@ impl<'a, E: Engine<Packet: Clone>> Net<'a, E> {
     /// # Errors
     /// The engine's answer where it does not take the message.
     pub fn submit(&mut self, member: usize, message: u64, len: usize) -> Result<(), String> {
-        let mut bytes = message.to_le_bytes().to_vec();
-        bytes.resize(len.max(bytes.len()), 0);
-        let payload = Payload::from(bytes::Bytes::from(bytes));
+        let payload = Payload::from(bytes::Bytes::from(written(message, len)));
         let submission = Submission { class: Class::Client, service: Service::Agreed, stream: Stream(0), payload };
         self.engines[member].submit(self.now, submission).map_err(|refused| refused.to_string())?;
         self.drain(member);
@@ -127,6 +139,21 @@ impl<'a, E: Engine<Packet: Clone>> Net<'a, E> {
     /// What was heard since this was asked last, in order of time.
     pub fn take_told(&mut self) -> impl Iterator<Item = Told> + use<'a, E> {
         std::mem::take(&mut self.told).into_iter()
+    }
+
+    /// Keeps the packets that arrive at these members from now on.
+    pub fn watch(&mut self, members: &[usize]) {
+        self.watched = members.to_vec();
+    }
+
+    /// The packets that were kept, in order of time.
+    pub fn take_seen(&mut self) -> Vec<Seen<E::Packet>> {
+        std::mem::take(&mut self.seen)
+    }
+
+    /// All members.
+    pub fn engines(&self) -> &[E] {
+        &self.engines
     }
 
     /// A counter of one member; 0 where there is none of that name.
@@ -152,6 +179,9 @@ impl<'a, E: Engine<Packet: Clone>> Net<'a, E> {
         let now = self.now;
         if let Some(entry) = self.flying.first_entry().filter(|entry| entry.key().0 <= now) {
             let Flying { from, to, lane, packet } = entry.remove();
+            if self.watched.contains(&to) {
+                self.seen.push(Seen { at: now, member: to, packet: packet.clone() });
+            }
             self.engines[to].handle_packet(now, Arrival { at: now, from: name(from), lane }, packet);
             return self.drain(to);
         }
@@ -209,8 +239,20 @@ fn name(member: usize) -> MemberId {
     MemberId { node: NodeId(member as u16 + 1), incarnation: Incarnation(1) }
 }
 
+/// A message of so many bytes, eight at least, that carries its number.
+pub fn written(message: u64, len: usize) -> Vec<u8> {
+    let mut bytes = message.to_le_bytes().to_vec();
+    bytes.resize(len.max(bytes.len()), 0);
+    bytes
+}
+
+/// The number that a message carries.
+pub fn read(bytes: &[u8]) -> u64 {
+    let mut number = [0; 8];
+    bytes.iter().zip(&mut number).for_each(|(from, to)| *to = *from);
+    u64::from_le_bytes(number)
+}
+
 fn number(payload: &Payload) -> u64 {
-    let mut bytes = [0; 8];
-    payload.to_bytes().iter().zip(&mut bytes).for_each(|(from, to)| *to = *from);
-    u64::from_le_bytes(bytes)
+    read(&payload.to_bytes())
 }

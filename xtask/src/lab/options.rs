@@ -1,5 +1,5 @@
 //! What is asked for.
-use super::{plato, toto};
+use super::{deltas, plato, real, swaps, toto};
 use consort_types::Duration;
 use lexopt::prelude::*;
 use std::ffi::OsString;
@@ -9,8 +9,11 @@ use std::ops::RangeInclusive;
 pub const HELP: &str = "\
 cargo xtask lab toto [options]     ToTo against all-ack: latency at the sender, 50 to 200 messages a second
 cargo xtask lab plato [options]    PLATO against a fixed sequencer: latency at a receiver, 400 and 1600 packets a second
+cargo xtask lab deltas [options]   PLATO's latency and late revokes, from a short delta to a long one
+cargo xtask lab swaps [options]    how close to each other packets come that were swapped, and all packets
 
   --seed S          where all chance comes from (default 1)
+  --network NET     of toto and plato: `virtual` (default), or `namespaces`
 
  toto:
   --nodes N         how many members, 2 to 64 (default 8, as in the paper)
@@ -18,12 +21,21 @@ cargo xtask lab plato [options]    PLATO against a fixed sequencer: latency at a
   --runs N          how many runs make one line, each with phases of its own (default 40)
   --ack-gaps G      an acknowledgement is sent alone after so many of a sender's mean gaps (default 20: nearly never)
 
- plato:
+ plato, deltas, swaps:
   --seconds N       how long a line lasts, 1 to 3600 (default 60); the spike three times as long
-  --delta US        how close packets must come to be suspected, in microseconds (default 128), or `adaptive`
+  --delta US        of plato: how close packets must come to be suspected, in microseconds (default 128), or `adaptive`
 
 Virtual time, no loss, hosts that cost nothing. The same seed prints the same table. What the papers measured stands
 beside what was measured here.
+
+ --network namespaces: real daemons and real time, in network namespaces joined by a switch that delays frames as the
+ papers' networks did. Needs Linux, root, /dev/net/tun, and the program `ip`. It takes some minutes.
+  --nodes N         of toto: how many daemons, 2 to 16 (default 8)
+  --ack-gaps G      of toto: as above
+  --delta US        of plato: as above
+  --seconds N       how long a line lasts, 2 to 3600 (default 10); the spike three times as long
+  --only PART       only a part of the table: a load of toto's; a k of plato's, or `spike`
+  --program FILE    the program `consort` (built for release where none is named)
 ";
 
 /// What to measure.
@@ -42,73 +54,154 @@ pub enum Which {
     Toto(toto::Lab),
     /// PLATO against a fixed sequencer.
     Plato(plato::Lab),
+    /// PLATO with other deltas.
+    Deltas(deltas::Lab),
+    /// How close swapped packets come.
+    Swaps(swaps::Lab),
+    /// ToTo against all-ack, with real daemons.
+    RealToto(real::toto::Lab),
+    /// PLATO against a fixed sequencer, with real daemons.
+    RealPlato(real::plato::Lab),
 }
+
+/// An option and its value.
+type Word = (String, String);
 
 impl Options {
     /// Reads the words; `None` where help was asked for.
     pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Option<Self>, String> {
         let mut parser = lexopt::Parser::from_args(words);
-        Self::parse(&mut parser).map_err(|error| format!("{error}; see cargo xtask lab --help"))
+        let read = match split(&mut parser) {
+            Ok(Some((name, words))) => Self::of(&name, &words).map(Some),
+            Ok(None) => Ok(None),
+            Err(error) => Err(error.to_string()),
+        };
+        read.map_err(|error| format!("{error}; see cargo xtask lab --help"))
     }
 
-    fn parse(parser: &mut lexopt::Parser) -> Result<Option<Self>, lexopt::Error> {
-        let which = match parser.next()? {
-            Some(Value(name)) if name == "toto" => Which::Toto(toto::Lab::default()),
-            Some(Value(name)) if name == "plato" => Which::Plato(plato::Lab::default()),
-            Some(Value(name)) => return Err(format!("there is no lab {name:?}; there are toto and plato").into()),
-            Some(Long("help") | Short('h')) => return Ok(None),
-            Some(other) => return Err(other.unexpected()),
-            None => return Err("say which lab: toto or plato".into()),
-        };
-        let mut options = Self { seed: 1, which };
-        while let Some(word) = parser.next()? {
-            match word {
-                Long("help") | Short('h') => return Ok(None),
-                Long("seed") => options.seed = parser.value()?.parse()?,
-                Long(name) => {
-                    let name = name.to_owned();
-                    options.which.set(&name, parser)?;
-                }
-                other => return Err(other.unexpected()),
+    fn of(name: &str, words: &[Word]) -> Result<Self, String> {
+        let network = words.iter().rfind(|(option, _)| option == "network").map_or("virtual", |(_, network)| network);
+        let mut options = Self { seed: 1, which: Which::of(name, network)? };
+        for (option, value) in words.iter().filter(|(option, _)| option != "network") {
+            match &option[..] {
+                "seed" => options.seed = value.parse().map_err(|_| format!("--seed {value} is not a number"))?,
+                option => options.which.set(option, value)?,
             }
         }
-        Ok(Some(options))
+        Ok(options)
     }
 }
 
+/// The laboratory's name, and its options; `None` where help was asked for.
+fn split(parser: &mut lexopt::Parser) -> Result<Option<(String, Vec<Word>)>, lexopt::Error> {
+    let name = match parser.next()? {
+        Some(Value(name)) => name.string()?,
+        Some(Long("help") | Short('h')) => return Ok(None),
+        Some(other) => return Err(other.unexpected()),
+        None => return Err(format!("say which lab: {LABS}").into()),
+    };
+    let mut words = Vec::new();
+    while let Some(word) = parser.next()? {
+        match word {
+            Long("help") | Short('h') => return Ok(None),
+            Long(option) => {
+                let option = option.to_owned();
+                words.push((option, parser.value()?.string()?));
+            }
+            other => return Err(other.unexpected()),
+        }
+    }
+    Ok(Some((name, words)))
+}
+
+const LABS: &str = "toto, plato, deltas or swaps";
+
 impl Which {
-    fn set(&mut self, name: &str, parser: &mut lexopt::Parser) -> Result<(), lexopt::Error> {
-        match (self, name) {
-            (Self::Toto(lab), "nodes") => lab.nodes = number(parser, name, 2..=64)?,
-            (Self::Toto(lab), "messages") => lab.messages = number(parser, name, 1..=1_000_000)?,
-            (Self::Toto(lab), "runs") => lab.runs = number(parser, name, 1..=1_000)?,
-            (Self::Toto(lab), "ack-gaps") => lab.ack_gaps = number(parser, name, 1..=1_000)?,
-            (Self::Plato(lab), "seconds") => lab.seconds = number(parser, name, 1..=3_600)?,
-            (Self::Plato(lab), "delta") => lab.delta = delta(parser)?,
-            _ => return Err(format!("this lab has no option --{name}").into()),
+    fn of(name: &str, network: &str) -> Result<Self, String> {
+        Ok(match (name, network) {
+            ("toto", "virtual") => Self::Toto(toto::Lab::default()),
+            ("plato", "virtual") => Self::Plato(plato::Lab::default()),
+            ("deltas", "virtual") => Self::Deltas(deltas::Lab::default()),
+            ("swaps", "virtual") => Self::Swaps(swaps::Lab::default()),
+            ("toto", "namespaces") => Self::RealToto(real::toto::Lab::default()),
+            ("plato", "namespaces") => Self::RealPlato(real::plato::Lab::default()),
+            ("deltas" | "swaps", "namespaces") => return Err(format!("{name} is measured in virtual time alone")),
+            ("toto" | "plato" | "deltas" | "swaps", _) => {
+                return Err(format!("--network {network} is neither `virtual` nor `namespaces`"));
+            }
+            _ => return Err(format!("there is no lab {name:?}; use {LABS}")),
+        })
+    }
+
+    fn set(&mut self, option: &str, value: &str) -> Result<(), String> {
+        let within = |range| number(option, value, range);
+        match (self, option) {
+            (Self::Toto(lab), "nodes") => lab.nodes = within(2..=64)?,
+            (Self::Toto(lab), "messages") => lab.messages = within(1..=1_000_000)?,
+            (Self::Toto(lab), "runs") => lab.runs = within(1..=1_000)?,
+            (Self::Toto(lab), "ack-gaps") => lab.ack_gaps = within(1..=1_000)?,
+            (Self::Plato(lab), "seconds") => lab.seconds = within(1..=3_600)?,
+            (Self::Plato(lab), "delta") => lab.delta = delta(value)?,
+            (Self::Deltas(lab), "seconds") => lab.seconds = within(1..=3_600)?,
+            (Self::Swaps(lab), "seconds") => lab.seconds = within(1..=3_600)?,
+            (Self::RealToto(lab), "nodes") => lab.nodes = within(2..=16)?,
+            (Self::RealToto(lab), "seconds") => lab.seconds = within(2..=3_600)?,
+            (Self::RealToto(lab), "ack-gaps") => lab.ack_gaps = within(1..=1_000)?,
+            (Self::RealToto(lab), "only") => lab.only = Some(load(value)?),
+            (Self::RealToto(lab), "program") => lab.program = Some(value.into()),
+            (Self::RealPlato(lab), "seconds") => lab.seconds = within(2..=3_600)?,
+            (Self::RealPlato(lab), "delta") => lab.delta = delta(value)?,
+            (Self::RealPlato(lab), "only") => lab.only = Some(part(value)?),
+            (Self::RealPlato(lab), "program") => lab.program = Some(value.into()),
+            (Self::RealToto(_) | Self::RealPlato(_), _) => {
+                return Err(format!("this lab has no option --{option} with --network namespaces"));
+            }
+            (Self::Toto(_) | Self::Plato(_), "only" | "program") => {
+                return Err(format!("--{option} needs --network namespaces"));
+            }
+            _ => return Err(format!("this lab has no option --{option}")),
         }
         Ok(())
     }
 }
 
 /// The number behind an option, if it is within its bounds.
-fn number(parser: &mut lexopt::Parser, name: &str, within: RangeInclusive<u64>) -> Result<u64, lexopt::Error> {
-    let number: u64 = parser.value()?.parse()?;
-    if within.contains(&number) {
-        return Ok(number);
+fn number(name: &str, value: &str, within: RangeInclusive<u64>) -> Result<u64, String> {
+    match value.parse() {
+        Ok(number) if within.contains(&number) => Ok(number),
+        Ok(_) => Err(format!("--{name} {value} is out of range; use {} to {}", within.start(), within.end())),
+        Err(_) => Err(format!("--{name} {value} is not a whole number; use {} to {}", within.start(), within.end())),
     }
-    Err(format!("--{name} {number} is out of range; use {} to {}", within.start(), within.end()).into())
 }
 
 /// A fixed delta, or none where it is to be adapted.
-fn delta(parser: &mut lexopt::Parser) -> Result<Option<Duration>, lexopt::Error> {
-    let text = parser.value()?.string()?;
-    if text == "adaptive" {
+fn delta(value: &str) -> Result<Option<Duration>, String> {
+    if value == "adaptive" {
         return Ok(None);
     }
-    let micros = text.parse().ok().filter(|micros| *micros <= DELTA_MAX);
-    let wrong = || format!("--delta {text} is neither `adaptive` nor a number of microseconds from 0 to {DELTA_MAX}");
+    let micros = value.parse().ok().filter(|micros| *micros <= DELTA_MAX);
+    let wrong = || format!("--delta {value} is neither `adaptive` nor a number of microseconds from 0 to {DELTA_MAX}");
     Ok(Some(Duration::from_micros(micros.ok_or_else(wrong)?)))
+}
+
+/// A load of ToTo's table.
+fn load(value: &str) -> Result<u64, String> {
+    let found = value.parse().ok().filter(|load| real::toto::loads().any(|known| known == *load));
+    found.ok_or_else(|| format!("--only {value} is no load of the table; use {}", list(real::toto::loads())))
+}
+
+/// A part of PLATO's table.
+fn part(value: &str) -> Result<real::plato::Only, String> {
+    if value == "spike" {
+        return Ok(real::plato::Only::Spike);
+    }
+    let found = value.parse().ok().filter(|every| real::plato::everies().any(|known| known == *every));
+    let wrong = || format!("--only {value} is no part of the table; use {} or spike", list(real::plato::everies()));
+    found.map(real::plato::Only::Every).ok_or_else(wrong)
+}
+
+fn list(values: impl Iterator<Item = impl ToString>) -> String {
+    values.map(|value| value.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// The longest delta, in microseconds.
@@ -116,6 +209,7 @@ const DELTA_MAX: u64 = 1_000_000;
 
 #[cfg(test)]
 mod tests {
+    use super::real::plato::Only;
     use super::*;
 
     fn read(line: &str) -> Result<Option<Options>, String> {
@@ -132,6 +226,22 @@ mod tests {
         assert_eq!(plato, Options { seed: 1, which: Which::Plato(lab) });
         let adaptive = read("plato --delta adaptive").unwrap().unwrap();
         assert_eq!(adaptive.which, Which::Plato(plato::Lab { delta: None, ..plato::Lab::default() }));
+        let real =
+            read("toto --only 150 --network namespaces --seconds 4 --nodes 5 --program x/consort").unwrap().unwrap();
+        let program = Some("x/consort".into());
+        let lab = real::toto::Lab { nodes: 5, seconds: 4, only: Some(150), program, ..real::toto::Lab::default() };
+        assert_eq!(real, Options { seed: 1, which: Which::RealToto(lab) });
+        let real = |only| {
+            let Which::RealPlato(lab) =
+                read(&format!("plato --network namespaces --only {only}")).unwrap().unwrap().which
+            else {
+                panic!("another lab")
+            };
+            lab.only
+        };
+        assert_eq!([real("25"), real("spike")], [Some(Only::Every(25)), Some(Only::Spike)]);
+        assert_eq!(read("swaps --seconds 7").unwrap().unwrap().which, Which::Swaps(swaps::Lab { seconds: 7 }));
+        assert_eq!(read("deltas --network virtual").unwrap().unwrap().which, Which::Deltas(deltas::Lab::default()));
         assert!(read("--help").unwrap().is_none() && read("toto -h").unwrap().is_none());
     }
 
@@ -148,6 +258,14 @@ mod tests {
             ("plato --seconds 0", "1 to 3600"),
             ("plato --delta soon", "soon"),
             ("plato --nodes 8", "--nodes"),
+            ("toto --network ethernet", "neither `virtual` nor `namespaces`"),
+            ("deltas --network namespaces", "virtual time alone"),
+            ("toto --network namespaces --runs 3", "no option --runs with --network namespaces"),
+            ("toto --network namespaces --nodes 17", "2 to 16"),
+            ("toto --network namespaces --only 60", "50, 100, 150, 200"),
+            ("plato --network namespaces --only 2", "1, 10, 25 or spike"),
+            ("plato --only 10", "needs --network namespaces"),
+            ("swaps --delta 1", "--delta"),
         ] {
             let error = read(line).unwrap_err();
             assert!(error.contains(wrong) && error.contains("--help"), "{error}");

@@ -10,6 +10,7 @@ use super::traffic::{Pace, Traffic, random};
 use consort_plato::{Config, Plato, Prediction, Sequencing};
 use consort_types::{Duration, Incarnation, Instant, OfferId, Rng};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// How large the laboratory is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,31 +29,36 @@ impl Default for Lab {
 
 /// Packets a second, of both senders together, after how many the sequencer tells places, and what the paper says of the
 /// ratio: its headline, or that PLATO was always faster, or nothing.
-const CELLS: [(u64, u32, &str); 6] =
+pub const CELLS: [(u64, u32, &str); 6] =
     [(400, 1, "-"), (400, 10, "> 2"), (400, 25, "> 1"), (1_600, 1, "-"), (1_600, 10, "> 1"), (1_600, 25, "> 1")];
 /// The spike: so many packets a second, and so many more of two further senders.
-const SPIKE: (u64, u64, u32) = (400, 1_500, 10);
+pub const SPIKE: (u64, u64, u32) = (400, 1_500, 10);
+/// Means of so many seconds show what is more than chance.
+const LONG: u64 = 10;
 
 /// What a packet needs within one switch, how much more between two, and what comes to that on average.
-const DELAY: (Duration, Duration, Duration) =
+pub const DELAY: (Duration, Duration, Duration) =
     (Duration::from_micros(200), Duration::from_micros(25), Duration::from_micros(15));
 /// The members: the sequencer, four senders in turn near it and far from it, and the receiver that is measured.
-const MEMBERS: usize = 6;
-const SENDERS: [usize; 4] = [1, 2, 3, 4];
-const RECEIVER: usize = 5;
+pub const MEMBERS: usize = 6;
+pub const SENDERS: [usize; 4] = [1, 2, 3, 4];
+pub const RECEIVER: usize = 5;
 /// How large messages are, in bytes.
-const LEN: usize = 100;
+pub const LEN: usize = 100;
 
 /// What was measured of one run.
 #[derive(Debug)]
-struct Measured {
+pub struct Measured {
     /// When each message was sent.
-    sent: Vec<Instant>,
+    pub sent: Vec<Instant>,
     /// When the receiver was offered it, might use the offer, and knew its place.
     heard: Vec<Option<Times>>,
+    /// Offers that are open: when they were made, and when they may be used.
+    open: BTreeMap<OfferId, (Instant, Instant)>,
     /// Packets at the receiver, and of those whose offers were taken back too late.
-    packets: u64,
-    late: u64,
+    pub packets: u64,
+    /// As said.
+    pub late: u64,
     began: Instant,
 }
 
@@ -65,10 +71,13 @@ struct Times {
 
 /// Means and quantiles of some messages.
 #[derive(Debug, Default)]
-struct Part {
-    offered: Samples,
-    plato: Samples,
-    fixed: Samples,
+pub struct Part {
+    /// Until offers that stood were made.
+    pub offered: Samples,
+    /// Until they might be used.
+    pub plato: Samples,
+    /// Until the place was known.
+    pub fixed: Samples,
 }
 
 /// The whole table.
@@ -84,50 +93,78 @@ pub fn table(seed: u64, lab: &Lab) -> Result<String, String> {
 }
 
 fn head(lab: &Lab) -> String {
-    let delta = lab.delta.map_or("adaptive".into(), |delta| format!("{} us", delta.as_micros()));
+    let delta = delta_text(lab.delta);
+    format!("PLATO (delta {delta}) against a fixed sequencer: {} s a line, Poisson; {}", lab.seconds, columns())
+}
+
+/// A delta as a table names it.
+pub fn delta_text(delta: Option<Duration>) -> String {
+    delta.map_or("adaptive".into(), |delta| format!("{} us", delta.as_micros()))
+}
+
+/// What stands above the lines.
+pub fn columns() -> String {
     format!(
-        "PLATO (delta {delta}) against a fixed sequencer: {} s a line, Poisson; a packet takes 200 us + exp(15 us), and \
+        "a packet takes 200 us + exp(15 us), and \
          25 us more\nbetween two switches. Latency at a receiver in ms; an offer counts once it is free of late \
          revokes (`offer`: the mean of\nwhen it is made). Late: packets taken back after that, in %. Formula: \
          (k - 1) / 2 rate + two hops.\n\n\
          {:>6} {:>3} | {:^34} {:>6} | {:^26} {:>8} | {:>5} | paper:\n\
          {:>6} {:>3} | {:>7}{COLUMNS} {:>6} |{COLUMNS} {:>8} | {:>5} | ratio\n",
-        lab.seconds, "", "", "PLATO", "", "fixed sequencer", "", "", "pkt/s", "k", "offer", "late", "formula", "ratio"
+        "", "", "PLATO", "", "fixed sequencer", "", "", "pkt/s", "k", "offer", "late", "formula", "ratio"
     )
 }
 
 const COLUMNS: &str = "     mean      p50      p99";
 
 fn line(seed: u64, lab: &Lab, rate: u64, every: u32) -> Result<String, String> {
-    let measured = run(seed, lab, every, rate, lab.seconds, None)?;
+    Ok(row(rate, every, &run(seed, lab, every, rate, lab.seconds, None)?))
+}
+
+/// One line, of what was measured.
+pub fn row(rate: u64, every: u32, measured: &Measured) -> String {
     let part = measured.part(0..u64::MAX);
     let (offered, plato, fixed) = (part.offered.summary().mean, part.plato.summary(), part.fixed.summary());
     let hops = 2.0 * (DELAY.0 + DELAY.2).as_secs_f64() + 1.5 * DELAY.1.as_secs_f64();
     let formula = 1e3 * (f64::from(every - 1) / (2.0 * rate as f64) + hops);
     let (late, ratio) = (measured.late_percent(), fixed.mean / plato.mean);
-    Ok(format!("{rate:>6} {every:>3} | {offered:>7.2} {plato} {late:>6.2} | {fixed} {formula:>8.2} | {ratio:>5.2}"))
+    format!("{rate:>6} {every:>3} | {offered:>7.2} {plato} {late:>6.2} | {fixed} {formula:>8.2} | {ratio:>5.2}")
 }
 
 /// One third at a low rate, one at a high, one at the low again.
 fn spike(seed: u64, lab: &Lab) -> Result<String, String> {
-    let (low, more, every) = SPIKE;
-    let third = lab.seconds;
+    let ((low, more, every), third) = (SPIKE, lab.seconds);
     let measured = run(seed, lab, every, low, 3 * third, Some((more, third..2 * third)))?;
+    Ok(spike_text(&measured, third))
+}
+
+/// What was measured of the spike, each part of which lasted so many seconds.
+pub fn spike_text(measured: &Measured, third: u64) -> String {
+    let (low, more, every) = SPIKE;
     let mut text = format!("\n{low} -> {} -> {low} packets a second, k = {every}; means in ms:\n", low + more);
     let mut means = Vec::new();
     for (name, part) in [("before", 0..third), ("spike", third..2 * third), ("after", 2 * third..u64::MAX)] {
-        let part = measured.part(part);
-        let (plato, fixed) = (part.plato.summary().mean, part.fixed.summary().mean);
+        let (plato, fixed) = measured.part(part).means();
         means.push((plato, fixed));
         text += &format!("{name:>8}: PLATO {plato:>6.2}, fixed {fixed:>6.2}, ratio {:>5.2}\n", fixed / plato);
     }
-    let seconds = (0..3 * third).map(|second| measured.part(second..second + 1));
-    let seconds = seconds.map(|part| (part.plato.summary().mean, part.fixed.summary().mean)).collect::<Vec<_>>();
-    for (of, means) in [("of these", means), ("of one second", seconds)] {
-        let (plato, fixed) = (swing(means.iter().map(|mean| mean.0)), swing(means.iter().map(|mean| mean.1)));
-        text += &format!("largest by smallest mean {of}: PLATO {plato:.2}, fixed {fixed:.2}\n");
+    text += &swing_text("of these", &means);
+    let of = |spans: Range<u64>, long| -> Vec<_> {
+        let starts = spans.step_by(long as usize);
+        starts.map(|from| measured.part(from..from + long)).map(|part| part.means()).collect()
+    };
+    text += &swing_text("of one second", &of(0..3 * third, 1));
+    text += &swing_text("of one second before the spike", &of(0..third, 1));
+    if third.is_multiple_of(LONG) {
+        text += &swing_text(&format!("of {LONG} seconds"), &of(0..3 * third, LONG));
+        text += &swing_text(&format!("of {LONG} seconds before the spike"), &of(0..third, LONG));
     }
-    Ok(text + "paper: PLATO flat, the sequencer swings with the rate\n")
+    text + "paper: PLATO flat, the sequencer swings with the rate\n"
+}
+
+fn swing_text(of: &str, means: &[(f64, f64)]) -> String {
+    let (plato, fixed) = (swing(means.iter().map(|mean| mean.0)), swing(means.iter().map(|mean| mean.1)));
+    format!("largest by smallest mean {of}: PLATO {plato:.2}, fixed {fixed:.2}\n")
 }
 
 /// The largest by the smallest of those that are numbers.
@@ -137,19 +174,39 @@ fn swing(means: impl Iterator<Item = f64>) -> f64 {
     most / least
 }
 
-/// Two senders share the rate; in between, two more share what is added.
-fn run(
+/// A run under virtual time. Two senders share the rate; in between, two more share what is added.
+pub fn run(
     seed: u64,
     lab: &Lab,
     every: u32,
     rate: u64,
     seconds: u64,
-    more: Option<(u64, std::ops::Range<u64>)>,
+    more: Option<(u64, Range<u64>)>,
 ) -> Result<Measured, String> {
     let mut rng = Rng::new(seed).fork(rate << 8 | u64::from(every));
-    let mut traffic = Traffic::new(rng.fork(1));
+    let traffic_rng = rng.fork(1);
     let mut net = Net::start(engines(lab, every)?, delay(), rng.fork(2))?;
     let began = net.now();
+    let mut traffic = traffic(traffic_rng, rate, began, more);
+    let mut measured = Measured::begin(began);
+    let packets = net.counter(RECEIVER, "packets_taken_in");
+    // Places of the last ones are told only once more follow.
+    let (end, last) = (began + Duration::from_secs(seconds), began + Duration::from_secs(seconds + 1));
+    while let Some((at, member)) = traffic.next().filter(|(at, _)| *at < last) {
+        net.run_until(at);
+        net.submit(member, measured.sent.len() as u64, LEN)?;
+        measured.sent.push(at);
+        net.take_told().for_each(|told| measured.note(told));
+    }
+    measured.packets = net.counter(RECEIVER, "packets_taken_in") - packets;
+    measured.late = net.counter(RECEIVER, "late_revokes");
+    measured.end(end)?;
+    Ok(measured)
+}
+
+/// Two senders share the rate from `began` on; within some seconds two more share what is added.
+pub fn traffic(rng: Rng, rate: u64, began: Instant, more: Option<(u64, Range<u64>)>) -> Traffic {
+    let mut traffic = Traffic::new(rng);
     let after = |seconds| began + Duration::from_secs(seconds);
     let each = |rate: u64| rate as f64 / 2.0;
     SENDERS[..2].iter().for_each(|member| traffic.add(*member, Pace::Poisson, each(rate), began, None));
@@ -157,14 +214,10 @@ fn run(
         let (from, until) = (after(when.start), Some(after(when.end)));
         SENDERS[2..].iter().for_each(|member| traffic.add(*member, Pace::Poisson, each(rate), from, until));
     }
-    let packets = net.counter(RECEIVER, "packets_taken_in");
-    let mut measured = Measured { sent: Vec::new(), heard: Vec::new(), packets, late: 0, began };
-    // Places of the last ones are told only once more follow.
-    measured.drive(&mut net, &mut traffic, after(seconds), after(seconds + 1))?;
-    Ok(measured)
+    traffic
 }
 
-fn engines(lab: &Lab, every: u32) -> Result<Vec<Plato>, String> {
+pub fn engines(lab: &Lab, every: u32) -> Result<Vec<Plato>, String> {
     let nodes = net::nodes(MEMBERS);
     let make = |me: &_| {
         let mut config = Config::new(*me, nodes.clone());
@@ -175,47 +228,51 @@ fn engines(lab: &Lab, every: u32) -> Result<Vec<Plato>, String> {
     nodes.iter().map(make).collect()
 }
 
-/// Members with even numbers are at the sequencer's switch, the others at another.
-fn delay() -> Delay<'static> {
-    let between = |from: usize, to: usize| if from % 2 == to % 2 { Duration::ZERO } else { DELAY.1 };
-    Box::new(move |from, to, rng| DELAY.0 + between(from, to) + random(DELAY.2, rng))
+pub fn delay() -> Delay<'static> {
+    Box::new(move |from, to, rng| fixed(from, to) + random(DELAY.2, rng))
+}
+
+/// What every packet takes. Members with even numbers are at the sequencer's switch, the others at another.
+pub fn fixed(from: usize, to: usize) -> Duration {
+    DELAY.0 + if from % 2 == to % 2 { Duration::ZERO } else { DELAY.1 }
+}
+
+impl Part {
+    /// PLATO's mean and the sequencer's, in milliseconds.
+    fn means(&self) -> (f64, f64) {
+        (self.plato.summary().mean, self.fixed.summary().mean)
+    }
 }
 
 impl Measured {
-    /// Sends until `last`, and notes what is heard of what was sent until `end`.
-    fn drive(
-        &mut self,
-        net: &mut Net<'_, Plato>,
-        traffic: &mut Traffic,
-        end: Instant,
-        last: Instant,
-    ) -> Result<(), String> {
-        let mut offers = BTreeMap::new();
-        while let Some((at, member)) = traffic.next().filter(|(at, _)| *at < last) {
-            net.run_until(at);
-            net.submit(member, self.sent.len() as u64, LEN)?;
-            self.sent.push(at);
-            net.take_told().for_each(|told| self.note(&mut offers, told));
-        }
+    /// Of a run that begins now.
+    pub const fn begin(began: Instant) -> Self {
+        Self { sent: Vec::new(), heard: Vec::new(), open: BTreeMap::new(), packets: 0, late: 0, began }
+    }
+
+    /// Only what was sent before the end counts.
+    ///
+    /// # Errors
+    /// That some of those messages have no place.
+    pub fn end(&mut self, end: Instant) -> Result<(), String> {
         let counts = self.sent.partition_point(|at| *at < end);
         self.sent.truncate(counts);
         self.heard.truncate(counts);
-        self.packets = net.counter(RECEIVER, "packets_taken_in") - self.packets;
-        self.late = net.counter(RECEIVER, "late_revokes");
         let missing =
             self.heard.iter().filter(|times| times.is_none()).count() + counts.saturating_sub(self.heard.len());
         if missing > 0 { Err(format!("{missing} of {counts} messages have no place")) } else { Ok(()) }
     }
 
-    fn note(&mut self, offers: &mut BTreeMap<OfferId, (Instant, Instant)>, told: Told) {
+    /// Notes what was heard; messages go by their place among those that were sent.
+    pub fn note(&mut self, told: Told) {
         let placed = told.at;
         let (message, (offered, free)) = match told.heard {
             _ if told.member != RECEIVER => return,
             Heard::Offered { offer, free_until, .. } => {
-                offers.insert(offer, (told.at, free_until));
+                self.open.insert(offer, (told.at, free_until));
                 return;
             }
-            Heard::Confirmed { offer, message } => (message, offers.remove(&offer).unwrap_or((placed, placed))),
+            Heard::Confirmed { offer, message } => (message, self.open.remove(&offer).unwrap_or((placed, placed))),
             Heard::Delivered(message) => (message, (placed, placed)),
         };
         let message = message as usize;
@@ -224,7 +281,7 @@ impl Measured {
     }
 
     /// The messages sent within these seconds.
-    fn part(&self, seconds: std::ops::Range<u64>) -> Part {
+    pub fn part(&self, seconds: Range<u64>) -> Part {
         let mut part = Part::default();
         for (sent, times) in self.sent.iter().zip(&self.heard) {
             let Some(times) = times.filter(|_| seconds.contains(&sent.since(self.began).as_secs())) else { continue };
@@ -235,7 +292,8 @@ impl Measured {
         part
     }
 
-    fn late_percent(&self) -> f64 {
+    /// Packets whose offers were taken back too late, in %.
+    pub fn late_percent(&self) -> f64 {
         100.0 * self.late as f64 / self.packets as f64
     }
 }

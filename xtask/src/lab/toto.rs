@@ -1,5 +1,6 @@
 //! ToTo against all-ack, as in the paper's section on performance: each member sends an equal part of the load, and what
 //! counts is how long a sender waits for the delivery of its own message.
+use super::model::{self, Joint};
 use super::net::{self, Delay, Heard, Net};
 use super::samples::{Samples, Summary};
 use super::traffic::{Pace, Traffic, random};
@@ -27,7 +28,7 @@ impl Default for Lab {
 }
 
 /// What the paper measured with 8 machines: ToTo's and all-ack's latency, in milliseconds.
-const PAPER: [(Pace, u64, f64, f64); 8] = [
+pub const PAPER: [(Pace, u64, f64, f64); 8] = [
     (Pace::Periodic, 50, 76.68, 135.02),
     (Pace::Periodic, 100, 42.31, 68.78),
     (Pace::Periodic, 150, 29.17, 45.59),
@@ -38,30 +39,36 @@ const PAPER: [(Pace, u64, f64, f64); 8] = [
     (Pace::Poisson, 200, 39.37, 102.33),
 ];
 /// How many machines the paper had.
-const PAPER_NODES: u64 = 8;
+pub const PAPER_NODES: u64 = 8;
 /// What every packet needs, and what comes to that on average: an Ethernet of those days with its hosts.
-const DELAY: (Duration, Duration) = (Duration::from_micros(1_500), Duration::from_micros(500));
+pub const DELAY: (Duration, Duration) = (Duration::from_micros(1_500), Duration::from_micros(500));
 /// How large messages are, in bytes.
-const LEN: usize = 1_000;
+pub const LEN: usize = 1_000;
 
 /// One line's half: one protocol under one load.
 #[derive(Clone, Copy, Debug)]
-struct Cell {
-    pace: Pace,
-    load: u64,
-    phi: Phi,
+pub struct Cell {
+    /// When each sends.
+    pub pace: Pace,
+    /// All messages of a second.
+    pub load: u64,
+    /// Which of both.
+    pub phi: Phi,
 }
 
 /// What was measured of it.
 #[derive(Clone, Debug, Default)]
-struct Measured {
-    latency: Samples,
+pub struct Measured {
+    /// From submit to delivery at the sender.
+    pub latency: Samples,
     released: u64,
     tau: u64,
     ordered: u64,
     omega: u64,
     packets: u64,
     nulls: u64,
+    /// How many had which tau and omega.
+    joint: Joint,
 }
 
 /// The whole table.
@@ -70,19 +77,34 @@ struct Measured {
 /// What kept a run from its end.
 pub fn table(seed: u64, lab: &Lab) -> Result<String, String> {
     let mut text = head(lab);
+    let mut predicted = model::head();
     for (pace, load, toto, all_ack) in PAPER {
         let paper = (lab.nodes == PAPER_NODES).then_some((toto, all_ack));
-        text += &line(seed, lab, pace, load, paper)?;
+        let both = [Phi::Half, Phi::All].map(|phi| cell(seed, lab, Cell { pace, load, phi }));
+        let [toto, all_ack] = both;
+        let (toto, all_ack) = (toto?, all_ack?);
+        text += &row(pace, load, &toto, &all_ack, paper);
+        let gap = lab.nodes as f64 / load as f64;
+        let halves =
+            [&toto, &all_ack].map(|half| (half.summary().mean, model::latency(pace, lab.nodes, gap, &half.joint)));
+        predicted += &model::row(pace, load, halves);
     }
-    Ok(text)
+    Ok(text + &predicted)
 }
 
 fn head(lab: &Lab) -> String {
     let Lab { nodes, messages, runs, ack_gaps } = lab;
     format!(
         "ToTo (Phi = n/2) against all-ack (Phi = n): {nodes} members, {runs} runs of {messages} messages each, \
-         acknowledgements alone after {ack_gaps} gaps;\n\
-         a packet takes 1.5 ms + exp(0.5 ms). Latency at the sender in ms; tau and omega as the paper defines them; nulls in \
+         acknowledgements alone after {ack_gaps} gaps;\n{}",
+        columns()
+    )
+}
+
+/// What stands above the lines.
+pub fn columns() -> String {
+    format!(
+        "a packet takes 1.5 ms + exp(0.5 ms). Latency at the sender in ms; tau and omega as the paper defines them; nulls in \
          % of packets.\n\n\
          {:>4} {:<8} | {:^42} | {:^42} | {:>5} | paper:\n\
          {:>4} {:<8} |{} |{} | {:>5} | {:>6} {:>7} {:>5}\n",
@@ -92,16 +114,15 @@ fn head(lab: &Lab) -> String {
 
 const COLUMNS: &str = "    mean      p50      p99   tau omega nulls";
 
-fn line(seed: u64, lab: &Lab, pace: Pace, load: u64, paper: Option<(f64, f64)>) -> Result<String, String> {
-    let [toto, all_ack] = [Phi::Half, Phi::All].map(|phi| cell(seed, lab, Cell { pace, load, phi }));
-    let (toto, all_ack) = (toto?, all_ack?);
+/// One line, of what was measured of both; and the paper's, where it has one.
+pub fn row(pace: Pace, load: u64, toto: &Measured, all_ack: &Measured, paper: Option<(f64, f64)>) -> String {
     let ratio = all_ack.latency.summary().mean / toto.latency.summary().mean;
     let mut line = format!("{load:>4} {:<8} |{} |{} | {ratio:>5.2} |", pace.name(), toto.text(), all_ack.text());
     if let Some((toto, all_ack)) = paper {
         // Writing to a string does not fail.
         let _ = write!(line, " {toto:>6.2} {all_ack:>7.2} {:>5.2}", all_ack / toto);
     }
-    Ok(line + "\n")
+    line + "\n"
 }
 
 /// All runs of a cell. Both protocols meet the same traffic.
@@ -135,7 +156,12 @@ fn measure(lab: &Lab, cell: Cell, rng: &mut Rng) -> Result<Measured, String> {
         sent.push((member, at));
         note(&mut net, &sent, first..last, &mut latency);
     }
-    Ok(Measured::of(&net, latency))
+    let mut measured = Measured::of(latency, COUNTERS.map(|name| net.sum(name)));
+    net.engines()
+        .iter()
+        .flat_map(Toto::indices)
+        .for_each(|(of, count)| *measured.joint.entry(of).or_default() += count);
+    Ok(measured)
 }
 
 /// Notes what senders heard of their own messages.
@@ -167,17 +193,15 @@ fn delay() -> Delay<'static> {
     Box::new(|_, _, rng| DELAY.0 + random(DELAY.1, rng))
 }
 
+/// The counters that a table is made of.
+pub const COUNTERS: [&str; 6] =
+    ["released", "latency_index_sum", "ordered_messages", "concurrency_sum", "messages_sent", "nulls_sent"];
+
 impl Measured {
-    fn of(net: &Net<'_, Toto>, latency: Samples) -> Self {
-        Self {
-            latency,
-            released: net.sum("released"),
-            tau: net.sum("latency_index_sum"),
-            ordered: net.sum("ordered_messages"),
-            omega: net.sum("concurrency_sum"),
-            packets: net.sum("messages_sent"),
-            nulls: net.sum("nulls_sent"),
-        }
+    /// From latencies, and the sums of [`COUNTERS`] over all members.
+    pub const fn of(latency: Samples, sums: [u64; COUNTERS.len()]) -> Self {
+        let [released, tau, ordered, omega, packets, nulls] = sums;
+        Self { latency, released, tau, ordered, omega, packets, nulls, joint: Joint::new() }
     }
 
     fn add(&mut self, run: Self) {
@@ -188,6 +212,7 @@ impl Measured {
         self.omega += run.omega;
         self.packets += run.packets;
         self.nulls += run.nulls;
+        run.joint.into_iter().for_each(|(of, count)| *self.joint.entry(of).or_default() += count);
     }
 
     fn summary(&self) -> Summary {
@@ -213,7 +238,7 @@ mod tests {
         let one = tiny(1);
         assert_eq!(one, tiny(1));
         assert_ne!(one, tiny(2));
-        assert_eq!(one.lines().count(), 5 + PAPER.len());
+        assert_eq!(one.lines().count(), 9 + 2 * PAPER.len());
     }
 
     #[test]

@@ -23,6 +23,7 @@ once, while the daemons' memory stays flat.
   --corrupt P      ... arrives with one bit flipped [0]
   --delay T        how long each frame needs, such as 250us or 5ms [0ms]
   --jitter T       up to so much more, anew for each frame [1ms]
+  --tail T         on average so much more, now and then far more [0ms]
   --rate BITS      bits per second and direction, such as 100M [no limit]
   --queue BYTES    how much may wait for that rate [256k]
   --cut A-B@T+D    nothing passes from node A to node B from T after the start on,
@@ -116,6 +117,7 @@ impl Options {
             "--corrupt" => model.corrupt = value()?.probability()?,
             "--delay" => model.delay = value()?.span()?,
             "--jitter" => model.jitter = value()?.span()?,
+            "--tail" => model.tail = value()?.span()?,
             "--rate" => model.rate = Some(value()?.number(1_000..=1_000_000_000_000)?),
             "--queue" => model.queue = value()?.number(1..=1 << 30)? as usize,
             "--cut" => self.cuts.push(value()?.cut()?),
@@ -150,6 +152,9 @@ impl fmt::Display for Options {
         let (model, plain) = (&self.model, LinkModel::default());
         write!(f, "--nodes {} --lines {} --loss {}", self.nodes, self.lines, model.loss)?;
         write!(f, " --delay {}us --jitter {}us", model.delay.as_micros(), model.jitter.as_micros())?;
+        if !model.tail.is_zero() {
+            write!(f, " --tail {}us", model.tail.as_micros())?;
+        }
         for (name, p) in [("duplicate", model.duplicate), ("reorder", model.reorder), ("corrupt", model.corrupt)] {
             if p > 0.0 {
                 write!(f, " --{name} {p}")?;
@@ -253,7 +258,7 @@ mod tests {
 
     #[test]
     fn the_printed_form_leads_to_the_same_run() {
-        let line = "--nodes 4 --lines 5k --loss 0.1 --delay 250us --jitter 2ms --duplicate 0.5 --reorder 0.25 \
+        let line = "--nodes 4 --lines 5k --loss 0.1 --delay 250us --jitter 2ms --tail 15us --duplicate 0.5 --reorder 0.25 \
                     --corrupt 0.01 --rate 1.5M --queue 10k --cut 1-4@3s+500ms --cut 2-1@0s+1s --datagram 9000 --mtu 9000";
         let options = read(line).unwrap();
         assert_eq!(options.model.rate, Some(1_500_000));

@@ -1,5 +1,5 @@
 //! The program under test: built, configured, and started at each node.
-use std::fmt::Write;
+use std::fmt::{Display, Formatter};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,6 +14,17 @@ const CLUSTER: &str = "netlab";
 /// The group that all join.
 const GROUP: &str = "lines";
 
+/// The file that all daemons share.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How many nodes it names.
+    pub nodes: usize,
+    /// Lines of the whole cluster, in front of the nodes.
+    pub head: String,
+    /// Sections, behind them.
+    pub sections: String,
+}
+
 /// The `consort` program and the directory in which its processes live.
 #[derive(Debug)]
 pub struct Program {
@@ -26,7 +37,13 @@ pub struct Program {
 /// # Errors
 /// If cargo cannot be run, or fails; then it has said why.
 pub fn build() -> Result<PathBuf, LabError> {
-    crate::built::release("consort-daemon").map_err(failed("build the program"))
+    crate::built::program("consort-daemon", "release").map_err(failed("build the program"))
+}
+
+/// The same as tests of other crates use it.
+#[cfg(test)]
+pub fn built_for_tests() -> Result<PathBuf, LabError> {
+    crate::built::program("consort-daemon", "dev").map_err(failed("build the program"))
 }
 
 impl Program {
@@ -34,11 +51,11 @@ impl Program {
     ///
     /// # Errors
     /// The system's.
-    pub fn new(file: PathBuf, directory: &Path, options: &Options) -> Result<Self, LabError> {
+    pub fn new(file: PathBuf, directory: &Path, settings: &Settings) -> Result<Self, LabError> {
         let program = Self { file, directory: directory.to_owned() };
         let write = || -> std::io::Result<()> {
-            std::fs::write(program.config(), config(options))?;
-            (0..options.nodes).try_for_each(|node| std::fs::create_dir(program.place(node)))
+            std::fs::write(program.config(), settings.to_string())?;
+            (0..settings.nodes).try_for_each(|node| std::fs::create_dir(program.place(node)))
         };
         write().map_err(failed(format!("write to {}", directory.display())))?;
         Ok(program)
@@ -58,8 +75,12 @@ impl Program {
 
     /// True once a node's daemon serves clients.
     pub fn serves(&self, node: usize) -> bool {
-        let door = self.place(node).join(CLUSTER).join(format!("node-{}.sock", node + 1));
-        std::os::unix::net::UnixStream::connect(door).is_ok()
+        std::os::unix::net::UnixStream::connect(self.door(node)).is_ok()
+    }
+
+    /// The socket at which a node's daemon serves clients, from wherever they are.
+    pub fn door(&self, node: usize) -> PathBuf {
+        self.place(node).join(CLUSTER).join(format!("node-{}.sock", node + 1))
     }
 
     /// Starts a node's receiver of so many lines, and returns it with the file into which it writes them.
@@ -114,16 +135,22 @@ impl Program {
     }
 }
 
-/// The file that all daemons share.
-fn config(options: &Options) -> String {
-    let mut text = format!("cluster = \"{CLUSTER}\"\n");
-    if let Some(bytes) = options.datagram {
-        let _ = writeln!(text, "datagram = {bytes}");
+impl Settings {
+    /// The file of a run of netlab.
+    pub fn of(options: &Options) -> Self {
+        let head = options.datagram.map_or_else(String::new, |bytes| format!("datagram = {bytes}\n"));
+        Self { nodes: options.nodes, head, sections: String::new() }
     }
-    for node in 0..options.nodes {
-        let _ = writeln!(text, "\n[[node]]\nid = {}\naddress = \"{}\"", node + 1, Lab::address(node));
+}
+
+impl Display for Settings {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(f, "cluster = \"{CLUSTER}\"\n{}", self.head)?;
+        for node in 0..self.nodes {
+            write!(f, "\n[[node]]\nid = {}\naddress = \"{}\"\n", node + 1, Lab::address(node))?;
+        }
+        f.write_str(&self.sections)
     }
-    text
 }
 
 #[cfg(test)]
@@ -133,8 +160,9 @@ mod tests {
     #[test]
     fn the_file_names_every_node_and_what_was_asked_for() {
         let options = Options { nodes: 2, datagram: Some(9_000), ..Options::default() };
+        let settings = Settings { sections: "\n[plato]\nevery = 3\n".into(), ..Settings::of(&options) };
         let expected = "cluster = \"netlab\"\ndatagram = 9000\n\n[[node]]\nid = 1\naddress = \"10.77.0.1\"\n\
-                        \n[[node]]\nid = 2\naddress = \"10.77.0.2\"\n";
-        assert_eq!(config(&options), expected);
+                        \n[[node]]\nid = 2\naddress = \"10.77.0.2\"\n\n[plato]\nevery = 3\n";
+        assert_eq!(settings.to_string(), expected);
     }
 }

@@ -324,7 +324,7 @@ interface = "198.51.100.12"
              global_bytes = 100_000\npersonal_bytes = 50_000\nstore_bytes = 1_000_000\nstarvation_guard = 0\n\
              token_loss = \"1s\"\nhold = \"10ms\"\n[clients]\nlisten = [\"127.0.0.1:4840\"]\nusers = [1000, 0x3e9]\ncredit = 8192\n\
              output = 100_000\noutputs = 200_000\nframes = 300_000\n[limits]\nmessage = 1000\nqueue = 100_000\n\
-             [toto]\nphi = \"75%\"\nwindow = 8\nack = \"5ms\"\nsilence = \"400ms\"\n"
+             [toto]\nphi = \"75%\"\nwindow = 8\nack = \"5ms\"\nack_every = 40\nsilence = \"400ms\"\n"
         );
         let settings = parse("consort.toml", &text).unwrap();
         assert_eq!(settings.multicast, Some("239.192.9.9:6000".parse().unwrap()));
@@ -344,7 +344,7 @@ interface = "198.51.100.12"
         assert_eq!([settings.limits.message_max, ring.queue_bytes], [1000, 100_000]);
         let toto = settings.toto_config();
         assert_eq!((settings.protocol, toto.phi.percent(), toto.window), (Protocol::Toto, 75, 8));
-        assert_eq!((toto.ack.as_millis(), toto.timers.silence.as_millis()), (5, 400));
+        assert_eq!((toto.ack.as_millis(), toto.ack_every, toto.timers.silence.as_millis()), (5, 40, 400));
         assert_eq!((toto.datagram, toto.queue_bytes), (ring.datagram, ring.queue_bytes));
     }
 

@@ -37,13 +37,15 @@ pub struct Toto {
     pub window: u64,
     /// How long an acknowledgement may wait.
     pub ack: Duration,
+    /// After how many messages of others one is sent at once.
+    pub ack_every: u64,
     /// A member that is silent for so long is left out.
     pub silence: Option<Duration>,
 }
 
 impl Default for Toto {
     fn default() -> Self {
-        Self { phi: Phi::Half, window: 64, ack: Duration::from_millis(2), silence: None }
+        Self { phi: Phi::Half, window: 64, ack: Duration::from_millis(2), ack_every: 16, silence: None }
     }
 }
 
@@ -81,6 +83,7 @@ pub fn read(section: &mut Section<'_, '_>, toto: &mut Toto) {
     toto.phi = phi.unwrap_or(toto.phi);
     toto.window = section.number("window", 1..=consort_toto::config::WINDOW_MAX).unwrap_or(toto.window);
     toto.ack = section.duration("ack").unwrap_or(toto.ack);
+    toto.ack_every = section.number("ack_every", 1..=1_000_000).unwrap_or(toto.ack_every);
     toto.silence = section.duration("silence").or(toto.silence);
     section.finish();
 }
@@ -126,6 +129,7 @@ impl Settings {
         config.window = self.toto.window;
         config.window_all = self.toto.window * ring.members.len() as u64;
         config.ack = self.toto.ack;
+        config.ack_every = self.toto.ack_every;
         if let Some(silence) = self.toto.silence {
             config.timers.silence = silence;
             config.timers.heartbeat = silence / 8;

@@ -75,7 +75,9 @@ impl Toto {
         room.votes.insert(&room.dag, mark, ordered);
         if ordered {
             self.counters.ordered += 1;
-            self.counters.concurrency_sum += room.dag.heard_beside(mark);
+            let beside = room.dag.heard_beside(mark);
+            self.counters.concurrency_sum += beside;
+            room.came.insert(mark, beside);
         } else if let Content::Body(body) = &content {
             let mut way = Way { config: &self.config, queue: &mut self.queue, output: &mut self.output };
             room.deliverer.deliver_early(&mut way, mark.0, body);
@@ -173,7 +175,10 @@ impl Toto {
             }
             for mark in released {
                 self.counters.released += 1;
-                self.counters.latency_index_sum += room.dag.heard_beside(mark);
+                let beside = room.dag.heard_beside(mark);
+                self.counters.latency_index_sum += beside;
+                let came = room.came.remove(&mark).unwrap_or_default();
+                *self.counters.indices.entry((beside, came)).or_default() += 1;
                 if let Some(node) = room.dag.node(mark) {
                     room.deliverer.release(mark, node.content.clone());
                 }

@@ -15,7 +15,7 @@ use consort_member::vs::{Cut, Membership};
 use consort_order::{Output, Queue};
 use consort_types::{Incarnation, Instant, Rng};
 use room::Room;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// One node.
 #[derive(Clone, Debug)]
@@ -65,6 +65,8 @@ struct Counters {
     /// Over all ordered messages: of how many machines messages beside it were held when it came.
     concurrency_sum: u64,
     ordered: u64,
+    /// How many released messages had which of both.
+    indices: BTreeMap<(u64, u64), u64>,
     torn: u64,
     assertion_failures: u64,
     last_assertion: Option<&'static str>,
@@ -100,6 +102,12 @@ impl Toto {
     /// This life of the node.
     pub const fn incarnation(&self) -> Incarnation {
         self.vs.me().incarnation
+    }
+
+    /// How many messages were released here with which indices of latency and of concurrency, the paper's tau and omega:
+    /// of how many machines messages beside it were heard when it was released, and when it came.
+    pub fn indices(&self) -> impl Iterator<Item = ((u64, u64), u64)> {
+        self.counters.indices.iter().map(|(indices, count)| (*indices, *count))
     }
 
     /// The rule whose assertion failed last, if any did.

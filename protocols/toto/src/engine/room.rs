@@ -1,11 +1,12 @@
 //! What there is of one view.
 use crate::config::Config;
-use crate::dag::Dag;
+use crate::dag::{Dag, Mark};
 use crate::delivery::Deliverer;
 use crate::repair::Repair;
 use crate::votes::Votes;
 use consort_member::vs::Laggards;
 use consort_types::{Instant, MemberId, View};
+use std::collections::BTreeMap;
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -16,6 +17,8 @@ pub(super) struct Room {
     pub deliverer: Deliverer,
     pub repair: Repair,
     pub laggards: Laggards,
+    /// For each ordered message that is not released: of how many machines messages beside it were held when it came.
+    pub came: BTreeMap<Mark, u64>,
 }
 
 impl Room {
@@ -30,6 +33,7 @@ impl Room {
             deliverer: Deliverer::new(view.id, view.members.clone(), place),
             repair: Repair::new(n),
             laggards: Laggards::new(now, n, config.deaf, config.timers.silence),
+            came: BTreeMap::new(),
             view,
         }
     }
