@@ -4,9 +4,10 @@
 //! options   what is asked for                   net       engines in one view, and what delays their packets
 //! toto      ToTo against all-ack                traffic   who sends when
 //! plato     PLATO against a fixed sequencer     samples   latencies, as a table shows them
+//! windows   tuned against fixed windows         wires     rings on a switch of limited ports, hosts that cost
 //! ```
 //!
-//! Hosts cost nothing here and links lose nothing: what is measured is how long a protocol waits, not how fast a machine
+//! For ToTo and PLATO hosts cost nothing and links lose nothing: what is measured is how long a protocol waits, not how fast a machine
 //! is. The simulator's network draws delays evenly; the papers' delays have a tail, so the laboratory has its own.
 mod net;
 mod options;
@@ -14,6 +15,8 @@ mod plato;
 mod samples;
 mod toto;
 mod traffic;
+mod windows;
+mod wires;
 
 use options::{Options, Which};
 use std::ffi::OsString;
@@ -35,6 +38,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let table = match options.which {
         Which::Toto(lab) => toto::table(options.seed, &lab),
         Which::Plato(lab) => plato::table(options.seed, &lab),
+        Which::Windows(lab) => windows::table(&lab),
     };
     match table {
         Ok(table) => {

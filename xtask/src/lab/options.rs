@@ -1,5 +1,5 @@
 //! What is asked for.
-use super::{plato, toto};
+use super::{plato, toto, windows};
 use consort_types::Duration;
 use lexopt::prelude::*;
 use std::ffi::OsString;
@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 pub const HELP: &str = "\
 cargo xtask lab toto [options]     ToTo against all-ack: latency at the sender, 50 to 200 messages a second
 cargo xtask lab plato [options]    PLATO against a fixed sequencer: latency at a receiver, 400 and 1600 packets a second
+cargo xtask lab windows [options]  the ring's own windows against fixed ones; the accelerated against the original ring
 
   --seed S          where all chance comes from (default 1)
 
@@ -22,7 +23,11 @@ cargo xtask lab plato [options]    PLATO against a fixed sequencer: latency at a
   --seconds N       how long a line lasts, 1 to 3600 (default 60); the spike three times as long
   --delta US        how close packets must come to be suspected, in microseconds (default 128), or `adaptive`
 
-Virtual time, no loss, hosts that cost nothing. The same seed prints the same table. What the papers measured stands
+ windows:
+  --nodes N         how many members, 2 to 64 (default 8, as in the thesis)
+  --millis N        how long each cell is measured, 10 to 10000 (default 40)
+
+Virtual time; for toto and plato no loss, and hosts that cost nothing. The same seed prints the same table. What the papers measured stands
 beside what was measured here.
 ";
 
@@ -42,6 +47,8 @@ pub enum Which {
     Toto(toto::Lab),
     /// PLATO against a fixed sequencer.
     Plato(plato::Lab),
+    /// The ring's windows.
+    Windows(windows::Lab),
 }
 
 impl Options {
@@ -55,10 +62,13 @@ impl Options {
         let which = match parser.next()? {
             Some(Value(name)) if name == "toto" => Which::Toto(toto::Lab::default()),
             Some(Value(name)) if name == "plato" => Which::Plato(plato::Lab::default()),
-            Some(Value(name)) => return Err(format!("there is no lab {name:?}; there are toto and plato").into()),
+            Some(Value(name)) if name == "windows" => Which::Windows(windows::Lab::default()),
+            Some(Value(name)) => {
+                return Err(format!("there is no lab {name:?}; there are toto, plato and windows").into());
+            }
             Some(Long("help") | Short('h')) => return Ok(None),
             Some(other) => return Err(other.unexpected()),
-            None => return Err("say which lab: toto or plato".into()),
+            None => return Err("say which lab: toto, plato or windows".into()),
         };
         let mut options = Self { seed: 1, which };
         while let Some(word) = parser.next()? {
@@ -83,6 +93,8 @@ impl Which {
             (Self::Toto(lab), "messages") => lab.messages = number(parser, name, 1..=1_000_000)?,
             (Self::Toto(lab), "runs") => lab.runs = number(parser, name, 1..=1_000)?,
             (Self::Toto(lab), "ack-gaps") => lab.ack_gaps = number(parser, name, 1..=1_000)?,
+            (Self::Windows(lab), "nodes") => lab.nodes = number(parser, name, 2..=64)?,
+            (Self::Windows(lab), "millis") => lab.millis = number(parser, name, 10..=10_000)?,
             (Self::Plato(lab), "seconds") => lab.seconds = number(parser, name, 1..=3_600)?,
             (Self::Plato(lab), "delta") => lab.delta = delta(parser)?,
             _ => return Err(format!("this lab has no option --{name}").into()),
@@ -132,6 +144,8 @@ mod tests {
         assert_eq!(plato, Options { seed: 1, which: Which::Plato(lab) });
         let adaptive = read("plato --delta adaptive").unwrap().unwrap();
         assert_eq!(adaptive.which, Which::Plato(plato::Lab { delta: None, ..plato::Lab::default() }));
+        let windows = read("windows --nodes 3 --millis 20").unwrap().unwrap();
+        assert_eq!(windows.which, Which::Windows(windows::Lab { nodes: 3, millis: 20 }));
         assert!(read("--help").unwrap().is_none() && read("toto -h").unwrap().is_none());
     }
 
