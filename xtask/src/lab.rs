@@ -6,9 +6,10 @@
 //! model     the paper's model of its latency    samples   latencies, as a table shows them
 //! plato     PLATO against a fixed sequencer     real      toto and plato in network namespaces
 //! deltas    the same with other deltas          swaps     how close packets come that were swapped
+//! windows   tuned against fixed windows         wires     rings on a switch of limited ports, hosts that cost
 //! ```
 //!
-//! Hosts cost nothing here and links lose nothing: what is measured is how long a protocol waits, not how fast a machine
+//! For ToTo and PLATO hosts cost nothing and links lose nothing: what is measured is how long a protocol waits, not how fast a machine
 //! is. The simulator's network draws delays evenly; the papers' delays have a tail, so the laboratory has its own.
 mod deltas;
 mod model;
@@ -20,6 +21,8 @@ mod samples;
 mod swaps;
 mod toto;
 mod traffic;
+mod windows;
+mod wires;
 
 use options::{Options, Which};
 use std::ffi::OsString;
@@ -45,6 +48,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Which::Swaps(lab) => swaps::table(options.seed, &lab),
         Which::RealToto(lab) => real::toto::table(options.seed, &lab),
         Which::RealPlato(lab) => real::plato::table(options.seed, &lab),
+        Which::Windows(lab) => windows::table(&lab),
     };
     match table {
         Ok(table) => {

@@ -168,6 +168,23 @@ mod tests {
     }
 
     #[test]
+    fn tuned_windows_leave_each_what_the_others_do_not_use_but_an_equal_part_at_least() {
+        //= R44 test
+        let config = Config { windows: Windows::default(), ..config() };
+        let visit = |fcc: u32, mine: u32| {
+            let load = |packets: u32| Load { packets, bytes: packets * 1_400 };
+            let shares = Shares { mine: load(mine), members: 8 };
+            let token = Token { personal: 180, fcc: load(fcc), ..token(0) };
+            allowance(&config, &token, shares, NOTHING).packets
+        };
+        assert_eq!(visit(0, 0), 180, "alone: all of the personal window");
+        assert_eq!(visit(180, 180), 180, "its own last visit does not count");
+        assert_eq!(visit(540, 67), 67);
+        assert_eq!(visit(900, 180), 67, "others took too much: an equal part is left");
+        assert_eq!(visit(500, 60), 100, "others leave some");
+    }
+
+    #[test]
     fn a_full_store_stops_everything() {
         //= R8 test
         let under_way = |packets| UnderWay { packets, bytes: 0 };

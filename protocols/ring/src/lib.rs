@@ -17,6 +17,7 @@
 //! | `state` | data and rules that exist only in one state: operational, gather, commit, recovery |
 //! | `circle` | the circulation of one ring's token, which operational and recovery share |
 //! | `installed` | the installed ring: what is delivered from it and what is owed |
+//! | `tuning` | how the windows follow what the ring can take |
 //! | `store`, `queue`, `flow`, `requests`, `held`, `delivery`, `timer` | small policies with few verbs |
 //!
 //! Membership is Totem's, with the corrections of `docs/protocols/membership.md`: members gather until they agree on a

@@ -66,11 +66,7 @@ impl Backlog {
         // What came in while the oldest waited is what the queue held.
         let depth = (u128::from(sent.bytes) * self.waited.as_nanos().min(rotation) / rotation) as usize;
         let room = config.receive_room;
-        Signs {
-            deep: depth > room / 2,
-            overflowed: self.overflowed || depth > room - room / 8,
-            ..Signs::default()
-        }
+        Signs { deep: depth > room / 2, overflowed: self.overflowed || depth > room - room / 8, ..Signs::default() }
     }
 }
 
@@ -186,5 +182,123 @@ impl Tuner {
 
     fn too_long(&self, config: &Config, tuning: Tuning) -> Duration {
         self.worth_filling(config, tuning) * TOO_LONG
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Windows;
+    use consort_types::NodeId;
+
+    const HUNGRY: Signs = Signs { hungry: true, deep: false, overflowed: false, lost: 0 };
+
+    fn config() -> Config {
+        Config::new(NodeId(1), vec![NodeId(1), NodeId(2)])
+    }
+
+    fn rotation(signs: Signs) -> Rotation {
+        let took = Duration::from_micros(500);
+        Rotation { signs, packets: 500, took, usual: took }
+    }
+
+    /// The window after so many rotations like this.
+    fn after(tuner: &mut Tuner, from: u32, rotations: u32, last: Rotation) -> u32 {
+        (0..rotations).fold(from, |personal, _| tuner.tune(&config(), personal, last))
+    }
+
+    #[test]
+    fn signs_add_up_travel_as_flags_and_unknown_flags_are_refused() {
+        //= R39 test
+        let lost = Signs { lost: 7, deep: true, ..Signs::default() };
+        let both = HUNGRY.and(lost).and(Signs { lost: 3, overflowed: true, ..Signs::default() });
+        assert_eq!(both, Signs { hungry: true, deep: true, overflowed: true, lost: 7 });
+        assert_eq!(Signs::new(both.flags(), 7), Some(both));
+        assert_eq!(Signs::new(8, 0), None);
+    }
+
+    #[test]
+    fn a_queue_is_as_deep_as_what_came_in_while_its_oldest_packet_waited() {
+        //= R39 test
+        let config = Config { receive_room: 1_000_000, ..config() };
+        let (rotation, sent) = (Duration::from_millis(10), Load { packets: 900, bytes: 1_200_000 });
+        let signs = |waited_ms| {
+            let backlog = Backlog { waited: Duration::from_millis(waited_ms), overflowed: false };
+            let signs = backlog.signs(&config, rotation, sent);
+            (signs.deep, signs.overflowed)
+        };
+        assert_eq!([signs(4), signs(5), signs(8)], [(false, false), (true, false), (true, true)]);
+        let full = Backlog { overflowed: true, ..Backlog::default() };
+        assert!(full.signs(&config, Duration::ZERO, sent).overflowed);
+    }
+
+    #[test]
+    fn windows_rise_only_while_somebody_wants_more_and_nobody_suffers() {
+        //= R40 test
+        let mut tuner = Tuner::default();
+        assert_eq!(after(&mut tuner, 180, 100, rotation(HUNGRY)), 320, "up to the bound");
+        let others = [Signs { hungry: false, ..HUNGRY }, Signs { deep: true, ..HUNGRY }, Signs { lost: 1, ..HUNGRY }];
+        for signs in others {
+            assert_eq!(after(&mut Tuner::default(), 180, 3, rotation(signs)), 180, "{signs:?}");
+        }
+    }
+
+    #[test]
+    fn windows_fall_when_a_queue_runs_over_or_much_is_lost_and_then_settle() {
+        //= R40 test
+        let over = rotation(Signs { overflowed: true, ..HUNGRY });
+        let mut tuner = Tuner::default();
+        assert_eq!(after(&mut tuner, 180, 1, over), 135);
+        assert_eq!(after(&mut tuner, 135, SETTLES, over), 135, "these signs are of the larger window");
+        assert_eq!(after(&mut tuner, 135, 200, over), 20, "down to the bound");
+        let lossy = |lost| rotation(Signs { lost, ..HUNGRY });
+        assert!(after(&mut Tuner::default(), 180, 20, lossy(30)) < 180);
+        assert_eq!(after(&mut Tuner::default(), 180, 1_000, lossy(5)), 180, "one in a hundred is borne");
+    }
+
+    #[test]
+    fn a_window_that_was_too_large_is_approached_ever_more_slowly() {
+        //= R40 test
+        let over = rotation(Signs { overflowed: true, ..HUNGRY });
+        let mut tuner = Tuner::default();
+        let mut last = 0;
+        for _ in 0..3 {
+            let mut personal = after(&mut tuner, 180, 1, over);
+            let mut rotations = 0;
+            while personal < 180 {
+                personal = tuner.tune(&config(), personal, rotation(HUNGRY));
+                rotations += 1;
+            }
+            assert!(rotations > last, "{rotations} after {last}");
+            last = rotations;
+        }
+        assert!(last > 1_000, "{last}");
+    }
+
+    #[test]
+    fn rotations_that_last_long_are_made_shorter() {
+        //= R40 test
+        let slow = Duration::from_millis(40);
+        let mut tuner = Tuner::default();
+        after(&mut tuner, 180, 1, rotation(Signs::default()));
+        let long = Rotation { took: slow, usual: slow, ..rotation(HUNGRY) };
+        assert!(after(&mut tuner, 180, 10, long) < 120);
+        let fixed = Config { windows: Windows { tuning: None, ..Windows::default() }, ..config() };
+        assert_eq!(tuner.tune(&fixed, 180, long), 180);
+    }
+
+    #[test]
+    fn whatever_a_token_says_windows_stay_within_their_bounds() {
+        //= R42 test
+        let w = Windows::default();
+        let (least, most) = (w.tuned(0, 1472), w.tuned(u32::MAX, 1472));
+        assert_eq!([least.personal, least.global, least.accelerated], [20, 60, 15]);
+        assert_eq!([most.personal, most.global, most.accelerated], [320, 960, 240]);
+        assert_eq!(w.tuned(180, 1472), w);
+        assert_eq!(w.largest(), most);
+        assert_eq!(w.tuned(90, 1472).global_bytes, 384 << 10);
+        assert_eq!(Windows::SPREAD.tuned(3, 1472), Windows::SPREAD);
+        let tiny = Windows { personal_bytes: 2_000, global_bytes: 2_000, ..w };
+        assert_eq!((tiny.tuned(20, 1472).personal_bytes, tiny.tuned(20, 1472).global_bytes), (1472, 1472));
     }
 }

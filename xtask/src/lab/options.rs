@@ -1,5 +1,5 @@
 //! What is asked for.
-use super::{deltas, plato, real, swaps, toto};
+use super::{deltas, plato, real, swaps, toto, windows};
 use consort_types::Duration;
 use lexopt::prelude::*;
 use std::ffi::OsString;
@@ -11,6 +11,7 @@ cargo xtask lab toto [options]     ToTo against all-ack: latency at the sender, 
 cargo xtask lab plato [options]    PLATO against a fixed sequencer: latency at a receiver, 400 and 1600 packets a second
 cargo xtask lab deltas [options]   PLATO's latency and late revokes, from a short delta to a long one
 cargo xtask lab swaps [options]    how close to each other packets come that were swapped, and all packets
+cargo xtask lab windows [options]  the ring's own windows against fixed ones; the accelerated against the original ring
 
   --seed S          where all chance comes from (default 1)
   --network NET     of toto and plato: `virtual` (default), or `namespaces`
@@ -25,7 +26,11 @@ cargo xtask lab swaps [options]    how close to each other packets come that wer
   --seconds N       how long a line lasts, 1 to 3600 (default 60); the spike three times as long
   --delta US        of plato: how close packets must come to be suspected, in microseconds (default 128), or `adaptive`
 
-Virtual time, no loss, hosts that cost nothing. The same seed prints the same table. What the papers measured stands
+ windows:
+  --nodes N         how many members, 2 to 64 (default 8, as in the thesis)
+  --millis N        how long each cell is measured, 10 to 10000 (default 40)
+
+Virtual time; for toto and plato no loss, and hosts that cost nothing. The same seed prints the same table. What the papers measured stands
 beside what was measured here.
 
  --network namespaces: real daemons and real time, in network namespaces joined by a switch that delays frames as the
@@ -62,6 +67,8 @@ pub enum Which {
     RealToto(real::toto::Lab),
     /// PLATO against a fixed sequencer, with real daemons.
     RealPlato(real::plato::Lab),
+    /// The ring's windows.
+    Windows(windows::Lab),
 }
 
 /// An option and its value.
@@ -114,7 +121,7 @@ fn split(parser: &mut lexopt::Parser) -> Result<Option<(String, Vec<Word>)>, lex
     Ok(Some((name, words)))
 }
 
-const LABS: &str = "toto, plato, deltas or swaps";
+const LABS: &str = "toto, plato, deltas, swaps or windows";
 
 impl Which {
     fn of(name: &str, network: &str) -> Result<Self, String> {
@@ -123,10 +130,13 @@ impl Which {
             ("plato", "virtual") => Self::Plato(plato::Lab::default()),
             ("deltas", "virtual") => Self::Deltas(deltas::Lab::default()),
             ("swaps", "virtual") => Self::Swaps(swaps::Lab::default()),
+            ("windows", "virtual") => Self::Windows(windows::Lab::default()),
             ("toto", "namespaces") => Self::RealToto(real::toto::Lab::default()),
             ("plato", "namespaces") => Self::RealPlato(real::plato::Lab::default()),
-            ("deltas" | "swaps", "namespaces") => return Err(format!("{name} is measured in virtual time alone")),
-            ("toto" | "plato" | "deltas" | "swaps", _) => {
+            ("deltas" | "swaps" | "windows", "namespaces") => {
+                return Err(format!("{name} is measured in virtual time alone"));
+            }
+            ("toto" | "plato" | "deltas" | "swaps" | "windows", _) => {
                 return Err(format!("--network {network} is neither `virtual` nor `namespaces`"));
             }
             _ => return Err(format!("there is no lab {name:?}; use {LABS}")),
@@ -144,6 +154,8 @@ impl Which {
             (Self::Plato(lab), "delta") => lab.delta = delta(value)?,
             (Self::Deltas(lab), "seconds") => lab.seconds = within(1..=3_600)?,
             (Self::Swaps(lab), "seconds") => lab.seconds = within(1..=3_600)?,
+            (Self::Windows(lab), "nodes") => lab.nodes = within(2..=64)?,
+            (Self::Windows(lab), "millis") => lab.millis = within(10..=10_000)?,
             (Self::RealToto(lab), "nodes") => lab.nodes = within(2..=16)?,
             (Self::RealToto(lab), "seconds") => lab.seconds = within(2..=3_600)?,
             (Self::RealToto(lab), "ack-gaps") => lab.ack_gaps = within(1..=1_000)?,
@@ -242,6 +254,8 @@ mod tests {
         assert_eq!([real("25"), real("spike")], [Some(Only::Every(25)), Some(Only::Spike)]);
         assert_eq!(read("swaps --seconds 7").unwrap().unwrap().which, Which::Swaps(swaps::Lab { seconds: 7 }));
         assert_eq!(read("deltas --network virtual").unwrap().unwrap().which, Which::Deltas(deltas::Lab::default()));
+        let windows = read("windows --nodes 3 --millis 20").unwrap().unwrap();
+        assert_eq!(windows.which, Which::Windows(windows::Lab { nodes: 3, millis: 20 }));
         assert!(read("--help").unwrap().is_none() && read("toto -h").unwrap().is_none());
     }
 

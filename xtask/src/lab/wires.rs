@@ -123,7 +123,8 @@ impl<'a> Wires<'a> {
     pub fn start(site: &'a Site, members: usize, load: Load, adjust: &dyn Fn(&mut Config)) -> Result<Self, String> {
         let mut rng = Rng::new(7);
         let nodes: Vec<_> = (0..members as u16).map(NodeId).collect();
-        let hosts: Result<Vec<_>, String> = nodes.iter().map(|me| Host::new(site, *me, &nodes, adjust, &mut rng)).collect();
+        let hosts: Result<Vec<_>, String> =
+            nodes.iter().map(|me| Host::new(site, *me, &nodes, adjust, &mut rng)).collect();
         let mut wires = Self {
             site,
             load,

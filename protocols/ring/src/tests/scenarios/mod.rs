@@ -7,6 +7,7 @@ mod links;
 mod lives;
 mod pauses;
 mod recovery;
+mod windows;
 
 use super::*;
 use crate::packet::{Commit, Join};
