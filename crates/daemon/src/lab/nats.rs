@@ -277,16 +277,17 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    fn wire(said: &[u8]) -> Wire {
+    /// A connection on which this was read, and its other end.
+    fn wire(said: &[u8]) -> (Wire, TcpListener) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut wire = Wire::open(listener.local_addr().unwrap()).unwrap();
         wire.unread.extend_from_slice(said);
-        wire
+        (wire, listener)
     }
 
     #[test]
     fn messages_are_taken_whole_and_what_is_not_whole_waits() {
-        let mut wire = wire(
+        let (mut wire, _server) = wire(
             b"INFO {}\r\nMSG a 1 3\r\nab\n\r\nPING\r\nHMSG a 1 to 12 14\r\nNATS/1.0\r\n\r\nhi\r\nMSG a 1 re 5\r\nhel",
         );
         let mut seen = Vec::new();
@@ -301,7 +302,7 @@ mod tests {
 
     #[test]
     fn what_the_server_refuses_is_told() {
-        let problem = |said: &[u8]| wire(said).each(&mut |_| Ok(())).unwrap_err().message;
+        let problem = |said: &[u8]| wire(said).0.each(&mut |_| Ok(())).unwrap_err().message;
         assert_eq!(problem(b"-ERR 'Stale Connection'\r\n"), "the NATS server said `-ERR 'Stale Connection'`");
         assert!(problem(b"MSG a 1 many\r\n").starts_with("the NATS server said `MSG a 1 many`: "));
     }
