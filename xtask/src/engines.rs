@@ -1,12 +1,13 @@
 //! Worlds of any engine: what the protocols have in common in the simulator.
 use consort_member::Policy;
 use consort_node::{Limits, Node};
-use consort_order::Engine;
+use consort_order::{Capability, Engine};
+use consort_sim::checkers::{Bounds, Calmness, Promised};
 use consort_sim::machine::{Bare, Holds, Machine, Whole};
 use consort_sim::message;
 use consort_sim::plan::Plan;
 use consort_sim::world::{Options as Keep, World};
-use consort_types::{ClusterId, ConfigHash, GroupName, MemberId, NodeId, Rng};
+use consort_types::{ClusterId, ConfigHash, Duration, GroupName, Instant, MemberId, NodeId, Rng};
 use consort_wire::Identity;
 
 /// Makes an engine for one life of one node.
@@ -64,6 +65,39 @@ fn world<'a, M: Machine>(
 pub fn identity(me: MemberId) -> Identity {
     Identity { cluster: ClusterId(1), config: ConfigHash(1), me }
 }
+
+/// What an engine on the view-synchronous membership may show in a run, and what it promises of its order: `running` are its
+/// gauges' limits, those of `quiet` are zero once all is at rest, and the checkers of `unseen` have nothing to judge.
+pub fn bounds<const R: usize, const Q: usize, const U: usize>(
+    plan: &Plan,
+    capability: &Capability,
+    running: [(&'static str, u64); R],
+    quiet: [&'static str; Q],
+    unseen: [&'static str; U],
+) -> Bounds {
+    Bounds {
+        promised: Promised::of(capability),
+        running: running.into(),
+        quiet: quiet.map(|name| (name, 0)).into(),
+        needless: [].into(),
+        views: Calmness {
+            nodes: plan.nodes,
+            whole_by: plan.faults.is_empty().then_some(WHOLE_BY),
+            steady: plan.nodes > 1 && plan.is_gentle(),
+            constant_from: plan.is_constant_from(),
+            most: CHANGES,
+        },
+        goodbye: plan.is_polite().then_some(GOODBYE),
+        unseen: unseen.into(),
+    }
+}
+
+/// By when nodes that start together are in one view: where some found each other first, beacons bring the others.
+const WHOLE_BY: Instant = Instant(1_500_000_000);
+/// How often views change at most in seven seconds in which the network does not; as for the ring.
+const CHANGES: u32 = 15;
+/// Within what time a good-bye is heard.
+const GOODBYE: Duration = Duration::from_millis(150);
 
 /// A policy for the primary view.
 pub fn policy(plan: &Plan, rng: &mut Rng) -> Policy {

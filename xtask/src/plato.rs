@@ -3,12 +3,12 @@ use crate::engines;
 use consort_node::Node;
 use consort_order::Engine;
 use consort_plato::{Config, Plato, Prediction, Sequencing, Window};
-use consort_sim::checkers::{Bounds, Calmness, Promised};
+use consort_sim::checkers::Bounds;
 use consort_sim::machine::{Bare, Whole};
 use consort_sim::message;
 use consort_sim::plan::Plan;
 use consort_sim::world::{Options as Keep, World};
-use consort_types::{Duration, Incarnation, Instant, MemberId, Rng};
+use consort_types::{Duration, Incarnation, MemberId, Rng};
 use consort_wire::DatagramSize;
 
 /// The settings of one run; all nodes share them.
@@ -93,27 +93,6 @@ pub fn bounds(plan: &Plan) -> Result<Bounds, String> {
     ];
     let quiet =
         ["store_packets", "store_bytes", "queued_bytes", "assembly_bytes", "packets_undelivered", "places_awaited"];
-    Ok(Bounds {
-        promised: Promised::of(&plato.capability()),
-        running: running.into(),
-        quiet: quiet.map(|name| (name, 0)).into(),
-        needless: [].into(),
-        views: Calmness {
-            nodes: plan.nodes,
-            whole_by: plan.faults.is_empty().then_some(WHOLE_BY),
-            steady: plan.nodes > 1 && plan.is_gentle(),
-            constant_from: plan.is_constant_from(),
-            most: CHANGES,
-        },
-        goodbye: plan.is_polite().then_some(GOODBYE),
-        // None of its gauges counts what is repeated without need.
-        unseen: ["NR"].into(),
-    })
+    // None of its gauges counts what is repeated without need.
+    Ok(engines::bounds(plan, &plato.capability(), running, quiet, ["NR"]))
 }
-
-/// By when nodes that start together are in one view: where some found each other first, beacons bring the others.
-const WHOLE_BY: Instant = Instant(1_500_000_000);
-/// How often views change at most in seven seconds in which the network does not; as for the ring.
-const CHANGES: u32 = 15;
-/// Within what time a good-bye is heard.
-const GOODBYE: Duration = Duration::from_millis(150);

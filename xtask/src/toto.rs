@@ -2,13 +2,13 @@
 use crate::engines;
 use consort_node::Node;
 use consort_order::Engine;
-use consort_sim::checkers::{Bounds, Calmness, Promised};
+use consort_sim::checkers::Bounds;
 use consort_sim::machine::{Bare, Whole};
 use consort_sim::message;
 use consort_sim::plan::Plan;
 use consort_sim::world::{Options as Keep, World};
 use consort_toto::{Config, Early, Phi, Toto};
-use consort_types::{Duration, Incarnation, Instant, MemberId, Rng};
+use consort_types::{Incarnation, MemberId, Rng};
 use consort_wire::DatagramSize;
 
 /// The settings of one run; all nodes share them. Groups need one order for everything.
@@ -88,27 +88,6 @@ pub fn bounds(plan: &Plan, whole: bool) -> Result<Bounds, String> {
         ("assembly_bytes", n * 3 * config.message_max as u64),
     ];
     let quiet = ["store_packets", "store_bytes", "queued_bytes", "assembly_bytes", "undecided", "unstable"];
-    Ok(Bounds {
-        promised: Promised::of(&toto.capability()),
-        running: running.into(),
-        quiet: quiet.map(|name| (name, 0)).into(),
-        needless: [].into(),
-        views: Calmness {
-            nodes: plan.nodes,
-            whole_by: plan.faults.is_empty().then_some(WHOLE_BY),
-            steady: plan.nodes > 1 && plan.is_gentle(),
-            constant_from: plan.is_constant_from(),
-            most: CHANGES,
-        },
-        goodbye: plan.is_polite().then_some(GOODBYE),
-        // None of its gauges counts what is repeated without need, and it does not tell which positions it holds.
-        unseen: ["NR", "SF4"].into(),
-    })
+    // None of its gauges counts what is repeated without need, and it does not tell which positions it holds.
+    Ok(engines::bounds(plan, &toto.capability(), running, quiet, ["NR", "SF4"]))
 }
-
-/// By when nodes that start together are in one view: where some found each other first, beacons bring the others.
-const WHOLE_BY: Instant = Instant(1_500_000_000);
-/// How often views change at most in seven seconds in which the network does not; as for the ring.
-const CHANGES: u32 = 15;
-/// Within what time a good-bye is heard.
-const GOODBYE: Duration = Duration::from_millis(150);

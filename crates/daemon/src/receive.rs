@@ -201,7 +201,7 @@ mod tests {
         let lobby = connect::usual_group().unwrap();
         client.join(&lobby).unwrap();
         (0..5).for_each(|_| {
-            client.multicast(consort::Service::Agreed, &[lobby.clone()], b"x").unwrap();
+            client.multicast(consort::Service::Agreed, std::slice::from_ref(&lobby), b"x").unwrap();
         });
         client.wait_ordered(Duration::from_secs(60)).unwrap();
         let mut printer = Printer::new(false, true, false, None);

@@ -1,29 +1,6 @@
 //! Rules to break on purpose, one at a time. Each must be caught by a named checker: `cargo xtask mutants`.
 
-macro_rules! mutants {
-    ($($name:ident $what:literal),* $(,)?) => {
-        /// A rule that the groups under test break.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Mutant { $(#[doc = $what] $name),* }
-
-        impl Mutant {
-            /// All of them.
-            pub const ALL: &[Self] = &[$(Self::$name),*];
-
-            /// Its name.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$name => stringify!($name)),* }
-            }
-
-            /// What it does wrong.
-            pub const fn what(self) -> &'static str {
-                match self { $(Self::$name => $what),* }
-            }
-        }
-    };
-}
-
-mutants!(
+consort_types::mutants!(
     PartialKept "keeps what an exchange that was cut short had heard",
     DeparturesLast "takes the departed out after it has let the arrived in",
     DeparturesFromView "takes for departed who is not in the view, not who did not come along",

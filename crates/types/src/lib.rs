@@ -4,6 +4,7 @@
 
 mod hold;
 mod id;
+mod mutant;
 mod name;
 mod rng;
 mod service;

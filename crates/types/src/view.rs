@@ -68,7 +68,7 @@ pub enum Cause {
         /// Which.
         nodes: Vec<NodeId>,
     },
-    /// This node asked to form the ring anew.
+    /// This node asked for a new view.
     Asked {
         /// Which.
         node: NodeId,
@@ -117,13 +117,23 @@ pub struct View {
 impl View {
     /// Why this view replaced the one before: what set the change off, then what else is known, nothing twice.
     pub fn why(&self) -> String {
-        let mut all: Vec<String> = Vec::new();
-        for cause in std::iter::once(&self.cause).chain(&self.evidence).map(Cause::to_string) {
-            if !all.contains(&cause) {
+        let mut all: Vec<&Cause> = Vec::new();
+        for cause in std::iter::once(&self.cause).chain(&self.evidence) {
+            if !all.iter().any(|told| told.says(cause)) {
                 all.push(cause);
             }
         }
-        all.join("; ")
+        all.into_iter().map(Cause::to_string).collect::<Vec<_>>().join("; ")
+    }
+}
+
+impl Cause {
+    /// Whether another is the same in other words: of who is silent it does not matter when that was measured.
+    fn says(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Silent { nodes, .. }, Self::Silent { nodes: others, .. }) => nodes == others,
+            _ => self == other,
+        }
     }
 }
 
@@ -140,7 +150,7 @@ impl fmt::Display for Cause {
             Self::Silent { nodes, since } => list(f, nodes, &format!("silent for {} ms", since.as_millis())),
             Self::OneWay { nodes } => list(f, nodes, "heard only one way"),
             Self::Deaf { nodes } => list(f, nodes, "did not receive what the others received"),
-            Self::Asked { node } => write!(f, "{node} asked to form the ring anew"),
+            Self::Asked { node } => write!(f, "{node} asked for a new view"),
             Self::Apart { nodes } => list(f, nodes, "went another way"),
             Self::Left { nodes } => list(f, nodes, "left"),
             Self::Restarted { nodes } => list(f, nodes, "restarted"),
@@ -164,8 +174,11 @@ mod tests {
             moved_together: Vec::new(),
             primary: Primary::No,
             cause: left.clone(),
-            evidence: vec![silent, left],
+            evidence: vec![silent.clone(), left],
         };
         assert_eq!(view.why(), "n3 left; n2 silent for 340 ms");
+        let later = Cause::Silent { nodes: vec![NodeId(2)], since: Duration::from_millis(341) };
+        let view = View { cause: silent, evidence: vec![later], ..view };
+        assert_eq!(view.why(), "n2 silent for 340 ms");
     }
 }

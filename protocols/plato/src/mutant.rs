@@ -1,29 +1,6 @@
 //! Rules to break on purpose, one at a time. Each must be caught by a named checker: `cargo xtask mutants`.
 
-macro_rules! mutants {
-    ($($name:ident $what:literal),* $(,)?) => {
-        /// A rule that the engine under test breaks.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Mutant { $(#[doc = $what] $name),* }
-
-        impl Mutant {
-            /// All of them.
-            pub const ALL: &[Self] = &[$(Self::$name),*];
-
-            /// Its name.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$name => stringify!($name)),* }
-            }
-
-            /// What it does wrong.
-            pub const fn what(self) -> &'static str {
-                match self { $(Self::$name => $what),* }
-            }
-        }
-    };
-}
-
-mutants!(
+consort_types::mutants!(
     ConflictsStand "confirms a message without revoking what was offered before it and stands behind it",
     OffersLeftOpen "closes a view without closing the offers of it",
     ArrivalAsOrder "takes its own order of arrival for the order",

@@ -288,6 +288,19 @@ impl Dag {
         chain.rumoured = chain.rumoured.max(k.min(chain.held() + self.ahead));
     }
 
+    /// Whether any of a member's messages up to one of them is not there. Asked after every packet, so it must not count
+    /// what is parked: whatever waits for one lost message is.
+    pub fn lacks(&self, place: usize, up_to: u64) -> bool {
+        let chain = &self.chains[place];
+        let ahead = up_to.saturating_sub(chain.held());
+        // What is parked was told of: all of it lies below the highest number that anything told of.
+        if up_to >= chain.rumoured {
+            ahead > chain.parked.len() as u64
+        } else {
+            !self.missing(place, up_to, 1).is_empty()
+        }
+    }
+
     /// What is told of a member's messages, but not there: at most so many runs.
     pub fn missing(&self, place: usize, up_to: u64, runs: usize) -> Vec<(u64, u64)> {
         let chain = &self.chains[place];
@@ -320,9 +333,8 @@ impl Dag {
     pub fn collect(&mut self, pending: &[u64], early: bool) {
         //= A05
         for (place, chain) in self.chains.iter_mut().enumerate() {
-            while let Some(front) = chain.nodes.front() {
-                let done = front.past.iter().zip(pending).all(|(follows, first)| follows < first);
-                if !done || (chain.base >= self.stable[place] && !early) {
+            while let Some(front) = chain.nodes.front().filter(|_| chain.base < self.stable[place] || early) {
+                if !front.past.iter().zip(pending).all(|(follows, first)| follows < first) {
                     break;
                 }
                 self.bytes -= front.len;

@@ -1,29 +1,6 @@
 //! Rules to break on purpose, one at a time. Each must be caught by a named checker: `cargo xtask mutants`.
 
-macro_rules! mutants {
-    ($($name:ident $what:literal),* $(,)?) => {
-        /// A rule that the engine under test breaks.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Mutant { $(#[doc = $what] $name),* }
-
-        impl Mutant {
-            /// All of them.
-            pub const ALL: &[Self] = &[$(Self::$name),*];
-
-            /// Its name.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$name => stringify!($name)),* }
-            }
-
-            /// What it does wrong.
-            pub const fn what(self) -> &'static str {
-                match self { $(Self::$name => $what),* }
-            }
-        }
-    };
-}
-
-mutants!(
+consort_types::mutants!(
     PhiReached "releases with Phi approvals, not more",
     PhiBelowHalf "takes n/2 - 1 for Phi",
     NoInternal "does not wait until every other candidate is beaten",

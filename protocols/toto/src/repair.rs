@@ -49,7 +49,7 @@ impl Repair {
         for (place, want) in self.wants.iter_mut().enumerate().filter(|(place, _)| *place != dag.me()) {
             let up_to = agreed.map_or_else(|| dag.rumoured(place), |agreed| agreed[place]);
             let held = dag.held(place);
-            let lacks = up_to > held && !dag.missing(place, up_to, 1).is_empty();
+            let lacks = dag.lacks(place, up_to);
             *want = match *want {
                 _ if !lacks => None,
                 Some(known) if known.held == held => Some(Want { up_to, ..known }),

@@ -1,33 +1,9 @@
 //! Rules to break on purpose, one at a time. Each must be caught by a named checker: `cargo xtask mutants`.
 
-macro_rules! mutants {
-    ($($name:ident $what:literal),* $(,)?) => {
-        /// A rule that the membership under test breaks.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Mutant { $(#[doc = $what] $name),* }
-
-        impl Mutant {
-            /// All of them.
-            pub const ALL: &[Self] = &[$(Self::$name),*];
-
-            /// Its name.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$name => stringify!($name)),* }
-            }
-
-            /// What it does wrong.
-            pub const fn what(self) -> &'static str {
-                match self { $(Self::$name => $what),* }
-            }
-        }
-    };
-}
-
-mutants!(
+consort_types::mutants!(
     OwnCut "takes what it holds itself for the agreed set",
     FirstTellerOnly "plans with what the first teller of each old view holds",
     InstallsUnready "installs as soon as it is complete itself",
-    InstallNotRepeated "does not answer who is ready for a view that stands",
     NewViewIgnored "does not take a packet of the new view for its install, nor answers who is ready",
     SilenceIgnored "waits for a silent member for ever",
     NoHeartbeat "says nothing while it has nothing to say",

@@ -195,9 +195,6 @@ impl Working {
             return;
         }
         self.alive[index] = now;
-        if super::mutated!(io, InstallNotRepeated) {
-            return;
-        }
         if !super::mutated!(io, NewViewIgnored) {
             io.send(To::One(from.node), Packet::Install { view });
         }

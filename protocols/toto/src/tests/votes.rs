@@ -250,3 +250,20 @@ fn closing_decides_all_that_is_left_alike() {
         assert_eq!(close(shuffled(&mut rng, &messages)), first, "seed {seed}");
     }
 }
+
+#[test]
+fn what_is_parked_is_not_lacking() {
+    //= A06 test
+    let mut dag = Dag::new(ViewId::default(), 0, 2, 100);
+    let message = |k| Message { view: ViewId::default(), sender: 1, k, acks: vec![], content: Content::Null };
+    dag.take(message(3));
+    dag.take(message(5));
+    assert_eq!(dag.missing(1, 5, 16), [(1, 2), (4, 4)]);
+    assert_eq!(dag.missing(1, 5, 1), [(1, 2)]);
+    assert!(dag.lacks(1, 5) && dag.lacks(1, 2) && !dag.lacks(1, 0));
+    for k in [1, 2, 4] {
+        dag.take(message(k));
+    }
+    assert!(!dag.lacks(1, 5) && !dag.lacks(1, 2) && dag.lacks(1, 6), "all but the sixth wait to be inserted");
+    assert_eq!(dag.missing(1, 6, 16), [(6, 6)]);
+}
