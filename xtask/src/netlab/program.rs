@@ -40,10 +40,12 @@ pub fn build() -> Result<PathBuf, LabError> {
     build_as("release")
 }
 
-/// The same as tests of other crates use it.
+/// The same, built as the running test is: most often it is there already.
 #[cfg(test)]
 pub fn built_for_tests() -> Result<PathBuf, LabError> {
-    build_as("dev")
+    let test = std::env::current_exe().map_err(failed("say where this test is"))?;
+    let profile = test.ancestors().nth(2).and_then(|directory| directory.file_name()?.to_str());
+    build_as(profile.filter(|profile| *profile != "debug").unwrap_or("dev"))
 }
 
 fn build_as(profile: &str) -> Result<PathBuf, LabError> {
