@@ -238,7 +238,7 @@ mod tests {
         let one = tiny(1);
         assert_eq!(one, tiny(1));
         assert_ne!(one, tiny(2));
-        assert_eq!(one.lines().count(), 9 + 2 * PAPER.len());
+        assert_eq!(one.lines().count(), 10 + 2 * PAPER.len());
     }
 
     #[test]

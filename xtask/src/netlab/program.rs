@@ -40,10 +40,13 @@ pub fn build() -> Result<PathBuf, LabError> {
     crate::built::program("consort-daemon", "release").map_err(failed("build the program"))
 }
 
-/// The same as tests of other crates use it.
+/// The same, built as the running test is: most often it is there already.
 #[cfg(test)]
 pub fn built_for_tests() -> Result<PathBuf, LabError> {
-    crate::built::program("consort-daemon", "dev").map_err(failed("build the program"))
+    let test = std::env::current_exe().map_err(failed("say where this test is"))?;
+    let profile = test.ancestors().nth(2).and_then(|directory| directory.file_name()?.to_str());
+    let profile = profile.filter(|profile| *profile != "debug").unwrap_or("dev");
+    crate::built::program("consort-daemon", profile).map_err(failed("build the program"))
 }
 
 impl Program {

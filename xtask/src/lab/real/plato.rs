@@ -47,6 +47,8 @@ impl Default for Lab {
 const WITHIN: &str = "1s";
 /// How long packets go on behind those that count.
 const TAIL: Duration = Duration::from_secs(1);
+/// How often it is seen that all daemons run.
+const WATCH: Duration = Duration::from_secs(1);
 
 /// The whole table.
 ///
@@ -139,12 +141,15 @@ fn play(
     let mut traffic = traffic(rng, rate, began, more);
     let mut measured = Measured::begin(began);
     // Places of the last ones are told only once more follow.
-    let end = began + Duration::from_secs(seconds);
+    let (end, mut watched) = (began + Duration::from_secs(seconds), began);
     while let Some((at, member)) = traffic.next().filter(|(at, _)| *at < end + TAIL) {
+        if at > watched + WATCH {
+            fleet.watch()?;
+            watched = at;
+        }
         stage.send(at, member, LEN)?;
         note(stage, first, &mut measured)?;
     }
-    fleet.watch()?;
     note(stage, first, &mut measured)?;
     let (packets_after, late_after) = count(fleet)?;
     (measured.packets, measured.late) = (packets_after - packets, late_after - late);
