@@ -334,6 +334,7 @@ interface = "198.51.100.12"
         assert_eq!((ring.acceleration, ring.priority), (Acceleration::Original, Priority::Method1));
         let w = &ring.windows;
         assert_eq!([w.global, w.personal, w.accelerated, w.accelerated_from, w.store], [100, 30, 10, 2, 500]);
+        assert_eq!(w.tuning, None, "windows that are given stay");
         assert_eq!([w.global_bytes, w.personal_bytes, w.store_bytes], [100_000, 50_000, 1_000_000]);
         assert_eq!((ring.starvation_guard, ring.timers.token_loss.as_millis()), (None, 1000));
         assert_eq!((ring.timers.hold.as_millis(), ring.timers.consensus.as_millis()), (10, 1250));
