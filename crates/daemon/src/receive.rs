@@ -200,9 +200,9 @@ mod tests {
         let mut client = node.connect(&ConnectOptions::default()).unwrap();
         let lobby = connect::usual_group().unwrap();
         client.join(&lobby).unwrap();
-        (0..5).for_each(|_| {
+        for _ in 0..5 {
             client.multicast(consort::Service::Agreed, std::slice::from_ref(&lobby), b"x").unwrap();
-        });
+        }
         client.wait_ordered(Duration::from_secs(60)).unwrap();
         let mut printer = Printer::new(false, true, false, None);
         let ended = receive(&mut client, &options("").unwrap(), Some(clock::now_ns()), &mut printer).unwrap_err();
