@@ -75,7 +75,7 @@ fn a_node_with_metrics_can_be_started_again() {
     let file = directory.path().join("consort.toml");
     let text = format!(
         "cluster = \"embedded-metrics-{}\"\nmulticast = \"off\"\n[[node]]\nid = 1\naddress = \"127.0.0.1:{}\"\n\
-         [metrics]\naddress = \"127.0.0.1:{}\"\n",
+         [metrics]\nlisten = \"127.0.0.1:{}\"\n",
         std::process::id(),
         port(),
         port()
