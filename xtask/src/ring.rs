@@ -65,7 +65,7 @@ fn tuning(plan: &Plan, personal: u32) -> Option<Tuning> {
 
 /// The settings that a daemon has where its file says nothing.
 pub fn defaults(config: &Config) -> Config {
-    Config::new(config.me, config.members.clone())
+    Config { datagram: config.datagram, ..Config::new(config.me, config.members.clone()) }
 }
 
 /// Says what every node's settings are in the end.

@@ -185,7 +185,7 @@ impl Default for Windows {
             global: 540,
             personal: 180,
             accelerated: 135,
-            accelerated_from: 4,
+            accelerated_from: 2,
             global_bytes: 768 << 10,
             personal_bytes: 256 << 10,
             store: 4096,

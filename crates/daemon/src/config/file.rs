@@ -273,7 +273,10 @@ interface = "198.51.100.12"
             .map(|line| line.strip_prefix("# ").filter(|rest| rest.contains(" = ")).unwrap_or(line).to_owned() + "\n")
             .collect();
         let (plain, spelled) = (parse("plain", EXAMPLE).unwrap(), parse("spelled", &all).unwrap());
-        assert_eq!(format!("{:?}", spelled.ring), format!("{:?}", plain.ring));
+        // Windows that are given are fixed.
+        let mut ring = plain.ring.clone();
+        ring.windows.tuning = None;
+        assert_eq!(format!("{:?}", spelled.ring), format!("{ring:?}"));
         let toto = |settings: &Settings| format!("{:?}", settings.toto_config());
         assert_eq!((spelled.protocol, toto(&spelled)), (plain.protocol, toto(&plain)));
         assert_eq!(format!("{:?}", spelled.limits), format!("{:?}", plain.limits));

@@ -81,6 +81,11 @@ pub const METRICS: &[Metric] = &[
         Gauge,
         "Microseconds of the last rotation of the token. Normal: below 1000; at rest the token is parked.",
     ),
+    (
+        "personal_window",
+        Gauge,
+        "Packets that one node may send in a visit of the token. Normal: 20 to 320, tuned by what the network takes, unless the file fixes it.",
+    ),
     ("packets_sent", Counter, "Packets of messages sent for the first time. Normal: grows with what is sent."),
     ("packets_sent_after_token", Counter, "Those of them that left behind the token. Normal: most of them under load."),
     ("retransmissions_sent", Counter, "Packets sent again. Normal: below 1 in 1000 packets."),
