@@ -352,7 +352,9 @@ fn explain_tells_who_came_and_who_went_and_why() {
     assert_eq!((&last["gone"], &last["primary"]), (&vec![2].into(), &"no".into()), "{story}");
     assert!(last["why"].as_str().unwrap().contains("n2 silent for"), "{story}");
     daemons[1] = world.daemon(&["--nodes", "3"]);
-    support::wait_until("it is back", || members(3).is_some());
+    support::wait_until("it is back", || {
+        members(3).is_some() && world.run(&["explain", "--node", "3"]).out.contains("Now operational; view ")
+    });
     let ran = world.run(&["explain", "--node", "3", "--last", "2"]);
     assert_eq!(ran.code, 0, "{}", ran.errors);
     for part in [

@@ -1,11 +1,11 @@
 //! GS: virtual synchrony of groups. Who is said to have moved together was given the same messages of the group since the
-//! group view before, which was the same, and so was in the end who is in one group view; a change that somebody did not move along with was signalled, and a signal means
-//! that; and the network tells nothing where nothing changed.
+//! group view before, which was the same, and so was in the end who is in one group view; a change that somebody did not
+//! move along with was signalled, and a signal means that; and the network tells nothing where nothing changed.
 use super::{Checker, Rule, Verdict};
 use crate::message::{Life, Process};
 use crate::trace::{Event, Grouped, Said, What};
 use consort_types::ViewId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 type Name = (ViewId, u64);
@@ -18,6 +18,8 @@ pub(super) struct GroupMoves {
     moves: BTreeMap<(Box<str>, Name), BTreeMap<Process, Rc<Move>>>,
     /// Who moves along, where a view is closing.
     closing: BTreeMap<Life, Vec<Life>>,
+    /// Lives that ended. What their clients were told last may be seen behind that, where each client tells for itself.
+    over: BTreeSet<Life>,
 }
 
 /// A process in a group view.
@@ -50,7 +52,7 @@ impl Checker for GroupMoves {
             What::Signal(group) => return self.on_signal(process, group),
             What::Side(said) => self.on_side(process, said),
             What::Gone => self.stays.retain(|(_, other), _| *other != process),
-            What::Crash | What::Left => self.stays.retain(|(_, other), _| other.life() != process.life()),
+            What::Crash | What::Left => drop(self.over.insert(process.life())),
             What::Quiet => return self.all_are_even(),
             _ => {}
         }
@@ -72,7 +74,9 @@ impl GroupMoves {
     /// Nothing more comes: who is in the same group view was given the same in it.
     fn all_are_even(&self) -> Verdict {
         let mut first: BTreeMap<(&str, Name), (Process, &Stay)> = BTreeMap::new();
-        for ((group, process), stay) in &self.stays {
+        for ((group, process), stay) in
+            self.stays.iter().filter(|((_, process), _)| !self.over.contains(&process.life()))
+        {
             let (other, known) = *first.entry((group, stay.view.name())).or_insert((*process, stay));
             if known.given != stay.given {
                 return Err(format!(

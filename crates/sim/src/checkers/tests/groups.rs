@@ -61,6 +61,14 @@ fn gs_whoever_is_in_one_group_view_in_the_end_was_given_the_same() {
 }
 
 #[test]
+fn gs_what_a_guest_was_told_before_its_daemon_left_may_be_seen_behind_that() {
+    let guests = "n0 guest groups 5.1 of n0 n1\n n1 guest groups 5.1 of n0 n1\n";
+    let told = "n1 left\n n1 guest is told of closing\n";
+    assert!(!pair(&format!("{guests}{told}quiet")).contains(&"GS"));
+    assert!(pair(told).contains(&"GS"), "it is in no group");
+}
+
+#[test]
 fn gm_a_message_to_one_by_name_comes_where_both_stay() {
     let sent = "n0 speaks 1 to n1\n";
     assert_eq!(pair(&format!("{sent}quiet")), ["GM"]);

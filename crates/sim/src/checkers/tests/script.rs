@@ -8,6 +8,7 @@
 //! n1 crashes                       n1 leaves, n1 left
 //! calm                             n0 gauge store_packets 9
 //! n0 offers 3 loosely              n0 confirms 3 changed, n0 revokes 3
+//! n0 is told of closing            (the group `all`)
 //! n0 is given n1#3                 (beside the workload, to the group `all`; `by name`: to itself)
 //! n1 speaks 3 to n0                (beside the workload, to that one by its name)
 //! n0 guest closes 5 with n0        (any of these, of another client of n0, which takes no part)
@@ -101,6 +102,7 @@ impl Reader {
                 let to = if rest == ["by", "name"] { private(process) } else { "all".into() };
                 What::Side(Box::new(Said { from, count, groups: vec![to.into()] }))
             }
+            ["is", "told", "of", "closing"] => What::Signal("all".into()),
             ["speaks", count, "to", name] => {
                 let to = private(Process::of(life(name)?, 0)).into();
                 What::Spoke(Box::new(Said { from: process, count: count.parse().ok()?, groups: vec![to] }))
@@ -113,7 +115,9 @@ impl Reader {
                 let guest = Process { client: 1, ..process };
                 let what = match self.read(&[&words[..1], rest].concat())?.1 {
                     What::View(view) => What::Network(view),
-                    What::Group(told) => What::Group(Box::new(Grouped { members: vec![guest], ..*told })),
+                    What::Group(told) => {
+                        What::Group(Box::new(Grouped { members: vec![guest], together: vec![guest], ..*told }))
+                    }
                     what => what,
                 };
                 return Some((guest, what));
