@@ -28,7 +28,7 @@ cargo xtask lab windows [options]  the ring's own windows against fixed ones; th
 
  windows:
   --nodes N         how many members, 2 to 64 (default 8, as in the thesis)
-  --millis N        how long each cell is measured, 10 to 10000 (default 40)
+  --millis N        how long each cell is measured, 10 to 10000 (default 150)
 
 Virtual time; for toto and plato no loss, and hosts that cost nothing. The same seed prints the same table. What the papers measured stands
 beside what was measured here.

@@ -16,7 +16,7 @@ pub struct Lab {
 
 impl Default for Lab {
     fn default() -> Self {
-        Self { nodes: 8, millis: 40 }
+        Self { nodes: 8, millis: 150 }
     }
 }
 
