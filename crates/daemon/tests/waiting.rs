@@ -10,11 +10,12 @@ use support::World;
 const MOMENT: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Sends until what was sent first is ordered, and returns what the errors said meanwhile.
+/// Sends until what was sent first is ordered, and returns what the errors said meanwhile. Safe messages: whoever holds
+/// the token orders agreed ones alone, as long as its window lets it.
 fn send_until_ordered(client: &mut Client, group: &GroupName) -> Vec<WaitCause> {
     let (wanted, mut causes) = (client.sent() + 1, Vec::new());
     while client.progress().ordered < wanted {
-        match client.multicast_within(Service::Agreed, std::slice::from_ref(group), &[7; 100_000], MOMENT) {
+        match client.multicast_within(Service::Safe, std::slice::from_ref(group), &[7; 100_000], MOMENT) {
             Ok(_) => {}
             Err(Error::TimedOut { cause }) => causes.extend(cause),
             Err(other) => panic!("{other}"),

@@ -122,6 +122,15 @@ impl Outlet {
 }
 
 impl Setup {
+    /// Refuses options that choose what to compare, for measurements that have their own.
+    pub fn compares_by_itself(&self) -> Outcome {
+        match (self.compare, self.unbatched) {
+            (None, false) => Ok(()),
+            (Some(_), _) => Err(Failure::usage("--compare has no meaning here; leave it out")),
+            (None, true) => Err(Failure::usage("both kinds of writes are measured anyway; leave --unbatched out")),
+        }
+    }
+
     /// Takes an option that all measurements have; whether it was one.
     pub fn take(&mut self, option: &str, args: &mut Args) -> Outcome<bool> {
         match option {

@@ -109,10 +109,7 @@ impl Circle {
             }
             self.fresh.push(data);
         }
-        let windows = flow::windows(&io.config, token);
-        let more = io.queue.is_ready();
-        self.store_is_full = more && flow::store_binds(&io.config, &windows, allowed, under_way);
-        self.hungry = more && flow::windows_bind(&io.config, token, allowed, under_way);
+        self.note_what_binds(io, token, allowed, under_way);
         let most = io.config.windows_at(u32::from(token.personal)).personal;
         io.check(new.packets <= most, "R41: no visit sends more than the token says");
         io.counters.packets_sent += u64::from(new.packets);
@@ -121,6 +118,14 @@ impl Circle {
         let reach = flow::reach(&io.config.windows);
         io.check(self.stable.behind(token.seq) <= reach, "R24: nothing is numbered beyond the windows");
         new
+    }
+
+    /// Notes what kept a visit from sending more: the store's window, or those that the ring may tune.
+    fn note_what_binds(&mut self, io: &Io, token: &Token, allowed: Load, under_way: UnderWay) {
+        let windows = flow::windows(&io.config, token);
+        let more = io.queue.is_ready();
+        self.store_is_full = more && flow::store_binds(&io.config, &windows, allowed, under_way);
+        self.hungry = more && flow::windows_bind(&io.config, token, allowed, under_way);
     }
 
     /// How many of the fresh packets leave after the token.
@@ -190,7 +195,7 @@ impl Circle {
         //= R39
         let since = self.asked_to.max(self.store.aru());
         self.asked_to = self.asked_to.max(limit);
-        let lost = (since.0 + 1..=limit.0).filter(|seq| self.store.get(Seq(*seq)).is_none()).count();
+        let lost = self.store.missing_to(limit).filter(|seq| *seq > since).count();
         self.lost = u16::try_from(lost).unwrap_or(u16::MAX);
     }
 

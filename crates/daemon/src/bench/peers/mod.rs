@@ -117,11 +117,8 @@ fn read(words: Vec<OsString>) -> Outcome<Plan> {
         }
     }
     args.no_words()?;
-    match (plan.setup.compare, plan.setup.unbatched) {
-        (None, false) => Ok(plan),
-        (Some(_), _) => Err(Failure::usage("--compare has no meaning here; leave it out")),
-        (None, true) => Err(Failure::usage("both kinds of writes are measured anyway; leave --unbatched out")),
-    }
+    plan.setup.compares_by_itself()?;
+    Ok(plan)
 }
 
 impl Plan {
