@@ -49,7 +49,7 @@ pub enum Unfit {
     /// Its owner could pull it away or let others write it.
     #[error("it is not sealed")]
     NotSealed,
-    /// No size an area can have.
+    /// No size an area can have, or more than is wanted.
     #[error("it has {0} bytes")]
     Size(i64),
     /// It begins with something else.
@@ -197,12 +197,12 @@ impl Offer {
         self.file.as_fd()
     }
 
-    /// Takes the other end's area: from here on bytes can be written and read.
+    /// Takes the other end's area, with a ring of at most that many bytes: from here on bytes can be written and read.
     ///
     /// # Errors
     /// [`Unfit`] where the file is no area.
-    pub fn accept(self, theirs: OwnedFd) -> Result<(Writer, Reader), Unfit> {
-        let ring = check(theirs.as_fd())?;
+    pub fn accept(self, theirs: OwnedFd, most: usize) -> Result<(Writer, Reader), Unfit> {
+        let ring = check(theirs.as_fd(), most)?;
         let map = Map::new(theirs.as_fd(), ring, ProtFlags::READ)?;
         let said = [Word::Magic, Word::Version].map(|word| map.word(word).load(Ordering::Acquire));
         if said != MAGIC {
@@ -214,7 +214,7 @@ impl Offer {
 }
 
 /// The length of the ring in a file, if it is an area that stays as it is.
-fn check(file: BorrowedFd<'_>) -> Result<usize, Unfit> {
+fn check(file: BorrowedFd<'_>, most: usize) -> Result<usize, Unfit> {
     if !fs::fcntl_get_seals(file).map_err(io::Error::from)?.contains(SEALS) {
         return Err(Unfit::NotSealed);
     }
@@ -223,7 +223,7 @@ fn check(file: BorrowedFd<'_>) -> Result<usize, Unfit> {
     }
     let size = fs::fstat(file).map_err(io::Error::from)?.st_size;
     let ring = usize::try_from(size).unwrap_or(0).saturating_sub(HEAD);
-    let fits = ring.is_power_of_two() && (RING_MIN..=RING_MAX).contains(&ring);
+    let fits = ring.is_power_of_two() && (RING_MIN..=most.min(RING_MAX)).contains(&ring);
     if fits { Ok(ring) } else { Err(Unfit::Size(size)) }
 }
 
@@ -240,7 +240,7 @@ mod tests {
     }
 
     fn refused(file: OwnedFd) -> Unfit {
-        Offer::new(RING_MIN).unwrap().accept(file).unwrap_err()
+        Offer::new(RING_MIN).unwrap().accept(file, RING_MAX).unwrap_err()
     }
 
     #[test]
@@ -270,6 +270,8 @@ mod tests {
             assert!(matches!(refused(file(len, SEALS, none)), Unfit::Size(_)), "{len}");
         }
         assert!(matches!(refused(file(memory_of(RING_MIN), SEALS, none)), Unfit::Magic));
+        let large = Offer::new(2 * RING_MIN).unwrap().file;
+        assert!(matches!(Offer::new(RING_MIN).unwrap().accept(large, RING_MIN), Err(Unfit::Size(_))));
     }
 
     #[test]

@@ -13,9 +13,12 @@
 //! | 0-7 | magic |
 //! | 64-67 | how many bytes its owner has written into it, modulo 2^32 |
 //! | 128-131 | how many bytes its owner has read of the other area, likewise |
-//! | 192-195 | the owner's sleeps for want of bytes: odd while it sleeps |
-//! | 256-259 | the owner's sleeps for want of room: odd while it sleeps |
+//! | 192-195 | whether the owner sleeps for want of bytes, and how often it did |
+//! | 256-259 | the same for want of room |
 //! | 4096- | the ring: as many bytes as the file has from here on, a power of two |
+//!
+//! Counters are in the machine's own byte order. A word about sleep has in its lowest two bits 0 awake, 1 to be woken by
+//! the bell, 2 by a futex at the other end's count of what it has read; above them, a number that is new for each sleep.
 //!
 //! # Trust
 //!

@@ -45,41 +45,49 @@ pub struct Reader {
     sleep: Sleep,
 }
 
-/// For which sleep of the other end the bell was rung last.
+/// For which sleep of the other end it was woken last.
 #[derive(Debug, Default)]
 struct Bell(u32);
 
 impl Bell {
-    /// Whether the other end sleeps, and was not woken yet.
-    fn is_due(&mut self, theirs: &Theirs, word: Word) -> bool {
+    /// How the other end is to be woken, if it sleeps and was not yet.
+    fn due(&mut self, theirs: &Theirs, word: Word) -> Option<Waking> {
         // What we have told stands before our look at whether it sleeps, as its look at what we told stands behind its
         // telling that it sleeps: one of us sees the other.
         fence(Ordering::SeqCst);
         let sleep = theirs.load(word);
-        let due = sleep % 2 == 1 && sleep != self.0;
-        if due {
-            self.0 = sleep;
+        let waking = [None, Some(Waking::Bell), Some(Waking::Counter), None][sleep as usize % 4];
+        if sleep == self.0 {
+            return None;
         }
-        due
+        self.0 = sleep;
+        waking
     }
 }
 
-/// Our own sleeps: odd while we sleep.
+/// How a sleeper wants to be woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waking {
+    Bell = 1,
+    Counter = 2,
+}
+
+/// Our own sleeps.
 #[derive(Debug, Default)]
 struct Sleep(u32);
 
 impl Sleep {
-    fn begin(&mut self, own: &Own, word: Word) {
-        if self.0.is_multiple_of(2) {
-            self.0 = self.0.wrapping_add(1);
+    fn begin(&mut self, own: &Own, word: Word, waking: Waking) {
+        if self.0.is_multiple_of(4) {
+            self.0 |= waking as u32;
             own.store(word, self.0);
         }
         fence(Ordering::SeqCst);
     }
 
     fn end(&mut self, own: &Own, word: Word) {
-        if self.0 % 2 == 1 {
-            self.0 = self.0.wrapping_add(1);
+        if !self.0.is_multiple_of(4) {
+            self.0 = (self.0 | 3).wrapping_add(1);
             own.store(word, self.0);
         }
     }
@@ -100,6 +108,14 @@ impl Writer {
         ring.checked_sub(bytes as usize).ok_or(Broken { what: "read", bytes, ring })
     }
 
+    /// Whether the other end has read all that was written.
+    ///
+    /// # Errors
+    /// As [`Self::room`].
+    pub fn is_read(&self) -> Result<bool, Broken> {
+        Ok(self.room()? == self.own.ring())
+    }
+
     /// Writes the front of these pieces, as far as there is room; returns how many bytes.
     ///
     /// # Errors
@@ -117,17 +133,18 @@ impl Writer {
         Ok(room - left)
     }
 
-    /// Whether the reader sleeps and is to be woken: to be asked after a write.
+    /// Whether the reader sleeps and the bell is to be rung: to be asked after a write.
     pub fn wakes_reader(&mut self) -> bool {
-        self.bell.is_due(&self.theirs, Word::ReaderSleeps)
+        self.bell.due(&self.theirs, Word::ReaderSleeps).is_some()
     }
 
-    /// Says that we sleep until there is room. Returns whether there is none still; only then may we.
+    /// Says that we sleep until there is room, and want the bell then. Returns whether there is none still; only then may
+    /// we.
     ///
     /// # Errors
     /// As [`Self::room`].
     pub fn begin_sleep(&mut self) -> Result<bool, Broken> {
-        self.sleep.begin(&self.own, Word::WriterSleeps);
+        self.sleep.begin(&self.own, Word::WriterSleeps, Waking::Bell);
         Ok(self.room()? == 0)
     }
 
@@ -136,19 +153,21 @@ impl Writer {
         self.sleep.end(&self.own, Word::WriterSleeps);
     }
 
-    /// Sleeps until there is room, at most that long, by the counter itself; the reader must say [`Reader::wake_writer`].
+    /// Sleeps until there is room, at most that long, without a bell: for a thread that leaves the socket to another.
     ///
     /// # Errors
     /// As [`Self::room`].
     pub fn sleep(&mut self, within: Duration) -> Result<(), Broken> {
         let seen = self.theirs.load(Word::Read);
-        if self.begin_sleep()? {
+        self.sleep.begin(&self.own, Word::WriterSleeps, Waking::Counter);
+        let none = self.room().map(|room| room == 0);
+        if none == Ok(true) {
             let within = futex::Timespec::try_from(within).ok();
             // Whatever it says, there is room or there is not.
             let _ = futex::wait(self.theirs.counter(Word::Read), futex::Flags::empty(), seen, within.as_ref());
         }
         self.end_sleep();
-        Ok(())
+        none.map(drop)
     }
 }
 
@@ -181,15 +200,15 @@ impl Reader {
         Ok(n)
     }
 
-    /// Whether the writer sleeps and is to be woken: to be asked after a read.
+    /// Whether the writer sleeps and the bell is to be rung: to be asked after a read. Who sleeps without a bell is woken
+    /// here.
     pub fn wakes_writer(&mut self) -> bool {
-        self.bell.is_due(&self.theirs, Word::WriterSleeps)
-    }
-
-    /// Wakes a writer that sleeps by [`Writer::sleep`].
-    pub fn wake_writer(&self) {
-        // Fails for nothing but an address that is none.
-        let _ = futex::wake(self.own.counter(Word::Read), futex::Flags::empty(), u32::MAX >> 1);
+        let waking = self.bell.due(&self.theirs, Word::WriterSleeps);
+        if waking == Some(Waking::Counter) {
+            // Fails for nothing but an address that is none.
+            let _ = futex::wake(self.own.counter(Word::Read), futex::Flags::empty(), u32::MAX >> 1);
+        }
+        waking == Some(Waking::Bell)
     }
 
     /// Says that we sleep until there are bytes. Returns whether there are none still; only then may we.
@@ -197,7 +216,7 @@ impl Reader {
     /// # Errors
     /// As [`Self::waiting`].
     pub fn begin_sleep(&mut self) -> Result<bool, Broken> {
-        self.sleep.begin(&self.own, Word::ReaderSleeps);
+        self.sleep.begin(&self.own, Word::ReaderSleeps, Waking::Bell);
         Ok(self.waiting()? == 0)
     }
 
