@@ -7,8 +7,8 @@ use std::path::PathBuf;
 /// The receive buffer wanted for data, in bytes, where nobody says otherwise: more than any ring's window of packets.
 pub const RECEIVE_BUFFER: usize = 16 << 20;
 
-/// How much memory may be shared with clients where nobody says otherwise, in bytes: none.
-pub const SHARED_MEMORY: usize = 0;
+/// How much memory may be shared with clients where nobody says otherwise, in bytes: enough for 500 of them.
+pub const SHARED_MEMORY: usize = 256 << 20;
 
 /// Where one node is reached. The list of peers has an entry for this node too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -106,6 +106,7 @@ fn round(group: &str, load: Load, rate: Option<f64>) -> Round {
         load,
         rate,
         unbatched: false,
+        sockets: false,
         digest: true,
         warm_up: Duration::from_millis(if rate.is_some() { 200 } else { 0 }),
         span: Duration::from_millis(1_300),

@@ -23,7 +23,8 @@ pub fn run(job: &Job) -> Outcome {
 }
 
 fn receive_all(job: &Job) -> Outcome {
-    let mut client = Client::connect(&Address::Unix(job.door.clone()), &ConnectOptions::default()).map_err(said)?;
+    let options = ConnectOptions { shares_memory: !job.sockets, ..ConnectOptions::default() };
+    let mut client = Client::connect(&Address::Unix(job.door.clone()), &options).map_err(said)?;
     let group = GroupName::new(job.group.as_bytes()).trying(|| "group".into())?;
     client.join(&group).map_err(said)?;
     await_members(&mut client, job.clients)?;

@@ -16,6 +16,8 @@ pub struct Round {
     /// Messages a second over all senders; as many as possible where none is given.
     pub rate: Option<f64>,
     pub unbatched: bool,
+    /// Clients use their sockets, not shared memory.
+    pub sockets: bool,
     pub digest: bool,
     /// Runs so long before anything is measured.
     pub warm_up: Duration,
@@ -110,6 +112,7 @@ impl Round {
             load: self.load.clone(),
             rate: self.rate.map(|rate| rate / f64::from(clients)),
             unbatched: self.unbatched,
+            sockets: self.sockets,
             digest: self.digest,
         }
     }

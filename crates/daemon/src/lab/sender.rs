@@ -76,7 +76,8 @@ struct Sender<'j> {
 
 impl<'j> Sender<'j> {
     fn connect(job: &'j Job) -> Outcome<Self> {
-        let options = ConnectOptions { unbatched: job.unbatched, ..ConnectOptions::default() };
+        let options =
+            ConnectOptions { unbatched: job.unbatched, shares_memory: !job.sockets, ..ConnectOptions::default() };
         let client = Client::connect(&Address::Unix(job.door.clone()), &options).map_err(said)?;
         let (sender, mut receiver) = client.split();
         // A thread of its own hears of free credit: this one sleeps until the next message is due, to the microsecond.

@@ -31,6 +31,7 @@ receiving client process at each, and in the same run what bare sockets do here.
   --protocol NAME    ring, toto or plato: what orders the messages [ring]
   --ring KIND        accelerated or original [accelerated]
   --unbatched        each sender writes one message at a time
+  --sockets          clients use their sockets, not shared memory
   --seconds S        how long to measure [3]
   --warm-up S        how long to run before [1]
   --idling PROFILE   latency, balanced or frugal [balanced]
@@ -60,6 +61,7 @@ pub struct Plan {
     pub protocol: Protocol,
     pub ring: Acceleration,
     pub unbatched: bool,
+    pub sockets: bool,
     pub seconds: Duration,
     pub warm_up: Duration,
     pub idling: Profile,
@@ -78,6 +80,7 @@ impl Default for Plan {
             protocol: Protocol::Ring,
             ring: Acceleration::Accelerated,
             unbatched: false,
+            sockets: false,
             seconds: Duration::from_secs(3),
             warm_up: Duration::from_secs(1),
             idling: Profile::Balanced,
@@ -128,6 +131,7 @@ impl Plan {
             "--protocol" => self.protocol = args.choice(&PROTOCOLS)?,
             "--ring" => self.ring = args.choice(&RINGS)?,
             "--unbatched" => self.unbatched = true,
+            "--sockets" => self.sockets = true,
             "--seconds" => self.seconds = args.duration()?.max(Duration::from_millis(100)),
             "--warm-up" => self.warm_up = args.duration()?,
             "--idling" => self.idling = args.choice(&PROFILES)?,
@@ -177,6 +181,7 @@ impl Plan {
             load: Load::Made(self.size),
             rate: self.rate,
             unbatched: self.unbatched,
+            sockets: self.sockets,
             digest: false,
             warm_up: self.warm_up,
             span: self.seconds,
@@ -206,10 +211,12 @@ mod tests {
     #[test]
     fn the_plan_is_read() {
         let plan =
-            plan("--nodes 8 --size 64KiB --rate 10k --service safe --ring original --unbatched --seconds 2").unwrap();
+            plan("--nodes 8 --size 64KiB --rate 10k --service safe --ring original --unbatched --sockets --seconds 2")
+                .unwrap();
         assert_eq!((plan.order_name(), self::plan("--protocol toto").unwrap().order_name()), ("original", "toto"));
         assert_eq!((plan.nodes, plan.size, plan.rate, plan.service), (8, 65_536, Some(10_000.0), Service::Safe));
         assert_eq!((plan.ring_name(), plan.unbatched, plan.seconds.as_secs()), ("original", true, 2));
+        assert!(plan.sockets);
     }
 
     #[test]
