@@ -4,6 +4,7 @@ use crate::inbox::Inbox;
 use crate::outbox::{Outbox, Send};
 use crate::receiver::LAST_READ;
 use crate::shared::{End, Shared};
+use crate::way;
 use crate::{
     Address, Addressee, ConnectOptions, Error, Event, GroupName, Parting, Progress, Service, WaitCause, Welcome,
 };
@@ -61,8 +62,9 @@ impl AsyncClient {
     async fn open(address: &Address, options: &ConnectOptions) -> Result<Self, Error> {
         let failed = |source| Error::Connect { address: address.clone(), source };
         let no_daemon = |error: Error| Error::NoDaemon { address: address.clone(), why: error.to_string() };
-        let stream = AsyncStream::connect(address).await.map_err(failed)?;
-        stream.write_all(&options.hello()).await.map_err(failed)?;
+        let mut stream = AsyncStream::connect(address).await.map_err(failed)?;
+        let offer = if options.shares_memory_at(address) { way::offer() } else { None };
+        stream.introduce(&options.hello(), offer).await.map_err(failed)?;
         let shared = Arc::new(Shared::default());
         let mut inbox = Inbox::new(Arc::clone(&shared));
         let welcome = loop {
@@ -272,7 +274,8 @@ impl AsyncClient {
         match self.last_read {
             None => {
                 let writes = !self.outbox.bytes().is_empty();
-                self.stream.ready(writes).await.map_err(|error| self.lost(error.to_string()))?;
+                let ready = self.stream.ready(writes).await;
+                ready.map_err(|error| self.lost(error.to_string()))?;
                 self.write();
             }
             Some(deadline) => {

@@ -1,19 +1,41 @@
 //! A connection of either kind, on tokio.
 use crate::Address;
-use std::io;
-use tokio::io::{Interest, Ready};
+use crate::stream::ring;
+use crate::way::{answered, check_there};
+use consort_shm::{Offer, Reader, Writer};
+use std::io::{self, IoSlice};
+use std::os::fd::AsFd;
+use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 
 #[derive(Debug)]
 pub(crate) enum AsyncStream {
-    Unix(UnixStream),
+    Unix(UnixStream, Way),
     Tcp(TcpStream),
+}
+
+/// On which way bytes go where there is a Unix socket.
+#[derive(Debug)]
+pub(crate) enum Way {
+    Socket,
+    /// The daemon has not said yet whether it takes the offer.
+    Offered(Offer),
+    Memory(Memory),
+}
+
+#[derive(Debug)]
+pub(crate) struct Memory {
+    writer: Writer,
+    reader: Reader,
+    has_ended: bool,
+    /// How often something was written since the daemon has read everything.
+    stuck: u32,
 }
 
 impl AsyncStream {
     pub(crate) async fn connect(address: &Address) -> io::Result<Self> {
         Ok(match address {
-            Address::Unix(path) => Self::Unix(UnixStream::connect(path).await?),
+            Address::Unix(path) => Self::Unix(UnixStream::connect(path).await?, Way::Socket),
             Address::Tcp { host, port } => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await?;
                 // Frames are collected before they are written; waiting once more only costs time.
@@ -23,32 +45,47 @@ impl AsyncStream {
         })
     }
 
+    /// Writes a hello, the first bytes of all, and with it the offer if there is one.
+    pub(crate) async fn introduce(&mut self, hello: &[u8], offer: Option<Offer>) -> io::Result<()> {
+        if let (Self::Unix(stream, way), Some(offer)) = (&mut *self, offer)
+            && consort_shm::send(stream.as_fd(), hello, offer.file()).is_ok()
+        {
+            *way = Way::Offered(offer);
+            return Ok(());
+        }
+        self.write_all(hello).await
+    }
+
     /// Waits until something can be read, or also until something can be written.
-    pub(crate) async fn ready(&self, writes: bool) -> io::Result<Ready> {
+    pub(crate) async fn ready(&mut self, writes: bool) -> io::Result<()> {
         let interest = if writes { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
         match self {
-            Self::Unix(stream) => stream.ready(interest).await,
-            Self::Tcp(stream) => stream.ready(interest).await,
+            Self::Unix(stream, Way::Memory(memory)) => memory.ready(stream, writes).await,
+            Self::Unix(stream, _) => stream.ready(interest).await.map(drop),
+            Self::Tcp(stream) => stream.ready(interest).await.map(drop),
         }
     }
 
     /// Reads what there is; `None` if there is nothing.
-    pub(crate) fn try_read(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
-        unless_it_blocks(match self {
-            Self::Unix(stream) => stream.try_read(into),
-            Self::Tcp(stream) => stream.try_read(into),
-        })
+    pub(crate) fn try_read(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
+        match self {
+            Self::Unix(stream, Way::Memory(memory)) => memory.read(stream, into),
+            Self::Unix(stream, Way::Socket) => unless_it_blocks(stream.try_read(into)),
+            Self::Unix(stream, way) => read_first(stream, way, into),
+            Self::Tcp(stream) => unless_it_blocks(stream.try_read(into)),
+        }
     }
 
     /// Writes some of `bytes`; `None` if nothing can be written now.
-    pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
-        unless_it_blocks(match self {
-            Self::Unix(stream) => stream.try_write(bytes),
-            Self::Tcp(stream) => stream.try_write(bytes),
-        })
+    pub(crate) fn try_write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
+        match self {
+            Self::Unix(stream, Way::Memory(memory)) => memory.write(stream, bytes),
+            Self::Unix(stream, _) => unless_it_blocks(stream.try_write(bytes)),
+            Self::Tcp(stream) => unless_it_blocks(stream.try_write(bytes)),
+        }
     }
 
-    pub(crate) async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+    async fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             self.ready(true).await?;
             bytes = &bytes[self.try_write(bytes)?.unwrap_or(0)..];
@@ -57,7 +94,60 @@ impl AsyncStream {
     }
 }
 
-fn unless_it_blocks(done: io::Result<usize>) -> io::Result<Option<usize>> {
+/// Reads the daemon's first bytes, which answer the offer.
+fn read_first(stream: &UnixStream, way: &mut Way, into: &mut [u8]) -> io::Result<Option<usize>> {
+    let read = stream.try_io(Interest::READABLE, || consort_shm::receive(stream.as_fd(), into));
+    let Some((n, file)) = unless_it_blocks(read)? else { return Ok(None) };
+    let Way::Offered(offer) = std::mem::replace(way, Way::Socket) else { return Ok(Some(n)) };
+    let Some((writer, reader)) = answered(offer, &into[..n], file)? else { return Ok(Some(n)) };
+    *way = Way::Memory(Memory { writer, reader, has_ended: false, stuck: 0 });
+    Ok(None)
+}
+
+impl Memory {
+    /// Waits for the bell, unless there is something already. Giving it up loses nothing.
+    async fn ready(&mut self, stream: &UnixStream, writes: bool) -> io::Result<()> {
+        // A socket that always has something would let other tasks run, too.
+        tokio::task::coop::consume_budget().await;
+        while !self.has_ended && self.reader.begin_sleep()? && (!writes || self.writer.begin_sleep()?) {
+            stream.readable().await?;
+            self.hear(stream);
+        }
+        self.reader.end_sleep();
+        self.writer.end_sleep();
+        Ok(())
+    }
+
+    fn hear(&mut self, stream: &UnixStream) {
+        self.reader.end_sleep();
+        self.writer.end_sleep();
+        match unless_it_blocks(stream.try_read(&mut [0; 64])) {
+            Ok(Some(0)) | Err(_) => self.has_ended = true,
+            Ok(_) => {}
+        }
+    }
+
+    fn read(&mut self, stream: &UnixStream, into: &mut [u8]) -> io::Result<Option<usize>> {
+        // What the daemon wrote before its end stands before it.
+        let has_ended = self.has_ended;
+        let n = self.reader.read(into)?;
+        if self.reader.wakes_writer() {
+            ring(stream.as_fd());
+        }
+        Ok(Some(n).filter(|n| *n > 0 || has_ended))
+    }
+
+    fn write(&mut self, stream: &UnixStream, bytes: &[u8]) -> io::Result<Option<usize>> {
+        check_there(&self.writer, &mut self.stuck, || !self.has_ended)?;
+        let n = self.writer.write(&[IoSlice::new(bytes)])?;
+        if self.writer.wakes_reader() {
+            ring(stream.as_fd());
+        }
+        Ok(Some(n).filter(|n| *n > 0))
+    }
+}
+
+fn unless_it_blocks<T>(done: io::Result<T>) -> io::Result<Option<T>> {
     match done {
         Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(None),
         done => done.map(Some),

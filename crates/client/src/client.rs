@@ -5,6 +5,7 @@ use crate::receiver::Receiver;
 use crate::sender::Sender;
 use crate::shared::Shared;
 use crate::stream::{Stream, time_left, until};
+use crate::way::{self, Incoming};
 use crate::{
     Address, Addressee, ConnectOptions, Error, Event, GroupName, Parting, Progress, Service, WaitCause, Welcome,
 };
@@ -35,12 +36,12 @@ impl Client {
         let mut stream = Stream::connect(address, options.connect_within).map_err(failed)?;
         let shared = Arc::new(Shared::default());
         let inbox = Inbox::new(Arc::clone(&shared));
-        let mut receiver = Receiver::new(stream.try_clone().map_err(failed)?, inbox);
-        // A hello is smaller than any socket's buffer.
-        stream.write(&options.hello(), Some(options.connect_within)).map_err(failed)?;
+        let offer = if options.shares_memory_at(address) { way::offer() } else { None };
+        stream.introduce(&options.hello(), offer.as_ref(), options.connect_within).map_err(failed)?;
+        let mut receiver = Receiver::new(Incoming::new(stream.try_clone().map_err(failed)?, offer), inbox);
         let welcome = await_welcome(&mut receiver, address, deadline)?;
         let outbox = Outbox::new(Requests::new(&welcome), options.unbatched, shared);
-        let sender = Sender::new(stream, outbox, options.send_within);
+        let sender = Sender::new(receiver.outgoing(stream), outbox, options.send_within);
         Ok(Self { sender, receiver, welcome })
     }
 

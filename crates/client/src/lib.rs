@@ -34,6 +34,9 @@
 //! A [`Client`] serves one thread. [`Client::split`] makes a [`Sender`] and a [`Receiver`] for two; the receiver must be
 //! read, because that is where the news of free credit comes in.
 //!
+//! A daemon on this machine, reached at its Unix socket, is offered to exchange bytes through shared memory, which costs less
+//! than the socket; it may decline. [`ConnectOptions::without_shared_memory`] offers nothing.
+//!
 //! With the feature `tokio` there is an `AsyncClient`, which does the same for one task of a tokio runtime.
 
 // This crate talks to the machine: its business is sockets, and waiting for them.
@@ -58,6 +61,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod wait_cause;
+mod way;
 
 pub use address::{Address, AddressError};
 #[cfg(feature = "tokio")]

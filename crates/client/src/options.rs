@@ -1,5 +1,5 @@
 //! How a client connects and sends.
-use crate::{ClientName, ClientNameError, Undo};
+use crate::{Address, ClientName, ClientNameError, Undo};
 use bytes::BytesMut;
 use consort_session::Hello;
 use std::time::Duration;
@@ -30,6 +30,9 @@ pub struct ConnectOptions {
     pub send_within: Option<Duration>,
     /// Writes each send at once instead of collecting them. Costs several times the CPU for small messages.
     pub unbatched: bool,
+    /// Offers a daemon on this machine to exchange bytes through shared memory. A daemon that declines, or knows nothing
+    /// of it, is spoken to through its socket, as every daemon is where this is off.
+    pub shares_memory: bool,
 }
 
 impl Default for ConnectOptions {
@@ -41,6 +44,7 @@ impl Default for ConnectOptions {
             connect_within: Duration::from_secs(5),
             send_within: None,
             unbatched: false,
+            shares_memory: true,
         }
     }
 }
@@ -87,6 +91,17 @@ impl ConnectOptions {
         Self { unbatched: true, ..self }
     }
 
+    /// Uses the socket alone, even with a daemon on this machine.
+    #[must_use]
+    pub fn without_shared_memory(self) -> Self {
+        Self { shares_memory: false, ..self }
+    }
+
+    /// Whether it offers memory to a daemon there.
+    pub(crate) const fn shares_memory_at(&self, address: &Address) -> bool {
+        self.shares_memory && matches!(address, Address::Unix(_))
+    }
+
     /// What such a client says first.
     pub(crate) fn hello(&self) -> BytesMut {
         let mut hello = BytesMut::new();
@@ -104,7 +119,8 @@ mod tests {
     fn every_setter_sets_its_own_and_nothing_else() {
         let (long, short) = (Duration::from_secs(9), Duration::from_millis(9));
         let built = ConnectOptions::default().called("ann").unwrap().with_views();
-        let built = built.connect_within(long).send_within(short).unbatched().optimistic(Undo::Latest);
+        let built =
+            built.connect_within(long).send_within(short).unbatched().optimistic(Undo::Latest).without_shared_memory();
         let name = ClientName::new(b"ann");
         assert!(name.is_some());
         let meant = ConnectOptions {
@@ -114,6 +130,7 @@ mod tests {
             connect_within: long,
             send_within: Some(short),
             unbatched: true,
+            shares_memory: false,
         };
         assert_eq!(built, meant);
         assert_eq!(ConnectOptions::default().send_within(short).send_within(None), ConnectOptions::default());

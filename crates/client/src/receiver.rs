@@ -3,6 +3,7 @@ use crate::event::Event;
 use crate::inbox::Inbox;
 use crate::shared::End;
 use crate::stream::{Stream, until};
+use crate::way::{Incoming, Outgoing};
 use crate::{Error, Progress, WaitCause};
 use std::time::{Duration, Instant};
 
@@ -14,13 +15,18 @@ pub(crate) const LAST_READ: Duration = Duration::from_secs(1);
 /// It must be read for its [`Sender`](crate::Sender) to hear of free credit.
 #[derive(Debug)]
 pub struct Receiver {
-    stream: Stream,
+    incoming: Incoming,
     pub(crate) inbox: Inbox,
 }
 
 impl Receiver {
-    pub(crate) const fn new(stream: Stream, inbox: Inbox) -> Self {
-        Self { stream, inbox }
+    pub(crate) const fn new(incoming: Incoming, inbox: Inbox) -> Self {
+        Self { incoming, inbox }
+    }
+
+    /// The way back, once the daemon has spoken.
+    pub(crate) fn outgoing(&mut self, stream: Stream) -> Outgoing {
+        self.incoming.outgoing(stream)
     }
 
     /// The next event; `None` if none came in time. Without a time it waits for as long as it takes.
@@ -67,7 +73,7 @@ impl Receiver {
 
     /// Reads once; false if nothing came in time.
     pub(crate) fn read(&mut self, within: Option<Duration>) -> Result<bool, Error> {
-        self.inbox.read(|chunk| self.stream.read(chunk, within))
+        self.inbox.read(|chunk| self.incoming.read(chunk, within))
     }
 
     /// Reads all that came before the end of a connection that is known to be broken, and says what the end was.

@@ -1,6 +1,7 @@
 //! The half of a client that sends.
 use crate::outbox::{Outbox, Send};
-use crate::stream::{Stream, time_left, until};
+use crate::stream::{time_left, until};
+use crate::way::Outgoing;
 use crate::{Addressee, Error, GroupName, Progress, Service, WaitCause};
 use std::time::{Duration, Instant};
 
@@ -14,14 +15,14 @@ const LAST_WRITE: Duration = Duration::from_secs(1);
 /// Sends are collected; call [`Self::flush`] when nothing more follows for now.
 #[derive(Debug)]
 pub struct Sender {
-    stream: Stream,
+    outgoing: Outgoing,
     pub(crate) outbox: Outbox,
     send_within: Option<Duration>,
 }
 
 impl Sender {
-    pub(crate) const fn new(stream: Stream, outbox: Outbox, send_within: Option<Duration>) -> Self {
-        Self { stream, outbox, send_within }
+    pub(crate) const fn new(outgoing: Outgoing, outbox: Outbox, send_within: Option<Duration>) -> Self {
+        Self { outgoing, outbox, send_within }
     }
 
     /// Asks to join a group; returns the send's number. Waits for credit.
@@ -177,7 +178,7 @@ impl Sender {
         if bytes.is_empty() {
             return Ok(true);
         }
-        let written = self.stream.write(bytes, Some(STEP)).map_err(|error| self.outbox.shared().lost(&error))?;
+        let written = self.outgoing.write(bytes, Some(STEP)).map_err(|error| self.outbox.shared().lost(&error))?;
         Ok(self.outbox.written(written.unwrap_or(0)))
     }
 }

@@ -1,5 +1,6 @@
 //! A connection, of either kind.
 use crate::Address;
+use consort_shm::Offer;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -8,7 +9,7 @@ use rustix::net::{
 };
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,15 @@ impl Stream {
         address.dial(within).map(Self)
     }
 
+    /// Writes a hello, the first bytes of all, and with it the offer if there is one.
+    pub(crate) fn introduce(&mut self, hello: &[u8], offer: Option<&Offer>, within: Duration) -> io::Result<()> {
+        // A hello is smaller than any socket's buffer.
+        if offer.is_some_and(|offer| consort_shm::send(self.0.as_fd(), hello, offer.file()).is_ok()) {
+            return Ok(());
+        }
+        self.write(hello, Some(within)).map(drop)
+    }
+
     /// The same connection for another thread.
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
         self.0.try_clone().map(Self)
@@ -35,11 +45,56 @@ impl Stream {
         in_time(&self.0, PollFlags::IN, within, &mut read)
     }
 
+    /// As [`Self::read`], with the memory that came along, if any did.
+    pub(crate) fn read_first(
+        &mut self,
+        into: &mut [u8],
+        within: Option<Duration>,
+    ) -> io::Result<Option<(usize, Option<OwnedFd>)>> {
+        let mut memory = None;
+        let mut read = || {
+            let (n, file) = consort_shm::receive(self.0.as_fd(), into)
+                .map_err(|error| error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error))?;
+            memory = file;
+            Ok(n)
+        };
+        Ok(in_time(&self.0, PollFlags::IN, within, &mut read)?.map(|n| (n, memory)))
+    }
+
+    /// Rings the bell of the other end.
+    pub(crate) fn ring(&self) {
+        ring(self.0.as_fd());
+    }
+
+    /// Waits for the bell. False at the end of the connection, and none if neither came in time.
+    pub(crate) fn hear(&self, within: Option<Duration>) -> io::Result<Option<bool>> {
+        let mut bells = [0; 64];
+        let flags = if within.is_some() { RecvFlags::DONTWAIT } else { RecvFlags::empty() };
+        let mut hear = || match recv(&self.0, &mut bells[..], flags) {
+            // It died before it read our last bell.
+            Err(Errno::CONNRESET) => Ok(0),
+            other => other.map(|(n, _)| n),
+        };
+        Ok(in_time(&self.0, PollFlags::IN, within, &mut hear)?.map(|n| n > 0))
+    }
+
+    /// Whether the other end is there still, as far as it is known.
+    pub(crate) fn is_open(&self) -> bool {
+        let mut watched = [PollFd::new(&self.0, PollFlags::RDHUP)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        !matches!(poll(&mut watched, Some(&now)), Ok(n) if n > 0)
+    }
+
     /// Writes some of `bytes`; `None` if nothing could be written in time.
     pub(crate) fn write(&mut self, bytes: &[u8], within: Option<Duration>) -> io::Result<Option<usize>> {
         let mut write = || send(&self.0, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         in_time(&self.0, PollFlags::OUT, within, &mut write)
     }
+}
+
+/// Rings the bell of the other end. Where the socket takes no more, bells enough wait for it.
+pub(crate) fn ring(socket: BorrowedFd<'_>) {
+    let _ = send(socket, &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
 }
 
 impl Address {

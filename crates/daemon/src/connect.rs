@@ -111,7 +111,7 @@ pub fn absent(why: &str) -> Failure {
 
 /// Asks a daemon for its status.
 pub fn status(address: &Address) -> Outcome<Vec<(String, String)>> {
-    let mut client = connect(address, &ConnectOptions::default())?;
+    let mut client = connect(address, &ConnectOptions::default().without_shared_memory())?;
     client
         .status(Duration::from_secs(5))
         .map_err(|error| Failure::new(format!("{address} does not tell its status: {error}")))

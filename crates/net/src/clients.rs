@@ -1,4 +1,8 @@
 //! Clients' connections: who is there, what they send, what they are to read.
+mod entrance;
+pub(crate) mod rings;
+mod watch;
+
 use crate::arena::Arena;
 use crate::counters::Counters;
 use crate::doors::{Listener, Stream};
@@ -7,6 +11,7 @@ use crate::users::Users;
 use bytes::Bytes;
 use consort_node::Transport;
 use consort_types::{ClientId, Instant};
+use entrance::Entrance;
 use mio::{Registry, Token};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, IoSlice};
@@ -19,10 +24,6 @@ const READ: usize = 128 << 10;
 const CHUNK: usize = 512 << 10;
 /// Reads up to that many bytes get memory of their own: what is left of a request that never ends pins no chunk.
 const SMALL: usize = 2 << 10;
-/// At most that many connections are accepted at each door in one turn.
-const ACCEPTS: usize = 16;
-/// How long a door stays shut when there are no descriptors or no memory for another connection.
-const SHUT: Duration = Duration::from_millis(100);
 /// How long a client may take to read its last bytes, which may be the reason why it is sent away.
 const FAREWELL: Duration = Duration::from_secs(10);
 
@@ -42,20 +43,20 @@ pub(crate) struct Clients {
     writable: VecDeque<ClientId>,
     /// Those that will be closed at the latest by then.
     leaving: BTreeMap<ClientId, Instant>,
-}
-
-struct Entrance {
-    listener: Listener,
-    dialect: Dialect,
-    /// Somebody waits.
-    ready: bool,
-    /// Not to be opened before.
-    shut_until: Option<Instant>,
+    /// How many may use shared memory, and how many do.
+    sharing_max: usize,
+    sharing: usize,
+    /// Those in shared memory that are looked at every turn: they need no bell.
+    watched: Vec<ClientId>,
 }
 
 #[derive(Debug)]
 struct Client {
     stream: Stream,
+    /// Nothing was read from it yet.
+    is_new: bool,
+    /// How often it was looked at in vain, while it is watched.
+    watched: Option<u32>,
     /// The kernel has, or may have, bytes of it.
     has_bytes: bool,
     /// Its end was seen: what it has sent is to be read up to that end.
@@ -129,19 +130,15 @@ impl Clients {
             readable: VecDeque::new(),
             writable: VecDeque::new(),
             leaving: BTreeMap::new(),
+            sharing_max: 0,
+            sharing: 0,
+            watched: Vec::new(),
         })
     }
 
-    /// Somebody waits at a door.
-    pub(crate) fn knock(&mut self, door: usize) {
-        if let Some(door) = self.doors.get_mut(door) {
-            door.ready = true;
-        }
-    }
-
-    /// Lets nobody in any more; whoever tries is told at once.
-    pub(crate) fn shut_doors(&mut self) {
-        self.doors.clear();
+    /// Lets clients use that many bytes of shared memory.
+    pub(crate) const fn allow_sharing(&mut self, bytes: usize) {
+        self.sharing_max = bytes / rings::EACH;
     }
 
     /// Something happened on a client's connection.
@@ -149,80 +146,17 @@ impl Clients {
         let Some(id) = self.client(event.token()) else { return };
         let Some(client) = self.open.get_mut(&id) else { return };
         client.has_ended |= event.is_read_closed() || event.is_error();
+        client.stream.event(client.has_ended);
+        if client.stream.rings().is_some() {
+            self.watch(id);
+        }
+        let Some(client) = self.open.get_mut(&id) else { return };
         if event.is_readable() || client.has_ended {
             client.has_bytes = true;
             self.queue_reading(id);
         }
         if event.is_writable() || event.is_write_closed() || event.is_error() {
             self.unblock(id);
-        }
-    }
-
-    /// Lets in who waits, a few at a time, and tells their new names, in which stands what they speak.
-    pub(crate) fn accept(&mut self, now: Instant, counters: &mut Counters) -> Vec<ClientId> {
-        let mut accepted = Vec::new();
-        for i in 0..self.doors.len() {
-            for _ in 0..ACCEPTS {
-                match self.accept_at(i, now) {
-                    Ok(Some(stream)) => {
-                        let dialect = self.doors[i].dialect;
-                        accepted.extend(self.admit(stream, dialect));
-                    }
-                    Ok(None) => break,
-                    Err(error) => {
-                        counters.accept_failures += 1;
-                        tracing::warn!(%error, "cannot accept a client; trying again in {} ms", SHUT.as_millis());
-                        break;
-                    }
-                }
-            }
-        }
-        counters.clients_accepted += accepted.len() as u64;
-        accepted
-    }
-
-    fn accept_at(&mut self, door: usize, now: Instant) -> io::Result<Option<Stream>> {
-        let door = &mut self.doors[door];
-        if !door.ready || door.shut_until.is_some_and(|until| now < until) {
-            return Ok(None);
-        }
-        door.shut_until = None;
-        match door.listener.accept() {
-            Ok(stream) => Ok(Some(stream)),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                door.ready = false;
-                Ok(None)
-            }
-            // whoever waited has gone again
-            Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => Ok(None),
-            Err(error) => {
-                door.shut_until = Some(now + SHUT);
-                Err(error)
-            }
-        }
-    }
-
-    fn admit(&mut self, mut stream: Stream, dialect: Dialect) -> Option<ClientId> {
-        let id = ClientId(if dialect == Dialect::Spread { self.next | ClientId::SPREAD } else { self.next });
-        if let Err(error) = stream.register(&self.registry, name(self.first, id)) {
-            tracing::warn!(%error, "cannot watch a client's connection");
-            return None;
-        }
-        tracing::debug!(client = %id, who = stream.describe(), "connected");
-        self.next += 1;
-        self.open.insert(id, Client::new(stream));
-        self.queue_reading(id);
-        Some(id)
-    }
-
-    /// Why a client that was just let in must go again; `None` if it may stay.
-    pub(crate) fn objection(&self, id: ClientId) -> Option<String> {
-        if id.speaks_spread() {
-            return None;
-        }
-        match self.open.get(&id)?.stream.peer()? {
-            Ok(peer) => self.users.check(peer).err().map(|refused| refused.to_string()),
-            Err(error) => Some(format!("the kernel does not say which user this is: {error}")),
         }
     }
 
@@ -252,13 +186,22 @@ impl Clients {
     pub(crate) fn read(&mut self, id: ClientId, counters: &mut Counters) -> Said {
         let Some(client) = self.open.get_mut(&id) else { return Said::Nothing };
         let room = &mut self.arena.room(READ)[..READ];
-        match client.stream.read(room) {
+        let mut offered = None;
+        let read = match client.is_new {
+            true => client.stream.read_first(room).map(|(n, file)| (n, offered = file).0),
+            false => client.stream.read(room),
+        };
+        match read {
             Ok(0) => self.forget(id),
             Ok(n) => {
                 counters.client_in_bytes += n as u64;
+                client.is_new = false;
                 // a short read has emptied the socket; only an end that was seen may still stand behind it
                 client.has_bytes = n == READ || client.has_ended;
                 let discarded = client.farewell != Farewell::None;
+                if let Some(file) = offered.filter(|_| !discarded) {
+                    self.share(id, file, counters);
+                }
                 self.queue_reading(id);
                 if discarded { Said::Nothing } else { Said::Bytes(self.received(n)) }
             }
@@ -283,7 +226,9 @@ impl Clients {
 
     fn forget(&mut self, id: ClientId) -> Said {
         self.leaving.remove(&id);
-        self.open.remove(&id).map_or(Said::Nothing, |_| Said::Ended)
+        let Some(mut client) = self.open.remove(&id) else { return Said::Nothing };
+        self.sharing -= usize::from(client.stream.rings().is_some());
+        Said::Ended
     }
 
     /// Leaves the client's bytes where they are.
@@ -395,7 +340,9 @@ impl Clients {
     fn block(&mut self, id: ClientId) -> Wrote {
         if let Some(client) = self.open.get_mut(&id) {
             client.full = true;
-            if let Err(error) = client.stream.watch_room(&self.registry, name(self.first, id), true) {
+            if client.stream.rings().is_some() {
+                self.watch(id);
+            } else if let Err(error) = client.stream.watch_room(&self.registry, name(self.first, id), true) {
                 tracing::warn!(client = %id, %error, "cannot watch for room");
                 self.forget(id);
                 return Wrote::Ended;
@@ -409,7 +356,9 @@ impl Clients {
             && client.full
         {
             client.full = false;
-            if let Err(error) = client.stream.watch_room(&self.registry, name(self.first, id), false) {
+            if client.stream.rings().is_none()
+                && let Err(error) = client.stream.watch_room(&self.registry, name(self.first, id), false)
+            {
                 tracing::debug!(client = %id, %error, "cannot change what is watched for");
             }
             self.queue_writing(id);
@@ -459,6 +408,8 @@ impl Client {
     fn new(stream: Stream) -> Self {
         Self {
             stream,
+            is_new: true,
+            watched: None,
             has_bytes: true,
             has_ended: false,
             paused: false,

@@ -73,6 +73,10 @@ counters! {
     clients_accepted,
     /// Times that a connection could not be accepted for want of descriptors or memory.
     accept_failures,
+    /// Clients whose bytes go through shared memory, since the start.
+    clients_shared,
+    /// Clients that offered to use shared memory and were left at their socket.
+    clients_not_shared,
     /// Bytes read from clients.
     client_in_bytes,
     /// Bytes written to clients.

@@ -1,5 +1,6 @@
 //! Where clients come in.
 use crate::bind::refused;
+use crate::clients::rings::{Declined, Rings};
 use crate::error::{BindError, Role};
 use crate::options::{Dialect, Door};
 use crate::sys::{self, PeerProcess};
@@ -11,7 +12,7 @@ use socket2::{Domain, SockAddr, SockRef, Socket, TcpKeepalive, Type};
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::Shutdown;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -37,6 +38,8 @@ pub(crate) enum Listener {
 #[derive(Debug)]
 pub(crate) enum Stream {
     Unix(UnixStream),
+    /// A Unix socket whose client's bytes go through shared memory.
+    Shared(UnixStream, Box<Rings>),
     Tcp(TcpStream),
 }
 
@@ -96,7 +99,7 @@ impl Listener {
 macro_rules! either {
     ($stream:expr, $name:ident => $call:expr) => {
         match $stream {
-            Self::Unix($name) => $call,
+            Self::Unix($name) | Self::Shared($name, _) => $call,
             Self::Tcp($name) => $call,
         }
     };
@@ -105,12 +108,51 @@ macro_rules! either {
 impl Stream {
     /// Receives into the front of `room`.
     pub(crate) fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        either!(self, stream => stream.read(room))
+        match self {
+            Self::Shared(socket, rings) => rings.read(socket, room),
+            Self::Unix(stream) => stream.read(room),
+            Self::Tcp(stream) => stream.read(room),
+        }
+    }
+
+    /// The same for the first bytes, with which a client at a Unix socket may offer memory.
+    pub(crate) fn read_first(&mut self, room: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
+        match self {
+            Self::Unix(stream) => consort_shm::receive(stream.as_fd(), room),
+            other => other.read(room).map(|n| (n, None)),
+        }
+    }
+
+    /// Takes a client's offer: all that follows goes through shared memory.
+    pub(crate) fn share(self, offered: OwnedFd) -> (Self, Result<(), Declined>) {
+        match self {
+            Self::Unix(socket) => match Rings::open(&socket, offered) {
+                Ok(rings) => (Self::Shared(socket, Box::new(rings)), Ok(())),
+                Err(declined) => (Self::Unix(socket), Err(declined)),
+            },
+            other => (other, Ok(())),
+        }
+    }
+
+    /// Something happened at its socket.
+    pub(crate) fn event(&mut self, has_ended: bool) {
+        if let Self::Shared(socket, rings) = self {
+            rings.event(socket, has_ended);
+        }
+    }
+
+    /// The rings, if its bytes go through shared memory.
+    pub(crate) fn rings(&mut self) -> Option<&mut Rings> {
+        if let Self::Shared(_, rings) = self { Some(rings) } else { None }
     }
 
     /// Sends the front of `bytes`.
     pub(crate) fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        either!(self, stream => stream.write_vectored(pieces))
+        match self {
+            Self::Shared(socket, rings) => rings.write(socket, pieces),
+            Self::Unix(stream) => stream.write_vectored(pieces),
+            Self::Tcp(stream) => stream.write_vectored(pieces),
+        }
     }
 
     /// Tells the other end that nothing more will come.
@@ -131,7 +173,7 @@ impl Stream {
     /// What it is.
     pub(crate) const fn transport(&self) -> Transport {
         match self {
-            Self::Unix(_) => Transport::Unix,
+            Self::Unix(_) | Self::Shared(..) => Transport::Unix,
             Self::Tcp(_) => Transport::Tcp,
         }
     }
@@ -139,7 +181,7 @@ impl Stream {
     /// Who is at the other end of a Unix socket; `None` with TCP.
     pub(crate) fn peer(&self) -> Option<io::Result<PeerProcess>> {
         match self {
-            Self::Unix(stream) => Some(sys::peer_process(stream.as_fd())),
+            Self::Unix(stream) | Self::Shared(stream, _) => Some(sys::peer_process(stream.as_fd())),
             Self::Tcp(_) => None,
         }
     }
@@ -147,7 +189,7 @@ impl Stream {
     /// Who is at the other end, for the log.
     pub(crate) fn describe(&self) -> String {
         match self {
-            Self::Unix(stream) => sys::peer_process(stream.as_fd())
+            Self::Unix(stream) | Self::Shared(stream, _) => sys::peer_process(stream.as_fd())
                 .map_or_else(|_| "a Unix client".to_owned(), |p| format!("process {} of user {}", p.process, p.user)),
             Self::Tcp(stream) => {
                 stream.peer_addr().map_or_else(|_| "a TCP client".to_owned(), |address| address.to_string())

@@ -103,7 +103,8 @@ impl<E: Engine> Driver<E> {
         let found = journal.as_mut().map(|journal| journal.take_records()).unwrap_or_default();
         let records = journal.map(|journal| journal.start(wake.waker(RECORDS)?)).transpose()?;
         let users = Users::new(options.users);
-        let clients = Clients::new(wake.registry().try_clone()?, doors, users, FIRST_DOOR..FIRST_CLIENT)?;
+        let mut clients = Clients::new(wake.registry().try_clone()?, doors, users, FIRST_DOOR..FIRST_CLIENT)?;
+        clients.allow_sharing(options.shared_memory);
         let driver = Self {
             now: clock.now(),
             clock,
@@ -176,6 +177,7 @@ impl<E: Engine> Driver<E> {
 
     fn serve_clients(&mut self) -> Result<bool, RunError> {
         self.queue_outputs()?;
+        self.clients.look();
         if !self.clients.has_more() && self.clients.poll_timeout().is_none_or(|at| at > self.now) {
             return Ok(false);
         }
@@ -300,11 +302,15 @@ impl<E: Engine> Driver<E> {
             Rest::Sleep => {
                 self.counters.wakeups += 1;
                 self.tick();
-                self.wake.sleep(self.now, self.next_timeout())
+                self.sleep(self.next_timeout())
             }
         }
         .map_err(RunError::Wait)?;
         self.see_events()
+    }
+
+    fn sleep(&mut self, until: Option<Instant>) -> io::Result<()> {
+        if self.clients.begin_sleep() { self.wake.sleep(self.now, until) } else { self.wake.look() }
     }
 
     fn next_timeout(&self) -> Option<Instant> {
@@ -357,7 +363,7 @@ impl<E: Engine> Driver<E> {
         while self.clients.count() > 0 && self.now < until {
             self.serve_clients()?;
             let until = if self.clients.has_more() { self.now } else { until };
-            self.wake.sleep(self.now, Some(until)).map_err(RunError::Wait)?;
+            self.sleep(Some(until)).map_err(RunError::Wait)?;
             self.see_events()?;
             self.tick();
         }

@@ -17,7 +17,7 @@
 //! | `driver`, `idle`, `wake` | the loop, and how it waits |
 //! | `journal` | durable records |
 //! | [`raw`] | the floor: what these sockets do without any protocol |
-//! | `sys` | the kernel's calls that no safe crate offers; the only `unsafe` of the project |
+//! | `sys` | the kernel's calls that no safe crate offers; the only `unsafe` here |
 //!
 //! Linux only: it uses `recvmmsg`, `sendmmsg`, UDP GSO and GRO, and `timerfd`.
 #![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
@@ -49,5 +49,5 @@ mod wake;
 pub use bind::{Reach, Sockets};
 pub use driver::run;
 pub use error::{BindError, Interface, Role, RunError};
-pub use options::{Dialect, Door, Fanout, Idling, Options, Peer, RECEIVE_BUFFER};
+pub use options::{Dialect, Door, Fanout, Idling, Options, Peer, RECEIVE_BUFFER, SHARED_MEMORY};
 pub use stop::Stop;

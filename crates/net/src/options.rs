@@ -7,6 +7,9 @@ use std::path::PathBuf;
 /// The receive buffer wanted for data, in bytes, where nobody says otherwise: more than any ring's window of packets.
 pub const RECEIVE_BUFFER: usize = 16 << 20;
 
+/// How much memory may be shared with clients where nobody says otherwise, in bytes: enough for 500 of them.
+pub const SHARED_MEMORY: usize = 256 << 20;
+
 /// Where one node is reached. The list of peers has an entry for this node too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
@@ -96,6 +99,9 @@ pub struct Options {
     pub users: Vec<u32>,
     /// Where clients of Spread connect; may be none. Their socket file is for every user of this machine.
     pub spread_doors: Vec<Door>,
+    /// How much memory may be shared with clients at Unix sockets, in bytes: those for whom there is none left use their
+    /// sockets, as do all with 0.
+    pub shared_memory: usize,
     /// The largest datagram that any node sends.
     pub datagram: DatagramSize,
     /// What to do when there is nothing to do.
@@ -118,6 +124,7 @@ impl Options {
             doors: Vec::new(),
             users: Vec::new(),
             spread_doors: Vec::new(),
+            shared_memory: SHARED_MEMORY,
             datagram: DatagramSize::DEFAULT,
             idling: Idling::default(),
             receive_buffer: RECEIVE_BUFFER,

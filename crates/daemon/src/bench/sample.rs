@@ -92,6 +92,7 @@ fn round(setup: &Setup, work: Work, group: &str) -> Round {
         senders: setup.senders,
         receivers: work.receivers,
         unbatched: setup.unbatched,
+        sockets: setup.sockets,
         digest: false,
         warm_up: setup.warm_up,
         span: setup.seconds,

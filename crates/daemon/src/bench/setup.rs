@@ -24,11 +24,12 @@ macro_rules! shared_help {
   --credit SIZE      what one client may have under way, 4KiB to 1GiB [256KiB]
   --senders N        sending clients, spread over the daemons [one at each]
   --unbatched        each sender writes one message at a time
+  --sockets          clients use their sockets, not shared memory
   --seconds S        how long to measure [3]
   --warm-up S        how long to run before [1]
   --runs N           how often, 1 to 100; medians are told [1]
-  --compare WHAT     measures the others of writes, services, rings, idlings or
-                     protocols too, in turn: to and fro
+  --compare WHAT     measures the others of writes, services, rings, idlings,
+                     protocols or carriers too, in turn: to and fro
   --json             print one JSON object
   --report FILE      also write a page for a browser; the name ends in .html
 "
@@ -55,6 +56,8 @@ pub struct Setup {
     /// How many clients send; one at each node where none is given.
     pub senders: Option<u16>,
     pub unbatched: bool,
+    /// Clients use their sockets, not shared memory.
+    pub sockets: bool,
     pub seconds: Duration,
     pub warm_up: Duration,
     pub runs: u32,
@@ -77,14 +80,16 @@ pub enum Compare {
     Rings,
     Idlings,
     Protocols,
+    Carriers,
 }
 
-const COMPARES: [(&str, Compare); 5] = [
+const COMPARES: [(&str, Compare); 6] = [
     ("writes", Compare::Writes),
     ("services", Compare::Services),
     ("rings", Compare::Rings),
     ("idlings", Compare::Idlings),
     ("protocols", Compare::Protocols),
+    ("carriers", Compare::Carriers),
 ];
 
 impl Default for Setup {
@@ -100,6 +105,7 @@ impl Default for Setup {
             credit: Limits::default().credit,
             senders: None,
             unbatched: false,
+            sockets: false,
             seconds: Duration::from_secs(3),
             warm_up: Duration::from_secs(1),
             runs: 1,
@@ -147,6 +153,7 @@ impl Setup {
             "--credit" => self.credit = args.size(4_096..=1 << 30)? as usize,
             "--senders" => self.senders = Some(args.number(1..=u64::from(CLIENTS_MAX))? as u16),
             "--unbatched" => self.unbatched = true,
+            "--sockets" => self.sockets = true,
             "--seconds" => self.seconds = args.duration()?.max(Duration::from_millis(100)),
             "--warm-up" => self.warm_up = args.duration()?,
             "--runs" => self.runs = args.number(1..=100)? as u32,
@@ -164,6 +171,11 @@ impl Setup {
     /// How senders write.
     pub const fn writes_name(&self) -> &'static str {
         if self.unbatched { "unbatched" } else { "batched" }
+    }
+
+    /// How clients' bytes go to and fro.
+    pub const fn carrier_name(&self) -> &'static str {
+        if self.sockets { "sockets" } else { "memory" }
     }
 
     fn ring_name(&self) -> &'static str {
@@ -191,6 +203,10 @@ impl Setup {
                 .map(|unbatched| Self { unbatched, ..self.clone() })
                 .map(|setup| (setup.writes_name(), setup))
                 .into(),
+            Some(Compare::Carriers) => [false, true]
+                .map(|sockets| Self { sockets, ..self.clone() })
+                .map(|setup| (setup.carrier_name(), setup))
+                .into(),
             Some(Compare::Services) => SERVICES.map(|(name, service)| (name, Self { service, ..self.clone() })).into(),
             Some(Compare::Rings) => {
                 RINGS.map(|(name, ring)| (name, Self { ring, protocol: Protocol::Ring, ..self.clone() })).into()
@@ -206,19 +222,20 @@ impl Setup {
     }
 
     fn is_like(&self, other: &Self) -> bool {
-        let key = |setup: &Self| (setup.unbatched, setup.service, setup.order_name(), setup.idling);
+        let key = |setup: &Self| (setup.unbatched, setup.sockets, setup.service, setup.order_name(), setup.idling);
         key(self) == key(other)
     }
 
     /// A line about all that is not told elsewhere.
     pub fn line(&self) -> String {
         format!(
-            "{}, {} daemons, {}, {} B messages, {} senders, idling {}, datagrams of {} B, {:.1} s",
+            "{}, {} daemons, {}, {} B messages, {} senders, {}, idling {}, datagrams of {} B, {:.1} s",
             self.order_name(),
             self.nodes,
             self.service.name(),
             crate::lab::figures::thousands(self.size as u64),
             self.writes_name(),
+            self.carrier_name(),
             self.idling.name(),
             self.datagram.get(),
             self.seconds.as_secs_f64()
@@ -263,12 +280,13 @@ mod tests {
     fn all_that_help_shows_is_read() {
         let given = setup(
             "--nodes 8 --size 64KiB --service safe --protocol plato --ring original --idling frugal --datagram 9000 \
-             --credit 1MiB --senders 5 --unbatched --seconds 2 --warm-up 1s --runs 7 --compare rings --json \
+             --credit 1MiB --senders 5 --unbatched --sockets --seconds 2 --warm-up 1s --runs 7 --compare rings --json \
              --report a/b.html",
         )
         .unwrap();
         assert_eq!((given.nodes, given.size, given.service, given.senders), (8, 65_536, Service::Safe, Some(5)));
         assert_eq!((given.order_name(), given.writes_name(), given.runs), ("plato", "unbatched", 7));
+        assert_eq!(given.carrier_name(), "sockets");
         assert_eq!(given.outlet, Outlet { json: true, report: Some("a/b.html".into()) });
         let told = given.daemon_options().join(" ");
         assert_eq!(told, "--protocol plato --ring original --idling frugal --datagram 9000 --client-credit 1048576");
@@ -295,6 +313,7 @@ mod tests {
         assert_eq!(names("--compare writes"), ["batched", "unbatched"]);
         assert_eq!(names("--compare writes --unbatched"), ["unbatched", "batched"]);
         assert_eq!(names("--compare rings --ring original"), ["original", "accelerated"]);
+        assert_eq!(names("--compare carriers --sockets"), ["sockets", "memory"]);
         assert_eq!(names("--compare idlings"), ["balanced", "latency", "frugal"]);
         assert_eq!(names("--compare protocols --protocol plato"), ["plato", "ring", "toto"]);
     }

@@ -192,6 +192,7 @@ fn clients(section: &mut Section<'_, '_>, settings: &mut Settings) {
     set(&mut settings.limits.output_max, section.number("output", 65_536..=1 << 32));
     set(&mut settings.limits.outputs_max, section.number("outputs", 65_536..=1 << 40));
     set(&mut settings.limits.frames_max, section.number("frames", 65_536..=1 << 40));
+    set(&mut settings.shared_memory, section.number("shared_memory", 0..=1 << 40));
     section.finish();
 }
 
@@ -281,6 +282,7 @@ interface = "198.51.100.12"
         assert_eq!((spelled.protocol, toto(&spelled)), (plain.protocol, toto(&plain)));
         assert_eq!(format!("{:?}", spelled.limits), format!("{:?}", plain.limits));
         assert_eq!((spelled.profile, spelled.receive_buffer), (plain.profile, plain.receive_buffer));
+        assert_eq!(spelled.shared_memory, plain.shared_memory);
         assert_eq!((spelled.nodes, spelled.listen.len(), spelled.users), (plain.nodes, 1, plain.users));
         assert_eq!((spelled.metrics, plain.metrics), (Some(([127, 0, 0, 1], 9464).into()), None));
         assert_eq!((spelled.spread, plain.spread), (Some(SpreadDoor::at(4803)), None));
@@ -326,7 +328,7 @@ interface = "198.51.100.12"
              personal_window = 30\naccelerated_window = 10\naccelerated_from = 2\nstore_window = 500\n\
              global_bytes = 100_000\npersonal_bytes = 50_000\nstore_bytes = 1_000_000\nstarvation_guard = 0\n\
              token_loss = \"1s\"\nhold = \"10ms\"\n[clients]\nlisten = [\"127.0.0.1:4840\"]\nusers = [1000, 0x3e9]\ncredit = 8192\n\
-             output = 100_000\noutputs = 200_000\nframes = 300_000\n[limits]\nmessage = 1000\nqueue = 100_000\n\
+             output = 100_000\noutputs = 200_000\nframes = 300_000\nshared_memory = 0\n[limits]\nmessage = 1000\nqueue = 100_000\n\
              [toto]\nphi = \"75%\"\nwindow = 8\nack = \"5ms\"\nack_every = 40\nsilence = \"400ms\"\n"
         );
         let settings = parse("consort.toml", &text).unwrap();
@@ -345,6 +347,7 @@ interface = "198.51.100.12"
         assert_eq!([settings.limits.credit, settings.limits.output_max], [8192, 100_000]);
         assert_eq!([settings.limits.outputs_max, settings.limits.frames_max], [200_000, 300_000]);
         assert_eq!(settings.users, [1000, 1001]);
+        assert_eq!(settings.shared_memory, 0);
         assert_eq!([settings.limits.message_max, ring.queue_bytes], [1000, 100_000]);
         let toto = settings.toto_config();
         assert_eq!((settings.protocol, toto.phi.percent(), toto.window), (Protocol::Toto, 75, 8));
@@ -413,7 +416,7 @@ interface = "198.51.100.12"
         );
         assert_eq!(
             with("[clients]\nport = 1"),
-            "consort.toml:10: clients.port: there is no such key; known here: listen, users, credit, output, outputs, frames"
+            "consort.toml:10: clients.port: there is no such key; known here: listen, users, credit, output, outputs, frames, shared_memory"
         );
     }
 

@@ -73,6 +73,8 @@ pub struct Settings {
     pub state: Option<PathBuf>,
     /// How many bytes of received datagrams the kernel shall hold.
     pub receive_buffer: usize,
+    /// How many bytes of memory may be shared with clients.
+    pub shared_memory: usize,
 }
 
 /// How the kinds of ring are named.
@@ -145,6 +147,7 @@ impl Settings {
             metrics: None,
             state: None,
             receive_buffer: consort_net::RECEIVE_BUFFER,
+            shared_memory: consort_net::SHARED_MEMORY,
         };
         settings.allow(settings.limits.message_max);
         settings

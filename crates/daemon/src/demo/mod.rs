@@ -109,6 +109,7 @@ fn round(group: &str, load: Load, pace: Pace) -> Round {
         senders: None,
         receivers: None,
         unbatched: false,
+        sockets: false,
         digest: true,
         warm_up: Duration::from_millis(if pace == Pace::Max { 0 } else { 200 }),
         span: Duration::from_millis(1_300),

@@ -26,6 +26,8 @@ pub struct Job {
     pub cut: bool,
     /// Writes one message at a time.
     pub unbatched: bool,
+    /// Uses its socket, not shared memory.
+    pub sockets: bool,
     /// Hashes all bytes that are delivered, not only who sent them.
     pub digest: bool,
 }

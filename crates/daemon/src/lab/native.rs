@@ -22,7 +22,8 @@ pub struct Ear {
 impl Native {
     /// Connects.
     pub fn connect(job: &Job, path: &Path) -> Outcome<Self> {
-        let options = ConnectOptions { unbatched: job.unbatched, ..ConnectOptions::default() };
+        let options =
+            ConnectOptions { unbatched: job.unbatched, shares_memory: !job.sockets, ..ConnectOptions::default() };
         let client = Client::connect(&Address::Unix(path.into()), &options).map_err(said)?;
         let (sender, mut receiver) = client.split();
         // A thread of its own hears of free credit: this one sleeps until the next message is due, to the microsecond.
@@ -50,7 +51,8 @@ impl Speaker for Native {
 impl Ear {
     /// Connects, joins, and waits until all receivers are in the group.
     pub fn join(job: &Job, path: &Path) -> Outcome<Self> {
-        let mut client = Client::connect(&Address::Unix(path.into()), &ConnectOptions::default()).map_err(said)?;
+        let options = ConnectOptions { shares_memory: !job.sockets, ..ConnectOptions::default() };
+        let mut client = Client::connect(&Address::Unix(path.into()), &options).map_err(said)?;
         let group = GroupName::new(job.group.as_bytes()).trying(|| "group".into())?;
         client.join(&group).map_err(said)?;
         loop {

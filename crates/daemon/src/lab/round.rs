@@ -21,6 +21,8 @@ pub struct Round {
     pub senders: Option<u16>,
     pub receivers: Option<u16>,
     pub unbatched: bool,
+    /// Clients use their sockets, not shared memory.
+    pub sockets: bool,
     pub digest: bool,
     /// Runs so long before anything is measured.
     pub warm_up: Duration,
@@ -132,6 +134,7 @@ impl Round {
             pace: self.pace.times(1.0 / f64::from(senders)),
             cut: self.cut,
             unbatched: self.unbatched,
+            sockets: self.sockets,
             digest: self.digest,
         }
     }

@@ -91,6 +91,7 @@ mod tests {
             pace,
             cut,
             unbatched: false,
+            sockets: false,
             digest: false,
         };
         Schedule::new(&job, GO)

@@ -1,3 +1,4 @@
+use super::entrance::SHUT;
 use super::*;
 use crate::options::Door;
 use mio::{Events, Poll};
@@ -227,3 +228,5 @@ fn a_unix_client_is_described_by_its_process() {
     let described = bench.clients.open[&first].stream.describe();
     assert!(described.starts_with(&format!("process {} of user ", std::process::id())), "{described}");
 }
+
+mod shared;

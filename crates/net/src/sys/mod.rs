@@ -1,4 +1,4 @@
-//! The kernel's calls that no safe crate offers. All `unsafe` of the project stands here; every function is safe to
+//! The kernel's calls that no safe crate offers. All `unsafe` of this crate stands here; every function is safe to
 //! call.
 #![allow(unsafe_code)]
 

@@ -1,0 +1,175 @@
+//! The ways on which bytes go: a socket, or memory that is shared with a daemon on this machine.
+use crate::stream::{Stream, until};
+use consort_shm::{Offer, Reader, Writer};
+use std::io::{self, ErrorKind, IoSlice};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+/// How many bytes may wait in shared memory for the daemon: all that credit allows, and a little more.
+const RING: usize = 256 << 10;
+/// The largest ring that a daemon may bring.
+const RING_MAX: usize = 16 << 20;
+/// With what a daemon takes an offer; no frame begins so.
+const TAKEN: u8 = 0xff;
+/// How long a writer sleeps before it looks whether the daemon is there still.
+const NAP: Duration = Duration::from_millis(10);
+
+/// Memory for a daemon at a Unix socket. Where there is none, the socket does.
+pub(crate) fn offer() -> Option<Offer> {
+    Offer::new(RING).ok()
+}
+
+/// Takes the daemon's answer to an offer, its first bytes: both rings, if it takes the offer, else nothing.
+pub(crate) fn answered(offer: Offer, first: &[u8], memory: Option<OwnedFd>) -> io::Result<Option<(Writer, Reader)>> {
+    if first.first() != Some(&TAKEN) {
+        return Ok(None);
+    }
+    let memory =
+        memory.ok_or_else(|| io::Error::other("no descriptor was left for the memory that the daemon shares"))?;
+    let unfit = |why| io::Error::other(format!("the memory that the daemon shares is of no use: {why}"));
+    offer.accept(memory, RING_MAX).map(Some).map_err(unfit)
+}
+
+/// What comes from the daemon.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    stream: Stream,
+    way: Way,
+    /// The other direction, until somebody takes it.
+    writer: Option<Writer>,
+}
+
+#[derive(Debug)]
+enum Way {
+    Socket,
+    /// The daemon has not said yet whether it takes the offer.
+    Offered(Offer),
+    Memory(Reader),
+    /// The daemon's end was heard: what it wrote before is still to be read.
+    Ended(Reader),
+}
+
+impl Incoming {
+    pub(crate) fn new(stream: Stream, offer: Option<Offer>) -> Self {
+        Self { stream, way: offer.map_or(Way::Socket, Way::Offered), writer: None }
+    }
+
+    /// The way back, once the daemon has spoken.
+    pub(crate) fn outgoing(&mut self, stream: Stream) -> Outgoing {
+        Outgoing { stream, memory: self.writer.take(), stuck: 0 }
+    }
+
+    /// Reads what there is; nothing if nothing came in time. With no time at all it only looks.
+    pub(crate) fn read(&mut self, into: &mut [u8], within: Option<Duration>) -> io::Result<Option<usize>> {
+        match std::mem::replace(&mut self.way, Way::Socket) {
+            Way::Socket => self.stream.read(into, within),
+            Way::Offered(offer) => self.read_first(offer, into, within),
+            Way::Memory(mut reader) => {
+                let read = read_memory(&mut reader, &self.stream, into, within);
+                let ended = matches!(read, Ok(Read::Ended));
+                self.way = if ended { Way::Ended(reader) } else { Way::Memory(reader) };
+                match read? {
+                    Read::Bytes(n) => Ok(Some(n)),
+                    Read::Nothing => Ok(None),
+                    Read::Ended => self.read(into, within),
+                }
+            }
+            Way::Ended(mut reader) => {
+                let read = reader.read(into);
+                self.way = Way::Ended(reader);
+                Ok(Some(read?))
+            }
+        }
+    }
+
+    fn read_first(&mut self, offer: Offer, into: &mut [u8], within: Option<Duration>) -> io::Result<Option<usize>> {
+        let deadline = until(within);
+        let Some((n, memory)) = self.stream.read_first(into, within)? else {
+            self.way = Way::Offered(offer);
+            return Ok(None);
+        };
+        let Some((writer, reader)) = answered(offer, &into[..n], memory)? else { return Ok(Some(n)) };
+        self.way = Way::Memory(reader);
+        self.writer = Some(writer);
+        self.read(into, deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())))
+    }
+}
+
+/// What reading from memory gave.
+enum Read {
+    Bytes(usize),
+    /// Nothing came in time.
+    Nothing,
+    /// The daemon's end was heard.
+    Ended,
+}
+
+/// Reads what there is; waits for it.
+fn read_memory(reader: &mut Reader, bell: &Stream, into: &mut [u8], within: Option<Duration>) -> io::Result<Read> {
+    let (deadline, mut left) = (until(within), within);
+    loop {
+        let n = reader.read(into)?;
+        if n > 0 {
+            if reader.wakes_writer() {
+                bell.ring();
+            }
+            return Ok(Read::Bytes(n));
+        }
+        if left.is_some_and(|left| left.is_zero()) || reader.begin_sleep()? {
+            let heard = bell.hear(left);
+            reader.end_sleep();
+            match heard? {
+                Some(true) => {}
+                Some(false) => return Ok(Read::Ended),
+                None => return Ok(Read::Nothing),
+            }
+        }
+        left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    }
+}
+
+/// What goes to the daemon.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    stream: Stream,
+    memory: Option<Writer>,
+    /// How often something was written since the daemon has read everything.
+    stuck: u32,
+}
+
+impl Outgoing {
+    /// Writes some of `bytes`; nothing if nothing could be written in time.
+    pub(crate) fn write(&mut self, bytes: &[u8], within: Option<Duration>) -> io::Result<Option<usize>> {
+        let Some(writer) = &mut self.memory else { return self.stream.write(bytes, within) };
+        let deadline = until(within);
+        loop {
+            check_there(writer, &mut self.stuck, || self.stream.is_open())?;
+            let n = writer.write(&[IoSlice::new(bytes)])?;
+            if writer.wakes_reader() {
+                self.stream.ring();
+            }
+            if n > 0 {
+                return Ok(Some(n));
+            }
+            let left = deadline.map_or(NAP, |deadline| deadline.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return Ok(None);
+            }
+            writer.sleep(left.min(NAP))?;
+            self.stuck = 0;
+        }
+    }
+}
+
+/// Memory takes what nobody reads: where the daemon is behind, looks whether it is there, ever more rarely.
+pub(crate) fn check_there(writer: &Writer, stuck: &mut u32, is_open: impl FnOnce() -> bool) -> io::Result<()> {
+    if writer.is_read()? {
+        *stuck = 0;
+        return Ok(());
+    }
+    *stuck += 1;
+    if stuck.is_power_of_two() && !is_open() { Err(ErrorKind::BrokenPipe.into()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! Doors, and who comes in.
+use super::{Client, Clients, name};
+use crate::counters::Counters;
+use crate::doors::{Listener, Stream};
+use crate::options::Dialect;
+use consort_types::{ClientId, Instant};
+use std::io::{self, ErrorKind};
+use std::time::Duration;
+
+/// At most that many connections are accepted at each door in one turn.
+const ACCEPTS: usize = 16;
+/// How long a door stays shut when there are no descriptors or no memory for another connection.
+pub(super) const SHUT: Duration = Duration::from_millis(100);
+
+pub(super) struct Entrance {
+    pub(super) listener: Listener,
+    pub(super) dialect: Dialect,
+    /// Somebody waits.
+    pub(super) ready: bool,
+    /// Not to be opened before.
+    pub(super) shut_until: Option<Instant>,
+}
+
+impl Clients {
+    /// Somebody waits at a door.
+    pub(crate) fn knock(&mut self, door: usize) {
+        if let Some(door) = self.doors.get_mut(door) {
+            door.ready = true;
+        }
+    }
+
+    /// Lets nobody in any more; whoever tries is told at once.
+    pub(crate) fn shut_doors(&mut self) {
+        self.doors.clear();
+    }
+
+    /// Lets in who waits, a few at a time, and tells their new names, in which stands what they speak.
+    pub(crate) fn accept(&mut self, now: Instant, counters: &mut Counters) -> Vec<ClientId> {
+        let mut accepted = Vec::new();
+        for i in 0..self.doors.len() {
+            for _ in 0..ACCEPTS {
+                match self.accept_at(i, now) {
+                    Ok(Some(stream)) => {
+                        let dialect = self.doors[i].dialect;
+                        accepted.extend(self.admit(stream, dialect));
+                    }
+                    Ok(None) => break,
+                    Err(error) => {
+                        counters.accept_failures += 1;
+                        tracing::warn!(%error, "cannot accept a client; trying again in {} ms", SHUT.as_millis());
+                        break;
+                    }
+                }
+            }
+        }
+        counters.clients_accepted += accepted.len() as u64;
+        accepted
+    }
+
+    fn accept_at(&mut self, door: usize, now: Instant) -> io::Result<Option<Stream>> {
+        let door = &mut self.doors[door];
+        if !door.ready || door.shut_until.is_some_and(|until| now < until) {
+            return Ok(None);
+        }
+        door.shut_until = None;
+        match door.listener.accept() {
+            Ok(stream) => Ok(Some(stream)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                door.ready = false;
+                Ok(None)
+            }
+            // whoever waited has gone again
+            Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => Ok(None),
+            Err(error) => {
+                door.shut_until = Some(now + SHUT);
+                Err(error)
+            }
+        }
+    }
+
+    fn admit(&mut self, mut stream: Stream, dialect: Dialect) -> Option<ClientId> {
+        let id = ClientId(if dialect == Dialect::Spread { self.next | ClientId::SPREAD } else { self.next });
+        if let Err(error) = stream.register(&self.registry, name(self.first, id)) {
+            tracing::warn!(%error, "cannot watch a client's connection");
+            return None;
+        }
+        tracing::debug!(client = %id, who = stream.describe(), "connected");
+        self.next += 1;
+        // What a client of Spread attaches means nothing.
+        self.open.insert(id, Client { is_new: dialect == Dialect::Native, ..Client::new(stream) });
+        self.queue_reading(id);
+        Some(id)
+    }
+
+    /// Why a client that was just let in must go again; `None` if it may stay.
+    pub(crate) fn objection(&self, id: ClientId) -> Option<String> {
+        if id.speaks_spread() {
+            return None;
+        }
+        match self.open.get(&id)?.stream.peer()? {
+            Ok(peer) => self.users.check(peer).err().map(|refused| refused.to_string()),
+            Err(error) => Some(format!("the kernel does not say which user this is: {error}")),
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Bytes in, bytes out, and who is to be woken.
+use crate::area::{Own, Theirs, Word};
+use rustix::thread::futex;
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
+
+/// The other end's counters cannot be true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the other end's {what} counter says {bytes} bytes of a ring of {ring}")]
+pub struct Broken {
+    /// Which one.
+    pub what: &'static str,
+    /// What follows from it.
+    pub bytes: u32,
+    /// The length of the ring.
+    pub ring: usize,
+}
+
+impl From<Broken> for std::io::Error {
+    fn from(broken: Broken) -> Self {
+        Self::new(std::io::ErrorKind::InvalidData, broken)
+    }
+}
+
+/// Writes what the other end reads.
+#[derive(Debug)]
+pub struct Writer {
+    own: Arc<Own>,
+    theirs: Arc<Theirs>,
+    /// What we know ourselves is not read back from where it is told.
+    written: u32,
+    bell: Bell,
+    sleep: Sleep,
+}
+
+/// Reads what the other end writes.
+#[derive(Debug)]
+pub struct Reader {
+    own: Arc<Own>,
+    theirs: Arc<Theirs>,
+    read: u32,
+    bell: Bell,
+    sleep: Sleep,
+}
+
+/// For which sleep of the other end it was woken last.
+#[derive(Debug, Default)]
+struct Bell(u32);
+
+impl Bell {
+    /// How the other end is to be woken, if it sleeps and was not yet.
+    fn due(&mut self, theirs: &Theirs, word: Word) -> Option<Waking> {
+        // What we have told stands before our look at whether it sleeps, as its look at what we told stands behind its
+        // telling that it sleeps: one of us sees the other.
+        fence(Ordering::SeqCst);
+        let sleep = theirs.load(word);
+        let waking = [None, Some(Waking::Bell), Some(Waking::Counter), None][sleep as usize % 4];
+        if sleep == self.0 {
+            return None;
+        }
+        self.0 = sleep;
+        waking
+    }
+}
+
+/// How a sleeper wants to be woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waking {
+    Bell = 1,
+    Counter = 2,
+}
+
+/// Our own sleeps.
+#[derive(Debug, Default)]
+struct Sleep(u32);
+
+impl Sleep {
+    fn begin(&mut self, own: &Own, word: Word, waking: Waking) {
+        if self.0.is_multiple_of(4) {
+            self.0 |= waking as u32;
+            own.store(word, self.0);
+        }
+        fence(Ordering::SeqCst);
+    }
+
+    fn end(&mut self, own: &Own, word: Word) {
+        if !self.0.is_multiple_of(4) {
+            self.0 = (self.0 | 3).wrapping_add(1);
+            own.store(word, self.0);
+        }
+    }
+}
+
+impl Writer {
+    pub(crate) fn new(own: Arc<Own>, theirs: Arc<Theirs>) -> Self {
+        let written = own.load(Word::Written);
+        Self { own, theirs, written, bell: Bell::default(), sleep: Sleep::default() }
+    }
+
+    /// How many bytes the ring takes now.
+    ///
+    /// # Errors
+    /// [`Broken`] where the other end says that it read what was not written.
+    pub fn room(&self) -> Result<usize, Broken> {
+        let (ring, bytes) = (self.own.ring(), self.written.wrapping_sub(self.theirs.load(Word::Read)));
+        ring.checked_sub(bytes as usize).ok_or(Broken { what: "read", bytes, ring })
+    }
+
+    /// Whether the other end has read all that was written.
+    ///
+    /// # Errors
+    /// As [`Self::room`].
+    pub fn is_read(&self) -> Result<bool, Broken> {
+        Ok(self.room()? == self.own.ring())
+    }
+
+    /// Writes the front of these pieces, as far as there is room; returns how many bytes.
+    ///
+    /// # Errors
+    /// As [`Self::room`].
+    pub fn write(&mut self, pieces: &[IoSlice<'_>]) -> Result<usize, Broken> {
+        let room = self.room()?;
+        let mut left = room;
+        for piece in pieces {
+            let n = piece.len().min(left);
+            self.own.put(self.written, &piece[..n]);
+            self.written = self.written.wrapping_add(n as u32);
+            left -= n;
+        }
+        self.own.store(Word::Written, self.written);
+        Ok(room - left)
+    }
+
+    /// Whether the reader sleeps and the bell is to be rung: to be asked after a write.
+    pub fn wakes_reader(&mut self) -> bool {
+        self.bell.due(&self.theirs, Word::ReaderSleeps).is_some()
+    }
+
+    /// Says that we sleep until there is room, and want the bell then. Returns whether there is none still; only then may
+    /// we.
+    ///
+    /// # Errors
+    /// As [`Self::room`].
+    pub fn begin_sleep(&mut self) -> Result<bool, Broken> {
+        self.sleep.begin(&self.own, Word::WriterSleeps, Waking::Bell);
+        Ok(self.room()? == 0)
+    }
+
+    /// We sleep no more.
+    pub fn end_sleep(&mut self) {
+        self.sleep.end(&self.own, Word::WriterSleeps);
+    }
+
+    /// Sleeps until there is room, at most that long, without a bell: for a thread that leaves the socket to another.
+    ///
+    /// # Errors
+    /// As [`Self::room`].
+    pub fn sleep(&mut self, within: Duration) -> Result<(), Broken> {
+        let seen = self.theirs.load(Word::Read);
+        self.sleep.begin(&self.own, Word::WriterSleeps, Waking::Counter);
+        let none = self.room().map(|room| room == 0);
+        if none == Ok(true) {
+            let within = futex::Timespec::try_from(within).ok();
+            // Whatever it says, there is room or there is not.
+            let _ = futex::wait(self.theirs.counter(Word::Read), futex::Flags::empty(), seen, within.as_ref());
+        }
+        self.end_sleep();
+        none.map(drop)
+    }
+}
+
+impl Reader {
+    pub(crate) fn new(own: Arc<Own>, theirs: Arc<Theirs>) -> Self {
+        let read = own.load(Word::Read);
+        Self { own, theirs, read, bell: Bell::default(), sleep: Sleep::default() }
+    }
+
+    /// How many bytes wait.
+    ///
+    /// # Errors
+    /// [`Broken`] where the other end says that it wrote more than its ring has room for.
+    pub fn waiting(&self) -> Result<usize, Broken> {
+        let (ring, bytes) = (self.theirs.ring(), self.theirs.load(Word::Written).wrapping_sub(self.read));
+        if bytes as usize <= ring { Ok(bytes as usize) } else { Err(Broken { what: "written", bytes, ring }) }
+    }
+
+    /// Reads into the front of `into` what there is; returns how many bytes.
+    ///
+    /// # Errors
+    /// As [`Self::waiting`].
+    pub fn read(&mut self, into: &mut [u8]) -> Result<usize, Broken> {
+        let n = self.waiting()?.min(into.len());
+        if n > 0 {
+            self.theirs.get(self.read, &mut into[..n]);
+            self.read = self.read.wrapping_add(n as u32);
+            self.own.store(Word::Read, self.read);
+        }
+        Ok(n)
+    }
+
+    /// Whether the writer sleeps and the bell is to be rung: to be asked after a read. Who sleeps without a bell is woken
+    /// here.
+    pub fn wakes_writer(&mut self) -> bool {
+        let waking = self.bell.due(&self.theirs, Word::WriterSleeps);
+        if waking == Some(Waking::Counter) {
+            // Fails for nothing but an address that is none.
+            let _ = futex::wake(self.own.counter(Word::Read), futex::Flags::empty(), u32::MAX >> 1);
+        }
+        waking == Some(Waking::Bell)
+    }
+
+    /// Says that we sleep until there are bytes. Returns whether there are none still; only then may we.
+    ///
+    /// # Errors
+    /// As [`Self::waiting`].
+    pub fn begin_sleep(&mut self) -> Result<bool, Broken> {
+        self.sleep.begin(&self.own, Word::ReaderSleeps, Waking::Bell);
+        Ok(self.waiting()? == 0)
+    }
+
+    /// We sleep no more.
+    pub fn end_sleep(&mut self) {
+        self.sleep.end(&self.own, Word::ReaderSleeps);
+    }
+}
+
+#[cfg(test)]
+mod tests;
