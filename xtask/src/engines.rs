@@ -5,7 +5,7 @@ use consort_order::{Capability, Engine};
 use consort_sim::checkers::{Bounds, Calmness, Promised};
 use consort_sim::machine::{Bare, Holds, Machine, Whole};
 use consort_sim::message;
-use consort_sim::plan::Plan;
+use consort_sim::plan::{Plan, Signs};
 use consort_sim::world::{Options as Keep, World};
 use consort_types::{ClusterId, ConfigHash, Duration, GroupName, Instant, MemberId, NodeId, Rng};
 use consort_wire::Identity;
@@ -83,7 +83,7 @@ pub fn bounds<const R: usize, const Q: usize, const U: usize>(
         views: Calmness {
             nodes: plan.nodes,
             whole_by: plan.faults.is_empty().then_some(WHOLE_BY),
-            steady: plan.nodes > 1 && plan.is_gentle(),
+            steady: plan.nodes > 1 && plan.is_gentle(Signs::Heartbeats),
             constant_from: plan.is_constant_from(),
             most: CHANGES,
         },

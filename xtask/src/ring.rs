@@ -5,7 +5,7 @@ use consort_ring::{Acceleration, Config, Idling, Priority, Ring, Tuning, Windows
 use consort_sim::checkers::{Bounds, Calmness, Promised};
 use consort_sim::machine::{Bare, Whole};
 use consort_sim::message;
-use consort_sim::plan::Plan;
+use consort_sim::plan::{Plan, Signs};
 use consort_sim::world::{Options as Keep, World};
 use consort_types::{Duration, Instant, MemberId, Rng};
 use consort_wire::DatagramSize;
@@ -128,7 +128,7 @@ pub fn bounds(plan: &Plan) -> Bounds {
         views: Calmness {
             nodes: plan.nodes,
             whole_by: plan.faults.is_empty().then_some(WHOLE_BY),
-            steady: plan.nodes > 1 && plan.is_gentle(),
+            steady: plan.nodes > 1 && plan.is_gentle(Signs::Token),
             constant_from: plan.is_constant_from(),
             most: CHANGES,
         },

@@ -49,7 +49,23 @@ pub(crate) struct Identity {
 impl Identify {
     /// A message was accepted.
     pub fn submit(&mut self, process: Process, submitted: Submitted) {
-        self.submitted.of(process).push(submitted);
+        let sent = self.submitted.of(process);
+        sent.push(submitted);
+        if sent.len() == 1 {
+            self.expect_first(process);
+        }
+    }
+
+    /// Clients of one node that are there when another first sends anything will be given that.
+    fn expect_first(&mut self, origin: Process) {
+        let there = self
+            .standing
+            .iter()
+            .filter(|(process, standing)| process.life() == origin.life() && *process != origin && standing.views > 0);
+        for (process, standing) in there {
+            let turn = self.turns.of(process).of(origin);
+            *turn = Turn { views: standing.views, next: turn.next.max(1) };
+        }
     }
 
     /// A process has come into a view; `late` if it is in the middle of it.
@@ -225,6 +241,28 @@ mod tests {
         assert_eq!(given(&mut identify, 1), Some(Mark { origin: late, count: 1 }));
         identify.view(SENDER, &view(2), false);
         assert_eq!(given(&mut identify, 2), Some(Mark { origin: late, count: 2 }));
+    }
+
+    #[test]
+    fn clients_of_one_node_know_the_first_that_another_of_them_sends_in_whatever_view_it_comes() {
+        let (mut identify, second) = (sent(&[]), Process { client: 1, ..SENDER });
+        identify.view(SENDER, &view(2), true);
+        identify.view(second, &view(2), true);
+        for count in 1..=2 {
+            identify.submit(second, Submitted { count, len: 1, ..Submitted::default() });
+        }
+        let given = |identify: &mut Identify, count| {
+            let payload = identify.pattern.payload(Mark { origin: second, count }, 1);
+            let message = Received { sender: NodeId(1), payload, ..Received::default() };
+            identify.identify(SENDER, &message, Sender { node: NodeId(1), life: None, client: Some(1) }).mark
+        };
+        assert_eq!(given(&mut identify, 1), Some(Mark { origin: second, count: 1 }), "in the view it came late to");
+        identify.view(SENDER, &view(3), false);
+        assert_eq!(
+            given(&mut identify, 2),
+            Some(Mark { origin: second, count: 2 }),
+            "the other has not read of it yet"
+        );
     }
 
     #[test]

@@ -116,19 +116,23 @@ impl Plan {
         (0..self.nodes).map(|node| MemberId::new(node, 1)).collect()
     }
 
-    /// Whether nothing is wrong that a ring once formed would have to change for.
-    pub fn is_gentle(&self) -> bool {
+    /// Whether nothing is wrong that members who hear each other by these `signs` would have to part for.
+    pub fn is_gentle(&self, signs: Signs) -> bool {
         let losses = self.faults.iter().map(|activation| match activation.fault {
-            Fault::TokenLoss { p, .. } | Fault::Corrupt { p, .. } => Some((activation, p)),
-            Fault::DataLoss { .. } | Fault::Duplicate { .. } | Fault::Echo { .. } | Fault::Reorder { .. } => {
-                Some((activation, 0.0))
-            }
+            Fault::TokenLoss { p, .. } | Fault::Corrupt { p, .. } => Some((activation, p, p)),
+            Fault::DataLoss { p, .. } => Some((activation, 0.0, p)),
+            Fault::Duplicate { .. } | Fault::Echo { .. } | Fault::Reorder { .. } => Some((activation, 0.0, 0.0)),
             _ => None,
         });
         let Some(losses) = losses.collect::<Option<Vec<_>>>() else { return false };
-        let at_once =
-            |at: Instant| losses.iter().filter(|(a, _)| a.from <= at && at < a.until).map(|(_, p)| p).sum::<f64>();
-        losses.iter().all(|(activation, _)| at_once(activation.from) < ALL_COPIES)
+        let at_once = |at: Instant| {
+            let active = losses.iter().filter(move |(a, ..)| a.from <= at && at < a.until);
+            active.fold((0.0, 0.0), |(token, any), (_, p, q)| (token + p, any + q))
+        };
+        losses.iter().all(|(activation, ..)| {
+            let (token, any) = at_once(activation.from);
+            token < ALL_COPIES && (signs == Signs::Token || any < ALL_HEARTBEATS)
+        })
     }
 
     /// From when on nothing changes any more until calm, in a run in which the network is wrong all the time.
@@ -156,6 +160,18 @@ impl Plan {
 /// With this chance of losing one copy of a token, or less, no run is long enough to lose all: where a rotation takes
 /// long, there are only six before the token counts as lost.
 const ALL_COPIES: f64 = 0.05;
+/// With this chance of losing one datagram, or less, eight heartbeats running hardly ever are lost, the more so as
+/// messages are signs of life, too.
+const ALL_HEARTBEATS: f64 = 0.4;
+
+/// By what members of a view know that the others live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signs {
+    /// A token comes round.
+    Token,
+    /// Heartbeats, and whatever else is multicast.
+    Heartbeats,
+}
 
 /// Whoever is stopped sooner may not have taken its leave.
 const GOOD_BYE: Duration = Duration::from_millis(400);
@@ -180,4 +196,28 @@ fn draw_network(rng: &mut Rng) -> NetworkModel {
 fn draw_host(datagram: usize, rng: &mut Rng) -> HostModel {
     let most = [2 << 20, 8 << 20][rng.below(2) as usize];
     HostModel { socket: most.max(datagram * 16), ..HostModel::SERVER }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault::Scope;
+
+    #[test]
+    fn lost_data_parts_those_who_hear_each_other_by_it_alone_and_only_if_much_is_lost_at_once() {
+        let lost = |from, until, p| {
+            let fault = Fault::DataLoss { scope: Scope::All, p };
+            Activation { from: Instant(from), until: Instant(until), fault }
+        };
+        let gentle = |faults: &[Activation]| {
+            let plan = Plan { faults: faults.to_vec(), ..Plan::perfect(3) };
+            [Signs::Token, Signs::Heartbeats].map(|signs| plan.is_gentle(signs))
+        };
+        assert_eq!(gentle(&[lost(0, 9, 0.3), lost(5, 7, 0.2)]), [true, false]);
+        assert_eq!(gentle(&[lost(0, 5, 0.3), lost(5, 7, 0.2)]), [true, true], "one after the other");
+        let token = Fault::TokenLoss { scope: Scope::All, p: 0.3 };
+        assert_eq!(gentle(&[Activation { fault: token, ..lost(0, 9, 0.3) }]), [false, false]);
+        let pause = Fault::Pause { node: consort_types::NodeId(0) };
+        assert_eq!(gentle(&[Activation { fault: pause, ..lost(0, 9, 0.3) }]), [false, false]);
+    }
 }
