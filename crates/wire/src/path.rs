@@ -211,7 +211,7 @@ impl Piece {
 
 /// Cuts the datagram that consists of `head` and `body`: one datagram for each piece.
 pub fn cut<'a>(
-    identity: &'a Identity,
+    identity: Identity,
     id: u32,
     shape: Shape,
     head: &'a [u8],
@@ -226,7 +226,7 @@ pub fn cut<'a>(
         let [a, b, c, d] = id.to_be_bytes();
         let [e, f] = shape.total.to_be_bytes();
         let nonce = u64::from_be_bytes([a, b, c, d, e, f, index, shape.count]);
-        envelope::stamp(identity, PIECE, nonce, &mut piece, &[]);
+        envelope::stamp(&identity, PIECE, nonce, &mut piece, &[]);
         piece.freeze()
     })
 }

@@ -73,6 +73,8 @@ pub struct Settings {
     pub state: Option<PathBuf>,
     /// How many bytes of received datagrams the kernel shall hold.
     pub receive_buffer: usize,
+    /// Whether to find out which size of datagram reaches which node.
+    pub probe_paths: bool,
 }
 
 /// How the kinds of ring are named.
@@ -145,6 +147,7 @@ impl Settings {
             metrics: None,
             state: None,
             receive_buffer: consort_net::RECEIVE_BUFFER,
+            probe_paths: true,
         };
         settings.allow(settings.limits.message_max);
         settings

@@ -25,7 +25,7 @@ fn pieces(head: &[u8], body: &[u8], limit: usize) -> Vec<Piece> {
         }
         other => panic!("{other:?}"),
     };
-    cut(&identity(1), 5, shape, head, body).map(opened).collect()
+    cut(identity(1), 5, shape, head, body).map(opened).collect()
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn the_form_of_both_is_that_of_the_page() {
     assert_eq!(datagram[56..62], [0, 0, 0, 9, 0, 2]);
     assert_eq!(datagram[62..73], [0, 2, 0x05, 0xc0, 0, 0, 3, 0, 0, 3, 0]);
     let shape = Shape::new(1_000, 508).unwrap();
-    let last = cut(&identity(1), 0x0102_0304, shape, &bytes(1_000), &[]).last().unwrap();
+    let last = cut(identity(1), 0x0102_0304, shape, &bytes(1_000), &[]).last().unwrap();
     assert_eq!((last[3], &last[32..40]), (17, &[1, 2, 3, 4, 0x03, 0xe8, 2, 3][..]));
     assert_eq!(last[56..], bytes(1_000)[668..]);
 }
@@ -154,7 +154,7 @@ fn what_nobody_would_write_is_malformed() {
 
 #[test]
 fn no_mutation_panics_and_none_that_is_sealed_anew_either() {
-    let piece = cut(&identity(1), 5, Shape::new(1_000, 508).unwrap(), &bytes(1_000), &[]).next().unwrap();
+    let piece = cut(identity(1), 5, Shape::new(1_000, 508).unwrap(), &bytes(1_000), &[]).next().unwrap();
     for good in [probe().seal(&identity(1), ALWAYS), piece] {
         mutate::each(&good, 3_000, |bytes| {
             let _ = open(&identity(2), &Bytes::copy_from_slice(bytes));
