@@ -45,6 +45,7 @@ impl Aside {
         if probe::is_probe(&datagram) {
             return None;
         }
+        //= W01
         match path::open(&self.identity, &datagram) {
             Ok((from, _)) if !self.nodes.contains(&from.node) => Some(datagram),
             Ok((from, DriverPacket::Probe(probe))) => {

@@ -162,6 +162,7 @@ impl Paths {
         self.last_round = now;
         self.opening = self.opening.saturating_sub(1);
         let quick = self.opening > 0 || self.present(now).any(|way| way.doubts || way.inward.doubts());
+        //= W04
         self.next_round = now + if quick { QUICK } else { PERIOD };
         Some(Round { probe: Probe { round: self.round, reports: self.reports(now) }, sizes: self.sizes(now) })
     }
@@ -209,6 +210,7 @@ impl Paths {
         self.next_round = self.next_round.min(self.last_round + QUICK);
     }
 
+    //= W05
     fn sizes(&self, now: Instant) -> Vec<usize> {
         let full = usize::from(self.full);
         let all = self.present(now).any(|way| way.wants_all || way.limit(self.full).is_some());
@@ -218,6 +220,7 @@ impl Paths {
     }
 
     /// What arrives from those that are there. In a large cluster each probe tells of some, in turn.
+    //= W07
     fn reports(&self, now: Instant) -> Vec<Report> {
         let present: Vec<_> = self.ways.iter().filter(|(_, way)| way.is_present(now)).collect();
         let parts = present.len().div_ceil(REPORTS_MAX).max(1);
@@ -237,6 +240,7 @@ impl Paths {
             }
         }
         // To cut once for all is better than to each, unless only one would need it, or somebody could not join.
+        //= W09
         let all = if self.mute || each.len() < 2 { None } else { each.values().min().copied() };
         let narrow = Narrow { each, all };
         if narrow != self.narrow {

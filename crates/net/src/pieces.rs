@@ -65,6 +65,7 @@ impl Joins {
 }
 
 /// Makes room for one more datagram of so many bytes. Returns how many were given up for it.
+//= W10
 fn make_room(joins: &mut VecDeque<Join>, total: usize) -> u64 {
     let mut waiting: usize = joins.iter().map(|join| join.bytes.len()).sum();
     let mut given_up = 0;

@@ -119,6 +119,7 @@ impl Probe {
         datagram.freeze()
     }
 
+    //= W02
     fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(bytes);
         let round = reader.u32("round")?;
@@ -180,6 +181,7 @@ impl Shape {
     }
 
     /// Whether somebody would cut so.
+    //= W03
     fn is_right(self) -> bool {
         self.count > 1 && !self.range(self.count - 1).is_empty()
     }

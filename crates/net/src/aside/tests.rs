@@ -28,6 +28,7 @@ fn a_probe_is_kept_for_the_driver() {
 
 #[test]
 fn what_is_not_of_this_cluster_or_broken_is_left_to_the_node_which_counts_it() {
+    //= W01 test
     let mut aside = aside_of(0);
     let other = Identity { cluster: ClusterId(9), ..identity(2) };
     let mut hurt = probe(&identity(2)).to_vec();

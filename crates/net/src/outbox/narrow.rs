@@ -73,6 +73,7 @@ impl Outbox {
         self.send_parts(target, run, limit.unwrap_or(usize::MAX), counters);
     }
 
+    //= W08
     fn send_parts(&mut self, target: Target, run: &[Pending], limit: usize, counters: &mut Counters) {
         let fits = |pending: &Pending| len(&pending.datagram) <= limit;
         for part in run.chunk_by(|a, b| fits(a) == fits(b)) {

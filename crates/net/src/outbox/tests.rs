@@ -175,6 +175,7 @@ fn who_does_not_get_long_ones_gets_them_in_pieces_and_all_others_whole() {
 
 #[test]
 fn no_piece_is_longer_than_what_passes_and_pieces_travel_as_super_packets() {
+    //= W08 test
     let mut bench = Bench::new();
     bench.outbox.set_narrow(narrow(&[(1, 972)]));
     (0..20).for_each(|i| bench.push(To::One(NodeId(1)), Lane::Data, &[i; 8_900], b""));

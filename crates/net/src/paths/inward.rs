@@ -98,6 +98,7 @@ impl Inward {
         }
     }
 
+    //= W06
     fn close(&mut self) -> bool {
         if self.open.take().is_none() {
             return false;

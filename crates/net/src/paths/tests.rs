@@ -73,6 +73,7 @@ const fn all(_: usize, _: usize, _: usize) -> bool {
 
 #[test]
 fn where_all_passes_nothing_is_narrow_and_two_probes_a_second_are_sent() {
+    //= W04 test
     let mut world = World::new(3, 1_472);
     world.run(SECOND * 3, all);
     assert!(world.narrow.iter().all(|narrow| *narrow == Narrow::default()) && world.news.is_empty());
@@ -90,6 +91,7 @@ fn where_all_passes_nothing_is_narrow_and_two_probes_a_second_are_sent() {
 
 #[test]
 fn a_way_that_swallows_large_ones_from_the_start_is_known_before_a_second_has_passed() {
+    //= W05 test
     for (full, limit, found) in [(8_900, 1_000, 972), (1_472, 1_000, 972), (1_472, 1_471, 1_452), (65_000, 508, 508)] {
         let mut world = World::new(3, full);
         world.run(Duration::from_millis(700), hole(limit));
@@ -134,6 +136,7 @@ fn rounds_are_rare_again_once_a_narrow_way_is_known() {
 
 #[test]
 fn probes_that_are_lost_by_chance_change_nothing() {
+    //= W06 test
     let mut world = World::new(3, 1_472);
     let mut rng = consort_types::Rng::new(7);
     world.run(SECOND * 300, |_, _, _| !rng.chance(0.05));
@@ -180,6 +183,7 @@ fn a_new_life_begins_with_what_was_known_of_the_way() {
 
 #[test]
 fn for_two_it_is_cut_once_for_all_unless_a_member_might_not_join() {
+    //= W09 test
     let narrow_to_two = |_: usize, to: usize, size: usize| to == 0 || size <= 1_400 - to * 100;
     let mut world = World::new(3, 1_472);
     world.run(SECOND * 3, narrow_to_two);
@@ -213,6 +217,7 @@ fn what_the_kernel_dropped_is_no_fault_of_the_way() {
 
 #[test]
 fn in_a_large_cluster_everybody_is_told_of_in_turn() {
+    //= W07 test
     let mut world = World::new(100, 1_472);
     world.run(SECOND * 5, |from, to, size| from > 2 && to > 2 || to != 2 || size <= 1_000);
     for paths in &world.paths {

@@ -95,6 +95,7 @@ fn a_lost_piece_loses_its_datagram_and_no_other() {
 
 #[test]
 fn a_flood_of_first_pieces_takes_bounded_memory_and_the_latest_still_comes_together() {
+    //= W10 test
     let mut joins = Joins::default();
     for id in 0..2_000 {
         let len = if id % 3 == 0 { 65_535 } else { 600 };

@@ -30,6 +30,7 @@ fn pieces(head: &[u8], body: &[u8], limit: usize) -> Vec<Piece> {
 
 #[test]
 fn a_probe_has_the_size_that_it_tries_and_arrives_as_it_was() {
+    //= W02 test
     for size in [ALWAYS, 1_472, 65_000] {
         let datagram = probe().seal(&identity(1), size);
         assert_eq!(datagram.len(), size);
@@ -132,6 +133,7 @@ fn stamped(kind: u8, nonce: u64, fields: &[u8]) -> Bytes {
 
 #[test]
 fn what_nobody_would_write_is_malformed() {
+    //= W03 test
     let refused = |kind, nonce, fields: &[u8]| open(&identity(2), &stamped(kind, nonce, fields)).unwrap_err().name();
     let piece = |total: u64, index: u64, count: u64| 7 << 32 | total << 16 | index << 8 | count;
     assert!(open(&identity(2), &stamped(PIECE, piece(5, 1, 2), b"de")).is_ok());
