@@ -11,21 +11,22 @@ impl<E: Engine> Driver<E> {
                 paths.handle_probe(self.now, probed.from, probed.size, &probed.probe);
             }
         }
-        let Some(paths) = &mut self.paths else { return };
-        if paths.poll_timeout() <= self.now {
-            let members = self.node.view().into_iter().flat_map(|view| view.members.iter().map(|member| member.node));
-            let round = paths.handle_timeout(self.now, members);
-            if let Some(round) = round {
-                let identity = *self.node.identity();
-                for size in round.sizes {
-                    self.outbox.push_probe(round.probe.seal(&identity, size));
-                    self.counters.probes_sent += 1;
-                }
-                self.inbox.expire(self.now);
-                self.tell_of_paths();
-            }
+        if self.paths.as_ref().is_some_and(|paths| paths.poll_timeout() <= self.now) {
+            self.probe_paths();
         }
         self.follow_paths();
+    }
+
+    fn probe_paths(&mut self) {
+        let Some(paths) = &mut self.paths else { return };
+        let members = self.node.view().into_iter().flat_map(|view| view.members.iter().map(|member| member.node));
+        let Some(round) = paths.handle_timeout(self.now, members) else { return };
+        for size in round.sizes {
+            self.outbox.push_probe(round.probe.seal(self.node.identity(), size));
+            self.counters.probes_sent += 1;
+        }
+        self.inbox.expire(self.now);
+        self.tell_of_paths();
     }
 
     fn follow_paths(&mut self) {
