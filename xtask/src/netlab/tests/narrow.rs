@@ -95,7 +95,7 @@ impl Fleet {
         for number in 0..each {
             for (node, (client, order)) in self.clients.iter_mut().zip(&mut orders).enumerate() {
                 let message = [vec![node as u8, number], vec![number; usize::from(number) % 20 * 1_500]].concat();
-                client.multicast(Service::Safe, &[&self.group], &message).unwrap();
+                client.multicast(Service::Safe, std::slice::from_ref(&self.group), &message).unwrap();
                 while read(client, Duration::ZERO, order) {}
             }
         }
@@ -159,7 +159,7 @@ fn without_probes_the_same_way_breaks_rings() {
     fleet.take_frames_up_to(LONGEST);
     wait_for("another view", || {
         // What cannot be sent for want of credit is of no account: the ring is to break.
-        let _ = fleet.clients[0].try_multicast(Service::Safe, &[&fleet.group], &[1; 20_000]);
+        let _ = fleet.clients[0].try_multicast(Service::Safe, std::slice::from_ref(&fleet.group), &[1; 20_000]);
         fleet.views() != views
     });
 }
