@@ -16,25 +16,54 @@ pub struct Peer {
     pub hears_us: bool,
     /// Whether it is kept out for a while, because it broke rings.
     pub kept_out: bool,
+    /// The longest datagram that gets to it from this daemon, in bytes; absent while not known.
+    pub passes_bytes: Option<u64>,
+    /// The longest that the daemon sends.
+    pub datagram_bytes: Option<u64>,
 }
 
 /// The peers that a status tells of, by node.
 pub fn of(status: &BTreeMap<String, String>) -> Vec<Peer> {
     let peer = |(key, value): (&String, &String)| read(key.strip_prefix("peer_n")?.parse().ok()?, value);
     let mut peers: Vec<Peer> = status.iter().filter_map(peer).collect();
+    for peer in &mut peers {
+        let path = status.get(&format!("path_n{}", peer.node)).and_then(|text| read_path(text));
+        (peer.passes_bytes, peer.datagram_bytes) = path.unzip();
+    }
     peers.sort_by_key(|peer| peer.node);
     peers
 }
 
 /// Reads `heard 12 ms ago, hears us`, `heard 12 ms ago, does not hear us, kept out for a while`, `never heard`.
 fn read(node: u16, text: &str) -> Option<Peer> {
-    let never = Peer { node, heard_ms_ago: None, hears_us: false, kept_out: false };
+    let never =
+        Peer { node, heard_ms_ago: None, hears_us: false, kept_out: false, passes_bytes: None, datagram_bytes: None };
     if text == "never heard" {
         return Some(never);
     }
     let (ms, rest) = text.strip_prefix("heard ")?.split_once(" ms ago, ")?;
     let kept_out = rest.ends_with("kept out for a while");
     Some(Peer { heard_ms_ago: Some(ms.parse().ok()?), hears_us: rest.starts_with("hears us"), kept_out, ..never })
+}
+
+/// Reads `datagrams up to 972 of 1472 bytes pass`.
+fn read_path(text: &str) -> Option<(u64, u64)> {
+    let (passes, all) = text.strip_prefix("datagrams up to ")?.strip_suffix(" bytes pass")?.split_once(" of ")?;
+    Some((passes.parse().ok()?, all.parse().ok()?))
+}
+
+/// Which nodes do not get all datagrams, a text for each size: `gets only datagrams up to 972 of 1472 bytes through to n2`.
+fn narrow(peers: &[Peer]) -> Vec<String> {
+    let mut nodes: BTreeMap<(u64, u64), Vec<u16>> = BTreeMap::new();
+    for peer in peers {
+        if let Some(sizes) = peer.passes_bytes.zip(peer.datagram_bytes).filter(|(passes, all)| passes < all) {
+            nodes.entry(sizes).or_default().push(peer.node);
+        }
+    }
+    let told = |((passes, all), nodes): (_, Vec<u16>)| {
+        format!("gets only datagrams up to {passes} of {all} bytes through to {}", words::nodes(nodes.into_iter()))
+    };
+    nodes.into_iter().map(told).collect()
 }
 
 /// All in one line: `hears n2 n3 both ways; n5 does not hear it; never heard n4, n6-n8`.
@@ -49,8 +78,8 @@ pub fn sentence(peers: &[Peer]) -> String {
         ("never heard", list(&|peer| peer.heard_ms_ago.is_none())),
         ("keeps out for a while", list(&|peer| peer.kept_out)),
     ];
-    let told: Vec<String> =
-        parts.iter().filter(|(_, nodes)| !nodes.is_empty()).map(|(what, nodes)| format!("{what} {nodes}")).collect();
+    let told = parts.iter().filter(|(_, nodes)| !nodes.is_empty()).map(|(what, nodes)| format!("{what} {nodes}"));
+    let told: Vec<String> = told.chain(narrow(peers)).collect();
     if told.is_empty() { "knows of no other node".into() } else { told.join("; ") }
 }
 
@@ -72,7 +101,15 @@ mod tests {
             ("peer_n4", "in some other words"),
             ("peers", "never heard"),
         ]);
-        let peer = |node, heard_ms_ago, hears_us, kept_out| Peer { node, heard_ms_ago, hears_us, kept_out };
+        let (passes_bytes, datagram_bytes) = (None, None);
+        let peer = |node, heard_ms_ago, hears_us, kept_out| Peer {
+            node,
+            heard_ms_ago,
+            hears_us,
+            kept_out,
+            passes_bytes,
+            datagram_bytes,
+        };
         let wanted = [peer(2, Some(12), true, false), peer(3, Some(2000), false, true), peer(10, None, false, false)];
         assert_eq!(of(&status), wanted);
     }
@@ -88,5 +125,30 @@ mod tests {
              never heard n4 n6-n8; keeps out for a while n5"
         );
         assert_eq!(sentence(&[]), "knows of no other node");
+    }
+
+    #[test]
+    fn who_does_not_get_large_datagrams_is_told_with_what_passes() {
+        let hears = |n: u16| (format!("peer_n{n}"), "heard 1 ms ago, hears us".to_owned());
+        let mut status: BTreeMap<String, String> = (2..=6).map(hears).collect();
+        for (node, path) in [
+            (2, "datagrams up to 8900 of 8900 bytes pass"),
+            (3, "datagrams up to 1472 of 8900 bytes pass"),
+            (4, "datagrams up to 1472 of 8900 bytes pass"),
+            (5, "datagrams up to 972 of 8900 bytes pass"),
+            (6, "in some other words"),
+        ] {
+            status.insert(format!("path_n{node}"), path.into());
+        }
+        assert_eq!(
+            sentence(&of(&status)),
+            "hears both ways n2-n6; gets only datagrams up to 972 of 8900 bytes through to n5; \
+             gets only datagrams up to 1472 of 8900 bytes through to n3 n4"
+        );
+        let peers = of(&status);
+        assert_eq!(
+            (peers[3].passes_bytes, peers[3].datagram_bytes, peers[4].passes_bytes),
+            (Some(972), Some(8900), None)
+        );
     }
 }

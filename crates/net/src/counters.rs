@@ -1,5 +1,7 @@
 //! What the driver counts.
 
+use crate::aside::Aside;
+
 /// What one lane has carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Traffic {
@@ -27,7 +29,7 @@ macro_rules! counters {
             pub(crate) data_in: Traffic,
             /// Tokens and control packets sent to one node.
             pub(crate) token_out: Traffic,
-            /// Data sent; in unicast fan-out each copy counts.
+            /// Data sent, probes and pieces among it; in unicast fan-out each copy counts.
             pub(crate) data_out: Traffic,
             $($(#[$about])* pub(crate) $name: u64,)*
         }
@@ -50,6 +52,24 @@ macro_rules! counters {
     };
 }
 
+impl Counters {
+    /// Brings those up to date that are counted where datagrams for the driver are taken aside.
+    pub(crate) const fn note_aside(&mut self, aside: &Aside) {
+        (self.probes_received, self.pieces_received) = (aside.probed, aside.pieces);
+        (self.datagrams_joined, self.datagrams_torn) = (aside.joins.joined, aside.joins.given_up);
+    }
+
+    /// Calls `see` with what there is to tell about the ways to other nodes.
+    pub(crate) fn observe_paths(&self, see: &mut dyn FnMut(&str, u64)) {
+        see("probes_sent", self.probes_sent);
+        see("probes_received", self.probes_received);
+        see("datagrams_cut", self.datagrams_cut);
+        see("pieces_received", self.pieces_received);
+        see("datagrams_joined", self.datagrams_joined);
+        see("datagrams_torn", self.datagrams_torn);
+    }
+}
+
 counters! {
     /// Receive buffers that carried more than one packet (GRO).
     gro_batches,
@@ -65,6 +85,18 @@ counters! {
     send_drops,
     /// Datagrams dropped because the kernel refused them: no route, too long, forbidden.
     send_errors,
+    /// Probes sent, to all others at once.
+    probes_sent,
+    /// Probes that came.
+    probes_received,
+    /// Datagrams that left in pieces.
+    datagrams_cut,
+    /// Pieces that came.
+    pieces_received,
+    /// Datagrams that came in pieces and were joined.
+    datagrams_joined,
+    /// Datagrams of which some pieces came, but not all.
+    datagrams_torn,
     /// How often the loop slept and was woken.
     wakeups,
     /// How often the loop looked again instead of sleeping.

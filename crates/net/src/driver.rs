@@ -1,4 +1,7 @@
 //! The loop.
+mod probing;
+
+use crate::aside::Aside;
 use crate::bind::Sockets;
 use crate::clients::{Clients, Said, Wrote};
 use crate::clock::Clock;
@@ -8,11 +11,12 @@ use crate::idle::{Idle, Rest};
 use crate::inbox::{Inbox, Receivers};
 use crate::journal::Writer;
 use crate::outbox::Outbox;
+use crate::paths::Paths;
 use crate::stop::Stop;
 use crate::users::Users;
 use crate::wake::Wake;
 use consort_node::{Effect, Engine, Farewell, Node, Parting, Reading};
-use consort_types::{ClientId, Instant};
+use consort_types::{ClientId, Instant, NodeId};
 use mio::Token;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -62,6 +66,8 @@ struct Driver<E: Engine> {
     node: Node<E>,
     inbox: Inbox,
     outbox: Outbox,
+    /// Unless it is not to probe.
+    paths: Option<Paths>,
     clients: Clients,
     records: Option<Writer>,
     wake: Wake,
@@ -92,9 +98,13 @@ impl<E: Engine> Driver<E> {
         let Sockets { options, token, data, group, doors, mut journal, .. } = sockets;
         let (token, data, group) = (Rc::new(token), Rc::new(data), group.map(Rc::new));
         let to_all = by_multicast.then_some(SocketAddr::V4(options.multicast));
-        let outbox = Outbox::new(Rc::clone(&token), Rc::clone(&data), to_all, options.me, &options.peers);
+        let identity = *node.identity();
+        let outbox = Outbox::new(Rc::clone(&token), Rc::clone(&data), to_all, identity, &options.peers);
         let clock = Clock::new();
-        let inbox = Inbox::new(clock, Receivers { token, data, group, arrival_times })?;
+        let nodes: Vec<_> = options.peers.iter().map(|peer| peer.node).collect();
+        let probing = |nodes: &[NodeId]| Paths::new(options.me, nodes.iter().copied(), options.datagram, clock.now());
+        let paths = options.probe_paths.then(|| probing(&nodes));
+        let inbox = Inbox::new(clock, Receivers { token, data, group, arrival_times }, Aside::new(identity, nodes))?;
         let wake = Wake::new(TIMER)?;
         for (place, descriptor) in inbox.descriptors().into_iter().enumerate() {
             wake.watch(descriptor, Token(place))?;
@@ -111,6 +121,7 @@ impl<E: Engine> Driver<E> {
             node,
             inbox,
             outbox,
+            paths,
             clients,
             records,
             wake,
@@ -130,6 +141,7 @@ impl<E: Engine> Driver<E> {
             self.note_overflow()?;
         }
         worked |= self.handle_timers()?;
+        self.look_after_paths();
         worked |= self.serve_clients()?;
         self.outbox.flush(&mut self.counters);
         self.rest(worked)?;
@@ -161,6 +173,7 @@ impl<E: Engine> Driver<E> {
         if self.counters.receive_overflow == before {
             return Ok(());
         }
+        self.paths.iter_mut().for_each(Paths::note_overflow);
         self.node.note_overflow(self.now);
         self.drain()
     }
@@ -314,7 +327,8 @@ impl<E: Engine> Driver<E> {
     }
 
     fn next_timeout(&self) -> Option<Instant> {
-        self.node.poll_timeout().into_iter().chain(self.clients.poll_timeout()).min()
+        let paths = self.paths.as_ref().map(Paths::poll_timeout);
+        self.node.poll_timeout().into_iter().chain(self.clients.poll_timeout()).chain(paths).min()
     }
 
     fn see_events(&mut self) -> Result<(), RunError> {
@@ -389,6 +403,7 @@ impl<E: Engine> Driver<E> {
         let (alone, group) = self.inbox.overflow();
         let lost = alone + group.saturating_sub(self.outbox.group_buffers());
         self.counters.receive_overflow = self.counters.receive_overflow.max(lost);
+        self.counters.note_aside(self.inbox.aside());
     }
 
     fn is_due(&self) -> bool {

@@ -1,12 +1,12 @@
 //! Datagrams in: batches into shared memory, two lanes, read in the order the node wants.
 use crate::arena::Arena;
+use crate::aside::{Aside, Probed};
 use crate::clock::{Clock, Mapping};
 use crate::counters::{Counters, Traffic};
-use crate::probe;
 use crate::sys::{self, Received, Receiving};
 use bytes::Bytes;
 use consort_types::Instant;
-use consort_wire::Lane;
+use consort_wire::{Lane, path};
 use socket2::Socket;
 use std::collections::VecDeque;
 use std::io;
@@ -38,6 +38,7 @@ pub(crate) struct Inbox {
     receiving: Receiving,
     token: Queue,
     data: Queue,
+    aside: Aside,
     /// Data packets since the token's socket was looked at.
     unglanced: u32,
 }
@@ -87,7 +88,7 @@ pub(crate) struct Receivers {
 }
 
 impl Inbox {
-    pub(crate) fn new(clock: Clock, from: Receivers) -> io::Result<Self> {
+    pub(crate) fn new(clock: Clock, from: Receivers, aside: Aside) -> io::Result<Self> {
         let mut data = Queue { packets: VecDeque::new(), sockets: Vec::new() };
         for socket in from.group.into_iter().chain([from.data]) {
             data.sockets.push(Source::data(socket, from.arrival_times)?);
@@ -97,7 +98,7 @@ impl Inbox {
         }
         let token = Queue { packets: VecDeque::new(), sockets: vec![Source::new(from.token)] };
         let (arena, receiving) = (Arena::new(CHUNK), Receiving::new(SLOTS));
-        Ok(Self { clock, arena, receiving, token, data, unglanced: 0 })
+        Ok(Self { clock, arena, receiving, token, data, aside, unglanced: 0 })
     }
 
     /// All descriptors, to be watched; an event names them by their place here.
@@ -124,6 +125,21 @@ impl Inbox {
     /// Whether more may be taken without a new event.
     pub(crate) fn has_more(&self) -> bool {
         self.token.has_more() || self.data.has_more()
+    }
+
+    /// The next probe that came.
+    pub(crate) fn next_probe(&mut self) -> Option<Probed> {
+        self.aside.next_probe()
+    }
+
+    /// What came for the driver itself.
+    pub(crate) const fn aside(&self) -> &Aside {
+        &self.aside
+    }
+
+    /// Gives up datagrams whose pieces do not come any more. To be called now and then.
+    pub(crate) fn expire(&mut self, now: Instant) {
+        self.aside.joins.expire(now);
     }
 
     /// How many datagrams the kernel dropped: on the sockets for one node, and on the group's, where what the filter
@@ -155,7 +171,7 @@ impl Inbox {
     fn fill(&mut self, is_token: bool, glance: bool, counters: &mut Counters) {
         let queue = if is_token { &mut self.token } else { &mut self.data };
         let traffic = if is_token { &mut counters.token_in } else { &mut counters.data_in };
-        let mut noted = Noted { traffic, batches: 0, too_long: 0 };
+        let mut noted = Noted { traffic, aside: &mut self.aside, batches: 0, too_long: 0 };
         for (i, source) in queue.sockets.iter_mut().enumerate() {
             let glanced = glance && i == 0;
             if !source.ready && !glanced {
@@ -176,9 +192,10 @@ impl Inbox {
     }
 }
 
-/// What is counted while receiving.
+/// What is counted and taken aside while receiving.
 struct Noted<'a> {
     traffic: &'a mut Traffic,
+    aside: &'a mut Aside,
     batches: u64,
     too_long: u64,
 }
@@ -248,7 +265,8 @@ fn cut(received: Received, at: Instant, into: &mut VecDeque<Arrived>, noted: &mu
 }
 
 fn push(bytes: Bytes, at: Instant, into: &mut VecDeque<Arrived>, noted: &mut Noted<'_>) {
-    if !probe::is_probe(&bytes) {
+    let for_node = if path::is_aside(&bytes) { noted.aside.take(at, bytes) } else { Some(bytes) };
+    if let Some(bytes) = for_node {
         noted.traffic.add(bytes.len());
         into.push_back(Arrived { at, bytes });
     }

@@ -13,6 +13,8 @@
 //! | `bind`, `doors`, `probe` | opening sockets; whether multicast works here |
 //! | `inbox`, `arena` | batches of datagrams into shared memory; two lanes, read in the order the node wants |
 //! | `outbox` | datagrams out in the order the node emitted them, equal ones as super-packets |
+//! | `paths` | which size of datagram reaches which node, found out by probes |
+//! | `aside`, `pieces` | what is for the driver and not for the node; joins what was too long for its way |
 //! | `clients`, `users` | connections, their bytes in and out, and who of this machine may have one |
 //! | `driver`, `idle`, `wake` | the loop, and how it waits |
 //! | `journal` | durable records |
@@ -27,6 +29,7 @@
 compile_error!("consort-net needs Linux: recvmmsg, UDP GSO and GRO, timerfd");
 
 mod arena;
+mod aside;
 mod bind;
 mod clients;
 mod clock;
@@ -39,6 +42,8 @@ mod inbox;
 mod journal;
 mod options;
 mod outbox;
+mod paths;
+mod pieces;
 mod probe;
 pub mod raw;
 mod stop;

@@ -104,6 +104,8 @@ pub struct Options {
     pub shared_memory: usize,
     /// The largest datagram that any node sends.
     pub datagram: DatagramSize,
+    /// Whether to find out which size of datagram reaches which node, and to send in pieces what would not arrive whole.
+    pub probe_paths: bool,
     /// What to do when there is nothing to do.
     pub idling: Idling,
     /// How large the kernel's receive buffer for data should be, in bytes.
@@ -126,6 +128,7 @@ impl Options {
             spread_doors: Vec::new(),
             shared_memory: SHARED_MEMORY,
             datagram: DatagramSize::DEFAULT,
+            probe_paths: true,
             idling: Idling::default(),
             receive_buffer: RECEIVE_BUFFER,
             records: None,

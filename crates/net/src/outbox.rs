@@ -1,11 +1,16 @@
 //! Datagrams out, in the order in which the node emitted them; equal ones to the same place as super-packets.
 mod dispatch;
+mod narrow;
 
 use crate::counters::Counters;
 use crate::options::Peer;
+use crate::paths::Narrow;
+use bytes::Bytes;
 use consort_node::{Datagram, Lane, To};
 use consort_types::NodeId;
+use consort_wire::Identity;
 use dispatch::Dispatch;
+use narrow::Cutter;
 use socket2::{SockAddr, Socket};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -23,6 +28,8 @@ enum Target {
     AllTokens,
     Token(NodeId),
     Data(NodeId),
+    /// To all others on the data lane, each by itself and never in pieces: it is its length that is to arrive.
+    Probes,
 }
 
 impl Target {
@@ -53,6 +60,9 @@ pub(crate) struct Outbox {
     group: Option<SockAddr>,
     peers: BTreeMap<NodeId, Addresses>,
     me: NodeId,
+    /// Who does not get all.
+    narrow: Narrow,
+    cutter: Cutter,
     pending: Vec<Pending>,
     bytes: usize,
     urgent: bool,
@@ -65,7 +75,7 @@ impl Outbox {
         token: Rc<Socket>,
         data: Rc<Socket>,
         group: Option<SocketAddr>,
-        me: NodeId,
+        identity: Identity,
         peers: &[Peer],
     ) -> Self {
         let addresses = |peer: &Peer| (peer.node, Addresses { token: peer.token.into(), data: peer.data.into() });
@@ -74,7 +84,9 @@ impl Outbox {
             data,
             group: group.map(SockAddr::from),
             peers: peers.iter().map(addresses).collect(),
-            me,
+            me: identity.me.node,
+            narrow: Narrow::default(),
+            cutter: Cutter::new(identity),
             pending: Vec::new(),
             bytes: 0,
             urgent: false,
@@ -87,6 +99,17 @@ impl Outbox {
         self.bytes += len(&datagram);
         self.urgent |= lane == Lane::Token;
         self.pending.push(Pending { target: Target::of(to, lane), datagram });
+    }
+
+    /// The same with a probe.
+    pub(crate) fn push_probe(&mut self, probe: Bytes) {
+        let datagram = Datagram { head: probe, body: Bytes::new() };
+        self.pending.push(Pending { target: Target::Probes, datagram });
+    }
+
+    /// From now on datagrams that would not get there whole leave in pieces.
+    pub(crate) fn set_narrow(&mut self, narrow: Narrow) {
+        self.narrow = narrow;
     }
 
     /// Whether waiting for more would gain nothing: a token must not wait, or a super-packet is full.
@@ -107,19 +130,26 @@ impl Outbox {
         let mut pending = std::mem::take(&mut self.pending);
         self.dispatch.begin();
         for run in pending.chunk_by(|a, b| a.target == b.target) {
-            self.send(run[0].target, run, counters);
+            match run[0].target {
+                Target::Probes => run.chunks(1).for_each(|one| self.send(Target::All, one, counters)),
+                target if self.narrow.each.is_empty() => self.send(target, run, counters),
+                target => self.send_narrow(target, run, counters),
+            }
         }
         pending.clear();
         self.pending = pending;
         (self.bytes, self.urgent) = (0, false);
     }
 
+    /// Sends a run as it is.
     fn send(&mut self, target: Target, run: &[Pending], counters: &mut Counters) {
         let Self { token, data, group, peers, me, dispatch, .. } = self;
         let others = peers.iter().filter(|(node, _)| *node != me).map(|(_, addresses)| addresses);
         match (target, group) {
-            (Target::All, Some(group)) => dispatch.send_to_group(data, group, run, counters),
-            (Target::All, None) => others.for_each(|peer| dispatch.send(data, &peer.data, run, Lane::Data, counters)),
+            (Target::All | Target::Probes, Some(group)) => dispatch.send_to_group(data, group, run, counters),
+            (Target::All | Target::Probes, None) => {
+                others.for_each(|peer| dispatch.send(data, &peer.data, run, Lane::Data, counters));
+            }
             (Target::AllTokens, _) => {
                 others.for_each(|peer| dispatch.send(token, &peer.token, run, Lane::Token, counters));
             }

@@ -83,6 +83,8 @@ pub struct Node<E: Engine> {
     view: Option<View>,
     /// The last changes of the view, for `status`.
     history: VecDeque<(Instant, Change)>,
+    /// What the driver says of itself, for `status`.
+    driver: Vec<(String, String)>,
     frames: BytesMut,
     /// Bytes of answers to questions for status and lists in this slice.
     answered: usize,
@@ -126,11 +128,22 @@ impl<E: Engine> Node<E> {
             mismatch: None,
             view: None,
             history: VecDeque::new(),
+            driver: Vec::new(),
             frames: BytesMut::new(),
             answered: 0,
             answers_since: Instant::ZERO,
             counts: Counts::default(),
         }
+    }
+
+    /// As whom it speaks.
+    pub const fn identity(&self) -> &Identity {
+        self.datagrams.identity()
+    }
+
+    /// What the driver says of itself, by name: told with the node's own status, in place of what it said before.
+    pub fn note_driver(&mut self, facts: Vec<(String, String)>) {
+        self.driver = facts;
     }
 
     /// The first input, once, with the durable records of an earlier life.

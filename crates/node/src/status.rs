@@ -50,6 +50,7 @@ impl<E: Engine> Node<E> {
             say(&format!("change_{number}"), format!("{} ms ago: {change}", self.now.since(*at).as_millis()));
         }
         self.observe(&mut |name, value| say(name, value.to_string()));
+        pairs.extend_from_slice(&self.driver);
         pairs
     }
 

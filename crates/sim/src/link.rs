@@ -26,6 +26,8 @@ pub struct LinkModel {
     pub reorder: f64,
     /// The probability that one bit of a frame is flipped.
     pub corrupt: f64,
+    /// Frames that are longer vanish, in bytes: what lies between takes no larger ones and does not say so.
+    pub frame_max: usize,
     /// Nothing passes.
     pub cut: bool,
 }
@@ -43,6 +45,7 @@ impl Default for LinkModel {
             echo: 0.0,
             reorder: 0.0,
             corrupt: 0.0,
+            frame_max: usize::MAX,
             cut: false,
         }
     }
@@ -66,7 +69,7 @@ pub struct Counts {
     pub lost: u64,
     /// Dropped because the queue was full.
     pub overflowed: u64,
-    /// Lost because the link was cut.
+    /// Lost because the link was cut, or too long for it.
     pub cut: u64,
     /// Arrived twice.
     pub duplicated: u64,
@@ -126,7 +129,7 @@ impl Link {
     pub fn carry(&mut self, now: Instant, len: usize) -> SmallVec<[Copy; 2]> {
         self.counts.carried += 1;
         let mut copies = SmallVec::new();
-        if self.model.cut {
+        if self.model.cut || len > self.model.frame_max {
             self.counts.cut += 1;
             return copies;
         }
@@ -236,6 +239,13 @@ mod tests {
         let expected = (0..FRAMES).map(|i| Copy { at: micros(100 * i), flip: None });
         assert!(arrived.iter().zip(expected).all(|(got, want)| got[..] == [want]));
         assert_eq!((link.counts().carried, link.counts().faults()), (FRAMES, 0));
+    }
+
+    #[test]
+    fn frames_too_long_for_a_link_vanish() {
+        let mut link = link(LinkModel { frame_max: 1_000, ..LinkModel::default() });
+        let copies = [1_001, 1_000, 9_000, 60].map(|len| link.carry(micros(0), len).len());
+        assert_eq!((copies, link.counts().cut), ([0, 1, 0, 1], 2));
     }
 
     #[test]

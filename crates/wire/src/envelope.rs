@@ -15,6 +15,9 @@
 //!
 //! The tag stands in front so that the payload behind the packet's header can leave from where it lies. Its room is
 //! taken already while packets travel plain: turning encryption on changes no fragment size.
+//!
+//! What drivers say to each other wears the same envelope, with a kind of 16 or above in the lane's place: see
+//! [`path`](crate::path).
 use crate::{Lane, Malformed, Reader};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use consort_types::{ClusterId, ConfigHash, MemberId};
@@ -103,16 +106,21 @@ pub fn reserve(head: &mut BytesMut) {
 
 /// Fills the reserved room once the packet's fields stand behind it. `body` follows `head` on the wire.
 pub fn seal(identity: &Identity, lane: Lane, head: &mut BytesMut, body: &[u8]) {
+    stamp(identity, lane as u8, 0, head, body);
+}
+
+/// The same for what travels on no lane: `kind` stands in the lane's place, and what the nonce's bytes say is its own.
+pub(crate) fn stamp(identity: &Identity, kind: u8, nonce: u64, head: &mut BytesMut, body: &[u8]) {
     let mut front = &mut head[..TAG_AT];
     front.put_u16(MAGIC);
     front.put_u8(VERSION);
-    front.put_u8(lane as u8);
+    front.put_u8(kind);
     front.put_u64(identity.cluster.0);
     front.put_u64(identity.config.0);
     front.put_u16(identity.me.node.0);
     front.put_u16(0);
     front.put_u64(identity.me.incarnation.0);
-    front.put_u64(0);
+    front.put_u64(nonce);
     let sum = checksum(&head[..TAG_AT], &head[LEN..], body);
     head[TAG_AT..TAG_AT + 4].copy_from_slice(&sum.to_be_bytes());
 }
@@ -131,23 +139,8 @@ fn checksum(front: &[u8], fields: &[u8], body: &[u8]) -> u32 {
 /// [`Rejected`] says why the datagram must be dropped.
 pub fn open(identity: &Identity, mut datagram: Bytes) -> Result<(Envelope, Bytes), Rejected> {
     let view = View::new(&datagram)?;
-    if view.cluster() != identity.cluster {
-        return Err(Rejected::Cluster(view.cluster()));
-    }
-    if view.config() != identity.config {
-        return Err(Rejected::Configuration(view.config()));
-    }
-    if view.key_epoch() != 0 {
-        return Err(Rejected::KeyEpoch(view.key_epoch()));
-    }
-    // Our own datagrams come back by multicast: the sum of what we have just summed is not worth its time.
-    if view.from() == identity.me {
-        return Err(Rejected::Own);
-    }
-    if !view.is_whole() {
-        return Err(Rejected::Checksum);
-    }
-    let envelope = Envelope { from: view.from(), lane: view.lane().ok_or(Rejected::Lane(datagram[3]))? };
+    view.check(identity)?;
+    let envelope = Envelope { from: view.from(), lane: view.lane().ok_or(Rejected::Lane(view.kind()))? };
     datagram.advance(LEN);
     Ok((envelope, datagram))
 }
@@ -171,9 +164,41 @@ impl<'a> View<'a> {
         Ok(Self(datagram))
     }
 
+    /// Checks that another node of this node's cluster, with its settings, sent it, and that it arrived whole.
+    ///
+    /// # Errors
+    /// [`Rejected`].
+    #[inline]
+    pub(crate) fn check(self, identity: &Identity) -> Result<(), Rejected> {
+        if self.cluster() != identity.cluster {
+            return Err(Rejected::Cluster(self.cluster()));
+        }
+        if self.config() != identity.config {
+            return Err(Rejected::Configuration(self.config()));
+        }
+        if self.key_epoch() != 0 {
+            return Err(Rejected::KeyEpoch(self.key_epoch()));
+        }
+        // Our own datagrams come back by multicast: the sum of what we have just summed is not worth its time.
+        if self.from() == identity.me {
+            return Err(Rejected::Own);
+        }
+        if self.is_whole() { Ok(()) } else { Err(Rejected::Checksum) }
+    }
+
     /// The lane, if there is one of that number.
     pub const fn lane(self) -> Option<Lane> {
-        Lane::from_wire(self.0[3])
+        Lane::from_wire(self.kind())
+    }
+
+    /// What stands where the lane does.
+    pub(crate) const fn kind(self) -> u8 {
+        self.0[3]
+    }
+
+    /// What stands where the nonce does.
+    pub(crate) fn nonce(self) -> u64 {
+        self.number(32)
     }
 
     /// The cluster.

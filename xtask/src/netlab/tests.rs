@@ -1,5 +1,7 @@
 //! The lab itself, probed with UDP. Needs root, `ip` and TUN; elsewhere each test says why it is skipped, and fails if
 //! `CONSORT_REQUIRE_NETNS=1`.
+mod narrow;
+
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -15,12 +17,16 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A lab, or `None` with the reason printed.
 fn lab(nodes: usize) -> Option<Lab> {
+    lab_of(nodes, 1_500)
+}
+
+fn lab_of(nodes: usize, mtu: usize) -> Option<Lab> {
     if let Err(reason) = requirements() {
         assert!(std::env::var_os("CONSORT_REQUIRE_NETNS").is_none_or(|wanted| wanted != "1"), "{reason}");
         eprintln!("SKIPPED: {reason}");
         return None;
     }
-    Some(Lab::build(&Plan { nodes, mtu: 1_500, seed: 7 }).unwrap())
+    Some(Lab::build(&Plan { nodes, mtu, seed: 7 }).unwrap())
 }
 
 fn socket(lab: &Lab, node: usize) -> UdpSocket {

@@ -133,6 +133,7 @@ fn general(root: &mut Section<'_, '_>, settings: &mut Settings) {
     set(&mut settings.ring.primary, root.text("primary", primary));
     settings.state = root.text("state", |text| Ok(text.into()));
     set(&mut settings.receive_buffer, root.number("receive_buffer", 65_536..=1 << 30));
+    set(&mut settings.probe_paths, root.switch("probe_paths"));
 }
 
 fn ring(section: &mut Section<'_, '_>, settings: &mut Settings) {
@@ -283,6 +284,7 @@ interface = "198.51.100.12"
         assert_eq!(format!("{:?}", spelled.limits), format!("{:?}", plain.limits));
         assert_eq!((spelled.profile, spelled.receive_buffer), (plain.profile, plain.receive_buffer));
         assert_eq!(spelled.shared_memory, plain.shared_memory);
+        assert_eq!((spelled.probe_paths, plain.probe_paths), (true, true));
         assert_eq!((spelled.nodes, spelled.listen.len(), spelled.users), (plain.nodes, 1, plain.users));
         assert_eq!((spelled.metrics, plain.metrics), (Some(([127, 0, 0, 1], 9464).into()), None));
         assert_eq!((spelled.spread, plain.spread), (Some(SpreadDoor::at(4803)), None));
@@ -324,7 +326,7 @@ interface = "198.51.100.12"
     fn every_setting_is_taken() {
         let text = format!(
             "protocol = \"toto\"\nmulticast = \"239.192.9.9:6000\"\ndatagram = 8000\nidling = \"frugal\"\nprimary = \"majority\"\nstate = \"/srv/state\"\n\
-             receive_buffer = 1_000_000\n{GOOD}\n[ring]\nprotocol = \"original\"\npriority = 1\nglobal_window = 100\n\
+             receive_buffer = 1_000_000\nprobe_paths = false\n{GOOD}\n[ring]\nprotocol = \"original\"\npriority = 1\nglobal_window = 100\n\
              personal_window = 30\naccelerated_window = 10\naccelerated_from = 2\nstore_window = 500\n\
              global_bytes = 100_000\npersonal_bytes = 50_000\nstore_bytes = 1_000_000\nstarvation_guard = 0\n\
              token_loss = \"1s\"\nhold = \"10ms\"\n[clients]\nlisten = [\"127.0.0.1:4840\"]\nusers = [1000, 0x3e9]\ncredit = 8192\n\
@@ -335,6 +337,7 @@ interface = "198.51.100.12"
         assert_eq!(settings.multicast, Some("239.192.9.9:6000".parse().unwrap()));
         assert_eq!((settings.ring.datagram.get(), settings.profile), (8000, Profile::Frugal));
         assert_eq!((settings.state.as_deref(), settings.receive_buffer), (Some(Path::new("/srv/state")), 1_000_000));
+        assert!(!settings.probe_paths);
         let ring = &settings.ring;
         assert_eq!((ring.acceleration, ring.priority), (Acceleration::Original, Priority::Method1));
         let w = &ring.windows;
@@ -443,6 +446,10 @@ interface = "198.51.100.12"
             problems(&format!("multicast = \"10.0.0.1\"\ndatagram = 100\n{}", GOOD.trim_start())),
             "consort.toml:1: multicast: 10.0.0.1 is not a multicast group; use one from 239.192.0.0 to 239.195.255.255, or \"off\"\n\
              consort.toml:2: datagram: 100 is out of range; give a whole number from 576 to 65000"
+        );
+        assert_eq!(
+            problems(&format!("probe_paths = \"off\"\n{}", GOOD.trim_start())),
+            "consort.toml:1: probe_paths: \"off\" is not a switch; write probe_paths = true, or false"
         );
     }
 

@@ -75,6 +75,8 @@ pub struct Settings {
     pub receive_buffer: usize,
     /// How many bytes of memory may be shared with clients.
     pub shared_memory: usize,
+    /// Whether to find out which size of datagram reaches which node.
+    pub probe_paths: bool,
 }
 
 /// How the kinds of ring are named.
@@ -148,6 +150,7 @@ impl Settings {
             state: None,
             receive_buffer: consort_net::RECEIVE_BUFFER,
             shared_memory: consort_net::SHARED_MEMORY,
+            probe_paths: true,
         };
         settings.allow(settings.limits.message_max);
         settings

@@ -167,6 +167,15 @@ impl<'a, 't> Section<'a, 't> {
         found.map_err(|message| self.wrong(key, message)).ok()
     }
 
+    /// `true` or `false`.
+    pub fn switch(&mut self, key: &'static str) -> Option<bool> {
+        let found = match self.find(key)?.get_ref() {
+            DeValue::Boolean(on) => Ok(*on),
+            other => Err(format!("{} is not a switch; write {key} = true, or false", describe(other))),
+        };
+        found.map_err(|message| self.wrong(key, message)).ok()
+    }
+
     /// One of the named choices.
     pub fn choice<T: Copy>(&mut self, key: &'static str, choices: &[(&'static str, T)]) -> Option<T> {
         self.text(key, |text| {

@@ -246,6 +246,7 @@ fn net_options(settings: &Settings, card: &Card) -> Outcome<NetOptions> {
     options.idling = settings.profile.waiting();
     options.receive_buffer = settings.receive_buffer;
     options.shared_memory = settings.shared_memory;
+    options.probe_paths = settings.probe_paths;
     options.records = incarnation::records(settings.state.as_deref(), &settings.cluster, card.node);
     Ok(options)
 }

@@ -165,6 +165,17 @@ pub const METRICS: &[Metric] = &[
     ("unexpected", Counter, "Packets without a meaning in this state. Normal: a few whenever daemons come or go."),
     ("implausible", Counter, "Packets that cannot be true. Normal: 0."),
     ("assertion_failures", Counter, "Rules of Consort found broken. Normal: 0; anything else is a fault of Consort."),
+    // The ways between nodes.
+    ("probes_sent", Counter, "Probes of the ways to other nodes. Normal: 2 a second."),
+    ("probes_received", Counter, "Probes of other nodes. Normal: 2 a second from each."),
+    (
+        "datagrams_cut",
+        Counter,
+        "Datagrams sent in pieces because whole ones vanish on their way. Normal: 0; else see the runbook of rings that do not form.",
+    ),
+    ("pieces_received", Counter, "Pieces that came. Normal: 0."),
+    ("datagrams_joined", Counter, "Datagrams joined from pieces. Normal: 0."),
+    ("datagrams_torn", Counter, "Datagrams of which some pieces came, but not all. Normal: 0."),
     ("datagrams_own", Counter, "Datagrams of this node that came back. Normal: grows with what is multicast, or 0."),
 ];
 

@@ -88,14 +88,21 @@ fn labelled(out: &mut Text, status: &Status, prefix: &str, label: &str, help: &s
 
 fn neighbours(out: &mut Text, status: &Status) {
     let heard = peers::of(status).into_iter().filter_map(|peer| Some((peer, peer.heard_ms_ago?)));
-    let heard: Vec<_> = heard.map(|(peer, ms)| (peer.node.to_string(), peer.hears_us, ms)).collect();
+    let heard: Vec<_> = heard.map(|(peer, ms)| (peer.node.to_string(), peer.hears_us, ms, peer.passes_bytes)).collect();
     out.head("peer_silent_seconds", Kind::Gauge, "How long ago a node was heard, if ever. Normal: below 0.5.");
-    for (node, _, ms) in &heard {
+    for (node, _, ms, _) in &heard {
         out.sample("peer_silent_seconds", Kind::Gauge, &[("peer", node)], *ms as f64 / 1_000.0);
     }
     out.head("peer_hears_us", Kind::Gauge, "Whether a node that was heard hears this one. Normal: 1.");
-    for (node, hears_us, _) in &heard {
+    for (node, hears_us, ..) in &heard {
         out.sample("peer_hears_us", Kind::Gauge, &[("peer", node)], f64::from(u8::from(*hears_us)));
+    }
+    let help = "The longest datagram that gets to a node, where that is known. Normal: the setting `datagram`.";
+    out.head("peer_datagram_bytes", Kind::Gauge, help);
+    for (node, .., passes) in &heard {
+        if let Some(passes) = passes {
+            out.sample("peer_datagram_bytes", Kind::Gauge, &[("peer", node)], *passes as f64);
+        }
     }
 }
 
@@ -133,6 +140,7 @@ mod tests {
                 ("sessions_ended_slow", "2"),
                 ("peer_n1", "heard 250 ms ago, hears us"),
                 ("peer_n2", "never heard"),
+                ("path_n1", "datagrams up to 972 of 1472 bytes pass"),
             ]),
             "a \"b\"",
             u32::MAX,
@@ -148,6 +156,7 @@ mod tests {
             "consort_sessions_ended_total{why=\"slow\"} 2".into(),
             "consort_peer_silent_seconds{peer=\"1\"} 0.25".into(),
             "consort_peer_hears_us{peer=\"1\"} 1".into(),
+            "consort_peer_datagram_bytes{peer=\"1\"} 972".into(),
         ] {
             assert!(told.lines().any(|found| found == line), "`{line}` is missing in:\n{told}");
         }

@@ -1,4 +1,6 @@
 use super::*;
+use crate::aside::tests::{aside_of, identity};
+use consort_wire::path::{ALWAYS, Probe, Shape, cut as cut_datagram};
 use socket2::{Domain, Protocol, SockAddr, Type};
 use std::net::Ipv4Addr;
 
@@ -26,7 +28,7 @@ impl Bench {
         let [token_at, data_at, group_at] = [&token, &data, &group].map(|s| s.local_addr().unwrap());
         let receivers = Receivers { token, data, group: Some(group), arrival_times };
         Self {
-            inbox: Inbox::new(Clock::new(), receivers).unwrap(),
+            inbox: Inbox::new(Clock::new(), receivers, aside_of(0)).unwrap(),
             counters: Counters::default(),
             sender: Socket::new(Domain::IPV4, Type::DGRAM, None).unwrap(),
             token: token_at,
@@ -123,6 +125,37 @@ fn probes_are_swallowed() {
     assert_eq!(bench.next(Lane::Data).unwrap(), &[2; 600][..]);
     assert_eq!(bench.next(Lane::Data), None);
     assert_eq!(bench.counters.data_in.datagrams, 1);
+}
+
+#[test]
+fn pieces_are_joined_on_every_socket_and_count_as_the_datagram_they_were() {
+    let mut bench = Bench::new(false);
+    let datagram = vec![9; 9_000];
+    let shape = Shape::new(datagram.len(), ALWAYS).unwrap();
+    for (id, to) in [(1, &bench.token), (2, &bench.data), (3, &bench.group)] {
+        let pieces = cut_datagram(identity(1), id, shape, &datagram, &[]);
+        assert!(pieces.map(|piece| bench.sender.send_to(&piece, to).unwrap()).all(|sent| sent <= ALWAYS));
+    }
+    bench.data(b"after");
+    bench.mark_all();
+    let mut taken = Vec::new();
+    while bench.inbox.has_more() {
+        taken.extend(bench.next(Lane::Token));
+    }
+    assert_eq!(taken.iter().filter(|taken| taken[..] == datagram[..]).count(), 3);
+    assert_eq!(taken.len(), 4);
+    assert_eq!(bench.counters.token_in, Traffic { datagrams: 1, bytes: 9_000 });
+    assert_eq!(bench.counters.data_in, Traffic { datagrams: 3, bytes: 18_005 });
+}
+
+#[test]
+fn probes_of_others_are_kept_for_the_driver() {
+    let mut bench = Bench::new(false);
+    bench.data(&Probe { round: 1, reports: Vec::new() }.seal(&identity(2), 1_472));
+    bench.data(b"next");
+    assert_eq!(bench.next(Lane::Data).unwrap(), &b"next"[..]);
+    let probed = bench.inbox.next_probe().unwrap();
+    assert_eq!((probed.from, probed.size), (identity(2).me, 1_472));
 }
 
 #[test]

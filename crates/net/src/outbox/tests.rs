@@ -1,10 +1,8 @@
 use super::*;
-use bytes::Bytes;
+use crate::aside::tests::{aside_of, identity};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::Duration;
-
-const ME: NodeId = NodeId(0);
 
 fn socket() -> UdpSocket {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -29,7 +27,7 @@ impl Bench {
             .map(|n| Peer { node: NodeId(n), token: address(&token[n as usize]), data: address(&data[n as usize]) })
             .collect();
         let own = |socket: &UdpSocket| Rc::new(Socket::from(socket.try_clone().unwrap()));
-        let outbox = Outbox::new(own(&token[0]), own(&data[0]), None, ME, &peers);
+        let outbox = Outbox::new(own(&token[0]), own(&data[0]), None, identity(0), &peers);
         Self { outbox, counters: Counters::default(), token, data }
     }
 
@@ -139,6 +137,96 @@ fn what_can_never_leave_is_counted_and_stops_nothing() {
     assert_eq!(receive(&bench.data[1]), b"after");
     assert_eq!(bench.counters.send_errors, 3);
     assert_eq!(bench.counters.data_out.datagrams, 1);
+}
+
+/// What arrives of pieces, joined; what is whole, as it is.
+fn receive_joined(socket: &UdpSocket, count: usize) -> Vec<Vec<u8>> {
+    let mut aside = aside_of(1);
+    let mut next = || aside.take(consort_types::Instant(1), receive(socket).into());
+    std::iter::repeat_with(&mut next).flatten().take(count).map(|bytes| bytes.to_vec()).collect()
+}
+
+fn narrow(each: &[(u16, usize)]) -> Narrow {
+    Narrow { each: each.iter().map(|(node, limit)| (NodeId(*node), *limit)).collect(), all: None }
+}
+
+#[test]
+fn who_does_not_get_long_ones_gets_them_in_pieces_and_all_others_whole() {
+    let mut bench = Bench::new();
+    bench.outbox.set_narrow(narrow(&[(1, 600)]));
+    let sent = [vec![1; 600], vec![2; 1_472], vec![3; 1_472], vec![4; 100], vec![5; 601]];
+    for datagram in &sent {
+        bench.push(To::All, Lane::Data, &datagram[..50], &datagram[50..]);
+    }
+    bench.push(To::One(NodeId(1)), Lane::Token, &[6; 700], b"");
+    bench.push(To::One(NodeId(1)), Lane::Data, &[7; 700], b"");
+    bench.push(To::All, Lane::Token, &[8; 700], b"");
+    bench.flush();
+    for datagram in &sent {
+        assert!(receive(&bench.data[2]) == *datagram);
+    }
+    let to_narrow = [&sent[..], &[vec![7; 700]]].concat();
+    assert!(receive_joined(&bench.data[1], 6) == to_narrow);
+    assert!(receive_joined(&bench.token[1], 2) == [vec![6; 700], vec![8; 700]]);
+    assert!(receive(&bench.token[2]) == [8; 700]);
+    assert!(bench.token.iter().chain(&bench.data).all(is_empty));
+    assert_eq!(bench.counters.datagrams_cut, 6);
+}
+
+#[test]
+fn no_piece_is_longer_than_what_passes_and_pieces_travel_as_super_packets() {
+    //= W08 test
+    let mut bench = Bench::new();
+    bench.outbox.set_narrow(narrow(&[(1, 972)]));
+    (0..20).for_each(|i| bench.push(To::One(NodeId(1)), Lane::Data, &[i; 8_900], b""));
+    bench.flush();
+    assert_eq!((bench.counters.datagrams_cut, bench.counters.data_out.datagrams), (20, 200));
+    let lengths: Vec<_> = (0..200).map(|_| receive(&bench.data[1]).len()).collect();
+    assert!(lengths.iter().all(|len| *len <= 972), "{lengths:?}");
+    assert!(bench.counters.gso_batches >= 3);
+}
+
+#[test]
+fn probes_leave_whole_and_each_by_itself() {
+    let mut bench = Bench::new();
+    bench.outbox.set_narrow(narrow(&[(1, 600)]));
+    for len in [1_472, 972, 508] {
+        bench.outbox.push_probe(vec![0; len].into());
+    }
+    bench.flush();
+    for other in 1..3 {
+        assert_eq!([(); 3].map(|()| receive(&bench.data[other]).len()), [1_472, 972, 508]);
+    }
+    assert_eq!((bench.counters.datagrams_cut, bench.counters.gso_batches), (0, 0));
+}
+
+/// A socket stands for the group, and for who listens to it.
+fn with_group(bench: &mut Bench) -> UdpSocket {
+    let group = socket();
+    bench.outbox.group = Some(group.local_addr().unwrap().into());
+    group
+}
+
+#[test]
+fn by_multicast_they_go_in_pieces_once_for_all_or_whole_and_in_pieces_to_who_needs_them() {
+    let mut bench = Bench::new();
+    let group = with_group(&mut bench);
+    bench.outbox.set_narrow(narrow(&[(1, 972)]));
+    bench.push(To::All, Lane::Data, &[1; 1_472], b"");
+    bench.push(To::All, Lane::Data, &[2; 972], b"");
+    bench.flush();
+    assert!([receive(&group), receive(&group)] == [vec![1; 1_472], vec![2; 972]]);
+    assert!(receive_joined(&bench.data[1], 1) == [[1; 1_472]]);
+    bench.outbox.set_narrow(Narrow { all: Some(600), ..narrow(&[(1, 972), (2, 600)]) });
+    bench.push(To::All, Lane::Data, &[3; 1_472], b"");
+    bench.push(To::All, Lane::Data, &[4; 600], b"");
+    bench.flush();
+    assert!(receive_joined(&group, 2) == [vec![3; 1_472], vec![4; 600]]);
+    bench.outbox.set_narrow(Narrow::default());
+    bench.push(To::All, Lane::Data, &[5; 1_472], b"");
+    bench.flush();
+    assert!(receive(&group) == [5; 1_472]);
+    assert!(bench.data.iter().all(is_empty) && is_empty(&group));
 }
 
 #[test]

@@ -1,0 +1,73 @@
+//! What arrives and is for the driver, not for the node: probes, and pieces of datagrams.
+use crate::pieces::Joins;
+use crate::probe;
+use bytes::Bytes;
+use consort_types::{Instant, MemberId, NodeId};
+use consort_wire::Identity;
+use consort_wire::path::{self, DriverPacket, Probe};
+use std::collections::VecDeque;
+
+/// So many probes may wait; more say nothing that these do not.
+const PROBES: usize = 1_024;
+
+/// Takes aside what is for the driver.
+#[derive(Debug)]
+pub(crate) struct Aside {
+    identity: Identity,
+    nodes: Vec<NodeId>,
+    probes: VecDeque<Probed>,
+    pub(crate) joins: Joins,
+    /// Probes that came.
+    pub(crate) probed: u64,
+    /// Pieces that came.
+    pub(crate) pieces: u64,
+}
+
+/// A probe that came.
+#[derive(Debug)]
+pub(crate) struct Probed {
+    pub(crate) from: MemberId,
+    /// Its length in bytes.
+    pub(crate) size: usize,
+    pub(crate) probe: Probe,
+}
+
+impl Aside {
+    /// For the node that speaks as `identity` in a cluster of these nodes.
+    pub(crate) fn new(identity: Identity, nodes: Vec<NodeId>) -> Self {
+        Self { identity, nodes, probes: VecDeque::new(), joins: Joins::default(), probed: 0, pieces: 0 }
+    }
+
+    /// Looks at a datagram for which [`path::is_aside`] holds. Returns what the node is to see: the datagram that was joined
+    /// with this piece, or the datagram itself if it is not for the driver. The node counts it by what is wrong with it.
+    #[cold]
+    pub(crate) fn take(&mut self, at: Instant, datagram: Bytes) -> Option<Bytes> {
+        if probe::is_probe(&datagram) {
+            return None;
+        }
+        //= W01
+        match path::open(&self.identity, &datagram) {
+            Ok((from, _)) if !self.nodes.contains(&from.node) => Some(datagram),
+            Ok((from, DriverPacket::Probe(probe))) => {
+                self.probed += 1;
+                if self.probes.len() < PROBES {
+                    self.probes.push_back(Probed { from, size: datagram.len(), probe });
+                }
+                None
+            }
+            Ok((from, DriverPacket::Piece(piece))) => {
+                self.pieces += 1;
+                self.joins.take(at, from, &piece)
+            }
+            Err(_) => Some(datagram),
+        }
+    }
+
+    /// The next probe that came.
+    pub(crate) fn next_probe(&mut self) -> Option<Probed> {
+        self.probes.pop_front()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,69 @@
+//! What the driver does about the ways between nodes.
+use super::Driver;
+use crate::paths::{News, Paths};
+use consort_node::Engine;
+
+impl<E: Engine> Driver<E> {
+    /// Takes probes that came, sends those that are due, and tells the outbox what passes.
+    pub(super) fn look_after_paths(&mut self) {
+        while let Some(probed) = self.inbox.next_probe() {
+            if let Some(paths) = &mut self.paths {
+                paths.handle_probe(self.now, probed.from, probed.size, &probed.probe);
+            }
+        }
+        if self.paths.as_ref().is_some_and(|paths| paths.poll_timeout() <= self.now) {
+            self.probe_paths();
+        }
+        self.follow_paths();
+    }
+
+    fn probe_paths(&mut self) {
+        let Some(paths) = &mut self.paths else { return };
+        let members = self.node.view().into_iter().flat_map(|view| view.members.iter().map(|member| member.node));
+        let Some(round) = paths.handle_timeout(self.now, members) else { return };
+        for size in round.sizes {
+            self.outbox.push_probe(round.probe.seal(self.node.identity(), size));
+            self.counters.probes_sent += 1;
+        }
+        self.inbox.expire(self.now);
+        self.tell_of_paths();
+    }
+
+    fn follow_paths(&mut self) {
+        let Some(paths) = &mut self.paths else { return };
+        if let Some(narrow) = paths.poll_narrow() {
+            self.outbox.set_narrow(narrow);
+        }
+        while let Some(news) = paths.poll_news() {
+            tell(paths, news);
+        }
+    }
+
+    /// The node tells of it in its status.
+    fn tell_of_paths(&mut self) {
+        self.settle_counters();
+        let Some(paths) = &self.paths else { return };
+        let known = paths.known(self.now);
+        let mut facts: Vec<_> = known.map(|(node, passes)| (format!("path_{node}"), words(paths, passes))).collect();
+        self.counters.observe_paths(&mut |name, value| facts.push((name.to_owned(), value.to_string())));
+        self.node.note_driver(facts);
+    }
+}
+
+fn words(paths: &Paths, passes: u16) -> String {
+    format!("datagrams up to {passes} of {} bytes pass", paths.full())
+}
+
+fn tell(paths: &Paths, news: News) {
+    let (node, passes, datagram) = (news.node, news.passes, paths.full());
+    if news.all {
+        tracing::info!(%node, passes, "datagrams of every size pass to the node again, and go whole");
+    } else {
+        tracing::warn!(
+            %node,
+            passes,
+            datagram,
+            "large datagrams vanish on the way to the node and go in pieces, which costs more; raise the MTU of what lies between (a switch without jumbo frames, a tunnel), or set `datagram` to what passes, on all nodes"
+        );
+    }
+}

@@ -1,0 +1,92 @@
+//! Runs to nodes that do not get all datagrams: what is too long leaves in pieces.
+use super::{Outbox, Pending, Target, len};
+use crate::counters::Counters;
+use bytes::Bytes;
+use consort_node::Datagram;
+use consort_types::NodeId;
+use consort_wire::Identity;
+use consort_wire::path::{self, Shape};
+
+/// Cuts datagrams.
+pub(super) struct Cutter {
+    identity: Identity,
+    next: u32,
+}
+
+impl Cutter {
+    pub(super) const fn new(identity: Identity) -> Self {
+        Self { identity, next: 0 }
+    }
+
+    /// The pieces of a run's datagrams, each as long as `limit` at most. What cannot be cut stays whole.
+    fn cut(&mut self, run: &[Pending], limit: usize, counters: &mut Counters) -> Vec<Pending> {
+        let mut pieces = Vec::with_capacity(run.len() * 2);
+        for Pending { target, datagram } in run {
+            let Some(shape) = Shape::new(len(datagram), limit) else {
+                pieces.push(Pending { target: *target, datagram: datagram.clone() });
+                continue;
+            };
+            counters.datagrams_cut += 1;
+            self.next = self.next.wrapping_add(1);
+            let cut = path::cut(self.identity, self.next, shape, &datagram.head, &datagram.body);
+            pieces.extend(cut.map(|head| Pending { target: *target, datagram: Datagram { head, body: Bytes::new() } }));
+        }
+        pieces
+    }
+}
+
+impl Outbox {
+    /// Sends a run while some do not get all.
+    #[cold]
+    pub(super) fn send_narrow(&mut self, target: Target, run: &[Pending], counters: &mut Counters) {
+        match target {
+            Target::Probes => self.send(target, run, counters),
+            Target::All if self.group.is_some() => self.send_to_group(run, counters),
+            Target::All => self.others().into_iter().for_each(|node| self.send_cut(Target::Data(node), run, counters)),
+            Target::AllTokens => {
+                self.others().into_iter().for_each(|node| self.send_cut(Target::Token(node), run, counters));
+            }
+            Target::Token(_) | Target::Data(_) => self.send_cut(target, run, counters),
+        }
+    }
+
+    /// To all by multicast: in pieces for all, or whole, and in pieces to those that need them.
+    fn send_to_group(&mut self, run: &[Pending], counters: &mut Counters) {
+        if let Some(limit) = self.narrow.all {
+            return self.send_parts(Target::All, run, limit, counters);
+        }
+        self.send(Target::All, run, counters);
+        let each: Vec<_> = self.narrow.each.iter().map(|(node, limit)| (*node, *limit)).collect();
+        for (node, limit) in each {
+            for too_long in run.split(|pending| len(&pending.datagram) <= limit).filter(|run| !run.is_empty()) {
+                self.send_parts(Target::Data(node), too_long, limit, counters);
+            }
+        }
+    }
+
+    /// To one node.
+    fn send_cut(&mut self, target: Target, run: &[Pending], counters: &mut Counters) {
+        let limit = match target {
+            Target::Token(node) | Target::Data(node) => self.narrow.each.get(&node).copied(),
+            _ => None,
+        };
+        self.send_parts(target, run, limit.unwrap_or(usize::MAX), counters);
+    }
+
+    //= W08
+    fn send_parts(&mut self, target: Target, run: &[Pending], limit: usize, counters: &mut Counters) {
+        let fits = |pending: &Pending| len(&pending.datagram) <= limit;
+        for part in run.chunk_by(|a, b| fits(a) == fits(b)) {
+            if fits(&part[0]) {
+                self.send(target, part, counters);
+            } else {
+                let pieces = self.cutter.cut(part, limit, counters);
+                self.send(target, &pieces, counters);
+            }
+        }
+    }
+
+    fn others(&self) -> Vec<NodeId> {
+        self.peers.keys().copied().filter(|node| *node != self.me).collect()
+    }
+}

@@ -1,0 +1,253 @@
+//! Which size of datagram reaches which node, found out by probes. Pure: time is handed in.
+//!
+//! Each node sends rounds of probes: one as long as datagrams may be, and a short one. Whoever gets the short one of a round
+//! but not the long one begins to doubt, and says so in its own probes; then rounds follow each other quickly, with sizes in
+//! between. What `AGREE` rounds in a row agree on is believed. So one lost probe changes nothing, a round of which nothing
+//! arrives says nothing, and a size that has begun to vanish is known within two seconds.
+mod inward;
+
+use consort_types::{Duration, Instant, MemberId, NodeId};
+use consort_wire::DatagramSize;
+use consort_wire::path::{ALWAYS, Probe, REPORTS_MAX, Report};
+use inward::Inward;
+use std::collections::{BTreeMap, VecDeque};
+
+/// How often a node probes while nobody doubts.
+const PERIOD: Duration = Duration::from_secs(1);
+/// And how often at the start, for whoever appears, and while somebody doubts.
+const QUICK: Duration = Duration::from_millis(100);
+/// So many rounds are quick at the start, and for whoever appears.
+const OPENING: u32 = 10;
+/// A node from which no probe came for so long is not there: what it cannot get is of no account.
+const SILENT: Duration = Duration::from_millis(3_500);
+/// The sizes between the longest and the shortest, in bytes of UDP payload, longest first: what fits usual packets of IP,
+/// from jumbo frames by tunnels down to what IPv6 demands, and some below.
+const SIZES: [usize; 13] = [32_000, 16_000, 8_972, 4_052, 1_472, 1_452, 1_448, 1_422, 1_392, 1_372, 1_252, 972, 740];
+
+/// What the outbox has to know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Narrow {
+    /// How long a datagram to a node may be at most, in bytes, for those that do not get all.
+    pub(crate) each: BTreeMap<NodeId, usize>,
+    /// How long one to all may be, if it is best cut once for all. Else it leaves whole, and in pieces to each that would
+    /// not get it.
+    pub(crate) all: Option<usize>,
+}
+
+/// Something to tell people: other datagrams reach a node than before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct News {
+    pub(crate) node: NodeId,
+    /// The longest that arrives, in bytes.
+    pub(crate) passes: usize,
+    /// Whether that is all of them.
+    pub(crate) all: bool,
+}
+
+/// A round to be sent: the same probe in each of these sizes, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Round {
+    pub(crate) probe: Probe,
+    pub(crate) sizes: Vec<usize>,
+}
+
+/// The ways to and from all other nodes.
+#[derive(Debug)]
+pub(crate) struct Paths {
+    me: NodeId,
+    full: u16,
+    ways: BTreeMap<NodeId, Way>,
+    round: u32,
+    last_round: Instant,
+    next_round: Instant,
+    /// How many more rounds are quick.
+    opening: u32,
+    settles: Option<Instant>,
+    /// Somebody is in the view who sends no probes, and so may not know pieces.
+    mute: bool,
+    narrow: Narrow,
+    news: VecDeque<News>,
+    changed: bool,
+}
+
+/// The way to one node, and the way from it.
+#[derive(Debug)]
+struct Way {
+    heard: Option<Instant>,
+    inward: Inward,
+    /// The longest of our datagrams that it gets; `None` while it does not know.
+    outward: Option<u16>,
+    doubts: bool,
+    wants_all: bool,
+    told: u16,
+}
+
+impl Way {
+    fn new(full: u16) -> Self {
+        Self { heard: None, inward: Inward::new(full), outward: None, doubts: false, wants_all: false, told: full }
+    }
+
+    fn is_present(&self, now: Instant) -> bool {
+        self.heard.is_some_and(|heard| now.since(heard) < SILENT)
+    }
+
+    /// The longest datagram that gets there, if not all do.
+    fn limit(&self, full: u16) -> Option<usize> {
+        self.outward.filter(|passes| *passes < full).map(|passes| usize::from(passes).max(ALWAYS))
+    }
+}
+
+impl Paths {
+    /// Between `me` and `others`, where no datagram is longer than `full`. The first round is due at once.
+    pub(crate) fn new(me: NodeId, others: impl Iterator<Item = NodeId>, full: DatagramSize, now: Instant) -> Self {
+        let full = u16::try_from(full.get()).unwrap_or(u16::MAX);
+        Self {
+            me,
+            full,
+            ways: others.filter(|node| *node != me).map(|node| (node, Way::new(full))).collect(),
+            round: 0,
+            last_round: now,
+            next_round: now,
+            opening: OPENING,
+            settles: None,
+            mute: false,
+            narrow: Narrow::default(),
+            news: VecDeque::new(),
+            changed: false,
+        }
+    }
+
+    /// A probe of `size` bytes came.
+    pub(crate) fn handle_probe(&mut self, now: Instant, from: MemberId, size: usize, probe: &Probe) {
+        let Some(way) = self.ways.get_mut(&from.node) else { return };
+        let appeared = !way.is_present(now);
+        way.heard = Some(now);
+        let size = u16::try_from(size).unwrap_or(u16::MAX).min(self.full);
+        let unsure = way.inward.arrived(now, from.incarnation, probe.round, size);
+        if let Some(report) = probe.reports.iter().find(|report| report.node == self.me) {
+            way.outward = report.passes.map(|passes| passes.min(self.full)).or(way.outward);
+            (way.doubts, way.wants_all) = (report.doubts, report.wants_all);
+        }
+        let hurry = unsure || way.doubts;
+        self.settles = self.settles.into_iter().chain(way.inward.settles()).min();
+        if appeared {
+            self.opening = OPENING;
+        }
+        if appeared || hurry {
+            self.hurry();
+        }
+        self.judge(now);
+    }
+
+    /// The kernel dropped datagrams for want of room: what of a round did not come says nothing about the way.
+    pub(crate) fn note_overflow(&mut self) {
+        self.ways.values_mut().for_each(|way| way.inward.forget());
+    }
+
+    /// When to call [`Self::handle_timeout`].
+    pub(crate) fn poll_timeout(&self) -> Instant {
+        self.settles.map_or(self.next_round, |settles| settles.min(self.next_round))
+    }
+
+    /// The time that [`Self::poll_timeout`] named has come. Returns the round to be sent, if it is time for one. `members`
+    /// are those of the view.
+    pub(crate) fn handle_timeout(&mut self, now: Instant, mut members: impl Iterator<Item = NodeId>) -> Option<Round> {
+        self.settle(now);
+        if now < self.next_round {
+            return None;
+        }
+        self.mute = members.any(|node| self.ways.get(&node).is_some_and(|way| !way.is_present(now)));
+        self.judge(now);
+        self.round = self.round.wrapping_add(1);
+        self.last_round = now;
+        self.opening = self.opening.saturating_sub(1);
+        let quick = self.opening > 0 || self.present(now).any(|way| way.doubts || way.inward.doubts());
+        //= W04
+        self.next_round = now + if quick { QUICK } else { PERIOD };
+        Some(Round { probe: Probe { round: self.round, reports: self.reports(now) }, sizes: self.sizes(now) })
+    }
+
+    /// What the outbox has to know, if that is something else than before.
+    pub(crate) fn poll_narrow(&mut self) -> Option<Narrow> {
+        std::mem::take(&mut self.changed).then(|| self.narrow.clone())
+    }
+
+    /// What is to be told to people.
+    pub(crate) fn poll_news(&mut self) -> Option<News> {
+        self.news.pop_front()
+    }
+
+    /// The longest datagram that gets to each node, where that is known and the node is there.
+    pub(crate) fn known(&self, now: Instant) -> impl Iterator<Item = (NodeId, u16)> {
+        let present = self.ways.iter().filter(move |(_, way)| way.is_present(now));
+        present.filter_map(|(node, way)| Some((*node, way.outward?)))
+    }
+
+    /// The longest datagram that nodes send, in bytes.
+    pub(crate) const fn full(&self) -> u16 {
+        self.full
+    }
+
+    fn present(&self, now: Instant) -> impl Iterator<Item = &Way> {
+        self.ways.values().filter(move |way| way.is_present(now))
+    }
+
+    /// Ends rounds of which nothing more is to be expected.
+    fn settle(&mut self, now: Instant) {
+        if self.settles.is_none_or(|at| at > now) {
+            return;
+        }
+        let mut unsure = false;
+        self.ways.values_mut().for_each(|way| unsure |= way.inward.settle(now));
+        self.settles = self.ways.values().filter_map(|way| way.inward.settles()).min();
+        if unsure {
+            self.hurry();
+        }
+    }
+
+    /// The next round is sent as soon as a quick one may.
+    fn hurry(&mut self) {
+        self.next_round = self.next_round.min(self.last_round + QUICK);
+    }
+
+    //= W05
+    fn sizes(&self, now: Instant) -> Vec<usize> {
+        let full = usize::from(self.full);
+        let all = self.present(now).any(|way| way.wants_all || way.limit(self.full).is_some());
+        let between = SIZES.into_iter().filter(|size| all && *size < full);
+        // The longest first: who gets the shortest of a round has seen them all, if they did not overtake each other.
+        [full].into_iter().chain(between).chain([ALWAYS]).collect()
+    }
+
+    /// What arrives from those that are there. In a large cluster each probe tells of some, in turn.
+    //= W07
+    fn reports(&self, now: Instant) -> Vec<Report> {
+        let present: Vec<_> = self.ways.iter().filter(|(_, way)| way.is_present(now)).collect();
+        let parts = present.len().div_ceil(REPORTS_MAX).max(1);
+        let part = present.chunks(REPORTS_MAX).nth(self.round as usize % parts).unwrap_or_default();
+        part.iter().map(|(node, way)| way.inward.report(**node)).collect()
+    }
+
+    /// Compares what is known with what was told.
+    fn judge(&mut self, now: Instant) {
+        let full = self.full;
+        let mut each = BTreeMap::new();
+        for (node, way) in self.ways.iter_mut().filter(|(_, way)| way.is_present(now)) {
+            each.extend(way.limit(full).map(|limit| (*node, limit)));
+            if let Some(passes) = way.outward.filter(|passes| *passes != way.told) {
+                way.told = passes;
+                self.news.push_back(News { node: *node, passes: passes.into(), all: passes == full });
+            }
+        }
+        // To cut once for all is better than to each, unless only one would need it, or somebody could not join.
+        //= W09
+        let all = if self.mute || each.len() < 2 { None } else { each.values().min().copied() };
+        let narrow = Narrow { each, all };
+        if narrow != self.narrow {
+            (self.narrow, self.changed) = (narrow, true);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
