@@ -1,8 +1,8 @@
 //! What drivers say to each other, below the engines: probes of the ways between them, and pieces of datagrams that are
 //! too long for one. No engine sees either.
 //!
-//! Both wear the [envelope](crate::envelope) with a kind in the lane's place, so that a node which knows neither drops them
-//! and counts them by that cause.
+//! Both wear the [`envelope`] with a kind in the lane's place, so that a node which knows neither drops them and counts them
+//! by that cause.
 //!
 //! A probe, kind 16, as long as the size that it tries:
 //!
