@@ -202,11 +202,13 @@ impl Clients {
                 if let Some(file) = offered.filter(|_| !discarded) {
                     self.share(id, file, counters);
                 }
+                self.see_read(id);
                 self.queue_reading(id);
                 if discarded { Said::Nothing } else { Said::Bytes(self.received(n)) }
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 client.has_bytes = false;
+                self.see_read(id);
                 Said::Nothing
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {

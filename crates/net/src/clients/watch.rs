@@ -43,6 +43,15 @@ impl Clients {
         }
     }
 
+    /// A client was read. If it was left with unread bytes, it was not asked to ring for more: once there are none, it is to
+    /// be looked at again.
+    pub(super) fn see_read(&mut self, id: ClientId) {
+        let Some(client) = self.open.get_mut(&id) else { return };
+        if !client.has_bytes && client.watched.is_none() && client.stream.rings().is_some() {
+            self.watch(id);
+        }
+    }
+
     /// Sees who of those that are watched has sent or read something.
     pub(crate) fn look(&mut self) {
         let mut watched = std::mem::take(&mut self.watched);

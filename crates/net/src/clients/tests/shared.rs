@@ -129,6 +129,21 @@ fn pattern(len: usize) -> Vec<u8> {
 }
 
 #[test]
+fn a_client_that_was_left_with_unread_bytes_is_heard_after_they_were_read() {
+    let mut bench = Bench::sharing();
+    let (mut peer, id) = bench.share();
+    bench.clients.pause(id);
+    peer.send(b"first");
+    (0..1_000).for_each(|_| bench.clients.look());
+    assert!(bench.clients.begin_sleep());
+    bench.clients.resume(id);
+    assert_eq!(all_bytes(&bench.hear_in_turns(|heard| bytes_of(heard, id) == 5)), b"first");
+    assert!(bench.clients.begin_sleep());
+    peer.send(b"second");
+    assert_eq!(all_bytes(&bench.hear_in_turns(|heard| bytes_of(heard, id) == 6)), b"second");
+}
+
+#[test]
 fn what_is_sent_through_memory_is_read_to_the_last_byte_before_the_end() {
     let mut bench = Bench::sharing();
     let (peer, _) = bench.share();
