@@ -125,7 +125,7 @@ fn a_ring_lives_on_when_a_way_begins_to_swallow_large_frames_and_is_told_when_it
     fleet.join();
     fleet.exchange(60);
     let views = fleet.views();
-    assert_eq!(fleet.told(0, "path_n3"), "datagrams up to 8900 of 8900 bytes pass");
+    wait_for("it is told that all passes", || fleet.told(0, "path_n3") == "datagrams up to 8900 of 8900 bytes pass");
     fleet.take_frames_up_to(LONGEST);
     fleet.await_said(VANISH);
     fleet.exchange(120);
