@@ -70,15 +70,7 @@ fn places_that_one_survivor_knows_hold_for_all_and_go_first() {
 #[test]
 fn a_sequencer_that_is_cut_off_tells_what_it_has_given_before_its_view_ends() {
     //= P40 test
-    let mut cluster = Cluster::new(3, |config| {
-        usual(config);
-        config.sequencing = Sequencing { every: 40, within: ms(10_000) };
-    });
-    cluster.say(3, "c");
-    cluster.pass(ms(1));
-    cluster.say(2, "b");
-    cluster.pass(ms(1));
-    assert_eq!(cluster.got(1), ["c", "b"]);
+    let mut cluster = untold();
     cluster.crash(3);
     cluster.pass(ms(3_000));
     assert_eq!((cluster.got(1), cluster.got(2)), (vec!["c".into(), "b".into()], vec!["c".into(), "b".into()]));

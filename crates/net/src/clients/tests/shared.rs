@@ -5,6 +5,8 @@ use consort_shm::{Offer, Reader, Writer};
 use std::os::fd::AsFd;
 
 const RING: usize = 256 << 10;
+/// No client of these tests is quiet for longer.
+const LONG: Duration = Duration::from_secs(30);
 
 struct Peer {
     stream: UnixStream,
@@ -42,7 +44,9 @@ impl Bench {
     /// Looks and sleeps as the loop does, until there is something to do.
     fn rest(&mut self) {
         self.clients.look();
+        let deadline = std::time::Instant::now() + LONG;
         while !self.clients.has_more() {
+            assert!(std::time::Instant::now() < deadline, "nobody rang");
             if self.clients.begin_sleep() {
                 self.wait();
             }
