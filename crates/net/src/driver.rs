@@ -15,7 +15,7 @@ use crate::paths::Paths;
 use crate::stop::Stop;
 use crate::users::Users;
 use crate::wake::Wake;
-use consort_node::{Effect, Engine, Farewell, Node, Parting, Reading};
+use consort_node::{Effect, Engine, Farewell, Node, OUTPUT_PIECES, Parting, Reading};
 use consort_types::{ClientId, Instant, NodeId};
 use mio::Token;
 use std::io::{self, IoSlice};
@@ -33,8 +33,6 @@ const CLIENTS: usize = 32;
 const CLIENT_SLICE: Duration = Duration::from_micros(200);
 /// How long clients may take at the end to read what stands in their outputs.
 const FAREWELL: Duration = Duration::from_millis(200);
-/// How many pieces of a client's output are written by one call.
-const PIECES: usize = 8;
 
 /// The events' names; those below are the UDP sockets' places in the inbox, those above are clients.
 const TIMER: Token = Token(8);
@@ -252,11 +250,10 @@ impl<E: Engine> Driver<E> {
     fn tell_clients(&mut self, began: Instant) -> Result<(), RunError> {
         for _ in 0..self.clients.writable().min(CLIENTS) {
             let Some(client) = self.clients.next_writable() else { break };
-            let mut pieces = [IoSlice::new(&[]); PIECES];
+            let mut pieces = [IoSlice::new(&[]); OUTPUT_PIECES];
             let waiting = self.node.client_outputs(client).zip(&mut pieces);
             let n = waiting.map(|(piece, slot)| *slot = IoSlice::new(piece)).count();
             match self.clients.write(client, &pieces[..n], &mut self.counters) {
-                Wrote::Bytes(0) => {}
                 Wrote::Bytes(n) => {
                     self.node.client_written(self.now, client, n);
                     // There may be more pieces than one call takes.

@@ -30,7 +30,7 @@ pub use bytes::Bytes;
 pub use change::{Change, NoChange};
 pub use consort_order::{Engine, Lane, To};
 pub use consort_session::listing::Transport;
-pub use consort_session::{Farewell, Limits, Parting};
+pub use consort_session::{Farewell, Limits, OUTPUT_PIECES, Parting};
 pub use consort_types::{ClientId, Instant, Ticket};
 pub use consort_wire::Identity;
 pub use effect::{Datagram, Effect, Reading};

@@ -41,7 +41,7 @@ pub use event::{Event, GroupSignal, GroupView, Message, NetworkView, Offer, Prog
 pub use limits::Limits;
 pub use listing::{Inquirer, Listing, Question};
 pub use offers::{Offered, Undo};
-pub use output::Output;
+pub use output::{OUTPUT_PIECES, Output};
 pub use reason::{Farewell, Parting, Refusal, RefusalCause};
 pub use request::Hello;
 pub use server::{Ask, Session};

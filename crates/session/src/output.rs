@@ -1,6 +1,7 @@
 //! What one client is to read.
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// A piece takes no frames that make it longer than this, in bytes, unless it is the first; what is written is given back
 /// by the piece.
@@ -10,7 +11,16 @@ const SHARED: usize = 1 << 10;
 /// What a shared piece costs beside its bytes.
 const EACH: usize = 64;
 
+/// So many slices at most stand in an output without being copied into it.
+const INLAID_MAX: usize = 255;
+/// The most pieces that an output is in while its client reads as fast as it is told.
+pub const OUTPUT_PIECES: usize = 2 * INLAID_MAX + 1;
+
 /// Frames in their order, in pieces of whole frames: those that are told to many clients are shared by all of them.
+///
+/// While a client reads as fast as it is told, large slices of messages are not copied either: they are *inlaid* where
+/// they stand in the frames. Once something has to wait for the client all is copied, so that who reads slowly keeps no
+/// packets from being forgotten.
 #[derive(Debug, Default)]
 pub struct Output {
     /// Those before the last, in order.
@@ -24,6 +34,12 @@ pub struct Output {
     /// What `pieces` cost.
     charged: usize,
     spare: BytesMut,
+    /// Slices that stand within `last`, in order; only as long as there are no `pieces` and nothing is written.
+    inlaid: VecDeque<Inlay>,
+    /// Their bytes.
+    inlaid_len: usize,
+    /// Something was left when the client had read what it could.
+    behind: bool,
     announced: bool,
 }
 
@@ -31,6 +47,13 @@ pub struct Output {
 struct Piece {
     bytes: Bytes,
     charge: usize,
+}
+
+#[derive(Debug)]
+struct Inlay {
+    /// Before which byte of `last` it stands.
+    at: usize,
+    bytes: Bytes,
 }
 
 impl Output {
@@ -45,6 +68,18 @@ impl Output {
         &mut self.last
     }
 
+    /// Appends a slice of the frame that [`Self::put`] began, without copying it where that is worth it and the client keeps
+    /// up.
+    pub fn inlay(&mut self, slice: &Bytes, range: Range<usize>) {
+        let copied = range.len() < SHARED || self.behind || self.inlaid.len() == INLAID_MAX;
+        if copied || !self.pieces.is_empty() || self.last.is_empty() {
+            self.last.extend_from_slice(&slice[range]);
+            return;
+        }
+        self.inlaid_len += range.len();
+        self.inlaid.push_back(Inlay { at: self.last.len(), bytes: slice.slice(range) });
+    }
+
     /// Appends whole frames that `readers` clients are told, without copying them if they are worth it.
     pub fn share(&mut self, frames: &Bytes, readers: usize) {
         if frames.len() < SHARED || readers < 2 {
@@ -57,19 +92,30 @@ impl Output {
 
     /// What is to be written next, in one piece; there may be more behind it.
     pub fn front(&self) -> &[u8] {
-        &self.first()[self.at..]
+        match self.inlaid.front() {
+            Some(inlay) => &self.last[..inlay.at],
+            None => &self.first()[self.at..],
+        }
     }
 
     /// All that is to be written, in pieces.
     pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         let later = self.pieces.iter().skip(1).map(|piece| &piece.bytes[..]);
         let last = (!self.pieces.is_empty()).then_some(&self.last[..]);
-        std::iter::once(self.front()).chain(later).chain(last)
+        std::iter::once(self.front()).chain(later).chain(last).chain(self.inlaid_pieces())
+    }
+
+    /// Inlaid slices, each with what stands behind it.
+    fn inlaid_pieces(&self) -> impl Iterator<Item = &[u8]> {
+        let ends = self.inlaid.iter().skip(1).map(|next| next.at).chain([self.last.len()]);
+        let pieces =
+            self.inlaid.iter().zip(ends).flat_map(|(inlay, end)| [&inlay.bytes[..], &self.last[inlay.at..end]]);
+        pieces.filter(|piece| !piece.is_empty())
     }
 
     /// How many bytes are to be written.
     pub fn len(&self) -> usize {
-        self.in_pieces + self.last.len() - self.at
+        self.in_pieces + self.last.len() + self.inlaid_len - self.at
     }
 
     /// Whether all is written.
@@ -79,7 +125,7 @@ impl Output {
 
     /// How many bytes of memory this takes; what is shared, each reader has its part in.
     pub fn charge(&self) -> usize {
-        self.charged + self.last.len()
+        self.charged + self.last.len() + self.inlaid_len
     }
 
     /// Whether there is something to write that nobody was told of yet. Says so once until all is written.
@@ -89,8 +135,14 @@ impl Output {
         wakes
     }
 
-    /// The first `n` bytes are written; more than there are is all of them.
+    /// The first `n` bytes are written, and no more can be for now; more than there are is all of them.
     pub fn written(&mut self, n: usize) {
+        self.behind = n < self.len();
+        if self.behind {
+            self.settle();
+        } else {
+            self.forget_inlaid();
+        }
         let mut n = n;
         while let Some(first) = self.pieces.front() {
             let left = first.bytes.len() - self.at;
@@ -109,6 +161,7 @@ impl Output {
 
     /// Forgets all frames of which nothing is written yet. `len_of` says how long the frame is with which bytes begin.
     pub fn cut(&mut self, len_of: impl Fn(&[u8]) -> usize) {
+        self.settle();
         let first = self.first();
         let mut end = 0;
         while end < self.at {
@@ -135,8 +188,27 @@ impl Output {
         self.pieces.push_back(Piece { bytes, charge });
     }
 
+    /// Copies what is inlaid to where it stands.
+    fn settle(&mut self) {
+        if self.inlaid.is_empty() {
+            return;
+        }
+        let mut whole = std::mem::take(&mut self.spare);
+        whole.reserve(self.len());
+        self.pieces().for_each(|piece| whole.extend_from_slice(piece));
+        self.spare = std::mem::replace(&mut self.last, whole);
+        self.spare.clear();
+        self.forget_inlaid();
+    }
+
+    fn forget_inlaid(&mut self) {
+        self.inlaid.clear();
+        self.inlaid_len = 0;
+    }
+
     /// Begins another piece.
     fn close(&mut self) {
+        self.settle();
         if !self.last.is_empty() {
             let full = std::mem::replace(&mut self.last, std::mem::take(&mut self.spare)).freeze();
             let charge = full.len();
@@ -237,13 +309,13 @@ mod tests {
             for byte in 0..200u8 {
                 let frame = Bytes::from(vec![byte; rng.below(20_000) as usize]);
                 put.extend_from_slice(&frame);
-                match rng.below(3) {
+                match rng.below(4) {
                     0 => output.share(&frame, 5),
+                    1 => inlay(&mut output, &frame),
                     _ => output.put(frame.len()).extend_from_slice(&frame),
                 }
-                let front = output.front();
-                let n = (rng.below(30_000) as usize).min(front.len());
-                got.extend_from_slice(&front[..n]);
+                let n = (rng.below(60_000) as usize).min(output.len());
+                got.extend(output.pieces().flatten().take(n));
                 output.written(n);
                 assert_eq!(output.len(), put.len() - got.len());
                 assert!(output.pieces().flatten().eq(&put[got.len()..]));
@@ -252,6 +324,55 @@ mod tests {
             assert!(got == put);
             assert_eq!(output.charge(), 0);
         }
+    }
+
+    /// A frame of which all but the first byte may be inlaid, in two slices.
+    fn inlay(output: &mut Output, frame: &Bytes) {
+        let Some(first) = frame.first() else { return };
+        output.put(frame.len()).extend_from_slice(&[*first]);
+        output.inlay(frame, 1..frame.len() / 2);
+        output.inlay(frame, (frame.len() / 2).max(1)..frame.len());
+    }
+
+    #[test]
+    fn who_keeps_up_is_given_large_slices_where_they_lie() {
+        let frame = Bytes::from(vec![7; 10_000]);
+        let mut output = Output::default();
+        for _ in 0..3 {
+            inlay(&mut output, &frame);
+            inlay(&mut output, &frame.slice(..100));
+        }
+        let lying: Vec<_> = output.pieces().filter(|piece| frame.as_ptr_range().contains(&piece.as_ptr())).collect();
+        assert_eq!(lying.iter().map(|piece| piece.len()).sum::<usize>(), 3 * 9_999);
+        assert_eq!((output.len(), output.charge(), output.last.len()), (30_300, 30_300, 303));
+        output.written(30_300);
+        assert!(output.is_empty() && output.charge() == 0 && frame.is_unique());
+    }
+
+    #[test]
+    fn who_is_behind_keeps_no_slice() {
+        let frame = Bytes::from(vec![7; 10_000]);
+        let mut output = Output::default();
+        inlay(&mut output, &frame);
+        output.written(0);
+        assert!(frame.is_unique() && output.len() == 10_000);
+        inlay(&mut output, &frame);
+        assert!(frame.is_unique(), "it is behind still");
+        output.written(20_000);
+        inlay(&mut output, &frame);
+        assert!(!frame.is_unique(), "it has caught up");
+        output.cut(|_| 10_000);
+        assert!(frame.is_unique() && output.is_empty());
+    }
+
+    #[test]
+    fn no_more_is_inlaid_than_one_write_takes() {
+        let frame = Bytes::from(vec![7; 2 * SHARED + 2]);
+        let mut output = Output::default();
+        (0..200).for_each(|_| inlay(&mut output, &frame));
+        let (pieces, bytes) = output.pieces().fold((0, 0), |(n, len), piece| (n + 1, len + piece.len()));
+        assert!((INLAID_MAX..=OUTPUT_PIECES).contains(&pieces), "{pieces}");
+        assert_eq!((bytes, output.len()), (200 * frame.len(), bytes));
     }
 
     #[test]
@@ -277,12 +398,13 @@ mod tests {
         for (written, left) in
             [(0, 0), (1, 99), (99, 1), (100, 0), (250, 50), (300, 0), (2300, 0), (2301, 1_499), (3800, 0)]
         {
-            for shared in [false, true] {
+            for how in 0..3 {
                 let mut output = Output::default();
                 for hundreds in [1, 2, 20, 15, 3] {
-                    match shared {
-                        true => output.share(&frame(hundreds).into(), 2),
-                        false => output.put(0).extend_from_slice(&frame(hundreds)),
+                    match how {
+                        0 => output.share(&frame(hundreds).into(), 2),
+                        1 => inlay(&mut output, &frame(hundreds).into()),
+                        _ => output.put(0).extend_from_slice(&frame(hundreds)),
                     }
                 }
                 output.wakes();

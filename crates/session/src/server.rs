@@ -353,9 +353,9 @@ impl Session {
         event::put_welcome(self.output.put(WORD), &welcome);
     }
 
-    /// Appends a message of a client of node `sender`, or a batch: one copy of what receivers are told of what was ordered.
+    /// Appends a message of a client of node `sender`, or a batch.
     pub fn tell_message(&mut self, sender: NodeId, service: Service, multicast: &Payload, told: &Told) {
-        event::put_message(self.output.put(multicast.len()), sender, service, multicast, told);
+        event::put_message(&mut self.output, sender, service, multicast, told);
     }
 
     /// Offers a message to an optimistic client, unless it is on offer; nothing to any other.

@@ -2,6 +2,7 @@
 use bytes::{Buf, Bytes};
 use smallvec::SmallVec;
 use std::cell::RefCell;
+use std::ops::Range;
 
 type Parts = SmallVec<[Bytes; 2]>;
 
@@ -99,6 +100,11 @@ impl Payload {
     /// Calls `see` with the slices that make up `len` bytes from `from` on: how a part of a message is copied out
     /// without taking it off.
     pub fn for_each(&self, from: usize, len: usize, mut see: impl FnMut(&[u8])) {
+        self.for_each_part(from, len, |part, range| see(&part[range]));
+    }
+
+    /// The same with what of which slices it is: how a part of a message is shared.
+    pub fn for_each_part(&self, from: usize, len: usize, mut see: impl FnMut(&Bytes, Range<usize>)) {
         let (mut skip, mut left) = (from, len);
         for part in &self.parts {
             if skip >= part.len() {
@@ -106,7 +112,7 @@ impl Payload {
                 continue;
             }
             let end = part.len().min(skip.saturating_add(left));
-            see(&part[skip..end]);
+            see(part, skip..end);
             left -= end - skip;
             skip = 0;
             if left == 0 {

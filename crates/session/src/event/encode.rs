@@ -4,6 +4,7 @@ use super::{
     PROGRESS, Progress, REFUSED, REVOKE, SLOW, STATUS, VIEW, WAITING, WELCOME, WINDOW, Waiting, Welcome,
 };
 use crate::frame::{self, HEAD_LEN};
+use crate::output::Output;
 use crate::{Farewell, Offered, Refusal};
 use bytes::{BufMut, BytesMut};
 use consort_group::ordered::Told;
@@ -16,9 +17,8 @@ const MESSAGE_HEAD_LEN: usize = HEAD_LEN + 2;
 /// The longest text, in bytes.
 const TEXT_MAX: usize = u16::MAX as usize;
 
-/// Appends a message of a client of node `sender`, or a batch of them: what receivers are told of an ordered multicast, in
-/// one copy.
-pub fn put_message(out: &mut BytesMut, sender: NodeId, service: Service, multicast: &Payload, told: &Told) {
+/// Appends a message of a client of node `sender`, or a batch of them: what receivers are told of an ordered multicast.
+pub fn put_message(out: &mut Output, sender: NodeId, service: Service, multicast: &Payload, told: &Told) {
     let len = multicast.len().saturating_sub(told.at);
     let kind = if told.batch { BATCH } else { MESSAGE };
     let mut head = [0; MESSAGE_HEAD_LEN];
@@ -26,9 +26,8 @@ pub fn put_message(out: &mut BytesMut, sender: NodeId, service: Service, multica
     fields.put_u32((1 + 2 + len) as u32);
     fields.put_u8(kind | service as u8);
     fields.put_u16(sender.0);
-    out.reserve(MESSAGE_HEAD_LEN + len);
-    out.extend_from_slice(&head);
-    multicast.for_each(told.at, len, |part| out.extend_from_slice(part));
+    out.put(MESSAGE_HEAD_LEN + len).extend_from_slice(&head);
+    multicast.for_each_part(told.at, len, |part, range| out.inlay(part, range));
 }
 
 /// Appends an offer, which may be taken back for nothing for the time `free`.

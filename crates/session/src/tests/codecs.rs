@@ -4,7 +4,7 @@ use crate::event::{self, Event, Progress, Waiting, Welcome};
 use crate::frame::{Frames, HEAD_LEN};
 use crate::listing::{Connection, GroupEntry, Listing, PAGE_MAX, Page, Question, Stage, Transport};
 use crate::request::{self, Hello};
-use crate::{Farewell, Offered, Parting, Refusal, RefusalCause, Undo, VERSION};
+use crate::{Farewell, Offered, Output, Parting, Refusal, RefusalCause, Undo, VERSION};
 use bytes::{Bytes, BytesMut};
 use consort_group::{Change, ClientName, GroupViewId, Groups, Member, Signal, Step, ordered, targets};
 use consort_types::{
@@ -141,13 +141,19 @@ fn offered(multicast: Payload) -> Offered {
     Offered { id, free_until: Instant::ZERO, sender, service, multicast, told_at: ordered::TOLD_AT }
 }
 
+fn message_frame(sender: NodeId, service: Service, multicast: &Payload) -> Bytes {
+    let mut out = Output::default();
+    event::put_message(&mut out, sender, service, multicast, &told_of(multicast));
+    out.pieces().flatten().copied().collect()
+}
+
 fn every_event() -> Vec<Bytes> {
     let message = ordered_message(&["a", "bc"], b"payload");
     let pairs = [("state".to_owned(), "operational".to_owned()), ("ä".to_owned(), String::new())];
     let refusal = Refusal::new(RefusalCause::Budget, "too much");
     vec![
         written(|out| event::put_welcome(out, &welcome())),
-        written(|out| event::put_message(out, NodeId(3), Service::Safe, &message, &told_of(&message))),
+        message_frame(NodeId(3), Service::Safe, &message),
         written(|out| event::put_offer(out, 5, Duration::from_micros(128), &offered(message))),
         written(|out| event::put_revoke(out, 5)),
         written(|out| event::put_confirm(out, 6)),
@@ -229,11 +235,11 @@ fn every_cause_of_waiting_reads_back_and_others_are_refused() {
 #[test]
 fn a_message_without_payload_and_one_of_many_parts_read_back() {
     let empty = ordered_message(&["g"], b"");
-    let frame = written(|out| event::put_message(out, NodeId(0), Service::Agreed, &empty, &told_of(&empty)));
+    let frame = message_frame(NodeId(0), Service::Agreed, &empty);
     assert!(matches!(read(&frame), Event::Message(message) if message.payload().is_empty()));
     let bytes = ordered_message(&["g"], b"many parts").to_bytes();
     let parts: Payload = (0..bytes.len()).map(|at| bytes.slice(at..at + 1)).collect();
-    let frame = written(|out| event::put_message(out, NodeId(0), Service::Agreed, &parts, &told_of(&parts)));
+    let frame = message_frame(NodeId(0), Service::Agreed, &parts);
     assert!(matches!(read(&frame), Event::Message(message) if message.payload() == b"many parts"));
 }
 

@@ -3,8 +3,7 @@ use super::super::{Cast, End, Merge, Witness};
 use crate::checkers::{Bounds, judge};
 use crate::message::Process;
 use crate::trace::{Event, Trace, What};
-use bytes::{Bytes, BytesMut};
-
+use bytes::Bytes;
 use consort_session::Told;
 use consort_session::event::put_message;
 use consort_session::{self as session, Cause, ClientName, GroupViewId, Member, Progress, Welcome};
@@ -174,11 +173,11 @@ impl Stage {
     }
 
     pub fn deliver(&mut self, nodes: &[u16], sent: &Sent) {
-        let mut frame = BytesMut::new();
+        let mut frame = session::Output::default();
         let all = Told { at: 0, targets_at: 0, batch: false, note: None };
         put_message(&mut frame, sent.from.0, sent.service, &told(sent).into(), &all);
         let mut replies = session::client::Replies::default();
-        replies.feed(frame.freeze());
+        replies.feed(frame.pieces().flatten().copied().collect());
         let event = replies.next_event().unwrap().unwrap();
         self.tell_all(nodes, &event);
     }
