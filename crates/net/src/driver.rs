@@ -302,7 +302,7 @@ impl<E: Engine> Driver<E> {
 
     fn rest(&mut self, worked: bool) -> Result<(), RunError> {
         let busy = self.inbox.has_more() || self.clients.has_more();
-        match self.idle.rest(self.now, worked || busy) {
+        match self.idle.rest(self.now, worked, busy) {
             Rest::None => self.wake.look(),
             Rest::Yield => {
                 self.counters.spins += 1;

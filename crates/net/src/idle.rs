@@ -40,14 +40,21 @@ impl Idle {
         Self { profile, asked: Instant::ZERO, slept: true, worked: Duration::ZERO, left: Duration::ZERO }
     }
 
-    /// To be asked after every turn.
-    pub(crate) fn rest(&mut self, now: Instant, worked: bool) -> Rest {
+    /// To be asked after every turn: whether it did anything, and whether more is known to be there to do.
+    pub(crate) fn rest(&mut self, now: Instant, worked: bool, busy: bool) -> Rest {
         let passed = now.since(std::mem::replace(&mut self.asked, now));
         let slept = std::mem::take(&mut self.slept);
         if worked {
             // What passed asleep was not spent on work.
             self.worked = if slept { Duration::ZERO } else { self.worked + passed };
             self.left = self.worked.saturating_sub(WORTH).min(SPIN_MAX);
+        }
+        let looks = match self.profile {
+            Idling::Latency => true,
+            Idling::Balanced => !self.left.is_zero(),
+            Idling::Frugal => false,
+        };
+        if busy || worked && looks {
             return Rest::None;
         }
         match self.profile {
