@@ -160,7 +160,7 @@ impl Body {
 
     /// Whether the messages in it asked for safe delivery. A packet never mixes safe and other messages.
     pub fn is_safe(&self) -> bool {
-        self.chunk_at(0).is_some_and(|(chunk, _)| chunk.service == Service::Safe)
+        read_header(&mut Reader::new(&self.0)).is_ok_and(|header| header.service == Service::Safe)
     }
 }
 
