@@ -2,9 +2,10 @@
 use std::fs;
 use std::time::Duration;
 
-/// The CPU time a process has used, all its threads together. `None` where the kernel does not tell.
+/// The CPU time a process has used, all its threads together: to the nanosecond as long as none has ended, then to 10 ms.
+/// `None` where the kernel does not tell.
 pub fn cpu(pid: u32) -> Option<Duration> {
-    by_thread(pid).or_else(|| by_ticks(pid))
+    by_thread(pid).max(by_ticks(pid))
 }
 
 /// The memory a process has resident, in bytes.
@@ -23,8 +24,7 @@ fn memory(pid: u32, key: &str) -> Option<u64> {
     Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
 }
 
-/// In nanoseconds, from each thread's scheduler record. Threads that have ended are not counted; ours live as long as
-/// their process.
+/// In nanoseconds, from each thread's scheduler record. Threads that have ended are not counted.
 fn by_thread(pid: u32) -> Option<Duration> {
     let mut sum = 0;
     for task in fs::read_dir(format!("/proc/{pid}/task")).ok()? {
@@ -34,7 +34,7 @@ fn by_thread(pid: u32) -> Option<Duration> {
     Some(Duration::from_nanos(sum))
 }
 
-/// In ticks of 10 ms, for kernels without scheduler records.
+/// In ticks of 10 ms, with the threads that have ended, and for kernels without scheduler records.
 fn by_ticks(pid: u32) -> Option<Duration> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
@@ -55,6 +55,19 @@ mod tests {
         assert!(by_ticks(std::process::id()).is_some());
         let now = resident(std::process::id()).unwrap();
         assert!(now > 100_000 && peak(std::process::id()).unwrap() > 100_000);
+    }
+
+    #[test]
+    fn threads_that_have_ended_count() {
+        let me = std::process::id();
+        let enough = cpu(me).unwrap() + Duration::from_millis(100);
+        let burn = move || loop {
+            if let Some(used) = cpu(me).filter(|used| *used >= enough) {
+                return used;
+            }
+        };
+        let used = std::thread::spawn(burn).join().unwrap();
+        assert!(cpu(me).unwrap() + Duration::from_millis(30) >= used);
     }
 
     #[test]

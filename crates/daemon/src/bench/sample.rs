@@ -82,7 +82,8 @@ pub fn within(lab: &mut Lab, setup: &Setup, work: Work, floor: Floor, group: &st
     Ok(Sample::new(setup, result, floor, rotations))
 }
 
-fn round(setup: &Setup, work: Work, group: &str) -> Round {
+/// What one round does.
+pub fn round(setup: &Setup, work: Work, group: &str) -> Round {
     Round {
         group: group.into(),
         service: setup.service.name().into(),

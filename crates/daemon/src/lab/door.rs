@@ -1,7 +1,7 @@
 //! The two ends of a client, to whatever kind of daemon it speaks.
 use super::job::Job;
-use super::{native, nats, spread};
-use crate::failure::Outcome;
+use super::{jgroups, native, nats, spread};
+use crate::failure::{Failure, Outcome};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,6 +15,8 @@ pub enum Door {
     Spread(PathBuf),
     /// A NATS server's port.
     Nats(SocketAddr),
+    /// A JGroups node's port for those who measure it.
+    JGroups(SocketAddr),
 }
 
 /// A client that sends to the job's group.
@@ -44,6 +46,7 @@ pub fn speak(job: &Job) -> Outcome<Box<dyn Speaker>> {
         Door::Native(path) => Box::new(native::Native::connect(job, path)?),
         Door::Spread(path) => Box::new(spread::SpreadSpeaker::connect(job, path)?),
         Door::Nats(address) => Box::new(nats::NatsSpeaker::connect(job, *address)?),
+        Door::JGroups(_) => return Err(Failure::new("a JGroups node sends by itself")),
     })
 }
 
@@ -53,5 +56,6 @@ pub fn listen(job: &Job) -> Outcome<Box<dyn Listener>> {
         Door::Native(path) => Box::new(native::Ear::join(job, path)?),
         Door::Spread(path) => Box::new(spread::SpreadListener::join(job, path)?),
         Door::Nats(address) => Box::new(nats::NatsListener::join(job, *address)?),
+        Door::JGroups(address) => Box::new(jgroups::JGroupsListener::join(job, *address)?),
     })
 }

@@ -1,6 +1,7 @@
 //! The sending client of a measurement.
-use super::door::{self, Speaker};
+use super::door::{self, Door, Speaker};
 use super::helper::tell;
+use super::jgroups::JGroupsSpeaker;
 use super::job::{Go, Job, Load, Report, Sent};
 use super::message::{HEADER, Kind, Stamp};
 use super::schedule::Schedule;
@@ -8,6 +9,7 @@ use super::{lines_of, watch};
 use crate::clock::{now_ns, wake_precisely};
 use crate::failure::{Outcome, Trying};
 use std::fs;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Below this wait, in nanoseconds, one looks at the clock instead of sleeping.
@@ -15,7 +17,10 @@ const NAP: u64 = 10_000;
 
 /// Runs a sender until the end of its measurement.
 pub fn run(job: &Job) -> Outcome {
-    let outcome = send_all(job);
+    let outcome = match job.door {
+        Door::JGroups(address) => have_all_sent(job, address),
+        _ => send_all(job),
+    };
     if let Err(failure) = &outcome {
         tell(&Report::Failed(format!("the sender at node {}: {}", job.index + 1, failure.message)))?;
     }
@@ -37,6 +42,17 @@ fn send_all(job: &Job) -> Outcome {
     let sent = Sent { messages: sender.number, unsent: schedule.unsent() };
     sender.finish()?;
     tell(&Report::Sent(sent))?;
+    watch::stay();
+    Ok(())
+}
+
+/// The same where the node itself sends.
+fn have_all_sent(job: &Job, address: SocketAddr) -> Outcome {
+    let speaker = JGroupsSpeaker::connect(job, address)?;
+    tell(&Report::Ready)?;
+    let go = watch::go()?;
+    watch::end_with_stdin();
+    tell(&Report::Sent(speaker.send_all(go)?))?;
     watch::stay();
     Ok(())
 }

@@ -42,7 +42,7 @@ pub fn start(program: &Path, nodes: u16) -> Outcome<Lab> {
 }
 
 /// Addresses that are free at this moment.
-fn free_addresses(count: usize) -> Outcome<Vec<SocketAddr>> {
+pub fn free_addresses(count: usize) -> Outcome<Vec<SocketAddr>> {
     let bound: Result<Vec<TcpListener>, _> = (0..count).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect();
     let bound = bound.trying(|| "cannot find free ports".into())?;
     let addresses: Result<Vec<SocketAddr>, _> = bound.iter().map(TcpListener::local_addr).collect();
