@@ -312,7 +312,11 @@ impl<E: Engine> Driver<E> {
             Rest::Sleep => {
                 self.counters.wakeups += 1;
                 self.tick();
-                self.sleep(self.next_timeout())
+                let began = self.now;
+                let slept = self.sleep(self.next_timeout());
+                self.tick();
+                self.idle.slept(self.now.since(began));
+                slept
             }
         }
         .map_err(RunError::Wait)?;

@@ -10,6 +10,9 @@ const SPIN_MAX: Duration = Duration::from_micros(500);
 const WORTH: Duration = Duration::from_micros(50);
 /// What looking once takes; what passes beyond that, others had.
 const LOOK: Duration = Duration::from_micros(3);
+/// A sleep that is over so soon was none: something was there already, and what was done before it and after it is one piece
+/// of work.
+const AT_ONCE: Duration = Duration::from_micros(10);
 
 /// What the loop does before its next turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +41,11 @@ pub(crate) struct Idle {
 impl Idle {
     pub(crate) const fn new(profile: Idling) -> Self {
         Self { profile, asked: Instant::ZERO, slept: true, worked: Duration::ZERO, left: Duration::ZERO }
+    }
+
+    /// A [`Rest::Sleep`] took so long.
+    pub(crate) fn slept(&mut self, lasted: Duration) {
+        self.slept = lasted > AT_ONCE;
     }
 
     /// To be asked after every turn: whether it did anything, and whether more is known to be there to do.
@@ -76,11 +84,20 @@ impl Idle {
 mod tests {
     use super::*;
 
+    /// After a turn that did something and left nothing, and where more has come meanwhile.
+    fn work(idle: &mut Idle, now: Instant) -> Rest {
+        let rest = idle.rest(now, true, false);
+        if rest == Rest::Sleep {
+            idle.slept(Duration::ZERO);
+        }
+        rest
+    }
+
     /// How many times in a row it looks again.
     fn looks(idle: &mut Idle, mut now: Instant) -> usize {
         std::iter::from_fn(|| {
             now += LOOK;
-            Some(idle.rest(now, false))
+            Some(idle.rest(now, false, false))
         })
         .take_while(|rest| *rest == Rest::Yield)
         .count()
@@ -90,15 +107,16 @@ mod tests {
     fn balanced_looks_again_for_as_long_as_it_has_worked() {
         let mut idle = Idle::new(Idling::Balanced);
         let at = |micros: u64| Instant(micros * 1_000);
-        assert_eq!(idle.rest(at(1_000), true), Rest::None);
-        for turn in 1..=10 {
-            assert_eq!(idle.rest(at(1_000 + 30 * turn), true), Rest::None);
-        }
+        let rests: Vec<_> = (0..=10).map(|turn| work(&mut idle, at(1_000 + 30 * turn))).collect();
+        assert_eq!(rests, [&[Rest::Sleep; 2][..], &[Rest::None; 9]].concat());
         assert_eq!(looks(&mut idle, at(1_300)), (300 - 50_usize).div_ceil(3));
+        idle.slept(Duration::ZERO);
         for turn in 0..1_000 {
-            idle.rest(at(10_000 + 30 * turn), true);
+            work(&mut idle, at(10_000 + 30 * turn));
         }
         assert_eq!(looks(&mut idle, at(39_970)), 500_usize.div_ceil(3), "at most");
+        idle.slept(Duration::from_millis(1));
+        assert_eq!(work(&mut idle, at(50_000)), Rest::Sleep, "it has slept since");
     }
 
     #[test]
@@ -106,20 +124,29 @@ mod tests {
         let mut idle = Idle::new(Idling::Balanced);
         let at = |micros: u64| Instant(micros * 1_000);
         for turn in 0..=10 {
-            idle.rest(at(30 * turn), true);
+            work(&mut idle, at(30 * turn));
         }
-        assert!((1..=80).all(|look| idle.rest(at(300 + 4_000 * look), false) == Rest::Yield));
+        assert!((1..=80).all(|look| idle.rest(at(300 + 4_000 * look), false, false) == Rest::Yield));
     }
 
     #[test]
-    fn balanced_sleeps_on_where_there_is_nothing_to_do() {
+    fn balanced_sleeps_at_once_where_there_is_little_to_do() {
         let mut idle = Idle::new(Idling::Balanced);
         // An idle token is sent round each 25 ms, comes back, and a timer finds nothing to do.
         for sent in [0, 25_000, 50_000].map(|micros| Instant(micros * 1_000)) {
-            assert_eq!(idle.rest(sent, true), Rest::None);
-            assert_eq!(idle.rest(sent + Duration::from_micros(30), true), Rest::None);
-            assert_eq!(looks(&mut idle, sent + Duration::from_micros(30)), 0);
-            assert_eq!(idle.rest(sent + Duration::from_millis(6), false), Rest::Sleep, "woken for nothing");
+            for (after, worked) in [(0, true), (30, true), (6_000, false)] {
+                let rest = idle.rest(sent + Duration::from_micros(after), worked, false);
+                assert_eq!(rest, Rest::Sleep, "{after} us later");
+                idle.slept(Duration::from_micros(20));
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_rests_while_more_is_known_to_be_there() {
+        for profile in Idling::ALL {
+            let mut idle = Idle::new(profile);
+            assert!((0..1_000).all(|ms| idle.rest(Instant(ms * 1_000_000), ms % 2 == 0, true) == Rest::None));
         }
     }
 
@@ -127,7 +154,9 @@ mod tests {
     fn the_other_profiles_never_change_their_mind() {
         for (profile, rest) in [(Idling::Latency, Rest::Yield), (Idling::Frugal, Rest::Sleep)] {
             let mut idle = Idle::new(profile);
-            assert!((0..1_000).all(|ms| idle.rest(Instant(ms * 1_000_000), false) == rest));
+            assert!((0..1_000).all(|ms| idle.rest(Instant(ms * 1_000_000), false, false) == rest));
         }
+        assert_eq!(work(&mut Idle::new(Idling::Latency), Instant::ZERO), Rest::None);
+        assert_eq!(work(&mut Idle::new(Idling::Frugal), Instant::ZERO), Rest::Sleep);
     }
 }

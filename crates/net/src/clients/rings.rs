@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 
 /// How many bytes may wait in shared memory for a client: all that four others with the usual credit have under way.
-const RING: usize = 1 << 20;
+pub(crate) const RING: usize = 1 << 20;
 /// The largest ring that a client may bring.
 const RING_MAX: usize = 256 << 10;
 /// How much memory one such client may take.

@@ -1,6 +1,6 @@
 //! Clients in shared memory.
 use super::*;
-use crate::clients::rings::EACH;
+use crate::clients::rings::{self, EACH};
 use consort_shm::{Offer, Reader, Writer};
 use std::os::fd::AsFd;
 
@@ -37,7 +37,7 @@ impl Bench {
         let mut answer = [0; 9];
         let (n, file) = consort_shm::receive(stream.as_fd(), &mut answer).unwrap();
         assert_eq!(&answer[..n], [0xff]);
-        let (writer, reader) = offer.accept(file.unwrap(), RING).unwrap();
+        let (writer, reader) = offer.accept(file.unwrap(), consort_shm::RING_MAX).unwrap();
         (Peer { stream, writer, reader }, id)
     }
 
@@ -166,8 +166,8 @@ fn what_a_client_in_memory_is_to_read_is_written_as_it_reads_and_nothing_spins_m
     let (mut peer, first) = bench.share();
     let output = pattern(3_000_000);
     bench.clients.queue_writing(first);
-    assert_eq!(bench.write(first, &output), Wrote::Bytes(RING));
-    assert_eq!(bench.write(first, &output[RING..]), Wrote::Bytes(0));
+    assert_eq!(bench.write(first, &output), Wrote::Bytes(rings::RING));
+    assert_eq!(bench.write(first, &output[rings::RING..]), Wrote::Bytes(0));
     bench.clients.queue_writing(first);
     assert_eq!(bench.clients.next_writable(), None, "a full client waits for room");
     while let Some(id) = bench.clients.next_readable() {
@@ -175,7 +175,7 @@ fn what_a_client_in_memory_is_to_read_is_written_as_it_reads_and_nothing_spins_m
     }
     assert!(bench.clients.begin_sleep() && !bench.clients.has_more(), "nothing is to be done until it reads");
     let reads = std::thread::spawn(move || (peer.receive_all(3_000_000), peer));
-    let mut written = RING;
+    let mut written = rings::RING;
     while written < output.len() {
         bench.rest();
         while let Some(id) = bench.clients.next_readable() {
