@@ -1,6 +1,6 @@
 //! The two ends of a client, to whatever kind of daemon it speaks.
 use super::job::Job;
-use super::{native, nats, spread};
+use super::{corosync, native, nats, spread};
 use crate::failure::Outcome;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -15,6 +15,15 @@ pub enum Door {
     Spread(PathBuf),
     /// A NATS server's port.
     Nats(SocketAddr),
+    /// The file with the process number of a daemon of Corosync. Its clients are a program of their own.
+    Corosync(PathBuf),
+}
+
+impl Door {
+    /// Whether only members of a group may send to it: there, one process of a node both sends and receives.
+    pub const fn is_for_members(&self) -> bool {
+        matches!(self, Self::Corosync(_))
+    }
 }
 
 /// A client that sends to the job's group.
@@ -44,6 +53,7 @@ pub fn speak(job: &Job) -> Outcome<Box<dyn Speaker>> {
         Door::Native(path) => Box::new(native::Native::connect(job, path)?),
         Door::Spread(path) => Box::new(spread::SpreadSpeaker::connect(job, path)?),
         Door::Nats(address) => Box::new(nats::NatsSpeaker::connect(job, *address)?),
+        Door::Corosync(_) => return Err(corosync::apart()),
     })
 }
 
@@ -53,5 +63,6 @@ pub fn listen(job: &Job) -> Outcome<Box<dyn Listener>> {
         Door::Native(path) => Box::new(native::Ear::join(job, path)?),
         Door::Spread(path) => Box::new(spread::SpreadListener::join(job, path)?),
         Door::Nats(address) => Box::new(nats::NatsListener::join(job, *address)?),
+        Door::Corosync(_) => return Err(corosync::apart()),
     })
 }

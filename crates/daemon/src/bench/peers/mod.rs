@@ -1,5 +1,6 @@
 //! `consort bench peers`: the same work done by other systems that a user has installed, in the same run.
 
+mod corosync;
 mod nats;
 mod report;
 mod spread;
@@ -31,6 +32,8 @@ left out, with the reason.
   --spread PROGRAM   the daemon of Spread 5, such as /usr/local/sbin/spread;
                      it runs in a network of its own, which needs root
   --nats PROGRAM     nats-server with JetStream, such as /usr/sbin/nats-server
+  --corosync PROGRAM the daemon of Corosync 3, such as /usr/sbin/corosync; needs
+                     root, a C compiler and libcpg-dev
   --rate R           messages a second over all senders, for latency [1000]
 ",
     shared_help!(),
@@ -49,6 +52,7 @@ struct Plan {
     rate: f64,
     spread: Option<PathBuf>,
     nats: Option<PathBuf>,
+    corosync: Option<PathBuf>,
 }
 
 /// A system that does the work.
@@ -57,6 +61,7 @@ enum System {
     Consort,
     Spread(PathBuf),
     Nats(PathBuf),
+    Corosync(PathBuf),
 }
 
 /// Says why a system cannot be measured, if it cannot.
@@ -106,11 +111,12 @@ pub fn main(words: Vec<OsString>) -> Outcome {
 
 fn read(words: Vec<OsString>) -> Outcome<Plan> {
     let mut args = Args::new(words, HELP);
-    let mut plan = Plan { setup: Setup::default(), rate: 1_000.0, spread: None, nats: None };
+    let mut plan = Plan { setup: Setup::default(), rate: 1_000.0, spread: None, nats: None, corosync: None };
     while let Some(option) = args.next()? {
         match option.as_str() {
             "--spread" => plan.spread = Some(args.path()?),
             "--nats" => plan.nats = Some(args.path()?),
+            "--corosync" => plan.corosync = Some(args.path()?),
             "--rate" => plan.rate = setup::rate(&mut args)?,
             option if plan.setup.take(option, &mut args)? => {}
             _ => return Err(args.unknown()),
@@ -127,6 +133,7 @@ impl Plan {
         let candidates = [
             ("Spread", "--spread", &self.spread, spread::obstacle as Obstacle, System::Spread as Made),
             ("NATS", "--nats", &self.nats, nats::obstacle, System::Nats),
+            ("Corosync", "--corosync", &self.corosync, corosync::obstacle, System::Corosync),
         ];
         let (mut systems, mut skipped) = (vec![System::Consort], Vec::new());
         for (name, option, given, obstacle, made) in candidates {
@@ -178,6 +185,7 @@ impl System {
             Self::Consort => "Consort",
             Self::Spread(_) => "Spread",
             Self::Nats(_) => "NATS",
+            Self::Corosync(_) => "Corosync",
         }
     }
 
@@ -186,6 +194,7 @@ impl System {
             Self::Consort => Lab::start(setup.nodes, &setup.daemon_options()),
             Self::Spread(program) => spread::start(program, setup.nodes),
             Self::Nats(program) => nats::start(program, setup.nodes),
+            Self::Corosync(program) => corosync::start(program, setup.nodes),
         }
     }
 }
@@ -204,11 +213,12 @@ mod tests {
             let (systems, skipped) = plan(line).unwrap().systems();
             (systems.len(), skipped.into_iter().map(|one| one.reason).collect::<Vec<_>>())
         };
-        let none = ["no --spread PROGRAM was given", "no --nats PROGRAM was given"].map(String::from);
+        let none = ["--spread", "--nats", "--corosync"].map(|option| format!("no {option} PROGRAM was given"));
         assert_eq!(reasons(""), (1, none.into()));
-        let (count, missing) = reasons("--spread /nowhere/spread --nats /nowhere/nats");
+        let (count, missing) = reasons("--spread /nowhere/spread --nats /nowhere/nats --corosync /nowhere/corosync");
         assert!(count == 1 && missing[0].starts_with("--spread: cannot run /nowhere/spread: "), "{missing:?}");
         assert_eq!(missing[1], "--nats: cannot run /nowhere/nats --version");
+        assert_eq!(missing[2], "--corosync: cannot run /nowhere/corosync -v");
         let (count, large) = reasons("--spread /bin/sh --size 1MiB");
         assert_eq!((count, &large[0][..]), (1, "it takes messages of 143120 bytes at most; give a smaller --size"));
     }
