@@ -1,6 +1,6 @@
 //! The two ends of a client, to whatever kind of daemon it speaks.
 use super::job::Job;
-use super::{jgroups, native, nats, spread};
+use super::{corosync, jgroups, native, nats, spread};
 use crate::failure::{Failure, Outcome};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -17,6 +17,15 @@ pub enum Door {
     Nats(SocketAddr),
     /// A JGroups node's port for those who measure it.
     JGroups(SocketAddr),
+    /// The file with the process number of a daemon of Corosync. Its clients are a program of their own.
+    Corosync(PathBuf),
+}
+
+impl Door {
+    /// Whether only members of a group may send to it: there, one process of a node both sends and receives.
+    pub const fn is_for_members(&self) -> bool {
+        matches!(self, Self::Corosync(_))
+    }
 }
 
 /// A client that sends to the job's group.
@@ -46,6 +55,7 @@ pub fn speak(job: &Job) -> Outcome<Box<dyn Speaker>> {
         Door::Native(path) => Box::new(native::Native::connect(job, path)?),
         Door::Spread(path) => Box::new(spread::SpreadSpeaker::connect(job, path)?),
         Door::Nats(address) => Box::new(nats::NatsSpeaker::connect(job, *address)?),
+        Door::Corosync(_) => return Err(corosync::apart()),
         Door::JGroups(_) => return Err(Failure::new("a JGroups node sends by itself")),
     })
 }
@@ -56,6 +66,7 @@ pub fn listen(job: &Job) -> Outcome<Box<dyn Listener>> {
         Door::Native(path) => Box::new(native::Ear::join(job, path)?),
         Door::Spread(path) => Box::new(spread::SpreadListener::join(job, path)?),
         Door::Nats(address) => Box::new(nats::NatsListener::join(job, *address)?),
+        Door::Corosync(_) => return Err(corosync::apart()),
         Door::JGroups(address) => Box::new(jgroups::JGroupsListener::join(job, *address)?),
     })
 }

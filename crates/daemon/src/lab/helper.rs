@@ -1,7 +1,8 @@
 //! The far end of `lab::process`: what this program does when a demonstration or measurement starts it as a helper.
+use super::door::Door;
 use super::floods::FloodPlan;
 use super::job::{Job, Role};
-use super::{receiver, sender};
+use super::{corosync, receiver, sender};
 use crate::failure::{Failure, Outcome, Trying};
 use consort_net::raw::{self, Waiting};
 use serde::{Deserialize, Serialize};
@@ -45,13 +46,18 @@ pub fn main(words: &[OsString]) -> Outcome {
     let task = serde_json::from_str(text)
         .map_err(|error| Failure::usage(format!("{COMMAND} serves demo and bench only: {error}")))?;
     match task {
-        Task::Client(job) => match job.role {
-            Role::Sender => sender::run(&job),
-            Role::Receiver => receiver::run(&job),
-        },
+        Task::Client(job) => be_client(&job),
         Task::AnswerHops { spin } => answer_hops(spin),
         Task::ReceiveFlood(plan) => receive_flood(&plan),
         Task::ReadStream { door } => read_stream(&door),
+    }
+}
+
+fn be_client(job: &Job) -> Outcome {
+    match (&job.door, job.role) {
+        (Door::Corosync(daemon), _) => corosync::become_client(job, daemon),
+        (_, Role::Sender) => sender::run(job),
+        (_, Role::Receiver) => receiver::run(job),
     }
 }
 

@@ -2,6 +2,7 @@
 //! when it is over.
 
 mod audience;
+pub mod corosync;
 mod door;
 pub mod figures;
 mod floods;

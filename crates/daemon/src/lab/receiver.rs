@@ -36,7 +36,8 @@ fn receive_all(job: &Job) -> Outcome {
     Ok(())
 }
 
-struct Seen {
+/// What came so far.
+pub struct Seen {
     go: Go,
     sequence: Sequence,
     times: Times,
@@ -45,12 +46,14 @@ struct Seen {
 }
 
 impl Seen {
-    fn new(job: &Job, go: Go) -> Outcome<Self> {
+    /// Nothing yet.
+    pub fn new(job: &Job, go: Go) -> Outcome<Self> {
         let sequence = Sequence::new(job.senders, job.digest);
         Ok(Self { go, sequence, times: Times::new()?, received: Received::default(), told: now_ns() })
     }
 
-    fn take(&mut self, now: u64, payload: &[u8]) -> Outcome {
+    /// The next message, which came at this time.
+    pub fn take(&mut self, now: u64, payload: &[u8]) -> Outcome {
         let Some(stamp) = Stamp::read(payload) else {
             return Err(Failure::new("a message came that no sender of this measurement sent"));
         };
@@ -86,7 +89,8 @@ impl Seen {
         tell(&Report::Progress(self.received.messages))
     }
 
-    fn finish(self) -> Received {
+    /// What all came to.
+    pub fn finish(self) -> Received {
         let mut received = Received { times: self.times.pack(), ..self.received };
         self.sequence.finish(&mut received);
         received

@@ -115,7 +115,12 @@ impl Round {
         };
         for (role, count) in [(Role::Receiver, receivers), (Role::Sender, senders)] {
             for index in 0..count {
-                running.start_client(self.job(role, index, [senders, receivers], running.lab))?;
+                let job = self.job(role, index, [senders, receivers], running.lab);
+                // There a receiver of this number sends as well.
+                let is_there = role == Role::Sender && index < receivers && job.door.is_for_members();
+                if !is_there {
+                    running.start_client(job)?;
+                }
             }
         }
         Ok(running)

@@ -1,5 +1,6 @@
 //! `consort bench peers`: the same work done by other systems that a user has installed, in the same run.
 
+mod corosync;
 mod jgroups;
 mod nats;
 mod report;
@@ -32,6 +33,8 @@ left out, with the reason.
   --spread PROGRAM   the daemon of Spread 5, such as /usr/local/sbin/spread;
                      it runs in a network of its own, which needs root
   --nats PROGRAM     nats-server with JetStream, such as /usr/sbin/nats-server
+  --corosync PROGRAM the daemon of Corosync 3, such as /usr/sbin/corosync; needs
+                     root, a C compiler and libcpg-dev
   --jgroups JAR      the jar of JGroups 5, ordered by its SEQUENCER; it needs
                      `java` of a JDK, version 11 or later
   --rate R           messages a second over all senders, for latency [1000]
@@ -52,6 +55,7 @@ struct Plan {
     rate: f64,
     spread: Option<PathBuf>,
     nats: Option<PathBuf>,
+    corosync: Option<PathBuf>,
     jgroups: Option<PathBuf>,
 }
 
@@ -61,6 +65,7 @@ enum System {
     Consort,
     Spread(PathBuf),
     Nats(PathBuf),
+    Corosync(PathBuf),
     JGroups(PathBuf),
 }
 
@@ -111,11 +116,13 @@ pub fn main(words: Vec<OsString>) -> Outcome {
 
 fn read(words: Vec<OsString>) -> Outcome<Plan> {
     let mut args = Args::new(words, HELP);
-    let mut plan = Plan { setup: Setup::default(), rate: 1_000.0, spread: None, nats: None, jgroups: None };
+    let mut plan =
+        Plan { setup: Setup::default(), rate: 1_000.0, spread: None, nats: None, corosync: None, jgroups: None };
     while let Some(option) = args.next()? {
         match option.as_str() {
             "--spread" => plan.spread = Some(args.path()?),
             "--nats" => plan.nats = Some(args.path()?),
+            "--corosync" => plan.corosync = Some(args.path()?),
             "--jgroups" => plan.jgroups = Some(args.path()?),
             "--rate" => plan.rate = setup::rate(&mut args)?,
             option if plan.setup.take(option, &mut args)? => {}
@@ -133,6 +140,7 @@ impl Plan {
         let candidates = [
             ("Spread", "--spread PROGRAM", &self.spread, spread::obstacle as Obstacle, System::Spread as Made),
             ("NATS", "--nats PROGRAM", &self.nats, nats::obstacle, System::Nats),
+            ("Corosync", "--corosync PROGRAM", &self.corosync, corosync::obstacle, System::Corosync),
             ("JGroups", "--jgroups JAR", &self.jgroups, jgroups::obstacle, System::JGroups),
         ];
         let (mut systems, mut skipped) = (vec![System::Consort], Vec::new());
@@ -185,6 +193,7 @@ impl System {
             Self::Consort => "Consort",
             Self::Spread(_) => "Spread",
             Self::Nats(_) => "NATS",
+            Self::Corosync(_) => "Corosync",
             Self::JGroups(_) => "JGroups",
         }
     }
@@ -194,6 +203,7 @@ impl System {
             Self::Consort => Lab::start(setup.nodes, &setup.daemon_options()),
             Self::Spread(program) => spread::start(program, setup.nodes),
             Self::Nats(program) => nats::start(program, setup.nodes),
+            Self::Corosync(program) => corosync::start(program, setup.nodes),
             Self::JGroups(jar) => jgroups::start(jar, setup),
         }
     }
@@ -213,13 +223,16 @@ mod tests {
             let (systems, skipped) = plan(line).unwrap().systems();
             (systems.len(), skipped.into_iter().map(|one| one.reason).collect::<Vec<_>>())
         };
-        let none = ["no --spread PROGRAM was given", "no --nats PROGRAM was given", "no --jgroups JAR was given"];
-        let none = none.map(String::from);
-        assert_eq!(reasons(""), (1, none.into()));
-        let (count, missing) = reasons("--spread /nowhere/spread --nats /nowhere/nats --jgroups /nowhere/j.jar");
+        let programs = ["--spread", "--nats", "--corosync"].map(|option| format!("no {option} PROGRAM was given"));
+        let none: Vec<_> = programs.into_iter().chain(["no --jgroups JAR was given".into()]).collect();
+        assert_eq!(reasons(""), (1, none));
+        let nowhere =
+            "--spread /nowhere/spread --nats /nowhere/nats --corosync /nowhere/corosync --jgroups /nowhere/j.jar";
+        let (count, missing) = reasons(nowhere);
         assert!(count == 1 && missing[0].starts_with("--spread: cannot run /nowhere/spread: "), "{missing:?}");
         assert_eq!(missing[1], "--nats: cannot run /nowhere/nats --version");
-        assert!(missing[2].starts_with("--jgroups: cannot read /nowhere/j.jar: "), "{missing:?}");
+        assert_eq!(missing[2], "--corosync: cannot run /nowhere/corosync -v");
+        assert!(missing[3].starts_with("--jgroups: cannot read /nowhere/j.jar: "), "{missing:?}");
         let (count, large) = reasons("--spread /bin/sh --size 1MiB");
         assert_eq!((count, &large[0][..]), (1, "it takes messages of 143120 bytes at most; give a smaller --size"));
     }
