@@ -301,7 +301,7 @@ impl<E: Engine> Driver<E> {
     }
 
     fn rest(&mut self, worked: bool) -> Result<(), RunError> {
-        let busy = self.inbox.has_more() || self.clients.has_more();
+        let busy = self.inbox.has_more() || self.clients.has_more() || self.node.has_writable();
         match self.idle.rest(self.now, worked, busy) {
             Rest::None => self.wake.look(),
             Rest::Yield => {

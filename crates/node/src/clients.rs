@@ -229,6 +229,11 @@ impl Clients {
         self.writable.pop_front()
     }
 
+    /// Whether [`Self::next_writable`] has somebody to name.
+    pub(crate) fn has_writable(&self) -> bool {
+        !self.writable.is_empty() || !self.progressed.is_empty()
+    }
+
     pub(crate) fn written(&mut self, client: ClientId, n: usize) {
         let Some(entry) = self.all.get_mut(&client) else { return };
         entry.session.written(n);

@@ -272,6 +272,12 @@ impl<E: Engine> Node<E> {
         self.clients.next_writable()
     }
 
+    /// Whether [`Self::poll_writable`] would name somebody, for a driver that does not ask it after every input: it must not
+    /// wait for the next one meanwhile.
+    pub fn has_writable(&self) -> bool {
+        self.clients.has_writable()
+    }
+
     /// What the client is to read next; there may be more behind it. Empty once all is written, and for a client that is
     /// not known.
     pub fn client_output(&self, client: ClientId) -> &[u8] {

@@ -65,14 +65,17 @@ impl Output {
                 self.last.reserve(PIECE.max(len));
             }
         }
+        if self.is_copied() {
+            self.last.reserve(len);
+        }
         &mut self.last
     }
 
     /// Appends a slice of the frame that [`Self::put`] began, without copying it where that is worth it and the client keeps
     /// up.
     pub fn inlay(&mut self, slice: &Bytes, range: Range<usize>) {
-        let copied = range.len() < SHARED || self.behind || self.inlaid.len() == INLAID_MAX;
-        if copied || !self.pieces.is_empty() || self.last.is_empty() {
+        let small = range.len() < SHARED || self.inlaid.len() == INLAID_MAX;
+        if small || self.is_copied() || self.last.is_empty() {
             self.last.extend_from_slice(&slice[range]);
             return;
         }
@@ -153,7 +156,7 @@ impl Output {
             n -= left;
             self.drop_first();
         }
-        self.at = self.last.len().min(self.at + n);
+        self.at = self.last.len().min(self.at.saturating_add(n));
         if self.at == self.last.len() {
             self.rest();
         }
@@ -178,6 +181,11 @@ impl Output {
         self.written(0);
     }
 
+    /// Whether nothing that is appended now stays where it lies.
+    fn is_copied(&self) -> bool {
+        self.behind || !self.pieces.is_empty()
+    }
+
     fn first(&self) -> &[u8] {
         self.pieces.front().map_or(&self.last, |piece| &piece.bytes)
     }
@@ -196,9 +204,12 @@ impl Output {
         let mut whole = std::mem::take(&mut self.spare);
         whole.reserve(self.len());
         self.pieces().for_each(|piece| whole.extend_from_slice(piece));
-        self.spare = std::mem::replace(&mut self.last, whole);
-        self.spare.clear();
+        let own = std::mem::replace(&mut self.last, whole);
         self.forget_inlaid();
+        if own.capacity() < 2 * PIECE {
+            self.spare = own;
+            self.spare.clear();
+        }
     }
 
     fn forget_inlaid(&mut self) {
@@ -363,6 +374,35 @@ mod tests {
         assert!(!frame.is_unique(), "it has caught up");
         output.cut(|_| 10_000);
         assert!(frame.is_unique() && output.is_empty());
+    }
+
+    /// A message of that many bytes, as it comes in packets.
+    fn message(output: &mut Output, len: usize) {
+        let slice = Bytes::from(vec![7; 1350]);
+        output.put(len).extend_from_slice(b"head");
+        (0..len / 1350).for_each(|_| output.inlay(&slice, 0..1350));
+    }
+
+    #[test]
+    fn what_a_large_message_took_is_given_back_once_it_is_read() {
+        let mut output = Output::default();
+        message(&mut output, 9 << 20);
+        output.written(1);
+        output.written(usize::MAX);
+        let kept = output.last.capacity() + output.spare.capacity();
+        assert!(output.is_empty() && kept < 4 * PIECE, "{kept} bytes are kept");
+    }
+
+    #[test]
+    fn large_messages_for_who_is_behind_take_about_what_they_cost() {
+        let mut output = Output::default();
+        output.share(&Bytes::from(vec![7; SHARED]), 2);
+        output.written(0);
+        for _ in 0..3 {
+            message(&mut output, 9 << 20);
+            let (kept, charged) = (output.last.capacity() + output.spare.capacity(), output.last.len());
+            assert!(kept < charged + 3 * PIECE, "{kept} bytes for {charged}");
+        }
     }
 
     #[test]

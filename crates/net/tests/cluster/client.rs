@@ -71,6 +71,11 @@ impl TestClient {
     /// Sends messages and waits for nothing.
     pub fn send(&mut self, sender: usize, numbers: Range<usize>) {
         self.open();
+        self.post(sender, numbers);
+    }
+
+    /// The same once the session is open.
+    pub fn post(&mut self, sender: usize, numbers: Range<usize>) {
         for i in numbers {
             self.session.multicast(Service::Agreed, &[group()], &payload(sender, i)).unwrap();
         }

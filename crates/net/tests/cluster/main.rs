@@ -14,6 +14,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, UdpSocket};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const NODES: u16 = 3;
@@ -225,10 +226,19 @@ impl Single {
 
     /// Runs it while `work` talks to it; returns how the loop ended.
     fn run(&self, options: Options, durable: bool, work: impl FnOnce(&mut TestClient)) -> Result<(), RunError> {
+        self.run_with(options, |engine| engine.durable = durable, work)
+    }
+
+    fn run_with(
+        &self,
+        options: Options,
+        set: impl FnOnce(&mut Sequencer),
+        work: impl FnOnce(&mut TestClient),
+    ) -> Result<(), RunError> {
         let me = MemberId::new(0, 1);
         let identity = Identity { cluster: ClusterId(7), config: ConfigHash(7), me };
         let mut engine = Sequencer::new(me, vec![me]);
-        engine.durable = durable;
+        set(&mut engine);
         let (sockets, stop) = (Sockets::bind(options).unwrap(), Stop::new().unwrap());
         let mut client = TestClient::unix(&self.door);
         let told = stop.clone();
@@ -236,6 +246,36 @@ impl Single {
         work(&mut client);
         stop.set();
         node.join().unwrap()
+    }
+}
+
+/// Each write to a client lets the node tell clients more, also those that were written to before in the same turn. While no
+/// timer is due nothing else wakes the loop, until after 50 ms the node looks whose requests wait.
+#[test]
+fn what_clients_are_told_while_others_are_written_to_waits_for_no_timer() {
+    const BURST: usize = 180; // more than the node tells four clients in one slice
+    for idling in [Idling::Frugal, Idling::Balanced] {
+        let single = Single::new();
+        let options = Options { idling, probe_paths: false, ..single.options() };
+        let mut took = Vec::new();
+        let talk = |sender: &mut TestClient| {
+            let mut readers: Vec<_> = (0..3).map(|_| TestClient::unix(&single.door)).collect();
+            readers.iter_mut().for_each(TestClient::join);
+            sender.join();
+            for first in (0..41 * BURST).step_by(BURST) {
+                thread::sleep(Duration::from_millis(3));
+                let began = Instant::now();
+                sender.post(1, first..first + BURST);
+                readers
+                    .iter_mut()
+                    .chain([&mut *sender])
+                    .for_each(|client| assert_eq!(client.receive(BURST).len(), BURST));
+                took.push(began.elapsed());
+            }
+        };
+        single.run_with(options, |engine| engine.every = Duration::from_secs(3_600), talk).unwrap();
+        took.sort();
+        assert!(took[took.len() / 2] < Duration::from_millis(50), "{idling:?}: {took:?}");
     }
 }
 

@@ -91,6 +91,8 @@ pub struct Sequencer {
     early: BTreeMap<u64, Entry>,
     delivered: u64,
     tick: Instant,
+    /// How often it looks after what was lost.
+    pub every: Duration,
     outputs: VecDeque<Output<Message>>,
 }
 
@@ -114,6 +116,7 @@ impl Sequencer {
             early: BTreeMap::new(),
             delivered: 0,
             tick: Instant::ZERO,
+            every: TICK,
             outputs: VecDeque::new(),
         }
     }
@@ -216,7 +219,7 @@ impl Engine for Sequencer {
 
     fn start(&mut self, now: Instant, records: &[Bytes]) {
         self.found = records.len() as u64;
-        self.tick = now + TICK;
+        self.tick = now + self.every;
         self.outputs.push_back(Output::Install(View {
             id: ViewId { number: 1, representative: self.members[0] },
             kind: ViewKind::Regular,
@@ -263,7 +266,7 @@ impl Engine for Sequencer {
         if now < self.tick {
             return;
         }
-        self.tick = now + TICK;
+        self.tick = now + self.every;
         if self.leads() {
             self.send(To::All, Lane::Control, Message::Beacon(self.ordered.len() as u64));
             return;
