@@ -132,7 +132,7 @@ fn who_is_cut_off_in_mid_frame_reads_that_frame_and_then_why() {
         world.multicast(ann, &["g"], &"x".repeat(3_000));
     }
     world.settle();
-    let piece = Bytes::copy_from_slice(&world.nodes[0].client_output(id)[..3_500]);
+    let piece: Bytes = world.nodes[0].client_outputs(id).flatten().copied().take(3_500).collect();
     world.nodes[0].client_written(world.now, id, piece.len());
     world.client(bob).feed(piece);
     for _ in 0..3 {

@@ -155,7 +155,8 @@ fn while_a_client_is_behind_with_reading_its_node_asks_for_less() {
     let room = world.nodes[0].engine.room;
     assert!(room < (768 - 400) << 10, "{room}");
     assert_eq!(world.counter(0, "clients_behind"), 1);
-    let (id, waiting) = (world.programs[ann].id, world.nodes[0].client_output(world.programs[ann].id).len());
+    let id = world.programs[ann].id;
+    let waiting = world.nodes[0].client_outputs(id).flatten().count();
     world.nodes[0].client_written(world.now, id, waiting);
     world.settle();
     assert_eq!((world.nodes[0].engine.room, world.counter(0, "clients_behind")), (usize::MAX, 0));
