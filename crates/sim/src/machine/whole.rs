@@ -212,7 +212,7 @@ impl<E: Engine> Whole<E> {
     fn read(&mut self, client: ClientId) {
         let at = seat_of(client);
         while self.node.has_output(client) {
-            let bytes = Bytes::copy_from_slice(self.node.client_output(client));
+            let bytes: Bytes = self.node.client_outputs(client).flatten().copied().collect();
             self.node.client_written(self.now, client, bytes.len());
             for piece in pieces(bytes, &mut self.rng) {
                 self.seats[at].client.feed(piece);
