@@ -6,8 +6,8 @@ use std::time::Duration;
 /// `balanced` looks again before it sleeps for as long as it has worked since it slept last beyond [`WORTH`], at most this: under
 /// load a wake-up costs more than looking, and never more is spent on looking than on work.
 const SPIN_MAX: Duration = Duration::from_micros(500);
-/// About what a wake-up costs. Whoever has less to do each time is better asleep meanwhile.
-const WORTH: Duration = Duration::from_micros(50);
+/// A few times what a wake-up costs. Whoever has less to do each time is better asleep meanwhile.
+const WORTH: Duration = Duration::from_micros(150);
 /// What looking once takes; what passes beyond that, others had.
 const LOOK: Duration = Duration::from_micros(3);
 /// A sleep that is over so soon was none: something was there already, and what was done before it and after it is one piece
@@ -108,8 +108,8 @@ mod tests {
         let mut idle = Idle::new(Idling::Balanced);
         let at = |micros: u64| Instant(micros * 1_000);
         let rests: Vec<_> = (0..=10).map(|turn| work(&mut idle, at(1_000 + 30 * turn))).collect();
-        assert_eq!(rests, [&[Rest::Sleep; 2][..], &[Rest::None; 9]].concat());
-        assert_eq!(looks(&mut idle, at(1_300)), (300 - 50_usize).div_ceil(3));
+        assert_eq!(rests, [&[Rest::Sleep; 6][..], &[Rest::None; 5]].concat());
+        assert_eq!(looks(&mut idle, at(1_300)), (300 - 150_usize).div_ceil(3));
         idle.slept(Duration::ZERO);
         for turn in 0..1_000 {
             work(&mut idle, at(10_000 + 30 * turn));
@@ -126,7 +126,7 @@ mod tests {
         for turn in 0..=10 {
             work(&mut idle, at(30 * turn));
         }
-        assert!((1..=80).all(|look| idle.rest(at(300 + 4_000 * look), false, false) == Rest::Yield));
+        assert!((1..=50).all(|look| idle.rest(at(300 + 4_000 * look), false, false) == Rest::Yield));
     }
 
     #[test]

@@ -60,7 +60,8 @@ impl Report {
 
     /// The same for people.
     pub fn page(&self, setup: &Setup) -> Page {
-        let runs = format!("medians of {} runs; latency at {} messages/s", self.runs, thousands(self.rate as u64));
+        let medians = if self.runs > 1 { format!("medians of {} runs; ", self.runs) } else { String::new() };
+        let runs = format!("{medians}latency at {} messages/s", thousands(self.rate as u64));
         let left_out = self.skipped.iter().map(|one| format!("{} is left out: {}", one.name, one.reason));
         let compared = self.works.iter().filter_map(WorkReport::compared);
         Page {
