@@ -45,7 +45,7 @@ pub struct Reader {
     sleep: Sleep,
 }
 
-/// For which sleep of the other end it was woken last.
+/// For which sleep of the other end its bell was rung last.
 #[derive(Debug, Default)]
 struct Bell(u32);
 
@@ -56,12 +56,14 @@ impl Bell {
         // telling that it sleeps: one of us sees the other.
         fence(Ordering::SeqCst);
         let sleep = theirs.load(word);
-        let waking = [None, Some(Waking::Bell), Some(Waking::Counter), None][sleep as usize % 4];
-        if sleep == self.0 {
-            return None;
+        let rung = std::mem::replace(&mut self.0, sleep) == sleep;
+        match sleep % 4 {
+            1 if !rung => Some(Waking::Bell),
+            // A bell that rings before its owner lies down is heard then; a wake finds who sleeps already, or nobody: it
+            // is worth nothing if what we told last was known when the sleep began. So each look wakes.
+            2 => Some(Waking::Counter),
+            _ => None,
         }
-        self.0 = sleep;
-        waking
     }
 }
 
