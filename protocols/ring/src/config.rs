@@ -99,7 +99,8 @@ pub enum Priority {
 /// When an idle token is parked at the representative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Idling {
-    /// How many rotations in which all is known to be stable must pass.
+    /// How many rotations must pass in which nothing was sent and nobody lacked anything. After one nobody lacks
+    /// anything; after two all know it.
     pub rounds: u8,
     /// How long the token goes on circulating after the last message: costs CPU, saves the waking. Zero parks at once.
     pub linger: Duration,
@@ -197,9 +198,9 @@ impl Default for Windows {
 
 impl Idling {
     /// Parks an idle token at once.
-    pub const PARK: Self = Self { rounds: 2, linger: Duration::ZERO };
+    pub const PARK: Self = Self { rounds: 1, linger: Duration::ZERO };
     /// Keeps the token circulating for half a second after the last message.
-    pub const CIRCULATE: Self = Self { rounds: 2, linger: Duration::from_millis(500) };
+    pub const CIRCULATE: Self = Self { rounds: 1, linger: Duration::from_millis(500) };
 }
 
 impl Timers {

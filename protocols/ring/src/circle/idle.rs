@@ -23,26 +23,29 @@ pub(crate) struct Idle {
     wake: bool,
     /// The seq on the token this node passed on last.
     passed_seq: Seq,
+    /// The token rested here since it came last.
+    rested: bool,
     last_traffic: Instant,
 }
 
+/// After so many rotations in which nothing was sent and nobody lacked anything every member knows that all is stable.
+const ALL_KNOW: u8 = 2;
+
 impl Circle {
-    /// Whether the arrived token has nothing to do anywhere.
-    pub fn may_park(&self, io: &Io, now: Instant, token: &Token) -> bool {
+    /// Whether the arrived token has nothing to do anywhere, where this node has delivered everything up to there.
+    pub fn may_park(&self, io: &Io, now: Instant, token: &Token, delivered: Seq) -> bool {
         //= R28
         if crate::mutated!(io.config, ParksWithWork) && self.is_representative() && !token.requests.is_empty() {
             return true;
         }
         self.is_representative()
-            && self.is_quiet(token)
+            && token.seq == self.idle.passed_seq
+            && is_complete(token)
             && token.idle >= io.config.idling.rounds
+            && delivered == token.seq
             && !self.idle.wake
             && !io.queue.is_ready()
             && now.since(self.idle.last_traffic) >= io.config.idling.linger
-    }
-
-    fn is_quiet(&self, token: &Token) -> bool {
-        token.seq == self.idle.passed_seq && token.aru == token.seq && token.requests.is_empty()
     }
 
     /// Whether the token carries nothing but requests that nobody could fill for many rotations: it need not hurry.
@@ -56,11 +59,18 @@ impl Circle {
             && !io.queue.is_ready()
     }
 
+    /// How long an idle token rests: not for long before all know that all is stable.
+    pub fn rest_of(io: &Io, token: &Token) -> Duration {
+        //= R29
+        if token.idle >= ALL_KNOW { io.config.timers.hold } else { io.config.timers.hold / 5 }
+    }
+
     /// Keeps the token for a while.
     pub fn park(&mut self, io: &mut Io, now: Instant, token: Token, rest: Duration) {
         //= R29
         io.counters.holds += 1;
         self.idle.parked = Some(token);
+        self.idle.rested = true;
         io.timers.arm(Timer::Hold, now + rest);
         if crate::mutated!(io.config, ParksWithWork) {
             io.timers.disarm(Timer::Hold);
@@ -70,11 +80,17 @@ impl Circle {
     /// A ring of one hands the token to itself by a timer: never by recursion, and never while there is nothing to do.
     pub(super) fn keep_for_myself(&mut self, io: &mut Io, now: Instant, token: Token) {
         //= R31
-        let rests = token.idle > io.config.idling.rounds && !io.queue.is_ready();
+        let rests = token.idle >= ALL_KNOW.max(io.config.idling.rounds) && !io.queue.is_ready();
         self.idle.parked = Some(token);
         if !rests {
             io.timers.arm(Timer::Hold, now);
         }
+    }
+
+    /// Whether the token may have rested since it was passed on, as far as is known here.
+    pub(super) fn may_have_rested(&mut self) -> bool {
+        let rested = std::mem::take(&mut self.idle.rested);
+        if self.is_representative() { rested || self.idle.seen >= ALL_KNOW } else { self.idle.seen > 0 }
     }
 
     /// The token has rested long enough.
@@ -96,16 +112,19 @@ impl Circle {
         }
     }
 
-    /// Counts idle rotations (the representative), or breaks the count (whoever has something to do).
+    /// Counts how often in a row the token left the representative with the same places given out and held by all; whoever
+    /// has something to do sets the count back.
     pub(super) fn note_idleness(&mut self, io: &mut Io, now: Instant, token: &mut Token, load: Load) {
         //= R28
-        let quiet = self.is_quiet(token) && load == Load::default();
-        if !quiet {
+        let same = token.seq == self.idle.passed_seq;
+        if !is_complete(token) {
             token.idle = 0;
         } else if self.is_representative() {
-            token.idle = token.idle.saturating_add(1);
+            token.idle = if same { token.idle.saturating_add(1) } else { 1 };
+        } else if load != Load::default() {
+            token.idle = 0;
         }
-        if token.seq != self.idle.passed_seq {
+        if !same {
             self.idle.last_traffic = now;
         }
         self.idle.passed_seq = token.seq;
@@ -163,4 +182,9 @@ impl Circle {
             self.idle.wake = true;
         }
     }
+}
+
+/// Whether every member holds all that was numbered, as far as the token knows.
+fn is_complete(token: &Token) -> bool {
+    token.aru == token.seq && token.requests.is_empty()
 }

@@ -196,7 +196,7 @@ impl Circle {
 
     fn measure(&mut self, now: Instant) {
         self.took = Duration::ZERO;
-        if self.visits > 0 && self.idle.seen == 0 {
+        if !self.may_have_rested() && self.visits > 0 {
             self.took = now.since(self.token_at);
             self.rotation = (self.rotation * 7 + self.took) / 8;
         }
@@ -289,7 +289,11 @@ impl Circle {
         let t = &io.config.timers;
         // The measured rotation contains the wait for lost tokens: without the cap, loss would feed on itself.
         let busy = t.token_retransmit.max(self.rotation * 4).min(t.token_retransmit_idle);
-        if token.idle > 0 { t.token_retransmit_idle } else { busy }
+        match token.idle {
+            0 => busy,
+            1 => busy.max(t.token_retransmit_idle / 4),
+            _ => t.token_retransmit_idle,
+        }
     }
 
     /// Whether the ring is over because the token came here so long ago: all others have missed it since. What would be

@@ -86,8 +86,9 @@ impl Operational {
             //= R37
             return Next::gather(Why::new(Cause::Asked { node: io.me.node }));
         }
-        if self.circle.may_park(io, now, &token) && !self.fresh.primary_due {
-            let rest = io.config.timers.hold;
+        let delivered = self.installed.deliverer.delivered();
+        if self.circle.may_park(io, now, &token, delivered) && !self.fresh.primary_due {
+            let rest = Circle::rest_of(io, &token);
             self.circle.park(io, now, token, rest);
             return Next::Stay;
         }

@@ -15,6 +15,56 @@ fn an_idle_token_rests_at_the_representative_and_comes_round_now_and_then() {
 }
 
 #[test]
+fn a_token_rests_after_a_rotation_in_which_nobody_lacked_anything_and_soon_goes_round_once_more() {
+    //= R28 test
+    //= R29 test
+    for sender in 0..3 {
+        let mut net = Net::formed(3, |_| {});
+        net.run(Duration::from_millis(105));
+        let holds = net.counter(0, "holds");
+        let before: Vec<_> = (0..3).map(|i| net.counter(i, "visits")).collect();
+        net.submit(sender, Service::Agreed, "x");
+        net.run(Duration::from_millis(4));
+        assert_eq!(net.counter(0, "holds"), holds + 1, "it rests");
+        // The rotation that brings the token to the sender, and one in which nothing was sent.
+        let visits: Vec<_> = (0..3).map(|i| net.counter(i, "visits") - before[i]).collect();
+        let expected: &[u64] = if sender == 0 { &[1, 1, 1] } else { &[2, 2, 2] };
+        assert_eq!(visits, expected, "sent by {sender}");
+        assert!((0..3).any(|i| net.counter(i, "store_packets") > 0), "not all know yet");
+        net.run(Duration::from_millis(4));
+        assert!((0..3).all(|i| net.counter(i, "store_packets") == 0), "all know that all is stable");
+        assert_eq!(net.counter(0, "holds"), holds + 2, "and it rests again");
+    }
+}
+
+#[test]
+fn a_token_rests_only_when_safe_messages_are_delivered_everywhere() {
+    //= R28 test
+    for sender in 0..3 {
+        let mut net = Net::formed(3, |_| {});
+        net.run(Duration::from_millis(105));
+        net.submit(sender, Service::Safe, "x");
+        net.run(Duration::from_millis(4));
+        assert!(net.delivered.iter().all(|delivered| delivered.len() == 1), "sent by {sender}");
+    }
+}
+
+#[test]
+fn a_token_that_is_lost_before_all_know_that_all_is_stable_is_missed_soon() {
+    //= R25 test
+    let mut net = Net::formed(3, |_| {});
+    net.run(Duration::from_millis(105));
+    net.submit(0, Service::Safe, "x");
+    let mut lost = 0;
+    net.run_dropping(Duration::from_millis(12), &mut |flying| {
+        let hit = lost < 1 && flying.to == NodeId(3) && matches!(flying.packet, Packet::Token(_));
+        lost += u32::from(hit);
+        hit
+    });
+    assert!(net.delivered.iter().all(|delivered| delivered.len() == 1));
+}
+
+#[test]
 fn an_idle_token_may_be_lost_twelve_times_running() {
     //= R25 test
     let mut net = Net::formed(3, |_| {});

@@ -105,7 +105,7 @@ fn requests_that_were_satisfied_go_silently() {
     //= R7 test
     let mut net = Net::formed(2, |_| {});
     net.submit(0, Service::Agreed, "stable soon");
-    net.run(Duration::from_millis(5));
+    net.run(Duration::from_millis(10));
     let ring = net.views[0][0].id;
     let sent = net.counter(0, "retransmissions_sent");
     let mut requests = crate::requests::Requests::default();
