@@ -2,6 +2,7 @@
 use super::door::Door;
 use super::floods::FloodPlan;
 use super::job::{Job, Role};
+use super::watch::{Parent, Starter};
 use super::{corosync, receiver, sender};
 use crate::failure::{Failure, Outcome, Trying};
 use consort_net::raw::{self, Waiting};
@@ -46,18 +47,18 @@ pub fn main(words: &[OsString]) -> Outcome {
     let task = serde_json::from_str(text)
         .map_err(|error| Failure::usage(format!("{COMMAND} serves demo and bench only: {error}")))?;
     match task {
-        Task::Client(job) => be_client(&job),
+        Task::Client(job) => be_client(&job, &Parent),
         Task::AnswerHops { spin } => answer_hops(spin),
         Task::ReceiveFlood(plan) => receive_flood(&plan),
         Task::ReadStream { door } => read_stream(&door),
     }
 }
 
-fn be_client(job: &Job) -> Outcome {
+fn be_client(job: &Job, starter: &dyn Starter) -> Outcome {
     match (&job.door, job.role) {
         (Door::Corosync(daemon), _) => corosync::become_client(job, daemon),
-        (_, Role::Sender) => sender::run(job),
-        (_, Role::Receiver) => receiver::run(job),
+        (_, Role::Sender) => sender::run(job, starter),
+        (_, Role::Receiver) => receiver::run(job, starter),
     }
 }
 

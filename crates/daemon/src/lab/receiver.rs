@@ -1,11 +1,10 @@
 //! The receiving client of a measurement.
 use super::door;
 use super::figures::Times;
-use super::helper::tell;
 use super::job::{Go, Job, Received, Report};
 use super::message::{Kind, Stamp};
 use super::sequence::Sequence;
-use super::watch;
+use super::watch::Starter;
 use crate::clock::now_ns;
 use crate::failure::{Failure, Outcome};
 
@@ -13,26 +12,27 @@ use crate::failure::{Failure, Outcome};
 const TELL: u64 = 100_000_000;
 
 /// Runs a receiver until the end of its measurement.
-pub fn run(job: &Job) -> Outcome {
-    let outcome = receive_all(job);
+pub fn run(job: &Job, starter: &dyn Starter) -> Outcome {
+    let outcome = receive_all(job, starter);
     if let Err(failure) = &outcome {
-        tell(&Report::Failed(format!("the receiver at node {}: {}", job.index + 1, failure.message)))?;
+        starter.tell(&Report::Failed(format!("the receiver at node {}: {}", job.index + 1, failure.message)))?;
     }
     outcome
 }
 
-fn receive_all(job: &Job) -> Outcome {
+fn receive_all(job: &Job, starter: &dyn Starter) -> Outcome {
     let mut listener = door::listen(job)?;
-    tell(&Report::Ready)?;
-    let go = watch::go()?;
-    watch::end_with_stdin();
+    starter.tell(&Report::Ready)?;
+    let go = starter.go()?;
     let mut seen = Seen::new(job, go)?;
     while !seen.sequence.is_complete() {
         listener.receive(&mut |now, payload| seen.take(now, payload))?;
-        seen.tell_progress(now_ns())?;
+        if let Some(progress) = seen.progress(now_ns()) {
+            starter.tell(&progress)?;
+        }
     }
-    tell(&Report::Received(seen.finish()))?;
-    watch::stay();
+    starter.tell(&Report::Received(seen.finish()))?;
+    starter.stay();
     Ok(())
 }
 
@@ -81,12 +81,13 @@ impl Seen {
         received.last = now;
     }
 
-    fn tell_progress(&mut self, now: u64) -> Outcome {
+    /// How far it is, when that is to be told.
+    fn progress(&mut self, now: u64) -> Option<Report> {
         if now < self.told + TELL {
-            return Ok(());
+            return None;
         }
         self.told = now;
-        tell(&Report::Progress(self.received.messages))
+        Some(Report::Progress(self.received.messages))
     }
 
     /// What all came to.

@@ -1,11 +1,11 @@
 //! The sending client of a measurement.
 use super::door::{self, Door, Speaker};
-use super::helper::tell;
 use super::jgroups::JGroupsSpeaker;
 use super::job::{Go, Job, Load, Report, Sent};
+use super::lines_of;
 use super::message::{HEADER, Kind, Stamp};
 use super::schedule::Schedule;
-use super::{lines_of, watch};
+use super::watch::Starter;
 use crate::clock::{now_ns, wake_precisely};
 use crate::failure::{Outcome, Trying};
 use std::fs;
@@ -16,24 +16,23 @@ use std::time::Duration;
 const NAP: u64 = 10_000;
 
 /// Runs a sender until the end of its measurement.
-pub fn run(job: &Job) -> Outcome {
+pub fn run(job: &Job, starter: &dyn Starter) -> Outcome {
     let outcome = match job.door {
-        Door::JGroups(address) => have_all_sent(job, address),
-        _ => send_all(job),
+        Door::JGroups(address) => have_all_sent(job, address, starter),
+        _ => send_all(job, starter),
     };
     if let Err(failure) = &outcome {
-        tell(&Report::Failed(format!("the sender at node {}: {}", job.index + 1, failure.message)))?;
+        starter.tell(&Report::Failed(format!("the sender at node {}: {}", job.index + 1, failure.message)))?;
     }
     outcome
 }
 
-fn send_all(job: &Job) -> Outcome {
+fn send_all(job: &Job, starter: &dyn Starter) -> Outcome {
     wake_precisely();
     let mut sender = Sender::connect(job)?;
     let bodies = Bodies::read(&job.load)?;
-    tell(&Report::Ready)?;
-    let go = watch::go()?;
-    watch::end_with_stdin();
+    starter.tell(&Report::Ready)?;
+    let go = starter.go()?;
     let mut schedule = Schedule::new(job, go);
     while let Some(body) = bodies.get(sender.number) {
         let Some(at) = sender.wait_turn(&mut schedule)? else { break };
@@ -41,19 +40,18 @@ fn send_all(job: &Job) -> Outcome {
     }
     let sent = Sent { messages: sender.number, unsent: schedule.unsent() };
     sender.finish()?;
-    tell(&Report::Sent(sent))?;
-    watch::stay();
+    starter.tell(&Report::Sent(sent))?;
+    starter.stay();
     Ok(())
 }
 
 /// The same where the node itself sends.
-fn have_all_sent(job: &Job, address: SocketAddr) -> Outcome {
+fn have_all_sent(job: &Job, address: SocketAddr, starter: &dyn Starter) -> Outcome {
     let speaker = JGroupsSpeaker::connect(job, address)?;
-    tell(&Report::Ready)?;
-    let go = watch::go()?;
-    watch::end_with_stdin();
-    tell(&Report::Sent(speaker.send_all(go)?))?;
-    watch::stay();
+    starter.tell(&Report::Ready)?;
+    let go = starter.go()?;
+    starter.tell(&Report::Sent(speaker.send_all(go)?))?;
+    starter.stay();
     Ok(())
 }
 
