@@ -57,6 +57,7 @@ pub struct Builder {
 enum Source {
     File(PathBuf),
     Local { cluster: String, nodes: u16 },
+    Given(Box<Settings>),
 }
 
 impl Builder {
@@ -69,6 +70,11 @@ impl Builder {
     /// NAME --nodes N` starts.
     pub fn on_this_machine(cluster: impl Into<String>, nodes: u16) -> Self {
         Self { source: Source::Local { cluster: cluster.into(), nodes }, node: None, state: None }
+    }
+
+    /// A node with settings that this program has made itself.
+    pub(crate) fn from_settings(settings: Settings) -> Self {
+        Self { source: Source::Given(Box::new(settings)), node: None, state: None }
     }
 
     /// Which node; without it the lowest free one that is at home on this machine.
@@ -101,6 +107,7 @@ impl Builder {
     fn settings(&self) -> Outcome<Settings> {
         let mut settings = match &self.source {
             Source::File(path) => config::read(path)?,
+            Source::Given(settings) => (**settings).clone(),
             Source::Local { cluster, nodes } => {
                 check_cluster(cluster).map_err(|problem| Failure::usage(format!("cluster: {problem}")))?;
                 if !(1..=64).contains(nodes) {

@@ -1,11 +1,24 @@
 //! What a process costs, as the kernel counts it.
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 /// The CPU time a process has used, all its threads together: to the nanosecond as long as none has ended, then to 10 ms.
 /// `None` where the kernel does not tell.
 pub fn cpu(pid: u32) -> Option<Duration> {
     by_thread(pid).max(by_ticks(pid))
+}
+
+/// The CPU time of a process's threads, apart: first of those whose names begin otherwise, then of those whose names begin
+/// so. Threads that have ended are not counted; to the nanosecond, or 10 ms where the kernel has no scheduler records.
+pub fn cpu_apart(pid: u32, name: &str) -> Option<[Duration; 2]> {
+    let mut apart = [Duration::ZERO; 2];
+    for task in fs::read_dir(format!("/proc/{pid}/task")).ok()? {
+        let task = task.ok()?.path();
+        let named = fs::read_to_string(task.join("comm")).ok()?.starts_with(name);
+        apart[usize::from(named)] += recorded(&task).or_else(|| ticks(&task))?;
+    }
+    Some(apart)
 }
 
 /// The memory a process has resident, in bytes.
@@ -26,17 +39,21 @@ fn memory(pid: u32, key: &str) -> Option<u64> {
 
 /// In nanoseconds, from each thread's scheduler record. Threads that have ended are not counted.
 fn by_thread(pid: u32) -> Option<Duration> {
-    let mut sum = 0;
-    for task in fs::read_dir(format!("/proc/{pid}/task")).ok()? {
-        let record = fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
-        sum += record.split_whitespace().next()?.parse::<u64>().ok()?;
-    }
-    Some(Duration::from_nanos(sum))
+    fs::read_dir(format!("/proc/{pid}/task")).ok()?.map(|task| recorded(&task.ok()?.path())).sum()
+}
+
+fn recorded(task: &Path) -> Option<Duration> {
+    let record = fs::read_to_string(task.join("schedstat")).ok()?;
+    record.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }
 
 /// In ticks of 10 ms, with the threads that have ended, and for kernels without scheduler records.
 fn by_ticks(pid: u32) -> Option<Duration> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    ticks(Path::new(&format!("/proc/{pid}")))
+}
+
+fn ticks(process: &Path) -> Option<Duration> {
+    let stat = fs::read_to_string(process.join("stat")).ok()?;
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
     Some(Duration::from_millis(ticks * 10))
@@ -71,7 +88,23 @@ mod tests {
     }
 
     #[test]
+    fn threads_are_told_apart_by_name_and_those_that_they_start_count_with_them() {
+        let me = std::process::id();
+        let named = move || cpu_apart(me, "apart-").unwrap()[1];
+        let before = named();
+        let burn = move || {
+            let end = std::time::Instant::now() + Duration::from_millis(50);
+            while std::time::Instant::now() < end || named() < Duration::from_millis(10) {}
+            named()
+        };
+        let start = move || std::thread::spawn(burn).join().unwrap();
+        let after = std::thread::Builder::new().name("apart-1".into()).spawn(start).unwrap().join().unwrap();
+        assert!(before.is_zero() && after >= Duration::from_millis(10), "{before:?} {after:?}");
+        assert!(cpu_apart(me, "apart-").unwrap()[0] > Duration::ZERO);
+    }
+
+    #[test]
     fn a_process_that_is_gone_costs_nothing_known() {
-        assert_eq!((cpu(u32::MAX), resident(u32::MAX)), (None, None));
+        assert_eq!((cpu(u32::MAX), resident(u32::MAX), cpu_apart(u32::MAX, "")), (None, None, None));
     }
 }

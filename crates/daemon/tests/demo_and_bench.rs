@@ -193,6 +193,58 @@ fn throughput_and_latency_are_told_for_each_number_of_clients() {
 }
 
 #[test]
+fn embedded_nodes_do_the_same_work_as_daemons_in_one_run() {
+    let report = bench(&World::new(), "ring --embedded --compare hosts --seconds 300ms --warm-up 100ms");
+    let fields =
+        ["/ordered_per_s", "/latency_us/p50", "/cores/daemon", "/cores/client", "/daemon_peak_bytes", "/token_hop_us"];
+    all_above_zero(&report, &fields);
+    for (case, (name, embedded)) in [("embedded", true), ("daemons", false)].into_iter().enumerate() {
+        let case = &report["cases"][case];
+        assert!(case["name"] == name && case["embedded"] == embedded, "{report}");
+        assert!(case["median"]["agreed"] == true && case["nodes"] == 3, "{report}");
+        // The slowest of three receivers counts for the order; all of them for the deliveries.
+        let [ordered, delivered] =
+            ["ordered_per_s", "delivered_per_s"].map(|rate| case["median"][rate].as_f64().unwrap());
+        assert!(ordered > 100.0 && delivered >= 3.0 * ordered - 1.0, "{report}");
+    }
+}
+
+#[test]
+fn embedded_nodes_serve_many_clients_round_after_round() {
+    let report = bench(&World::new(), "clients --embedded --clients 4 --nodes 3 --seconds 200ms --warm-up 100ms");
+    let steps = report["steps"].as_array().unwrap();
+    assert!(steps.len() == 3 && report["embedded"] == true, "{report}");
+    for work in ["batched", "unbatched", "at_rate"] {
+        all_above_zero(&steps[2][work], &["/ordered_per_s", "/latency_us/p50", "/cores/daemon", "/cores/client"]);
+        assert_eq!(steps[2][work]["agreed"], true);
+    }
+    let report = bench(&World::new(), "latency --embedded --sockets --nodes 2 --seconds 500ms --warm-up 200ms");
+    assert!(report["embedded"] == true && report["cases"][0]["median"]["agreed"] == true, "{report}");
+    all_above_zero(&report, &["/latency_us/p50", "/cores/client"]);
+}
+
+#[test]
+fn an_embedded_bench_that_is_killed_takes_its_nodes_with_it() {
+    let world = World::new();
+    let mut bench = world.start(&["bench", "latency", "--embedded", "--seconds", "60", "--nodes", "2"], None);
+    let mut nodes = Vec::new();
+    support::wait_until("two nodes run", || {
+        nodes = children_of(bench.id()).into_iter().filter(|pid| embeds(*pid)).collect();
+        nodes.len() == 2
+    });
+    bench.kill();
+    support::wait_until("they are gone", || !nodes.iter().any(|pid| lives(*pid)));
+}
+
+/// Whether one of its threads is a node.
+fn embeds(pid: u32) -> bool {
+    let names = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    names
+        .into_iter()
+        .any(|task| std::fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.starts_with("consort-n")))
+}
+
+#[test]
 fn peers_that_are_not_there_are_left_out_with_the_reason() {
     let report =
         bench(&World::new(), "peers --nodes 2 --seconds 200ms --warm-up 100ms --spread /nowhere/spread --runs 2");

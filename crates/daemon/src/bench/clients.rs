@@ -51,6 +51,7 @@ struct Report {
     size: usize,
     service: &'static str,
     idling: &'static str,
+    embedded: bool,
     rate: f64,
     runs: u32,
     seconds: f64,
@@ -77,7 +78,7 @@ struct Row {
 pub fn main(words: Vec<OsString>) -> Outcome {
     let plan = read(words)?;
     let floor = floor::measure(&plan.setup)?;
-    let mut lab = Lab::start(plan.setup.nodes, &plan.setup.daemon_options())?;
+    let mut lab = plan.setup.lab()?;
     let mut rows: Vec<Row> =
         plan.steps().into_iter().map(|clients| Row { clients, runs: Default::default() }).collect();
     for run in 0..plan.setup.runs {
@@ -160,6 +161,7 @@ impl Report {
             size: setup.size,
             service: setup.service.name(),
             idling: setup.idling.name(),
+            embedded: setup.embedded,
             rate: plan.rate,
             runs: setup.runs,
             seconds: setup.seconds.as_secs_f64(),
@@ -172,7 +174,7 @@ impl Report {
         let rate = format!("latency at {} messages/s in all, at random times", thousands(self.rate as u64));
         Page {
             title: "Many clients".into(),
-            facts: vec![setup.line(), rate],
+            facts: [setup.line(), rate].into_iter().chain(setup.remark()).collect(),
             tables: vec![
                 self.rates("As fast as possible, many messages a write", |step| &step.batched),
                 self.rates("As fast as possible, one message a write", |step| &step.unbatched),
@@ -244,6 +246,7 @@ mod tests {
     fn wrong_plans_are_refused_with_what_would_fit() {
         let problem = |line: &str| plan(line).unwrap_err().message;
         assert_eq!(problem("--clients 0"), "--clients: `0` does not fit; give a number from 1 to 256");
+        assert_eq!(problem("--embedded --compare hosts"), "--compare has no meaning here; leave it out");
         assert_eq!(problem("--compare writes"), "--compare has no meaning here; leave it out");
         assert_eq!(problem("--unbatched"), "both kinds of writes are measured anyway; leave --unbatched out");
         assert_eq!(problem("--client 3"), "--client: there is no such option; did you mean --clients?");

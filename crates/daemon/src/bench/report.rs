@@ -34,6 +34,8 @@ pub struct Settings {
     senders: u16,
     unbatched: bool,
     sockets: bool,
+    /// The nodes were threads of their clients' processes.
+    embedded: bool,
     idling: &'static str,
     datagram: usize,
     seconds: f64,
@@ -66,6 +68,7 @@ impl Settings {
             senders: setup.senders.unwrap_or(setup.nodes),
             unbatched: setup.unbatched,
             sockets: setup.sockets,
+            embedded: setup.embedded,
             idling: setup.idling.name(),
             datagram: setup.datagram.get(),
             seconds: setup.seconds.as_secs_f64(),
@@ -110,7 +113,7 @@ impl Report {
         let runs = if self.runs > 1 { format!("; medians of {} runs", self.runs) } else { String::new() };
         Page {
             title: title.into(),
-            facts: vec![format!("{}; {pace}{runs}", setup.line())],
+            facts: [format!("{}; {pace}{runs}", setup.line())].into_iter().chain(setup.remark()).collect(),
             tables: vec![self.rates(), self.latencies(), self.costs(), self.floors()],
             charts: vec![Chart::latency("Latency, from when a message was due", self.curves())],
         }

@@ -67,9 +67,9 @@ pub struct Sample {
     pub times: Times,
 }
 
-/// Runs one round with daemons of its own.
+/// Runs one round with nodes of its own.
 pub fn alone(setup: &Setup, work: Work, floor: Floor) -> Outcome<Sample> {
-    let mut lab = Lab::start(setup.nodes, &setup.daemon_options())?;
+    let mut lab = setup.lab()?;
     let sample = within(&mut lab, setup, work, floor, "bench");
     lab.stop();
     sample

@@ -2,7 +2,7 @@
 use crate::args::Args;
 use crate::config::{PROFILES, PROTOCOLS, Profile, Protocol, RINGS};
 use crate::failure::{Failure, Outcome};
-use crate::lab::HEADER;
+use crate::lab::{HEADER, Lab};
 use consort_node::Limits;
 use consort_ring::Acceleration;
 use consort_types::Service;
@@ -25,11 +25,14 @@ macro_rules! shared_help {
   --senders N        sending clients, spread over the daemons [one at each]
   --unbatched        each sender writes one message at a time
   --sockets          clients use their sockets, not shared memory
+  --embedded         no daemons: a node and its clients are threads of one
+                     process, whose memory is told; the node's count as daemon
   --seconds S        how long to measure [3]
   --warm-up S        how long to run before [1]
   --runs N           how often, 1 to 100; medians are told [1]
   --compare WHAT     measures the others of writes, services, rings, idlings,
-                     protocols or carriers too, in turn: to and fro
+                     protocols, carriers or hosts too, in turn: to and fro;
+                     hosts are daemons and --embedded
   --json             print one JSON object
   --report FILE      also write a page for a browser; the name ends in .html
 "
@@ -58,6 +61,8 @@ pub struct Setup {
     pub unbatched: bool,
     /// Clients use their sockets, not shared memory.
     pub sockets: bool,
+    /// Nodes are threads of their clients' processes, not daemons.
+    pub embedded: bool,
     pub seconds: Duration,
     pub warm_up: Duration,
     pub runs: u32,
@@ -81,15 +86,17 @@ pub enum Compare {
     Idlings,
     Protocols,
     Carriers,
+    Hosts,
 }
 
-const COMPARES: [(&str, Compare); 6] = [
+const COMPARES: [(&str, Compare); 7] = [
     ("writes", Compare::Writes),
     ("services", Compare::Services),
     ("rings", Compare::Rings),
     ("idlings", Compare::Idlings),
     ("protocols", Compare::Protocols),
     ("carriers", Compare::Carriers),
+    ("hosts", Compare::Hosts),
 ];
 
 impl Default for Setup {
@@ -106,6 +113,7 @@ impl Default for Setup {
             senders: None,
             unbatched: false,
             sockets: false,
+            embedded: false,
             seconds: Duration::from_secs(3),
             warm_up: Duration::from_secs(1),
             runs: 1,
@@ -154,6 +162,7 @@ impl Setup {
             "--senders" => self.senders = Some(args.number(1..=u64::from(CLIENTS_MAX))? as u16),
             "--unbatched" => self.unbatched = true,
             "--sockets" => self.sockets = true,
+            "--embedded" => self.embedded = true,
             "--seconds" => self.seconds = args.duration()?.max(Duration::from_millis(100)),
             "--warm-up" => self.warm_up = args.duration()?,
             "--runs" => self.runs = args.number(1..=100)? as u32,
@@ -178,12 +187,23 @@ impl Setup {
         if self.sockets { "sockets" } else { "memory" }
     }
 
+    /// What the nodes run in.
+    pub const fn host_name(&self) -> &'static str {
+        if self.embedded { "embedded" } else { "daemons" }
+    }
+
     fn ring_name(&self) -> &'static str {
         RINGS.iter().find(|(_, kind)| *kind == self.ring).map_or("", |(name, _)| name)
     }
 
+    /// Starts the nodes.
+    pub fn lab(&self) -> Outcome<Lab> {
+        let start = if self.embedded { Lab::embed } else { Lab::start };
+        start(self.nodes, &self.daemon_options())
+    }
+
     /// What the daemons are told on their command lines.
-    pub fn daemon_options(&self) -> Vec<String> {
+    fn daemon_options(&self) -> Vec<String> {
         let numbers = [self.datagram.get(), self.credit].map(|number| number.to_string());
         let options = [
             ("--protocol", self.protocol.name()),
@@ -207,6 +227,10 @@ impl Setup {
                 .map(|sockets| Self { sockets, ..self.clone() })
                 .map(|setup| (setup.carrier_name(), setup))
                 .into(),
+            Some(Compare::Hosts) => [false, true]
+                .map(|embedded| Self { embedded, ..self.clone() })
+                .map(|setup| (setup.host_name(), setup))
+                .into(),
             Some(Compare::Services) => SERVICES.map(|(name, service)| (name, Self { service, ..self.clone() })).into(),
             Some(Compare::Rings) => {
                 RINGS.map(|(name, ring)| (name, Self { ring, protocol: Protocol::Ring, ..self.clone() })).into()
@@ -222,16 +246,28 @@ impl Setup {
     }
 
     fn is_like(&self, other: &Self) -> bool {
-        let key = |setup: &Self| (setup.unbatched, setup.sockets, setup.service, setup.order_name(), setup.idling);
+        let key = |setup: &Self| {
+            let clients = (setup.unbatched, setup.sockets, setup.embedded);
+            (clients, setup.service, setup.order_name(), setup.idling)
+        };
         key(self) == key(other)
+    }
+
+    /// What must be said of the figures of embedded nodes, where there are any.
+    pub fn remark(&self) -> Option<String> {
+        let any = self.embedded || self.compare == Some(Compare::Hosts);
+        let remark = "embedded: a node and its clients are threads of one process; its own threads count as daemon, \
+                      and the memory is that of the whole process";
+        any.then(|| remark.into())
     }
 
     /// A line about all that is not told elsewhere.
     pub fn line(&self) -> String {
         format!(
-            "{}, {} daemons, {}, {} B messages, {} senders, {}, idling {}, datagrams of {} B, {:.1} s",
+            "{}, {} {}, {}, {} B messages, {} senders, {}, idling {}, datagrams of {} B, {:.1} s",
             self.order_name(),
             self.nodes,
+            if self.embedded { "embedded nodes" } else { "daemons" },
             self.service.name(),
             crate::lab::figures::thousands(self.size as u64),
             self.writes_name(),
@@ -280,13 +316,14 @@ mod tests {
     fn all_that_help_shows_is_read() {
         let given = setup(
             "--nodes 8 --size 64KiB --service safe --protocol plato --ring original --idling frugal --datagram 9000 \
-             --credit 1MiB --senders 5 --unbatched --sockets --seconds 2 --warm-up 1s --runs 7 --compare rings --json \
-             --report a/b.html",
+             --credit 1MiB --senders 5 --unbatched --sockets --embedded --seconds 2 --warm-up 1s --runs 7 --compare rings \
+             --json --report a/b.html",
         )
         .unwrap();
         assert_eq!((given.nodes, given.size, given.service, given.senders), (8, 65_536, Service::Safe, Some(5)));
         assert_eq!((given.order_name(), given.writes_name(), given.runs), ("plato", "unbatched", 7));
-        assert_eq!(given.carrier_name(), "sockets");
+        assert_eq!((given.carrier_name(), given.host_name()), ("sockets", "embedded"));
+        assert!(given.line().starts_with("plato, 8 embedded nodes, safe, "), "{}", given.line());
         assert_eq!(given.outlet, Outlet { json: true, report: Some("a/b.html".into()) });
         let told = given.daemon_options().join(" ");
         assert_eq!(told, "--protocol plato --ring original --idling frugal --datagram 9000 --client-credit 1048576");
@@ -314,6 +351,8 @@ mod tests {
         assert_eq!(names("--compare writes --unbatched"), ["unbatched", "batched"]);
         assert_eq!(names("--compare rings --ring original"), ["original", "accelerated"]);
         assert_eq!(names("--compare carriers --sockets"), ["sockets", "memory"]);
+        assert_eq!(names("--compare hosts"), ["daemons", "embedded"]);
+        assert_eq!(names("--compare hosts --embedded"), ["embedded", "daemons"]);
         assert_eq!(names("--compare idlings"), ["balanced", "latency", "frugal"]);
         assert_eq!(names("--compare protocols --protocol plato"), ["plato", "ring", "toto"]);
     }

@@ -114,7 +114,7 @@ fn engine_and_node(settings: &Settings, incarnation: Incarnation, receive_room: 
 }
 
 /// Each client is an open file, and many systems let a process open no more than 1,024 unless it asks for more.
-fn open_many_files() {
+pub fn open_many_files() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
         tracing::warn!(%error, files = current, "no more clients than this process may open files");
@@ -129,7 +129,7 @@ fn announce(card: &Card) -> Outcome {
     heard_or_not(written.and_then(|()| out.flush()))
 }
 
-fn start_log(level: Option<&str>) -> Outcome {
+pub fn start_log(level: Option<&str>) -> Outcome {
     let from_variable = std::env::var("CONSORT_LOG").ok().filter(|level| !level.is_empty());
     let (source, level) = match (level, from_variable) {
         (Some(level), _) => ("--log", level.to_owned()),

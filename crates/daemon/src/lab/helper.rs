@@ -3,7 +3,7 @@ use super::door::Door;
 use super::floods::FloodPlan;
 use super::job::{Job, Role};
 use super::watch::{Parent, Starter};
-use super::{corosync, receiver, sender};
+use super::{corosync, embedded, receiver, sender};
 use crate::failure::{Failure, Outcome, Trying};
 use consort_net::raw::{self, Waiting};
 use serde::{Deserialize, Serialize};
@@ -22,6 +22,8 @@ pub const COMMAND: &str = "lab-helper";
 pub enum Task {
     /// Be a client of a daemon.
     Client(Job),
+    /// Be a node with these options of a daemon, and its clients.
+    Embed(Vec<String>),
     /// Send datagrams back; says at which address.
     AnswerHops {
         /// Looks again and again instead of sleeping.
@@ -48,13 +50,15 @@ pub fn main(words: &[OsString]) -> Outcome {
         .map_err(|error| Failure::usage(format!("{COMMAND} serves demo and bench only: {error}")))?;
     match task {
         Task::Client(job) => be_client(&job, &Parent),
+        Task::Embed(words) => embedded::run(words),
         Task::AnswerHops { spin } => answer_hops(spin),
         Task::ReceiveFlood(plan) => receive_flood(&plan),
         Task::ReadStream { door } => read_stream(&door),
     }
 }
 
-fn be_client(job: &Job, starter: &dyn Starter) -> Outcome {
+/// Is a client until it is not wanted any more.
+pub fn be_client(job: &Job, starter: &dyn Starter) -> Outcome {
     match (&job.door, job.role) {
         (Door::Corosync(daemon), _) => corosync::become_client(job, daemon),
         (_, Role::Sender) => sender::run(job, starter),

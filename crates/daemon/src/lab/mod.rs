@@ -1,9 +1,10 @@
 //! Real daemons and real clients, each a process of this program, set up for a demonstration or a measurement and gone
-//! when it is over.
+//! when it is over; or nodes in one process with their clients.
 
 mod audience;
 pub mod corosync;
 mod door;
+mod embedded;
 pub mod figures;
 mod floods;
 pub mod helper;
@@ -74,6 +75,8 @@ pub struct Lab {
     cluster: String,
     nodes: u16,
     options: Vec<String>,
+    /// Whether each of them is a process with a node that its clients will be threads of.
+    embedded: bool,
     /// Where somebody else's daemons are, and their processes; none where they are ours.
     hosted: Option<(Vec<Door>, Vec<u32>)>,
     directory: Scratch,
@@ -84,7 +87,12 @@ pub struct Lab {
 impl Lab {
     /// Starts `nodes` daemons with further options, and waits until each serves clients.
     pub fn start(nodes: u16, options: &[String]) -> Outcome<Self> {
+        Self::start_all(nodes, options, false)
+    }
+
+    fn start_all(nodes: u16, options: &[String], embedded: bool) -> Outcome<Self> {
         let mut lab = Self::new(nodes, options)?;
+        lab.embedded = embedded;
         for node in 1..=nodes {
             lab.start_daemon(node)?;
         }
@@ -103,23 +111,33 @@ impl Lab {
             cluster: unused_cluster(nodes),
             nodes,
             options: options.to_vec(),
+            embedded: false,
             hosted: None,
             directory: Scratch::new()?,
             started: 0,
         })
     }
 
-    /// Starts a node's daemon; returns when.
-    fn start_daemon(&mut self, node: u16) -> Outcome<u64> {
+    /// What a node is to be, as options of a daemon.
+    fn node_words(&self, node: u16) -> Vec<String> {
         let state = self.directory.path().join("state").display().to_string();
         let numbers = [node, self.nodes].map(|number| number.to_string());
-        let fixed = ["daemon", "--while-stdin-open", "--log", "warn", "--client-output", CLIENT_OUTPUT];
+        let fixed = ["--log", "warn", "--client-output", CLIENT_OUTPUT];
         let mut words = fixed.map(String::from).to_vec();
         let own =
             [("--cluster", &self.cluster), ("--state-dir", &state), ("--node", &numbers[0]), ("--nodes", &numbers[1])];
         words.extend(own.into_iter().flat_map(|(option, value)| [option.to_owned(), value.clone()]));
         words.extend_from_slice(&self.options);
-        let name = format!("daemon-{node}");
+        words
+    }
+
+    /// Starts a node's daemon; returns when.
+    fn start_daemon(&mut self, node: u16) -> Outcome<u64> {
+        let own = self.node_words(node);
+        let (name, words) = match self.embedded {
+            true => (format!("node-{node}"), helper::Task::Embed(own).words()?),
+            false => (format!("daemon-{node}"), [vec!["daemon".into(), "--while-stdin-open".into()], own].concat()),
+        };
         let began = clock::now_ns();
         let process = Process::start(self.started, &name, &words, self.directory.path(), &self.tell)?;
         self.daemons.insert(node, process);
@@ -201,6 +219,11 @@ impl Lab {
     /// Asks the first daemon from now on how long the token takes to go round.
     pub fn watch_rotations(&self) -> Outcome<Rotations> {
         if self.hosted.is_some() { Ok(Rotations::unheard()) } else { Rotations::watch(self.door(1)) }
+    }
+
+    /// The node of which the client in a role with this number is one.
+    const fn home(&self, index: u16) -> u16 {
+        index % self.nodes + 1
     }
 
     /// Where the clients of a node connect.

@@ -1,8 +1,9 @@
 //! One round of a measurement: a sender and a receiver at every node, from the first message to the last.
+use super::embedded::{self, Order, Said};
 use super::figures::Times;
 use super::helper::Task;
 use super::job::{Go, Job, Load, Pace, Received, Report, Role, Sent};
-use super::{Lab, Process};
+use super::{Lab, Line, Process};
 use crate::failure::{Failure, Outcome, Trying};
 use crate::{clock, usage};
 use std::time::Duration;
@@ -37,7 +38,8 @@ pub struct Result {
     pub received: Vec<Received>,
     /// All receivers' times together.
     pub times: Times,
-    /// CPU time in the measured span, all daemons together; `None` where the kernel does not tell.
+    /// CPU time in the measured span, all daemons together; `None` where the kernel does not tell. Of a node that is
+    /// embedded that of its own threads.
     pub daemon_cpu: Option<Duration>,
     /// The same of all clients.
     pub client_cpu: Option<Duration>,
@@ -64,8 +66,10 @@ impl Result {
 /// The processes of a round, and what they have told so far.
 struct Running<'l> {
     lab: &'l mut Lab,
-    /// The receivers, then the senders.
+    /// The receivers, then the senders; none where they are threads in the nodes' processes.
     clients: Vec<Process>,
+    /// How many clients there are.
+    count: usize,
     senders: usize,
     first: usize,
     delivered: Vec<u64>,
@@ -106,6 +110,7 @@ impl Round {
         let [senders, receivers] = [self.senders, self.receivers].map(|count| count.unwrap_or(lab.nodes).max(1));
         let mut running = Running {
             clients: Vec::new(),
+            count: 0,
             senders: senders.into(),
             first: lab.started,
             delivered: vec![0; receivers.into()],
@@ -129,7 +134,7 @@ impl Round {
     fn job(&self, role: Role, index: u16, [senders, receivers]: [u16; 2], lab: &Lab) -> Job {
         Job {
             role,
-            door: lab.client_door(index % lab.nodes + 1),
+            door: lab.client_door(lab.home(index)),
             index,
             senders,
             receivers,
@@ -147,16 +152,23 @@ impl Round {
 
 impl Running<'_> {
     fn start_client(&mut self, job: Job) -> Outcome {
-        let number = self.first + self.clients.len();
+        let number = self.first + self.count;
+        self.count += 1;
+        self.lab.started = number + 1;
+        if self.lab.embeds() {
+            return self.lab.order(self.lab.home(job.index), &Order::Start(number, job));
+        }
         let name = format!("{}-{:?}-{}", job.group, job.role, job.index + 1).to_lowercase();
         let words = Task::Client(job).words()?;
         let process = Process::start(number, &name, &words, self.lab.directory.path(), &self.lab.tell)?;
         self.clients.push(process);
-        self.lab.started = number + 1;
         Ok(())
     }
 
     fn tell(&mut self, go: Go) -> Outcome {
+        if self.lab.embeds() {
+            return self.lab.order_all(&Order::Go(go));
+        }
         let text = serde_json::to_string(&go).trying(|| "cannot write the start signal".into())?;
         self.clients.iter_mut().try_for_each(|client| client.tell(&text))
     }
@@ -172,16 +184,27 @@ impl Running<'_> {
         let mut ready = 0;
         while !done(self, ready) {
             let line = self.lab.line(clock::now_ns() + seconds * 1_000_000_000, waiting_for)?;
-            let Some(client) = line.from.checked_sub(self.first).filter(|client| *client < self.clients.len()) else {
-                continue;
-            };
-            let text = line.text.ok_or_else(|| self.clients[client].ended())?;
-            let report = serde_json::from_str(&text).trying(|| format!("a client said `{text}`"))?;
+            let Some((client, report)) = self.heard(line)? else { continue };
             ready += usize::from(matches!(report, Report::Ready));
             self.take(client, report)?;
             progress(self.delivered.iter().sum());
         }
         Ok(())
+    }
+
+    /// Which of the clients reports what; `None` if it was none of them.
+    fn heard(&mut self, line: Line) -> Outcome<Option<(usize, Report)>> {
+        let of = |number: usize| number.checked_sub(self.first).filter(|client| *client < self.count);
+        if self.lab.embeds() {
+            // A process whose output has ended is missed by the lab.
+            let Some(text) = line.text else { return Ok(None) };
+            let said: Said = serde_json::from_str(&text).trying(|| format!("a client said `{text}`"))?;
+            return Ok(of(said.by).map(|client| (client, said.report)));
+        }
+        let Some(client) = of(line.from) else { return Ok(None) };
+        let text = line.text.ok_or_else(|| self.clients[client].ended())?;
+        let report = serde_json::from_str(&text).trying(|| format!("a client said `{text}`"))?;
+        Ok(Some((client, report)))
     }
 
     fn take(&mut self, client: usize, report: Report) -> Outcome {
@@ -207,7 +230,7 @@ impl Running<'_> {
     }
 
     fn all_ready(&self, ready: usize) -> bool {
-        ready == self.clients.len()
+        ready == self.count
     }
 
     fn all_through(&self, _ready: usize) -> bool {
@@ -215,6 +238,11 @@ impl Running<'_> {
     }
 
     fn cpu(&self) -> [Option<Duration>; 2] {
+        if self.lab.embeds() {
+            let each = self.lab.daemon_ids().into_iter().map(|id| usage::cpu_apart(id, embedded::CLIENTS));
+            let each: Option<Vec<[Duration; 2]>> = each.collect();
+            return [0, 1].map(|which| Some(each.as_ref()?.iter().map(|one| one[which]).sum()));
+        }
         let sum = |ids: Vec<u32>| ids.into_iter().map(usage::cpu).sum();
         [sum(self.lab.daemon_ids()), sum(self.clients.iter().map(Process::id).collect())]
     }
@@ -234,6 +262,9 @@ impl Running<'_> {
         let seconds = end.saturating_sub(go.from) as f64 / 1e9;
         let daemon_peak = self.lab.daemon_ids().into_iter().filter_map(usage::peak).max();
         self.clients.into_iter().for_each(Process::stop);
+        if self.lab.embeds() {
+            self.lab.order_all(&Order::Over)?;
+        }
         Ok(Result {
             sent: self.sent,
             received,

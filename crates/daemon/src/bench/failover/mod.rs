@@ -6,7 +6,7 @@ mod report;
 use crate::args::{self, Args};
 use crate::clock;
 use crate::config::{PROTOCOLS, Protocol};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use drill::Drill;
 use report::{Figures, Report};
 use std::ffi::OsString;
@@ -90,6 +90,11 @@ fn read(words: Vec<OsString>) -> Outcome<Plan> {
             "--runs" => plan.runs = args.number(1..=1_000)? as u32,
             "--rate" => plan.rate = rate(&mut args)?,
             "--json" => plan.json = true,
+            "--embedded" => {
+                return Err(Failure::usage(
+                    "failover kills and stops daemons, not their clients; leave --embedded out",
+                ));
+            }
             _ => return Err(args.unknown()),
         }
     }
@@ -130,6 +135,7 @@ mod tests {
             problem("--rate max"),
             "--rate: `max` does not fit; give messages a second from 1 to 100k, such as 1000"
         );
+        assert!(problem("--embedded").ends_with("not their clients; leave --embedded out"));
         assert_eq!(problem("--run 3"), "--run: there is no such option; did you mean --runs?");
         assert!(problem("extra").starts_with("`extra` is not an option"));
     }

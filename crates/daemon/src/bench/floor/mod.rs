@@ -172,6 +172,7 @@ mod tests {
         assert_eq!(problem("--nodes 1"), "--nodes: `1` does not fit; give a number from 2 to 16");
         assert_eq!(problem("--seconds 2m"), "--seconds: `120s` does not fit; give a time from 50ms to 60s");
         assert!(problem("--datagram 8").starts_with("--datagram: `8` does not fit; give a size from 32"));
+        assert!(problem("--embedded").starts_with("--embedded: there is no such option"));
         assert_eq!(problem("--sise 8"), "--sise: there is no such option; did you mean --size?");
         for option in crate::args::options_of(HELP) {
             assert!(!plan(&format!("{option} 1")).is_err_and(|failure| failure.message.contains("no such option")));

@@ -129,7 +129,13 @@ fn read(words: Vec<OsString>) -> Outcome<Plan> {
     }
     args.no_words()?;
     plan.setup.compares_by_itself()?;
-    Ok(plan)
+    match plan.setup.embedded {
+        false => Ok(plan),
+        true => Err(Failure::usage(
+            "peers gives all systems as many processes, and Consort daemons; leave --embedded out, or measure it with \
+             consort bench ring --embedded",
+        )),
+    }
 }
 
 impl Plan {
@@ -212,7 +218,7 @@ impl System {
 
     fn start(&self, setup: &Setup) -> Outcome<Lab> {
         match self {
-            Self::Consort => Lab::start(setup.nodes, &setup.daemon_options()),
+            Self::Consort => setup.lab(),
             Self::Spread(program) => spread::start(program, setup.nodes),
             Self::Nats(program) => nats::start(program, setup.nodes),
             Self::Corosync(program) => corosync::start(program, setup.nodes),
@@ -263,6 +269,10 @@ mod tests {
     fn wrong_plans_are_refused_with_what_would_fit() {
         let problem = |line: &str| plan(line).unwrap_err().message;
         assert_eq!(problem("--compare rings"), "--compare has no meaning here; leave it out");
+        assert!(
+            problem("--embedded").starts_with("peers gives all systems as many processes, and Consort daemons; leave")
+        );
+        assert_eq!(problem("--compare hosts"), "--compare has no meaning here; leave it out");
         assert_eq!(problem("--unbatched"), "both kinds of writes are measured anyway; leave --unbatched out");
         assert_eq!(problem("--sprad x"), "--sprad: there is no such option; did you mean --spread?");
         assert_eq!(problem("--spread"), "--spread needs a value; see --help");

@@ -134,6 +134,10 @@ mod tests {
             problem("--offered 10%..300% --compare rings"),
             "--offered and --compare exclude each other; leave one of them out"
         );
+        assert_eq!(
+            problem("--embedded --offered 10%..300% --compare hosts"),
+            "--offered and --compare exclude each other; leave one of them out"
+        );
         for option in crate::args::options_of(HELP) {
             assert!(!plan(&format!("{option} 1")).is_err_and(|failure| failure.message.contains("no such option")));
         }

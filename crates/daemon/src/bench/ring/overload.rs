@@ -29,6 +29,7 @@ struct Report {
     nodes: u16,
     size: usize,
     service: &'static str,
+    embedded: bool,
     runs: u32,
     seconds: f64,
     /// Messages a second with senders that send as fast as they may.
@@ -75,7 +76,7 @@ impl Offered {
 /// Measures the capacity, then each load; every other run from the highest load down.
 pub fn run(setup: &Setup, offered: &Offered) -> Outcome {
     let floor = floor::measure(setup)?;
-    let mut lab = Lab::start(setup.nodes, &setup.daemon_options())?;
+    let mut lab = setup.lab()?;
     let mut sweep = Sweep { setup, floor, rounds: 0, lab: &mut lab };
     let mut capacities = Vec::new();
     let mut all: Vec<(u32, f64, Vec<Figures>)> = offered.0.iter().map(|step| (*step, 0.0, Vec::new())).collect();
@@ -140,6 +141,7 @@ impl Report {
             nodes: setup.nodes,
             size: setup.size,
             service: setup.service.name(),
+            embedded: setup.embedded,
             runs: setup.runs,
             seconds: setup.seconds.as_secs_f64(),
             capacity_per_s,
@@ -164,7 +166,7 @@ impl Report {
         let capacity = format!("capacity {} messages/s", thousands(self.capacity_per_s as u64));
         Page {
             title: "Goodput at any load".into(),
-            facts: vec![setup.line(), capacity, kept],
+            facts: [setup.line(), capacity, kept].into_iter().chain(setup.remark()).collect(),
             tables: vec![Table::new("Loads", head).rows(self.steps.iter().map(Step::row))],
             charts: vec![self.chart()],
         }
