@@ -6,7 +6,7 @@ use crate::flow::Load;
 use crate::packet::{HoldCancel, Packet, Token};
 use crate::timer::Timer;
 use consort_order::To;
-use consort_types::{Duration, Instant, Seq};
+use consort_types::{Duration, Instant, MemberId, Seq};
 use consort_wire::Lane;
 
 /// A ring of one goes on within an input until it has sent so many packets: with small windows that takes many visits.
@@ -21,11 +21,23 @@ pub(crate) struct Idle {
     pub seen: u8,
     /// Somebody asked for the token: let it pass once, whatever it says.
     wake: bool,
+    wanted: Wanted,
     /// The seq on the token this node passed on last.
     passed_seq: Seq,
     /// The token rested here since it came last.
     rested: bool,
     last_traffic: Instant,
+}
+
+/// Who wants the token that rests here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Wanted {
+    #[default]
+    ByNobody,
+    /// By one other member.
+    By(MemberId),
+    /// By several, or by this node too.
+    ByMore,
 }
 
 /// After so many rotations in which nothing was sent and nobody lacked anything every member knows that all is stable.
@@ -97,7 +109,13 @@ impl Circle {
     pub fn release(&mut self, io: &mut Io, now: Instant, source: &mut dyn Source) {
         //= R29
         let begun = io.counters.packets_sent;
+        let wanted = std::mem::take(&mut self.idle.wanted);
         while let Some(token) = self.idle.parked.take() {
+            if let Wanted::By(member) = wanted
+                && self.may_hand_over(io, &token, member)
+            {
+                return self.hand_over(io, now, token, member);
+            }
             if self.is_alone() {
                 self.last_token_seq = token.token_seq;
                 self.received += 1;
@@ -110,6 +128,23 @@ impl Circle {
                 return;
             }
         }
+    }
+
+    /// Whether the token can skip the members before the one that wants it: all hold all that was numbered, and nobody but
+    /// that one has anything to send, as far as is known.
+    fn may_hand_over(&self, io: &Io, token: &Token, to: MemberId) -> bool {
+        //= R30
+        let skips = to != self.successor && to != self.me && self.members.contains(&to);
+        skips && is_complete(token) && token.idle > 0 && !io.queue.is_ready()
+    }
+
+    /// Gives the token, as it rested here, to the member that asked for it.
+    fn hand_over(&mut self, io: &mut Io, now: Instant, mut token: Token, to: MemberId) {
+        //= R30
+        token.token_seq += 1;
+        token.idle = 0;
+        self.idle.seen = 0;
+        self.send_token(io, now, token, to);
     }
 
     /// Counts how often in a row the token left the representative with the same places given out and held by all; whoever
@@ -141,6 +176,7 @@ impl Circle {
         }
         if self.idle.parked.is_some() {
             // By the timer, not at once: what else arrives in the same turn shall travel in the same visit.
+            self.idle.wanted = Wanted::ByMore;
             io.timers.arm(Timer::Hold, now);
         } else if self.idle.seen > 0 && !self.is_representative() && !io.timers.is_armed(Timer::HoldCancel) {
             self.ask_for_token(io, now);
@@ -150,6 +186,7 @@ impl Circle {
     /// Sees that the token comes by even if there is nothing to send.
     pub fn ask(&mut self, io: &mut Io, now: Instant) {
         if self.idle.parked.is_some() {
+            self.idle.wanted = Wanted::ByMore;
             io.timers.arm(Timer::Hold, now);
         } else if !self.is_representative() {
             self.ask_for_token(io, now);
@@ -172,11 +209,16 @@ impl Circle {
     }
 
     /// Somebody wants the token. Sticky: if it is not here, it will not be parked when it next comes.
-    pub fn on_hold_cancel(&mut self, io: &mut Io, now: Instant, cancel: HoldCancel) {
+    pub fn on_hold_cancel(&mut self, io: &mut Io, now: Instant, from: MemberId, cancel: HoldCancel) {
         //= R30
         if cancel.ring != self.ring || !self.is_representative() {
             io.counters.unexpected += 1;
         } else if self.idle.parked.is_some() {
+            self.idle.wanted = match self.idle.wanted {
+                Wanted::ByNobody => Wanted::By(from),
+                Wanted::By(member) if member == from => Wanted::By(from),
+                Wanted::By(_) | Wanted::ByMore => Wanted::ByMore,
+            };
             io.timers.arm(Timer::Hold, now);
         } else {
             self.idle.wake = true;

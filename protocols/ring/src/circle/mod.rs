@@ -40,8 +40,9 @@ pub(crate) struct Circle {
     received: u64,
     /// Visits handled, with the first, which the representative makes up itself; what own packets are stamped with.
     pub visits: u64,
-    /// What was passed on last, to the byte.
+    /// What was passed on last, to the byte, and to whom.
     copy: Option<Token>,
+    copy_to: MemberId,
     idle: Idle,
     token_at: Instant,
     /// How long a rotation takes, smoothed.
@@ -122,6 +123,7 @@ impl Circle {
             received: 0,
             visits: 0,
             copy: None,
+            copy_to: me,
             idle: Idle::default(),
             token_at: now,
             rotation: Duration::ZERO,
@@ -157,7 +159,7 @@ impl Circle {
             io.counters.foreign_ring += 1;
             return false;
         }
-        if from != self.predecessor {
+        if from != self.predecessor && from != self.ring.representative {
             io.counters.wrong_sender += 1;
             return false;
         }
@@ -183,7 +185,8 @@ impl Circle {
         let within = token.aru <= token.seq && token.requests.highest() <= token.seq;
         io.check(within, "G1: nothing on the token lies beyond its seq");
         self.last_token_seq = token.token_seq;
-        self.received += 1;
+        //= R17
+        self.received += u64::from(from == self.predecessor);
         self.copy = None;
         io.timers.disarm(Timer::TokenRetransmit);
         self.watch_token(io, now);
@@ -264,6 +267,14 @@ impl Circle {
         }
     }
 
+    /// Sends the token, and keeps a copy.
+    fn send_token(&mut self, io: &mut Io, now: Instant, token: Token, to: MemberId) {
+        io.send(To::One(to.node), Lane::Token, Packet::Token(token.clone()));
+        //= R25
+        io.timers.arm(Timer::TokenRetransmit, now + self.retransmit_after(io, &token));
+        (self.copy, self.copy_to) = (Some(token), to);
+    }
+
     /// Nothing shows that the token moved on: send the copy again, exactly.
     pub fn send_again(&mut self, io: &mut Io, now: Instant) {
         //= R25
@@ -277,7 +288,7 @@ impl Circle {
         }
         let Some(copy) = &self.copy else { return };
         io.counters.tokens_retransmitted += 1;
-        io.send(To::One(self.successor.node), Lane::Token, Packet::Token(copy.clone()));
+        io.send(To::One(self.copy_to.node), Lane::Token, Packet::Token(copy.clone()));
         // The rest of an idle token is over by now: it is missed.
         let rests =
             if copy.idle > 0 { io.config.timers.token_retransmit_idle / 4 } else { self.retransmit_after(io, copy) };

@@ -5,7 +5,6 @@ use crate::engine::Io;
 use crate::flow::{self, Load, Shares, UnderWay};
 use crate::packet::{Content, DATA_LEN, Data, Packet, RUN_LEN, SEQ_END, TOKEN_LEN, Token};
 use crate::store::Inserted;
-use crate::timer::Timer;
 use crate::tuning::{Rotation, Signs};
 use consort_order::To;
 use consort_types::{Instant, Seq};
@@ -237,10 +236,7 @@ impl Circle {
             self.keep_for_myself(io, now, token);
             return;
         }
-        io.send(To::One(self.successor.node), Lane::Token, Packet::Token(token.clone()));
-        //= R25
-        io.timers.arm(Timer::TokenRetransmit, now + self.retransmit_after(io, &token));
-        self.copy = Some(token);
+        self.send_token(io, now, token, self.successor);
     }
 
     /// Moves the stable line.

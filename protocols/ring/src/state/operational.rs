@@ -177,8 +177,8 @@ impl Operational {
     }
 
     /// Somebody asks for the token.
-    pub fn on_hold_cancel(&mut self, io: &mut Io, now: Instant, cancel: HoldCancel) {
-        self.circle.on_hold_cancel(io, now, cancel);
+    pub fn on_hold_cancel(&mut self, io: &mut Io, now: Instant, from: MemberId, cancel: HoldCancel) {
+        self.circle.on_hold_cancel(io, now, from, cancel);
     }
 
     /// No new token for `token_loss`: this ring is over.

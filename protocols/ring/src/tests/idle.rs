@@ -1,4 +1,5 @@
 use super::*;
+use consort_types::Rng;
 
 #[test]
 fn an_idle_token_rests_at_the_representative_and_comes_round_now_and_then() {
@@ -26,10 +27,10 @@ fn a_token_rests_after_a_rotation_in_which_nobody_lacked_anything_and_soon_goes_
         net.submit(sender, Service::Agreed, "x");
         net.run(Duration::from_millis(4));
         assert_eq!(net.counter(0, "holds"), holds + 1, "it rests");
-        // The rotation that brings the token to the sender, and one in which nothing was sent.
+        // The way of the token to the sender and from there, and a rotation in which nothing was sent.
         let visits: Vec<_> = (0..3).map(|i| net.counter(i, "visits") - before[i]).collect();
-        let expected: &[u64] = if sender == 0 { &[1, 1, 1] } else { &[2, 2, 2] };
-        assert_eq!(visits, expected, "sent by {sender}");
+        let expected = [[1, 1, 1], [2, 2, 2], [1, 1, 2]];
+        assert_eq!(visits, expected[sender], "sent by {sender}");
         assert!((0..3).any(|i| net.counter(i, "store_packets") > 0), "not all know yet");
         net.run(Duration::from_millis(4));
         assert!((0..3).all(|i| net.counter(i, "store_packets") == 0), "all know that all is stable");
@@ -92,6 +93,81 @@ fn a_message_does_not_wait_for_the_parked_token() {
         }
         assert!(net.now.since(start) < Duration::from_millis(1), "{:?}", net.now.since(start));
     }
+}
+
+/// Who got the token, one after the other, until a message of each sender, sent at the same time, was delivered by all.
+fn tokens_for(net: &mut Net, senders: &[usize]) -> Vec<u16> {
+    let (mut tokens, before) = (Vec::new(), net.delivered[0].len());
+    senders.iter().for_each(|i| net.submit(*i, Service::Agreed, "hurry"));
+    while net.delivered.iter().any(|delivered| delivered.len() < before + senders.len()) {
+        net.step(&mut |flying| {
+            tokens.extend(matches!(flying.packet, Packet::Token(_)).then_some(flying.to.0));
+            false
+        });
+    }
+    tokens
+}
+
+#[test]
+fn a_token_that_rests_is_handed_to_the_one_that_asks_and_goes_round_for_several() {
+    //= R30 test
+    let mut net = Net::formed(8, |_| {});
+    net.run(Duration::from_millis(105));
+    for (senders, way) in [(&[5][..], &[6][..]), (&[1], &[2]), (&[0, 5], &[2, 3, 4, 5, 6])] {
+        assert!(tokens_for(&mut net, senders).starts_with(way), "{senders:?}");
+        net.run(Duration::from_millis(50));
+    }
+    // Two ask at once.
+    let ring = net.views[0][0].id;
+    for node in [4, 6] {
+        let packet = Packet::HoldCancel(crate::packet::HoldCancel { ring });
+        net.hand_over(Flying { from: member(node), to: NodeId(1), lane: Lane::Token, packet });
+    }
+    assert!(tokens_for(&mut net, &[5]).starts_with(&[2, 3, 4, 5, 6]));
+    net.agree_on(5);
+    // What rounds are compared with: the second member hears of each visit of the first.
+    let ahead = net.counter(0, "visits") - net.counter(1, "visits");
+    assert!(ahead <= 1, "{ahead} visits ahead");
+}
+
+#[test]
+fn a_token_that_is_lost_when_it_is_handed_over_is_sent_again_to_the_same_one() {
+    //= R30 test
+    //= R25 test
+    let mut net = Net::formed(8, |_| {});
+    net.run(Duration::from_millis(105));
+    net.submit(5, Service::Safe, "hurry");
+    let mut lost = 0;
+    net.run_dropping(Duration::from_millis(12), &mut |flying| {
+        let hit = lost < 2 && flying.to == NodeId(6) && matches!(flying.packet, Packet::Token(_));
+        lost += u32::from(hit);
+        hit
+    });
+    assert_eq!(lost, 2);
+    assert!(
+        net.delivered.iter().all(|delivered| delivered.len() == 1),
+        "it is missed like any token that is under way"
+    );
+}
+
+#[test]
+fn messages_of_all_at_all_times_come_through_tokens_that_are_handed_over() {
+    //= R30 test
+    let (mut net, mut rng) = (Net::formed(5, |_| {}), Rng::new(30));
+    let mut sent = 0;
+    for k in 0..2_000 {
+        let senders = rng.below(8).saturating_sub(4);
+        for _ in 0..senders {
+            let service = if rng.below(3) == 0 { Service::Safe } else { Service::Agreed };
+            net.submit(rng.below(5) as usize, service, vec![k as u8; rng.below(3_000) as usize + 1]);
+            sent += 1;
+        }
+        let pause = Duration::from_micros([50, 300, 2_000, 8_000][rng.below(4) as usize]);
+        net.run_dropping(pause, &mut |_| rng.chance(0.02));
+    }
+    net.run(Duration::from_millis(500));
+    net.agree_on(sent);
+    assert!((0..5).all(|i| net.counter(i, "assertion_failures") == 0 && net.views[i].len() == 1));
 }
 
 #[test]
