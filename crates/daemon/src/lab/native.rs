@@ -7,9 +7,13 @@ use consort::{Address, Client, ConnectOptions, Error, Event, GroupName, Service}
 use std::path::Path;
 use std::time::Duration;
 
-/// A client that sends.
+/// How many messages are sent before what came meanwhile is read, though there is credit.
+const UNREAD: u32 = 64;
+
+/// A client that sends. It reads what it needs to know of its sends when it is short of credit, and is woken for nothing else.
 pub struct Native {
-    sender: consort::Sender,
+    client: Client,
+    unread: u32,
     service: Service,
     groups: [GroupName; 1],
 }
@@ -25,26 +29,33 @@ impl Native {
         let options =
             ConnectOptions { unbatched: job.unbatched, shares_memory: !job.sockets, ..ConnectOptions::default() };
         let client = Client::connect(&Address::Unix(path.into()), &options).map_err(said)?;
-        let (sender, mut receiver) = client.split();
-        // A thread of its own hears of free credit: this one sleeps until the next message is due, to the microsecond.
-        std::thread::spawn(move || while receiver.receive(None).is_ok() {});
         let service = job.service.parse().map_err(Failure::new)?;
         let groups = [GroupName::new(job.group.as_bytes()).trying(|| "group".into())?];
-        Ok(Self { sender, service, groups })
+        Ok(Self { client, unread: 0, service, groups })
     }
 }
 
 impl Speaker for Native {
     fn multicast(&mut self, message: &[u8]) -> Outcome {
-        self.sender.multicast(self.service, &self.groups, message).map(drop).map_err(said)
+        self.client.multicast(self.service, &self.groups, message).map_err(said)?;
+        self.unread += 1;
+        if self.unread >= UNREAD { self.read() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> Outcome {
-        self.sender.flush().map_err(said)
+        self.client.flush().map_err(said)
     }
 
     fn finish(&mut self) -> Outcome {
-        self.sender.wait_ordered(Duration::from_secs(60)).map_err(said)
+        self.client.wait_ordered(Duration::from_secs(60)).map_err(said)
+    }
+}
+
+impl Native {
+    /// Reads what the daemon has told, so that it need not keep it.
+    fn read(&mut self) -> Outcome {
+        self.unread = 0;
+        self.client.receive(Duration::ZERO).map(drop).map_err(said)
     }
 }
 
