@@ -87,7 +87,9 @@ impl Operational {
             return Next::gather(Why::new(Cause::Asked { node: io.me.node }));
         }
         let delivered = self.installed.deliverer.delivered();
-        if self.circle.may_park(io, now, &token, delivered) && !self.fresh.primary_due {
+        // Who leaves goes once it knows that all is stable.
+        let hurries = self.fresh.primary_due || io.leaving;
+        if self.circle.may_park(io, now, &token, delivered) && !hurries {
             let rest = Circle::rest_of(io, &token);
             self.circle.park(io, now, token, rest);
             return Next::Stay;

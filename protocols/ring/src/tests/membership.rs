@@ -86,6 +86,20 @@ fn a_leaving_node_goes_in_a_moment() {
 }
 
 #[test]
+fn nobody_who_leaves_waits_for_a_token_that_rests() {
+    //= R28 test
+    for i in 0..4 {
+        let mut net = Net::formed(4, |_| {});
+        net.run(Duration::from_millis(105));
+        net.submit(i, Service::Agreed, "last words");
+        let now = net.now;
+        net.rings[i].leave(now);
+        net.drain(i);
+        net.run_until(Duration::from_millis(2), |net| net.lives[i].is_none());
+    }
+}
+
+#[test]
 fn a_restarted_node_is_let_in_as_a_new_member() {
     let mut net = Net::formed(3, |_| {});
     let config = net.rings[1].config().clone();
