@@ -156,7 +156,8 @@ impl Circle {
             token.idle = 0;
         } else if self.is_representative() {
             token.idle = if same { token.idle.saturating_add(1) } else { 1 };
-        } else if load != Load::default() {
+        } else if load != Load::default() || io.queue.is_ready() {
+            // What the windows hold back waits for the token, too, and nobody else knows of it.
             token.idle = 0;
         }
         if !same {

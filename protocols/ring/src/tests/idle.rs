@@ -66,6 +66,27 @@ fn a_token_that_is_lost_before_all_know_that_all_is_stable_is_missed_soon() {
 }
 
 #[test]
+fn a_token_does_not_rest_while_the_windows_hold_something_back() {
+    //= R28 test
+    let mut net = Net::formed(3, |config| {
+        let windows = crate::Windows { global: 20, personal: 20, accelerated: 0, tuning: None, ..config.windows };
+        config.windows = windows;
+    });
+    net.run(Duration::from_millis(105));
+    let fill = |net: &mut Net, i: usize| (0..20).for_each(|_| net.submit(i, Service::Agreed, vec![7; 1_300]));
+    fill(&mut net, 2);
+    let visits = net.counter(1, "visits");
+    net.run_until(Duration::from_millis(1), |net| net.counter(1, "visits") > visits);
+    // The second asks for the token too early; when it comes, the third and the first have used the window up.
+    fill(&mut net, 1);
+    net.run_until(Duration::from_millis(1), |net| net.counter(2, "packets_sent") == 20);
+    fill(&mut net, 0);
+    let start = net.now;
+    net.run_until(Duration::from_millis(40), |net| net.delivered.iter().all(|delivered| delivered.len() == 60));
+    assert!(net.now.since(start) < Duration::from_millis(4), "{:?}", net.now.since(start));
+}
+
+#[test]
 fn an_idle_token_may_be_lost_twelve_times_running() {
     //= R25 test
     let mut net = Net::formed(3, |_| {});
