@@ -5,7 +5,7 @@
 //! | kind | bytes | fields |
 //! |---|---|---|
 //! | 1 data | 38 + content | flags, ring, seq, originator, round, content |
-//! | 2 token | 70 + 12 a run | ring, token_seq, seq, aru, aru_by, fcc (packets, bytes), idle, window, room, personal, signs, requests |
+//! | 2 token | 70 + 12 a run | ring, token_seq, seq, aru, aru_by, fcc (packets, bytes), idle (highest bit: rested), window, room, personal, signs, requests |
 //! | 4 hold-cancel | 19 | ring |
 //! | 5 join | see [`Join`] | sets of members, number, ring, heard, leave, episode, attempt |
 //! | 6 commit | see [`Commit`] | ring, rotation, members, what each old ring's members hold |
@@ -84,6 +84,11 @@ pub struct Recovered {
     pub body: Option<Body>,
 }
 
+/// The count of idle rotations goes no further.
+pub(crate) const IDLE_MAX: u8 = 0x7f;
+/// Stands beside that count in its byte.
+const RESTED: u8 = 0x80;
+
 /// The token.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Token {
@@ -101,6 +106,8 @@ pub struct Token {
     pub fcc: Load,
     /// Rotations in which nothing was left to do, as counted by the representative.
     pub idle: u8,
+    /// The representative has let it rest in this rotation.
+    pub rested: bool,
     /// Bytes that may be sent in this rotation: the least room reported in the last one.
     pub window: u32,
     /// The least room reported in this rotation so far.
@@ -365,7 +372,7 @@ impl Token {
         head.put_u16(self.aru_by.unwrap_or_default().0);
         head.put_u32(self.fcc.packets);
         head.put_u32(self.fcc.bytes);
-        head.put_u8(self.idle);
+        head.put_u8(self.idle.min(IDLE_MAX) | if self.rested { RESTED } else { 0 });
         head.put_u32(self.window);
         head.put_u32(self.room);
         head.put_u16(self.personal);
@@ -389,13 +396,14 @@ impl Token {
         };
         let fcc = Load { packets: reader.u32("fcc")?, bytes: reader.u32("fcc")? };
         let idle = reader.u8("idle")?;
+        let (idle, rested) = (idle & IDLE_MAX, idle & RESTED != 0);
         let (window, room) = (reader.u32("window")?, reader.u32("room")?);
         let personal = reader.u16("personal")?;
         let flags = reader.u8("signs")?;
         let signs = Signs::new(flags, reader.u16("lost")?).ok_or_else(|| reader.bad("signs"))?;
         let requests = Requests::decode(&mut reader, seq)?;
         reader.end("token")?;
-        Ok(Self { ring, token_seq, seq, aru, aru_by, fcc, idle, window, room, personal, signs, requests })
+        Ok(Self { ring, token_seq, seq, aru, aru_by, fcc, idle, rested, window, room, personal, signs, requests })
     }
 }
 

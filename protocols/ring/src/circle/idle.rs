@@ -3,7 +3,7 @@
 use super::{Circle, PATIENCE, Pace, Source};
 use crate::engine::Io;
 use crate::flow::Load;
-use crate::packet::{HoldCancel, Packet, Token};
+use crate::packet::{HoldCancel, IDLE_MAX, Packet, Token};
 use crate::timer::Timer;
 use consort_order::To;
 use consort_types::{Duration, Instant, MemberId, Seq};
@@ -99,10 +99,11 @@ impl Circle {
         }
     }
 
-    /// Whether the token may have rested since it was passed on, as far as is known here.
-    pub(super) fn may_have_rested(&mut self) -> bool {
+    /// Whether the token that comes here has rested since it came last.
+    pub(super) fn has_rested(&mut self, token: &Token) -> bool {
+        //= R45
         let rested = std::mem::take(&mut self.idle.rested);
-        if self.is_representative() { rested || self.idle.seen >= ALL_KNOW } else { self.idle.seen > 0 }
+        if self.is_representative() { rested } else { token.rested }
     }
 
     /// The token has rested long enough.
@@ -155,10 +156,14 @@ impl Circle {
         if !is_complete(token) {
             token.idle = 0;
         } else if self.is_representative() {
-            token.idle = if same { token.idle.saturating_add(1) } else { 1 };
+            token.idle = if same { token.idle.saturating_add(1).min(IDLE_MAX) } else { 1 };
         } else if load != Load::default() || io.queue.is_ready() {
             // What the windows hold back waits for the token, too, and nobody else knows of it.
             token.idle = 0;
+        }
+        //= R45
+        if self.is_representative() {
+            token.rested = self.idle.rested;
         }
         if !same {
             self.idle.last_traffic = now;

@@ -47,7 +47,7 @@ pub(crate) struct Circle {
     token_at: Instant,
     /// How long a rotation takes, smoothed.
     rotation: Duration,
-    /// How long the last one took; zero if it idled.
+    /// How long the last one took; zero if the token rested.
     took: Duration,
     tuner: Tuner,
     /// More could have been sent at the last visit, if the windows were larger.
@@ -190,16 +190,16 @@ impl Circle {
         self.copy = None;
         io.timers.disarm(Timer::TokenRetransmit);
         self.watch_token(io, now);
-        self.measure(now);
+        self.measure(now, token);
         //= R17
         self.reads_first = Lane::Data;
         self.data_since_token = 0;
         true
     }
 
-    fn measure(&mut self, now: Instant) {
+    fn measure(&mut self, now: Instant, token: &Token) {
         self.took = Duration::ZERO;
-        if !self.may_have_rested() && self.visits > 0 {
+        if !self.has_rested(token) && self.visits > 0 {
             self.took = now.since(self.token_at);
             self.rotation = (self.rotation * 7 + self.took) / 8;
         }

@@ -1,5 +1,6 @@
 //! Rings in a small world of their own: packets travel at once and in order, unless a test drops them.
 mod acceleration;
+mod distance;
 mod faults;
 mod hold;
 mod hostile;

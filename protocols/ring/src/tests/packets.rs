@@ -43,6 +43,7 @@ fn samples() -> Vec<Packet> {
             aru_by: Some(NodeId(0)),
             fcc: Load { packets: 3, bytes: 4_000 },
             idle: 2,
+            rested: true,
             window: 100,
             room: 90,
             personal: 77,
