@@ -159,6 +159,7 @@ impl<E: Engine> Driver<E> {
             if taken % CLOCK_EVERY == 0 {
                 self.tick();
                 if taken > 0 && self.is_due() {
+                    self.light = false;
                     return Ok(true);
                 }
             }

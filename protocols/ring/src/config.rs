@@ -109,7 +109,7 @@ pub struct Idling {
 /// When to act though nothing came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timers {
-    /// When to send the copy of the token again: at least this long, and at least four measured rotations.
+    /// When to send the copy of the token again: at least this long, and at least two measured rotations.
     pub token_retransmit: Duration,
     /// The same while the token idles: longer than it is parked. From then on four times as often.
     pub token_retransmit_idle: Duration,

@@ -26,6 +26,8 @@ pub(crate) struct Idle {
     passed_seq: Seq,
     /// The token rested here since it came last.
     rested: bool,
+    /// It was handed over then: some members have missed it for longer than a rotation when it next comes to them.
+    handed_over: bool,
     last_traffic: Instant,
 }
 
@@ -144,7 +146,9 @@ impl Circle {
         //= R30
         token.token_seq += 1;
         token.idle = 0;
+        token.rested = true;
         self.idle.seen = 0;
+        self.idle.handed_over = true;
         self.send_token(io, now, token, to);
     }
 
@@ -163,7 +167,7 @@ impl Circle {
         }
         //= R45
         if self.is_representative() {
-            token.rested = self.idle.rested;
+            token.rested = self.idle.rested || std::mem::take(&mut self.idle.handed_over);
         }
         if !same {
             self.idle.last_traffic = now;

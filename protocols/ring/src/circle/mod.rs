@@ -201,7 +201,12 @@ impl Circle {
         self.took = Duration::ZERO;
         if !self.has_rested(token) && self.visits > 0 {
             self.took = now.since(self.token_at);
-            self.rotation = (self.rotation * 7 + self.took) / 8;
+            //= R25
+            let first = self.rotation.is_zero();
+            // One that is much longer has waited for a lost token. Counted in full, a few of them would make the next ones wait
+            // for so long that the ring is given up.
+            let counted = self.took.min(self.rotation * 5 / 4);
+            self.rotation = if first { self.took } else { (self.rotation * 7 + counted) / 8 };
         }
         self.token_at = now;
     }
@@ -299,7 +304,7 @@ impl Circle {
     fn retransmit_after(&self, io: &Io, token: &Token) -> Duration {
         let t = &io.config.timers;
         // The measured rotation contains the wait for lost tokens: without the cap, loss would feed on itself.
-        let busy = t.token_retransmit.max(self.rotation * 4).min(t.token_retransmit_idle);
+        let busy = t.token_retransmit.max(self.rotation * 2).min(t.token_retransmit_idle);
         match token.idle {
             0 => busy,
             1 => busy.max(t.token_retransmit_idle / 4),

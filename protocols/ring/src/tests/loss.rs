@@ -81,6 +81,24 @@ fn waiting_for_lost_tokens_does_not_make_the_wait_longer() {
 }
 
 #[test]
+fn many_tokens_may_be_lost_where_a_rotation_has_many_hops() {
+    //= R25 test
+    let mut rng = Rng::new(375);
+    let mut far = distance::Far::formed(12, Duration::from_micros(290), |_| {});
+    for k in 0..5_000 {
+        far.net.submit(k % 12, Service::Agreed, vec![k as u8; 100]);
+        far.run_dropping(Duration::from_millis(2), &mut |flying| {
+            matches!(flying.packet, Packet::Token(_)) && rng.chance(0.1)
+        });
+    }
+    let rotations: Vec<_> = (0..12).map(|i| far.net.counter(i, "rotation_us")).collect();
+    assert!(rotations.iter().all(|us| *us < 10_000), "{rotations:?}");
+    assert_eq!(far.net.total("token_losses"), 0);
+    far.run(Duration::from_millis(500));
+    far.net.agree_on(5_000);
+}
+
+#[test]
 fn duplicated_and_reordered_packets_change_nothing() {
     //= R23 test
     for seed in 0..30 {
