@@ -15,8 +15,12 @@ pub fn cpu_apart(pid: u32, name: &str) -> Option<[Duration; 2]> {
     let mut apart = [Duration::ZERO; 2];
     for task in fs::read_dir(format!("/proc/{pid}/task")).ok()? {
         let task = task.ok()?.path();
-        let named = fs::read_to_string(task.join("comm")).ok()?.starts_with(name);
-        apart[usize::from(named)] += recorded(&task).or_else(|| ticks(&task))?;
+        let told = fs::read_to_string(task.join("comm")).ok().zip(recorded(&task).or_else(|| ticks(&task)));
+        match told {
+            Some((comm, cpu)) => apart[usize::from(comm.starts_with(name))] += cpu,
+            None if task.exists() => return None,
+            None => {} // it has just ended
+        }
     }
     Some(apart)
 }
