@@ -50,18 +50,24 @@ fn a_token_rests_only_when_safe_messages_are_delivered_everywhere() {
     }
 }
 
+/// Runs for so long; the first so many tokens to a node are lost.
+fn lose_tokens(net: &mut Net, many: u32, to: NodeId, span: Duration) {
+    let mut lost = 0;
+    net.run_dropping(span, &mut |flying| {
+        let hit = lost < many && flying.to == to && matches!(flying.packet, Packet::Token(_));
+        lost += u32::from(hit);
+        hit
+    });
+    assert_eq!(lost, many);
+}
+
 #[test]
 fn a_token_that_is_lost_before_all_know_that_all_is_stable_is_missed_soon() {
     //= R25 test
     let mut net = Net::formed(3, |_| {});
     net.run(Duration::from_millis(105));
     net.submit(0, Service::Safe, "x");
-    let mut lost = 0;
-    net.run_dropping(Duration::from_millis(12), &mut |flying| {
-        let hit = lost < 1 && flying.to == NodeId(3) && matches!(flying.packet, Packet::Token(_));
-        lost += u32::from(hit);
-        hit
-    });
+    lose_tokens(&mut net, 1, NodeId(3), Duration::from_millis(12));
     assert!(net.delivered.iter().all(|delivered| delivered.len() == 1));
 }
 
@@ -158,13 +164,7 @@ fn a_token_that_is_lost_when_it_is_handed_over_is_sent_again_to_the_same_one() {
     let mut net = Net::formed(8, |_| {});
     net.run(Duration::from_millis(105));
     net.submit(5, Service::Safe, "hurry");
-    let mut lost = 0;
-    net.run_dropping(Duration::from_millis(12), &mut |flying| {
-        let hit = lost < 2 && flying.to == NodeId(6) && matches!(flying.packet, Packet::Token(_));
-        lost += u32::from(hit);
-        hit
-    });
-    assert_eq!(lost, 2);
+    lose_tokens(&mut net, 2, NodeId(6), Duration::from_millis(12));
     assert!(
         net.delivered.iter().all(|delivered| delivered.len() == 1),
         "it is missed like any token that is under way"
