@@ -7,7 +7,7 @@ use crate::clients::{Clients, Said, Wrote};
 use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::error::RunError;
-use crate::idle::{Idle, Rest};
+use crate::idle::{Idle, Rest, Turn};
 use crate::inbox::{Inbox, Receivers};
 use crate::journal::Writer;
 use crate::outbox::Outbox;
@@ -324,7 +324,8 @@ impl<E: Engine> Driver<E> {
 
     fn rest(&mut self, worked: bool) -> Result<(), RunError> {
         let busy = self.inbox.has_more() || self.clients.has_more() || self.node.has_writable();
-        match self.idle.rest(self.now, worked, busy) {
+        let turn = Turn { worked, busy, expects: self.node.engine().expects_soon() };
+        match self.idle.rest(self.now, turn) {
             Rest::None => self.wake.look(),
             Rest::Yield => {
                 self.counters.spins += 1;

@@ -8,6 +8,9 @@ use std::time::Duration;
 const SPIN_MAX: Duration = Duration::from_micros(500);
 /// A few times what a wake-up costs. Whoever has less to do each time is better asleep meanwhile.
 const WORTH: Duration = Duration::from_micros(150);
+/// `balanced` also looks again for so long after each turn while the engine expects something at any moment: about twice what
+/// it takes others to be woken and to answer, and what a sleep and a wake-up of our own would take of both processors.
+const ANSWER: Duration = Duration::from_micros(60);
 /// What looking once takes; what passes beyond that, others had.
 const LOOK: Duration = Duration::from_micros(3);
 /// A sleep that is over so soon was none: something was there already, and what was done before it and after it is one piece
@@ -25,6 +28,17 @@ pub(crate) enum Rest {
     Sleep,
 }
 
+/// What a turn of the loop was.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Turn {
+    /// It did something.
+    pub worked: bool,
+    /// More is known to be there to do.
+    pub busy: bool,
+    /// The engine expects something at any moment.
+    pub expects: bool,
+}
+
 #[derive(Debug)]
 pub(crate) struct Idle {
     profile: Idling,
@@ -34,13 +48,16 @@ pub(crate) struct Idle {
     slept: bool,
     /// How long it has worked since it slept.
     worked: Duration,
-    /// How long it may look again.
+    /// How long it may look again for that.
     left: Duration,
+    /// How long it may look for what the engine expects.
+    answer: Duration,
 }
 
 impl Idle {
     pub(crate) const fn new(profile: Idling) -> Self {
-        Self { profile, asked: Instant::ZERO, slept: true, worked: Duration::ZERO, left: Duration::ZERO }
+        let none = Duration::ZERO;
+        Self { profile, asked: Instant::ZERO, slept: true, worked: none, left: none, answer: none }
     }
 
     /// A [`Rest::Sleep`] took so long.
@@ -48,35 +65,49 @@ impl Idle {
         self.slept = lasted > AT_ONCE;
     }
 
-    /// To be asked after every turn: whether it did anything, and whether more is known to be there to do.
-    pub(crate) fn rest(&mut self, now: Instant, worked: bool, busy: bool) -> Rest {
+    /// To be asked after every turn.
+    pub(crate) fn rest(&mut self, now: Instant, turn: Turn) -> Rest {
         let passed = now.since(std::mem::replace(&mut self.asked, now));
         let slept = std::mem::take(&mut self.slept);
-        if worked {
+        if turn.worked {
             // What passed asleep was not spent on work.
             self.worked = if slept { Duration::ZERO } else { self.worked + passed };
             self.left = self.worked.saturating_sub(WORTH).min(SPIN_MAX);
+            self.answer = ANSWER;
         }
         let looks = match self.profile {
             Idling::Latency => true,
             Idling::Balanced => !self.left.is_zero(),
             Idling::Frugal => false,
         };
-        if busy || worked && looks {
+        if turn.busy || turn.worked && looks {
             return Rest::None;
         }
-        match self.profile {
-            Idling::Latency => Rest::Yield,
-            Idling::Balanced if !slept && !self.left.is_zero() => {
-                let look = passed.min(LOOK);
-                (self.worked, self.left) = (self.worked.saturating_sub(look), self.left.saturating_sub(look));
-                Rest::Yield
-            }
-            Idling::Frugal | Idling::Balanced => {
-                self.slept = true;
-                Rest::Sleep
-            }
+        let yields = match self.profile {
+            Idling::Latency => true,
+            Idling::Balanced => self.looks_again(passed, slept, turn.expects),
+            Idling::Frugal => false,
+        };
+        if yields {
+            return Rest::Yield;
         }
+        self.slept = true;
+        Rest::Sleep
+    }
+
+    /// Whether `balanced` looks again; counts the look that took `passed`.
+    fn looks_again(&mut self, passed: Duration, slept: bool, expects: bool) -> bool {
+        let look = passed.min(LOOK);
+        if !slept && !self.left.is_zero() {
+            (self.worked, self.left) = (self.worked.saturating_sub(look), self.left.saturating_sub(look));
+            self.answer = self.answer.saturating_sub(look);
+            return true;
+        }
+        let looks = expects && !self.answer.is_zero();
+        if looks {
+            self.answer = self.answer.saturating_sub(look);
+        }
+        looks
     }
 }
 
@@ -86,7 +117,7 @@ mod tests {
 
     /// After a turn that did something and left nothing, and where more has come meanwhile.
     fn work(idle: &mut Idle, now: Instant) -> Rest {
-        let rest = idle.rest(now, true, false);
+        let rest = idle.rest(now, Turn { worked: true, ..Turn::default() });
         if rest == Rest::Sleep {
             idle.slept(Duration::ZERO);
         }
@@ -97,7 +128,7 @@ mod tests {
     fn looks(idle: &mut Idle, mut now: Instant) -> usize {
         std::iter::from_fn(|| {
             now += LOOK;
-            Some(idle.rest(now, false, false))
+            Some(idle.rest(now, Turn::default()))
         })
         .take_while(|rest| *rest == Rest::Yield)
         .count()
@@ -126,7 +157,7 @@ mod tests {
         for turn in 0..=10 {
             work(&mut idle, at(30 * turn));
         }
-        assert!((1..=50).all(|look| idle.rest(at(300 + 4_000 * look), false, false) == Rest::Yield));
+        assert!((1..=50).all(|look| idle.rest(at(300 + 4_000 * look), Turn::default()) == Rest::Yield));
     }
 
     #[test]
@@ -135,7 +166,7 @@ mod tests {
         // An idle token is sent round each 25 ms, comes back, and a timer finds nothing to do.
         for sent in [0, 25_000, 50_000].map(|micros| Instant(micros * 1_000)) {
             for (after, worked) in [(0, true), (30, true), (6_000, false)] {
-                let rest = idle.rest(sent + Duration::from_micros(after), worked, false);
+                let rest = idle.rest(sent + Duration::from_micros(after), Turn { worked, ..Turn::default() });
                 assert_eq!(rest, Rest::Sleep, "{after} us later");
                 idle.slept(Duration::from_micros(20));
             }
@@ -143,10 +174,27 @@ mod tests {
     }
 
     #[test]
+    fn balanced_looks_for_what_is_expected_but_not_for_long() {
+        let mut idle = Idle::new(Idling::Balanced);
+        let expecting = |worked| Turn { worked, busy: false, expects: true };
+        for began in [1_000, 2_000].map(|micros| Instant(micros * 1_000)) {
+            assert_eq!(idle.rest(began, expecting(true)), Rest::Yield);
+            let looks = (1..=100).take_while(|n| idle.rest(began + LOOK * *n, expecting(false)) == Rest::Yield).count();
+            assert_eq!(looks, 60_usize.div_ceil(3) - 1, "the first one counts");
+            idle.slept(Duration::from_millis(1));
+            let woken = began + Duration::from_micros(600);
+            assert_eq!(idle.rest(woken, expecting(false)), Rest::Sleep, "woken for nothing");
+        }
+        assert_eq!(idle.rest(Instant(3_000_000), expecting(true)), Rest::Yield);
+        assert_eq!(idle.rest(Instant(3_003_000), Turn::default()), Rest::Sleep, "expected no more");
+    }
+
+    #[test]
     fn nobody_rests_while_more_is_known_to_be_there() {
         for profile in Idling::ALL {
             let mut idle = Idle::new(profile);
-            assert!((0..1_000).all(|ms| idle.rest(Instant(ms * 1_000_000), ms % 2 == 0, true) == Rest::None));
+            let turn = |ms| Turn { worked: ms % 2 == 0, busy: true, expects: ms % 3 == 0 };
+            assert!((0..1_000).all(|ms| idle.rest(Instant(ms * 1_000_000), turn(ms)) == Rest::None));
         }
     }
 
@@ -154,7 +202,8 @@ mod tests {
     fn the_other_profiles_never_change_their_mind() {
         for (profile, rest) in [(Idling::Latency, Rest::Yield), (Idling::Frugal, Rest::Sleep)] {
             let mut idle = Idle::new(profile);
-            assert!((0..1_000).all(|ms| idle.rest(Instant(ms * 1_000_000), false, false) == rest));
+            let turn = |ms| Turn { expects: ms % 2 == 0, ..Turn::default() };
+            assert!((0..1_000).all(|ms| idle.rest(Instant(ms * 1_000_000), turn(ms)) == rest));
         }
         assert_eq!(work(&mut Idle::new(Idling::Latency), Instant::ZERO), Rest::None);
         assert_eq!(work(&mut Idle::new(Idling::Frugal), Instant::ZERO), Rest::Sleep);

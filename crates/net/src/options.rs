@@ -39,7 +39,8 @@ pub enum Fanout {
 pub enum Idling {
     /// Looks again at once, for ever: lowest latency, one core always busy (it yields to whoever wants to run).
     Latency,
-    /// While there is traffic, looks again for some tens of microseconds before it sleeps until the kernel wakes it.
+    /// Looks again for some tens of microseconds before it sleeps until the kernel wakes it: while there is traffic, and after
+    /// a turn while the engine expects something at any moment.
     #[default]
     Balanced,
     /// Sleeps at once: least CPU time.

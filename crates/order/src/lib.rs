@@ -308,6 +308,12 @@ pub trait Engine {
         None
     }
 
+    /// Whether it expects a packet at any moment without which messages stand still: to look for it for some microseconds
+    /// then costs less than to sleep and be woken. Asked before every rest; says nothing of how long.
+    fn expects_soon(&self) -> bool {
+        false
+    }
+
     /// One line for `status`: which state the engine is in and, where it waits, for what.
     fn describe(&self, now: Instant) -> String;
 }

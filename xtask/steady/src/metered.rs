@@ -85,6 +85,10 @@ impl Engine for Metered {
         self.0.hold()
     }
 
+    fn expects_soon(&self) -> bool {
+        self.0.expects_soon()
+    }
+
     fn describe(&self, now: Instant) -> String {
         self.0.describe(now)
     }

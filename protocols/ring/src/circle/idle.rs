@@ -210,6 +210,14 @@ impl Circle {
         io.timers.arm(Timer::HoldCancel, now + io.config.timers.hold_cancel);
     }
 
+    /// Whether the token is on its way and comes within a rotation: it is known to be busy, this node has asked for it, or has
+    /// handed it over.
+    pub fn expects_token(&self, io: &Io) -> bool {
+        //= R46
+        let goes_round = self.idle.parked.is_none() && (self.idle.seen == 0 || self.idle.handed_over);
+        goes_round || io.timers.is_armed(Timer::HoldCancel)
+    }
+
     /// The token that was asked for has not come.
     pub fn on_hold_cancel_again(&mut self, io: &mut Io, now: Instant) {
         //= R30

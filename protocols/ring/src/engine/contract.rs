@@ -204,6 +204,11 @@ impl Engine for Ring {
         })
     }
 
+    fn expects_soon(&self) -> bool {
+        //= R46
+        matches!(&self.state, State::Operational(state) if state.circle.expects_token(&self.io))
+    }
+
     fn describe(&self, _now: Instant) -> String {
         let told = self.describe_state();
         match self.io.twin {

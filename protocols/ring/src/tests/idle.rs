@@ -158,6 +158,35 @@ fn a_token_that_rests_is_handed_to_the_one_that_asks_and_goes_round_for_several(
 }
 
 #[test]
+fn the_token_is_expected_where_it_was_asked_for_where_it_came_from_and_while_it_goes_round() {
+    //= R46 test
+    let mut net = Net::formed(3, |_| {});
+    let expecting = |net: &Net| -> Vec<_> { (1..=3).filter(|i| net.rings[i - 1].expects_soon()).collect() };
+    let next = |net: &mut Net, told: &[usize]| {
+        net.run_until(Duration::from_millis(1), |net| expecting(net) != told);
+        expecting(net)
+    };
+    net.run(Duration::from_millis(105));
+    assert_eq!(expecting(&net), [], "it rests");
+    net.submit(2, Service::Agreed, "x");
+    assert_eq!(expecting(&net), [3], "asked for");
+    assert_eq!(next(&mut net, &[3]), [1, 3], "handed over");
+    net.run_until(Duration::from_millis(1), |net| expecting(net).is_empty());
+    assert!(net.delivered.iter().all(|delivered| delivered.len() == 1));
+    net.run(Duration::from_millis(3));
+    assert_eq!(expecting(&net), [], "it rests again");
+
+    net.submit(1, Service::Agreed, "y");
+    net.run_until(Duration::from_millis(1), |net| net.delivered[2].len() == 2);
+    assert!(expecting(&net).contains(&2), "it goes round");
+    let mut alone = Net::formed(1, |_| {});
+    alone.submit(0, Service::Agreed, "z");
+    alone.run(Duration::from_millis(1));
+    assert_eq!(alone.delivered[0].len(), 1);
+    assert!(!alone.rings[0].expects_soon());
+}
+
+#[test]
 fn a_token_that_is_lost_when_it_is_handed_over_is_sent_again_to_the_same_one() {
     //= R30 test
     //= R25 test
