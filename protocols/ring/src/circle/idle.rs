@@ -26,6 +26,8 @@ pub(crate) struct Idle {
     passed_seq: Seq,
     /// The token rested here since it came last.
     rested: bool,
+    /// Another member has asked for the token since it came last.
+    asked_for: bool,
     /// It was handed over then: some members have missed it for longer than a rotation when it next comes to them.
     handed_over: bool,
     last_traffic: Instant,
@@ -175,6 +177,7 @@ impl Circle {
         self.idle.passed_seq = token.seq;
         self.idle.seen = token.idle;
         self.idle.wake = false;
+        self.idle.asked_for = false;
         io.timers.disarm(Timer::HoldCancel);
     }
 
@@ -206,16 +209,17 @@ impl Circle {
     fn ask_for_token(&mut self, io: &mut Io, now: Instant) {
         io.counters.hold_cancels_sent += 1;
         let cancel = Packet::HoldCancel(HoldCancel { ring: self.ring });
-        io.send(To::One(self.ring.representative.node), Lane::Token, cancel);
+        // Those that will be sent to are awake by then.
+        io.send(To::All, Lane::Data, cancel);
         io.timers.arm(Timer::HoldCancel, now + io.config.timers.hold_cancel);
     }
 
-    /// Whether the token is on its way and comes within a rotation: it is known to be busy, this node has asked for it, or has
-    /// handed it over.
+    /// Whether the token is on its way and comes within a rotation: it is known to be busy, somebody has asked for it, or this
+    /// node has handed it over.
     pub fn expects_token(&self, io: &Io) -> bool {
         //= R46
         let goes_round = self.idle.parked.is_none() && (self.idle.seen == 0 || self.idle.handed_over);
-        goes_round || io.timers.is_armed(Timer::HoldCancel)
+        goes_round || self.idle.asked_for || io.timers.is_armed(Timer::HoldCancel)
     }
 
     /// The token that was asked for has not come.
@@ -229,8 +233,11 @@ impl Circle {
     /// Somebody wants the token. Sticky: if it is not here, it will not be parked when it next comes.
     pub fn on_hold_cancel(&mut self, io: &mut Io, now: Instant, from: MemberId, cancel: HoldCancel) {
         //= R30
-        if cancel.ring != self.ring || !self.is_representative() {
+        if cancel.ring != self.ring {
             io.counters.unexpected += 1;
+        } else if !self.is_representative() {
+            //= R46
+            self.idle.asked_for = true;
         } else if self.idle.parked.is_some() {
             self.idle.wanted = match self.idle.wanted {
                 Wanted::ByNobody => Wanted::By(from),
