@@ -112,7 +112,7 @@ fn in_a_lab(
     place: &Path,
     stop: Arc<AtomicBool>,
 ) -> Result<Outcome, ChaosError> {
-    let lab = Lab::build(&Plan { nodes: options.nodes.into(), mtu: 1_500, seed })?;
+    let lab = Lab::build(&Plan { nodes: options.nodes.into(), mtu: 1_500, seed, ethernet: None })?;
     let board = Board::new(options.nodes, CLIENTS, SCOPES);
     let (roles, groups) = (run::roles(options.nodes, seed, place)?, run::guest_groups()?);
     let ledger = Ledger::default();

@@ -4,7 +4,7 @@
 //! options   what is asked for                   net       engines in one view, and what delays their packets
 //! toto      ToTo against all-ack                traffic   who sends when
 //! model     the paper's model of its latency    samples   latencies, as a table shows them
-//! plato     PLATO against a fixed sequencer     real      toto and plato in network namespaces
+//! plato     PLATO against a fixed sequencer     real      toto, plato and rings in network namespaces
 //! deltas    the same with other deltas          swaps     how close packets come that were swapped
 //! windows   tuned against fixed windows         wires     rings on a switch of limited ports, hosts that cost
 //! ```
@@ -49,6 +49,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Which::RealToto(lab) => real::toto::table(options.seed, &lab),
         Which::RealPlato(lab) => real::plato::table(options.seed, &lab),
         Which::Windows(lab) => windows::table(&lab),
+        Which::Rings(lab) => real::rings::table(options.seed, &lab),
     };
     match table {
         Ok(table) => {

@@ -5,7 +5,7 @@
 //! worlds.
 //!
 //! ```text
-//! fabric      what a switch does with a frame, without sockets and clock
+//! fabric      what a switch does with a frame, without sockets and clock        ethernet
 //! switch      the same in real time, one thread between TAP devices     port  namespace  frame
 //! lab         namespaces, addresses, switch: made together, removed together
 //! run         daemons, senders, receivers and the verdict               program  process  lines  memory
@@ -14,6 +14,7 @@
 //! The seed decides what the links draw and what the lines say. It does not decide the timing of real processes: a run
 //! that fails may need a few replays to fail again.
 
+pub mod ethernet;
 mod fabric;
 mod frame;
 pub mod lab;
@@ -41,6 +42,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use lab::Lab;
 use namespace::failed;
 use options::Options;
+pub use options::{number, span};
 use program::{Program, Settings};
 use run::{Outcome, Run, RunError};
 use table::{Links, Table};

@@ -1,4 +1,6 @@
 //! What is asked for.
+mod rings;
+
 use super::{deltas, plato, real, swaps, toto, windows};
 use consort_types::Duration;
 use lexopt::prelude::*;
@@ -12,6 +14,7 @@ cargo xtask lab plato [options]    PLATO against a fixed sequencer: latency at a
 cargo xtask lab deltas [options]   PLATO's latency and late revokes, from a short delta to a long one
 cargo xtask lab swaps [options]    how close to each other packets come that were swapped, and all packets
 cargo xtask lab windows [options]  the ring's own windows against fixed ones; the accelerated against the original ring
+cargo xtask lab rings [options]    the accelerated against the original ring with real daemons, on an Ethernet
 
   --seed S          where all chance comes from (default 1)
   --network NET     of toto and plato: `virtual` (default), or `namespaces`
@@ -41,6 +44,23 @@ beside what was measured here.
   --seconds N       how long a line lasts, 2 to 3600 (default 10); the spike three times as long
   --only PART       only a part of the table: a load of toto's; a k of plato's, or `spike`
   --program FILE    the program `consort` (built for release where none is named)
+
+ rings: always with real daemons in network namespaces. Cables carry frames at one rate, a switch passes on what has come
+ whole, and its ports hold so much. Both rings have the same fixed windows; they are measured in turn, to and fro: how much
+ they carry, and how long messages take that are due at given times.
+  --nodes N         how many daemons, 2 to 16 (default 3)
+  --windows P/A,... personal and accelerated windows in packets (default 20/15)
+  --from N          from how many packets in a visit on some follow the token, 1 to 1000 (default 2, as for every daemon)
+  --rate BITS       of a cable in each direction, 1M to 1G (default 100M)
+  --latency TIME    of the switch (default 50us)
+  --queue BYTES     what a port holds, 2k to 100M (default 256k)
+  --service LEVEL   agreed (default) or safe
+  --idling PROFILE  latency, balanced (default) or frugal
+  --loads PERCENTS  of a cable's rate, for latency (default 20,50,80), or `none`
+  --runs N          how often, 1 to 100; medians are told (default 3)
+  --millis N        how long each load is measured, 100 to 60000 (default 1000)
+  --json            print one JSON object
+  --program FILE    as above
 ";
 
 /// What to measure.
@@ -69,6 +89,8 @@ pub enum Which {
     RealPlato(real::plato::Lab),
     /// The ring's windows.
     Windows(windows::Lab),
+    /// Both rings, with real daemons.
+    Rings(real::rings::Lab),
 }
 
 /// An option and its value.
@@ -87,7 +109,7 @@ impl Options {
     }
 
     fn of(name: &str, words: &[Word]) -> Result<Self, String> {
-        let network = words.iter().rfind(|(option, _)| option == "network").map_or("virtual", |(_, network)| network);
+        let network = words.iter().rfind(|(option, _)| option == "network").map(|(_, network)| network.as_str());
         let mut options = Self { seed: 1, which: Which::of(name, network)? };
         for (option, value) in words.iter().filter(|(option, _)| option != "network") {
             match &option[..] {
@@ -111,6 +133,7 @@ fn split(parser: &mut lexopt::Parser) -> Result<Option<(String, Vec<Word>)>, lex
     while let Some(word) = parser.next()? {
         match word {
             Long("help") | Short('h') => return Ok(None),
+            Long("json") => words.push(("json".into(), String::new())),
             Long(option) => {
                 let option = option.to_owned();
                 words.push((option, parser.value()?.string()?));
@@ -121,11 +144,15 @@ fn split(parser: &mut lexopt::Parser) -> Result<Option<(String, Vec<Word>)>, lex
     Ok(Some((name, words)))
 }
 
-const LABS: &str = "toto, plato, deltas, swaps or windows";
+const LABS: &str = "toto, plato, deltas, swaps, windows or rings";
 
 impl Which {
-    fn of(name: &str, network: &str) -> Result<Self, String> {
-        Ok(match (name, network) {
+    fn of(name: &str, network: Option<&str>) -> Result<Self, String> {
+        Ok(match (name, network.unwrap_or(if name == "rings" { "namespaces" } else { "virtual" })) {
+            ("rings", "namespaces") => Self::Rings(real::rings::Lab::default()),
+            ("rings", "virtual") => {
+                return Err("rings is measured with real daemons alone; `windows` does the same in virtual time".into());
+            }
             ("toto", "virtual") => Self::Toto(toto::Lab::default()),
             ("plato", "virtual") => Self::Plato(plato::Lab::default()),
             ("deltas", "virtual") => Self::Deltas(deltas::Lab::default()),
@@ -136,7 +163,7 @@ impl Which {
             ("deltas" | "swaps" | "windows", "namespaces") => {
                 return Err(format!("{name} is measured in virtual time alone"));
             }
-            ("toto" | "plato" | "deltas" | "swaps" | "windows", _) => {
+            ("toto" | "plato" | "deltas" | "swaps" | "windows" | "rings", network) => {
                 return Err(format!("--network {network} is neither `virtual` nor `namespaces`"));
             }
             _ => return Err(format!("there is no lab {name:?}; use {LABS}")),
@@ -165,6 +192,7 @@ impl Which {
             (Self::RealPlato(lab), "delta") => lab.delta = delta(value)?,
             (Self::RealPlato(lab), "only") => lab.only = Some(part(value)?),
             (Self::RealPlato(lab), "program") => lab.program = Some(value.into()),
+            (Self::Rings(lab), option) => return rings::set(lab, option, value),
             (Self::RealToto(_) | Self::RealPlato(_), _) => {
                 return Err(format!("this lab has no option --{option} with --network namespaces"));
             }
@@ -223,6 +251,8 @@ const DELTA_MAX: u64 = 1_000_000;
 mod tests {
     use super::real::plato::Only;
     use super::*;
+    use crate::netlab::ethernet::Ethernet;
+    use consort::Service;
 
     fn read(line: &str) -> Result<Option<Options>, String> {
         Options::read(line.split_whitespace().map(OsString::from))
@@ -256,6 +286,24 @@ mod tests {
         assert_eq!(read("deltas --network virtual").unwrap().unwrap().which, Which::Deltas(deltas::Lab::default()));
         let windows = read("windows --nodes 3 --millis 20").unwrap().unwrap();
         assert_eq!(windows.which, Which::Windows(windows::Lab { nodes: 3, millis: 20 }));
+        let rings = "rings --nodes 8 --windows 5/5,50/40 --from 1 --rate 50M --latency 100us --queue 64k --service safe --idling \
+                     latency --loads 10,90 --runs 5 --millis 500 --json --program x";
+        let ethernet = Ethernet { rate: 50_000_000, latency: Duration::from_micros(100), queue: 64_000 };
+        let lab = real::rings::Lab {
+            nodes: 8,
+            windows: vec![(5, 5), (50, 40)],
+            from: 1,
+            ethernet,
+            service: Service::Safe,
+            idling: "latency".into(),
+            loads: vec![10, 90],
+            runs: 5,
+            millis: 500,
+            json: true,
+            program: Some("x".into()),
+        };
+        assert_eq!(read(rings).unwrap().unwrap().which, Which::Rings(lab));
+        assert!(read("rings --network namespaces").unwrap().is_some());
         assert!(read("--help").unwrap().is_none() && read("toto -h").unwrap().is_none());
     }
 
@@ -280,6 +328,18 @@ mod tests {
             ("plato --network namespaces --only 2", "1, 10, 25 or spike"),
             ("plato --only 10", "needs --network namespaces"),
             ("swaps --delta 1", "--delta"),
+            ("swaps --json", "--json"),
+            ("rings --network virtual", "real daemons alone"),
+            ("rings --network ethernet", "neither `virtual` nor `namespaces`"),
+            ("rings --windows 20", "such as 20/15"),
+            ("rings --windows 20/15,5/6", "--windows 5/6 does not fit"),
+            ("rings --windows 20/15,20/15", "twice"),
+            ("rings --rate 10G", "1000000 to 1000000000"),
+            ("rings --latency 50", "0us to 100ms"),
+            ("rings --loads 20,0", "1 to 200"),
+            ("rings --service causal", "neither `agreed` nor `safe`"),
+            ("rings --idling deep", "latency, balanced or frugal"),
+            ("rings --delta 1", "no option --delta"),
         ] {
             let error = read(line).unwrap_err();
             assert!(error.contains(wrong) && error.contains("--help"), "{error}");

@@ -1,21 +1,24 @@
 //! The same experiments with real daemons, in real time: each in a network namespace, joined by netlab's switch, which
-//! delays frames as the papers' networks did.
+//! delays frames as the papers' networks did, or is one of an Ethernet.
 //!
 //! ```text
 //! fleet   daemons of one configuration      stage    clients: who sends when, who hears what
 //! toto    ToTo against all-ack              plato    PLATO against a fixed sequencer
 //! limits  what the machine adds to the model
+//! rings   the accelerated against the original ring, on an Ethernet
 //! ```
 //!
 //! Reported, not judged: the figures are those of a machine that has few cores for many daemons.
 mod fleet;
 mod limits;
 pub mod plato;
+pub mod rings;
 mod stage;
 #[cfg(test)]
 mod tests;
 pub mod toto;
 
+use crate::netlab::ethernet::Ethernet;
 use crate::netlab::lab::{Lab, Plan};
 use crate::netlab::{namespace, program, stop_on_signals};
 use consort_sim::link::LinkModel;
@@ -49,13 +52,23 @@ struct World {
 impl World {
     /// So many nodes, each two joined by a link. The program is built for release where none is named.
     fn new(seed: u64, nodes: usize, program: Option<&PathBuf>, link: Way) -> Result<Self, String> {
+        let world = Self::of(&Plan { nodes, mtu: 1_500, seed, ethernet: None }, program, link)?;
+        world.set_links(|model| model)?;
+        Ok(world)
+    }
+
+    /// So many nodes on an Ethernet.
+    fn on_ethernet(seed: u64, nodes: usize, program: Option<&PathBuf>, ethernet: Ethernet) -> Result<Self, String> {
+        let plan = Plan { nodes, mtu: 1_500, seed, ethernet: Some(ethernet) };
+        Self::of(&plan, program, |_, _| LinkModel::default())
+    }
+
+    fn of(plan: &Plan, program: Option<&PathBuf>, link: Way) -> Result<Self, String> {
         namespace::requirements().map_err(|reason| format!("--network namespaces: {reason}"))?;
         let stop = stop_on_signals().map_err(|error| format!("cannot listen to signals: {error}"))?;
         let file = program.map_or_else(program::build, |file| Ok(file.clone())).map_err(text)?;
-        let lab = Lab::build(&Plan { nodes, mtu: 1_500, seed }).map_err(text)?;
-        let world = Self { lab, file, link, clock: Clock(std::time::Instant::now()), stop };
-        world.set_links(|model| model)?;
-        Ok(world)
+        let lab = Lab::build(plan).map_err(text)?;
+        Ok(Self { lab, file, link, clock: Clock(std::time::Instant::now()), stop })
     }
 
     /// Gives every link its model, changed as said.

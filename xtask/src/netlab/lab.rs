@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use consort_sim::link::LinkModel;
 
+use super::ethernet::Ethernet;
 use super::namespace::{LabError, Namespace, failed, remove_stale, requirements};
 use super::port::{INTERFACE, Port};
 use super::switch::{Ended, Report, Switch};
@@ -19,6 +20,8 @@ pub struct Plan {
     pub mtu: usize,
     /// Where the links' chance comes from.
     pub seed: u64,
+    /// What cables and ports are like; of no limit where there is none.
+    pub ethernet: Option<Ethernet>,
 }
 
 /// Nodes `0..n`, each in a network namespace with one interface, and a switch between them. Nothing else is reachable
@@ -50,7 +53,7 @@ impl Lab {
             namespace.enter(without_ipv6)?.map_err(failed("switch off IPv6"))?;
             namespace.configure(&batch(node, plan.mtu))?;
         }
-        Ok(Self { switch: Switch::start(ports, plan.seed)?, namespaces })
+        Ok(Self { switch: Switch::start(ports, plan.seed, plan.ethernet.as_ref())?, namespaces })
     }
 
     /// How many nodes it has.

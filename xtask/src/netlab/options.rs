@@ -204,7 +204,8 @@ impl Value {
     }
 }
 
-fn number(text: &str) -> Option<u64> {
+/// Reads `1000`, `1_000`, `100k`, `1.5M`, `1G`, or a hexadecimal number such as `0x1f`.
+pub fn number(text: &str) -> Option<u64> {
     let text = text.replace('_', "");
     if let Some(digits) = text.strip_prefix("0x") {
         return u64::from_str_radix(digits, 16).ok();
@@ -218,7 +219,8 @@ fn number(text: &str) -> Option<u64> {
     digits.parse::<f64>().ok().filter(|number| *number >= 0.0).map(|number| (number * factor) as u64)
 }
 
-fn span(text: &str) -> Option<Duration> {
+/// Reads a time with its unit, such as `250us`, `5ms`, `2s` or `1m`.
+pub fn span(text: &str) -> Option<Duration> {
     let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?);
     let seconds = match unit {
         "us" => 1e-6,

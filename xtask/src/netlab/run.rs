@@ -109,7 +109,7 @@ pub struct Run<'a> {
 
 /// The plan of the lab that a run needs.
 pub fn plan(options: &Options, seed: u64) -> Plan {
-    Plan { nodes: options.nodes, mtu: options.mtu, seed }
+    Plan { nodes: options.nodes, mtu: options.mtu, seed, ethernet: None }
 }
 
 impl<'a> Run<'a> {

@@ -9,6 +9,7 @@ use consort_types::Instant;
 use hdrhistogram::Histogram;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
+use super::ethernet::Ethernet;
 use super::fabric::Fabric;
 use super::namespace::{LabError, failed};
 use super::port::{FRAME_MAX, Port};
@@ -24,6 +25,8 @@ const NICE: i32 = -15;
 pub struct Report {
     /// For each ordered pair of ports what its link did: from, to, counts.
     pub pairs: Vec<(usize, usize, Counts)>,
+    /// For each port what the cable to its station did; nothing where the switch is not one of an Ethernet.
+    pub cables: Vec<Counts>,
     /// Frames dropped because too many bytes were under way.
     pub overrun: u64,
     /// Frames an interface did not take, for it was down or without memory.
@@ -52,17 +55,19 @@ pub struct Switch {
 pub struct Ended;
 
 impl Switch {
-    /// Starts switching between these ports, over perfect links whose chance comes from `seed`.
+    /// Starts switching between these ports, over perfect links whose chance comes from `seed`,
+    /// and over cables if it is to be one of an Ethernet.
     ///
     /// # Errors
     /// The system's, if it has no descriptor or thread left.
-    pub fn start(ports: Vec<Port>, seed: u64) -> Result<Self, LabError> {
+    pub fn start(ports: Vec<Port>, seed: u64, ethernet: Option<&Ethernet>) -> Result<Self, LabError> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(failed("make an eventfd"))?;
         let ear = bell.try_clone().map_err(failed("copy an eventfd"))?;
         let (commands, obeyed) = mpsc::channel();
+        let fabric = Fabric::new(ports.len(), seed, ethernet);
         let builder = std::thread::Builder::new().name("switch".into());
         let thread =
-            builder.spawn(move || Worker::new(ports, seed, ear, obeyed).run()).map_err(failed("start a thread"))?;
+            builder.spawn(move || Worker::new(ports, fabric, ear, obeyed).run()).map_err(failed("start a thread"))?;
         Ok(Self { commands, bell, thread: Some(thread) })
     }
 
@@ -120,9 +125,9 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(ports: Vec<Port>, seed: u64, bell: OwnedFd, commands: Receiver<Command>) -> Self {
+    fn new(ports: Vec<Port>, fabric: Fabric, bell: OwnedFd, commands: Receiver<Command>) -> Self {
         Self {
-            fabric: Fabric::new(ports.len(), seed),
+            fabric,
             ports: ports.into_iter().map(Some).collect(),
             bell,
             commands,
@@ -173,6 +178,7 @@ impl Worker {
     fn report(&self) -> Report {
         Report {
             pairs: self.fabric.counts().collect(),
+            cables: self.fabric.cable_counts(),
             overrun: self.fabric.overrun(),
             refused: self.refused,
             late: self.late.clone(),

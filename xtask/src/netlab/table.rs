@@ -76,7 +76,7 @@ mod tests {
         let node = NodeResult { digest: "0".repeat(64), received: 1_000_000, memory, dropped_before: 4 };
         let counts = Counts { carried: 123, lost: 4, duplicated: 5, reordered: 6, corrupted: 7, overflowed: 8, cut: 9 };
         let late = Histogram::new_with_max(1_000_000, 2).unwrap();
-        let report = Report { pairs: vec![(0, 1, counts)], overrun: 11, refused: 12, late };
+        let report = Report { pairs: vec![(0, 1, counts)], cables: vec![], overrun: 11, refused: 12, late };
         let text = Table(&Outcome { took: Duration::from_secs(1), nodes: vec![node], report }).to_string();
         let lines: Vec<_> = text.lines().collect();
         assert!(lines[1].ends_with("0  3 / 5 / 9"), "{}", lines[1]);

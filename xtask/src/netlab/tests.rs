@@ -26,7 +26,7 @@ fn lab_of(nodes: usize, mtu: usize) -> Option<Lab> {
         eprintln!("SKIPPED: {reason}");
         return None;
     }
-    Some(Lab::build(&Plan { nodes, mtu, seed: 7 }).unwrap())
+    Some(Lab::build(&Plan { nodes, mtu, seed: 7, ethernet: None }).unwrap())
 }
 
 fn socket(lab: &Lab, node: usize) -> UdpSocket {

@@ -114,7 +114,7 @@ fn round_trip((here, there): &(UdpSocket, UdpSocket)) -> std::io::Result<Duratio
 }
 
 /// How long all cores have worked, and how long they were there, since the machine was started.
-fn worked() -> Option<(u64, u64)> {
+pub fn worked() -> Option<(u64, u64)> {
     cores(&std::fs::read_to_string("/proc/stat").ok()?)
 }
 
@@ -127,7 +127,7 @@ fn cores(table: &str) -> Option<(u64, u64)> {
 }
 
 /// Which part of the time between two they worked.
-fn share(from: (u64, u64), to: (u64, u64)) -> f64 {
+pub fn share(from: (u64, u64), to: (u64, u64)) -> f64 {
     to.0.saturating_sub(from.0) as f64 / to.1.saturating_sub(from.1) as f64
 }
 
