@@ -32,5 +32,5 @@ mod pass;
 mod ring;
 
 pub use area::{Offer, RING_MAX, RING_MIN, Unfit, memory_of};
-pub use pass::{receive, send};
+pub use pass::{Memory, receive, send};
 pub use ring::{Broken, Reader, Writer};
