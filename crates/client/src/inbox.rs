@@ -97,6 +97,13 @@ impl Inbox {
     pub(crate) fn show(&mut self, see: &mut impl FnMut(Shown<'_>)) -> Result<usize, Error> {
         let mut shown = 0;
         loop {
+            // A quick way to small messages, of which there are many.
+            while self.aside.is_empty()
+                && let Some(message) = self.replies.next_of_batch()
+            {
+                see(Shown::Message(message.borrowed()));
+                shown += 1;
+            }
             match self.next() {
                 Ok(Some(event)) => shown += Shown::show(event, see),
                 Ok(None) => return Ok(shown),

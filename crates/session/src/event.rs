@@ -174,6 +174,7 @@ impl<B: AsRef<[u8]>> Message<B> {
     }
 
     /// The same message, to be looked at.
+    #[inline]
     pub fn borrowed(&self) -> BorrowedMessage<'_> {
         let Self { sender, service, name_end, targets_at, ref payload, .. } = *self;
         Message { sender, service, body: self.body.as_ref(), name_end, targets_at, payload: payload.clone() }

@@ -68,8 +68,8 @@ struct Map {
     ring: usize,
 }
 
-// SAFETY: the mapping belongs to no thread; what it holds is reached by atomic counters, or copied as bytes that another
-// process may write anyway.
+// SAFETY: the mapping belongs to no thread; what it holds is reached by atomic counters, copied as bytes that another
+// process may write anyway, or borrowed where nobody writes (`Theirs::bytes`).
 unsafe impl Send for Map {}
 // SAFETY: as above.
 unsafe impl Sync for Map {}
