@@ -9,6 +9,7 @@ use crate::{
     Address, Addressee, ConnectOptions, Error, Event, GroupName, Parting, Progress, Service, WaitCause, Welcome,
 };
 use consort_session::client::Requests;
+use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -247,6 +248,11 @@ impl AsyncClient {
 
     fn try_send<T: Addressee>(&mut self, send: Send<'_, T>) -> Result<u64, Error> {
         let sent = self.outbox.append(send);
+        if let Some(payload) = send.large().filter(|_| sent.is_ok()) {
+            let written = self.stream.write_now(&[IoSlice::new(self.outbox.bytes()), IoSlice::new(payload)]);
+            // An error comes again with the rest, and is told then.
+            self.outbox.put_rest(payload, written.unwrap_or(0));
+        }
         if sent.is_err() || self.outbox.wants_write() {
             self.write();
         }

@@ -79,9 +79,19 @@ impl AsyncStream {
     /// Writes some of `bytes`; `None` if nothing can be written now.
     pub(crate) fn try_write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
         match self {
-            Self::Unix(stream, Way::Memory(memory)) => memory.write(stream, bytes),
+            Self::Unix(stream, Way::Memory(memory)) => {
+                memory.write(stream, &[IoSlice::new(bytes)]).map(|n| Some(n).filter(|n| *n > 0))
+            }
             Self::Unix(stream, _) => unless_it_blocks(stream.try_write(bytes)),
             Self::Tcp(stream) => unless_it_blocks(stream.try_write(bytes)),
+        }
+    }
+
+    /// Writes to the memory that the daemon shares what there is room for; to a socket nothing.
+    pub(crate) fn write_now(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream, Way::Memory(memory)) => memory.write(stream, pieces),
+            _ => Ok(0),
         }
     }
 
@@ -137,13 +147,13 @@ impl Memory {
         Ok(Some(n).filter(|n| *n > 0 || has_ended))
     }
 
-    fn write(&mut self, stream: &UnixStream, bytes: &[u8]) -> io::Result<Option<usize>> {
+    fn write(&mut self, stream: &UnixStream, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         check_there(&self.writer, &mut self.stuck, || !self.has_ended)?;
-        let n = self.writer.write(&[IoSlice::new(bytes)])?;
+        let n = self.writer.write(pieces)?;
         if self.writer.wakes_reader() {
             ring(stream.as_fd());
         }
-        Ok(Some(n).filter(|n| *n > 0))
+        Ok(n)
     }
 }
 

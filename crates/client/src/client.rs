@@ -7,7 +7,7 @@ use crate::shared::Shared;
 use crate::stream::{Stream, time_left, until};
 use crate::way::{self, Incoming};
 use crate::{
-    Address, Addressee, ConnectOptions, Error, Event, GroupName, Parting, Progress, Service, WaitCause, Welcome,
+    Address, Addressee, ConnectOptions, Error, Event, GroupName, Parting, Progress, Service, Shown, WaitCause, Welcome,
 };
 use consort_session::client::Requests;
 use std::sync::Arc;
@@ -136,6 +136,55 @@ impl Client {
         }
     }
 
+    /// Shows the next event, and all others that came with it, to `see`; returns how many, 0 if none came in time. As
+    /// [`Self::receive`] otherwise.
+    ///
+    /// Where the daemon shares memory and runs as this program's own user, or as root, large messages are shown where
+    /// they lie in it, and not copied at all. So `see` should be quick: while it runs, the daemon has no use of their
+    /// room. What is to be kept is copied by it, with [`Message::to_kept`](crate::Message::to_kept) or otherwise. Should it
+    /// panic, what it was shown may be shown again.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), consort::Error> {
+    /// # let (address, options) = ("127.0.0.1:4840".parse().unwrap(), consort::ConnectOptions::default());
+    /// # let mut client = consort::Client::connect(&address, &options)?;
+    /// use consort::{Event, Shown};
+    ///
+    /// let mut sum = 0_u64;
+    /// while client.receive_with(None, |shown| match shown {
+    ///     Shown::Message(message) => sum += message.payload().iter().map(|byte| u64::from(*byte)).sum::<u64>(),
+    ///     Shown::Other(Event::GroupView(view)) => println!("{} in the group", view.members.len()),
+    ///     Shown::Other(_) => {}
+    /// })? > 0 {}
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Self::receive`].
+    pub fn receive_with(
+        &mut self,
+        within: impl Into<Option<Duration>>,
+        mut see: impl FnMut(Shown<'_>),
+    ) -> Result<usize, Error> {
+        let within = within.into();
+        let (mut deadline, mut left) = (None, within);
+        loop {
+            match self.sender.write() {
+                Ok(true) => return self.receiver.receive_with(left, see),
+                Ok(false) => deadline = deadline.or_else(|| until(within)),
+                Err(_) => {
+                    return self.receive_last().map(|event| event.map_or(0, |event| Shown::show(event, &mut see)));
+                }
+            }
+            let shown = self.receiver.receive_with(left.map_or(STEP, |left| left.min(STEP)), &mut see)?;
+            if shown > 0 || left.is_some_and(|left| left.is_zero()) {
+                return Ok(shown);
+            }
+            left = time_left(deadline);
+        }
+    }
+
     /// The next event of those that were read already; writes and reads nothing and waits for nothing. After
     /// [`Self::receive`] this takes the rest of what came together with its event.
     ///
@@ -215,7 +264,8 @@ impl Client {
     fn send<T: Addressee>(&mut self, send: Send<'_, T>, within: Option<Duration>) -> Result<u64, Error> {
         let mut deadline = None;
         loop {
-            match self.sender.outbox.append(send) {
+            let sent = self.sender.append(send);
+            match self.explained(sent) {
                 Ok(number) if self.sender.outbox.wants_write() => {
                     return match self.flush_until(deadline.or_else(|| until(within))) {
                         // It is sent, though it may wait here a little longer.

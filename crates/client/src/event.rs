@@ -1,5 +1,5 @@
 //! What a program receives.
-use consort_session::{self as session, GroupSignal, GroupView, Message, NetworkView, Offer, Refusal};
+use consort_session::{self as session, BorrowedMessage, GroupSignal, GroupView, Message, NetworkView, Offer, Refusal};
 
 /// What happened, in the order in which it happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +35,26 @@ pub enum Event {
     },
     /// The daemon's status, as pairs of key and value.
     Status(Vec<(String, String)>),
+}
+
+/// An event, for as long as it is looked at: what [`Client::receive_with`](crate::Client::receive_with) shows.
+#[derive(Debug)]
+pub enum Shown<'a> {
+    /// The next message of the order for a group this client is in. [`Message::to_kept`] makes a copy to be kept.
+    Message(BorrowedMessage<'a>),
+    /// Any other event.
+    Other(Event),
+}
+
+impl Shown<'_> {
+    /// Shows an event that was received: one.
+    pub(crate) fn show(event: Event, see: &mut impl FnMut(Shown<'_>)) -> usize {
+        match event {
+            Event::Message(message) => see(Shown::Message(message.borrowed())),
+            other => see(Shown::Other(other)),
+        }
+        1
+    }
 }
 
 /// As the daemon told it.

@@ -1,10 +1,11 @@
 //! What came from the daemon and was not received yet. Reads from no socket: blocking and async clients hand it what they
 //! read.
 use crate::chunks::Chunks;
-use crate::event::Event;
+use crate::event::{Event, Shown};
 use crate::shared::{End, Shared};
 use crate::{Address, Error, Progress};
 use consort_session::client::Replies;
+use consort_session::event::{InPlace, look};
 use consort_session::{self as session, Welcome};
 use std::collections::VecDeque;
 use std::io;
@@ -90,6 +91,53 @@ impl Inbox {
 
     fn next_reply(&mut self) -> Result<Option<session::Event>, Error> {
         self.replies.next_event().map_err(|error| self.shared.end(End::Lost(format!("the daemon sent a {error}"))))
+    }
+
+    /// Shows all events that were read; how many.
+    pub(crate) fn show(&mut self, see: &mut impl FnMut(Shown<'_>)) -> Result<usize, Error> {
+        let mut shown = 0;
+        loop {
+            // A quick way to small messages, of which there are many.
+            while self.aside.is_empty()
+                && let Some(message) = self.replies.next_of_batch()
+            {
+                see(Shown::Message(message.borrowed()));
+                shown += 1;
+            }
+            match self.next() {
+                Ok(Some(event)) => shown += Shown::show(event, see),
+                Ok(None) => return Ok(shown),
+                // It is told by the next call, too.
+                Err(_) if shown > 0 => return Ok(shown),
+                Err(end) => return Err(end),
+            }
+        }
+    }
+
+    /// Shows the message whose frame lies at the front of bytes that come next; how many bytes of them are done with.
+    pub(crate) fn show_in_place(&self, bytes: &[u8], see: &mut impl FnMut(Shown<'_>)) -> Result<Option<usize>, Error> {
+        let malformed = |error| self.shared.end(End::Lost(format!("the daemon sent a {error}")));
+        match look(bytes).map_err(malformed)? {
+            InPlace::Message(message, len) => {
+                see(Shown::Message(message));
+                Ok(Some(len))
+            }
+            InPlace::Other(_) => Ok(None),
+        }
+    }
+
+    /// How many of the bytes that come next are to be read before one can look at more of them where they lie.
+    pub(crate) fn to_read(&self, next: &[u8]) -> usize {
+        if self.replies.is_through() {
+            let others = if let Ok(InPlace::Other(others)) = look(next) { others } else { 0 };
+            return others;
+        }
+        self.replies.lacks().unwrap_or(usize::MAX)
+    }
+
+    /// Whether nothing waits that was read: what comes next is the next event.
+    pub(crate) fn is_through(&self) -> bool {
+        self.aside.is_empty() && self.replies.is_through()
     }
 
     /// Keeps what is not for the program.

@@ -19,7 +19,7 @@
 //! ```
 //!
 //! Joins, leaves and multicasts are *sends*: they are numbered from 1 and go into the one order. Multicasts are collected
-//! in a buffer that is written when it holds 64 KiB, at [`Client::flush`], with the next join or leave, and whenever this
+//! in a buffer that is written when it holds 64 KiB, with a payload of 16 KiB or more, at [`Client::flush`], with the next join or leave, and whenever this
 //! library waits for anything; with [`ConnectOptions::unbatched`] each is written at once, as joins and leaves always are.
 //! A send waits while too many bytes are under way (the daemon's credit), or says so: [`Client::try_multicast`].
 //!
@@ -36,6 +36,8 @@
 //!
 //! A daemon on this machine, reached at its Unix socket, is offered to exchange bytes through shared memory, which costs less
 //! than the socket; it may decline. [`ConnectOptions::without_shared_memory`] offers nothing.
+//!
+//! Large messages need not be copied out of that memory: [`Client::receive_with`] shows them where they lie.
 //!
 //! With the feature `tokio` there is an `AsyncClient`, which does the same for one task of a tokio runtime.
 
@@ -69,12 +71,12 @@ pub use async_client::AsyncClient;
 pub use bytes::Bytes;
 pub use client::Client;
 pub use consort_session::{
-    Addressee, Cause, ClientName, Farewell, GroupSignal, GroupView, GroupViewId, Member, Message, NetworkView, Offer,
-    Parting, PrivateName, Progress, Refusal, RefusalCause, Target, Undo, Welcome,
+    Addressee, BorrowedMessage, Cause, ClientName, Farewell, GroupSignal, GroupView, GroupViewId, Member, Message,
+    NetworkView, Offer, Parting, PrivateName, Progress, Refusal, RefusalCause, Target, Undo, Welcome,
 };
 pub use consort_types::{ClientId, GroupName, MemberId, NameError, NodeId, Primary, Service, ViewId, ViewKind};
 pub use error::{ClientNameError, Error};
-pub use event::Event;
+pub use event::{Event, Shown};
 pub use options::ConnectOptions;
 pub use receiver::Receiver;
 pub use sender::Sender;

@@ -3,11 +3,14 @@ use crate::shared::Shared;
 use crate::{Addressee, Error, GroupName, Progress, Service, WaitCause};
 use bytes::{Buf, BytesMut};
 use consort_session::client::{NotSent, Requests};
-use consort_session::request;
+use consort_session::{append, request};
 use std::sync::Arc;
 
 /// The buffer is written when it holds this many bytes.
 const WRITE_AT: usize = 64 << 10;
+
+/// Payloads from that many bytes on are not collected where the daemon shares memory: they go there from where they lie.
+const LARGE: usize = 16 << 10;
 
 /// Numbers sends and collects them.
 #[derive(Debug)]
@@ -38,6 +41,16 @@ impl<T> Clone for Send<'_, T> {
 }
 
 impl<T> Copy for Send<'_, T> {}
+
+impl<'a, T> Send<'a, T> {
+    /// The payload that is left to [`Outbox::put_rest`].
+    pub(crate) fn large(&self) -> Option<&'a [u8]> {
+        match self {
+            Self::Multicast(_, _, payload) if payload.len() >= LARGE => Some(payload),
+            _ => None,
+        }
+    }
+}
 
 impl Outbox {
     pub(crate) fn new(requests: Requests, unbatched: bool, shared: Arc<Shared>) -> Self {
@@ -71,7 +84,8 @@ impl Outbox {
         empty
     }
 
-    /// Numbers and collects a send, if there is credit for it.
+    /// Numbers and collects a send, if there is credit for it; of a large one all but the payload, which is to follow by
+    /// [`Self::put_rest`].
     pub(crate) fn append<T: Addressee>(&mut self, send: Send<'_, T>) -> Result<u64, Error> {
         let appended = self.put(send).or_else(|why| match why {
             NotSent::Credit { .. } => {
@@ -95,9 +109,23 @@ impl Outbox {
             Send::Join(group, closed) => self.requests.join(&mut self.buffer, group, closed, self.known),
             Send::Leave(group) => self.requests.leave(&mut self.buffer, group, self.known),
             Send::Multicast(service, to, payload) => {
-                self.requests.multicast(&mut self.buffer, service, to, payload, self.known)
+                let known = self.known;
+                if send.large().is_some() {
+                    return self.requests.multicast_front(&mut self.buffer, service, to, payload.len(), known);
+                }
+                self.requests.multicast(&mut self.buffer, service, to, payload, known)
             }
         }
+    }
+
+    /// Of what was collected and the payload that belongs behind it the first `n` bytes are written; collects the rest. What is
+    /// begun is to be ended at once.
+    pub(crate) fn put_rest(&mut self, payload: &[u8], n: usize) {
+        let collected = n.min(self.buffer.len());
+        self.written(collected);
+        append(&mut self.buffer, &payload[n - collected..]);
+        // The daemon gives who has begun a frame only so much time to end it.
+        self.prompt |= n > collected && !self.buffer.is_empty();
     }
 
     /// Returns which answer of all is the one to this.

@@ -1,5 +1,5 @@
 //! The half of a client that receives.
-use crate::event::Event;
+use crate::event::{Event, Shown};
 use crate::inbox::Inbox;
 use crate::shared::End;
 use crate::stream::{Stream, until};
@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 
 /// How long what came before the end of a broken connection is read.
 pub(crate) const LAST_READ: Duration = Duration::from_secs(1);
+
+/// After so many bytes that were shown where they lie, the daemon has their room again.
+const STEP: usize = 128 << 10;
 
 /// Receives events. Messages share the buffer in which they were read; nothing is copied.
 ///
@@ -59,6 +62,89 @@ impl Receiver {
     /// As [`Self::receive`].
     pub fn receive_read(&mut self) -> Result<Option<Event>, Error> {
         self.inbox.next()
+    }
+
+    /// Shows the next event, and all others that came with it; returns how many, 0 if none came in time. See
+    /// [`Client::receive_with`](crate::Client::receive_with).
+    ///
+    /// # Errors
+    /// As [`Self::receive`].
+    pub fn receive_with(
+        &mut self,
+        within: impl Into<Option<Duration>>,
+        mut see: impl FnMut(Shown<'_>),
+    ) -> Result<usize, Error> {
+        let within = within.into();
+        let (deadline, mut left, mut last) = (until(within), within, false);
+        loop {
+            let read = self.inbox.show(&mut see)?;
+            match self.show_in_place(&mut see) {
+                // It is told by the next call, too.
+                Err(end) if read == 0 => return Err(end),
+                shown => match read + shown.unwrap_or(0) {
+                    0 if !last => {}
+                    shown => return Ok(shown),
+                },
+            }
+            if !self.read_more(left)? {
+                return Ok(0);
+            }
+            left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            last = left.is_some_and(|left| left.is_zero());
+        }
+    }
+
+    /// Shows large messages where they lie in memory: those that are there now, as far as nothing else is between them.
+    fn show_in_place(&mut self, see: &mut impl FnMut(Shown<'_>)) -> Result<usize, Error> {
+        let mut shown = 0;
+        if !self.inbox.is_through() || !self.incoming.reads_in_place() {
+            return Ok(0);
+        }
+        if let Some(end) = self.inbox.shared().ended() {
+            return Err(end);
+        }
+        let mut left = self.view()?.len();
+        while left > 0 {
+            let mut passed = 0;
+            while passed < STEP.min(left) {
+                let view = self.incoming.view().map_err(|error| self.lost(&error))?;
+                let Some(len) = self.inbox.show_in_place(&view[passed..left], see)? else { break };
+                (passed, shown) = (passed + len, shown + 1);
+            }
+            if passed == 0 {
+                break;
+            }
+            self.incoming.pass(passed).map_err(|error| self.lost(&error))?;
+            left -= passed;
+        }
+        Ok(shown)
+    }
+
+    /// Waits for more to show, and reads of it what cannot be shown where it lies. False if nothing came in time.
+    fn read_more(&mut self, within: Option<Duration>) -> Result<bool, Error> {
+        if !self.incoming.reads_in_place() {
+            return self.read(within);
+        }
+        if !self.incoming.await_bytes(within).map_err(|error| self.lost(&error))? {
+            return Ok(false);
+        }
+        let view = self.view()?;
+        let (is_end, most) = (view.is_empty(), self.inbox.to_read(view));
+        if most == 0 && !is_end {
+            return Ok(true);
+        }
+        self.inbox.read(|chunk| {
+            let most = most.clamp(1, chunk.len());
+            self.incoming.read(&mut chunk[..most], Some(Duration::ZERO))
+        })
+    }
+
+    fn view(&self) -> Result<&[u8], Error> {
+        self.incoming.view().map_err(|error| self.lost(&error))
+    }
+
+    fn lost(&self, why: &std::io::Error) -> Error {
+        self.inbox.shared().end(End::Lost(why.to_string()))
     }
 
     /// How far the sends are.

@@ -3,6 +3,7 @@ use crate::outbox::{Outbox, Send};
 use crate::stream::{time_left, until};
 use crate::way::Outgoing;
 use crate::{Addressee, Error, GroupName, Progress, Service, WaitCause};
+use std::io::IoSlice;
 use std::time::{Duration, Instant};
 
 /// How long one write may take before something else is looked at.
@@ -78,7 +79,7 @@ impl Sender {
     /// [`Error::WouldBlock`] where there is too little credit; what was sent before is written then, so that credit can
     /// come back.
     pub fn try_multicast<T: Addressee>(&mut self, service: Service, to: &[T], payload: &[u8]) -> Result<u64, Error> {
-        let sent = self.outbox.append(Send::Multicast(service, to, payload));
+        let sent = self.append(Send::Multicast(service, to, payload));
         if sent.is_err() || self.outbox.wants_write() {
             self.write()?;
         }
@@ -140,7 +141,7 @@ impl Sender {
     fn send<T: Addressee>(&mut self, send: Send<'_, T>, within: Option<Duration>) -> Result<u64, Error> {
         let mut deadline = None;
         loop {
-            match self.outbox.append(send) {
+            match self.append(send) {
                 Ok(number) if self.outbox.wants_write() => {
                     return match self.flush_until(deadline.or_else(|| until(within))) {
                         // It is sent, though it may wait here a little longer.
@@ -157,6 +158,18 @@ impl Sender {
             let (left, seen) = (time_left(deadline), self.outbox.credit_seen());
             self.outbox.shared().wait(left, |progress| progress.credit > seen).map_err(Error::of_send)?;
         }
+    }
+
+    /// Numbers and collects a send, if there is credit for it. A large payload is copied but once, into shared memory, as
+    /// far as there is room.
+    pub(crate) fn append<T: Addressee>(&mut self, send: Send<'_, T>) -> Result<u64, Error> {
+        let number = self.outbox.append(send)?;
+        if let Some(payload) = send.large() {
+            let written = self.outgoing.write_now(&[IoSlice::new(self.outbox.bytes()), IoSlice::new(payload)]);
+            self.outbox.put_rest(payload, *written.as_ref().unwrap_or(&0));
+            written.map_err(|error| self.outbox.shared().lost(&error))?;
+        }
+        Ok(number)
     }
 
     fn flush_until(&mut self, deadline: Option<Instant>) -> Result<(), Error> {

@@ -1,6 +1,6 @@
 //! A connection, of either kind.
 use crate::Address;
-use consort_shm::Offer;
+use consort_shm::{Memory, Offer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -50,7 +50,7 @@ impl Stream {
         &mut self,
         into: &mut [u8],
         within: Option<Duration>,
-    ) -> io::Result<Option<(usize, Option<OwnedFd>)>> {
+    ) -> io::Result<Option<(usize, Option<Memory>)>> {
         let mut memory = None;
         let mut read = || {
             let (n, file) = consort_shm::receive(self.0.as_fd(), into)

@@ -1,8 +1,7 @@
 //! The ways on which bytes go: a socket, or memory that is shared with a daemon on this machine.
 use crate::stream::{Stream, until};
-use consort_shm::{Offer, Reader, Writer};
+use consort_shm::{Memory, Offer, Reader, Writer};
 use std::io::{self, ErrorKind, IoSlice};
-use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 /// How many bytes may wait in shared memory for the daemon: all that credit allows, and a little more.
@@ -20,7 +19,7 @@ pub(crate) fn offer() -> Option<Offer> {
 }
 
 /// Takes the daemon's answer to an offer, its first bytes: both rings, if it takes the offer, else nothing.
-pub(crate) fn answered(offer: Offer, first: &[u8], memory: Option<OwnedFd>) -> io::Result<Option<(Writer, Reader)>> {
+pub(crate) fn answered(offer: Offer, first: &[u8], memory: Option<Memory>) -> io::Result<Option<(Writer, Reader)>> {
     if first.first() != Some(&TAKEN) {
         return Ok(None);
     }
@@ -82,6 +81,47 @@ impl Incoming {
         }
     }
 
+    /// Whether what comes can be looked at where it lies.
+    pub(crate) fn reads_in_place(&self) -> bool {
+        matches!(&self.way, Way::Memory(reader) | Way::Ended(reader) if reader.reads_in_place())
+    }
+
+    /// Waits until there is something to look at. False if nothing came in time; at the end there is nothing, but that is
+    /// true.
+    pub(crate) fn await_bytes(&mut self, within: Option<Duration>) -> io::Result<bool> {
+        match std::mem::replace(&mut self.way, Way::Socket) {
+            Way::Memory(mut reader) => {
+                let waited = await_memory(&mut reader, &self.stream, within);
+                let ended = matches!(waited, Ok(Waited::Ended));
+                self.way = if ended { Way::Ended(reader) } else { Way::Memory(reader) };
+                waited.map(|waited| !matches!(waited, Waited::Nothing))
+            }
+            other => {
+                self.way = other;
+                Ok(true)
+            }
+        }
+    }
+
+    /// What waits, where it lies.
+    pub(crate) fn view(&self) -> io::Result<&[u8]> {
+        match &self.way {
+            Way::Memory(reader) | Way::Ended(reader) => Ok(reader.view()?),
+            Way::Socket | Way::Offered(_) => Ok(&[]),
+        }
+    }
+
+    /// The first `n` bytes of what waits are done with.
+    pub(crate) fn pass(&mut self, n: usize) -> io::Result<()> {
+        if let Way::Memory(reader) | Way::Ended(reader) = &mut self.way {
+            reader.pass(n)?;
+            if reader.wakes_writer() {
+                self.stream.ring();
+            }
+        }
+        Ok(())
+    }
+
     fn read_first(&mut self, offer: Offer, into: &mut [u8], within: Option<Duration>) -> io::Result<Option<usize>> {
         let deadline = until(within);
         let Some((n, memory)) = self.stream.read_first(into, within)? else {
@@ -104,24 +144,44 @@ enum Read {
     Ended,
 }
 
+/// What waiting for memory gave.
+enum Waited {
+    Bytes,
+    /// Nothing came in time.
+    Nothing,
+    /// The daemon's end was heard.
+    Ended,
+}
+
 /// Reads what there is; waits for it.
 fn read_memory(reader: &mut Reader, bell: &Stream, into: &mut [u8], within: Option<Duration>) -> io::Result<Read> {
-    let (deadline, mut left) = (until(within), within);
-    loop {
-        let n = reader.read(into)?;
-        if n > 0 {
+    match await_memory(reader, bell, within)? {
+        Waited::Bytes => {
+            let n = reader.read(into)?;
             if reader.wakes_writer() {
                 bell.ring();
             }
-            return Ok(Read::Bytes(n));
+            Ok(Read::Bytes(n))
+        }
+        Waited::Nothing => Ok(Read::Nothing),
+        Waited::Ended => Ok(Read::Ended),
+    }
+}
+
+/// Waits until there is something to read.
+fn await_memory(reader: &mut Reader, bell: &Stream, within: Option<Duration>) -> io::Result<Waited> {
+    let (deadline, mut left) = (until(within), within);
+    loop {
+        if reader.waiting()? > 0 {
+            return Ok(Waited::Bytes);
         }
         if left.is_some_and(|left| left.is_zero()) || reader.begin_sleep()? {
             let heard = bell.hear(left);
             reader.end_sleep();
             match heard? {
                 Some(true) => {}
-                Some(false) => return Ok(Read::Ended),
-                None => return Ok(Read::Nothing),
+                Some(false) => return Ok(Waited::Ended),
+                None => return Ok(Waited::Nothing),
             }
         }
         left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -138,6 +198,17 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
+    /// Writes to the memory that the daemon shares what there is room for; to a socket nothing.
+    pub(crate) fn write_now(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        let Some(writer) = &mut self.memory else { return Ok(0) };
+        check_there(writer, &mut self.stuck, || self.stream.is_open())?;
+        let n = writer.write(pieces)?;
+        if writer.wakes_reader() {
+            self.stream.ring();
+        }
+        Ok(n)
+    }
+
     /// Writes some of `bytes`; nothing if nothing could be written in time.
     pub(crate) fn write(&mut self, bytes: &[u8], within: Option<Duration>) -> io::Result<Option<usize>> {
         let Some(writer) = &mut self.memory else { return self.stream.write(bytes, within) };

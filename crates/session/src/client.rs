@@ -8,7 +8,7 @@ use crate::request::{self, Hello};
 use bytes::{Buf, Bytes, BytesMut};
 use consort_group::{Addressee, Targets};
 use consort_types::{GroupName, Service};
-use consort_wire::Malformed;
+use consort_wire::{Malformed, append};
 use std::ops::Range;
 
 /// No daemon sends a larger frame.
@@ -107,15 +107,32 @@ impl Requests {
         payload: &[u8],
         known: Progress,
     ) -> Result<u64, NotSent> {
-        if payload.len() > self.message_max {
-            return Err(NotSent::TooLarge { len: payload.len(), max: self.message_max });
+        let number = self.multicast_front(out, service, to, payload.len(), known)?;
+        append(out, payload);
+        Ok(number)
+    }
+
+    /// The same without the payload of that many bytes, which is to follow.
+    ///
+    /// # Errors
+    /// As [`Self::multicast`].
+    pub fn multicast_front<T: Addressee>(
+        &mut self,
+        out: &mut BytesMut,
+        service: Service,
+        to: &[T],
+        payload: usize,
+        known: Progress,
+    ) -> Result<u64, NotSent> {
+        if payload > self.message_max {
+            return Err(NotSent::TooLarge { len: payload, max: self.message_max });
         }
         let max = self.groups_max.min(Targets::MAX);
         if to.is_empty() || to.len() > max {
             return Err(NotSent::Targets { count: to.len(), max });
         }
-        let number = self.count(request::multicast_len(to, payload.len()), known)?;
-        request::put_multicast(out, service, to, payload);
+        let number = self.count(request::multicast_len(to, payload), known)?;
+        request::put_multicast_front(out, service, to, payload);
         Ok(number)
     }
 
@@ -197,6 +214,16 @@ impl Replies {
             }
             return Ok(Some(event));
         }
+    }
+
+    /// How many bytes the frame lacks that has begun; nothing where none has, or its length is not there.
+    pub fn lacks(&self) -> Option<usize> {
+        self.frames.begun().map(|len| len - self.frames.held())
+    }
+
+    /// Whether all that was fed was taken: what comes next begins with a frame.
+    pub const fn is_through(&self) -> bool {
+        self.batch.is_none() && self.frames.held() == 0
     }
 
     /// The latest progress that was read.

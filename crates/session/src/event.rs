@@ -22,12 +22,14 @@
 mod batch;
 mod decode;
 mod encode;
+mod in_place;
 
 pub(crate) use batch::Batch;
 pub(crate) use encode::{
     put_confirm, put_disconnect, put_offer, put_pong, put_progress, put_refused, put_revoke, put_waiting, put_welcome,
 };
 pub use encode::{put_group_signal, put_group_view, put_message, put_status, put_view};
+pub use in_place::{InPlace, look};
 
 use crate::{Farewell, Refusal};
 use bytes::Bytes;
@@ -121,12 +123,12 @@ pub struct Welcome {
     pub groups_max: u16,
 }
 
-/// A delivered message. Holds the bytes of its frame and shares them.
+/// A delivered message. Holds the bytes of its frame and shares them, or borrows them: [`BorrowedMessage`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
+pub struct Message<B = Bytes> {
     sender: (NodeId, ClientId),
     service: Service,
-    body: Bytes,
+    body: B,
     name_end: usize,
     targets_at: usize,
     payload: Range<usize>,
@@ -135,7 +137,10 @@ pub struct Message {
 /// Where a message's body has the sender's name: behind its node and its number.
 const NAME_AT: usize = 6;
 
-impl Message {
+/// A delivered message whose bytes are somebody else's.
+pub type BorrowedMessage<'a> = Message<&'a [u8]>;
+
+impl<B: AsRef<[u8]>> Message<B> {
     /// Who sent it: a daemon, and a client's number there.
     pub const fn sender(&self) -> (NodeId, ClientId) {
         self.sender
@@ -143,7 +148,7 @@ impl Message {
 
     /// What the sender is called.
     pub fn sender_name(&self) -> &str {
-        std::str::from_utf8(&self.body[NAME_AT + 1..self.name_end]).unwrap_or_default()
+        std::str::from_utf8(&self.body.as_ref()[NAME_AT + 1..self.name_end]).unwrap_or_default()
     }
 
     /// The name by which the sender alone is sent to.
@@ -159,15 +164,31 @@ impl Message {
 
     /// The groups and clients it was sent to, in the sender's order.
     pub fn groups(&self) -> impl Iterator<Item = &str> {
-        let list = Targets::read(&self.body[self.targets_at..]).ok();
+        let list = Targets::read(&self.body.as_ref()[self.targets_at..]).ok();
         list.into_iter().flat_map(Targets::names).filter_map(|name| std::str::from_utf8(name).ok())
     }
 
     /// The sender's bytes.
     pub fn payload(&self) -> &[u8] {
-        &self.body[self.payload.clone()]
+        &self.body.as_ref()[self.payload.clone()]
     }
 
+    /// The same message, to be looked at.
+    #[inline]
+    pub fn borrowed(&self) -> BorrowedMessage<'_> {
+        let Self { sender, service, name_end, targets_at, ref payload, .. } = *self;
+        Message { sender, service, body: self.body.as_ref(), name_end, targets_at, payload: payload.clone() }
+    }
+
+    /// A copy, to be kept.
+    pub fn to_kept(&self) -> Message {
+        let Self { sender, service, name_end, targets_at, ref payload, .. } = *self;
+        let body = Bytes::copy_from_slice(self.body.as_ref());
+        Message { sender, service, body, name_end, targets_at, payload: payload.clone() }
+    }
+}
+
+impl Message {
     /// The sender's bytes, to be kept. They share the buffer in which they were read; copy small ones that are kept long.
     pub fn into_payload(self) -> Bytes {
         self.body.slice(self.payload)

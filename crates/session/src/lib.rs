@@ -37,7 +37,10 @@ mod watch;
 pub use client::Client;
 pub use consort_group::ordered::Told;
 pub use consort_group::{Addressee, Cause, ClientName, GroupViewId, Member, PrivateName, Target};
-pub use event::{Event, GroupSignal, GroupView, Message, NetworkView, Offer, Progress, Waiting, Welcome};
+pub use consort_wire::append;
+pub use event::{
+    BorrowedMessage, Event, GroupSignal, GroupView, Message, NetworkView, Offer, Progress, Waiting, Welcome,
+};
 pub use limits::Limits;
 pub use listing::{Inquirer, Listing, Question};
 pub use offers::{Offered, Undo};

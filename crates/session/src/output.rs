@@ -1,5 +1,6 @@
 //! What one client is to read.
 use bytes::{Bytes, BytesMut};
+use consort_wire::append;
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -76,7 +77,7 @@ impl Output {
     pub fn inlay(&mut self, slice: &Bytes, range: Range<usize>) {
         let small = range.len() < SHARED || self.inlaid.len() == INLAID_MAX;
         if small || self.is_copied() || self.last.is_empty() {
-            self.last.extend_from_slice(&slice[range]);
+            append(&mut self.last, &slice[range]);
             return;
         }
         self.inlaid_len += range.len();
@@ -86,7 +87,7 @@ impl Output {
     /// Appends whole frames that `readers` clients are told, without copying them if they are worth it.
     pub fn share(&mut self, frames: &Bytes, readers: usize) {
         if frames.len() < SHARED || readers < 2 {
-            self.put(frames.len()).extend_from_slice(frames);
+            append(self.put(frames.len()), frames);
             return;
         }
         self.close();
@@ -203,7 +204,7 @@ impl Output {
         }
         let mut whole = std::mem::take(&mut self.spare);
         whole.reserve(self.len());
-        self.pieces().for_each(|piece| whole.extend_from_slice(piece));
+        self.pieces().for_each(|piece| append(&mut whole, piece));
         let own = std::mem::replace(&mut self.last, whole);
         self.forget_inlaid();
         if own.capacity() < 2 * PIECE {

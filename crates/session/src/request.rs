@@ -19,7 +19,7 @@ use crate::{MAGIC, Undo, VERSION};
 use bytes::{BufMut, BytesMut};
 use consort_group::{Addressee, ClientName, Targets, targets};
 use consort_types::{GroupName, Service};
-use consort_wire::{Malformed, Payload, Reader};
+use consort_wire::{Malformed, Payload, Reader, append};
 
 const HELLO: u8 = 0x01;
 const JOIN: u8 = 0x02;
@@ -137,9 +137,14 @@ pub fn put_goodbye(out: &mut BytesMut) {
 
 /// Appends a multicast. `to` are 1 to 1000; the caller has checked it.
 pub fn put_multicast<T: Addressee>(out: &mut BytesMut, service: Service, to: &[T], payload: &[u8]) {
-    frame::put_head(out, MULTICAST | service as u8, multicast_len(to, payload.len()) - HEAD_LEN);
+    put_multicast_front(out, service, to, payload.len());
+    append(out, payload);
+}
+
+/// Appends what stands before the payload of a multicast.
+pub(crate) fn put_multicast_front<T: Addressee>(out: &mut BytesMut, service: Service, to: &[T], payload: usize) {
+    frame::put_head(out, MULTICAST | service as u8, multicast_len(to, payload) - HEAD_LEN);
     targets::encode(to.iter(), out);
-    out.put_slice(payload);
 }
 
 /// How long the frame of a join or leave is.

@@ -23,7 +23,9 @@
 //! # Trust
 //!
 //! The other end may be hostile: it may write anything into its area at any time. So every counter of it is read once and
-//! checked ([`Broken`] if it cannot be true), and bytes are copied out before anybody looks at them. Its file is taken
+//! checked ([`Broken`] if it cannot be true), and bytes are copied out before anybody looks at them. One exception:
+//! [`Reader::view`] shows bytes where they lie, but only those of a process that runs as our own user or as root
+//! ([`receive`] asks the kernel), and so could write all our memory whatever we do. Its file is taken
 //! only if it can neither shrink nor change hands to another writer ([`Offer::accept`]).
 #![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 
@@ -32,5 +34,5 @@ mod pass;
 mod ring;
 
 pub use area::{Offer, RING_MAX, RING_MIN, Unfit, memory_of};
-pub use pass::{receive, send};
+pub use pass::{Memory, receive, send};
 pub use ring::{Broken, Reader, Writer};

@@ -1,11 +1,45 @@
 //! Files that go through a Unix socket.
+use rustix::fs::fstat;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-    recvmsg, sendmsg,
+    recvmsg, sendmsg, sockopt,
 };
+use rustix::process::geteuid;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
+
+/// The other end's memory file, and who has made it.
+#[derive(Debug)]
+pub struct Memory {
+    pub(crate) file: OwnedFd,
+    pub(crate) is_trusted: bool,
+}
+
+impl From<OwnedFd> for Memory {
+    /// Of whom nothing is known.
+    fn from(file: OwnedFd) -> Self {
+        Self { file, is_trusted: false }
+    }
+}
+
+impl Memory {
+    /// What came through a socket. Whoever runs as our own user, or as root, could read and write all our memory as it is:
+    /// it is trusted to keep to the rules of a writer. That is so only if both the process at the other end and the one
+    /// that made the file are such.
+    fn through(socket: BorrowedFd<'_>, file: OwnedFd) -> Self {
+        let peer = sockopt::socket_peercred(socket).is_ok_and(|peer| is_trusted(peer.uid.as_raw()));
+        let is_trusted = peer && fstat(&file).is_ok_and(|file| is_trusted(file.st_uid));
+        Self { file, is_trusted }
+    }
+}
+
+/// Users whom this process has no name for.
+const NOBODY: u32 = 65_534;
+
+fn is_trusted(user: u32) -> bool {
+    (user == geteuid().as_raw() || user == 0) && user != NOBODY
+}
 
 /// Sends the front of `bytes`, and a file with the first of them, without waiting; returns how many bytes.
 ///
@@ -22,11 +56,11 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], file: BorrowedFd<'_>) -> io::R
     Ok(sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags)?)
 }
 
-/// Receives bytes without waiting, and a file if just one came with them: others are closed.
+/// Receives bytes without waiting, and memory if just one file came with them: others are closed.
 ///
 /// # Errors
 /// What the kernel says.
-pub fn receive(socket: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
+pub fn receive(socket: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<(usize, Option<Memory>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
@@ -38,7 +72,7 @@ pub fn receive(socket: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<(usize, Op
         }
     }
     let only = files.len() == 1;
-    Ok((n, files.pop().filter(|_| only)))
+    Ok((n, files.pop().filter(|_| only).map(|file| Memory::through(socket, file))))
 }
 
 #[cfg(test)]
@@ -58,13 +92,27 @@ mod tests {
         let mut bytes = [0; 99];
         let (n, passed) = receive(there.as_fd(), &mut bytes).unwrap();
         let mut inside = String::new();
-        std::fs::File::from(passed.unwrap()).read_to_string(&mut inside).unwrap();
+        std::fs::File::from(passed.unwrap().file).read_to_string(&mut inside).unwrap();
         assert_eq!((&bytes[..n], &inside[..]), (&b"hello"[..], "inside"));
         there.write_all(b"plain").unwrap();
         assert!(matches!(receive(here.as_fd(), &mut bytes), Ok((5, None))));
         assert_eq!(receive(here.as_fd(), &mut bytes).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         drop(there);
         assert!(matches!(receive(here.as_fd(), &mut bytes), Ok((0, None))));
+    }
+
+    #[test]
+    fn only_what_our_own_user_or_root_has_made_is_trusted() {
+        let own = geteuid().as_raw();
+        assert!(is_trusted(own) && is_trusted(0));
+        assert!(!is_trusted(own + 1) && !is_trusted(NOBODY));
+        let (here, there) = UnixStream::pair().unwrap();
+        let file = || rustix::fs::memfd_create(c"test", rustix::fs::MemfdFlags::empty()).unwrap();
+        assert!(!Memory::from(file()).is_trusted);
+        send(here.as_fd(), b"x", file().as_fd()).unwrap();
+        assert!(receive(there.as_fd(), &mut [0]).unwrap().1.unwrap().is_trusted);
+        let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        assert!(!Memory::through(tcp.as_fd(), file()).is_trusted, "nobody knows who is there");
     }
 
     #[test]

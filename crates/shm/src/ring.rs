@@ -202,6 +202,30 @@ impl Reader {
         Ok(n)
     }
 
+    /// Whether bytes can be read where they lie: the other end is a process of our own user, or root's.
+    pub fn reads_in_place(&self) -> bool {
+        self.theirs.bytes(self.read, 0).is_some()
+    }
+
+    /// The bytes that wait, all in one piece where they lie. None at all where [`Self::reads_in_place`] is false.
+    ///
+    /// # Errors
+    /// As [`Self::waiting`].
+    pub fn view(&self) -> Result<&[u8], Broken> {
+        Ok(self.theirs.bytes(self.read, self.waiting()?).unwrap_or_default())
+    }
+
+    /// The first `n` bytes of those that wait are read; all of them, if there are fewer.
+    ///
+    /// # Errors
+    /// As [`Self::waiting`].
+    pub fn pass(&mut self, n: usize) -> Result<(), Broken> {
+        let n = self.waiting()?.min(n);
+        self.read = self.read.wrapping_add(n as u32);
+        self.own.store(Word::Read, self.read);
+        Ok(())
+    }
+
     /// Whether the writer sleeps and the bell is to be rung: to be asked after a read. Who sleeps without a bell is woken
     /// here.
     pub fn wakes_writer(&mut self) -> bool {

@@ -7,6 +7,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`bump`] | memory for what is written |
+//! | [`copy`] | large copies in small steps |
 //! | [`cursor`] | reading and writing fields |
 //! | [`envelope`] | the 56 bytes before every packet: cluster, configuration, sender, checksum, room for a tag |
 //! | [`payload`] | message bytes as a rope of shared slices, so that nothing is copied between the edges |
@@ -14,6 +15,7 @@
 //! | [`path`] | what drivers say to each other: probes of the ways between them, pieces of datagrams too long for one |
 
 pub mod bump;
+pub mod copy;
 pub mod cursor;
 pub mod envelope;
 pub mod mutate;
@@ -23,6 +25,7 @@ pub mod payload;
 
 pub use bump::Bump;
 pub use bytes::{Bytes, BytesMut};
+pub use copy::append;
 pub use cursor::{Reader, Writer};
 pub use envelope::{Envelope, Identity, Rejected};
 pub use payload::{Payload, RopeReader};

@@ -9,6 +9,7 @@
 //! | 4 | bit 31 first, bit 30 last, bit 29 control, bits 28-26 service, bits 25-0 length of the piece |
 //! | 4 | length of the whole message; only where first and not last |
 //! | … | the piece |
+use crate::copy::append;
 use crate::{Malformed, Payload, Reader};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_types::{Class, Service};
@@ -68,7 +69,7 @@ impl Outgoing {
         }
         let len = if whole { left } else { left.min(room - header) };
         self.put_header(body, len, whole);
-        self.payload.for_each(self.sent, len, |part| body.put_slice(part));
+        self.payload.for_each(self.sent, len, |part| append(body, part));
         self.sent += len;
         self.begun = true;
         whole

@@ -1,13 +1,22 @@
 use super::*;
-use crate::Address;
+use crate::inbox::Inbox;
+use crate::outbox::Outbox;
+use crate::receiver::Receiver;
+use crate::sender::Sender;
+use crate::{Address, ClientName, Error, Event, GroupName, Service, Shown, Welcome};
+use bytes::BytesMut;
+use consort_session::client::Requests;
+use consort_session::request::put_multicast;
+use consort_types::{ClientId, Incarnation, MemberId, NodeId};
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
 
 const LONG: Duration = Duration::from_secs(60);
 
 /// A client that has said hello with an offer, and the daemon's end of its socket with what came there.
-fn offered() -> (Stream, Incoming, UnixStream, OwnedFd) {
+fn offered() -> (Stream, Incoming, UnixStream, consort_shm::Memory) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("door");
     let listener = UnixListener::bind(&path).unwrap();
@@ -100,6 +109,197 @@ fn two_threads_write_and_read_through_memory_to_the_end() {
         (incoming.read(&mut bytes, None).unwrap(), incoming.read(&mut bytes, None).unwrap()),
         (Some(0), Some(0))
     );
+}
+
+/// The frame of an agreed message to `g` whose payload tells its number, of so many bytes.
+fn message(number: u8, len: usize) -> Vec<u8> {
+    let front = b"\x93\0\x02\0\0\0\x07\x03ann\0\x01\x01g";
+    let length = ((front.len() + len) as u32).to_be_bytes();
+    [&length[..], front, &vec![number; len]].concat()
+}
+
+/// A receiver of what that daemon tells.
+fn receiver(incoming: Incoming) -> Receiver {
+    Receiver::new(incoming, Inbox::new(Arc::default()))
+}
+
+/// Numbers and lengths of the messages that are shown next; each is one throughout.
+fn shown(receiver: &mut Receiver, within: Duration) -> Result<Vec<(u8, usize)>, Error> {
+    let mut seen = Vec::new();
+    let count = receiver.receive_with(within, |shown| {
+        let Shown::Message(message) = shown else { panic!("no message: {shown:?}") };
+        let payload = message.payload();
+        assert!(payload.iter().all(|byte| *byte == payload[0]) && message.sender_name() == "ann");
+        seen.push((payload[0], payload.len()));
+    })?;
+    assert_eq!(count, seen.len());
+    Ok(seen)
+}
+
+#[test]
+fn messages_of_all_sizes_are_shown_in_order_and_whole_also_those_larger_than_the_ring() {
+    let (_outgoing, incoming, mut daemon) = taken();
+    let mut receiver = receiver(incoming);
+    let lens = [1, 5_000, 60_000, 3, 200_000, 4_200, 20_000, 20_000, 100, 65_000];
+    let sizes: Vec<(u8, usize)> = (0..250).map(|i| (i, lens[usize::from(i) % lens.len()])).collect();
+    let told = sizes.clone();
+    let tells = std::thread::spawn(move || {
+        for (number, len) in told {
+            let (frame, mut at) = (message(number, len), 0);
+            while at < frame.len() {
+                at += daemon.tell(&frame[at..]);
+                std::thread::yield_now();
+            }
+        }
+        daemon
+    });
+    let mut seen = Vec::new();
+    while seen.len() < sizes.len() {
+        seen.extend(shown(&mut receiver, LONG).unwrap());
+    }
+    assert!(seen == sizes);
+    assert_eq!(shown(&mut receiver, Duration::ZERO).unwrap(), []);
+    let mut daemon = tells.join().unwrap();
+    daemon.tell(&[message(7, 5_000), message(8, 3)].concat());
+    drop(daemon);
+    assert_eq!(shown(&mut receiver, LONG).unwrap(), [(7, 5_000)]);
+    assert_eq!(shown(&mut receiver, LONG).unwrap(), [(8, 3)], "what came before the end");
+    let ends = [shown(&mut receiver, LONG), shown(&mut receiver, LONG)];
+    assert!(ends.iter().all(|end| matches!(end, Err(Error::ConnectionLost { .. }))), "{ends:?}");
+}
+
+#[test]
+fn a_large_message_is_not_copied_and_others_can_follow_whatever_is_kept_of_it() {
+    let (_outgoing, incoming, mut daemon) = taken();
+    let mut receiver = receiver(incoming);
+    let (mut kept, mut places) = (Vec::new(), Vec::new());
+    for number in 0..40 {
+        assert_eq!(daemon.tell(&message(number, 16_000)), message(number, 16_000).len());
+        receiver
+            .receive_with(LONG, |shown| {
+                let Shown::Message(message) = shown else { panic!("no message") };
+                places.push(message.payload().as_ptr() as usize);
+                kept.push(message.to_kept());
+            })
+            .unwrap();
+    }
+    let (least, most) = (*places.iter().min().unwrap(), *places.iter().max().unwrap());
+    assert!(most - least < 64 << 10, "all in the one ring");
+    assert!(kept.iter().zip(0..).all(|(message, number)| message.payload() == [number; 16_000]));
+}
+
+#[test]
+fn what_is_shown_and_what_is_received_come_in_one_order() {
+    let (_outgoing, incoming, mut daemon) = taken();
+    let mut receiver = receiver(incoming);
+    daemon.tell(&[message(1, 9), message(2, 5_000), message(3, 9), message(4, 5_000), message(5, 9)].concat());
+    let Some(Event::Message(first)) = receiver.receive(LONG).unwrap() else { panic!("no message") };
+    assert_eq!(first.payload(), [1; 9]);
+    let rest = shown(&mut receiver, LONG).unwrap();
+    assert_eq!(rest, [(2, 5_000), (3, 9), (4, 5_000), (5, 9)]);
+    daemon.tell(&message(6, 5_000));
+    assert_eq!(shown(&mut receiver, LONG).unwrap(), [(6, 5_000)]);
+    daemon.tell(&message(7, 5_000));
+    let Some(Event::Message(last)) = receiver.receive(LONG).unwrap() else { panic!("no message") };
+    assert_eq!(last.payload(), [7; 5_000]);
+}
+
+#[test]
+fn a_daemon_that_tells_nonsense_is_told_of_and_nothing_is_shown_twice() {
+    let (_outgoing, incoming, mut daemon) = taken();
+    let mut receiver = receiver(incoming);
+    let mut bad = message(2, 5_000);
+    bad[4 + 1 + 6] = 200;
+    daemon.tell(&[message(1, 5_000), bad].concat());
+    let mut count = 0;
+    for _ in 0..3 {
+        let end = receiver.receive_with(LONG, |_| count += 1);
+        assert!(matches!(&end, Err(Error::ConnectionLost { why, .. }) if why.contains("malformed")), "{end:?}");
+    }
+    assert_eq!(count, 1);
+}
+
+/// A sender to that daemon, with so much credit.
+fn sender(outgoing: Outgoing, credit: u32) -> Sender {
+    let welcome = Welcome {
+        version: 0,
+        daemon: MemberId { node: NodeId(1), incarnation: Incarnation(1) },
+        session: 1,
+        client: ClientId(1),
+        daemon_name: String::new(),
+        name: ClientName::unchosen(ClientId(1)),
+        message_max: 1 << 20,
+        credit,
+        groups_max: 9,
+    };
+    Sender::new(outgoing, Outbox::new(Requests::new(&welcome), false, Arc::default()), None)
+}
+
+#[test]
+fn small_and_large_sends_keep_their_order_also_where_the_ring_is_nearly_full() {
+    let (outgoing, _incoming, mut daemon) = taken();
+    let groups = [GroupName::new(b"g").unwrap()];
+    let lens = [10, 70_000, 300, 16_384, 9, 9, 16_383, 600_000, 20_000, 1];
+    let payloads: Vec<Vec<u8>> = (0..100).map(|i| vec![i as u8; lens[i % lens.len()]]).collect();
+    let mut expected = BytesMut::new();
+    for payload in &payloads {
+        put_multicast(&mut expected, Service::Agreed, &groups, payload);
+    }
+    let mut sender = sender(outgoing, u32::MAX);
+    let sends = std::thread::spawn(move || {
+        for payload in &payloads {
+            sender.multicast(Service::Agreed, &groups, payload).unwrap();
+        }
+        sender.flush().unwrap();
+        sender
+    });
+    let (mut all, mut bytes) = (Vec::new(), vec![0; 9_000]);
+    while all.len() < expected.len() {
+        let n = daemon.reader.read(&mut bytes).unwrap();
+        daemon.reader.wakes_writer();
+        all.extend_from_slice(&bytes[..n]);
+        std::thread::yield_now();
+    }
+    assert!(all == expected);
+    drop(sends.join().unwrap());
+}
+
+#[test]
+fn a_large_send_without_credit_leaves_nothing_behind_and_one_that_is_begun_is_ended() {
+    let (outgoing, _incoming, mut daemon) = taken();
+    let groups = [GroupName::new(b"g").unwrap()];
+    let mut sender = sender(outgoing, 400_000);
+    sender.try_multicast(Service::Agreed, &groups, &[1; 250_000]).unwrap();
+    let refused = sender.try_multicast(Service::Agreed, &groups, &[2; 200_000]);
+    assert!(matches!(refused, Err(Error::WouldBlock { .. })), "{refused:?}");
+    // More than the ring has room for: what is left of it is written by whatever comes next.
+    sender.try_multicast(Service::Agreed, &groups, &[3; 20_000]).unwrap();
+    assert!(sender.outbox.wants_write());
+    let mut all = Vec::new();
+    let mut bytes = vec![0; 9_000];
+    let mut expected = BytesMut::new();
+    put_multicast(&mut expected, Service::Agreed, &groups, &[1; 250_000]);
+    put_multicast(&mut expected, Service::Agreed, &groups, &[3; 20_000]);
+    while all.len() < expected.len() {
+        let n = daemon.reader.read(&mut bytes).unwrap();
+        all.extend_from_slice(&bytes[..n]);
+        sender.write().unwrap();
+    }
+    assert!(all == expected);
+    assert_eq!(sender.sent(), 2);
+}
+
+#[test]
+fn a_large_send_to_a_daemon_that_is_gone_is_told_as_lost() {
+    let (outgoing, _incoming, daemon) = taken();
+    let mut sender = sender(outgoing, u32::MAX);
+    drop(daemon);
+    let groups = [GroupName::new(b"g").unwrap()];
+    let mut error = None;
+    while error.is_none() {
+        error = sender.try_multicast(Service::Agreed, &groups, &[7; 20_000]).err();
+    }
+    assert!(matches!(error, Some(Error::ConnectionLost { .. })), "{error:?}");
 }
 
 #[test]

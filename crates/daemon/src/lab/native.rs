@@ -3,7 +3,7 @@ use super::door::{Listener, Speaker, Take};
 use super::job::Job;
 use crate::clock::now_ns;
 use crate::failure::{Failure, Outcome, Trying};
-use consort::{Address, Client, ConnectOptions, Error, Event, GroupName, Service};
+use consort::{Address, Client, ConnectOptions, Error, Event, GroupName, Service, Shown};
 use std::path::Path;
 use std::time::Duration;
 
@@ -79,16 +79,16 @@ impl Ear {
 
 impl Listener for Ear {
     fn receive(&mut self, take: Take<'_>) -> Outcome {
-        let mut event = self.client.receive(None).map_err(said)?;
-        // What was read together came at one time.
-        let now = now_ns();
-        while let Some(some) = event {
-            if let Event::Message(message) = some {
-                take(now, message.payload())?;
+        // What came together came at one time.
+        let (mut now, mut taken) = (None, Ok(()));
+        let shown = self.client.receive_with(None, |shown| {
+            let now = *now.get_or_insert_with(now_ns);
+            if let (Shown::Message(message), Ok(())) = (shown, &taken) {
+                taken = take(now, message.payload());
             }
-            event = self.client.receive_read().map_err(said)?;
-        }
-        Ok(())
+        });
+        shown.map_err(said)?;
+        taken
     }
 }
 

@@ -1,8 +1,8 @@
 //! A client's bytes through shared memory.
-use consort_shm::{Broken, Offer, Reader, Unfit, Writer, memory_of};
+use consort_shm::{Broken, Memory, Offer, Reader, Unfit, Writer, memory_of};
 use mio::net::UnixStream;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
 /// How many bytes may wait in shared memory for a client: all that four others with the usual credit have under way.
 pub(crate) const RING: usize = 1 << 20;
@@ -38,7 +38,7 @@ pub(crate) enum Declined {
 
 impl Rings {
     /// Takes the offer of the client at that socket, and tells it.
-    pub(crate) fn open(socket: &UnixStream, theirs: OwnedFd) -> Result<Self, Declined> {
+    pub(crate) fn open(socket: &UnixStream, theirs: Memory) -> Result<Self, Declined> {
         let offer = Offer::new(RING)?;
         let file = offer.file().try_clone_to_owned()?;
         let (writer, reader) = offer.accept(theirs, RING_MAX)?;

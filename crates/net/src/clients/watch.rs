@@ -1,15 +1,15 @@
 //! Clients in shared memory, looked at without a bell while there is traffic.
 use super::rings::{Declined, Rings};
 use super::{Client, Clients, Counters};
+use consort_shm::Memory;
 use consort_types::ClientId;
-use std::os::fd::OwnedFd;
 
 /// After so many turns in which a client neither sent nor read anything, its bell is waited for.
 const IN_VAIN: u32 = 64;
 
 impl Clients {
     /// Takes a client's offer of shared memory, if there is some left.
-    pub(super) fn share(&mut self, id: ClientId, file: OwnedFd, counters: &mut Counters) {
+    pub(super) fn share(&mut self, id: ClientId, file: Memory, counters: &mut Counters) {
         match self.try_share(id, file) {
             Ok(()) => {
                 counters.clients_shared += 1;
@@ -23,7 +23,7 @@ impl Clients {
         }
     }
 
-    fn try_share(&mut self, id: ClientId, file: OwnedFd) -> Result<(), Declined> {
+    fn try_share(&mut self, id: ClientId, file: Memory) -> Result<(), Declined> {
         if self.sharing >= self.sharing_max {
             return Err(Declined::Budget);
         }

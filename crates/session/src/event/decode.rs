@@ -80,13 +80,13 @@ impl Front {
     }
 
     /// The message whose frame has this body.
-    fn whole(self, body: Bytes) -> Message {
-        let payload = self.targets_at + self.targets_len..body.len();
+    pub fn whole<B: AsRef<[u8]>>(self, body: B) -> Message<B> {
+        let payload = self.targets_at + self.targets_len..body.as_ref().len();
         self.message(body, payload)
     }
 
     /// The message whose bytes stand there in this body.
-    pub fn message(self, body: Bytes, payload: Range<usize>) -> Message {
+    pub fn message<B>(self, body: B, payload: Range<usize>) -> Message<B> {
         let Self { sender, service, name_end, targets_at, .. } = self;
         Message { sender, service, body, name_end, targets_at, payload }
     }

@@ -2,6 +2,7 @@ use super::*;
 use crate::area::{Offer, RING_MIN};
 use consort_types::Rng;
 use std::collections::VecDeque;
+use std::os::fd::AsFd;
 use std::sync::atomic::AtomicBool;
 
 const RING: usize = RING_MIN;
@@ -20,6 +21,76 @@ fn pair(here: usize, there: usize) -> (End, End) {
         End { writer, reader }
     };
     (end(here, to_here), end(there, to_there))
+}
+
+/// Two ends that got each other's memory through sockets, as processes of one user do.
+fn introduced() -> (End, End) {
+    let (left, right) = std::os::unix::net::UnixStream::pair().unwrap();
+    let offers = [Offer::new(RING).unwrap(), Offer::new(RING).unwrap()];
+    let mut ends = offers.into_iter().zip([(&left, &right), (&right, &left)]).map(|(offer, (own, other))| {
+        crate::send(own.as_fd(), b"x", offer.file()).unwrap();
+        (offer, other)
+    });
+    let (here, there) = (ends.next().unwrap(), ends.next().unwrap());
+    let end = |offer: Offer, socket: &std::os::unix::net::UnixStream| {
+        let (_, memory) = crate::receive(socket.as_fd(), &mut [0]).unwrap();
+        let (writer, reader) = offer.accept(memory.unwrap(), RING).unwrap();
+        End { writer, reader }
+    };
+    (end(here.0, &left), end(there.0, &right))
+}
+
+#[test]
+fn what_waits_is_seen_in_one_piece_where_it_lies_also_where_the_ring_begins_again() {
+    let (mut here, mut there) = introduced();
+    assert!(there.reader.reads_in_place());
+    let mut rng = Rng::new(3);
+    let (mut written, mut passed) = (0u32, 0u32);
+    let byte = |at: u32| (at % 251) as u8;
+    for _ in 0..2_000 {
+        let bytes: Vec<u8> = (0..rng.below(3_000) as u32).map(|at| byte(written + at)).collect();
+        written += write(&mut here, &bytes) as u32;
+        let view = there.reader.view().unwrap();
+        assert_eq!(view.len() as u32, written - passed);
+        assert!(view.iter().zip(passed..).all(|(seen, at)| *seen == byte(at)));
+        let n = rng.below(view.len() as u64 + 1) as u32;
+        there.reader.pass(n as usize).unwrap();
+        passed += n;
+    }
+    assert!(passed > 20 * RING as u32);
+}
+
+#[test]
+fn what_is_looked_at_is_not_written_over_however_much_more_would_come() {
+    let (mut here, mut there) = introduced();
+    assert_eq!(write(&mut here, &[1; RING]), RING);
+    let view = there.reader.view().unwrap();
+    assert_eq!(write(&mut here, &[2; RING]), 0);
+    assert!(view.len() == RING && view.iter().all(|byte| *byte == 1));
+    there.reader.pass(100).unwrap();
+    assert_eq!(write(&mut here, &[2; RING]), 100);
+    let view = there.reader.view().unwrap();
+    assert!(view.len() == RING && view[..RING - 100].iter().all(|byte| *byte == 1));
+    there.reader.pass(usize::MAX).unwrap();
+    assert_eq!(there.reader.view().unwrap(), b"");
+}
+
+#[test]
+fn nothing_is_looked_at_where_it_lies_whose_maker_is_unknown() {
+    let (mut here, mut there) = pair(RING, RING);
+    write(&mut here, b"bytes");
+    assert!(!there.reader.reads_in_place());
+    assert_eq!((there.reader.waiting().unwrap(), there.reader.view().unwrap()), (5, &b""[..]));
+    assert_eq!(there.reader.read(&mut [0; 9]).unwrap(), 5);
+}
+
+#[test]
+fn a_count_that_cannot_be_true_shows_nothing() {
+    let (here, mut there) = introduced();
+    here.writer.own.store(Word::Written, RING as u32 + 1);
+    assert!(there.reader.view().is_err() && there.reader.pass(1).is_err());
+    here.writer.own.store(Word::Written, RING as u32);
+    assert_eq!(there.reader.view().unwrap().len(), RING);
 }
 
 /// An end whose counters stand shortly before they begin again from zero.
