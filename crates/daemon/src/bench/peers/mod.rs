@@ -139,10 +139,11 @@ fn read(words: Vec<OsString>) -> Outcome<Plan> {
 }
 
 impl Plan {
-    /// Has all do the work once. One of the others that fails is left out from then on; what the rest was measured at stays.
+    /// Has all do the work once. One of the others that fails twice running is left out from then on; what the rest was
+    /// measured at stays.
     fn run(&self, all: &mut Vec<(System, Tried)>, floor: Floor, skipped: &mut Vec<Skipped>) -> Outcome {
         for (system, tried) in all.iter_mut() {
-            let Err(failure) = self.measure(system, tried, floor) else { continue };
+            let Err(failure) = self.measure_again(system, tried, floor) else { continue };
             if matches!(system, System::Consort) {
                 return Err(failure);
             }
@@ -173,6 +174,21 @@ impl Plan {
             }
         }
         (systems, skipped)
+    }
+
+    /// One of the others that fails is started anew and does the work once more: some now and then elect a leader under
+    /// load and lose what was under way.
+    fn measure_again(&self, system: &System, tried: &mut Tried, floor: Floor) -> Outcome {
+        let before = tried.runs.clone();
+        let first = self.measure(system, tried, floor);
+        match first {
+            Err(failure) if !matches!(system, System::Consort) => {
+                note(format!("{} failed and is tried again: {}", system.name(), failure.message));
+                tried.runs = before;
+                self.measure(system, tried, floor)
+            }
+            ended => ended,
+        }
     }
 
     fn measure(&self, system: &System, tried: &mut Tried, floor: Floor) -> Outcome {
