@@ -124,8 +124,8 @@ impl Outbox {
         let collected = n.min(self.buffer.len());
         self.written(collected);
         append(&mut self.buffer, &payload[n - collected..]);
-        // The daemon gives who has begun a frame only so much time to end it.
-        self.prompt |= n > collected && !self.buffer.is_empty();
+        // The daemon gives who has begun a frame only so much time to end it; it may have no more than the front of its head.
+        self.prompt |= n > 0 && !self.buffer.is_empty();
     }
 
     /// Returns which answer of all is the one to this.

@@ -97,18 +97,20 @@ impl Receiver {
     /// Shows large messages where they lie in memory: those that are there now, as far as nothing else is between them.
     fn show_in_place(&mut self, see: &mut impl FnMut(Shown<'_>)) -> Result<usize, Error> {
         let mut shown = 0;
-        if !self.inbox.is_through() || !self.incoming.reads_in_place() {
-            return Ok(0);
-        }
         if let Some(end) = self.inbox.shared().ended() {
             return Err(end);
+        }
+        if !self.inbox.is_through() || !self.incoming.reads_in_place() {
+            return Ok(0);
         }
         let mut left = self.view()?.len();
         while left > 0 {
             let mut passed = 0;
             while passed < STEP.min(left) {
                 let view = self.incoming.view().map_err(|error| self.lost(&error))?;
-                let Some(len) = self.inbox.show_in_place(&view[passed..left], see)? else { break };
+                // Less than there was waits only for a daemon whose counter goes back.
+                let Some(next) = view.get(passed..left) else { break };
+                let Some(len) = self.inbox.show_in_place(next, see)? else { break };
                 (passed, shown) = (passed + len, shown + 1);
             }
             if passed == 0 {

@@ -197,6 +197,11 @@ impl Replies {
     /// # Errors
     /// [`Malformed`] where the daemon sent what is no frame; nothing can be read after it.
     pub fn next_event(&mut self) -> Result<Option<Event>, Malformed> {
+        // Nobody knows what stands behind it.
+        self.read_event().inspect_err(|_| self.frames.clear())
+    }
+
+    fn read_event(&mut self) -> Result<Option<Event>, Malformed> {
         loop {
             if let Some(message) = self.next_of_batch() {
                 return Ok(Some(Event::Message(message)));

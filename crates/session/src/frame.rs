@@ -232,7 +232,7 @@ pub fn put(out: &mut BytesMut, kind: u8, write: impl FnOnce(&mut BytesMut)) {
 /// The length of the frame with which these bytes begin, as its first bytes say.
 pub(crate) fn len_of(bytes: &[u8]) -> usize {
     let length = bytes.first_chunk().map_or(0, |length| u32::from_be_bytes(*length));
-    LENGTH_LEN + length as usize
+    (length as usize).saturating_add(LENGTH_LEN)
 }
 
 /// Appends the head of a frame whose body will have `body_len` bytes.

@@ -219,6 +219,31 @@ fn a_daemon_that_tells_nonsense_is_told_of_and_nothing_is_shown_twice() {
     assert_eq!(count, 1);
 }
 
+#[test]
+fn nothing_is_shown_of_what_follows_nonsense() {
+    let (_outgoing, incoming, mut daemon) = taken();
+    let mut receiver = receiver(incoming);
+    let nonsense = [0, 0, 0, 1, 0xff];
+    daemon.tell(&[&message(1, 9)[..], &nonsense, &message(2, 9)].concat());
+    assert_eq!(shown(&mut receiver, LONG).unwrap(), [(1, 9)]);
+    for _ in 0..3 {
+        let end = shown(&mut receiver, LONG);
+        assert!(matches!(&end, Err(Error::ConnectionLost { why, .. }) if why.contains("malformed")), "{end:?}");
+    }
+}
+
+#[test]
+fn nobody_waits_for_the_rest_of_what_a_daemon_begins_after_its_farewell() {
+    let (_outgoing, incoming, mut daemon) = taken();
+    let mut receiver = receiver(incoming);
+    let farewell = [&[0, 0, 0, 4, 0x88, 1, 0, 0][..], &message(1, 9)[..7]].concat();
+    daemon.tell(&farewell);
+    let end = receiver.receive(None);
+    assert!(matches!(end, Err(Error::Disconnected { .. })), "{end:?}");
+    let end = receiver.receive_with(None, |shown| panic!("{shown:?}"));
+    assert!(matches!(end, Err(Error::Disconnected { .. })), "{end:?}");
+}
+
 /// A sender to that daemon, with so much credit.
 fn sender(outgoing: Outgoing, credit: u32) -> Sender {
     let welcome = Welcome {
@@ -287,6 +312,23 @@ fn a_large_send_without_credit_leaves_nothing_behind_and_one_that_is_begun_is_en
     }
     assert!(all == expected);
     assert_eq!(sender.sent(), 2);
+}
+
+#[test]
+fn a_large_send_of_which_only_the_front_is_written_is_ended_at_once() {
+    let groups = [GroupName::new(b"g").unwrap()];
+    let mut large = BytesMut::new();
+    put_multicast(&mut large, Service::Agreed, &groups, &[7; 20_000]);
+    let front = large.len() - 20_000;
+    for room in [1, 4, front - 1, front, front + 1] {
+        let (outgoing, _incoming, _daemon) = taken();
+        let mut sender = sender(outgoing, u32::MAX);
+        sender.try_multicast(Service::Agreed, &groups, &vec![7; RING - room - front]).unwrap();
+        assert!(sender.outbox.bytes().is_empty());
+        sender.try_multicast(Service::Agreed, &groups, &[7; 20_000]).unwrap();
+        assert_eq!(sender.outbox.bytes(), &large[room..]);
+        assert!(sender.outbox.wants_write(), "{room} bytes of it are written");
+    }
 }
 
 #[test]

@@ -83,7 +83,7 @@ pub fn table(seed: u64, lab: &Lab) -> Result<String, String> {
             // To, and fro: what else the machine does meets both alike.
             for turn in 0..RINGS.len() {
                 let ring = (turn + run as usize) % RINGS.len();
-                let measured = lab.measure(&world, *windows, ring, seed + run)?;
+                let measured = lab.measure(&world, *windows, ring, seed.wrapping_add(run))?;
                 let of_these = cells.iter_mut().filter(|cell| cell.windows == *windows);
                 of_these.zip(measured).for_each(|(cell, figures)| cell.runs[ring].push(figures));
             }
