@@ -141,8 +141,8 @@ impl Client {
     ///
     /// Where the daemon shares memory and runs as this program's own user, or as root, large messages are shown where
     /// they lie in it, and not copied at all. So `see` should be quick: while it runs, the daemon has no use of their
-    /// room. What is to be kept is copied by it, with [`Message::to_kept`](crate::Message::to_kept) or otherwise. Should it
-    /// panic, what it was shown may be shown again.
+    /// room. What is to be kept is copied by it, with [`to_kept`](crate::BorrowedMessage::to_kept) or otherwise. Should it
+    /// panic, a large message that it was shown may be shown again.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), consort::Error> {

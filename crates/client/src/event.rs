@@ -40,7 +40,7 @@ pub enum Event {
 /// An event, for as long as it is looked at: what [`Client::receive_with`](crate::Client::receive_with) shows.
 #[derive(Debug)]
 pub enum Shown<'a> {
-    /// The next message of the order for a group this client is in. [`Message::to_kept`] makes a copy to be kept.
+    /// The next message of the order for a group this client is in; its `to_kept` makes a copy.
     Message(BorrowedMessage<'a>),
     /// Any other event.
     Other(Event),
