@@ -20,7 +20,8 @@
 //!
 //! Joins, leaves and multicasts are *sends*: they are numbered from 1 and go into the one order. Multicasts are collected
 //! in a buffer that is written when it holds 64 KiB, with a payload of 16 KiB or more where the daemon shares memory, at
-//! [`Client::flush`], with the next join or leave, and whenever this library waits for anything; with [`ConnectOptions::unbatched`] each is written at once, as joins and leaves always are.
+//! [`Client::flush`], with the next join or leave, and whenever this library waits for anything; with
+//! [`ConnectOptions::unbatched`] each is written at once, as joins and leaves always are.
 //! A send waits while too many bytes are under way (the daemon's credit), or says so: [`Client::try_multicast`].
 //!
 //! How long a send may wait is said once for all, [`ConnectOptions::send_within`], or for one:
