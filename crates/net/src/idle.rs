@@ -3,8 +3,8 @@ use crate::Idling;
 use consort_types::Instant;
 use std::time::Duration;
 
-/// `balanced` looks again before it sleeps for as long as it has worked since it slept last beyond [`WORTH`], at most this: under
-/// load a wake-up costs more than looking, and never more is spent on looking than on work.
+/// `balanced` looks again before it sleeps for as long as it has worked since it slept last beyond [`WORTH`], at most this, if that
+/// has paid lately: under load a wake-up costs more than looking, and never more is spent on looking than on work.
 const SPIN_MAX: Duration = Duration::from_micros(500);
 /// A few times what a wake-up costs. Whoever has less to do each time is better asleep meanwhile.
 const WORTH: Duration = Duration::from_micros(150);
@@ -13,6 +13,11 @@ const WORTH: Duration = Duration::from_micros(150);
 const ANSWER: Duration = Duration::from_micros(60);
 /// What looking once takes; what passes beyond that, others had.
 const LOOK: Duration = Duration::from_micros(3);
+/// How much a pause longer than [`WORTH`] counts against a shorter one when it is decided whether looking pays: it costs all
+/// the time that is spent on looking, and a wake-up that is spared saves less.
+const VAIN: i8 = 4;
+/// So many short pauses are remembered, and a quarter as many long ones.
+const MEMORY: i8 = 8;
 /// A sleep that is over so soon was none: something was there already, and what was done before it and after it is one piece
 /// of work.
 const AT_ONCE: Duration = Duration::from_micros(10);
@@ -52,17 +57,25 @@ pub(crate) struct Idle {
     left: Duration,
     /// How long it may look for what the engine expects.
     answer: Duration,
+    /// How long nothing has been done.
+    pause: Duration,
+    /// It had worked for long enough before.
+    was_worth: bool,
+    /// Whether looking has paid lately, or would have: above zero more often than not.
+    paid: i8,
 }
 
 impl Idle {
     pub(crate) const fn new(profile: Idling) -> Self {
         let none = Duration::ZERO;
-        Self { profile, asked: Instant::ZERO, slept: true, worked: none, left: none, answer: none }
+        let (asked, slept) = (Instant::ZERO, true);
+        Self { profile, asked, slept, worked: none, left: none, answer: none, pause: none, was_worth: false, paid: 0 }
     }
 
     /// A [`Rest::Sleep`] took so long.
     pub(crate) fn slept(&mut self, lasted: Duration) {
         self.slept = lasted > AT_ONCE;
+        self.pause += lasted;
     }
 
     /// To be asked after every turn.
@@ -70,14 +83,18 @@ impl Idle {
         let passed = now.since(std::mem::replace(&mut self.asked, now));
         let slept = std::mem::take(&mut self.slept);
         if turn.worked {
+            self.judge();
             // What passed asleep was not spent on work.
             self.worked = if slept { Duration::ZERO } else { self.worked + passed };
             self.left = self.worked.saturating_sub(WORTH).min(SPIN_MAX);
+            self.was_worth = !self.left.is_zero();
             self.answer = ANSWER;
+        } else {
+            self.pause += passed;
         }
         let looks = match self.profile {
             Idling::Latency => true,
-            Idling::Balanced => !self.left.is_zero(),
+            Idling::Balanced => self.may_look() || turn.expects,
             Idling::Frugal => false,
         };
         if turn.busy || turn.worked && looks {
@@ -95,10 +112,23 @@ impl Idle {
         Rest::Sleep
     }
 
+    /// Remembers whether looking was worth it, or would have been, in the pause that is over.
+    fn judge(&mut self) {
+        let pause = std::mem::take(&mut self.pause);
+        if self.was_worth && !pause.is_zero() {
+            let change = if pause < WORTH { 1 } else { -VAIN };
+            self.paid = (self.paid + change).clamp(-MEMORY, MEMORY);
+        }
+    }
+
+    fn may_look(&self) -> bool {
+        !self.left.is_zero() && self.paid >= 0
+    }
+
     /// Whether `balanced` looks again; counts the look that took `passed`.
     fn looks_again(&mut self, passed: Duration, slept: bool, expects: bool) -> bool {
         let look = passed.min(LOOK);
-        if !slept && !self.left.is_zero() {
+        if !slept && self.may_look() {
             (self.worked, self.left) = (self.worked.saturating_sub(look), self.left.saturating_sub(look));
             self.answer = self.answer.saturating_sub(look);
             return true;
@@ -119,7 +149,7 @@ mod tests {
     fn work(idle: &mut Idle, now: Instant) -> Rest {
         let rest = idle.rest(now, Turn { worked: true, ..Turn::default() });
         if rest == Rest::Sleep {
-            idle.slept(Duration::ZERO);
+            idle.slept(Duration::from_micros(1));
         }
         rest
     }
@@ -141,7 +171,6 @@ mod tests {
         let rests: Vec<_> = (0..=10).map(|turn| work(&mut idle, at(1_000 + 30 * turn))).collect();
         assert_eq!(rests, [&[Rest::Sleep; 6][..], &[Rest::None; 5]].concat());
         assert_eq!(looks(&mut idle, at(1_300)), (300 - 150_usize).div_ceil(3));
-        idle.slept(Duration::ZERO);
         for turn in 0..1_000 {
             work(&mut idle, at(10_000 + 30 * turn));
         }
@@ -178,15 +207,30 @@ mod tests {
         let mut idle = Idle::new(Idling::Balanced);
         let expecting = |worked| Turn { worked, busy: false, expects: true };
         for began in [1_000, 2_000].map(|micros| Instant(micros * 1_000)) {
-            assert_eq!(idle.rest(began, expecting(true)), Rest::Yield);
+            assert_eq!(idle.rest(began, expecting(true)), Rest::None, "the first look is at once");
+            assert_eq!(idle.rest(began, expecting(false)), Rest::Yield);
             let looks = (1..=100).take_while(|n| idle.rest(began + LOOK * *n, expecting(false)) == Rest::Yield).count();
-            assert_eq!(looks, 60_usize.div_ceil(3) - 1, "the first one counts");
+            assert_eq!(looks, 60_usize.div_ceil(3));
             idle.slept(Duration::from_millis(1));
             let woken = began + Duration::from_micros(600);
             assert_eq!(idle.rest(woken, expecting(false)), Rest::Sleep, "woken for nothing");
         }
-        assert_eq!(idle.rest(Instant(3_000_000), expecting(true)), Rest::Yield);
+        assert_eq!(idle.rest(Instant(3_000_000), expecting(true)), Rest::None);
         assert_eq!(idle.rest(Instant(3_003_000), Turn::default()), Rest::Sleep, "expected no more");
+    }
+
+    #[test]
+    fn balanced_does_not_look_where_work_comes_in_bursts_with_long_pauses_between() {
+        let mut idle = Idle::new(Idling::Balanced);
+        let mut burst = |began: u64, pause: u64| {
+            idle.slept(Duration::from_micros(pause));
+            (0..=7).for_each(|turn| assert_ne!(work(&mut idle, Instant((began + 30 * turn) * 1_000)), Rest::Yield));
+            looks(&mut idle, Instant((began + 210) * 1_000))
+        };
+        assert!(burst(1_000, 700) > 0, "it does not know better yet");
+        let later: Vec<_> = (2..10).map(|ms| burst(ms * 1_000, 700)).collect();
+        assert_eq!(later[1..], [0; 7]);
+        assert!((0..8).any(|n| burst(20_000 + n * 260, 50) > 0), "they have come closer together");
     }
 
     #[test]

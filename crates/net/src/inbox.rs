@@ -41,6 +41,8 @@ pub(crate) struct Inbox {
     aside: Aside,
     /// Data packets since the token's socket was looked at.
     unglanced: u32,
+    /// The kernel has just said what is there: what came before a token that it named, it has named, too.
+    told: bool,
 }
 
 /// One lane: what came, and where more comes from; the busiest socket stands first.
@@ -98,7 +100,7 @@ impl Inbox {
         }
         let token = Queue { packets: VecDeque::new(), sockets: vec![Source::new(from.token)] };
         let (arena, receiving) = (Arena::new(CHUNK), Receiving::new(SLOTS));
-        Ok(Self { clock, arena, receiving, token, data, aside, unglanced: 0 })
+        Ok(Self { clock, arena, receiving, token, data, aside, unglanced: 0, told: false })
     }
 
     /// All descriptors, to be watched; an event names them by their place here.
@@ -109,6 +111,7 @@ impl Inbox {
 
     /// The kernel says that the socket at that place has something.
     pub(crate) fn mark(&mut self, place: usize) {
+        self.told = true;
         if let Some(source) = self.token.sockets.iter_mut().chain(&mut self.data.sockets).nth(place) {
             source.ready = true;
         }
@@ -118,7 +121,8 @@ impl Inbox {
     pub(crate) fn next(&mut self, first: Lane, counters: &mut Counters) -> Option<Arrived> {
         let wants_token = first == Lane::Token;
         let lanes = if wants_token { [Lane::Token, Lane::Data] } else { [Lane::Data, Lane::Token] };
-        let glance = if wants_token { self.unglanced >= TOKEN_GLANCE } else { self.token.has_more() };
+        let told = std::mem::take(&mut self.told);
+        let glance = if wants_token { self.unglanced >= TOKEN_GLANCE } else { self.token.has_more() && !told };
         lanes.into_iter().zip([glance, false]).find_map(|(lane, glance)| self.take(lane, glance, counters))
     }
 

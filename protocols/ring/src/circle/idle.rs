@@ -127,6 +127,8 @@ impl Circle {
             }
             let before = io.counters.packets_sent;
             self.visit(io, now, token, Pace::Configured, source);
+            //= R46
+            self.idle.asked_for = wanted != Wanted::ByNobody && !self.is_alone();
             let sent = io.counters.packets_sent;
             // A visit that sent nothing waits for what is delivered and let go only after this input.
             if !self.is_alone() || !io.queue.is_ready() || sent == before || sent - begun >= ALONE {
@@ -206,12 +208,15 @@ impl Circle {
         }
     }
 
+    /// Asks the representative; all others hear of it next, while that one is at it.
     fn ask_for_token(&mut self, io: &mut Io, now: Instant) {
+        self.send_request(io, To::One(self.ring.representative.node), Lane::Token);
+        io.timers.arm(Timer::HoldCancel, now);
+    }
+
+    fn send_request(&self, io: &mut Io, to: To, lane: Lane) {
         io.counters.hold_cancels_sent += 1;
-        let cancel = Packet::HoldCancel(HoldCancel { ring: self.ring });
-        // Those that will be sent to are awake by then.
-        io.send(To::All, Lane::Data, cancel);
-        io.timers.arm(Timer::HoldCancel, now + io.config.timers.hold_cancel);
+        io.send(to, lane, Packet::HoldCancel(HoldCancel { ring: self.ring }));
     }
 
     /// Whether the token is on its way and comes within a rotation: it is known to be busy, somebody has asked for it, or this
@@ -222,11 +227,13 @@ impl Circle {
         goes_round || self.idle.asked_for || io.timers.is_armed(Timer::HoldCancel)
     }
 
-    /// The token that was asked for has not come.
+    /// The token that was asked for has not come yet.
     pub fn on_hold_cancel_again(&mut self, io: &mut Io, now: Instant) {
         //= R30
         if io.queue.is_ready() {
-            self.ask_for_token(io, now);
+            // Those that will be sent to are awake by then.
+            self.send_request(io, To::All, Lane::Data);
+            io.timers.arm(Timer::HoldCancel, now + io.config.timers.hold_cancel);
         }
     }
 

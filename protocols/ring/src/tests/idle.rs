@@ -167,14 +167,18 @@ fn the_token_is_expected_where_it_was_asked_for_where_it_came_from_and_while_it_
     let visits = net.counter(2, "visits");
     net.submit(2, Service::Agreed, "x");
     assert_eq!(expecting(&net), [3], "asked for");
-    net.run_until(Duration::from_millis(1), |net| expecting(net) == [1, 2, 3]);
-    assert_eq!(net.counter(2, "visits"), visits, "handed over and heard of, but not there yet");
+    net.run_until(Duration::from_millis(1), |net| expecting(net) == [1, 3]);
+    assert_eq!(net.counter(2, "visits"), visits, "handed over, but not there yet");
+    net.run_until(Duration::from_millis(1), |net| expecting(net).contains(&2));
+    assert!(net.delivered[1].is_empty(), "heard of, but not there yet");
     net.run_until(Duration::from_millis(1), |net| expecting(net).is_empty());
     assert!(net.delivered.iter().all(|delivered| delivered.len() == 1));
     net.run(Duration::from_millis(3));
     assert_eq!(expecting(&net), [], "it rests again");
 
     net.submit(1, Service::Agreed, "y");
+    net.run_until(Duration::from_millis(1), |net| net.flying.iter().any(|f| matches!(f.packet, Packet::Token(_))));
+    assert_eq!(expecting(&net), [1, 2], "let go for the next member, which has asked for it");
     net.run_until(Duration::from_millis(1), |net| net.delivered[2].len() == 2);
     assert!(expecting(&net).contains(&2), "it goes round");
     let mut alone = Net::formed(1, |_| {});
@@ -231,12 +235,27 @@ fn a_lost_wake_up_is_sent_again() {
     net.submit(2, Service::Agreed, "hurry");
     let mut lost = 0;
     net.run_dropping(Duration::from_millis(30), &mut |flying| {
-        let hit = lost < 2 && matches!(flying.packet, Packet::HoldCancel(_));
+        let hit = lost < 3 && matches!(flying.packet, Packet::HoldCancel(_));
         lost += u32::from(hit);
         hit
     });
-    assert_eq!(lost, 2);
+    assert_eq!(lost, 3, "to the representative, and to all");
     net.agree_on(1);
+}
+
+#[test]
+fn the_representative_is_asked_first_and_then_all() {
+    //= R30 test
+    let mut net = Net::formed(3, |_| {});
+    net.run(Duration::from_millis(105));
+    net.submit(2, Service::Agreed, "hurry");
+    let requests = |net: &Net| -> Vec<_> {
+        let asks = net.flying.iter().filter(|f| matches!(f.packet, Packet::HoldCancel(_)));
+        asks.map(|f| (f.to.0, f.lane)).collect()
+    };
+    assert_eq!(requests(&net), [(1, Lane::Token)]);
+    net.step(&mut |_| true);
+    assert_eq!(requests(&net), [(1, Lane::Data), (2, Lane::Data)], "it has not come yet");
 }
 
 #[test]
