@@ -1,5 +1,6 @@
 //! Memory for what is written: large chunks, filled from the front, handed out as shared slices.
-use bytes::{Bytes, BytesMut};
+use crate::copy::{LARGE_COPY, stagger};
+use bytes::{BufMut, Bytes, BytesMut};
 use std::collections::VecDeque;
 
 /// How many used chunks are kept in sight for another use. What they hold lives as long as somebody holds a slice;
@@ -46,7 +47,7 @@ impl Retired {
     }
 }
 
-/// Chunks of equal size. In steady traffic nothing is asked of the allocator.
+/// Chunks of equal size. In steady traffic nothing is asked of the allocator. What is large lies at places that [`stagger`].
 #[derive(Clone, Debug)]
 pub struct Bump {
     size: usize,
@@ -67,20 +68,33 @@ impl Bump {
             let size = least.max(self.size);
             let fresh = self.retired.reclaim(size).unwrap_or_else(|| BytesMut::with_capacity(size));
             self.retired.keep(std::mem::replace(&mut self.chunk, fresh));
+            if least >= LARGE_COPY {
+                self.pass_over(stagger().min(self.chunk.capacity() - least));
+            }
         }
         &mut self.chunk
     }
 
     /// Takes what was written.
     pub fn take(&mut self) -> Bytes {
-        self.chunk.split().freeze()
+        let taken = self.chunk.split().freeze();
+        if taken.len() >= LARGE_COPY {
+            self.pass_over(stagger().min(self.chunk.capacity()));
+        }
+        taken
+    }
+
+    /// Gives up the first `n` bytes, for as long as the chunk is in use.
+    fn pass_over(&mut self, n: usize) {
+        self.chunk.put_bytes(0, n);
+        drop(self.chunk.split());
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytes::BufMut;
+    use crate::copy::STAGGER;
 
     fn put(bump: &mut Bump, len: usize, byte: u8) -> Bytes {
         bump.room(len).put_bytes(byte, len);
@@ -111,5 +125,28 @@ mod tests {
         bump.room(10).put_bytes(7, 10);
         assert_eq!(put(&mut bump, 2, 1), [1; 2][..]);
         assert_eq!(put(&mut bump, 5000, 2).len(), 5000);
+    }
+
+    #[test]
+    fn what_is_large_never_lies_at_regular_distances_and_takes_little_more() {
+        let (mut bump, len) = (Bump::new(64 * LARGE_COPY), LARGE_COPY);
+        let held: Vec<_> = (0..50).map(|byte| put(&mut bump, len, byte)).collect();
+        assert!(held.iter().zip(0..).all(|(slice, byte)| slice.len() == len && slice.iter().all(|b| *b == byte)));
+        let gaps = held.windows(2).map(|pair| pair[1].as_ptr() as usize - pair[0].as_ptr() as usize - len);
+        let gaps: std::collections::BTreeSet<_> = gaps.collect();
+        assert!(gaps.len() > 20 && gaps.iter().all(|gap| *gap < STAGGER), "{gaps:?}");
+        let whole = put(&mut Bump::new(LARGE_COPY), LARGE_COPY, 7);
+        assert_eq!(whole.len(), LARGE_COPY, "a chunk that it fills has no place to choose");
+    }
+
+    #[test]
+    fn chunks_of_large_pieces_are_used_again() {
+        let mut bump = Bump::new(8 * LARGE_COPY);
+        let mut chunks = std::collections::BTreeSet::new();
+        for byte in 0..200 {
+            let slice = put(&mut bump, LARGE_COPY, byte);
+            chunks.insert(slice.as_ptr() as usize / (32 * LARGE_COPY));
+        }
+        assert!(bump.retired.len() <= 2 && chunks.len() <= 6, "{chunks:?}");
     }
 }

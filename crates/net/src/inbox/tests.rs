@@ -201,6 +201,21 @@ fn batches_of_mixed_lengths_arrive_whole_and_small_ones_pin_little() {
 }
 
 #[test]
+fn large_ones_lie_at_no_regular_places_of_their_pages() {
+    let mut bench = Bench::new(false);
+    let sent = vec![7; 10 << 12];
+    let places = (0..40).map(|_| {
+        bench.data(&sent);
+        bench.mark_all();
+        let came = bench.next(Lane::Data).unwrap();
+        assert!(came == sent);
+        came.as_ptr() as usize % 4096
+    });
+    let places: std::collections::BTreeSet<_> = places.collect();
+    assert!(places.len() > 15, "{places:?}");
+}
+
+#[test]
 fn arrival_times_ascend_and_lie_between_the_send_and_now() {
     let mut bench = Bench::new(true);
     bench.wait_for_stamps();

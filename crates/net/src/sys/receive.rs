@@ -2,6 +2,7 @@
 use super::checked;
 use crate::arena::Arena;
 use bytes::Bytes;
+use consort_wire::copy::{LARGE_COPY, STAGGER, stagger};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
@@ -36,6 +37,8 @@ pub(crate) struct Receiving {
     headers: Vec<libc::mmsghdr>,
     iovecs: Vec<libc::iovec>,
     notes: Vec<Notes>,
+    /// The last buffer was a large one.
+    large: bool,
 }
 
 impl Receiving {
@@ -45,6 +48,7 @@ impl Receiving {
             headers: Vec::with_capacity(slots),
             iovecs: Vec::with_capacity(slots),
             notes: vec![Notes([0; NOTES]); slots],
+            large: false,
         }
     }
 
@@ -60,6 +64,10 @@ impl Receiving {
         room: usize,
         mut sink: impl FnMut(Received),
     ) -> io::Result<bool> {
+        if self.large {
+            arena.room(room + STAGGER);
+            arena.skip(stagger());
+        }
         let space = arena.room(room);
         let slots = (space.len() / room).min(self.notes.len());
         self.prepare(space, room, slots);
@@ -70,6 +78,7 @@ impl Receiving {
             arena.skip(start - end);
             let bytes = arena.take(len);
             end = start + len;
+            self.large = len >= LARGE_COPY;
             sink(self.describe(i, bytes));
         }
         Ok(count < slots)
