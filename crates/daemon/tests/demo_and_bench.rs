@@ -146,6 +146,7 @@ fn latency_is_told_to_the_percentile_beside_the_raw_hop() {
         "/latency_us/max",
         "/floor/hop_blocking_us/p50",
         "/floor/hop_spinning_us/p99",
+        "/floor/hop_processes",
         "/cores/daemon",
         "/cores/client",
         "/token_hop_us",
@@ -175,8 +176,37 @@ fn figures_of(path: &str) -> serde_json::Value {
 fn the_floor_is_measured_without_daemons() {
     let report = bench(&World::new(), "floor --nodes 3 --seconds 100ms");
     all_above_zero(&report, &["/hop_blocking_us/p50", "/hop_spinning_us/p50", "/multicast/0/pps", "/multicast/2/pps"]);
+    all_above_zero(&report, &["/pair_hop_blocking_us/p50", "/pair_hop_spinning_us/p50"]);
+    assert_eq!(report["hop_processes"], 3);
     all_above_zero(&report, &["/stream/0/messages_per_s", "/stream/2/messages_per_s", "/stream/2/reader_us"]);
     assert_eq!(report["multicast"][0]["receivers"], 2);
+}
+
+#[test]
+fn the_hops_of_a_ring_of_two_are_those_of_the_pair() {
+    let world = World::new();
+    let report = bench(&world, "floor --nodes 2 --seconds 50ms");
+    for waits in ["hop_blocking_us", "hop_spinning_us"] {
+        assert_eq!(report[waits], report[format!("pair_{waits}")], "{report}");
+    }
+    let ran = world.run(&["bench", "floor", "--nodes", "4", "--seconds", "50ms"]);
+    let rows: Vec<Vec<&str>> = ran.out.lines().map(|line| line.split_whitespace().take(2).collect()).collect();
+    for row in [["4", "blocking"], ["4", "spinning"], ["2", "blocking"], ["2", "spinning"]] {
+        assert!(rows.iter().any(|words| words == &row), "{row:?} in {}", ran.out);
+    }
+}
+
+#[test]
+fn a_floor_that_is_killed_takes_its_ring_with_it() {
+    let world = World::new();
+    let mut bench = world.start(&["bench", "floor", "--nodes", "5", "--seconds", "60"], None);
+    let mut ring = Vec::new();
+    support::wait_until("the four others of the ring run", || {
+        ring = children_of(bench.id());
+        ring.len() == 4
+    });
+    bench.kill();
+    support::wait_until("they are gone", || !ring.iter().any(|pid| lives(*pid)));
 }
 
 #[test]

@@ -25,9 +25,9 @@ are due at given times, whatever happens: one that is sent late was late.
     "
 latency    from when a message was due until a receiver had it, over all receivers
 cores      CPU time in a second; daemons with their client I/O, and clients, apart
-hop        a bare datagram of a token's size from one process to another, half of
-           a round trip: receivers that sleep (blocking), that look again and
-           again (spinning)
+hop        a bare datagram of a token's size from one process to the next in a
+           ring of as many as there are nodes, a rotation through their number:
+           processes that sleep (blocking), that look again and again (spinning)
 in hops    against the blocking hop, with --idling latency the spinning one
 token hop  a rotation of the token, smoothed, through the nodes; a token that is
            parked is slow

@@ -153,7 +153,9 @@ impl Report {
 
     fn floors(&self) -> Table {
         let head = ["case", "hop blocking", "hop spinning", "token hop", "token in hops", "multicast pps"];
-        Table::new("Floor: p50 us of a raw hop, raw multicast", head).rows(self.rows(|one| {
+        let processes = self.figures.floor.hop_processes;
+        let title = format!("Floor: p50 us of a hop in a raw ring of {processes} processes, raw multicast");
+        Table::new(&title, head).rows(self.rows(|one| {
             let or_none = |value: Option<f64>| value.map_or("-".into(), short);
             let floor = &one.floor;
             vec![

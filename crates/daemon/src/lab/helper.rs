@@ -2,14 +2,14 @@
 use super::door::Door;
 use super::floods::FloodPlan;
 use super::job::{Job, Role};
-use super::watch::{Parent, Starter};
+use super::watch::{Parent, Starter, end_with_stdin};
 use super::{corosync, embedded, receiver, sender};
 use crate::failure::{Failure, Outcome, Trying};
 use consort_net::raw::{self, Waiting};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,8 +24,9 @@ pub enum Task {
     Client(Job),
     /// Be a node with these options of a daemon, and its clients.
     Embed(Vec<String>),
-    /// Send datagrams back; says at which address.
-    AnswerHops {
+    /// Be one of a ring that passes datagrams on; says at which address.
+    PassHopsOn {
+        next: SocketAddr,
         /// Looks again and again instead of sleeping.
         spin: bool,
     },
@@ -51,7 +52,7 @@ pub fn main(words: &[OsString]) -> Outcome {
     match task {
         Task::Client(job) => be_client(&job, &Parent),
         Task::Embed(words) => embedded::run(words),
-        Task::AnswerHops { spin } => answer_hops(spin),
+        Task::PassHopsOn { next, spin } => pass_hops_on(next, spin),
         Task::ReceiveFlood(plan) => receive_flood(&plan),
         Task::ReadStream { door } => read_stream(&door),
     }
@@ -74,11 +75,13 @@ pub fn tell(report: &impl Serialize) -> Outcome {
     Ok(out.flush()?)
 }
 
-fn answer_hops(spin: bool) -> Outcome {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).trying(|| "cannot bind a socket".into())?;
+fn pass_hops_on(next: SocketAddr, spin: bool) -> Outcome {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).trying(|| "cannot bind a UDP socket on 127.0.0.1".into())?;
     tell(&socket.local_addr().trying(|| "cannot read a socket's address".into())?)?;
-    let answered = raw::answer_hops(&socket, waiting(spin), Duration::from_secs(10));
-    answered.map(drop).trying(|| "cannot answer".into())
+    // The datagram that ends the ring may be lost, or whoever sends it killed.
+    end_with_stdin();
+    let passed = raw::pass_hops_on(&socket, next, waiting(spin), Duration::from_secs(10));
+    passed.map(drop).trying(|| format!("cannot pass a datagram on to {next}"))
 }
 
 /// How the floor waits.

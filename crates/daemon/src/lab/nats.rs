@@ -15,6 +15,15 @@ const WRITE: usize = 64 << 10;
 const READ: usize = 256 << 10;
 /// How many messages of one sender may wait for their acknowledgement: more only wait longer.
 const WINDOW: u64 = 1_000;
+/// The numbers of a connection's subscriptions: to answers, and to what it is there for.
+const ANSWERS: &str = "1";
+const NEWS: &str = "2";
+/// The header of what has nothing to say in it.
+const PLAIN: &str = "NATS/1.0\r\n\r\n";
+/// What is to be stored only in a stream that nobody has is refused by the stream's leader, and stored by nobody.
+const PROBE: &str = "NATS/1.0\r\nNats-Expected-Stream: none\r\n\r\n";
+/// The number of the error with which a leader refuses it.
+const OTHER_STREAM: u64 = 10_060;
 /// How often, and how long each time, a cluster that just started is asked until it has a leader.
 const TRIES: usize = 40;
 const ANSWER: Duration = Duration::from_millis(500);
@@ -65,7 +74,7 @@ impl Wire {
         let stream = TcpStream::connect(address).trying(what)?;
         stream.set_nodelay(true).trying(what)?;
         let mut wire = Self { stream, unread: Vec::new(), room: vec![0; READ] };
-        wire.write("CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true}\r\n")?;
+        wire.write("CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true,\"no_responders\":true}\r\n")?;
         Ok(wire)
     }
 
@@ -86,19 +95,19 @@ impl Wire {
         }
     }
 
-    /// Hands over each whole message; answers whether the client still lives.
-    fn each(&mut self, take: &mut dyn FnMut(&Frame) -> Outcome) -> Outcome {
+    /// Hands over each whole message of one subscription; answers whether the client still lives.
+    fn each(&mut self, of: &str, take: &mut dyn FnMut(&Frame) -> Outcome) -> Outcome {
         let (mut at, mut asked) = (0, false);
         while let Some((end, line)) = line_of(&self.unread[at..]) {
             let words: Vec<&str> = line.split(' ').collect();
             let lengths = match words[..] {
-                ["MSG", _, _, len] => Some(("", "0", len)),
-                ["MSG", _, _, reply, len] => Some((reply, "0", len)),
-                ["HMSG", _, _, header, len] => Some(("", header, len)),
-                ["HMSG", _, _, reply, header, len] => Some((reply, header, len)),
+                ["MSG", _, to, len] => Some((to, "", "0", len)),
+                ["MSG", _, to, reply, len] => Some((to, reply, "0", len)),
+                ["HMSG", _, to, header, len] => Some((to, "", header, len)),
+                ["HMSG", _, to, reply, header, len] => Some((to, reply, header, len)),
                 _ => None,
             };
-            let Some((reply, header, len)) = lengths else {
+            let Some((to, reply, header, len)) = lengths else {
                 asked |= line == "PING";
                 if line.starts_with("-ERR") {
                     return Err(Failure::new(format!("the NATS server said `{line}`")));
@@ -110,7 +119,9 @@ impl Wire {
             let (header, len) = (number(header)?, number(len)?);
             let Some(body) = self.unread.get(at + end..at + end + len + 2) else { break };
             let (header, payload) = body[..len].split_at(header.min(len));
-            take(&Frame { reply, header: std::str::from_utf8(header).unwrap_or_default(), payload })?;
+            if to == of {
+                take(&Frame { reply, header: std::str::from_utf8(header).unwrap_or_default(), payload })?;
+            }
             at += end + len + 2;
         }
         self.unread.drain(..at);
@@ -119,30 +130,52 @@ impl Wire {
 
     /// Asks again and again until the answer is no error.
     fn ask(&mut self, subject: &str, question: &Value) -> Outcome {
+        self.ask_until(subject, PLAIN, &question.to_string(), |answer| answer.get("error").is_none())
+    }
+
+    /// Waits until what this client publishes reaches the stream's leader. A cluster says that there is a stream before
+    /// it has elected one, and what is published until then reaches nobody: it is lost, and never acknowledged.
+    fn await_leader(&mut self, group: &str) -> Outcome {
+        let waited = self.ask_until(group, PROBE, "", |answer| answer["error"]["err_code"] == OTHER_STREAM);
+        waited.map_err(|failure| failure.about("the stream has no leader that takes messages"))
+    }
+
+    fn ask_until(&mut self, subject: &str, header: &str, text: &str, good: impl Fn(&Value) -> bool) -> Outcome {
         let inbox = format!("_INBOX.{}.{subject}", std::process::id());
-        let text = question.to_string();
-        self.write(&format!("SUB {inbox} 1\r\n"))?;
+        self.write(&format!("SUB {inbox} {ANSWERS}\r\n"))?;
         self.stream.set_read_timeout(Some(ANSWER)).trying(|| "a socket".into())?;
+        let (front, len) = (header.len(), header.len() + text.len());
         let mut last = "nothing".to_owned();
         for _ in 0..TRIES {
-            self.write(&format!("PUB {subject} {inbox} {}\r\n{text}\r\n", text.len()))?;
-            let mut answer = None;
-            while answer.is_none() && self.read()? {
-                self.each(&mut |frame| {
-                    answer = Some(String::from_utf8_lossy(frame.payload).into_owned());
-                    Ok(())
-                })?;
+            self.write(&format!("HPUB {subject} {inbox} {front} {len}\r\n{header}{text}\r\n"))?;
+            last = self.answer()?.unwrap_or(last);
+            if serde_json::from_str(&last).is_ok_and(|answer| good(&answer)) {
+                self.stream.set_read_timeout(None).trying(|| "a socket".into())?;
+                return self.write(&format!("UNSUB {ANSWERS}\r\n"));
             }
-            last = answer.unwrap_or(last);
-            match serde_json::from_str::<Value>(&last) {
-                Ok(value) if value.get("error").is_none() => {
-                    self.stream.set_read_timeout(None).trying(|| "a socket".into())?;
-                    return self.write("UNSUB 1\r\n");
-                }
-                _ => std::thread::sleep(ANSWER / 5),
-            }
+            std::thread::sleep(ANSWER / 5);
         }
         Err(Failure::new(format!("{subject}: the NATS server answered {last}")).with(Code::Timeout))
+    }
+
+    /// What is answered, if anything is in time.
+    fn answer(&mut self) -> Outcome<Option<String>> {
+        let mut answer = None;
+        while answer.is_none() && self.read()? {
+            self.each(ANSWERS, &mut |frame| {
+                answer = Some(frame.text());
+                Ok(())
+            })?;
+        }
+        Ok(answer)
+    }
+}
+
+impl Frame<'_> {
+    /// What it says, for people: its payload, or the status of one that has none.
+    fn text(&self) -> String {
+        let text = String::from_utf8_lossy(self.payload);
+        if text.is_empty() { self.header.trim().to_owned() } else { text.into_owned() }
     }
 }
 
@@ -153,11 +186,12 @@ fn line_of(bytes: &[u8]) -> Option<(usize, &str)> {
 }
 
 impl NatsSpeaker {
-    /// Connects.
+    /// Connects, and waits until the stream takes messages.
     pub fn connect(job: &Job, address: SocketAddr) -> Outcome<Self> {
         let mut wire = Wire::open(address)?;
+        wire.await_leader(&job.group)?;
         let inbox = format!("_INBOX.{}.sent", std::process::id());
-        wire.write(&format!("SUB {inbox} 2\r\n"))?;
+        wire.write(&format!("SUB {inbox} {NEWS}\r\n"))?;
         let stream = wire.stream.try_clone().trying(|| "a socket".into())?;
         let acked = Arc::new(Acked::default());
         let told = Arc::clone(&acked);
@@ -186,11 +220,9 @@ impl Acked {
             let mut refused = None;
             let mut count = 0;
             let heard = wire.read().and_then(|_| {
-                wire.each(&mut |frame| {
+                wire.each(NEWS, &mut |frame| {
                     count += 1;
-                    if !frame.payload.starts_with(b"{\"stream\"") {
-                        refused = Some(format!("NATS answered {}", String::from_utf8_lossy(frame.payload)));
-                    }
+                    refused = refused.take().or_else(|| refusal(frame));
                     Ok(())
                 })
             });
@@ -202,6 +234,17 @@ impl Acked {
                 return;
             }
         }
+    }
+}
+
+/// Why a message was not taken, if it was not. It cannot be published again: those behind it may have their places.
+fn refusal(frame: &Frame) -> Option<String> {
+    match frame.payload {
+        [] => {
+            Some(format!("NATS answered `{}`: the stream has lost its leader while messages were sent", frame.text()))
+        }
+        payload if payload.starts_with(b"{\"stream\"") => None,
+        _ => Some(format!("NATS answered {}", frame.text())),
     }
 }
 
@@ -241,7 +284,7 @@ impl NatsListener {
         });
         wire.ask(&format!("$JS.API.STREAM.CREATE.{group}"), &stream)?;
         let subject = format!("_DELIVER.{}", std::process::id());
-        wire.write(&format!("SUB {subject} 2\r\n"))?;
+        wire.write(&format!("SUB {subject} {NEWS}\r\n"))?;
         let consumer = json!({ "stream_name": group, "config": {
             "deliver_subject": subject, "deliver_policy": "all", "ack_policy": "none", "replay_policy": "instant",
             "flow_control": true, "idle_heartbeat": 5_000_000_000u64, "max_deliver": 1, "mem_storage": true,
@@ -257,7 +300,7 @@ impl Listener for NatsListener {
         self.wire.read()?;
         let now = now_ns();
         let mut answers = String::new();
-        self.wire.each(&mut |frame| {
+        self.wire.each(NEWS, &mut |frame| {
             if frame.header.is_empty() {
                 return take(now, frame.payload);
             }
@@ -275,6 +318,7 @@ impl Listener for NatsListener {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader};
     use std::net::TcpListener;
 
     /// A connection on which this was read, and its other end.
@@ -291,7 +335,7 @@ mod tests {
             b"INFO {}\r\nMSG a 1 3\r\nab\n\r\nPING\r\nHMSG a 1 to 12 14\r\nNATS/1.0\r\n\r\nhi\r\nMSG a 1 re 5\r\nhel",
         );
         let mut seen = Vec::new();
-        wire.each(&mut |frame| {
+        wire.each(ANSWERS, &mut |frame| {
             seen.push((frame.reply.to_owned(), frame.header.len(), frame.payload.to_vec()));
             Ok(())
         })
@@ -302,8 +346,70 @@ mod tests {
 
     #[test]
     fn what_the_server_refuses_is_told() {
-        let problem = |said: &[u8]| wire(said).0.each(&mut |_| Ok(())).unwrap_err().message;
+        let problem = |said: &[u8]| wire(said).0.each(NEWS, &mut |_| Ok(())).unwrap_err().message;
         assert_eq!(problem(b"-ERR 'Stale Connection'\r\n"), "the NATS server said `-ERR 'Stale Connection'`");
         assert!(problem(b"MSG a 1 many\r\n").starts_with("the NATS server said `MSG a 1 many`: "));
+    }
+
+    #[test]
+    fn what_is_of_another_subscription_is_left_alone() {
+        let (mut wire, _server) = wire(b"MSG a 1 4\r\nlate\r\nMSG b 2 3\r\nnew\r\n");
+        let mut seen = Vec::new();
+        wire.each(NEWS, &mut |frame| {
+            seen.push(frame.text());
+            Ok(())
+        })
+        .unwrap();
+        assert!(seen == ["new"] && wire.unread.is_empty(), "{seen:?}");
+    }
+
+    /// A server that gives each message of a client the next of these answers; tells what all of them were.
+    fn server(answers: Vec<String>) -> (SocketAddr, std::thread::JoinHandle<Vec<String>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let serving = std::thread::spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            let (mut lines, mut to) = (BufReader::new(&stream).lines().map_while(Result::ok), &stream);
+            let mut answers = answers.into_iter();
+            let mut asked = Vec::new();
+            while !answers.as_slice().is_empty() {
+                let line = lines.next().unwrap();
+                if line.starts_with("HPUB") {
+                    asked.push(lines.by_ref().take(4).collect::<Vec<_>>().join("|"));
+                    to.write_all(answers.next().unwrap().as_bytes()).unwrap();
+                }
+            }
+            asked
+        });
+        (address, serving)
+    }
+
+    #[test]
+    fn a_stream_is_awaited_until_its_leader_refuses_what_is_for_another() {
+        let status = "HMSG i 1 16 16\r\nNATS/1.0 503\r\n\r\n\r\n".to_owned();
+        let answer = |code: u64| {
+            let text = json!({ "error": { "code": 400, "err_code": code }, "stream": "g", "seq": 0 }).to_string();
+            format!("MSG i 1 {}\r\n{text}\r\n", text.len())
+        };
+        let (address, serving) = server(vec![status, answer(10_008), answer(OTHER_STREAM)]);
+        Wire::open(address).unwrap().await_leader("g").unwrap();
+        assert_eq!(serving.join().unwrap(), ["NATS/1.0|Nats-Expected-Stream: none||"; 3]);
+    }
+
+    #[test]
+    fn a_message_that_nobody_took_is_told() {
+        let refused = |said: &[u8]| {
+            let mut refused = None;
+            let told = wire(said).0.each(NEWS, &mut |frame| {
+                refused = refusal(frame);
+                Ok(())
+            });
+            told.unwrap();
+            refused
+        };
+        assert_eq!(refused(b"MSG i 2 25\r\n{\"stream\":\"g\", \"seq\": 17}\r\n"), None);
+        let nobody = refused(b"HMSG i 2 16 16\r\nNATS/1.0 503\r\n\r\n\r\n").unwrap();
+        assert!(nobody.starts_with("NATS answered `NATS/1.0 503`: the stream has lost its leader"), "{nobody}");
+        assert_eq!(refused(b"MSG i 2 13\r\n{\"error\": {}}\r\n").as_deref(), Some("NATS answered {\"error\": {}}"));
     }
 }

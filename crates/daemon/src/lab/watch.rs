@@ -42,7 +42,7 @@ impl Starter for Parent {
 }
 
 /// Ends this process when its input ends: whoever started it is through, or gone.
-fn end_with_stdin() {
+pub fn end_with_stdin() {
     std::thread::spawn(|| {
         while matches!(io::stdin().read(&mut [0; 64]), Ok(n) if n > 0) {}
         std::process::exit(0);

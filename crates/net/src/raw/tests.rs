@@ -1,5 +1,5 @@
 use super::*;
-use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
@@ -9,25 +9,87 @@ fn socket() -> UdpSocket {
     UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()
 }
 
+fn address(socket: &UdpSocket) -> SocketAddr {
+    socket.local_addr().unwrap()
+}
+
+/// The ring of a process and those behind it.
+fn ring(next: &UdpSocket, processes: u32, waiting: Waiting) -> HopRing {
+    HopRing { processes, next: address(next), size: 64, waiting }
+}
+
 #[test]
-fn hops_are_counted_and_the_other_side_ends() {
-    for waiting in [Waiting::Sleep, Waiting::Spin] {
-        let (here, there) = (socket(), socket());
-        let peer = there.local_addr().unwrap();
-        let answering = thread::spawn(move || answer_hops(&there, waiting, PATIENCE).unwrap());
-        let hops = measure_hops(&here, peer, 64, 200, PATIENCE, waiting).unwrap();
-        assert_eq!(hops.len(), 200);
-        assert!(hops.iter().all(|hop| *hop > 0));
-        assert!(answering.join().unwrap() >= 200);
+fn hops_are_counted_and_all_others_of_the_ring_end() {
+    for (waiting, processes) in [Waiting::Sleep, Waiting::Spin].into_iter().flat_map(|w| [2, 3, 5].map(|n| (w, n))) {
+        let sockets: Vec<_> = (0..processes).map(|_| socket()).collect();
+        let ring = ring(&sockets[1], processes, waiting);
+        let mut sockets = sockets.into_iter();
+        let here = sockets.next().unwrap();
+        let mut nexts: Vec<_> = sockets.as_slice().iter().skip(1).map(address).collect();
+        nexts.push(address(&here));
+        let others: Vec<_> = sockets
+            .zip(nexts)
+            .map(|(socket, next)| thread::spawn(move || pass_hops_on(&socket, next, waiting, PATIENCE).unwrap()))
+            .collect();
+        let hops = measure_hops(&here, &ring, 200, PATIENCE).unwrap();
+        assert!(hops.len() == 200 && hops.iter().all(|hop| *hop > 0), "{hops:?}");
+        assert!(others.into_iter().all(|other| other.join().unwrap() >= 200));
     }
 }
 
 #[test]
-fn a_peer_that_does_not_answer_is_an_error() {
-    let (here, silent) = (socket(), socket());
-    let limit = Duration::from_millis(150);
-    let error = measure_hops(&here, silent.local_addr().unwrap(), 64, 10, limit, Waiting::Sleep).unwrap_err();
+fn a_hop_is_a_rotation_through_the_number_of_processes() {
+    let (here, there) = (socket(), socket());
+    let (back, ring) = (address(&here), ring(&there, u32::MAX, Waiting::Sleep));
+    let other = thread::spawn(move || pass_hops_on(&there, back, Waiting::Sleep, PATIENCE).unwrap());
+    let hops = measure_hops(&here, &ring, 20, PATIENCE).unwrap();
+    // No rotation takes as many nanoseconds.
+    assert_eq!(hops, [0; 20]);
+    other.join().unwrap();
+}
+
+#[test]
+fn a_lost_datagram_is_sent_again_and_not_counted() {
+    for waiting in [Waiting::Sleep, Waiting::Spin] {
+        let (here, there) = (socket(), socket());
+        let (back, ring) = (address(&here), ring(&there, 2, waiting));
+        let other = thread::spawn(move || {
+            there.recv(&mut [0; 64]).unwrap();
+            pass_hops_on(&there, back, waiting, PATIENCE).unwrap()
+        });
+        assert_eq!(measure_hops(&here, &ring, 10, PATIENCE).unwrap().len(), 10);
+        assert!(other.join().unwrap() >= 10);
+    }
+}
+
+#[test]
+fn a_datagram_of_an_earlier_rotation_does_not_count() {
+    let (here, late) = (socket(), socket());
+    let (back, ring) = (address(&here), ring(&late, 2, Waiting::Sleep));
+    let other = thread::spawn(move || {
+        let mut earlier = [0; 64];
+        loop {
+            let mut datagram = [0; 64];
+            match late.recv(&mut datagram).unwrap() {
+                0 => return,
+                _ => late.send_to(&std::mem::replace(&mut earlier, datagram), back).unwrap(),
+            };
+        }
+    });
+    let error = measure_hops(&here, &ring, 10, Duration::from_millis(250)).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+    other.join().unwrap();
+}
+
+#[test]
+fn a_ring_that_is_broken_is_an_error_and_nobody_waits_for_ever() {
+    let (here, silent, waits) = (socket(), socket(), socket());
+    let limit = Duration::from_millis(150);
+    let error = measure_hops(&here, &ring(&silent, 3, Waiting::Sleep), 10, limit).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+    for waiting in [Waiting::Sleep, Waiting::Spin] {
+        assert_eq!(pass_hops_on(&waits, address(&here), waiting, Duration::from_millis(20)).unwrap(), 0);
+    }
 }
 
 #[test]

@@ -13,8 +13,8 @@ use crate::config::Profile;
 use crate::failure::Outcome;
 use crate::lab::HEADER;
 use crate::lab::figures::Quantiles;
-use raw::{FloodKind, Helpers, TOKEN};
-use report::{Multicast, Report, Writes};
+use raw::{FloodKind, Helpers, HopKind};
+use report::{Hops, Multicast, Report, Writes};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -27,12 +27,14 @@ const WRITES: [usize; 3] = [1, 16, 64];
 /// The floor beside a measurement.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Floor {
-    /// One datagram of a token's size from one process to another, which waits as the daemons do: the median, in
-    /// microseconds.
+    /// One datagram of a token's size from one process to the next, in a ring of as many processes as there are nodes,
+    /// which wait as the daemons do: the median, in microseconds.
     pub hop_us_p50: f64,
-    /// The same for one that sleeps, and for one that looks again and again.
+    /// The same for those that sleep, and for those that look again and again.
     pub hop_blocking_us: Quantiles,
     pub hop_spinning_us: Quantiles,
+    /// How many processes the ring had: two, where there is but one node.
+    pub hop_processes: u16,
     /// Datagrams a second that every receiver took.
     pub multicast_pps: f64,
     /// The bytes of one of them.
@@ -44,13 +46,22 @@ pub struct Floor {
 /// Measures hop and multicast as a setup's daemons would use them.
 pub fn measure(setup: &Setup) -> Outcome<Floor> {
     let helpers = Helpers::new()?;
-    let hop_blocking_us = helpers.hop(false, TOKEN, BRIEFLY)?.quantiles();
-    let hop_spinning_us = helpers.hop(true, TOKEN, BRIEFLY)?.quantiles();
+    let hop_processes = setup.nodes.max(2);
+    let hop = |spin| helpers.hop(HopKind { processes: hop_processes, spin }, BRIEFLY);
+    let (hop_blocking_us, hop_spinning_us) = (hop(false)?.quantiles(), hop(true)?.quantiles());
     let hop = if setup.idling == Profile::Latency { hop_spinning_us } else { hop_blocking_us };
     let (packet_bytes, receivers) = (setup.datagram.get(), receivers_of(setup.nodes));
     let kind = FloodKind { size: packet_bytes, receivers, gso: true, gro: true };
     let multicast_pps = helpers.flood(kind, BRIEFLY)?;
-    Ok(Floor { hop_us_p50: hop.p50, hop_blocking_us, hop_spinning_us, multicast_pps, packet_bytes, receivers })
+    Ok(Floor {
+        hop_us_p50: hop.p50,
+        hop_blocking_us,
+        hop_spinning_us,
+        hop_processes,
+        multicast_pps,
+        packet_bytes,
+        receivers,
+    })
 }
 
 /// Every node but the one that sends.
@@ -79,15 +90,18 @@ Usage: consort bench floor [options]
 Measures what bare sockets reach on this machine, without any order: what a
 daemon could do at best.
 
-  --nodes N          processes, 2 to 16: one multicasts, the others receive [3]
+  --nodes N          processes, 2 to 16: of the ring of hops; one multicasts,
+                     the others receive [3]
   --datagram SIZE    bytes of one datagram, 32 to 65000 [1472]
   --size BYTES       a client's message, 24 to 1MiB [1350]
   --seconds S        how long each figure is measured, 50ms to 60s [1]
   --json             print one JSON object
   --report FILE      also write a page for a browser; the name ends in .html
 
-hop        a datagram of a token's size from one process to another, half of a
-           round trip: receivers that sleep, and that look again and again
+hop        a datagram of a token's size from one process to the next in a ring of
+           as many as --nodes says, a rotation through their number: processes
+           that sleep (blocking), and that look again and again (spinning); and
+           the same between two processes, however many nodes there are
 multicast  datagrams a second that the slowest receiver took: sent one by one,
            as super-packets (GSO), and received as such too (GRO)
 stream     messages a second through a Unix stream socket, 1, 16 and 64 in a
@@ -108,13 +122,13 @@ struct Plan {
 pub fn main(words: Vec<OsString>) -> Outcome {
     let plan = read(words)?;
     let helpers = Helpers::new()?;
-    let hop = |spin| helpers.hop(spin, TOKEN, plan.seconds);
-    let (blocking, spinning) = (hop(false)?, hop(true)?);
+    let ring = plan.hops(&helpers, plan.nodes)?;
+    let pair = if plan.nodes == 2 { ring.clone() } else { plan.hops(&helpers, 2)? };
     let multicast = [("single", false, false), ("GSO", true, false), ("GSO and GRO", true, true)]
         .map(|(name, gso, gro)| plan.multicast(&helpers, name, gso, gro));
     let streams = WRITES.map(|messages| stream::measure(&helpers, plan.size, messages, plan.seconds));
     let report = Report::new(
-        [&blocking, &spinning],
+        [ring, pair],
         multicast.into_iter().collect::<Outcome<Vec<Multicast>>>()?,
         streams.into_iter().collect::<Outcome<Vec<Writes>>>()?,
     );
@@ -122,6 +136,11 @@ pub fn main(words: Vec<OsString>) -> Outcome {
 }
 
 impl Plan {
+    fn hops(&self, helpers: &Helpers, processes: u16) -> Outcome<Hops> {
+        let hop = |spin| helpers.hop(HopKind { processes, spin }, self.seconds);
+        Ok(Hops { processes, blocking: hop(false)?, spinning: hop(true)? })
+    }
+
     fn multicast(&self, helpers: &Helpers, sent: &'static str, gso: bool, gro: bool) -> Outcome<Multicast> {
         let receivers = receivers_of(self.nodes);
         let pps = helpers.flood(FloodKind { size: self.datagram, receivers, gso, gro }, self.seconds)?;

@@ -6,15 +6,16 @@ use crate::lab::{FloodPlan, Line, Process, Scratch};
 use crate::local::LocalCluster;
 use consort_net::raw;
 use serde::de::DeserializeOwned;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 /// The bytes of a token without requests, envelope included.
-pub const TOKEN: usize = 160;
-/// How many hops are measured at most.
-const HOPS: usize = 20_000;
+const TOKEN: usize = 160;
+/// How many rotations of a ring are measured at most.
+const ROTATIONS: usize = 20_000;
 
 /// The helper processes of the floor.
 pub struct Helpers {
@@ -35,16 +36,27 @@ impl Helpers {
         self.directory.path()
     }
 
-    /// The times that one datagram takes from one process to another, half a round each; measured so long.
-    pub fn hop(&self, spin: bool, size: usize, limit: Duration) -> Outcome<Times> {
-        let mut other = self.start("hop", &Task::AnswerHops { spin })?;
-        let peer: SocketAddr = self.answer(&mut other)?;
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).trying(|| "cannot bind a socket".into())?;
-        let hops = raw::measure_hops(&socket, peer, size, HOPS, limit, waiting(spin))
-            .trying(|| "cannot measure a hop".into())?;
-        other.stop();
+    /// The times that a datagram of a token's size takes from one process of a ring to the next; measured so long.
+    pub fn hop(&self, HopKind { processes, spin }: HopKind, limit: Duration) -> Outcome<Times> {
+        let what = || "cannot bind a UDP socket on 127.0.0.1".into();
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).trying(what)?;
+        let mut next = socket.local_addr().trying(what)?;
+        // The last first, so that each can be told of the one behind it.
+        let mut others = Vec::new();
+        for place in (1..processes).rev() {
+            let mut other = self.start(&format!("hop-{place}"), &Task::PassHopsOn { next, spin })?;
+            next = self.answer(&mut other)?;
+            others.push(other);
+        }
+        let ring = raw::HopRing { processes: processes.into(), next, size: TOKEN, waiting: waiting(spin) };
+        let hops = raw::measure_hops(&socket, &ring, ROTATIONS, limit);
+        // One that ended too soon says more than the rest, which waited for it.
+        if let Some(failure) = others.iter_mut().find_map(|other| other.has_failed().then(|| other.ended())) {
+            return Err(failure);
+        }
+        others.into_iter().for_each(Process::stop);
         let mut times = Times::new()?;
-        hops.into_iter().for_each(|hop| times.record(hop));
+        hops.map_err(|error| stalled(processes, &error))?.into_iter().for_each(|hop| times.record(hop));
         Ok(times)
     }
 
@@ -89,6 +101,24 @@ impl Helpers {
     }
 }
 
+/// Why nothing was measured of a ring all of whose processes live.
+fn stalled(processes: u16, error: &io::Error) -> Failure {
+    let failure = Failure::new(format!(
+        "no datagram came round a ring of {processes} processes on 127.0.0.1: {error}; see that nothing keeps UDP from \
+         the loopback interface, and measure again when the machine is less busy"
+    ));
+    if error.kind() == io::ErrorKind::TimedOut { failure.with(Code::Timeout) } else { failure }
+}
+
+/// Who passes a datagram on, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct HopKind {
+    /// How many processes the ring has.
+    pub processes: u16,
+    /// Whether they look again and again instead of sleeping.
+    pub spin: bool,
+}
+
 /// What is multicast, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct FloodKind {
@@ -98,4 +128,17 @@ pub struct FloodKind {
     /// Whether super-packets are sent, and whether they are received.
     pub gso: bool,
     pub gro: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_that_stalls_is_told_with_where_and_what_to_do() {
+        let failure = stalled(3, &io::ErrorKind::TimedOut.into());
+        assert!(failure.code == Code::Timeout, "{failure:?}");
+        let start = "no datagram came round a ring of 3 processes on 127.0.0.1: ";
+        assert!(failure.message.starts_with(start) && failure.message.contains("; see that "), "{failure:?}");
+    }
 }

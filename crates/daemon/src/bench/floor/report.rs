@@ -7,12 +7,25 @@ use serde::Serialize;
 #[derive(Debug, Serialize)]
 pub struct Report {
     bench: &'static str,
+    /// How many processes the ring had.
+    hop_processes: u16,
     hop_blocking_us: Quantiles,
     hop_spinning_us: Quantiles,
+    /// The same between two processes.
+    pair_hop_blocking_us: Quantiles,
+    pair_hop_spinning_us: Quantiles,
     multicast: Vec<Multicast>,
     stream: Vec<Writes>,
     #[serde(skip)]
-    curves: Vec<Series>,
+    hops: Vec<Hops>,
+}
+
+/// A datagram in a ring of so many processes: those that sleep, and those that spin.
+#[derive(Clone, Debug)]
+pub struct Hops {
+    pub processes: u16,
+    pub blocking: Times,
+    pub spinning: Times,
 }
 
 /// One sender, several receivers.
@@ -39,35 +52,64 @@ pub struct Writes {
 }
 
 impl Report {
-    /// Puts all together; hops of those who sleep, then of those who spin.
-    pub fn new([blocking, spinning]: [&Times; 2], multicast: Vec<Multicast>, stream: Vec<Writes>) -> Self {
-        let curve = |name: &str, times: &Times| Series { name: name.into(), points: times.curve() };
+    /// Puts all together; hops in the ring that was asked for, then between two processes.
+    pub fn new([ring, pair]: [Hops; 2], multicast: Vec<Multicast>, stream: Vec<Writes>) -> Self {
         Self {
             bench: "floor",
-            hop_blocking_us: blocking.quantiles(),
-            hop_spinning_us: spinning.quantiles(),
+            hop_processes: ring.processes,
+            hop_blocking_us: ring.blocking.quantiles(),
+            hop_spinning_us: ring.spinning.quantiles(),
+            pair_hop_blocking_us: pair.blocking.quantiles(),
+            pair_hop_spinning_us: pair.spinning.quantiles(),
             multicast,
             stream,
-            curves: vec![curve("blocking", blocking), curve("spinning", spinning)],
+            // A ring of two is the pair.
+            hops: if ring.processes == pair.processes { vec![ring] } else { vec![ring, pair] },
         }
     }
 
     /// The same for people.
     pub fn page(&self) -> Page {
-        let hops = [("blocking", self.hop_blocking_us), ("spinning", self.hop_spinning_us)];
         Page {
             title: "What bare sockets reach".into(),
             facts: vec!["No order, no daemon: the floor that a daemon stands on.".into()],
             tables: vec![
-                Table::new("Hop, us", ["waits", "p50", "p90", "p99", "p99.9", "max"])
-                    .rows(hops.iter().map(|(name, us)| [vec![(*name).to_owned()], percentiles(us)].concat())),
+                Table::new(
+                    "Hop in a ring of processes, us",
+                    ["processes", "wait", "p50", "p90", "p99", "p99.9", "max"],
+                )
+                .rows(self.hops.iter().flat_map(Hops::rows)),
                 Table::new("Multicast", ["sent", "bytes", "receivers", "datagrams/s", "Gbit/s each"])
                     .rows(self.multicast.iter().map(Multicast::row)),
                 Table::new("Unix stream", ["messages a write", "bytes", "messages/s", "writer us", "reader us"])
                     .rows(self.stream.iter().map(Writes::row)),
             ],
-            charts: vec![Chart::latency("Hop", self.curves.clone())],
+            charts: vec![Chart::latency(
+                "Hop in a ring of processes",
+                self.hops.iter().flat_map(Hops::curves).collect(),
+            )],
         }
+    }
+}
+
+impl Hops {
+    fn kinds(&self) -> [(&'static str, &Times); 2] {
+        [("blocking", &self.blocking), ("spinning", &self.spinning)]
+    }
+
+    fn rows(&self) -> [Vec<String>; 2] {
+        let row = |(name, times): (&str, &Times)| {
+            [vec![self.processes.to_string(), name.to_owned()], percentiles(&times.quantiles())].concat()
+        };
+        self.kinds().map(row)
+    }
+
+    fn curves(&self) -> [Series; 2] {
+        let curve = |(name, times): (&str, &Times)| Series {
+            name: format!("{} {name}", self.processes),
+            points: times.curve(),
+        };
+        self.kinds().map(curve)
     }
 }
 

@@ -33,9 +33,10 @@ latency     from submission to delivery, all receivers together; with --rate
             from the moment the message was due, so that waiting counts
 cpu         CPU time per delivery (each message counts once per receiver);
             daemons with their client I/O, and clients, apart
-floor       hop: a token-sized datagram from one process to another, half
-            of a round trip; multicast: datagrams of the ring's size, one
-            sender, and one receiver less than there are nodes
+floor       hop: a token-sized datagram from one process to the next in a bare
+            ring of as many as there are nodes, a rotation through their number;
+            multicast: datagrams of the ring's size, one sender, and one receiver
+            less than there are nodes
 ratio       ordered bytes against the floor's, latency and token against one hop
 goodput     with --offered: ordered/s; what is due but cannot be sent while time
             runs is dropped at the sender and counts as unsent
