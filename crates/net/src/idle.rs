@@ -89,7 +89,8 @@ impl Idle {
             self.left = self.worked.saturating_sub(WORTH).min(SPIN_MAX);
             self.was_worth = !self.left.is_zero();
             self.answer = ANSWER;
-        } else {
+        } else if !slept {
+            // What passed asleep was told before.
             self.pause += passed;
         }
         let looks = match self.profile {

@@ -3,13 +3,14 @@ use crate::{Refused, Submission};
 use bytes::BytesMut;
 use consort_types::{Class, MessageId, Service, ViewId};
 use consort_wire::Bump;
+use consort_wire::copy::STAGGER;
 use consort_wire::pack::{Body, Outgoing};
 use std::collections::VecDeque;
 
 /// What an accepted message counts beside its bytes, so that empty ones are bounded too.
 const OVERHEAD: usize = 64;
-/// How much is taken from the allocator at once for the bodies of packets.
-const BODIES: usize = 256 << 10;
+/// How much is taken from the allocator at once for the bodies of packets: four of the largest, wherever they begin.
+const BODIES: usize = (256 << 10) + 4 * STAGGER;
 
 /// As which level a message rides: an engine's levels are fewer than the senders'. A packet holds messages of one level.
 pub type Rides = fn(Service) -> Service;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Collected messages are written from so many bytes on, as our own library does; and so much is read at once.
 const WRITE: usize = 64 << 10;
@@ -24,8 +24,8 @@ const PLAIN: &str = "NATS/1.0\r\n\r\n";
 const PROBE: &str = "NATS/1.0\r\nNats-Expected-Stream: none\r\n\r\n";
 /// The number of the error with which a leader refuses it.
 const OTHER_STREAM: u64 = 10_060;
-/// How often, and how long each time, a cluster that just started is asked until it has a leader.
-const TRIES: usize = 40;
+/// How long in all, and how long each time, a cluster that just started is asked until it has a leader: that may take two elections.
+const ELECTIONS: Duration = Duration::from_secs(25);
 const ANSWER: Duration = Duration::from_millis(500);
 /// For the last acknowledgements.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -146,7 +146,8 @@ impl Wire {
         self.stream.set_read_timeout(Some(ANSWER)).trying(|| "a socket".into())?;
         let (front, len) = (header.len(), header.len() + text.len());
         let mut last = "nothing".to_owned();
-        for _ in 0..TRIES {
+        let began = Instant::now();
+        while began.elapsed() < ELECTIONS {
             self.write(&format!("HPUB {subject} {inbox} {front} {len}\r\n{header}{text}\r\n"))?;
             last = self.answer()?.unwrap_or(last);
             if serde_json::from_str(&last).is_ok_and(|answer| good(&answer)) {

@@ -64,7 +64,7 @@ impl Receiving {
         room: usize,
         mut sink: impl FnMut(Received),
     ) -> io::Result<bool> {
-        if self.large {
+        if std::mem::take(&mut self.large) {
             arena.room(room + STAGGER);
             arena.skip(stagger());
         }

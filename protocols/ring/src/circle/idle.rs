@@ -87,6 +87,8 @@ impl Circle {
         io.counters.holds += 1;
         self.idle.parked = Some(token);
         self.idle.rested = true;
+        //= R46
+        self.idle.asked_for = false;
         io.timers.arm(Timer::Hold, now + rest);
         if crate::mutated!(io.config, ParksWithWork) {
             io.timers.disarm(Timer::Hold);

@@ -181,6 +181,13 @@ fn the_token_is_expected_where_it_was_asked_for_where_it_came_from_and_while_it_
     assert_eq!(expecting(&net), [1, 2], "let go for the next member, which has asked for it");
     net.run_until(Duration::from_millis(1), |net| net.delivered[2].len() == 2);
     assert!(expecting(&net).contains(&2), "it goes round");
+    net.run(Duration::from_millis(3));
+    net.submit(0, Service::Agreed, "own");
+    net.run_until(Duration::from_millis(1), |net| net.delivered[2].len() == 3);
+    let holds = net.counter(0, "holds");
+    net.run_until(Duration::from_millis(1), |net| net.counter(0, "holds") > holds);
+    assert_eq!(expecting(&net), [], "it rests where it was wanted");
+
     let mut alone = Net::formed(1, |_| {});
     alone.submit(0, Service::Agreed, "z");
     alone.run(Duration::from_millis(1));
