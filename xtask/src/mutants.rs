@@ -7,7 +7,7 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask mutants [options]
 
-  --seeds N        give each mutant so many seeds of 10 simulated seconds to be noticed (default 150)
+  --seeds N        give each mutant so many seeds of 10 simulated seconds to be noticed (default 400)
   --protocol NAME  try only those of ring (and the groups over it), toto (and the view-synchronous membership) or plato
   --mutant NAME    try only this one
   --seed S         with --mutant: run this seed and tell its story
@@ -48,7 +48,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn read(words: &[OsString]) -> Result<Option<Options>, lexopt::Error> {
     use lexopt::prelude::*;
     let mut parser = lexopt::Parser::from_args(words.iter().cloned());
-    let mut options = Options { seeds: 150, ..Options::default() };
+    let mut options = Options { seeds: 400, ..Options::default() };
     while let Some(word) = parser.next()? {
         match word {
             Long("seeds") => options.seeds = parser.value()?.parse()?,
@@ -277,7 +277,7 @@ mod noticed {
         ("PartsOfAnyView", 38),
         ("CommitsUnasked", 31),
         ("TokenLossIgnored", 27),
-        ("StoreUnfrozen", 25),
+        ("StoreUnfrozen", 178),
         ("DeparturesLast", 22),
     ];
     /// After so many seeds, scenarios made for a rule are tried before the other seeds: they take a second.

@@ -15,8 +15,8 @@ const ANSWER: Duration = Duration::from_micros(60);
 const LOOK: Duration = Duration::from_micros(3);
 /// How much a pause longer than [`WORTH`] counts against a shorter one when it is decided whether looking pays: it costs all
 /// the time that is spent on looking, and a wake-up that is spared saves less.
-const VAIN: i8 = 4;
-/// So many short pauses are remembered, and a quarter as many long ones.
+const VAIN: i8 = 2;
+/// So many short pauses are remembered, and half as many long ones.
 const MEMORY: i8 = 8;
 /// A sleep that is over so soon was none: something was there already, and what was done before it and after it is one piece
 /// of work.

@@ -39,7 +39,7 @@ pub enum Fanout {
 pub enum Idling {
     /// Looks again at once, for ever: lowest latency, one core always busy (it yields to whoever wants to run).
     Latency,
-    /// Looks again for some tens of microseconds before it sleeps until the kernel wakes it: while there is traffic, and after
+    /// Looks again for some tens of microseconds before it sleeps until the kernel wakes it: while there is so much traffic that this pays, and after
     /// a turn while the engine expects something at any moment.
     #[default]
     Balanced,
