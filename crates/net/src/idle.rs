@@ -61,7 +61,7 @@ pub(crate) struct Idle {
     pause: Duration,
     /// It had worked for long enough before.
     was_worth: bool,
-    /// Whether looking has paid lately, or would have: above zero more often than not.
+    /// Whether looking has paid lately, or would have: below zero it has not.
     paid: i8,
 }
 
