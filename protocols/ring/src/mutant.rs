@@ -21,6 +21,7 @@ consort_types::mutants!(
     PiecesForgotten "loses the middle of cut messages",
     PayloadCut "delivers a message one byte short",
     TokenNotRetransmitted "never sends the token again",
+    LoanMovesStable "counts a loan of the token as a visit of the token to all",
     ParksWithWork "parks the token although requests are open, and never lets it go",
     RetransmissionNotAnswered "answers no requests",
     AnyRingsTokens "takes tokens of any ring",

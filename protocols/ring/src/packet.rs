@@ -5,8 +5,8 @@
 //! | kind | bytes | fields |
 //! |---|---|---|
 //! | 1 data | 38 + content | flags, ring, seq, originator, round, content |
-//! | 2 token | 70 + 12 a run | ring, token_seq, seq, aru, aru_by, fcc (packets, bytes), idle (highest bit: rested), window, room, personal, signs, requests |
-//! | 4 hold-cancel | 19 | ring |
+//! | 2 token | 70 + 12 a run | ring, token_seq, seq, aru, aru_by, fcc (packets, bytes), idle (highest bit: rested, next: lent), window, room, personal, signs, requests |
+//! | 4 hold-cancel | 27 | ring, token_seq |
 //! | 5 join | see [`Join`] | sets of members, number, ring, heard, leave, episode, attempt |
 //! | 6 commit | see [`Commit`] | ring, rotation, members, what each old ring's members hold |
 //! | 7 beacon | see [`Beacon`] | ring, members, heard, wants, settled, annotation, padding |
@@ -85,9 +85,10 @@ pub struct Recovered {
 }
 
 /// The count of idle rotations goes no further.
-pub(crate) const IDLE_MAX: u8 = 0x7f;
-/// Stands beside that count in its byte.
+pub(crate) const IDLE_MAX: u8 = 0x3f;
+/// These stand beside that count in its byte.
 const RESTED: u8 = 0x80;
+const LENT: u8 = 0x40;
 
 /// The token.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -108,6 +109,8 @@ pub struct Token {
     pub idle: u8,
     /// The representative has let it rest in this rotation.
     pub rested: bool,
+    /// It is on its way from the representative to one member, or back from there: not a part of any rotation.
+    pub lent: bool,
     /// Bytes that may be sent in this rotation: the least room reported in the last one.
     pub window: u32,
     /// The least room reported in this rotation so far.
@@ -200,6 +203,8 @@ pub struct Beacon {
 pub struct HoldCancel {
     /// The ring whose token is wanted.
     pub ring: RingId,
+    /// That of the token which came to the sender last: a request that is older than what it asks for has been granted.
+    pub token_seq: u64,
 }
 
 /// The bytes of a data packet before its content.
@@ -230,6 +235,7 @@ impl consort_wire::Packet for Packet {
             Self::HoldCancel(cancel) => {
                 head.put_u8(HOLD_CANCEL);
                 head.put_view_id(cancel.ring);
+                head.put_u64(cancel.token_seq);
             }
             Self::Join(join) => join.encode(head),
             Self::Commit(commit) => commit.encode(head),
@@ -247,9 +253,9 @@ impl consort_wire::Packet for Packet {
             COMMIT => Commit::decode(reader).map(Self::Commit),
             BEACON => Beacon::decode(reader).map(Self::Beacon),
             HOLD_CANCEL => {
-                let ring = reader.view_id("ring")?;
+                let (ring, token_seq) = (reader.view_id("ring")?, reader.u64("token_seq")?);
                 reader.end("hold-cancel")?;
-                Ok(Self::HoldCancel(HoldCancel { ring }))
+                Ok(Self::HoldCancel(HoldCancel { ring, token_seq }))
             }
             _ => Err(reader.bad("kind")),
         }
@@ -372,7 +378,8 @@ impl Token {
         head.put_u16(self.aru_by.unwrap_or_default().0);
         head.put_u32(self.fcc.packets);
         head.put_u32(self.fcc.bytes);
-        head.put_u8(self.idle.min(IDLE_MAX) | if self.rested { RESTED } else { 0 });
+        let (rested, lent) = (if self.rested { RESTED } else { 0 }, if self.lent { LENT } else { 0 });
+        head.put_u8(self.idle.min(IDLE_MAX) | rested | lent);
         head.put_u32(self.window);
         head.put_u32(self.room);
         head.put_u16(self.personal);
@@ -396,14 +403,14 @@ impl Token {
         };
         let fcc = Load { packets: reader.u32("fcc")?, bytes: reader.u32("fcc")? };
         let idle = reader.u8("idle")?;
-        let (idle, rested) = (idle & IDLE_MAX, idle & RESTED != 0);
+        let (idle, rested, lent) = (idle & IDLE_MAX, idle & RESTED != 0, idle & LENT != 0);
         let (window, room) = (reader.u32("window")?, reader.u32("room")?);
         let personal = reader.u16("personal")?;
         let flags = reader.u8("signs")?;
         let signs = Signs::new(flags, reader.u16("lost")?).ok_or_else(|| reader.bad("signs"))?;
         let requests = Requests::decode(&mut reader, seq)?;
         reader.end("token")?;
-        Ok(Self { ring, token_seq, seq, aru, aru_by, fcc, idle, rested, window, room, personal, signs, requests })
+        Ok(Self { ring, token_seq, seq, aru, aru_by, fcc, idle, rested, lent, window, room, personal, signs, requests })
     }
 }
 

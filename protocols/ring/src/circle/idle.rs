@@ -20,29 +20,47 @@ pub(crate) struct Idle {
     /// The idle count on the token this node passed on last: above zero it may be parked by now.
     pub seen: u8,
     /// Somebody asked for the token: let it pass once, whatever it says.
-    wake: bool,
-    wanted: Wanted,
+    pub(super) wake: bool,
+    pub(super) wanted: Wanted,
     /// The seq on the token this node passed on last.
     passed_seq: Seq,
     /// The token rested here since it came last.
     rested: bool,
     /// Another member has asked for the token since it came last.
-    asked_for: bool,
-    /// It was handed over then: some members have missed it for longer than a rotation when it next comes to them.
-    handed_over: bool,
+    pub(super) asked_for: bool,
+    /// Who was lent the token and has not given it back.
+    pub(super) lent_to: Option<MemberId>,
+    /// Who was lent it last, and its `token_seq` then.
+    pub(super) last_lent: Option<(MemberId, u64)>,
+    /// When a resting token goes round, whoever asks for it.
+    pub(super) round_at: Instant,
     last_traffic: Instant,
 }
 
-/// Who wants the token that rests here.
+/// Who wants the token that rests here, or that was lent from here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Wanted {
+pub(super) enum Wanted {
     #[default]
     ByNobody,
-    /// By one other member.
+    /// By one member.
     By(MemberId),
-    /// By several, or by this node too.
+    /// By several.
     ByMore,
 }
+
+impl Wanted {
+    /// One more wants it, or the same once more.
+    pub(super) fn add(&mut self, member: MemberId) {
+        *self = match *self {
+            Self::ByNobody => Self::By(member),
+            Self::By(known) if known == member => Self::By(member),
+            Self::By(_) | Self::ByMore => Self::ByMore,
+        };
+    }
+}
+
+/// What a token that was asked for takes to come where nobody sleeps: so long nobody else is asked.
+const AT_ONCE: Duration = Duration::from_micros(20);
 
 /// After so many rotations in which nothing was sent and nobody lacked anything every member knows that all is stable.
 const ALL_KNOW: u8 = 2;
@@ -89,6 +107,7 @@ impl Circle {
         self.idle.rested = true;
         //= R46
         self.idle.asked_for = false;
+        self.idle.round_at = now + rest;
         io.timers.arm(Timer::Hold, now + rest);
         if crate::mutated!(io.config, ParksWithWork) {
             io.timers.disarm(Timer::Hold);
@@ -118,11 +137,14 @@ impl Circle {
         let begun = io.counters.packets_sent;
         let wanted = std::mem::take(&mut self.idle.wanted);
         while let Some(token) = self.idle.parked.take() {
-            if let Wanted::By(member) = wanted
-                && self.may_hand_over(io, &token, member)
-            {
-                return self.hand_over(io, now, token, member);
-            }
+            let token = match wanted {
+                Wanted::By(member) if self.may_lend(io, now, &token, member) => match self.lend(io, now, token, member)
+                {
+                    Some(token) => token,
+                    None => return,
+                },
+                _ => token,
+            };
             if self.is_alone() {
                 self.last_token_seq = token.token_seq;
                 self.received += 1;
@@ -130,32 +152,13 @@ impl Circle {
             let before = io.counters.packets_sent;
             self.visit(io, now, token, Pace::Configured, source);
             //= R46
-            self.idle.asked_for = wanted != Wanted::ByNobody && !self.is_alone();
+            self.idle.asked_for = wanted != Wanted::ByNobody && self.idle.parked.is_none();
             let sent = io.counters.packets_sent;
             // A visit that sent nothing waits for what is delivered and let go only after this input.
             if !self.is_alone() || !io.queue.is_ready() || sent == before || sent - begun >= ALONE {
                 return;
             }
         }
-    }
-
-    /// Whether the token can skip the members before the one that wants it: all hold all that was numbered, and nobody but
-    /// that one has anything to send, as far as is known.
-    fn may_hand_over(&self, io: &Io, token: &Token, to: MemberId) -> bool {
-        //= R30
-        let skips = to != self.successor && to != self.me && self.members.contains(&to);
-        skips && is_complete(token) && token.idle > 0 && !io.queue.is_ready()
-    }
-
-    /// Gives the token, as it rested here, to the member that asked for it.
-    fn hand_over(&mut self, io: &mut Io, now: Instant, mut token: Token, to: MemberId) {
-        //= R30
-        token.token_seq += 1;
-        token.idle = 0;
-        token.rested = true;
-        self.idle.seen = 0;
-        self.idle.handed_over = true;
-        self.send_token(io, now, token, to);
     }
 
     /// Counts how often in a row the token left the representative with the same places given out and held by all; whoever
@@ -173,7 +176,8 @@ impl Circle {
         }
         //= R45
         if self.is_representative() {
-            token.rested = self.idle.rested || std::mem::take(&mut self.idle.handed_over);
+            token.rested = self.idle.rested || self.idle.lent_to.take().is_some();
+            self.idle.wanted = Wanted::ByNobody;
         }
         if !same {
             self.idle.last_traffic = now;
@@ -193,7 +197,7 @@ impl Circle {
         }
         if self.idle.parked.is_some() {
             // By the timer, not at once: what else arrives in the same turn shall travel in the same visit.
-            self.idle.wanted = Wanted::ByMore;
+            self.idle.wanted.add(self.me);
             io.timers.arm(Timer::Hold, now);
         } else if self.idle.seen > 0 && !self.is_representative() && !io.timers.is_armed(Timer::HoldCancel) {
             self.ask_for_token(io, now);
@@ -211,21 +215,21 @@ impl Circle {
     }
 
     /// Asks the representative; all others hear of it next, while that one is at it.
-    fn ask_for_token(&mut self, io: &mut Io, now: Instant) {
+    pub(super) fn ask_for_token(&mut self, io: &mut Io, now: Instant) {
         self.send_request(io, To::One(self.ring.representative.node), Lane::Token);
-        io.timers.arm(Timer::HoldCancel, now);
+        io.timers.arm(Timer::HoldCancel, now + AT_ONCE);
     }
 
     fn send_request(&self, io: &mut Io, to: To, lane: Lane) {
         io.counters.hold_cancels_sent += 1;
-        io.send(to, lane, Packet::HoldCancel(HoldCancel { ring: self.ring }));
+        io.send(to, lane, Packet::HoldCancel(HoldCancel { ring: self.ring, token_seq: self.last_token_seq }));
     }
 
     /// Whether the token is on its way and comes within a rotation: it is known to be busy, somebody has asked for it, or this
-    /// node has handed it over.
+    /// node has lent it.
     pub fn expects_token(&self, io: &Io) -> bool {
         //= R46
-        let goes_round = self.idle.parked.is_none() && (self.idle.seen == 0 || self.idle.handed_over);
+        let goes_round = self.idle.parked.is_none() && (self.idle.seen == 0 || self.idle.lent_to.is_some());
         goes_round || self.idle.asked_for || io.timers.is_armed(Timer::HoldCancel)
     }
 
@@ -247,14 +251,13 @@ impl Circle {
         } else if !self.is_representative() {
             //= R46
             self.idle.asked_for = true;
+        } else if self.was_granted(from, cancel) {
+            io.counters.unexpected += 1;
         } else if self.idle.parked.is_some() {
-            self.idle.wanted = match self.idle.wanted {
-                Wanted::ByNobody => Wanted::By(from),
-                Wanted::By(member) if member == from => Wanted::By(from),
-                Wanted::By(_) | Wanted::ByMore => Wanted::ByMore,
-            };
+            self.idle.wanted.add(from);
             io.timers.arm(Timer::Hold, now);
         } else {
+            self.idle.wanted.add(from);
             self.idle.wake = true;
         }
     }

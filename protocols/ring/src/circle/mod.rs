@@ -1,5 +1,6 @@
 //! The circulation of one ring's token among its members: what Recovery and Operational share.
 mod idle;
+mod lend;
 mod visit;
 
 use crate::RingId;
@@ -159,7 +160,7 @@ impl Circle {
             io.counters.foreign_ring += 1;
             return false;
         }
-        if from != self.predecessor && from != self.ring.representative {
+        if !self.may_come_from(from, token) {
             io.counters.wrong_sender += 1;
             return false;
         }
@@ -186,7 +187,7 @@ impl Circle {
         io.check(within, "G1: nothing on the token lies beyond its seq");
         self.last_token_seq = token.token_seq;
         //= R17
-        self.received += u64::from(from == self.predecessor);
+        self.received += u64::from(from == self.predecessor && !token.lent);
         self.copy = None;
         io.timers.disarm(Timer::TokenRetransmit);
         self.watch_token(io, now);
@@ -199,7 +200,8 @@ impl Circle {
 
     fn measure(&mut self, now: Instant, token: &Token) {
         self.took = Duration::ZERO;
-        if !self.has_rested(token) && self.visits > 0 {
+        //= R47
+        if !token.lent && !self.has_rested(token) && self.visits > 0 {
             self.took = now.since(self.token_at);
             //= R25
             let first = self.rotation.is_zero();
@@ -322,7 +324,8 @@ impl Circle {
     /// The member that has kept aru from moving for so long, over so many rotations, that it must be deaf.
     pub fn deaf_member(&mut self, io: &Io, now: Instant, token: &Token) -> Option<MemberId> {
         //= M53
-        let by = token.aru_by.filter(|_| token.aru < token.seq)?;
+        //= R47
+        let by = token.aru_by.filter(|_| token.aru < token.seq && !token.lent)?;
         let pinned = match self.pinned {
             Some(pinned) if pinned.by == by && pinned.aru == token.aru => {
                 Pinned { visits: pinned.visits + 1, ..pinned }

@@ -19,6 +19,10 @@ impl Circle {
         let answered = self.answer(io, &mut token, &windows);
         let new = self.number(io, &mut token, pace, source);
         let load = answered.plus(new);
+        //= R47
+        if std::mem::take(&mut token.lent) && self.may_give_back(io, &token, pace) {
+            return self.give_back(io, now, token, load);
+        }
         let after_token = self.after_token(io, &windows, pace);
         let before_token = self.fresh.len() - after_token;
         self.send_fresh(io, 0..before_token, self.round_before(io));
@@ -77,7 +81,9 @@ impl Circle {
         //= R11
         let under_way = UnderWay { packets: self.stable.behind(token.seq), bytes: self.store.bytes() };
         let shares = Shares { mine: self.last_load, members: self.members.len() as u32 };
-        let allowed = flow::allowance(&io.config, token, shares, under_way);
+        let most = flow::allowance(&io.config, token, shares, under_way);
+        //= R47
+        let allowed = if token.lent { most.minus(self.last_load) } else { most };
         let room = io.config.body_room();
         let mut new = Load::default();
         while new.packets < allowed.packets
@@ -108,9 +114,9 @@ impl Circle {
             }
             self.fresh.push(data);
         }
-        self.note_what_binds(io, token, allowed, under_way);
-        let most = io.config.windows_at(u32::from(token.personal)).personal;
-        io.check(new.packets <= most, "R41: no visit sends more than the token says");
+        self.note_what_binds(io, token, most, under_way);
+        let personal = io.config.windows_at(u32::from(token.personal)).personal;
+        io.check(new.packets <= personal, "R41: no visit sends more than the token says");
         io.counters.packets_sent += u64::from(new.packets);
         let held = self.fresh.last().is_none_or(|data| self.store.get(data.seq).is_some());
         io.check_told(held, "R10: own packets are held from their numbering on");
@@ -136,7 +142,7 @@ impl Circle {
     }
 
     /// What packets that leave before the token are stamped with.
-    const fn round_before(&self, io: &Io) -> u64 {
+    pub(super) const fn round_before(&self, io: &Io) -> u64 {
         //= R17
         match io.config.priority {
             Priority::Method1 => self.visits + 1,
@@ -144,7 +150,7 @@ impl Circle {
         }
     }
 
-    fn send_fresh(&self, io: &mut Io, range: std::ops::Range<usize>, round: u64) {
+    pub(super) fn send_fresh(&self, io: &mut Io, range: std::ops::Range<usize>, round: u64) {
         for data in &self.fresh[range] {
             io.send(To::All, Lane::Data, Packet::Data(Data { round, ..data.clone() }));
         }
@@ -240,7 +246,7 @@ impl Circle {
     }
 
     /// Moves the stable line.
-    fn advance_stable(&mut self, io: &mut Io, passed_aru: Seq) {
+    pub(super) fn advance_stable(&mut self, io: &mut Io, passed_aru: Seq) {
         //= R20
         let proven = if crate::mutated!(io.config, OneAru) { passed_aru } else { passed_aru.min(self.passed_aru) };
         self.passed_aru = passed_aru;

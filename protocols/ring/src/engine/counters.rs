@@ -30,6 +30,7 @@ counters!(
     tokens_retransmitted "Tokens sent again, commit tokens included.",
     token_losses "Times that no token came for token_loss.",
     holds "Times that the token was parked.",
+    loans "Times that a lent token was used, or a resting one where it rests, and no rotation followed.",
     hold_cancels_sent "Requests for a parked token that were sent, each time one to the representative and one to all.",
     foreign_ring "Packets of another ring.",
     wrong_sender "Tokens from somebody who is not the predecessor.",

@@ -72,7 +72,7 @@ impl Operational {
     }
 
     /// A token came, perhaps some time ago.
-    pub fn on_token(&mut self, io: &mut Io, now: Instant, arrival: &Arrival, token: Token) -> Next {
+    pub fn on_token(&mut self, io: &mut Io, now: Instant, arrival: &Arrival, mut token: Token) -> Next {
         if !self.circle.accept(io, now, arrival.from, &token) {
             return Next::Stay;
         }
@@ -89,7 +89,12 @@ impl Operational {
         let delivered = self.installed.deliverer.delivered();
         // Who leaves goes once it knows that all is stable.
         let hurries = self.fresh.primary_due || io.leaving;
-        if self.circle.may_park(io, now, &token, delivered) && !hurries {
+        if self.circle.may_keep(now, &token, delivered) && !hurries {
+            self.circle.keep(io, now, token);
+            return Next::Stay;
+        }
+        let came_back = self.circle.is_representative() && std::mem::take(&mut token.lent);
+        if self.circle.may_park(io, now, &token, delivered) && !hurries && !came_back {
             let rest = Circle::rest_of(io, &token);
             self.circle.park(io, now, token, rest);
             return Next::Stay;
@@ -154,7 +159,7 @@ impl Operational {
     }
 
     /// A data packet came. One of another ring is a hint at most: beacons decide.
-    pub fn on_data(&mut self, io: &mut Io, from: MemberId, data: Data) -> Next {
+    pub fn on_data(&mut self, io: &mut Io, now: Instant, from: MemberId, data: Data) -> Next {
         if data.ring != self.circle.ring && !crate::mutated!(io.config, AnyRingsData) {
             io.counters.foreign_ring += 1;
             if crate::mutated!(io.config, ForeignDataGathers) && self.installed.member(from.node) != Some(from) {
@@ -162,7 +167,9 @@ impl Operational {
             }
             return Next::Stay;
         }
+        let seq = data.seq;
         if self.circle.receive(io, from, data) == Received::New {
+            self.circle.note_new(io, now, seq);
             self.deliver(io);
         }
         Next::Stay

@@ -155,7 +155,7 @@ fn a_second_rotation_for_others_is_not_believed() {
 fn a_token_at_the_end_of_its_numbers_is_not_passed_on() {
     //= R5 test
     let mut net = Net::formed(3, |_| {});
-    net.submit(0, Service::Agreed, "something");
+    net.submit(1, Service::Agreed, "something");
     net.run(ms(1));
     let token = tokens(&net.sent).pop().unwrap();
     net.hand(0, 1, Packet::Token(Token { token_seq: u64::MAX, ..token }));

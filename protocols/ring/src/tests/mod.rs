@@ -5,6 +5,7 @@ mod faults;
 mod hold;
 mod hostile;
 mod idle;
+mod loans;
 mod loss;
 mod membership;
 mod order;

@@ -44,6 +44,7 @@ fn samples() -> Vec<Packet> {
             fcc: Load { packets: 3, bytes: 4_000 },
             idle: 2,
             rested: true,
+            lent: true,
             window: 100,
             room: 90,
             personal: 77,
@@ -72,7 +73,7 @@ fn samples() -> Vec<Packet> {
             annotation: Bytes::from_static(b"hash"),
             padding: 100,
         }),
-        Packet::HoldCancel(HoldCancel { ring }),
+        Packet::HoldCancel(HoldCancel { ring, token_seq: 77 }),
     ]
 }
 
@@ -90,7 +91,7 @@ fn every_packet_reads_back_and_has_the_documented_length() {
             Packet::Join(_) => 54 + 3 * 2 + 3 * 10 + 2 * 2,
             Packet::Beacon(beacon) => beacon.bare_len() + 100,
             Packet::Commit(_) => bytes.len(),
-            Packet::HoldCancel(_) => 19,
+            Packet::HoldCancel(_) => 27,
         };
         assert_eq!(bytes.len(), len, "{packet:?}");
         assert_eq!(Packet::decode(bytes), Ok(packet));

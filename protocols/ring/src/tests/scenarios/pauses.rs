@@ -97,7 +97,10 @@ fn f16_a_short_stop_changes_no_view() {
 fn f17_a_join_that_comes_with_the_token_is_looked_at_when_the_visit_is_over() {
     //= R16 test
     //= M05 test
-    let mut net = Net::formed(3, |config| config.windows = crate::Windows::SPREAD);
+    let mut net = Net::formed(3, |config| {
+        config.windows = crate::Windows::SPREAD;
+        config.idling = crate::Idling::CIRCULATE;
+    });
     net.submit(1, Service::Agreed, "keeps the token moving");
     while net.flying.front().is_none_or(|flying| !(flying.is_token() && flying.to == NodeId(1))) {
         net.step(&mut |_| false);

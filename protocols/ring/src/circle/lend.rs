@@ -1,0 +1,142 @@
+//! A token that rests is lent to the one member that wants it, and given back: not a part of any rotation.
+use super::idle::Wanted;
+use super::{Circle, Pace};
+use crate::engine::Io;
+use crate::flow::Load;
+use crate::packet::{Content, HoldCancel, Token};
+use crate::timer::Timer;
+use consort_types::{Instant, MemberId, Seq};
+
+impl Circle {
+    /// Whether the token that rests here may leave it without going round: nobody is known to lack anything but what was numbered
+    /// while it was lent, and the next rotation has time.
+    pub(super) fn may_lend(&self, io: &Io, now: Instant, token: &Token, to: MemberId) -> bool {
+        //= R30
+        let mine = token.aru == token.seq || token.aru_by == Some(self.me.node);
+        !self.is_alone()
+            && self.members.contains(&to)
+            && (to == self.me || !io.queue.is_ready())
+            && mine
+            && token.requests.is_empty()
+            && token.idle > 0
+            && now < self.idle.round_at
+            && io.config.idling.linger.is_zero()
+    }
+
+    /// Lends the token, as it rested here, to the member that wants it; returns it if that is this one.
+    pub(super) fn lend(&mut self, io: &mut Io, now: Instant, mut token: Token, to: MemberId) -> Option<Token> {
+        //= R30
+        //= R47
+        token.lent = true;
+        if to == self.me {
+            return Some(token);
+        }
+        token.token_seq += 1;
+        token.idle = 0;
+        token.rested = true;
+        self.idle.seen = 0;
+        self.idle.lent_to = Some(to);
+        self.idle.last_lent = Some((to, token.token_seq));
+        self.send_token(io, now, token, to);
+        None
+    }
+
+    /// Whether a request was sent before the token came that it was granted: the one to all often is.
+    pub(super) fn was_granted(&self, from: MemberId, cancel: HoldCancel) -> bool {
+        //= R47
+        self.idle.last_lent.is_some_and(|(to, token_seq)| to == from && cancel.token_seq < token_seq)
+    }
+
+    /// Whether this token may come from there: a lent one from the representative, or back to it from the member that has it; any
+    /// other from the predecessor.
+    pub(super) fn may_come_from(&self, from: MemberId, token: &Token) -> bool {
+        //= R5
+        match (token.lent, self.is_representative()) {
+            (false, _) => from == self.predecessor,
+            (true, false) => from == self.ring.representative,
+            (true, true) => self.idle.lent_to == Some(from),
+        }
+    }
+
+    /// Whether this visit was all there was to do: the token goes back to where it rested, not round.
+    pub(super) fn may_give_back(&self, io: &Io, token: &Token, pace: Pace) -> bool {
+        //= R47
+        let may_wait = |content: &Content| matches!(content, Content::Messages(body) if !body.is_safe());
+        pace == Pace::Configured
+            && !io.queue.is_ready()
+            && !io.leaving
+            && token.requests.is_empty()
+            && self.store.aru() == token.seq
+            && self.fresh.iter().all(|data| may_wait(&data.content))
+    }
+
+    /// Sends what was numbered and gives the token back, with what all hold left as it is: that is for a rotation to tell.
+    pub(super) fn give_back(&mut self, io: &mut Io, now: Instant, mut token: Token, load: Load) {
+        //= R47
+        self.send_fresh(io, 0..self.fresh.len(), self.round_before(io));
+        self.fresh.clear();
+        // Added to the last visit's: between two rotations a member sends no more than in one visit.
+        token.fcc = token.fcc.plus(load);
+        self.last_load = self.last_load.plus(load);
+        if crate::mutated!(io.config, LoanMovesStable) {
+            token.aru = token.seq;
+            self.advance_stable(io, token.aru);
+        }
+        token.aru_by = (token.aru < token.seq).then_some(self.ring.representative.node);
+        token.idle = 1;
+        io.counters.loans += 1;
+        io.timers.disarm(Timer::HoldCancel);
+        if self.is_representative() {
+            return self.keep(io, now, token);
+        }
+        token.room = token.room.min(io.reported_room());
+        token.lent = true;
+        token.token_seq += 1;
+        self.idle.seen = token.idle;
+        self.idle.asked_for = false;
+        self.send_token(io, now, token, self.ring.representative);
+    }
+
+    /// Whether the token that came back may rest again, where this node has delivered everything up to there.
+    pub fn may_keep(&self, now: Instant, token: &Token, delivered: Seq) -> bool {
+        //= R47
+        token.lent
+            && self.is_representative()
+            && token.idle > 0
+            && token.requests.is_empty()
+            && token.aru_by.is_none_or(|by| by == self.me.node)
+            && self.store.aru() == token.seq
+            && delivered == token.seq
+            && self.idle.wanted != Wanted::ByMore
+            && now < self.idle.round_at
+    }
+
+    /// The token rests again; until it goes round no longer than it would have rested at first.
+    pub fn keep(&mut self, io: &mut Io, now: Instant, mut token: Token) {
+        //= R29
+        //= R47
+        token.lent = false;
+        let round_at = self.idle.round_at.min(now + Self::rest_of(io, &token));
+        self.idle.round_at = round_at;
+        self.idle.lent_to = None;
+        self.idle.wake = false;
+        if io.queue.is_ready() {
+            self.idle.wanted.add(self.me);
+        }
+        let wanted = self.idle.wanted != Wanted::ByNobody;
+        self.idle.parked = Some(token);
+        io.timers.arm(Timer::Hold, if wanted { now } else { round_at });
+    }
+
+    /// A packet is new. Whoever awaited the token to see it sent has no more to wait for; whoever lacks one before it asks for
+    /// the token, which may rest and be lent for a while.
+    pub fn note_new(&mut self, io: &mut Io, now: Instant, seq: Seq) {
+        //= R46
+        self.idle.asked_for = false;
+        //= R47
+        let lacks = self.store.aru() < seq;
+        if lacks && self.idle.seen > 0 && !self.is_representative() && !io.timers.is_armed(Timer::HoldCancel) {
+            self.ask_for_token(io, now);
+        }
+    }
+}

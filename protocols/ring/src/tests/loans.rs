@@ -1,0 +1,293 @@
+use super::*;
+use crate::packet::Token;
+use consort_types::Rng;
+use std::collections::BTreeMap;
+
+const LONGER: Duration = Duration::from_millis(12);
+
+fn resting(n: u16) -> Net {
+    let mut net = Net::formed(n, |_| {});
+    net.run(Duration::from_millis(105));
+    net.sent.clear();
+    net
+}
+
+fn visits(net: &Net) -> Vec<u64> {
+    (0..net.rings.len()).map(|i| net.counter(i, "visits")).collect()
+}
+
+fn have_all(net: &Net, n: usize) -> bool {
+    net.delivered.iter().all(|delivered| delivered.len() == n)
+}
+
+#[test]
+fn a_resting_token_is_lent_and_comes_back_and_a_rotation_later_tells_what_all_hold() {
+    //= R47 test
+    //= R29 test
+    for (sender, hops) in [(0, 0), (1, 2), (2, 2), (4, 2)] {
+        let mut net = resting(5);
+        let before = visits(&net);
+        net.submit(sender, Service::Agreed, "x");
+        net.run(Duration::from_millis(4));
+        assert!(have_all(&net, 1), "sent by {sender}");
+        assert_eq!(tokens(&net.sent).len(), hops, "sent by {sender}");
+        assert_eq!((visits(&net), net.total("loans")), (before.clone(), 1), "no rotation");
+        let unstable = |net: &Net| (0..5).filter(|i| net.counter(*i, "store_packets") > 0).count();
+        assert_eq!(unstable(&net), 5, "nobody knows yet");
+        net.run(Duration::from_millis(4));
+        assert_eq!(visits(&net), before.iter().map(|n| n + 1).collect::<Vec<_>>(), "one rotation");
+        net.run(Duration::from_millis(4));
+        assert_eq!(unstable(&net), 0, "all know");
+        assert_eq!(net.total("tokens_retransmitted"), 0);
+    }
+}
+
+#[test]
+fn however_often_it_is_lent_the_token_goes_round_in_time() {
+    //= R29 test
+    //= R47 test
+    let mut net = resting(3);
+    let before = visits(&net);
+    for k in 0..200 {
+        net.submit(k % 3, Service::Agreed, "x");
+        net.run(Duration::from_micros(500));
+    }
+    assert!(have_all(&net, 200));
+    let rotations = net.counter(2, "visits") - before[2];
+    assert!((15..=25).contains(&rotations), "{rotations} in 100 ms");
+    assert!(net.total("loans") > 180);
+}
+
+#[test]
+fn what_may_not_wait_for_the_next_rotation_goes_round_at_once() {
+    //= R47 test
+    for sender in 0..3 {
+        let mut net = resting(3);
+        net.submit(sender, Service::Safe, "safe");
+        net.run(Duration::from_millis(2));
+        assert!(have_all(&net, 1), "sent by {sender}");
+        assert_eq!(net.total("loans"), 0);
+    }
+    // While something rests that no rotation has confirmed.
+    for (first, second) in (0..3).flat_map(|first| (0..3).map(move |second| (first, second))) {
+        let mut net = resting(3);
+        net.submit(first, Service::Agreed, "waits");
+        net.run(Duration::from_millis(1));
+        net.submit(second, Service::Safe, "safe");
+        net.run(Duration::from_millis(2));
+        assert!(have_all(&net, 2), "sent by {first} and {second}");
+    }
+}
+
+#[test]
+fn a_packet_that_is_lost_while_the_token_is_lent_is_missed_with_the_next_one_or_the_next_rotation() {
+    //= R47 test
+    let lose_one = |net: &mut Net, to: u16, span| {
+        let mut lost = 0;
+        net.run_dropping(span, &mut |flying| {
+            let hit = lost == 0 && flying.to == NodeId(to) && flying.is_data();
+            lost += u32::from(hit);
+            hit
+        });
+        assert_eq!(lost, 1);
+    };
+    for loser in 1..=3 {
+        let sender = usize::from(loser % 3);
+        let mut net = resting(3);
+        net.submit(sender, Service::Agreed, "lost");
+        lose_one(&mut net, loser, Duration::from_millis(1));
+        if loser > 1 {
+            assert!(!have_all(&net, 1), "lost at {loser}");
+        }
+        net.run(Duration::from_millis(5));
+        assert!(have_all(&net, 1), "lost at {loser}");
+
+        net.submit(sender, Service::Agreed, "lost");
+        lose_one(&mut net, loser, Duration::from_millis(1));
+        net.submit(sender, Service::Agreed, "shows it");
+        net.run(Duration::from_millis(1));
+        assert!(have_all(&net, 3), "lost at {loser}");
+    }
+}
+
+#[test]
+fn a_token_that_is_lost_on_either_way_is_sent_again() {
+    //= R25 test
+    //= R47 test
+    for lost_to in [1, 3] {
+        let mut net = resting(3);
+        net.submit(2, Service::Agreed, "x");
+        let mut lost = 0;
+        net.run_dropping(Duration::from_millis(10), &mut |flying| {
+            let hit = lost == 0 && flying.is_token() && flying.to == NodeId(lost_to);
+            lost += u32::from(hit);
+            hit
+        });
+        assert_eq!(lost, 1);
+        assert!(have_all(&net, 1) && net.total("tokens_retransmitted") > 0, "lost to {lost_to}");
+        net.submit(1, Service::Safe, "y");
+        net.run(Duration::from_millis(10));
+        assert!(have_all(&net, 2));
+        assert!(net.views.iter().all(|views| views.len() == 1));
+    }
+}
+
+#[test]
+fn between_two_rotations_a_member_sends_no_more_than_in_one_visit() {
+    //= R47 test
+    //= R8 test
+    let windows = |config: &mut Config| {
+        config.windows = crate::Windows { global: 40, personal: 20, accelerated: 0, tuning: None, ..config.windows };
+    };
+    for sender in 0..3 {
+        let mut net = Net::formed(3, windows);
+        net.run(Duration::from_millis(105));
+        let before = visits(&net);
+        for k in 1..=4 {
+            (0..8).for_each(|_| net.submit(sender, Service::Agreed, vec![7; 1_300]));
+            net.run(Duration::from_micros(700));
+            let sent = net.counter(sender, "packets_sent");
+            let rotated = net.counter(sender, "visits") > before[sender];
+            assert_eq!((sent, rotated), (8 * k, k > 2), "sent by {sender}");
+        }
+        assert_eq!(net.total("assertion_failures"), 0);
+    }
+}
+
+#[test]
+fn nobody_else_can_give_a_token_back() {
+    //= R5 test
+    let mut net = resting(4);
+    let mut token = Token::default();
+    net.submit(2, Service::Agreed, "x");
+    net.run_dropping(Duration::from_millis(1), &mut |flying| {
+        if let Packet::Token(back) = &flying.packet
+            && flying.to == NodeId(1)
+        {
+            token = back.clone();
+        }
+        false
+    });
+    let refused = net.counter(0, "wrong_sender");
+    let again = Token { token_seq: token.token_seq + 10, ..token };
+    assert!(again.lent);
+    for (from, packet) in [(3, again.clone()), (2, again.clone()), (2, Token { lent: false, ..again })] {
+        net.hand_over(Flying { from: member(from), to: NodeId(1), lane: Lane::Token, packet: Packet::Token(packet) });
+    }
+    assert_eq!(net.counter(0, "wrong_sender"), refused + 3, "it was not lent to them");
+    net.submit(3, Service::Agreed, "y");
+    net.run(LONGER);
+    assert!(have_all(&net, 2));
+}
+
+#[test]
+fn a_token_that_is_said_to_be_lent_is_taken_from_nobody_else() {
+    //= R5 test
+    let mut net = resting(4);
+    net.submit(0, Service::Safe, "x");
+    let is_passed_on = |f: &Flying| f.from == member(2) && f.to == NodeId(3) && f.is_token();
+    net.run_until(Duration::from_millis(1), |net| net.flying.iter().any(is_passed_on));
+    let passed = net.flying.iter_mut().find(|flying| is_passed_on(flying)).unwrap();
+    let Packet::Token(token) = &mut passed.packet else { unreachable!() };
+    token.lent = true;
+    net.run(Duration::from_millis(400));
+    assert_eq!((net.counter(2, "wrong_sender"), net.total("token_losses")), (1, 0), "it was sent again");
+    assert!(have_all(&net, 1) && net.views.iter().all(|views| views.len() == 1));
+}
+
+/// Asks for the token just before its rest ends, as a member that has nothing to send; the loan is over just after that.
+fn ask_at_the_last_moment(net: &mut Net, rest: Duration) {
+    net.step = Duration::from_micros(10);
+    let at = net.now + (rest - Duration::from_micros(60));
+    while net.now < at {
+        net.skip_to(at);
+        net.step(&mut |_| false);
+    }
+    let packet = Packet::HoldCancel(crate::packet::HoldCancel { ring: net.views[0][0].id, token_seq: u64::MAX });
+    net.hand_over(Flying { from: member(3), to: NodeId(1), lane: Lane::Token, packet });
+    net.step(&mut |_| false);
+    net.step = Duration::from_micros(100);
+}
+
+#[test]
+fn requests_for_nothing_do_not_put_the_rotation_off() {
+    //= R29 test
+    //= R47 test
+    let mut net = resting(4);
+    let holds = net.counter(0, "holds");
+    net.run_until(Duration::from_millis(60), |net| net.counter(0, "holds") > holds);
+    let before = net.counter(1, "visits");
+    ask_at_the_last_moment(&mut net, Duration::from_millis(25));
+    net.run_until(Duration::from_millis(2), |net| net.counter(1, "visits") > before);
+}
+
+/// What no schedule may bring about: what one believes to be stable another lacks, or there are two tokens.
+fn look_at(net: &Net, seen: &mut BTreeMap<u64, (NodeId, Token)>) {
+    let aru = (0..net.rings.len()).map(|i| net.counter(i, "aru")).min();
+    let stable = (0..net.rings.len()).map(|i| net.counter(i, "stable")).max();
+    assert!(stable <= aru, "R20: {stable:?} is stable, {aru:?} is held");
+    for flying in &net.flying {
+        if let Packet::Token(token) = &flying.packet {
+            let known = seen.entry(token.token_seq).or_insert_with(|| (flying.to, token.clone()));
+            assert_eq!(*known, (flying.to, token.clone()), "two tokens");
+        }
+    }
+}
+
+#[test]
+fn no_loss_repetition_or_pause_makes_two_tokens_or_calls_stable_what_somebody_lacks() {
+    //= R20 test
+    //= R47 test
+    for seed in 1..=30 {
+        let (mut net, mut rng, mut seen) = (Net::formed(4, |_| {}), Rng::new(seed), BTreeMap::new());
+        let mut pick = |of: &[f64]| of[rng.below(of.len() as u64) as usize];
+        let (loss, twice, late) = (pick(&[0.0, 0.02, 0.2]), pick(&[0.0, 0.05, 0.3]), pick(&[0.0, 0.1, 0.5]));
+        let mut sent = 0;
+        for k in 0..300 {
+            net.step = Duration::from_micros([5, 10, 25, 60, 200][rng.below(5) as usize]);
+            let service = if rng.below(20) == 0 { Service::Safe } else { Service::Agreed };
+            net.submit(rng.below(4) as usize, service, vec![k as u8; rng.below(2_000) as usize + 1]);
+            sent += 1;
+            let end = net.now + Duration::from_micros(rng.below(2_000));
+            while net.now < end {
+                net.skip_to(end);
+                if rng.chance(late) && net.flying.len() > 1 {
+                    let overtaken = net.flying.pop_front().unwrap();
+                    net.flying.insert(rng.below(net.flying.len() as u64) as usize, overtaken);
+                }
+                if let Some(first) = net.flying.front().cloned().filter(|_| rng.chance(twice)) {
+                    net.flying.push_back(first);
+                }
+                net.step(&mut |_| rng.chance(loss));
+                look_at(&net, &mut seen);
+            }
+        }
+        net.run(Duration::from_secs(1));
+        net.agree_on(sent);
+        assert_eq!(net.total("assertion_failures"), 0, "seed {seed}");
+        assert!(net.views.iter().all(|views| views.len() == 1), "seed {seed}");
+    }
+}
+
+#[test]
+fn messages_of_all_at_low_rates_survive_loss_while_the_token_is_lent() {
+    //= R47 test
+    for loss in [0.0, 0.01, 0.2] {
+        let (mut net, mut rng, mut sent) = (Net::formed(4, |_| {}), Rng::new(47), 0);
+        for k in 0..1_500 {
+            let service = if rng.below(20) == 0 { Service::Safe } else { Service::Agreed };
+            net.submit(rng.below(4) as usize, service, vec![k as u8; rng.below(3_000) as usize + 1]);
+            sent += 1;
+            let pause = Duration::from_micros(rng.below(2_000));
+            net.run_dropping(pause, &mut |_| rng.chance(loss));
+        }
+        net.run(Duration::from_millis(500));
+        net.agree_on(sent);
+        assert_eq!(net.total("assertion_failures"), 0);
+        assert!(
+            net.total("loans") > if loss < 0.1 { 100 } else { 0 },
+            "{} loans with a loss of {loss}",
+            net.total("loans")
+        );
+    }
+}
