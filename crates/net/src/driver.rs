@@ -147,7 +147,11 @@ impl<E: Engine> Driver<E> {
         }
         worked |= self.handle_timers()?;
         self.look_after_paths();
-        worked |= self.serve_clients()?;
+        if self.serve_clients()? {
+            // What a client has sent may be due by now, and need not wait for a look at what else has come.
+            worked = true;
+            self.handle_timers()?;
+        }
         self.outbox.flush(&mut self.counters);
         self.rest(worked)?;
         Ok(!self.left)
