@@ -251,14 +251,13 @@ impl Circle {
         } else if !self.is_representative() {
             //= R46
             self.idle.asked_for = true;
-        } else if self.was_granted(from, cancel) {
-            io.counters.unexpected += 1;
-        } else if self.idle.parked.is_some() {
+        } else if !self.was_granted(from, cancel) {
             self.idle.wanted.add(from);
-            io.timers.arm(Timer::Hold, now);
-        } else {
-            self.idle.wanted.add(from);
-            self.idle.wake = true;
+            if self.idle.parked.is_some() {
+                io.timers.arm(Timer::Hold, now);
+            } else {
+                self.idle.wake = true;
+            }
         }
     }
 }
