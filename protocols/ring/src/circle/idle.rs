@@ -5,7 +5,7 @@ use crate::engine::Io;
 use crate::flow::Load;
 use crate::packet::{HoldCancel, IDLE_MAX, Packet, Token};
 use crate::timer::Timer;
-use consort_order::To;
+use consort_order::{Arrival, To};
 use consort_types::{Duration, Instant, MemberId, Seq};
 use consort_wire::Lane;
 
@@ -56,6 +56,17 @@ impl Wanted {
             Self::By(known) if known == member => Self::By(member),
             Self::By(_) | Self::ByMore => Self::ByMore,
         };
+    }
+
+    /// A request came. One that came only to all does not show that tokens come from there, and one that was lent must come back:
+    /// for that one the token goes round.
+    fn add_asker(&mut self, arrival: &Arrival) {
+        //= R47
+        if arrival.lane == Lane::Token {
+            self.add(arrival.from);
+        } else if *self != Self::By(arrival.from) {
+            *self = Self::ByMore;
+        }
     }
 }
 
@@ -244,15 +255,15 @@ impl Circle {
     }
 
     /// Somebody wants the token. Sticky: if it is not here, it will not be parked when it next comes.
-    pub fn on_hold_cancel(&mut self, io: &mut Io, now: Instant, from: MemberId, cancel: HoldCancel) {
+    pub fn on_hold_cancel(&mut self, io: &mut Io, now: Instant, arrival: &Arrival, cancel: HoldCancel) {
         //= R30
         if cancel.ring != self.ring {
             io.counters.unexpected += 1;
         } else if !self.is_representative() {
             //= R46
             self.idle.asked_for = true;
-        } else if !self.was_granted(from, cancel) {
-            self.idle.wanted.add(from);
+        } else if !self.was_granted(arrival.from, cancel) {
+            self.idle.wanted.add_asker(arrival);
             if self.idle.parked.is_some() {
                 io.timers.arm(Timer::Hold, now);
             } else {

@@ -19,7 +19,7 @@ impl Ring {
             }
             (State::Operational(state), Packet::Token(token)) => state.on_token(io, now, arrival, token),
             (State::Operational(state), Packet::HoldCancel(cancel)) => {
-                state.on_hold_cancel(io, now, from, cancel);
+                state.on_hold_cancel(io, now, arrival, cancel);
                 Next::Stay
             }
             (State::Recovery(state), Packet::Data(data)) => state.on_data(io, from, data),

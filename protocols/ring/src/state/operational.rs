@@ -186,8 +186,8 @@ impl Operational {
     }
 
     /// Somebody asks for the token.
-    pub fn on_hold_cancel(&mut self, io: &mut Io, now: Instant, from: MemberId, cancel: HoldCancel) {
-        self.circle.on_hold_cancel(io, now, from, cancel);
+    pub fn on_hold_cancel(&mut self, io: &mut Io, now: Instant, arrival: &Arrival, cancel: HoldCancel) {
+        self.circle.on_hold_cancel(io, now, arrival, cancel);
     }
 
     /// No new token for `token_loss`: this ring is over.

@@ -157,6 +157,23 @@ fn between_two_rotations_a_member_sends_no_more_than_in_one_visit() {
 }
 
 #[test]
+fn a_token_is_not_lent_to_where_none_comes_back_from() {
+    //= R47 test
+    let mut net = resting(5);
+    for k in 1..=30 {
+        net.submit(2, Service::Agreed, "x");
+        // Tokens of the third do not come to the first; the ring does without them.
+        let is_cut = |flying: &Flying| flying.from.node == NodeId(3) && flying.to == NodeId(1);
+        net.run_dropping(Duration::from_millis(30), &mut |flying| is_cut(flying) && flying.lane == Lane::Token);
+        assert!(have_all(&net, k), "message {k}");
+    }
+    assert_eq!((net.total("loans"), net.total("token_losses")), (0, 0));
+    net.submit(1, Service::Agreed, "y");
+    net.run(Duration::from_millis(1));
+    assert_eq!(net.total("loans"), 1);
+}
+
+#[test]
 fn nobody_else_can_give_a_token_back() {
     //= R5 test
     let mut net = resting(4);
