@@ -44,6 +44,8 @@ pub(super) enum Wanted {
     ByNobody,
     /// By one member.
     By(MemberId),
+    /// By one member, whose request has come only to all so far.
+    Unproven(MemberId),
     /// By several.
     ByMore,
 }
@@ -53,8 +55,8 @@ impl Wanted {
     pub(super) fn add(&mut self, member: MemberId) {
         *self = match *self {
             Self::ByNobody => Self::By(member),
-            Self::By(known) if known == member => Self::By(member),
-            Self::By(_) | Self::ByMore => Self::ByMore,
+            Self::By(known) | Self::Unproven(known) if known == member => Self::By(member),
+            Self::By(_) | Self::Unproven(_) | Self::ByMore => Self::ByMore,
         };
     }
 
@@ -62,10 +64,12 @@ impl Wanted {
     /// for that one the token goes round.
     fn add_asker(&mut self, arrival: &Arrival) {
         //= R47
-        if arrival.lane == Lane::Token {
-            self.add(arrival.from);
-        } else if *self != Self::By(arrival.from) {
-            *self = Self::ByMore;
+        let from = arrival.from;
+        match *self {
+            _ if arrival.lane == Lane::Token => self.add(from),
+            Self::ByNobody => *self = Self::Unproven(from),
+            Self::By(known) | Self::Unproven(known) if known == from => {}
+            _ => *self = Self::ByMore,
         }
     }
 }

@@ -174,6 +174,22 @@ fn a_token_is_not_lent_to_where_none_comes_back_from() {
 }
 
 #[test]
+fn it_does_not_matter_which_of_the_two_requests_is_read_first() {
+    //= R47 test
+    for lanes in [[Lane::Token, Lane::Data], [Lane::Data, Lane::Token]] {
+        let mut net = resting(4);
+        let packet = Packet::HoldCancel(crate::packet::HoldCancel { ring: net.views[0][0].id, token_seq: u64::MAX });
+        let now = net.now;
+        for lane in lanes {
+            let arrival = Arrival { at: now, from: member(3), lane };
+            net.rings[0].handle_packet(now, arrival, packet.clone());
+        }
+        net.run(Duration::from_millis(1));
+        assert_eq!(net.total("loans"), 1, "{lanes:?}");
+    }
+}
+
+#[test]
 fn nobody_else_can_give_a_token_back() {
     //= R5 test
     let mut net = resting(4);
