@@ -151,15 +151,15 @@ impl Circle {
         //= R29
         let begun = io.counters.packets_sent;
         let wanted = std::mem::take(&mut self.idle.wanted);
-        while let Some(token) = self.idle.parked.take() {
-            let token = match wanted {
-                Wanted::By(member) if self.may_lend(io, now, &token, member) => match self.lend(io, now, token, member)
-                {
-                    Some(token) => token,
-                    None => return,
-                },
-                _ => token,
-            };
+        while let Some(mut token) = self.idle.parked.take() {
+            if let Wanted::By(member) = wanted
+                && self.may_lend(io, now, &token, member)
+            {
+                token.lent = true;
+                if member != self.me {
+                    return self.lend(io, now, token, member);
+                }
+            }
             if self.is_alone() {
                 self.last_token_seq = token.token_seq;
                 self.received += 1;

@@ -23,14 +23,10 @@ impl Circle {
             && io.config.idling.linger.is_zero()
     }
 
-    /// Lends the token, as it rested here, to the member that wants it; returns it if that is this one.
-    pub(super) fn lend(&mut self, io: &mut Io, now: Instant, mut token: Token, to: MemberId) -> Option<Token> {
+    /// Sends the token, as it rested here, to the member that wants it.
+    pub(super) fn lend(&mut self, io: &mut Io, now: Instant, mut token: Token, to: MemberId) {
         //= R30
         //= R47
-        token.lent = true;
-        if to == self.me {
-            return Some(token);
-        }
         token.token_seq += 1;
         token.idle = 0;
         token.rested = true;
@@ -38,7 +34,6 @@ impl Circle {
         self.idle.lent_to = Some(to);
         self.idle.last_lent = Some((to, token.token_seq));
         self.send_token(io, now, token, to);
-        None
     }
 
     /// Whether a request was sent before the token came that it was granted: the one to all often is.
