@@ -69,6 +69,7 @@ impl fmt::Display for Flying {
         match &packet.0 {
             Packet::Data(data) => write!(f, "data {} of {} from {from} to {to}", data.seq, data.ring),
             Packet::Token(token) => write!(f, "token {} of {} from {from} to {to}", token.token_seq, token.ring),
+            Packet::Held(held) => write!(f, "held {} of {} from {from} to {to}", held.aru, held.ring),
             Packet::HoldCancel(_) => write!(f, "hold-cancel from {from} to {to}"),
             Packet::Join(join) => write!(f, "join {:?} without {:?} from {from} to {to}", join.proc, join.fail),
             Packet::Commit(commit) => {

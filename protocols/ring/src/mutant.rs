@@ -22,6 +22,8 @@ consort_types::mutants!(
     PayloadCut "delivers a message one byte short",
     TokenNotRetransmitted "never sends the token again",
     LoanMovesStable "counts a loan of the token as a visit of the token to all",
+    HeldBlindly "says that it holds a safe message and all before it although it misses one",
+    HeldByOne "takes for stable what one other member holds",
     ParksWithWork "parks the token although requests are open, and never lets it go",
     RetransmissionNotAnswered "answers no requests",
     AnyRingsTokens "takes tokens of any ring",

@@ -6,13 +6,15 @@
 //! |---|---|---|
 //! | 1 data | 38 + content | flags, ring, seq, originator, round, content |
 //! | 2 token | 70 + 12 a run | ring, token_seq, seq, aru, aru_by, fcc (packets, bytes), idle (highest bit: rested, next: lent), window, room, personal, signs, requests |
+//! | 3 held | 35 | ring, aru, stable |
 //! | 4 hold-cancel | 27 | ring, token_seq |
 //! | 5 join | see [`Join`] | sets of members, number, ring, heard, leave, episode, attempt |
 //! | 6 commit | see [`Commit`] | ring, rotation, members, what each old ring's members hold |
 //! | 7 beacon | see [`Beacon`] | ring, members, heard, wants, settled, annotation, padding |
 //!
 //! Content by flag: messages (none), a packet of an old ring (2: old ring's index, originator, body; `round` holds the old
-//! seq), or the event that makes a view primary (4: nothing). Bit 0 marks a retransmission. Membership packets (5 to 7)
+//! seq), or the event that makes a view primary (4: nothing). Bit 0 marks a retransmission, bit 3 (8) messages whose sender
+//! asks who holds them. Membership packets (5 to 7)
 //! may be larger than a datagram of the configured size; they alone may be fragmented by IP.
 use crate::RingId;
 use crate::flow::Load;
@@ -33,6 +35,8 @@ pub enum Packet {
     Data(Data),
     /// The right to number messages.
     Token(Token),
+    /// What the sender holds, said outside of any rotation.
+    Held(Held),
     /// Asks the representative not to park the token.
     HoldCancel(HoldCancel),
     /// Who I think should form a ring.
@@ -56,6 +60,8 @@ pub struct Data {
     pub round: u64,
     /// Sent because it was asked for.
     pub retransmission: bool,
+    /// Its sender asks all to say once they hold everything up to here.
+    pub asks: bool,
     /// What it carries.
     pub content: Content,
 }
@@ -198,6 +204,17 @@ pub struct Beacon {
     pub padding: usize,
 }
 
+/// Says what the sender holds of a ring, and what it knows all to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The ring.
+    pub ring: RingId,
+    /// The sender holds everything up to here.
+    pub aru: Seq,
+    /// All members do up to here.
+    pub stable: Seq,
+}
+
 /// Asks for a parked token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HoldCancel {
@@ -218,6 +235,7 @@ pub const RUN_LEN: usize = 12;
 
 const DATA: u8 = 1;
 const TOKEN: u8 = 2;
+const HELD: u8 = 3;
 const HOLD_CANCEL: u8 = 4;
 const JOIN: u8 = 5;
 const COMMIT: u8 = 6;
@@ -225,6 +243,7 @@ const BEACON: u8 = 7;
 const RETRANSMISSION: u8 = 1;
 const RECOVERED: u8 = 2;
 const PRIMARY: u8 = 4;
+const ASKS: u8 = 8;
 const UNKNOWN: u8 = 0xff;
 
 impl consort_wire::Packet for Packet {
@@ -232,6 +251,12 @@ impl consort_wire::Packet for Packet {
         match self {
             Self::Data(data) => return data.encode(head),
             Self::Token(token) => token.encode(head),
+            Self::Held(held) => {
+                head.put_u8(HELD);
+                head.put_view_id(held.ring);
+                head.put_u64(held.aru.0);
+                head.put_u64(held.stable.0);
+            }
             Self::HoldCancel(cancel) => {
                 head.put_u8(HOLD_CANCEL);
                 head.put_view_id(cancel.ring);
@@ -252,6 +277,15 @@ impl consort_wire::Packet for Packet {
             JOIN => Join::decode(reader).map(Self::Join),
             COMMIT => Commit::decode(reader).map(Self::Commit),
             BEACON => Beacon::decode(reader).map(Self::Beacon),
+            HELD => {
+                let ring = reader.view_id("ring")?;
+                let (aru, stable) = (Seq(reader.u64("aru")?), Seq(reader.u64("stable")?));
+                if aru.0 >= SEQ_END || stable > aru {
+                    return Err(reader.bad("stable beyond aru"));
+                }
+                reader.end("held")?;
+                Ok(Self::Held(Held { ring, aru, stable }))
+            }
             HOLD_CANCEL => {
                 let (ring, token_seq) = (reader.view_id("ring")?, reader.u64("token_seq")?);
                 reader.end("hold-cancel")?;
@@ -281,7 +315,7 @@ impl Data {
     fn encode(&self, head: &mut BytesMut) -> Bytes {
         let retransmission = if self.retransmission { RETRANSMISSION } else { 0 };
         let (flags, round) = match &self.content {
-            Content::Messages(_) => (0, self.round),
+            Content::Messages(_) => (if self.asks { ASKS } else { 0 }, self.round),
             Content::Recovered(recovered) => (RECOVERED, recovered.seq.0),
             Content::Primary => (PRIMARY, self.round),
         };
@@ -322,7 +356,7 @@ impl<'a> DataView<'a> {
             return Err(Malformed { what: "data packet", at: bytes.len() });
         }
         match bytes[1] & !RETRANSMISSION {
-            0 | RECOVERED | PRIMARY => Ok(Self(bytes)),
+            0 | ASKS | RECOVERED | PRIMARY => Ok(Self(bytes)),
             _ => Err(Malformed { what: "flags", at: 1 }),
         }
     }
@@ -346,7 +380,8 @@ impl<'a> DataView<'a> {
                 (Content::Messages(Body::new(self.0.slice(reader.at()..))?), round)
             }
         };
-        Ok(Data { ring, seq, originator, round, retransmission: flags & RETRANSMISSION != 0, content })
+        let (retransmission, asks) = (flags & RETRANSMISSION != 0, flags & ASKS != 0);
+        Ok(Data { ring, seq, originator, round, retransmission, asks, content })
     }
 
     fn recovered(self, reader: &mut Reader<'_>) -> Result<Recovered, Malformed> {

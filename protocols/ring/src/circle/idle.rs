@@ -245,7 +245,7 @@ impl Circle {
     pub fn expects_token(&self, io: &Io) -> bool {
         //= R46
         let goes_round = self.idle.parked.is_none() && (self.idle.seen == 0 || self.idle.lent_to.is_some());
-        goes_round || self.idle.asked_for || io.timers.is_armed(Timer::HoldCancel)
+        goes_round || self.idle.asked_for || io.timers.is_armed(Timer::HoldCancel) || self.awaits_proof()
     }
 
     /// The token that was asked for has not come yet.

@@ -56,18 +56,18 @@ impl Circle {
     /// Whether this visit was all there was to do: the token goes back to where it rested, not round.
     pub(super) fn may_give_back(&self, io: &Io, token: &Token, pace: Pace) -> bool {
         //= R47
-        let may_wait = |content: &Content| matches!(content, Content::Messages(body) if !body.is_safe());
         pace == Pace::Configured
             && !io.queue.is_ready()
             && !io.leaving
             && token.requests.is_empty()
             && self.store.aru() == token.seq
-            && self.fresh.iter().all(|data| may_wait(&data.content))
+            && self.fresh.iter().all(|data| matches!(data.content, Content::Messages(_)))
     }
 
     /// Sends what was numbered and gives the token back, with what all hold left as it is: that is for a rotation to tell.
     pub(super) fn give_back(&mut self, io: &mut Io, now: Instant, mut token: Token, load: Load) {
         //= R47
+        self.ask_who_holds();
         self.send_fresh(io, 0..self.fresh.len(), self.round_before(io));
         self.fresh.clear();
         // Added to the last visit's: between two rotations a member sends no more than in one visit.
@@ -92,8 +92,8 @@ impl Circle {
         self.send_token(io, now, token, self.ring.representative);
     }
 
-    /// Whether the token that came back may rest again, where this node has delivered everything up to there.
-    pub fn may_keep(&self, now: Instant, token: &Token, delivered: Seq) -> bool {
+    /// Whether the token that came back may rest again.
+    pub fn may_keep(&self, now: Instant, token: &Token) -> bool {
         //= R47
         token.lent
             && self.is_representative()
@@ -101,7 +101,6 @@ impl Circle {
             && token.requests.is_empty()
             && token.aru_by.is_none_or(|by| by == self.me.node)
             && self.store.aru() == token.seq
-            && delivered == token.seq
             && self.idle.wanted != Wanted::ByMore
             && now < self.idle.round_at
     }
@@ -118,9 +117,9 @@ impl Circle {
         if io.queue.is_ready() {
             self.idle.wanted.add(self.me);
         }
-        let wanted = self.idle.wanted != Wanted::ByNobody;
         self.idle.parked = Some(token);
-        io.timers.arm(Timer::Hold, if wanted { now } else { round_at });
+        let rests_until = if self.awaits_proof() { round_at.min(now + Self::patience(io)) } else { round_at };
+        io.timers.arm(Timer::Hold, if self.idle.wanted == Wanted::ByNobody { rests_until } else { now });
     }
 
     /// A packet is new. Whoever awaited the token to see it sent has no more to wait for; whoever lacks one before it asks for

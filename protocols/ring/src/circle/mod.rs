@@ -1,6 +1,7 @@
 //! The circulation of one ring's token among its members: what Recovery and Operational share.
 mod idle;
 mod lend;
+mod said;
 mod visit;
 
 use crate::RingId;
@@ -16,6 +17,7 @@ use consort_order::To;
 use consort_types::{Duration, Instant, MemberId, NodeId, Seq};
 use consort_wire::Lane;
 use idle::Idle;
+use said::Said;
 
 /// One ring's token, as one member sees it.
 #[derive(Clone, Debug)]
@@ -45,6 +47,7 @@ pub(crate) struct Circle {
     copy: Option<Token>,
     copy_to: MemberId,
     idle: Idle,
+    said: Said,
     token_at: Instant,
     /// How long a rotation takes, smoothed.
     rotation: Duration,
@@ -126,6 +129,7 @@ impl Circle {
             copy: None,
             copy_to: me,
             idle: Idle::default(),
+            said: Said::of(n),
             token_at: now,
             rotation: Duration::ZERO,
             took: Duration::ZERO,

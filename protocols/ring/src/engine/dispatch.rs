@@ -18,6 +18,7 @@ impl Ring {
                 state.on_data(io, now, from, data)
             }
             (State::Operational(state), Packet::Token(token)) => state.on_token(io, now, arrival, token),
+            (State::Operational(state), Packet::Held(held)) => state.on_held(io, from, held),
             (State::Operational(state), Packet::HoldCancel(cancel)) => {
                 state.on_hold_cancel(io, now, arrival, cancel);
                 Next::Stay

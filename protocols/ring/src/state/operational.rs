@@ -8,7 +8,7 @@ use crate::RingId;
 use crate::circle::{Circle, Pace, Received, Source};
 use crate::engine::Io;
 use crate::installed::{Installed, Old};
-use crate::packet::{Content, Data, HoldCancel, Join, Token};
+use crate::packet::{Content, Data, Held, HoldCancel, Join, Token};
 use crate::timer::Timer;
 use consort_member::Hearing;
 use consort_order::Queue;
@@ -89,7 +89,7 @@ impl Operational {
         let delivered = self.installed.deliverer.delivered();
         // Who leaves goes once it knows that all is stable.
         let hurries = self.fresh.primary_due || io.leaving;
-        if self.circle.may_keep(now, &token, delivered) && !hurries {
+        if self.circle.may_keep(now, &token) && !hurries {
             self.circle.keep(io, now, token);
             return Next::Stay;
         }
@@ -167,12 +167,24 @@ impl Operational {
             }
             return Next::Stay;
         }
-        let seq = data.seq;
+        let (seq, asks) = (data.seq, data.asks_for(from));
         if self.circle.receive(io, from, data) == Received::New {
             self.circle.note_new(io, now, seq);
-            self.deliver(io);
+            if self.circle.say_what_is_held(io, asks.then_some((from, seq))) {
+                self.settle(io);
+            } else {
+                self.deliver(io);
+            }
         }
         Next::Stay
+    }
+
+    /// A member says what it holds.
+    pub fn on_held(&mut self, io: &mut Io, from: MemberId, held: Held) -> Next {
+        if self.circle.on_held(io, from, held) {
+            self.settle(io);
+        }
+        self.may_leave(io)
     }
 
     /// The parked token is let go.

@@ -191,6 +191,7 @@ impl Recovery {
             originator: recovered.originator,
             round: 0,
             retransmission: false,
+            asks: false,
             content,
         });
     }

@@ -54,6 +54,7 @@ fn a_token_does_not_rest_while_the_windows_hold_something_back() {
     let mut net = Net::formed(3, |config| {
         let windows = crate::Windows { global: 20, personal: 20, accelerated: 0, tuning: None, ..config.windows };
         config.windows = windows;
+        never_lent(config);
     });
     net.run(Duration::from_millis(105));
     let fill = |net: &mut Net, i: usize| (0..20).for_each(|_| net.submit(i, Service::Safe, vec![7; 1_300]));
@@ -163,7 +164,7 @@ fn the_token_is_expected_where_it_was_asked_for_where_it_came_from_and_while_it_
     net.run_until(Duration::from_millis(1), |net| net.delivered[2].len() == 3);
     assert_eq!((expecting(&net), net.total("loans") - loans), (vec![], 1), "it never left");
     let visits = net.counter(1, "visits");
-    net.submit(1, Service::Safe, "z");
+    (0..200).for_each(|_| net.submit(1, Service::Agreed, vec![7; 1_300]));
     net.run_until(Duration::from_millis(1), |net| net.counter(1, "visits") > visits);
     assert!(expecting(&net).contains(&2), "it goes round");
 

@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 
 const LONGER: Duration = Duration::from_millis(12);
 
-fn resting(n: u16) -> Net {
+pub(super) fn resting(n: u16) -> Net {
     let mut net = Net::formed(n, |_| {});
     net.run(Duration::from_millis(105));
     net.sent.clear();
     net
 }
 
-fn visits(net: &Net) -> Vec<u64> {
+pub(super) fn visits(net: &Net) -> Vec<u64> {
     (0..net.rings.len()).map(|i| net.counter(i, "visits")).collect()
 }
 
-fn have_all(net: &Net, n: usize) -> bool {
+pub(super) fn have_all(net: &Net, n: usize) -> bool {
     net.delivered.iter().all(|delivered| delivered.len() == n)
 }
 
@@ -58,27 +58,6 @@ fn however_often_it_is_lent_the_token_goes_round_in_time() {
     let rotations = net.counter(2, "visits") - before[2];
     assert!((15..=25).contains(&rotations), "{rotations} in 100 ms");
     assert!(net.total("loans") > 180);
-}
-
-#[test]
-fn what_may_not_wait_for_the_next_rotation_goes_round_at_once() {
-    //= R47 test
-    for sender in 0..3 {
-        let mut net = resting(3);
-        net.submit(sender, Service::Safe, "safe");
-        net.run(Duration::from_millis(2));
-        assert!(have_all(&net, 1), "sent by {sender}");
-        assert_eq!(net.total("loans"), 0);
-    }
-    // While something rests that no rotation has confirmed.
-    for (first, second) in (0..3).flat_map(|first| (0..3).map(move |second| (first, second))) {
-        let mut net = resting(3);
-        net.submit(first, Service::Agreed, "waits");
-        net.run(Duration::from_millis(1));
-        net.submit(second, Service::Safe, "safe");
-        net.run(Duration::from_millis(2));
-        assert!(have_all(&net, 2), "sent by {first} and {second}");
-    }
 }
 
 #[test]
@@ -219,9 +198,9 @@ fn nobody_else_can_give_a_token_back() {
 fn a_token_that_is_said_to_be_lent_is_taken_from_nobody_else() {
     //= R5 test
     let mut net = resting(4);
-    net.submit(0, Service::Safe, "x");
+    net.submit(0, Service::Agreed, "x");
     let is_passed_on = |f: &Flying| f.from == member(2) && f.to == NodeId(3) && f.is_token();
-    net.run_until(Duration::from_millis(1), |net| net.flying.iter().any(is_passed_on));
+    net.run_until(Duration::from_millis(10), |net| net.flying.iter().any(is_passed_on));
     let passed = net.flying.iter_mut().find(|flying| is_passed_on(flying)).unwrap();
     let Packet::Token(token) = &mut passed.packet else { unreachable!() };
     token.lent = true;
@@ -273,14 +252,16 @@ fn look_at(net: &Net, seen: &mut BTreeMap<u64, (NodeId, Token)>) {
 fn no_loss_repetition_or_pause_makes_two_tokens_or_calls_stable_what_somebody_lacks() {
     //= R20 test
     //= R47 test
-    for seed in 1..=30 {
+    //= R48 test
+    for seed in 1..=60 {
         let (mut net, mut rng, mut seen) = (Net::formed(4, |_| {}), Rng::new(seed), BTreeMap::new());
         let mut pick = |of: &[f64]| of[rng.below(of.len() as u64) as usize];
         let (loss, twice, late) = (pick(&[0.0, 0.02, 0.2]), pick(&[0.0, 0.05, 0.3]), pick(&[0.0, 0.1, 0.5]));
+        let safe = pick(&[0.05, 0.5, 1.0]);
         let mut sent = 0;
         for k in 0..300 {
             net.step = Duration::from_micros([5, 10, 25, 60, 200][rng.below(5) as usize]);
-            let service = if rng.below(20) == 0 { Service::Safe } else { Service::Agreed };
+            let service = if rng.chance(safe) { Service::Safe } else { Service::Agreed };
             net.submit(rng.below(4) as usize, service, vec![k as u8; rng.below(2_000) as usize + 1]);
             sent += 1;
             let end = net.now + Duration::from_micros(rng.below(2_000));

@@ -10,6 +10,7 @@ mod loss;
 mod membership;
 mod order;
 mod packets;
+mod said;
 mod scenarios;
 
 use crate::evs::{Event, Message, Trace};
@@ -31,7 +32,7 @@ pub(crate) fn data(seq: u64) -> Data {
     let body = Body::new(body.freeze()).unwrap();
     let ring = crate::RingId::default();
     let content = Content::Messages(body);
-    Data { ring, seq: Seq(seq), originator: NodeId(1), round: 0, retransmission: false, content }
+    Data { ring, seq: Seq(seq), originator: NodeId(1), round: 0, retransmission: false, asks: false, content }
 }
 
 /// What travels: from, to, lane, packet.
@@ -262,7 +263,7 @@ impl Net {
     }
 
     /// Skips the time in which nothing happens.
-    fn skip_to(&mut self, end: Instant) {
+    pub fn skip_to(&mut self, end: Instant) {
         if self.flying.is_empty() {
             let running = (0..self.rings.len()).filter(|i| self.runs(*i));
             let next = running.filter_map(|i| self.rings[i].poll_timeout()).min().unwrap_or(end);
@@ -315,6 +316,11 @@ impl Net {
             assert_eq!(other, first);
         }
     }
+}
+
+/// With a `linger`, however short, the token always goes round.
+pub(crate) fn never_lent(config: &mut Config) {
+    config.idling.linger = Duration::from_nanos(1);
 }
 
 /// The tokens among what was sent.

@@ -1,7 +1,7 @@
 use super::*;
 use crate::flow::Load;
 use crate::packet::{
-    Beacon, Commit, DATA_LEN, HoldCancel, Join, OldRing, RECOVERED_LEN, RUN_LEN, Recovered, TOKEN_LEN, Token,
+    Beacon, Commit, DATA_LEN, Held, HoldCancel, Join, OldRing, RECOVERED_LEN, RUN_LEN, Recovered, TOKEN_LEN, Token,
 };
 use crate::requests::Requests;
 use bytes::BytesMut;
@@ -73,6 +73,8 @@ fn samples() -> Vec<Packet> {
             annotation: Bytes::from_static(b"hash"),
             padding: 100,
         }),
+        Packet::Data(Data { ring, asks: true, ..data(9) }),
+        Packet::Held(Held { ring, aru: Seq(20), stable: Seq(12) }),
         Packet::HoldCancel(HoldCancel { ring, token_seq: 77 }),
     ]
 }
@@ -91,6 +93,7 @@ fn every_packet_reads_back_and_has_the_documented_length() {
             Packet::Join(_) => 54 + 3 * 2 + 3 * 10 + 2 * 2,
             Packet::Beacon(beacon) => beacon.bare_len() + 100,
             Packet::Commit(_) => bytes.len(),
+            Packet::Held(_) => 35,
             Packet::HoldCancel(_) => 27,
         };
         assert_eq!(bytes.len(), len, "{packet:?}");

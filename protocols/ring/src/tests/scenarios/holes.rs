@@ -51,7 +51,10 @@ fn f39_more_holes_than_a_token_can_ask_for_are_filled_over_several_rotations() {
 
 /// A visit of 20 packets of which 15 leave after the token, and never do: the node crashes in between.
 fn crash_between_token_and_packets(crashing: usize) -> Net {
-    let mut net = Net::formed(4, |config| config.windows = Windows::SPREAD);
+    let mut net = Net::formed(4, |config| {
+        config.windows = Windows::SPREAD;
+        never_lent(config);
+    });
     (0..4).for_each(|i| net.submit(i, Service::Agreed, format!("before, by n{}", i + 1)));
     net.run(ms(5));
     let me = net.life(crashing);

@@ -1,0 +1,152 @@
+use super::loans::{have_all, resting, visits};
+use super::*;
+use crate::packet::Held;
+
+/// Demands of every step that nobody has delivered what another does not hold.
+fn run_looking(net: &mut Net, span: Duration, drop: &mut dyn FnMut(&Flying) -> bool) {
+    let end = net.now + span;
+    while net.now < end {
+        net.skip_to(end);
+        net.step(drop);
+        let held = (0..net.rings.len()).map(|i| net.counter(i, "aru")).min();
+        let safe = net.delivered.iter().flatten().filter(|d| d.service == Service::Safe);
+        let last = safe.map(|d| d.position.0 >> 16).max();
+        assert!(last <= held, "{last:?} is delivered, {held:?} is held by all");
+    }
+}
+
+fn said(net: &Net) -> usize {
+    net.sent.iter().filter(|flying| matches!(flying.packet, Packet::Held(_))).count()
+}
+
+#[test]
+fn a_safe_message_that_is_sent_while_the_token_rests_needs_no_rotation() {
+    //= R48 test
+    for (n, sender) in [(2, 0), (2, 1), (3, 0), (3, 2), (4, 0), (4, 3), (8, 5)] {
+        let mut net = resting(n);
+        let before = visits(&net);
+        net.submit(sender, Service::Safe, "safe");
+        run_looking(&mut net, Duration::from_millis(1), &mut |_| false);
+        assert!(have_all(&net, 1), "{n} members, sent by {sender}");
+        assert_eq!((visits(&net), net.total("loans")), (before, 1), "{n} members, sent by {sender}");
+        let others = usize::from(n) - 1;
+        assert_eq!(said(&net), if n > 3 { others + 1 } else { others }, "{n} members, sent by {sender}");
+        net.run(Duration::from_millis(30));
+        assert_eq!((0..usize::from(n)).filter(|i| net.counter(*i, "store_packets") > 0).count(), 0);
+    }
+}
+
+#[test]
+fn what_rests_before_a_safe_message_is_delivered_before_it() {
+    //= R48 test
+    for (first, second) in (0..3).flat_map(|first| (0..3).map(move |second| (first, second))) {
+        let mut net = resting(3);
+        net.submit(first, Service::Agreed, "waits");
+        net.run(Duration::from_millis(1));
+        net.submit(second, Service::Safe, "safe");
+        run_looking(&mut net, Duration::from_millis(1), &mut |_| false);
+        assert!(have_all(&net, 2), "sent by {first} and {second}");
+    }
+}
+
+#[test]
+fn what_is_lost_of_a_safe_message_or_of_what_is_said_of_it_delays_it_and_no_more() {
+    //= R48 test
+    for (n, sender) in [(2, 1), (3, 0), (3, 1), (5, 0), (5, 3)] {
+        for nth in 0..2 * n {
+            let (mut net, mut seen) = (resting(n), 0);
+            net.submit(sender, Service::Safe, "safe");
+            run_looking(&mut net, Duration::from_millis(12), &mut |flying| {
+                let counts = matches!(&flying.packet, Packet::Held(_)) || flying.is_data();
+                seen += u16::from(counts);
+                counts && seen == nth + 1
+            });
+            assert!(have_all(&net, 1), "{n} members, sent by {sender}, packet {nth} lost");
+            assert!(net.views.iter().all(|views| views.len() == 1));
+            assert_eq!(net.total("assertion_failures"), 0);
+        }
+    }
+}
+
+#[test]
+fn while_nobody_says_anything_rotations_prove_it_soon() {
+    //= R48 test
+    for sender in 0..4 {
+        let mut net = resting(4);
+        net.submit(sender, Service::Safe, "safe");
+        run_looking(&mut net, Duration::from_millis(2), &mut |flying| matches!(flying.packet, Packet::Held(_)));
+        assert!(have_all(&net, 1), "sent by {sender}");
+    }
+}
+
+#[test]
+fn who_waits_for_what_others_hold_expects_to_hear_of_it() {
+    //= R46 test
+    //= R48 test
+    let mut net = resting(4);
+    net.submit(0, Service::Safe, "safe");
+    let expecting = |net: &Net| net.rings.iter().filter(|ring| ring.expects_soon()).count();
+    net.run_until(Duration::from_millis(1), |net| expecting(net) == 4);
+    net.run_until(Duration::from_millis(1), |net| have_all(net, 1));
+    assert_eq!(expecting(&net), 0);
+}
+
+#[test]
+fn who_lacks_a_packet_says_nothing_before_it_came() {
+    //= R48 test
+    let mut net = resting(4);
+    net.submit(2, Service::Agreed, "late");
+    let mut late = None;
+    net.run_dropping(Duration::from_millis(1), &mut |flying| {
+        let hit = flying.is_data() && flying.to == NodeId(2);
+        late = late.take().or_else(|| hit.then(|| flying.clone()));
+        hit
+    });
+    net.sent.clear();
+    net.submit(2, Service::Safe, "safe");
+    // Nor does it ask for the token, and so have it repeated.
+    let is_request = |flying: &Flying| matches!(flying.packet, Packet::HoldCancel(_)) && flying.from == member(2);
+    run_looking(&mut net, Duration::from_micros(300), &mut |flying| is_request(flying));
+    assert_eq!(said(&net), 2, "of the others");
+    assert!(net.delivered.iter().all(|delivered| delivered.len() < 2), "one lacks a packet");
+    net.hand_over(late.unwrap());
+    run_looking(&mut net, Duration::from_micros(300), &mut |_| false);
+    assert!(have_all(&net, 2));
+    assert_eq!(said(&net), 4, "it was said late, and told");
+}
+
+#[test]
+fn of_what_is_said_no_more_is_believed_than_this_node_holds_and_nothing_of_another_ring() {
+    //= R48 test
+    let mut net = resting(4);
+    let ring = net.views[0][0].id;
+    let other = crate::RingId { number: ring.number + 1, ..ring };
+    let lies = Held { ring, aru: Seq(1 << 40), stable: Seq(1 << 40) };
+    net.hand(2, 0, Packet::Held(Held { ring: other, ..lies }));
+    assert_eq!(net.counter(0, "unexpected"), 1);
+    net.hand(2, 0, Packet::Held(lies));
+    assert_eq!((net.counter(0, "stable"), net.counter(0, "assertion_failures")), (net.counter(0, "aru"), 0));
+    net.hand(2, 1, Packet::Held(Held { stable: Seq(0), ..lies }));
+    net.submit(1, Service::Safe, "safe");
+    let silent = |flying: &Flying| matches!(flying.packet, Packet::Held(_)) && flying.from != member(3);
+    net.run_dropping(Duration::from_micros(300), &mut |flying| silent(flying));
+    assert!(net.delivered[1].is_empty(), "one alone proves nothing, whatever it says");
+    net.run(Duration::from_millis(12));
+    assert!(have_all(&net, 1));
+}
+
+#[test]
+fn a_member_that_leaves_while_its_safe_message_rests_goes_when_all_hold_it() {
+    //= R48 test
+    //= M15 test
+    for leaver in 0..3 {
+        let mut net = resting(3);
+        net.submit(leaver, Service::Safe, "last words");
+        let now = net.now;
+        net.rings[leaver].leave(now);
+        net.drain(leaver);
+        net.run(Duration::from_millis(40));
+        assert!(have_all(&net, 1), "{leaver}");
+        assert!(net.lives[leaver].is_none(), "{leaver} has left");
+    }
+}
