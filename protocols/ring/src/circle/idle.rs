@@ -74,9 +74,6 @@ impl Wanted {
     }
 }
 
-/// What a token that was asked for takes to come where nobody sleeps: so long nobody else is asked.
-const AT_ONCE: Duration = Duration::from_micros(20);
-
 /// After so many rotations in which nothing was sent and nobody lacked anything every member knows that all is stable.
 const ALL_KNOW: u8 = 2;
 
@@ -229,10 +226,10 @@ impl Circle {
         }
     }
 
-    /// Asks the representative; all others hear of it next, while that one is at it.
+    /// Asks the representative. If it does not hear of it, perhaps it hears what all are told: that wakes everybody, and comes later.
     pub(super) fn ask_for_token(&mut self, io: &mut Io, now: Instant) {
         self.send_request(io, To::One(self.ring.representative.node), Lane::Token);
-        io.timers.arm(Timer::HoldCancel, now + AT_ONCE);
+        io.timers.arm(Timer::HoldCancel, now + io.config.timers.hold_cancel / 5);
     }
 
     fn send_request(&self, io: &mut Io, to: To, lane: Lane) {
@@ -252,7 +249,6 @@ impl Circle {
     pub fn on_hold_cancel_again(&mut self, io: &mut Io, now: Instant) {
         //= R30
         if io.queue.is_ready() {
-            // Those that will be sent to are awake by then.
             self.send_request(io, To::All, Lane::Data);
             io.timers.arm(Timer::HoldCancel, now + io.config.timers.hold_cancel);
         }

@@ -148,20 +148,26 @@ fn the_token_is_expected_where_it_was_asked_for_where_it_came_from_and_while_it_
     assert_eq!(expecting(&net), [3], "asked for");
     net.run_until(Duration::from_millis(1), |net| expecting(net) == [1, 3]);
     assert_eq!(net.counter(2, "visits"), visits, "handed over, but not there yet");
-    net.run_until(Duration::from_millis(1), |net| expecting(net).contains(&2));
-    assert!(net.delivered[1].is_empty(), "heard of, but not there yet");
     net.run_until(Duration::from_millis(1), |net| expecting(net).is_empty());
     assert!(net.delivered.iter().all(|delivered| delivered.len() == 1));
+    net.run(Duration::from_millis(30));
+    net.submit(2, Service::Agreed, "hurry");
+    let to_one = |flying: &Flying| matches!(flying.packet, Packet::HoldCancel(_)) && flying.lane == Lane::Token;
+    net.run_dropping_until(Duration::from_millis(2), &mut |flying| to_one(flying), &mut |net| {
+        expecting(net).contains(&2)
+    });
+    assert_eq!(net.delivered[1].len(), 1, "heard of, but not there yet");
+    net.run_until(Duration::from_millis(1), |net| expecting(net).is_empty());
     net.run(Duration::from_millis(3));
     assert_eq!(expecting(&net), [], "it rests again");
 
     net.submit(1, Service::Safe, "y");
-    net.run_until(Duration::from_millis(1), |net| net.delivered[2].len() == 2);
+    net.run_until(Duration::from_millis(1), |net| net.delivered[2].len() == 3);
     net.run_until(Duration::from_millis(3), |net| expecting(net).is_empty());
     net.run(Duration::from_millis(20));
     let loans = net.total("loans");
     net.submit(0, Service::Agreed, "own");
-    net.run_until(Duration::from_millis(1), |net| net.delivered[2].len() == 3);
+    net.run_until(Duration::from_millis(1), |net| net.delivered[2].len() == 4);
     assert_eq!((expecting(&net), net.total("loans") - loans), (vec![], 1), "it never left");
     let visits = net.counter(1, "visits");
     (0..200).for_each(|_| net.submit(1, Service::Agreed, vec![7; 1_300]));
@@ -241,7 +247,7 @@ fn the_representative_is_asked_first_and_then_all() {
         asks.map(|f| (f.to.0, f.lane)).collect()
     };
     assert_eq!(requests(&net), [(1, Lane::Token)]);
-    net.step = Duration::from_micros(25);
+    net.step = Duration::from_millis(1);
     net.step(&mut |_| true);
     assert_eq!(requests(&net), [(1, Lane::Data), (2, Lane::Data)], "it has not come yet");
 }
