@@ -115,6 +115,7 @@ impl Circle {
     pub fn park(&mut self, io: &mut Io, now: Instant, token: Token, rest: Duration) {
         //= R29
         io.counters.holds += 1;
+        self.said.patience = None;
         self.idle.parked = Some(token);
         self.idle.rested = true;
         //= R46

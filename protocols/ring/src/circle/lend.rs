@@ -31,6 +31,8 @@ impl Circle {
         token.idle = 0;
         token.rested = true;
         self.idle.seen = 0;
+        // From now, not from when it comes back: that may take long.
+        self.idle.round_at = self.idle.round_at.min(now + Self::rest_of(io, &token));
         self.idle.lent_to = Some(to);
         self.idle.last_lent = Some((to, token.token_seq));
         self.send_token(io, now, token, to);
@@ -110,16 +112,15 @@ impl Circle {
         //= R29
         //= R47
         token.lent = false;
-        let round_at = self.idle.round_at.min(now + Self::rest_of(io, &token));
-        self.idle.round_at = round_at;
+        self.idle.round_at = self.idle.round_at.min(now + Self::rest_of(io, &token));
         self.idle.lent_to = None;
         self.idle.wake = false;
         if io.queue.is_ready() {
             self.idle.wanted.add(self.me);
         }
         self.idle.parked = Some(token);
-        let rests_until = if self.awaits_proof() { round_at.min(now + Self::patience(io)) } else { round_at };
-        io.timers.arm(Timer::Hold, if self.idle.wanted == Wanted::ByNobody { rests_until } else { now });
+        let until = self.rests_until(io, now);
+        io.timers.arm(Timer::Hold, if self.idle.wanted == Wanted::ByNobody { until } else { now });
     }
 
     /// A packet is new. Whoever awaited the token to see it sent has no more to wait for; whoever lacks one before it asks for

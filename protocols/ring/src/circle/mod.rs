@@ -311,10 +311,12 @@ impl Circle {
         let t = &io.config.timers;
         // The measured rotation contains the wait for lost tokens: without the cap, loss would feed on itself.
         let busy = t.token_retransmit.max(self.rotation * 2).min(t.token_retransmit_idle);
+        // What rests goes round before and after it, and must not be taken for lost where that takes long.
+        let rests = |rest: Duration| (rest + self.rotation * 2).min(t.token_retransmit_idle * 2);
         match token.idle {
             0 => busy,
-            1 => busy.max(t.token_retransmit_idle / 4),
-            _ => t.token_retransmit_idle,
+            1 => busy.max(t.token_retransmit_idle / 4).max(rests(Self::rest_of(io, token))),
+            _ => t.token_retransmit_idle.max(rests(t.hold)),
         }
     }
 

@@ -2,10 +2,11 @@
 use super::Circle;
 use super::idle::Wanted;
 use crate::engine::Io;
+use crate::flow;
 use crate::packet::{Data, Held, Packet};
 use crate::timer::Timer;
 use consort_order::To;
-use consort_types::{Duration, MemberId, Seq};
+use consort_types::{Instant, MemberId, Seq};
 use consort_wire::Lane;
 
 /// So few members tell each other what they hold. More of them tell the one that asks, which tells all: that takes a hop more, and
@@ -19,18 +20,28 @@ pub(crate) struct Said {
     held: Vec<Seq>,
     /// What somebody said that all hold everything up to.
     proven: Seq,
-    /// Who asked last, and up to where; it is told once all that is held here.
-    asked: Option<(MemberId, Seq)>,
-    /// The last place that anybody asked for.
-    last_asked: Seq,
-    /// The first and the last place that this node asked for and has told nobody to be stable.
-    untold: Option<(Seq, Seq)>,
+    /// Who is told, once this node holds everything up to there.
+    owed: Option<(MemberId, Seq)>,
+    /// Somebody asked who holds everything up to here.
+    in_question: Seq,
+    /// What this node has asked for and the others have not been told of.
+    untold: Option<Untold>,
+    /// Until then the representative waits for what members say.
+    pub(super) patience: Option<Instant>,
+}
+
+/// Places of packets that asked.
+#[derive(Clone, Copy, Debug)]
+struct Untold {
+    first: Seq,
+    last: Seq,
 }
 
 impl Said {
     /// Nothing was said in a ring of so many.
     pub fn of(members: usize) -> Self {
-        Self { held: vec![Seq(0); members], proven: Seq(0), asked: None, last_asked: Seq(0), untold: None }
+        let none = Seq(0);
+        Self { held: vec![none; members], proven: none, owed: None, in_question: none, untold: None, patience: None }
     }
 }
 
@@ -46,28 +57,38 @@ impl Circle {
     pub(super) fn ask_who_holds(&mut self) {
         //= R48
         let safe = self.fresh.iter().any(|data| data.content.is_safe());
-        let Some(last) = self.fresh.last_mut().filter(|_| safe) else { return };
-        last.asks = true;
-        self.said.last_asked = last.seq;
-        let untold = self.said.untold.filter(|(_, known)| *known > self.stable);
-        let first = untold.map_or(last.seq, |(first, _)| first);
-        self.said.untold = Some((first, last.seq));
+        let Some(packet) = self.fresh.last_mut().filter(|_| safe) else { return };
+        packet.asks = true;
+        let last = packet.seq;
+        self.said.in_question = last;
+        let untold = self.said.untold.filter(|untold| untold.last > self.stable);
+        self.said.untold = Some(Untold { first: untold.map_or(last, |untold| untold.first), last });
     }
 
-    /// Tells whoever asked, now or before, once everything up to there is held. Whether the stable line moved.
-    pub fn say_what_is_held(&mut self, io: &mut Io, asks: Option<(MemberId, Seq)>) -> bool {
+    /// A packet came that asks. Whether the stable line moved.
+    pub fn on_asked(&mut self, io: &mut Io, by: MemberId, seq: Seq) -> bool {
         //= R48
-        if let Some((by, seq)) = asks {
-            self.said.asked = Some((by, seq));
-            self.said.last_asked = self.said.last_asked.max(seq);
-            // It gave the token back, so it lacked nothing.
-            self.note_held(by, seq);
+        self.said.in_question = self.said.in_question.max(seq);
+        // It gave the token back, so it lacked nothing.
+        self.note_held(by, seq);
+        // Who asked for less hears of it from the one that asked for more.
+        if self.said.owed.is_none_or(|(_, known)| known < seq) {
+            self.said.owed = Some((by, seq));
         }
-        let aru = self.store.aru();
-        let blindly = crate::mutated!(io.config, HeldBlindly);
-        let Some((by, seq)) = self.said.asked.filter(|(_, seq)| aru >= *seq || blindly) else { return false };
-        self.said.asked = None;
-        self.send_held(io, To::One(by.node), if blindly { aru.max(seq) } else { aru });
+        self.say_what_is_owed(io)
+    }
+
+    /// Tells whoever asked, once everything up to there is held. Whether the stable line moved.
+    pub fn say_what_is_owed(&mut self, io: &mut Io) -> bool {
+        //= R48
+        let held = |seq| self.store.aru() >= seq || crate::mutated!(io.config, HeldBlindly);
+        let Some((by, _)) = self.said.owed.filter(|(_, seq)| held(*seq)) else { return false };
+        self.said.owed = None;
+        if self.are_few() {
+            self.say_to_all(io);
+        } else {
+            self.say(io, To::One(by.node), Lane::Token);
+        }
         self.prove(io)
     }
 
@@ -75,7 +96,12 @@ impl Circle {
     pub fn on_held(&mut self, io: &mut Io, from: MemberId, held: Held) -> bool {
         //= R48
         if held.ring != self.ring {
-            io.counters.unexpected += 1;
+            io.counters.foreign_ring += 1;
+            return false;
+        }
+        //= R24
+        if held.aru > self.stable.plus(flow::reach(&io.config.windows)) {
+            io.counters.beyond_window += 1;
             return false;
         }
         self.note_held(from, held.aru);
@@ -83,15 +109,24 @@ impl Circle {
         self.prove(io)
     }
 
-    /// Whether something safe was numbered while the token was lent that is not known to be held by all.
+    /// Whether somebody asked who holds a safe message that is not known to be held by all.
     pub(super) fn awaits_proof(&self) -> bool {
-        self.stable < self.said.last_asked
+        self.stable < self.said.in_question
     }
 
-    /// How long the representative waits for what members hold before it sends the token round.
-    pub(super) fn patience(io: &Io) -> Duration {
+    /// Until when the token may rest that is back: not for long while something is in question.
+    pub(super) fn rests_until(&mut self, io: &Io, now: Instant) -> Instant {
         //= R48
-        io.config.timers.hold / 25
+        if !self.awaits_proof() {
+            self.said.patience = None;
+            return self.idle.round_at;
+        }
+        let patience = *self.said.patience.get_or_insert(now + io.config.timers.hold / 25);
+        patience.min(self.idle.round_at)
+    }
+
+    fn are_few(&self) -> bool {
+        self.members.len() <= FEW
     }
 
     fn note_held(&mut self, member: MemberId, aru: Seq) {
@@ -108,30 +143,40 @@ impl Circle {
         let others = others.map(|(_, held)| *held);
         let least = if crate::mutated!(io.config, HeldByOne) { others.max() } else { others.min() };
         let proven = least.unwrap_or_default().max(self.said.proven).min(self.store.aru());
-        if proven <= self.stable {
+        let before = self.stable;
+        if proven <= before {
             return false;
         }
         self.stable = proven;
-        self.tell_all(io);
-        if self.idle.parked.is_some() && self.idle.wanted == Wanted::ByNobody && !self.awaits_proof() {
-            io.timers.arm(Timer::Hold, self.idle.round_at);
+        self.tell_what_is_proven(io, before);
+        if !self.awaits_proof() {
+            self.said.patience = None;
+            if self.idle.parked.is_some() && self.idle.wanted == Wanted::ByNobody {
+                io.timers.arm(Timer::Hold, self.idle.round_at);
+            }
         }
         true
     }
 
-    /// Tells all that what this node asked for is stable, where the others did not hear each other.
-    fn tell_all(&mut self, io: &mut Io) {
+    /// Tells all that what this node asked for is stable, unless they heard each other or a rotation proved it.
+    fn tell_what_is_proven(&mut self, io: &mut Io, before: Seq) {
         //= R48
-        let Some((_, last)) = self.said.untold.filter(|(first, _)| self.stable >= *first) else { return };
-        self.said.untold = (self.stable < last).then_some((self.stable.next(), last));
-        if self.members.len() > FEW {
-            self.send_held(io, To::All, self.store.aru());
+        let Some(untold) = self.said.untold.filter(|untold| untold.first <= self.stable) else { return };
+        self.said.untold = (self.stable < untold.last).then_some(Untold { first: self.stable.next(), ..untold });
+        if before < untold.last && !self.are_few() {
+            self.say_to_all(io);
         }
     }
 
-    fn send_held(&self, io: &mut Io, to: To, aru: Seq) {
-        let to = if self.members.len() > FEW { to } else { To::All };
-        let lane = if to == To::All { Lane::Data } else { Lane::Token };
-        io.send(to, lane, Packet::Held(Held { ring: self.ring, aru, stable: self.stable }));
+    fn say_to_all(&self, io: &mut Io) {
+        self.say(io, To::All, Lane::Data);
+    }
+
+    fn say(&self, io: &mut Io, to: To, lane: Lane) {
+        let mut held = Held { ring: self.ring, aru: self.store.aru(), stable: self.stable };
+        if crate::mutated!(io.config, HeldBlindly) {
+            held.aru = held.aru.max(self.said.in_question);
+        }
+        io.send(to, lane, Packet::Held(held));
     }
 }

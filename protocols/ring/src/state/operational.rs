@@ -168,14 +168,16 @@ impl Operational {
             return Next::Stay;
         }
         let (seq, asks) = (data.seq, data.asks_for(from));
-        if self.circle.receive(io, from, data) == Received::New {
-            self.circle.note_new(io, now, seq);
-            if self.circle.say_what_is_held(io, asks.then_some((from, seq))) {
-                self.settle(io);
-            } else {
-                self.deliver(io);
-            }
+        if self.circle.receive(io, from, data) != Received::New {
+            return Next::Stay;
         }
+        self.circle.note_new(io, now, seq);
+        let proven = if asks { self.circle.on_asked(io, from, seq) } else { self.circle.say_what_is_owed(io) };
+        if proven {
+            self.settle(io);
+            return self.may_leave(io);
+        }
+        self.deliver(io);
         Next::Stay
     }
 

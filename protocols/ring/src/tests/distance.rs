@@ -86,3 +86,22 @@ fn a_token_that_only_rested_is_not_sent_again() {
         assert_eq!(again, 0, "{n} members, sent by {sender}");
     }
 }
+
+#[test]
+fn a_token_that_rests_between_long_rotations_is_not_sent_again() {
+    //= R25 test
+    for (n, delay) in [(5, 700), (8, 450), (16, 220)] {
+        for service in [Service::Agreed, Service::Safe] {
+            let mut far = Far::formed(n, Duration::from_micros(delay), |_| {});
+            far.run(Duration::from_millis(300));
+            let before = far.net.total("tokens_retransmitted");
+            for _ in 0..20 {
+                far.net.submit(0, service, "x");
+                far.run(Duration::from_millis(37));
+            }
+            assert!(far.net.delivered.iter().all(|delivered| delivered.len() == 20));
+            let again = far.net.total("tokens_retransmitted") - before;
+            assert_eq!(again, 0, "{n} members, {delay} us a hop, {service:?}");
+        }
+    }
+}

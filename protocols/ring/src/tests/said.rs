@@ -15,8 +15,12 @@ fn run_looking(net: &mut Net, span: Duration, drop: &mut dyn FnMut(&Flying) -> b
     }
 }
 
+fn is_held(flying: &Flying) -> bool {
+    matches!(flying.packet, Packet::Held(_))
+}
+
 fn said(net: &Net) -> usize {
-    net.sent.iter().filter(|flying| matches!(flying.packet, Packet::Held(_))).count()
+    net.sent.iter().filter(|flying| is_held(flying)).count()
 }
 
 #[test]
@@ -57,7 +61,7 @@ fn what_is_lost_of_a_safe_message_or_of_what_is_said_of_it_delays_it_and_no_more
             let (mut net, mut seen) = (resting(n), 0);
             net.submit(sender, Service::Safe, "safe");
             run_looking(&mut net, Duration::from_millis(12), &mut |flying| {
-                let counts = matches!(&flying.packet, Packet::Held(_)) || flying.is_data();
+                let counts = is_held(flying) || flying.is_data();
                 seen += u16::from(counts);
                 counts && seen == nth + 1
             });
@@ -74,7 +78,7 @@ fn while_nobody_says_anything_rotations_prove_it_soon() {
     for sender in 0..4 {
         let mut net = resting(4);
         net.submit(sender, Service::Safe, "safe");
-        run_looking(&mut net, Duration::from_millis(2), &mut |flying| matches!(flying.packet, Packet::Held(_)));
+        run_looking(&mut net, Duration::from_millis(2), &mut |flying| is_held(flying));
         assert!(have_all(&net, 1), "sent by {sender}");
     }
 }
@@ -116,23 +120,121 @@ fn who_lacks_a_packet_says_nothing_before_it_came() {
 }
 
 #[test]
-fn of_what_is_said_no_more_is_believed_than_this_node_holds_and_nothing_of_another_ring() {
+fn what_cannot_be_true_is_not_believed_nor_what_is_said_of_another_ring() {
+    //= R48 test
+    //= R24 test
+    let mut net = resting(4);
+    let ring = net.views[0][0].id;
+    let held = |aru| Held { ring, aru: Seq(aru), stable: Seq(aru) };
+    net.hand(2, 0, Packet::Held(Held { ring: crate::RingId { number: ring.number + 1, ..ring }, ..held(1) }));
+    net.hand(2, 0, Packet::Held(held(1 << 40)));
+    assert_eq!((net.counter(0, "foreign_ring"), net.counter(0, "beyond_window")), (1, 1));
+    net.submit(1, Service::Safe, "safe");
+    net.run_dropping(Duration::from_micros(500), &mut |flying| flying.is_data() && flying.to == NodeId(4));
+    assert!(net.delivered.iter().all(Vec::is_empty), "one lacks it");
+    net.run(Duration::from_millis(12));
+    assert!(have_all(&net, 1));
+}
+
+#[test]
+fn nobody_believes_to_be_stable_what_it_does_not_hold_and_one_alone_proves_nothing() {
     //= R48 test
     let mut net = resting(4);
     let ring = net.views[0][0].id;
-    let other = crate::RingId { number: ring.number + 1, ..ring };
-    let lies = Held { ring, aru: Seq(1 << 40), stable: Seq(1 << 40) };
-    net.hand(2, 0, Packet::Held(Held { ring: other, ..lies }));
-    assert_eq!(net.counter(0, "unexpected"), 1);
-    net.hand(2, 0, Packet::Held(lies));
+    net.hand(2, 0, Packet::Held(Held { ring, aru: Seq(100), stable: Seq(100) }));
     assert_eq!((net.counter(0, "stable"), net.counter(0, "assertion_failures")), (net.counter(0, "aru"), 0));
-    net.hand(2, 1, Packet::Held(Held { stable: Seq(0), ..lies }));
+    net.hand(2, 1, Packet::Held(Held { ring, aru: Seq(100), stable: Seq(0) }));
     net.submit(1, Service::Safe, "safe");
-    let silent = |flying: &Flying| matches!(flying.packet, Packet::Held(_)) && flying.from != member(3);
-    net.run_dropping(Duration::from_micros(300), &mut |flying| silent(flying));
-    assert!(net.delivered[1].is_empty(), "one alone proves nothing, whatever it says");
+    let is_of_others = |flying: &Flying| is_held(flying) && flying.from != member(3);
+    net.run_dropping(Duration::from_micros(300), &mut |flying| is_of_others(flying));
+    assert!(net.delivered[1].is_empty());
     net.run(Duration::from_millis(12));
     assert!(have_all(&net, 1));
+}
+
+#[test]
+fn a_lost_word_and_a_lost_way_back_delay_it_no_longer_than_two_rotations() {
+    //= R29 test
+    //= R48 test
+    for n in [3, 4] {
+        let (mut net, mut token, mut word) = (resting(n), false, false);
+        net.submit(1, Service::Safe, "safe");
+        run_looking(&mut net, Duration::from_micros(13_500), &mut |flying| {
+            let back = !token && flying.is_token() && flying.to == NodeId(1);
+            let told = !word && is_held(flying) && flying.to == NodeId(3);
+            (token, word) = (token || back, word || told);
+            back || told
+        });
+        assert!(have_all(&net, 1), "{n} members");
+    }
+}
+
+#[test]
+fn other_loans_do_not_put_off_that_the_token_goes_round() {
+    //= R48 test
+    for every in [300, 500, 900].map(Duration::from_micros) {
+        let mut net = resting(3);
+        let (before, began) = (visits(&net)[0], net.now);
+        net.submit(1, Service::Safe, "safe");
+        let mut next = began + every;
+        while visits(&net)[0] == before {
+            if net.now >= next {
+                net.submit(2, Service::Agreed, "x");
+                next += every;
+            }
+            net.skip_to(next);
+            net.step(&mut |flying| is_held(flying) && flying.to == NodeId(1));
+        }
+        assert!(net.now.since(began) < Duration::from_micros(1_200), "{:?}", net.now.since(began));
+    }
+}
+
+/// Two ask; the packet of the first comes to one member after that of the second.
+fn asked_in_the_wrong_order(n: u16, late_at: u16) -> Duration {
+    let others: Vec<_> = (0..usize::from(n)).filter(|i| *i + 1 != usize::from(late_at)).collect();
+    let [.., first, second] = others[..] else { unreachable!() };
+    let mut net = resting(n);
+    let (mut late, mut handed, mut submitted, began) = (None, false, false, net.now);
+    net.submit(first, Service::Safe, "first");
+    while !have_all(&net, 2) {
+        net.step(&mut |flying| {
+            let hit = late.is_none() && flying.to == NodeId(late_at) && flying.seq() == Some(1);
+            late = late.take().or_else(|| hit.then(|| flying.clone()));
+            hit
+        });
+        if !submitted && net.counter(second, "aru") == 1 {
+            net.submit(second, Service::Safe, "second");
+            submitted = true;
+        }
+        let under_way = |f: &Flying| f.seq() == Some(2) && f.to == NodeId(late_at);
+        if !handed && net.sent.iter().any(|f| f.seq() == Some(2)) && !net.flying.iter().any(under_way) {
+            net.hand_over(late.clone().unwrap());
+            handed = true;
+        }
+    }
+    net.now.since(began)
+}
+
+#[test]
+fn what_two_ask_for_in_the_wrong_order_is_said_to_the_one_that_asked_for_more() {
+    //= R48 test
+    for (n, late_at) in [(4, 4), (4, 3), (8, 7)] {
+        let took = asked_in_the_wrong_order(n, late_at);
+        assert!(took < Duration::from_micros(900), "{n} members: {took:?}");
+    }
+}
+
+#[test]
+fn who_asked_for_what_a_rotation_proved_tells_nothing_later() {
+    //= R48 test
+    let mut net = resting(5);
+    net.submit(1, Service::Safe, "first");
+    net.run_dropping(Duration::from_millis(30), &mut |flying| is_held(flying) && flying.to == NodeId(2));
+    net.sent.clear();
+    net.submit(3, Service::Safe, "second");
+    net.run(Duration::from_millis(1));
+    let told = net.sent.iter().filter(|flying| is_held(flying) && flying.lane == Lane::Data);
+    assert_eq!(told.map(|flying| flying.from.node).collect::<Vec<_>>(), [NodeId(4)]);
 }
 
 #[test]
