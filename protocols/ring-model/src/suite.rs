@@ -14,12 +14,13 @@ pub struct Plan {
 }
 
 /// Searches of a few thousand worlds each, for every test run.
-pub const SHORT: [Plan; 5] = [
+pub const SHORT: [Plan; 6] = [
     plan(Start::Forming, 2, Budget { losses: 1, expiries: 2, ..NOTHING }),
     plan(Start::Forming, 3, Budget { expiries: 1, ..NOTHING }),
     plan(Start::Recovering, 2, Budget { losses: 1, expiries: 2, ..NOTHING }),
     plan(Start::Recovering, 3, Budget { crashes: 1, expiries: 2, ..NOTHING }),
     plan(Start::Merging, 3, Budget { expiries: 1, ..NOTHING }),
+    plan(Start::Working, 3, Budget { losses: 1, expiries: 1, ..NOTHING }),
 ];
 
 /// Searches of up to a million worlds each; all together take some minutes and less than 1 GB.
