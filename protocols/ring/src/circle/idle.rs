@@ -239,7 +239,7 @@ impl Circle {
     }
 
     /// Whether the token is on its way and comes within a rotation: it is known to be busy, somebody has asked for it, or this
-    /// node has lent it.
+    /// node has lent it. Or members are about to say what they hold.
     pub fn expects_token(&self, io: &Io) -> bool {
         //= R46
         let goes_round = self.idle.parked.is_none() && (self.idle.seen == 0 || self.idle.lent_to.is_some());
