@@ -238,9 +238,9 @@ impl Circle {
         io.send(to, lane, Packet::HoldCancel(HoldCancel { ring: self.ring, token_seq: self.last_token_seq }));
     }
 
-    /// Whether the token is on its way and comes within a rotation: it is known to be busy, somebody has asked for it, or this
-    /// node has lent it. Or members are about to say what they hold.
-    pub fn expects_token(&self, io: &Io) -> bool {
+    /// Whether the token is on its way and comes within a rotation (it is known to be busy, somebody has asked for it, or this
+    /// node has lent it), or members are about to say what they hold.
+    pub fn expects_soon(&self, io: &Io) -> bool {
         //= R46
         let goes_round = self.idle.parked.is_none() && (self.idle.seen == 0 || self.idle.lent_to.is_some());
         goes_round || self.idle.asked_for || io.timers.is_armed(Timer::HoldCancel) || self.awaits_proof()

@@ -206,7 +206,7 @@ impl Engine for Ring {
 
     fn expects_soon(&self) -> bool {
         //= R46
-        matches!(&self.state, State::Operational(state) if state.circle.expects_token(&self.io))
+        matches!(&self.state, State::Operational(state) if state.circle.expects_soon(&self.io))
     }
 
     fn describe(&self, _now: Instant) -> String {

@@ -2,7 +2,7 @@ use super::loans::{have_all, resting, visits};
 use super::*;
 use crate::packet::Held;
 
-/// Demands of every step that nobody has delivered what another does not hold.
+/// Demands of every step that nobody has delivered a safe message that another does not hold.
 fn run_looking(net: &mut Net, span: Duration, drop: &mut dyn FnMut(&Flying) -> bool) {
     let end = net.now + span;
     while net.now < end {
@@ -197,6 +197,7 @@ fn asked_in_the_wrong_order(n: u16, late_at: u16) -> Duration {
     let (mut late, mut handed, mut submitted, began) = (None, false, false, net.now);
     net.submit(first, Service::Safe, "first");
     while !have_all(&net, 2) {
+        assert!(net.now.since(began) < Duration::from_millis(40), "{n} members: never");
         net.step(&mut |flying| {
             let hit = late.is_none() && flying.to == NodeId(late_at) && flying.seq() == Some(1);
             late = late.take().or_else(|| hit.then(|| flying.clone()));
