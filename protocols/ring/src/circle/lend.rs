@@ -6,6 +6,37 @@ use crate::flow::Load;
 use crate::packet::{Content, HoldCancel, Token};
 use crate::timer::Timer;
 use consort_types::{Instant, MemberId, Seq};
+use std::collections::BTreeMap;
+
+/// So many loans in a row had to be sent again: then it is not chance.
+const LATE: u32 = 3;
+
+/// To whom, or from whom, lent tokens seem not to pass.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Doubts(BTreeMap<MemberId, Doubt>);
+
+#[derive(Clone, Debug)]
+struct Doubt {
+    late_in_a_row: u32,
+    until: Instant,
+}
+
+impl Doubts {
+    /// A loan is over. If it went as it should, or if not: what comes of that lasts until then.
+    fn note(&mut self, member: MemberId, late: bool, until: Instant) {
+        //= R47
+        if late {
+            let doubt = self.0.entry(member).or_insert(Doubt { late_in_a_row: 0, until });
+            *doubt = Doubt { late_in_a_row: doubt.late_in_a_row.saturating_add(1), until };
+        } else {
+            self.0.remove(&member);
+        }
+    }
+
+    fn about(&self, member: MemberId, now: Instant) -> bool {
+        self.0.get(&member).is_some_and(|doubt| doubt.late_in_a_row >= LATE && now < doubt.until)
+    }
+}
 
 impl Circle {
     /// Whether the token that rests here may leave it without going round: nobody is known to lack anything but what was numbered
@@ -21,6 +52,7 @@ impl Circle {
             && token.idle > 0
             && now < self.idle.round_at
             && io.config.idling.linger.is_zero()
+            && !self.idle.doubts.about(to, now)
     }
 
     /// Sends the token, as it rested here, to the member that wants it.
@@ -34,6 +66,7 @@ impl Circle {
         // From now, not from when it comes back: that may take long.
         self.idle.round_at = self.idle.round_at.min(now + Self::rest_of(io, &token));
         self.idle.lent_to = Some(to);
+        self.idle.loan_is_late = false;
         self.idle.last_lent = Some((to, token.token_seq));
         self.send_token(io, now, token, to);
     }
@@ -113,7 +146,7 @@ impl Circle {
         //= R47
         token.lent = false;
         self.idle.round_at = self.idle.round_at.min(now + Self::rest_of(io, &token));
-        self.idle.lent_to = None;
+        self.end_loan(io, now);
         self.idle.wake = false;
         if io.queue.is_ready() {
             self.idle.wanted.add(self.me);
@@ -121,6 +154,14 @@ impl Circle {
         self.idle.parked = Some(token);
         let until = self.rests_until(io, now);
         io.timers.arm(Timer::Hold, if self.idle.wanted == Wanted::ByNobody { until } else { now });
+    }
+
+    /// The token that was lent is no longer the borrower's. Whether there was a loan.
+    pub(super) fn end_loan(&mut self, io: &Io, now: Instant) -> bool {
+        //= R47
+        let Some(to) = self.idle.lent_to.take() else { return false };
+        self.idle.doubts.note(to, self.idle.loan_is_late, now + io.config.timers.hold * 100);
+        true
     }
 
     /// A packet is new. Whoever awaited the token to see it sent has no more to wait for; whoever lacks one before it asks for

@@ -12,8 +12,7 @@ use crate::packet::{Content, Data, Packet, Token};
 use crate::store::{Inserted, Store};
 use crate::timer::Timer;
 use crate::tuning::Tuner;
-use consort_order::Queue;
-use consort_order::To;
+use consort_order::{Arrival, Queue, To};
 use consort_types::{Duration, Instant, MemberId, NodeId, Seq};
 use consort_wire::Lane;
 use idle::Idle;
@@ -158,8 +157,9 @@ impl Circle {
     }
 
     /// Takes a token, if it is ours to take.
-    pub fn accept(&mut self, io: &mut Io, now: Instant, from: MemberId, token: &Token) -> bool {
+    pub fn accept(&mut self, io: &mut Io, now: Instant, arrival: &Arrival, token: &Token) -> bool {
         //= R5
+        let from = arrival.from;
         if token.ring != self.ring && !crate::mutated!(io.config, AnyRingsTokens) {
             io.counters.foreign_ring += 1;
             return false;
@@ -195,6 +195,7 @@ impl Circle {
         self.copy = None;
         io.timers.disarm(Timer::TokenRetransmit);
         self.watch_token(io, now);
+        self.idle.loan_is_late |= token.lent && arrival.lane == Lane::Data;
         self.measure(now, token);
         //= R17
         self.reads_first = Lane::Data;
@@ -300,6 +301,11 @@ impl Circle {
         let Some(copy) = &self.copy else { return };
         io.counters.tokens_retransmitted += 1;
         io.send(To::One(self.copy_to.node), Lane::Token, Packet::Token(copy.clone()));
+        if copy.lent {
+            //= R47
+            io.send(To::One(self.copy_to.node), Lane::Data, Packet::Token(copy.clone()));
+            self.idle.loan_is_late = true;
+        }
         // The rest of an idle token is over by now: it is missed.
         let rests =
             if copy.idle > 0 { io.config.timers.token_retransmit_idle / 4 } else { self.retransmit_after(io, copy) };

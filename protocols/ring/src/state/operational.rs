@@ -73,7 +73,7 @@ impl Operational {
 
     /// A token came, perhaps some time ago.
     pub fn on_token(&mut self, io: &mut Io, now: Instant, arrival: &Arrival, mut token: Token) -> Next {
-        if !self.circle.accept(io, now, arrival.from, &token) {
+        if !self.circle.accept(io, now, arrival, &token) {
             return Next::Stay;
         }
         if self.circle.is_over(io, now, arrival.at) {

@@ -125,7 +125,7 @@ impl Recovery {
     /// The token of the ring to be, come perhaps some time ago.
     pub fn on_token(&mut self, io: &mut Io, now: Instant, arrival: &Arrival, token: Token) -> Next {
         //= M31
-        if !self.circle.accept(io, now, arrival.from, &token) {
+        if !self.circle.accept(io, now, arrival, &token) {
             return Next::Stay;
         }
         if self.circle.is_over(io, now, arrival.at) {

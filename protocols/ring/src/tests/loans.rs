@@ -153,6 +153,45 @@ fn a_token_is_not_lent_to_where_none_comes_back_from() {
 }
 
 #[test]
+fn where_tokens_pass_one_way_only_the_ring_goes_on_and_soon_lends_none_there() {
+    //= R47 test
+    // Between the representative and a member that is not its neighbour; on neither way are tokens that go round.
+    for (from, to) in [(1, 3), (3, 1)] {
+        let mut net = resting(5);
+        net.submit(2, Service::Agreed, "x");
+        net.run(Duration::from_millis(3));
+        assert_eq!(net.total("loans"), 1, "while all is well");
+        // What asks for the token passes: nothing shows beforehand that what is lent will not.
+        let is_cut = |flying: &Flying| {
+            (flying.from.node, flying.to, flying.lane) == (NodeId(from), NodeId(to), Lane::Token) && flying.is_token()
+        };
+        for k in 2..=40 {
+            net.submit(2, Service::Agreed, "x");
+            net.run_dropping(Duration::from_millis(40), &mut |flying| is_cut(flying));
+            assert!(have_all(&net, k), "message {k}, cut from {from} to {to}");
+        }
+        assert_eq!((net.total("loans"), net.total("token_losses")), (4, 0), "cut from {from} to {to}");
+        net.run(Duration::from_secs(3));
+        net.submit(2, Service::Agreed, "x");
+        net.run(Duration::from_millis(3));
+        assert!(have_all(&net, 41) && net.total("loans") == 5, "it is tried again later");
+    }
+}
+
+#[test]
+fn a_token_that_is_lost_now_and_then_is_lent_as_before() {
+    //= R47 test
+    let mut net = resting(3);
+    for k in 1..=60 {
+        net.submit(2, Service::Agreed, "x");
+        let mut lost = k % 3 == 0;
+        net.run_dropping(Duration::from_millis(40), &mut |flying| flying.is_token() && std::mem::take(&mut lost));
+        assert!(have_all(&net, k), "message {k}");
+    }
+    assert!(net.total("loans") >= 60, "{}", net.total("loans"));
+}
+
+#[test]
 fn a_second_request_that_is_older_than_what_it_asks_for_is_nothing_odd() {
     //= R47 test
     let mut net = resting(5);
