@@ -47,7 +47,8 @@ struct Line {
     ordered: VecDeque<MessageId>,
     early: VecDeque<MessageId>,
     bytes: usize,
-    refused: bool,
+    /// The largest message that found no room since it was told that there is some, with its overhead.
+    refused: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +96,7 @@ impl Queue {
         let (id, limit) = (MessageId(self.next_id), self.limit);
         let line = self.line(submission.class);
         if line.bytes > 0 && line.bytes + len + OVERHEAD > limit {
-            line.refused = true;
+            line.refused = line.refused.max(Some(len + OVERHEAD));
             return Err(Refused::Full { queued: line.bytes, limit });
         }
         line.bytes += len + OVERHEAD;
@@ -218,12 +219,13 @@ impl Queue {
         opens
     }
 
-    /// True once after a refusal, when half of the budget is free again.
+    /// True once after a refusal, when half of the budget is free again and what was refused fits.
     pub fn has_room_again(&mut self) -> bool {
         let limit = self.limit;
         let told = |line: &mut Line| {
-            let room = line.refused && line.bytes <= limit / 2;
-            line.refused &= !room;
+            // Not before the largest that was refused fits: whoever tries at once would be refused without end.
+            let room = line.refused.is_some_and(|len| line.bytes <= (limit / 2).min(limit.saturating_sub(len)));
+            line.refused = line.refused.filter(|_| !room);
             room
         };
         told(&mut self.control) | told(&mut self.client)
@@ -343,6 +345,23 @@ mod tests {
         while queue.next_body(1_000).is_some() {}
         assert!(queue.has_room_again());
         assert!(!queue.has_room_again(), "told once");
+    }
+
+    #[test]
+    fn room_is_told_when_what_was_refused_fits() {
+        //= R33 test
+        let mut queue = open();
+        let message = |len| submission(Class::Client, Service::Agreed, len);
+        queue.push(message(4_800)).unwrap();
+        queue.push(message(30)).unwrap();
+        // Half of the budget is free, but not enough; and what is refused later and is smaller does not change that.
+        for len in [5_000, 4_990] {
+            assert_eq!(queue.push(message(len)), Err(Refused::Full { queued: 4_958, limit: 10_000 }), "{len}");
+        }
+        assert!(!queue.has_room_again());
+        queue.next_body(4_810).unwrap();
+        assert!(queue.has_room_again());
+        queue.push(message(5_000)).unwrap();
     }
 
     #[test]

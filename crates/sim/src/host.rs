@@ -2,7 +2,7 @@
 use crate::fault::Disk;
 use crate::network::Socket;
 use bytes::Bytes;
-use consort_types::{Duration, Instant};
+use consort_types::{Duration, Instant, Ticket};
 use consort_wire::Lane;
 use std::collections::VecDeque;
 
@@ -63,6 +63,8 @@ impl HostModel {
 /// What a host does next.
 #[derive(Debug)]
 pub(crate) enum Task {
+    /// Tell the machine that a record is on the disk.
+    Persisted { ticket: Ticket },
     /// Hand a datagram to the machine.
     Datagram { arrived: Instant, bytes: Bytes },
     /// Let this sender submit.
@@ -106,6 +108,7 @@ pub(crate) struct Host {
     token: Queue,
     data: Queue,
     requests: VecDeque<u16>,
+    written: VecDeque<Ticket>,
     request_is_next: bool,
 }
 
@@ -128,6 +131,7 @@ impl Host {
             token: Queue::default(),
             data: Queue::default(),
             requests: VecDeque::new(),
+            written: VecDeque::new(),
             request_is_next: false,
         }
     }
@@ -171,12 +175,21 @@ impl Host {
     }
 
     pub fn has_work(&self) -> bool {
-        !(self.token.waiting.is_empty() && self.data.waiting.is_empty() && self.requests.is_empty())
+        let sockets = [&self.token, &self.data];
+        !(sockets.iter().all(|socket| socket.waiting.is_empty()) && self.requests.is_empty() && self.written.is_empty())
     }
 
-    /// The next thing to do: datagrams and requests in turn; of the sockets the one that is to be read first, if there
-    /// is anything in it.
+    /// A record is on the disk; the machine has yet to be told.
+    pub fn wrote(&mut self, ticket: Ticket) {
+        self.written.push_back(ticket);
+    }
+
+    /// The next thing to do: what the disk has done, then datagrams and requests in turn; of the sockets the one that is to
+    /// be read first, if there is anything in it.
     pub fn next(&mut self, first: Lane) -> Option<Task> {
+        if let Some(ticket) = self.written.pop_front() {
+            return Some(Task::Persisted { ticket });
+        }
         self.request_is_next = !self.request_is_next;
         if self.request_is_next {
             self.next_request().or_else(|| self.next_datagram(first))
@@ -230,6 +243,7 @@ mod tests {
         let len = |task| match task {
             Task::Datagram { bytes, .. } => bytes.len(),
             Task::Request { sender } => 1_000 + usize::from(sender),
+            Task::Persisted { .. } => unreachable!("the disk wrote nothing"),
         };
         std::iter::from_fn(|| host.next(first).map(len)).collect()
     }
@@ -254,6 +268,8 @@ mod tests {
             host.arrive(Instant(0), Socket::Token, datagram(len + 10));
             host.request(len as u16);
         }
+        host.wrote(Ticket(5));
+        assert!(matches!(host.next(Lane::Data), Some(Task::Persisted { ticket: Ticket(5) })), "however busy it is");
         assert_eq!(lens(&mut host, Lane::Token), [1_001, 11, 1_002, 12, 1, 2]);
         assert!(!host.has_work());
     }

@@ -2,7 +2,7 @@
 use super::sequencer::Flaw;
 use super::{bounds, lightened, machines, plan, run, whole_machines};
 use crate::checkers::judge;
-use crate::fault::Kinds;
+use crate::fault::{Activation, Fault, Kinds};
 use crate::machine::Answer;
 use crate::message::Process;
 use crate::plan::Plan;
@@ -92,6 +92,25 @@ fn late_hosts_start_late_and_lost_datagrams_are_counted() {
     assert_eq!(outcome.violations, []);
     assert!(run(&plan(4, "data-loss"), Flaw::None).mishaps > 0);
     assert_eq!(run(&plan(4, "none"), Flaw::None).mishaps, 0);
+}
+
+#[test]
+fn a_host_that_is_slow_for_two_reasons_is_as_slow_as_for_the_worse_one() {
+    let delivered = |factors: &[u32]| {
+        let mut plan = plan(3, "none");
+        let slow =
+            |&factor| Activation { from: Instant(0), until: plan.calm, fault: Fault::Slow { node: NodeId(0), factor } };
+        plan.faults = factors.iter().map(slow).collect();
+        let outcome = run(&plan, Flaw::None);
+        assert_eq!(outcome.violations, []);
+        let events = outcome.trace.unwrap().events.into_iter();
+        let delivers = events.filter(|event| matches!(event.what, What::Deliver { .. }));
+        delivers.map(|event| event.at).collect::<Vec<_>>()
+    };
+    let worse = delivered(&[20]);
+    assert_eq!(delivered(&[20, 2]), worse);
+    assert_eq!(delivered(&[2, 20]), worse);
+    assert_ne!(delivered(&[2]), worse);
 }
 
 #[test]

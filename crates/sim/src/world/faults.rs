@@ -54,7 +54,9 @@ impl<M: Machine> World<'_, M> {
             host.disk_delay = Duration::ZERO;
             for fault in &self.active {
                 match *fault {
-                    Fault::Slow { node: NodeId(slow), factor } if slow == node => host.slowness *= factor,
+                    Fault::Slow { node: NodeId(slow), factor } if slow == node => {
+                        host.slowness = host.slowness.max(factor)
+                    }
                     Fault::Buffers { node: NodeId(small), bytes } if small == node => {
                         host.squeezed = Some(host.squeezed.map_or(bytes, |other| other.min(bytes)));
                     }

@@ -44,19 +44,12 @@ impl<M: Machine> World<'_, M> {
 
     /// A record is on the disk. A life that ended before that never wrote it.
     pub(super) fn on_persisted(&mut self, life: Life, ticket: Ticket, record: Bytes) {
-        let host = life.node.0;
-        let place = &self.hosts[usize::from(host)];
-        if !self.is_live(life) {
-            return;
+        if self.is_live(life) {
+            let host = life.node.0;
+            self.lives.write(host, ticket, record);
+            self.hosts[usize::from(host)].wrote(ticket);
+            self.schedule_wake(host);
         }
-        if place.free > self.recorder.now {
-            let at = place.free;
-            return self.schedule(at, Happens::Persisted { life, ticket, record });
-        }
-        self.lives.write(host, ticket, record);
-        self.machines[usize::from(host)].handle_persisted(self.recorder.now, ticket);
-        self.drain(host);
-        self.schedule_wake(host);
     }
 
     pub(super) fn on_trimmed(&mut self, life: Life, up_to: Ticket) {
@@ -121,6 +114,9 @@ impl<M: Machine> World<'_, M> {
     fn serve(&mut self, host: u16, task: Task) {
         let place = &mut self.hosts[usize::from(host)];
         match task {
+            Task::Persisted { ticket } => {
+                self.machines[usize::from(host)].handle_persisted(self.recorder.now, ticket);
+            }
             Task::Datagram { arrived, bytes } => {
                 place.spend(place.model.receive + place.model.bytes(bytes.len()));
                 if std::mem::take(&mut place.ran_over) {
