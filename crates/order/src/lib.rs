@@ -173,7 +173,7 @@ pub enum Output<P> {
         /// What its upper layer gave to `annotate`.
         annotation: Bytes,
     },
-    /// A submit that was refused as full may be tried again: now it fits.
+    /// A submit that was refused as full may be tried again: there is room for it.
     Room,
     /// Write a record; answer with `handle_persisted`. What depends on it is sent only then.
     Persist {

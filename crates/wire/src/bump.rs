@@ -26,14 +26,9 @@ impl Retired {
 
     /// An empty chunk with room for `size` bytes whose slices are all gone, if there is one.
     pub fn reclaim(&mut self, size: usize) -> Option<BytesMut> {
-        for _ in 0..self.0.len() {
-            let mut chunk = self.0.pop_front()?;
-            if chunk.try_reclaim(size) {
-                return Some(chunk);
-            }
-            self.0.push_back(chunk);
-        }
-        None
+        // The one used last first: after a peak the others would only take turns, each cold by then.
+        let at = (0..self.0.len()).rev().find(|at| self.0[*at].try_reclaim(size))?;
+        self.0.remove(at)
     }
 
     /// How many chunks are kept.
