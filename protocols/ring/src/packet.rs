@@ -14,7 +14,7 @@
 //!
 //! Content by flag: messages (none), a packet of an old ring (2: old ring's index, originator, body; `round` holds the old
 //! seq), or the event that makes a view primary (4: nothing). Bit 0 marks a retransmission, bit 3 (8) messages whose sender
-//! asks who holds them. Membership packets (5 to 7)
+//! asks who holds them, bit 4 (16) messages with which a lent token is given back. Membership packets (5 to 7)
 //! may be larger than a datagram of the configured size; they alone may be fragmented by IP.
 use crate::RingId;
 use crate::flow::Load;
@@ -62,6 +62,8 @@ pub struct Data {
     pub retransmission: bool,
     /// Its sender asks all to say once they hold everything up to here.
     pub asks: bool,
+    /// It is all that was sent on a loan, and gives the token back.
+    pub returns: bool,
     /// What it carries.
     pub content: Content,
 }
@@ -244,6 +246,8 @@ const RETRANSMISSION: u8 = 1;
 const RECOVERED: u8 = 2;
 const PRIMARY: u8 = 4;
 const ASKS: u8 = 8;
+const RETURNS: u8 = 16;
+const ASKS_AND_RETURNS: u8 = ASKS | RETURNS;
 const UNKNOWN: u8 = 0xff;
 
 impl consort_wire::Packet for Packet {
@@ -315,7 +319,9 @@ impl Data {
     fn encode(&self, head: &mut BytesMut) -> Bytes {
         let retransmission = if self.retransmission { RETRANSMISSION } else { 0 };
         let (flags, round) = match &self.content {
-            Content::Messages(_) => (if self.asks { ASKS } else { 0 }, self.round),
+            Content::Messages(_) => {
+                (if self.asks { ASKS } else { 0 } | if self.returns { RETURNS } else { 0 }, self.round)
+            }
             Content::Recovered(recovered) => (RECOVERED, recovered.seq.0),
             Content::Primary => (PRIMARY, self.round),
         };
@@ -356,7 +362,7 @@ impl<'a> DataView<'a> {
             return Err(Malformed { what: "data packet", at: bytes.len() });
         }
         match bytes[1] & !RETRANSMISSION {
-            0 | ASKS | RECOVERED | PRIMARY => Ok(Self(bytes)),
+            0 | ASKS | RETURNS | ASKS_AND_RETURNS | RECOVERED | PRIMARY => Ok(Self(bytes)),
             _ => Err(Malformed { what: "flags", at: 1 }),
         }
     }
@@ -380,8 +386,9 @@ impl<'a> DataView<'a> {
                 (Content::Messages(Body::new(self.0.slice(reader.at()..))?), round)
             }
         };
-        let (retransmission, asks) = (flags & RETRANSMISSION != 0, flags & ASKS != 0);
-        Ok(Data { ring, seq, originator, round, retransmission, asks, content })
+        let has = |flag| flags & flag != 0;
+        let (retransmission, asks, returns) = (has(RETRANSMISSION), has(ASKS), has(RETURNS));
+        Ok(Data { ring, seq, originator, round, retransmission, asks, returns, content })
     }
 
     fn recovered(self, reader: &mut Reader<'_>) -> Result<Recovered, Malformed> {

@@ -3,7 +3,7 @@ use super::idle::Wanted;
 use super::{Circle, Pace};
 use crate::engine::Io;
 use crate::flow::Load;
-use crate::packet::{Content, HoldCancel, Token};
+use crate::packet::{Content, Data, HoldCancel, Token};
 use crate::timer::Timer;
 use consort_types::{Instant, MemberId, Seq};
 use std::collections::BTreeMap;
@@ -36,6 +36,14 @@ impl Doubts {
     fn about(&self, member: MemberId, now: Instant) -> bool {
         self.0.get(&member).is_some_and(|doubt| doubt.late_in_a_row >= LATE && now < doubt.until)
     }
+}
+
+/// What a token says after a loan on which places up to `seq` were given away, with what all hold left as it is: that is for a
+/// rotation to tell.
+fn after_loan(token: Token, seq: Seq, load: Load) -> Token {
+    //= R47
+    let aru_by = (token.aru < seq).then_some(token.ring.representative.node);
+    Token { seq, fcc: token.fcc.plus(load), aru_by, idle: 1, ..token }
 }
 
 impl Circle {
@@ -103,17 +111,20 @@ impl Circle {
     pub(super) fn give_back(&mut self, io: &mut Io, now: Instant, mut token: Token, load: Load) {
         //= R47
         self.ask_who_holds();
+        let implied = self.is_implied(io, &token);
+        if let Some(packet) = self.fresh.last_mut() {
+            packet.returns = implied;
+        }
         self.send_fresh(io, 0..self.fresh.len(), self.round_before(io));
         self.fresh.clear();
         // Added to the last visit's: between two rotations a member sends no more than in one visit.
-        token.fcc = token.fcc.plus(load);
         self.last_load = self.last_load.plus(load);
         if crate::mutated!(io.config, LoanMovesStable) {
             token.aru = token.seq;
             self.advance_stable(io, token.aru);
         }
-        token.aru_by = (token.aru < token.seq).then_some(self.ring.representative.node);
-        token.idle = 1;
+        let seq = token.seq;
+        token = after_loan(token, seq, load);
         io.counters.loans += 1;
         io.timers.disarm(Timer::HoldCancel);
         if self.is_representative() {
@@ -124,7 +135,35 @@ impl Circle {
         token.token_seq += 1;
         self.idle.seen = token.idle;
         self.idle.asked_for = false;
-        self.send_token(io, now, token, self.ring.representative);
+        if implied {
+            self.keep_copy(io, now, token, self.ring.representative);
+        } else {
+            self.send_token(io, now, token, self.ring.representative);
+        }
+    }
+
+    /// Whether the representative can tell from the packet alone what the token says that comes back.
+    fn is_implied(&self, io: &Io, token: &Token) -> bool {
+        //= R47
+        self.fresh.len() == 1 && !self.is_representative() && io.reported_room() >= token.room
+    }
+
+    /// The token that this packet gives back, to the one that lent it.
+    pub fn given_back_with(&self, from: MemberId, data: &Data) -> Option<Token> {
+        //= R47
+        let lent = self.copy.as_ref().filter(|copy| copy.lent && self.idle.lent_to == Some(from))?;
+        let is_it = data.returns && !data.retransmission && data.originator == from.node && data.seq == lent.seq.next();
+        let mut load = Load::default();
+        load.add_packet(data.wire_len());
+        let token_seq = lent.token_seq + 1;
+        (is_it && self.is_representative()).then(|| Token { token_seq, ..after_loan(lent.clone(), data.seq, load) })
+    }
+
+    /// Whether the token that comes once more was lent to this node, which has given it back.
+    pub(super) fn gave_back(&self, token: &Token) -> bool {
+        //= R47
+        let back = |copy: &Token| copy.lent && copy.token_seq == token.token_seq + 1;
+        token.lent && !self.is_representative() && self.copy.as_ref().is_some_and(back)
     }
 
     /// Whether the token that came back may rest again.

@@ -174,6 +174,9 @@ impl Circle {
         }
         if token.token_seq <= self.last_token_seq && !crate::mutated!(io.config, NoTokenDedup) {
             io.counters.duplicate_tokens += 1;
+            if self.gave_back(token) {
+                self.send_again(io, now);
+            }
             return false;
         }
         //= R24
@@ -282,6 +285,11 @@ impl Circle {
     /// Sends the token, and keeps a copy.
     fn send_token(&mut self, io: &mut Io, now: Instant, token: Token, to: MemberId) {
         io.send(To::One(to.node), Lane::Token, Packet::Token(token.clone()));
+        self.keep_copy(io, now, token, to);
+    }
+
+    /// Keeps what was sent, to send it again if nothing shows that it came.
+    fn keep_copy(&mut self, io: &mut Io, now: Instant, token: Token, to: MemberId) {
         //= R25
         io.timers.arm(Timer::TokenRetransmit, now + self.retransmit_after(io, &token));
         (self.copy, self.copy_to) = (Some(token), to);

@@ -63,7 +63,7 @@ impl Circle {
             _ if seq <= stable => false,
             Some(data) if answered.packets < cap => {
                 answered.add_packet(data.wire_len());
-                let again = Data { retransmission: true, asks: false, round: 0, ..data.clone() };
+                let again = Data { retransmission: true, asks: false, returns: false, round: 0, ..data.clone() };
                 io.send(To::All, Lane::Data, Packet::Data(again));
                 false
             }
@@ -101,6 +101,7 @@ impl Circle {
                 round: 0,
                 retransmission: false,
                 asks: false,
+                returns: false,
                 content,
             };
             new.add_packet(data.wire_len());

@@ -15,7 +15,7 @@ impl Ring {
         match (&mut self.state, packet) {
             (State::Operational(state), Packet::Data(data)) => {
                 io.backlog.waited = io.backlog.waited.max(now.since(arrival.at));
-                state.on_data(io, now, from, data)
+                state.on_data(io, now, arrival, data)
             }
             (State::Operational(state), Packet::Token(token)) => state.on_token(io, now, arrival, token),
             (State::Operational(state), Packet::Held(held)) => state.on_held(io, from, held),

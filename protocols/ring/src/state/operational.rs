@@ -14,6 +14,7 @@ use consort_member::Hearing;
 use consort_order::Queue;
 use consort_order::{Arrival, Output};
 use consort_types::{Cause, Hold, Instant, MemberId, NodeId, Position, Primary, Seq, Stream};
+use consort_wire::Lane;
 use std::collections::BTreeSet;
 
 /// The state's data.
@@ -159,7 +160,8 @@ impl Operational {
     }
 
     /// A data packet came. One of another ring is a hint at most: beacons decide.
-    pub fn on_data(&mut self, io: &mut Io, now: Instant, from: MemberId, data: Data) -> Next {
+    pub fn on_data(&mut self, io: &mut Io, now: Instant, arrival: &Arrival, data: Data) -> Next {
+        let from = arrival.from;
         if data.ring != self.circle.ring && !crate::mutated!(io.config, AnyRingsData) {
             io.counters.foreign_ring += 1;
             if crate::mutated!(io.config, ForeignDataGathers) && self.installed.member(from.node) != Some(from) {
@@ -167,7 +169,7 @@ impl Operational {
             }
             return Next::Stay;
         }
-        let (seq, asks) = (data.seq, data.asks_for(from));
+        let (seq, asks, given_back) = (data.seq, data.asks_for(from), self.circle.given_back_with(from, &data));
         if self.circle.receive(io, from, data) != Received::New {
             return Next::Stay;
         }
@@ -175,10 +177,14 @@ impl Operational {
         let proven = if asks { self.circle.on_asked(io, from, seq) } else { self.circle.say_what_is_owed(io) };
         if proven {
             self.settle(io);
-            return self.may_leave(io);
+        } else {
+            self.deliver(io);
         }
-        self.deliver(io);
-        Next::Stay
+        match given_back {
+            Some(token) => self.on_token(io, now, &Arrival { lane: Lane::Token, ..*arrival }, token),
+            None if proven => self.may_leave(io),
+            None => Next::Stay,
+        }
     }
 
     /// A member says what it holds.

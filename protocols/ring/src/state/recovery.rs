@@ -192,6 +192,7 @@ impl Recovery {
             round: 0,
             retransmission: false,
             asks: false,
+            returns: false,
             content,
         });
     }

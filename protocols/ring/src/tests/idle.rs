@@ -149,8 +149,9 @@ fn the_token_is_expected_where_it_was_asked_for_where_it_came_from_and_while_it_
     net.run_until(Duration::from_millis(1), |net| expecting(net) == [1, 3]);
     assert_eq!(net.counter(2, "visits"), visits, "handed over, but not there yet");
     net.run_until(Duration::from_millis(1), |net| expecting(net).is_empty());
-    assert!(net.delivered.iter().all(|delivered| delivered.len() == 1));
+    assert_eq!(net.delivered[0].len(), 1, "it came back with the message");
     net.run(Duration::from_millis(30));
+    assert!(net.delivered.iter().all(|delivered| delivered.len() == 1));
     net.submit(2, Service::Agreed, "hurry");
     let to_one = |flying: &Flying| matches!(flying.packet, Packet::HoldCancel(_)) && flying.lane == Lane::Token;
     net.run_dropping_until(Duration::from_millis(2), &mut |flying| to_one(flying), &mut |net| {

@@ -32,7 +32,16 @@ pub(crate) fn data(seq: u64) -> Data {
     let body = Body::new(body.freeze()).unwrap();
     let ring = crate::RingId::default();
     let content = Content::Messages(body);
-    Data { ring, seq: Seq(seq), originator: NodeId(1), round: 0, retransmission: false, asks: false, content }
+    Data {
+        ring,
+        seq: Seq(seq),
+        originator: NodeId(1),
+        round: 0,
+        retransmission: false,
+        asks: false,
+        returns: false,
+        content,
+    }
 }
 
 /// What travels: from, to, lane, packet.

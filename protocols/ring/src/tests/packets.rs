@@ -74,6 +74,8 @@ fn samples() -> Vec<Packet> {
             padding: 100,
         }),
         Packet::Data(Data { ring, asks: true, ..data(9) }),
+        Packet::Data(Data { ring, returns: true, ..data(10) }),
+        Packet::Data(Data { ring, asks: true, returns: true, ..data(11) }),
         Packet::Held(Held { ring, aru: Seq(20), stable: Seq(12) }),
         Packet::HoldCancel(HoldCancel { ring, token_seq: 77 }),
     ]

@@ -158,7 +158,7 @@ fn a_lost_word_and_a_lost_way_back_delay_it_no_longer_than_two_rotations() {
     //= R48 test
     for n in [3, 4] {
         let (mut net, mut token, mut word) = (resting(n), false, false);
-        net.submit(1, Service::Safe, "safe");
+        net.submit(1, Service::Safe, vec![7; 2_000]);
         run_looking(&mut net, Duration::from_micros(13_500), &mut |flying| {
             let back = !token && flying.is_token() && flying.to == NodeId(1);
             let told = !word && is_held(flying) && flying.to == NodeId(3);
