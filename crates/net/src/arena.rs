@@ -70,9 +70,14 @@ mod tests {
         let held = arena.take(1000);
         let second = arena.room(100).as_ptr() as usize;
         assert_ne!(first, second);
+        drop(arena.take(1000));
+        assert_eq!(arena.room(100).as_ptr() as usize, second, "the first is held");
+        drop(held);
+        let held = arena.take(1000);
+        assert_eq!(arena.room(100).as_ptr() as usize, first, "the second is held");
         drop(held);
         drop(arena.take(1000));
-        assert_eq!(arena.room(100).as_ptr() as usize, first);
+        assert_eq!(arena.room(100).as_ptr() as usize, first, "of both the one used last");
         assert_eq!(arena.room(100).len(), 1 << 10);
     }
 
