@@ -148,15 +148,23 @@ impl Circle {
         self.fresh.len() == 1 && !self.is_representative() && io.reported_room() >= token.room
     }
 
-    /// The token that this packet gives back, to the one that lent it.
-    pub fn given_back_with(&self, from: MemberId, data: &Data) -> Option<Token> {
+    /// The length of the packet, if it gives back the token that was lent from here.
+    pub fn gives_back(&self, from: MemberId, data: &Data) -> Option<usize> {
         //= R47
-        let lent = self.copy.as_ref().filter(|copy| copy.lent && self.idle.lent_to == Some(from))?;
-        let is_it = data.returns && !data.retransmission && data.originator == from.node && data.seq == lent.seq.next();
-        let mut load = Load::default();
-        load.add_packet(data.wire_len());
-        let token_seq = lent.token_seq + 1;
-        (is_it && self.is_representative()).then(|| Token { token_seq, ..after_loan(lent.clone(), data.seq, load) })
+        let is_borrowers = data.returns && !data.retransmission && data.originator == from.node;
+        let lent = self.copy.as_ref().filter(|copy| copy.lent);
+        let is_next = || self.idle.lent_to == Some(from) && lent.is_some_and(|lent| data.seq == lent.seq.next());
+        (is_borrowers && is_next()).then(|| data.wire_len())
+    }
+
+    /// The token that was lent, as it is with a packet of that length in the next place.
+    pub fn given_back(&self, len: usize) -> Option<Token> {
+        //= R47
+        let lent = self.copy.clone()?;
+        let (token_seq, mut load) = (lent.token_seq + 1, Load::default());
+        load.add_packet(len);
+        let seq = lent.seq.next();
+        Some(Token { token_seq, ..after_loan(lent, seq, load) })
     }
 
     /// Whether the token that comes once more was lent to this node, which has given it back.

@@ -169,7 +169,7 @@ impl Operational {
             }
             return Next::Stay;
         }
-        let (seq, asks, given_back) = (data.seq, data.asks_for(from), self.circle.given_back_with(from, &data));
+        let (seq, asks, given_back) = (data.seq, data.asks_for(from), self.circle.gives_back(from, &data));
         if self.circle.receive(io, from, data) != Received::New {
             return Next::Stay;
         }
@@ -180,11 +180,10 @@ impl Operational {
         } else {
             self.deliver(io);
         }
-        match given_back {
-            Some(token) => self.on_token(io, now, &Arrival { lane: Lane::Token, ..*arrival }, token),
-            None if proven => self.may_leave(io),
-            None => Next::Stay,
+        if let Some(token) = given_back.and_then(|len| self.circle.given_back(len)) {
+            return self.on_token(io, now, &Arrival { lane: Lane::Token, ..*arrival }, token);
         }
+        if proven { self.may_leave(io) } else { Next::Stay }
     }
 
     /// A member says what it holds.
