@@ -31,7 +31,9 @@ pub(crate) struct Idle {
     pub(super) asked_for: bool,
     /// Who was lent the token and has not given it back.
     pub(super) lent_to: Option<MemberId>,
-    /// The token that is lent, or was lent last, had to be sent again on its way there or back.
+    /// When it was lent last.
+    pub(super) lent_at: Instant,
+    /// The token that is lent, or was lent last, had to be sent again on its way there or back, later than two rotations.
     pub(super) loan_is_late: bool,
     pub(super) doubts: Doubts,
     /// Who was lent it last, and its `token_seq` then.

@@ -74,6 +74,7 @@ impl Circle {
         // From now, not from when it comes back: that may take long.
         self.idle.round_at = self.idle.round_at.min(now + Self::rest_of(io, &token));
         self.idle.lent_to = Some(to);
+        self.idle.lent_at = now;
         self.idle.loan_is_late = false;
         self.idle.last_lent = Some((to, token.token_seq));
         self.send_token(io, now, token, to);

@@ -84,6 +84,9 @@ pub(crate) enum Pace {
     Original,
 }
 
+/// No token gets there: each hop adds one, and a token that is accepted may be lent and come back.
+const TOKEN_SEQ_END: u64 = u64::MAX - 8;
+
 /// For how many rotations at full speed a member may still get what it lacks.
 const PATIENCE: u32 = 10;
 
@@ -168,14 +171,14 @@ impl Circle {
             io.counters.wrong_sender += 1;
             return false;
         }
-        if token.token_seq == u64::MAX {
-            io.counters.implausible += 1; // it could not be passed on: no ring lives long enough to get there
+        if token.token_seq >= TOKEN_SEQ_END {
+            io.counters.implausible += 1; // it could not be lent and come back: no ring lives long enough to get there
             return false;
         }
         if token.token_seq <= self.last_token_seq && !crate::mutated!(io.config, NoTokenDedup) {
             io.counters.duplicate_tokens += 1;
             if self.gave_back(token) {
-                self.send_again(io, now);
+                self.send_copy(io);
             }
             return false;
         }
@@ -306,18 +309,24 @@ impl Circle {
         {
             copy.token_seq += 1;
         }
+        self.send_copy(io);
+        let Some(copy) = &self.copy else { return };
+        //= R47
+        self.idle.loan_is_late |= copy.lent && now.since(self.idle.lent_at) >= self.rotation * 2;
+        // The rest of an idle token is over by now: it is missed.
+        let rests =
+            if copy.idle > 0 { io.config.timers.token_retransmit_idle / 4 } else { self.retransmit_after(io, copy) };
+        io.timers.arm(Timer::TokenRetransmit, now + rests);
+    }
+
+    fn send_copy(&self, io: &mut Io) {
         let Some(copy) = &self.copy else { return };
         io.counters.tokens_retransmitted += 1;
         io.send(To::One(self.copy_to.node), Lane::Token, Packet::Token(copy.clone()));
         if copy.lent {
             //= R47
             io.send(To::One(self.copy_to.node), Lane::Data, Packet::Token(copy.clone()));
-            self.idle.loan_is_late = true;
         }
-        // The rest of an idle token is over by now: it is missed.
-        let rests =
-            if copy.idle > 0 { io.config.timers.token_retransmit_idle / 4 } else { self.retransmit_after(io, copy) };
-        io.timers.arm(Timer::TokenRetransmit, now + rests);
     }
 
     /// How long to wait for a sign of the token that was passed on before its copy is sent for the first time.

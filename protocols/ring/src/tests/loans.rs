@@ -241,6 +241,47 @@ fn a_token_that_is_lost_now_and_then_is_lent_as_before() {
 }
 
 #[test]
+fn a_token_numbered_almost_to_the_end_of_numbers_makes_nobody_fall_over() {
+    //= R47 test
+    //= R5 test
+    for (to_the_end, accepted) in [(1, 0), (8, 0), (9, 1)] {
+        let mut net = resting(3);
+        let ring = net.views[0][0].id;
+        let mut last = None;
+        net.run_dropping(Duration::from_millis(40), &mut |flying| match &flying.packet {
+            Packet::Token(token) if flying.to == NodeId(1) && last.is_none() => {
+                last = Some(token.clone());
+                true
+            }
+            _ => false,
+        });
+        let parked = net.counter(0, "holds");
+        let lie = Token { token_seq: u64::MAX - to_the_end, ..last.unwrap() };
+        net.hand_over(Flying { from: member(3), to: NodeId(1), lane: Lane::Token, packet: Packet::Token(lie) });
+        assert_eq!(net.counter(0, "holds") - parked, accepted, "{to_the_end}");
+        net.submit(1, Service::Agreed, "x");
+        net.run(Duration::from_micros(50));
+        let packet = Packet::Data(Data { ring, originator: NodeId(2), returns: true, ..data(1) });
+        net.hand_over(Flying { from: member(2), to: NodeId(1), lane: Lane::Data, packet });
+        net.run(Duration::from_millis(500));
+        assert!(net.delivered.iter().all(|delivered| !delivered.is_empty()), "{to_the_end}");
+    }
+}
+
+#[test]
+fn where_ways_are_long_no_loan_is_called_late_for_that() {
+    //= R47 test
+    let mut far = distance::Far::formed(2, Duration::from_millis(17), |_| {});
+    far.run(Duration::from_millis(300));
+    for k in 1..=20 {
+        far.net.submit(1, Service::Agreed, "x");
+        far.run(Duration::from_millis(113));
+        assert!(have_all(&far.net, k));
+    }
+    assert!(far.net.total("loans") >= 20, "{}", far.net.total("loans"));
+}
+
+#[test]
 fn a_second_request_that_is_older_than_what_it_asks_for_is_nothing_odd() {
     //= R47 test
     let mut net = resting(5);
