@@ -317,11 +317,10 @@ impl Content {
 
 impl Data {
     fn encode(&self, head: &mut BytesMut) -> Bytes {
-        let retransmission = if self.retransmission { RETRANSMISSION } else { 0 };
+        let flag = |is_set, flag| if is_set { flag } else { 0 };
+        let retransmission = flag(self.retransmission, RETRANSMISSION);
         let (flags, round) = match &self.content {
-            Content::Messages(_) => {
-                (if self.asks { ASKS } else { 0 } | if self.returns { RETURNS } else { 0 }, self.round)
-            }
+            Content::Messages(_) => (flag(self.asks, ASKS) | flag(self.returns, RETURNS), self.round),
             Content::Recovered(recovered) => (RECOVERED, recovered.seq.0),
             Content::Primary => (PRIMARY, self.round),
         };

@@ -319,6 +319,7 @@ impl Circle {
         io.timers.arm(Timer::TokenRetransmit, now + rests);
     }
 
+    /// Sends what is kept, exactly; one that is lent in both lanes.
     fn send_copy(&self, io: &mut Io) {
         let Some(copy) = &self.copy else { return };
         io.counters.tokens_retransmitted += 1;
