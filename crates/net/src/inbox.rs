@@ -131,6 +131,11 @@ impl Inbox {
         self.token.has_more() || self.data.has_more()
     }
 
+    /// Whether the next packet is here already, without asking the kernel.
+    pub(crate) fn holds_more(&self) -> bool {
+        !self.token.packets.is_empty() || !self.data.packets.is_empty()
+    }
+
     /// The next probe that came.
     pub(crate) fn next_probe(&mut self) -> Option<Probed> {
         self.aside.next_probe()

@@ -69,6 +69,21 @@ impl Bench {
 }
 
 #[test]
+fn what_came_in_one_batch_is_held_until_it_is_taken() {
+    let mut bench = Bench::new(false);
+    bench.data(b"d0");
+    bench.data(b"d1");
+    bench.mark_all();
+    assert!(!bench.inbox.holds_more(), "the kernel has it");
+    assert_eq!(bench.next(Lane::Data).unwrap(), &b"d0"[..]);
+    assert!(bench.inbox.holds_more());
+    bench.token(b"t");
+    assert_eq!(bench.next(Lane::Data).unwrap(), &b"d1"[..]);
+    assert!(!bench.inbox.holds_more(), "a token that the kernel has is not held");
+    assert_eq!(bench.next(Lane::Token).unwrap(), &b"t"[..]);
+}
+
+#[test]
 fn each_packet_comes_from_the_lane_that_is_wanted_also_inside_a_batch() {
     let mut bench = Bench::new(false);
     for i in 0..4u8 {
