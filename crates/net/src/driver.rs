@@ -341,7 +341,10 @@ impl<E: Engine> Driver<E> {
             Rest::None => self.wake.look(),
             Rest::Yield => {
                 self.counters.spins += 1;
+                let began = self.now;
                 std::thread::yield_now();
+                self.tick();
+                self.idle.yielded(self.now, self.now.since(began));
                 self.wake.look()
             }
             Rest::Sleep => {

@@ -22,6 +22,15 @@ const MEMORY: i8 = 8;
 /// of work.
 const AT_ONCE: Duration = Duration::from_micros(10);
 
+/// Whoever yields to a program that computes waits for as long as that may keep the processor, some milliseconds. Daemons and
+/// clients give it back sooner.
+const STRETCH: Duration = Duration::from_millis(1);
+/// How much a yield of that length counts against shorter ones: one by itself may be the machine's, two among so many are not.
+const HIT: u8 = 64;
+/// For how long nobody yields then, at first; twice as long each time that it was too early, and how long at most.
+const ALOOF: Duration = Duration::from_millis(100);
+const ALOOF_MAX: Duration = Duration::from_secs(10);
+
 /// What the loop does before its next turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
@@ -63,19 +72,74 @@ pub(crate) struct Idle {
     was_worth: bool,
     /// Whether looking has paid lately, or would have: below zero it has not.
     paid: i8,
+    crowd: Crowd,
+}
+
+/// Whether programs that compute want the processors, too. Then who sleeps is given one sooner than who yields.
+#[derive(Debug)]
+struct Crowd {
+    /// What long yields count, less what shorter ones do.
+    hits: u8,
+    /// It is there until then, as far as is known.
+    until: Instant,
+    /// How long it is taken for granted when it is met next.
+    aloof: Duration,
+}
+
+impl Crowd {
+    const fn new() -> Self {
+        Self { hits: 0, until: Instant::ZERO, aloof: ALOOF }
+    }
+
+    /// A yield that is over now took so long.
+    fn note(&mut self, now: Instant, lasted: Duration) {
+        if lasted < STRETCH {
+            self.hits = self.hits.saturating_sub(1);
+            if self.hits == 0 {
+                self.aloof = ALOOF;
+            }
+            return;
+        }
+        let met_before = self.hits > 0;
+        self.hits = HIT;
+        if met_before {
+            self.until = now + self.aloof;
+            self.aloof = (self.aloof * 2).min(ALOOF_MAX);
+        }
+    }
+
+    fn is_there(&self, now: Instant) -> bool {
+        now < self.until
+    }
 }
 
 impl Idle {
     pub(crate) const fn new(profile: Idling) -> Self {
         let none = Duration::ZERO;
         let (asked, slept) = (Instant::ZERO, true);
-        Self { profile, asked, slept, worked: none, left: none, answer: none, pause: none, was_worth: false, paid: 0 }
+        Self {
+            profile,
+            asked,
+            slept,
+            worked: none,
+            left: none,
+            answer: none,
+            pause: none,
+            was_worth: false,
+            paid: 0,
+            crowd: Crowd::new(),
+        }
     }
 
     /// A [`Rest::Sleep`] took so long.
     pub(crate) fn slept(&mut self, lasted: Duration) {
         self.slept = lasted > AT_ONCE;
         self.pause += lasted;
+    }
+
+    /// A [`Rest::Yield`] is over now and took so long.
+    pub(crate) fn yielded(&mut self, now: Instant, lasted: Duration) {
+        self.crowd.note(now, lasted);
     }
 
     /// To be asked after every turn.
@@ -106,7 +170,7 @@ impl Idle {
             Idling::Balanced => self.looks_again(passed, slept, turn.expects),
             Idling::Frugal => false,
         };
-        if yields {
+        if yields && !self.crowd.is_there(now) {
             return Rest::Yield;
         }
         self.slept = true;
@@ -232,6 +296,66 @@ mod tests {
         let later: Vec<_> = (2..10).map(|ms| burst(ms * 1_000, 700)).collect();
         assert_eq!(later[1..], [0; 7]);
         assert!((0..8).any(|n| burst(20_000 + n * 260, 50) > 0), "they have come closer together");
+    }
+
+    /// Yields to somebody who keeps the processor for so long; returns whether it would have slept instead.
+    fn sleeps(idle: &mut Idle, now: Instant, others: Duration) -> bool {
+        let rest = idle.rest(now, Turn { expects: true, ..Turn::default() });
+        if rest == Rest::Yield {
+            idle.yielded(now + others, others);
+        }
+        rest == Rest::Sleep
+    }
+
+    #[test]
+    fn who_has_yielded_to_programs_that_compute_sleeps_for_a_while() {
+        for profile in [Idling::Latency, Idling::Balanced] {
+            let mut idle = Idle::new(profile);
+            let at = |millis: u64| Instant(1_000_000_000 + millis * 1_000_000);
+            let slice = Duration::from_millis(4);
+            let mut asked = |millis| {
+                idle.rest(at(millis), Turn { worked: true, expects: true, ..Turn::default() });
+                sleeps(&mut idle, at(millis), slice)
+            };
+            assert!(!asked(0), "one may be the machine's");
+            assert!(!asked(10));
+            let aloof: Vec<_> = (15..=400).filter(|millis| !asked(*millis)).collect();
+            assert_eq!(aloof, [114, 318], "{profile:?}: it tries once more, and then stays away for twice as long");
+            let longest = (400..60_000).filter(|millis| !asked(*millis)).collect::<Vec<_>>();
+            assert!(longest.windows(2).last().is_some_and(|pair| pair[1] - pair[0] == 10_004), "{longest:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_yield_now_and_then_changes_nothing_and_short_ones_are_forgiven() {
+        let mut idle = Idle::new(Idling::Latency);
+        let mut now = Instant(1_000_000_000);
+        for n in 0..10_000 {
+            let others = if n % 100 == 0 { Duration::from_millis(4) } else { LOOK };
+            assert!(!sleeps(&mut idle, now, others), "yield {n}");
+            now += others;
+        }
+        let slice = Duration::from_millis(4);
+        let mut stay_away = |now: &mut Instant| {
+            while !sleeps(&mut idle, *now, slice) {
+                *now += slice;
+            }
+            let began = *now;
+            while sleeps(&mut idle, *now, LOOK) {
+                *now += slice / 4;
+            }
+            now.since(began)
+        };
+        let (first, second) = (stay_away(&mut now), stay_away(&mut now));
+        assert!(first < second && second < ALOOF * 3, "{first:?} {second:?}");
+        for _ in 0..HIT {
+            assert!(!sleeps(&mut idle, now, LOOK));
+        }
+        let mut again = 0;
+        while !sleeps(&mut idle, now, slice) {
+            (again, now) = (again + 1, now + slice);
+        }
+        assert_eq!(again, 2, "as if it had never met one");
     }
 
     #[test]
