@@ -111,7 +111,7 @@ impl Error {
 
 fn describe(unknown: &Range<u64>) -> String {
     match unknown.end.saturating_sub(unknown.start) {
-        0 => "every send is known to be ordered".to_owned(),
+        0 => "there is no send of unknown fate".to_owned(),
         1 => format!("the fate of send {} is unknown", unknown.start),
         _ => format!("the fate of sends {} to {} is unknown", unknown.start, unknown.end - 1),
     }
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn the_unknown_is_said_in_words() {
         let lost = |unknown_fate| Error::ConnectionLost { why: "end of stream".into(), unknown_fate }.to_string();
-        assert!(lost(4..4).ends_with("(end of stream); every send is known to be ordered"));
+        assert!(lost(4..4).ends_with("(end of stream); there is no send of unknown fate"));
         assert!(lost(4..5).ends_with("the fate of send 4 is unknown"));
         assert!(lost(4..9).ends_with("the fate of sends 4 to 8 is unknown"));
     }

@@ -13,8 +13,7 @@ use std::time::Duration;
 /// The lines of a help text that show these options.
 macro_rules! shared_help {
     () => {
-        "\
-  --nodes N          daemons, 1 to 16 [3]
+        "  --nodes N          daemons, 1 to 16 [3]
   --size BYTES       payload of a message, 24 to 16MiB [1350]
   --service LEVEL    agreed or safe [agreed]
   --protocol NAME    ring, toto or plato: what orders the messages [ring]

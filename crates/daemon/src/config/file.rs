@@ -440,7 +440,7 @@ interface = "198.51.100.12"
         assert_eq!(
             with("[ring]\nprotocol = \"fast\"\nhold = 20"),
             "consort.toml:10: ring.protocol: \"fast\" is not known; choose accelerated or original\n\
-             consort.toml:11: ring.hold: 20 is not a text; put it in \"quotes\""
+             consort.toml:11: ring.hold: 20 is not a time; write it with its unit, like \"20ms\" or \"1.5s\", a year at most"
         );
         assert_eq!(
             problems(&format!("multicast = \"10.0.0.1\"\ndatagram = 100\n{}", GOOD.trim_start())),

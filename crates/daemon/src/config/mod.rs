@@ -199,7 +199,8 @@ impl Settings {
         };
         let nodes = self.nodes.len();
         let data = self.multicast.map_or_else(|| "unicast".into(), |group| format!("multicast {group}"));
-        format!("{nodes} nodes, {protocol}, {data}, datagrams of {} bytes", self.ring.datagram.get())
+        let noun = if nodes == 1 { "node" } else { "nodes" };
+        format!("{nodes} {noun}, {protocol}, {data}, datagrams of {} bytes", self.ring.datagram.get())
     }
 
     /// The cluster's id on the wire.

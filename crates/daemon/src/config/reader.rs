@@ -189,10 +189,14 @@ impl<'a, 't> Section<'a, 't> {
 
     /// A span of time, written as `"20ms"`.
     pub fn duration(&mut self, key: &'static str) -> Option<Duration> {
-        self.text(key, |text| {
-            let wrong = || format!("\"{text}\" is not a time; write it like \"20ms\" or \"1.5s\", a year at most");
-            args::duration(text).ok_or_else(wrong)
-        })
+        let found = match self.find(key)?.get_ref() {
+            DeValue::String(text) => args::duration(text)
+                .filter(|_| text.ends_with(char::is_alphabetic))
+                .ok_or_else(|| format!("\"{text}\" is not a time")),
+            other => Err(format!("{} is not a time", describe(other))),
+        };
+        let remedy = "write it with its unit, like \"20ms\" or \"1.5s\", a year at most";
+        found.map_err(|message| self.wrong(key, format!("{message}; {remedy}"))).ok()
     }
 
     /// Notes that a key is missing that must be there.

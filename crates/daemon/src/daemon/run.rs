@@ -164,16 +164,19 @@ fn take_seat(place: &Place, settings: &mut Settings, wanted: Option<u16>) -> Out
             return Ok(seat);
         }
     }
+    Err(place.taken(&candidates, &elsewhere(settings, wanted)))
+}
+
+/// What a daemon that finds its nodes taken could be instead.
+fn elsewhere(settings: &Settings, wanted: Option<u16>) -> String {
     let more = settings.nodes.len() + 1;
-    Err(place.taken(
-        &candidates,
-        &match settings.from_file {
-            true => "add a node to the file, for all machines".into(),
-            false => {
-                format!("start all daemons of the cluster with --nodes {more}, or another cluster with --cluster NAME")
-            }
-        },
-    ))
+    match (wanted, settings.from_file) {
+        (Some(_), _) => "leave --node out: it takes the first that is free".into(),
+        (None, true) => "add a node to the file, for all machines".into(),
+        (None, false) => {
+            format!("start all daemons of the cluster with --nodes {more}, or another cluster with --cluster NAME")
+        }
+    }
 }
 
 /// The nodes whose addresses are this machine's.

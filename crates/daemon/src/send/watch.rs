@@ -105,11 +105,15 @@ fn because(cause: Option<WaitCause>) -> String {
 }
 
 fn out_of_time(sent: u64, ordered: u64, cause: Option<WaitCause>) -> Failure {
-    let (ordered, waiting) = (thousands(ordered), thousands(sent.saturating_sub(ordered)));
-    let because = because(cause);
-    let message =
-        format!("the time ran out: {ordered} messages are ordered, {waiting} more may still be ordered{because}");
-    Failure::new(message).with(Code::Timeout)
+    let fate = match sent.saturating_sub(ordered) {
+        0 => ", and none waits; more was to come".into(),
+        waiting => format!(", {} more may still be{}", thousands(waiting), because(cause)),
+    };
+    Failure::new(format!("the time ran out: of what was sent, {} ordered{fate}", are(ordered))).with(Code::Timeout)
+}
+
+fn are(messages: u64) -> String {
+    if messages == 1 { "1 message is".into() } else { format!("{} messages are", thousands(messages)) }
 }
 
 /// The session is over: says which messages may or may not have been ordered.
@@ -140,7 +144,9 @@ mod tests {
     #[test]
     fn what_is_out_of_time_says_what_it_waits_for() {
         let told = |cause| out_of_time(1_200, 1_000, cause).message;
-        assert!(told(None).ends_with("1,000 messages are ordered, 200 more may still be ordered"), "{}", told(None));
+        assert!(told(None).ends_with("1,000 messages are ordered, 200 more may still be"), "{}", told(None));
+        let all = out_of_time(1, 1, None).message;
+        assert!(all.ends_with("1 message is ordered, and none waits; more was to come"), "{all}");
         let membership = told(Some(WaitCause::Membership));
         assert!(membership.ends_with("(membership: the daemons are agreeing on who is there)"), "{membership}");
     }
