@@ -145,7 +145,7 @@ fn a_sender_whose_time_runs_out_says_how_far_it_came() {
     sender.close_input();
     let ran = sender.wait();
     assert_eq!(ran.code, 5, "{}", ran.errors);
-    assert!(ran.errors.contains("1 messages are ordered, 1 more may still be"), "{}", ran.errors);
+    assert!(ran.errors.contains("of what was sent, 1 message is ordered, 1 more may still be"), "{}", ran.errors);
 }
 
 #[test]

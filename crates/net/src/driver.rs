@@ -408,6 +408,7 @@ impl<E: Engine> Driver<E> {
 
     /// Tells clients that the daemon stops and lets them read what stands in their outputs, but not for long.
     fn take_leave(mut self) -> Result<(), RunError> {
+        self.outbox.flush(&mut self.counters);
         self.tick();
         let until = self.now + FAREWELL;
         self.clients.shut_doors();

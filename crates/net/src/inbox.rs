@@ -131,7 +131,7 @@ impl Inbox {
         self.token.has_more() || self.data.has_more()
     }
 
-    /// Whether the next packet is here already, without asking the kernel.
+    /// Whether a packet is here that was not taken yet.
     pub(crate) fn holds_more(&self) -> bool {
         !self.token.packets.is_empty() || !self.data.packets.is_empty()
     }

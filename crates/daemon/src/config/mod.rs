@@ -22,7 +22,8 @@ pub use spread::SpreadDoor;
 /// How much CPU is spent on answering quickly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// Spins and keeps the token going: the lowest latency, a core per daemon while there is traffic.
+    /// Spins and keeps the token going: the lowest latency, a core per daemon while there is traffic, unless
+    /// other programs want it.
     Latency,
     /// Keeps the token going while there is traffic, sleeps else.
     Balanced,

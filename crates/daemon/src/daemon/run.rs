@@ -171,7 +171,7 @@ fn take_seat(place: &Place, settings: &mut Settings, wanted: Option<u16>) -> Out
 fn elsewhere(settings: &Settings, wanted: Option<u16>) -> String {
     let more = settings.nodes.len() + 1;
     match (wanted, settings.from_file) {
-        (Some(_), _) => "leave --node out: it takes the first that is free".into(),
+        (Some(_), _) => "leave --node out, to be the first that is free here, if one is".into(),
         (None, true) => "add a node to the file, for all machines".into(),
         (None, false) => {
             format!("start all daemons of the cluster with --nodes {more}, or another cluster with --cluster NAME")

@@ -67,7 +67,8 @@ pub fn watch(
         quiet.note(sent, ordered, receiver.wait_cause(), &mut progress);
         progress.show(ordered, far.share());
         if deadline.is_some_and(|deadline| clock::now_ns() > deadline) {
-            return Err(out_of_time(sent, ordered, receiver.wait_cause()));
+            // All may have been ordered while the daemon was listened to.
+            return told.try_recv().unwrap_or_else(|_| Err(out_of_time(sent, ordered, receiver.wait_cause())));
         }
     }
 }
@@ -106,10 +107,11 @@ fn because(cause: Option<WaitCause>) -> String {
 
 fn out_of_time(sent: u64, ordered: u64, cause: Option<WaitCause>) -> Failure {
     let fate = match sent.saturating_sub(ordered) {
-        0 => ", and none waits; more was to come".into(),
-        waiting => format!(", {} more may still be{}", thousands(waiting), because(cause)),
+        0 => "sending had not ended".into(),
+        waiting => format!("{} more may still be", thousands(waiting)),
     };
-    Failure::new(format!("the time ran out: of what was sent, {} ordered{fate}", are(ordered))).with(Code::Timeout)
+    let (are, because) = (are(ordered), because(cause));
+    Failure::new(format!("the time ran out: of what was sent, {are} ordered, {fate}{because}")).with(Code::Timeout)
 }
 
 fn are(messages: u64) -> String {
@@ -146,7 +148,7 @@ mod tests {
         let told = |cause| out_of_time(1_200, 1_000, cause).message;
         assert!(told(None).ends_with("1,000 messages are ordered, 200 more may still be"), "{}", told(None));
         let all = out_of_time(1, 1, None).message;
-        assert!(all.ends_with("1 message is ordered, and none waits; more was to come"), "{all}");
+        assert!(all.ends_with("of what was sent, 1 message is ordered, sending had not ended"), "{all}");
         let membership = told(Some(WaitCause::Membership));
         assert!(membership.ends_with("(membership: the daemons are agreeing on who is there)"), "{membership}");
     }
