@@ -27,8 +27,9 @@ const AT_ONCE: Duration = Duration::from_micros(10);
 const STRETCH: Duration = Duration::from_millis(2);
 /// A yield of that length counts as much as so many shorter ones.
 const HIT: u8 = 4;
-/// Almost so many of them, less what shorter ones between them take away, are a crowd. Of a hundred yields beside programs that
-/// compute some thirty are so long, of a hundred of daemons at their limit one or two, and now and then a host takes the processor away.
+/// Almost so many of them, less what shorter ones between them take away, are a crowd. Of a hundred yields beside programs
+/// that compute 16 to 39 are so long, of a hundred of daemons at their limit one or two, and now and then a host takes the
+/// processor away.
 const CROWD: u8 = 4;
 /// For how long nobody yields then, at first; twice as long each time that it was too early, and how long at most.
 const ALOOF: Duration = Duration::from_millis(100);

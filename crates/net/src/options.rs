@@ -37,7 +37,7 @@ pub enum Fanout {
 /// What the loop does when there is nothing to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Idling {
-    /// Looks again at once, for ever: lowest latency, one core always busy (it yields to
+    /// Looks again at once: lowest latency, one core always busy (it yields to
     /// whoever wants to run, and sleeps while programs that compute hold the processors).
     Latency,
     /// Looks again for some tens of microseconds before it sleeps until the kernel wakes it: while there is so much traffic that this pays, and after

@@ -443,6 +443,10 @@ interface = "198.51.100.12"
              consort.toml:11: ring.hold: 20 is not a time; write it with its unit, like \"20ms\" or \"1.5s\", a year at most"
         );
         assert_eq!(
+            with("[ring]\nhold = \"20\""),
+            "consort.toml:10: ring.hold: \"20\" is not a time; write it with its unit, like \"20ms\" or \"1.5s\", a year at most"
+        );
+        assert_eq!(
             problems(&format!("multicast = \"10.0.0.1\"\ndatagram = 100\n{}", GOOD.trim_start())),
             "consort.toml:1: multicast: 10.0.0.1 is not a multicast group; use one from 239.192.0.0 to 239.195.255.255, or \"off\"\n\
              consort.toml:2: datagram: 100 is out of range; give a whole number from 576 to 65000"
