@@ -11,9 +11,14 @@ use std::time::Duration;
 const EVENTS: usize = 256;
 
 /// The timer is not set anew for something that is later by less than this, or by less than a quarter of the time until
-/// then: setting it costs a system call, and to go off for nothing costs a turn, but where there is traffic the loop sleeps
-/// many times before it would.
+/// then: setting it costs a system call, and to go off for nothing costs a turn.
 const EARLY: Duration = Duration::from_millis(1);
+
+/// Nor is it for anything later while the loop sleeps more often than that before it goes off: by then it is to be set anyway.
+/// (A rotation wants it 8 ms from now, the next message 40, and so on.)
+const MANY: u32 = 4;
+/// Naps further apart than this count as so far apart.
+const SELDOM: Duration = Duration::from_millis(100);
 
 /// Waits for sockets and for one point in time.
 #[derive(Debug)]
@@ -23,12 +28,40 @@ pub(crate) struct Wake {
     timer: Timer,
     /// When the timer goes off, if it was set.
     set_for: Option<Instant>,
+    naps: Naps,
+}
+
+/// How often the loop sleeps.
+#[derive(Clone, Copy, Debug, Default)]
+struct Naps {
+    last: Instant,
+    /// The time from one to the next, smoothed.
+    apart: Duration,
+}
+
+impl Naps {
+    /// One more begins.
+    fn note(&mut self, now: Instant) {
+        let apart = now.since(self.last).min(SELDOM);
+        self.apart = (self.apart * 7 + apart) / 8;
+        self.last = now;
+    }
+
+    /// Whether many of them are to be expected before that time has passed.
+    fn are_many_in(&self, time: Duration) -> bool {
+        time > self.apart * MANY
+    }
 }
 
 impl Wake {
     pub(crate) fn new(timer: Token) -> io::Result<Self> {
-        let wake =
-            Self { poll: Poll::new()?, events: Events::with_capacity(EVENTS), timer: Timer::new()?, set_for: None };
+        let wake = Self {
+            poll: Poll::new()?,
+            events: Events::with_capacity(EVENTS),
+            timer: Timer::new()?,
+            set_for: None,
+            naps: Naps::default(),
+        };
         wake.watch(wake.timer.as_raw_fd(), timer)?;
         Ok(wake)
     }
@@ -58,7 +91,8 @@ impl Wake {
             if until <= now {
                 return self.look();
             }
-            if !self.set_for.is_some_and(|set| serves(set, now, until)) {
+            self.naps.note(now);
+            if !self.set_for.is_some_and(|set| serves(set, now, until, self.naps)) {
                 self.timer.set(until.since(now))?;
                 self.set_for = Some(until);
             }
@@ -83,8 +117,9 @@ impl Wake {
 }
 
 /// Whether a timer that is set wakes a sleeper neither too late nor much too early for `until`.
-fn serves(set: Instant, now: Instant, until: Instant) -> bool {
-    now < set && set <= until && until.since(set) < EARLY.max(until.since(now) / 4)
+fn serves(set: Instant, now: Instant, until: Instant, naps: Naps) -> bool {
+    let early = || until.since(set) < EARLY.max(until.since(now) / 4);
+    now < set && set <= until && (early() || naps.are_many_in(set.since(now)))
 }
 
 #[cfg(test)]
@@ -116,7 +151,8 @@ mod tests {
     #[test]
     fn a_later_time_moves_the_timer_only_if_that_is_worth_a_call() {
         let now = Instant(1_000_000_000);
-        let serves = |set: Duration, until: Duration| serves(now + set, now, now + until);
+        let serves =
+            |set: Duration, until: Duration| serves(now + set, now, now + until, Naps { last: now, apart: SELDOM });
         let ms = Duration::from_millis;
         assert!(serves(ms(2), ms(2)) && serves(ms(2), ms(2) + EARLY / 2));
         assert!(!serves(ms(2), ms(2) + EARLY), "a quarter is less");
@@ -127,20 +163,45 @@ mod tests {
     }
 
     #[test]
+    fn a_timer_that_goes_off_many_naps_from_now_stays_for_whatever_is_later() {
+        let now = Instant(1_000_000_000);
+        let ms = Duration::from_millis;
+        let naps = Naps { last: now, apart: ms(1) };
+        let serves = |set: Duration, until: Duration| serves(now + set, now, now + until, naps);
+        assert!(serves(ms(5), ms(40)) && serves(ms(5), ms(4_000)));
+        assert!(!serves(ms(4), ms(40)), "too few naps");
+        assert!(!serves(ms(5), ms(4)), "too late");
+    }
+
+    #[test]
+    fn naps_apart_are_a_mean_that_forgets_a_pause() {
+        let (mut naps, mut now) = (Naps::default(), Instant(1_000_000_000));
+        naps.note(now + Duration::from_secs(60));
+        assert_eq!(naps.apart, SELDOM / 8, "a long one counts as a tenth of a second");
+        now = naps.last;
+        for _ in 0..60 {
+            now += Duration::from_millis(1);
+            naps.note(now);
+        }
+        assert!(naps.are_many_in(Duration::from_millis(6)) && !naps.are_many_in(Duration::from_millis(4)), "{naps:?}");
+    }
+
+    #[test]
     fn a_sleeper_whose_timer_serves_leaves_it_as_it_is() {
         let clock = Clock::new();
         let mut wake = Wake::new(Token(7)).unwrap();
         let waker = wake.waker(Token(8)).unwrap();
-        let (now, hour) = (clock.now(), Duration::from_secs(3_600));
-        let mut set_for = |until| {
+        let (start, ms) = (clock.now(), Duration::from_millis);
+        let mut set_for = |now, until| {
             waker.wake().unwrap();
-            wake.sleep(now, Some(until)).unwrap();
-            wake.set_for.unwrap().since(now)
+            wake.sleep(start + ms(now), Some(start + ms(until))).unwrap();
+            wake.set_for.unwrap().since(start)
         };
-        assert_eq!(set_for(now + hour), hour);
-        assert_eq!(set_for(now + hour + EARLY), hour);
-        assert_eq!(set_for(now + hour * 2), hour * 2);
-        assert_eq!(set_for(now + hour), hour);
+        assert_eq!(set_for(0, 60_000), ms(60_000));
+        assert_eq!(set_for(100, 90_000), ms(60_000), "many naps before that");
+        assert_eq!(set_for(59_950, 60_001), ms(60_000), "hardly too early");
+        assert_eq!(set_for(59_960, 90_000), ms(90_000), "much too early, and soon");
+        assert_eq!(set_for(59_970, 60_001), ms(60_001), "earlier");
     }
 
     #[test]
