@@ -20,7 +20,7 @@ impl Wanted {
         match option {
             "--daemon" => self.address = Some(address(args)?),
             "--node" => self.node = Some(args.number(1..=u64::from(u16::MAX))? as u16),
-            "--cluster" => self.cluster = Some(args.text()?),
+            "--cluster" => self.cluster = Some(args.cluster()?),
             _ => return Ok(false),
         }
         Ok(true)

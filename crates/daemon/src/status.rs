@@ -4,12 +4,14 @@ use crate::columns;
 use crate::connect::{self, Wanted};
 use crate::failure::{Failure, Outcome};
 use crate::lab::figures::bytes;
+use crate::metrics;
 use crate::peers;
 use crate::place::Card;
 use crate::usage;
 use crate::words::{state, without_lives};
 use consort::Address;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -24,7 +26,7 @@ Asks every daemon on this machine how it is doing, and whom it hears.
   --node ID        only this node
   --daemon ADDR    only the daemon at this socket path or ADDRESS:PORT
   --all            every counter, one a line
-  --json           print one JSON array, every counter in it
+  --json           print one JSON array, every counter in it as a number
 
 VIEW is the ring: its number and the node that formed it. MEMBERS counts the
 daemons in it, which order together; DELIVERED the messages handed to clients,
@@ -43,8 +45,17 @@ struct Answer {
     door: String,
     listen: Vec<String>,
     /// What it tells itself; empty if it does not answer.
+    #[serde(serialize_with = "with_numbers")]
     status: BTreeMap<String, String>,
     problem: Option<String>,
+}
+
+/// What is counted or measured as numbers, all else as it was told.
+fn with_numbers<S: Serializer>(status: &BTreeMap<String, String>, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(status.iter().map(|(key, told)| {
+        let number = if metrics::is_number(key) { told.parse::<u64>().ok() } else { None };
+        (key, number.map_or_else(|| Value::from(told.as_str()), Value::from))
+    }))
 }
 
 /// Runs the command.
@@ -200,6 +211,15 @@ mod tests {
                 "default  1     4711  13@n1  2        4        12         0           5.0 MiB  operational"
             ]
         );
+    }
+
+    #[test]
+    fn json_has_numbers_where_there_is_something_to_count() {
+        let told = [("messages_delivered", "12"), ("cluster", "7"), ("sessions_ended_left", "3"), ("view", "13@n1.5")];
+        let json = serde_json::to_value(answer(&told)).unwrap();
+        let wanted =
+            serde_json::json!({"cluster": "7", "messages_delivered": 12, "sessions_ended_left": 3, "view": "13@n1.5"});
+        assert_eq!(json["status"], wanted);
     }
 
     #[test]

@@ -30,6 +30,14 @@ fn a_wrong_command_line_names_the_nearest_right_one() {
             &["daemon", "--log", "a=b=c"],
             "consort: --log: `a=b=c` does not fit; give error, warn, info, debug or trace\n",
         ),
+        (
+            &["daemon", "--example", "--idlig", "x"],
+            "consort: --idlig: there is no such option; did you mean --idling?\n",
+        ),
+        (
+            &["send", "--cluster", "a b", "x"],
+            "consort: --cluster: `a b` is no cluster name; use 1 to 32 letters, digits, - _ and . and no . at the start\n",
+        ),
     ] {
         let ran = world.run(words);
         assert_eq!((ran.code, ran.errors.as_str()), (2, message), "{words:?}");

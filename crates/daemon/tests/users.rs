@@ -42,7 +42,7 @@ fn send_as(world: &World, program: &Path, user: u32, group: u32) -> Ran {
 fn turned_away(world: &World) -> Option<u64> {
     let ran = world.run(&["status", "--json"]);
     let status: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
-    status[0]["status"]["sessions_ended_not_allowed"].as_str().map(|count| count.parse().unwrap())
+    status[0]["status"]["sessions_ended_not_allowed"].as_u64()
 }
 
 #[test]

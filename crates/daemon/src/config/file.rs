@@ -68,7 +68,8 @@ fn nodes(root: &mut Section<'_, '_>) -> Vec<NodeAddress> {
         if let Some(node) = node(section) {
             match nodes.iter().find(|other| other.id == node.id || meet(other, &node)) {
                 Some(other) if other.id == node.id => {
-                    section.wrong("id", "is taken by another node; give each its own")
+                    let text = format!("{} is taken by an earlier [[node]]; give each its own", node.id.0);
+                    section.wrong("id", text);
                 }
                 Some(other) => {
                     let text = format!("shares a port with node {}; each takes its own and the next one", other.id.0);
@@ -435,7 +436,7 @@ interface = "198.51.100.12"
         );
         assert_eq!(
             problems(&GOOD.trim_start().replace("id = 2", "id = 1")),
-            "consort.toml:6: node.id: is taken by another node; give each its own"
+            "consort.toml:6: node.id: 1 is taken by an earlier [[node]]; give each its own"
         );
         assert_eq!(
             with("[ring]\nprotocol = \"fast\"\nhold = 20"),

@@ -4,7 +4,6 @@ use crate::args::Args;
 use crate::config::{self, PROFILES, PROTOCOLS, Profile, Protocol, RINGS, Settings, SpreadDoor};
 use crate::failure::{Failure, Outcome};
 use crate::local;
-use crate::place::check_cluster;
 use consort_ring::Acceleration;
 use consort_wire::DatagramSize;
 use std::ffi::OsString;
@@ -30,6 +29,7 @@ pub struct Options {
     pub node: Option<u16>,
     pub log: Option<String>,
     pub while_stdin_open: bool,
+    example: bool,
 }
 
 /// Reads the command line.
@@ -40,13 +40,16 @@ pub fn read(words: Vec<OsString>) -> Outcome<Options> {
         options.take(&option, &mut args)?;
     }
     args.no_words()?;
+    if options.example {
+        return Err(Failure::shown(include_str!("../../consort.toml")));
+    }
     Ok(options)
 }
 
 impl Options {
     fn take(&mut self, option: &str, args: &mut Args) -> Outcome {
         match option {
-            "--cluster" => self.cluster = Some(cluster(args)?),
+            "--cluster" => self.cluster = Some(args.cluster()?),
             "--nodes" => self.nodes = Some(args.number(1..=u64::from(local::NODES_MAX))? as u16),
             "--protocol" => self.protocol = Some(args.choice(&PROTOCOLS)?),
             "--ring" => self.ring = Some(args.choice(&RINGS)?),
@@ -64,7 +67,7 @@ impl Options {
             "--metrics" => self.metrics = Some(args.parsed("ADDRESS:PORT, such as 127.0.0.1:9464")?),
             "--state-dir" => self.state = Some(args.path()?),
             "--log" => self.log = Some(args.text()?),
-            "--example" => return Err(Failure::shown(include_str!("../../consort.toml"))),
+            "--example" => self.example = true,
             "--while-stdin-open" => self.while_stdin_open = true,
             _ => return Err(args.unknown()),
         }
@@ -114,12 +117,6 @@ impl Options {
             ))),
         }
     }
-}
-
-fn cluster(args: &mut Args) -> Outcome<String> {
-    let name = args.text()?;
-    check_cluster(&name).map_err(|problem| Failure::usage(format!("--cluster: {problem}")))?;
-    Ok(name)
 }
 
 fn datagram(args: &mut Args) -> Outcome<DatagramSize> {

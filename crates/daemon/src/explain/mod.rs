@@ -25,6 +25,9 @@ primary one, and why it came, with the evidence.
   --cluster NAME   of this cluster
   --daemon ADDR    ask the daemon at this socket path or ADDRESS:PORT
 
+A view is primary if its members may act for the whole cluster. The setting
+`primary` says which one part may; without it no view is primary.
+
 Daemons that were apart tell different stories: ask one on either side.
 ";
 

@@ -21,6 +21,12 @@ use std::thread::JoinHandle;
 /// An answer of the daemon is good for so long, in nanoseconds: many who ask at once cost it one question.
 const FRESH: u64 = 100_000_000;
 
+/// Whether what a status tells under this key is a number that is counted or measured.
+pub fn is_number(key: &str) -> bool {
+    let labelled = table::LABELLED.iter().any(|(prefix, ..)| key.starts_with(prefix));
+    labelled || table::METRICS.iter().any(|(known, ..)| *known == key)
+}
+
 type Status = BTreeMap<String, String>;
 /// A daemon's status, or why there is none.
 type Answer = Result<Arc<Status>, String>;
