@@ -51,9 +51,9 @@ Always:
 Memory: about 5 MiB at rest. Under load at most 16 MiB of packets, 32 MiB of
 messages that wait for their place, and what waits for clients come on top.
 SIGTERM and Ctrl-C end it cleanly. Sockets for clients of this machine live in
-$XDG_RUNTIME_DIR/consort, without that in /tmp/consort-UID, or where
-CONSORT_RUNTIME_DIR says. Lock files stay there when a daemon ends; they are of
-no account then.
+$XDG_RUNTIME_DIR/consort, without that in consort-UID below $TMPDIR or /tmp, or
+where CONSORT_RUNTIME_DIR says. Lock files stay there when a daemon ends; they
+are of no account then.
 ";
 
 /// Runs the command.
