@@ -30,6 +30,7 @@ pub mod engine;
 #[cfg(any(test, feature = "model"))]
 pub mod evs;
 mod flow;
+mod grant_backoff;
 pub mod held;
 mod installed;
 #[cfg(feature = "model")]

@@ -65,9 +65,9 @@ impl Ring {
     pub fn write_state(&self, now: Instant, out: &mut impl Write) -> fmt::Result {
         let io = self.io();
         write!(out, "{:?} {:?} {:?}", self.state, io.queue, io.heard)?;
-        write!(out, "{:?} {:?} {:?} {:?}", io.quarantine, io.numbers, io.episode, io.attempt)?;
-        write!(out, "{:?} {:?} {:?} {:?}", io.installed_number, io.suspicion, io.wants, io.leaving)?;
+        write!(out, "{:?} {:?} {:?} {:?}", io.quarantine, io.grant_backoff, io.numbers, io.episode)?;
+        write!(out, "{:?} {:?} {:?} {:?}", io.attempt, io.installed_number, io.suspicion, io.wants)?;
         self.armed(now).try_for_each(|armed| write!(out, "{armed:?}"))?;
-        write!(out, "{:?}", io.episodes)
+        write!(out, "{:?} {:?}", io.leaving, io.episodes)
     }
 }

@@ -1,6 +1,5 @@
 //! What the ring does while there is nothing to say: the representative parks the token; whoever then has something to
 //! say asks for it.
-use super::lend::Doubts;
 use super::{Circle, PATIENCE, Pace, Source};
 use crate::engine::Io;
 use crate::flow::Load;
@@ -31,11 +30,6 @@ pub(crate) struct Idle {
     pub(super) asked_for: bool,
     /// Who was lent the token and has not given it back.
     pub(super) lent_to: Option<MemberId>,
-    /// When it was lent last.
-    pub(super) lent_at: Instant,
-    /// The token that is lent, or was lent last, had to be sent again on its way there or back, later than two rotations.
-    pub(super) loan_is_late: bool,
-    pub(super) doubts: Doubts,
     /// Who was lent it last, and its `token_seq` then.
     pub(super) last_lent: Option<(MemberId, u64)>,
     /// When a resting token goes round, whoever asks for it.
@@ -195,7 +189,7 @@ impl Circle {
         }
         //= R45
         if self.is_representative() {
-            token.rested = self.end_loan(io, now) || self.idle.rested;
+            token.rested = self.end_loan(io) || self.idle.rested;
             self.idle.wanted = Wanted::ByNobody;
         }
         if !same {

@@ -5,38 +5,7 @@ use crate::engine::Io;
 use crate::flow::Load;
 use crate::packet::{Content, Data, HoldCancel, Token};
 use crate::timer::Timer;
-use consort_types::{Instant, MemberId, Seq};
-use std::collections::BTreeMap;
-
-/// So many loans in a row had to be sent again: then it is not chance.
-const LATE: u32 = 3;
-
-/// To whom, or from whom, lent tokens seem not to pass.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Doubts(BTreeMap<MemberId, Doubt>);
-
-#[derive(Clone, Debug)]
-struct Doubt {
-    late_in_a_row: u32,
-    until: Instant,
-}
-
-impl Doubts {
-    /// A loan is over. If it went as it should, or if not: what comes of that lasts until then.
-    fn note(&mut self, member: MemberId, late: bool, until: Instant) {
-        //= R47
-        if late {
-            let doubt = self.0.entry(member).or_insert(Doubt { late_in_a_row: 0, until });
-            *doubt = Doubt { late_in_a_row: doubt.late_in_a_row.saturating_add(1), until };
-        } else {
-            self.0.remove(&member);
-        }
-    }
-
-    fn about(&self, member: MemberId, now: Instant) -> bool {
-        self.0.get(&member).is_some_and(|doubt| doubt.late_in_a_row >= LATE && now < doubt.until)
-    }
-}
+use consort_types::{Instant, MemberId, NodeId, Seq};
 
 /// What a token says after a loan on which places up to `seq` were given away, with what all hold left as it is: that is for a
 /// rotation to tell.
@@ -60,7 +29,7 @@ impl Circle {
             && token.idle > 0
             && now < self.idle.round_at
             && io.config.idling.linger.is_zero()
-            && !self.idle.doubts.about(to, now)
+            && !io.grant_backoff.stops(to.node, now)
     }
 
     /// Sends the token, as it rested here, to the member that wants it.
@@ -74,8 +43,6 @@ impl Circle {
         // From now, not from when it comes back: that may take long.
         self.idle.round_at = self.idle.round_at.min(now + Self::rest_of(io, &token));
         self.idle.lent_to = Some(to);
-        self.idle.lent_at = now;
-        self.idle.loan_is_late = false;
         self.idle.last_lent = Some((to, token.token_seq));
         self.send_token(io, now, token, to);
     }
@@ -194,7 +161,7 @@ impl Circle {
         //= R47
         token.lent = false;
         self.idle.round_at = self.idle.round_at.min(now + Self::rest_of(io, &token));
-        self.end_loan(io, now);
+        self.end_loan(io);
         self.idle.wake = false;
         if io.queue.is_ready() {
             self.idle.wanted.add(self.me);
@@ -205,11 +172,16 @@ impl Circle {
     }
 
     /// The token that was lent is no longer the borrower's. Whether there was a loan.
-    pub(super) fn end_loan(&mut self, io: &Io, now: Instant) -> bool {
+    pub(super) fn end_loan(&mut self, io: &mut Io) -> bool {
         //= R47
         let Some(to) = self.idle.lent_to.take() else { return false };
-        self.idle.doubts.note(to, self.idle.loan_is_late, now + io.config.timers.hold * 100);
+        io.grant_backoff.clear(to.node);
         true
+    }
+
+    /// To whom the token is lent from here.
+    pub fn granted_to(&self) -> Option<NodeId> {
+        self.idle.lent_to.map(|member| member.node)
     }
 
     /// A packet is new. Whoever awaited the token to see it sent has no more to wait for; whoever lacks one before it asks for

@@ -201,7 +201,6 @@ impl Circle {
         self.copy = None;
         io.timers.disarm(Timer::TokenRetransmit);
         self.watch_token(io, now);
-        self.idle.loan_is_late |= token.lent && arrival.lane == Lane::Data;
         self.measure(now, token);
         //= R17
         self.reads_first = Lane::Data;
@@ -311,23 +310,17 @@ impl Circle {
         }
         self.send_copy(io);
         let Some(copy) = &self.copy else { return };
-        //= R47
-        self.idle.loan_is_late |= copy.lent && now.since(self.idle.lent_at) >= self.rotation * 2;
         // The rest of an idle token is over by now: it is missed.
         let rests =
             if copy.idle > 0 { io.config.timers.token_retransmit_idle / 4 } else { self.retransmit_after(io, copy) };
         io.timers.arm(Timer::TokenRetransmit, now + rests);
     }
 
-    /// Sends what is kept, exactly; one that is lent in both lanes.
+    /// Sends what is kept, exactly.
     fn send_copy(&self, io: &mut Io) {
         let Some(copy) = &self.copy else { return };
         io.counters.tokens_retransmitted += 1;
         io.send(To::One(self.copy_to.node), Lane::Token, Packet::Token(copy.clone()));
-        if copy.lent {
-            //= R47
-            io.send(To::One(self.copy_to.node), Lane::Data, Packet::Token(copy.clone()));
-        }
     }
 
     /// How long to wait for a sign of the token that was passed on before its copy is sent for the first time.

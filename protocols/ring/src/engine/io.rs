@@ -3,6 +3,7 @@ use super::counters::Counters;
 use crate::RingId;
 use crate::config::Config;
 use crate::flow;
+use crate::grant_backoff::GrantBackoff;
 use crate::packet::{Join, Packet};
 use crate::timer::{Timer, Timers};
 use crate::tuning::Backlog;
@@ -26,6 +27,7 @@ pub(crate) struct Io {
     pub rng: Rng,
     pub heard: Heard,
     pub quarantine: Quarantine,
+    pub grant_backoff: GrantBackoff,
     pub numbers: Numbers,
     /// Counts gatherings, so that late JOINs are known.
     pub episode: u64,
@@ -92,6 +94,7 @@ impl Io {
             rng: Rng::new(incarnation.0 ^ u64::from(me.node.0) << 48),
             heard: Heard::new(config.timers.beacon * 3 + config.timers.beacon / 2),
             quarantine: Quarantine::default(),
+            grant_backoff: GrantBackoff::default(),
             numbers: Numbers::default(),
             episode: 0,
             attempt: None,

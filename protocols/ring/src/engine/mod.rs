@@ -160,7 +160,13 @@ impl Ring {
         let next;
         (self.state, next) = match (state, answer) {
             (_, Next::Leave) => (self.depart(), Next::Stay),
-            (State::Operational(state), Next::Gather(why)) => self.gather(now, state.into_old(), None, &why),
+            (State::Operational(state), Next::Gather(why)) => {
+                //= R47
+                if let Some(node) = state.circle.granted_to() {
+                    self.io.grant_backoff.stop(node, now);
+                }
+                self.gather(now, state.into_old(), None, &why)
+            }
             (State::Commit(state), Next::Gather(why)) => self.gather(now, state.old, Some(state.sets), &why),
             (State::Recovery(state), Next::Gather(why)) => self.gather(now, state.old, Some(state.sets), &why),
             (State::Gather(state), Next::Commit(commit)) => self.commit(now, *state, commit),
