@@ -13,9 +13,6 @@ use consort_session::client::Requests;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long to read before what could not be written is tried again.
-const STEP: Duration = Duration::from_millis(10);
-
 /// A session with a daemon, for one thread. Whenever it waits it writes what was collected and keeps what comes in for
 /// [`Self::receive`].
 #[derive(Debug)]
@@ -43,6 +40,11 @@ impl Client {
         let outbox = Outbox::new(Requests::new(&welcome), options.unbatched, shared);
         let sender = Sender::new(receiver.outgoing(stream), outbox, options.send_within);
         Ok(Self { sender, receiver, welcome })
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn of(sender: Sender, receiver: Receiver, welcome: Welcome) -> Self {
+        Self { sender, receiver, welcome }
     }
 
     /// What the daemon said when the session opened: who it is, who this client is, and its limits.
@@ -123,13 +125,13 @@ impl Client {
         let within = within.into();
         let (mut deadline, mut left) = (None, within);
         loop {
-            match self.sender.write() {
+            match self.write() {
                 Ok(true) => return self.receiver.receive(left),
                 Ok(false) => deadline = deadline.or_else(|| until(within)),
                 Err(_) => return self.receive_last(),
             }
-            let event = self.receiver.receive(left.map_or(STEP, |left| left.min(STEP)))?;
-            if event.is_some() || left.is_some_and(|left| left.is_zero()) {
+            let event = self.receiver.receive(Duration::ZERO)?;
+            if event.is_some() || !self.await_either(left)? {
                 return Ok(event);
             }
             left = time_left(deadline);
@@ -170,15 +172,15 @@ impl Client {
         let within = within.into();
         let (mut deadline, mut left) = (None, within);
         loop {
-            match self.sender.write() {
+            match self.write() {
                 Ok(true) => return self.receiver.receive_with(left, see),
                 Ok(false) => deadline = deadline.or_else(|| until(within)),
                 Err(_) => {
                     return self.receive_last().map(|event| event.map_or(0, |event| Shown::show(event, &mut see)));
                 }
             }
-            let shown = self.receiver.receive_with(left.map_or(STEP, |left| left.min(STEP)), &mut see)?;
-            if shown > 0 || left.is_some_and(|left| left.is_zero()) {
+            let shown = self.receiver.receive_with(Duration::ZERO, &mut see)?;
+            if shown > 0 || !self.await_either(left)? {
                 return Ok(shown);
             }
             left = time_left(deadline);
@@ -286,15 +288,27 @@ impl Client {
     /// Writes everything, and reads meanwhile: the daemon may have more to say than it will keep.
     fn flush_until(&mut self, deadline: Option<Instant>) -> Result<(), Error> {
         loop {
-            let written = self.sender.write();
+            let written = self.write();
             if self.explained(written)? {
                 return Ok(());
             }
-            if time_left(deadline).is_some_and(|left| left.is_zero()) {
+            let left = time_left(deadline);
+            if !self.receiver.read_aside(Some(Duration::ZERO))? && !self.await_either(left)?
+                || left.is_some_and(|left| left.is_zero())
+            {
                 return Err(self.receiver.inbox.shared().timed_out());
             }
-            self.receiver.read_aside(Some(STEP))?;
         }
+    }
+
+    /// Writes what there is room for; true if nothing is left.
+    fn write(&mut self) -> Result<bool, Error> {
+        self.sender.write_within(Duration::ZERO)
+    }
+
+    /// Waits until something can be read or written. False if neither came in time.
+    fn await_either(&mut self, within: Option<Duration>) -> Result<bool, Error> {
+        self.receiver.await_either(&mut self.sender.outgoing, within)
     }
 
     /// Reads once and keeps the events.

@@ -3,7 +3,7 @@ use crate::event::{Event, Shown};
 use crate::inbox::Inbox;
 use crate::shared::End;
 use crate::stream::{Stream, until};
-use crate::way::{Incoming, Outgoing};
+use crate::way::{self, Incoming, Outgoing};
 use crate::{Error, Progress, WaitCause};
 use std::time::{Duration, Instant};
 
@@ -139,6 +139,11 @@ impl Receiver {
             let most = most.clamp(1, chunk.len());
             self.incoming.read(&mut chunk[..most], Some(Duration::ZERO))
         })
+    }
+
+    /// Waits until something can be read or written. False if neither came in time.
+    pub(crate) fn await_either(&mut self, outgoing: &mut Outgoing, within: Option<Duration>) -> Result<bool, Error> {
+        way::await_either(&mut self.incoming, outgoing, within).map_err(|error| self.lost(&error))
     }
 
     fn view(&self) -> Result<&[u8], Error> {

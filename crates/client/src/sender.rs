@@ -16,7 +16,7 @@ const LAST_WRITE: Duration = Duration::from_secs(1);
 /// Sends are collected; call [`Self::flush`] when nothing more follows for now.
 #[derive(Debug)]
 pub struct Sender {
-    outgoing: Outgoing,
+    pub(crate) outgoing: Outgoing,
     pub(crate) outbox: Outbox,
     send_within: Option<Duration>,
 }
@@ -186,12 +186,17 @@ impl Sender {
     }
 
     /// Writes what can be written soon; true if nothing is left.
-    pub(crate) fn write(&mut self) -> Result<bool, Error> {
+    fn write(&mut self) -> Result<bool, Error> {
+        self.write_within(STEP)
+    }
+
+    /// Writes what there is room for, and waits for room at most so long; true if nothing is left.
+    pub(crate) fn write_within(&mut self, within: Duration) -> Result<bool, Error> {
         let bytes = self.outbox.bytes();
         if bytes.is_empty() {
             return Ok(true);
         }
-        let written = self.outgoing.write(bytes, Some(STEP)).map_err(|error| self.outbox.shared().lost(&error))?;
+        let written = self.outgoing.write(bytes, Some(within)).map_err(|error| self.outbox.shared().lost(&error))?;
         Ok(self.outbox.written(written.unwrap_or(0)))
     }
 }

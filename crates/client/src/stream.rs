@@ -90,6 +90,11 @@ impl Stream {
         let mut write = || send(&self.0, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         in_time(&self.0, PollFlags::OUT, within, &mut write)
     }
+
+    /// Waits until something can be read or written. False if neither came in time.
+    pub(crate) fn await_either(&self, within: Option<Duration>) -> io::Result<bool> {
+        await_ready(&self.0, PollFlags::IN | PollFlags::OUT, within)
+    }
 }
 
 /// Rings the bell of the other end. Where the socket takes no more, bells enough wait for it.
@@ -175,15 +180,40 @@ fn in_time(
                 if left.is_some_and(|left| left.is_zero()) {
                     return Ok(None);
                 }
-                // A longer time than can be told is as good as none.
-                let left = left.and_then(|left| Timespec::try_from(left).ok());
-                match poll(&mut [PollFd::new(socket, ready)], left.as_ref()) {
-                    Ok(_) | Err(Errno::INTR) => {}
-                    Err(error) => return Err(error.into()),
-                }
+                await_ready(socket, ready, left)?;
             }
             Err(error) => return Err(error.into()),
         }
+    }
+}
+
+/// Waits once; false if the time was over.
+fn await_ready(socket: &OwnedFd, ready: PollFlags, within: Option<Duration>) -> io::Result<bool> {
+    // A longer time than can be told is as good as none.
+    let within = within.and_then(|within| Timespec::try_from(within).ok());
+    let in_time = match poll(&mut [PollFd::new(socket, ready)], within.as_ref()) {
+        Ok(n) => n > 0,
+        Err(Errno::INTR) => true,
+        Err(error) => return Err(error.into()),
+    };
+    #[cfg(test)]
+    vain::note(in_time);
+    Ok(in_time)
+}
+
+/// Waits of this thread that only the clock ended.
+#[cfg(test)]
+pub(crate) mod vain {
+    use std::cell::Cell;
+
+    thread_local!(static WAITS: Cell<u32> = const { Cell::new(0) });
+
+    pub(super) fn note(in_time: bool) {
+        WAITS.set(WAITS.get() + u32::from(!in_time));
+    }
+
+    pub(crate) fn waits() -> u32 {
+        WAITS.get()
     }
 }
 

@@ -188,6 +188,28 @@ fn await_memory(reader: &mut Reader, bell: &Stream, within: Option<Duration>) ->
     }
 }
 
+/// Waits until something can be read or written. False if neither came in time.
+pub(crate) fn await_either(
+    incoming: &mut Incoming,
+    outgoing: &mut Outgoing,
+    within: Option<Duration>,
+) -> io::Result<bool> {
+    let (Way::Memory(reader), Some(writer)) = (&mut incoming.way, &mut outgoing.memory) else {
+        return incoming.stream.await_either(within);
+    };
+    let sleeps = reader.begin_sleep()? && writer.begin_sleep()?;
+    let heard = if sleeps { incoming.stream.hear(within) } else { Ok(Some(true)) };
+    reader.end_sleep();
+    writer.end_sleep();
+    let heard = heard?;
+    if heard == Some(false)
+        && let Way::Memory(reader) = std::mem::replace(&mut incoming.way, Way::Socket)
+    {
+        incoming.way = Way::Ended(reader);
+    }
+    Ok(heard.is_some())
+}
+
 /// What goes to the daemon.
 #[derive(Debug)]
 pub(crate) struct Outgoing {

@@ -151,6 +151,18 @@ fn a_send_that_a_daemon_does_not_read_takes_no_longer_than_it_may_and_is_sent() 
 }
 
 #[test]
+fn one_thread_writes_to_a_socket_as_soon_as_it_takes_more() {
+    let dir = tempfile::tempdir().unwrap();
+    for daemon in [Daemon::on_tcp(roomy()), Daemon::on_unix(&dir.path().join("socket"), roomy())] {
+        let mut ann = connect(&daemon.address, "ann");
+        let before = crate::stream::vain::waits();
+        ann.multicast(Service::Agreed, &[group("g")], &vec![0; LARGE]).unwrap();
+        ann.wait_ordered(None).unwrap();
+        assert_eq!(crate::stream::vain::waits(), before, "waits that only the clock has ended");
+    }
+}
+
+#[test]
 fn neither_does_that_of_a_thread_that_only_sends() {
     let daemon = Daemon::on_tcp(roomy());
     let (mut sender, mut receiver) = connect(&daemon.address, "ann").split();
@@ -192,7 +204,7 @@ fn what_has_its_number_is_sent_however_much_waits_to_be_received() {
     assert_eq!(ann.multicast(Service::Agreed, &[group("g")], &vec![0; LARGE]).unwrap(), before + 1);
     daemon.freeze(false);
     while ann.progress().ordered <= before {
-        ann.receive(LONG).unwrap();
+        ann.receive(SHORT).unwrap();
     }
 }
 

@@ -3,7 +3,8 @@ use crate::inbox::Inbox;
 use crate::outbox::Outbox;
 use crate::receiver::Receiver;
 use crate::sender::Sender;
-use crate::{Address, ClientName, Error, Event, GroupName, Service, Shown, Welcome};
+use crate::stream::vain;
+use crate::{Address, Client, ClientName, Error, Event, GroupName, Service, Shown, Welcome};
 use bytes::BytesMut;
 use consort_session::client::Requests;
 use consort_session::request::put_multicast;
@@ -56,24 +57,46 @@ impl Daemon {
         n
     }
 
+    fn tell_all(&mut self, bytes: &[u8]) {
+        let mut told = 0;
+        while told < bytes.len() {
+            told += self.tell(&bytes[told..]);
+            std::thread::yield_now();
+        }
+    }
+
+    /// Reads what there is; where there is nothing, sleeps once.
+    fn hear(&mut self, bytes: &mut [u8]) -> usize {
+        let n = self.reader.read(bytes).unwrap();
+        if self.reader.wakes_writer() {
+            self.socket.write_all(&[0]).unwrap();
+        }
+        if n == 0 && self.reader.begin_sleep().unwrap() {
+            assert!(self.socket.read(&mut [0; 64]).unwrap() > 0);
+        }
+        self.reader.end_sleep();
+        n
+    }
+
     /// Sends back what comes, by small steps, until so much has come.
     fn echo(mut self, len: usize) -> Self {
         let (mut bytes, mut echoed) = (vec![0; 7_000], 0);
         while echoed < len {
-            let n = self.reader.read(&mut bytes).unwrap();
-            if self.reader.wakes_writer() {
-                self.socket.write_all(&[0]).unwrap();
-            }
-            if n == 0 && self.reader.begin_sleep().unwrap() {
-                assert!(self.socket.read(&mut [0; 64]).unwrap() > 0);
-            }
-            self.reader.end_sleep();
-            let mut told = 0;
-            while told < n {
-                told += self.tell(&bytes[told..n]);
-                std::thread::yield_now();
-            }
+            let n = self.hear(&mut bytes);
+            self.tell_all(&bytes[..n]);
             echoed += n;
+        }
+        self
+    }
+
+    /// Takes so many bytes by small steps, and before the first ones tells the messages.
+    fn take(mut self, len: usize, messages: &[(u8, usize)]) -> Self {
+        let (mut bytes, mut taken, mut messages) = (vec![0; 7_000], 0, messages.iter());
+        while taken < len {
+            if let Some((number, len)) = messages.next() {
+                self.tell_all(&message(*number, *len));
+            }
+            taken += self.hear(&mut bytes);
         }
         self
     }
@@ -244,20 +267,53 @@ fn nobody_waits_for_the_rest_of_what_a_daemon_begins_after_its_farewell() {
     assert!(matches!(end, Err(Error::Disconnected { .. })), "{end:?}");
 }
 
-/// A sender to that daemon, with so much credit.
-fn sender(outgoing: Outgoing, credit: u32) -> Sender {
-    let welcome = Welcome {
+fn welcome(credit: u32) -> Welcome {
+    Welcome {
         version: 0,
         daemon: MemberId { node: NodeId(1), incarnation: Incarnation(1) },
         session: 1,
         client: ClientId(1),
         daemon_name: String::new(),
         name: ClientName::unchosen(ClientId(1)),
-        message_max: 1 << 20,
+        message_max: 8 << 20,
         credit,
         groups_max: 9,
-    };
-    Sender::new(outgoing, Outbox::new(Requests::new(&welcome), false, Arc::default()), None)
+    }
+}
+
+/// A sender to that daemon, with so much credit.
+fn sender(outgoing: Outgoing, credit: u32) -> Sender {
+    Sender::new(outgoing, Outbox::new(Requests::new(&welcome(credit)), false, Arc::default()), None)
+}
+
+/// Sends a message of 8 MiB by one thread to a daemon that reads slowly, and tells these messages meanwhile; returns those
+/// that came, and how many waits only the clock has ended.
+fn send_large(told: Vec<(u8, usize)>) -> (Vec<(u8, usize)>, u32) {
+    let (outgoing, incoming, daemon) = taken();
+    let mut client = Client::of(sender(outgoing, u32::MAX), receiver(incoming), welcome(u32::MAX));
+    let (before, messages) = (vain::waits(), told.len());
+    let takes = std::thread::spawn(move || daemon.take(8 << 20, &told));
+    client.multicast(Service::Agreed, &[GroupName::new(b"g").unwrap()], &vec![7; 8 << 20]).unwrap();
+    client.flush().unwrap();
+    let mut seen = Vec::new();
+    while seen.len() < messages {
+        let Some(Event::Message(message)) = client.receive(None).unwrap() else { panic!("no message") };
+        seen.push((message.payload()[0], message.payload().len()));
+    }
+    drop(takes.join().unwrap());
+    (seen, vain::waits() - before)
+}
+
+#[test]
+fn one_thread_writes_as_soon_as_there_is_room_though_nothing_comes() {
+    assert_eq!(send_large(Vec::new()), (Vec::new(), 0));
+}
+
+#[test]
+fn one_thread_reads_what_comes_while_it_waits_for_room() {
+    // The daemon reads on only when all of the next one is told: far more than its ring takes.
+    let told: Vec<(u8, usize)> = (0..100).map(|n| (n, 100_000)).collect();
+    assert_eq!(send_large(told.clone()), (told, 0));
 }
 
 #[test]
@@ -308,7 +364,7 @@ fn a_large_send_without_credit_leaves_nothing_behind_and_one_that_is_begun_is_en
     while all.len() < expected.len() {
         let n = daemon.reader.read(&mut bytes).unwrap();
         all.extend_from_slice(&bytes[..n]);
-        sender.write().unwrap();
+        sender.write_within(Duration::ZERO).unwrap();
     }
     assert!(all == expected);
     assert_eq!(sender.sent(), 2);
