@@ -14,9 +14,9 @@
 //! The seed decides what goes wrong, when, and what clients say. It does not decide when processes run: a run that fails
 //! may need a few replays to fail again. That is why a red run keeps its traces, which can be judged again, and its logs.
 
-mod board;
+pub mod board;
 mod client;
-mod fleet;
+pub mod fleet;
 mod guest;
 mod judge;
 mod ledger;

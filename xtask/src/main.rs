@@ -18,6 +18,7 @@ mod search;
 mod sim;
 mod toto;
 mod trace;
+mod trials;
 mod verify;
 
 use std::process::ExitCode;
@@ -34,6 +35,7 @@ cargo xtask <task>
   instructions   count what the hot paths take, against what is recorded
   netlab         run real daemons on a network that is bad on purpose
   chaos          run real daemons while everything goes wrong, and judge what clients saw
+  trials         run real daemons through single faults, and tell what each cost
 
 cargo xtask <task> --help says more.
 ";
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         Some("instructions") => instructions::main(words),
         Some("netlab") => netlab::main(words),
         Some("chaos") => chaos::main(words),
+        Some("trials") => trials::main(words),
         None | Some("" | "help" | "--help" | "-h") => {
             print!("{HELP}");
             ExitCode::SUCCESS

@@ -22,7 +22,7 @@ mod lines;
 pub mod memory;
 pub mod namespace;
 mod options;
-mod port;
+pub mod port;
 pub mod process;
 pub mod program;
 mod run;

@@ -19,7 +19,7 @@ use crate::netlab::process::Process;
 use crate::sim::Protocol;
 
 /// The cluster's name.
-const CLUSTER: &str = "chaos";
+pub const CLUSTER: &str = "chaos";
 /// Where a daemon also serves clients within its namespace.
 const LISTEN: &str = "127.0.0.1:4840";
 /// How long a daemon may need to end when asked to.
@@ -47,23 +47,24 @@ struct Home {
 }
 
 impl<'a> Fleet<'a> {
-    /// Prepares the directory; starts nothing yet.
+    /// Prepares the directory for daemons with these files; starts nothing yet. Each lives in the namespace of its number,
+    /// or all in the one that there is.
     ///
     /// # Errors
     /// The system's.
     pub fn new(
-        protocol: Protocol,
         lab: &'a Lab,
         board: &'a Board,
         file: PathBuf,
         directory: &Path,
+        files: &[String],
     ) -> Result<Self, LabError> {
-        let homes = (0..lab.nodes()).map(|_| Home::default()).collect();
+        let homes = files.iter().map(|_| Home::default()).collect();
         let fleet = Self { lab, board, file, directory: directory.to_owned(), homes };
         let write = || -> std::io::Result<()> {
-            (0..lab.nodes()).try_for_each(|node| {
+            files.iter().enumerate().try_for_each(|(node, text)| {
                 std::fs::create_dir(place(directory, node))?;
-                std::fs::write(fleet.config(node), config(protocol, lab.nodes(), &spread_door(directory, node)))
+                std::fs::write(fleet.config(node), text)
             })
         };
         write().map_err(failed(format!("write to {}", directory.display())))?;
@@ -88,7 +89,7 @@ impl<'a> Fleet<'a> {
         command.args(["--node", &(node + 1).to_string(), "--while-stdin-open", "--state-dir"]);
         command.arg(state(&self.directory, node)).env("CONSORT_RUNTIME_DIR", place(&self.directory, node));
         command.stdin(Stdio::piped()).stdout(Stdio::null());
-        home.running = Some(Process::start(self.lab, node, &name, &self.directory, &mut command)?);
+        home.running = Some(Process::start(self.lab, node % self.lab.nodes(), &name, &self.directory, &mut command)?);
         home.stopped = false;
         self.board.begins(node);
         Ok(())
@@ -183,15 +184,27 @@ impl<'a> Fleet<'a> {
     /// Writes down what each daemon that answers says of itself, for whoever looks into a red run.
     pub fn describe(&self) {
         for node in (0..self.homes.len()).filter(|node| !self.homes[*node].stopped) {
-            let options = ConnectOptions { connect_within: ANSWER, ..ConnectOptions::default() };
-            let asked = Client::connect(&door(&self.directory, node), &options).and_then(|mut me| me.status(ANSWER));
-            let text = match asked {
+            let text = match self.status(node) {
                 Ok(pairs) => pairs.iter().map(|(key, value)| format!("{key:<28} {value}\n")).collect(),
                 Err(error) => format!("{error}\n"),
             };
             // What cannot be written is missed in the directory.
             let _ = std::fs::write(self.directory.join(format!("status-{}.txt", node + 1)), text);
         }
+    }
+
+    /// What a daemon says of itself.
+    ///
+    /// # Errors
+    /// That it does not answer in time.
+    pub fn status(&self, node: usize) -> Result<Vec<(String, String)>, consort::Error> {
+        let options = ConnectOptions { connect_within: ANSWER, ..ConnectOptions::default() };
+        Client::connect(&door(&self.directory, node), &options).and_then(|mut me| me.status(ANSWER))
+    }
+
+    /// The process of a daemon that runs.
+    pub fn id(&self, node: usize) -> Option<u32> {
+        self.homes[node].running.as_ref().map(Process::id)
     }
 
     fn runs(&mut self, node: usize) -> Result<(), ChaosError> {
@@ -246,7 +259,11 @@ fn lose(directory: &Path) -> std::io::Result<()> {
     }
 }
 
-/// A node's file: they differ in nothing but where Spread clients come in.
+/// The files of all nodes: they differ in nothing but where Spread clients come in.
+pub fn configs(protocol: Protocol, nodes: usize, directory: &Path) -> Vec<String> {
+    (0..nodes).map(|node| config(protocol, nodes, &spread_door(directory, node))).collect()
+}
+
 fn config(protocol: Protocol, nodes: usize, spread: &Path) -> String {
     let head = format!("cluster = \"{CLUSTER}\"\nprotocol = \"{}\"\nprimary = \"majority\"\n", protocol.name());
     let head = format!(

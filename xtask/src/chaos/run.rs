@@ -12,7 +12,7 @@ use consort_types::Rng;
 
 use super::board::Board;
 use super::client::{Role, Scope};
-use super::fleet::{Fleet, door, inner_door};
+use super::fleet::{Fleet, configs, door, inner_door};
 use super::guest;
 use super::judge::{self, Judge};
 use super::options::Options;
@@ -120,7 +120,8 @@ impl<'a> Run<'a> {
     ) -> Result<Self, ChaosError> {
         let judges = (0..SCOPES).map(|scope| Judge::new(&judge::file(directory, scope), options.protocol.promised()));
         let judges = judges.collect::<Result<Vec<_>, _>>()?;
-        let mut fleet = Fleet::new(options.protocol, lab, board, file, directory)?;
+        let files = configs(options.protocol, lab.nodes(), directory);
+        let mut fleet = Fleet::new(lab, board, file, directory, &files)?;
         fleet.revive()?;
         let outcome = Outcome { nodes: options.nodes, ..Outcome::default() };
         let (weather, log, sampled) = (Weather::default(), File::create(faults(directory))?, Instant::now());

@@ -1,0 +1,90 @@
+//! What there is to try.
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::options::Options;
+use super::outcome::Figures;
+use super::{hosts, networks, readers};
+
+/// One fault, and what it may cost.
+#[derive(Debug)]
+pub struct Trial {
+    pub name: &'static str,
+    pub about: &'static str,
+    pub run: fn(&Site<'_>) -> Result<Figures, String>,
+}
+
+impl PartialEq for Trial {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+/// What a trial runs with.
+#[derive(Clone, Copy, Debug)]
+pub struct Site<'a> {
+    pub options: &'a Options,
+    /// The program.
+    pub file: &'a Path,
+    pub stop: &'a Arc<AtomicBool>,
+}
+
+impl Site<'_> {
+    /// Whether somebody wants this to end.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// All of them.
+pub static TRIALS: [Trial; 12] = [
+    Trial {
+        name: "stale-arp",
+        about: "n1 knows n3 by a wrong MAC address: at most one view",
+        run: networks::stale_arp,
+    },
+    Trial {
+        name: "wrong-address",
+        about: "n2's own file gives it another port: no view of the others, no pause above 200 ms",
+        run: networks::wrong_address,
+    },
+    Trial {
+        name: "future-incarnation",
+        about: "a forged beacon of n2 from the far future, then n3 restarts twice, n2 once: all come together again",
+        run: networks::future_incarnation,
+    },
+    Trial {
+        name: "deaf-300",
+        about: "300 clients of one group do not read 60 MiB: no view, no lost token, memory within budgets",
+        run: readers::three_hundred,
+    },
+    Trial {
+        name: "deaf-1000",
+        about: "1,000 clients of one group do not read 40 MiB: the same",
+        run: readers::thousand,
+    },
+    Trial { name: "stops-250", about: "n3 is stopped for 250 ms, again and again: no view", run: hosts::stops_250 },
+    Trial {
+        name: "stops-500",
+        about: "n3 is stopped for 500 ms, again and again: at most two views a stop",
+        run: hosts::stops_500,
+    },
+    Trial {
+        name: "stops-all",
+        about: "all are stopped at once for 1 s, again and again: no view",
+        run: hosts::stops_all,
+    },
+    Trial {
+        name: "storm",
+        about: "eight loops of fork and exec, memory and disk stress beside three idle daemons: no view",
+        run: hosts::storm,
+    },
+    Trial { name: "crash", about: "kill -9: told to all others within 500 ms", run: hosts::crash },
+    Trial { name: "crash-16", about: "the same among 16 daemons", run: hosts::crash_16 },
+    Trial {
+        name: "crash-storm",
+        about: "kill -9 beside fork storms: told to all others within 2 s",
+        run: hosts::crash_storm,
+    },
+];
