@@ -97,6 +97,8 @@ counters! {
     datagrams_joined,
     /// Datagrams of which some pieces came, but not all.
     datagrams_torn,
+    /// Times that the loop ran 10 ms later than it had asked to, or more.
+    pauses,
     /// How often the loop slept and was woken.
     wakeups,
     /// How often the loop looked again instead of sleeping.

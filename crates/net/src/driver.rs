@@ -8,14 +8,14 @@ use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::error::RunError;
 use crate::idle::{Idle, Rest, Turn};
-use crate::inbox::{Inbox, Receivers};
+use crate::inbox::{Arrived, Inbox, Receivers};
 use crate::journal::Writer;
 use crate::outbox::Outbox;
 use crate::paths::Paths;
 use crate::stop::Stop;
 use crate::users::Users;
 use crate::wake::Wake;
-use consort_node::{Effect, Engine, Farewell, Node, OUTPUT_PIECES, Parting, Reading};
+use consort_node::{Effect, Engine, Farewell, Lag, Node, OUTPUT_PIECES, Parting, Reading};
 use consort_types::{ClientId, Instant, NodeId};
 use mio::Token;
 use std::io::{self, IoSlice};
@@ -75,6 +75,7 @@ struct Driver<E: Engine> {
     records: Option<Writer>,
     wake: Wake,
     idle: Idle,
+    lag: Lag,
     stop: Stop,
     /// Told to stop: the node says good-bye, and the loop ends when it has.
     leaving: bool,
@@ -131,6 +132,7 @@ impl<E: Engine> Driver<E> {
             records,
             wake,
             idle: Idle::new(options.idling),
+            lag: Lag::default(),
             stop,
             leaving: false,
             left: false,
@@ -164,26 +166,50 @@ impl<E: Engine> Driver<E> {
         for taken in 0..PACKETS {
             if taken % CLOCK_EVERY == 0 {
                 self.tick();
+                self.note_lag();
                 if taken > 0 && self.is_due() {
                     self.light = false;
-                    return Ok(true);
+                    return self.take_token();
                 }
             }
             let first = self.node.reads_first();
             let Some(arrived) = self.inbox.next(first, &mut self.counters) else {
                 self.light = taken <= LIGHT && bytes <= LIGHT_BYTES;
+                self.lag.catch_up();
                 return Ok(taken > 0);
             };
-            self.now = self.now.max(arrived.at);
             bytes += arrived.bytes.len();
-            self.node.handle_datagram(self.now, arrived.at, arrived.bytes);
-            self.drain()?;
+            self.hand_over(arrived)?;
             if self.light && taken < LIGHT && !self.inbox.holds_more() {
                 self.tell_few()?;
             }
         }
         self.light = false;
         Ok(true)
+    }
+
+    fn hand_over(&mut self, arrived: Arrived) -> Result<(), RunError> {
+        self.now = self.now.max(arrived.at);
+        let at = if self.inbox.knows_arrivals() { arrived.at } else { self.lag.arrival(arrived.at) };
+        self.node.handle_datagram(self.now, at, arrived.bytes);
+        self.drain()
+    }
+
+    /// Before a timer is looked at that has come due amid data: a token that is here comes first.
+    fn take_token(&mut self) -> Result<bool, RunError> {
+        if let Some(arrived) = self.inbox.next_token(&mut self.counters) {
+            self.hand_over(arrived)?;
+        }
+        Ok(true)
+    }
+
+    /// After a pause all sockets are read before any timer is looked at.
+    fn note_lag(&mut self) {
+        //= M54
+        if self.lag.note(self.now, self.node.poll_timeout()) {
+            self.counters.pauses += 1;
+            self.inbox.mark_all();
+        }
     }
 
     /// While there is little traffic, what a packet brought is told before the kernel is asked for the next one: that is the
@@ -212,6 +238,7 @@ impl<E: Engine> Driver<E> {
 
     fn handle_timers(&mut self) -> Result<bool, RunError> {
         self.tick();
+        self.note_lag();
         if !self.is_due() {
             return Ok(false);
         }
@@ -447,7 +474,7 @@ impl<E: Engine> Driver<E> {
     }
 
     fn is_due(&self) -> bool {
-        self.node.poll_timeout().is_some_and(|at| at <= self.now)
+        !self.lag.is_behind() && self.node.poll_timeout().is_some_and(|at| at <= self.now)
     }
 
     fn tick(&mut self) {

@@ -43,6 +43,7 @@ pub(crate) struct Inbox {
     unglanced: u32,
     /// The kernel has just said what is there: what came before a token that it named, it has named, too.
     told: bool,
+    arrival_times: bool,
 }
 
 /// One lane: what came, and where more comes from; the busiest socket stands first.
@@ -100,7 +101,8 @@ impl Inbox {
         }
         let token = Queue { packets: VecDeque::new(), sockets: vec![Source::new(from.token)] };
         let (arena, receiving) = (Arena::new(CHUNK), Receiving::new(SLOTS));
-        Ok(Self { clock, arena, receiving, token, data, aside, unglanced: 0, told: false })
+        let arrival_times = from.arrival_times;
+        Ok(Self { clock, arena, receiving, token, data, aside, unglanced: 0, told: false, arrival_times })
     }
 
     /// All descriptors, to be watched; an event names them by their place here.
@@ -124,6 +126,21 @@ impl Inbox {
         let told = std::mem::take(&mut self.told);
         let glance = if wants_token { self.unglanced >= TOKEN_GLANCE } else { self.token.has_more() && !told };
         lanes.into_iter().zip([glance, false]).find_map(|(lane, glance)| self.take(lane, glance, counters))
+    }
+
+    /// The next token, though nobody said that there is one.
+    pub(crate) fn next_token(&mut self, counters: &mut Counters) -> Option<Arrived> {
+        self.take(Lane::Token, true, counters)
+    }
+
+    /// Every socket may have something.
+    pub(crate) fn mark_all(&mut self) {
+        self.token.sockets.iter_mut().chain(&mut self.data.sockets).for_each(|source| source.ready = true);
+    }
+
+    /// Whether the kernel stamps what arrives.
+    pub(crate) const fn knows_arrivals(&self) -> bool {
+        self.arrival_times
     }
 
     /// Whether more may be taken without a new event.

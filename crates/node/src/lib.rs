@@ -28,7 +28,7 @@ mod waiting;
 
 pub use bytes::Bytes;
 pub use change::{Change, NoChange};
-pub use consort_order::{Engine, Lane, To};
+pub use consort_order::{Engine, Lag, Lane, To};
 pub use consort_session::listing::Transport;
 pub use consort_session::{Farewell, Limits, OUTPUT_PIECES, Parting};
 pub use consort_types::{ClientId, Instant, Ticket};

@@ -15,8 +15,10 @@ use consort_types::{
     ViewId,
 };
 pub use consort_wire::{Lane, Malformed, Packet, Payload};
+pub use lag::Lag;
 pub use queue::{Queue, Rides};
 
+mod lag;
 mod queue;
 
 /// What a protocol can do. Sessions read it to know what they may ask for, the conformance suite to choose checkers.
@@ -28,7 +30,8 @@ pub struct Capability {
     pub services: &'static [Service],
     /// Offers messages before their order is final (`Offer`, `Revoke`, `Confirm`).
     pub optimistic: bool,
-    /// Needs the arrival time of each packet: its driver receives data without coalescing.
+    /// Needs the arrival time of each packet: its driver receives data without coalescing. To others a driver tells when it
+    /// read the packet, and what [`Lag`] says after a pause.
     pub needs_arrival_times: bool,
     /// Needs a majority of configured voters to order anything.
     pub quorum: bool,

@@ -2,6 +2,7 @@
 use crate::fault::Disk;
 use crate::network::Socket;
 use bytes::Bytes;
+use consort_order::Lag;
 use consort_types::{Duration, Instant, Ticket};
 use consort_wire::Lane;
 use std::collections::VecDeque;
@@ -65,8 +66,8 @@ impl HostModel {
 pub(crate) enum Task {
     /// Tell the machine that a record is on the disk.
     Persisted { ticket: Ticket },
-    /// Hand a datagram to the machine.
-    Datagram { arrived: Instant, bytes: Bytes },
+    /// Hand a datagram to the machine. It arrived at `arrived`, and was read at `read`.
+    Datagram { arrived: Instant, read: Instant, bytes: Bytes },
     /// Let this sender submit.
     Request { sender: u16 },
 }
@@ -75,7 +76,12 @@ pub(crate) enum Task {
 struct Queue {
     waiting: VecDeque<(Instant, Bytes)>,
     bytes: usize,
+    /// How many of them were read with one call, and when.
+    read: (usize, Instant),
 }
+
+/// At most so many datagrams are read with one call.
+const BATCH: usize = 64;
 
 /// What a host has to do, and when it can. What runs on it is kept elsewhere.
 #[derive(Debug)]
@@ -85,6 +91,8 @@ pub(crate) struct Host {
     pub up: bool,
     /// When the processor has done all it has begun.
     pub free: Instant,
+    /// Whether it was not run for a while, and has yet to read what came meanwhile.
+    pub lag: Lag,
     /// The earliest wake-up that is scheduled.
     pub wake: Option<Instant>,
     /// How many times more slowly it computes.
@@ -118,6 +126,7 @@ impl Host {
             model,
             up: false,
             free: Instant::ZERO,
+            lag: Lag::default(),
             wake: None,
             slowness: 1,
             squeezed: None,
@@ -175,8 +184,20 @@ impl Host {
     }
 
     pub fn has_work(&self) -> bool {
-        let sockets = [&self.token, &self.data];
-        !(sockets.iter().all(|socket| socket.waiting.is_empty()) && self.requests.is_empty() && self.written.is_empty())
+        self.has_datagrams() || !(self.requests.is_empty() && self.written.is_empty())
+    }
+
+    fn has_datagrams(&self) -> bool {
+        [&self.token, &self.data].iter().any(|socket| !socket.waiting.is_empty())
+    }
+
+    /// It runs, and had asked to be woken at `due`. Returns whether a timer is to be served: not while it is behind.
+    pub fn is_due(&mut self, now: Instant, due: Option<Instant>) -> bool {
+        self.lag.note(now, due);
+        if !self.has_datagrams() {
+            self.lag.catch_up();
+        }
+        !self.lag.is_behind() && due.is_some_and(|due| due <= now)
     }
 
     /// A record is on the disk; the machine has yet to be told.
@@ -217,10 +238,15 @@ impl Host {
 
     fn take(&mut self, socket: Socket) -> Option<Task> {
         let overhead = self.model.overhead;
+        let now = self.free;
         let queue = self.queue(socket);
+        if queue.read.0 == 0 {
+            queue.read = (queue.waiting.len().min(BATCH), now);
+        }
         let (arrived, bytes) = queue.waiting.pop_front()?;
         queue.bytes -= bytes.len().saturating_add(overhead);
-        Some(Task::Datagram { arrived, bytes })
+        queue.read.0 -= 1;
+        Some(Task::Datagram { arrived, read: queue.read.1, bytes })
     }
 
     const fn queue(&mut self, socket: Socket) -> &mut Queue {
@@ -272,6 +298,21 @@ mod tests {
         assert!(matches!(host.next(Lane::Data), Some(Task::Persisted { ticket: Ticket(5) })), "however busy it is");
         assert_eq!(lens(&mut host, Lane::Token), [1_001, 11, 1_002, 12, 1, 2]);
         assert!(!host.has_work());
+    }
+
+    #[test]
+    fn a_host_that_was_not_run_reads_all_before_it_looks_at_timers() {
+        //= M54 test
+        let (asked, now) = (Instant(20_000_000), Instant(300_000_000));
+        let mut host = Host::new(HostModel::default());
+        for (at, socket) in [(30, Socket::Token), (299, Socket::Data)] {
+            host.arrive(Instant(at * 1_000_000), socket, datagram(1));
+        }
+        assert!(!host.is_due(now, Some(asked)), "two datagrams first");
+        assert_eq!(host.lag.arrival(now), asked);
+        assert_eq!(lens(&mut host, Lane::Data), [1, 1]);
+        assert!(host.is_due(now, Some(asked)));
+        assert_eq!(host.lag.arrival(now), now);
     }
 
     #[test]

@@ -32,7 +32,10 @@ pub trait Machine {
     /// Whether its processes come into views that their node is in already.
     fn is_joined_late(&self) -> bool;
 
-    /// A datagram was taken from a socket.
+    /// Whether it needs to know when each datagram arrived.
+    fn needs_arrival_times(&self) -> bool;
+
+    /// A datagram was taken from a socket; `arrived` as a driver would tell it.
     fn handle_datagram(&mut self, now: Instant, arrived: Instant, bytes: Bytes);
 
     /// Datagrams that came found no room. Told with the next one that did, as the kernel tells it.

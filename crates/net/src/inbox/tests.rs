@@ -69,6 +69,23 @@ impl Bench {
 }
 
 #[test]
+fn after_a_pause_every_socket_is_read_and_a_token_is_found_that_nobody_told_of() {
+    //= M54 test
+    let mut bench = Bench::new(false);
+    bench.mark_all();
+    assert!(bench.next(Lane::Data).is_none(), "all are known to be empty");
+    bench.token(b"t0");
+    bench.data(b"d0");
+    assert!(bench.next(Lane::Data).is_none(), "nobody told of it");
+    assert_eq!(bench.inbox.next_token(&mut bench.counters).unwrap().bytes, &b"t0"[..]);
+    bench.token(b"t1");
+    bench.inbox.mark_all();
+    assert_eq!(bench.next(Lane::Data).unwrap(), &b"d0"[..]);
+    assert_eq!(bench.next(Lane::Data).unwrap(), &b"t1"[..]);
+    assert!(!bench.inbox.knows_arrivals());
+}
+
+#[test]
 fn what_came_in_one_batch_is_held_until_it_is_taken() {
     let mut bench = Bench::new(false);
     bench.data(b"d0");

@@ -133,6 +133,10 @@ impl<E: Engine> Machine for Bare<E> {
         false
     }
 
+    fn needs_arrival_times(&self) -> bool {
+        self.engine.capability().needs_arrival_times
+    }
+
     fn handle_datagram(&mut self, now: Instant, arrived: Instant, bytes: Bytes) {
         self.now = now;
         match self.open(bytes) {

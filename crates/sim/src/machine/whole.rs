@@ -372,6 +372,10 @@ impl<E: Engine> Machine for Whole<E> {
         true
     }
 
+    fn needs_arrival_times(&self) -> bool {
+        self.node.engine().capability().needs_arrival_times
+    }
+
     fn handle_datagram(&mut self, now: Instant, arrived: Instant, bytes: Bytes) {
         self.pass(now);
         self.node.handle_datagram(now, arrived, bytes);

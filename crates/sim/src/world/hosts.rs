@@ -77,7 +77,7 @@ impl<M: Machine> World<'_, M> {
         }
         place.free = now;
         let machine = &mut self.machines[usize::from(host)];
-        if machine.poll_timeout().is_some_and(|due| due <= now) {
+        if place.is_due(now, machine.poll_timeout()) {
             self.serve_timer(host);
         } else if let Some(task) = place.next(machine.reads_first()) {
             self.serve(host, task);
@@ -117,13 +117,16 @@ impl<M: Machine> World<'_, M> {
             Task::Persisted { ticket } => {
                 self.machines[usize::from(host)].handle_persisted(self.recorder.now, ticket);
             }
-            Task::Datagram { arrived, bytes } => {
+            Task::Datagram { arrived, read, bytes } => {
                 place.spend(place.model.receive + place.model.bytes(bytes.len()));
                 if std::mem::take(&mut place.ran_over) {
                     self.machines[usize::from(host)].handle_overflow(self.recorder.now);
                     self.drain(host);
                 }
-                self.machines[usize::from(host)].handle_datagram(self.recorder.now, arrived, bytes);
+                let machine = &mut self.machines[usize::from(host)];
+                let lag = self.hosts[usize::from(host)].lag;
+                let arrived = if machine.needs_arrival_times() { arrived } else { lag.arrival(read) };
+                machine.handle_datagram(self.recorder.now, arrived, bytes);
             }
             Task::Request { sender } => {
                 place.spend(place.model.message);

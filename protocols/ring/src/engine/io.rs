@@ -50,6 +50,8 @@ pub(crate) struct Io {
     pub(super) annotation: Bytes,
     pub(super) beacons: u64,
     pub(super) beacon_at: Instant,
+    /// When this node ran again after it was paused last.
+    pub(super) paused_at: Instant,
     pub(super) ticket: u64,
 }
 
@@ -110,6 +112,7 @@ impl Io {
             annotation: Bytes::new(),
             beacons: 0,
             beacon_at: Instant::ZERO,
+            paused_at: Instant::ZERO,
             ticket: 0,
             config,
         }

@@ -238,9 +238,11 @@ impl Ring {
         //= M54
         let Some(asked) = self.io.timers.next() else { return };
         let t = &self.io.config.timers;
-        if now.since(asked) <= t.token_loss / 2 {
+        // Until the timers are looked at, that pause is known already.
+        if now.since(asked.max(self.io.paused_at)) <= t.token_loss / 2 {
             return;
         }
+        self.io.paused_at = now;
         self.io.counters.pauses += 1;
         let grace = now + 3 * t.token_retransmit_idle;
         for timer in [Timer::TokenLoss, Timer::Consensus] {
