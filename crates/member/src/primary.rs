@@ -1,5 +1,5 @@
 //! Which view may act alone.
-use consort_types::{MemberId, NodeId};
+use consort_types::{MemberId, NodeId, Primary};
 use std::collections::BTreeMap;
 
 /// How the primary view is chosen. Views of one policy that hold never have disjoint members, so that of two primary
@@ -44,6 +44,19 @@ impl Policy {
                 present * 2 > configured.iter().map(weight).sum()
             }
             Self::Static(node) => members.iter().any(|member| member.node == *node),
+        }
+    }
+
+    /// How a regular view with these members begins: pending where the policy holds.
+    pub fn at_install(&self, configured: &[NodeId], members: &[MemberId]) -> Primary {
+        if self.holds(configured, members) { Primary::Pending } else { self.never() }
+    }
+
+    /// The state of a view that cannot become primary, such as a closing one.
+    pub const fn never(&self) -> Primary {
+        match self {
+            Self::None => Primary::NoPolicy,
+            Self::Majority | Self::Weights(_) | Self::Static(_) => Primary::No,
         }
     }
 
@@ -94,6 +107,14 @@ mod tests {
         assert!(!weights.holds(&nodes(3), &members(&[2, 3])));
         assert!(Policy::Static(NodeId(2)).holds(&nodes(9), &members(&[2])));
         assert!(!Policy::Static(NodeId(2)).holds(&nodes(9), &members(&[1, 3, 4, 5, 6, 7, 8, 9])));
+    }
+
+    #[test]
+    fn without_a_policy_a_view_is_neither_primary_nor_not() {
+        assert_eq!(Policy::Majority.at_install(&nodes(3), &members(&[1, 2])), Primary::Pending);
+        assert_eq!(Policy::Majority.at_install(&nodes(3), &members(&[1])), Primary::No);
+        assert_eq!(Policy::None.at_install(&nodes(3), &members(&[1, 2, 3])), Primary::NoPolicy);
+        assert_eq!((Policy::None.never(), Policy::Majority.never()), (Primary::NoPolicy, Primary::No));
     }
 
     #[test]

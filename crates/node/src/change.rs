@@ -58,7 +58,7 @@ impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::View { id, members, primary, why } => {
-                write!(f, "{VIEW}{id}{OF}{}{PRIMARY}{} ({why})", list(members), word(*primary))
+                write!(f, "{VIEW}{id}{OF}{}{PRIMARY}{} ({why})", list(members), primary.word())
             }
             Self::Leaving { id, members } => write!(f, "{LEAVING}{id}{WITH}{}", list(members)),
             Self::Primary { id } => write!(f, "{VIEW}{id}{BECAME}"),
@@ -90,17 +90,8 @@ fn read(text: &str) -> Option<Change> {
     let (id, rest) = rest.split_once(OF)?;
     let (list, rest) = rest.split_once(PRIMARY)?;
     let (primary, why) = rest.strip_suffix(')')?.split_once(" (")?;
-    let primary = [Primary::Yes, Primary::Pending, Primary::No].into_iter().find(|one| word(*one) == primary)?;
+    let primary = Primary::from_word(primary)?;
     Some(Change::View { id: view(id)?, members: members(list)?, primary, why: why.to_owned() })
-}
-
-/// How `status` calls it.
-pub(crate) const fn word(primary: Primary) -> &'static str {
-    match primary {
-        Primary::Yes => "yes",
-        Primary::Pending => "pending",
-        Primary::No => "no",
-    }
 }
 
 /// Members as `status` lists them.
@@ -138,6 +129,15 @@ mod tests {
             (
                 Change::View { id: id(), members: members.clone(), primary: Primary::Pending, why: why.clone() },
                 format!("view 9@n1.17 of n1.17 n3.19, primary pending ({why})"),
+            ),
+            (
+                Change::View {
+                    id: id(),
+                    members: members.clone(),
+                    primary: Primary::NoPolicy,
+                    why: "started".to_owned(),
+                },
+                "view 9@n1.17 of n1.17 n3.19, primary no policy (started)".to_owned(),
             ),
             (Change::Leaving { id: id(), members }, "leaving view 9@n1.17 with n1.17 n3.19".to_owned()),
             (Change::Primary { id: id() }, "view 9@n1.17 is primary: all its members have installed it".to_owned()),

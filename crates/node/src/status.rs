@@ -77,5 +77,5 @@ fn say_view(view: &View, say: &mut impl FnMut(&str, String)) {
     say("view", view.id.to_string());
     say("view_cause", view.why());
     say("members", change::list(&view.members));
-    say("primary", change::word(view.primary).to_owned());
+    say("primary", view.primary.word().to_owned());
 }

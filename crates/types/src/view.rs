@@ -35,8 +35,48 @@ pub enum Primary {
     Yes,
     /// The policy would hold, but not all members are known to have installed the view yet.
     Pending,
-    /// The policy does not hold, or there is none.
+    /// The policy does not hold.
     No,
+    /// No policy is configured: whether the view is primary is not asked.
+    NoPolicy,
+}
+
+impl Primary {
+    /// The word for it in status, metrics and events.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Yes => "yes",
+            Self::Pending => "pending",
+            Self::No => "no",
+            Self::NoPolicy => "no policy",
+        }
+    }
+
+    /// Reads what [`Self::word`] gives.
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Yes, Self::Pending, Self::No, Self::NoPolicy].into_iter().find(|primary| primary.word() == word)
+    }
+
+    /// The number for it in the session protocol.
+    pub const fn to_wire(self) -> u8 {
+        match self {
+            Self::Yes => 1,
+            Self::Pending => 2,
+            Self::No => 3,
+            Self::NoPolicy => 4,
+        }
+    }
+
+    /// Reads what [`Self::to_wire`] gives.
+    pub const fn from_wire(code: u8) -> Option<Self> {
+        match code {
+            1 => Some(Self::Yes),
+            2 => Some(Self::Pending),
+            3 => Some(Self::No),
+            4 => Some(Self::NoPolicy),
+            _ => None,
+        }
+    }
 }
 
 /// Why a view replaced the one before, with the evidence at hand.
@@ -162,6 +202,15 @@ impl fmt::Display for Cause {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_state_reads_back_from_its_word_and_its_number() {
+        for code in 1..=4 {
+            let primary = Primary::from_wire(code).unwrap();
+            assert_eq!((primary.to_wire(), Primary::from_word(primary.word())), (code, Some(primary)));
+        }
+        assert_eq!([Primary::from_wire(0), Primary::from_wire(5), Primary::from_word("maybe")], [None; 3]);
+    }
 
     #[test]
     fn a_cause_that_is_its_own_evidence_is_told_once() {

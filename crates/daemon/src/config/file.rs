@@ -131,7 +131,7 @@ fn general(root: &mut Section<'_, '_>, settings: &mut Settings) {
     }
     set(&mut settings.protocol, root.choice("protocol", &PROTOCOLS));
     set(&mut settings.profile, root.choice("idling", &PROFILES));
-    set(&mut settings.ring.primary, root.text("primary", primary));
+    settings.ring.primary = root.text("primary", primary).unwrap_or(Policy::Majority);
     settings.state = root.text("state", |text| Ok(text.into()));
     set(&mut settings.receive_buffer, root.number("receive_buffer", 65_536..=1 << 30));
     set(&mut settings.probe_paths, root.switch("probe_paths"));
@@ -268,6 +268,14 @@ interface = "198.51.100.12"
 
     /// The file with every default spelled out.
     const EXAMPLE: &str = include_str!("../../consort.toml");
+
+    #[test]
+    fn the_majority_of_the_configured_nodes_may_act_where_nothing_is_said() {
+        assert_eq!(parse("plain", GOOD).unwrap().ring.primary, Policy::Majority);
+        let none = format!("primary = \"none\"\n{GOOD}");
+        assert_eq!(parse("none", &none).unwrap().ring.primary, Policy::None);
+        assert_eq!(Settings::local("here", 8).ring.primary, Policy::None, "how many will run is not known");
+    }
 
     #[test]
     fn the_example_shows_every_key_with_its_default() {

@@ -15,8 +15,8 @@ pub const HELP: &str = "\
 Usage: consort explain [options]
 
 Tells the last changes of the network as a daemon was told them, oldest first:
-when, which view, who is in it, who came and who is gone, whether it is the
-primary one, and why it came, with the evidence.
+when, which view, who is in it, who came and who is gone, whether it is
+primary, and why it came, with the evidence.
 
   --last N         at most so many changes [10]; a daemon remembers 64 lines
   --json           print one JSON object, all changes in it
@@ -26,7 +26,8 @@ primary one, and why it came, with the evidence.
   --daemon ADDR    ask the daemon at this socket path or ADDRESS:PORT
 
 A view is primary if its members may act for the whole cluster. The setting
-`primary` says which one part may; without it no view is primary.
+`primary` of the file says which part may [more than half of the nodes]. Without
+a policy, as on one machine without a file, nothing is said of it.
 
 Daemons that were apart tell different stories: ask one on either side.
 ";

@@ -14,7 +14,7 @@ pub struct Story {
     pub node: u16,
     pub state: String,
     pub view: String,
-    /// `yes`, `pending` or `no`.
+    /// `yes`, `pending`, `no` or `no policy`.
     pub primary: String,
     pub members: Vec<String>,
     /// Oldest first.
@@ -30,7 +30,7 @@ pub struct Told {
     pub what: &'static str,
     pub view: String,
     pub members: Vec<String>,
-    /// `yes`, `pending` or `no`, where the change says it.
+    /// `yes`, `pending`, `no` or `no policy`, where the change says it.
     pub primary: Option<&'static str>,
     /// Nodes that are in it and were not in the regular view before.
     pub came: Vec<u16>,
@@ -78,7 +78,8 @@ impl Story {
             lines.extend(texts.map(|text| format!("  {:when$}  {:view$}  {text}", "", "")));
         }
         lines.push(String::new());
-        lines.push(format!("Now {}; view {}; {}.", state(&self.state), self.current(), primary(&self.primary)));
+        let now = Primary::from_word(&self.primary).map_or("", primary);
+        lines.push(format!("Now {}; view {}{}.", state(&self.state), self.current(), now));
         lines.push(format!("Node {} {}.", self.node, peers::sentence(&self.peers)));
         lines
     }
@@ -101,7 +102,7 @@ impl Told {
             }
             Change::View { id, members, primary: is, why } => {
                 let nodes = words::nodes(members.iter().map(|member| member.node.0));
-                let text = format!("{}: {}; {}\nbecause {why}", self.news(), nodes, primary(word(*is)));
+                let text = format!("{}: {}{}\nbecause {why}", self.news(), nodes, primary(*is));
                 Some([ago, name(*id), text])
             }
         }
@@ -143,10 +144,10 @@ fn changes(status: &[(String, String)]) -> Vec<Told> {
 fn told(ms_ago: u64, change: Change, before: &mut Option<Vec<MemberId>>) -> Told {
     let (what, id, members, primary, why) = match &change {
         Change::View { id, members, primary, why } => {
-            ("view", *id, members.clone(), Some(word(*primary)), Some(why.clone()))
+            ("view", *id, members.clone(), Some(primary.word()), Some(why.clone()))
         }
         Change::Leaving { id, members } => ("leaving", *id, members.clone(), None, None),
-        Change::Primary { id } => ("primary", *id, Vec::new(), Some(word(Primary::Yes)), None),
+        Change::Primary { id } => ("primary", *id, Vec::new(), Some(Primary::Yes.word()), None),
     };
     let mut told = Told {
         ms_ago,
@@ -185,19 +186,13 @@ impl Told {
     }
 }
 
-const fn word(primary: Primary) -> &'static str {
-    match primary {
-        Primary::Yes => "yes",
-        Primary::Pending => "pending",
-        Primary::No => "no",
-    }
-}
-
-fn primary(word: &str) -> &'static str {
-    match word {
-        "yes" => "primary",
-        "pending" => "to be primary once all its members have installed it",
-        _ => "not primary",
+/// What is told of it behind the members; nothing where no policy asks.
+const fn primary(is: Primary) -> &'static str {
+    match is {
+        Primary::Yes => "; primary",
+        Primary::Pending => "; to be primary once all its members have installed it",
+        Primary::No => "; not primary",
+        Primary::NoPolicy => "",
     }
 }
 
@@ -269,6 +264,20 @@ Node 1 hears both ways n2; never heard n3.";
         let last = story().lines(1);
         assert_eq!(last.len(), 7, "{last:?}");
         assert!(last[2].starts_with("  810 ms ago  view 13@n1  n2 came"), "{last:?}");
+    }
+
+    #[test]
+    fn without_a_policy_no_word_is_said_of_primary() {
+        let status = [
+            ("node", "n1"),
+            ("primary", "no policy"),
+            ("view", "1@n1.7"),
+            ("change_0", "72 ms ago: view 1@n1.7 of n1.7, primary no policy (started)"),
+        ];
+        let told = Story::read(None, status.map(|(key, value)| (key.to_owned(), value.to_owned())).into()).unwrap();
+        let lines = told.lines(10).join("\n");
+        assert!(lines.contains("starts alone: n1\n") && !lines.contains("primary"), "{lines}");
+        assert_eq!(serde_json::to_value(told).unwrap()["changes"][0]["primary"], "no policy");
     }
 
     #[test]

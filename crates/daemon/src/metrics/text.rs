@@ -3,6 +3,7 @@ use super::Status;
 use super::table::{Kind, LABELLED, METRICS};
 use crate::peers;
 use crate::usage;
+use consort::Primary;
 use std::fmt::Write;
 
 /// Everything that a daemon's status tells in numbers, and what its process costs.
@@ -71,8 +72,10 @@ fn about(out: &mut Text, status: &Status, cluster: &str) {
     );
     let members = text("members").split_whitespace().count();
     out.gauge("members", "Daemons in the view of this one. Normal: all that are configured.", members as f64);
-    let help = "Whether this part of the cluster may act alone. Normal: 1, or 0 where no policy is set.";
-    out.gauge("primary", help, is("primary", "yes"));
+    if text("primary") != Primary::NoPolicy.word() {
+        let help = "Whether this part of the cluster may act alone; absent where no policy is set. Normal: 1.";
+        out.gauge("primary", help, is("primary", Primary::Yes.word()));
+    }
 }
 
 fn labelled(out: &mut Text, status: &Status, prefix: &str, label: &str, help: &str) {

@@ -166,7 +166,7 @@ fn network_view(view: &NetworkView) -> Value {
         "event": "view",
         "id": view.id.to_string(),
         "kind": format!("{:?}", view.kind).to_lowercase(),
-        "primary": format!("{:?}", view.primary).to_lowercase(),
+        "primary": view.primary.word(),
         "cause": view.cause,
         "members": view.members.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })

@@ -351,7 +351,7 @@ impl Attempt {
             kind: ViewKind::Transitional,
             members: together.clone(),
             moved_together: together.clone(),
-            primary: Primary::No,
+            primary: io.settings.primary.never(),
             cause: self.sets.trigger.clone(),
             evidence: Vec::new(),
         };
@@ -366,13 +366,13 @@ impl Attempt {
         //= M56
         let policy = &io.settings.primary;
         let anywhere = super::mutated!(io, PrimaryAnywhere) && *policy != Policy::None;
-        let holds = policy.holds(&io.settings.nodes, &self.members) || anywhere;
+        let at_install = policy.at_install(&io.settings.nodes, &self.members);
         View {
             id: self.view,
             kind: ViewKind::Regular,
             members: self.members.clone(),
             moved_together,
-            primary: if holds { Primary::Pending } else { Primary::No },
+            primary: if anywhere { Primary::Pending } else { at_install },
             cause: self.sets.trigger.clone(),
             evidence: self.sets.evidence(&io.hearsay(now), &io.installed.members, &self.members),
         }

@@ -5,9 +5,7 @@ use super::{Act, Settings};
 use crate::{Heard, Hearsay, Numbers, Quarantine};
 use bytes::Bytes;
 use consort_order::{Arrival, Reach, To};
-use consort_types::{
-    Cause, Duration, Incarnation, Instant, MemberId, NodeId, Primary, Rng, Ticket, View, ViewId, ViewKind,
-};
+use consort_types::{Cause, Duration, Incarnation, Instant, MemberId, NodeId, Rng, Ticket, View, ViewId, ViewKind};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What all states share: the way out, timers, settings, and what is known of the others.
@@ -83,7 +81,7 @@ impl Io {
             kind: ViewKind::Regular,
             members: Vec::new(),
             moved_together: Vec::new(),
-            primary: Primary::No,
+            primary: settings.primary.never(),
             cause: Cause::Started,
             evidence: Vec::new(),
         };

@@ -47,7 +47,7 @@ use crate::sets::{Reason, Sets, Why};
 use attempt::Attempt;
 use bytes::Bytes;
 use consort_order::Reach;
-use consort_types::{Cause, Incarnation, Instant, MemberId, Primary, View, ViewId, ViewKind};
+use consort_types::{Cause, Incarnation, Instant, MemberId, View, ViewId, ViewKind};
 use gather::Gather;
 use io::Io;
 use timer::Timer;
@@ -128,7 +128,7 @@ impl Membership {
             kind: ViewKind::Regular,
             members: vec![me],
             moved_together: vec![me],
-            primary: Primary::No,
+            primary: self.io.settings.primary.never(),
             cause: Cause::Started,
             evidence: Vec::new(),
         };

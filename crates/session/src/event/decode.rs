@@ -148,14 +148,13 @@ fn read_view(reader: &mut Reader<'_>) -> Result<NetworkView, Malformed> {
         2 => ViewKind::Transitional,
         _ => return Err(reader.bad("kind of view")),
     };
-    let primary = match reader.u8("primary")? {
-        1 => Primary::Yes,
-        2 => Primary::Pending,
-        3 => Primary::No,
-        _ => return Err(reader.bad("primary")),
-    };
+    let primary = read_primary(reader)?;
     let (members, moved_together) = (read_daemons(reader)?, read_daemons(reader)?);
     Ok(NetworkView { id, kind, primary, members, moved_together, cause: read_text(reader, "cause")? })
+}
+
+fn read_primary(reader: &mut Reader<'_>) -> Result<Primary, Malformed> {
+    Primary::from_wire(reader.u8("primary")?).ok_or(reader.bad("primary"))
 }
 
 fn read_group_view(reader: &mut Reader<'_>) -> Result<GroupView, Malformed> {

@@ -9,7 +9,7 @@ use crate::{Farewell, Offered, Refusal};
 use bytes::{BufMut, BytesMut};
 use consort_group::ordered::Told;
 use consort_group::{Change, GroupViewId, Member, Signal, targets};
-use consort_types::{Duration, Hold, MemberId, NodeId, Primary, Service, View, ViewKind};
+use consort_types::{Duration, Hold, MemberId, NodeId, Service, View, ViewKind};
 use consort_wire::{Payload, Writer};
 
 /// The bytes of a message's frame that do not stand in the ordered payload.
@@ -90,11 +90,7 @@ pub fn put_view(out: &mut BytesMut, view: &View) {
             ViewKind::Regular => 1,
             ViewKind::Transitional => 2,
         });
-        out.put_u8(match view.primary {
-            Primary::Yes => 1,
-            Primary::Pending => 2,
-            Primary::No => 3,
-        });
+        out.put_u8(view.primary.to_wire());
         put_daemons(out, &view.members);
         put_daemons(out, &view.moved_together);
         put_text(out, &view.why());

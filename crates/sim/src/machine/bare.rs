@@ -81,7 +81,7 @@ impl<E: Engine> Bare<E> {
                     transitional,
                     members: view.members,
                     together: view.moved_together,
-                    pending: view.primary != Primary::No,
+                    pending: matches!(view.primary, Primary::Yes | Primary::Pending),
                 };
                 Act::View { client: 0, view }
             }

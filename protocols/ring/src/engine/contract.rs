@@ -8,9 +8,7 @@ use crate::timer::{Fired, Timer};
 use bytes::Bytes;
 use consort_member::Numbers;
 use consort_order::{AcrossPartitions, Arrival, Capability, Engine, Link, Output, Reach, Refused, Submission};
-use consort_types::{
-    Cause, Hold, Instant, MessageId, NodeId, Primary, Seq, Service, Stream, Ticket, View, ViewId, ViewKind,
-};
+use consort_types::{Cause, Hold, Instant, MessageId, NodeId, Seq, Service, Stream, Ticket, View, ViewId, ViewKind};
 use consort_wire::Lane;
 
 impl Engine for Ring {
@@ -41,7 +39,7 @@ impl Engine for Ring {
             kind: ViewKind::Regular,
             members: vec![me],
             moved_together: vec![me],
-            primary: Primary::No,
+            primary: self.io.config.primary.never(),
             cause: Cause::Started,
             evidence: Vec::new(),
         };

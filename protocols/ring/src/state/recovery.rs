@@ -228,7 +228,7 @@ impl Recovery {
         let moved_together: Vec<_> = self.commit.moving_from(self.mine).collect();
         self.check_install(io, &moved_together);
         if crate::mutated!(io.config, ClosesTooSoon) {
-            io.output.push_back(Output::Install(self.transitional(&moved_together)));
+            io.output.push_back(Output::Install(self.transitional(io, &moved_together)));
         }
         self.old.deliver_regular(&io.config, line, &mut io.queue, &mut io.output);
         let closed = crate::mutated!(io.config, ClosesTooSoon);
@@ -236,7 +236,7 @@ impl Recovery {
         if !closed && !untold {
             let all = crate::mutated!(io.config, AllMovedTogether).then(|| self.commit.member_ids());
             let along = all.as_ref().unwrap_or(&moved_together);
-            io.output.push_back(Output::Install(self.transitional(along)));
+            io.output.push_back(Output::Install(self.transitional(io, along)));
         }
         self.old.deliver_transitional(&io.config, &mut io.queue, &mut io.output);
         io.check_told(io.queue.all_delivered(), "M35: all own messages of the old ring are delivered");
@@ -260,13 +260,13 @@ impl Recovery {
         Operational::enter(io, now, installed, self.circle)
     }
 
-    fn transitional(&self, moved_together: &[MemberId]) -> View {
+    fn transitional(&self, io: &Io, moved_together: &[MemberId]) -> View {
         View {
             id: self.old.installed.view.id,
             kind: ViewKind::Transitional,
             members: moved_together.to_vec(),
             moved_together: moved_together.to_vec(),
-            primary: Primary::No,
+            primary: io.config.primary.never(),
             cause: self.sets.trigger.clone(),
             evidence: Vec::new(),
         }
@@ -275,15 +275,16 @@ impl Recovery {
     fn regular(&self, io: &Io, now: Instant, moved_together: Vec<MemberId>) -> View {
         //= M55
         let members = self.commit.member_ids();
-        let holds = io.config.primary.holds(&io.config.members, &members)
-            || crate::mutated!(io.config, PrimaryAnywhere) && io.config.primary != consort_member::Policy::None;
+        let policy = &io.config.primary;
+        let anywhere = crate::mutated!(io.config, PrimaryAnywhere) && *policy != consort_member::Policy::None;
+        let at_install = policy.at_install(&io.config.members, &members);
         let evidence = self.sets.evidence(&io.hearsay(now), &self.old.installed.view.members, &members);
         View {
             id: self.circle.ring,
             kind: ViewKind::Regular,
             members,
             moved_together,
-            primary: if holds { Primary::Pending } else { Primary::No },
+            primary: if anywhere { Primary::Pending } else { at_install },
             cause: self.sets.trigger.clone(),
             evidence,
         }

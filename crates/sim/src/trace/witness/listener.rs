@@ -152,7 +152,7 @@ fn seen(view: &NetworkView) -> Seen {
         transitional: view.kind == ViewKind::Transitional,
         members: view.members.clone(),
         together: view.moved_together.clone(),
-        pending: view.primary != Primary::No,
+        pending: matches!(view.primary, Primary::Yes | Primary::Pending),
     }
 }
 
