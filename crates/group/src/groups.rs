@@ -182,6 +182,19 @@ impl Groups {
         true
     }
 
+    /// A client of this daemon that chose no name gets one that is free, and is called so from here on.
+    pub fn enter_unnamed(&mut self, client: ClientId) -> ClientName {
+        //= S04
+        let mut number = client.0;
+        loop {
+            let name = ClientName::unchosen(ClientId(number));
+            if self.enter(client, &name) {
+                return name;
+            }
+            number = number.wrapping_add(1);
+        }
+    }
+
     /// A client of this daemon is not called so any more. Its memberships end where its disconnect is ordered.
     pub fn exit(&mut self, client: ClientId, name: &ClientName) {
         if self.names.get(name) == Some(&client) {

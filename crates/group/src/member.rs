@@ -7,6 +7,9 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientName(Arc<str>);
 
+/// How many names there are for clients that did not choose one.
+const UNCHOSEN: u32 = 100_000_000;
+
 impl ClientName {
     /// The longest name, in bytes: with its daemon's, `#name#n65535`, it takes the 31 that Spread clients can read.
     pub const MAX: usize = 23;
@@ -22,9 +25,10 @@ impl ClientName {
         (1..=Self::MAX).contains(&name.len()) && name.iter().all(allowed)
     }
 
-    /// The name of a client that did not choose one: `c` and its number.
+    /// The name of a client that did not choose one: `c` and the last eight digits of its number. Spread's programs keep
+    /// room for ten bytes; its daemons give such a client at most nine.
     pub fn unchosen(client: ClientId) -> Self {
-        Self(client.to_string().into())
+        Self(format!("c{}", (client.0 & !ClientId::SPREAD) % UNCHOSEN).into())
     }
 
     /// The name as text.
@@ -133,6 +137,8 @@ mod tests {
     fn names_that_would_confuse_are_refused() {
         assert_eq!(ClientName::new(b"bob").unwrap().as_str(), "bob");
         assert_eq!(ClientName::unchosen(ClientId(7)).as_str(), "c7");
+        assert_eq!(ClientName::unchosen(ClientId(7 | ClientId::SPREAD)).as_str(), "c7");
+        assert_eq!(ClientName::unchosen(ClientId(u32::MAX)).as_str(), "c47483647", "nine bytes at most");
         for bad in [&b""[..], &[b'x'; 24], b"a b", b"a#b", b"\x7f", "ü".as_bytes()] {
             assert_eq!(ClientName::new(bad), None, "{bad:?}");
         }

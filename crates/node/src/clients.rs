@@ -145,9 +145,9 @@ impl Clients {
         self.all.get(&client).is_some_and(Entry::may_read)
     }
 
-    pub(crate) fn welcome(&mut self, client: ClientId, me: MemberId) {
+    pub(crate) fn welcome(&mut self, client: ClientId, name: ClientName, me: MemberId) {
         if let Some(entry) = self.all.get_mut(&client) {
-            entry.session.welcome(me, &self.limits);
+            entry.session.welcome(name, me, &self.limits);
             self.optimists.extend(entry.session.is_optimistic().then_some(client));
             self.entered(client);
         }

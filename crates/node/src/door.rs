@@ -22,8 +22,8 @@ pub(crate) enum Door {
 pub(crate) enum Wish {
     /// What clients of every door ask.
     Common(Ask),
-    /// To be let in under this name.
-    Name(ClientName),
+    /// To be let in under this name, or one that the daemon chooses.
+    Name(Option<ClientName>),
     /// Nothing: the handshake is over.
     Entered,
 }
@@ -209,9 +209,9 @@ impl Door {
         }
     }
 
-    pub fn welcome(&mut self, me: MemberId, limits: &Limits) {
+    pub fn welcome(&mut self, name: ClientName, me: MemberId, limits: &Limits) {
         if let Self::Native(session) = self {
-            session.welcome(me, &me.node.to_string(), limits);
+            session.welcome(name, me, &me.node.to_string(), limits);
         }
     }
 
@@ -351,15 +351,14 @@ impl Door {
 }
 
 fn wish(ask: SpreadAsk, client: ClientId, name: Option<&ClientName>) -> Wish {
-    let unchosen = || ClientName::unchosen(client);
     Wish::Common(match ask {
-        SpreadAsk::Name(chosen) => return Wish::Name(chosen.unwrap_or_else(unchosen)),
+        SpreadAsk::Name(chosen) => return Wish::Name(chosen),
         SpreadAsk::Entered => return Wish::Entered,
         SpreadAsk::Join(group) => Ask::Join { group, closed: false },
         SpreadAsk::Leave(group) => Ask::Leave(group),
         SpreadAsk::Kill => Ask::Goodbye,
         SpreadAsk::Multicast { service, note, targets, data } => {
-            let name = name.cloned().unwrap_or_else(unchosen);
+            let name = name.cloned().unwrap_or_else(|| ClientName::unchosen(client));
             let mut head = ordered::noted_prefix(client, &name, note.encode());
             head.extend_from_slice(&targets);
             Ask::Multicast { service, payload: [head.freeze(), data].into_iter().collect() }

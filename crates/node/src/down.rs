@@ -50,7 +50,7 @@ impl<E: Engine> Node<E> {
                 }
             }
             Ask::Leave(group) => return self.submit(client, Service::Agreed, ordered::leave(client, &group).into()),
-            Ask::Hello => self.on_hello(client),
+            Ask::Hello(name) => self.on_hello(client, name),
             Ask::Status => self.on_status(client),
             Ask::List(question) => self.on_question(client, &question),
             Ask::Goodbye => self.clients.end(client, &Farewell::new(Parting::Goodbye, "good-bye")),
@@ -126,13 +126,9 @@ impl<E: Engine> Node<E> {
         true
     }
 
-    fn on_hello(&mut self, client: ClientId) {
-        self.free_names();
-        let Some(name) = self.clients.get(client).and_then(|session| session.named().cloned()) else { return };
-        if !self.groups.enter(client, &name) {
-            return self.clients.reject_name(client, &name);
-        }
-        self.clients.welcome(client, self.datagrams.identity().me);
+    fn on_hello(&mut self, client: ClientId, chosen: Option<ClientName>) {
+        let Some(name) = self.claim_name(client, chosen) else { return };
+        self.clients.welcome(client, name, self.datagrams.identity().me);
         let wants_views = self.clients.get(client).is_some_and(|session| session.wants_views());
         if let Some(view) = self.view.as_ref().filter(|_| wants_views) {
             self.frames.clear();
@@ -141,14 +137,22 @@ impl<E: Engine> Node<E> {
         }
     }
 
-    //= S06
-    fn on_name(&mut self, client: ClientId, name: ClientName) {
-        self.free_names();
-        if self.groups.enter(client, &name) {
+    fn on_name(&mut self, client: ClientId, chosen: Option<ClientName>) {
+        if let Some(name) = self.claim_name(client, chosen) {
             self.clients.name(client, name, self.datagrams.identity().me.node);
-        } else {
-            self.clients.reject_name(client, &name);
         }
+    }
+
+    /// The name under which the client is let in. One who asked for another's is sent away.
+    fn claim_name(&mut self, client: ClientId, chosen: Option<ClientName>) -> Option<ClientName> {
+        //= S06
+        self.free_names();
+        let Some(name) = chosen else { return Some(self.groups.enter_unnamed(client)) };
+        if self.groups.enter(client, &name) {
+            return Some(name);
+        }
+        self.clients.reject_name(client, &name);
+        None
     }
 
     fn on_status(&mut self, client: ClientId) {

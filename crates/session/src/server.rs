@@ -54,8 +54,8 @@ enum Stage {
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// To be let in; answer with [`Session::welcome`].
-    Hello,
+    /// To be let in under this name, or one that the daemon chooses; answer with [`Session::welcome`].
+    Hello(Option<ClientName>),
     /// To join a group. Numbered.
     Join {
         /// Which one.
@@ -192,12 +192,7 @@ impl Session {
         self.input.allow(limits.frame_max());
         self.wants_views = hello.wants_views;
         self.offers = hello.optimistic.map(Offers::new);
-        if let Some(name) = hello.name {
-            self.prefix = ordered::multicast_prefix(self.client, &name);
-            self.batch_prefix = ordered::batch_prefix(self.client, &name);
-            self.name = name;
-        }
-        Ok(Ask::Hello)
+        Ok(Ask::Hello(hello.name))
     }
 
     fn on_multicast(&mut self, head: Head, service: Service, limits: &Limits) -> Result<Option<Ask>, Malformed> {
@@ -337,8 +332,11 @@ impl Session {
         }
     }
 
-    /// Lets the client in.
-    pub fn welcome(&mut self, daemon: MemberId, daemon_name: &str, limits: &Limits) {
+    /// Lets the client in under this name.
+    pub fn welcome(&mut self, name: ClientName, daemon: MemberId, daemon_name: &str, limits: &Limits) {
+        self.prefix = ordered::multicast_prefix(self.client, &name);
+        self.batch_prefix = ordered::batch_prefix(self.client, &name);
+        self.name = name;
         let welcome = Welcome {
             version: VERSION,
             daemon,

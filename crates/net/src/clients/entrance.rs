@@ -79,17 +79,27 @@ impl Clients {
     }
 
     fn admit(&mut self, mut stream: Stream, dialect: Dialect) -> Option<ClientId> {
-        let id = ClientId(if dialect == Dialect::Spread { self.next | ClientId::SPREAD } else { self.next });
+        let number = self.free_number();
+        let id = ClientId(if dialect == Dialect::Spread { number | ClientId::SPREAD } else { number });
         if let Err(error) = stream.register(&self.registry, name(self.first, id)) {
             tracing::warn!(%error, "cannot watch a client's connection");
             return None;
         }
         tracing::debug!(client = %id, who = stream.describe(), "connected");
-        self.next += 1;
+        self.next = number + 1;
         // What a client of Spread attaches means nothing.
         self.open.insert(id, Client { is_new: dialect == Dialect::Native, ..Client::new(stream) });
         self.queue_reading(id);
         Some(id)
+    }
+
+    /// The next number that no open connection has. Behind the highest comes 1 again: two thousand million connections
+    /// later nothing waits for the old ones any more.
+    fn free_number(&self) -> u32 {
+        let is_free = |number: &u32| {
+            [*number, number | ClientId::SPREAD].iter().all(|id| !self.open.contains_key(&ClientId(*id)))
+        };
+        (self.next..ClientId::SPREAD).chain(1..).find(is_free).unwrap_or(1)
     }
 
     /// Why a client that was just let in must go again; `None` if it may stay.

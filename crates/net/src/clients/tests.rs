@@ -40,6 +40,11 @@ impl Bench {
         (stream, self.accept())
     }
 
+    /// Lets the next connection have the highest number there is.
+    fn skip_to_the_last_number(&mut self) {
+        self.clients.next = ClientId::SPREAD - 1;
+    }
+
     fn accept(&mut self) -> ClientId {
         loop {
             if let Some(id) = self.clients.accept(NOW, &mut self.counters).first() {
@@ -230,3 +235,14 @@ fn a_unix_client_is_described_by_its_process() {
 }
 
 mod shared;
+
+#[test]
+fn behind_the_highest_number_come_those_that_no_open_connection_has() {
+    let mut bench = Bench::new();
+    let (_one, first) = bench.connect();
+    bench.skip_to_the_last_number();
+    let (_two, last) = bench.connect();
+    let (_three, again) = bench.connect();
+    assert_eq!([first, last, again], [1, ClientId::SPREAD - 1, 2].map(ClientId));
+    assert!(!last.speaks_spread() && !again.speaks_spread());
+}

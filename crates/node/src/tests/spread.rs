@@ -10,6 +10,7 @@ struct Visitor {
     node: usize,
     id: ClientId,
     client: Spread,
+    private: String,
     reading: Reading,
 }
 
@@ -22,11 +23,13 @@ impl World {
         said.extend(name.as_bytes());
         said.extend(b"NULL");
         said.resize(said.len() + 86, 0);
-        let private = format!("#{name}#n{node}");
-        let mut visitor = Visitor { node, id, client: Spread::new(&private), reading: Reading::Go };
+        let mut visitor = Visitor { node, id, client: Spread::new(""), private: String::new(), reading: Reading::Go };
         self.say(&mut visitor, said);
         let told = self.raw(&visitor);
-        assert_eq!(told[11..], *private.as_bytes(), "{told:?}");
+        let private = String::from_utf8(told[11..].to_vec()).unwrap();
+        assert!(name.is_empty() || private == format!("#{name}#n{node}"), "{private}");
+        visitor.client = Spread::new(&private);
+        visitor.private = private;
         visitor
     }
 
@@ -124,4 +127,35 @@ fn what_goes_beyond_the_credit_waits_and_nothing_is_lost() {
     world.say(&mut visitor, frames);
     let seen = world.seen(&visitor);
     assert_eq!(seen.iter().map(|seen| seen.data[0]).collect::<Vec<_>>(), (0..50).collect::<Vec<_>>());
+}
+
+#[test]
+fn names_that_clients_did_not_choose_fit_and_may_be_chosen() {
+    //= S04 test
+    let mut world = World::new(2, Limits::default());
+    // What a client chose is not given to another; numbers repeat once they have more than eight digits.
+    let _seven = world.visit(0, 1, "c7");
+    let numbers = [2, 7, 8, 100_000_008, 2_000_000_008, (1 << 31) - 1];
+    let names: Vec<_> = numbers.iter().map(|number| world.visit(0, *number, "").private).collect();
+    assert_eq!(names, ["#c2#n0", "#c8#n0", "#c9#n0", "#c10#n0", "#c11#n0", "#c47483647#n0"]);
+    for (number, private) in (1..).zip(&names) {
+        let name = private.split('#').nth(1).unwrap();
+        assert!(name.len() <= 9, "Spread's programs keep room for ten bytes: {name}");
+        assert_eq!(world.visit(1, number, name).private, format!("#{name}#n1"));
+    }
+    // Native clients, too, are let in where somebody else has chosen what would be theirs.
+    world.visit(0, 3, "c1");
+    world.connect(0, "");
+    let native = world.nodes[0].groups().called("c3");
+    assert_eq!(native, Some(ClientId(1)));
+}
+
+#[test]
+fn a_thousand_clients_without_a_name_are_all_called_differently() {
+    let mut world = World::new(1, Limits::default());
+    // Across the end of the digits.
+    let names: std::collections::BTreeSet<_> =
+        (99_999_500..100_000_500).map(|number| world.visit(0, number, "").private).collect();
+    assert_eq!(names.len(), 1_000);
+    assert!(names.iter().all(|name| name.len() <= "#123456789#n0".len()), "{names:?}");
 }

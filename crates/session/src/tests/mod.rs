@@ -69,7 +69,10 @@ impl Pair {
         while let Some(ask) = self.session.next(&self.limits)? {
             let before = self.session.input_held();
             match &ask {
-                Ask::Hello => self.session.welcome(MemberId::new(1, 5), "n1", &self.limits),
+                Ask::Hello(name) => {
+                    let name = name.clone().unwrap_or_else(|| self.session.name().clone());
+                    self.session.welcome(name, MemberId::new(1, 5), "n1", &self.limits);
+                }
                 Ask::Join { .. } | Ask::Leave(_) | Ask::Multicast { .. } => {
                     self.session.accept();
                     let payload =

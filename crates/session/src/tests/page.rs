@@ -76,7 +76,7 @@ fn offers_are_written_and_read_as_on_the_page() {
     assert_eq!(client.take_output(), written_by("wisher"));
     let mut session = Session::new(ClientId(2));
     session.feed(written_by("wisher").into());
-    assert_eq!(session.next(&Limits::default()), Ok(Some(Ask::Hello)));
+    assert_eq!(session.next(&Limits::default()), Ok(Some(Ask::Hello(ClientName::new(b"bob")))));
     let (now, id) = (Instant(7_000), OfferId(40));
     let prefix = ordered::multicast_prefix(ClientId(2), &ClientName::new(b"bob").unwrap());
     let offered = Offered {
@@ -118,7 +118,7 @@ fn the_daemon_of_the_page_answers_with_these_bytes() {
     while let Some(ask) = session.next(&limits).unwrap() {
         let before = session.input_held();
         match ask {
-            Ask::Hello => session.welcome(me, "n1", &limits),
+            Ask::Hello(name) => session.welcome(name.unwrap(), me, "n1", &limits),
             Ask::Join { group, closed } => {
                 session.accept();
                 let join = Payload::from(ordered::join(ClientId(2), session.name(), &group, closed));
