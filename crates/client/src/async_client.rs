@@ -63,7 +63,7 @@ impl AsyncClient {
     async fn open(address: &Address, options: &ConnectOptions) -> Result<Self, Error> {
         let failed = |source| Error::Connect { address: address.clone(), source };
         let no_daemon = |error: Error| Error::NoDaemon { address: address.clone(), why: error.to_string() };
-        let mut stream = AsyncStream::connect(address).await.map_err(failed)?;
+        let mut stream = AsyncStream::connect(address, options).await.map_err(failed)?;
         let offer = if options.shares_memory_at(address) { way::offer() } else { None };
         stream.introduce(&options.hello(), offer).await.map_err(failed)?;
         let shared = Arc::new(Shared::default());

@@ -1,7 +1,7 @@
 //! A connection of either kind, on tokio.
-use crate::Address;
 use crate::stream::ring;
 use crate::way::{answered, check_there};
+use crate::{Address, ConnectOptions, host_timeout};
 use consort_shm::{Offer, Reader, Writer};
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
@@ -33,13 +33,14 @@ pub(crate) struct Memory {
 }
 
 impl AsyncStream {
-    pub(crate) async fn connect(address: &Address) -> io::Result<Self> {
+    pub(crate) async fn connect(address: &Address, options: &ConnectOptions) -> io::Result<Self> {
         Ok(match address {
             Address::Unix(path) => Self::Unix(UnixStream::connect(path).await?, Way::Socket),
             Address::Tcp { host, port } => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await?;
                 // Frames are collected before they are written; waiting once more only costs time.
                 stream.set_nodelay(true)?;
+                host_timeout::give_up_after(&stream, options.host_timeout)?;
                 Self::Tcp(stream)
             }
         })

@@ -30,7 +30,7 @@ impl Client {
     pub fn connect(address: &Address, options: &ConnectOptions) -> Result<Self, Error> {
         let deadline = until(Some(options.connect_within));
         let failed = |source| Error::Connect { address: address.clone(), source };
-        let mut stream = Stream::connect(address, options.connect_within).map_err(failed)?;
+        let mut stream = Stream::connect(address, options).map_err(failed)?;
         let shared = Arc::new(Shared::default());
         let inbox = Inbox::new(Arc::clone(&shared));
         let offer = if options.shares_memory_at(address) { way::offer() } else { None };

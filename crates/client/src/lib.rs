@@ -54,6 +54,7 @@ mod chunks;
 mod client;
 mod error;
 mod event;
+mod host_timeout;
 mod inbox;
 mod options;
 mod outbox;

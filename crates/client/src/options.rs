@@ -30,6 +30,10 @@ pub struct ConnectOptions {
     pub send_within: Option<Duration>,
     /// Writes each send at once instead of collecting them. Costs several times the CPU for small messages.
     pub unbatched: bool,
+    /// How long the machine of a daemon at a TCP address may answer nothing before the connection is given up, as
+    /// [`Error::ConnectionLost`](crate::Error::ConnectionLost); 3 s to 6 h. A daemon that takes nothing from this client
+    /// for so long, though bytes wait for it, is given up as well: TCP does not tell the two apart.
+    pub host_timeout: Duration,
     /// Offers a daemon on this machine to exchange bytes through shared memory. A daemon that declines, or knows nothing
     /// of it, is spoken to through its socket, as every daemon is where this is off.
     pub shares_memory: bool,
@@ -44,6 +48,7 @@ impl Default for ConnectOptions {
             connect_within: Duration::from_secs(5),
             send_within: None,
             unbatched: false,
+            host_timeout: Duration::from_secs(60),
             shares_memory: true,
         }
     }
@@ -91,6 +96,12 @@ impl ConnectOptions {
         Self { unbatched: true, ..self }
     }
 
+    /// Sets how long the machine of a daemon may answer nothing; see [`Self::host_timeout`].
+    #[must_use]
+    pub fn host_timeout(self, silence: Duration) -> Self {
+        Self { host_timeout: silence, ..self }
+    }
+
     /// Uses the socket alone, even with a daemon on this machine.
     #[must_use]
     pub fn without_shared_memory(self) -> Self {
@@ -119,8 +130,13 @@ mod tests {
     fn every_setter_sets_its_own_and_nothing_else() {
         let (long, short) = (Duration::from_secs(9), Duration::from_millis(9));
         let built = ConnectOptions::default().called("ann").unwrap().with_views();
-        let built =
-            built.connect_within(long).send_within(short).unbatched().optimistic(Undo::Latest).without_shared_memory();
+        let built = built
+            .connect_within(long)
+            .send_within(short)
+            .host_timeout(long)
+            .unbatched()
+            .optimistic(Undo::Latest)
+            .without_shared_memory();
         let name = ClientName::new(b"ann");
         assert!(name.is_some());
         let meant = ConnectOptions {
@@ -130,6 +146,7 @@ mod tests {
             connect_within: long,
             send_within: Some(short),
             unbatched: true,
+            host_timeout: long,
             shares_memory: false,
         };
         assert_eq!(built, meant);

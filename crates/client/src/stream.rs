@@ -1,5 +1,5 @@
 //! A connection, of either kind.
-use crate::Address;
+use crate::{Address, ConnectOptions, host_timeout};
 use consort_shm::{Memory, Offer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -21,8 +21,12 @@ const SHORTEST: Duration = Duration::from_micros(1);
 pub(crate) struct Stream(OwnedFd);
 
 impl Stream {
-    pub(crate) fn connect(address: &Address, within: Duration) -> io::Result<Self> {
-        address.dial(within).map(Self)
+    pub(crate) fn connect(address: &Address, options: &ConnectOptions) -> io::Result<Self> {
+        let socket = address.dial(options.connect_within)?;
+        if matches!(address, Address::Tcp { .. }) {
+            host_timeout::give_up_after(&socket, options.host_timeout)?;
+        }
+        Ok(Self(socket))
     }
 
     /// Writes a hello, the first bytes of all, and with it the offer if there is one.

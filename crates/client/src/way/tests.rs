@@ -21,7 +21,7 @@ fn offered() -> (Stream, Incoming, UnixStream, consort_shm::Memory) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("door");
     let listener = UnixListener::bind(&path).unwrap();
-    let mut stream = Stream::connect(&Address::Unix(path), LONG).unwrap();
+    let mut stream = Stream::connect(&Address::Unix(path), &crate::ConnectOptions::default()).unwrap();
     let offer = offer();
     stream.introduce(b"hello", offer.as_ref(), LONG).unwrap();
     let daemon = listener.accept().unwrap().0;
