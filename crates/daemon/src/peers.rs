@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 const SILENT_MS: u64 = 1_000;
 
 /// What a daemon knows of the way to and from another node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Peer {
     pub node: u16,
     /// How long ago it was heard last; absent if never.
@@ -16,6 +16,8 @@ pub struct Peer {
     pub hears_us: bool,
     /// Whether it is kept out for a while, because it broke rings.
     pub kept_out: bool,
+    /// Why it is not heard although it speaks.
+    pub dropped: Option<String>,
     /// The longest datagram that gets to it from this daemon, in bytes; absent while not known.
     pub passes_bytes: Option<u64>,
     /// The longest that the daemon sends.
@@ -34,12 +36,23 @@ pub fn of(status: &BTreeMap<String, String>) -> Vec<Peer> {
     peers
 }
 
-/// Reads `heard 12 ms ago, hears us`, `heard 12 ms ago, does not hear us, kept out for a while`, `never heard`.
+/// Reads `heard 12 ms ago, hears us`, `heard 12 ms ago, does not hear us, kept out for a while`, `never heard`, and
+/// `heard, but dropped: ` with the reason.
 fn read(node: u16, text: &str) -> Option<Peer> {
-    let never =
-        Peer { node, heard_ms_ago: None, hears_us: false, kept_out: false, passes_bytes: None, datagram_bytes: None };
+    let never = Peer {
+        node,
+        heard_ms_ago: None,
+        hears_us: false,
+        kept_out: false,
+        dropped: None,
+        passes_bytes: None,
+        datagram_bytes: None,
+    };
     if text == "never heard" {
         return Some(never);
+    }
+    if let Some(why) = text.strip_prefix("heard, but dropped: ") {
+        return Some(Peer { dropped: Some(why.into()), ..never });
     }
     let (ms, rest) = text.strip_prefix("heard ")?.split_once(" ms ago, ")?;
     let kept_out = rest.ends_with("kept out for a while");
@@ -75,11 +88,13 @@ pub fn sentence(peers: &[Peer]) -> String {
         ("hears both ways", list(&|peer| peer.heard_ms_ago.is_some() && !silent(peer) && peer.hears_us)),
         ("is not heard by", list(&|peer| peer.heard_ms_ago.is_some() && !silent(peer) && !peer.hears_us)),
         ("heard nothing for a second or longer of", list(&silent)),
-        ("never heard", list(&|peer| peer.heard_ms_ago.is_none())),
+        ("never heard", list(&|peer| peer.heard_ms_ago.is_none() && peer.dropped.is_none())),
         ("keeps out for a while", list(&|peer| peer.kept_out)),
     ];
     let told = parts.iter().filter(|(_, nodes)| !nodes.is_empty()).map(|(what, nodes)| format!("{what} {nodes}"));
-    let told: Vec<String> = told.chain(narrow(peers)).collect();
+    let dropped = peers.iter().filter_map(|peer| Some((peer.node, peer.dropped.as_ref()?)));
+    let dropped = dropped.map(|(node, why)| format!("heard n{node}, but dropped what it said: {why}"));
+    let told: Vec<String> = told.chain(dropped).chain(narrow(peers)).collect();
     if told.is_empty() { "knows of no other node".into() } else { told.join("; ") }
 }
 
@@ -107,6 +122,7 @@ mod tests {
             heard_ms_ago,
             hears_us,
             kept_out,
+            dropped: None,
             passes_bytes,
             datagram_bytes,
         };
@@ -125,6 +141,8 @@ mod tests {
              never heard n4 n6-n8; keeps out for a while n5"
         );
         assert_eq!(sentence(&[]), "knows of no other node");
+        let dropped = status(&[("peer_n2", "heard, but dropped: incarnation 7 is older than 9")]);
+        assert_eq!(sentence(&of(&dropped)), "heard n2, but dropped what it said: incarnation 7 is older than 9");
     }
 
     #[test]

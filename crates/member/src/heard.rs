@@ -2,6 +2,7 @@
 //!
 //! A ring is only worth forming among nodes that hear each other. Each beacon tells whom its sender hears; together they
 //! tell, before anything is torn down, whether a larger ring would stand.
+use consort_order::Reach;
 use consort_types::{Duration, Incarnation, Instant, MemberId, NodeId, ViewId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,8 +29,24 @@ pub struct Hearing {
 #[derive(Clone, Debug, Default)]
 pub struct Heard {
     nodes: BTreeMap<NodeId, Hearing>,
-    latest: BTreeMap<NodeId, Incarnation>,
+    lives: BTreeMap<NodeId, Life>,
     fresh_for: Duration,
+}
+
+/// Which life of a node counts.
+#[derive(Clone, Copy, Debug)]
+struct Life {
+    latest: Incarnation,
+    /// When it was heard last.
+    at: Instant,
+    /// An earlier one that was heard since, and when.
+    outdated: Option<(Incarnation, Instant)>,
+}
+
+impl Life {
+    const fn new(latest: Incarnation, at: Instant) -> Self {
+        Self { latest, at, outdated: None }
+    }
 }
 
 impl Heard {
@@ -38,16 +55,56 @@ impl Heard {
         Self { fresh_for, ..Self::default() }
     }
 
-    /// Whether this is the latest life heard of a node; notes it if it is.
-    pub fn is_latest(&mut self, member: MemberId) -> bool {
-        let latest = self.latest.entry(member.node).or_default();
-        *latest = member.incarnation.max(*latest);
-        *latest == member.incarnation
+    /// Whether this is the latest life heard of a node; notes that it, or that an earlier one, was heard. A life that is
+    /// not heard any more is forgotten when an earlier one is: it may never have been, and who speaks lives.
+    pub fn is_latest(&mut self, member: MemberId, now: Instant) -> bool {
+        //= M02
+        //= M07
+        let fresh_for = self.fresh_for;
+        let life = self.lives.entry(member.node).or_insert(Life::new(member.incarnation, now));
+        if member.incarnation >= life.latest || now.since(life.at) >= fresh_for {
+            *life = Life::new(member.incarnation, now);
+            return true;
+        }
+        life.outdated = Some((member.incarnation, now));
+        false
     }
 
     /// The latest life heard of a node, if any.
     pub fn latest(&self, node: NodeId) -> Option<MemberId> {
-        Some(MemberId { node, incarnation: *self.latest.get(&node)? })
+        Some(MemberId { node, incarnation: self.lives.get(&node)?.latest })
+    }
+
+    /// Who goes by this node's index in a later life, if that was heard lately, from it or of it.
+    pub fn twin(&self, me: MemberId, now: Instant) -> Option<MemberId> {
+        let life = self.lives.get(&me.node).filter(|life| now.since(life.at) < self.fresh_for)?;
+        Some(MemberId { incarnation: life.latest, ..me }).filter(|twin| *twin > me)
+    }
+
+    /// Others name this node in a later life.
+    pub fn note_named<'a>(&mut self, me: MemberId, members: impl IntoIterator<Item = &'a MemberId>, now: Instant) {
+        //= M07
+        for member in members.into_iter().filter(|member| member.node == me.node && **member > me) {
+            self.is_latest(*member, now);
+        }
+    }
+
+    /// What was heard of a node within this time though it does not count, and the life that does.
+    pub fn outdated(&self, node: NodeId, now: Instant, lately: Duration) -> Option<(MemberId, Incarnation)> {
+        let life = self.lives.get(&node)?;
+        let (incarnation, at) = life.outdated?;
+        (now.since(at) < lately).then_some((MemberId { node, incarnation }, life.latest))
+    }
+
+    /// How a node is reached, for telling people.
+    pub fn reach(&self, me: NodeId, node: NodeId, now: Instant) -> Reach {
+        Reach {
+            node,
+            heard: self.last_heard(node).map(|at| now.since(at)),
+            hears_us: self.mutual(me, node, now),
+            quarantined: false,
+            outdated: self.outdated(node, now, self.fresh_for).map(|(member, latest)| (member.incarnation, latest)),
+        }
     }
 
     /// Notes all that a node told.
@@ -74,6 +131,9 @@ impl Heard {
     pub fn refresh(&mut self, member: MemberId, at: Instant) {
         if let Some(known) = self.nodes.get_mut(&member.node).filter(|known| known.member == member) {
             known.at = at;
+        }
+        if let Some(life) = self.lives.get_mut(&member.node).filter(|life| life.latest == member.incarnation) {
+            life.at = at;
         }
     }
 
@@ -157,9 +217,49 @@ mod tests {
     #[test]
     fn an_earlier_life_is_known_as_such() {
         let mut heard = heard(&[]);
-        assert!(heard.is_latest(MemberId::new(2, 7)));
-        assert!(!heard.is_latest(MemberId::new(2, 6)));
-        assert!(heard.is_latest(MemberId::new(2, 8)));
+        assert!(heard.is_latest(MemberId::new(2, 7), NOW));
+        assert!(!heard.is_latest(MemberId::new(2, 6), NOW));
+        assert!(heard.is_latest(MemberId::new(2, 8), NOW));
         assert_eq!(heard.latest(NodeId(2)), Some(MemberId::new(2, 8)));
+    }
+
+    #[test]
+    fn a_later_life_counts_as_long_as_it_is_heard() {
+        //= M07 test
+        let (mut heard, lately) = (heard(&[]), Duration::from_millis(600));
+        let (earlier, later) = (MemberId::new(2, 6), MemberId::new(2, 7));
+        let at = |ms| NOW + Duration::from_millis(ms);
+        assert!(heard.is_latest(later, NOW) && !heard.is_latest(earlier, at(599)));
+        assert_eq!(heard.outdated(NodeId(2), at(600), lately), Some((earlier, later.incarnation)));
+        heard.refresh(later, at(599));
+        assert!(!heard.is_latest(earlier, at(1_198)), "any packet of it will do");
+        assert!(heard.is_latest(earlier, at(1_199)));
+        assert_eq!(heard.outdated(NodeId(2), at(1_199), lately), None);
+        assert!(heard.is_latest(later, at(1_200)), "a later life is believed at once");
+    }
+
+    /// Lives of one node begin in any order of numbers, some speak once, others go on; packets come late or never.
+    #[test]
+    fn who_alone_speaks_is_heard_and_of_two_that_speak_the_later() {
+        //= M07 test
+        for seed in 0..300 {
+            let (mut rng, mut heard) = (consort_types::Rng::new(seed), heard(&[]));
+            let mut spoke: BTreeMap<u64, u64> = BTreeMap::new();
+            let mut speaker = 5;
+            for ms in (0..60_000).step_by(200) {
+                if rng.chance(0.01) {
+                    speaker = rng.between(1, 9);
+                }
+                let late = rng.chance(0.02).then(|| rng.between(1, 9));
+                for life in [late, (!rng.chance(0.1)).then_some(speaker)].into_iter().flatten() {
+                    let rival = spoke.iter().filter(|(other, at)| **other > life && ms - **at < 600).count() > 0;
+                    let heeded = heard.is_latest(MemberId::new(2, life), Instant(ms * 1_000_000));
+                    assert!(heeded || rival, "seed {seed}: {life} alone spoke for three beacons, {ms}");
+                    if heeded {
+                        spoke.insert(life, ms);
+                    }
+                }
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Who should be in the next view, who should not, and why.
 use crate::Heard;
-use consort_types::{Cause, Duration, Instant, MemberId, NodeId};
+use consort_types::{Cause, Duration, Incarnation, Instant, MemberId, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
 type Members = BTreeSet<MemberId>;
@@ -36,6 +36,8 @@ pub enum Reason {
     OneWay,
     /// It failed us, or another said so.
     Apart,
+    /// It was heard, but dropped: a later life of it counts.
+    Outdated,
 }
 
 /// What to gather with, beside the installed view's members.
@@ -60,6 +62,13 @@ pub struct Hearsay<'a> {
     pub now: Instant,
     /// Who was heard within this time is not silent.
     pub lately: Duration,
+}
+
+impl Hearsay<'_> {
+    /// The life in which a node speaks now, and the later one because of which it is not heard.
+    fn outdated(&self, node: NodeId) -> Option<(MemberId, Incarnation)> {
+        self.heard.outdated(node, self.now, self.lately)
+    }
 }
 
 impl Why {
@@ -190,6 +199,7 @@ impl Sets {
         let heard = silent.iter().filter_map(|node| hearsay.heard.last_heard(*node)).max();
         let since = heard.map_or_else(Default::default, |at| hearsay.now.since(at));
         let joined: Vec<_> = new.iter().filter(|member| !old.contains(member)).map(|member| member.node).collect();
+        let outdated: Vec<_> = of(Reason::Outdated).into_iter().filter_map(|node| hearsay.outdated(node)).collect();
         let causes = [
             (silent.is_empty(), Cause::Silent { nodes: silent, since }),
             (of(Reason::Left).is_empty(), Cause::Left { nodes: of(Reason::Left) }),
@@ -197,6 +207,7 @@ impl Sets {
             (of(Reason::Deaf).is_empty(), Cause::Deaf { nodes: of(Reason::Deaf) }),
             (of(Reason::OneWay).is_empty(), Cause::OneWay { nodes: of(Reason::OneWay) }),
             (of(Reason::Apart).is_empty(), Cause::Apart { nodes: of(Reason::Apart) }),
+            (outdated.is_empty(), Cause::Outdated { lives: outdated }),
             (joined.is_empty(), Cause::Merged { nodes: joined }),
         ];
         causes.into_iter().filter(|(nobody, _)| !nobody).map(|(_, cause)| cause).collect()
@@ -208,6 +219,9 @@ impl Sets {
         let told = self.reasons.get(&node).copied().unwrap_or(Reason::Apart);
         if !matches!(told, Reason::Apart | Reason::Silent) {
             return told;
+        }
+        if hearsay.outdated(node).is_some() {
+            return Reason::Outdated;
         }
         let recent = heard.last_heard(node).is_some_and(|at| now.since(at) < lately);
         match (recent, heard.mutual(me, node, now)) {

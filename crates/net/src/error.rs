@@ -134,6 +134,17 @@ pub enum BindError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// The engine's records cannot be right.
+    #[error(
+        "the record file {} cannot be right: {what}; move it away and start again: what it holds this node learns from the others",
+        path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
     /// The engine's records cannot be read or written.
     #[error("cannot use the record file {}: {source}", path.display())]
     Records {

@@ -19,6 +19,10 @@ use std::thread::JoinHandle;
 const HEAD: usize = 16;
 /// Trimmed bytes below that number are left where they are.
 const WORTH_CUTTING: u64 = 1 << 20;
+/// No record is longer, in bytes.
+const RECORD_MAX: usize = 1 << 20;
+/// No file is longer, in bytes: what was trimmed is cut off long before.
+const FILE_MAX: u64 = 64 << 20;
 
 /// The records of an earlier life, and the file that takes those of this one.
 #[derive(Debug)]
@@ -31,21 +35,28 @@ pub(crate) struct Journal {
 
 impl Journal {
     /// Opens or makes the file. A record at its end that was only half written is taken off: nobody was told that it was
-    /// durable.
+    /// durable. What cannot be right in any other way is left as it is.
     pub(crate) fn open(path: &Path) -> Result<Self, BindError> {
-        Self::read(path).map_err(|source| BindError::Records { path: path.to_owned(), source })
+        Self::read(path).map_err(|wrong| match wrong {
+            Wrong::Failed(source) => BindError::Records { path: path.to_owned(), source },
+            Wrong::Damaged(what) => BindError::Damaged { path: path.to_owned(), what },
+        })
     }
 
-    fn read(path: &Path) -> io::Result<Self> {
+    fn read(path: &Path) -> Result<Self, Wrong> {
         let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::new(ErrorKind::InvalidInput, "not a regular file"));
+        let about = file.metadata()?;
+        if !about.is_file() {
+            return Err(Wrong::Failed(io::Error::new(ErrorKind::InvalidInput, "not a regular file")));
+        }
+        if about.len() > FILE_MAX {
+            return Err(Wrong::Damaged(format!("it has {} bytes, where at most {FILE_MAX} can be right", about.len())));
         }
         let mut all = Vec::new();
         file.read_to_end(&mut all)?;
         let all = Bytes::from(all);
         let (mut at, mut index, mut records) = (0, VecDeque::new(), Vec::new());
-        while let Some((ticket, record)) = record_at(&all, at)? {
+        while let Some((ticket, record)) = record_at(&all, at).map_err(Wrong::Damaged)? {
             let len = HEAD + record.len();
             index.push_back((ticket, len as u64));
             records.push(record);
@@ -76,7 +87,8 @@ impl Journal {
     }
 
     fn append(&mut self, ticket: Ticket, record: &[u8]) -> io::Result<()> {
-        let len = u32::try_from(record.len()).map_err(|_| io::Error::from(ErrorKind::FileTooLarge))?;
+        let fitting = u32::try_from(record.len()).ok().filter(|_| record.len() <= RECORD_MAX);
+        let len = fitting.ok_or_else(|| io::Error::from(ErrorKind::FileTooLarge))?;
         let mut frame = Vec::with_capacity(HEAD + record.len());
         frame.extend_from_slice(&len.to_be_bytes());
         frame.extend_from_slice(&[0; 4]);
@@ -117,20 +129,51 @@ impl Journal {
     }
 }
 
+/// Why a file cannot be used.
+enum Wrong {
+    Failed(io::Error),
+    Damaged(String),
+}
+
+impl From<io::Error> for Wrong {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
 /// The record that begins at `at`; none where the file ends, be it in the middle of one.
-fn record_at(all: &Bytes, at: usize) -> io::Result<Option<(Ticket, Bytes)>> {
+fn record_at(all: &Bytes, at: usize) -> Result<Option<(Ticket, Bytes)>, String> {
+    let damaged = |what| Err(format!("{what} of the record at byte {at} is damaged"));
     let number = |from: usize| all.get(from..from + 4).and_then(|b| b.try_into().ok()).map(u32::from_be_bytes);
     let (Some(len), Some(sum)) = (number(at), number(at + 4)) else { return Ok(None) };
     let end = at + HEAD + len as usize;
-    let Some(summed) = all.get(at + 8..end) else { return Ok(None) };
+    if len as usize > RECORD_MAX {
+        return damaged("the length");
+    }
+    let Some(summed) = all.get(at + 8..end) else {
+        // Half written, unless some other length makes the sum right.
+        return if is_sum_of_a_part(&all[at + 8..], sum) { damaged("the length") } else { Ok(None) };
+    };
     if crc32fast::hash(summed) != sum {
-        let damaged = || io::Error::new(ErrorKind::InvalidData, format!("the record at byte {at} is damaged"));
         // A crash of the machine may leave a file that has grown, but not what was to stand there: zeroes.
         let is_last = all[end..].iter().all(|byte| *byte == 0);
-        return if is_last { Ok(None) } else { Err(damaged()) };
+        return if is_last { Ok(None) } else { damaged("the content") };
     }
     let ticket = summed[..8].try_into().map(u64::from_be_bytes).unwrap_or_default();
     Ok(Some((Ticket(ticket), all.slice(at + HEAD..end))))
+}
+
+/// Whether a sum is that of a ticket and any number of the bytes after it.
+fn is_sum_of_a_part(bytes: &[u8], sum: u32) -> bool {
+    let Some((ticket, rest)) = bytes.split_at_checked(HEAD - 8) else { return false };
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(ticket);
+    let mut fits = hasher.clone().finalize() == sum;
+    for byte in rest {
+        hasher.update(std::slice::from_ref(byte));
+        fits |= hasher.clone().finalize() == sum;
+    }
+    fits
 }
 
 enum Order {

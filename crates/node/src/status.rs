@@ -1,7 +1,7 @@
 //! What a node tells about itself.
 use crate::{Node, change};
 use consort_group::Mismatch;
-use consort_order::{Engine, Reach};
+use consort_order::Engine;
 use consort_types::{Service, View, ViewKind};
 
 impl<E: Engine> Node<E> {
@@ -44,7 +44,7 @@ impl<E: Engine> Node<E> {
             say("group_mismatch", format!("{member} has other groups than this node after message {at} of its view"));
         }
         for reach in self.engine.reachability(self.now) {
-            say(&format!("peer_{}", reach.node), reachability(&reach));
+            say(&format!("peer_{}", reach.node), reach.to_string());
         }
         for (number, (at, change)) in self.history.iter().enumerate() {
             say(&format!("change_{number}"), format!("{} ms ago: {change}", self.now.since(*at).as_millis()));
@@ -63,14 +63,6 @@ impl<E: Engine> Node<E> {
             Some(ViewKind::Regular) => None,
         }
     }
-}
-
-fn reachability(reach: &Reach) -> String {
-    let Some(heard) = reach.heard else { return "never heard".into() };
-    let heard = format!("heard {} ms ago", heard.as_millis());
-    let hears = if reach.hears_us { "hears us" } else { "does not hear us" };
-    let kept_out = if reach.quarantined { ", kept out for a while" } else { "" };
-    format!("{heard}, {hears}{kept_out}")
 }
 
 fn say_view(view: &View, say: &mut impl FnMut(&str, String)) {

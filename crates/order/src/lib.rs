@@ -11,8 +11,8 @@
 
 use bytes::Bytes;
 use consort_types::{
-    Class, Duration, Hold, Instant, MemberId, MessageId, NodeId, OfferId, Position, Service, Stream, Ticket, View,
-    ViewId,
+    Class, Duration, Hold, Incarnation, Instant, MemberId, MessageId, NodeId, OfferId, Position, Service, Stream,
+    Ticket, View, ViewId,
 };
 pub use consort_wire::{Lane, Malformed, Packet, Payload};
 pub use lag::Lag;
@@ -20,6 +20,8 @@ pub use queue::{Queue, Rides};
 
 mod lag;
 mod queue;
+
+use std::fmt;
 
 /// What a protocol can do. Sessions read it to know what they may ask for, the conformance suite to choose checkers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,6 +207,21 @@ pub struct Reach {
     pub hears_us: bool,
     /// Whether it is kept out for a while.
     pub quarantined: bool,
+    /// It speaks, but in a life that is earlier than one heard of lately, so that what it says is dropped: that life, and the
+    /// one that counts.
+    pub outdated: Option<(Incarnation, Incarnation)>,
+}
+
+impl fmt::Display for Reach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((life, latest)) = self.outdated {
+            return write!(f, "heard, but dropped: incarnation {life} is older than {latest}");
+        }
+        let Some(heard) = self.heard else { return f.write_str("never heard") };
+        let hears = if self.hears_us { "hears us" } else { "does not hear us" };
+        let kept_out = if self.quarantined { ", kept out for a while" } else { "" };
+        write!(f, "heard {} ms ago, {hears}{kept_out}", heard.as_millis())
+    }
 }
 
 /// One delivered message.

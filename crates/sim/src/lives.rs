@@ -16,8 +16,6 @@ struct Place {
     life: Option<Life>,
     /// The name of the last life, as the disk remembers it.
     stored: u64,
-    /// The highest name of any life.
-    highest: u64,
     records: Vec<(Ticket, Bytes)>,
     clock_us: i64,
 }
@@ -43,18 +41,20 @@ impl Lives {
         let life = Life { node: member.node, count };
         place.life = Some(life);
         place.stored = member.incarnation.0;
-        place.highest = place.highest.max(member.incarnation.0);
         self.known.insert(member, life);
         life
     }
 
     /// The name for a node's next life: what the clock shows, but more than the disk remembers. A node whose disk is new
-    /// and whose clock was set back has neither; nobody tells it yet that it goes by an old name, so it is spared that.
+    /// and whose clock was set back has neither, and may go by a smaller number than before; but not by the same.
     pub fn next(&self, now: Instant, node: NodeId) -> MemberId {
         let place = &self.places[usize::from(node.0)];
         let clock = (EPOCH_US + now.0 / 1_000).saturating_add_signed(place.clock_us);
-        let remembered = if place.stored > 0 { place.stored } else { place.highest };
-        MemberId { node, incarnation: Incarnation(clock.max(remembered + 1)) }
+        let mut incarnation = Incarnation(clock.max(place.stored + 1));
+        while self.known.contains_key(&MemberId { node, incarnation }) {
+            incarnation.0 += 1;
+        }
+        MemberId { node, incarnation }
     }
 
     /// Whether a node ever ran.
@@ -128,7 +128,8 @@ mod tests {
         let third = lives.next(Instant(6_000_000), NODE);
         assert_eq!(third.incarnation.0, second.incarnation.0 + 1, "the disk remembers");
         lives.lose_disk(0);
-        assert_eq!(lives.next(Instant(6_000_000), NODE), third, "neither does, but somebody tells");
+        let neither = EPOCH_US + 6_000 - 3_600_000_000;
+        assert_eq!(lives.next(Instant(6_000_000), NODE).incarnation.0, neither, "neither does");
         lives.jump(0, 3_600_000_000);
         assert_eq!(lives.next(Instant(6_000_000), NODE).incarnation.0, EPOCH_US + 6_000, "the clock does");
     }

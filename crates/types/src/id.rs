@@ -9,6 +9,17 @@ pub struct NodeId(pub u16);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Incarnation(pub u64);
 
+impl Incarnation {
+    /// The largest there is. Incarnations count microseconds since 1970, and this is reached in 2255: what is larger was
+    /// made up, or is damaged.
+    pub const LAST: Self = Self((1 << 53) - 1);
+
+    /// Whether a node can have such a life.
+    pub const fn is_plausible(self) -> bool {
+        self.0 <= Self::LAST.0
+    }
+}
+
 /// One life of one node: what views list and what per-peer state is keyed by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MemberId {

@@ -1,5 +1,5 @@
 //! Views: who is there, and why that changed.
-use crate::{MemberId, NodeId};
+use crate::{Incarnation, MemberId, NodeId};
 use std::fmt;
 use std::time::Duration;
 
@@ -128,6 +128,11 @@ pub enum Cause {
         /// Which.
         nodes: Vec<NodeId>,
     },
+    /// These nodes speak, but in lives earlier than ones heard of lately, so that what they say is dropped.
+    Outdated {
+        /// In which lives they speak, and which count.
+        lives: Vec<(MemberId, Incarnation)>,
+    },
     /// These nodes were found and let in.
     Merged {
         /// Which.
@@ -194,6 +199,12 @@ impl fmt::Display for Cause {
             Self::Apart { nodes } => list(f, nodes, "went another way"),
             Self::Left { nodes } => list(f, nodes, "left"),
             Self::Restarted { nodes } => list(f, nodes, "restarted"),
+            Self::Outdated { lives } => {
+                let told = lives.iter().map(|(MemberId { node, incarnation }, latest)| {
+                    format!("{node} heard, but dropped: incarnation {incarnation} is older than {latest}")
+                });
+                f.write_str(&told.collect::<Vec<_>>().join(", "))
+            }
             Self::Merged { nodes } => list(f, nodes, "joined"),
         }
     }

@@ -18,8 +18,12 @@ const PORT: u16 = 4841;
 /// Reads and checks a file. Everything that is wrong with it is reported at once.
 pub fn read(path: &Path) -> Outcome<Settings> {
     let name = path.display().to_string();
-    let text = fs::read_to_string(path).map_err(|error| Failure::usage(format!("cannot read {name}: {error}")))?;
-    parse(&name, &text)
+    let bytes = fs::read(path).map_err(|error| Failure::usage(format!("cannot read {name}: {error}")))?;
+    let text = std::str::from_utf8(&bytes).map_err(|error| {
+        let line = 1 + bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
+        Failure::usage(format!("{name}:{line}: this is not UTF-8; save the file in that encoding"))
+    })?;
+    parse(&name, text)
 }
 
 fn parse(name: &str, text: &str) -> Outcome<Settings> {
@@ -527,6 +531,11 @@ interface = "198.51.100.12"
              consort.toml:2: node: write one [[node]] for each, with its keys below\n\
              consort.toml:3: ring: 1 is not a table; write [ring] and its keys below"
         );
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("consort.toml");
+        fs::write(&path, b"cluster = \"x\"\n# M\xfcnchen\n").unwrap();
+        let message = read(&path).unwrap_err().message;
+        assert!(message.ends_with("consort.toml:2: this is not UTF-8; save the file in that encoding"), "{message}");
         assert!(read(Path::new("/nowhere/consort.toml")).unwrap_err().message.starts_with("cannot read /nowhere/"));
     }
 }

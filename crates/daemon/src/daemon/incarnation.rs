@@ -5,28 +5,48 @@
 use crate::failure::{Failure, Outcome};
 use consort_types::Incarnation;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// A file that is longer does not hold a number.
+const LONGEST: u64 = 64;
+
+/// Why no number could be had from a file.
+#[derive(Debug, PartialEq, Eq)]
+enum Problem {
+    /// It cannot be read or written.
+    Unusable(String),
+    /// What it holds, or the clock shows, cannot be right.
+    Wrong(String),
+}
+
 /// The number for the life that begins now. A directory that the user named must work; the usual one may fail, with a
-/// warning.
+/// warning. What cannot be right is never passed over: the number would be an earlier life's.
 pub fn begin(directory: Option<&Path>, cluster: &str, node: u16) -> Outcome<Incarnation> {
     let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as u64;
     let (root, named) = match (directory, usual_directory()) {
         (Some(directory), _) => (directory.to_owned(), true),
         (None, Some(directory)) => (directory, false),
-        (None, None) => return Ok(Incarnation(clock)),
+        (None, None) => return possible(clock).map_err(|_| Failure::new(wrong_clock())),
     };
     let path = root.join(cluster).join(format!("node-{node}.incarnation"));
     match follow(&path, clock) {
-        Ok(number) => Ok(Incarnation(number)),
-        Err(problem) if named => Err(Failure::new(problem)),
-        Err(problem) => {
+        Ok(incarnation) => Ok(incarnation),
+        Err(Problem::Unusable(problem)) if !named => {
             tracing::warn!("{problem}; going by the clock alone");
-            Ok(Incarnation(clock))
+            possible(clock).map_err(|_| Failure::new(wrong_clock()))
         }
+        Err(Problem::Unusable(problem) | Problem::Wrong(problem)) => Err(Failure::new(problem)),
     }
+}
+
+fn possible(number: u64) -> Result<Incarnation, u64> {
+    Some(Incarnation(number)).filter(|incarnation| incarnation.is_plausible()).ok_or(number)
+}
+
+fn wrong_clock() -> String {
+    "the clock shows a time after the year 2255; set it".into()
 }
 
 /// Where the node's protocol keeps its records: beside the incarnation, if that could be stored.
@@ -42,22 +62,37 @@ fn usual_directory() -> Option<PathBuf> {
 }
 
 /// Reads the last life's number, and stores and returns the next.
-fn follow(path: &Path, clock: u64) -> Result<u64, String> {
-    let last = match fs::read_to_string(path) {
-        Ok(text) => text.trim().parse::<u64>().map_err(|_| {
-            format!("{} does not hold a number; if this node's daemon does not run, remove the file", path.display())
+fn follow(path: &Path, clock: u64) -> Result<Incarnation, Problem> {
+    let name = path.display();
+    let unusable = |what: &str, error| {
+        let remedy = "make room or rights there, or choose another directory with --state-dir";
+        Problem::Unusable(format!("cannot {what} {name}: {error}; {remedy}"))
+    };
+    let next = match read(path) {
+        Ok(text) => after(&text).map_err(|what| {
+            let remedy = "if this node's daemon does not run, remove the file: the clock gives a new number";
+            Problem::Wrong(format!("{name} {what}; {remedy}"))
         })?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
-        Err(error) => return Err(format!("cannot read {}: {error}", path.display())),
+        Err(error) => return Err(unusable("read", error)),
     };
-    let next = clock.max(last.saturating_add(1));
-    store(path, next).map_err(|error| {
-        format!(
-            "cannot write {}: {error}; make room or rights there, or choose another directory with --state-dir",
-            path.display()
-        )
-    })?;
-    Ok(next)
+    let incarnation = possible(clock.max(next)).map_err(|_| Problem::Wrong(wrong_clock()))?;
+    store(path, incarnation.0).map_err(|error| unusable("write", error))?;
+    Ok(incarnation)
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    File::open(path)?.take(LONGEST + 1).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+/// The first number after the one that a file holds.
+fn after(text: &[u8]) -> Result<u64, String> {
+    let text = std::str::from_utf8(text).ok().filter(|text| text.len() as u64 <= LONGEST);
+    let last = text.and_then(|text| text.trim().parse::<u64>().ok()).ok_or("does not hold a number")?;
+    let next = possible(last.saturating_add(1));
+    next.map(|next| next.0).map_err(|_| format!("holds {last}, which the clock would show after the year 2255"))
 }
 
 /// Replaces the file as a whole: after a crash it holds the old number or the new one.
@@ -80,9 +115,9 @@ mod tests {
     fn every_life_has_a_larger_number_even_if_the_clock_was_set_back() {
         let state = tempfile::tempdir().unwrap();
         let path = state.path().join("cluster/node-1.incarnation");
-        assert_eq!(follow(&path, 1_000), Ok(1_000));
-        assert_eq!(follow(&path, 500), Ok(1_001));
-        assert_eq!(follow(&path, 2_000), Ok(2_000));
+        assert_eq!(follow(&path, 1_000), Ok(Incarnation(1_000)));
+        assert_eq!(follow(&path, 500), Ok(Incarnation(1_001)));
+        assert_eq!(follow(&path, 2_000), Ok(Incarnation(2_000)));
         let first = begin(Some(state.path()), "cluster", 1).unwrap();
         assert!(first < begin(Some(state.path()), "cluster", 1).unwrap());
     }
@@ -91,9 +126,34 @@ mod tests {
     fn a_spoiled_file_is_an_error_that_names_it() {
         let state = tempfile::tempdir().unwrap();
         fs::create_dir(state.path().join("c")).unwrap();
-        fs::write(state.path().join("c/node-1.incarnation"), "soup").unwrap();
-        let message = begin(Some(state.path()), "c", 1).unwrap_err().message;
-        assert!(message.contains("node-1.incarnation does not hold a number"), "{message}");
+        let with = |content: &[u8]| {
+            fs::write(state.path().join("c/node-1.incarnation"), content).unwrap();
+            begin(Some(state.path()), "c", 1).unwrap_err().message
+        };
+        let mut long = vec![b' '; 1 << 20];
+        long.push(b'7');
+        for content in [&b"soup"[..], b"", b"-1", b"\xff\xfe7", &long, b"99999999999999999999999999"] {
+            let message = with(content);
+            assert!(message.contains("node-1.incarnation does not hold a number"), "{message}");
+            assert!(message.contains("remove the file"), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_number_that_no_life_can_have_stops_the_start_and_is_not_used_twice() {
+        //= M07 test
+        let state = tempfile::tempdir().unwrap();
+        let path = state.path().join("node-1.incarnation");
+        for number in [Incarnation::LAST.0, 1 << 63, u64::MAX] {
+            fs::write(&path, number.to_string()).unwrap();
+            let Err(Problem::Wrong(message)) = follow(&path, 1_000) else { panic!("{number} was used") };
+            assert!(message.contains(&number.to_string()) && message.contains("remove the file"), "{message}");
+        }
+        fs::write(&path, (Incarnation::LAST.0 - 1).to_string()).unwrap();
+        assert_eq!(follow(&path, 1_000), Ok(Incarnation::LAST), "the last there is");
+        fs::remove_file(&path).unwrap();
+        let Err(Problem::Wrong(message)) = follow(&path, u64::MAX) else { panic!("that clock is wrong") };
+        assert_eq!(message, "the clock shows a time after the year 2255; set it");
     }
 
     #[test]
@@ -111,7 +171,7 @@ mod tests {
         let path = state.path().join("node-1.incarnation");
         // Every write to this device fails for want of space.
         std::os::unix::fs::symlink("/dev/full", path.with_extension("new")).unwrap();
-        let message = follow(&path, 1).unwrap_err();
+        let Err(Problem::Unusable(message)) = follow(&path, 1) else { panic!("there is no room") };
         assert!(message.contains("No space left on device") && message.contains("--state-dir"), "{message}");
     }
 }

@@ -90,7 +90,7 @@ fn labelled(out: &mut Text, status: &Status, prefix: &str, label: &str, help: &s
 }
 
 fn neighbours(out: &mut Text, status: &Status) {
-    let heard = peers::of(status).into_iter().filter_map(|peer| Some((peer, peer.heard_ms_ago?)));
+    let heard = peers::of(status).into_iter().filter_map(|peer| peer.heard_ms_ago.map(|ms| (peer, ms)));
     let heard: Vec<_> = heard.map(|(peer, ms)| (peer.node.to_string(), peer.hears_us, ms, peer.passes_bytes)).collect();
     out.head("peer_silent_seconds", Kind::Gauge, "How long ago a node was heard, if ever. Normal: below 0.5.");
     for (node, _, ms, _) in &heard {

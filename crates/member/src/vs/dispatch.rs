@@ -10,7 +10,7 @@ impl Membership {
     /// A membership packet came.
     pub fn handle(&mut self, now: Instant, arrival: &Arrival, packet: Packet) {
         self.io.note_pause(now);
-        if !self.io.knows(arrival.from) || !self.io.heeds(now, arrival) {
+        if !self.io.knows(now, arrival.from) || !self.io.heeds(now, arrival) {
             return;
         }
         self.io.heard.refresh(arrival.from, now);
@@ -29,10 +29,12 @@ impl Membership {
         //= V02
         self.io.note_pause(now);
         let from = arrival.from;
-        if !self.io.knows(from) {
+        if !self.io.knows(now, from) {
             return;
         }
-        if !self.io.heard.is_latest(from) && !super::mutated!(self.io, DeadHeeded) {
+        // Who is in a view that works is heard in it, whoever else goes by its index.
+        let stands = self.is_working() && self.is_member(from);
+        if !stands && !self.io.heard.is_latest(from, now) && !super::mutated!(self.io, DeadHeeded) {
             self.io.counters.old_incarnation += 1;
             return;
         }
@@ -48,18 +50,21 @@ impl Membership {
         }
     }
 
-    /// Whether a packet names configured nodes only, and a number that this group could have come to.
+    /// Whether a packet names lives that configured nodes can have, and a number that this group could have come to.
     fn is_plausible(&self, packet: &Packet) -> bool {
         //= M06
+        //= M07
         let believes = |view: &ViewId| self.io.numbers.believes(view.number);
-        let configured = |member: &MemberId| self.io.settings.nodes.binary_search(&member.node).is_ok();
+        let nodes = &self.io.settings.nodes;
+        let possible =
+            |member: &MemberId| nodes.binary_search(&member.node).is_ok() && member.incarnation.is_plausible();
         match packet {
             Packet::Join(join) => {
-                self.io.numbers.believes(join.number) && join.proc.iter().chain(&join.fail).all(configured)
+                self.io.numbers.believes(join.number) && join.proc.iter().chain(&join.fail).all(possible)
             }
-            Packet::Beacon(beacon) => believes(&beacon.view) && beacon.members.iter().all(configured),
-            Packet::Propose { view, members } => believes(view) && members.iter().all(configured),
-            Packet::Plan(plan) => believes(&plan.view) && plan.members.iter().all(configured),
+            Packet::Beacon(beacon) => believes(&beacon.view) && beacon.members.iter().all(possible),
+            Packet::Propose { view, members } => believes(view) && members.iter().all(possible),
+            Packet::Plan(plan) => believes(&plan.view) && plan.members.iter().all(possible),
             Packet::Told { view, .. } | Packet::Ready { view, .. } | Packet::Install { view } => believes(view),
         }
     }
@@ -102,6 +107,7 @@ impl Membership {
         //= M50
         let io = &mut self.io;
         io.numbers.saw(beacon.view.number);
+        io.heard.note_named(io.me, &beacon.members, now);
         io.heard.note(Hearing {
             member: from,
             at: now,

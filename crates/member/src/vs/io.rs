@@ -31,8 +31,6 @@ pub(super) struct Io {
     /// The view this one would like to merge with.
     pub wants: Option<ViewId>,
     pub leaving: bool,
-    /// A later life that goes by this node's index.
-    pub twin: Option<MemberId>,
     pub annotation: Bytes,
     beacons: u64,
     beacon_at: Instant,
@@ -101,7 +99,6 @@ impl Io {
             blamed: BTreeSet::new(),
             wants: None,
             leaving: false,
-            twin: None,
             annotation: Bytes::new(),
             beacons: 0,
             beacon_at: Instant::ZERO,
@@ -138,17 +135,22 @@ impl Io {
         Hearsay { me: self.me.node, heard: &self.heard, now, lately: self.settings.timers.consensus / 2 }
     }
 
-    /// Whether a packet comes from a configured node other than this one.
-    pub fn knows(&mut self, from: MemberId) -> bool {
+    /// Whether a packet comes from a configured node other than this one, in a life that it can have.
+    pub fn knows(&mut self, now: Instant, from: MemberId) -> bool {
         if self.settings.nodes.binary_search(&from.node).is_err() {
             self.counters.strangers += 1;
+            return false;
+        }
+        if !from.incarnation.is_plausible() {
+            //= M07
+            self.counters.implausible += 1;
             return false;
         }
         if from.node == self.me.node {
             //= M01
             if from > self.me {
                 self.counters.twins += 1;
-                self.twin = Some(from);
+                self.heard.is_latest(from, now);
             } else {
                 self.counters.old_incarnation += 1;
             }
@@ -162,12 +164,12 @@ impl Io {
     pub fn heeds(&mut self, now: Instant, arrival: &Arrival) -> bool {
         //= M02
         //= M54
-        if !self.heard.is_latest(arrival.from) && !super::mutated!(self, DeadHeeded) {
-            self.counters.old_incarnation += 1;
-            return false;
-        }
         if now.since(arrival.at) > self.settings.timers.silence / 2 {
             self.counters.stale_membership += 1;
+            return false;
+        }
+        if !self.heard.is_latest(arrival.from, now) && !super::mutated!(self, DeadHeeded) {
+            self.counters.old_incarnation += 1;
             return false;
         }
         true
@@ -184,6 +186,7 @@ impl Io {
         self.episodes.retain(|member, _| member.node != from.node || *member == from);
         self.numbers.saw(join.number);
         self.heard.note_hears(from, now, join.heard.clone());
+        self.heard.note_named(self.me, &join.proc, now);
         true
     }
 
@@ -268,12 +271,8 @@ impl Io {
 
     pub fn reachability(&self, now: Instant) -> Vec<Reach> {
         let others = self.settings.nodes.iter().copied().filter(|node| *node != self.me.node);
-        let reach = |node| Reach {
-            node,
-            heard: self.heard.last_heard(node).map(|at| now.since(at)),
-            hears_us: self.heard.mutual(self.me.node, node, now),
-            quarantined: self.quarantine.holds(node, now),
-        };
+        let reach =
+            |node| Reach { quarantined: self.quarantine.holds(node, now), ..self.heard.reach(self.me.node, node, now) };
         others.map(reach).collect()
     }
 }

@@ -285,7 +285,7 @@ impl Membership {
     }
 
     /// In which state it is and, where it waits, for what, in one line.
-    pub fn describe(&self) -> String {
+    pub fn describe(&self, now: Instant) -> String {
         let told = match &self.state {
             State::Still => "not started".into(),
             State::Gather(gather) => gather.describe(),
@@ -293,7 +293,7 @@ impl Membership {
             State::Working(_) => format!("operational: view {} of {}", self.view().id, self.view().members.len()),
             State::Left => "left".into(),
         };
-        match self.io.twin {
+        match self.io.heard.twin(self.io.me, now) {
             Some(twin) => format!("another process runs as {} ({twin}), stop one of the two; {told}", twin.node),
             None => told,
         }

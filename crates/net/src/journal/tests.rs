@@ -80,8 +80,48 @@ fn a_damaged_record_in_the_middle_is_an_error_that_says_where() {
     bytes[HEAD + 40 + HEAD] ^= 1;
     fs::write(&path, &bytes).unwrap();
     let error = Journal::open(&path).unwrap_err().to_string();
-    assert!(error.contains("byte 56 is damaged") && error.contains("records"), "{error}");
+    assert!(
+        error.contains("byte 56 is damaged") && error.contains("records") && error.contains("move it away"),
+        "{error}"
+    );
     assert_eq!(fs::read(&path).unwrap(), bytes);
+}
+
+#[test]
+fn a_damaged_length_is_no_half_written_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("records");
+    write(&path, 5, 40, 0);
+    let whole = fs::read(&path).unwrap();
+    for record in 0..5 {
+        for bit in 0..32 {
+            let (mut bytes, at) = (whole.clone(), record * 56);
+            bytes[at + bit / 8] ^= 1 << (bit % 8);
+            fs::write(&path, &bytes).unwrap();
+            let error = Journal::open(&path).unwrap_err().to_string();
+            assert!(error.contains(&format!("the record at byte {at} is damaged")), "bit {bit}: {error}");
+            assert_eq!(fs::read(&path).unwrap(), bytes, "it is left as it is");
+        }
+    }
+}
+
+#[test]
+fn a_file_of_a_size_that_cannot_be_is_refused_unread() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("records");
+    File::create(&path).unwrap().set_len(3 << 30).unwrap();
+    let error = Journal::open(&path).unwrap_err().to_string();
+    assert!(error.contains("3221225472 bytes") && error.contains("move it away"), "{error}");
+}
+
+#[test]
+fn a_record_that_would_be_refused_later_is_not_written() {
+    let (mut poll, waker) = waker();
+    let folder = tempfile::tempdir().unwrap();
+    let writer = Journal::open(&folder.path().join("records")).unwrap().start(waker).unwrap();
+    writer.write(Ticket(1), vec![0; RECORD_MAX + 1].into(), true);
+    poll.poll(&mut mio::Events::with_capacity(4), None).unwrap();
+    assert_eq!(writer.next_done().unwrap_err().kind(), ErrorKind::FileTooLarge);
 }
 
 #[test]

@@ -115,8 +115,8 @@ impl Engine for Plato {
         self.membership.reachability(now)
     }
 
-    fn describe(&self, _now: Instant) -> String {
-        let told = self.membership.describe();
+    fn describe(&self, now: Instant) -> String {
+        let told = self.membership.describe(now);
         let Some(sequencer) = self.members().first().filter(|_| self.membership.is_working()) else { return told };
         match self.io.delta.get() {
             Some(delta) => format!("{told}; {sequencer} says the order, delta {} us", delta.as_micros()),

@@ -71,8 +71,13 @@ impl Engine for Ring {
             self.io.counters.strangers += 1;
             return;
         }
+        if !arrival.from.incarnation.is_plausible() {
+            //= M07
+            self.io.counters.implausible += 1;
+            return;
+        }
         if arrival.from.node == self.io.me.node {
-            self.io.note_life_of_mine(arrival.from);
+            self.io.note_life_of_mine(now, arrival.from);
             return;
         }
         let next = match packet {
@@ -182,12 +187,8 @@ impl Engine for Ring {
     fn reachability(&self, now: Instant) -> Vec<Reach> {
         let io = &self.io;
         let others = io.config.members.iter().copied().filter(|node| *node != io.me.node);
-        let reach = |node| Reach {
-            node,
-            heard: io.heard.last_heard(node).map(|at| now.since(at)),
-            hears_us: io.heard.mutual(io.me.node, node, now),
-            quarantined: io.quarantine.holds(node, now),
-        };
+        let reach =
+            |node| Reach { quarantined: io.quarantine.holds(node, now), ..io.heard.reach(io.me.node, node, now) };
         others.map(reach).collect()
     }
 
@@ -207,9 +208,9 @@ impl Engine for Ring {
         matches!(&self.state, State::Operational(state) if state.circle.expects_soon(&self.io))
     }
 
-    fn describe(&self, _now: Instant) -> String {
+    fn describe(&self, now: Instant) -> String {
         let told = self.describe_state();
-        match self.io.twin {
+        match self.io.heard.twin(self.io.me, now) {
             Some(twin) => format!("another process runs as {} ({twin}), stop one of the two; {told}", twin.node),
             None => told,
         }

@@ -62,20 +62,22 @@ impl Ring {
         }
     }
 
-    /// Whether a membership packet names configured nodes only, and a number that this ring could have come to.
+    /// Whether a membership packet names lives that configured nodes can have, and a number that this ring could have come to.
     fn is_plausible(&self, packet: &Packet) -> bool {
         //= M06
+        //= M07
         let io = &self.io;
-        let configured = |member: &MemberId| io.config.members.contains(&member.node);
+        let possible =
+            |member: &MemberId| io.config.members.contains(&member.node) && member.incarnation.is_plausible();
         match packet {
             Packet::Join(join) => {
                 let number = join.attempt.map_or(join.number, |attempt| attempt.number.max(join.number));
-                io.numbers.believes(number) && join.proc.iter().chain(&join.fail).all(configured)
+                io.numbers.believes(number) && join.proc.iter().chain(&join.fail).all(possible)
             }
             Packet::Commit(commit) => {
-                io.numbers.believes(commit.ring.number) && commit.members.iter().all(|(member, _)| configured(member))
+                io.numbers.believes(commit.ring.number) && commit.members.iter().all(|(member, _)| possible(member))
             }
-            Packet::Beacon(beacon) => io.numbers.believes(beacon.ring.number) && beacon.members.iter().all(configured),
+            Packet::Beacon(beacon) => io.numbers.believes(beacon.ring.number) && beacon.members.iter().all(possible),
             _ => true,
         }
     }
@@ -108,6 +110,7 @@ impl Ring {
         //= M50
         let io = &mut self.io;
         io.numbers.saw(beacon.ring.number);
+        io.heard.note_named(io.me, &beacon.members, now);
         io.heard.note(Hearing {
             member: from,
             at: now,

@@ -44,8 +44,6 @@ pub(crate) struct Io {
     pub backlog: Backlog,
     /// How many bytes the layer above can take soon.
     pub(super) room: usize,
-    /// A later life that goes by this node's index.
-    pub(super) twin: Option<MemberId>,
     pub episodes: BTreeMap<MemberId, u64>,
     pub(super) annotation: Bytes,
     pub(super) beacons: u64,
@@ -107,7 +105,6 @@ impl Io {
             personal: config.windows.personal,
             backlog: Backlog::default(),
             room: usize::MAX,
-            twin: None,
             episodes: BTreeMap::new(),
             annotation: Bytes::new(),
             beacons: 0,
@@ -185,12 +182,12 @@ impl Io {
     pub(super) fn heeds(&mut self, now: Instant, arrival: &Arrival) -> bool {
         //= M02
         //= M54
-        if !self.heard.is_latest(arrival.from) && !crate::mutated!(self.config, DeadHeeded) {
-            self.counters.old_incarnation += 1;
-            return false;
-        }
         if now.since(arrival.at) > self.config.timers.token_loss / 2 {
             self.counters.stale_membership += 1;
+            return false;
+        }
+        if !self.heard.is_latest(arrival.from, now) && !crate::mutated!(self.config, DeadHeeded) {
+            self.counters.old_incarnation += 1;
             return false;
         }
         true
@@ -198,11 +195,11 @@ impl Io {
 
     /// A packet from this very node, but not from this life of it: a leftover of an earlier one, or somebody else goes by
     /// its index and has taken its place among the others. Then it says so, and does not fight.
-    pub(super) fn note_life_of_mine(&mut self, from: MemberId) {
+    pub(super) fn note_life_of_mine(&mut self, now: Instant, from: MemberId) {
         //= M01
         if from > self.me {
             self.counters.twins += 1;
-            self.twin = Some(from);
+            self.heard.is_latest(from, now);
         } else {
             self.counters.old_incarnation += 1;
         }
@@ -220,6 +217,7 @@ impl Io {
         self.episodes.retain(|member, _| member.node != from.node || *member == from);
         self.numbers.saw(join.number);
         self.heard.note_hears(from, now, join.heard.clone());
+        self.heard.note_named(self.me, &join.proc, now);
         true
     }
 

@@ -13,9 +13,13 @@ impl Net {
 
     /// Starts a new life of the node, with what the earlier one left on disk.
     pub fn restart(&mut self, i: usize) {
+        self.restart_as(i, Incarnation(self.rings[i].incarnation().0 + 1_000));
+    }
+
+    /// The node starts again under that number, be it larger than the last one's or not.
+    pub fn restart_as(&mut self, i: usize, incarnation: Incarnation) {
         self.crash(i);
         let config = self.rings[i].config().clone();
-        let incarnation = Incarnation(self.rings[i].incarnation().0 + 1_000);
         self.rings[i] = Ring::new(config, incarnation).unwrap();
         self.start(i);
     }

@@ -135,8 +135,8 @@ impl Engine for Toto {
         self.vs.reachability(now)
     }
 
-    fn describe(&self, _now: Instant) -> String {
-        let told = self.vs.describe();
+    fn describe(&self, now: Instant) -> String {
+        let told = self.vs.describe(now);
         let waiting = self.room.as_ref().map_or(0, |room| room.votes.waiting());
         if waiting == 0 { told } else { format!("{told}; {waiting} messages wait for votes") }
     }

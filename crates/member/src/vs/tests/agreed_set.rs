@@ -86,5 +86,5 @@ fn who_misses_the_install_and_hears_no_packet_of_the_new_view_is_told_again() {
         |to, message| to != NodeId(3) || matches!(message, Message::Member(Packet::Install { .. } | Packet::Plan(_)));
     let stands = cluster.toy(1).view();
     cluster.run(60);
-    assert_eq!(cluster.toy(3).view(), stands, "{}", cluster.toy(3).vs.describe());
+    assert_eq!(cluster.toy(3).view(), stands, "{}", cluster.toy(3).vs.describe(cluster.now));
 }

@@ -1,6 +1,9 @@
 //! Who comes together, who is left out, and how soon.
 use super::{Cluster, Toy};
-use consort_types::{Cause, NodeId, Primary};
+use crate::vs::packet::{Beacon, Packet};
+use bytes::Bytes;
+use consort_order::{Arrival, Lane};
+use consort_types::{Cause, Incarnation, MemberId, NodeId, Primary};
 
 #[test]
 fn nodes_that_start_together_find_each_other_and_make_one_view_primary() {
@@ -66,6 +69,59 @@ fn a_later_life_takes_the_place_of_the_earlier_one_at_once() {
     let gone = cluster.toy(1).changes.iter().find(|change| matches!(change.view.cause, Cause::Restarted { .. }));
     assert!(gone.is_some(), "without waiting for silence");
     cluster.run(2_000);
+    cluster.assert_together(&[1, 2, 3]);
+    cluster.assert_sound();
+}
+
+#[test]
+fn a_later_life_that_spoke_once_shuts_nobody_out() {
+    //= M07 test
+    for later in [9_000, Incarnation::LAST.0, Incarnation::LAST.0 + 1, u64::MAX] {
+        let mut cluster = Cluster::new(3, 5);
+        cluster.talk = true;
+        cluster.run(1_500);
+        let (view, arrival) =
+            (cluster.toy(1).view(), |now| Arrival { at: now, from: MemberId::new(3, later), lane: Lane::Control });
+        let beacon = Beacon {
+            view,
+            members: cluster.toy(1).vs.view().members.clone(),
+            heard: (1..=3).map(NodeId).collect(),
+            wants: None,
+            settled: true,
+            annotation: Bytes::new(),
+            padding: 0,
+        };
+        for node in 1..=3 {
+            let packet = Packet::Beacon(beacon.clone());
+            cluster.with(node, |vs, now| vs.handle(now, &arrival(now), packet));
+        }
+        assert_eq!(cluster.toy(3).vs.describe(cluster.now).contains("another process"), later <= Incarnation::LAST.0);
+        cluster.run(200);
+        assert_eq!(cluster.toy(1).view(), view, "its members hear each other as before");
+        cluster.part(&[&[1, 2], &[3]]);
+        cluster.run(400);
+        cluster.cuts.clear();
+        cluster.run(2_500);
+        cluster.assert_together(&[1, 2, 3]);
+        assert!(!cluster.toy(3).vs.describe(cluster.now).contains("another process"));
+        cluster.assert_sound();
+    }
+}
+
+#[test]
+fn a_node_whose_clock_was_ahead_once_comes_back_though_its_disk_is_new() {
+    //= M07 test
+    let mut cluster = Cluster::new(3, 5);
+    cluster.run(1_500);
+    cluster.restart_as(2, 5_000);
+    cluster.run(2_000);
+    cluster.restart_as(2, 100);
+    cluster.run(600);
+    cluster.assert_together(&[1, 3]);
+    let evidence = &cluster.toy(1).vs.view().evidence;
+    let outdated = Cause::Outdated { lives: vec![(MemberId::new(2, 100), Incarnation(5_000))] };
+    assert!(evidence.contains(&outdated), "{evidence:?}");
+    cluster.run(2_500);
     cluster.assert_together(&[1, 2, 3]);
     cluster.assert_sound();
 }

@@ -237,8 +237,12 @@ impl Cluster {
     }
 
     fn restart(&mut self, node: u16) {
+        self.restart_as(node, self.toy(node).vs.me().incarnation.0 + 1);
+    }
+
+    /// The node starts again under that number, be it larger than the last one's or not.
+    fn restart_as(&mut self, node: u16, life: u64) {
         let old = self.toys.remove(&NodeId(node)).unwrap();
-        let life = old.vs.me().incarnation.0 + 1;
         let toy = Toy::new(NodeId(node), self.nodes.clone(), life, &old.persisted, self.now);
         self.toys.insert(NodeId(node), toy);
         self.flush();
@@ -313,7 +317,7 @@ impl Cluster {
         let members: Vec<_> = nodes.iter().map(|node| self.toy(*node).vs.me()).collect();
         for node in nodes {
             let toy = self.toy(*node);
-            assert!(toy.vs.is_working(), "n{node}: {}", toy.vs.describe());
+            assert!(toy.vs.is_working(), "n{node}: {}", toy.vs.describe(self.now));
             assert_eq!(toy.vs.view().members, members, "n{node}");
             assert_eq!(toy.view(), self.toy(nodes[0]).view());
         }

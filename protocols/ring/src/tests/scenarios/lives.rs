@@ -185,6 +185,87 @@ fn f48_a_replayed_join_of_a_dead_life_splits_nothing() {
     net.end();
 }
 
+impl Net {
+    /// A later life of a member says something once, to all.
+    fn forge_beacon(&mut self, of: usize, incarnation: u64) {
+        let (view, heard) = (self.view(of), (1..=self.rings.len() as u16).map(NodeId).collect());
+        let beacon = Beacon {
+            ring: view.id,
+            members: view.members.clone(),
+            heard,
+            wants: None,
+            settled: true,
+            annotation: Bytes::new(),
+            padding: 0,
+        };
+        let from = MemberId { incarnation: Incarnation(incarnation), ..self.life(of) };
+        for to in (1..=self.rings.len() as u16).map(NodeId) {
+            let packet = Packet::Beacon(beacon.clone());
+            self.hand_over(Flying { from, to, lane: Lane::Control, packet });
+        }
+    }
+}
+
+#[test]
+fn f60_a_later_life_that_spoke_once_shuts_nobody_out() {
+    //= M07 test
+    for later in [9_000, 1 << 40, Incarnation::LAST.0, Incarnation::LAST.0 + 1, 1 << 63, u64::MAX] {
+        let mut net = Net::formed(3, |_| {});
+        net.forge_beacon(2, later);
+        net.run(ms(50));
+        assert!((0..3).all(|i| net.state(i) == "operational"), "a beacon tears no ring down");
+        net.lose_the_token();
+        net.run_until_whole(ms(4_000));
+        net.chatter("after", 3);
+        net.end();
+    }
+}
+
+#[test]
+fn f60_a_node_whose_clock_was_ahead_once_comes_back_though_its_disk_is_new() {
+    //= M07 test
+    let mut net = Net::formed(3, |_| {});
+    let first = net.life(2).incarnation;
+    net.restart_as(2, Incarnation(first.0 + 3_600_000_000));
+    net.run_until_whole(ms(1_000));
+    net.restart_as(2, Incarnation(first.0 + 1_000));
+    let back = net.now;
+    net.run_until(ms(600), |net| net.last_members(0) == [1, 2]);
+    let causes = &net.view(0).evidence;
+    let outdated = Cause::Outdated { lives: vec![(net.life(2), Incarnation(first.0 + 3_600_000_000))] };
+    assert!(causes.contains(&outdated), "it was heard, and that is said: {causes:?}");
+    assert!(status(&net, 0, 3).contains("but dropped: incarnation"), "{}", status(&net, 0, 3));
+    net.run_until_whole(ms(3_000));
+    assert!(net.now.since(back) < ms(3_000), "{:?}", net.now.since(back));
+    net.chatter("after", 3);
+    net.end();
+}
+
+#[test]
+fn f60_what_an_earlier_life_said_late_disturbs_no_ring_of_the_later_one() {
+    //= M07 test
+    //= M02 test
+    let mut net = Net::formed(3, |_| {});
+    let old = net.life(2);
+    net.restart(2);
+    net.run_until_whole(ms(1_000));
+    let replay: Vec<_> = net.sent.iter().filter(|flying| flying.from == old).cloned().collect();
+    // The node is not run for so long that its life is forgotten, and what its earlier one said comes meanwhile.
+    net.stop(2);
+    net.run_until(ms(3_000), |net| net.last_members(0) == [1, 2] && net.state(0) == "operational");
+    net.run(ms(1_500));
+    for flying in &replay {
+        for to in [NodeId(1), NodeId(2)] {
+            net.hand_over(Flying { to, ..flying.clone() });
+        }
+        net.run(ms(1));
+    }
+    net.go_on(2);
+    net.run_until_whole(ms(4_000));
+    net.chatter("after", 3);
+    net.end();
+}
+
 #[test]
 fn f50_two_nodes_with_one_id_do_not_take_turns() {
     //= M01 test
@@ -197,12 +278,28 @@ fn f50_two_nodes_with_one_id_do_not_take_turns() {
     (1..=3).for_each(|to| net.hand_over(flying(to)));
     assert_eq!(net.counter(2, "twins"), 1, "the one that is older says so");
     assert!(net.rings[2].describe(net.now).contains("another process runs as n3"), "{}", net.describe());
-    // It is not heard any more, and does not fight: it is alone, the others do not count it in.
-    net.run(ms(2_000));
+    // The twin goes on speaking, so the older one is not heard, and does not fight: it is alone, the others do not count
+    // it in.
+    let twin_speaks = |net: &mut Net| {
+        net.forge_beacon(2, 9_000);
+        net.run(ms(200));
+    };
+    (0..10).for_each(|_| twin_speaks(&mut net));
     assert_eq!((net.last_members(0), net.last_members(2)), (vec![1, 2], vec![3]));
     let views = net.regular_views(0);
-    net.run(ms(5_000));
+    (0..25).for_each(|_| twin_speaks(&mut net));
     assert_eq!(net.regular_views(0), views, "no oscillation");
     net.check();
     assert_eq!(net.state(2), "operational");
+    assert!(status(&net, 0, 3).contains("but dropped: incarnation"), "{}", status(&net, 0, 3));
+    // The twin ends.
+    net.run_until_whole(ms(3_000));
+    assert!(!net.rings[2].describe(net.now).contains("another process"), "{}", net.describe());
+    net.end();
+}
+
+/// What a node tells of another.
+fn status(net: &Net, i: usize, node: u16) -> String {
+    let reaches = net.rings[i].reachability(net.now);
+    reaches.iter().find(|reach| reach.node == NodeId(node)).unwrap().to_string()
 }

@@ -10,7 +10,7 @@ mod recovery;
 mod windows;
 
 use super::*;
-use crate::packet::{Commit, Join};
+use crate::packet::{Beacon, Commit, Join};
 use std::collections::BTreeSet;
 
 const fn ms(n: u64) -> Duration {
