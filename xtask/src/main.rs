@@ -5,6 +5,7 @@ mod built;
 mod chaos;
 #[cfg(test)]
 mod conformance;
+mod crowd;
 mod engines;
 mod instructions;
 mod lab;
@@ -34,6 +35,7 @@ cargo xtask <task>
   lab            measure again what the papers measured, in virtual time or with real daemons
   instructions   count what the hot paths take, against what is recorded
   netlab         run real daemons on a network that is bad on purpose
+  crowd          run real daemons, one of them with many clients that never read
   chaos          run real daemons while everything goes wrong, and judge what clients saw
   trials         run real daemons through single faults, and tell what each cost
 
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         Some("lab") => lab::main(words),
         Some("instructions") => instructions::main(words),
         Some("netlab") => netlab::main(words),
+        Some("crowd") => crowd::main(words),
         Some("chaos") => chaos::main(words),
         Some("trials") => trials::main(words),
         None | Some("" | "help" | "--help" | "-h") => {

@@ -75,8 +75,8 @@ impl Backlog {
         self.behind.remove(&client);
     }
 
-    /// How many bytes all clients that are waited for can take soon, where that may have changed.
-    pub(crate) fn look(&mut self, now: Instant) -> Option<usize> {
+    /// How many bytes all clients that are waited for can take soon, and no more than `most_room`, where that may have changed.
+    pub(crate) fn look(&mut self, now: Instant, most_room: usize) -> Option<usize> {
         if now < self.looked + LOOK {
             return None;
         }
@@ -85,7 +85,7 @@ impl Backlog {
         let least = LEAST.max(self.pace.bytes / SHARE);
         let most = self.behind.values_mut().map(|behind| behind.look(now, least)).max();
         self.behind.retain(|_, behind| behind.waiting > BEHIND || behind.since != Some(now));
-        let room = most.filter(|most| *most > 0).map_or(usize::MAX, |most| FULL.saturating_sub(most));
+        let room = most.filter(|most| *most > 0).map_or(usize::MAX, |most| FULL.saturating_sub(most)).min(most_room);
         let was_braking = std::mem::replace(&mut self.braking, room < usize::MAX);
         (was_braking || self.braking).then_some(room)
     }
@@ -137,30 +137,30 @@ mod tests {
     fn room_shrinks_with_the_backlog_and_comes_back_once_it_is_read() {
         let mut backlog = Backlog::default();
         backlog.grew(CLIENT, BEHIND);
-        assert_eq!((backlog.look(at(100)), backlog.len()), (None, 0));
+        assert_eq!((backlog.look(at(100), usize::MAX), backlog.len()), (None, 0));
         backlog.grew(CLIENT, BEHIND + 1);
-        assert_eq!(backlog.look(at(200)), Some(FULL - BEHIND - 1));
+        assert_eq!(backlog.look(at(200), usize::MAX), Some(FULL - BEHIND - 1));
         backlog.grew(ClientId(2), FULL + 1);
-        assert_eq!(backlog.look(at(250)), None, "not looked at again so soon");
-        assert_eq!(backlog.look(at(300)), Some(0));
+        assert_eq!(backlog.look(at(250), usize::MAX), None, "not looked at again so soon");
+        assert_eq!(backlog.look(at(300), usize::MAX), Some(0));
         backlog.read(ClientId(2), FULL, 1);
         backlog.read(CLIENT, 1, BEHIND);
         assert_eq!(backlog.len(), 0);
-        assert_eq!([backlog.look(at(410)), backlog.look(at(900))], [Some(usize::MAX), None]);
+        assert_eq!([backlog.look(at(410), usize::MAX), backlog.look(at(900), usize::MAX)], [Some(usize::MAX), None]);
     }
 
     #[test]
     fn who_hardly_reads_is_not_waited_for_until_it_reads_again() {
         let mut backlog = Backlog::default();
         backlog.grew(CLIENT, FULL);
-        assert_eq!(backlog.look(at(100)), Some(0));
+        assert_eq!(backlog.look(at(100), usize::MAX), Some(0));
         backlog.read(CLIENT, LEAST - 1, FULL);
-        assert_eq!(backlog.look(at(100_100)), Some(usize::MAX));
-        assert_eq!(backlog.look(at(100_300)), None);
+        assert_eq!(backlog.look(at(100_100), usize::MAX), Some(usize::MAX));
+        assert_eq!(backlog.look(at(100_300), usize::MAX), None);
         backlog.read(CLIENT, LEAST, FULL);
-        assert_eq!(backlog.look(at(200_200)), Some(0));
+        assert_eq!(backlog.look(at(200_200), usize::MAX), Some(0));
         backlog.forget(CLIENT);
-        assert_eq!(backlog.look(at(200_300)), Some(usize::MAX));
+        assert_eq!(backlog.look(at(200_300), usize::MAX), Some(usize::MAX));
     }
 
     /// What a ring that orders 100 MiB in a period if it may is told in each, while the client reads so much.
@@ -171,7 +171,7 @@ mod tests {
             backlog.grew(CLIENT, FULL);
             backlog.read(CLIENT, reads, BEHIND / 2);
             backlog.grew(CLIENT, FULL);
-            let room = backlog.look(at(from + period * 100_000));
+            let room = backlog.look(at(from + period * 100_000), usize::MAX);
             held_up = room == Some(0);
             room
         };
@@ -192,7 +192,7 @@ mod tests {
         let mut backlog = Backlog::default();
         backlog.grew(CLIENT, OLD + 1);
         backlog.read(CLIENT, 10 * LEAST, OLD + 1);
-        assert_eq!([backlog.look(at(100)), backlog.look(at(200_000))], [None, None]);
+        assert_eq!([backlog.look(at(100), usize::MAX), backlog.look(at(200_000), usize::MAX)], [None, None]);
         assert_eq!(backlog.len(), 1);
     }
 }

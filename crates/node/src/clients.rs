@@ -8,7 +8,7 @@ use crate::begun::Begun;
 use crate::door::{Door, Placed, Wish};
 use crate::entry::Entry;
 use consort_session::listing::{Connection, Transport};
-use consort_session::{ClientName, Limits, Parting, Refusal};
+use consort_session::{ClientName, Limits, Parting, Pool, Refusal};
 use consort_types::{ClientId, Instant, MemberId, NodeId};
 use consort_wire::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -32,8 +32,14 @@ pub(crate) struct Clients {
     writable: VecDeque<ClientId>,
     backlog: Backlog,
     begun: Begun,
-    /// What the outputs of all cost.
+    /// What the outputs of all cost, but for what they share.
     outputs: usize,
+    /// What they share.
+    pool: Pool,
+    /// See [`Self::take_work`].
+    work: usize,
+    #[cfg(feature = "mutants")]
+    pub(crate) mutant: Option<crate::Mutant>,
     progressed: Vec<ClientId>,
     /// Those who are offered messages before their place is final.
     optimists: BTreeSet<ClientId>,
@@ -71,6 +77,10 @@ impl Clients {
             backlog: Backlog::default(),
             begun: Begun::new(limits.frames_max, limits.frame_within),
             outputs: 0,
+            pool: Pool::default(),
+            work: 0,
+            #[cfg(feature = "mutants")]
+            mutant: None,
             progressed: Vec::new(),
             optimists: BTreeSet::new(),
             parted: Vec::new(),
@@ -249,9 +259,9 @@ impl Clients {
         self.backlog.ordered(bytes);
     }
 
-    /// How many bytes clients can take soon, where that may have changed.
-    pub(crate) fn room(&mut self, now: Instant) -> Option<usize> {
-        self.backlog.look(now)
+    /// How many bytes clients can take soon, and no more than `most`, where that may have changed.
+    pub(crate) fn room(&mut self, now: Instant, most: usize) -> Option<usize> {
+        self.backlog.look(now, most)
     }
 
     pub(crate) fn observe(&self, see: &mut dyn FnMut(&str, u64)) {
@@ -267,7 +277,8 @@ impl Clients {
         see("message_bytes_delivered", self.counts.message_bytes);
         let waiting = self.all.values().map(|entry| entry.session.output().len() as u64).sum();
         see("client_output_bytes", waiting);
-        see("client_output_memory_bytes", self.outputs as u64);
+        see("client_output_memory_bytes", self.memory() as u64);
+        see("client_output_shared_bytes", self.pool.bytes() as u64);
         see("client_frames_begun_bytes", self.begun.bytes() as u64);
         see("clients_behind", self.backlog.len() as u64);
         self.counts.waits.iter().for_each(|(cause, count)| see(&format!("requests_waited_{cause}"), *count));

@@ -1,9 +1,10 @@
 //! One session, whatever it speaks.
-use bytes::Bytes;
+use crate::clients::Clients;
+use bytes::{Bytes, BytesMut};
 use consort_group::ordered::{self, Told};
 use consort_group::{ClientName, Misfit, Targets, batch};
 use consort_session::{
-    Ask, Farewell, Limits, Offered, Output, Parting, Refusal, RefusalCause, Session, Waits, request,
+    Ask, Farewell, Limits, Offered, Output, Parting, Refusal, RefusalCause, SHARED, Session, Waits, event, request,
 };
 use consort_spread::told::{self, Message};
 use consort_spread::{Ask as SpreadAsk, Note, Reject, Session as SpreadSession};
@@ -60,6 +61,43 @@ pub(crate) struct Telling<'a> {
     /// What optimistic clients know it by.
     pub offer: OfferId,
     pub now: Instant,
+    /// What was written for all of many receivers.
+    pub written: Option<&'a Written>,
+}
+
+/// A message as many clients read it, at each door.
+#[derive(Debug)]
+pub(crate) struct Written {
+    native: Bytes,
+    spread: Vec<Bytes>,
+    /// Some message of it cannot be told to Spread clients.
+    unfit: bool,
+}
+
+impl Written {
+    /// Writes it for those doors at which there are readers.
+    pub fn new(telling: &Telling<'_>, readers: &[ClientId], clients: &Clients) -> Self {
+        let Telling { sender, service, payload, told, .. } = telling;
+        let native = match readers.iter().any(|client| !client.speaks_spread()) {
+            true => clients.keep_all(event::message(sender.0.node, *service, payload, told)),
+            false => Bytes::new(),
+        };
+        let (mut spread, mut unfit) = (Vec::new(), false);
+        if readers.iter().any(|client| client.speaks_spread()) {
+            unfit = !telling.each_for_spread(|message| {
+                let mut out = BytesMut::new();
+                told::put_message(&mut out, message);
+                spread.push(clients.keep(&mut out));
+            });
+        }
+        Self { native, spread, unfit }
+    }
+
+    /// How many bytes of it are copied for each reader.
+    pub fn copied(&self) -> usize {
+        let small = |frame: &&Bytes| frame.len() < SHARED;
+        std::iter::once(&self.native).chain(&self.spread).filter(small).map(Bytes::len).sum()
+    }
 }
 
 impl Telling<'_> {
@@ -76,6 +114,40 @@ impl Telling<'_> {
             return session.tell_confirm(self.now, &self.offered(self.payload.clone(), self.told.at));
         }
         self.each_apart(|_, message| session.tell_confirm(self.now, &self.offered(message, 0)));
+    }
+
+    /// Calls `see` with each message as Spread clients are told it; false if some cannot be told.
+    fn each_for_spread(&self, mut see: impl FnMut(&Message<'_>)) -> bool {
+        let Self { sender, service, payload, told, .. } = self;
+        let sender = told::private_text(&told.name(payload), sender.0.node);
+        let note = told.note.map_or(Note::of(*service), Note::decode);
+        let mut see = |targets: Targets<'_>, payload: &Payload, from| {
+            let fits = Misfit::of(targets, payload.len().saturating_sub(from)).is_none();
+            if fits {
+                see(&Message { sender: &sender, note, targets, payload, from });
+            }
+            fits
+        };
+        if !told.batch {
+            let see = |targets: Targets<'_>| see(targets, payload, told.targets_at + targets.encoded_len());
+            return Targets::of(payload, told.targets_at, see).unwrap_or(false);
+        }
+        let mut all = true;
+        let name = told.body_at() - told.at;
+        self.each_apart(|targets, message| all &= see(targets, &message, name + targets.encoded_len()));
+        all
+    }
+
+    /// Tells a Spread client; false if some of it cannot be told.
+    fn tell_spread(&self, session: &mut SpreadSession, own: bool) -> bool {
+        let Some(written) = self.written else {
+            return self.each_for_spread(|message| session.tell_message(message, own));
+        };
+        let note = self.told.note.map_or(Note::of(self.service), Note::decode);
+        if !(own && note.is_self_discard()) {
+            written.spread.iter().for_each(|frame| session.tell_shared(frame));
+        }
+        !written.unfit
     }
 
     /// Calls `see` with each message of a batch: its targets, and all that receivers are told of it.
@@ -261,11 +333,14 @@ impl Door {
                 true
             }
             Self::Native(session) => {
-                let Telling { sender, service, payload, told, .. } = telling;
-                session.tell_message(sender.0.node, *service, payload, told);
+                let Telling { sender, service, payload, told, written, .. } = telling;
+                match written {
+                    Some(written) => session.tell_shared(&written.native),
+                    None => session.tell_message(sender.0.node, *service, payload, told),
+                }
                 true
             }
-            Self::Spread { session, client, .. } => tell_spread(session, telling, telling.own == Some(*client)),
+            Self::Spread { session, client, .. } => telling.tell_spread(session, telling.own == Some(*client)),
         }
     }
 
@@ -292,10 +367,10 @@ impl Door {
         }
     }
 
-    /// The same for frames that `readers` clients are told.
-    pub fn tell_shared(&mut self, frames: &Bytes, readers: usize) {
+    /// The same for frames that other clients are told, too.
+    pub fn tell_shared(&mut self, frames: &Bytes) {
         if let Self::Native(session) = self {
-            session.tell_shared(frames, readers);
+            session.tell_shared(frames);
         }
     }
 
@@ -308,9 +383,9 @@ impl Door {
     }
 
     /// Appends what [`consort_spread::told`] has written.
-    pub fn tell_membership(&mut self, written: &Bytes, readers: usize) {
+    pub fn tell_membership(&mut self, written: &Bytes) {
         if let Self::Spread { session, .. } = self {
-            session.tell_membership(written, readers);
+            session.tell_membership(written);
         }
     }
 
@@ -364,25 +439,4 @@ fn wish(ask: SpreadAsk, client: ClientId, name: Option<&ClientName>) -> Wish {
             Ask::Multicast { service, payload: [head.freeze(), data].into_iter().collect() }
         }
     })
-}
-
-fn tell_spread(session: &mut SpreadSession, telling: &Telling<'_>, own: bool) -> bool {
-    let Telling { sender, service, payload, told, .. } = telling;
-    let sender = told::private_text(&told.name(payload), sender.0.node);
-    let note = told.note.map_or(Note::of(*service), Note::decode);
-    let mut tell = |targets: Targets<'_>, payload: &Payload, from| {
-        let fits = Misfit::of(targets, payload.len().saturating_sub(from)).is_none();
-        if fits {
-            session.tell_message(&Message { sender: &sender, note, targets, payload, from }, own);
-        }
-        fits
-    };
-    if !told.batch {
-        let tell = |targets: Targets<'_>| tell(targets, payload, told.targets_at + targets.encoded_len());
-        return Targets::of(payload, told.targets_at, tell).unwrap_or(false);
-    }
-    let mut all = true;
-    let name = told.body_at() - told.at;
-    telling.each_apart(|targets, message| all &= tell(targets, &message, name + targets.encoded_len()));
-    all
 }

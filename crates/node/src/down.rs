@@ -10,6 +10,8 @@ use consort_wire::Payload;
 /// How many bytes of status and lists are told in one slice. They cost far more than their copying, and a client can ask
 /// for a thousand with one write: the token must not wait for all of them.
 const ANSWERS: usize = 64 << 10;
+/// What ordering that a client has gone costs, counted as bytes copied.
+const LEAVING: usize = 1 << 10;
 /// How long such a slice lasts, however many inputs come in it.
 const ANSWERS_EACH: Duration = Duration::from_millis(2);
 
@@ -105,6 +107,11 @@ impl<E: Engine> Node<E> {
             return false;
         }
         if let Some(client) = self.clients.next_leaving() {
+            // A thousand may go at once.
+            if !self.upward.may_tell() {
+                return false;
+            }
+            self.upward.spend(LEAVING);
             let left = self.hand_over(Class::Client, Service::Agreed, ordered::disconnect(client).into());
             // Any other refusal than for room means that this node itself is leaving, and takes its clients with it.
             if !matches!(left, Err(Refused::Full { .. })) {
@@ -124,6 +131,11 @@ impl<E: Engine> Node<E> {
             self.effects.push_back(Effect::ReadAgain { client });
         }
         true
+    }
+
+    /// Whether somebody's going waits for the next slice.
+    pub(crate) fn has_leaving(&self) -> bool {
+        !self.full && self.clients.next_leaving().is_some()
     }
 
     fn on_hello(&mut self, client: ClientId, chosen: Option<ClientName>) {

@@ -12,12 +12,14 @@ mod backlog;
 mod begun;
 mod change;
 mod clients;
+mod crowd;
 mod datagrams;
 mod door;
 mod down;
 mod effect;
 mod entry;
 mod listing;
+mod mutant;
 mod offers;
 mod status;
 #[cfg(test)]
@@ -34,6 +36,8 @@ pub use consort_session::{Farewell, Limits, OUTPUT_PIECES, Parting};
 pub use consort_types::{ClientId, Instant, Ticket};
 pub use consort_wire::Identity;
 pub use effect::{Datagram, Effect, Reading};
+#[cfg(feature = "mutants")]
+pub use mutant::Mutant;
 
 use bytes::BytesMut;
 use clients::Clients;
@@ -41,6 +45,7 @@ use consort_group::{Groups, Mismatch};
 use consort_order::Arrival;
 use consort_types::{Stream, View, ViewId};
 use consort_wire::Bump;
+use crowd::Crowd;
 use datagrams::Datagrams;
 use offers::Offers;
 use std::collections::VecDeque;
@@ -74,6 +79,10 @@ pub struct Node<E: Engine> {
     settling: Option<ViewId>,
     /// What is being told of a group.
     word: Option<Word>,
+    /// A message that is being told to many.
+    crowd: Option<Crowd>,
+    #[cfg(feature = "mutants")]
+    mutant: Option<Mutant>,
     lookout: Lookout,
     /// What was last given to the engine for its beacons.
     claim: Bytes,
@@ -122,6 +131,9 @@ impl<E: Engine> Node<E> {
             unsaid: None,
             settling: None,
             word: None,
+            crowd: None,
+            #[cfg(feature = "mutants")]
+            mutant: None,
             lookout: Lookout::default(),
             claim: Bytes::new(),
             claims: Bump::new(CLAIMS),
@@ -170,7 +182,7 @@ impl<E: Engine> Node<E> {
 
     /// A client's connection was accepted. Ids are never reused.
     pub fn open_client(&mut self, now: Instant, client: ClientId) {
-        self.begin(now);
+        self.notice(now);
         self.clients.open(now, client);
     }
 
@@ -182,7 +194,7 @@ impl<E: Engine> Node<E> {
 
     /// Sends a client away for a reason that the driver knows, such as who it is.
     pub fn turn_away(&mut self, now: Instant, client: ClientId, farewell: &Farewell) {
-        self.begin(now);
+        self.notice(now);
         self.clients.end(client, farewell);
     }
 
@@ -196,7 +208,7 @@ impl<E: Engine> Node<E> {
     /// A client's connection ended: all it sent was handed in, or is lost. What was taken is still ordered; what waits
     /// while the client is paused is not, so the end of a paused client's stream is left in the socket, like its bytes.
     pub fn close_client(&mut self, now: Instant, client: ClientId) {
-        self.begin(now);
+        self.notice(now);
         self.clients.forget(client);
     }
 
@@ -253,7 +265,7 @@ impl<E: Engine> Node<E> {
     /// When to call [`Self::handle_timeout`], if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let (paused, asking) = (self.clients.has_paused(), self.clients.has_asking());
-        if self.has_to_tell() || !self.full && (paused || asking && !self.has_answered_enough()) {
+        if self.has_to_tell() || self.has_leaving() || !self.full && (paused || asking && !self.has_answered_enough()) {
             return Some(self.now);
         }
         let answers = (!self.full && asking).then(|| self.next_answers());
@@ -316,12 +328,17 @@ impl<E: Engine> Node<E> {
     }
 
     fn begin(&mut self, now: Instant) {
-        self.now = self.now.max(now);
+        self.notice(now);
         self.upward.begin();
-        self.begin_answers();
-        if let Some(room) = self.clients.room(now) {
+        if let Some(room) = self.clients.room(now, self.upward.room()) {
             self.engine.throttle(room);
         }
+    }
+
+    /// It is now later: no slice of telling begins with that, as many such inputs may come between two looks at the token.
+    fn notice(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        self.begin_answers();
         self.free_names();
     }
 
@@ -329,6 +346,13 @@ impl<E: Engine> Node<E> {
         while let Some((client, name)) = self.clients.next_parted() {
             self.groups.exit(client, &name);
         }
+    }
+
+    /// Breaks a rule from here on.
+    #[cfg(feature = "mutants")]
+    pub fn mutate(&mut self, mutant: Mutant) {
+        self.mutant = Some(mutant);
+        self.clients.mutant = Some(mutant);
     }
 
     /// Breaks a rule of the groups from here on.

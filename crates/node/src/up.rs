@@ -1,5 +1,6 @@
 //! Up: engine, group, session, client.
-use crate::door::{Placed, Telling};
+use crate::crowd::{CROWD, Crowd, READER, READERS};
+use crate::door::{Placed, Telling, Written};
 use crate::upward::Up;
 use crate::{Change, Effect, Node};
 use bytes::{Bytes, BytesMut};
@@ -13,8 +14,6 @@ use consort_types::{Class, ClientId, GroupName, MemberId, OfferId, Primary, Serv
 const HISTORY: usize = 64;
 /// More bytes than a claim has.
 const CLAIM: usize = 64;
-/// How many clients are told of a group's change at once.
-const READERS: usize = 8;
 
 /// A group's change that is being told.
 #[derive(Debug)]
@@ -52,7 +51,8 @@ impl<E: Engine> Node<E> {
 
     /// Whether something waits to be told to clients.
     pub(crate) fn has_to_tell(&self) -> bool {
-        self.word.is_some()
+        self.crowd.is_some()
+            || self.word.is_some()
             || self.groups.has_work()
             || self.may_say_part()
             || self.may_resume()
@@ -72,7 +72,7 @@ impl<E: Engine> Node<E> {
         if !self.has_to_tell() || !self.upward.may_tell() {
             return false;
         }
-        if self.tell_on() || self.tell_next_step() || self.say_next_part() {
+        if self.tell_crowd() || self.tell_on() || self.tell_next_step() || self.say_next_part() {
             return true;
         }
         if let Some(view) = self.settling.filter(|_| self.groups.is_settled()) {
@@ -135,13 +135,13 @@ impl<E: Engine> Node<E> {
             Step::Signal(signal) if speaks(false) => event::put_group_signal(out, signal),
             _ => {}
         }
-        let native = out.split().freeze();
+        let native = self.clients.keep(out);
         if speaks(true) {
             put_spread(&step, me, out);
         }
-        let spread = out.split().freeze();
+        let spread = self.clients.keep(out);
+        self.upward.spend(native.len() + spread.len());
         self.word = (!step.notify().is_empty()).then_some(Word { native, spread, told: 0 });
-        self.upward.spend(0);
         true
     }
 
@@ -154,12 +154,12 @@ impl<E: Engine> Node<E> {
         let some = &step.notify()[word.told..readers.min(word.told + READERS)];
         for client in some {
             match self_leave(&step, me, *client) {
-                _ if !client.speaks_spread() => self.clients.tell_shared(*client, &word.native, readers),
+                _ if !client.speaks_spread() => self.clients.tell_shared(*client, &word.native),
                 Some(group) => self.clients.tell_self_leave(*client, group),
-                None => self.clients.tell_membership(*client, &word.spread, readers),
+                None => self.clients.tell_membership(*client, &word.spread),
             }
         }
-        self.upward.spend(word.native.len().max(word.spread.len()) * some.len());
+        self.upward.spend(some.len() * READER + self.clients.take_work());
         word.told += some.len();
         if word.told == readers {
             self.word = None;
@@ -195,10 +195,14 @@ impl<E: Engine> Node<E> {
         view.primary = Primary::Yes;
         self.frames.clear();
         event::put_view(&mut self.frames, view);
-        let len = self.frames.len();
-        self.clients.tell_viewers(&self.frames.split().freeze());
-        self.upward.spend(len * self.clients.len());
+        self.tell_viewers();
         self.remember(Change::Primary { id });
+    }
+
+    fn tell_viewers(&mut self) {
+        let view = self.clients.keep(&mut self.frames);
+        self.clients.tell_viewers(&view);
+        self.upward.spend(READER * self.clients.len());
     }
 
     fn remember(&mut self, change: Change) {
@@ -216,9 +220,7 @@ impl<E: Engine> Node<E> {
         }
         self.frames.clear();
         event::put_view(&mut self.frames, &view);
-        let len = self.frames.len();
-        self.clients.tell_viewers(&self.frames.split().freeze());
-        self.upward.spend(len * self.clients.len());
+        self.tell_viewers();
         self.remember(Change::from(&view));
         self.view = Some(view);
     }
@@ -233,9 +235,17 @@ impl<E: Engine> Node<E> {
                 if own {
                     self.clients.order(client, Placed::Multicasts { messages, len: payload.len() }, None);
                 }
-                self.upward.spend(recipients.len() * payload.len());
                 let (sender, own) = ((*sender, client), own.then_some(client));
-                let telling = Telling { sender, own, service: *service, messages, payload, told, offer, now: self.now };
+                let (service, now, written) = (*service, self.now, None);
+                let telling = Telling { sender, own, service, messages, payload, told, offer, now, written };
+                if recipients.len() >= CROWD {
+                    let written = Written::new(&telling, recipients, &self.clients);
+                    self.upward.spend(payload.len());
+                    let delivery = delivery.clone();
+                    self.crowd = Some(Crowd { delivery, client, messages, told, offer, offered, written, reached: 0 });
+                    return;
+                }
+                self.upward.spend(recipients.len() * payload.len());
                 for recipient in recipients {
                     self.clients.tell_message(*recipient, &telling);
                 }
@@ -251,8 +261,12 @@ impl<E: Engine> Node<E> {
             Ok(Delivered::Shut { .. } | Delivered::Unfit { .. } | Delivered::Changes { .. } | Delivered::Part) => {}
             Err(_) => self.counts.ordered_malformed += 1,
         }
+        self.take_back(offered, offer);
+    }
+
+    /// Those who still have a message on offer that has its place were members then and are none now.
+    pub(crate) fn take_back(&mut self, offered: Vec<ClientId>, offer: OfferId) {
         //= G41
-        // Those who still have it on offer were members then and are none now.
         offered.into_iter().for_each(|client| self.clients.tell_revoke(client, self.now, offer));
     }
 

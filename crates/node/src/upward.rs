@@ -10,8 +10,11 @@ use std::collections::VecDeque;
 const SLICE: usize = 256 << 10;
 /// What telling anything costs beside its bytes.
 const EACH: usize = 128;
-/// More than this does not wait: an engine faster than its clients is slowed down instead.
-const WAITING_MAX: usize = 8 << 20;
+/// Once so much waits, an engine with flow control is asked for less, and once all of [`FULL`], for as little as possible.
+const SOME: usize = 1 << 20;
+const FULL: usize = 8 << 20;
+/// More than this does not wait: an engine that is faster all the same has to wait itself.
+const WAITING_MAX: usize = 32 << 20;
 
 /// Deliveries and views in their order.
 #[derive(Debug, Default)]
@@ -19,6 +22,8 @@ pub(crate) struct Upward {
     waiting: VecDeque<Up>,
     bytes: usize,
     spent: usize,
+    /// The most that was ever spent in a slice, but for those that had to make room.
+    most: usize,
 }
 
 #[derive(Debug)]
@@ -37,9 +42,22 @@ impl Upward {
         self.spent = 0;
     }
 
+    /// The most that was told in one slice.
+    pub(crate) const fn most(&self) -> usize {
+        self.most
+    }
+
+    /// How many bytes of deliveries may wait here beside those that do; `usize::MAX` where there is no reason to ask.
+    pub(crate) const fn room(&self) -> usize {
+        if self.bytes < SOME { usize::MAX } else { FULL.saturating_sub(self.bytes) }
+    }
+
     /// `bytes` were copied to clients.
     pub(crate) const fn spend(&mut self, bytes: usize) {
         self.spent += EACH + bytes;
+        if self.spent > self.most && self.bytes <= WAITING_MAX {
+            self.most = self.spent;
+        }
     }
 
     /// Whether something may be told in this slice.

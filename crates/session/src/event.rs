@@ -25,10 +25,10 @@ mod encode;
 mod in_place;
 
 pub(crate) use batch::Batch;
+pub use encode::{message, put_group_signal, put_group_view, put_message, put_status, put_view};
 pub(crate) use encode::{
     put_confirm, put_disconnect, put_offer, put_pong, put_progress, put_refused, put_revoke, put_waiting, put_welcome,
 };
-pub use encode::{put_group_signal, put_group_view, put_message, put_status, put_view};
 pub use in_place::{InPlace, look};
 
 use crate::{Farewell, Refusal};

@@ -27,6 +27,7 @@ mod limits;
 pub mod listing;
 mod offers;
 mod output;
+mod pool;
 mod reason;
 pub mod request;
 pub mod server;
@@ -44,7 +45,8 @@ pub use event::{
 pub use limits::Limits;
 pub use listing::{Inquirer, Listing, Question};
 pub use offers::{Offered, Undo};
-pub use output::{OUTPUT_PIECES, Output};
+pub use output::{OUTPUT_PIECES, Output, SHARED};
+pub use pool::Pool;
 pub use reason::{Farewell, Parting, Refusal, RefusalCause};
 pub use request::Hello;
 pub use server::{Ask, Session};

@@ -7,8 +7,8 @@ use std::ops::Range;
 /// A piece takes no frames that make it longer than this, in bytes, unless it is the first; what is written is given back
 /// by the piece.
 const PIECE: usize = 256 << 10;
-/// Shorter frames are copied even where they could be shared.
-const SHARED: usize = 1 << 10;
+/// Frames of fewer bytes are copied even where they could be shared.
+pub const SHARED: usize = 1 << 10;
 /// What a shared piece costs beside its bytes.
 const EACH: usize = 64;
 
@@ -84,14 +84,15 @@ impl Output {
         self.inlaid.push_back(Inlay { at: self.last.len(), bytes: slice.slice(range) });
     }
 
-    /// Appends whole frames that `readers` clients are told, without copying them if they are worth it.
-    pub fn share(&mut self, frames: &Bytes, readers: usize) {
-        if frames.len() < SHARED || readers < 2 {
+    /// Appends whole frames that others read, too, without copying them if they are worth it: a
+    /// [`Pool`](crate::Pool) counts them.
+    pub fn share(&mut self, frames: &Bytes) {
+        if frames.len() < SHARED {
             append(self.put(frames.len()), frames);
             return;
         }
         self.close();
-        self.push(frames.clone(), frames.len() / readers + EACH);
+        self.push(frames.clone(), EACH);
     }
 
     /// What is to be written next, in one piece; there may be more behind it.
@@ -127,7 +128,7 @@ impl Output {
         self.len() == 0
     }
 
-    /// How many bytes of memory this takes; what is shared, each reader has its part in.
+    /// How many bytes of memory this takes, but for those that a [`Pool`](crate::Pool) counts.
     pub fn charge(&self) -> usize {
         self.charged + self.last.len() + self.inlaid_len
     }
@@ -222,7 +223,12 @@ impl Output {
     fn close(&mut self) {
         self.settle();
         if !self.last.is_empty() {
-            let full = std::mem::replace(&mut self.last, std::mem::take(&mut self.spare)).freeze();
+            // A few words between shared frames keep no whole piece.
+            let full = match self.last.len() < self.last.capacity() / 2 {
+                true => self.last.split(),
+                false => std::mem::replace(&mut self.last, std::mem::take(&mut self.spare)),
+            };
+            let full = full.freeze();
             let charge = full.len();
             self.push(full, charge);
         }
@@ -322,7 +328,7 @@ mod tests {
                 let frame = Bytes::from(vec![byte; rng.below(20_000) as usize]);
                 put.extend_from_slice(&frame);
                 match rng.below(4) {
-                    0 => output.share(&frame, 5),
+                    0 => output.share(&frame),
                     1 => inlay(&mut output, &frame),
                     _ => output.put(frame.len()).extend_from_slice(&frame),
                 }
@@ -397,7 +403,7 @@ mod tests {
     #[test]
     fn large_messages_for_who_is_behind_take_about_what_they_cost() {
         let mut output = Output::default();
-        output.share(&Bytes::from(vec![7; SHARED]), 2);
+        output.share(&Bytes::from(vec![7; SHARED]));
         output.written(0);
         for _ in 0..3 {
             message(&mut output, 9 << 20);
@@ -420,11 +426,11 @@ mod tests {
     fn what_many_read_is_kept_once() {
         let frame = Bytes::from(vec![7; 30_000]);
         let mut outputs: Vec<_> = std::iter::repeat_with(Output::default).take(100).collect();
-        outputs.iter_mut().for_each(|output| output.share(&frame, 100));
+        outputs.iter_mut().for_each(|output| output.share(&frame));
         assert!(outputs.iter().all(|output| output.front().as_ptr() == frame.as_ptr()));
-        assert_eq!(outputs.iter().map(Output::charge).sum::<usize>(), 30_000 + 100 * EACH);
+        assert_eq!(outputs.iter().map(Output::charge).sum::<usize>(), 100 * EACH);
         let mut small = Output::default();
-        small.share(&frame.slice(..SHARED - 1), 100);
+        small.share(&frame.slice(..SHARED - 1));
         assert_eq!((small.pieces.len(), small.charge()), (0, SHARED - 1));
     }
 
@@ -443,7 +449,7 @@ mod tests {
                 let mut output = Output::default();
                 for hundreds in [1, 2, 20, 15, 3] {
                     match how {
-                        0 => output.share(&frame(hundreds).into(), 2),
+                        0 => output.share(&frame(hundreds).into()),
                         1 => inlay(&mut output, &frame(hundreds).into()),
                         _ => output.put(0).extend_from_slice(&frame(hundreds)),
                     }

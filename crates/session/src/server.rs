@@ -386,9 +386,9 @@ impl Session {
         self.output.put(frames.len()).extend_from_slice(frames);
     }
 
-    /// The same for frames that `readers` clients are told.
-    pub fn tell_shared(&mut self, frames: &Bytes, readers: usize) {
-        self.output.share(frames, readers);
+    /// The same for frames that other clients are told, too.
+    pub fn tell_shared(&mut self, frames: &Bytes) {
+        self.output.share(frames);
     }
 
     /// Sends the client away: what it sent and was not taken is forgotten, and nothing but this follows in its output. Who

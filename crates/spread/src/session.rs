@@ -308,11 +308,17 @@ impl Session {
     }
 
     //= S30
-    /// Appends a group view or signal that [`told::put_view`] or [`told::put_signal`] has written for `readers` clients, if
-    /// this one wants such.
-    pub fn tell_membership(&mut self, written: &Bytes, readers: usize) {
-        if self.wants_membership && self.is_open() {
-            self.output.share(written, readers);
+    /// Appends a group view or signal that [`told::put_view`] or [`told::put_signal`] has written, if this client wants such.
+    pub fn tell_membership(&mut self, written: &Bytes) {
+        if self.wants_membership {
+            self.tell_shared(written);
+        }
+    }
+
+    /// Appends one message that [`crate::told`] has written and other clients are told, too.
+    pub fn tell_shared(&mut self, written: &Bytes) {
+        if self.is_open() {
+            self.output.share(written);
             self.waiting.push_back(written.len());
         }
     }

@@ -30,12 +30,18 @@ pub const METRICS: &[Metric] = &[
     (
         "client_output_bytes",
         Gauge,
-        "Bytes that wait for clients to read them. Normal: below 1 MiB; one client may have 64 MiB.",
+        "Bytes that wait for clients to read them, what many read counted for each. Normal: below 1 MiB; one client may have 64 MiB.",
     ),
     (
         "client_output_memory_bytes",
         Gauge,
         "Memory that this takes; what many are told is kept once. Normal: below 16 MiB; all together may have 1 GiB.",
+    ),
+    ("client_output_shared_bytes", Gauge, "How much of that memory several clients share, each message counted once."),
+    (
+        "told_at_once",
+        Gauge,
+        "The most that was told to clients without a look at the token, in bytes, each of many clients counted as 512. Normal: below 512 KiB; a large message adds its bytes.",
     ),
     (
         "client_frames_begun_bytes",

@@ -21,6 +21,11 @@ impl Groups {
         }
     }
 
+    /// Who gets the message that was delivered last, until another is asked about.
+    pub fn last_recipients(&self) -> &[ClientId] {
+        &self.recipients
+    }
+
     pub(super) fn on_multicast(
         &mut self,
         key: Key,

@@ -2,9 +2,14 @@
 use super::Clients;
 use crate::door::{Door, Telling};
 use crate::entry::Entry;
-use consort_session::{Farewell, Offered, Parting, Waits};
+use crate::mutant::mutated;
+use bytes::BytesMut;
+use consort_session::{Farewell, Offered, Parting, SHARED, Waits};
 use consort_types::{ClientId, GroupName, Hold, Instant, OfferId};
 use consort_wire::Bytes;
+
+/// What looking at a client costs, counted as bytes copied.
+const LOOK: usize = 16;
 
 impl Clients {
     pub(crate) fn tell_message(&mut self, client: ClientId, telling: &Telling<'_>) {
@@ -36,8 +41,8 @@ impl Clients {
     }
 
     /// Tells a Spread client what was written for such.
-    pub(crate) fn tell_membership(&mut self, client: ClientId, written: &Bytes, readers: usize) {
-        self.tell_with(client, |session| session.tell_membership(written, readers));
+    pub(crate) fn tell_membership(&mut self, client: ClientId, written: &Bytes) {
+        self.tell_with(client, |session| session.tell_membership(written));
     }
 
     pub(crate) fn tell_self_leave(&mut self, client: ClientId, group: &GroupName) {
@@ -48,9 +53,31 @@ impl Clients {
         self.tell_with(client, |session| session.tell(frames));
     }
 
-    /// The same for frames that `readers` clients are told.
-    pub(crate) fn tell_shared(&mut self, client: ClientId, frames: &Bytes, readers: usize) {
-        self.tell_with(client, |session| session.tell_shared(frames, readers));
+    /// The same for frames that other clients are told, too.
+    pub(crate) fn tell_shared(&mut self, client: ClientId, frames: &Bytes) {
+        self.tell_with(client, |session| session.tell_shared(frames));
+    }
+
+    /// Takes frames that clients are to share.
+    pub(crate) fn keep(&self, frames: &mut BytesMut) -> Bytes {
+        let kept = self.keep_all(Bytes::copy_from_slice(frames));
+        frames.clear();
+        kept
+    }
+
+    /// Counts frames that clients are to share, unless each copies them.
+    pub(crate) fn keep_all(&self, frames: Bytes) -> Bytes {
+        if frames.len() < SHARED { frames } else { self.pool.share(frames) }
+    }
+
+    /// What all that waits takes, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        self.outputs + if mutated!(self, SharedUncounted) { 0 } else { self.pool.bytes() }
+    }
+
+    /// What was done since the last call beside telling, counted as bytes copied.
+    pub(crate) const fn take_work(&mut self) -> usize {
+        std::mem::replace(&mut self.work, 0)
     }
 
     pub(super) fn tell_with(&mut self, client: ClientId, say: impl FnOnce(&mut Door)) {
@@ -69,7 +96,7 @@ impl Clients {
         } else if waiting > self.limits.output_max {
             let text = format!("{waiting} bytes wait to be read; this daemon keeps {}", self.limits.output_max);
             self.end(client, &Farewell::new(Parting::Slow, text));
-        } else if self.outputs > self.limits.outputs_max {
+        } else if self.memory() > self.limits.outputs_max {
             self.end_furthest_behind();
         }
     }
@@ -77,14 +104,17 @@ impl Clients {
     /// All outputs together are too large: what the largest holds is given back. Whoever has no more than its share stays,
     /// though those that are gone may not have read their last frame yet.
     fn end_furthest_behind(&mut self) {
-        let share = self.limits.outputs_max / self.all.len().max(1);
-        let may_go = |entry: &Entry| !entry.cut && entry.charge > share;
-        let largest = self.all.iter_mut().filter(|(_, entry)| may_go(entry)).max_by_key(|(_, entry)| entry.charge);
+        let (memory, share) = (self.memory(), self.limits.outputs_max / self.all.len().max(1));
+        self.work += self.all.len() * LOOK;
+        let waiting = |entry: &Entry| entry.session.output().len();
+        let may_go = |entry: &Entry| !entry.cut && waiting(entry) > share;
+        let largest = self.all.iter_mut().filter(|(_, entry)| may_go(entry)).max_by_key(|(_, entry)| waiting(entry));
         let Some((client, entry)) = largest else { return };
         entry.cut = true;
         let text = format!(
-            "{} bytes wait to be read by all clients, {} of them by this one; this daemon keeps {} for all",
-            self.outputs, entry.charge, self.limits.outputs_max
+            "{memory} bytes wait to be read by all clients, {} of them by this one; this daemon keeps {} for all",
+            waiting(entry),
+            self.limits.outputs_max
         );
         let farewell = Farewell::new(Parting::Slow, text);
         if entry.session.is_closed() {
@@ -99,7 +129,7 @@ impl Clients {
     pub(crate) fn tell_viewers(&mut self, frames: &Bytes) {
         let viewers = self.all.iter().filter(|(_, entry)| entry.session.wants_views()).map(|(client, _)| *client);
         let viewers: Vec<_> = viewers.collect();
-        viewers.iter().for_each(|client| self.tell_shared(*client, frames, viewers.len()));
+        viewers.iter().for_each(|client| self.tell_shared(*client, frames));
     }
 
     /// Looks whose requests wait, and tells those that wait for long what for. Returns how long the longest waits.

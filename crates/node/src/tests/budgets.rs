@@ -35,7 +35,8 @@ fn a_crowd_that_joins_one_group_is_told_in_slices_and_its_views_are_kept_once() 
     let (bytes, memory) = (world.counter(0, "client_output_bytes"), world.counter(0, "client_output_memory_bytes"));
     assert!(bytes > 20_000_000, "{bytes}");
     assert!(memory * 10 < bytes, "{memory} of {bytes}");
-    assert!(inputs as u64 > bytes / (512 << 10), "{inputs} inputs for {bytes} bytes");
+    let told = MANY * MANY / 2;
+    assert!(inputs * 600 > told, "{inputs} inputs for {told} times that a client was told");
     (0..MANY).for_each(|at| world.read(world.programs[at].id));
     for at in 0..MANY {
         let story = world.story(at);
@@ -59,6 +60,48 @@ fn a_message_behind_a_change_waits_until_all_are_told_of_the_change() {
         let [.., join, message] = &story[..] else { panic!("{story:?}") };
         assert!(join.starts_with("crowd join late") && message.ends_with("behind"), "{join} {message}");
     }
+}
+
+#[test]
+fn a_message_to_a_crowd_is_told_in_slices_kept_once_and_counted_until_the_last_has_read_it() {
+    let (mut world, _) = crowd(Limits::default());
+    (0..MANY).for_each(|at| world.read(world.programs[at].id));
+    let ann = world.connect(0, "ann");
+    let (each, messages) = (10_000, 40);
+    for n in 0..messages {
+        world.multicast(ann, &["crowd"], &format!("{n:0each$}"));
+        world.settle();
+    }
+    let sent = (messages * each) as u64;
+    let memory = world.counter(0, "client_output_memory_bytes");
+    assert!((sent..2 * sent + 1_000 * MANY as u64).contains(&memory), "{memory} for {sent}");
+    assert!(world.counter(0, "client_output_bytes") > MANY as u64 * sent);
+    let most = world.counter(0, "told_at_once");
+    assert!(most < 300 << 10, "{most} in one slice");
+    (1..MANY).for_each(|at| world.read(world.programs[at].id));
+    assert!(world.counter(0, "client_output_shared_bytes") >= sent, "one has not read it");
+    world.read(world.programs[0].id);
+    assert_eq!(world.counter(0, "client_output_memory_bytes"), 0);
+    for at in 0..MANY {
+        let story = world.story(at);
+        let told = &story[story.len() - messages..];
+        let right = told.iter().enumerate().all(|(n, line)| line.ends_with(&format!("{n:0each$}")));
+        assert!(right, "each message once, in order");
+    }
+}
+
+#[test]
+fn what_a_crowd_shares_is_given_back_at_once_when_all_of_it_goes() {
+    let (mut world, _) = crowd(Limits { output_max: 1 << 20, ..Limits::default() });
+    let ann = world.connect(0, "ann");
+    for _ in 0..120 {
+        world.multicast(ann, &["crowd"], &"x".repeat(10_000));
+        world.settle();
+    }
+    assert_eq!(world.counter(0, "sessions_ended_slow"), MANY as u64);
+    let memory = world.counter(0, "client_output_memory_bytes");
+    assert!(memory < 64 << 10, "{memory} are kept for who is gone");
+    assert!(world.counter(0, "told_at_once") < 600 << 10);
 }
 
 #[test]

@@ -6,11 +6,11 @@ use super::{
 use crate::frame::{self, HEAD_LEN};
 use crate::output::Output;
 use crate::{Farewell, Offered, Refusal};
-use bytes::{BufMut, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use consort_group::ordered::Told;
 use consort_group::{Change, GroupViewId, Member, Signal, targets};
 use consort_types::{Duration, Hold, MemberId, NodeId, Service, View, ViewKind};
-use consort_wire::{Payload, Writer};
+use consort_wire::{Payload, Writer, append};
 
 /// The bytes of a message's frame that do not stand in the ordered payload.
 const MESSAGE_HEAD_LEN: usize = HEAD_LEN + 2;
@@ -20,14 +20,27 @@ const TEXT_MAX: usize = u16::MAX as usize;
 /// Appends a message of a client of node `sender`, or a batch of them: what receivers are told of an ordered multicast.
 pub fn put_message(out: &mut Output, sender: NodeId, service: Service, multicast: &Payload, told: &Told) {
     let len = multicast.len().saturating_sub(told.at);
+    out.put(MESSAGE_HEAD_LEN + len).extend_from_slice(&message_head(sender, service, len, told));
+    multicast.for_each_part(told.at, len, |part, range| out.inlay(part, range));
+}
+
+/// The same in one piece, which many clients may read.
+pub fn message(sender: NodeId, service: Service, multicast: &Payload, told: &Told) -> Bytes {
+    let len = multicast.len().saturating_sub(told.at);
+    let mut out = BytesMut::with_capacity(MESSAGE_HEAD_LEN + len);
+    out.extend_from_slice(&message_head(sender, service, len, told));
+    multicast.for_each(told.at, len, |part| append(&mut out, part));
+    out.freeze()
+}
+
+fn message_head(sender: NodeId, service: Service, len: usize, told: &Told) -> [u8; MESSAGE_HEAD_LEN] {
     let kind = if told.batch { BATCH } else { MESSAGE };
     let mut head = [0; MESSAGE_HEAD_LEN];
     let mut fields = &mut head[..];
     fields.put_u32((1 + 2 + len) as u32);
     fields.put_u8(kind | service as u8);
     fields.put_u16(sender.0);
-    out.put(MESSAGE_HEAD_LEN + len).extend_from_slice(&head);
-    multicast.for_each_part(told.at, len, |part, range| out.inlay(part, range));
+    head
 }
 
 /// Appends an offer, which may be taken back for nothing for the time `free`.

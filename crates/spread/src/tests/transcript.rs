@@ -53,7 +53,7 @@ fn carry_out(session: &mut Session, ask: Ask) {
             let (members, sets, me) = (&alice[..], &[0][..], alice[0].daemon);
             let mut view = BytesMut::new();
             put_view(&mut view, &GroupView { group: &group, id, cause, members, sets, who: &alice, me });
-            session.tell_membership(&view.freeze(), 1);
+            session.tell_membership(&view.freeze());
         }
         Ask::Leave(group) => {
             session.accept();

@@ -112,7 +112,7 @@ fn who_asked_for_no_membership_hears_of_none() {
     session.feed(choice());
     session.ask().unwrap();
     read(&mut session);
-    session.tell_membership(&put(&view(Cause::Join, &all(), &[0; 4], &all()[..1], 1)).into(), 1);
+    session.tell_membership(&put(&view(Cause::Join, &all(), &[0; 4], &all()[..1], 1)).into());
     session.tell_self_leave(&group("vs"));
     assert!(session.output().is_empty());
 }

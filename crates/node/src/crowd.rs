@@ -1,0 +1,65 @@
+//! Messages for many clients: written once, and told to a few of them at a time.
+use crate::Node;
+use crate::door::{Telling, Written};
+use crate::mutant::mutated;
+use consort_group::ordered::Told;
+use consort_order::{Delivery, Engine};
+use consort_types::{ClientId, OfferId};
+
+/// So many receivers of a message, and more, share what was written for all.
+pub(crate) const CROWD: usize = 4;
+/// How many clients are told at once: many of them are no reason to keep the token waiting.
+pub(crate) const READERS: usize = 8;
+/// What telling one of many costs, counted as bytes copied: its session lies in no cache.
+pub(crate) const READER: usize = 512;
+
+/// A message that is being told.
+#[derive(Debug)]
+pub(crate) struct Crowd {
+    pub delivery: Delivery,
+    /// The sender's client, and how many messages it has sent in one.
+    pub client: ClientId,
+    pub messages: usize,
+    pub told: Told,
+    /// What optimistic clients know it by, and who has it on offer.
+    pub offer: OfferId,
+    pub offered: Vec<ClientId>,
+    pub written: Written,
+    /// How many of the receivers know it.
+    pub reached: usize,
+}
+
+impl<E: Engine> Node<E> {
+    /// Tells a few more receivers of the message that is being told.
+    pub(crate) fn tell_crowd(&mut self) -> bool {
+        let Some(crowd) = &mut self.crowd else { return false };
+        let Delivery { sender, service, payload, .. } = &crowd.delivery;
+        let readers = self.groups.last_recipients();
+        let at_once = if mutated!(self, CrowdAtOnce) { readers.len() } else { READERS };
+        let end = readers.len().min(crowd.reached + at_once);
+        let some = &readers[crowd.reached..end];
+        let own = (*sender == self.datagrams.identity().me).then_some(crowd.client);
+        let telling = Telling {
+            sender: (*sender, crowd.client),
+            own,
+            service: *service,
+            messages: crowd.messages,
+            payload,
+            told: crowd.told,
+            offer: crowd.offer,
+            now: self.now,
+            written: Some(&crowd.written).filter(|_| !mutated!(self, CopiedForEach)),
+        };
+        some.iter().for_each(|client| self.clients.tell_message(*client, &telling));
+        let copied = if self.clients.has_optimists() { payload.len() } else { crowd.written.copied() };
+        self.upward.spend(some.len() * (READER + copied) + self.clients.take_work());
+        crowd.reached = end;
+        if end == readers.len() {
+            let offered = std::mem::take(&mut crowd.offered);
+            let offer = crowd.offer;
+            self.crowd = None;
+            self.take_back(offered, offer);
+        }
+        true
+    }
+}
