@@ -281,7 +281,7 @@ fn peers_that_are_not_there_are_left_out_with_the_reason() {
     let works = report["works"].as_array().unwrap();
     assert_eq!(
         works.iter().map(|work| work["work"].as_str().unwrap()).collect::<Vec<_>>(),
-        ["batched", "unbatched", "at rate"]
+        ["batched", "unbatched", "small", "at rate"]
     );
     works
         .iter()
@@ -291,6 +291,31 @@ fn peers_that_are_not_there_are_left_out_with_the_reason() {
     assert!(
         reasons[0].starts_with("--spread: cannot run /nowhere/spread: ") && reasons[1] == "no --nats PROGRAM was given"
     );
+}
+
+/// Another system that never does anything, and a bench that is told to end while it waits for it.
+#[test]
+fn peers_that_are_interrupted_end_at_once_with_all_that_they_started() {
+    use std::os::unix::fs::PermissionsExt;
+    let world = World::new();
+    let here = world.path("").display().to_string();
+    let text = format!("#!/bin/sh\n[ \"$1\" = --version ] && exit\necho $$ > {here}/pid-$$\nexec sleep 600\n");
+    let program = world.write("nats-server", &text);
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let short = ["--nodes", "2", "--seconds", "100ms", "--warm-up", "100ms"];
+    let mut bench = world.start(&[&["bench", "peers", "--nats", &program][..], &short].concat(), None);
+    let mut others = Vec::new();
+    support::wait_until("the other system runs", || {
+        let files = std::fs::read_dir(&here).unwrap().flatten();
+        let name = |file: std::fs::DirEntry| file.file_name().to_str()?.strip_prefix("pid-")?.parse::<u32>().ok();
+        others = files.filter_map(name).collect();
+        others.len() == 2
+    });
+    rustix::process::kill_process(rustix::process::Pid::from_raw(bench.id() as i32).unwrap(), Signal::TERM).unwrap();
+    let ran = bench.wait();
+    assert_eq!(ran.code, 130, "{}{}", ran.out, ran.errors);
+    assert!(!ran.errors.contains("tried again") && !ran.errors.contains("NATS is left out"), "{}", ran.errors);
+    support::wait_until("the other system is gone", || !others.iter().any(|pid| lives(*pid)));
 }
 
 #[test]

@@ -143,6 +143,11 @@ impl Ratio {
 }
 
 impl Figures {
+    /// Whether anything was ordered in the measured time: else no figure says anything.
+    pub fn is_measured(&self) -> bool {
+        self.ordered_per_s > 0.0
+    }
+
     /// The medians of several rounds, each figure by itself; `None` of none. All must have agreed.
     pub fn median(all: &[&Self]) -> Option<Self> {
         let first = *all.first()?;

@@ -3,6 +3,7 @@ use crate::args::Args;
 use crate::config::{PROFILES, PROTOCOLS, Profile, Protocol, RINGS};
 use crate::failure::{Failure, Outcome};
 use crate::lab::{HEADER, Lab};
+use crate::local::NODES_MAX;
 use consort_node::Limits;
 use consort_ring::Acceleration;
 use consort_types::Service;
@@ -13,7 +14,7 @@ use std::time::Duration;
 /// The lines of a help text that show these options.
 macro_rules! shared_help {
     () => {
-        "  --nodes N          daemons, 1 to 16 [3]
+        "  --nodes N          daemons, 1 to 64 [3]
   --size BYTES       payload of a message, 24 to 16MiB [1350]
   --service LEVEL    agreed or safe [agreed]
   --protocol NAME    ring, toto or plato: what orders the messages [ring]
@@ -147,7 +148,7 @@ impl Setup {
     /// Takes an option that all measurements have; whether it was one.
     pub fn take(&mut self, option: &str, args: &mut Args) -> Outcome<bool> {
         match option {
-            "--nodes" => self.nodes = args.number(1..=16)? as u16,
+            "--nodes" => self.nodes = args.number(1..=NODES_MAX.into())? as u16,
             "--size" => self.size = args.size(HEADER as u64..=consort_wire::MESSAGE_MAX as u64)? as usize,
             "--service" => self.service = args.choice(&SERVICES)?,
             "--protocol" => self.protocol = args.choice(&PROTOCOLS)?,
@@ -335,6 +336,7 @@ mod tests {
     fn what_does_not_fit_is_refused_with_what_would() {
         let problem = |line: &str| setup(line).unwrap_err().message;
         assert_eq!(problem("--senders 0"), "--senders: `0` does not fit; give a number from 1 to 256");
+        assert_eq!(problem("--nodes 65"), "--nodes: `65` does not fit; give a number from 1 to 64");
         assert_eq!(problem("--runs 101"), "--runs: `101` does not fit; give a number from 1 to 100");
         assert!(problem("--size 10").starts_with("--size: `10` does not fit; give a size from 24 to"));
         assert!(problem("--service causal").ends_with("give agreed or safe"));

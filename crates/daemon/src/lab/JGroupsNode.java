@@ -18,6 +18,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.List;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.locks.LockSupport;
 import org.jgroups.BytesMessage;
 import org.jgroups.JChannel;
@@ -41,13 +42,15 @@ final class JGroupsNode implements Receiver {
     private static final long NAP = 10_000;
 
     private final JChannel channel;
+    /** How many own messages may still be sent before one of them has come back. */
+    private final Semaphore window;
     private View view;
     private volatile Ear ear;
 
     public static void main(String[] words) throws Exception {
         String stack = words[0], cluster = words[1];
         int port = Integer.parseInt(words[2]);
-        JGroupsNode node = new JGroupsNode(stack);
+        JGroupsNode node = new JGroupsNode(stack, Integer.parseInt(words[4]));
         ServerSocket door = new ServerSocket(port, 64, InetAddress.getLoopbackAddress());
         node.channel.connect(cluster);
         Files.createFile(Path.of(words[3]));
@@ -57,7 +60,8 @@ final class JGroupsNode implements Receiver {
         }
     }
 
-    private JGroupsNode(String stack) throws Exception {
+    private JGroupsNode(String stack, int window) throws Exception {
+        this.window = new Semaphore(window > 0 ? window : Integer.MAX_VALUE);
         channel = new JChannel(ordered(stack)).setReceiver(this);
     }
 
@@ -84,6 +88,9 @@ final class JGroupsNode implements Receiver {
     @Override
     public void receive(Message message) {
         long now = System.nanoTime();
+        if (channel.getAddress().equals(message.getSrc())) {
+            window.release();
+        }
         Ear ear = this.ear;
         if (ear != null) {
             ear.take(now, message);
@@ -151,9 +158,11 @@ final class JGroupsNode implements Receiver {
             }
             long at = paced ? due[number] : Math.max(now, start);
             sleepUntil(at);
+            window.acquire();
             channel.send(message(at, number, sender, at >= from && at < until ? MEASURED : UNMEASURED, body));
             number += 1;
         }
+        window.acquire();
         channel.send(message(System.nanoTime(), number, sender, END, new byte[HEADER]));
         return number;
     }

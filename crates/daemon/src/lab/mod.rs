@@ -51,9 +51,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::UdpSocket;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// A receiver that gets no CPU time for a while on a crowded machine is slow, not wrong.
@@ -294,13 +294,18 @@ pub fn lines_of(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.strip_suffix(b"\n").unwrap_or(text).split(|byte| *byte == b'\n').take(count)
 }
 
-/// Ctrl-C, SIGTERM and the end of the terminal set a flag, so that everything is put away on the way out.
+/// Ctrl-C, SIGTERM and the end of the terminal set a flag, so that everything is put away on the way out. All labs of this
+/// program share it: what comes between two of them is heard by the next.
 fn watch_for_interrupt() -> Outcome<Arc<AtomicBool>> {
+    static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    if let Some(flag) = FLAG.get() {
+        return Ok(Arc::clone(flag));
+    }
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&flag)).trying(|| "cannot watch for Ctrl-C".into())?;
     }
-    Ok(flag)
+    Ok(Arc::clone(FLAG.get_or_init(|| flag)))
 }
 
 /// A cluster name of our own, whose ports nobody uses.

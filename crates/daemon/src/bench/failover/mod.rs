@@ -7,6 +7,7 @@ use crate::args::{self, Args};
 use crate::clock;
 use crate::config::{PROTOCOLS, Protocol};
 use crate::failure::{Failure, Outcome};
+use crate::local::NODES_MAX;
 use drill::Drill;
 use report::{Figures, Report};
 use std::ffi::OsString;
@@ -21,7 +22,7 @@ at each, and does the same to one after the other of them: kills it (SIGKILL)
 and starts it again, lets it leave (SIGTERM) and starts it again, stops it for
 100 ms (SIGSTOP, SIGCONT).
 
-  --nodes N          daemons, 2 to 16 [3]
+  --nodes N          daemons, 2 to 64 [3]
   --protocol NAME    ring, toto or plato: what orders the messages [ring]
   --runs N           how often, 1 to 1000 [20]
   --rate R           messages a second over all clients, of 100 bytes [1000]
@@ -87,7 +88,7 @@ fn read(words: Vec<OsString>) -> Outcome<Plan> {
     let mut plan = Plan { nodes: 3, protocol: Protocol::Ring, runs: 20, rate: 1_000.0, json: false };
     while let Some(option) = args.next()? {
         match option.as_str() {
-            "--nodes" => plan.nodes = args.number(2..=16)? as u16,
+            "--nodes" => plan.nodes = args.number(2..=NODES_MAX.into())? as u16,
             "--protocol" => plan.protocol = args.choice(&PROTOCOLS)?,
             "--runs" => plan.runs = args.number(1..=1_000)? as u32,
             "--rate" => plan.rate = rate(&mut args)?,
@@ -131,7 +132,7 @@ mod tests {
     #[test]
     fn wrong_plans_are_refused_with_what_would_fit() {
         let problem = |line: &str| plan(line).unwrap_err().message;
-        assert_eq!(problem("--nodes 1"), "--nodes: `1` does not fit; give a number from 2 to 16");
+        assert_eq!(problem("--nodes 1"), "--nodes: `1` does not fit; give a number from 2 to 64");
         assert_eq!(problem("--runs 0"), "--runs: `0` does not fit; give a number from 1 to 1000");
         assert_eq!(
             problem("--rate max"),

@@ -13,6 +13,7 @@ use crate::config::Profile;
 use crate::failure::Outcome;
 use crate::lab::HEADER;
 use crate::lab::figures::Quantiles;
+use crate::local::NODES_MAX;
 use raw::{FloodKind, Helpers, HopKind};
 use report::{Hops, Multicast, Report, Writes};
 use serde::Serialize;
@@ -90,7 +91,7 @@ Usage: consort bench floor [options]
 Measures what bare sockets reach on this machine, without any order: what a
 daemon could do at best.
 
-  --nodes N          processes, 2 to 16: of the ring of hops; one multicasts,
+  --nodes N          processes, 2 to 64: of the ring of hops; one multicasts,
                      the others receive [3]
   --datagram SIZE    bytes of one datagram, 32 to 65000 [1472]
   --size BYTES       a client's message, 24 to 1MiB [1350]
@@ -154,7 +155,7 @@ fn read(words: Vec<OsString>) -> Outcome<Plan> {
     let mut plan = Plan { nodes: 3, datagram: 1_472, size: 1_350, seconds, outlet };
     while let Some(option) = args.next()? {
         match option.as_str() {
-            "--nodes" => plan.nodes = args.number(2..=16)? as u16,
+            "--nodes" => plan.nodes = args.number(2..=NODES_MAX.into())? as u16,
             "--datagram" => plan.datagram = args.size(32..=65_000)? as usize,
             "--size" => plan.size = args.size(HEADER as u64..=1 << 20)? as usize,
             "--seconds" => plan.seconds = briefly(&mut args)?,
@@ -188,7 +189,7 @@ mod tests {
         assert_eq!((given.nodes, given.datagram, given.size, given.seconds.as_millis()), (8, 9_000, 65_536, 200));
         assert!(given.outlet.json);
         let problem = |line: &str| plan(line).unwrap_err().message;
-        assert_eq!(problem("--nodes 1"), "--nodes: `1` does not fit; give a number from 2 to 16");
+        assert_eq!(problem("--nodes 1"), "--nodes: `1` does not fit; give a number from 2 to 64");
         assert_eq!(problem("--seconds 2m"), "--seconds: `120s` does not fit; give a time from 50ms to 60s");
         assert!(problem("--datagram 8").starts_with("--datagram: `8` does not fit; give a size from 32"));
         assert!(problem("--embedded").starts_with("--embedded: there is no such option"));

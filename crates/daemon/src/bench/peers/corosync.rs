@@ -1,6 +1,7 @@
 //! Daemons of Corosync, in a network namespace of their own, each with files of its own: they have fixed places for their
 //! locks, sockets and shared memory.
 use super::spread::{quoted, runs};
+use super::tuning::Tuning;
 use crate::bench::setup::Setup;
 use crate::failure::{Outcome, Trying};
 use crate::lab::corosync::{INSIDE, MEMBERS_MAX, compile};
@@ -58,7 +59,7 @@ fn unbuildable() -> Option<String> {
 }
 
 /// Starts so many daemons.
-pub fn start(program: &Path, nodes: u16) -> Outcome<Lab> {
+pub fn start(program: &Path, nodes: u16, tuning: &Tuning) -> Outcome<Lab> {
     let program = fs::canonicalize(program).trying(|| format!("--corosync: {}", program.display()))?;
     Lab::host("corosync", nodes, |directory| {
         compile(directory).map_err(|failure| failure.about("the client for Corosync"))?;
@@ -69,7 +70,7 @@ pub fn start(program: &Path, nodes: u16) -> Outcome<Lab> {
         for node in 1..=nodes {
             let state = directory.join(format!("corosync-{node}"));
             fs::create_dir(&state).trying(|| format!("cannot make {}", state.display()))?;
-            write(format!("corosync-{node}.conf"), configuration(node, nodes))?;
+            write(format!("corosync-{node}.conf"), configuration(node, nodes, tuning))?;
         }
         write("corosync.sh".into(), script(nodes, directory))?;
         write("corosync-node.sh".into(), node_script(&program))?;
@@ -83,12 +84,16 @@ fn pid_file(directory: &Path, node: u16) -> PathBuf {
     directory.join(format!("corosync-{node}.pid"))
 }
 
-/// Its defaults, of which the transport, knet, and that nothing is encrypted are named: they have changed before.
-fn configuration(node: u16, nodes: u16) -> String {
+/// Its defaults but for what it is tuned by. The transport, knet, and that nothing is encrypted are named: these defaults
+/// have changed before.
+fn configuration(node: u16, nodes: u16, tuning: &Tuning) -> String {
     let mut text = String::from(
-        "totem {\n  version: 2\n  cluster_name: bench\n  transport: knet\n  crypto_cipher: none\n  crypto_hash: none\n}\n\
-         nodelist {\n",
+        "totem {\n  version: 2\n  cluster_name: bench\n  transport: knet\n  crypto_cipher: none\n  crypto_hash: none\n",
     );
+    for (name, value) in tuning.corosync().into_iter().filter(|(_, value)| *value > 0) {
+        let _ = writeln!(text, "  {name}: {value}");
+    }
+    text.push_str("}\nnodelist {\n");
     for node in 1..=nodes {
         let _ =
             writeln!(text, "  node {{\n    name: n{node}\n    nodeid: {node}\n    ring0_addr: 127.0.0.{node}\n  }}");
@@ -160,7 +165,10 @@ mod tests {
 
     #[test]
     fn each_daemon_knows_all_and_has_a_place_of_its_own() {
-        let text = configuration(2, 3);
+        let text = configuration(2, 3, &Tuning::default());
+        assert!(text.contains("  netmtu: 8900\n  window_size: 300\n  max_messages: 100\n}\nnodelist {\n"), "{text}");
+        let untuned = Tuning { netmtu: 0, window_size: 0, max_messages: 0, ..Tuning::default() };
+        assert!(configuration(2, 3, &untuned).contains("  crypto_hash: none\n}\nnodelist {\n"));
         assert!(text.contains("  node {\n    name: n3\n    nodeid: 3\n    ring0_addr: 127.0.0.3\n  }\n}\n"), "{text}");
         assert!(text.contains("  transport: knet\n  crypto_cipher: none\n"), "{text}");
         assert!(text.ends_with("system {\n  state_dir: /run/bench/corosync-2\n}\n"), "{text}");

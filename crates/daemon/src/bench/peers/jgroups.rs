@@ -1,6 +1,7 @@
 //! Nodes of JGroups: programs in Java that are members themselves, ordered by its SEQUENCER.
 use super::nats::free_addresses;
 use super::spread::{quoted, runs};
+use super::tuning::Tuning;
 use crate::bench::sample::{self, Work};
 use crate::bench::setup::Setup;
 use crate::failure::{Failure, Outcome, Trying};
@@ -16,8 +17,6 @@ use std::time::Duration;
 const COMPILER: [&str; 2] = ["-m", "jdk.compiler/com.sun.tools.javac.Main"];
 /// The first version with today's messages.
 const OLDEST: u32 = 5;
-/// The stack of those that come with JGroups; SEQUENCER is added to it.
-const STACK: &str = "udp.xml";
 /// So long the nodes send all they may before anything is measured, for what Java compiles while it runs.
 const WARM_UP: Duration = Duration::from_secs(10);
 
@@ -51,14 +50,14 @@ fn unfit(said: &str) -> Option<String> {
 }
 
 /// Starts so many nodes, and has them run until they are warm.
-pub fn start(jar: &Path, setup: &Setup) -> Outcome<Lab> {
+pub fn start(jar: &Path, setup: &Setup, tuning: &Tuning) -> Outcome<Lab> {
     let jar = fs::canonicalize(jar).trying(|| format!("--jgroups: {}", jar.display()))?;
     let addresses = free_addresses(usize::from(setup.nodes) + 1)?;
     let (shared, doors) = addresses.split_first().ok_or_else(|| Failure::new("no node is to run"))?;
     let mut lab = Lab::host("jgroups", setup.nodes, |directory| {
         compile(&jar, directory)?;
         let path = directory.join("jgroups.sh");
-        let text = script(&jar, shared.port(), doors, directory);
+        let text = script(&jar, shared.port(), doors, directory, tuning);
         fs::write(&path, text).trying(|| format!("cannot write {}", path.display()))?;
         let words = ["sh".into(), path.display().to_string()].into();
         Ok(Hosted { words, doors: doors.iter().map(|address| Door::JGroups(*address)).collect() })
@@ -86,7 +85,8 @@ fn compile(jar: &Path, directory: &Path) -> Outcome {
 }
 
 /// The first node is alone for a moment: those that start together would each found a cluster, and merge late.
-fn script(jar: &Path, shared: u16, doors: &[SocketAddr], directory: &Path) -> String {
+fn script(jar: &Path, shared: u16, doors: &[SocketAddr], directory: &Path, tuning: &Tuning) -> String {
+    let (stack, window) = (tuning.stack.file(), tuning.jgroups_window);
     let ports: Vec<String> = doors.iter().map(|door| door.port().to_string()).collect();
     let (jar, directory, ports) = (quoted(jar), quoted(directory), ports.join(" "));
     format!(
@@ -104,7 +104,7 @@ pids=
 for port in {ports}; do
   node=$((node + 1))
   setpriv --pdeathsig KILL java -Djava.net.preferIPv4Stack=true -Djgroups.bind_addr=127.0.0.1 \\
-    -Djgroups.udp.mcast_port={shared} -cp {jar}:. JGroupsNode {STACK} bench-{shared} $port jgroups-$node.joined \\
+    -Djgroups.udp.mcast_port={shared} -cp {jar}:. JGroupsNode {stack} bench-{shared} $port jgroups-$node.joined {window} \\
     < /dev/null > jgroups-$node.log 2>&1 &
   pids=\"$pids $!\"
   if [ $node = 1 ]; then joined 1 $!; fi
@@ -144,7 +144,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("script");
         let doors = [5, 6].map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-        let text = script(Path::new("/opt/it's/jgroups.jar"), 7, &doors, directory.path());
+        let text = script(Path::new("/opt/it's/jgroups.jar"), 7, &doors, directory.path(), &Tuning::default());
+        assert!(text.contains("JGroupsNode udp.xml bench-7 $port jgroups-$node.joined 2000 "), "{text}");
         assert!(text.contains("for port in 5 6; do") && text.contains(r"-cp '/opt/it'\''s/jgroups.jar':."), "{text}");
         std::fs::write(&file, text).unwrap();
         assert!(runs("sh", &["-n", &file.display().to_string()]));

@@ -5,13 +5,14 @@ mod jgroups;
 mod nats;
 mod report;
 mod spread;
+mod tuning;
 
 use super::floor::{self, Floor};
 use super::page;
 use super::sample::{Figures, Work, within};
 use super::setup::{self, Setup, shared_help};
 use crate::args::Args;
-use crate::failure::{Failure, Outcome, note};
+use crate::failure::{Code, Failure, Outcome, note};
 use crate::lab::Lab;
 use crate::lab::figures::thousands;
 use crate::lab::job::Pace;
@@ -19,6 +20,7 @@ use report::Report;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use tuning::{Tuning, tuning_help};
 
 /// What `consort bench peers --help` prints.
 pub const HELP: &str = concat!(
@@ -27,32 +29,41 @@ Usage: consort bench peers [options]
 
 Gives the same work to Consort and to other systems, in turn and in the same run:
 all senders as fast as they may, many messages a write; the same, one message a
-write; and all together at a given rate, for latency. What is not installed is
-left out, with the reason.
+write; the first with messages of 100 bytes; and all together at a given rate, for
+latency. What is not installed is left out, with the reason.
 
-  --spread PROGRAM   the daemon of Spread 5, such as /usr/local/sbin/spread;
-                     it runs in a network of its own, which needs root
+  --spread PROGRAM   the daemon of Spread 5, built from its release, such as
+                     /usr/local/sbin/spread; it runs in a network of its own,
+                     which needs root
   --nats PROGRAM     nats-server with JetStream, such as /usr/sbin/nats-server
+                     (Debian, Ubuntu: apt-get install nats-server)
   --corosync PROGRAM the daemon of Corosync 3, such as /usr/sbin/corosync; needs
-                     root, a C compiler and libcpg-dev
-  --jgroups JAR      the jar of JGroups 5, ordered by its SEQUENCER; it needs
-                     `java` of a JDK, version 11 or later
+                     root, a C compiler and libcpg-dev (apt-get install corosync
+                     libcpg-dev gcc)
+  --jgroups JAR      the jar of JGroups 5, ordered by its SEQUENCER (Maven:
+                     org.jgroups:jgroups:5.3.18.Final); it needs `java` of a JDK,
+                     version 11 or later
   --rate R           messages a second over all senders, for latency [1000]
 ",
+    tuning_help!(),
     shared_help!(),
     "
 What concerns rings, idling, datagrams and credit is for Consort alone; the other
-systems run with their own defaults, but for what docs/performance.md names.
+systems run with their own defaults, but for what is set here and what
+docs/performance.md names. Ctrl-C and SIGTERM end it, and all that it has started.
 "
 );
 
-/// The three things that each system does.
-const WORKS: [&str; 3] = ["batched", "unbatched", "at rate"];
+/// What each system does.
+const WORKS: [&str; 4] = ["batched", "unbatched", "small", "at rate"];
+/// Bytes of a small message.
+const SMALL: usize = 100;
 
 #[derive(Clone, Debug)]
 struct Plan {
     setup: Setup,
     rate: f64,
+    tuning: Tuning,
     spread: Option<PathBuf>,
     nats: Option<PathBuf>,
     corosync: Option<PathBuf>,
@@ -77,7 +88,7 @@ type Made = fn(PathBuf) -> System;
 /// All that one system was measured at.
 pub struct Tried {
     pub name: &'static str,
-    pub runs: [Vec<Figures>; 3],
+    pub runs: [Vec<Figures>; WORKS.len()],
 }
 
 /// A system that was left out, and why.
@@ -108,14 +119,21 @@ pub fn main(words: Vec<OsString>) -> Outcome {
         all.reverse();
     }
     let tried: Vec<Tried> = all.into_iter().map(|(_, tried)| tried).collect();
-    let report = Report::new(&plan.setup, plan.rate, floor, &tried, skipped)?;
+    let report = Report::new(&plan.setup, plan.rate, plan.tuning, floor, &tried, skipped)?;
     page::publish(&plan.setup.outlet, &report, &report.page(&plan.setup))
 }
 
 fn read(words: Vec<OsString>) -> Outcome<Plan> {
     let mut args = Args::new(words, HELP);
-    let mut plan =
-        Plan { setup: Setup::default(), rate: 1_000.0, spread: None, nats: None, corosync: None, jgroups: None };
+    let mut plan = Plan {
+        setup: Setup::default(),
+        rate: 1_000.0,
+        tuning: Tuning::default(),
+        spread: None,
+        nats: None,
+        corosync: None,
+        jgroups: None,
+    };
     while let Some(option) = args.next()? {
         match option.as_str() {
             "--spread" => plan.spread = Some(args.path()?),
@@ -123,7 +141,7 @@ fn read(words: Vec<OsString>) -> Outcome<Plan> {
             "--corosync" => plan.corosync = Some(args.path()?),
             "--jgroups" => plan.jgroups = Some(args.path()?),
             "--rate" => plan.rate = setup::rate(&mut args)?,
-            option if plan.setup.take(option, &mut args)? => {}
+            option if plan.tuning.take(option, &mut args)? || plan.setup.take(option, &mut args)? => {}
             _ => return Err(args.unknown()),
         }
     }
@@ -144,7 +162,7 @@ impl Plan {
     fn run(&self, all: &mut Vec<(System, Tried)>, floor: Floor, skipped: &mut Vec<Skipped>) -> Outcome {
         for (system, tried) in all.iter_mut() {
             let Err(failure) = self.measure_again(system, tried, floor) else { continue };
-            if matches!(system, System::Consort) {
+            if system.ends_all(&failure) {
                 return Err(failure);
             }
             note(format!("{} is left out: {}", system.name(), failure.message));
@@ -182,7 +200,7 @@ impl Plan {
         let before = tried.runs.clone();
         let first = self.measure(system, tried, floor);
         match first {
-            Err(failure) if !matches!(system, System::Consort) => {
+            Err(failure) if !system.ends_all(&failure) => {
                 note(format!("{} failed and is tried again: {}", system.name(), failure.message));
                 tried.runs = before;
                 self.measure(system, tried, floor)
@@ -192,9 +210,10 @@ impl Plan {
     }
 
     fn measure(&self, system: &System, tried: &mut Tried, floor: Floor) -> Outcome {
-        let mut lab = system.start(&self.setup)?;
+        let mut lab = system.start(&self.setup, &self.tuning)?;
         for (place, work) in WORKS.into_iter().enumerate() {
-            let setup = Setup { unbatched: work == "unbatched", ..self.setup.clone() };
+            let size = if work == "small" { SMALL } else { self.setup.size };
+            let setup = Setup { unbatched: work == "unbatched", size, ..self.setup.clone() };
             let pace = if work == "at rate" { Pace::Poisson(self.rate) } else { Pace::Max };
             let group = format!("bench-{place}");
             let sample = within(&mut lab, &setup, Work { pace, cut: false, receivers: None }, floor, &group);
@@ -216,6 +235,9 @@ impl Plan {
         }
         let (rate, us) = (thousands(figures.ordered_per_s as u64), figures.latency_us);
         let mut out = io::stdout();
+        if !figures.is_measured() {
+            return Ok(writeln!(out, "  {name:<8} {work:<10} not measured: nothing was ordered in time")?);
+        }
         writeln!(out, "  {name:<8} {work:<10} {rate:>12}/s   p50 {:>9.0} us   p99 {:>9.0} us", us.p50, us.p99)?;
         Ok(out.flush()?)
     }
@@ -232,13 +254,19 @@ impl System {
         }
     }
 
-    fn start(&self, setup: &Setup) -> Outcome<Lab> {
+    /// Whether all is over with this failure: it is our own, or somebody wants this to end. What another system fails at
+    /// is its own affair.
+    fn ends_all(&self, failure: &Failure) -> bool {
+        matches!(self, Self::Consort) || failure.code == Code::Interrupted
+    }
+
+    fn start(&self, setup: &Setup, tuning: &Tuning) -> Outcome<Lab> {
         match self {
             Self::Consort => setup.lab(),
             Self::Spread(program) => spread::start(program, setup.nodes),
             Self::Nats(program) => nats::start(program, setup.nodes),
-            Self::Corosync(program) => corosync::start(program, setup.nodes),
-            Self::JGroups(jar) => jgroups::start(jar, setup),
+            Self::Corosync(program) => corosync::start(program, setup.nodes, tuning),
+            Self::JGroups(jar) => jgroups::start(jar, setup, tuning),
         }
     }
 }
@@ -282,6 +310,24 @@ mod tests {
     }
 
     #[test]
+    fn an_end_from_outside_is_not_taken_for_the_failure_of_another_system() {
+        let failed = Failure::new("n2 is gone");
+        let ended = Failure::new("interrupted").with(Code::Interrupted).about("NATS");
+        let nats = System::Nats("/nowhere/nats".into());
+        assert!(!nats.ends_all(&failed) && nats.ends_all(&ended) && System::Consort.ends_all(&failed));
+    }
+
+    #[test]
+    fn the_others_are_tuned_by_options() {
+        assert_eq!(plan("").unwrap().tuning, Tuning::default());
+        let line =
+            "--jgroups-stack tcp --jgroups-window 0 --corosync-netmtu 0 --corosync-window 50 --corosync-messages 17";
+        let told = plan(line).unwrap().tuning.line();
+        let window = "JGroups: tcp.xml, any number of own messages under way";
+        assert_eq!(told, format!("{window}; Corosync: netmtu default, window_size 50, max_messages 17"));
+    }
+
+    #[test]
     fn wrong_plans_are_refused_with_what_would_fit() {
         let problem = |line: &str| plan(line).unwrap_err().message;
         assert_eq!(problem("--compare rings"), "--compare has no meaning here; leave it out");
@@ -292,6 +338,12 @@ mod tests {
         assert_eq!(problem("--unbatched"), "both kinds of writes are measured anyway; leave --unbatched out");
         assert_eq!(problem("--sprad x"), "--sprad: there is no such option; did you mean --spread?");
         assert_eq!(problem("--spread"), "--spread needs a value; see --help");
+        assert!(problem("--jgroups-stack sctp").ends_with("give udp or tcp"));
+        assert_eq!(
+            problem("--corosync-netmtu 900"),
+            "--corosync-netmtu: `900` does not fit; give bytes from 1500 to 65000, or 0 for the default"
+        );
+        assert!(problem("--jgroups-window many").starts_with("--jgroups-window: `many` does not fit; give a number"));
         for option in crate::args::options_of(HELP) {
             assert!(!plan(&format!("{option} 1")).is_err_and(|failure| failure.message.contains("no such option")));
         }
