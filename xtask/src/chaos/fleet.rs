@@ -133,6 +133,11 @@ impl<'a> Fleet<'a> {
         }
     }
 
+    /// The same for all.
+    pub fn stop_all(&mut self, stopped: bool) {
+        (0..self.homes.len()).for_each(|node| self.stop(node, stopped));
+    }
+
     /// Brings everybody back: daemons that are down are started, those that are stopped go on.
     ///
     /// # Errors

@@ -1,11 +1,11 @@
 //! The verdict: what all clients saw, judged by the checkers of the simulator, set of groups by set of groups.
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use consort_sim::checkers::{Bounds, Promised, Suite, Violation};
-use consort_sim::message::Process;
+use consort_sim::message::{Life, Process};
 use consort_sim::trace::witness::Merge;
 use consort_sim::trace::{Event, Trace, What};
 use consort_types::{Instant, ViewId};
@@ -33,6 +33,10 @@ pub struct Seen {
     pub deliveries: u64,
     /// Regular views.
     pub views: BTreeSet<ViewId>,
+    /// Those of them that changed nothing: the same lives of the same daemons as in the view before.
+    pub needless: BTreeSet<ViewId>,
+    /// Who was in each client's last regular view.
+    last: BTreeMap<Process, Vec<Life>>,
 }
 
 impl Judge {
@@ -71,7 +75,7 @@ impl Judge {
     }
 
     fn judge(&mut self, event: &Event) {
-        self.seen.count(&event.what);
+        self.seen.count(event);
         let mut broken = self.suite.see(event);
         if event.what == What::Calm {
             broken.extend(self.suite.end());
@@ -82,11 +86,16 @@ impl Judge {
 }
 
 impl Seen {
-    fn count(&mut self, what: &What) {
-        match what {
+    fn count(&mut self, event: &Event) {
+        match &event.what {
             What::Submit(_) => self.messages += 1,
             What::Deliver(_) => self.deliveries += 1,
-            What::View(view) if !view.transitional => drop(self.views.insert(view.id)),
+            What::View(view) if !view.transitional => {
+                self.views.insert(view.id);
+                if self.last.insert(event.process, view.members.clone()).is_some_and(|last| last == view.members) {
+                    self.needless.insert(view.id);
+                }
+            }
             _ => {}
         }
     }
@@ -152,6 +161,19 @@ mod tests {
         let (seen, violations) = again(&path, Promised::default()).unwrap();
         assert_eq!((&seen, ids(&violations)), (&judge.seen, vec!["SD"]));
         assert_eq!((seen.messages, seen.deliveries, seen.views.len()), (2, 2, 1));
+    }
+
+    #[test]
+    fn a_view_of_the_same_lives_is_needless() {
+        let view = |process: &str, number: u64, members: &str| {
+            let names = format!("members={members} together={members} pending=false");
+            format!("{number} {process} view id={number}@n1.9 transitional=false {names}\n")
+        };
+        let text =
+            [view("n1c0", 5, "n1,n2"), view("n1c0", 6, "n1"), view("n1c0", 7, "n1,n2"), view("n1c0", 8, "n1,n2")];
+        let mut seen = Seen::default();
+        events(&text.concat()).iter().for_each(|event| seen.count(event));
+        assert_eq!((seen.views.len(), seen.needless.iter().map(|id| id.number).collect::<Vec<_>>()), (4, vec![8]));
     }
 
     #[test]

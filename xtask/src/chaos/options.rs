@@ -14,10 +14,10 @@ Usage: cargo xtask chaos [options]
 
 Runs real daemons in network namespaces while everything goes wrong that a seed
 can think of: kill -9, restart with the state directory kept or lost, leaving in
-good order, SIGSTOP for less and for more than token_loss, partitions, cuts in
-one direction or between two nodes only, loss, delay, jitter, duplication,
-reordering, corruption, low rates. Real clients send and receive in several
-groups. Storms alternate with calms, in which all must come back to one view and
+good order, SIGSTOP for less and for more than token_loss, up to 2 s, also of all
+at once, partitions, cuts in one direction or between two nodes only, loss, delay,
+jitter, duplication, reordering, corruption, low rates. Real clients send and
+receive in several groups. Storms alternate with calms, in which all must come back to one view and
 all must be delivered that living clients had sent. What every client saw is
 judged by the checkers of the simulator.
 

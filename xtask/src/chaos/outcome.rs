@@ -98,12 +98,13 @@ impl Outcome {
     /// The last line.
     pub fn summary(&self) -> String {
         format!(
-            "chaos: {} nodes, {:.1} minutes, {} faults, {} messages, {} views, 0 violations",
+            "chaos: {} nodes, {:.1} minutes, {} faults, {} messages, {} views, {} of them needless, 0 violations",
             self.nodes,
             self.took.as_secs_f64() / 60.0,
             self.faults(),
             self.seen.messages,
-            self.seen.views.len()
+            self.seen.views.len(),
+            self.seen.needless.len()
         )
     }
 
@@ -168,7 +169,10 @@ mod tests {
         let has = |words: &str| text.lines().any(|line| line.split_whitespace().collect::<Vec<_>>().join(" ") == words);
         assert!(has("kill -9 7") && has("all 19") && has("1 3 4 / 6 / 9"), "{text}");
         assert!(has("1 calms; all at rest again at most 2.3 s after all was whole"), "{text}");
-        assert_eq!(outcome.summary(), "chaos: 5 nodes, 1.5 minutes, 19 faults, 0 messages, 0 views, 0 violations");
+        assert_eq!(
+            outcome.summary(),
+            "chaos: 5 nodes, 1.5 minutes, 19 faults, 0 messages, 0 views, 0 of them needless, 0 violations"
+        );
         assert!(outcome.is_flat().is_ok());
     }
 

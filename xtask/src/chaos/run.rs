@@ -196,6 +196,7 @@ impl<'a> Run<'a> {
             Trouble::Kill { node, disk } => self.fleet.kill(index(node.0), disk)?,
             Trouble::Leave { node } => self.fleet.ask_to_leave(index(node.0))?,
             Trouble::Pause { node } => self.fleet.stop(index(node.0), true),
+            Trouble::PauseAll => self.fleet.stop_all(true),
             link => self.weather.begin(link),
         }
         self.set_links(&fault.what)
@@ -206,6 +207,7 @@ impl<'a> Run<'a> {
         match fault.what {
             Trouble::Kill { node, .. } | Trouble::Leave { node } => self.fleet.start(index(node.0))?,
             Trouble::Pause { node } => self.fleet.stop(index(node.0), false),
+            Trouble::PauseAll => self.fleet.stop_all(false),
             link => self.weather.end(&link),
         }
         self.set_links(&fault.what)
@@ -319,13 +321,14 @@ impl<'a> Run<'a> {
     fn tell(&self, start: Instant, storm: &Storm, took: Duration) {
         let seen = &self.judges[GROUPS.len()].seen;
         println!(
-            "{:7.1} s  a storm of {:4.1} s and {:2} faults, at rest {:4.1} s after it; {} messages and {} views so far",
+            "{:7.1} s  a storm of {:4.1} s and {:2} faults, at rest {:4.1} s after it; {} messages, {} views ({} needless) so far",
             start.elapsed().as_secs_f64(),
             storm.length.as_secs_f64(),
             storm.faults.len(),
             took.as_secs_f64(),
             seen.messages,
-            seen.views.len()
+            seen.views.len(),
+            seen.needless.len()
         );
     }
 }

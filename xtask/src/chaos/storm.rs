@@ -91,24 +91,34 @@ impl Draw {
             0..4 => self.kill(from),
             4..6 => self.leave(from),
             6..9 => self.pause(from),
+            9 => self.pause_all(from),
             _ => None,
         };
         let what = what.or_else(|| self.link())?;
         let until = self.until(from, &what);
-        if let Trouble::Kill { node, .. } | Trouble::Leave { node } | Trouble::Pause { node } = what {
-            self.busy[usize::from(node.0)] = until;
+        match what {
+            Trouble::Kill { node, .. } | Trouble::Leave { node } | Trouble::Pause { node } => {
+                self.busy[usize::from(node.0)] = until;
+            }
+            Trouble::PauseAll => self.busy.fill(until),
+            _ => {}
         }
         Some(Planned { from, until, what })
     }
 
     fn until(&mut self, from: Duration, what: &Trouble) -> Duration {
         let most = match what {
-            Trouble::Pause { .. } if self.rng.chance(0.6) => 110,
-            Trouble::Pause { .. } => 2_500,
+            Trouble::Pause { .. } if self.rng.chance(0.3) => 110,
+            Trouble::Pause { .. } | Trouble::PauseAll => return (from + self.stall()).min(self.length),
             Trouble::Link(Fault::Partition { .. } | Fault::Cut { .. } | Fault::Apart { .. }) => 3_000,
             _ => 2_000,
         };
         (from + Duration::from_millis(self.rng.between(20, most))).min(self.length)
+    }
+
+    /// How long a busy host keeps a process from its cores: from 0.1 to 2 s, short ones more often than long ones.
+    fn stall(&mut self) -> Duration {
+        Duration::from_secs_f64(0.1 * 20_f64.powf(self.rng.unit()))
     }
 
     /// A node whose daemon is up and not stopped.
@@ -130,6 +140,11 @@ impl Draw {
 
     fn pause(&mut self, at: Duration) -> Option<Trouble> {
         Some(Trouble::Pause { node: self.free(at)? })
+    }
+
+    /// Only while all daemons are up and none is stopped.
+    fn pause_all(&mut self, at: Duration) -> Option<Trouble> {
+        self.busy.iter().all(|until| *until <= at).then_some(Trouble::PauseAll)
     }
 
     fn link(&mut self) -> Option<Trouble> {
@@ -237,6 +252,7 @@ mod tests {
             "one-way cut",
             "partition",
             "pause",
+            "pause of all",
             "rate",
             "reordering",
         ];
@@ -246,6 +262,7 @@ mod tests {
         assert!(
             pauses.iter().any(|pause| pause.as_millis() < 100) && pauses.iter().any(|pause| pause.as_millis() > 400)
         );
+        assert!(pauses.iter().all(|pause| pause.as_millis() <= 2_000));
     }
 
     #[test]
@@ -257,6 +274,10 @@ mod tests {
                 let (node, ends) = match fault.what {
                     Trouble::Kill { node, .. } | Trouble::Leave { node } => (node, true),
                     Trouble::Pause { node } => (node, false),
+                    Trouble::PauseAll => {
+                        assert!(busy.values().all(|until| *until <= fault.from), "seed {seed}");
+                        continue;
+                    }
                     _ => continue,
                 };
                 assert!(!(ends && node == elder));

@@ -46,6 +46,8 @@ pub enum Trouble {
         /// Which.
         node: NodeId,
     },
+    /// All daemons are stopped at once, as on a host that is itself stopped, and go on later.
+    PauseAll,
 }
 
 impl Trouble {
@@ -59,6 +61,7 @@ impl Trouble {
             Self::Kill { disk: Disk::Lost, .. } => "kill -9, state lost",
             Self::Leave { .. } => "leave",
             Self::Pause { .. } => "pause",
+            Self::PauseAll => "pause of all",
         }
     }
 
@@ -92,6 +95,7 @@ impl fmt::Display for Trouble {
             Self::Kill { node, disk: Disk::Lost } => write!(f, "{node} is killed and loses its state"),
             Self::Leave { node } => write!(f, "{node} is asked to leave"),
             Self::Pause { node } => write!(f, "{node} is stopped"),
+            Self::PauseAll => write!(f, "all are stopped"),
         }
     }
 }
