@@ -39,11 +39,12 @@ pub fn whole<'a, E: Engine + 'a>(
 ) -> Result<World<'a, Whole<E>>, String> {
     let group = GroupName::new(b"all").map_err(|error| error.to_string())?;
     let mut rng = Rng::new(plan.seed).fork(0x11b175);
-    let limits = Limits {
+    let drawn = Limits {
         message_max: message::LARGEST,
         credit: [16 << 10, 128 << 10, 512 << 10][rng.below(3) as usize],
         ..Limits::default()
     };
+    let limits = if plan.shipped { Limits::default() } else { drawn };
     let known = plan.clone();
     world(plan, keep, move |member| {
         let mut whole = Whole::new(&known, identity(member), make(member)?, limits, group.clone(), holds);

@@ -27,6 +27,10 @@ pub fn settings(plan: &Plan) -> Config {
     config.message_max = message::LARGEST + 1024; // groups stand before a client's bytes
     config.queue_bytes = config.message_max * [1, 4, 64][rng.below(3) as usize];
     config.primary = engines::policy(plan, &mut rng);
+    if plan.shipped {
+        let Config { me, members, datagram, primary, .. } = config;
+        return Config { datagram, primary, ..Config::new(me, members) };
+    }
     config
 }
 

@@ -1,7 +1,7 @@
 //! The ring in the simulator: settings drawn by the seed, limits that its memory must keep.
 use crate::engines;
 use consort_node::Node;
-use consort_ring::{Acceleration, Config, Idling, Priority, Ring, Tuning, Windows};
+use consort_ring::{Acceleration, Config, Idling, Priority, Ring, Timers, Tuning, Windows};
 use consort_sim::checkers::{Bounds, Calmness, Promised};
 use consort_sim::machine::{Bare, Whole};
 use consort_sim::message;
@@ -15,19 +15,42 @@ pub fn settings(plan: &Plan) -> Config {
     let members: Vec<_> = plan.members().into_iter().map(|member| member.node).collect();
     let mut rng = Rng::new(plan.seed).fork(0x2196);
     let mut config = Config::new(members[0], members);
+    config.timers = timers(&config.timers, plan.timers);
     config.datagram = DatagramSize::new(plan.datagram).unwrap_or_default();
     config.acceleration = if rng.chance(0.75) { Acceleration::Accelerated } else { Acceleration::Original };
     config.priority = if rng.chance(0.5) { Priority::Method1 } else { Priority::Method2 };
     config.starvation_guard = [None, Some(16), Some(1024)][rng.below(3) as usize];
     config.idling =
-        Idling { rounds: rng.between(2, 4) as u8, linger: Duration::from_millis([0, 0, 0, 50][rng.below(4) as usize]) };
+        Idling { rounds: rng.between(1, 4) as u8, linger: Duration::from_millis([0, 0, 0, 50][rng.below(4) as usize]) };
     config.windows = windows(plan, &mut rng);
     config.message_max = message::LARGEST + 1024; // groups stand before a client's bytes
     config.queue_bytes = config.message_max * [1, 4, 64][rng.below(3) as usize];
     let share = plan.datagram as f64 / (plan.datagram + plan.host.overhead) as f64;
     config.primary = engines::policy(plan, &mut rng);
     config.receive_room = (plan.host.socket.min(1 << 30) as f64 * share) as usize;
-    config
+    if plan.shipped {
+        Config { primary: config.primary.clone(), receive_room: config.receive_room, ..defaults(&config) }
+    } else {
+        config
+    }
+}
+
+/// These timers at so many percent.
+fn timers(timers: &Timers, percent: u32) -> Timers {
+    let scaled = |span: Duration| span * percent / 100;
+    Timers {
+        token_retransmit: scaled(timers.token_retransmit),
+        token_retransmit_idle: scaled(timers.token_retransmit_idle),
+        token_loss: scaled(timers.token_loss),
+        hold: scaled(timers.hold),
+        hold_cancel: scaled(timers.hold_cancel),
+        join: scaled(timers.join),
+        consensus: scaled(timers.consensus),
+        beacon: scaled(timers.beacon),
+        recovery_max: scaled(timers.recovery_max),
+        leave: scaled(timers.leave),
+        ..*timers
+    }
 }
 
 fn windows(plan: &Plan, rng: &mut Rng) -> Windows {
@@ -109,12 +132,13 @@ fn ring(settings: &Config, member: MemberId, adjust: Adjust<'_>) -> Result<Ring,
 pub fn bounds(plan: &Plan) -> Bounds {
     let config = settings(plan);
     let windows = config.windows.largest();
+    let message_max = config.message_max.min(message::LARGEST + 1024);
     let ahead = u64::from(windows.store) + u64::from(windows.global) + u64::from(windows.personal);
     let running = [
         ("store_packets", ahead),
         ("store_bytes", ahead * plan.datagram as u64),
         ("queued_bytes", 2 * (config.queue_bytes + config.message_max) as u64),
-        ("assembly_bytes", u64::from(plan.nodes) * 2 * config.message_max as u64),
+        ("assembly_bytes", u64::from(plan.nodes) * 2 * message_max as u64),
     ];
     let quiet = ["store_packets", "store_bytes", "queued_bytes", "assembly_bytes"];
     // A guard that soon takes the token reads it before data that has arrived, and asks for what waits in the socket.
@@ -127,7 +151,7 @@ pub fn bounds(plan: &Plan) -> Bounds {
         needless: if plan.keeps_order() && is_patient { repetitions.into() } else { [].into() },
         views: Calmness {
             nodes: plan.nodes,
-            whole_by: plan.faults.is_empty().then_some(WHOLE_BY),
+            whole_by: plan.faults.is_empty().then_some(Instant(WHOLE_BY.0 * u64::from(plan.timers.max(100)) / 100)),
             steady: plan.nodes > 1 && plan.is_gentle(Signs::Token),
             constant_from: plan.is_constant_from(),
             most: CHANGES,

@@ -21,6 +21,18 @@ pub enum Scope {
     Between(NodeId, NodeId),
 }
 
+impl Scope {
+    /// Whether it touches what one node sends to another.
+    pub fn holds(self, from: NodeId, to: NodeId) -> bool {
+        match self {
+            Self::All => true,
+            Self::From(node) => from == node,
+            Self::To(node) => to == node,
+            Self::Between(a, b) => (from, to) == (a, b),
+        }
+    }
+}
+
 /// A set of nodes, a bit for each of the first 64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Part(pub u64);
@@ -41,6 +53,17 @@ pub enum Lanes {
     Token,
     /// Those to data sockets.
     Data,
+    /// Those for one node alone, whatever its socket: a wrong entry in the sender's address table.
+    Unicast,
+}
+
+/// Whom a crash strikes whose victim is known only when it comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The lowest member of the view that this node is in: of a ring its representative.
+    Lowest(NodeId),
+    /// The next that the lowest member of a view sends something to alone, out of turn: of a ring who is granted the token.
+    Granted,
 }
 
 /// What a crash leaves behind.
@@ -50,6 +73,8 @@ pub enum Disk {
     Kept,
     /// Nothing.
     Lost,
+    /// What a backup made a while ago holds.
+    Old,
 }
 
 /// Something wrong with links or with a host.
@@ -94,6 +119,22 @@ pub enum Fault {
     Corrupt {
         /// Where.
         scope: Scope,
+        /// How probably.
+        p: f64,
+    },
+    /// Datagrams come seconds late, and only then.
+    Stray {
+        /// Where.
+        scope: Scope,
+        /// How probably.
+        p: f64,
+    },
+    /// Packets of one kind get lost, by the first byte behind the envelope.
+    KindLoss {
+        /// Where.
+        scope: Scope,
+        /// That byte.
+        kind: u8,
         /// How probably.
         p: f64,
     },
@@ -145,6 +186,25 @@ pub enum Fault {
     },
     /// A host does nothing at all.
     Pause {
+        /// Which.
+        node: NodeId,
+    },
+    /// The processes of some hosts get no processor.
+    Stall {
+        /// Which.
+        part: Part,
+    },
+    /// A node crashes that is chosen when the fault begins, and starts again when it ends.
+    Aimed {
+        /// Whom it strikes.
+        target: Target,
+        /// What it finds again.
+        disk: Disk,
+        /// How many of the things that its node asks for next are still done.
+        after: u8,
+    },
+    /// A host's disk takes no record: a node that wants to write one ends, and starts again when the fault ends.
+    BadDisk {
         /// Which.
         node: NodeId,
     },
@@ -236,26 +296,48 @@ kinds!(
     Partition "partition" "the network falls in two parts",
     OneWay "one-way" "some links pass nothing in one direction: no tokens, no data, or neither",
     Apart "apart" "two nodes do not hear each other, though all others hear both",
+    Unicast "unicast" "what one node sends to another alone is lost, what it sends to all arrives",
+    KindLoss "kind-loss" "packets of one kind are lost, all of them or some",
+    Stray "stray" "up to 2 % of the datagrams come up to 8 s late, and only then",
+    Stall "stall" "the processes of one host, of some or of all get no processor: mostly for milliseconds, for up to 2 s",
+    Aimed "aimed" "the representative crashes, or who was granted the token",
+    OldDisk "old-disk" "a node that crashed finds its disk as it was a while ago",
+    BadDisk "bad-disk" "a disk takes no record for a while, which ends a node that wants to write one",
+    Drift "drift" "the clocks of hosts run at rates that differ by up to 5 %",
 );
 
 impl Kind {
     /// Whether it is there to change who is with whom.
     pub const fn is_of_membership(self) -> bool {
-        matches!(
+        !matches!(
             self,
-            Self::Crash | Self::Leave | Self::Pause | Self::Partition | Self::OneWay | Self::Apart | Self::Clock
+            Self::DataLoss
+                | Self::TokenLoss
+                | Self::Duplicate
+                | Self::Echo
+                | Self::Reorder
+                | Self::Corrupt
+                | Self::Delay
+                | Self::Slow
+                | Self::Buffers
+                | Self::Late
+                | Self::Disk
+                | Self::Drift
         )
     }
 }
+
+/// Kinds that break promises which are known to be broken: `all` leaves them out until that is mended.
+const AWAITED: &[Kind] = &[];
 
 /// Which kinds of faults may happen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kinds(Vec<Kind>);
 
 impl Kinds {
-    /// Every kind.
+    /// Every kind but those that a known fault of the product awaits.
     pub fn all() -> Self {
-        Self(Kind::ALL.to_vec())
+        Self(Kind::ALL.iter().copied().filter(|kind| !AWAITED.contains(kind)).collect())
     }
 
     /// Those that leave alone who is with whom.
@@ -274,6 +356,11 @@ impl Kinds {
         Self(vec![DataLoss, TokenLoss, Duplicate, Echo, Reorder, Corrupt])
     }
 
+    /// Whether one of them may happen.
+    pub fn contains(&self, kind: Kind) -> bool {
+        self.0.contains(&kind)
+    }
+
     /// Those of these that are also among others.
     fn among(&self, others: &[Kind]) -> Vec<Kind> {
         self.0.iter().copied().filter(|kind| others.contains(kind)).collect()
@@ -290,7 +377,7 @@ impl fmt::Display for Kinds {
         if self.is_empty() {
             return f.write_str("none");
         }
-        if self.0 == Kind::ALL {
+        if *self == Self::all() {
             return f.write_str("all");
         }
         if *self == Self::steady() {
@@ -312,13 +399,16 @@ impl FromStr for Kinds {
             _ => {}
         }
         let find = |name: &str| {
-            let kind = Kind::ALL.iter().copied().find(|kind| kind.name() == name);
+            if name == "all" {
+                return Ok(Self::all().0);
+            }
+            let kind = Kind::ALL.iter().copied().find(|kind| kind.name() == name).map(|kind| vec![kind]);
             let known = || Kind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ");
             kind.ok_or_else(|| {
                 format!("unknown fault `{name}`; use all, steady, none, or some of {}, with commas", known())
             })
         };
-        let mut kinds = text.split(',').map(find).collect::<Result<Vec<_>, _>>()?;
+        let mut kinds = text.split(',').map(find).collect::<Result<Vec<_>, _>>()?.concat();
         kinds.sort_unstable();
         kinds.dedup();
         Ok(Self(kinds))
@@ -337,6 +427,7 @@ mod tests {
         assert_eq!("all".parse::<Kinds>().unwrap().to_string(), "all");
         assert_eq!("none".parse::<Kinds>().unwrap().to_string(), "none");
         assert_eq!("slow,data-loss,slow".parse::<Kinds>().unwrap().to_string(), "data-loss,slow");
+        assert_eq!("all,drift".parse(), Ok(Kinds::all()), "which is among all already");
         let error = "data-loss,fire".parse::<Kinds>().unwrap_err();
         assert!(error.contains("`fire`") && error.contains("token-loss"), "{error}");
     }
@@ -355,6 +446,12 @@ mod tests {
         some(|fault| matches!(fault, Fault::Leave { .. }));
         some(|fault| matches!(fault, Fault::Cut { lanes: Lanes::Token, .. }));
         some(|fault| matches!(fault, Fault::Partition { .. }));
+        some(|fault| matches!(fault, Fault::Cut { lanes: Lanes::Unicast, .. }));
+        some(|fault| matches!(fault, Fault::Stall { part: Part(u64::MAX) }));
+        some(|fault| matches!(fault, Fault::Aimed { target: Target::Granted, .. }));
+        some(|fault| matches!(fault, Fault::Crash { disk: Disk::Old, .. }));
+        some(|fault| matches!(fault, Fault::KindLoss { p: 1.0, .. }));
+        some(|fault| matches!(fault, Fault::Stray { .. } | Fault::BadDisk { .. }));
         let total: usize = (0..200).map(|_| draw(&Kinds::all(), 5, 1440, CALM, &mut rng).len()).sum();
         assert!(total > 200 * 10, "{total}");
         assert!(draw(&Kinds::none(), 5, 1440, CALM, &mut rng).is_empty());

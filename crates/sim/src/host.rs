@@ -107,6 +107,8 @@ pub(crate) struct Host {
     pub spins: u32,
     /// How much longer its disk takes at present.
     pub disk_delay: Duration,
+    /// Its disk takes no record at present.
+    pub disk_fails: bool,
     /// When its disk has written all it was given.
     pub disk_free: Instant,
     /// It crashes once its machine's next so many wishes are fulfilled, and this becomes of its disk.
@@ -134,6 +136,7 @@ impl Host {
             ran_over: false,
             spins: 0,
             disk_delay: Duration::ZERO,
+            disk_fails: false,
             disk_free: Instant::ZERO,
             dies_after: None,
             leaves: false,
@@ -147,12 +150,13 @@ impl Host {
 
     /// It stops; what waited in its sockets is lost.
     pub fn stop(&mut self) {
-        let Self { model, slowness, squeezed, overflowed, disk_delay, .. } = self;
+        let Self { model, slowness, squeezed, overflowed, disk_delay, disk_fails, .. } = self;
         *self = Self {
             slowness: *slowness,
             squeezed: *squeezed,
             overflowed: *overflowed,
             disk_delay: *disk_delay,
+            disk_fails: *disk_fails,
             ..Self::new(model.clone())
         };
     }

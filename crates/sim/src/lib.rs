@@ -7,6 +7,7 @@
 //! | [`plan`] | everything a seed decides before a run: size, network, load, faults |
 //! | [`world`] | virtual time, one heap of what will happen; runs a plan and says what came of it |
 //! | [`machine`] | what runs on a host: an engine alone, or a whole node with its clients |
+//! | `clocks` | clocks that run fast or slow |
 //! | `host` | a processor that everything waits for, sockets of limited room |
 //! | [`network`], [`link`] | what happens to a datagram on its way; [`link`] also serves the real-time switch |
 //! | [`workload`], [`fault`] | who sends how much; what goes wrong, where and for how long |
@@ -14,10 +15,10 @@
 //! | [`trace`], [`checkers`] | what happened, and one judge per promise; traces of real runs can be judged alike |
 //! | [`story`], [`digest`] | a run as a reader sees it, and as one number |
 //!
-//! Absent so far, each with its place: processes that crash, restart or stop for a while (a host is up or down already:
-//! late starters use it), parted networks (links can be cut already), disks that stall, clocks that jump.
+//! Absent so far: reliable streams between hosts, and disks that keep a part of a record.
 
 pub mod checkers;
+mod clocks;
 pub mod digest;
 pub mod fault;
 mod host;

@@ -24,6 +24,8 @@ pub struct LinkModel {
     pub echo: f64,
     /// The probability that a frame is held back so that later ones overtake it.
     pub reorder: f64,
+    /// The probability that a frame comes late by up to [`STRAY`], and only then.
+    pub stray: f64,
     /// The probability that one bit of a frame is flipped.
     pub corrupt: f64,
     /// Frames that are longer vanish, in bytes: what lies between takes no larger ones and does not say so.
@@ -44,6 +46,7 @@ impl Default for LinkModel {
             duplicate: 0.0,
             echo: 0.0,
             reorder: 0.0,
+            stray: 0.0,
             corrupt: 0.0,
             frame_max: usize::MAX,
             cut: false,
@@ -104,6 +107,9 @@ impl std::ops::Add for Counts {
 
 /// How late an echo comes at most.
 pub const ECHO: Duration = Duration::from_secs(2);
+
+/// How late a stray comes at most.
+pub const STRAY: Duration = Duration::from_secs(8);
 
 /// How long a frame is held back at least by `reorder`, besides what the link's own delays suggest.
 const HELD_BACK: Duration = Duration::from_micros(200);
@@ -177,6 +183,10 @@ impl Link {
         if self.happens(self.model.reorder) {
             self.counts.reordered += 1;
             at += self.up_to((self.model.delay + self.model.jitter) * 2 + HELD_BACK);
+        }
+        if self.happens(self.model.stray) {
+            self.counts.reordered += 1;
+            at += self.up_to(STRAY);
         }
         let mut flip = None;
         if len > 0 && self.happens(self.model.corrupt) {
@@ -267,6 +277,20 @@ mod tests {
         assert_eq!((count(0), count(2)), (link.counts().lost, link.counts().duplicated));
         assert!((5_700..6_300).contains(&count(0)), "{}", count(0));
         assert!((1_250..1_550).contains(&count(2)), "{}", count(2));
+    }
+
+    #[test]
+    fn a_stray_comes_once_and_late() {
+        let mut link = link(LinkModel { stray: 0.02, ..LinkModel::default() });
+        let arrived = run(&mut link);
+        assert!(arrived.iter().all(|copies| copies.len() == 1));
+        let late = arrived.iter().zip(0..).map(|(copies, i)| copies[0].at.since(micros(100 * i)));
+        let late: Vec<_> = late.filter(|late| !late.is_zero()).collect();
+        assert!(
+            (300..500).contains(&late.len()) && late.iter().max() > Some(&Duration::from_secs(7)),
+            "{}",
+            late.len()
+        );
     }
 
     fn overtaken(model: LinkModel) -> usize {

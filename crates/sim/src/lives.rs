@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 /// What every clock shows when a run begins, in microseconds: clocks that jump back never reach zero.
 const EPOCH_US: u64 = 1 << 40;
 
+/// Every so many records a backup is made.
+const BACKUP: u64 = 3;
+
 /// A node's disk and clock.
 #[derive(Clone, Debug, Default)]
 struct Place {
@@ -17,6 +20,9 @@ struct Place {
     /// The name of the last life, as the disk remembers it.
     stored: u64,
     records: Vec<(Ticket, Bytes)>,
+    /// What a backup of the records holds.
+    backup: Vec<(Ticket, Bytes)>,
+    writes: u64,
     clock_us: i64,
 }
 
@@ -85,7 +91,12 @@ impl Lives {
 
     /// A record has reached the disk.
     pub fn write(&mut self, node: u16, ticket: Ticket, record: Bytes) {
-        self.places[usize::from(node)].records.push((ticket, record));
+        let place = &mut self.places[usize::from(node)];
+        place.records.push((ticket, record));
+        place.writes += 1;
+        if place.writes.is_multiple_of(BACKUP) {
+            place.backup = place.records.clone();
+        }
     }
 
     /// Records are not needed any more.
@@ -96,6 +107,14 @@ impl Lives {
     /// What is on a node's disk.
     pub fn records(&self, node: u16) -> Vec<Bytes> {
         self.places[usize::from(node)].records.iter().map(|(_, record)| record.clone()).collect()
+    }
+
+    /// A node's disk is put back to what the backup holds. Nobody tells the node yet that it goes by an old name, as with a
+    /// new disk.
+    pub fn restore_disk(&mut self, node: u16) {
+        let place = &mut self.places[usize::from(node)];
+        place.records = place.backup.clone();
+        place.stored = 0;
     }
 
     /// A node has a new disk.
@@ -132,6 +151,18 @@ mod tests {
         assert_eq!(lives.next(Instant(6_000_000), NODE).incarnation.0, neither, "neither does");
         lives.jump(0, 3_600_000_000);
         assert_eq!(lives.next(Instant(6_000_000), NODE).incarnation.0, EPOCH_US + 6_000, "the clock does");
+    }
+
+    #[test]
+    fn an_old_disk_holds_what_it_held_when_the_backup_was_made() {
+        let mut lives = Lives::new(&[MemberId::new(0, 1)]);
+        for n in 1..=4 {
+            lives.write(0, Ticket(n), Bytes::from(vec![n as u8]));
+            lives.trim(0, Ticket(n - 1));
+        }
+        assert_eq!(lives.records(0), [&[4][..]]);
+        lives.restore_disk(0);
+        assert_eq!(lives.records(0), [&[2][..], &[3]]);
     }
 
     #[test]

@@ -135,6 +135,7 @@ fn worsen(model: &mut LinkModel, fault: &Fault, pair: Pair, socket: Socket) {
         Fault::Echo { p, .. } => model.echo = either(model.echo, p),
         Fault::Reorder { p, .. } => model.reorder = either(model.reorder, p),
         Fault::Corrupt { p, .. } => model.corrupt = either(model.corrupt, p),
+        Fault::Stray { p, .. } => model.stray = either(model.stray, p),
         Fault::Delay { delay, jitter, .. } => {
             model.delay += delay;
             model.jitter += jitter;
@@ -160,6 +161,7 @@ impl Pair {
             | Fault::Echo { scope, .. }
             | Fault::Reorder { scope, .. }
             | Fault::Corrupt { scope, .. }
+            | Fault::Stray { scope, .. }
             | Fault::Delay { scope, .. } => self.is_in(scope),
             Fault::Partition { part } => part.contains(from) != part.contains(to),
             Fault::Cut { scope, lanes } => {
@@ -167,6 +169,7 @@ impl Pair {
                     Lanes::Both => true,
                     Lanes::Token => socket == Socket::Token,
                     Lanes::Data => socket == Socket::Data,
+                    Lanes::Unicast => false, // the sender's: see `World::send`
                 };
                 stopped && self.is_in(scope)
             }
@@ -176,12 +179,7 @@ impl Pair {
     }
 
     fn is_in(self, scope: Scope) -> bool {
-        match scope {
-            Scope::All => true,
-            Scope::From(node) => self.from == node,
-            Scope::To(node) => self.to == node,
-            Scope::Between(from, to) => (self.from, self.to) == (from, to),
-        }
+        scope.holds(self.from, self.to)
     }
 }
 

@@ -1,11 +1,12 @@
 //! Everything that a seed decides about a run, before the run.
-use crate::fault::{self, Activation, Fault, Kinds};
+use crate::fault::{self, Activation, Fault, Kind, Kinds};
 use crate::host::HostModel;
 use crate::link::LinkModel;
 use crate::machine::CONTROL;
 use crate::network::NetworkModel;
 use crate::workload::{self, SenderPlan};
 use consort_types::{Duration, Instant, MemberId, Rng};
+use consort_wire::DatagramSize;
 
 /// A run to be.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +23,12 @@ pub struct Plan {
     pub network: NetworkModel,
     /// Every host while nothing is wrong.
     pub host: HostModel,
+    /// Engines and nodes are set up exactly as daemons are whose file says nothing.
+    pub shipped: bool,
+    /// How long an engine's timers are, in percent of what they are by default.
+    pub timers: u32,
+    /// By how many millionths the clock of each host runs fast, or slow if below zero; hosts not named have true clocks.
+    pub drift: Vec<i32>,
     /// Who sends.
     pub senders: Vec<SenderPlan>,
     /// What goes wrong, in the order in which it begins.
@@ -45,6 +52,9 @@ impl Plan {
             datagram: 1_440,
             network: NetworkModel::default(),
             host: HostModel::default(),
+            shipped: false,
+            timers: 100,
+            drift: Vec::new(),
             senders: Vec::new(),
             faults: Vec::new(),
             calm: Instant::ZERO + LENGTH,
@@ -83,16 +93,30 @@ impl Plan {
     fn draw(seed: u64, kinds: &Kinds, clients: u16, control: Option<u16>) -> Self {
         let mut rng = Rng::new(seed);
         let nodes = [1, 2, 3, 3, 3, 4, 5, 5, 5, 6, 8, 12][rng.below(12) as usize];
+        let mut own = Rng::new(seed).fork(0x5417);
+        let nodes = if own.chance(0.03) { own.between(9, 24) as u16 } else { nodes };
+        let shipped = own.chance(0.4);
         let datagram = [576, 1_440, 1_440, 1_440, 9_000, 65_000][rng.below(6) as usize];
+        let datagram = if shipped { DatagramSize::DEFAULT.get() } else { datagram };
         let calm = Instant(rng.between(6_500_000_000, 7_500_000_000));
+        let mut network = draw_network(&mut rng);
+        network.unicast_fanout &= nodes <= 12; // more copies than an interface carries in time
+        let host = draw_host(datagram, &mut rng);
+        let mut senders = workload::draw(nodes, clients, control, &mut rng);
+        // Each message is delivered everywhere: what many nodes send together is no more than what twelve send.
+        senders.retain(|sender| sender.process.node.0 == 0 || own.chance(8.0 / f64::from(nodes)));
+        let timers = if shipped { 100 } else { draw_timers(nodes, &network, &mut own) };
         Self {
             seed,
             nodes,
             clients,
             datagram,
-            network: draw_network(&mut rng),
-            host: draw_host(datagram, &mut rng),
-            senders: workload::draw(nodes, clients, control, &mut rng),
+            network,
+            host,
+            shipped,
+            timers,
+            drift: draw_drift(kinds, nodes, &mut own),
+            senders,
             faults: fault::draw(kinds, nodes, datagram, calm, &mut rng),
             calm,
             end: Instant::ZERO + LENGTH,
@@ -103,10 +127,11 @@ impl Plan {
     pub fn summary(&self) -> String {
         let Self { nodes, clients, datagram, network, host, .. } = self;
         let rate = network.rate.map_or("any rate".into(), |rate| format!("{} Mbit/s", rate / 1_000_000));
+        let settings = if self.shipped { "shipped settings".into() } else { format!("timers at {} %", self.timers) };
         let fanout = if network.unicast_fanout { "unicast" } else { "multicast" };
         format!(
             "{nodes} nodes with {clients} clients, {datagram} bytes a datagram, {fanout} at {rate}, delay {:?} + {:?}, \
-             {} bytes to send, {} to receive",
+             {} bytes to send, {} to receive, {settings}",
             network.data.delay, network.data.jitter, network.send_buffer, host.socket
         )
     }
@@ -191,6 +216,23 @@ fn draw_network(rng: &mut Rng) -> NetworkModel {
     let least = if unicast_fanout { 1 } else { 0 };
     let rate = Some([100_000_000, 1_000_000_000, 10_000_000_000][rng.between(least, 2) as usize]);
     NetworkModel { rate, send_buffer, token: link.clone(), data: link, unicast_fanout }
+}
+
+/// Short ones only where a token comes round in a small part of them.
+fn draw_timers(nodes: u16, network: &NetworkModel, rng: &mut Rng) -> u32 {
+    let is_near = network.data.delay + network.data.jitter < Duration::from_micros(500) && nodes <= 6;
+    let (least, drawn) = (if is_near { 0 } else { 2 }, rng.chance(0.3));
+    let timers = [50, 75, 150, 300][rng.between(least, 3) as usize];
+    if drawn && !network.unicast_fanout { timers } else { 100 }
+}
+
+/// Mostly as far from the truth as clocks are, now and then farther than any should be.
+fn draw_drift(kinds: &Kinds, nodes: u16, rng: &mut Rng) -> Vec<i32> {
+    let most = [200, 200, 50_000][rng.below(3) as usize];
+    if !(rng.chance(0.3) && kinds.contains(Kind::Drift)) {
+        return Vec::new();
+    }
+    (0..nodes).map(|_| rng.below(2 * most + 1) as i32 - most as i32).collect()
 }
 
 fn draw_host(datagram: usize, rng: &mut Rng) -> HostModel {

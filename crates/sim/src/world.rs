@@ -1,5 +1,6 @@
 //! The world: virtual time, one heap of what will happen, hosts and the network between them.
 use crate::checkers::{Bounds, Violation};
+use crate::clocks::Clocks;
 use crate::digest::Digest;
 use crate::fault::{Activation, Disk, Fault};
 use crate::host::Host;
@@ -102,6 +103,16 @@ pub struct World<'a, M> {
     by_hand: PerProcess<u64>,
     plan: Plan,
     active: Vec<Fault>,
+    /// Those of them that look at what a datagram is, not only at its way.
+    sieves: Vec<Fault>,
+    /// How many datagrams they took.
+    sifted: u64,
+    chance: Rng,
+    /// A fault waits for somebody to be granted the token.
+    lies_in_wait: bool,
+    /// Whom faults have struck that chose when they began.
+    victims: Vec<(u32, u16)>,
+    clocks: Clocks,
     fate: Option<Fate>,
     recorder: Recorder,
     settled: bool,
@@ -171,6 +182,12 @@ impl<'a, M: Machine> World<'a, M> {
             by_hand: PerProcess::default(),
             senders,
             active: Vec::new(),
+            sieves: Vec::new(),
+            sifted: 0,
+            chance: Rng::new(plan.seed ^ 0x0005_1e7e),
+            lies_in_wait: false,
+            victims: Vec::new(),
+            clocks: Clocks::new(plan.drift.clone()),
             fate: None,
             recorder: Recorder::new(options.bounds, story, options.trace.then(Trace::default)),
             settled: false,
@@ -222,7 +239,7 @@ impl<'a, M: Machine> World<'a, M> {
             digest: self.recorder.digest,
             simulated: self.recorder.now.since(Instant::ZERO),
             totals: self.recorder.totals,
-            mishaps: self.network.counts().faults() + overflowed,
+            mishaps: self.network.counts().faults() + overflowed + self.sifted,
             story: self.recorder.story,
             trace: self.recorder.trace,
         }
@@ -238,7 +255,8 @@ impl<'a, M: Machine> World<'a, M> {
                     gauges += &format!(", {name} {value}");
                 }
             });
-            self.recorder.tell(Some(NodeId(node)), '=', || format!("{}{gauges}", machine.describe(now)));
+            let local = self.clocks.read(node, now);
+            self.recorder.tell(Some(NodeId(node)), '=', || format!("{}{gauges}", machine.describe(local)));
         }
     }
 

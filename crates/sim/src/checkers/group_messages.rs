@@ -9,7 +9,7 @@ use super::private_messages::PrivateMessages;
 use super::{Checker, Promised, Rule, Verdict};
 use crate::machine::private;
 use crate::message::{Life, Process};
-use crate::trace::{Event, Grouped, Said, What};
+use crate::trace::{Event, Grouped, PerProcess, Said, What};
 use consort_types::ViewId;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -23,12 +23,14 @@ type Part = Option<Rc<(ViewId, Vec<Life>)>>;
 #[derive(Debug, Default)]
 pub(super) struct GroupMessages {
     last: BTreeMap<(Box<str>, Process), Grouped>,
-    /// What each process was given, with its place among that.
-    given: BTreeMap<Process, BTreeMap<Message, (u64, Part)>>,
+    /// How many messages each process was given.
+    count: PerProcess<u64>,
+    /// Who was given each message, as which of its own.
+    given: BTreeMap<Message, Vec<(Process, u64, Part)>>,
     /// How many of a sender's messages a process has seen.
     heard: BTreeMap<(Process, Process), u64>,
     /// The furthest place at the second process of what the first was given.
-    furthest: BTreeMap<(Process, Process), u64>,
+    furthest: PerProcess<PerProcess<u64>>,
     /// In whose order each process is given what it is given now.
     part: BTreeMap<Process, Part>,
     private: PrivateMessages,
@@ -93,17 +95,18 @@ impl GroupMessages {
 
     fn in_order(&mut self, process: Process, message: Message) -> Verdict {
         let part = self.part.get(&process).cloned().flatten();
-        let mine = self.given.entry(process).or_default();
-        mine.insert(message, (mine.len() as u64 + 1, part.clone()));
-        for (other, theirs) in &self.given {
-            let given = theirs.get(&message).filter(|(_, theirs)| *other != process && *theirs == part);
-            let Some((place, _)) = given else { continue };
-            let furthest = self.furthest.entry((process, *other)).or_default();
+        let count = self.count.of(process);
+        *count += 1;
+        let given = self.given.entry(message).or_default();
+        let furthest = self.furthest.of(process);
+        for (other, place, _) in given.iter().filter(|(.., theirs)| *theirs == part) {
+            let furthest = furthest.of(*other);
             if place < furthest {
                 return Err(format!("is given {}'s {} after what {other} was given after it", message.0, message.1));
             }
             *furthest = *place;
         }
+        given.push((process, *count, part));
         Ok(())
     }
 }

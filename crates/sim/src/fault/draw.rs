@@ -1,17 +1,20 @@
 //! Drawing the faults of a run.
-use super::{Activation, Disk, Fault, Kind, Kinds, Lanes, Part, Scope};
+use super::{Activation, Disk, Fault, Kind, Kinds, Lanes, Part, Scope, Target};
 use consort_types::{Duration, Instant, NodeId, Rng};
 
 /// Draws the faults of a run of `nodes` nodes whose faults end at `calm`, each activation with its own place, strength
 /// and length, in the order in which they begin. Most runs mix some of the kinds; others have a temper of their own.
 pub fn draw(kinds: &Kinds, nodes: u16, datagram: usize, calm: Instant, rng: &mut Rng) -> Vec<Activation> {
     let draw = Draw { nodes, datagram, calm };
-    let mut activations = match rng.below(20) {
+    let mut activations = match rng.below(28) {
         0..3 => draw.mixed(&some(&kinds.among(&Kinds::gentle().0), rng), rng),
         3..6 => draw.constant(&kinds.among(&[Kind::Partition, Kind::OneWay, Kind::Apart]), rng),
         6..10 => draw.bursts(&kinds.among(&UPHEAVALS), rng),
         10 if rng.chance(0.5) => draw.mixed(&kinds.among(&[Kind::Leave]), rng),
         10 => draw.bursts(&kinds.among(&[Kind::Leave]), rng),
+        11 | 12 => draw.constant(&kinds.among(&[Kind::Unicast]), rng),
+        13..16 => draw.busy(&kinds.among(&[Kind::Stall]), rng),
+        16 | 17 => draw.bursts(&kinds.among(&[Kind::Aimed, Kind::OldDisk, Kind::BadDisk, Kind::Crash]), rng),
         _ => Vec::new(),
     };
     if activations.is_empty() {
@@ -22,7 +25,8 @@ pub fn draw(kinds: &Kinds, nodes: u16, datagram: usize, calm: Instant, rng: &mut
 }
 
 /// What changes who is with whom.
-const UPHEAVALS: [Kind; 6] = [Kind::Crash, Kind::Leave, Kind::Pause, Kind::Partition, Kind::OneWay, Kind::Apart];
+const UPHEAVALS: [Kind; 8] =
+    [Kind::Crash, Kind::Leave, Kind::Pause, Kind::Partition, Kind::OneWay, Kind::Apart, Kind::Aimed, Kind::Stall];
 
 /// Some of these, by chance; at least one where there is one.
 fn some(kinds: &[Kind], rng: &mut Rng) -> Vec<Kind> {
@@ -31,6 +35,17 @@ fn some(kinds: &[Kind], rng: &mut Rng) -> Vec<Kind> {
         some.push(kinds[rng.below(kinds.len() as u64) as usize]);
     }
     some
+}
+
+/// How long a process waits for a processor: mostly not for long.
+fn stall(rng: &mut Rng) -> Duration {
+    let (least, most) = match rng.below(100) {
+        0..60 => (5, 100),
+        60..85 => (100, 230),
+        85..97 => (230, 600),
+        _ => (600, 2_000),
+    };
+    Duration::from_millis(rng.between(least, most))
 }
 
 struct Draw {
@@ -95,12 +110,30 @@ impl Draw {
         activations
     }
 
+    /// Hosts whose processors others want, too: processes wait for their turn, now and then everywhere at once.
+    fn busy(&self, kinds: &[Kind], rng: &mut Rng) -> Vec<Activation> {
+        if kinds.is_empty() {
+            return Vec::new();
+        }
+        let mean = [0.2e9, 0.5e9, 1.5e9][rng.below(3) as usize] / f64::from(self.nodes.min(4));
+        let mut at = Instant(rng.exponential(mean) as u64);
+        let mut activations = Vec::new();
+        while at < self.calm {
+            activations.extend(self.passing(Kind::Stall, at, rng));
+            at.0 += rng.exponential(mean) as u64 + 1;
+        }
+        activations
+    }
+
     /// A fault of all links, of some, or of one host, until calm.
     fn lasting(&self, kind: Kind, from: Instant, rng: &mut Rng) -> Option<Activation> {
-        if matches!(kind, Kind::Crash | Kind::Leave | Kind::Pause) {
+        if matches!(
+            kind,
+            Kind::Crash | Kind::Leave | Kind::Pause | Kind::Aimed | Kind::OldDisk | Kind::BadDisk | Kind::Stall
+        ) {
             return None;
         }
-        let scope = if kind == Kind::OneWay { self.scope(rng) } else { Scope::All };
+        let scope = if matches!(kind, Kind::OneWay | Kind::Unicast) { self.scope(rng) } else { Scope::All };
         let fault = self.fault(kind, scope, rng)?;
         Some(Activation { from, until: self.calm, fault })
     }
@@ -108,7 +141,7 @@ impl Draw {
     fn passing(&self, kind: Kind, from: Instant, rng: &mut Rng) -> Option<Activation> {
         let fault = self.fault(kind, self.scope(rng), rng)?;
         let most = if kind == Kind::Pause && rng.chance(0.6) { 100 } else { 2_000 };
-        let until = from + Duration::from_millis(rng.between(10, most));
+        let until = from + if kind == Kind::Stall { stall(rng) } else { Duration::from_millis(rng.between(10, most)) };
         Some(Activation { from, until: until.min(self.calm), fault })
     }
 
@@ -131,6 +164,10 @@ impl Draw {
             Kind::Echo => Fault::Echo { scope, p: p / 3.0 },
             Kind::Reorder => Fault::Reorder { scope, p },
             Kind::Corrupt => Fault::Corrupt { scope, p: p / 6.0 },
+            Kind::Stray => Fault::Stray { scope, p: p / 15.0 },
+            Kind::KindLoss => {
+                Fault::KindLoss { scope, kind: rng.between(1, 8) as u8, p: [1.0, rng.unit()][rng.below(2) as usize] }
+            }
             Kind::Delay => {
                 let most = [200, 2_000, 20_000][rng.below(3) as usize];
                 let delay = Duration::from_micros(rng.below(most));
@@ -162,7 +199,25 @@ impl Draw {
                 Fault::Cut { scope, lanes: [Lanes::Both, Lanes::Token, Lanes::Data][rng.below(3) as usize] }
             }
             Kind::Apart => Fault::Apart { a: node, b: self.node(rng) },
-            _ => return None,
+            Kind::Unicast if scope == Scope::All => return None,
+            Kind::Unicast => Fault::Cut { scope, lanes: Lanes::Unicast },
+            Kind::Stall => Fault::Stall { part: self.part(node, rng) },
+            Kind::Aimed => {
+                let target = if rng.chance(0.5) { Target::Lowest(node) } else { Target::Granted };
+                Fault::Aimed { target, disk: Disk::Kept, after: rng.below(8) as u8 }
+            }
+            Kind::OldDisk => Fault::Crash { node, disk: Disk::Old, after: rng.below(8) as u8, stays: false },
+            Kind::BadDisk => Fault::BadDisk { node },
+            _ => return None, // clocks run as they do all through a run
+        })
+    }
+
+    /// Mostly this node alone, else some, or all.
+    fn part(&self, node: NodeId, rng: &mut Rng) -> Part {
+        Part(match rng.below(10) {
+            0..7 => 1 << node.0.min(63),
+            7 => rng.next_u64(),
+            _ => u64::MAX,
         })
     }
 

@@ -1,5 +1,5 @@
 //! What went wrong, in words.
-use super::{Disk, Fault, Lanes, Part, Scope};
+use super::{Disk, Fault, Lanes, Part, Scope, Target};
 use consort_types::NodeId;
 use std::fmt;
 
@@ -16,7 +16,27 @@ impl fmt::Display for Lanes {
             Self::Both => "everything",
             Self::Token => "tokens",
             Self::Data => "data",
+            Self::Unicast => "unicast",
         })
+    }
+}
+
+impl fmt::Display for Disk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Kept => "keeps its disk",
+            Self::Lost => "loses its disk",
+            Self::Old => "gets an old disk",
+        })
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lowest(node) => write!(f, "the lowest member of the view of {node}"),
+            Self::Granted => f.write_str("the next that the lowest member sends something to out of turn"),
+        }
     }
 }
 
@@ -41,6 +61,11 @@ impl fmt::Display for Fault {
             Self::Echo { scope, p } => write!(f, "{} echoed {scope}", percent(*p)),
             Self::Reorder { scope, p } => write!(f, "{} overtaken {scope}", percent(*p)),
             Self::Corrupt { scope, p } => write!(f, "{} corrupted {scope}", percent(*p)),
+            Self::Stray { scope, p } => write!(f, "{} seconds late {scope}", percent(*p)),
+            Self::KindLoss { scope, kind, p } => write!(f, "{} of kind {kind} lost {scope}", percent(*p)),
+            Self::Stall { part } => write!(f, "no processor for {part}"),
+            Self::Aimed { target, disk, .. } => write!(f, "{target} crashes, {disk}"),
+            Self::BadDisk { node } => write!(f, "the disk of {node} takes no record"),
             Self::Delay { scope, delay, jitter } => {
                 write!(f, "{} to {} us later {scope}", delay.as_micros(), (*delay + *jitter).as_micros())
             }
@@ -48,8 +73,7 @@ impl fmt::Display for Fault {
             Self::Buffers { node, bytes } => write!(f, "sockets of {node} hold {bytes} bytes"),
             Self::Late { node } => write!(f, "{node} starts late"),
             Self::Crash { node, disk, stays, .. } => {
-                let disk = if *disk == Disk::Kept { "keeps" } else { "loses" };
-                write!(f, "{node} crashes{}, {disk} its disk", if *stays { " for good" } else { "" })
+                write!(f, "{node} crashes{}, {disk}", if *stays { " for good" } else { "" })
             }
             Self::Leave { node, stays } => write!(f, "{node} leaves{}", if *stays { " for good" } else { "" }),
             Self::Pause { node } => write!(f, "{node} is paused"),

@@ -212,7 +212,9 @@ impl<E: Engine> Whole<E> {
     fn read(&mut self, client: ClientId) {
         let at = seat_of(client);
         while self.node.has_output(client) {
-            let bytes: Bytes = self.node.client_outputs(client).flatten().copied().collect();
+            let mut bytes = BytesMut::new();
+            self.node.client_outputs(client).for_each(|part| bytes.extend_from_slice(part));
+            let bytes = bytes.freeze();
             self.node.client_written(self.now, client, bytes.len());
             for piece in pieces(bytes, &mut self.rng) {
                 self.seats[at].client.feed(piece);

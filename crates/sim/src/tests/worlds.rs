@@ -2,7 +2,7 @@
 use super::sequencer::Flaw;
 use super::{bounds, lightened, machines, plan, run, whole_machines};
 use crate::checkers::judge;
-use crate::fault::{Activation, Fault, Kinds};
+use crate::fault::{Activation, Fault, Kinds, Lanes, Part, Scope};
 use crate::machine::Answer;
 use crate::message::Process;
 use crate::plan::Plan;
@@ -92,6 +92,43 @@ fn late_hosts_start_late_and_lost_datagrams_are_counted() {
     assert_eq!(outcome.violations, []);
     assert!(run(&plan(4, "data-loss"), Flaw::None).mishaps > 0);
     assert_eq!(run(&plan(4, "none"), Flaw::None).mishaps, 0);
+}
+
+/// How many deliveries come of five messages of the sequencer's own node while a fault lasts.
+fn delivered_while(fault: Fault) -> u64 {
+    let activation = Activation { from: Instant(0), until: Instant(1_000_000_000), fault };
+    let plan = Plan { faults: vec![activation], ..Plan::lan(3) };
+    let mut world = World::new(plan.clone(), Options::default(), machines(&plan, Flaw::None));
+    world.run_until(Instant(1_000_000));
+    for _ in 0..5 {
+        world.submit(Process::new(NodeId(0), 5), Class::Client, Service::Agreed, 100).unwrap();
+    }
+    world.run_until(Instant(900_000_000));
+    world.totals().delivered
+}
+
+#[test]
+fn faults_that_look_at_a_datagram_take_just_those_they_name() {
+    let scope = Scope::All;
+    let numbered = 1; // what the sequencer puts first in a message that has its place
+    assert_eq!(delivered_while(Fault::KindLoss { scope, kind: 0xee, p: 1.0 }), 15, "of a kind that nobody sends");
+    assert!(delivered_while(Fault::KindLoss { scope, kind: numbered, p: 1.0 }) < 15);
+    assert_eq!(delivered_while(Fault::Cut { scope, lanes: Lanes::Unicast }), 15, "it multicasts what has its place");
+    assert!(delivered_while(Fault::Cut { scope, lanes: Lanes::Data }) < 15);
+}
+
+#[test]
+fn a_stalled_host_does_nothing_until_the_stall_ends() {
+    let stall = Fault::Stall { part: Part(0b001) };
+    let until = Instant(500_000_000);
+    let plan = Plan { faults: vec![Activation { from: Instant(2_000_000), until, fault: stall }], ..Plan::lan(3) };
+    let mut world = World::new(plan.clone(), Options::default(), machines(&plan, Flaw::None));
+    world.run_until(Instant(3_000_000));
+    world.submit(CLIENT, Class::Client, Service::Agreed, 100).unwrap();
+    world.run_until(Instant(499_000_000));
+    let before = world.totals().delivered;
+    world.run_until(Instant(600_000_000));
+    assert!(before < 3 && world.totals().delivered == 3, "{before}");
 }
 
 #[test]

@@ -27,7 +27,7 @@ impl<M: Machine> World<'_, M> {
             self.recorder.start(Process::of(life, client), late);
         }
         let records = self.lives.records(host);
-        self.machines[at].start(now, &records);
+        self.machines[at].start(self.clocks.read(host, now), &records);
         self.drain(host);
         self.schedule_wake(host);
     }
@@ -55,8 +55,10 @@ impl<M: Machine> World<'_, M> {
 
     fn crash(&mut self, host: u16, disk: Disk) {
         self.stop(host, &What::Crash);
-        if disk == Disk::Lost {
-            self.lives.lose_disk(host);
+        match disk {
+            Disk::Kept => {}
+            Disk::Lost => self.lives.lose_disk(host),
+            Disk::Old => self.lives.restore_disk(host),
         }
     }
 
@@ -73,7 +75,7 @@ impl<M: Machine> World<'_, M> {
         }
         place.leaves = true;
         self.part(host, &What::Leave);
-        self.machines[at].leave(self.recorder.now);
+        self.machines[at].leave(self.clocks.read(host, self.recorder.now));
         self.drain(host);
         self.schedule_wake(host);
     }

@@ -1,6 +1,6 @@
 //! Faults that begin and end, the calm after them, and the regular look at all gauges.
 use super::{Happens, SAMPLE, World};
-use crate::fault::{Activation, Fault};
+use crate::fault::{Activation, Fault, Lanes, Target};
 use crate::machine::Machine;
 use crate::message::Process;
 use crate::trace::What;
@@ -15,18 +15,28 @@ impl<M: Machine> World<'_, M> {
         self.recorder.tell(None, '!', || what.to_string());
         self.active.push(what);
         self.apply_faults();
-        self.strike(what, until);
+        self.strike(fault, what, until);
         self.schedule(until, Happens::End { fault });
     }
 
     /// What a fault does once, when it begins.
-    fn strike(&mut self, fault: Fault, until: Instant) {
+    fn strike(&mut self, number: u32, fault: Fault, until: Instant) {
         match fault {
             Fault::Crash { node, disk, after, .. } => self.on_crash(node.0, disk, after),
             Fault::Leave { node, .. } => self.on_leave(node.0),
             Fault::Pause { node } => {
                 let place = &mut self.hosts[usize::from(node.0)];
                 place.free = place.free.max(until);
+            }
+            Fault::Stall { part } => {
+                let stalled = self.hosts.iter_mut().zip(0..).filter(|(_, node)| part.contains(NodeId(*node)));
+                stalled.for_each(|(place, _)| place.free = place.free.max(until));
+            }
+            Fault::Aimed { target: Target::Lowest(node), disk, after } => {
+                let view = self.views.get(usize::from(node.0)).and_then(Option::as_ref);
+                let lowest = view.and_then(|view| view.members.first()).map_or(node, |life| life.node);
+                self.victims.push((number, lowest.0));
+                self.on_crash(lowest.0, disk, after);
             }
             Fault::Clock { node, by_us } => self.lives.jump(node.0, by_us),
             _ => {}
@@ -42,16 +52,53 @@ impl<M: Machine> World<'_, M> {
         self.apply_faults();
         match what {
             Fault::Crash { node, stays, .. } | Fault::Leave { node, stays } => self.on_down_end(node.0, stays),
+            Fault::Aimed { .. } => self.on_aimed_end(fault),
+            Fault::BadDisk { node } if !self.hosts[usize::from(node.0)].up => self.on_down_end(node.0, false),
             _ => {}
+        }
+    }
+
+    fn on_aimed_end(&mut self, fault: u32) {
+        let Some(at) = self.victims.iter().position(|(number, _)| *number == fault) else { return };
+        let (_, victim) = self.victims.swap_remove(at);
+        self.on_down_end(victim, false);
+    }
+
+    /// The lowest member of a view sends something to one node alone. If that is out of turn, and a fault lies in wait for
+    /// it, the receiver dies.
+    pub(super) fn on_grant(&mut self, from: u16, to: NodeId) {
+        let aims = |activation: &Activation| match activation.fault {
+            Fault::Aimed { target: Target::Granted, disk, after } => Some((disk, after)),
+            _ => None,
+        };
+        let now = self.recorder.now;
+        let faults = self.plan.faults.iter().zip(0..);
+        let mut waiting = faults.filter(|(a, number)| {
+            a.from <= now && now < a.until && self.victims.iter().all(|(known, _)| known != number)
+        });
+        let Some((number, (disk, after))) = waiting.find_map(|(a, number)| Some((number, aims(a)?))) else { return };
+        let Some(view) = &self.views[usize::from(from)] else { return };
+        let nodes: Vec<_> = view.members.iter().map(|life| life.node).collect();
+        let in_turn = nodes.len() > 2 && nodes.get(1) == Some(&to);
+        if nodes.first() == Some(&NodeId(from)) && nodes.contains(&to) && !in_turn {
+            self.victims.push((number, to.0));
+            self.recorder.tell(Some(to), '!', || "was granted something: it crashes".into());
+            self.on_crash(to.0, disk, after + 1);
         }
     }
 
     fn apply_faults(&mut self) {
         self.network.suffer(&self.active);
+        let is_sieve =
+            |fault: &&Fault| matches!(fault, Fault::KindLoss { .. } | Fault::Cut { lanes: Lanes::Unicast, .. });
+        self.sieves = self.active.iter().filter(is_sieve).copied().collect();
+        self.lies_in_wait =
+            self.active.iter().any(|fault| matches!(fault, Fault::Aimed { target: Target::Granted, .. }));
         for (host, node) in self.hosts.iter_mut().zip(0..) {
             host.slowness = 1;
             host.squeezed = None;
             host.disk_delay = Duration::ZERO;
+            host.disk_fails = false;
             for fault in &self.active {
                 match *fault {
                     Fault::Slow { node: NodeId(slow), factor } if slow == node => {
@@ -61,6 +108,7 @@ impl<M: Machine> World<'_, M> {
                         host.squeezed = Some(host.squeezed.map_or(bytes, |other| other.min(bytes)));
                     }
                     Fault::Disk { node: NodeId(slow), delay } if slow == node => host.disk_delay += delay,
+                    Fault::BadDisk { node: NodeId(bad) } if bad == node => host.disk_fails = true,
                     _ => {}
                 }
             }

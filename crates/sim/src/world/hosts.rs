@@ -77,13 +77,15 @@ impl<M: Machine> World<'_, M> {
         }
         place.free = now;
         let machine = &mut self.machines[usize::from(host)];
-        if place.is_due(now, machine.poll_timeout()) {
+        let due = machine.poll_timeout().map(|shown| self.clocks.when(host, shown));
+        if place.is_due(now, due) {
             self.serve_timer(host);
         } else if let Some(task) = place.next(machine.reads_first()) {
             self.serve(host, task);
         }
         self.drain(host);
-        if self.machines[usize::from(host)].poll_timeout().is_none_or(|due| due > now) {
+        let local = self.clocks.read(host, now);
+        if self.machines[usize::from(host)].poll_timeout().is_none_or(|due| due > local) {
             self.hosts[usize::from(host)].spins = 0;
         }
         self.schedule_wake(host);
@@ -93,7 +95,8 @@ impl<M: Machine> World<'_, M> {
     pub(super) fn schedule_wake(&mut self, host: u16) {
         let now = self.recorder.now;
         let place = &mut self.hosts[usize::from(host)];
-        let due = if place.has_work() { Some(now) } else { self.machines[usize::from(host)].poll_timeout() };
+        let timeout = || Some(self.clocks.when(host, self.machines[usize::from(host)].poll_timeout()?));
+        let due = if place.has_work() { Some(now) } else { timeout() };
         let Some(due) = due.map(|due| due.max(place.free).max(now)) else { return };
         if place.up && place.wake.is_none_or(|wake| due < wake) {
             place.wake = Some(due);
@@ -108,25 +111,26 @@ impl<M: Machine> World<'_, M> {
         if place.spins > SPINS {
             self.recorder.record(Process::of(self.lives.present(host), 0), What::Spins);
         }
-        self.machines[usize::from(host)].handle_timeout(self.recorder.now);
+        self.machines[usize::from(host)].handle_timeout(self.clocks.read(host, self.recorder.now));
     }
 
     fn serve(&mut self, host: u16, task: Task) {
         let place = &mut self.hosts[usize::from(host)];
+        let local = self.clocks.read(host, self.recorder.now);
         match task {
             Task::Persisted { ticket } => {
-                self.machines[usize::from(host)].handle_persisted(self.recorder.now, ticket);
+                self.machines[usize::from(host)].handle_persisted(local, ticket);
             }
             Task::Datagram { arrived, read, bytes } => {
                 place.spend(place.model.receive + place.model.bytes(bytes.len()));
                 if std::mem::take(&mut place.ran_over) {
-                    self.machines[usize::from(host)].handle_overflow(self.recorder.now);
+                    self.machines[usize::from(host)].handle_overflow(local);
                     self.drain(host);
                 }
                 let machine = &mut self.machines[usize::from(host)];
                 let lag = self.hosts[usize::from(host)].lag;
                 let arrived = if machine.needs_arrival_times() { arrived } else { lag.arrival(read) };
-                machine.handle_datagram(self.recorder.now, arrived, bytes);
+                machine.handle_datagram(local, self.clocks.read(host, arrived), bytes);
             }
             Task::Request { sender } => {
                 place.spend(place.model.message);
@@ -159,8 +163,9 @@ impl<M: Machine> World<'_, M> {
 
     pub(super) fn hand_over(&mut self, mark: Mark, class: Class, service: Service, len: usize) -> Answer {
         let payload = self.recorder.payload(mark, len);
+        let local = self.clocks.read(mark.origin.node.0, self.recorder.now);
         let machine = &mut self.machines[usize::from(mark.origin.node.0)];
-        let answer = machine.submit(self.recorder.now, mark.origin.client, class, service, payload);
+        let answer = machine.submit(local, mark.origin.client, class, service, payload);
         if let Answer::Accepted(id) = answer {
             let submitted = Submitted { count: mark.count, id, class: Some(class), service, len: len as u64 };
             self.recorder.submit(mark.origin, submitted);
@@ -223,6 +228,10 @@ impl<M: Machine> World<'_, M> {
             }
             Act::Room { client } => self.room(host, client),
             Act::Refused { client, why } => self.recorder.record(process(client), What::Refused(why.into())),
+            Act::Persist { .. } if self.hosts[usize::from(host)].disk_fails => {
+                self.recorder.tell(Some(life.node), '!', || "its disk takes no record: it ends".into());
+                self.stop(host, &What::Crash);
+            }
             Act::Persist { ticket, record } => {
                 let done = self.hosts[usize::from(host)].write();
                 self.schedule(done, Happens::Persisted { life, ticket, record });

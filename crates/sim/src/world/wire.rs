@@ -1,5 +1,6 @@
 //! What leaves a host, on its way to the others.
 use super::{Frame, Happens, World};
+use crate::fault::{Fault, Lanes};
 use crate::link::{Copy, flip};
 use crate::machine::Machine;
 use crate::message::Process;
@@ -24,7 +25,11 @@ impl<M: Machine> World<'_, M> {
         self.recorder.totals.sent += 1;
         self.recorder.digest.add(self.hosts[usize::from(host)].free.0 ^ u64::from(host) << 48 ^ (lane as u64) << 62);
         self.recorder.digest.add_bytes(&bytes[..bytes.len().min(envelope::LEN)]);
-        let way = Way { host, lane, socket };
+        let alone = matches!(to, To::One(_)) || self.network.fans_out();
+        let way = Way { host, lane, socket, alone };
+        if let (true, Lane::Token, To::One(node)) = (self.lies_in_wait, lane, to) {
+            self.on_grant(host, node);
+        }
         match to {
             To::One(node) => self.transmit(way, node.0..node.0.saturating_add(1), bytes),
             To::All if self.network.fans_out() => {
@@ -36,7 +41,7 @@ impl<M: Machine> World<'_, M> {
 
     /// One system call, one serialisation, a copy for each receiver.
     fn transmit(&mut self, way: Way, receivers: Range<u16>, bytes: &Bytes) {
-        let Way { host, lane, socket } = way;
+        let Way { host, lane, socket, .. } = way;
         let place = &mut self.hosts[usize::from(host)];
         place.spend(place.model.send + place.model.bytes(bytes.len()));
         let (at, from, len) = (place.free, NodeId(host), bytes.len());
@@ -46,6 +51,9 @@ impl<M: Machine> World<'_, M> {
             if to == host {
                 continue;
             }
+            if self.is_sifted(way, NodeId(to), bytes) {
+                continue;
+            }
             let frame = Frame { at, from, to: NodeId(to), lane, bytes };
             let Some(late) = self.fate.as_mut().map_or(Some(Duration::ZERO), |fate| fate(frame)) else { continue };
             for Copy { at, flip } in self.network.cross(at_switch, from, NodeId(to), socket, len) {
@@ -53,6 +61,25 @@ impl<M: Machine> World<'_, M> {
                 self.schedule(at + late, Happens::Arrive { host: to, socket, bytes });
             }
         }
+    }
+
+    /// Whether a fault takes the datagram for what it is.
+    fn is_sifted(&mut self, way: Way, to: NodeId, bytes: &Bytes) -> bool {
+        let from = NodeId(way.host);
+        for at in 0..self.sieves.len() {
+            let taken = match self.sieves[at] {
+                Fault::Cut { scope, lanes: Lanes::Unicast } => way.alone && scope.holds(from, to),
+                Fault::KindLoss { scope, kind, p } => {
+                    scope.holds(from, to) && bytes.get(envelope::LEN) == Some(&kind) && self.chance.chance(p)
+                }
+                _ => false,
+            };
+            if taken {
+                self.sifted += 1;
+                return true;
+            }
+        }
+        false
     }
 
     /// Only the membership's packets may be longer than a datagram, and be cut into fragments by IP: those of the control
@@ -74,6 +101,8 @@ struct Way {
     host: u16,
     lane: Lane,
     socket: Socket,
+    /// It is sent to one node only.
+    alone: bool,
 }
 
 fn flipped(bytes: &Bytes, bit: usize) -> Bytes {
