@@ -31,6 +31,9 @@ pub fn of(status: &BTreeMap<String, String>) -> Vec<Peer> {
     for peer in &mut peers {
         let path = status.get(&format!("path_n{}", peer.node)).and_then(|text| read_path(text));
         (peer.passes_bytes, peer.datagram_bytes) = path.unzip();
+        if let Some(what) = status.get(&format!("settings_n{}", peer.node)) {
+            peer.dropped = Some(format!("its settings differ ({what}); make the files alike"));
+        }
     }
     peers.sort_by_key(|peer| peer.node);
     peers
@@ -141,6 +144,10 @@ mod tests {
              never heard n4 n6-n8; keeps out for a while n5"
         );
         assert_eq!(sentence(&[]), "knows of no other node");
+        let other = status(&[("peer_n2", "never heard"), ("settings_n2", "datagram is 1000 there and 1472 here")]);
+        let told = "heard n2, but dropped what it said: its settings differ (datagram is 1000 there and 1472 here); \
+                    make the files alike";
+        assert_eq!(sentence(&of(&other)), told);
         let dropped = status(&[("peer_n2", "heard, but dropped: incarnation 7 is older than 9")]);
         assert_eq!(sentence(&of(&dropped)), "heard n2, but dropped what it said: incarnation 7 is older than 9");
     }

@@ -31,6 +31,9 @@ pub struct Card {
     pub settings: String,
     /// The same settings for people.
     pub summary: String,
+    /// Each of them by name.
+    #[serde(default)]
+    pub shared: Vec<(String, String)>,
     /// Its socket for clients on this machine.
     pub door: PathBuf,
     /// Further addresses at which it serves clients.

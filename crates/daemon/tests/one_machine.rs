@@ -271,7 +271,7 @@ fn a_daemon_with_other_settings_is_refused_beside_its_siblings() {
     let ran = world.run(&["daemon", "--cluster", &world.cluster, "--nodes", "2", "--ring", "original"]);
     assert_eq!(ran.code, 2);
     assert!(ran.errors.contains("runs here with other settings"), "{}", ran.errors);
-    assert!(ran.errors.contains("2 nodes, original ring"), "{}", ran.errors);
+    assert!(ran.errors.contains("ring.protocol: it has Accelerated, asked is Original"), "{}", ran.errors);
 }
 
 #[test]

@@ -4,9 +4,11 @@ use crate::probe;
 use bytes::Bytes;
 use consort_types::{Instant, MemberId, NodeId};
 use consort_wire::Identity;
-use consort_wire::path::{self, DriverPacket, Probe};
+use consort_wire::path::{self, DriverPacket, Probe, Told};
 use std::collections::VecDeque;
 
+/// So many words on settings may wait.
+const SETTINGS: usize = 64;
 /// So many probes may wait; more say nothing that these do not.
 const PROBES: usize = 1_024;
 
@@ -16,6 +18,7 @@ pub(crate) struct Aside {
     identity: Identity,
     nodes: Vec<NodeId>,
     probes: VecDeque<Probed>,
+    settings: VecDeque<(NodeId, Told)>,
     pub(crate) joins: Joins,
     /// Probes that came.
     pub(crate) probed: u64,
@@ -35,7 +38,15 @@ pub(crate) struct Probed {
 impl Aside {
     /// For the node that speaks as `identity` in a cluster of these nodes.
     pub(crate) fn new(identity: Identity, nodes: Vec<NodeId>) -> Self {
-        Self { identity, nodes, probes: VecDeque::new(), joins: Joins::default(), probed: 0, pieces: 0 }
+        Self {
+            identity,
+            nodes,
+            probes: VecDeque::new(),
+            settings: VecDeque::new(),
+            joins: Joins::default(),
+            probed: 0,
+            pieces: 0,
+        }
     }
 
     /// Looks at a datagram for which [`path::is_aside`] holds. Returns what the node is to see: the datagram that was joined
@@ -47,6 +58,13 @@ impl Aside {
         }
         //= W01
         match path::open(&self.identity, &datagram) {
+            // Who is not configured here may be so elsewhere: that is what differs.
+            Ok((from, DriverPacket::Settings(told))) => {
+                if self.settings.len() < SETTINGS {
+                    self.settings.push_back((from.node, told));
+                }
+                None
+            }
             Ok((from, _)) if !self.nodes.contains(&from.node) => Some(datagram),
             Ok((from, DriverPacket::Probe(probe))) => {
                 self.probed += 1;
@@ -61,6 +79,11 @@ impl Aside {
             }
             Err(_) => Some(datagram),
         }
+    }
+
+    /// What a node said next of its settings.
+    pub(crate) fn next_settings(&mut self) -> Option<(NodeId, Told)> {
+        self.settings.pop_front()
     }
 
     /// The next probe that came.

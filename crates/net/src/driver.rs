@@ -12,6 +12,7 @@ use crate::inbox::{Arrived, Inbox, Receivers};
 use crate::journal::Writer;
 use crate::outbox::Outbox;
 use crate::paths::Paths;
+use crate::settings::Shared;
 use crate::stop::Stop;
 use crate::users::Users;
 use crate::wake::Wake;
@@ -71,6 +72,9 @@ struct Driver<E: Engine> {
     outbox: Outbox,
     /// Unless it is not to probe.
     paths: Option<Paths>,
+    shared: Shared,
+    /// How many nodes there may be.
+    peers: usize,
     clients: Clients,
     records: Option<Writer>,
     wake: Wake,
@@ -109,6 +113,7 @@ impl<E: Engine> Driver<E> {
         let clock = Clock::new();
         let nodes: Vec<_> = options.peers.iter().map(|peer| peer.node).collect();
         let probing = |nodes: &[NodeId]| Paths::new(options.me, nodes.iter().copied(), options.datagram, clock.now());
+        let (shared, peers) = (Shared::new(options.shared), nodes.len());
         let paths = options.probe_paths.then(|| probing(&nodes));
         let inbox = Inbox::new(clock, Receivers { token, data, group, arrival_times }, Aside::new(identity, nodes))?;
         let wake = Wake::new(TIMER)?;
@@ -128,6 +133,8 @@ impl<E: Engine> Driver<E> {
             inbox,
             outbox,
             paths,
+            shared,
+            peers,
             clients,
             records,
             wake,

@@ -5,7 +5,8 @@ use crate::clock::{Clock, Mapping};
 use crate::counters::{Counters, Traffic};
 use crate::sys::{self, Received, Receiving};
 use bytes::Bytes;
-use consort_types::Instant;
+use consort_types::{Instant, NodeId};
+use consort_wire::path::Told;
 use consort_wire::{Lane, path};
 use socket2::Socket;
 use std::collections::VecDeque;
@@ -151,6 +152,11 @@ impl Inbox {
     /// Whether a packet is here that was not taken yet.
     pub(crate) fn holds_more(&self) -> bool {
         !self.token.packets.is_empty() || !self.data.packets.is_empty()
+    }
+
+    /// What a node said next of its settings.
+    pub(crate) fn next_settings(&mut self) -> Option<(NodeId, Told)> {
+        self.aside.next_settings()
     }
 
     /// The next probe that came.

@@ -46,6 +46,7 @@ mod paths;
 mod pieces;
 mod probe;
 pub mod raw;
+mod settings;
 mod stop;
 mod sys;
 mod users;

@@ -108,6 +108,9 @@ pub struct Options {
     pub datagram: DatagramSize,
     /// Whether to find out which size of datagram reaches which node, and to send in pieces what would not arrive whole.
     pub probe_paths: bool,
+    /// The settings that all nodes must share, by name and for people: nodes whose configuration hash is another are told
+    /// what differs. Only while paths are probed.
+    pub shared: Vec<(String, String)>,
     /// What to do when there is nothing to do.
     pub idling: Idling,
     /// How large the kernel's receive buffer for data should be, in bytes.
@@ -131,6 +134,7 @@ impl Options {
             shared_memory: SHARED_MEMORY,
             datagram: DatagramSize::DEFAULT,
             probe_paths: true,
+            shared: Vec::new(),
             idling: Idling::default(),
             receive_buffer: RECEIVE_BUFFER,
             records: None,

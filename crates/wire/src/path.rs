@@ -28,16 +28,22 @@
 //! | 40 | 16 | as in the envelope |
 //! | 56 | | the datagram's bytes; all pieces but the last have the same length, rounded up |
 //!
+//! What a node says of the settings that all must share, kind 18: the envelope, nonce 0, then lines `key=value` in UTF-8.
+//! It is opened whatever configuration hash the envelope has: it is for those whose hash is another.
+//!
 //! A datagram that was joined again is opened like any other: its own envelope covers its bytes, not those of its pieces.
 use crate::envelope::{self, LEN, Rejected, View};
 use crate::{Identity, Malformed, Reader, Writer};
 use bytes::{BufMut, Bytes, BytesMut};
-use consort_types::{MemberId, NodeId};
+use consort_types::{ConfigHash, MemberId, NodeId};
 use std::ops::Range;
 
 /// Stands where other packets have their lane.
 const PROBE: u8 = 16;
 const PIECE: u8 = 17;
+const SETTINGS: u8 = 18;
+/// So many characters of a key, and of a value, are told.
+const WORDS: usize = 80;
 /// What every IPv4 path carries, in bytes of UDP payload: 576 less the longest headers. No probe is shorter.
 pub const ALWAYS: usize = 508;
 /// Before the reports of a probe.
@@ -57,6 +63,8 @@ pub enum DriverPacket {
     Probe(Probe),
     /// Part of a datagram.
     Piece(Piece),
+    /// Some of the settings of a node.
+    Settings(Told),
 }
 
 /// Whether a datagram may be a driver's, by one byte of it; an engine's never is.
@@ -71,13 +79,63 @@ pub fn is_aside(datagram: &[u8]) -> bool {
 /// [`Rejected`] says why it is none, or none for this node.
 pub fn open(identity: &Identity, datagram: &Bytes) -> Result<(MemberId, DriverPacket), Rejected> {
     let view = View::new(datagram)?;
-    view.check(identity)?;
+    //= W11
+    let config = if view.kind() == SETTINGS { view.config() } else { identity.config };
+    view.check(&Identity { config, ..*identity })?;
     let packet = match view.kind() {
+        SETTINGS => DriverPacket::Settings(Told::decode(config, &datagram[LEN..])?),
         PROBE => DriverPacket::Probe(Probe::decode(&datagram[LEN..])?),
         PIECE => DriverPacket::Piece(Piece::decode(view.nonce(), datagram.slice(LEN..))?),
         kind => return Err(Rejected::Lane(kind)),
     };
     Ok((view.from(), packet))
+}
+
+/// What a node says of the settings that all must share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The hash of all of them.
+    pub config: ConfigHash,
+    /// Some of them by name, [`shortened`].
+    pub lines: Vec<(String, String)>,
+}
+
+/// A key or value as it is told: no longer than 80 characters, and on one line.
+pub fn shortened(text: &str) -> String {
+    text.chars().take(WORDS).map(|c| if c.is_control() || c == '=' { ' ' } else { c }).collect()
+}
+
+/// The datagram that tells as many of these settings as fit into one that passes everywhere, and how many they are.
+pub fn seal_settings(identity: &Identity, lines: &[(String, String)]) -> (Bytes, usize) {
+    let mut datagram = BytesMut::with_capacity(ALWAYS);
+    envelope::reserve(&mut datagram);
+    let mut taken = 0;
+    for (key, value) in lines {
+        let line = format!("{}={}\n", shortened(key), shortened(value));
+        // The longest there is has 642 bytes, and passes alone at least where 1,500 do.
+        if taken > 0 && datagram.len() + line.len() > ALWAYS {
+            break;
+        }
+        datagram.put_slice(line.as_bytes());
+        taken += 1;
+    }
+    envelope::stamp(identity, SETTINGS, 0, &mut datagram, &[]);
+    (datagram.freeze(), taken)
+}
+
+impl Told {
+    //= W11
+    fn decode(config: ConfigHash, bytes: &[u8]) -> Result<Self, Malformed> {
+        let bad = || Reader::new(bytes).bad("settings");
+        let text = std::str::from_utf8(bytes).map_err(|_| bad())?;
+        let line = |line: &str| {
+            let (key, value) = line.split_once('=')?;
+            let fits = |text: &str| shortened(text) == text;
+            (fits(key) && fits(value)).then(|| (key.to_owned(), value.to_owned()))
+        };
+        let lines = text.split_terminator('\n').map(line).collect::<Option<_>>();
+        Ok(Self { config, lines: lines.ok_or_else(bad)? })
+    }
 }
 
 /// Asks whether datagrams of its own length arrive, and answers that question to others.

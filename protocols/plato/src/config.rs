@@ -115,12 +115,18 @@ impl Config {
         }
     }
 
-    /// The settings that all members must share, in a form to be hashed: members that differ must not talk.
-    pub fn shared_settings(&self) -> String {
-        format!(
-            "plato {:?} {:?} {:?} {} {:?}",
-            self.members, self.datagram, self.window, self.message_max, self.primary
-        )
+    /// The settings that all members must share, by name and for people: members that differ must not talk.
+    pub fn shared_settings(&self) -> Vec<(&'static str, String)> {
+        let mut members = self.members.clone();
+        members.sort_unstable();
+        vec![
+            ("protocol", "plato".into()),
+            ("nodes", members.iter().map(NodeId::to_string).collect::<Vec<_>>().join(" ")),
+            ("datagram", self.datagram.get().to_string()),
+            ("primary", format!("{:?}", self.primary)),
+            ("plato.window", format!("{:?}", self.window)),
+            ("largest frame", self.message_max.to_string()),
+        ]
     }
 
     /// Checks that the settings can work together.

@@ -372,19 +372,28 @@ impl Config {
     }
 
     /// The settings that all members must share, as text to be hashed into every envelope.
-    pub fn shared_settings(&self) -> String {
+    pub fn shared_settings(&self) -> Vec<(&'static str, String)> {
         let mut members = self.members.clone();
         members.sort_unstable();
-        format!(
-            "ring members={members:?} datagram={} windows={:?} acceleration={:?} message_max={} \
-             renew_after={} primary={:?}",
-            self.datagram.get(),
-            self.windows,
-            self.acceleration,
-            self.message_max,
-            self.renew_after,
-            self.primary
-        )
+        let w = &self.windows;
+        vec![
+            ("protocol", "ring".into()),
+            ("nodes", members.iter().map(NodeId::to_string).collect::<Vec<_>>().join(" ")),
+            ("datagram", self.datagram.get().to_string()),
+            ("primary", format!("{:?}", self.primary)),
+            ("ring.protocol", format!("{:?}", self.acceleration)),
+            ("ring.global_window", w.global.to_string()),
+            ("ring.personal_window", w.personal.to_string()),
+            ("ring.accelerated_window", w.accelerated.to_string()),
+            ("ring.accelerated_from", w.accelerated_from.to_string()),
+            ("ring.global_bytes", w.global_bytes.to_string()),
+            ("ring.personal_bytes", w.personal_bytes.to_string()),
+            ("ring.store_window", w.store.to_string()),
+            ("ring.store_bytes", w.store_bytes.to_string()),
+            ("tuning of windows", format!("{:?}", w.tuning)),
+            ("largest frame", self.message_max.to_string()),
+            ("places of a ring", self.renew_after.to_string()),
+        ]
     }
 
     /// The largest body of a data packet, in bytes: small enough to travel once more as a recovered packet.

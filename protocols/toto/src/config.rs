@@ -160,18 +160,19 @@ impl Config {
     }
 
     /// The settings that all members must share, as text to be hashed into every envelope.
-    pub fn shared_settings(&self) -> String {
+    pub fn shared_settings(&self) -> Vec<(&'static str, String)> {
         let mut members = self.members.clone();
         members.sort_unstable();
-        format!(
-            "toto members={members:?} datagram={} phi={} ack_floor={} early={:?} message_max={} primary={:?}",
-            self.datagram.get(),
-            self.phi.percent(),
-            self.ack_floor,
-            self.early,
-            self.message_max,
-            self.primary
-        )
+        vec![
+            ("protocol", "toto".into()),
+            ("nodes", members.iter().map(NodeId::to_string).collect::<Vec<_>>().join(" ")),
+            ("datagram", self.datagram.get().to_string()),
+            ("primary", format!("{:?}", self.primary)),
+            ("toto.phi", format!("{}%", self.phi.percent())),
+            ("toto.ack_floor", self.ack_floor.to_string()),
+            ("toto.early", format!("{:?}", self.early)),
+            ("largest frame", self.message_max.to_string()),
+        ]
     }
 }
 

@@ -179,14 +179,27 @@ impl Settings {
         })
     }
 
-    /// The hash of all that members must share; members that differ never talk.
-    pub fn hash(&self) -> ConfigHash {
-        let shared = match self.protocol {
+    /// All that members must share, by the names of the file: where each node is, too, for one whose address is another
+    /// elsewhere would be heard and never reached.
+    pub fn shared(&self) -> Vec<(String, String)> {
+        let engine = match self.protocol {
             Protocol::Ring => self.ring.shared_settings(),
             Protocol::Toto => self.toto_config().shared_settings(),
             Protocol::Plato => self.plato_config().shared_settings(),
         };
-        let digest = Sha256::digest(format!("{shared} multicast={:?}", self.multicast));
+        let mut nodes = self.nodes.clone();
+        nodes.sort_unstable_by_key(|node| node.id);
+        let multicast = self.multicast.map_or_else(|| "off".into(), |group| group.to_string());
+        let mut shared: Vec<_> = engine.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        shared.push(("multicast".into(), multicast));
+        shared.push(("limits.message".into(), self.limits.message_max.to_string()));
+        shared.extend(nodes.iter().map(|node| (format!("address of node {}", node.id.0), node.token.to_string())));
+        shared
+    }
+
+    /// The hash of all that members must share; members that differ never talk.
+    pub fn hash(&self) -> ConfigHash {
+        let digest = Sha256::digest(format!("{:?}", self.shared()));
         ConfigHash(digest.iter().take(8).fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
     }
 
@@ -233,6 +246,11 @@ mod tests {
         let toto = |phi| hash(&|s| (s.protocol, s.toto.phi) = (Protocol::Toto, phi));
         assert_ne!(toto(consort_toto::Phi::Half), toto(consort_toto::Phi::All));
         assert_ne!(plain, Settings::local("test", 4).hash());
+        assert_ne!(plain, hash(&|s| s.allow(10)));
+        assert_ne!(plain, hash(&|s| s.nodes[1].token.set_port(4851)));
+        assert_ne!(plain, hash(&|s| s.nodes[2].token.set_ip([192, 0, 2, 1].into())));
+        assert_eq!(plain, hash(&|s| s.nodes.reverse()));
+        assert_eq!(plain, hash(&|s| s.nodes[0].interface = [192, 0, 2, 1].into()), "that is its own affair");
     }
 
     #[test]

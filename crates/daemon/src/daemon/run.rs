@@ -14,6 +14,7 @@ use consort_toto::Toto;
 use consort_types::{Incarnation, MemberId, NodeId};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 
@@ -201,6 +202,7 @@ fn card(place: &Place, settings: &Settings) -> Card {
         cluster: settings.cluster.clone(),
         settings: settings.hash().to_string(),
         summary: settings.summary(),
+        shared: settings.shared(),
         door: place.door(node),
         listen: settings.listen.iter().map(ToString::to_string).collect(),
     }
@@ -211,11 +213,23 @@ fn check_siblings(place: &Place, mine: &Card) -> Outcome {
     match place.running().into_iter().find(|other| other.node != mine.node && other.settings != mine.settings) {
         None => Ok(()),
         Some(other) => Err(Failure::usage(format!(
-            "node {} of cluster `{}` runs here with other settings, so the two would never talk.\n  it has:  {}\n  asked:   {}\n\
+            "node {} of cluster `{}` runs here with other settings, so the two would never talk.\n{}\
              Start all with the same options, or another cluster with --cluster NAME",
-            other.node, mine.cluster, other.summary, mine.summary
+            other.node,
+            mine.cluster,
+            differences(&other.shared, &mine.shared)
         ))),
     }
+}
+
+/// Each setting that differs, on a line of its own.
+fn differences(theirs: &[(String, String)], mine: &[(String, String)]) -> String {
+    let of = |all: &[(String, String)], key: &str| {
+        all.iter().find(|(name, _)| name == key).map_or_else(|| "nothing".to_owned(), |(_, value)| value.clone())
+    };
+    let keys: BTreeSet<&str> = theirs.iter().chain(mine).map(|(key, _)| key.as_str()).collect();
+    let differ = keys.into_iter().filter(|key| of(theirs, key) != of(mine, key));
+    differ.map(|key| format!("  {key}: it has {}, asked is {}\n", of(theirs, key), of(mine, key))).collect()
 }
 
 fn warn_of_open_doors(settings: &Settings) {
@@ -250,6 +264,7 @@ fn net_options(settings: &Settings, card: &Card) -> Outcome<NetOptions> {
     options.receive_buffer = settings.receive_buffer;
     options.shared_memory = settings.shared_memory;
     options.probe_paths = settings.probe_paths;
+    options.shared = settings.shared();
     options.records = incarnation::records(settings.state.as_deref(), &settings.cluster, card.node);
     Ok(options)
 }

@@ -11,6 +11,9 @@ impl<E: Engine> Driver<E> {
                 paths.handle_probe(self.now, probed.from, probed.size, &probed.probe);
             }
         }
+        while let Some((node, told)) = self.inbox.next_settings() {
+            self.shared.take(self.now, self.node.identity().config, node, told);
+        }
         if self.paths.as_ref().is_some_and(|paths| paths.poll_timeout() <= self.now) {
             self.probe_paths();
         }
@@ -26,7 +29,20 @@ impl<E: Engine> Driver<E> {
             self.counters.probes_sent += 1;
         }
         self.inbox.expire(self.now);
+        self.tell_of_settings();
         self.tell_of_paths();
+    }
+
+    /// While somebody is missing it may be for its settings, or for this node's.
+    fn tell_of_settings(&mut self) {
+        //= W12
+        let missing = self.node.view().is_none_or(|view| view.members.len() < self.peers);
+        if let Some(packet) = self.shared.packet(self.node.identity()).filter(|_| missing) {
+            self.outbox.push_probe(packet);
+        }
+        for (node, what) in self.shared.news(self.now) {
+            tracing::warn!(%node, "the node has other settings, so it is not heard: {what}; make the files alike and restart those that change");
+        }
     }
 
     fn follow_paths(&mut self) {
@@ -45,6 +61,7 @@ impl<E: Engine> Driver<E> {
         let Some(paths) = &self.paths else { return };
         let known = paths.known(self.now);
         let mut facts: Vec<_> = known.map(|(node, passes)| (format!("path_{node}"), words(paths, passes))).collect();
+        facts.extend(self.shared.differences(self.now).map(|(node, what)| (format!("settings_{node}"), what)));
         self.counters.observe_paths(&mut |name, value| facts.push((name.to_owned(), value.to_string())));
         self.node.note_driver(facts);
     }

@@ -106,6 +106,29 @@ fn an_engines_packet_is_told_apart_by_one_byte_and_ours_is_unknown_to_it() {
 }
 
 #[test]
+fn settings_are_told_to_those_whose_settings_differ_and_to_no_other_cluster() {
+    //= W11 test
+    let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    let lines = [pair("node 2", "192.0.2.2:4841"), pair("a=b\n", &"x".repeat(300)), pair("", "")];
+    let (datagram, taken) = seal_settings(&identity(1), &lines);
+    assert_eq!((taken, datagram.len() <= ALWAYS, datagram[3]), (3, true, 18));
+    let other = Identity { config: ConfigHash(9), ..identity(2) };
+    let wanted = vec![lines[0].clone(), pair("a b ", &"x".repeat(80)), pair("", "")];
+    let told = DriverPacket::Settings(Told { config: ConfigHash(2), lines: wanted });
+    assert_eq!(open(&other, &datagram), Ok((MemberId::new(1, 77), told.clone())));
+    assert_eq!(open(&identity(2), &datagram).map(|(_, packet)| packet), Ok(told));
+    let stranger = Identity { cluster: ClusterId(9), ..other };
+    assert_eq!(open(&stranger, &datagram).unwrap_err().name(), "cluster");
+    for bad in [&b"no sign"[..], b"a=\xff", b"a=b=c", b"a=\x1b[31m", &[b'x'; 200]] {
+        assert_eq!(open(&identity(2), &stamped(18, 0, bad)).unwrap_err().name(), "malformed", "{bad:?}");
+    }
+    let many = vec![pair("key", "value"); 1_000];
+    let (datagram, taken) = seal_settings(&identity(1), &many);
+    assert!(datagram.len() <= ALWAYS && (30..1_000).contains(&taken));
+    mutate::each(&datagram, 5_000, |bytes| drop(open(&identity(2), &Bytes::copy_from_slice(bytes))));
+}
+
+#[test]
 fn what_is_not_for_this_node_or_not_right_is_refused_with_its_cause() {
     let good = probe().seal(&identity(1), ALWAYS);
     let other = |change: fn(&mut Identity)| {
@@ -151,7 +174,7 @@ fn what_nobody_would_write_is_malformed() {
     for fields in [&b"\0\0\0"[..], b"\0\0\0\x01\0\x01\0\0", b"\0\0\0\x01\0\x01\0\x02\0\0\x04", b"\0\0\0\x01\0\0\x01"] {
         assert_eq!(refused(PROBE, 0, fields), "malformed", "{fields:?}");
     }
-    assert_eq!(refused(18, 0, b""), "lane");
+    assert_eq!(refused(19, 0, b""), "lane");
 }
 
 #[test]
