@@ -1,17 +1,2 @@
-//! Bodies of packets from one sender: checked, cut into chunks, put together to messages.
 #![no_main]
-use bytes::Bytes;
-use consort_wire::pack::{Assembly, Body};
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let mut assembly = Assembly::default();
-    let mut total = 0;
-    for body in consort_fuzz::pieces(bytes).filter_map(|piece| Body::new(Bytes::copy_from_slice(piece)).ok()) {
-        for chunk in body.chunks() {
-            total += chunk.bytes.len();
-            let _ = assembly.push(chunk);
-        }
-        assert!(assembly.held() <= total, "no more is kept than came");
-    }
-    assert!(total <= bytes.len());
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| consort_fuzzed::pack::run(bytes));

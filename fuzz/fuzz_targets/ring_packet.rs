@@ -1,13 +1,2 @@
-//! A packet of the ring is read or refused; what is read encodes to the same bytes.
 #![no_main]
-use bytes::{Bytes, BytesMut};
-use consort_ring::packet::Packet;
-use consort_wire::Packet as _;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let Ok(packet) = Packet::decode(Bytes::copy_from_slice(bytes)) else { return };
-    let mut head = BytesMut::new();
-    let body = packet.encode(&mut head);
-    head.extend_from_slice(&body);
-    assert_eq!(&head[..], bytes);
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| consort_fuzzed::ring_packet::run(bytes));

@@ -1,4 +1,18 @@
-//! What several targets share: cutting a fuzzer's bytes into pieces, and two rings with a perfect network between them.
+//! What the fuzzer runs, one module for each target: takes bytes, panics where a promise is broken. They stand apart from the
+//! fuzzer so that a plain test can take every input of the corpora through them. And what several targets share: cutting bytes
+//! into pieces, and two rings with a perfect network between them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken promise is a panic here")]
+pub mod envelope;
+pub mod group_ordered;
+pub mod node;
+pub mod pack;
+pub mod path;
+pub mod ring_input;
+pub mod ring_packet;
+pub mod session_events;
+pub mod session_requests;
+pub mod spread;
+
 use bytes::{Bytes, BytesMut};
 use consort_order::{Arrival, Engine, Lane, Output, Packet as _, Submission, To};
 use consort_ring::packet::Packet;
@@ -27,7 +41,13 @@ pub fn ring(me: u16, n: u16) -> Ring {
     Ring::new(config, Incarnation(100 + u64::from(me))).expect("the defaults are right")
 }
 
+thread_local! {
+    /// Forming takes longer than most inputs: it is done once, and each input begins with a copy.
+    static FORMED: Pair = Pair::form();
+}
+
 /// Two rings whose packets arrive at once.
+#[derive(Clone, Debug)]
 pub struct Pair {
     rings: [Ring; 2],
     flying: VecDeque<(usize, Lane, Packet)>,
@@ -39,6 +59,10 @@ pub struct Pair {
 impl Pair {
     /// Two rings that have found each other.
     pub fn formed() -> Self {
+        FORMED.with(Self::clone)
+    }
+
+    fn form() -> Self {
         let rings = [ring(1, 2), ring(2, 2)];
         let mut pair = Self { rings, flying: VecDeque::new(), sent: Vec::new(), now: Instant::ZERO };
         for at in 0..2 {
@@ -120,3 +144,20 @@ impl Pair {
         }
     }
 }
+
+/// Takes one input, and panics where a promise is broken.
+pub type Target = fn(&[u8]);
+
+/// All targets by their names, which are also those of their corpora.
+pub const TARGETS: &[(&str, Target)] = &[
+    ("envelope", envelope::run),
+    ("group_ordered", group_ordered::run),
+    ("node", node::run),
+    ("pack", pack::run),
+    ("path", path::run),
+    ("ring_input", ring_input::run),
+    ("ring_packet", ring_packet::run),
+    ("session_events", session_events::run),
+    ("session_requests", session_requests::run),
+    ("spread", spread::run),
+];

@@ -1,0 +1,24 @@
+//! What a daemon sends, cut anywhere, to a client's end of the connection.
+use bytes::Bytes;
+use consort_session::{Client, Event, Hello, Inquirer, Offer};
+
+/// Takes one input.
+///
+/// # Panics
+/// Where a promise is broken.
+pub fn run(bytes: &[u8]) {
+    let mut inquirer = Inquirer::new();
+    for piece in crate::pieces(bytes) {
+        inquirer.feed(Bytes::copy_from_slice(piece));
+        while let Ok(Some(_)) = inquirer.next_reply() {}
+    }
+    let mut client = Client::new(&Hello::default());
+    for piece in crate::pieces(bytes) {
+        client.feed(Bytes::copy_from_slice(piece));
+        while let Ok(Some(event)) = client.next_event() {
+            if let Event::Message(message) | Event::Offer(Offer { message, .. }) = event {
+                assert!(message.groups().count() >= 1 && message.payload().len() < bytes.len());
+            }
+        }
+    }
+}
