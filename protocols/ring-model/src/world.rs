@@ -69,8 +69,8 @@ impl fmt::Display for Flying {
         match &packet.0 {
             Packet::Data(data) => write!(f, "data {} of {} from {from} to {to}", data.seq, data.ring),
             Packet::Token(token) => write!(f, "token {} of {} from {from} to {to}", token.token_seq, token.ring),
-            Packet::Held(held) => write!(f, "held {} of {} from {from} to {to}", held.aru, held.ring),
-            Packet::HoldCancel(_) => write!(f, "hold-cancel from {from} to {to}"),
+            Packet::Ack(ack) => write!(f, "ack {} of {} from {from} to {to}", ack.aru, ack.ring),
+            Packet::TokenRequest(_) => write!(f, "token request from {from} to {to}"),
             Packet::Join(join) => write!(f, "join {:?} without {:?} from {from} to {to}", join.proc, join.fail),
             Packet::Commit(commit) => {
                 write!(f, "commit {} rotation {} from {from} to {to}", commit.ring, commit.rotation)

@@ -15,7 +15,7 @@
 //! | [`packet`] | token, data, wake-up and membership packets |
 //! | [`engine`] | which state handles which packet: the table |
 //! | `state` | data and rules that exist only in one state: operational, gather, commit, recovery |
-//! | `circle` | the circulation of one ring's token, which operational and recovery share |
+//! | `token` | the circulation of one ring's token, which operational and recovery share |
 //! | `installed` | the installed ring: what is delivered from it and what is owed |
 //! | `tuning` | how the windows follow what the ring can take |
 //! | `store`, `queue`, `flow`, `requests`, `held`, `delivery`, `timer` | small policies with few verbs |
@@ -23,7 +23,6 @@
 //! Membership is Totem's, with the corrections of `docs/protocols/membership.md`: members gather until they agree on a
 //! set, commit to it, recover what some of them lack, and install the new view in one step.
 
-mod circle;
 pub mod config;
 mod delivery;
 pub mod engine;
@@ -42,6 +41,7 @@ mod requests;
 mod state;
 mod store;
 mod timer;
+mod token;
 mod tuning;
 
 #[cfg(test)]

@@ -5,17 +5,16 @@
 //! | kind | bytes | fields |
 //! |---|---|---|
 //! | 1 data | 38 + content | flags, ring, seq, originator, round, content |
-//! | 2 token | 70 + 12 a run | ring, token_seq, seq, aru, aru_by, fcc (packets, bytes), idle (highest bit: rested, next: lent), window, room, personal, signs, requests |
-//! | 3 held | 35 | ring, aru, stable |
-//! | 4 hold-cancel | 27 | ring, token_seq |
+//! | 2 token | 70 + 12 a run | ring, token_seq, seq, aru, aru_by, fcc (packets, bytes), idle (highest bit: rested, next: granted), window, room, personal, signs, requests |
+//! | 3 ack | 35 | ring, aru, stable |
+//! | 4 token request | 19 | ring |
 //! | 5 join | see [`Join`] | sets of members, number, ring, heard, leave, episode, attempt |
 //! | 6 commit | see [`Commit`] | ring, rotation, members, what each old ring's members hold |
 //! | 7 beacon | see [`Beacon`] | ring, members, heard, wants, settled, annotation, padding |
 //!
 //! Content by flag: messages (none), a packet of an old ring (2: old ring's index, originator, body; `round` holds the old
 //! seq), or the event that makes a view primary (4: nothing). Bit 0 marks a retransmission, bit 3 (8) messages whose sender
-//! asks who holds them, bit 4 (16) messages with which a lent token is given back. Membership packets (5 to 7)
-//! may be larger than a datagram of the configured size; they alone may be fragmented by IP.
+//! requests acknowledgements. Membership packets (5 to 7) may be larger than a datagram of the configured size; they alone may be fragmented by IP.
 use crate::RingId;
 use crate::flow::Load;
 use crate::held::HeldMap;
@@ -35,10 +34,10 @@ pub enum Packet {
     Data(Data),
     /// The right to number messages.
     Token(Token),
-    /// What the sender holds, said outside of any rotation.
-    Held(Held),
-    /// Asks the representative not to park the token.
-    HoldCancel(HoldCancel),
+    /// What the sender holds, told outside of any rotation.
+    Ack(Ack),
+    /// Asks the representative for the token.
+    TokenRequest(TokenRequest),
     /// Who I think should form a ring.
     Join(Join),
     /// The agreed members tell each other what they hold.
@@ -60,10 +59,8 @@ pub struct Data {
     pub round: u64,
     /// Sent because it was asked for.
     pub retransmission: bool,
-    /// Its sender asks all to say once they hold everything up to here.
-    pub asks: bool,
-    /// It is all that was sent on a loan, and gives the token back.
-    pub returns: bool,
+    /// Its sender requests an acknowledgement of all once they hold everything up to here.
+    pub ack_request: bool,
     /// What it carries.
     pub content: Content,
 }
@@ -96,7 +93,7 @@ pub struct Recovered {
 pub(crate) const IDLE_MAX: u8 = 0x3f;
 /// These stand beside that count in its byte.
 const RESTED: u8 = 0x80;
-const LENT: u8 = 0x40;
+const GRANTED: u8 = 0x40;
 
 /// The token.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -118,7 +115,7 @@ pub struct Token {
     /// The representative has let it rest in this rotation.
     pub rested: bool,
     /// It is on its way from the representative to one member, or back from there: not a part of any rotation.
-    pub lent: bool,
+    pub granted: bool,
     /// Bytes that may be sent in this rotation: the least room reported in the last one.
     pub window: u32,
     /// The least room reported in this rotation so far.
@@ -208,7 +205,7 @@ pub struct Beacon {
 
 /// Says what the sender holds of a ring, and what it knows all to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct Ack {
     /// The ring.
     pub ring: RingId,
     /// The sender holds everything up to here.
@@ -217,13 +214,11 @@ pub struct Held {
     pub stable: Seq,
 }
 
-/// Asks for a parked token.
+/// Asks the representative for a parked token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HoldCancel {
+pub struct TokenRequest {
     /// The ring whose token is wanted.
     pub ring: RingId,
-    /// That of the token which came to the sender last: a request that is older than what it asks for has been granted.
-    pub token_seq: u64,
 }
 
 /// The bytes of a data packet before its content.
@@ -237,17 +232,15 @@ pub const RUN_LEN: usize = 12;
 
 const DATA: u8 = 1;
 const TOKEN: u8 = 2;
-const HELD: u8 = 3;
-const HOLD_CANCEL: u8 = 4;
+const ACK: u8 = 3;
+const TOKEN_REQUEST: u8 = 4;
 const JOIN: u8 = 5;
 const COMMIT: u8 = 6;
 const BEACON: u8 = 7;
 const RETRANSMISSION: u8 = 1;
 const RECOVERED: u8 = 2;
 const PRIMARY: u8 = 4;
-const ASKS: u8 = 8;
-const RETURNS: u8 = 16;
-const ASKS_AND_RETURNS: u8 = ASKS | RETURNS;
+const ACK_REQUEST: u8 = 8;
 const UNKNOWN: u8 = 0xff;
 
 impl consort_wire::Packet for Packet {
@@ -255,16 +248,15 @@ impl consort_wire::Packet for Packet {
         match self {
             Self::Data(data) => return data.encode(head),
             Self::Token(token) => token.encode(head),
-            Self::Held(held) => {
-                head.put_u8(HELD);
-                head.put_view_id(held.ring);
-                head.put_u64(held.aru.0);
-                head.put_u64(held.stable.0);
+            Self::Ack(ack) => {
+                head.put_u8(ACK);
+                head.put_view_id(ack.ring);
+                head.put_u64(ack.aru.0);
+                head.put_u64(ack.stable.0);
             }
-            Self::HoldCancel(cancel) => {
-                head.put_u8(HOLD_CANCEL);
-                head.put_view_id(cancel.ring);
-                head.put_u64(cancel.token_seq);
+            Self::TokenRequest(request) => {
+                head.put_u8(TOKEN_REQUEST);
+                head.put_view_id(request.ring);
             }
             Self::Join(join) => join.encode(head),
             Self::Commit(commit) => commit.encode(head),
@@ -281,19 +273,19 @@ impl consort_wire::Packet for Packet {
             JOIN => Join::decode(reader).map(Self::Join),
             COMMIT => Commit::decode(reader).map(Self::Commit),
             BEACON => Beacon::decode(reader).map(Self::Beacon),
-            HELD => {
+            ACK => {
                 let ring = reader.view_id("ring")?;
                 let (aru, stable) = (Seq(reader.u64("aru")?), Seq(reader.u64("stable")?));
                 if aru.0 >= SEQ_END || stable > aru {
                     return Err(reader.bad("stable beyond aru"));
                 }
-                reader.end("held")?;
-                Ok(Self::Held(Held { ring, aru, stable }))
+                reader.end("ack")?;
+                Ok(Self::Ack(Ack { ring, aru, stable }))
             }
-            HOLD_CANCEL => {
-                let (ring, token_seq) = (reader.view_id("ring")?, reader.u64("token_seq")?);
-                reader.end("hold-cancel")?;
-                Ok(Self::HoldCancel(HoldCancel { ring, token_seq }))
+            TOKEN_REQUEST => {
+                let ring = reader.view_id("ring")?;
+                reader.end("token request")?;
+                Ok(Self::TokenRequest(TokenRequest { ring }))
             }
             _ => Err(reader.bad("kind")),
         }
@@ -320,7 +312,7 @@ impl Data {
         let flag = |is_set, flag| if is_set { flag } else { 0 };
         let retransmission = flag(self.retransmission, RETRANSMISSION);
         let (flags, round) = match &self.content {
-            Content::Messages(_) => (flag(self.asks, ASKS) | flag(self.returns, RETURNS), self.round),
+            Content::Messages(_) => (flag(self.ack_request, ACK_REQUEST), self.round),
             Content::Recovered(recovered) => (RECOVERED, recovered.seq.0),
             Content::Primary => (PRIMARY, self.round),
         };
@@ -361,7 +353,7 @@ impl<'a> DataView<'a> {
             return Err(Malformed { what: "data packet", at: bytes.len() });
         }
         match bytes[1] & !RETRANSMISSION {
-            0 | ASKS | RETURNS | ASKS_AND_RETURNS | RECOVERED | PRIMARY => Ok(Self(bytes)),
+            0 | ACK_REQUEST | RECOVERED | PRIMARY => Ok(Self(bytes)),
             _ => Err(Malformed { what: "flags", at: 1 }),
         }
     }
@@ -386,8 +378,8 @@ impl<'a> DataView<'a> {
             }
         };
         let has = |flag| flags & flag != 0;
-        let (retransmission, asks, returns) = (has(RETRANSMISSION), has(ASKS), has(RETURNS));
-        Ok(Data { ring, seq, originator, round, retransmission, asks, returns, content })
+        let (retransmission, ack_request) = (has(RETRANSMISSION), has(ACK_REQUEST));
+        Ok(Data { ring, seq, originator, round, retransmission, ack_request, content })
     }
 
     fn recovered(self, reader: &mut Reader<'_>) -> Result<Recovered, Malformed> {
@@ -419,8 +411,8 @@ impl Token {
         head.put_u16(self.aru_by.unwrap_or_default().0);
         head.put_u32(self.fcc.packets);
         head.put_u32(self.fcc.bytes);
-        let (rested, lent) = (if self.rested { RESTED } else { 0 }, if self.lent { LENT } else { 0 });
-        head.put_u8(self.idle.min(IDLE_MAX) | rested | lent);
+        let (rested, granted) = (if self.rested { RESTED } else { 0 }, if self.granted { GRANTED } else { 0 });
+        head.put_u8(self.idle.min(IDLE_MAX) | rested | granted);
         head.put_u32(self.window);
         head.put_u32(self.room);
         head.put_u16(self.personal);
@@ -444,14 +436,29 @@ impl Token {
         };
         let fcc = Load { packets: reader.u32("fcc")?, bytes: reader.u32("fcc")? };
         let idle = reader.u8("idle")?;
-        let (idle, rested, lent) = (idle & IDLE_MAX, idle & RESTED != 0, idle & LENT != 0);
+        let (idle, rested, granted) = (idle & IDLE_MAX, idle & RESTED != 0, idle & GRANTED != 0);
         let (window, room) = (reader.u32("window")?, reader.u32("room")?);
         let personal = reader.u16("personal")?;
         let flags = reader.u8("signs")?;
         let signs = Signs::new(flags, reader.u16("lost")?).ok_or_else(|| reader.bad("signs"))?;
         let requests = Requests::decode(&mut reader, seq)?;
         reader.end("token")?;
-        Ok(Self { ring, token_seq, seq, aru, aru_by, fcc, idle, rested, lent, window, room, personal, signs, requests })
+        Ok(Self {
+            ring,
+            token_seq,
+            seq,
+            aru,
+            aru_by,
+            fcc,
+            idle,
+            rested,
+            granted,
+            window,
+            room,
+            personal,
+            signs,
+            requests,
+        })
     }
 }
 

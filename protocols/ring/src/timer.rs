@@ -13,7 +13,7 @@ pub(crate) enum Timer {
     /// When the representative lets a parked token go.
     Hold,
     /// When to ask again for a token that may be parked.
-    HoldCancel,
+    TokenRequest,
     /// When to send JOIN again.
     Join,
     /// When to fail those that have not agreed, or to ask again for a commit token.
@@ -31,7 +31,7 @@ impl Timer {
         Self::TokenRetransmit,
         Self::TokenLoss,
         Self::Hold,
-        Self::HoldCancel,
+        Self::TokenRequest,
         Self::Join,
         Self::Consensus,
         Self::RecoveryMax,
@@ -76,13 +76,13 @@ impl Timers {
 
     /// Whether exactly those are armed that a state must or may have.
     pub fn armed_as(&self, state: Name) -> bool {
-        use Timer::{Beacon, Consensus, Hold, HoldCancel, Join, Leave, RecoveryMax, TokenLoss, TokenRetransmit};
+        use Timer::{Beacon, Consensus, Hold, Join, Leave, RecoveryMax, TokenLoss, TokenRequest, TokenRetransmit};
         let (must, may): (&[Timer], &[Timer]) = match state {
             Name::Still | Name::Left => (&[], &[]),
             Name::Gather => (&[Beacon, Join, Consensus], &[Leave]),
             Name::Commit => (&[Beacon, TokenLoss, TokenRetransmit], &[Leave]),
             Name::Recovery => (&[Beacon, TokenLoss, RecoveryMax], &[Leave, TokenRetransmit]),
-            Name::Operational => (&[Beacon], &[Leave, TokenLoss, TokenRetransmit, Hold, HoldCancel]),
+            Name::Operational => (&[Beacon], &[Leave, TokenLoss, TokenRetransmit, Hold, TokenRequest]),
         };
         Timer::ALL.into_iter().all(|timer| match self.is_armed(timer) {
             true => must.contains(&timer) || may.contains(&timer),

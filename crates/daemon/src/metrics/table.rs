@@ -106,12 +106,12 @@ pub const METRICS: &[Metric] = &[
     ("tokens_retransmitted", Counter, "Tokens sent again. Normal: a few an hour; more when a network loses packets."),
     ("holds", Counter, "Times that the token was parked. Normal: grows at rest."),
     (
-        "loans",
+        "grants",
         Counter,
         "Times that a parked token was used by one node without going round. Normal: about one for each message at low rates, none under load.",
     ),
     (
-        "hold_cancels_sent",
+        "token_requests_sent",
         Counter,
         "Times that a parked token was asked for. Normal: grows with the first messages after a rest.",
     ),

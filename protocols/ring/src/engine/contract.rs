@@ -81,7 +81,7 @@ impl Engine for Ring {
             return;
         }
         let next = match packet {
-            Packet::Data(_) | Packet::Token(_) | Packet::Held(_) | Packet::HoldCancel(_) => {
+            Packet::Data(_) | Packet::Token(_) | Packet::Ack(_) | Packet::TokenRequest(_) => {
                 if !self.knows(arrival.from) {
                     return;
                 }

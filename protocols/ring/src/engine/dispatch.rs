@@ -15,12 +15,12 @@ impl Ring {
         match (&mut self.state, packet) {
             (State::Operational(state), Packet::Data(data)) => {
                 io.backlog.waited = io.backlog.waited.max(now.since(arrival.at));
-                state.on_data(io, now, arrival, data)
+                state.on_data(io, now, from, data)
             }
             (State::Operational(state), Packet::Token(token)) => state.on_token(io, now, arrival, token),
-            (State::Operational(state), Packet::Held(held)) => state.on_held(io, from, held),
-            (State::Operational(state), Packet::HoldCancel(cancel)) => {
-                state.on_hold_cancel(io, now, arrival, cancel);
+            (State::Operational(state), Packet::Ack(ack)) => state.on_ack(io, from, ack),
+            (State::Operational(state), Packet::TokenRequest(request)) => {
+                state.circle.on_token_request(io, now, from, request);
                 Next::Stay
             }
             (State::Recovery(state), Packet::Data(data)) => state.on_data(io, from, data),
@@ -149,8 +149,8 @@ impl Ring {
             }
             (State::Operational(state), Timer::TokenLoss) => state.on_token_loss(io, now),
             (State::Operational(state), Timer::Hold) => state.on_hold_end(io, now),
-            (State::Operational(state), Timer::HoldCancel) => {
-                state.circle.on_hold_cancel_again(io, now);
+            (State::Operational(state), Timer::TokenRequest) => {
+                state.circle.request_again(io, now);
                 Next::Stay
             }
             (State::Gather(state), Timer::Join) => {

@@ -5,16 +5,15 @@
 use super::Next;
 use super::{Reason, Why};
 use crate::RingId;
-use crate::circle::{Circle, Pace, Received, Source};
 use crate::engine::Io;
 use crate::installed::{Installed, Old};
-use crate::packet::{Content, Data, Held, HoldCancel, Join, Token};
+use crate::packet::{Ack, Content, Data, Join, Token};
 use crate::timer::Timer;
+use crate::token::{Circle, Pace, Received, Source};
 use consort_member::Hearing;
 use consort_order::Queue;
 use consort_order::{Arrival, Output};
 use consort_types::{Cause, Hold, Instant, MemberId, NodeId, Position, Primary, Seq, Stream};
-use consort_wire::Lane;
 use std::collections::BTreeSet;
 
 /// The state's data.
@@ -90,11 +89,11 @@ impl Operational {
         let delivered = self.installed.deliverer.delivered();
         // Who leaves goes once it knows that all is stable.
         let hurries = self.fresh.primary_due || io.leaving;
-        if self.circle.may_keep(now, &token) && !hurries {
-            self.circle.keep(io, now, token);
+        if self.circle.may_park_again(now, &token) && !hurries {
+            self.circle.park_again(io, now, token);
             return Next::Stay;
         }
-        let came_back = self.circle.is_representative() && std::mem::take(&mut token.lent);
+        let came_back = self.circle.is_representative() && std::mem::take(&mut token.granted);
         if self.circle.may_park(io, now, &token, delivered) && !hurries && !came_back {
             let rest = Circle::rest_of(io, &token);
             self.circle.park(io, now, token, rest);
@@ -160,8 +159,7 @@ impl Operational {
     }
 
     /// A data packet came. One of another ring is a hint at most: beacons decide.
-    pub fn on_data(&mut self, io: &mut Io, now: Instant, arrival: &Arrival, data: Data) -> Next {
-        let from = arrival.from;
+    pub fn on_data(&mut self, io: &mut Io, now: Instant, from: MemberId, data: Data) -> Next {
         if data.ring != self.circle.ring && !crate::mutated!(io.config, AnyRingsData) {
             io.counters.foreign_ring += 1;
             if crate::mutated!(io.config, ForeignDataGathers) && self.installed.member(from.node) != Some(from) {
@@ -169,26 +167,23 @@ impl Operational {
             }
             return Next::Stay;
         }
-        let (seq, asks, given_back) = (data.seq, data.asks_for(from), self.circle.gives_back(from, &data));
+        let (seq, ack_request) = (data.seq, data.requests_ack(from));
         if self.circle.receive(io, from, data) != Received::New {
             return Next::Stay;
         }
         self.circle.note_new(io, now, seq);
-        let proven = if asks { self.circle.on_asked(io, from, seq) } else { self.circle.say_what_is_owed(io) };
-        if proven {
+        let stable = if ack_request { self.circle.on_ack_request(io, from, seq) } else { self.circle.ack_if_due(io) };
+        if stable {
             self.settle(io);
-        } else {
-            self.deliver(io);
+            return self.may_leave(io);
         }
-        if let Some(token) = given_back.and_then(|len| self.circle.given_back(len)) {
-            return self.on_token(io, now, &Arrival { lane: Lane::Token, ..*arrival }, token);
-        }
-        if proven { self.may_leave(io) } else { Next::Stay }
+        self.deliver(io);
+        Next::Stay
     }
 
-    /// A member says what it holds.
-    pub fn on_held(&mut self, io: &mut Io, from: MemberId, held: Held) -> Next {
-        if self.circle.on_held(io, from, held) {
+    /// A member acknowledges what it holds.
+    pub fn on_ack(&mut self, io: &mut Io, from: MemberId, ack: Ack) -> Next {
+        if self.circle.on_ack(io, from, ack) {
             self.settle(io);
         }
         self.may_leave(io)
@@ -202,11 +197,6 @@ impl Operational {
         self.circle.release(io, now, &mut self.fresh);
         self.settle(io);
         self.may_leave(io)
-    }
-
-    /// Somebody asks for the token.
-    pub fn on_hold_cancel(&mut self, io: &mut Io, now: Instant, arrival: &Arrival, cancel: HoldCancel) {
-        self.circle.on_hold_cancel(io, now, arrival, cancel);
     }
 
     /// No new token for `token_loss`: this ring is over.

@@ -5,11 +5,11 @@ use super::Next;
 use super::commit::{gave_up, send};
 use super::operational::Operational;
 use super::{Sets, Why};
-use crate::circle::{Circle, Pace, Received, Source};
 use crate::engine::Io;
 use crate::installed::{Installed, Old};
 use crate::packet::{Commit, Content, Data, Join, Recovered, Token};
 use crate::timer::Timer;
+use crate::token::{Circle, Pace, Received, Source};
 use consort_order::Queue;
 use consort_order::{Arrival, Output};
 use consort_types::{Cause, Instant, MemberId, Primary, Seq, View, ViewKind};
@@ -191,8 +191,7 @@ impl Recovery {
             originator: recovered.originator,
             round: 0,
             retransmission: false,
-            asks: false,
-            returns: false,
+            ack_request: false,
             content,
         });
     }

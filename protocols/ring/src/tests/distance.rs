@@ -54,7 +54,7 @@ impl Far {
 
 /// What a ring of `n` with packets that take a millisecond counts while one member says something now and then.
 fn sends_now_and_then(n: u16, sender: usize) -> (Vec<u64>, u64) {
-    let mut far = Far::formed(n, Duration::from_millis(1), never_lent);
+    let mut far = Far::formed(n, Duration::from_millis(1), never_granted);
     let mut again = 0;
     for k in 0..60 {
         if k == 20 {

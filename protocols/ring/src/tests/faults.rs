@@ -70,7 +70,7 @@ impl Net {
     /// A packet from one node to another, made by hand and handed over at once.
     pub fn hand(&mut self, from: usize, to: usize, packet: Packet) {
         let lane = match packet {
-            Packet::Token(_) | Packet::Commit(_) | Packet::Held(_) | Packet::HoldCancel(_) => Lane::Token,
+            Packet::Token(_) | Packet::Commit(_) | Packet::Ack(_) | Packet::TokenRequest(_) => Lane::Token,
             Packet::Data(_) => Lane::Data,
             Packet::Join(_) | Packet::Beacon(_) => Lane::Control,
         };

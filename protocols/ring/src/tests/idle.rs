@@ -54,7 +54,7 @@ fn a_token_does_not_rest_while_the_windows_hold_something_back() {
     let mut net = Net::formed(3, |config| {
         let windows = crate::Windows { global: 20, personal: 20, accelerated: 0, tuning: None, ..config.windows };
         config.windows = windows;
-        never_lent(config);
+        never_granted(config);
     });
     net.run(Duration::from_millis(105));
     let fill = |net: &mut Net, i: usize| (0..20).for_each(|_| net.submit(i, Service::Safe, vec![7; 1_300]));
@@ -125,7 +125,7 @@ fn a_token_that_rests_is_handed_to_the_one_that_asks_and_goes_round_for_several(
     // Two ask at once.
     let ring = net.views[0][0].id;
     for node in [4, 6] {
-        let packet = Packet::HoldCancel(crate::packet::HoldCancel { ring, token_seq: 0 });
+        let packet = Packet::TokenRequest(crate::packet::TokenRequest { ring });
         net.hand_over(Flying { from: member(node), to: NodeId(1), lane: Lane::Token, packet });
     }
     assert!(tokens_for(&mut net, &[5]).starts_with(&[2, 3, 4, 5, 6]));
@@ -152,24 +152,24 @@ fn the_token_is_expected_where_it_was_asked_for_where_it_came_from_and_while_it_
     assert_eq!(net.delivered[0].len(), 1, "it came back with the message");
     net.run(Duration::from_millis(30));
     assert!(net.delivered.iter().all(|delivered| delivered.len() == 1));
-    net.submit(2, Service::Agreed, "hurry");
-    let to_one = |flying: &Flying| matches!(flying.packet, Packet::HoldCancel(_)) && flying.lane == Lane::Token;
-    net.run_dropping_until(Duration::from_millis(2), &mut |flying| to_one(flying), &mut |net| {
-        expecting(net).contains(&2)
-    });
-    assert_eq!(net.delivered[1].len(), 1, "heard of, but not there yet");
+    // Two ask.
+    for node in [2, 3] {
+        let packet = Packet::TokenRequest(crate::packet::TokenRequest { ring: net.views[0][0].id });
+        net.hand_over(Flying { from: member(node), to: NodeId(1), lane: Lane::Token, packet });
+    }
+    net.run_until(Duration::from_millis(1), |net| expecting(net) == [1, 2, 3]);
     net.run_until(Duration::from_millis(1), |net| expecting(net).is_empty());
     net.run(Duration::from_millis(3));
     assert_eq!(expecting(&net), [], "it rests again");
 
     net.submit(1, Service::Safe, "y");
-    net.run_until(Duration::from_millis(1), |net| net.delivered[2].len() == 3);
+    net.run_until(Duration::from_millis(1), |net| net.delivered[2].len() == 2);
     net.run_until(Duration::from_millis(3), |net| expecting(net).is_empty());
     net.run(Duration::from_millis(20));
-    let loans = net.total("loans");
+    let grants = net.total("grants");
     net.submit(0, Service::Agreed, "own");
-    net.run_until(Duration::from_millis(1), |net| net.delivered[2].len() == 4);
-    assert_eq!((expecting(&net), net.total("loans") - loans), (vec![], 1), "it never left");
+    net.run_until(Duration::from_millis(1), |net| net.delivered[2].len() == 3);
+    assert_eq!((expecting(&net), net.total("grants") - grants), (vec![], 1), "it never left");
     let visits = net.counter(1, "visits");
     (0..200).for_each(|_| net.submit(1, Service::Agreed, vec![7; 1_300]));
     net.run_until(Duration::from_millis(1), |net| net.counter(1, "visits") > visits);
@@ -229,28 +229,12 @@ fn a_lost_wake_up_is_sent_again() {
     net.submit(2, Service::Agreed, "hurry");
     let mut lost = 0;
     net.run_dropping(Duration::from_millis(30), &mut |flying| {
-        let hit = lost < 3 && matches!(flying.packet, Packet::HoldCancel(_));
+        let hit = lost < 3 && matches!(flying.packet, Packet::TokenRequest(_));
         lost += u32::from(hit);
         hit
     });
     assert_eq!(lost, 3, "to the representative, and to all");
     net.agree_on(1);
-}
-
-#[test]
-fn the_representative_is_asked_first_and_then_all() {
-    //= R30 test
-    let mut net = Net::formed(3, |_| {});
-    net.run(Duration::from_millis(105));
-    net.submit(2, Service::Agreed, "hurry");
-    let requests = |net: &Net| -> Vec<_> {
-        let asks = net.flying.iter().filter(|f| matches!(f.packet, Packet::HoldCancel(_)));
-        asks.map(|f| (f.to.0, f.lane)).collect()
-    };
-    assert_eq!(requests(&net), [(1, Lane::Token)]);
-    net.step = Duration::from_millis(1);
-    net.step(&mut |_| true);
-    assert_eq!(requests(&net), [(1, Lane::Data), (2, Lane::Data)], "it has not come yet");
 }
 
 #[test]
@@ -264,7 +248,7 @@ fn a_wake_up_that_comes_too_early_is_remembered() {
         net.run(Duration::from_micros(100));
     }
     let holds = net.counter(0, "holds");
-    let packet = Packet::HoldCancel(crate::packet::HoldCancel { ring, token_seq: 0 });
+    let packet = Packet::TokenRequest(crate::packet::TokenRequest { ring });
     net.hand_over(Flying { from: member(2), to: NodeId(1), lane: Lane::Token, packet });
     let visits = net.counter(0, "visits");
     while net.counter(0, "visits") == visits {

@@ -1,16 +1,17 @@
 //! Rings in a small world of their own: packets travel at once and in order, unless a test drops them.
 mod acceleration;
+mod acks;
 mod distance;
 mod faults;
+mod grants;
 mod hold;
 mod hostile;
 mod idle;
-mod loans;
 mod loss;
 mod membership;
 mod order;
 mod packets;
-mod said;
+
 mod scenarios;
 
 use crate::evs::{Event, Message, Trace};
@@ -32,16 +33,7 @@ pub(crate) fn data(seq: u64) -> Data {
     let body = Body::new(body.freeze()).unwrap();
     let ring = crate::RingId::default();
     let content = Content::Messages(body);
-    Data {
-        ring,
-        seq: Seq(seq),
-        originator: NodeId(1),
-        round: 0,
-        retransmission: false,
-        asks: false,
-        returns: false,
-        content,
-    }
+    Data { ring, seq: Seq(seq), originator: NodeId(1), round: 0, retransmission: false, ack_request: false, content }
 }
 
 /// What travels: from, to, lane, packet.
@@ -328,7 +320,7 @@ impl Net {
 }
 
 /// With a `linger`, however short, the token always goes round.
-pub(crate) fn never_lent(config: &mut Config) {
+pub(crate) fn never_granted(config: &mut Config) {
     config.idling.linger = Duration::from_nanos(1);
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::flow::Load;
 use crate::packet::{
-    Beacon, Commit, DATA_LEN, Held, HoldCancel, Join, OldRing, RECOVERED_LEN, RUN_LEN, Recovered, TOKEN_LEN, Token,
+    Ack, Beacon, Commit, DATA_LEN, Join, OldRing, RECOVERED_LEN, RUN_LEN, Recovered, TOKEN_LEN, Token, TokenRequest,
 };
 use crate::requests::Requests;
 use bytes::BytesMut;
@@ -44,7 +44,7 @@ fn samples() -> Vec<Packet> {
             fcc: Load { packets: 3, bytes: 4_000 },
             idle: 2,
             rested: true,
-            lent: true,
+            granted: true,
             window: 100,
             room: 90,
             personal: 77,
@@ -73,11 +73,9 @@ fn samples() -> Vec<Packet> {
             annotation: Bytes::from_static(b"hash"),
             padding: 100,
         }),
-        Packet::Data(Data { ring, asks: true, ..data(9) }),
-        Packet::Data(Data { ring, returns: true, ..data(10) }),
-        Packet::Data(Data { ring, asks: true, returns: true, ..data(11) }),
-        Packet::Held(Held { ring, aru: Seq(20), stable: Seq(12) }),
-        Packet::HoldCancel(HoldCancel { ring, token_seq: 77 }),
+        Packet::Data(Data { ring, ack_request: true, ..data(9) }),
+        Packet::Ack(Ack { ring, aru: Seq(20), stable: Seq(12) }),
+        Packet::TokenRequest(TokenRequest { ring }),
     ]
 }
 
@@ -95,8 +93,8 @@ fn every_packet_reads_back_and_has_the_documented_length() {
             Packet::Join(_) => 54 + 3 * 2 + 3 * 10 + 2 * 2,
             Packet::Beacon(beacon) => beacon.bare_len() + 100,
             Packet::Commit(_) => bytes.len(),
-            Packet::Held(_) => 35,
-            Packet::HoldCancel(_) => 27,
+            Packet::Ack(_) => 35,
+            Packet::TokenRequest(_) => 19,
         };
         assert_eq!(bytes.len(), len, "{packet:?}");
         assert_eq!(Packet::decode(bytes), Ok(packet));

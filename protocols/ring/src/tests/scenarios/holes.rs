@@ -53,7 +53,7 @@ fn f39_more_holes_than_a_token_can_ask_for_are_filled_over_several_rotations() {
 fn crash_between_token_and_packets(crashing: usize) -> Net {
     let mut net = Net::formed(4, |config| {
         config.windows = Windows::SPREAD;
-        never_lent(config);
+        never_granted(config);
     });
     (0..4).for_each(|i| net.submit(i, Service::Agreed, format!("before, by n{}", i + 1)));
     net.run(ms(5));

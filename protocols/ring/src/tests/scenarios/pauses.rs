@@ -192,7 +192,7 @@ fn f36_a_message_that_comes_while_the_token_is_being_parked_waits_five_milliseco
         // The first wake-up may even be lost.
         let mut lost = 0;
         let mut drop = |flying: &Flying| {
-            let hit = matches!(flying.packet, Packet::HoldCancel(_)) && lost == 0;
+            let hit = matches!(flying.packet, Packet::TokenRequest(_)) && lost == 0;
             lost += u32::from(hit);
             hit
         };

@@ -1,6 +1,6 @@
-use super::loans::{have_all, resting, visits};
+use super::grants::{have_all, resting, visits};
 use super::*;
-use crate::packet::Held;
+use crate::packet::Ack;
 
 /// Demands of every step that nobody has delivered a safe message that another does not hold.
 fn run_looking(net: &mut Net, span: Duration, drop: &mut dyn FnMut(&Flying) -> bool) {
@@ -15,12 +15,12 @@ fn run_looking(net: &mut Net, span: Duration, drop: &mut dyn FnMut(&Flying) -> b
     }
 }
 
-fn is_held(flying: &Flying) -> bool {
-    matches!(flying.packet, Packet::Held(_))
+fn is_ack(flying: &Flying) -> bool {
+    matches!(flying.packet, Packet::Ack(_))
 }
 
-fn said(net: &Net) -> usize {
-    net.sent.iter().filter(|flying| is_held(flying)).count()
+fn acks(net: &Net) -> usize {
+    net.sent.iter().filter(|flying| is_ack(flying)).count()
 }
 
 #[test]
@@ -32,9 +32,9 @@ fn a_safe_message_that_is_sent_while_the_token_rests_needs_no_rotation() {
         net.submit(sender, Service::Safe, "safe");
         run_looking(&mut net, Duration::from_millis(1), &mut |_| false);
         assert!(have_all(&net, 1), "{n} members, sent by {sender}");
-        assert_eq!((visits(&net), net.total("loans")), (before, 1), "{n} members, sent by {sender}");
+        assert_eq!((visits(&net), net.total("grants")), (before, 1), "{n} members, sent by {sender}");
         let others = usize::from(n) - 1;
-        assert_eq!(said(&net), if n > 3 { others + 1 } else { others }, "{n} members, sent by {sender}");
+        assert_eq!(acks(&net), if n > 3 { others + 1 } else { others }, "{n} members, sent by {sender}");
         net.run(Duration::from_millis(30));
         assert_eq!((0..usize::from(n)).filter(|i| net.counter(*i, "store_packets") > 0).count(), 0);
     }
@@ -61,7 +61,7 @@ fn what_is_lost_of_a_safe_message_or_of_what_is_said_of_it_delays_it_and_no_more
             let (mut net, mut seen) = (resting(n), 0);
             net.submit(sender, Service::Safe, "safe");
             run_looking(&mut net, Duration::from_millis(12), &mut |flying| {
-                let counts = is_held(flying) || flying.is_data();
+                let counts = is_ack(flying) || flying.is_data();
                 seen += u16::from(counts);
                 counts && seen == nth + 1
             });
@@ -78,7 +78,7 @@ fn while_nobody_says_anything_rotations_prove_it_soon() {
     for sender in 0..4 {
         let mut net = resting(4);
         net.submit(sender, Service::Safe, "safe");
-        run_looking(&mut net, Duration::from_millis(2), &mut |flying| is_held(flying));
+        run_looking(&mut net, Duration::from_millis(2), &mut |flying| is_ack(flying));
         assert!(have_all(&net, 1), "sent by {sender}");
     }
 }
@@ -109,14 +109,14 @@ fn who_lacks_a_packet_says_nothing_before_it_came() {
     net.sent.clear();
     net.submit(2, Service::Safe, "safe");
     // Nor does it ask for the token, and so have it repeated.
-    let is_request = |flying: &Flying| matches!(flying.packet, Packet::HoldCancel(_)) && flying.from == member(2);
+    let is_request = |flying: &Flying| matches!(flying.packet, Packet::TokenRequest(_)) && flying.from == member(2);
     run_looking(&mut net, Duration::from_micros(300), &mut |flying| is_request(flying));
-    assert_eq!(said(&net), 2, "of the others");
+    assert_eq!(acks(&net), 2, "of the others");
     assert!(net.delivered.iter().all(|delivered| delivered.len() < 2), "one lacks a packet");
     net.hand_over(late.unwrap());
     run_looking(&mut net, Duration::from_micros(300), &mut |_| false);
     assert!(have_all(&net, 2));
-    assert_eq!(said(&net), 4, "it was said late, and told");
+    assert_eq!(acks(&net), 4, "it was said late, and told");
 }
 
 #[test]
@@ -125,9 +125,9 @@ fn what_cannot_be_true_is_not_believed_nor_what_is_said_of_another_ring() {
     //= R24 test
     let mut net = resting(4);
     let ring = net.views[0][0].id;
-    let held = |aru| Held { ring, aru: Seq(aru), stable: Seq(aru) };
-    net.hand(2, 0, Packet::Held(Held { ring: crate::RingId { number: ring.number + 1, ..ring }, ..held(1) }));
-    net.hand(2, 0, Packet::Held(held(1 << 40)));
+    let ack = |aru| Ack { ring, aru: Seq(aru), stable: Seq(aru) };
+    net.hand(2, 0, Packet::Ack(Ack { ring: crate::RingId { number: ring.number + 1, ..ring }, ..ack(1) }));
+    net.hand(2, 0, Packet::Ack(ack(1 << 40)));
     assert_eq!((net.counter(0, "foreign_ring"), net.counter(0, "beyond_window")), (1, 1));
     net.submit(1, Service::Safe, "safe");
     net.run_dropping(Duration::from_micros(500), &mut |flying| flying.is_data() && flying.to == NodeId(4));
@@ -141,11 +141,11 @@ fn nobody_believes_to_be_stable_what_it_does_not_hold_and_one_alone_proves_nothi
     //= R48 test
     let mut net = resting(4);
     let ring = net.views[0][0].id;
-    net.hand(2, 0, Packet::Held(Held { ring, aru: Seq(100), stable: Seq(100) }));
+    net.hand(2, 0, Packet::Ack(Ack { ring, aru: Seq(100), stable: Seq(100) }));
     assert_eq!((net.counter(0, "stable"), net.counter(0, "assertion_failures")), (net.counter(0, "aru"), 0));
-    net.hand(2, 1, Packet::Held(Held { ring, aru: Seq(100), stable: Seq(0) }));
+    net.hand(2, 1, Packet::Ack(Ack { ring, aru: Seq(100), stable: Seq(0) }));
     net.submit(1, Service::Safe, "safe");
-    let is_of_others = |flying: &Flying| is_held(flying) && flying.from != member(3);
+    let is_of_others = |flying: &Flying| is_ack(flying) && flying.from != member(3);
     net.run_dropping(Duration::from_micros(300), &mut |flying| is_of_others(flying));
     assert!(net.delivered[1].is_empty());
     net.run(Duration::from_millis(12));
@@ -161,7 +161,7 @@ fn a_lost_word_and_a_lost_way_back_delay_it_no_longer_than_two_rotations() {
         net.submit(1, Service::Safe, vec![7; 2_000]);
         run_looking(&mut net, Duration::from_micros(13_500), &mut |flying| {
             let back = !token && flying.is_token() && flying.to == NodeId(1);
-            let told = !word && is_held(flying) && flying.to == NodeId(3);
+            let told = !word && is_ack(flying) && flying.to == NodeId(3);
             (token, word) = (token || back, word || told);
             back || told
         });
@@ -170,7 +170,7 @@ fn a_lost_word_and_a_lost_way_back_delay_it_no_longer_than_two_rotations() {
 }
 
 #[test]
-fn other_loans_do_not_put_off_that_the_token_goes_round() {
+fn other_grants_do_not_put_off_that_the_token_goes_round() {
     //= R48 test
     for every in [300, 500, 900].map(Duration::from_micros) {
         let mut net = resting(3);
@@ -183,7 +183,7 @@ fn other_loans_do_not_put_off_that_the_token_goes_round() {
                 next += every;
             }
             net.skip_to(next);
-            net.step(&mut |flying| is_held(flying) && flying.to == NodeId(1));
+            net.step(&mut |flying| is_ack(flying) && flying.to == NodeId(1));
         }
         assert!(net.now.since(began) < Duration::from_micros(1_200), "{:?}", net.now.since(began));
     }
@@ -230,11 +230,11 @@ fn who_asked_for_what_a_rotation_proved_tells_nothing_later() {
     //= R48 test
     let mut net = resting(5);
     net.submit(1, Service::Safe, "first");
-    net.run_dropping(Duration::from_millis(30), &mut |flying| is_held(flying) && flying.to == NodeId(2));
+    net.run_dropping(Duration::from_millis(30), &mut |flying| is_ack(flying) && flying.to == NodeId(2));
     net.sent.clear();
     net.submit(3, Service::Safe, "second");
     net.run(Duration::from_millis(1));
-    let told = net.sent.iter().filter(|flying| is_held(flying) && flying.lane == Lane::Data);
+    let told = net.sent.iter().filter(|flying| is_ack(flying) && flying.lane == Lane::Data);
     assert_eq!(told.map(|flying| flying.from.node).collect::<Vec<_>>(), [NodeId(4)]);
 }
 

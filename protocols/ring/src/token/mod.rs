@@ -1,7 +1,8 @@
 //! The circulation of one ring's token among its members: what Recovery and Operational share.
-mod idle;
-mod lend;
-mod said;
+mod acks;
+mod grant;
+mod rest;
+mod state;
 mod visit;
 
 use crate::RingId;
@@ -12,11 +13,12 @@ use crate::packet::{Content, Data, Packet, Token};
 use crate::store::{Inserted, Store};
 use crate::timer::Timer;
 use crate::tuning::Tuner;
+use acks::Acks;
 use consort_order::{Arrival, Queue, To};
 use consort_types::{Duration, Instant, MemberId, NodeId, Seq};
 use consort_wire::Lane;
-use idle::Idle;
-use said::Said;
+use rest::Requested;
+use state::TokenState;
 
 /// One ring's token, as one member sees it.
 #[derive(Clone, Debug)]
@@ -42,11 +44,12 @@ pub(crate) struct Circle {
     received: u64,
     /// Visits handled, with the first, which the representative makes up itself; what own packets are stamped with.
     pub visits: u64,
-    /// What was passed on last, to the byte, and to whom.
-    copy: Option<Token>,
-    copy_to: MemberId,
-    idle: Idle,
-    said: Said,
+    token: TokenState,
+    requested_by: Requested,
+    acks: Acks,
+    /// The seq on the token this node passed on last, and when it last differed from the one before.
+    passed_seq: Seq,
+    last_traffic: Instant,
     token_at: Instant,
     /// How long a rotation takes, smoothed.
     rotation: Duration,
@@ -84,7 +87,7 @@ pub(crate) enum Pace {
     Original,
 }
 
-/// No token gets there: each hop adds one, and a token that is accepted may be lent and come back.
+/// No token gets there: each hop adds one, and a token that is accepted may be granted and come back.
 const TOKEN_SEQ_END: u64 = u64::MAX - 8;
 
 /// For how many rotations at full speed a member may still get what it lacks.
@@ -128,10 +131,11 @@ impl Circle {
             last_token_seq: 0,
             received: 0,
             visits: 0,
-            copy: None,
-            copy_to: me,
-            idle: Idle::default(),
-            said: Said::of(n),
+            token: TokenState::default(),
+            requested_by: Requested::default(),
+            acks: Acks::of(n),
+            passed_seq: Seq(0),
+            last_traffic: Instant::ZERO,
             token_at: now,
             rotation: Duration::ZERO,
             took: Duration::ZERO,
@@ -172,12 +176,13 @@ impl Circle {
             return false;
         }
         if token.token_seq >= TOKEN_SEQ_END {
-            io.counters.implausible += 1; // it could not be lent and come back: no ring lives long enough to get there
+            io.counters.implausible += 1; // it could not be granted and come back: no ring lives long enough to get there
             return false;
         }
         if token.token_seq <= self.last_token_seq && !crate::mutated!(io.config, NoTokenDedup) {
             io.counters.duplicate_tokens += 1;
-            if self.gave_back(token) {
+            if self.has_returned(token) {
+                io.counters.tokens_retransmitted += 1;
                 self.send_copy(io);
             }
             return false;
@@ -197,10 +202,13 @@ impl Circle {
         io.check(within, "G1: nothing on the token lies beyond its seq");
         self.last_token_seq = token.token_seq;
         //= R17
-        self.received += u64::from(from == self.predecessor && !token.lent);
-        self.copy = None;
+        self.received += u64::from(from == self.predecessor && !token.granted);
         io.timers.disarm(Timer::TokenRetransmit);
         self.watch_token(io, now);
+        if let Some(node) = self.granted_to() {
+            //= R47
+            io.grant_backoff.clear(node);
+        }
         self.measure(now, token);
         //= R17
         self.reads_first = Lane::Data;
@@ -210,8 +218,8 @@ impl Circle {
 
     fn measure(&mut self, now: Instant, token: &Token) {
         self.took = Duration::ZERO;
-        //= R47
-        if !token.lent && !self.has_rested(token) && self.visits > 0 {
+        //= R45
+        if !token.granted && !token.rested && self.visits > 0 {
             self.took = now.since(self.token_at);
             //= R25
             let first = self.rotation.is_zero();
@@ -262,7 +270,7 @@ impl Circle {
     /// Whether a packet shows that the token moved on: only one numbered after the token we passed.
     fn note_evidence(&mut self, io: &mut Io, seq: Seq) {
         //= R26
-        let moved_on = self.copy.as_ref().is_some_and(|copy| seq > copy.seq);
+        let moved_on = self.token.copy().is_some_and(|copy| seq > copy.seq);
         if moved_on || crate::mutated!(io.config, AnyDataIsEvidence) {
             io.timers.disarm(Timer::TokenRetransmit);
         }
@@ -284,17 +292,13 @@ impl Circle {
         }
     }
 
-    /// Sends the token, and keeps a copy.
-    fn send_token(&mut self, io: &mut Io, now: Instant, token: Token, to: MemberId) {
-        io.send(To::One(to.node), Lane::Token, Packet::Token(token.clone()));
-        self.keep_copy(io, now, token, to);
-    }
-
-    /// Keeps what was sent, to send it again if nothing shows that it came.
-    fn keep_copy(&mut self, io: &mut Io, now: Instant, token: Token, to: MemberId) {
+    /// Sends the token that is about to be there, and keeps the copy.
+    fn send_token(&mut self, io: &mut Io, now: Instant, state: TokenState) {
+        self.token_is(io, state);
+        let Some(token) = self.token.copy() else { return };
         //= R25
-        io.timers.arm(Timer::TokenRetransmit, now + self.retransmit_after(io, &token));
-        (self.copy, self.copy_to) = (Some(token), to);
+        io.timers.arm(Timer::TokenRetransmit, now + self.retransmit_after(io, token));
+        self.send_copy(io);
     }
 
     /// Nothing shows that the token moved on: send the copy again, exactly.
@@ -304,23 +308,29 @@ impl Circle {
             return;
         }
         if crate::mutated!(io.config, CopyMutated)
-            && let Some(copy) = &mut self.copy
+            && let TokenState::Passed(copy) | TokenState::Granted { copy, .. } | TokenState::Returned(copy) =
+                &mut self.token
         {
             copy.token_seq += 1;
         }
-        self.send_copy(io);
-        let Some(copy) = &self.copy else { return };
+        let Some(copy) = self.token.copy() else { return };
         // The rest of an idle token is over by now: it is missed.
         let rests =
             if copy.idle > 0 { io.config.timers.token_retransmit_idle / 4 } else { self.retransmit_after(io, copy) };
         io.timers.arm(Timer::TokenRetransmit, now + rests);
+        io.counters.tokens_retransmitted += 1;
+        self.send_copy(io);
     }
 
-    /// Sends what is kept, exactly.
     fn send_copy(&self, io: &mut Io) {
-        let Some(copy) = &self.copy else { return };
-        io.counters.tokens_retransmitted += 1;
-        io.send(To::One(self.copy_to.node), Lane::Token, Packet::Token(copy.clone()));
+        let to = match self.token {
+            TokenState::Granted { to, .. } => to,
+            TokenState::Returned(_) => self.ring.representative,
+            _ => self.successor,
+        };
+        if let Some(copy) = self.token.copy() {
+            io.send(To::One(to.node), Lane::Token, Packet::Token(copy.clone()));
+        }
     }
 
     /// How long to wait for a sign of the token that was passed on before its copy is sent for the first time.
@@ -347,8 +357,7 @@ impl Circle {
     /// The member that has kept aru from moving for so long, over so many rotations, that it must be deaf.
     pub fn deaf_member(&mut self, io: &Io, now: Instant, token: &Token) -> Option<MemberId> {
         //= M53
-        //= R47
-        let by = token.aru_by.filter(|_| token.aru < token.seq && !token.lent)?;
+        let by = token.aru_by.filter(|_| token.aru < token.seq && !token.granted)?;
         let pinned = match self.pinned {
             Some(pinned) if pinned.by == by && pinned.aru == token.aru => {
                 Pinned { visits: pinned.visits + 1, ..pinned }

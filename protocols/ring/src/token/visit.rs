@@ -1,4 +1,5 @@
 //! One visit of the token: answer, number, send, update, pass on, send the rest.
+use super::state::TokenState;
 use super::{Circle, Pace, Source};
 use crate::config::{Acceleration, Priority, Windows};
 use crate::engine::Io;
@@ -20,8 +21,8 @@ impl Circle {
         let new = self.number(io, &mut token, pace, source);
         let load = answered.plus(new);
         //= R47
-        if std::mem::take(&mut token.lent) && self.may_give_back(io, &token, pace) {
-            return self.give_back(io, now, token, load);
+        if std::mem::take(&mut token.granted) && self.may_return(io, &token, pace) {
+            return self.return_token(io, now, token, load);
         }
         let after_token = self.after_token(io, &windows, pace);
         let before_token = self.fresh.len() - after_token;
@@ -63,7 +64,7 @@ impl Circle {
             _ if seq <= stable => false,
             Some(data) if answered.packets < cap => {
                 answered.add_packet(data.wire_len());
-                let again = Data { retransmission: true, asks: false, returns: false, round: 0, ..data.clone() };
+                let again = Data { retransmission: true, ack_request: false, round: 0, ..data.clone() };
                 io.send(To::All, Lane::Data, Packet::Data(again));
                 false
             }
@@ -83,7 +84,7 @@ impl Circle {
         let shares = Shares { mine: self.last_load, members: self.members.len() as u32 };
         let most = flow::allowance(&io.config, token, shares, under_way);
         //= R47
-        let allowed = if token.lent { most.minus(self.last_load) } else { most };
+        let allowed = if token.granted { most.minus(self.last_load) } else { most };
         let room = io.config.body_room();
         let mut new = Load::default();
         while new.packets < allowed.packets
@@ -100,8 +101,7 @@ impl Circle {
                 originator: self.me.node,
                 round: 0,
                 retransmission: false,
-                asks: false,
-                returns: false,
+                ack_request: false,
                 content,
             };
             new.add_packet(data.wire_len());
@@ -244,7 +244,7 @@ impl Circle {
             self.keep_for_myself(io, now, token);
             return;
         }
-        self.send_token(io, now, token, self.successor);
+        self.send_token(io, now, TokenState::Passed(token));
     }
 
     /// Moves the stable line.
