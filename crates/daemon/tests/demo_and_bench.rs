@@ -281,7 +281,7 @@ fn peers_that_are_not_there_are_left_out_with_the_reason() {
     let works = report["works"].as_array().unwrap();
     assert_eq!(
         works.iter().map(|work| work["work"].as_str().unwrap()).collect::<Vec<_>>(),
-        ["batched", "unbatched", "small", "at rate"]
+        ["batched", "unbatched", "at rate", "small"]
     );
     works
         .iter()

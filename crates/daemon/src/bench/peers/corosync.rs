@@ -101,7 +101,8 @@ fn configuration(node: u16, nodes: u16, tuning: &Tuning) -> String {
     let _ = writeln!(
         text,
         "}}\nlogging {{\n  to_stderr: yes\n  to_syslog: no\n  to_logfile: no\n}}\n\
-         system {{\n  state_dir: {INSIDE}/corosync-{node}\n}}"
+         system {{\n  sched_rr: {}\n  state_dir: {INSIDE}/corosync-{node}\n}}",
+        if tuning.realtime { "yes" } else { "no" }
     );
     text
 }
@@ -166,12 +167,14 @@ mod tests {
     #[test]
     fn each_daemon_knows_all_and_has_a_place_of_its_own() {
         let text = configuration(2, 3, &Tuning::default());
-        assert!(text.contains("  netmtu: 8900\n  window_size: 300\n  max_messages: 100\n}\nnodelist {\n"), "{text}");
-        let untuned = Tuning { netmtu: 0, window_size: 0, max_messages: 0, ..Tuning::default() };
-        assert!(configuration(2, 3, &untuned).contains("  crypto_hash: none\n}\nnodelist {\n"));
+        assert!(text.contains("  crypto_hash: none\n}\nnodelist {\n"), "{text}");
+        let tuned = Tuning { realtime: true, netmtu: 8_900, window_size: 300, max_messages: 100, ..Tuning::default() };
+        let tuned = configuration(2, 3, &tuned);
+        assert!(tuned.contains("  netmtu: 8900\n  window_size: 300\n  max_messages: 100\n}\nnodelist {\n"), "{tuned}");
+        assert!(tuned.contains("system {\n  sched_rr: yes\n"), "{tuned}");
         assert!(text.contains("  node {\n    name: n3\n    nodeid: 3\n    ring0_addr: 127.0.0.3\n  }\n}\n"), "{text}");
         assert!(text.contains("  transport: knet\n  crypto_cipher: none\n"), "{text}");
-        assert!(text.ends_with("system {\n  state_dir: /run/bench/corosync-2\n}\n"), "{text}");
+        assert!(text.ends_with("system {\n  sched_rr: no\n  state_dir: /run/bench/corosync-2\n}\n"), "{text}");
     }
 
     #[test]

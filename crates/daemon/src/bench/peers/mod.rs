@@ -29,8 +29,8 @@ Usage: consort bench peers [options]
 
 Gives the same work to Consort and to other systems, in turn and in the same run:
 all senders as fast as they may, many messages a write; the same, one message a
-write; the first with messages of 100 bytes; and all together at a given rate, for
-latency. What is not installed is left out, with the reason.
+write; all together at a given rate, for latency; and the first with messages of
+100 bytes. What is not installed is left out, with the reason.
 
   --spread PROGRAM   the daemon of Spread 5, built from its release, such as
                      /usr/local/sbin/spread; it runs in a network of its own,
@@ -55,7 +55,7 @@ docs/performance.md names. Ctrl-C and SIGTERM end it, and all that it has starte
 );
 
 /// What each system does.
-const WORKS: [&str; 4] = ["batched", "unbatched", "small", "at rate"];
+const WORKS: [&str; 4] = ["batched", "unbatched", "at rate", "small"];
 /// Bytes of a small message.
 const SMALL: usize = 100;
 
@@ -321,10 +321,13 @@ mod tests {
     fn the_others_are_tuned_by_options() {
         assert_eq!(plan("").unwrap().tuning, Tuning::default());
         let line =
-            "--jgroups-stack tcp --jgroups-window 0 --corosync-netmtu 0 --corosync-window 50 --corosync-messages 17";
+            "--jgroups-stack tcp --jgroups-window 0 --corosync-realtime --corosync-window 50 --corosync-messages 17";
         let told = plan(line).unwrap().tuning.line();
         let window = "JGroups: tcp.xml, any number of own messages under way";
-        assert_eq!(told, format!("{window}; Corosync: netmtu default, window_size 50, max_messages 17"));
+        assert_eq!(
+            told,
+            format!("{window}; Corosync: real-time priority, netmtu default, window_size 50, max_messages 17")
+        );
     }
 
     #[test]
