@@ -47,20 +47,34 @@ impl World {
     pub fn new() -> Self {
         let mut world = Self {
             now: Instant::ZERO,
-            nodes: (0..NODES).map(node).collect(),
+            nodes: (0..NODES).map(|index| node(index, 1)).collect(),
             network: VecDeque::with_capacity(UNDER_WAY),
             room: Bump::new(1 << 20),
             told: [0; NODES as usize],
             datagrams: 0,
             tapped: None,
         };
-        for at in 0..world.nodes.len() {
-            world.nodes[at].start(world.now, &[]);
-            world.nodes[at].open_client(world.now, CLIENT);
-            world.say(at, traffic::greeting());
-        }
+        (0..world.nodes.len()).for_each(|at| world.begin(at));
         world.pass(Duration::from_secs(2));
         world
+    }
+
+    fn begin(&mut self, at: usize) {
+        self.nodes[at].start(self.now, &[]);
+        self.nodes[at].open_client(self.now, CLIENT);
+        self.say(at, traffic::greeting());
+    }
+
+    /// A node dies, is missed, and comes back in a new life.
+    pub fn fail(&mut self, at: usize) {
+        let life = self.nodes[at].identity().me.incarnation.0 + 1;
+        let dead = std::mem::replace(&mut self.nodes[at], node(at as u16, life));
+        drop(dead);
+        self.pass(Duration::from_millis(800));
+        self.begin(at);
+        self.pass(Duration::from_millis(800));
+        let members = |node: &Node<Metered>| node.view().map_or(0, |view| view.members.len());
+        assert!(self.nodes.iter().all(|node| members(node) == self.nodes.len()), "they are together again");
     }
 
     /// How many bytes each client was told.
@@ -187,8 +201,8 @@ pub(crate) fn identity(node: NodeId) -> Identity {
 
 /// A node whose beacons come only once a minute: there are few of them whatever the traffic.
 #[expect(clippy::unwrap_used, reason = "a configuration that is right")]
-fn node(index: u16) -> Node<Metered> {
-    let identity = identity(NodeId(index));
+fn node(index: u16, life: u64) -> Node<Metered> {
+    let identity = Identity { me: MemberId::new(index, life), ..identity(NodeId(index)) };
     let mut config = Config::new(NodeId(index), (0..NODES).map(NodeId).collect());
     config.timers.beacon = Duration::from_secs(60);
     let ring = Ring::new(config, identity.me.incarnation).unwrap();

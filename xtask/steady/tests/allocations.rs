@@ -33,3 +33,21 @@ fn a_ring_at_rest_takes_nothing_from_the_allocator() {
     assert!(world.datagrams() - datagrams > 90, "{}", world.datagrams() - datagrams);
     assert_eq!(counted.count_total, 0, "for {} datagrams", world.datagrams() - datagrams);
 }
+
+#[test]
+fn what_members_keep_of_others_does_not_grow_with_the_faults_they_lived_through() {
+    let (mut world, said) = (World::new(), Traffic { name: "", messages: 5, len: 100 }.write());
+    let mut faults = |n: usize| {
+        let counted = allocation_counter::measure(|| {
+            for _ in 0..n {
+                world.fail(2);
+                (0..5).for_each(|_| world.round(&said));
+            }
+        });
+        counted.bytes_current
+    };
+    // By then what is remembered of views is full, and buffers have grown to what they need.
+    faults(150);
+    let grown: Vec<i64> = (0..5).map(|_| faults(20)).collect();
+    assert!(grown.iter().sum::<i64>() < 100 * 64, "{grown:?} bytes in 20 faults each");
+}
