@@ -6,7 +6,7 @@
 
 pub mod common;
 use common::Arguments;
-use consort::{Client, Error, Event, GroupName, Parting, Sender, Service};
+use consort::{Cause, Client, Error, Event, GroupName, Parting, Sender, Service};
 use std::io::{BufRead, BufReader, Write};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use std::time::Duration;
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
-    let talked = Arguments::connect("chat", false).and_then(|(client, group)| {
+    let talked = Arguments::connect("chat").and_then(|(client, group)| {
         talk(client, group, BufReader::new(std::io::stdin()), std::io::stdout()).map_err(|error| error.to_string())
     });
     if let Err(problem) = talked {
@@ -67,7 +67,7 @@ fn print(out: &mut impl Write, event: Event) -> std::io::Result<()> {
         Event::Message(message) => {
             writeln!(out, "{}: {}", message.sender_name(), String::from_utf8_lossy(message.payload()))
         }
-        Event::GroupView(view) => {
+        Event::GroupView(view) if view.cause != Cause::Primary => {
             let names: Vec<_> = view.members.iter().map(|member| member.name.as_str()).collect();
             writeln!(out, "-- {}: now {} here: {}", view.cause, names.len(), names.join(" "))
         }

@@ -9,7 +9,7 @@
 //! `cargo run -p consort --example counter -- 127.0.0.1:4840 tea`, and then numbers on standard input.
 pub mod common;
 use common::Arguments;
-use consort::{Client, ClientId, Error, Event, GroupName, GroupView, MemberId, Message, Service};
+use consort::{Cause, Client, ClientId, Error, Event, GroupName, GroupView, MemberId, Message, Service};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::mpsc::TryRecvError;
@@ -19,7 +19,7 @@ const STEP: Duration = Duration::from_millis(50);
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
-    let counted = Arguments::connect("counter", false)
+    let counted = Arguments::connect("counter")
         .and_then(|(client, group)| count_lines(client, group).map_err(|error| error.to_string()));
     if let Err(problem) = counted {
         eprintln!("counter: {problem}");
@@ -83,6 +83,7 @@ impl Counter {
     /// Takes the next event; true if there was one.
     pub fn step(&mut self, within: Duration) -> Result<bool, Error> {
         match self.client.receive(within)? {
+            Some(Event::GroupView(view)) if view.cause == Cause::Primary => {} // the same members
             Some(Event::GroupView(view)) => self.on_view(&view)?,
             Some(Event::Message(message)) => self.on_message(&message),
             Some(Event::Refused { send, refusal }) => eprintln!("counter: send {send} was refused: {refusal}"),

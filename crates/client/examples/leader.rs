@@ -1,8 +1,8 @@
 //! A leader without an election: the lowest member of a group. Everybody sees the same views at the same places of the
 //! order, so nobody has to be asked.
 //!
-//! When the network is parted each part has a leader. Where there may be only one, it acts only while its part is
-//! primary, which is told with each network view.
+//! When the network is parted each part has a leader. Where there may be only one, it acts only while the group view says
+//! that its members are the primary part; when that changes, the group view is told once more.
 //!
 //! `cargo run -p consort --example leader -- 127.0.0.1:4840 tea ann`
 pub mod common;
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 fn main() -> ExitCode {
-    let watched = Arguments::connect("leader", true)
+    let watched = Arguments::connect("leader")
         .and_then(|(client, group)| watch(client, &group).map_err(|error| error.to_string()));
     if let Err(problem) = watched {
         eprintln!("leader: {problem}");
@@ -38,14 +38,19 @@ pub struct Leader {
     pub member: Member,
     /// Whether it is the one who asks.
     pub is_me: bool,
-    /// Whether no other part of the network has a leader that may act.
-    pub is_only: bool,
+    /// Whether it may act as the only one, as far as the order has been received: a part that was cut off and does not know
+    /// it yet may still have one.
+    pub primary: Primary,
 }
 
 impl fmt::Display for Leader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let me = if self.is_me { ", that is me" } else { "" };
-        let only = if self.is_only { "" } else { "; this part of the network is not primary" };
+        let only = match self.primary {
+            Primary::Yes => "",
+            Primary::Pending | Primary::No => "; this part of the network is not primary",
+            Primary::NoPolicy => "; no policy says which part may act alone",
+        };
         write!(f, "{} leads{me}{only}", self.member)
     }
 }
@@ -53,22 +58,20 @@ impl fmt::Display for Leader {
 /// Follows who leads a group.
 pub struct Watcher {
     client: Client,
-    is_primary: bool,
     view: Option<GroupView>,
 }
 
 impl Watcher {
-    /// Joins with a client that wants views.
+    /// Joins.
     pub fn join(mut client: Client, group: &GroupName) -> Result<Self, Error> {
         client.join(group)?;
         client.flush()?;
-        Ok(Self { client, is_primary: false, view: None })
+        Ok(Self { client, view: None })
     }
 
     /// Takes the next event; the leader if it was a view.
     pub fn step(&mut self, within: impl Into<Option<Duration>>) -> Result<Option<Leader>, Error> {
         match self.client.receive(within)? {
-            Some(Event::View(view)) => self.is_primary = view.primary == Primary::Yes,
             Some(Event::GroupView(view)) => self.view = Some(view),
             Some(Event::Refused { refusal, .. }) => eprintln!("leader: the join was refused: {refusal}"),
             _ => return Ok(None),
@@ -78,8 +81,9 @@ impl Watcher {
 
     /// Who leads; nobody until the join stands in the order.
     pub fn leader(&self) -> Option<Leader> {
-        let member = self.view.as_ref()?.members.first()?.clone(); // the lowest stands first
+        let view = self.view.as_ref()?;
+        let member = view.members.first()?.clone(); // the lowest stands first
         let is_me = member.key() == (self.client.welcome().daemon, self.client.welcome().client);
-        Some(Leader { member, is_me, is_only: self.is_primary })
+        Some(Leader { member, is_me, primary: view.primary })
     }
 }

@@ -8,7 +8,7 @@
 //! `cargo run -p consort --example work_queue -- 127.0.0.1:4840 tea`, and then jobs on standard input, one a line.
 pub mod common;
 use common::Arguments;
-use consort::{Client, ClientId, Error, Event, GroupName, GroupView, MemberId, Message, Service};
+use consort::{Cause, Client, ClientId, Error, Event, GroupName, GroupView, MemberId, Message, Service};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::mpsc::TryRecvError;
@@ -17,7 +17,7 @@ use std::time::Duration;
 const STEP: Duration = Duration::from_millis(50);
 
 fn main() -> ExitCode {
-    let worked = Arguments::connect("work_queue", false)
+    let worked = Arguments::connect("work_queue")
         .and_then(|(client, group)| work_on_lines(client, group).map_err(|error| error.to_string()));
     if let Err(problem) = worked {
         eprintln!("work_queue: {problem}");
@@ -97,6 +97,7 @@ impl Worker {
     /// Takes the next event and does what falls to this member; true if there was one.
     pub fn step(&mut self, within: Duration, work: &mut dyn FnMut(&str)) -> Result<bool, Error> {
         match self.client.receive(within)? {
+            Some(Event::GroupView(view)) if view.cause == Cause::Primary => {} // the same members
             Some(Event::GroupView(view)) => self.on_view(view, work)?,
             Some(Event::Message(message)) => self.on_message(&message, work)?,
             Some(Event::Refused { send, refusal }) => {

@@ -6,7 +6,7 @@ use crate::shared::{End, Shared};
 use crate::{Address, Error, Progress};
 use consort_session::client::Replies;
 use consort_session::event::{InPlace, look};
-use consort_session::{self as session, Welcome};
+use consort_session::{self as session, VERSION, Welcome};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -69,7 +69,11 @@ impl Inbox {
     pub(crate) fn welcome(&mut self, address: &Address) -> Result<Option<Welcome>, Error> {
         let no_daemon = |why: String| Error::NoDaemon { address: address.clone(), why };
         match self.next_reply().map_err(|error| no_daemon(error.to_string()))? {
-            Some(session::Event::Welcome(welcome)) => Ok(Some(welcome)),
+            Some(session::Event::Welcome(welcome)) if welcome.version == VERSION => Ok(Some(welcome)),
+            Some(session::Event::Welcome(welcome)) => Err(no_daemon(format!(
+                "it speaks version {} of the client protocol, this library version {VERSION}; use those of one release",
+                welcome.version
+            ))),
             Some(session::Event::Disconnect(farewell)) => Err(Error::NotWelcome(farewell)),
             Some(other) => Err(no_daemon(format!("it began with {other:?}"))),
             None => Ok(None),

@@ -19,7 +19,7 @@ mod undo;
 #[path = "../../client/examples/work_queue.rs"]
 mod work_queue;
 
-use consort::{Address, Client, ClientName, ConnectOptions, GroupName, Undo};
+use consort::{Address, Client, ClientName, ConnectOptions, GroupName, Primary, Undo};
 use counter::Counter;
 use leader::{Leader, Watcher};
 use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
@@ -209,6 +209,26 @@ fn the_lowest_member_leads_and_the_next_one_when_it_is_gone() {
     watch(&mut bob, "bob leads again", |leader| leader.is_me);
     let lost = std::iter::repeat_with(|| ann.step(PATIENCE)).find_map(Result::err).unwrap();
     assert!(matches!(lost, consort::Error::ConnectionLost { .. }), "{lost}");
+}
+
+#[test]
+fn a_leader_is_the_only_one_while_a_majority_of_the_configured_nodes_is_there() {
+    let world = World::new();
+    let nodes: String =
+        (1..=3).map(|id| format!("[[node]]\nid = {id}\naddress = \"127.0.0.1:{}\"\n", support::free_port())).collect();
+    let file = world.write("three.toml", &format!("cluster = \"{}\"\nmulticast = \"off\"\n{nodes}", world.cluster));
+    let start = |id: u16| world.daemon_as(&["daemon", "--config", &file, "--node", &id.to_string()]);
+    let mut daemons: Vec<_> = (1..=3).map(start).collect();
+    let mut ann = Watcher::join(connect(&world, 1, "ann"), &group()).unwrap();
+    watch(&mut ann, "ann leads alone", |leader| leader.is_me && leader.primary == Primary::Yes);
+    daemons[1].kill();
+    watch(&mut ann, "the view closes", |leader| leader.primary != Primary::Yes);
+    watch(&mut ann, "two of three go on", |leader| leader.is_me && leader.primary == Primary::Yes);
+    daemons[2].kill();
+    watch(&mut ann, "one of three may not", |leader| leader.is_me && leader.primary == Primary::No);
+    assert!(ann.leader().unwrap().to_string().ends_with("this part of the network is not primary"));
+    daemons[1] = start(2);
+    watch(&mut ann, "two are there again", |leader| leader.is_me && leader.primary == Primary::Yes);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::table::{Key, Table};
 use crate::told::{Told, Work};
 use crate::witness::{Claim, Mismatch, Witness};
 use bytes::BytesMut;
-use consort_types::{ClientId, GroupName, MemberId, Position, ViewId};
+use consort_types::{ClientId, GroupName, MemberId, Position, Primary, ViewId};
 use consort_wire::{Malformed, Payload};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -27,6 +27,8 @@ pub struct Groups {
     /// The last regular view, and its members.
     pub(crate) view: ViewId,
     pub(crate) members: Vec<MemberId>,
+    /// Whether the view is primary, at this place of the order.
+    pub(crate) primary: Primary,
     /// The joins, leaves and disconnects in it that changed anything.
     pub(crate) changes: u64,
     /// Who has the same table, ascending.
@@ -145,6 +147,7 @@ impl Groups {
             table: Table::new(me),
             view: ViewId::default(),
             members: Vec::new(),
+            primary: Primary::NoPolicy,
             changes: 0,
             synced: vec![me],
             exchange: None,

@@ -75,6 +75,10 @@ impl fmt::Display for Member {
 }
 
 /// Names one membership of one group, with the group's name, equally at every daemon.
+///
+/// It is no fencing number: parts of the network that do not hear each other count on independently, so that 137@n1 of a
+/// part that is not primary and 137@n2 of the primary one may both be. Only [equality](PartialEq) means something
+/// between two daemons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupViewId {
     /// The regular view in which the group changed.
@@ -103,6 +107,8 @@ pub enum Cause {
     Disconnect = 3,
     /// Daemons went or came, and their clients with them.
     Network = 4,
+    /// Nobody came or went: the view of daemons has become primary, or is primary no more.
+    Primary = 5,
 }
 
 impl Cause {
@@ -113,6 +119,7 @@ impl Cause {
             2 => Some(Self::Leave),
             3 => Some(Self::Disconnect),
             4 => Some(Self::Network),
+            5 => Some(Self::Primary),
             _ => None,
         }
     }
@@ -125,6 +132,7 @@ impl fmt::Display for Cause {
             Self::Leave => "leave",
             Self::Disconnect => "disconnect",
             Self::Network => "network",
+            Self::Primary => "primary",
         })
     }
 }
@@ -146,8 +154,8 @@ mod tests {
 
     #[test]
     fn causes_read_back() {
-        let all = [Cause::Join, Cause::Leave, Cause::Disconnect, Cause::Network];
+        let all = [Cause::Join, Cause::Leave, Cause::Disconnect, Cause::Network, Cause::Primary];
         assert!(all.into_iter().all(|cause| Cause::from_wire(cause as u8) == Some(cause)));
-        assert_eq!([Cause::from_wire(0), Cause::from_wire(5)], [None, None]);
+        assert_eq!([Cause::from_wire(0), Cause::from_wire(6)], [None, None]);
     }
 }

@@ -42,6 +42,8 @@ pub(crate) struct Group {
     pub name: GroupName,
     pub id: GroupViewId,
     pub closed: bool,
+    /// This daemon's members were told last that they are in the primary view. No part of what daemons agree on.
+    pub told_primary: bool,
     pub members: Vec<Member>,
     /// This daemon's clients among the members, as they came.
     pub local: Vec<ClientId>,
@@ -204,9 +206,17 @@ impl Table {
         self.sum = self.sum.wrapping_sub(before).wrapping_add(sum::of_group(name, id, closed));
     }
 
+    /// This daemon's members of the group are told whether they are in the primary view.
+    pub fn note_primary(&mut self, name: &GroupName, is_primary: bool) {
+        if let Some(at) = self.place(name.as_bytes()) {
+            self.groups[at as usize].told_primary = is_primary;
+        }
+    }
+
     fn open(&mut self, name: &GroupName) -> u32 {
         let (id, closed) = (GroupViewId::default(), false);
-        let group = Group { name: name.clone(), id, closed, members: Vec::new(), local: Vec::new() };
+        let (told_primary, members, local) = (false, Vec::new(), Vec::new());
+        let group = Group { name: name.clone(), id, closed, told_primary, members, local };
         let at = self.free.pop().unwrap_or(self.groups.len() as u32);
         match self.groups.get_mut(at as usize) {
             Some(emptied) => *emptied = group,

@@ -3,7 +3,7 @@ use crate::exchange::{Heard, Staged};
 use crate::groups::Groups;
 use crate::member::{Cause, GroupViewId, Member};
 use crate::table::{Client, Group, Key};
-use consort_types::{ClientId, GroupName, MemberId};
+use consort_types::{ClientId, GroupName, MemberId, Primary};
 use std::collections::btree_set;
 
 /// How many memberships of the departed are dropped at once.
@@ -29,6 +29,10 @@ pub(crate) enum Work {
     },
     /// Transitional signals, for the groups behind this one.
     Closing {
+        after: Option<GroupName>,
+    },
+    /// Tells the groups behind this one where their members do not know yet whether the view is primary.
+    Primary {
         after: Option<GroupName>,
     },
     /// A transitional signal that a join has made due: for the joiner, or for all members.
@@ -63,7 +67,7 @@ pub(crate) struct Told {
 enum What {
     #[default]
     Nothing,
-    View(Cause),
+    View(Cause, Primary),
     Signal,
 }
 
@@ -92,6 +96,8 @@ pub struct Change<'a> {
     /// For each member the number of its set: who has the same number was given the same messages since the group view
     /// before.
     pub sets: &'a [u16],
+    /// Whether the members may act as the primary part of the network, from here on.
+    pub primary: Primary,
     /// Why it changed.
     pub cause: Cause,
     /// Who came or went: who of them is a member came.
@@ -149,6 +155,7 @@ impl Groups {
                 return groups.len() == 0;
             }
             Work::Closing { after } => return self.signal(after),
+            Work::Primary { after } => return self.tell_primary(after),
             Work::LateSignal { group, joiner } => self.late_signal(group, *joiner),
             Work::Depart { clients, current } => {
                 return (0..DEPART_AT_ONCE).any(|_| self.depart(clients, current));
@@ -162,7 +169,7 @@ impl Groups {
         //= G07
         let closed = self.table.find(name.as_bytes()).map_or(closed, |group| group.closed);
         self.table.insert(name, member);
-        self.change(name, self.present(), closed, Cause::Join);
+        self.change(name, self.present(), closed, (Cause::Join, self.primary()));
         self.told.who.push(member.clone());
         //= G20
         let joined = |other: &Member| u16::from(other.key() == member.key());
@@ -193,7 +200,7 @@ impl Groups {
             _ => self.table.drop_member(name, key),
         };
         let closed = self.table.find(name.as_bytes()).is_some_and(|group| group.closed);
-        self.change(name, self.present(), closed, cause);
+        self.change(name, self.present(), closed, (cause, self.primary()));
         //= G03
         if cause == Cause::Leave && key.0 == self.table.me() {
             self.told.notify.push(key.1);
@@ -205,11 +212,13 @@ impl Groups {
     }
 
     /// Gives a group's membership a name and makes the group view ready to be told to this daemon's members.
-    fn change(&mut self, name: &GroupName, id: GroupViewId, closed: bool, cause: Cause) {
+    fn change(&mut self, name: &GroupName, id: GroupViewId, closed: bool, (cause, primary): (Cause, Primary)) {
         //= G03
+        //= G22
         self.table.mark(name, id, closed);
+        self.table.note_primary(name, primary == Primary::Yes);
         let told = &mut self.told;
-        (told.what, told.group, told.id) = (What::View(cause), Some(name.clone()), id);
+        (told.what, told.group, told.id) = (What::View(cause, primary), Some(name.clone()), id);
         told.who.clear();
         told.sets.clear();
         told.notify.clear();
@@ -217,6 +226,35 @@ impl Groups {
             told.sets.resize(group.members.len(), 0);
             told.notify.extend_from_slice(&group.local);
         }
+    }
+
+    /// Looks at the next groups; true when all were looked at.
+    fn tell_primary(&mut self, after: &mut Option<GroupName>) -> bool {
+        //= G23
+        let primary = self.primary();
+        if crate::mutated!(self, PrimaryUntold) {
+            return true;
+        }
+        for _ in 0..LOOK_AT_ONCE {
+            let Some(group) = self.table.after(after.as_ref()) else { return true };
+            *after = Some(group.name.clone());
+            if group.local.is_empty() || group.told_primary == (primary == Primary::Yes) {
+                continue;
+            }
+            let told = &mut self.told;
+            (told.what, told.group, told.id) = (What::View(Cause::Primary, primary), after.clone(), group.id);
+            told.who.clear();
+            told.sets.clear();
+            told.sets.resize(group.members.len(), 0);
+            told.notify.clear();
+            // Spread has no word for it.
+            told.notify.extend(group.local.iter().filter(|client| !client.speaks_spread()));
+            if let Some(name) = after {
+                self.table.note_primary(name, primary == Primary::Yes);
+            }
+            return false;
+        }
+        false
     }
 
     /// Looks at the next groups; true when all were looked at.
@@ -283,6 +321,7 @@ impl Groups {
         let first = [heard.groups.first_key_value().map(|(name, _)| name), self.departed.keys().next()];
         let Some(name) = first.into_iter().flatten().min().cloned() else {
             self.settled = true;
+            self.work.push_back(Work::Primary { after: None });
             self.synced.clone_from(&self.members);
             return true;
         };
@@ -323,7 +362,9 @@ impl Groups {
             self.table.mark(name, id, closed);
             return;
         }
-        self.change(name, GroupViewId { view: self.view, change: 0 }, closed, Cause::Network);
+        // What follows is told behind the last part: the members know who is there.
+        let told = (Cause::Network, self.primary);
+        self.change(name, GroupViewId { view: self.view, change: 0 }, closed, told);
         self.told.who = departed;
         self.told.who.extend(arrived);
         self.told.who.sort_unstable();
@@ -342,10 +383,11 @@ impl Groups {
         match what {
             What::Nothing => Step::Quiet,
             What::Signal => Step::Signal(Signal { group, id: *id, notify }),
-            What::View(cause) => {
+            What::View(cause, primary) => {
                 let now = self.table.find(group.as_bytes());
                 let (members, closed) = now.map_or((&[][..], false), |group| (&group.members[..], group.closed));
-                Step::View(Change { group, id: *id, closed, members, sets, cause: *cause, who, notify })
+                let (cause, primary) = (*cause, *primary);
+                Step::View(Change { group, id: *id, closed, members, sets, primary, cause, who, notify })
             }
         }
     }

@@ -196,6 +196,7 @@ impl<E: Engine> Node<E> {
         self.frames.clear();
         event::put_view(&mut self.frames, view);
         self.tell_viewers();
+        self.groups.become_primary();
         self.remember(Change::Primary { id });
     }
 

@@ -6,7 +6,7 @@
 //! | 82 | progress | accepted (8), ordered (8), credit (8) |
 //! | 83 | refused | request (8), cause (1), text |
 //! | 84 | view | id (18), kind (1), primary (1), members, moved together, cause as text |
-//! | 85 | group view | group (1 + n), id (18 + 8), flags (1), cause (1), who came or went, members with their sets |
+//! | 85 | group view | group (1 + n), id (18 + 8), flags (1), primary (1), cause (1), who came or went, members with their sets |
 //! | 86 | status | count (2), pairs of text |
 //! | 87 | pong | token (8) |
 //! | 88 | disconnect | parting (1), text |
@@ -211,17 +211,20 @@ pub struct Offer {
 pub struct GroupView {
     /// Which group.
     pub group: GroupName,
-    /// Names the membership; equal at every daemon.
+    /// Names the membership; equal at every daemon. No fencing number: see [`GroupViewId`].
     pub id: GroupViewId,
     /// Whether only members may send to it.
     pub closed: bool,
-    /// Why it changed.
+    /// Whether the members may act as the primary part of the network, from here until the next group view of this group.
+    /// This says all; it need not, and must not, be combined with [`NetworkView::primary`].
+    pub primary: Primary,
+    /// Why it changed. With [`Cause::Primary`] it did not: the same membership is told once more, because `primary` changed.
     pub cause: Cause,
     /// Who came or went: who of them is a member came.
     pub who: Vec<Member>,
     /// Who is in the group now, by node, incarnation and client number.
     pub members: Vec<Member>,
-    /// For each member the number of its set.
+    /// For each member the number of its set. Says nothing with [`Cause::Primary`].
     pub sets: Vec<u16>,
 }
 
@@ -252,7 +255,8 @@ pub struct NetworkView {
     pub id: ViewId,
     /// Regular or transitional.
     pub kind: ViewKind,
-    /// Whether an application that wants a single decider may act.
+    /// Whether the view of daemons is primary. A program acts by [`GroupView::primary`]: where daemons come together, this
+    /// is told before the group view that says who else is there.
     pub primary: Primary,
     /// All daemons in it.
     pub members: Vec<MemberId>,

@@ -55,4 +55,4 @@ pub use watch::Waits;
 /// The first four bytes of every hello.
 pub const MAGIC: u32 = 0xc04e_c11e;
 /// The version of the client protocol.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;

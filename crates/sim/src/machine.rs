@@ -7,7 +7,8 @@ use bytes::Bytes;
 use consort_order::To;
 use consort_session::{Cause, GroupView, Member};
 use consort_types::{
-    Class, ClientId, Incarnation, Instant, MemberId, MessageId, NodeId, Position, Service, Stream, Ticket, ViewId,
+    Class, ClientId, Incarnation, Instant, MemberId, MessageId, NodeId, Position, Primary, Service, Stream, Ticket,
+    ViewId,
 };
 use consort_wire::{Lane, Payload};
 
@@ -255,6 +256,8 @@ pub struct GroupSeen {
     pub cause: Cause,
     /// Whether only members may send to it.
     pub closed: bool,
+    /// Whether its members may act as the primary part.
+    pub primary: bool,
     /// Its members: a node's client each.
     pub members: Vec<(MemberId, u16)>,
     /// Those of them that the process was given the same messages with.
@@ -271,6 +274,7 @@ impl GroupSeen {
             change: view.id.change,
             cause: view.cause,
             closed: view.closed,
+            primary: view.primary == Primary::Yes,
             members: view.members.iter().map(place).collect(),
             together: view.together_with(me).map(place).collect(),
         }
@@ -287,7 +291,9 @@ impl GroupSeen {
             id: self.view,
             change: self.change,
             network: self.cause == Cause::Network,
+            again: self.cause == Cause::Primary,
             closed: self.closed,
+            primary: self.primary,
             members: processes(&self.members),
             together: processes(&self.together),
             group: self.group,

@@ -123,7 +123,8 @@ impl Recorder {
         let names = || group.members.iter().map(Process::to_string).collect::<Vec<_>>().join(" ");
         self.tell(Some(process.node), 'g', || {
             let apart = group.members.len() - group.together.len();
-            format!("{process} in {} {}.{} of {}, {apart} apart", group.group, group.id, group.change, names())
+            let primary = if group.primary { ", primary" } else { "" };
+            format!("{process} in {} {}.{} of {}, {apart} apart{primary}", group.group, group.id, group.change, names())
         });
         self.record(process, What::Group(Box::new(group)));
     }
@@ -248,7 +249,7 @@ fn digest(digest: &mut Digest, event: &Event) {
         What::View(view) => 2 | view.id.number << 8 | u64::from(view.transitional) << 7,
         What::Network(view) => 24 | view.id.number << 8 | u64::from(view.transitional) << 7,
         What::Primary(view) => 12 | view.number << 8,
-        What::Group(group) => 13 | group.id.number << 8 | group.change << 40,
+        What::Group(group) => 13 | group.id.number << 8 | group.change << 40 | u64::from(group.primary) << 39,
         What::Signal(_) => 20,
         What::Spoke(said) => 25 | said.count << 8,
         What::Side(said) => {

@@ -126,8 +126,12 @@ pub struct Grouped {
     pub change: u64,
     /// Whether the network made it.
     pub network: bool,
+    /// Whether the same membership is told once more, because whether it is primary has changed.
+    pub again: bool,
     /// Whether only members may send to the group.
     pub closed: bool,
+    /// Whether its members may act as the primary part.
+    pub primary: bool,
     /// Its members, ascending.
     pub members: Vec<Process>,
     /// Those of them that the process was given the same messages with, ascending.

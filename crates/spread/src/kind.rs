@@ -74,6 +74,7 @@ pub const fn of_cause(cause: Cause) -> u32 {
         Cause::Join => CAUSED_BY_JOIN,
         Cause::Leave => CAUSED_BY_LEAVE,
         Cause::Disconnect => CAUSED_BY_DISCONNECT,
-        Cause::Network => CAUSED_BY_NETWORK,
+        // They are not told of the latter, which changes no membership.
+        Cause::Network | Cause::Primary => CAUSED_BY_NETWORK,
     }
 }

@@ -31,8 +31,8 @@ impl Arguments {
     }
 
     /// Reads the program's own words and connects.
-    pub fn connect(example: &str, wants_views: bool) -> Result<(Client, GroupName), String> {
-        Self::connect_with(example, ConnectOptions { wants_views, ..ConnectOptions::default() })
+    pub fn connect(example: &str) -> Result<(Client, GroupName), String> {
+        Self::connect_with(example, ConnectOptions::default())
     }
 
     /// The same with more options.

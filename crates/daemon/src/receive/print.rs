@@ -1,7 +1,7 @@
 //! Events as lines.
 use super::written;
 use crate::failure::{Failure, Outcome, note};
-use consort::{Event, GroupView, Member, Message, NetworkView, Offer};
+use consort::{Cause, Event, GroupView, Member, Message, NetworkView, Offer, Primary};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -155,6 +155,7 @@ fn group_view(view: &GroupView) -> Value {
         "event": "group_view",
         "group": view.group.as_str(),
         "id": view.id.to_string(),
+        "primary": view.primary.word(),
         "cause": view.cause.to_string(),
         "who": view.who.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "members": view.members.iter().map(ToString::to_string).collect::<Vec<_>>(),
@@ -177,12 +178,27 @@ fn describe_group(view: &GroupView) -> String {
     let name = |member: &Member| format!("{}/{}", member.daemon.node, member.name);
     let names = |members: &[Member]| members.iter().map(name).collect::<Vec<_>>().join(", ");
     let plural = if view.members.len() == 1 { "member" } else { "members" };
-    let (who, now) = (names(&view.who), names(&view.members));
-    format!("{}: {who} by {}; {} {plural}: {now}", view.group, view.cause, view.members.len())
+    let (now, primary) = (names(&view.members), primary(view.primary));
+    let count = view.members.len();
+    match view.cause {
+        Cause::Primary => format!("{}: now{primary}; {count} {plural}: {now}", view.group).replace("now; ", "now "),
+        cause => format!("{}: {} by {cause}{primary}; {count} {plural}: {now}", view.group, names(&view.who)),
+    }
 }
 
 fn describe_network(view: &NetworkView) -> String {
     let members: Vec<String> = view.members.iter().map(|member| member.node.to_string()).collect();
     let kind = format!("{:?}", view.kind).to_lowercase();
-    format!("{kind} view {}: {}; {} daemons: {}", view.id.number, view.cause, members.len(), members.join(", "))
+    let (number, primary) = (view.id.number, primary(view.primary));
+    format!("{kind} view {number}: {}{primary}; {} daemons: {}", view.cause, members.len(), members.join(", "))
+}
+
+/// Nothing where no policy asks.
+const fn primary(is: Primary) -> &'static str {
+    match is {
+        Primary::Yes => "; primary",
+        Primary::Pending => "; not yet primary",
+        Primary::No => "; not primary",
+        Primary::NoPolicy => "",
+    }
 }

@@ -4,7 +4,7 @@ use crate::exchange::{Exchange, Heard, Taken};
 use crate::ordered::Ordered;
 use crate::told::Work;
 use bytes::Bytes;
-use consort_types::{MemberId, Position, View, ViewKind};
+use consort_types::{MemberId, Position, Primary, View, ViewKind};
 use consort_wire::Malformed;
 
 impl Groups {
@@ -22,18 +22,43 @@ impl Groups {
         self.closing = Some(view.members.clone());
         self.forget_exchange();
         self.witness.freeze();
+        if !crate::mutated!(self, PrimaryKept) {
+            self.primary = view.primary;
+        }
+        self.work.push_back(Work::Primary { after: None });
         self.work.push_back(Work::Closing { after: None });
+    }
+
+    /// All members have installed the view that is on: from this place of the order on it is primary.
+    pub fn become_primary(&mut self) {
+        //= G23
+        debug_assert!(!self.has_work(), "changes are told before the next event");
+        self.primary = Primary::Yes;
+        // Else the groups that have not changed are told behind the exchange.
+        if self.settled || crate::mutated!(self, PrimaryTooSoon) {
+            self.work.push_back(Work::Primary { after: None });
+        }
+    }
+
+    /// What members are told of the view at this place: while the exchange goes on they do not know yet who is there.
+    pub(crate) fn primary(&self) -> Primary {
+        //= G22
+        match self.primary {
+            Primary::Yes if !self.settled && !crate::mutated!(self, PrimaryTooSoon) => Primary::Pending,
+            primary => primary,
+        }
     }
 
     fn begin(&mut self, view: &View) {
         self.forget_exchange();
         (self.view, self.changes, self.at) = (view.id, 0, Position::default());
         self.members.clone_from(&view.members);
-        (self.settled, self.closing) = (false, None);
+        (self.settled, self.closing, self.primary) = (false, None, view.primary);
         self.witness.begin(view.id);
         self.narrow(&view.moved_together);
         let stay = if crate::mutated!(self, DeparturesFromView) { &self.members } else { &self.synced };
         let gone = self.table.take_clients_but(stay);
+        self.work.push_back(Work::Primary { after: None });
         self.work.push_back(Work::Depart { clients: gone.into_iter(), current: None });
         let alone = self.members.iter().all(|member| self.synced.contains(member));
         if alone {

@@ -6,7 +6,7 @@ use consort_types::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Daemons of which each is in some view with some others.
-struct Cluster {
+pub(super) struct Cluster {
     daemons: Vec<Groups>,
     /// Who is with whom, by daemon.
     view: Vec<Vec<u16>>,
@@ -15,12 +15,16 @@ struct Cluster {
 }
 
 impl Cluster {
-    fn new(n: u16) -> Self {
+    pub(super) fn new(n: u16) -> Self {
         let daemons: Vec<_> = (0..n).map(at).collect();
         let view = (0..n).map(|me| vec![me]).collect();
         let mut cluster = Self { daemons, view, number: 0, told: vec![Vec::new(); usize::from(n)] };
         (0..n).for_each(|me| cluster.form(&[me]));
         cluster
+    }
+
+    pub(super) fn groups(&mut self, at: u16) -> &mut Groups {
+        &mut self.daemons[usize::from(at)]
     }
 
     fn drain(&mut self, at: u16) {
@@ -29,12 +33,12 @@ impl Cluster {
     }
 
     /// What a daemon has told its clients since it was asked last.
-    fn told(&mut self, at: u16) -> Vec<String> {
+    pub(super) fn told(&mut self, at: u16) -> Vec<String> {
         std::mem::take(&mut self.told[usize::from(at)])
     }
 
     /// Installs a view everywhere in it, without any exchange.
-    fn install(&mut self, nodes: &[u16]) {
+    pub(super) fn install(&mut self, nodes: &[u16]) {
         self.number += 1;
         let before = self.view.clone();
         for me in nodes {
@@ -52,7 +56,7 @@ impl Cluster {
     }
 
     /// What a daemon has to say.
-    fn parts(&mut self, at: u16) -> Vec<Payload> {
+    pub(super) fn parts(&mut self, at: u16) -> Vec<Payload> {
         let groups = &mut self.daemons[usize::from(at)];
         std::iter::from_fn(|| groups.next_part()).map(Payload::from).collect()
     }
@@ -88,7 +92,7 @@ impl Cluster {
         assert!(states.iter().all(|other| *other == states[0]), "{states:#?}");
     }
 
-    fn join(&mut self, at: u16, client: u32, name: &str) {
+    pub(super) fn join(&mut self, at: u16, client: u32, name: &str) {
         let nodes = self.view[usize::from(at)].clone();
         self.deliver(&nodes, at, &join(client, name));
     }

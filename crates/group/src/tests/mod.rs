@@ -2,6 +2,7 @@
 mod changes;
 mod exchange;
 mod model;
+mod primary;
 
 use crate::{ClientName, Delivered, Groups, PrivateName, Step, Target, ordered};
 use bytes::{Bytes, BytesMut};

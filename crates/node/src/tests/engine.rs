@@ -64,6 +64,8 @@ pub(super) struct Sequencer {
     pub hold: Option<Hold>,
     /// Nothing moves, whatever time it is.
     pub stuck: bool,
+    /// How views begin.
+    pub primary: Primary,
     refused: bool,
     pub numbered: u64,
     submitted: u64,
@@ -88,6 +90,7 @@ impl Sequencer {
             at_once: false,
             hold: None,
             stuck: false,
+            primary: Primary::NoPolicy,
             refused: false,
             numbered: 0,
             submitted: 0,
@@ -112,7 +115,7 @@ impl Sequencer {
         self.view = ViewId { number: self.view.number + 1, representative: members[0] };
         self.members.clone_from(&members);
         self.resumed = false;
-        let (id, kind, primary) = (self.view, ViewKind::Regular, Primary::Yes);
+        let (id, kind, primary) = (self.view, ViewKind::Regular, self.primary);
         self.outputs.push_back(Output::Install(View {
             id,
             kind,

@@ -1,7 +1,7 @@
 //! Views, and what they do to groups.
 use super::*;
 use consort_order::Output;
-use consort_types::{Cause, ViewKind};
+use consort_types::{Cause, Primary, ViewKind};
 
 fn views(world: &World, at: usize) -> Vec<(u64, usize, String)> {
     let views = world.programs[at].events.iter().filter_map(|event| match event {
@@ -76,6 +76,62 @@ fn status_says_who_and_what_this_is() {
     assert_eq!(value("ready"), Some("yes"));
     assert_eq!((value("view"), value("members")), (Some("1@n0.100"), Some("n0.100 n1.101")));
     assert_eq!((value("clients"), value("groups"), value("test_numbered")), (Some("1"), Some("1"), Some("0")));
-    let change = "view 1@n0.100 of n0.100 n1.101, primary yes (the configured members found each other)";
+    let change = "view 1@n0.100 of n0.100 n1.101, primary no policy (the configured members found each other)";
     assert!(value("change_0").is_some_and(|line| line.ends_with(&format!(" ms ago: {change}"))), "{pairs:?}");
+}
+
+/// What a client was told of being primary: `view yes`, or `g yes of ann bob`.
+fn primaries(world: &World, at: usize) -> Vec<String> {
+    let told = world.programs[at].events.iter().filter_map(|event| match event {
+        Event::View(view) => Some(format!("view {}", view.primary.word())),
+        Event::GroupView(view) => {
+            let names: Vec<_> = view.members.iter().map(|member| member.name.as_str()).collect();
+            Some(format!("{} {} of {}", view.group, view.primary.word(), names.join(" ")))
+        }
+        _ => None,
+    });
+    told.collect()
+}
+
+#[test]
+fn daemons_that_meet_do_not_have_two_leaders_in_one_primary_view() {
+    //= G22 test
+    let mut world = World::new(2, Limits::default());
+    let (ann, bob) = (world.connect(0, "ann"), world.connect(1, "bob"));
+    for node in 0..2 {
+        world.nodes[node].engine.install(vec![member(node as u16)], Cause::Started);
+        world.drain(node);
+        world.settle();
+    }
+    for (node, at) in [ann, bob].into_iter().enumerate() {
+        world.client(at).join(&group("g")).unwrap();
+        world.write(at);
+        world.now += TICK;
+        world.wake(node);
+        world.network.clear(); // they do not hear each other yet
+    }
+    let before = [ann, bob].map(|at| world.programs[at].events.len());
+    for node in 0..2 {
+        let engine = &mut world.nodes[node].engine;
+        engine.primary = Primary::Pending;
+        engine.install_with(
+            vec![member(0), member(1)],
+            vec![member(node as u16)],
+            Cause::Merged { nodes: vec![NodeId(0), NodeId(1)] },
+        );
+        world.drain(node);
+        let view = world.nodes[node].view().unwrap().id;
+        world.nodes[node].engine.put_out(Output::Primary(view));
+        world.drain(node);
+    }
+    // Here each has heard that the view is primary and has only itself in its last group view: two that lead.
+    for (at, alone) in [(ann, "g no policy of ann"), (bob, "g no policy of bob")] {
+        let told = primaries(&world, at);
+        assert_eq!(told[told.len() - 3..], [alone, "view pending", "view yes"]);
+    }
+    world.settle();
+    for (at, before) in [ann, bob].into_iter().zip(before) {
+        world.programs[at].events.drain(..before);
+        assert_eq!(primaries(&world, at), ["view pending", "view yes", "g yes of ann bob"]);
+    }
 }

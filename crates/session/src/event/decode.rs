@@ -164,11 +164,12 @@ fn read_group_view(reader: &mut Reader<'_>) -> Result<GroupView, Malformed> {
     if flags & !CLOSED != 0 {
         return Err(reader.bad("flags"));
     }
+    let primary = read_primary(reader)?;
     let cause = Cause::from_wire(reader.u8("cause")?).ok_or(reader.bad("cause"))?;
     let who = read_list(reader, CLIENT_LEN, read_client)?;
     let listed = read_list(reader, CLIENT_LEN + 2, |reader| Ok((read_client(reader)?, reader.u16("set")?)))?;
     let (members, sets) = listed.into_iter().unzip();
-    Ok(GroupView { group, id, closed: flags & CLOSED != 0, cause, who, members, sets })
+    Ok(GroupView { group, id, closed: flags & CLOSED != 0, primary, cause, who, members, sets })
 }
 
 fn read_group_view_id(reader: &mut Reader<'_>) -> Result<GroupViewId, Malformed> {

@@ -71,6 +71,7 @@ pub fn put_group_view(out: &mut BytesMut, change: &Change<'_>) {
         targets::put_name(change.group.as_bytes(), out);
         put_group_view_id(out, change.id);
         out.put_u8(if change.closed { CLOSED } else { 0 });
+        out.put_u8(change.primary.to_wire());
         out.put_u8(change.cause as u8);
         out.put_u32(change.who.len() as u32);
         change.who.iter().for_each(|member| put_client(out, member));

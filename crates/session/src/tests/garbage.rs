@@ -48,7 +48,7 @@ fn another_version_is_told_apart_from_garbage() {
     hello[frame::HEAD_LEN + 5] = 9;
     let farewell = to_fresh(&hello);
     assert_eq!(farewell.parting, Parting::Version);
-    assert_eq!(farewell.text, "this daemon speaks version 1 of the client protocol, not 9");
+    assert_eq!(farewell.text, "this daemon speaks version 2 of the client protocol, not 9");
 }
 
 #[test]

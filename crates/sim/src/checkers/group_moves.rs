@@ -48,6 +48,7 @@ impl Checker for GroupMoves {
         match &event.what {
             What::View(view) if view.transitional => drop(self.closing.insert(process.life(), view.members.clone())),
             What::View(_) => drop(self.closing.remove(&process.life())),
+            What::Group(told) if told.again => {}
             What::Group(told) => return self.on_group(process, told),
             What::Signal(group) => return self.on_signal(process, group),
             What::Side(said) => self.on_side(process, said),

@@ -38,6 +38,7 @@ impl Checker for GroupViews {
             self.met.insert(process);
         }
         match &event.what {
+            What::Group(group) if group.again => return self.on_again(process, group),
             What::Group(group) => return self.on_group(process, group),
             What::Gone => {
                 self.gone.insert(process);
@@ -81,6 +82,15 @@ impl GroupViews {
     /// Judges names across parts where the engine promises one order for all of them.
     pub(super) fn new(promised: Promised) -> Self {
         Self { promised, ..Self::default() }
+    }
+
+    /// The membership that holds is told once more.
+    fn on_again(&self, process: Process, told: &Grouped) -> Verdict {
+        let last = self.last.get(&(told.group.clone(), process));
+        if last.is_some_and(|last| (last.name(), &last.members) == (told.name(), &told.members)) {
+            return Ok(());
+        }
+        Err(format!("{} {}.{} is told once more, but was not told last", told.group, told.id, told.change))
     }
 
     fn on_group(&mut self, process: Process, told: &Grouped) -> Verdict {

@@ -27,6 +27,7 @@
 //! | SF4 | what one delivers as safe, all hold | `safe_held` |
 //! | OF | offers are made once and closed once, and nothing overtakes them | `offers` |
 //! | PR | there is one primary view at a time | `primary` |
+//! | PG | a group is primary in one view, as one membership | `primary_group` |
 //! | GV | group views are well formed and true | `groups` |
 //! | GM | messages to groups go to members, once, in one order | `group_messages` |
 //! | GS | who moved together was given the same of a group | `group_moves` |
@@ -72,6 +73,7 @@ mod one_ring;
 mod one_view;
 mod position;
 mod primary;
+mod primary_group;
 mod private_messages;
 mod prompt;
 mod safe;
@@ -217,6 +219,7 @@ impl Suite {
                 Box::<acknowledged::Acknowledged>::default(),
                 Box::<offers::OffersClosed>::default(),
                 Box::<primary::Primaries>::default(),
+                Box::<primary_group::PrimaryGroups>::default(),
                 Box::new(groups::GroupViews::new(promised)),
                 Box::new(group_messages::GroupMessages::new(promised)),
                 Box::<group_moves::GroupMoves>::default(),

@@ -83,9 +83,9 @@ fn write_view(f: &mut fmt::Formatter<'_>, what: &str, view: &Installed) -> fmt::
 }
 
 fn write_group(f: &mut fmt::Formatter<'_>, group: &Grouped) -> fmt::Result {
-    let Grouped { group, id, change, network, closed, members, together } = group;
-    write!(f, "group of={group} id={id} change={change} network={network} closed={closed}")?;
-    write!(f, " members={} together={}", list(members), list(together))
+    let Grouped { group, id, change, network, again, closed, primary, members, together } = group;
+    write!(f, "group of={group} id={id} change={change} network={network} again={again} closed={closed}")?;
+    write!(f, " primary={primary} members={} together={}", list(members), list(together))
 }
 
 fn write_said(f: &mut fmt::Formatter<'_>, what: &str, said: &Said) -> fmt::Result {
@@ -154,7 +154,9 @@ fn read_what(word: &str, fields: Fields<'_>) -> Option<What> {
             id: view_id(fields.text("id")?)?,
             change: fields.number("change")?,
             network: fields.number("network")?,
+            again: fields.number("again")?,
             closed: fields.number("closed")?,
+            primary: fields.number("primary")?,
             members: fields.list("members", process)?,
             together: fields.list("together", process)?,
         })),
@@ -348,7 +350,9 @@ mod tests {
             id,
             change: 3,
             network: true,
+            again: true,
             closed: true,
+            primary: true,
             members: vec![Process::new(NodeId(0), 0), process],
             together: vec![process],
         };

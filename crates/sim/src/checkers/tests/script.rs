@@ -167,11 +167,13 @@ impl Reader {
 
     fn group(&self, process: Process, name: &str, rest: &[&str]) -> Option<What> {
         let (number, change) = name.split_once('.')?;
+        let primary = rest.last() == Some(&"primary");
+        let rest = &rest[..rest.len() - usize::from(primary)];
         let members = rest.iter().map(|word| Some(Process::of(life(word)?, 0))).collect::<Option<_>>()?;
         let id = self.named(process, number.parse().ok()?);
         let members: Vec<_> = members;
         let (group, change, together) = ("all".into(), change.parse().ok()?, vec![process]);
-        Some(What::Group(Box::new(Grouped { group, id, change, members, together, ..Grouped::default() })))
+        Some(What::Group(Box::new(Grouped { group, id, change, primary, members, together, ..Grouped::default() })))
     }
 
     fn send(&mut self, origin: Process, count: u64, rest: &[&str]) -> What {

@@ -148,3 +148,34 @@ fn pl_a_good_bye_is_heard_at_once() {
     let late = "n1 leaves\nn1 left\nn0 sends 1\nn0 sends 2\nn0 sends 3";
     assert_eq!(broken_with(&format!("{PAIR}{late}"), bounds), ["PL"]);
 }
+
+const PRIMARY: &str = "n1 starts
+    n2 starts
+    n1 installs 5 of n1 n2 pending
+    n2 installs 5 of n1 n2 pending
+";
+
+/// What PG says of these events.
+fn primary_group(more: &str) -> bool {
+    broken(&format!("{PRIMARY}{more}")).contains(&"PG")
+}
+
+#[test]
+fn one_membership_is_primary_until_its_view_closes() {
+    let good = "n1 groups 5.0 of n1 n2 primary
+        n2 groups 5.0 of n1 n2 primary
+        n1 groups 5.1 of n1 primary
+        n1 groups 5.1 of n1
+        n1 closes 5 with n1
+        n1 is told of closing";
+    assert!(!primary_group(good));
+    assert!(primary_group("n1 groups 3.2 of n1 primary\nn2 groups 4.0 of n2 primary"), "two that were there before");
+    assert!(
+        primary_group("n1 groups 5.0 of n1 primary\nn1 closes 5 with n1\nn1 is told of closing"),
+        "kept while closing"
+    );
+    assert!(primary_group("n1 closes 5 with n1\nn1 groups 5.1 of n1 primary"), "begun while closing");
+    assert!(primary_group("n1 groups 5.0 of n1 primary\nn1 installs 6 of n1"), "kept in the next view");
+    assert!(primary_group("n1 installs 6 of n1\nn1 groups 6.0 of n1 primary"), "of a view that never may be");
+    assert!(primary_group("n1 groups 5.0 of n1 n2\nn1 calls 5 primary\nquiet"), "never told");
+}

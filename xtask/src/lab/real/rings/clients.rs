@@ -2,7 +2,7 @@
 use crate::lab::real::fleet::Fleet;
 use crate::lab::real::{Clock, text};
 use crate::lab::traffic::{Pace, Traffic};
-use consort::{Client, ConnectOptions, Event, GroupName, Service};
+use consort::{Cause, Client, ConnectOptions, Event, GroupName, Service};
 use consort_types::{Duration, Instant, Rng};
 use hdrhistogram::Histogram;
 use std::num::NonZeroU64;
@@ -237,7 +237,9 @@ impl Ear {
     fn take(&mut self, event: Event, now: Instant, round: &Round) -> Result<(), String> {
         let message = match event {
             Event::Message(message) => message,
-            Event::GroupView(view) => return Err(format!("the group changed meanwhile: {:?}", view.cause)),
+            Event::GroupView(view) if view.cause != Cause::Primary => {
+                return Err(format!("the group changed meanwhile: {:?}", view.cause));
+            }
             _ => return Ok(()),
         };
         let word = |at: usize| message.payload().get(at..at + 8).and_then(|word| word.try_into().ok());

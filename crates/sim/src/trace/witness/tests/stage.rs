@@ -156,7 +156,16 @@ impl Stage {
         let members: Vec<_> = nodes.iter().map(|node| self.players[node].me.clone()).collect();
         let id = GroupViewId { view: view_id(view), change };
         let who = members.last().cloned().into_iter().collect();
-        let view = session::GroupView { group: group(name), id, cause, who, closed: false, sets, members };
+        let view = session::GroupView {
+            group: group(name),
+            id,
+            cause,
+            who,
+            closed: false,
+            primary: Primary::No,
+            sets,
+            members,
+        };
         self.tell_all(nodes, &session::Event::GroupView(view));
     }
 
