@@ -24,6 +24,10 @@ const READ: usize = 128 << 10;
 const CHUNK: usize = 512 << 10;
 /// Reads up to that many bytes get memory of their own: what is left of a request that never ends pins no chunk.
 const SMALL: usize = 2 << 10;
+/// So many connections may be on their way out beside the clients that are served.
+const TURNED_BACK: usize = 64;
+/// At most that many connections are closed in one turn because their time is over.
+const EXPIRES: usize = 16;
 /// How long a client may take to read its last bytes, which may be the reason why it is sent away.
 const FAREWELL: Duration = Duration::from_secs(10);
 
@@ -43,6 +47,8 @@ pub(crate) struct Clients {
     writable: VecDeque<ClientId>,
     /// Those that will be closed at the latest by then.
     leaving: BTreeMap<ClientId, Instant>,
+    /// With so many connections nobody else is let in, not even to be told that there is no place.
+    most: usize,
     /// How many may use shared memory, and how many do.
     sharing_max: usize,
     sharing: usize,
@@ -130,10 +136,16 @@ impl Clients {
             readable: VecDeque::new(),
             writable: VecDeque::new(),
             leaving: BTreeMap::new(),
+            most: usize::MAX,
             sharing_max: 0,
             sharing: 0,
             watched: Vec::new(),
         })
+    }
+
+    /// Lets so many clients in, and a few more that are told that there is no place.
+    pub(crate) const fn allow(&mut self, most: usize) {
+        self.most = most.saturating_add(TURNED_BACK);
     }
 
     /// Lets clients use that many bytes of shared memory.
@@ -367,9 +379,10 @@ impl Clients {
         }
     }
 
-    /// Closes the connections of those that took too long to read their last bytes.
+    /// Closes the connections of those that took too long to read their last bytes, a few at a time.
     pub(crate) fn expire(&mut self, now: Instant) -> Vec<ClientId> {
-        let late: Vec<_> = self.leaving.iter().filter(|(_, until)| **until <= now).map(|(id, _)| *id).collect();
+        let late: Vec<_> =
+            self.leaving.iter().filter(|(_, until)| **until <= now).map(|(id, _)| *id).take(EXPIRES).collect();
         late.iter().for_each(|id| drop(self.forget(*id)));
         late
     }

@@ -126,6 +126,7 @@ impl<E: Engine> Driver<E> {
         let users = Users::new(options.users);
         let mut clients = Clients::new(wake.registry().try_clone()?, doors, users, FIRST_DOOR..FIRST_CLIENT)?;
         clients.allow_sharing(options.shared_memory);
+        clients.allow(node.clients_most());
         let driver = Self {
             now: clock.now(),
             clock,

@@ -18,6 +18,8 @@ use std::ops::Bound;
 pub(crate) struct Clients {
     limits: Limits,
     all: BTreeMap<ClientId, Entry>,
+    /// How many of them were not sent away.
+    served: usize,
     /// By when each connection without a hello must have said one.
     silent: BTreeSet<(Instant, ClientId)>,
     /// Paused for want of room in the engine; first come first served.
@@ -67,6 +69,7 @@ impl Clients {
         Self {
             limits,
             all: BTreeMap::new(),
+            served: 0,
             silent: BTreeSet::new(),
             paused: VecDeque::new(),
             asking: VecDeque::new(),
@@ -96,6 +99,15 @@ impl Clients {
         let hello_by = now + self.limits.hello_within;
         self.silent.insert((hello_by, client));
         self.all.insert(client, Entry::new(client, hello_by));
+        self.served += 1;
+        if self.served > self.limits.clients_most {
+            self.turn_back(client);
+        }
+    }
+
+    /// How many clients there may be.
+    pub(crate) const fn most(&self) -> usize {
+        self.limits.clients_most
     }
 
     /// What carries a client's connection.
@@ -266,6 +278,7 @@ impl Clients {
 
     pub(crate) fn observe(&self, see: &mut dyn FnMut(&str, u64)) {
         see("clients", self.all.len() as u64);
+        see("clients_most", self.limits.clients_most as u64);
         see("clients_paused", (self.paused.len() + self.asking.len()) as u64);
         see("requests_accepted", self.counts.accepted);
         see("requests_refused", self.counts.refused);

@@ -281,6 +281,15 @@ impl Door {
         }
     }
 
+    /// The farewell of a client for which there is no place.
+    pub fn turn_back(&mut self, text: String) -> Farewell {
+        //= S07
+        if let Self::Spread { session, .. } = self {
+            session.reject(Reject::Quota);
+        }
+        Farewell::new(Parting::TooManyClients, text)
+    }
+
     pub fn welcome(&mut self, name: ClientName, me: MemberId, limits: &Limits) {
         if let Self::Native(session) = self {
             session.welcome(name, me, &me.node.to_string(), limits);

@@ -317,6 +317,11 @@ impl<E: Engine> Node<E> {
         &self.engine
     }
 
+    /// How many clients it serves at a time.
+    pub const fn clients_most(&self) -> usize {
+        self.clients.most()
+    }
+
     /// The process groups as they stand at this place of the order, for looking at.
     pub const fn groups(&self) -> &Groups {
         &self.groups

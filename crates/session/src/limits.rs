@@ -6,6 +6,8 @@ use consort_types::Duration;
 /// The budgets of one client session. Whoever exceeds one is refused or disconnected with a reason that names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
+    /// How many clients a daemon serves at a time; whoever comes then is turned back.
+    pub clients_most: usize,
     /// The largest payload of one multicast, in bytes.
     pub message_max: usize,
     /// How many bytes of one client may be accepted and not yet ordered. Latency under full load grows with it; 128 to
@@ -34,6 +36,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
+            clients_most: 4_096,
             message_max: consort_wire::MESSAGE_MAX,
             credit: 256 << 10,
             batch_max: batch::MAX,

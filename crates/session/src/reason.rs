@@ -84,6 +84,8 @@ codes! {
         NameTaken = 7 "name_taken",
         /// The client's user may not use this daemon.
         NotAllowed = 8 "not_allowed",
+        /// The daemon has as many clients as it may have.
+        TooManyClients = 9 "too_many_clients",
     }
 }
 

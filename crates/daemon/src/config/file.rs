@@ -194,6 +194,7 @@ fn clients(section: &mut Section<'_, '_>, settings: &mut Settings) {
     });
     set(&mut settings.listen, listen);
     set(&mut settings.users, section.numbers("users", 0..=u32::MAX - 1));
+    set(&mut settings.limits.clients_most, section.number("most", 1..=1 << 20));
     set(&mut settings.limits.credit, section.number("credit", 4_096..=1 << 30));
     set(&mut settings.limits.output_max, section.number("output", 65_536..=1 << 32));
     set(&mut settings.limits.outputs_max, section.number("outputs", 65_536..=1 << 40));
@@ -342,7 +343,7 @@ interface = "198.51.100.12"
              receive_buffer = 1_000_000\nprobe_paths = false\n{GOOD}\n[ring]\nprotocol = \"original\"\npriority = 1\nglobal_window = 100\n\
              personal_window = 30\naccelerated_window = 10\naccelerated_from = 2\nstore_window = 500\n\
              global_bytes = 100_000\npersonal_bytes = 50_000\nstore_bytes = 1_000_000\nstarvation_guard = 0\n\
-             token_loss = \"1s\"\nhold = \"10ms\"\n[clients]\nlisten = [\"127.0.0.1:4840\"]\nusers = [1000, 0x3e9]\ncredit = 8192\n\
+             token_loss = \"1s\"\nhold = \"10ms\"\n[clients]\nlisten = [\"127.0.0.1:4840\"]\nusers = [1000, 0x3e9]\nmost = 77\ncredit = 8192\n\
              output = 100_000\noutputs = 200_000\nframes = 300_000\nshared_memory = 0\n[limits]\nmessage = 1000\nqueue = 100_000\n\
              [toto]\nphi = \"75%\"\nwindow = 8\nack = \"5ms\"\nack_every = 40\nsilence = \"400ms\"\n"
         );
@@ -360,7 +361,10 @@ interface = "198.51.100.12"
         assert_eq!((ring.starvation_guard, ring.timers.token_loss.as_millis()), (None, 1000));
         assert_eq!((ring.timers.hold.as_millis(), ring.timers.consensus.as_millis()), (10, 1250));
         assert_eq!((&ring.primary, settings.listen.len()), (&Policy::Majority, 1));
-        assert_eq!([settings.limits.credit, settings.limits.output_max], [8192, 100_000]);
+        assert_eq!(
+            [settings.limits.clients_most, settings.limits.credit, settings.limits.output_max],
+            [77, 8192, 100_000]
+        );
         assert_eq!([settings.limits.outputs_max, settings.limits.frames_max], [200_000, 300_000]);
         assert_eq!(settings.users, [1000, 1001]);
         assert_eq!(settings.shared_memory, 0);
@@ -432,7 +436,7 @@ interface = "198.51.100.12"
         );
         assert_eq!(
             with("[clients]\nport = 1"),
-            "consort.toml:10: clients.port: there is no such key; known here: listen, users, credit, output, outputs, frames, shared_memory"
+            "consort.toml:10: clients.port: there is no such key; known here: listen, users, most, credit, output, outputs, frames, shared_memory"
         );
     }
 

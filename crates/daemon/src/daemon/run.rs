@@ -26,7 +26,7 @@ pub fn run(options: &Options) -> Outcome {
     if options.while_stdin_open {
         stop_with_stdin(stop.clone());
     }
-    open_many_files();
+    open_many_files(settings.limits.clients_most);
     let ready = prepare(settings, options.node)?;
     announce(&ready.card)?;
     ready.serve(stop)
@@ -114,11 +114,21 @@ fn engine_and_node(settings: &Settings, incarnation: Incarnation, receive_room: 
     }
 }
 
+/// How many files a daemon has open beside its clients, and some to spare.
+const FILES: u64 = 64;
+
 /// Each client is an open file, and many systems let a process open no more than 1,024 unless it asks for more.
-pub fn open_many_files() {
+pub fn open_many_files(clients: usize) {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
         tracing::warn!(%error, files = current, "no more clients than this process may open files");
+    }
+    if let Some(files) = maximum.filter(|files| *files < clients as u64 + FILES) {
+        tracing::warn!(
+            files,
+            clients,
+            "this process may not open a file for each client: raise its limit (`ulimit -n`, LimitNOFILE), or lower `most` below [clients]"
+        );
     }
 }
 

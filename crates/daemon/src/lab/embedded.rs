@@ -65,7 +65,7 @@ pub fn run(words: Vec<String>) -> Outcome {
     let settings = options.settings()?;
     run::start_log(options.log.as_deref())?;
     end_with_any_thread();
-    run::open_many_files();
+    run::open_many_files(settings.limits.clients_most);
     let mut builder = Builder::from_settings(settings);
     if let Some(node) = options.node {
         builder = builder.node(node);

@@ -22,6 +22,7 @@ pub const METRICS: &[Metric] = &[
         Gauge,
         "Connections of clients, the one that asks for this included. Normal: as many as you run, and 1.",
     ),
+    ("clients_most", Gauge, "As many clients as the daemon serves at a time. Normal: well above clients."),
     (
         "clients_paused",
         Gauge,
@@ -37,7 +38,11 @@ pub const METRICS: &[Metric] = &[
         Gauge,
         "Memory that this takes; what many are told is kept once. Normal: below 16 MiB; all together may have 1 GiB.",
     ),
-    ("client_output_shared_bytes", Gauge, "How much of that memory several clients share, each message counted once."),
+    (
+        "client_output_shared_bytes",
+        Gauge,
+        "How much of that memory several clients share, each message counted once. Normal: below 16 MiB.",
+    ),
     (
         "told_at_once",
         Gauge,

@@ -58,11 +58,15 @@ impl Clients {
     }
 
     fn accept_at(&mut self, door: usize, now: Instant) -> io::Result<Option<Stream>> {
+        let crowded = self.open.len() >= self.most;
         let door = &mut self.doors[door];
         if !door.ready || door.shut_until.is_some_and(|until| now < until) {
             return Ok(None);
         }
-        door.shut_until = None;
+        door.shut_until = crowded.then(|| now + SHUT);
+        if crowded {
+            return Ok(None);
+        }
         match door.listener.accept() {
             Ok(stream) => Ok(Some(stream)),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {

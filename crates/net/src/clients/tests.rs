@@ -227,6 +227,30 @@ fn a_door_without_descriptors_stays_shut_for_a_while_and_opens_again() {
 }
 
 #[test]
+fn with_as_many_connections_as_there_may_be_the_door_stays_shut_until_one_ends() {
+    let mut bench = Bench::new();
+    bench.clients.most = 1;
+    let (one, first) = bench.connect();
+    let _waiting = UnixStream::connect(bench.folder.path().join("door")).unwrap();
+    bench.wait();
+    assert!(bench.clients.accept(NOW, &mut bench.counters).is_empty());
+    assert_eq!(bench.clients.poll_timeout(), Some(NOW + SHUT));
+    drop(one);
+    bench.hear(|heard| heard.iter().any(|(id, said)| *id == first && matches!(said, Said::Ended)));
+    assert_eq!(bench.clients.accept(NOW + SHUT, &mut bench.counters).len(), 1);
+}
+
+#[test]
+fn connections_whose_time_is_over_are_closed_a_few_at_a_time() {
+    let mut bench = Bench::new();
+    let all: Vec<_> = (0..EXPIRES + 3).map(|_| bench.connect()).collect();
+    all.iter().for_each(|(_, id)| bench.clients.dismiss(*id, NOW));
+    assert_eq!(bench.clients.expire(NOW + FAREWELL).len(), EXPIRES);
+    assert_eq!(bench.clients.poll_timeout(), Some(NOW + FAREWELL), "the others wait for the next turn");
+    assert_eq!(bench.clients.expire(NOW + FAREWELL).len(), 3);
+}
+
+#[test]
 fn a_unix_client_is_described_by_its_process() {
     let mut bench = Bench::new();
     let (_one, first) = bench.connect();

@@ -13,6 +13,7 @@ impl Clients {
         self.backlog.forget(client);
         self.begun.finish(client);
         self.outputs -= entry.charge;
+        self.served -= usize::from(!entry.session.is_closed());
         self.silent.remove(&(entry.hello_by, client));
         self.part(client, entry.session.named().cloned(), entry.joined && entry.session.is_open());
     }
@@ -38,6 +39,17 @@ impl Clients {
         self.end_unwelcome(client, &farewell);
     }
 
+    /// Turns a client back for which there is no place.
+    pub(super) fn turn_back(&mut self, client: ClientId) {
+        let Some(entry) = self.all.get_mut(&client) else { return };
+        let text = format!(
+            "this daemon serves {} clients, as many as it may; connect to another daemon, or raise `most` below [clients]",
+            self.limits.clients_most
+        );
+        let farewell = entry.session.turn_back(text);
+        self.end_unwelcome(client, &farewell);
+    }
+
     /// Sends a client away whose hello was read but not granted: it never had a name here.
     pub(crate) fn end_unwelcome(&mut self, client: ClientId, farewell: &Farewell) {
         let parted = self.parted.len();
@@ -45,11 +57,12 @@ impl Clients {
         self.parted.truncate(parted);
     }
 
-    /// Sends a client away.
+    /// Sends a client away that was not sent away before.
     pub(crate) fn end(&mut self, client: ClientId, farewell: &Farewell) {
-        let Some(entry) = self.all.get_mut(&client) else { return };
+        let Some(entry) = self.all.get_mut(&client).filter(|entry| !entry.session.is_closed()) else { return };
         let (name, joined) = (entry.session.named().cloned(), entry.joined && entry.session.is_open());
         self.work += entry.session.output().len() / FREED;
+        self.served -= 1;
         entry.session.close(farewell);
         if entry.session.wakes() {
             self.writable.push_back(client);

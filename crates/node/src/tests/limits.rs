@@ -1,5 +1,6 @@
 //! Who is refused, who is sent away, and what is dropped.
 use super::*;
+use consort_session::Parting;
 use consort_session::{RefusalCause, request};
 use consort_types::Duration;
 
@@ -215,4 +216,28 @@ fn who_asks_for_too_much_holds_nobody_else_up() {
     world.carry();
     assert_eq!(world.counter(0, "requests_accepted"), before + 50);
     assert!(world.programs[ann].paused && !world.programs[bob].paused);
+}
+
+#[test]
+fn who_comes_when_all_places_are_taken_is_told_so_at_each_door_and_a_place_is_free_again_once_one_has_gone() {
+    //= S07 test
+    let mut world = World::new(1, Limits { clients_most: 2, ..Limits::default() });
+    let (ann, bob) = (world.connect(0, "ann"), world.connect(0, "bob"));
+    let eve = world.connect(0, "eve");
+    world.read(world.programs[eve].id);
+    let [Event::Disconnect(farewell)] = &world.programs[eve].events[..] else { panic!("not turned back") };
+    assert_eq!(farewell.parting, Parting::TooManyClients);
+    assert!(farewell.text.contains("serves 2 clients") && farewell.text.contains("raise `most`"), "{}", farewell.text);
+    let spread = ClientId(9 | ClientId::SPREAD);
+    world.nodes[0].open_client(world.now, spread);
+    assert_eq!(world.nodes[0].client_output(spread), [-3_i8 as u8]);
+    assert_eq!(world.counter(0, "sessions_ended_too_many_clients"), 2);
+    assert!(!world.programs[ann].closed && !world.programs[bob].closed);
+    world.vanish(ann);
+    let late = world.connect(0, "eve");
+    assert!(matches!(&world.programs[late].events[..], [Event::Welcome(_), ..]));
+    world.client(bob).goodbye();
+    world.settle();
+    let last = world.connect(0, "ann");
+    assert!(matches!(&world.programs[last].events[..], [Event::Welcome(_), ..]));
 }
