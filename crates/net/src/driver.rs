@@ -385,10 +385,8 @@ impl<E: Engine> Driver<E> {
             Rest::Sleep => {
                 self.counters.wakeups += 1;
                 self.tick();
-                let began = self.now;
                 let slept = self.sleep(self.next_timeout());
                 self.tick();
-                self.idle.slept(self.now.since(began));
                 slept
             }
         }

@@ -40,8 +40,8 @@ pub enum Idling {
     /// Looks again at once: lowest latency, one core always busy (it yields to
     /// whoever wants to run, and sleeps while programs that compute hold the processors).
     Latency,
-    /// Looks again for some tens of microseconds before it sleeps until the kernel wakes it: while there is so much traffic that this pays, and after
-    /// a turn while the engine expects something at any moment.
+    /// Sleeps until the kernel wakes it, but looks once more at once after a turn that did something while the engine expects a
+    /// packet.
     #[default]
     Balanced,
     /// Sleeps at once: least CPU time.
