@@ -105,6 +105,7 @@ mod noticed {
     enum Mutant {
         Ring(consort_ring::Mutant),
         Group(consort_group::Mutant),
+        Node(consort_node::Mutant),
         Toto(consort_toto::Mutant),
         Views(consort_toto::vs::Mutant),
         Plato(consort_plato::Mutant),
@@ -114,6 +115,7 @@ mod noticed {
         fn all() -> Vec<Self> {
             let groups = consort_group::Mutant::ALL.iter().copied().map(Self::Group);
             let ring = consort_ring::Mutant::ALL.iter().copied().map(Self::Ring).chain(groups);
+            let ring = ring.chain(consort_node::Mutant::ALL.iter().copied().map(Self::Node));
             let views = consort_toto::vs::Mutant::ALL.iter().copied().map(Self::Views);
             let plato = consort_plato::Mutant::ALL.iter().copied().map(Self::Plato);
             ring.chain(consort_toto::Mutant::ALL.iter().copied().map(Self::Toto)).chain(views).chain(plato).collect()
@@ -123,6 +125,7 @@ mod noticed {
             match self {
                 Self::Ring(mutant) => mutant.name(),
                 Self::Group(mutant) => mutant.name(),
+                Self::Node(mutant) => mutant.name(),
                 Self::Toto(mutant) => mutant.name(),
                 Self::Views(mutant) => mutant.name(),
                 Self::Plato(mutant) => mutant.name(),
@@ -133,6 +136,7 @@ mod noticed {
             match self {
                 Self::Ring(mutant) => mutant.what(),
                 Self::Group(mutant) => mutant.what(),
+                Self::Node(mutant) => mutant.what(),
                 Self::Toto(mutant) => mutant.what(),
                 Self::Views(mutant) => mutant.what(),
                 Self::Plato(mutant) => mutant.what(),
@@ -142,7 +146,7 @@ mod noticed {
         /// Which protocol it breaks.
         const fn protocol(self) -> Protocol {
             match self {
-                Self::Ring(_) | Self::Group(_) => Protocol::Ring,
+                Self::Ring(_) | Self::Group(_) | Self::Node(_) => Protocol::Ring,
                 Self::Toto(_) | Self::Views(_) => Protocol::Toto,
                 Self::Plato(_) => Protocol::Plato,
             }
@@ -156,7 +160,7 @@ mod noticed {
 
         /// The seeds it is given, counted from 1: engines alone have no groups.
         fn seeds(self, which: RangeInclusive<u64>) -> impl Iterator<Item = u64> {
-            let step = if matches!(self, Self::Group(_)) { 2 } else { 1 };
+            let step = if matches!(self, Self::Group(_) | Self::Node(_)) { 2 } else { 1 };
             which.map(move |n| n * step)
         }
     }
@@ -222,6 +226,7 @@ mod noticed {
             Mutant::Group(mutant) => {
                 sim::run_whole(seed, &faults, (&|_| {}, &|node| node.mutate_groups(mutant)), story)
             }
+            Mutant::Node(mutant) => sim::run_whole(seed, &faults, (&|_| {}, &|node| node.mutate(mutant)), story),
         });
         catch_unwind(run).unwrap_or_else(|_| Err("panicked".into()))
     }
@@ -245,7 +250,7 @@ mod noticed {
             Mutant::Toto(mutant) => scenes::toto(&|config| config.mutant = Some(mutant), story).collect(),
             Mutant::Views(mutant) => scenes::toto(&|config| config.vs_mutant = Some(mutant), story).collect(),
             Mutant::Plato(mutant) => scenes::plato(&|config| config.mutant = Some(mutant), story).collect(),
-            Mutant::Ring(_) | Mutant::Group(_) => Vec::new(),
+            Mutant::Ring(_) | Mutant::Group(_) | Mutant::Node(_) => Vec::new(),
         }
     }
 
@@ -347,6 +352,7 @@ mod noticed {
         let (package, tests_of, variable) = match mutant {
             Mutant::Ring(_) => ("consort-ring", "tests::scenarios", "CONSORT_RING_MUTANT"),
             Mutant::Group(_) => ("consort-group", "tests::exchange", "CONSORT_GROUP_MUTANT"),
+            Mutant::Node(_) => ("consort-node", "tests::budgets", "CONSORT_NODE_MUTANT"),
             Mutant::Toto(_) => ("consort-toto", "tests", "CONSORT_TOTO_MUTANT"),
             Mutant::Views(_) => ("consort-member", "vs::tests", "CONSORT_VS_MUTANT"),
             Mutant::Plato(_) => ("consort-plato", "tests", "CONSORT_PLATO_MUTANT"),

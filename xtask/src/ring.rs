@@ -139,6 +139,7 @@ pub fn bounds(plan: &Plan) -> Bounds {
         ("store_bytes", ahead * plan.datagram as u64),
         ("queued_bytes", 2 * (config.queue_bytes + config.message_max) as u64),
         ("assembly_bytes", u64::from(plan.nodes) * 2 * message_max as u64),
+        ("told_at_once", TOLD_AT_ONCE + 4 * message_max as u64),
     ];
     let quiet = ["store_packets", "store_bytes", "queued_bytes", "assembly_bytes"];
     // A guard that soon takes the token reads it before data that has arrived, and asks for what waits in the socket.
@@ -161,6 +162,8 @@ pub fn bounds(plan: &Plan) -> Bounds {
     }
 }
 
+/// So many bytes are told between two looks at the token, and a message's that is copied for a few clients.
+const TOLD_AT_ONCE: u64 = 300 << 10;
 /// By when nodes that start together are one ring.
 const WHOLE_BY: Instant = Instant(120_000_000);
 /// How often a ring changes at most in seven seconds in which its network does not. Who does not get on with others is

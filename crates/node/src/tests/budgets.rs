@@ -91,6 +91,32 @@ fn a_message_to_a_crowd_is_told_in_slices_kept_once_and_counted_until_the_last_h
 }
 
 #[test]
+fn many_small_messages_to_a_crowd_are_told_in_slices_too() {
+    let (mut world, _) = crowd(Limits::default());
+    let ann = world.connect(0, "ann");
+    (0..50).for_each(|_| world.multicast(ann, &["crowd"], &"x".repeat(900)));
+    world.settle();
+    assert!(world.counter(0, "messages_delivered") >= 50 * MANY as u64);
+    let most = world.counter(0, "told_at_once");
+    assert!(most < 300 << 10, "{most} in one slice");
+}
+
+#[test]
+fn what_a_crowd_shares_counts_against_what_all_may_leave_unread() {
+    let most = 400_000;
+    let (mut world, _) = crowd(Limits { outputs_max: most, ..Limits::default() });
+    (0..MANY).for_each(|at| world.read(world.programs[at].id));
+    let ann = world.connect(0, "ann");
+    for _ in 0..100 {
+        world.multicast(ann, &["crowd"], &"x".repeat(10_000));
+        world.settle();
+        let shared = world.counter(0, "client_output_shared_bytes");
+        assert!(shared < most as u64 + 50_000, "{shared}");
+    }
+    assert!(world.counter(0, "sessions_ended_slow") > 0);
+}
+
+#[test]
 fn what_a_crowd_shares_is_given_back_at_once_when_all_of_it_goes() {
     let (mut world, _) = crowd(Limits { output_max: 1 << 20, ..Limits::default() });
     let ann = world.connect(0, "ann");

@@ -48,6 +48,17 @@ struct Program {
     closed: bool,
 }
 
+/// Breaks the rule that the environment names.
+#[cfg(feature = "mutants")]
+fn mutate(node: &mut Node<Sequencer>) {
+    if let Ok(name) = std::env::var("CONSORT_NODE_MUTANT") {
+        node.mutate(*crate::Mutant::ALL.iter().find(|mutant| mutant.name() == name).unwrap());
+    }
+}
+
+#[cfg(not(feature = "mutants"))]
+const fn mutate(_: &mut Node<Sequencer>) {}
+
 struct World {
     now: Instant,
     nodes: Vec<Node<Sequencer>>,
@@ -62,7 +73,8 @@ impl World {
     fn new(nodes: u16, limits: Limits) -> Self {
         let members: Vec<_> = (0..nodes).map(member).collect();
         let node = |me: u16| Node::new(identity(me), Sequencer::new(member(me), members.clone()), limits);
-        let nodes = (0..nodes).map(node).collect();
+        let mut nodes: Vec<_> = (0..nodes).map(node).collect();
+        nodes.iter_mut().for_each(mutate);
         let (network, programs, services) = (VecDeque::new(), Vec::new(), [Service::Fifo, Service::Agreed]);
         let mut world = Self { now: Instant::ZERO, nodes, network, programs, read_size: usize::MAX, services };
         for node in 0..world.nodes.len() {
