@@ -6,6 +6,7 @@
 //!
 //! - Time stands still. A timer may come due whenever nothing is under way, in any order among all nodes; while packets
 //!   are under way only as often as [`Budget::hurries`] allows. Rules that measure time (M52, M53, M54) are the simulator's.
+//! - Whoever misses a token has asked all that live, and was answered (M57): questions that get lost are the simulator's.
 //! - Two worlds count as the same if all that decides what their nodes will do is the same, and all that they were told.
 //! - Budgets end a path: so many losses, so many times that a token or a peer is missed.
 //!

@@ -76,6 +76,7 @@ impl fmt::Display for Flying {
                 write!(f, "commit {} rotation {} from {from} to {to}", commit.ring, commit.rotation)
             }
             Packet::Beacon(beacon) => write!(f, "beacon of {} from {from} to {to}", beacon.ring),
+            Packet::Late(late) => write!(f, "late in {} from {from} to {to}", late.ring),
         }
     }
 }
@@ -268,7 +269,7 @@ impl World {
     }
 
     fn may_fire(&self, armed: Armed) -> bool {
-        let allowed = !armed.is_hold() && (self.beacons || !armed.is_beacon());
+        let allowed = !armed.is_repetition() && (self.beacons || !armed.is_beacon());
         let missed = !armed.is_expiry() || self.budget.expiries > 0;
         (armed.prompt || allowed && missed) && (self.is_quiet() || self.budget.hurries > 0)
     }
@@ -314,7 +315,9 @@ impl World {
                 self.input(i, |ring, now| ring.forget(NodeId(j as u16 + 1), now));
             }
         }
-        self.input(i, |ring, now| ring.fire(now, armed));
+        let living: Vec<_> =
+            self.nodes.iter().flatten().map(|node| node.trace.me.node).chain([NodeId(i as u16 + 1)]).collect();
+        self.input(i, |ring, now| ring.fire(now, armed, &living));
     }
 
     /// A node is gone; what it sent may still arrive.

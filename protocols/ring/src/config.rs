@@ -204,6 +204,18 @@ impl Idling {
 }
 
 impl Timers {
+    /// How long the others are asked for a token that does not come. It may have rested before.
+    pub(crate) fn question(&self) -> Duration {
+        //= M57
+        self.consensus + self.hold
+    }
+
+    /// How long a member of a ring waits for the token.
+    pub(crate) fn patience(&self) -> Duration {
+        //= M57
+        self.token_loss + self.question()
+    }
+
     /// The defaults for a switched LAN and `n` members.
     pub fn lan(n: usize) -> Self {
         let token_loss = Duration::from_micros(150_000 + 500 * n as u64);

@@ -1,6 +1,7 @@
 //! What the bounded search needs of a node beside the contract: all that decides what it will do next, as text, and timers
 //! that come due when the search says so. In the search time stands still; only the order of things counts.
 use crate::engine::Ring;
+use crate::engine::State;
 use crate::timer::Timer;
 use consort_types::{Duration, Instant, NodeId};
 use std::fmt::{self, Write};
@@ -24,9 +25,9 @@ impl Armed {
         matches!(self.timer, Timer::Consensus)
     }
 
-    /// When a parked token goes round although nobody asked for it.
-    pub const fn is_hold(self) -> bool {
-        matches!(self.timer, Timer::Hold)
+    /// When a parked token goes round although nobody asked for it, or a question is asked that was asked before.
+    pub const fn is_repetition(self) -> bool {
+        matches!(self.timer, Timer::Hold | Timer::Question)
     }
 
     /// When a node tells where it is.
@@ -45,8 +46,11 @@ impl Ring {
         armed.map(move |(timer, at)| Armed { timer, prompt: at.since(now) <= PROMPT })
     }
 
-    /// Lets an armed timer come due now.
-    pub fn fire(&mut self, now: Instant, armed: Armed) {
+    /// Lets an armed timer come due now. Whoever misses the token has asked where it is, and `living` have answered.
+    pub fn fire(&mut self, now: Instant, armed: Armed, living: &[NodeId]) {
+        if let (State::Operational(state), Timer::TokenLoss) = (&mut self.state, armed.timer) {
+            state.have_answered(living);
+        }
         self.come_due(now, armed.timer);
     }
 
@@ -66,7 +70,8 @@ impl Ring {
         let io = self.io();
         write!(out, "{:?} {:?} {:?}", self.state, io.queue, io.heard)?;
         write!(out, "{:?} {:?} {:?} {:?}", io.quarantine, io.grant_backoff, io.numbers, io.episode)?;
-        write!(out, "{:?} {:?} {:?} {:?}", io.attempt, io.installed_number, io.suspicion, io.wants)?;
+        write!(out, "{:?} {:?} {:?}", io.attempt, io.installed_number, io.wants)?;
+        write!(out, "{:?}", io.suspicion)?;
         self.armed(now).try_for_each(|armed| write!(out, "{armed:?}"))?;
         write!(out, "{:?} {:?}", io.leaving, io.episodes)
     }

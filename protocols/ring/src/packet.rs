@@ -11,6 +11,7 @@
 //! | 5 join | see [`Join`] | sets of members, number, ring, heard, leave, episode, attempt |
 //! | 6 commit | see [`Commit`] | ring, rotation, members, what each old ring's members hold |
 //! | 7 beacon | see [`Beacon`] | ring, members, heard, wants, settled, annotation, padding |
+//! | 8 late | 32 + 2 a node | asks (0 or 1), ring, token_seq, to, counted heard |
 //!
 //! Content by flag: messages (none), a packet of an old ring (2: old ring's index, originator, body; `round` holds the old
 //! seq), or the event that makes a view primary (4: nothing). Bit 0 marks a retransmission, bit 3 (8) messages whose sender
@@ -44,6 +45,8 @@ pub enum Packet {
     Commit(Commit),
     /// Who I am with and whom I hear.
     Beacon(Beacon),
+    /// The token does not come.
+    Late(Late),
 }
 
 /// A numbered packet: one seq, one datagram.
@@ -221,6 +224,28 @@ pub struct TokenRequest {
     pub ring: RingId,
 }
 
+/// Says that the token does not come, or answers whoever says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Late {
+    /// The ring whose token is missed.
+    pub ring: RingId,
+    /// The sender misses the token and wants to hear who is there.
+    pub asks: bool,
+    /// What the sender knows of the token.
+    pub trail: Trail,
+    /// Whom the sender knows to be there since it misses the token.
+    pub heard: BTreeSet<NodeId>,
+}
+
+/// Where the token was last, as far as one member knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trail {
+    /// That of the token which the member passed on last, or has.
+    pub token_seq: u64,
+    /// To whom it was passed on; the member itself, if it was not.
+    pub to: NodeId,
+}
+
 /// The bytes of a data packet before its content.
 pub const DATA_LEN: usize = 2 + VIEW_ID_LEN + 8 + 2 + 8;
 /// The bytes of a recovered packet before its body.
@@ -237,6 +262,7 @@ const TOKEN_REQUEST: u8 = 4;
 const JOIN: u8 = 5;
 const COMMIT: u8 = 6;
 const BEACON: u8 = 7;
+const LATE: u8 = 8;
 const RETRANSMISSION: u8 = 1;
 const RECOVERED: u8 = 2;
 const PRIMARY: u8 = 4;
@@ -261,6 +287,14 @@ impl consort_wire::Packet for Packet {
             Self::Join(join) => join.encode(head),
             Self::Commit(commit) => commit.encode(head),
             Self::Beacon(beacon) => beacon.encode(head),
+            Self::Late(late) => {
+                head.put_u8(LATE);
+                head.put_u8(u8::from(late.asks));
+                head.put_view_id(late.ring);
+                head.put_u64(late.trail.token_seq);
+                head.put_u16(late.trail.to.0);
+                put_heard(head, &late.heard);
+            }
         }
         Bytes::new()
     }
@@ -286,6 +320,18 @@ impl consort_wire::Packet for Packet {
                 let ring = reader.view_id("ring")?;
                 reader.end("token request")?;
                 Ok(Self::TokenRequest(TokenRequest { ring }))
+            }
+            LATE => {
+                let asks = match reader.u8("asks")? {
+                    0 => false,
+                    1 => true,
+                    _ => return Err(reader.bad("asks")),
+                };
+                let ring = reader.view_id("ring")?;
+                let trail = Trail { token_seq: reader.u64("token_seq")?, to: NodeId(reader.u16("to")?) };
+                let heard = heard(&mut reader)?;
+                reader.end("late")?;
+                Ok(Self::Late(Late { ring, asks, trail, heard }))
             }
             _ => Err(reader.bad("kind")),
         }

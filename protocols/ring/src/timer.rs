@@ -8,8 +8,10 @@ use consort_types::Instant;
 pub(crate) enum Timer {
     /// When to send the copy of the token again, because nothing shows that it moved on.
     TokenRetransmit,
-    /// When to call the ring broken, because no new token came.
+    /// When to miss the token; then, when to call the ring broken, because it did not come.
     TokenLoss,
+    /// When to ask the others again where the token is.
+    Question,
     /// When the representative lets a parked token go.
     Hold,
     /// When to ask again for a token that may be parked.
@@ -27,9 +29,10 @@ pub(crate) enum Timer {
 }
 
 impl Timer {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::TokenRetransmit,
         Self::TokenLoss,
+        Self::Question,
         Self::Hold,
         Self::TokenRequest,
         Self::Join,
@@ -76,13 +79,15 @@ impl Timers {
 
     /// Whether exactly those are armed that a state must or may have.
     pub fn armed_as(&self, state: Name) -> bool {
-        use Timer::{Beacon, Consensus, Hold, Join, Leave, RecoveryMax, TokenLoss, TokenRequest, TokenRetransmit};
+        use Timer::{
+            Beacon, Consensus, Hold, Join, Leave, Question, RecoveryMax, TokenLoss, TokenRequest, TokenRetransmit,
+        };
         let (must, may): (&[Timer], &[Timer]) = match state {
             Name::Still | Name::Left => (&[], &[]),
             Name::Gather => (&[Beacon, Join, Consensus], &[Leave]),
             Name::Commit => (&[Beacon, TokenLoss, TokenRetransmit], &[Leave]),
             Name::Recovery => (&[Beacon, TokenLoss, RecoveryMax], &[Leave, TokenRetransmit]),
-            Name::Operational => (&[Beacon], &[Leave, TokenLoss, TokenRetransmit, Hold, TokenRequest]),
+            Name::Operational => (&[Beacon], &[Leave, TokenLoss, Question, TokenRetransmit, Hold, TokenRequest]),
         };
         Timer::ALL.into_iter().all(|timer| match self.is_armed(timer) {
             true => must.contains(&timer) || may.contains(&timer),

@@ -209,7 +209,7 @@ impl Engine for Ring {
     }
 
     fn describe(&self, now: Instant) -> String {
-        let told = self.describe_state();
+        let told = self.describe_state(now);
         match self.io.heard.twin(self.io.me, now) {
             Some(twin) => format!("another process runs as {} ({twin}), stop one of the two; {told}", twin.node),
             None => told,
@@ -218,13 +218,13 @@ impl Engine for Ring {
 }
 
 impl Ring {
-    fn describe_state(&self) -> String {
+    fn describe_state(&self, now: Instant) -> String {
         match &self.state {
             State::Still => "not started".into(),
             State::Gather(state) => state.describe(),
             State::Commit(state) => state.describe(),
             State::Recovery(state) => state.describe(),
-            State::Operational(state) => state.describe(),
+            State::Operational(state) => state.describe(now),
             State::Left => "left".into(),
         }
     }

@@ -1,6 +1,6 @@
 //! Which state handles which input: the tables.
 use super::{Ring, State};
-use crate::packet::{Beacon, Commit, Join, Packet};
+use crate::packet::{Beacon, Commit, Join, Late, Packet};
 use crate::state::{Next, Why};
 use crate::timer::Timer;
 use consort_member::Hearing;
@@ -58,6 +58,7 @@ impl Ring {
             }
             Packet::Commit(commit) => self.on_commit(now, from, commit),
             Packet::Beacon(beacon) => self.on_beacon(now, from, beacon),
+            Packet::Late(late) => self.on_late(now, from, late),
             _ => Next::Stay,
         }
     }
@@ -111,6 +112,7 @@ impl Ring {
         let io = &mut self.io;
         io.numbers.saw(beacon.ring.number);
         io.heard.note_named(io.me, &beacon.members, now);
+        let ring = beacon.ring;
         io.heard.note(Hearing {
             member: from,
             at: now,
@@ -122,14 +124,24 @@ impl Ring {
         });
         match &mut self.state {
             State::Operational(state) => {
-                if state.circle.ring == beacon.ring {
+                if state.circle.ring == ring {
                     io.output.push_back(Output::Beacon { from, annotation: beacon.annotation });
                     return Next::Stay;
                 }
-                state.on_beacon(io, now)
+                state.on_beacon(io, now, from, ring)
             }
             State::Gather(state) => state.on_beacon(io, now, from),
             _ => Next::Stay,
+        }
+    }
+
+    fn on_late(&mut self, now: Instant, from: MemberId, late: Late) -> Next {
+        match &mut self.state {
+            State::Operational(state) => state.on_late(&mut self.io, now, from, late),
+            _ => {
+                self.io.counters.unexpected += 1;
+                Next::Stay
+            }
         }
     }
 
@@ -147,7 +159,11 @@ impl Ring {
                 state.circle.send_again(io, now);
                 Next::Stay
             }
-            (State::Operational(state), Timer::TokenLoss) => state.on_token_loss(io, now),
+            (State::Operational(state), Timer::TokenLoss) => state.on_token_missed(io, now),
+            (State::Operational(state), Timer::Question) => {
+                state.ask_again(io, now);
+                Next::Stay
+            }
             (State::Operational(state), Timer::Hold) => state.on_hold_end(io, now),
             (State::Operational(state), Timer::TokenRequest) => {
                 state.circle.request_again(io, now);

@@ -53,12 +53,12 @@ pub(crate) struct Io {
     pub(super) ticket: u64,
 }
 
-/// Whom commit tokens did not get past.
+/// Whom commit tokens did not get past, or tokens did not get to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Suspicion(Option<(RingId, MemberId)>);
 
 impl Suspicion {
-    /// Notes a failed attempt; true if the one before it, another one, failed at the same member.
+    /// Notes a failed attempt, or a ring that is over; true if the one before it, another one, failed at the same member.
     pub fn note(&mut self, attempt: RingId, suspect: MemberId) -> bool {
         //= M25
         match self.0.replace((attempt, suspect)) {

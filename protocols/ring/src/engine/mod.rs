@@ -165,6 +165,7 @@ impl Ring {
                 if let Some(node) = state.circle.granted_to() {
                     self.io.grant_backoff.stop(node, now);
                 }
+                state.note_end(&mut self.io, now);
                 self.gather(now, state.into_old(), None, &why)
             }
             (State::Commit(state), Next::Gather(why)) => self.gather(now, state.old, Some(state.sets), &why),
@@ -201,13 +202,16 @@ impl Ring {
 
     fn gather(&mut self, now: Instant, old: Old, sets: Option<Sets>, why: &Why) -> (State, Next) {
         //= M10
-        if sets.is_none() {
+        let fresh = sets.is_none();
+        if fresh {
             self.io.episode += 1;
         }
         self.io.wants = None;
         let mut sets = sets.unwrap_or_else(|| Sets::new(self.io.me, &old.installed.view.members, why.trigger.clone()));
         sets.take(self.io.me, why);
-        (State::Gather(Box::new(Gather::enter(&mut self.io, now, old, sets))), Next::Stay)
+        let mut gather = Gather::enter(&mut self.io, now, old, sets);
+        let next = if fresh { gather.try_commit(&mut self.io, now) } else { Next::Stay };
+        (State::Gather(Box::new(gather)), next)
     }
 
     /// Says good-bye, three times because it cannot be asked for again.
@@ -245,6 +249,9 @@ impl Ring {
         self.io.paused_at = now;
         self.io.counters.pauses += 1;
         let grace = now + 3 * t.token_retransmit_idle;
+        if let State::Operational(state) = &mut self.state {
+            return state.on_pause(&mut self.io, now);
+        }
         for timer in [Timer::TokenLoss, Timer::Consensus] {
             if self.io.timers.is_armed(timer) {
                 self.io.timers.postpone(timer, grace);

@@ -163,11 +163,12 @@ impl Gather {
         Next::Commit(Commit { ring, rotation: 1, members, olds: Vec::new() })
     }
 
-    /// Whether there were others, and each of them said good-bye.
+    /// Whether there were others, and each of them said good-bye or was asked in vain.
     fn is_deserted(&self, io: &Io) -> bool {
         //= M14
         let mut others = self.sets.proc.iter().filter(|member| **member != io.me).peekable();
-        let has_left = |member: &MemberId| self.sets.reasons.get(&member.node) == Some(&Reason::Left);
+        let reason = |member: &MemberId| self.sets.reasons.get(&member.node);
+        let has_left = |member: &MemberId| matches!(reason(member), Some(Reason::Left | Reason::Silent));
         others.peek().is_some() && others.all(has_left)
     }
 

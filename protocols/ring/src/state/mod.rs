@@ -3,6 +3,7 @@
 
 mod commit;
 mod gather;
+mod late;
 mod operational;
 mod recovery;
 pub(crate) mod table;

@@ -3,6 +3,7 @@
 //! Leaves for Gather when the token is lost, a member says good-bye or asks for another ring, comes back in a new life, or
 //! turns out to be deaf; and when another ring is found with which all hear each other.
 use super::Next;
+use super::late::Question;
 use super::{Reason, Why};
 use crate::RingId;
 use crate::engine::Io;
@@ -22,8 +23,12 @@ pub(crate) struct Operational {
     pub installed: Installed,
     pub circle: Circle,
     fresh: Fresh,
-    since: Instant,
+    pub(super) since: Instant,
     stable_told: Seq,
+    /// No token came for long, and the others were asked.
+    pub(super) late: Option<Question>,
+    /// When this member answered whoever misses the token.
+    pub(super) answered_at: Instant,
 }
 
 /// What clients want sent; before it, once, that the view is primary.
@@ -58,7 +63,8 @@ impl Operational {
         }
         let primary_due = pending && circle.is_representative();
         let fresh = Fresh { primary_due };
-        let mut state = Self { installed, circle, fresh, since: now, stable_told: Seq(0) };
+        let mut state =
+            Self { installed, circle, fresh, since: now, stable_told: Seq(0), late: None, answered_at: Instant::ZERO };
         if state.circle.is_alone() {
             state.circle.originate(io, now, Pace::Configured, &mut state.fresh);
             state.settle(io);
@@ -73,12 +79,16 @@ impl Operational {
 
     /// A token came, perhaps some time ago.
     pub fn on_token(&mut self, io: &mut Io, now: Instant, arrival: &Arrival, mut token: Token) -> Next {
+        let useless = self.circle.is_over(now, arrival.at, io.config.timers.patience());
+        if useless && !crate::mutated!(io.config, StaleTokenUsed) {
+            //= M54
+            io.counters.stale_tokens += 1; // if the ring still stands, its copy comes
+            return Next::Stay;
+        }
         if !self.circle.accept(io, now, arrival, &token) {
             return Next::Stay;
         }
-        if self.circle.is_over(io, now, arrival.at) {
-            return self.on_token_loss(io, now);
-        }
+        self.is_found(io);
         if let Some(deaf) = self.circle.deaf_member(io, now, &token) {
             return self.exclude(io, now, deaf);
         }
@@ -109,19 +119,15 @@ impl Operational {
         self.may_leave(io)
     }
 
-    /// A member does not receive. If it is this one, it goes alone: the others must not suffer.
+    /// A member does not receive.
     fn exclude(&self, io: &mut Io, now: Instant, deaf: MemberId) -> Next {
         //= M53
         //= M52
         let mut why = Why::new(Cause::Deaf { nodes: vec![deaf.node] });
-        if deaf == io.me {
-            for other in self.circle.members.iter().filter(|member| **member != deaf) {
-                io.quarantine.put(other.node, now);
-                why = why.failing(*other, Reason::Deaf);
-            }
-        } else {
-            io.quarantine.put(deaf.node, now);
-            why = why.failing(deaf, Reason::Deaf);
+        // If it is this one, it goes alone: the others must not suffer.
+        for other in self.circle.members.iter().filter(|other| (**other == deaf) != (deaf == io.me)) {
+            io.quarantine.put(other.node, now);
+            why = why.failing(*other, Reason::Deaf);
         }
         Next::gather(why)
     }
@@ -189,29 +195,26 @@ impl Operational {
         self.may_leave(io)
     }
 
-    /// The parked token is let go.
+    /// The parked token is let go; after a pause, only once another member is known to be there still.
     pub fn on_hold_end(&mut self, io: &mut Io, now: Instant) -> Next {
-        if self.circle.is_over(io, now, self.circle.token_at()) {
-            return self.on_token_loss(io, now);
+        if self.circle.is_over(now, self.circle.token_at(), io.config.timers.patience()) {
+            //= M54
+            if self.late.is_none() {
+                self.ask_where(io, now);
+            }
+            return Next::Stay;
         }
-        self.circle.release(io, now, &mut self.fresh);
-        self.settle(io);
+        self.release(io, now);
         self.may_leave(io)
     }
 
-    /// No new token for `token_loss`: this ring is over.
-    pub fn on_token_loss(&self, io: &mut Io, now: Instant) -> Next {
-        //= R27
-        if crate::mutated!(io.config, TokenLossIgnored) {
-            return Next::Stay;
-        }
-        io.counters.token_losses += 1;
-        self.quarantine_young(io, now);
-        Next::gather(Why::new(Cause::TokenLost { after: now.since(self.circle.token_at()) }))
+    pub(super) fn release(&mut self, io: &mut Io, now: Instant) {
+        self.circle.release(io, now, &mut self.fresh);
+        self.settle(io);
     }
 
     /// A ring that dies young was not worth forming: those that were let in for it are kept out for a while.
-    fn quarantine_young(&self, io: &mut Io, now: Instant) {
+    pub(super) fn quarantine_young(&self, io: &mut Io, now: Instant) {
         //= M52
         if now.since(self.since) < io.config.timers.token_loss * 10 && self.circle.visits < YOUNG_VISITS {
             let view = &self.installed.view;
@@ -281,8 +284,13 @@ impl Operational {
         wants_all && io.heard.all_mutual(io.me.node, &nodes, now)
     }
 
-    /// A beacon came: perhaps there is a ring to merge with.
-    pub fn on_beacon(&mut self, io: &mut Io, now: Instant) -> Next {
+    /// A beacon of another ring came: perhaps there is one to merge with.
+    pub fn on_beacon(&mut self, io: &mut Io, now: Instant, from: MemberId, ring: RingId) -> Next {
+        //= M57
+        if self.installed.member(from.node) == Some(from) && ring.number > self.circle.ring.number {
+            // That member has gone on: this ring is over.
+            return Next::gather(Why::new(Cause::TokenLost { after: now.since(self.circle.token_at()) }));
+        }
         //= M51
         if !self.circle.is_representative() {
             return Next::Stay;
@@ -352,9 +360,10 @@ impl Operational {
     }
 
     /// For `status`.
-    pub fn describe(&self) -> String {
+    pub fn describe(&self, now: Instant) -> String {
         let (ring, n, rotation) = (self.circle.ring, self.circle.members.len(), self.circle.rotation());
-        format!("operational: ring {ring} of {n}, rotation {rotation:?}")
+        let late = self.describe_late(now).map_or_else(String::new, |late| format!("; {late}"));
+        format!("operational: ring {ring} of {n}, rotation {rotation:?}{late}")
     }
 }
 

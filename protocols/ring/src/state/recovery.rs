@@ -128,7 +128,7 @@ impl Recovery {
         if !self.circle.accept(io, now, arrival, &token) {
             return Next::Stay;
         }
-        if self.circle.is_over(io, now, arrival.at) {
+        if self.circle.is_over(now, arrival.at, io.config.timers.token_loss) {
             return Next::gather(self.lost(io, now));
         }
         self.commit_out = false;

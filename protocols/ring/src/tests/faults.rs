@@ -72,7 +72,7 @@ impl Net {
         let lane = match packet {
             Packet::Token(_) | Packet::Commit(_) | Packet::Ack(_) | Packet::TokenRequest(_) => Lane::Token,
             Packet::Data(_) => Lane::Data,
-            Packet::Join(_) | Packet::Beacon(_) => Lane::Control,
+            Packet::Join(_) | Packet::Beacon(_) | Packet::Late(_) => Lane::Control,
         };
         let flying = Flying { from: self.life(from), to: NodeId(to as u16 + 1), lane, packet };
         self.hand_over(flying);

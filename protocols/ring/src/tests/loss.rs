@@ -141,9 +141,10 @@ fn a_ring_whose_token_is_lost_is_formed_anew_and_keeps_everything() {
     //= R27 test
     let mut net = Net::formed(3, |_| {});
     net.submit(0, Service::Agreed, "waits");
-    net.run_dropping(Duration::from_millis(160), &mut |flying| matches!(flying.packet, Packet::Token(_)));
+    let gathers = &mut |net: &Net| net.state(2) == "gather";
+    net.run_dropping_until(Duration::from_millis(500), &mut |flying| flying.is_token(), gathers);
     assert!(
-        net.rings[2].describe(net.now).starts_with("gathering (token lost after 15"),
+        net.rings[2].describe(net.now).starts_with("gathering (token lost after 36"),
         "{}",
         net.rings[2].describe(net.now)
     );

@@ -1,7 +1,8 @@
 use super::*;
 use crate::flow::Load;
 use crate::packet::{
-    Ack, Beacon, Commit, DATA_LEN, Join, OldRing, RECOVERED_LEN, RUN_LEN, Recovered, TOKEN_LEN, Token, TokenRequest,
+    Ack, Beacon, Commit, DATA_LEN, Join, Late, OldRing, RECOVERED_LEN, RUN_LEN, Recovered, TOKEN_LEN, Token,
+    TokenRequest, Trail,
 };
 use crate::requests::Requests;
 use bytes::BytesMut;
@@ -76,6 +77,13 @@ fn samples() -> Vec<Packet> {
         Packet::Data(Data { ring, ack_request: true, ..data(9) }),
         Packet::Ack(Ack { ring, aru: Seq(20), stable: Seq(12) }),
         Packet::TokenRequest(TokenRequest { ring }),
+        Packet::Late(Late {
+            ring,
+            asks: true,
+            trail: Trail { token_seq: 78, to: NodeId(3) },
+            heard: [NodeId(1), NodeId(4)].into(),
+        }),
+        Packet::Late(Late { ring, asks: false, trail: Trail { token_seq: 78, to: NodeId(2) }, heard: BTreeSet::new() }),
     ]
 }
 
@@ -95,6 +103,7 @@ fn every_packet_reads_back_and_has_the_documented_length() {
             Packet::Commit(_) => bytes.len(),
             Packet::Ack(_) => 35,
             Packet::TokenRequest(_) => 19,
+            Packet::Late(late) => 32 + 2 * late.heard.len(),
         };
         assert_eq!(bytes.len(), len, "{packet:?}");
         assert_eq!(Packet::decode(bytes), Ok(packet));

@@ -9,7 +9,7 @@ use crate::RingId;
 use crate::config::Acceleration;
 use crate::engine::Io;
 use crate::flow::{self, Load};
-use crate::packet::{Content, Data, Packet, Token};
+use crate::packet::{Content, Data, Packet, Token, Trail};
 use crate::store::{Inserted, Store};
 use crate::timer::Timer;
 use crate::tuning::Tuner;
@@ -323,13 +323,16 @@ impl Circle {
     }
 
     fn send_copy(&self, io: &mut Io) {
-        let to = match self.token {
+        if let Some(copy) = self.token.copy() {
+            io.send(To::One(self.sent_to().node), Lane::Token, Packet::Token(copy.clone()));
+        }
+    }
+
+    const fn sent_to(&self) -> MemberId {
+        match self.token {
             TokenState::Granted { to, .. } => to,
             TokenState::Returned(_) => self.ring.representative,
             _ => self.successor,
-        };
-        if let Some(copy) = self.token.copy() {
-            io.send(To::One(to.node), Lane::Token, Packet::Token(copy.clone()));
         }
     }
 
@@ -347,11 +350,23 @@ impl Circle {
         }
     }
 
-    /// Whether the ring is over because the token came here so long ago: all others have missed it since. What would be
-    /// numbered now nobody else would hear.
-    pub fn is_over(&self, io: &Io, now: Instant, token_came: Instant) -> bool {
+    /// Whether a token that came here then is of no use: the others have given the ring up since. What would be numbered now
+    /// nobody else would hear.
+    pub fn is_over(&self, now: Instant, token_came: Instant, patience: Duration) -> bool {
         //= M54
-        !self.is_alone() && now.since(token_came) >= io.config.timers.token_loss
+        !self.is_alone() && now.since(token_came) >= patience
+    }
+
+    /// Where the token was last.
+    pub fn trail(&self) -> Trail {
+        //= M58
+        let passed_on = self.token.copy().map(|copy| Trail { token_seq: copy.token_seq, to: self.sent_to().node });
+        passed_on.unwrap_or(Trail { token_seq: self.last_token_seq, to: self.me.node })
+    }
+
+    /// Whether the token rests here.
+    pub const fn is_parked(&self) -> bool {
+        matches!(self.token, TokenState::Parked(..))
     }
 
     /// The member that has kept aru from moving for so long, over so many rotations, that it must be deaf.

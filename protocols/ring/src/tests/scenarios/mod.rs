@@ -3,6 +3,7 @@ mod bounds;
 mod edges;
 mod forming;
 mod holes;
+mod late;
 mod links;
 mod lives;
 mod pauses;
@@ -35,7 +36,7 @@ impl Net {
 
     /// Tokens are lost until everybody that runs has missed them.
     fn lose_the_token(&mut self) {
-        let span = self.rings[0].config().timers.token_loss * 2;
+        let span = self.rings[0].config().timers.patience() * 2;
         let mut everybody = |net: &Self| net.living().all(|i| net.state(i) == "gather");
         self.run_dropping_until(span, &mut Flying::is_token, &mut everybody);
     }

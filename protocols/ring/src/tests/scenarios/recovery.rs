@@ -13,7 +13,7 @@ fn third_lacks_after(said: impl Fn(&mut Net)) -> Net {
     let mut net = Net::formed(3, |config| config.timers.fail_to_receive_rotations = u32::MAX);
     said(&mut net);
     net.run_dropping(ms(5), &mut data_to_third);
-    net.run_dropping_until(ms(300), &mut |flying| flying.is_token() || data_to_third(flying), &mut all_gather);
+    net.run_dropping_until(ms(500), &mut |flying| flying.is_token() || data_to_third(flying), &mut all_gather);
     assert_eq!(net.delivered[2].len(), 0);
     net
 }

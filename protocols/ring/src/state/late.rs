@@ -1,0 +1,176 @@
+//! A member that misses the token asks the others before it gives the ring up: whoever was not run for a while comes back,
+//! and the token with it.
+use super::Next;
+use super::Operational;
+use super::{Reason, Why};
+use crate::engine::Io;
+use crate::packet::{Late, Packet, Trail};
+use crate::timer::Timer;
+use consort_order::To;
+use consort_types::{Cause, Duration, Instant, MemberId, NodeId};
+use consort_wire::Lane;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What others said since this member is late.
+#[derive(Clone, Debug)]
+pub(super) struct Question {
+    since: Instant,
+    heard: BTreeMap<MemberId, Trail>,
+    /// Whom this member or another has heard: a way that is cut in one direction is no reason to part.
+    there: BTreeSet<NodeId>,
+}
+
+impl Operational {
+    /// No new token for `token_loss`: asks the others; or, if that was long ago, gives the ring up.
+    pub fn on_token_missed(&mut self, io: &mut Io, now: Instant) -> Next {
+        //= R27
+        //= M57
+        if self.late.is_some() || crate::mutated!(io.config, GivenUpUnasked) {
+            return self.on_token_loss(io, now);
+        }
+        self.ask_where(io, now);
+        Next::Stay
+    }
+
+    /// Begins to ask, or begins anew: whoever was not run itself must first hear what the others say.
+    pub(super) fn ask_where(&mut self, io: &mut Io, now: Instant) {
+        //= M57
+        io.counters.late += 1;
+        self.late = Some(Question { since: now, heard: BTreeMap::new(), there: BTreeSet::new() });
+        // The token may have rested before whoever has it now was not run any more.
+        let t = &io.config.timers;
+        io.timers.arm(Timer::TokenLoss, now + t.question());
+        self.ask_again(io, now);
+    }
+
+    /// Time to ask again.
+    pub fn ask_again(&self, io: &mut Io, now: Instant) {
+        //= M57
+        self.say_where(io, true);
+        let span = io.config.timers.join;
+        let jitter = io.rng.below(span.as_nanos() as u64 / 2);
+        io.timers.arm(Timer::Question, now + span + Duration::from_nanos(jitter));
+    }
+
+    fn say_where(&self, io: &mut Io, asks: bool) {
+        let heard = self.late.as_ref().map_or_else(BTreeSet::new, |question| question.there.clone());
+        let late = Late { ring: self.circle.ring, asks, trail: self.circle.trail(), heard };
+        io.send(To::All, Lane::Control, Packet::Late(late));
+    }
+
+    /// A token came, or is known not to be missed.
+    pub(super) fn is_found(&mut self, io: &mut Io) {
+        self.late = None;
+        io.timers.disarm(Timer::Question);
+    }
+
+    /// Somebody misses the token, or answers whoever does.
+    pub fn on_late(&mut self, io: &mut Io, now: Instant, from: MemberId, late: Late) -> Next {
+        //= M57
+        if late.ring != self.circle.ring {
+            io.counters.foreign_ring += 1;
+            if late.ring.number < self.circle.ring.number {
+                io.beacon_soon(now);
+            }
+            return Next::Stay;
+        }
+        match &mut self.late {
+            Some(question) => {
+                question.heard.insert(from, late.trail);
+                question.there.extend(late.heard);
+                question.there.insert(from.node);
+            }
+            None if late.asks && now.since(self.answered_at) >= io.config.timers.join => {
+                self.answered_at = now;
+                self.say_where(io, false);
+            }
+            None => {}
+        }
+        if self.late.is_some() && self.circle.is_parked() {
+            //= M54
+            self.is_found(io);
+            io.timers.arm(Timer::TokenLoss, now + io.config.timers.token_loss);
+            self.release(io, now);
+            return self.may_leave(io);
+        }
+        Next::Stay
+    }
+
+    /// This node was not run for a while: what it has heard before is not what is so now.
+    pub fn on_pause(&mut self, io: &mut Io, now: Instant) {
+        //= M54
+        if self.late.is_some() {
+            self.ask_where(io, now);
+        }
+    }
+
+    /// Asked in vain: this ring is over. Who was silent all the time is out from the start.
+    pub fn on_token_loss(&self, io: &mut Io, now: Instant) -> Next {
+        //= R27
+        //= M57
+        if crate::mutated!(io.config, TokenLossIgnored) {
+            return Next::Stay;
+        }
+        io.counters.token_losses += 1;
+        self.quarantine_young(io, now);
+        let mut why = Why::new(Cause::TokenLost { after: now.since(self.circle.token_at()) });
+        if !crate::mutated!(io.config, SilentAskedAgain) {
+            for member in self.silent() {
+                why = why.failing(member, Reason::Silent);
+            }
+        }
+        Next::gather(why)
+    }
+
+    /// This member has asked for the token, and these were heard.
+    #[cfg(feature = "model")]
+    pub fn have_answered(&mut self, there: &[consort_types::NodeId]) {
+        let there = there.iter().copied().collect();
+        self.late = Some(Question { since: Instant::ZERO, heard: BTreeMap::new(), there });
+    }
+
+    /// Whom nobody has heard since this member is late.
+    fn silent(&self) -> Vec<MemberId> {
+        let Some(question) = &self.late else { return Vec::new() };
+        let is_there = |member: &MemberId| *member == self.circle.me || question.there.contains(&member.node);
+        self.circle.members.iter().copied().filter(|member| !is_there(member)).collect()
+    }
+
+    /// Learns from the end of this ring: if all were there and the token was not, it does not pass from one to the next.
+    pub fn note_end(&self, io: &mut Io, now: Instant) {
+        //= M58
+        if let Some(suspect) = self.stuck_before(io, now)
+            && !crate::mutated!(io.config, HopForgotten)
+        {
+            io.suspicion.note(self.circle.ring, suspect);
+        }
+    }
+
+    /// The member that the token did not come to, though all were heard for long enough.
+    fn stuck_before(&self, io: &Io, now: Instant) -> Option<MemberId> {
+        let question = self.late.as_ref()?;
+        let all_tell = question.heard.len() + 1 == self.circle.members.len();
+        if now.since(question.since) < io.config.timers.consensus / 2 || !all_tell {
+            return None;
+        }
+        let mine = (self.circle.me, self.circle.trail());
+        let told = question.heard.iter().map(|(member, trail)| (*member, *trail)).chain([mine]);
+        let (last, trail) = told.max_by_key(|(_, trail)| trail.token_seq)?;
+        let members = &self.circle.members;
+        let place = members.iter().position(|member| *member == last)?;
+        let next = members[(place + 1) % members.len()];
+        (next.node == trail.to).then_some(next)
+    }
+
+    /// For `status`: whom this member has asked, and who has not answered.
+    pub(super) fn describe_late(&self, now: Instant) -> Option<String> {
+        let question = self.late.as_ref()?;
+        let after = now.since(self.circle.token_at());
+        let silent: Vec<_> = self.silent().iter().map(|member| member.node.to_string()).collect();
+        let asked = now.since(question.since);
+        Some(match silent.is_empty() {
+            true => format!("no token for {after:?}: asked {asked:?} ago, all answer"),
+            false => format!("no token for {after:?}: asked {asked:?} ago, no answer from {}", silent.join(", ")),
+        })
+    }
+}
