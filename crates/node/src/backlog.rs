@@ -75,9 +75,14 @@ impl Backlog {
         self.behind.remove(&client);
     }
 
+    /// Whether it is time to look.
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        now >= self.looked + LOOK
+    }
+
     /// How many bytes all clients that are waited for can take soon, and no more than `most_room`, where that may have changed.
     pub(crate) fn look(&mut self, now: Instant, most_room: usize) -> Option<usize> {
-        if now < self.looked + LOOK {
+        if !self.is_due(now) {
             return None;
         }
         self.looked = now;

@@ -7,6 +7,7 @@ use crate::backlog::Backlog;
 use crate::begun::Begun;
 use crate::door::{Door, Placed, Wish};
 use crate::entry::Entry;
+use crate::upward::Upward;
 use consort_session::listing::{Connection, Transport};
 use consort_session::{ClientName, Limits, Parting, Pool, Refusal};
 use consort_types::{ClientId, Instant, MemberId, NodeId};
@@ -271,9 +272,9 @@ impl Clients {
         self.backlog.ordered(bytes);
     }
 
-    /// How many bytes clients can take soon, and no more than `most`, where that may have changed.
-    pub(crate) fn room(&mut self, now: Instant, most: usize) -> Option<usize> {
-        self.backlog.look(now, most)
+    /// How many bytes clients can take soon, and no more than may wait above the engine, where that may have changed.
+    pub(crate) fn room(&mut self, now: Instant, upward: &Upward) -> Option<usize> {
+        if self.backlog.is_due(now) { self.backlog.look(now, upward.room()) } else { None }
     }
 
     pub(crate) fn observe(&self, see: &mut dyn FnMut(&str, u64)) {

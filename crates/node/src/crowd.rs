@@ -29,6 +29,15 @@ pub(crate) struct Crowd {
     pub reached: usize,
 }
 
+impl Crowd {
+    /// Nobody was told of it yet.
+    #[cold]
+    pub fn new(delivery: &Delivery, telling: &Telling<'_>, offered: Vec<ClientId>, written: Written) -> Box<Self> {
+        let Telling { sender: (_, client), messages, told, offer, .. } = *telling;
+        Box::new(Self { delivery: delivery.clone(), client, messages, told, offer, offered, written, reached: 0 })
+    }
+}
+
 impl<E: Engine> Node<E> {
     /// Tells a few more receivers of the message that is being told.
     pub(crate) fn tell_crowd(&mut self) -> bool {

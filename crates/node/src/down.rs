@@ -133,11 +133,6 @@ impl<E: Engine> Node<E> {
         true
     }
 
-    /// Whether somebody's going waits for the next slice.
-    pub(crate) fn has_leaving(&self) -> bool {
-        !self.full && self.clients.next_leaving().is_some()
-    }
-
     fn on_hello(&mut self, client: ClientId, chosen: Option<ClientName>) {
         let Some(name) = self.claim_name(client, chosen) else { return };
         self.clients.welcome(client, name, self.datagrams.identity().me);

@@ -80,7 +80,7 @@ pub struct Node<E: Engine> {
     /// What is being told of a group.
     word: Option<Word>,
     /// A message that is being told to many.
-    crowd: Option<Crowd>,
+    crowd: Option<Box<Crowd>>,
     #[cfg(feature = "mutants")]
     mutant: Option<Mutant>,
     lookout: Lookout,
@@ -265,7 +265,8 @@ impl<E: Engine> Node<E> {
     /// When to call [`Self::handle_timeout`], if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let (paused, asking) = (self.clients.has_paused(), self.clients.has_asking());
-        if self.has_to_tell() || self.has_leaving() || !self.full && (paused || asking && !self.has_answered_enough()) {
+        let waits = paused || self.clients.next_leaving().is_some() || asking && !self.has_answered_enough();
+        if self.has_to_tell() || !self.full && waits {
             return Some(self.now);
         }
         let answers = (!self.full && asking).then(|| self.next_answers());
@@ -335,7 +336,7 @@ impl<E: Engine> Node<E> {
     fn begin(&mut self, now: Instant) {
         self.notice(now);
         self.upward.begin();
-        if let Some(room) = self.clients.room(now, self.upward.room()) {
+        if let Some(room) = self.clients.room(now, &self.upward) {
             self.engine.throttle(room);
         }
     }

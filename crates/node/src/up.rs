@@ -242,8 +242,7 @@ impl<E: Engine> Node<E> {
                 if recipients.len() >= CROWD {
                     let written = Written::new(&telling, recipients, &self.clients);
                     self.upward.spend(payload.len());
-                    let delivery = delivery.clone();
-                    self.crowd = Some(Crowd { delivery, client, messages, told, offer, offered, written, reached: 0 });
+                    self.crowd = Some(Crowd::new(delivery, &telling, offered, written));
                     return;
                 }
                 self.upward.spend(recipients.len() * payload.len());
