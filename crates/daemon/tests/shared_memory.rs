@@ -200,7 +200,7 @@ fn a_client_in_memory_that_never_reads_is_sent_away_and_one_that_dies_leaves_not
 
 /// The hello of a client without a name.
 fn hello() -> Vec<u8> {
-    [&[0, 0, 0, 25, 1, 0xc0, 0x4e, 0xc1, 0x1e, 0, 1][..], &[0; 18]].concat()
+    [&[0, 0, 0, 25, 1, 0xc0, 0x4e, 0xc1, 0x1e, 0, 2][..], &[0; 18]].concat()
 }
 
 #[test]
