@@ -45,7 +45,14 @@ impl Timer {
 
 /// Which timers are armed, and for when.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Timers([Option<Instant>; Timer::ALL.len()]);
+pub(crate) struct Timers {
+    at: [Option<Instant>; Timer::ALL.len()],
+    /// How often each was postponed since it was armed.
+    postponed: [u8; Timer::ALL.len()],
+}
+
+/// So often a timer is postponed at most: whoever is paused again and again must notice a crash all the same.
+const POSTPONED_MOST: u8 = 3;
 
 /// The timers that have come due with one input. One that is armed anew for the present comes due with the next: what it
 /// has led to is drained first.
@@ -54,11 +61,12 @@ pub(crate) struct Fired([bool; Timer::ALL.len()]);
 
 impl Timers {
     pub const fn arm(&mut self, timer: Timer, at: Instant) {
-        self.0[timer as usize] = Some(at);
+        self.at[timer as usize] = Some(at);
+        self.postponed[timer as usize] = 0;
     }
 
     pub const fn disarm(&mut self, timer: Timer) {
-        self.0[timer as usize] = None;
+        self.at[timer as usize] = None;
     }
 
     /// Disarms all others.
@@ -68,13 +76,19 @@ impl Timers {
         }
     }
 
-    /// Lets an armed timer come due no earlier than this.
-    pub fn postpone(&mut self, timer: Timer, at: Instant) {
-        self.0[timer as usize] = self.0[timer as usize].max(Some(at));
+    /// Lets an armed timer come due no earlier than this. False if it is not armed, or was postponed too often.
+    pub fn postpone(&mut self, timer: Timer, at: Instant) -> bool {
+        //= M54
+        let (due, times) = (&mut self.at[timer as usize], &mut self.postponed[timer as usize]);
+        if due.is_none() || *times >= POSTPONED_MOST {
+            return false;
+        }
+        (*due, *times) = ((*due).max(Some(at)), *times + 1);
+        true
     }
 
     pub const fn is_armed(&self, timer: Timer) -> bool {
-        self.0[timer as usize].is_some()
+        self.at[timer as usize].is_some()
     }
 
     /// Whether exactly those are armed that a state must or may have.
@@ -98,18 +112,18 @@ impl Timers {
     /// Those that are armed, with their times.
     #[cfg(feature = "model")]
     pub fn iter(&self) -> impl Iterator<Item = (Timer, Instant)> {
-        Timer::ALL.into_iter().filter_map(|timer| Some((timer, self.0[timer as usize]?)))
+        Timer::ALL.into_iter().filter_map(|timer| Some((timer, self.at[timer as usize]?)))
     }
 
     /// The earliest of all.
     pub fn next(&self) -> Option<Instant> {
-        self.0.iter().flatten().min().copied()
+        self.at.iter().flatten().min().copied()
     }
 
     /// Disarms and returns the earliest timer whose time has come, of those that are not in `fired`, and puts it there.
     pub fn take_due(&mut self, now: Instant, fired: &mut Fired) -> Option<Timer> {
         let waiting = Timer::ALL.into_iter().filter(|timer| !fired.0[*timer as usize]);
-        let due = waiting.filter_map(|timer| Some((self.0[timer as usize]?, timer)));
+        let due = waiting.filter_map(|timer| Some((self.at[timer as usize]?, timer)));
         let (at, timer) = due.min_by_key(|(at, _)| *at)?;
         (at <= now).then(|| self.disarm(timer))?;
         fired.0[timer as usize] = true;
@@ -135,5 +149,18 @@ mod tests {
         assert_eq!(timers.take_due(Instant(25), &mut fired), None);
         assert_eq!(timers.take_due(Instant(25), &mut Fired::default()), Some(Timer::Hold));
         assert!(timers.is_armed(Timer::TokenLoss));
+    }
+
+    #[test]
+    fn a_timer_is_postponed_a_few_times_each_time_it_is_armed() {
+        //= M54 test
+        let mut timers = Timers::default();
+        assert!(!timers.postpone(Timer::TokenLoss, Instant(9)) && timers.next().is_none(), "it is not armed");
+        for begun in [100, 200] {
+            timers.arm(Timer::TokenLoss, Instant(begun));
+            let done = (1..9).filter(|n| timers.postpone(Timer::TokenLoss, Instant(begun + n))).count();
+            let last = u64::from(POSTPONED_MOST);
+            assert_eq!((done as u64, timers.next()), (last, Some(Instant(begun + last))));
+        }
     }
 }

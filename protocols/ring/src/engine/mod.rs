@@ -253,9 +253,7 @@ impl Ring {
             return state.on_pause(&mut self.io, now);
         }
         for timer in [Timer::TokenLoss, Timer::Consensus] {
-            if self.io.timers.is_armed(timer) {
-                self.io.timers.postpone(timer, grace);
-            }
+            self.io.timers.postpone(timer, grace);
         }
     }
 

@@ -32,14 +32,17 @@ impl Operational {
         Next::Stay
     }
 
-    /// Begins to ask, or begins anew: whoever was not run itself must first hear what the others say.
+    /// Begins to ask.
     pub(super) fn ask_where(&mut self, io: &mut Io, now: Instant) {
         //= M57
         io.counters.late += 1;
-        self.late = Some(Question { since: now, heard: BTreeMap::new(), there: BTreeSet::new() });
         // The token may have rested before whoever has it now was not run any more.
-        let t = &io.config.timers;
-        io.timers.arm(Timer::TokenLoss, now + t.question());
+        io.timers.arm(Timer::TokenLoss, now + io.config.timers.question());
+        self.ask_anew(io, now);
+    }
+
+    fn ask_anew(&mut self, io: &mut Io, now: Instant) {
+        self.late = Some(Question { since: now, heard: BTreeMap::new(), there: BTreeSet::new() });
         self.ask_again(io, now);
     }
 
@@ -96,11 +99,12 @@ impl Operational {
         Next::Stay
     }
 
-    /// This node was not run for a while: what it has heard before is not what is so now.
+    /// This node was not run for a while: what it has heard before is not what is so now, and it must first hear what the
+    /// others say.
     pub fn on_pause(&mut self, io: &mut Io, now: Instant) {
         //= M54
-        if self.late.is_some() {
-            self.ask_where(io, now);
+        if self.late.is_some() && io.timers.postpone(Timer::TokenLoss, now + io.config.timers.question()) {
+            self.ask_anew(io, now);
         }
     }
 

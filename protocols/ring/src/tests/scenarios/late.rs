@@ -189,3 +189,23 @@ fn f61_a_token_that_lay_too_long_is_not_used_but_its_copy_is() {
     net.end();
     net.agree_on(2);
 }
+
+#[test]
+fn f62_nodes_that_are_stopped_again_and_again_notice_a_crash_all_the_same() {
+    //= M54 test
+    //= M57 test
+    // As where a container may use a third of the processors' time: in each period it is stopped for longer than is a pause.
+    for (n, run, stopped) in [(2, 40, 110), (2, 90, 130), (3, 60, 120), (3, 150, 110)] {
+        let mut net = Net::formed(n, |_| {});
+        net.crash(usize::from(n) - 1);
+        let (begun, living) = (net.now, usize::from(n) - 1);
+        while net.living().any(|i| net.view(i).members.len() > living) {
+            let took = net.now.since(begun);
+            assert!(took < ms(5_000), "{run} of {} ms, {n} nodes: not told after {took:?}", run + stopped);
+            net.run(ms(run));
+            (0..living).for_each(|i| net.stop(i));
+            net.run(ms(stopped));
+            (0..living).for_each(|i| net.go_on(i));
+        }
+    }
+}
