@@ -8,7 +8,7 @@ use consort_sim::message;
 use consort_sim::plan::Plan;
 use consort_sim::world::{Options as Keep, World};
 use consort_toto::{Config, Early, Phi, Toto};
-use consort_types::{Incarnation, MemberId, Rng};
+use consort_types::{Duration, Incarnation, MemberId, Rng};
 use consort_wire::DatagramSize;
 
 /// The settings of one run; all nodes share them. Groups need one order for everything.
@@ -26,6 +26,7 @@ pub fn settings(plan: &Plan, whole: bool) -> Config {
     config.message_max = message::LARGEST + 1024; // groups stand before a client's bytes
     config.queue_bytes = config.message_max * [1, 4, 64][rng.below(3) as usize];
     config.primary = engines::policy(plan, &mut rng);
+    config.ack = rng.chance(0.5).then(|| Duration::from_micros(rng.between(100, 10_000)));
     if plan.shipped {
         let Config { me, members, datagram, primary, .. } = config;
         return Config { datagram, primary, ..Config::new(me, members) };

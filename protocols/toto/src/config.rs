@@ -24,9 +24,9 @@ pub struct Config {
     pub window: u64,
     /// The same for all members together, as far as this one knows.
     pub window_all: u64,
-    /// How long a message may wait for an acknowledgement of ours before one is sent that carries nothing else. 2 ms on a
-    /// LAN, half a round trip elsewhere.
-    pub ack: Duration,
+    /// How long a message may wait for an acknowledgement of ours before one is sent that carries nothing else. `None`
+    /// adapts to the rate: at once where this vote is awaited and this member was silent for [`ACK_GAP`], else [`ACK`].
+    pub ack: Option<Duration>,
     /// After how many messages of others an acknowledgement is sent at once.
     pub ack_every: u64,
     /// How long to wait for a missing packet before it is asked for; doubles up to 16 times as long.
@@ -100,7 +100,7 @@ impl Config {
             early: Early::No,
             window: 64,
             window_all: 64 * n,
-            ack: Duration::from_millis(2),
+            ack: None,
             ack_every: 16,
             nak: Duration::from_millis(4),
             deaf: Duration::from_millis(1_500),
@@ -131,7 +131,8 @@ impl Config {
             format!("{} is below window {}; make it at least as large", self.window_all, self.window)
         })?;
         check(self.ack_every >= 1, "toto.ack_every", || "0; acknowledging nothing at once makes no sense".into())?;
-        for (setting, span) in [("toto.ack", self.ack), ("toto.nak", self.nak), ("toto.deaf", self.deaf)] {
+        for (setting, span) in [("toto.ack", self.ack.unwrap_or(ACK)), ("toto.nak", self.nak), ("toto.deaf", self.deaf)]
+        {
             check(!span.is_zero(), setting, || "0; give others time to speak".into())?;
         }
         let least = crate::packet::HEAD_LEN + crate::packet::ACK_LEN * (self.members.len() - 1) + BODY_LEAST;
@@ -175,6 +176,13 @@ impl Config {
         ]
     }
 }
+
+/// How long a message waits for an acknowledgement that adapts to the rate, at most.
+pub const ACK: Duration = Duration::from_millis(2);
+
+/// How long a member whose acknowledgements adapt is silent between two that carry nothing else. Shorter than messages
+/// stand apart where latency counts, longer where packets do.
+pub const ACK_GAP: Duration = Duration::from_micros(250);
 
 /// The largest window, in packets.
 pub const WINDOW_MAX: u64 = 4_096;

@@ -323,6 +323,15 @@ impl Dag {
         self.chains.iter().enumerate().filter(|(place, _)| *place != self.me).map(of).sum()
     }
 
+    /// Whether this member is among the `votes` next ones after the sender of a message with content that its latest one
+    /// does not follow.
+    pub fn is_awaited(&self, votes: usize) -> bool {
+        //= A26
+        let (n, acked) = (self.n(), self.past(self.me));
+        let awaits = |place: usize| (1..=votes).contains(&((self.me + n - place) % n));
+        (0..n).any(|place| awaits(place) && self.chains[place].last_solid > acked[place])
+    }
+
     /// How many messages with content are under way: of this member, and of all.
     pub fn under_way(&self) -> (u64, u64) {
         let all = self.chains.iter().map(|chain| chain.solid.len() as u64).sum();

@@ -13,6 +13,7 @@ consort_types::mutants!(
     NaksIgnored "answers no requests",
     NeverAsks "asks for nothing that is lost",
     NoNulls "acknowledges nothing unless it has something to say",
+    VotesHeldBack "lets votes that others wait for wait as long as those that nobody waits for",
     WindowIgnored "sends as much as it likes",
     TakenAfterTelling "goes on taking in messages after it has told what it holds",
     ParkedTaken "takes in what came too soon although it does not belong to the agreed set",

@@ -93,6 +93,12 @@ impl Votes {
         }
     }
 
+    /// How many approvals a message needs besides its sender's.
+    pub fn needed_of_others(&self) -> usize {
+        let Threshold { n, percent, .. } = self.threshold;
+        (n * percent / 100).min(n - 1)
+    }
+
     /// The first number of each member that is pending; beyond the end where none is.
     pub fn first_pending(&self) -> Vec<u64> {
         self.pending.iter().map(|pending| pending.front().copied().unwrap_or(u64::MAX)).collect()

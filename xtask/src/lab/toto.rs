@@ -182,7 +182,7 @@ fn engines(lab: &Lab, cell: Cell) -> Result<Vec<Toto>, String> {
     let make = |me: &_| {
         let mut config = Config::new(*me, nodes.clone());
         config.phi = cell.phi;
-        config.ack = Duration::from_secs_f64((lab.ack_gaps * lab.nodes) as f64 / cell.load as f64);
+        config.ack = Some(Duration::from_secs_f64((lab.ack_gaps * lab.nodes) as f64 / cell.load as f64));
         config.ack_every = u64::MAX; // the paper knows no such limit
         Toto::new(config, Incarnation(1)).map_err(|error| error.to_string())
     };

@@ -345,7 +345,7 @@ interface = "198.51.100.12"
              global_bytes = 100_000\npersonal_bytes = 50_000\nstore_bytes = 1_000_000\nstarvation_guard = 0\n\
              token_loss = \"1s\"\nhold = \"10ms\"\n[clients]\nlisten = [\"127.0.0.1:4840\"]\nusers = [1000, 0x3e9]\nmost = 77\ncredit = 8192\n\
              output = 100_000\noutputs = 200_000\nframes = 300_000\nshared_memory = 0\n[limits]\nmessage = 1000\nqueue = 100_000\n\
-             [toto]\nphi = \"75%\"\nwindow = 8\nack = \"5ms\"\nack_every = 40\nsilence = \"400ms\"\n"
+             [toto]\nphi = \"75%\"\nwindow = 8\nack = \"5ms\"\nack_every = 40\nack_floor = true\nearly = true\nsilence = \"400ms\"\n"
         );
         let settings = parse("consort.toml", &text).unwrap();
         assert_eq!(settings.multicast, Some("239.192.9.9:6000".parse().unwrap()));
@@ -371,7 +371,8 @@ interface = "198.51.100.12"
         assert_eq!([settings.limits.message_max, ring.queue_bytes], [1000, 100_000]);
         let toto = settings.toto_config();
         assert_eq!((settings.protocol, toto.phi.percent(), toto.window), (Protocol::Toto, 75, 8));
-        assert_eq!((toto.ack.as_millis(), toto.ack_every, toto.timers.silence.as_millis()), (5, 40, 400));
+        assert_eq!((toto.ack.unwrap().as_millis(), toto.ack_every, toto.timers.silence.as_millis()), (5, 40, 400));
+        assert_eq!((toto.ack_floor, toto.early), (true, consort_toto::Early::Causal));
         assert_eq!((toto.datagram, toto.queue_bytes), (ring.datagram, ring.queue_bytes));
     }
 
@@ -398,6 +399,11 @@ interface = "198.51.100.12"
         let wrong = |lines: &str| problems(&format!("protocol = \"toto\"\n{GOOD}\n[toto]\n{lines}\n"));
         assert!(wrong("phi = \"40%\"").contains("toto.phi: \"40%\" is no share of the members"));
         assert!(wrong("window = 0").contains("toto.window: 0 is out of range"));
+        assert!(wrong("ack = \"soon\"").contains("toto.ack: \"soon\" is not a time; write it"));
+        assert!(wrong("ack = \"soon\"").contains("or write \"adaptive\""));
+        assert!(wrong("ack = \"0s\"").contains("toto.ack: 0;"));
+        assert!(wrong("ack_floor = 1").contains("toto.ack_floor: "));
+        assert!(wrong("early = \"causal\"").contains("write early = true, or false"));
         assert!(wrong("silence = \"20ms\"").contains("toto.silence: "));
     }
 

@@ -226,6 +226,7 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use consort_types::Duration;
 
     #[test]
     fn what_members_share_moves_the_hash_and_nothing_else_does() {
@@ -245,6 +246,15 @@ mod tests {
         assert_ne!(plain, hash(&|s| s.protocol = Protocol::Plato));
         let toto = |phi| hash(&|s| (s.protocol, s.toto.phi) = (Protocol::Toto, phi));
         assert_ne!(toto(consort_toto::Phi::Half), toto(consort_toto::Phi::All));
+        let toto = |adjust: &dyn Fn(&mut Toto)| {
+            hash(&|s| {
+                s.protocol = Protocol::Toto;
+                adjust(&mut s.toto);
+            })
+        };
+        assert_ne!(toto(&|_| {}), toto(&|own| own.early = true));
+        assert_ne!(toto(&|_| {}), toto(&|own| own.ack_floor = true));
+        assert_eq!(toto(&|_| {}), toto(&|own| own.ack = Some(Duration::from_millis(2))));
         assert_ne!(plain, Settings::local("test", 4).hash());
         assert_ne!(plain, hash(&|s| s.allow(10)));
         assert_ne!(plain, hash(&|s| s.nodes[1].token.set_port(4851)));

@@ -1,8 +1,8 @@
 //! Which protocol orders the messages, and the own knobs of those that are not the ring.
 use super::Settings;
-use super::reader::Section;
+use super::reader::{self, Section};
 use consort_plato::{Config as PlatoConfig, Prediction};
-use consort_toto::{Config as TotoConfig, Phi};
+use consort_toto::{Config as TotoConfig, Early, Phi};
 use consort_types::Duration;
 
 /// Which protocol orders the messages.
@@ -35,17 +35,21 @@ pub struct Toto {
     pub phi: Phi,
     /// Packets of one node that may be under way.
     pub window: u64,
-    /// How long an acknowledgement may wait.
-    pub ack: Duration,
+    /// How long an acknowledgement may wait; where nothing is said it adapts.
+    pub ack: Option<Duration>,
     /// After how many messages of others one is sent at once.
     pub ack_every: u64,
+    /// Whether every source must be acknowledged by at least n - Phi, as in the paper.
+    pub ack_floor: bool,
+    /// Whether causal messages are delivered before the one order.
+    pub early: bool,
     /// A member that is silent for so long is left out.
     pub silence: Option<Duration>,
 }
 
 impl Default for Toto {
     fn default() -> Self {
-        Self { phi: Phi::Half, window: 64, ack: Duration::from_millis(2), ack_every: 16, silence: None }
+        Self { phi: Phi::Half, window: 64, ack: None, ack_every: 16, ack_floor: false, early: false, silence: None }
     }
 }
 
@@ -82,10 +86,20 @@ pub fn read(section: &mut Section<'_, '_>, toto: &mut Toto) {
     let phi = section.text("phi", phi);
     toto.phi = phi.unwrap_or(toto.phi);
     toto.window = section.number("window", 1..=consort_toto::config::WINDOW_MAX).unwrap_or(toto.window);
-    toto.ack = section.duration("ack").unwrap_or(toto.ack);
+    toto.ack = adaptive(section, "ack").unwrap_or(toto.ack);
     toto.ack_every = section.number("ack_every", 1..=1_000_000).unwrap_or(toto.ack_every);
+    toto.ack_floor = section.switch("ack_floor").unwrap_or(toto.ack_floor);
+    toto.early = section.switch("early").unwrap_or(toto.early);
     toto.silence = section.duration("silence").or(toto.silence);
     section.finish();
+}
+
+/// Reads a span of time, or `adaptive`, which is none.
+fn adaptive(section: &mut Section<'_, '_>, key: &'static str) -> Option<Option<Duration>> {
+    section.text(key, |text| match text {
+        "adaptive" => Ok(None),
+        text => reader::span(text).map(Some).map_err(|message| format!("{message}; or write \"adaptive\"")),
+    })
 }
 
 /// Reads `half`, `all` or `75%`.
@@ -130,6 +144,8 @@ impl Settings {
         config.window_all = self.toto.window * ring.members.len() as u64;
         config.ack = self.toto.ack;
         config.ack_every = self.toto.ack_every;
+        config.ack_floor = self.toto.ack_floor;
+        config.early = if self.toto.early { Early::Causal } else { Early::No };
         if let Some(silence) = self.toto.silence {
             config.timers.silence = silence;
             config.timers.heartbeat = silence / 8;

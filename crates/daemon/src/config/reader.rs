@@ -190,13 +190,10 @@ impl<'a, 't> Section<'a, 't> {
     /// A span of time, written as `"20ms"`.
     pub fn duration(&mut self, key: &'static str) -> Option<Duration> {
         let found = match self.find(key)?.get_ref() {
-            DeValue::String(text) => args::duration(text)
-                .filter(|_| text.ends_with(char::is_alphabetic))
-                .ok_or_else(|| format!("\"{text}\" is not a time")),
-            other => Err(format!("{} is not a time", describe(other))),
+            DeValue::String(text) => span(text),
+            other => Err(format!("{} is not a time; {SPAN_REMEDY}", describe(other))),
         };
-        let remedy = "write it with its unit, like \"20ms\" or \"1.5s\", a year at most";
-        found.map_err(|message| self.wrong(key, format!("{message}; {remedy}"))).ok()
+        found.map_err(|message| self.wrong(key, message)).ok()
     }
 
     /// Notes that a key is missing that must be there.
@@ -244,6 +241,14 @@ impl<'a, 't> Section<'a, 't> {
     fn path(&self, key: &str) -> String {
         if self.name.is_empty() { key.into() } else { format!("{}.{key}", self.name) }
     }
+}
+
+const SPAN_REMEDY: &str = "write it with its unit, like \"20ms\" or \"1.5s\", a year at most";
+
+/// A span of time with its unit.
+pub fn span(text: &str) -> Result<Duration, String> {
+    let found = args::duration(text).filter(|_| text.ends_with(char::is_alphabetic));
+    found.ok_or_else(|| format!("\"{text}\" is not a time; {SPAN_REMEDY}"))
 }
 
 fn whole<T>(value: &DeValue<'_>, range: &RangeInclusive<T>) -> Result<T, String>

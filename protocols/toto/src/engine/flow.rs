@@ -1,6 +1,7 @@
 //! Sending: messages as windows allow, acknowledgements as others need them, requests for what is lost; and taking in.
 use super::room::Room;
 use super::{Stage, Toto};
+use crate::config::{ACK, ACK_GAP};
 use crate::dag::Mark;
 use crate::delivery::{Way, is_ordered};
 use crate::packet::{ACK_LEN, Content, HEAD_LEN, Message, Nak, Packet, Status};
@@ -227,6 +228,7 @@ impl Toto {
             self.vs.spoke(now);
         }
         self.counters.messages_sent += 1;
+        self.sent_at = now;
         self.ack_at = None;
         self.inserted(mark);
         if mark.1 == RENEW_AT {
@@ -258,8 +260,20 @@ impl Toto {
             self.send_null(now);
             return true;
         }
-        self.ack_at = if many == 0 { None } else { self.ack_at.or(Some(now + self.config.ack)) };
+        self.ack_at = if many == 0 { None } else { self.ack_at.into_iter().chain([self.ack_due(now, room)]).min() };
         false
+    }
+
+    /// When what is not acknowledged now must be at the latest.
+    fn ack_due(&self, now: Instant, room: &Room) -> Instant {
+        //= A26
+        let awaited = || room.dag.is_awaited(room.votes.needed_of_others());
+        let never = crate::mutated!(self.config, VotesHeldBack);
+        match self.config.ack {
+            Some(span) => now + span,
+            None if !never && awaited() => now.max(self.sent_at + ACK_GAP),
+            None => now + ACK,
+        }
     }
 
     fn send_null(&mut self, now: Instant) {

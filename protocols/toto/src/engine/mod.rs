@@ -30,6 +30,8 @@ pub struct Toto {
     primary_due: bool,
     /// When to acknowledge though there is nothing to say.
     ack_at: Option<Instant>,
+    /// When this member last sent a message, or a null.
+    sent_at: Instant,
     output: VecDeque<Output<Packet>>,
     counters: Counters,
     rng: Rng,
@@ -87,6 +89,7 @@ impl Toto {
             stage: Stage::Halted,
             primary_due: false,
             ack_at: None,
+            sent_at: Instant::ZERO,
             output: VecDeque::new(),
             counters: Counters::default(),
             rng: Rng::new(incarnation.0 ^ u64::from(config.me.0) << 40),

@@ -173,6 +173,35 @@ fn members_deliver_one_order_and_give_back_what_they_kept() {
 }
 
 #[test]
+fn votes_that_are_awaited_are_cast_at_once_and_others_wait_unless_the_time_is_fixed() {
+    //= A26 test
+    let nulls = |cluster: &Cluster| [1, 2, 3].map(|node| cluster.gauge(node, "nulls_sent"));
+    for (ack, soon, nulls_soon) in [(None, "tea", [0, 1, 0]), (Some(Duration::from_millis(2)), "", [0, 0, 0])] {
+        let mut cluster = Cluster::new(3, |config| config.ack = ack);
+        cluster.submit(1, Service::Agreed, "tea");
+        cluster.run(1);
+        assert!((1..=3).all(|node| cluster.told(node).concat() == soon), "{ack:?}");
+        assert_eq!(nulls(&cluster), nulls_soon);
+        cluster.run(4);
+        assert!((1..=3).all(|node| cluster.told(node) == ["tea"]) && nulls(&cluster)[2] == 1, "{ack:?}");
+    }
+}
+
+#[test]
+fn under_load_votes_are_bundled() {
+    //= A26 test
+    let mut cluster = Cluster::new(3, |_| {});
+    for n in 0..100 {
+        cluster.submit(1, Service::Agreed, &n.to_string());
+        cluster.step();
+    }
+    let nulls = cluster.gauge(2, "nulls_sent");
+    assert!((10_000 / 300 - 1..=10_000 / 250 + 1).contains(&nulls), "{nulls} in 10 ms");
+    cluster.run(10);
+    assert_eq!(cluster.told(1).len(), 100);
+}
+
+#[test]
 fn half_do_not_wait_for_the_slowest_and_all_do() {
     //= A20 test
     for (phi, waits) in [(Phi::Half, false), (Phi::All, true)] {
@@ -219,7 +248,7 @@ fn who_acknowledges_what_was_let_go_has_acknowledged_all_before_it() {
     //= A03 test
     //= A25 test
     let slow = Duration::from_millis(100);
-    let mut cluster = Cluster::new(3, |config| (config.early, config.ack) = (Early::Causal, slow));
+    let mut cluster = Cluster::new(3, |config| (config.early, config.ack) = (Early::Causal, Some(slow)));
     cluster.submit(1, Service::Causal, "one");
     cluster.run(1);
     cluster.submit(2, Service::Causal, "two");
@@ -430,7 +459,7 @@ fn settings_that_cannot_work_are_refused_and_say_why() {
     assert!(why(&|config| config.phi = Phi::Percent(49)).contains("below half"));
     assert!(why(&|config| config.window = 0).contains("toto.window: 0"));
     assert!(why(&|config| config.window_all = 1).contains("below window"));
-    assert!(why(&|config| config.ack = std::time::Duration::ZERO).contains("toto.ack"));
+    assert!(why(&|config| config.ack = Some(std::time::Duration::ZERO)).contains("toto.ack"));
     assert!(why(&|config| config.message_max = 0).contains("limits.message"));
     assert!(why(&|config| config.queue_bytes = 9).contains("limits.queue"));
     assert!(why(&|config| config.members.push(NodeId(2))).contains("listed twice"));
