@@ -19,7 +19,7 @@ pub fn settings(plan: &Plan) -> Config {
     config.datagram = DatagramSize::new(plan.datagram).unwrap_or_default();
     config.sequencing = Sequencing {
         every: [1, 10, 25, rng.between(1, 40) as u32][rng.below(4) as usize],
-        within: Duration::from_micros(rng.between(200, 10_000)),
+        within: rng.chance(0.5).then(|| Duration::from_micros(rng.between(200, 10_000))),
     };
     config.prediction = prediction(&mut rng);
     let packets = [256, rng.between(1, 32) as u32][rng.below(2) as usize];
@@ -40,6 +40,7 @@ fn prediction(rng: &mut Rng) -> Prediction {
         0 => Prediction::Off,
         1 => Prediction::Fixed(Duration::ZERO),
         2 => Prediction::Fixed(Duration::from_micros(rng.between(10, 2_000))),
+        3 => Prediction::paper(),
         _ => Prediction::default(),
     }
 }

@@ -43,8 +43,15 @@ pub struct Config {
 pub struct Sequencing {
     /// After so many packets: the paper's trade-off k.
     pub every: u32,
-    /// After so long at the latest. (The paper knows no such limit: the last places would never be told.)
-    pub within: Duration,
+    /// After so long at the latest. (The paper knows no such limit: the last places would never be told.) `None` adapts to
+    /// the rate: at once where none were told for [`Sequencing::GAP`].
+    pub within: Option<Duration>,
+}
+
+impl Sequencing {
+    /// How long a sequencer that adapts to the rate waits between two packets of places, unless there are enough for one.
+    /// Shorter than messages stand apart where latency counts, longer where packets do.
+    pub const GAP: Duration = Duration::from_micros(250);
 }
 
 /// What receivers believe of places that they were not told yet.
@@ -62,7 +69,19 @@ pub enum Prediction {
         least: Duration,
         /// The longest.
         most: Duration,
+        /// How fast it follows mistakes.
+        pace: Pace,
     },
+}
+
+/// How fast the time within which packets are suspected follows mistakes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pace {
+    /// Mistakes are counted over ten seconds, and raise it once each.
+    #[default]
+    Calm,
+    /// As the paper has it: over one second; each packet that is revoked too late raises it.
+    Paper,
 }
 
 /// How much of its own a node may have under way: sent, and not known to be held by all.
@@ -95,7 +114,7 @@ impl Config {
             me,
             members,
             datagram: DatagramSize::DEFAULT,
-            sequencing: Sequencing { every: 10, within: Duration::from_millis(5) },
+            sequencing: Sequencing { every: 10, within: None },
             prediction: Prediction::default(),
             window: Window { packets: 256, bytes: 256 << 10 },
             links: Links {
@@ -135,7 +154,7 @@ impl Config {
     /// The first [`ConfigError`] found.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let spans = [
-            ("sequencing.within", self.sequencing.within),
+            ("sequencing.within", self.sequencing.within.unwrap_or(Sequencing::GAP)),
             ("links.request", self.links.request),
             ("links.status", self.links.status),
             ("links.status_safe", self.links.status_safe),
@@ -191,14 +210,23 @@ impl Default for Prediction {
             start: Duration::from_micros(128),
             least: Duration::from_micros(5),
             most: Duration::from_millis(20),
+            pace: Pace::Calm,
         }
     }
 }
 
 impl Prediction {
+    /// Adaptive by the rule of the paper.
+    pub fn paper() -> Self {
+        match Self::default() {
+            Self::Adaptive { start, least, most, .. } => Self::Adaptive { start, least, most, pace: Pace::Paper },
+            other => other,
+        }
+    }
+
     fn validate(self) -> Result<(), ConfigError> {
         match self {
-            Self::Adaptive { start, least, most } if !(least <= start && start <= most) || least.is_zero() => {
+            Self::Adaptive { start, least, most, .. } if !(least <= start && start <= most) || least.is_zero() => {
                 let problem = format!("{start:?} is not between {least:?} and {most:?}, or 0 is allowed; put it there");
                 wrong("prediction", problem)
             }
@@ -240,14 +268,17 @@ mod tests {
         assert_eq!(config().validate(), Ok(()));
         let adaptive = |start, least, most| {
             let us = Duration::from_micros;
-            Prediction::Adaptive { start: us(start), least: us(least), most: us(most) }
+            Prediction::Adaptive { start: us(start), least: us(least), most: us(most), pace: Pace::Paper }
         };
         let links = config().links;
         let least = DatagramSize::new(DatagramSize::MIN).unwrap();
         for (broken, setting) in [
             (Config { sequencing: Sequencing { every: 0, ..config().sequencing }, ..config() }, "sequencing.every"),
             (Config { sequencing: Sequencing { every: 41, ..config().sequencing }, ..config() }, "sequencing.every"),
-            (Config { sequencing: Sequencing { within: Duration::ZERO, every: 1 }, ..config() }, "sequencing.within"),
+            (
+                Config { sequencing: Sequencing { within: Some(Duration::ZERO), every: 1 }, ..config() },
+                "sequencing.within",
+            ),
             (Config { links: Links { request_max: Duration::ZERO, ..links }, ..config() }, "links.request_max"),
             (Config { links: Links { status: Duration::ZERO, ..links }, ..config() }, "links.status"),
             (Config { window: Window { packets: 0, bytes: 1 << 20 }, ..config() }, "window"),

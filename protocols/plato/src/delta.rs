@@ -1,13 +1,9 @@
 //! How close two packets must come to be suspected: fixed, or as small as few enough mistakes allow.
-use crate::config::Prediction;
+use crate::config::{Pace, Prediction};
 use consort_types::{Duration, Instant};
 
-/// Over how long late revokes are counted, in slices. One mistake revokes all that the sequencer has not told yet: over
-/// less time it would be too many by itself.
+/// Late revokes are counted over so many slices of time.
 const SLICES: usize = 10;
-const SLICE: Duration = Duration::from_secs(1);
-/// After so many packets it is lowered at the latest.
-const PACKETS: u64 = 10_000;
 /// More late revokes among so many packets are too many.
 const ONE_IN: u64 = 100;
 
@@ -16,6 +12,7 @@ const ONE_IN: u64 = 100;
 pub struct Delta {
     now: Option<Duration>,
     adaptive: Option<(Duration, Duration)>,
+    pace: Pace,
     /// Packets and late revokes of each of the last slices.
     slices: [(u64, u64); SLICES],
     slice: u64,
@@ -25,12 +22,12 @@ pub struct Delta {
 impl Delta {
     /// As configured.
     pub const fn new(prediction: Prediction) -> Self {
-        let (now, adaptive) = match prediction {
-            Prediction::Off => (None, None),
-            Prediction::Fixed(delta) => (Some(delta), None),
-            Prediction::Adaptive { start, least, most } => (Some(start), Some((least, most))),
+        let (now, adaptive, pace) = match prediction {
+            Prediction::Off => (None, None, Pace::Calm),
+            Prediction::Fixed(delta) => (Some(delta), None, Pace::Calm),
+            Prediction::Adaptive { start, least, most, pace } => (Some(start), Some((least, most)), pace),
         };
-        Self { now, adaptive, slices: [(0, 0); SLICES], slice: 0, since: 0 }
+        Self { now, adaptive, pace, slices: [(0, 0); SLICES], slice: 0, since: 0 }
     }
 
     /// The threshold; none where nothing is predicted.
@@ -44,7 +41,7 @@ impl Delta {
         let turned = self.turn(now);
         self.slices[self.slice as usize % SLICES].0 += 1;
         self.since += 1;
-        if turned || self.since >= PACKETS {
+        if turned || self.since >= self.pace.packets() {
             self.since = 0;
             if !self.too_many() {
                 self.scale(9, 10);
@@ -58,13 +55,14 @@ impl Delta {
         self.turn(now);
         self.slices[self.slice as usize % SLICES].1 += packets;
         if self.too_many() {
-            self.scale(3, 2);
+            let times = if self.pace == Pace::Paper { packets } else { 1 };
+            (0..times).for_each(|_| self.scale(3, 2));
         }
     }
 
     /// Goes on to the slice of this time; whether it is a new one.
     fn turn(&mut self, now: Instant) -> bool {
-        let slice = now.0 / SLICE.as_nanos() as u64;
+        let slice = now.0 / self.pace.slice().as_nanos() as u64;
         let passed = slice.saturating_sub(self.slice).min(SLICES as u64);
         (1..=passed).for_each(|ahead| self.slices[(slice - passed + ahead) as usize % SLICES] = (0, 0));
         self.slice = self.slice.max(slice);
@@ -83,6 +81,25 @@ impl Delta {
     }
 }
 
+impl Pace {
+    /// After how long it is lowered, and how long a slice is. One mistake revokes all that the sequencer has not told yet:
+    /// over less time than ten seconds it would be too many by itself.
+    const fn slice(self) -> Duration {
+        match self {
+            Self::Calm => Duration::from_secs(1),
+            Self::Paper => Duration::from_millis(100),
+        }
+    }
+
+    /// After how many packets it is lowered at the latest.
+    const fn packets(self) -> u64 {
+        match self {
+            Self::Calm => 10_000,
+            Self::Paper => 1_000,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,7 +109,11 @@ mod tests {
     }
 
     fn adaptive() -> Delta {
-        Delta::new(Prediction::Adaptive { start: us(100), least: us(5), most: Duration::from_millis(20) })
+        paced(Pace::Calm)
+    }
+
+    fn paced(pace: Pace) -> Delta {
+        Delta::new(Prediction::Adaptive { start: us(100), least: us(5), most: Duration::from_millis(20), pace })
     }
 
     const fn at(ms: u64) -> Instant {
@@ -143,6 +164,24 @@ mod tests {
         assert_eq!(delta.get(), Some(us(150)));
         delta.on_late(at(3), 24);
         assert_eq!(delta.get(), Some(us(225)));
+    }
+
+    #[test]
+    fn by_the_rule_of_the_paper_each_late_revoke_raises_it_and_a_second_later_all_is_forgotten() {
+        //= P31 test
+        let mut delta = paced(Pace::Paper);
+        (0..300).for_each(|_| delta.on_packet(at(1)));
+        delta.on_late(at(2), 4);
+        let raised = (0..4).fold(us(100), |delta, _| delta * 3 / 2);
+        assert_eq!(delta.get(), Some(raised));
+        delta.on_packet(at(500));
+        assert_eq!(delta.get(), Some(raised), "the last second was bad");
+        delta.on_packet(at(1_150));
+        assert_eq!(delta.get(), Some(raised * 9 / 10));
+        delta.on_packet(at(1_250));
+        assert_eq!(delta.get(), Some(raised * 9 / 10 * 9 / 10), "every tenth of a second");
+        (0..1_000).for_each(|_| delta.on_packet(at(1_251)));
+        assert_eq!(delta.get(), Some(raised * 9 / 10 * 9 / 10 * 9 / 10), "or after a thousand packets");
     }
 
     #[test]

@@ -31,7 +31,7 @@ mod streams;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Config, ConfigError, Links, Prediction, Sequencing, Window};
+pub use config::{Config, ConfigError, Links, Pace, Prediction, Sequencing, Window};
 pub use engine::Plato;
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;

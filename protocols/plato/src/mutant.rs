@@ -22,6 +22,7 @@ consort_types::mutants!(
     NoStatus "tells nobody what it holds",
     FreedEarly "lets go of packets that others may still ask for",
     ListNeverFlushed "waits for a full list of places however long",
+    PlacesHeldBack "lets the first places after a pause wait for more, whatever the rate",
     WindowIgnored "sends as much as it likes",
     AnyViewsPackets "takes packets of any view for its own",
     PartForgotten "sends only the rest of a message that was cut by the change of views",

@@ -10,14 +10,17 @@ pub(crate) struct Sequencer {
     untold: VecDeque<Key>,
     first: u64,
     due: Option<Instant>,
+    /// When places were told last.
+    told: Instant,
 }
 
 impl Sequencer {
-    /// The next place is this packet's; it is told within this time.
-    pub fn give(&mut self, now: Instant, key: Key, within: Duration) {
+    /// The next place is this packet's; it is told within this time, or once the last ones were told long enough ago.
+    pub fn give(&mut self, now: Instant, key: Key, within: Option<Duration>) {
         //= P10
         if self.untold.is_empty() {
-            self.due = Some(now + within);
+            //= P15
+            self.due = Some(within.map_or_else(|| now.max(self.told + Sequencing::GAP), |within| now + within));
         }
         self.untold.push_back(key);
     }
@@ -34,8 +37,10 @@ impl Sequencer {
         let first = self.first + 1;
         let keys: Vec<_> = self.untold.drain(..self.untold.len().min(config.every as usize)).collect();
         self.first += keys.len() as u64;
+        self.told = now;
         // Those that remain came later than the oldest: they are told no later than it would have been.
-        self.due = self.due.filter(|_| !self.untold.is_empty());
+        let due = if config.within.is_some() { self.due } else { Some(now + Sequencing::GAP) };
+        self.due = due.filter(|_| !self.untold.is_empty());
         Some((first, keys))
     }
 
@@ -50,7 +55,8 @@ mod tests {
     use super::*;
     use consort_types::NodeId;
 
-    const CONFIG: Sequencing = Sequencing { every: 3, within: Duration::from_millis(5) };
+    const CONFIG: Sequencing = Sequencing { every: 3, within: Some(WITHIN) };
+    const WITHIN: Duration = Duration::from_millis(5);
 
     const fn key(seq: u64) -> Key {
         Key { origin: NodeId(1), seq }
@@ -80,9 +86,30 @@ mod tests {
         assert_eq!(sequencer.tell(now, &CONFIG, false), Some((1, vec![key(1), key(2), key(3)])));
         assert_eq!(sequencer.tell(now, &CONFIG, false), Some((4, vec![key(4), key(5), key(6)])));
         assert_eq!(sequencer.tell(now, &CONFIG, false), None, "two may wait for a third");
-        assert_eq!(sequencer.due(), Some(now + CONFIG.within));
-        assert_eq!(sequencer.tell(now + CONFIG.within, &CONFIG, false), Some((7, vec![key(7), key(8)])));
+        assert_eq!(sequencer.due(), Some(now + WITHIN));
+        assert_eq!(sequencer.tell(now + WITHIN, &CONFIG, false), Some((7, vec![key(7), key(8)])));
         assert_eq!(sequencer.due(), None);
+    }
+
+    #[test]
+    fn one_that_adapts_tells_the_first_at_once_and_bundles_those_that_come_soon_after() {
+        //= P15 test
+        let config = Sequencing { within: None, ..CONFIG };
+        let (mut sequencer, now, gap) = (Sequencer::default(), Instant(1_000_000_000), Sequencing::GAP);
+        let mut give = |at, seq| {
+            sequencer.give(at, key(seq), config.within);
+            (sequencer.tell(at, &config, false).map(|(_, keys)| keys.len()), sequencer.due())
+        };
+        assert_eq!(give(now, 1), (Some(1), None));
+        assert_eq!(give(now + gap / 4, 2), (None, Some(now + gap)));
+        assert_eq!(give(now + gap / 2, 3), (None, Some(now + gap)));
+        assert_eq!(give(now + gap / 2, 4), (Some(3), None), "they are enough");
+        assert_eq!(give(now + gap, 5), (None, Some(now + gap / 2 + gap)), "no sooner after those");
+        assert_eq!(sequencer.tell(now + gap * 2, &config, false), Some((5, vec![key(5)])));
+        (6..=9).for_each(|seq| sequencer.give(now + gap * 9, key(seq), config.within));
+        assert_eq!(sequencer.tell(now + gap * 9, &config, false).map(|(_, keys)| keys.len()), Some(3));
+        assert_eq!(sequencer.tell(now + gap * 9, &config, false), None);
+        assert_eq!(sequencer.due(), Some(now + gap * 10), "the rest waits for more");
     }
 
     #[test]

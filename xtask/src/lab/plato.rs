@@ -221,7 +221,7 @@ pub fn engines(lab: &Lab, every: u32) -> Result<Vec<Plato>, String> {
     let nodes = net::nodes(MEMBERS);
     let make = |me: &_| {
         let mut config = Config::new(*me, nodes.clone());
-        config.sequencing = Sequencing { every, within: Duration::from_secs(1_000) }; // the paper knows no such limit
+        config.sequencing = Sequencing { every, within: Some(Duration::from_secs(1_000)) }; // the paper knows no such limit
         config.prediction = lab.delta.map_or_else(Prediction::default, Prediction::Fixed);
         Plato::new(config, Incarnation(1)).map_err(|error| error.to_string())
     };

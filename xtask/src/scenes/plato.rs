@@ -14,7 +14,7 @@ pub fn plato(adjust: plato::Adjust<'_>, story: bool) -> impl Iterator<Item = Pla
         let set = |config: &mut Config| {
             *config = Config { me: config.me, ..Config::new(config.me, config.members.clone()) };
             config.prediction = Prediction::Fixed(us(100));
-            config.sequencing = Sequencing { every: 2, within: ms(5) };
+            config.sequencing = Sequencing { every: 2, within: Some(ms(5)) };
             (scene.adjust)(config);
             adjust(config);
         };

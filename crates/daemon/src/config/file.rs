@@ -295,6 +295,7 @@ interface = "198.51.100.12"
         assert_eq!(format!("{:?}", spelled.ring), format!("{ring:?}"));
         let toto = |settings: &Settings| format!("{:?}", settings.toto_config());
         assert_eq!((spelled.protocol, toto(&spelled)), (plain.protocol, toto(&plain)));
+        assert_eq!(spelled.plato, plain.plato);
         assert_eq!(format!("{:?}", spelled.limits), format!("{:?}", plain.limits));
         assert_eq!((spelled.profile, spelled.receive_buffer), (plain.profile, plain.receive_buffer));
         assert_eq!(spelled.shared_memory, plain.shared_memory);
@@ -384,13 +385,18 @@ interface = "198.51.100.12"
                 .unwrap();
         let plato = settings.plato_config();
         assert_eq!((settings.protocol, plato.sequencing.every), (Protocol::Plato, 3));
-        assert_eq!((plato.sequencing.within.as_millis(), plato.membership.silence.as_millis()), (2, 400));
+        assert_eq!((plato.sequencing.within.unwrap().as_millis(), plato.membership.silence.as_millis()), (2, 400));
         assert_eq!(plato.prediction, consort_plato::Prediction::Fixed(std::time::Duration::from_micros(128)));
         let off = parse("consort.toml", &with("delta = \"0s\"")).unwrap();
         assert_eq!(off.plato_config().prediction, consort_plato::Prediction::Off);
+        let paper = parse("consort.toml", &with("delta = \"paper\"\nwithin = \"adaptive\"")).unwrap().plato_config();
+        assert_eq!((paper.prediction, paper.sequencing.within), (consort_plato::Prediction::paper(), None));
         let wrong = |lines: &str| problems(&with(lines));
         assert!(wrong("every = 41").contains("plato.every: 41 is out of range"));
         assert!(wrong("within = \"0s\"").contains("plato.within: "));
+        assert!(wrong("within = \"late\"").contains("plato.within: \"late\" is not a time; write it"));
+        assert!(wrong("delta = \"5\"").contains("or write \"adaptive\" or \"paper\""));
+        assert!(wrong("delta = 5").contains("plato.delta: "));
         assert!(wrong("silence = \"20ms\"").contains("plato.silence: "));
     }
 

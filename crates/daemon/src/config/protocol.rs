@@ -58,25 +58,25 @@ impl Default for Toto {
 pub struct Plato {
     /// After how many packets the sequencer tells their places.
     pub every: u32,
-    /// After how long at the latest.
-    pub within: Duration,
-    /// How close two packets must come to be suspected; zero predicts nothing, and where nothing is said it adapts.
-    pub delta: Option<Duration>,
+    /// After how long at the latest; where nothing is said it adapts.
+    pub within: Option<Duration>,
+    /// What receivers believe of places that they were not told yet.
+    pub delta: Prediction,
     /// A member that is silent for so long is left out.
     pub silence: Option<Duration>,
 }
 
 impl Default for Plato {
     fn default() -> Self {
-        Self { every: 10, within: Duration::from_millis(5), delta: None, silence: None }
+        Self { every: 10, within: None, delta: Prediction::default(), silence: None }
     }
 }
 
 /// Reads the section `[plato]`.
 pub fn read_plato(section: &mut Section<'_, '_>, plato: &mut Plato) {
     plato.every = section.number("every", 1..=PlatoConfig::EVERY_MAX).unwrap_or(plato.every);
-    plato.within = section.duration("within").unwrap_or(plato.within);
-    plato.delta = section.duration("delta").or(plato.delta);
+    plato.within = adaptive(section, "within").unwrap_or(plato.within);
+    plato.delta = section.text("delta", delta).unwrap_or(plato.delta);
     plato.silence = section.duration("silence").or(plato.silence);
     section.finish();
 }
@@ -100,6 +100,19 @@ fn adaptive(section: &mut Section<'_, '_>, key: &'static str) -> Option<Option<D
         "adaptive" => Ok(None),
         text => reader::span(text).map(Some).map_err(|message| format!("{message}; or write \"adaptive\"")),
     })
+}
+
+/// Reads what is suspected: a span of time, zero to predict nothing, or by which rule it adapts.
+fn delta(text: &str) -> Result<Prediction, String> {
+    match text {
+        "adaptive" => Ok(Prediction::default()),
+        "paper" => Ok(Prediction::paper()),
+        text => match reader::span(text) {
+            Ok(span) if span.is_zero() => Ok(Prediction::Off),
+            Ok(span) => Ok(Prediction::Fixed(span)),
+            Err(message) => Err(format!("{message}; or write \"adaptive\" or \"paper\"")),
+        },
+    }
 }
 
 /// Reads `half`, `all` or `75%`.
@@ -165,11 +178,7 @@ impl Settings {
         config.window.bytes = config.window.bytes.max(16 * ring.datagram.get() as u32);
         config.sequencing.every = self.plato.every;
         config.sequencing.within = self.plato.within;
-        config.prediction = match self.plato.delta {
-            None => Prediction::default(),
-            Some(delta) if delta.is_zero() => Prediction::Off,
-            Some(delta) => Prediction::Fixed(delta),
-        };
+        config.prediction = self.plato.delta;
         if let Some(silence) = self.plato.silence {
             config.membership.silence = silence;
             config.membership.heartbeat = silence / 8;

@@ -166,7 +166,9 @@ impl Plato {
         if gives {
             //= P10
             let never = crate::mutated!(self.config, ListNeverFlushed);
-            let within = if never { Duration::from_secs(1_000_000) } else { self.config.sequencing.within };
+            let lazy = crate::mutated!(self.config, PlacesHeldBack).then_some(Duration::from_millis(5));
+            let within =
+                if never { Some(Duration::from_secs(1_000_000)) } else { self.config.sequencing.within.or(lazy) };
             self.sequencer.give(self.now, key, within);
             self.receiver.order(&mut self.io, self.now, &[key], None);
         }

@@ -277,5 +277,5 @@ fn written(packet: &Packet) -> Bytes {
 /// Receivers that believe that packets 100 us apart are in order, a sequencer that tells two places at a time.
 fn usual(config: &mut Config) {
     config.prediction = Prediction::Fixed(us(100));
-    config.sequencing = Sequencing { every: 2, within: ms(5) };
+    config.sequencing = Sequencing { every: 2, within: Some(ms(5)) };
 }

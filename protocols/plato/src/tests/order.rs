@@ -27,6 +27,21 @@ fn what_comes_alone_is_offered_long_before_its_place_is_known() {
 }
 
 #[test]
+fn by_default_a_place_is_told_at_once_after_a_pause_and_a_burst_is_bundled() {
+    //= P15 test
+    let mut cluster = Cluster::new(3, |config| config.prediction = Prediction::Off);
+    cluster.pass(ms(20));
+    let (start, orders) = (cluster.now, cluster.counter(1, "orders_sent"));
+    cluster.say(2, "a");
+    cluster.pass(us(100));
+    ["b", "c", "d"].into_iter().for_each(|text| cluster.say(2, text));
+    cluster.pass(ms(1));
+    assert_eq!(cluster.told(3), ["a", "b", "c", "d"]);
+    assert_eq!(cluster.when(3, "a"), start + HOP + HOP);
+    assert_eq!(cluster.counter(1, "orders_sent") - orders, 2);
+}
+
+#[test]
 fn without_prediction_all_wait_for_their_places() {
     let mut cluster = Cluster::new(3, |config| {
         usual(config);

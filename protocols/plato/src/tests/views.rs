@@ -158,7 +158,7 @@ fn who_leaves_has_said_all_and_the_others_go_on() {
 fn untold() -> Cluster {
     let mut cluster = Cluster::new(3, |config| {
         usual(config);
-        config.sequencing = Sequencing { every: 40, within: ms(10_000) };
+        config.sequencing = Sequencing { every: 40, within: Some(ms(10_000)) };
     });
     cluster.say(3, "c");
     cluster.pass(ms(1));
