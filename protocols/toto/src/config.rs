@@ -182,7 +182,7 @@ pub const ACK: Duration = Duration::from_millis(2);
 
 /// How long a member whose acknowledgements adapt is silent between two that carry nothing else. Shorter than messages
 /// stand apart where latency counts, longer where packets do.
-pub const ACK_GAP: Duration = Duration::from_micros(250);
+pub const ACK_GAP: Duration = Duration::from_micros(500);
 
 /// The largest window, in packets.
 pub const WINDOW_MAX: u64 = 4_096;

@@ -295,7 +295,7 @@ interface = "198.51.100.12"
         assert_eq!(format!("{:?}", spelled.ring), format!("{ring:?}"));
         let toto = |settings: &Settings| format!("{:?}", settings.toto_config());
         assert_eq!((spelled.protocol, toto(&spelled)), (plain.protocol, toto(&plain)));
-        assert_eq!(spelled.plato, plain.plato);
+        assert_eq!(format!("{:?}", spelled.plato_config()), format!("{:?}", plain.plato_config()));
         assert_eq!(format!("{:?}", spelled.limits), format!("{:?}", plain.limits));
         assert_eq!((spelled.profile, spelled.receive_buffer), (plain.profile, plain.receive_buffer));
         assert_eq!(spelled.shared_memory, plain.shared_memory);
