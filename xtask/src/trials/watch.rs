@@ -6,7 +6,7 @@ use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 use consort::{Client, ConnectOptions, Event, GroupName, Service};
-use consort_types::ViewKind;
+use consort_types::{ViewId, ViewKind};
 
 use crate::chaos::board::held;
 use crate::chaos::fleet::door;
@@ -41,6 +41,8 @@ struct Ear {
     views: Vec<Seen>,
     /// The nodes of its last view, while it is connected.
     now: Vec<u16>,
+    /// Its last view.
+    view: Option<ViewId>,
     /// When it heard something last, on this connection.
     last: Option<Instant>,
     pause: Duration,
@@ -130,7 +132,7 @@ impl Watch {
     fn listen(&self, node: usize, client: &mut Client) -> Result<(), consort::Error> {
         let heard = client.join(&self.group).and_then(|_| self.hear(node, client));
         let mut ear = held(&self.ears[node]);
-        (ear.now, ear.last) = (Vec::new(), None);
+        (ear.now, ear.view, ear.last) = (Vec::new(), None, None);
         heard
     }
 
@@ -140,7 +142,8 @@ impl Watch {
             let now = Instant::now();
             let mut ear = held(&self.ears[node]);
             match event {
-                Event::View(view) if view.kind == ViewKind::Regular => {
+                // A view is told again when it becomes primary.
+                Event::View(view) if view.kind == ViewKind::Regular && ear.view.replace(view.id) != Some(view.id) => {
                     ear.now = view.members.iter().map(|member| member.node.0).collect();
                     let nodes = ear.now.clone();
                     ear.views.push(Seen { at: now, nodes, cause: view.cause });
