@@ -350,7 +350,7 @@ mod noticed {
     /// the groups' exchange, by name.
     fn scenarios(mutant: Mutant) -> Option<Noticed> {
         let (package, tests_of, variable) = match mutant {
-            Mutant::Ring(_) => ("consort-ring", "tests::scenarios", "CONSORT_RING_MUTANT"),
+            Mutant::Ring(_) => ("consort-ring", "tests", "CONSORT_RING_MUTANT"),
             Mutant::Group(_) => ("consort-group", "tests::exchange", "CONSORT_GROUP_MUTANT"),
             Mutant::Node(_) => ("consort-node", "tests::budgets", "CONSORT_NODE_MUTANT"),
             Mutant::Toto(_) => ("consort-toto", "tests", "CONSORT_TOTO_MUTANT"),

@@ -171,7 +171,7 @@ impl Circle {
             io.counters.foreign_ring += 1;
             return false;
         }
-        if !self.may_come_from(from, token) {
+        if !self.may_come_from(io, from, token) {
             io.counters.wrong_sender += 1;
             return false;
         }
