@@ -155,10 +155,12 @@ pub const METRICS: &[Metric] = &[
     // Membership.
     ("views", Counter, "Regular views installed. Normal: grows only when daemons come or go."),
     (
-        "token_losses",
+        "tokens_late",
         Counter,
-        "Times that no token came for too long. Normal: grows only when a daemon ends without a word.",
+        "Times that the others were asked for a token. Normal: 0; else a machine is overloaded, or a daemon ended without a word.",
     ),
+    ("token_losses", Counter, "Times that asking was in vain. Normal: grows only when a daemon ends without a word."),
+    ("stale_tokens", Counter, "Tokens that came too late to be used. Normal: 0; else see pauses."),
     ("gathers", Counter, "Times that a ring was formed. Normal: grows only when daemons come or go."),
     (
         "pauses",

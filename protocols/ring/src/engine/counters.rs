@@ -28,7 +28,7 @@ counters!(
     duplicates "Data packets that were held already.",
     duplicate_tokens "Tokens that were accepted before.",
     tokens_retransmitted "Tokens sent again, commit tokens included.",
-    late "Times that no token came for token_loss, and the others were asked.",
+    tokens_late "Times that no token came for token_loss, and the others were asked.",
     token_losses "Times that a ring was given up because no token came.",
     stale_tokens "Tokens that had lain here for longer than the others wait.",
     holds "Times that the token was parked.",

@@ -35,7 +35,7 @@ impl Operational {
     /// Begins to ask.
     pub(super) fn ask_where(&mut self, io: &mut Io, now: Instant) {
         //= M57
-        io.counters.late += 1;
+        io.counters.tokens_late += 1;
         // The token may have rested before whoever has it now was not run any more.
         io.timers.arm(Timer::TokenLoss, now + io.config.timers.question());
         self.ask_anew(io, now);
