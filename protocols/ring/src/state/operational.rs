@@ -353,7 +353,7 @@ impl Operational {
     /// What own messages wait for that were numbered, or have yet to be.
     pub fn hold(&self, queue: &Queue) -> Hold {
         //= R38
-        if queue.is_gated() {
+        if queue.is_gated() || self.late.is_some() {
             return Hold::Membership;
         }
         self.circle.filled_by().or(self.circle.pinned_by()).map_or(Hold::Window, Hold::Slow)

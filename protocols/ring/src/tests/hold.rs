@@ -47,6 +47,19 @@ fn until_the_view_is_resumed_client_messages_wait_for_the_membership() {
 }
 
 #[test]
+fn while_the_token_is_late_messages_wait_for_the_membership() {
+    //= R38 test
+    let mut net = Net::formed(2, |_| {});
+    let mut silent = |flying: &Flying| flying.from.node == NodeId(2);
+    net.run_dropping(SOON, &mut silent);
+    net.submit(0, Service::Safe, "late");
+    let late = |net: &Net| net.rings[0].hold() == Some(Hold::Membership);
+    net.run_dropping_until(Duration::from_millis(300), &mut silent, &mut |net| late(net));
+    assert!(late(&net));
+    assert_eq!(net.state(0), "operational", "the ring is not given up yet");
+}
+
+#[test]
 fn a_ring_that_is_offered_more_than_it_carries_waits_for_its_windows() {
     //= R38 test
     let mut net = Net::formed(3, |config| config.windows = narrow(1));
