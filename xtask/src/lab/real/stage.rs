@@ -149,14 +149,12 @@ struct Ear {
 impl Ear {
     /// Until told to stop, or until nobody wants to hear it.
     fn live(mut self, stop: &AtomicBool, tell: &Tell) {
-        let mut in_view = false;
+        let mut current = None;
         while !stop.load(Ordering::Relaxed) {
             let heard = match self.receiver.receive(TURN) {
-                Ok(Some(Event::View(view))) if in_view => Err(format!("the view changed meanwhile: {}", view.cause)),
-                Ok(Some(Event::View(_))) => {
-                    in_view = true;
-                    continue;
-                }
+                // A view is told again when it becomes primary.
+                Ok(Some(Event::View(view))) if *current.get_or_insert(view.id) == view.id => continue,
+                Ok(Some(Event::View(view))) => Err(format!("the view changed meanwhile: {}", view.cause)),
                 Ok(Some(event)) => Ok(self.heard(event)),
                 Ok(None) => Ok(None),
                 Err(error) => Err(text(error)),
