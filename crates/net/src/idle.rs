@@ -1,18 +1,18 @@
 //! What to do when there is nothing to do.
 //!
-//! `balanced` looks once more at once where the turn did something and the engine expects a packet; else it sleeps until something
-//! comes. It never yields, so programs that compute cannot take its processor meanwhile.
+//! `balanced` polls once more, at once, where the turn worked and the engine expects a packet; else it sleeps until a packet
+//! comes. It never yields, so CPU-bound processes cannot take its processor meanwhile.
 use crate::Idling;
 use consort_types::Instant;
 use std::time::Duration;
 
-/// Whoever yields to a program that computes waits for as long as that may keep the processor, some milliseconds. Daemons and
+/// Whoever yields to a CPU-bound process waits for as long as that may keep the processor, some milliseconds. Daemons and
 /// clients give it back sooner, as a rule.
 const STRETCH: Duration = Duration::from_millis(2);
 /// A yield of that length counts as much as so many shorter ones.
 const HIT: u8 = 4;
-/// Almost so many of them, less what shorter ones between them take away, are a crowd. Of a hundred yields beside programs
-/// that compute 16 to 39 are so long, of a hundred of daemons at their limit one or two, and now and then a host takes the
+/// Almost so many of them, less what shorter ones between them take away, are a crowd. Of a hundred yields beside CPU-bound
+/// processes 16 to 39 are so long, of a hundred of daemons at their limit one or two, and now and then a host takes the
 /// processor away.
 const CROWD: u8 = 4;
 /// For how long nobody yields then, at first; twice as long each time that it was too early, and how long at most.

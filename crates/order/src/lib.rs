@@ -328,8 +328,8 @@ pub trait Engine {
         None
     }
 
-    /// Whether it expects a packet at any moment without which messages stand still: to look for it for some microseconds
-    /// then costs less than to sleep and be woken. Asked before every rest; says nothing of how long.
+    /// Whether it expects a packet at any moment without which messages stand still: to look for it once more then
+    /// costs less than to sleep and be woken. Asked before every rest.
     fn expects_soon(&self) -> bool {
         false
     }
