@@ -27,12 +27,35 @@
 //! [`Reader::view`] shows bytes where they lie, but only those of a process that runs as our own user or as root
 //! ([`receive`] asks the kernel), and so could write all our memory whatever we do. Its file is taken
 //! only if it can neither shrink nor change hands to another writer ([`Offer::accept`]).
+//!
+//! # Model
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p consort-shm --lib --release` takes two threads through every order that memory may
+//! show them, within bounds. `ring` and `area` are the modules that ship; loom's atomics and a map of its own lie below.
 #![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
+#![cfg_attr(loom, allow(dead_code))] // the tests are the model's only users
 
 mod area;
-mod pass;
 mod ring;
 
-pub use area::{Offer, RING_MAX, RING_MIN, Unfit, memory_of};
+#[cfg(loom)]
+mod model;
+#[cfg(loom)]
+use model::{map, sync};
+
+#[cfg(not(loom))]
+mod map;
+#[cfg(not(loom))]
+mod offer;
+#[cfg(not(loom))]
+mod pass;
+#[cfg(not(loom))]
+use std::sync::atomic as sync;
+
+#[cfg(not(loom))]
+pub use map::memory_of;
+#[cfg(not(loom))]
+pub use offer::{Offer, RING_MAX, RING_MIN, Unfit};
+#[cfg(not(loom))]
 pub use pass::{Memory, receive, send};
 pub use ring::{Broken, Reader, Writer};

@@ -1,9 +1,8 @@
 //! Bytes in, bytes out, and who is to be woken.
 use crate::area::{Own, Theirs, Word};
-use rustix::thread::futex;
+use crate::sync::{Ordering, fence};
 use std::io::IoSlice;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 /// The other end's counters cannot be true.
@@ -164,9 +163,7 @@ impl Writer {
         self.sleep.begin(&self.own, Word::WriterSleeps, Waking::Counter);
         let none = self.room().map(|room| room == 0);
         if none == Ok(true) {
-            let within = futex::Timespec::try_from(within).ok();
-            // Whatever it says, there is room or there is not.
-            let _ = futex::wait(self.theirs.counter(Word::Read), futex::Flags::empty(), seen, within.as_ref());
+            self.theirs.wait(Word::Read, seen, within);
         }
         self.end_sleep();
         none.map(drop)
@@ -231,8 +228,7 @@ impl Reader {
     pub fn wakes_writer(&mut self) -> bool {
         let waking = self.bell.due(&self.theirs, Word::WriterSleeps);
         if waking == Some(Waking::Counter) {
-            // Fails for nothing but an address that is none.
-            let _ = futex::wake(self.own.counter(Word::Read), futex::Flags::empty(), u32::MAX >> 1);
+            self.own.wake(Word::Read);
         }
         waking == Some(Waking::Bell)
     }
@@ -253,4 +249,5 @@ impl Reader {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests;

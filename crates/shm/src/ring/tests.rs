@@ -1,5 +1,5 @@
 use super::*;
-use crate::area::{Offer, RING_MIN};
+use crate::offer::{Offer, RING_MIN};
 use consort_types::Rng;
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
