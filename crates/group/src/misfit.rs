@@ -9,7 +9,7 @@ pub const NAME_MAX: usize = 31;
 /// The most bytes that a message may take for them, with a header of 48 bytes and 32 for each name.
 pub const MESSAGE_MAX: usize = 143_200;
 const HEADER_LEN: usize = 48;
-const SLOT_LEN: usize = 32;
+const NAME_FIELD_LEN: usize = 32;
 
 /// Why a message cannot be told to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Misfit {
     //= S21
     /// Looks at a message with `data` bytes; `None` if it fits.
     pub fn of(targets: Targets<'_>, data: usize) -> Option<Self> {
-        let taken = HEADER_LEN + SLOT_LEN * targets.count() + data;
+        let taken = HEADER_LEN + NAME_FIELD_LEN * targets.count() + data;
         if targets.count() > NAMES_MAX {
             return Some(Self::Names(targets.count()));
         }

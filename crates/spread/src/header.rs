@@ -8,7 +8,7 @@
 //! | 40 | 4 | hint: its sender's 16 bits in the middle, with the mark of its sender's byte order |
 //! | 44 | 4 | how many bytes of data follow the names |
 use crate::kind::MARK;
-use crate::slot;
+use crate::name_field;
 use bytes::{BufMut, BytesMut};
 use consort_wire::Malformed;
 
@@ -31,7 +31,7 @@ pub struct Header {
     /// The type, without the mark.
     pub kind: u32,
     /// The private name, as it stands.
-    pub name: [u8; slot::LEN],
+    pub name: [u8; name_field::LEN],
     /// How many names follow.
     pub groups: usize,
     /// The hint, as it stands.
@@ -52,7 +52,7 @@ impl Header {
             let n = usize::try_from(number(four(bytes, at), little) as i32);
             n.map_err(|_| Malformed { what, at })
         };
-        let mut name = [0; slot::LEN];
+        let mut name = [0; name_field::LEN];
         name.copy_from_slice(&bytes[NAME_AT..GROUPS_AT]);
         Ok(Self {
             kind: number(four(bytes, 0), little) & !MARK,
@@ -65,7 +65,7 @@ impl Header {
 
     /// The bytes of names and data that follow; `None` if there are more than can be counted.
     pub fn body(&self) -> Option<usize> {
-        self.groups.checked_mul(slot::LEN)?.checked_add(self.data)
+        self.groups.checked_mul(name_field::LEN)?.checked_add(self.data)
     }
 }
 
@@ -73,7 +73,7 @@ impl Header {
 /// Appends a header in this daemon's byte order, which is always little-endian.
 pub fn put(out: &mut BytesMut, kind: u32, name: &[u8], groups: usize, hint: [u8; 4], data: usize) {
     out.put_u32_le(kind | MARK);
-    slot::put(name, out);
+    name_field::put(name, out);
     out.put_u32_le(groups as u32);
     out.put_slice(&hint);
     out.put_u32_le(data as u32);

@@ -1,6 +1,6 @@
 //! The handshake: who comes, under which name, by which method.
 use crate::input::Input;
-use crate::slot;
+use crate::name_field;
 use bytes::{BufMut, BytesMut};
 use consort_group::ClientName;
 
@@ -141,7 +141,7 @@ pub(crate) fn read_choice(input: &mut Input) -> Option<Result<(), Reject>> {
 pub(crate) fn put_accept(out: &mut BytesMut, library: Library, private: &str) {
     out.put_u8(ACCEPT);
     out.put_slice(&VERSION[..if library.reads_patch() { 3 } else { 2 }]);
-    let name = &private.as_bytes()[..private.len().min(slot::MAX)];
+    let name = &private.as_bytes()[..private.len().min(name_field::MAX)];
     out.put_u8(name.len() as u8);
     out.put_slice(name);
 }

@@ -22,7 +22,7 @@ pub mod kind;
 pub mod note;
 pub mod request;
 pub mod session;
-pub mod slot;
+pub mod name_field;
 #[cfg(test)]
 mod tests;
 pub mod told;

@@ -1,6 +1,6 @@
 //! What clients say once they are let in.
 use crate::header::{self, Header};
-use crate::{GROUPS_MAX, MESSAGE_MAX, Note, kind, slot};
+use crate::{GROUPS_MAX, MESSAGE_MAX, Note, kind, name_field};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_group::targets::put_name;
 use consort_types::{GroupName, Service};
@@ -43,7 +43,7 @@ pub enum Request {
 /// [`Malformed`] where it asks for nothing or several things, comes from somebody else, or announces more than a frame has.
 pub fn check(header: &Header, private: &str) -> Result<(), Malformed> {
     kind::request(header.kind).ok_or(Malformed { what: "type", at: 0 })?;
-    if slot::read(&header.name) != Some(private.as_bytes()) {
+    if name_field::read(&header.name) != Some(private.as_bytes()) {
         return Err(Malformed { what: "private name", at: 4 });
     }
     if header.groups > GROUPS_MAX {
@@ -79,7 +79,7 @@ pub fn read(header: &Header, body: &Bytes) -> Result<Request, Malformed> {
 /// The names at the front of a body.
 fn names<'a>(header: &Header, body: &'a [u8]) -> Result<Vec<&'a [u8]>, Malformed> {
     let (slots, _) = body.as_chunks();
-    let name = |(i, slot)| slot::read(slot).ok_or(Malformed { what: "name", at: header::LEN + i * slot::LEN });
+    let name = |(i, slot)| name_field::read(slot).ok_or(Malformed { what: "name", at: header::LEN + i * name_field::LEN });
     slots.iter().take(header.groups).enumerate().map(name).collect()
 }
 
@@ -97,13 +97,13 @@ fn multicast(header: &Header, level: u32, names: &[&[u8]], body: &Bytes) -> Requ
     if names.is_empty() {
         return Request::Nothing;
     }
-    let mut targets = BytesMut::with_capacity(2 + names.len() * slot::LEN);
+    let mut targets = BytesMut::with_capacity(2 + names.len() * name_field::LEN);
     targets.put_u16(names.len() as u16);
     names.iter().for_each(|name| put_name(name, &mut targets));
     Request::Multicast {
         service: kind::service(level),
         note: Note::new(header.kind, header.hint),
         targets: targets.freeze(),
-        data: body.slice(header.groups * slot::LEN..),
+        data: body.slice(header.groups * name_field::LEN..),
     }
 }

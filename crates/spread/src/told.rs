@@ -1,6 +1,6 @@
 //! What daemons say.
 use crate::header::{self, Header, NO_HINT};
-use crate::{GROUPS_MAX, Note, kind, slot};
+use crate::{GROUPS_MAX, Note, kind, name_field};
 use bytes::{BufMut, BytesMut};
 use consort_group::{Cause, GroupViewId, Member, Targets};
 use consort_types::{GroupName, MemberId, NodeId};
@@ -31,7 +31,7 @@ pub fn put_message(out: &mut BytesMut, message: &Message<'_>) {
     let Message { sender, note, targets, payload, from } = message;
     let data = payload.len().saturating_sub(*from);
     header::put(out, note.kind(), sender.as_bytes(), targets.count(), note.hint(), data);
-    targets.names().for_each(|name| slot::put(name, out));
+    targets.names().for_each(|name| name_field::put(name, out));
     payload.for_each(*from, data, |part| out.put_slice(part));
 }
 
@@ -99,7 +99,7 @@ fn sets<'a>(view: &GroupView<'a>, all: &[(usize, &'a Member)]) -> (Vec<Vec<&'a M
 }
 
 const fn set_len(members: usize) -> usize {
-    COUNT_LEN + members * slot::LEN
+    COUNT_LEN + members * name_field::LEN
 }
 
 //= S34
@@ -120,12 +120,12 @@ pub fn put_self_leave(out: &mut BytesMut, group: &GroupName) {
 /// Appends that a request was not taken: its own type, its names with the sender's behind them, its data.
 pub fn put_reject(out: &mut BytesMut, request: &Header, body: &[u8], private: &str) {
     let discard = request.kind & kind::SELF_DISCARD;
-    let (names, data) = body.split_at(body.len().min(request.groups * slot::LEN));
+    let (names, data) = body.split_at(body.len().min(request.groups * name_field::LEN));
     let kept = request.groups.min(GROUPS_MAX - 1);
     header::put(out, kind::REJECT | discard, private.as_bytes(), kept + 1, request.hint, data.len());
     out.put_u32_le(rejected_type(request.kind) | kind::MARK);
-    out.put_slice(&names[..names.len().min(kept * slot::LEN)]);
-    slot::put(private.as_bytes(), out);
+    out.put_slice(&names[..names.len().min(kept * name_field::LEN)]);
+    name_field::put(private.as_bytes(), out);
     out.put_slice(data);
 }
 
@@ -138,7 +138,7 @@ const fn rejected_type(kind: u32) -> u32 {
 }
 
 fn put_member(member: &Member, out: &mut BytesMut) {
-    slot::put(private_text(member.name.as_str().as_bytes(), member.daemon.node).as_bytes(), out);
+    name_field::put(private_text(member.name.as_str().as_bytes(), member.daemon.node).as_bytes(), out);
 }
 
 //= S23

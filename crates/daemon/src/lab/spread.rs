@@ -4,7 +4,7 @@ use super::job::{Job, Role};
 use crate::clock::now_ns;
 use crate::failure::{Failure, Outcome, Trying};
 use bytes::BytesMut;
-use consort_spread::{header, header::Header, kind, slot};
+use consort_spread::{header, header::Header, kind, name_field};
 use consort_types::Service;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -14,7 +14,7 @@ use std::path::Path;
 const VERSION: [u8; 3] = [5, 0, 1];
 const METHODS: usize = 90;
 /// The most bytes that a message to one group may carry. The original daemon ends at the next few above.
-pub const PAYLOAD_MAX: usize = consort_spread::MESSAGE_MAX - header::LEN - slot::LEN;
+pub const PAYLOAD_MAX: usize = consort_spread::MESSAGE_MAX - header::LEN - name_field::LEN;
 /// Collected messages are written from so many bytes on, as the native library does; and so much is read at once.
 const WRITE: usize = 64 << 10;
 const READ: usize = 256 << 10;
@@ -96,7 +96,7 @@ impl Speaker for SpreadSpeaker {
             return Err(Failure::new(format!("Spread takes messages of {PAYLOAD_MAX} bytes at most")));
         }
         header::put(&mut self.collected, self.kind, &self.session.name, 1, header::NO_HINT, message.len());
-        slot::put(&self.group, &mut self.collected);
+        name_field::put(&self.group, &mut self.collected);
         self.collected.extend_from_slice(message);
         if self.unbatched || self.collected.len() >= WRITE { self.flush() } else { Ok(()) }
     }
@@ -119,7 +119,7 @@ impl SpreadListener {
         let mut listener = Self { session, unread: Vec::new(), room: vec![0; READ] };
         let mut ask = BytesMut::new();
         header::put(&mut ask, kind::JOIN, &listener.session.name, 1, header::NO_HINT, 0);
-        slot::put(job.group.as_bytes(), &mut ask);
+        name_field::put(job.group.as_bytes(), &mut ask);
         listener.session.stream.write_all(&ask).trying(|| "cannot join a group of Spread".into())?;
         let mut members = 0;
         while members != usize::from(job.receivers) {
@@ -149,7 +149,7 @@ impl SpreadListener {
         let mut rest = &self.unread[..];
         while let Some((head, behind)) = rest.split_first_chunk() {
             let header = Header::decode(head).trying(|| "a frame of a Spread daemon".into())?;
-            let names = header.groups * slot::LEN;
+            let names = header.groups * name_field::LEN;
             let Some(body) = behind.get(..names + header.data) else { break };
             take(&header, &body[names..])?;
             rest = &behind[body.len()..];

@@ -8,7 +8,7 @@ pub const MAX: usize = consort_group::misfit::NAME_MAX;
 
 //= S12
 /// The name in a slot. `None` where there is no zero in it.
-pub fn read(slot: &[u8; LEN]) -> Option<&[u8]> {
+pub fn read(field: &[u8; LEN]) -> Option<&[u8]> {
     let end = slot.iter().position(|byte| *byte == 0)?;
     Some(&slot[..end])
 }
