@@ -4,7 +4,7 @@ mod views;
 
 use crate::exchange::Exchange;
 use crate::member::{ClientName, GroupViewId, Member};
-use crate::misfit::Misfit;
+use crate::spread_limits::NotRepresentable;
 use crate::ordered::{self, Ordered, Told as Fields};
 use crate::sum;
 use crate::table::{Key, Table};
@@ -89,13 +89,13 @@ pub enum Delivered<'a> {
         group: GroupName,
     },
     /// A client's message or batch that nobody gets, for one of its receivers could not be told.
-    Unfit {
+    NotRepresentable {
         /// Who sent it.
         client: ClientId,
         /// How many messages.
         messages: usize,
         /// Why not.
-        misfit: Misfit,
+        misfit: NotRepresentable,
         /// The receiver, which speaks Spread.
         member: Member,
     },

@@ -18,7 +18,7 @@ pub mod batch;
 mod exchange;
 pub mod groups;
 mod member;
-pub mod misfit;
+pub mod spread_limits;
 #[cfg(feature = "mutants")]
 mod mutant;
 pub mod ordered;
@@ -35,7 +35,7 @@ mod witness;
 
 pub use groups::{Asked, Delivered, Groups, Ignored};
 pub use member::{Cause, ClientName, GroupViewId, Member};
-pub use misfit::Misfit;
+pub use spread_limits::NotRepresentable;
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
 pub use private::PrivateName;

@@ -2,7 +2,7 @@
 use crate::clients::Clients;
 use bytes::{Bytes, BytesMut};
 use consort_group::ordered::{self, Told};
-use consort_group::{ClientName, Misfit, Targets, batch};
+use consort_group::{ClientName, NotRepresentable, Targets, batch};
 use consort_session::{
     Ask, Farewell, Limits, Offered, Output, Parting, Refusal, RefusalCause, SHARED, Session, Waits, event, request,
 };
@@ -122,7 +122,7 @@ impl Telling<'_> {
         let sender = told::private_text(&told.name(payload), sender.0.node);
         let note = told.note.map_or(Note::of(*service), Note::decode);
         let mut see = |targets: Targets<'_>, payload: &Payload, from| {
-            let fits = Misfit::of(targets, payload.len().saturating_sub(from)).is_none();
+            let fits = NotRepresentable::of(targets, payload.len().saturating_sub(from)).is_none();
             if fits {
                 see(&Message { sender: &sender, note, targets, payload, from });
             }

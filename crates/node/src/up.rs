@@ -4,7 +4,7 @@ use crate::door::{Placed, Telling, Written};
 use crate::upward::Up;
 use crate::{Change, Effect, Node};
 use bytes::{Bytes, BytesMut};
-use consort_group::{Asked, Cause, Delivered, Groups, Ignored, Member, Misfit, PrivateName, Step};
+use consort_group::{Asked, Cause, Delivered, Groups, Ignored, Member, NotRepresentable, PrivateName, Step};
 use consort_order::{Delivery, Engine, Output, Refused};
 use consort_session::{Refusal, RefusalCause, event};
 use consort_spread::told::{self, GroupView};
@@ -253,12 +253,12 @@ impl<E: Engine> Node<E> {
             Ok(Delivered::Shut { client, messages, group }) if own => {
                 self.shut(client, Placed::Multicasts { messages, len: payload.len() }, &group);
             }
-            Ok(Delivered::Unfit { client, messages, misfit, member }) if own => {
+            Ok(Delivered::NotRepresentable { client, messages, misfit, member }) if own => {
                 self.unfit(client, Placed::Multicasts { messages, len: payload.len() }, misfit, &member);
             }
             Ok(Delivered::Changes { client, asked: Some(asked) }) if own => self.settle(client, &asked),
             Ok(Delivered::Changes { client, asked: None }) if own => self.clients.gone(client),
-            Ok(Delivered::Shut { .. } | Delivered::Unfit { .. } | Delivered::Changes { .. } | Delivered::Part) => {}
+            Ok(Delivered::Shut { .. } | Delivered::NotRepresentable { .. } | Delivered::Changes { .. } | Delivered::Part) => {}
             Err(_) => self.counts.ordered_malformed += 1,
         }
         self.take_back(offered, offer);
@@ -279,10 +279,10 @@ impl<E: Engine> Node<E> {
     }
 
     /// An own client's messages have their place, but one of its receivers could not be told.
-    fn unfit(&mut self, client: ClientId, placed: Placed<'_>, misfit: Misfit, member: &Member) {
+    fn unfit(&mut self, client: ClientId, placed: Placed<'_>, misfit: NotRepresentable, member: &Member) {
         //= S21
         let name = PrivateName::new(&member.name, member.daemon.node);
-        let refusal = Refusal::new(RefusalCause::Unfit, format!("{name} cannot be told it: {misfit}"));
+        let refusal = Refusal::new(RefusalCause::NotRepresentable, format!("{name} cannot be told it: {misfit}"));
         self.clients.order(client, placed, Some(&refusal));
     }
 

@@ -27,7 +27,7 @@ pub mod name_field;
 mod tests;
 pub mod told;
 
-pub use consort_group::misfit::{MESSAGE_MAX, NAMES_MAX as GROUPS_MAX};
+pub use consort_group::spread_limits::{MESSAGE_MAX, NAMES_MAX as GROUPS_MAX};
 pub use hello::Reject;
 pub use note::Note;
 pub use session::{Ask, Session};

@@ -4,7 +4,7 @@ use bytes::{BufMut, BytesMut};
 /// The bytes that a name takes.
 pub const LEN: usize = 32;
 /// The longest name, in bytes.
-pub const MAX: usize = consort_group::misfit::NAME_MAX;
+pub const MAX: usize = consort_group::spread_limits::NAME_MAX;
 
 //= S12
 /// The name in a slot. `None` where there is no zero in it.

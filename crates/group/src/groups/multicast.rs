@@ -2,7 +2,7 @@
 use super::{Delivered, Groups};
 use crate::batch;
 use crate::member::Member;
-use crate::misfit::Misfit;
+use crate::spread_limits::NotRepresentable;
 use crate::ordered::{self, Ordered, Told as Fields};
 use crate::private::PrivateName;
 use crate::table::{Key, Table};
@@ -44,15 +44,15 @@ impl Groups {
         let (messages, shut, unfit) = Targets::of(payload, told.targets_at, judge)??;
         Ok(match (shut, unfit) {
             (Some(group), _) => Delivered::Shut { client, messages, group },
-            (_, Some((misfit, member))) => Delivered::Unfit { client, messages, misfit, member },
+            (_, Some((misfit, member))) => Delivered::NotRepresentable { client, messages, misfit, member },
             _ => Delivered::Multicast { client, messages, told, recipients: &self.recipients },
         })
     }
 
     //= S21
     /// The first member who could not be told a message of `data` bytes, and why.
-    fn find_unfit(&mut self, targets: Targets<'_>, data: usize) -> Option<(Misfit, Member)> {
-        let misfit = Misfit::of(targets, data)?;
+    fn find_unfit(&mut self, targets: Targets<'_>, data: usize) -> Option<(NotRepresentable, Member)> {
+        let misfit = NotRepresentable::of(targets, data)?;
         for name in targets.names() {
             let Some(group) = self.table.look_up(name) else { continue };
             if let Some(member) = group.members.iter().find(|member| member.client.speaks_spread()) {

@@ -1,5 +1,5 @@
 //! A client's bytes through shared memory.
-use consort_shm::{Broken, Memory, Offer, Reader, Unfit, Writer, memory_of};
+use consort_shm::{Broken, Memory, Offer, Reader, InvalidMemory, Writer, memory_of};
 use mio::net::UnixStream;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::os::fd::AsFd;
@@ -31,7 +31,7 @@ pub(crate) enum Declined {
     #[error("shared memory is all in use, or switched off: see shared_memory below [clients]")]
     Budget,
     #[error("the client's memory is unfit: {0}")]
-    Unfit(#[from] Unfit),
+    Unfit(#[from] InvalidMemory),
     #[error("{0}")]
     Io(#[from] io::Error),
 }

@@ -13,7 +13,7 @@ const NAME_FIELD_LEN: usize = 32;
 
 /// Why a message cannot be told to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Misfit {
+pub enum NotRepresentable {
     /// It names that many groups and clients.
     Names(usize),
     /// One of the names has that many bytes.
@@ -22,7 +22,7 @@ pub enum Misfit {
     Message(usize),
 }
 
-impl Misfit {
+impl NotRepresentable {
     //= S21
     /// Looks at a message with `data` bytes; `None` if it fits.
     pub fn of(targets: Targets<'_>, data: usize) -> Option<Self> {
@@ -41,7 +41,7 @@ impl Misfit {
     }
 }
 
-impl fmt::Display for Misfit {
+impl fmt::Display for NotRepresentable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Names(count) => write!(f, "{count} names, and Spread clients take {NAMES_MAX}"),
@@ -56,11 +56,11 @@ mod tests {
     use super::*;
     use bytes::{BufMut, BytesMut};
 
-    fn misfit(names: &[&str], data: usize) -> Option<Misfit> {
+    fn misfit(names: &[&str], data: usize) -> Option<NotRepresentable> {
         let mut list = BytesMut::new();
         list.put_u16(names.len() as u16);
         names.iter().for_each(|name| crate::targets::put_name(name.as_bytes(), &mut list));
-        Misfit::of(Targets::read(&list).unwrap(), data)
+        NotRepresentable::of(Targets::read(&list).unwrap(), data)
     }
 
     #[test]
@@ -68,9 +68,9 @@ mod tests {
         //= S21 test
         let long = "x".repeat(32);
         assert_eq!(misfit(&["g"; 100], 143_200 - 48 - 3_200), None);
-        assert_eq!(misfit(&["g"], 143_121), Some(Misfit::Message(143_201)));
-        assert_eq!(misfit(&["g"; 101], 0), Some(Misfit::Names(101)));
-        assert_eq!(misfit(&["g", &long], 0), Some(Misfit::Name(32)));
+        assert_eq!(misfit(&["g"], 143_121), Some(NotRepresentable::Message(143_201)));
+        assert_eq!(misfit(&["g"; 101], 0), Some(NotRepresentable::Names(101)));
+        assert_eq!(misfit(&["g", &long], 0), Some(NotRepresentable::Name(32)));
         assert_eq!(misfit(&["g", &long[1..]], 0), None);
         assert_eq!(misfit(&[&long], 0).unwrap().to_string(), "a name of 32 bytes, and Spread clients take 31");
     }
