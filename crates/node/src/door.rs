@@ -6,8 +6,8 @@ use consort_group::{ClientName, NotRepresentable, Targets, batch};
 use consort_session::{
     Ask, Farewell, Limits, Offered, Output, Parting, Refusal, RefusalCause, SHARED, Session, Waits, event, request,
 };
-use consort_spread::told::{self, Message};
-use consort_spread::{Ask as SpreadAsk, Note, Reject, Session as SpreadSession};
+use consort_spread::messages::{self, RegularMessage};
+use consort_spread::{SpreadRequest as SpreadAsk, MulticastNote, Reject, Session as SpreadSession};
 use consort_types::{ClientId, GroupName, Hold, Instant, MemberId, NodeId, OfferId, Service};
 use consort_wire::Payload;
 
@@ -86,7 +86,7 @@ impl Written {
         if readers.iter().any(|client| client.speaks_spread()) {
             unfit = !telling.each_for_spread(|message| {
                 let mut out = BytesMut::new();
-                told::put_message(&mut out, message);
+                messages::put_message(&mut out, message);
                 spread.push(clients.keep(&mut out));
             });
         }
@@ -117,14 +117,14 @@ impl Telling<'_> {
     }
 
     /// Calls `see` with each message as Spread clients are told it; false if some cannot be told.
-    fn each_for_spread(&self, mut see: impl FnMut(&Message<'_>)) -> bool {
+    fn each_for_spread(&self, mut see: impl FnMut(&RegularMessage<'_>)) -> bool {
         let Self { sender, service, payload, told, .. } = self;
-        let sender = told::private_text(&told.name(payload), sender.0.node);
-        let note = told.note.map_or(Note::of(*service), Note::decode);
+        let sender = messages::private_text(&told.name(payload), sender.0.node);
+        let note = told.note.map_or(MulticastNote::of(*service), MulticastNote::decode);
         let mut see = |targets: Targets<'_>, payload: &Payload, from| {
             let fits = NotRepresentable::of(targets, payload.len().saturating_sub(from)).is_none();
             if fits {
-                see(&Message { sender: &sender, note, targets, payload, from });
+                see(&RegularMessage { sender: &sender, note, targets, payload, from });
             }
             fits
         };
@@ -143,7 +143,7 @@ impl Telling<'_> {
         let Some(written) = self.written else {
             return self.each_for_spread(|message| session.tell_message(message, own));
         };
-        let note = self.told.note.map_or(Note::of(self.service), Note::decode);
+        let note = self.told.note.map_or(MulticastNote::of(self.service), MulticastNote::decode);
         if !(own && note.is_self_discard()) {
             written.spread.iter().for_each(|frame| session.tell_shared(frame));
         }
@@ -391,7 +391,7 @@ impl Door {
         }
     }
 
-    /// Appends what [`consort_spread::told`] has written.
+    /// Appends what [`consort_spread::messages`] has written.
     pub fn tell_membership(&mut self, written: &Bytes) {
         if let Self::Spread { session, .. } = self {
             session.tell_membership(written);

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use consort_group::{Asked, Cause, Delivered, Groups, Ignored, Member, NotRepresentable, PrivateName, Step};
 use consort_order::{Delivery, Engine, Output, Refused};
 use consort_session::{Refusal, RefusalCause, event};
-use consort_spread::told::{self, GroupView};
+use consort_spread::messages::{self, MembershipMessage};
 use consort_types::{Class, ClientId, GroupName, MemberId, OfferId, Primary, Service, View, ViewId, ViewKind};
 
 /// How many changes of the view are remembered.
@@ -299,9 +299,9 @@ fn put_spread(step: &Step<'_>, me: MemberId, out: &mut BytesMut) {
         Step::Quiet => {}
         Step::View(change) => {
             let consort_group::Change { group, id, members, sets, cause, who, .. } = *change;
-            told::put_view(out, &GroupView { group, id, cause, members, sets, who, me });
+            messages::put_view(out, &MembershipMessage { group, id, cause, members, sets, who, me });
         }
-        Step::Signal(signal) => told::put_signal(out, signal.group, signal.id),
+        Step::Signal(signal) => messages::put_signal(out, signal.group, signal.id),
     }
 }
 

@@ -27,7 +27,7 @@ pub const NO_HINT: [u8; 4] = MARK.to_le_bytes();
 
 /// A header as a client wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct SpreadHeader {
     /// The type, without the mark.
     pub kind: u32,
     /// The private name, as it stands.
@@ -40,7 +40,7 @@ pub struct Header {
     pub data: usize,
 }
 
-impl Header {
+impl SpreadHeader {
     //= S10
     /// Reads a header, in the byte order that its mark names.
     ///

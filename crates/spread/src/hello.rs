@@ -78,7 +78,7 @@ impl Library {
 
 /// What a client says first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hello {
+pub struct SpreadHello {
     /// Its library.
     pub library: Library,
     /// Whether it wants to read of groups' members.
@@ -88,7 +88,7 @@ pub struct Hello {
 }
 
 /// Takes the hello off the front. `None` until all of it is there.
-pub(crate) fn read(input: &mut Input) -> Option<Result<Hello, Reject>> {
+pub(crate) fn read(input: &mut Input) -> Option<Result<SpreadHello, Reject>> {
     let (major, minor) = two(input)?;
     let library = Library::new(major, minor, 0);
     if library.number < Library::OLDEST {
@@ -102,7 +102,7 @@ pub(crate) fn read(input: &mut Input) -> Option<Result<Hello, Reject>> {
         return Some(Err(Reject::IllegalName));
     }
     let whole = input.take(version + 2 + usize::from(len))?;
-    let hello = |name| Hello { library: Library::new(major, minor, patch), wants_membership: flags & 1 == 1, name };
+    let hello = |name| SpreadHello { library: Library::new(major, minor, patch), wants_membership: flags & 1 == 1, name };
     Some(read_name(&whole[version + 2..]).map(hello))
 }
 

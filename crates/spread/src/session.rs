@@ -1,10 +1,10 @@
 //! A daemon's end of one connection.
-use crate::Note;
-use crate::header::{self, Header};
+use crate::MulticastNote;
+use crate::header::{self, SpreadHeader};
 use crate::hello::{self, Library, Reject};
 use crate::input::Input;
-use crate::request::{self, Request};
-use crate::told::{self, Message};
+use crate::request::{self, ParsedRequest};
+use crate::messages::{self, RegularMessage};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_group::ClientName;
 use consort_session::{Farewell, Output, Parting};
@@ -22,13 +22,13 @@ const WORD: usize = 128;
 /// asked for again later and nothing overtakes it.
 #[derive(Debug)]
 pub struct Session {
-    stage: Stage,
+    stage: HandshakeStage,
     private: Box<str>,
     wants_membership: bool,
     input: Input,
-    asked: Option<Frame>,
+    asked: Option<RequestFrame>,
     passed: u64,
-    under_way: VecDeque<Frame>,
+    under_way: VecDeque<RequestFrame>,
     outstanding: usize,
     refused: u64,
     output: Output,
@@ -37,7 +37,7 @@ pub struct Session {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum HandshakeStage {
     /// Says its version and name.
     Hello,
     /// Waits until the daemon has looked at its name.
@@ -52,12 +52,12 @@ enum Stage {
 
 /// A request and what it takes to give it back.
 #[derive(Clone, Debug)]
-struct Frame {
-    header: Header,
+struct RequestFrame {
+    header: SpreadHeader,
     body: Bytes,
 }
 
-impl Frame {
+impl RequestFrame {
     const fn len(&self) -> usize {
         header::LEN + self.body.len()
     }
@@ -65,7 +65,7 @@ impl Frame {
 
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ask {
+pub enum SpreadRequest {
     /// To be let in under this name, or one that the daemon chooses; answer with [`Session::name`] or [`Session::reject`].
     Name(Option<ClientName>),
     /// Nothing: the handshake is over.
@@ -79,7 +79,7 @@ pub enum Ask {
         /// How strongly.
         service: Service,
         /// What rides along.
-        note: Note,
+        note: MulticastNote,
         /// The list of names, in the form of [`consort_group::Targets`].
         targets: Bytes,
         /// The message; shares the bytes that were read.
@@ -99,7 +99,7 @@ impl Session {
     /// A connection that has not said anything.
     pub fn new() -> Self {
         Self {
-            stage: Stage::Hello,
+            stage: HandshakeStage::Hello,
             private: Box::default(),
             wants_membership: false,
             input: Input::default(),
@@ -120,12 +120,12 @@ impl Session {
 
     /// Whether it takes requests.
     pub fn is_open(&self) -> bool {
-        self.stage == Stage::Open
+        self.stage == HandshakeStage::Open
     }
 
     /// Whether it was sent away.
     pub fn is_closed(&self) -> bool {
-        self.stage == Stage::Closed
+        self.stage == HandshakeStage::Closed
     }
 
     /// Whether its handshake is not over.
@@ -135,7 +135,7 @@ impl Session {
 
     /// How many bytes it sent that were not taken yet.
     pub fn input_held(&self) -> usize {
-        self.input.held() + self.asked.as_ref().map_or(0, Frame::len)
+        self.input.held() + self.asked.as_ref().map_or(0, RequestFrame::len)
     }
 
     /// How many bytes of its requests are under way.
@@ -167,13 +167,13 @@ impl Session {
     ///
     /// # Errors
     /// The [`Farewell`] for a client that breaks the protocol; hand it to [`Self::close`].
-    pub fn ask(&mut self) -> Result<Option<Ask>, Farewell> {
+    pub fn ask(&mut self) -> Result<Option<SpreadRequest>, Farewell> {
         loop {
             match self.stage {
-                Stage::Hello => return self.on_hello(),
-                Stage::Choosing(library) => return self.on_choice(library),
-                Stage::Naming(_) | Stage::Closed => return Ok(None),
-                Stage::Open => {}
+                HandshakeStage::Hello => return self.on_hello(),
+                HandshakeStage::Choosing(library) => return self.on_choice(library),
+                HandshakeStage::Naming(_) | HandshakeStage::Closed => return Ok(None),
+                HandshakeStage::Open => {}
             }
             if !self.fetch()? {
                 return Ok(None);
@@ -184,34 +184,34 @@ impl Session {
         }
     }
 
-    fn on_hello(&mut self) -> Result<Option<Ask>, Farewell> {
+    fn on_hello(&mut self) -> Result<Option<SpreadRequest>, Farewell> {
         let Some(hello) = hello::read(&mut self.input) else { return Ok(None) };
         let hello = hello.map_err(|reject| self.reject(reject))?;
-        self.stage = Stage::Naming(hello.library);
+        self.stage = HandshakeStage::Naming(hello.library);
         self.wants_membership = hello.wants_membership;
-        Ok(Some(Ask::Name(hello.name)))
+        Ok(Some(SpreadRequest::Name(hello.name)))
     }
 
-    fn on_choice(&mut self, library: Library) -> Result<Option<Ask>, Farewell> {
+    fn on_choice(&mut self, library: Library) -> Result<Option<SpreadRequest>, Farewell> {
         let Some(choice) = hello::read_choice(&mut self.input) else { return Ok(None) };
         choice.map_err(|reject| self.reject(reject))?;
         self.enter(library);
-        Ok(Some(Ask::Entered))
+        Ok(Some(SpreadRequest::Entered))
     }
 
     fn enter(&mut self, library: Library) {
         self.say(WORD, |session, out| hello::put_accept(out, library, &session.private));
-        self.stage = Stage::Open;
+        self.stage = HandshakeStage::Open;
     }
 
     //= S06
     /// The client is called `private` by everybody. Call [`Self::ask`] again, and [`Self::is_open`].
     pub fn name(&mut self, private: &str) {
-        let Stage::Naming(library) = self.stage else { return };
+        let HandshakeStage::Naming(library) = self.stage else { return };
         self.private = private.into();
         if library.chooses_method() {
             self.say(WORD, |_, out| hello::put_methods(out));
-            self.stage = Stage::Choosing(library);
+            self.stage = HandshakeStage::Choosing(library);
         } else {
             self.enter(library);
         }
@@ -230,32 +230,32 @@ impl Session {
             return Ok(true);
         }
         let Some(front) = self.input.peek(header::LEN).and_then(|front| front.first_chunk()) else { return Ok(false) };
-        let header = Header::decode(front).map_err(|error| self.malformed(error))?;
+        let header = SpreadHeader::decode(front).map_err(|error| self.malformed(error))?;
         request::check(&header, &self.private).map_err(|error| self.malformed(error))?;
         let len = header::LEN + header.body().unwrap_or(0);
         let Some(mut frame) = self.input.take(len) else { return Ok(false) };
         let body = frame.split_off(header::LEN);
-        self.asked = Some(Frame { header, body });
+        self.asked = Some(RequestFrame { header, body });
         Ok(true)
     }
 
     /// What the frame at the front asks. `None` if it is settled already.
-    fn on_frame(&mut self) -> Result<Option<Ask>, Farewell> {
-        let Some(Frame { header, body }) = &self.asked else { return Ok(None) };
+    fn on_frame(&mut self) -> Result<Option<SpreadRequest>, Farewell> {
+        let Some(RequestFrame { header, body }) = &self.asked else { return Ok(None) };
         let request = request::read(header, body).map_err(|error| self.malformed(error))?;
         let ask = match request {
-            Request::Join(group) => Ask::Join(group),
-            Request::Leave(group) => Ask::Leave(group),
-            Request::Multicast { service, note, targets, data } => Ask::Multicast { service, note, targets, data },
-            Request::Kill => {
+            ParsedRequest::Join(group) => SpreadRequest::Join(group),
+            ParsedRequest::Leave(group) => SpreadRequest::Leave(group),
+            ParsedRequest::Multicast { service, note, targets, data } => SpreadRequest::Multicast { service, note, targets, data },
+            ParsedRequest::Kill => {
                 self.settle();
-                Ask::Kill
+                SpreadRequest::Kill
             }
-            Request::Nothing => {
+            ParsedRequest::Nothing => {
                 self.settle();
                 return Ok(None);
             }
-            Request::Impossible => {
+            ParsedRequest::Impossible => {
                 self.refuse();
                 return Ok(None);
             }
@@ -287,35 +287,35 @@ impl Session {
         }
     }
 
-    fn give_back(&mut self, frame: &Frame) {
+    fn give_back(&mut self, frame: &RequestFrame) {
         self.refused += 1;
         self.tell(frame.body.len() + WORD, |session, out| {
-            told::put_reject(out, &frame.header, &frame.body, &session.private)
+            messages::put_reject(out, &frame.header, &frame.body, &session.private)
         });
     }
 
-    fn settle(&mut self) -> Option<Frame> {
+    fn settle(&mut self) -> Option<RequestFrame> {
         self.passed += u64::from(self.asked.is_some());
         self.asked.take()
     }
 
     //= S23
     /// Appends a message, unless it is the client's `own` and it wants none of those back.
-    pub fn tell_message(&mut self, message: &Message<'_>, own: bool) {
+    pub fn tell_message(&mut self, message: &RegularMessage<'_>, own: bool) {
         if !(own && message.note.is_self_discard()) {
-            self.tell(message.payload.len() + WORD, |_, out| told::put_message(out, message));
+            self.tell(message.payload.len() + WORD, |_, out| messages::put_message(out, message));
         }
     }
 
     //= S30
-    /// Appends a group view or signal that [`told::put_view`] or [`told::put_signal`] has written, if this client wants such.
+    /// Appends a group view or signal that [`messages::put_view`] or [`messages::put_signal`] has written, if this client wants such.
     pub fn tell_membership(&mut self, written: &Bytes) {
         if self.wants_membership {
             self.tell_shared(written);
         }
     }
 
-    /// Appends one message that [`crate::told`] has written and other clients are told, too.
+    /// Appends one message that [`crate::messages`] has written and other clients are told, too.
     pub fn tell_shared(&mut self, written: &Bytes) {
         if self.is_open() {
             self.output.share(written);
@@ -326,7 +326,7 @@ impl Session {
     /// Appends that the client has left a group, if it wants to know.
     pub fn tell_self_leave(&mut self, group: &GroupName) {
         if self.wants_membership {
-            self.tell(WORD, |_, out| told::put_self_leave(out, group));
+            self.tell(WORD, |_, out| messages::put_self_leave(out, group));
         }
     }
 
@@ -348,7 +348,7 @@ impl Session {
     /// Ends the session: what the client sent and was not taken is forgotten. It is told nothing, as Spread's are not; what
     /// stands in its output is still to be read, unless it is `slow` to do so.
     pub fn close(&mut self, slow: bool) {
-        self.stage = Stage::Closed;
+        self.stage = HandshakeStage::Closed;
         if slow {
             (self.output, self.waiting) = Default::default();
         }

@@ -1,8 +1,8 @@
 //! What a Spread client sends, cut anywhere, to a daemon's end of the connection, and what comes of it.
 use bytes::Bytes;
 use consort_group::Targets;
-use consort_spread::told::Message;
-use consort_spread::{Ask, Session};
+use consort_spread::messages::RegularMessage;
+use consort_spread::{SpreadRequest, Session};
 use consort_wire::Payload;
 
 /// The handshake of the library 5.0.1 under the name `a`.
@@ -29,21 +29,21 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
-fn carry_out(session: &mut Session, ask: Ask) {
+fn carry_out(session: &mut Session, ask: SpreadRequest) {
     match ask {
-        Ask::Name(_) => session.name("#a#n1"),
-        Ask::Entered => {}
-        Ask::Kill => session.close(false),
-        Ask::Join(_) | Ask::Leave(_) => {
+        SpreadRequest::Name(_) => session.name("#a#n1"),
+        SpreadRequest::Entered => {}
+        SpreadRequest::Kill => session.close(false),
+        SpreadRequest::Join(_) | SpreadRequest::Leave(_) => {
             session.accept();
             session.order(true);
         }
-        Ask::Multicast { note, targets, data, .. } => {
+        SpreadRequest::Multicast { note, targets, data, .. } => {
             session.accept();
             session.order(data.len() % 2 == 0);
             let payload = Payload::from(data);
             let targets = Targets::read(&targets).expect("the session writes lists that can be read");
-            session.tell_message(&Message { sender: "#a#n1", note, targets, payload: &payload, from: 0 }, true);
+            session.tell_message(&RegularMessage { sender: "#a#n1", note, targets, payload: &payload, from: 0 }, true);
         }
     }
 }

@@ -4,7 +4,7 @@ use super::job::{Job, Role};
 use crate::clock::now_ns;
 use crate::failure::{Failure, Outcome, Trying};
 use bytes::BytesMut;
-use consort_spread::{header, header::Header, kind, name_field};
+use consort_spread::{header, header::SpreadHeader, kind, name_field};
 use consort_types::Service;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -145,10 +145,10 @@ impl SpreadListener {
     }
 
     /// Hands over each whole frame.
-    fn each(&mut self, take: &mut dyn FnMut(&Header, &[u8]) -> Outcome) -> Outcome {
+    fn each(&mut self, take: &mut dyn FnMut(&SpreadHeader, &[u8]) -> Outcome) -> Outcome {
         let mut rest = &self.unread[..];
         while let Some((head, behind)) = rest.split_first_chunk() {
-            let header = Header::decode(head).trying(|| "a frame of a Spread daemon".into())?;
+            let header = SpreadHeader::decode(head).trying(|| "a frame of a Spread daemon".into())?;
             let names = header.groups * name_field::LEN;
             let Some(body) = behind.get(..names + header.data) else { break };
             take(&header, &body[names..])?;

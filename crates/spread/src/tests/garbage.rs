@@ -30,13 +30,13 @@ fn play(rng: &mut Rng, mut bytes: &[u8]) -> Vec<u8> {
         session.feed(Bytes::copy_from_slice(piece));
         loop {
             match session.ask() {
-                Ok(Some(Ask::Name(_))) => session.name("#alice#d1"),
-                Ok(Some(Ask::Entered)) => {}
-                Ok(Some(Ask::Kill)) | Err(_) => session.close(false),
+                Ok(Some(SpreadRequest::Name(_))) => session.name("#alice#d1"),
+                Ok(Some(SpreadRequest::Entered)) => {}
+                Ok(Some(SpreadRequest::Kill)) | Err(_) => session.close(false),
                 Ok(Some(ask)) => {
                     session.accept();
                     session.order(rng.below(4) == 0);
-                    if matches!(ask, Ask::Multicast { .. }) {
+                    if matches!(ask, SpreadRequest::Multicast { .. }) {
                         echo(&mut session, "#alice#d1", &ask, true);
                     }
                 }

@@ -7,7 +7,7 @@ fn rejected(bytes: &[u8]) -> Option<i8> {
     let mut session = Session::new();
     session.feed(Bytes::copy_from_slice(bytes));
     let mut said = session.ask();
-    if let Ok(Some(Ask::Name(_))) = said {
+    if let Ok(Some(SpreadRequest::Name(_))) = said {
         session.name("#x#d1");
         read(&mut session);
         said = session.ask();
@@ -24,13 +24,13 @@ fn rejected(bytes: &[u8]) -> Option<i8> {
 fn let_in(version: &[u8], chooses: bool) -> Vec<u8> {
     let mut session = Session::new();
     session.feed([version, &[1, 1, b'x']].concat().into());
-    assert!(matches!(session.ask(), Ok(Some(Ask::Name(Some(_))))));
+    assert!(matches!(session.ask(), Ok(Some(SpreadRequest::Name(Some(_))))));
     session.name("#x#d1");
     if chooses {
         assert!(!session.is_open());
         assert_eq!(read(&mut session), b"\x05NULL ");
         session.feed(choice());
-        assert_eq!(session.ask(), Ok(Some(Ask::Entered)));
+        assert_eq!(session.ask(), Ok(Some(SpreadRequest::Entered)));
     }
     assert!(session.is_open());
     read(&mut session)
@@ -66,12 +66,12 @@ fn names_that_nobody_may_have_are_rejected() {
 fn whoever_has_no_name_is_given_one() {
     let mut session = Session::new();
     session.feed(hello(""));
-    assert_eq!(session.ask(), Ok(Some(Ask::Name(None))));
+    assert_eq!(session.ask(), Ok(Some(SpreadRequest::Name(None))));
     // Nothing goes on before the daemon has answered.
     session.feed(choice());
     assert_eq!(session.ask(), Ok(None));
     session.name("#c7#n1");
-    assert_eq!(session.ask(), Ok(Some(Ask::Entered)));
+    assert_eq!(session.ask(), Ok(Some(SpreadRequest::Entered)));
     assert_eq!(read(&mut session), b"\x05NULL \x01\x05\x00\x01\x06#c7#n1");
 }
 

@@ -1,14 +1,14 @@
 //! Levels, lists of names, sizes, and what is rejected.
 use super::client::{Client, Seen};
 use super::*;
-use crate::{Note, kind};
+use crate::{MulticastNote, kind};
 use consort_types::Service;
 
 fn pair() -> (Session, Client) {
     (open("alice"), Client::new("#alice#d1"))
 }
 
-fn ask(session: &mut Session, frame: Vec<u8>) -> Option<Ask> {
+fn ask(session: &mut Session, frame: Vec<u8>) -> Option<SpreadRequest> {
     session.feed(frame.into());
     session.ask().unwrap()
 }
@@ -28,7 +28,7 @@ fn every_level_is_ordered_and_seen_as_it_was_asked_for() {
     let (mut session, client) = pair();
     for (bit, service) in [1, 2, 4, 8, 16].map(|bit| (bit, Service::Agreed)).into_iter().chain([(32, Service::Safe)]) {
         let frame = client.frame(bit, &["room", "#bob#n2"], -2, b"x");
-        let Some(Ask::Multicast { service: asked, .. }) = ask(&mut session, frame.clone()) else { panic!() };
+        let Some(SpreadRequest::Multicast { service: asked, .. }) = ask(&mut session, frame.clone()) else { panic!() };
         session.refuse();
         read(&mut session);
         assert_eq!(asked, service);
@@ -207,11 +207,11 @@ fn waiting_messages_are_counted_until_they_are_written() {
 #[test]
 fn what_rides_along_comes_back_whatever_stands_in_it() {
     for kind in 0..=255 {
-        let note = Note::decode([kind, 1, 2, 3, 4]);
-        assert_eq!(Note::decode(note.encode()), note);
+        let note = MulticastNote::decode([kind, 1, 2, 3, 4]);
+        assert_eq!(MulticastNote::decode(note.encode()), note);
         assert!((note.kind() & kind::REGULAR).is_power_of_two());
     }
     for service in Service::ALL {
-        assert_eq!(Note::decode(Note::of(service).encode()), Note::of(service));
+        assert_eq!(MulticastNote::decode(MulticastNote::of(service).encode()), MulticastNote::of(service));
     }
 }

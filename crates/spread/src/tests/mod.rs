@@ -7,7 +7,7 @@ mod limits;
 mod transcript;
 mod views;
 
-use crate::session::{Ask, Session};
+use crate::session::{SpreadRequest, Session};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_group::{ClientName, GroupViewId, Member, Targets};
 use consort_types::{ClientId, GroupName, MemberId, ViewId};
@@ -51,10 +51,10 @@ fn read(session: &mut Session) -> Vec<u8> {
 fn open(name: &str) -> Session {
     let mut session = Session::new();
     session.feed(hello(name));
-    assert_eq!(session.ask(), Ok(Some(Ask::Name(ClientName::new(name.as_bytes())))));
+    assert_eq!(session.ask(), Ok(Some(SpreadRequest::Name(ClientName::new(name.as_bytes())))));
     session.name(&format!("#{name}#d1"));
     session.feed(choice());
-    assert_eq!(session.ask(), Ok(Some(Ask::Entered)));
+    assert_eq!(session.ask(), Ok(Some(SpreadRequest::Entered)));
     read(&mut session);
     session
 }
@@ -72,9 +72,9 @@ fn view_id(number: u64, change: u64) -> GroupViewId {
 }
 
 /// Gives the session back a message that it asked to have ordered.
-fn echo(session: &mut Session, sender: &str, ask: &Ask, own: bool) {
-    let Ask::Multicast { note, targets, data, .. } = ask else { panic!("{ask:?}") };
+fn echo(session: &mut Session, sender: &str, ask: &SpreadRequest, own: bool) {
+    let SpreadRequest::Multicast { note, targets, data, .. } = ask else { panic!("{ask:?}") };
     let payload = Payload::from(data.clone());
     let targets = Targets::read(targets).unwrap();
-    session.tell_message(&crate::told::Message { sender, note: *note, targets, payload: &payload, from: 0 }, own);
+    session.tell_message(&crate::messages::RegularMessage { sender, note: *note, targets, payload: &payload, from: 0 }, own);
 }

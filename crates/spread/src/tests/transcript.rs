@@ -1,7 +1,7 @@
 //! A session as it was captured between Spread's own library and daemon, byte for byte. Only the group view's name, which
 //! every system makes in its own way, is not compared.
 use super::*;
-use crate::told::{GroupView, put_view};
+use crate::messages::{MembershipMessage, put_view};
 use consort_group::Cause;
 
 const CONNECT: &str = "05 00 01 | 01 | 05 | 61 6c 69 63 65";
@@ -41,31 +41,31 @@ fn play(pieces: &[&[u8]]) -> Vec<Vec<u8>> {
     told
 }
 
-fn carry_out(session: &mut Session, ask: Ask) {
+fn carry_out(session: &mut Session, ask: SpreadRequest) {
     let alice = [member(1, 1, "alice")];
     match ask {
-        Ask::Name(name) => session.name(&format!("#{}#d1", name.unwrap())),
-        Ask::Entered => {}
-        Ask::Join(group) => {
+        SpreadRequest::Name(name) => session.name(&format!("#{}#d1", name.unwrap())),
+        SpreadRequest::Entered => {}
+        SpreadRequest::Join(group) => {
             session.accept();
             session.order(false);
             let (cause, id) = (Cause::Join, view_id(1, 0));
             let (members, sets, me) = (&alice[..], &[0][..], alice[0].daemon);
             let mut view = BytesMut::new();
-            put_view(&mut view, &GroupView { group: &group, id, cause, members, sets, who: &alice, me });
+            put_view(&mut view, &MembershipMessage { group: &group, id, cause, members, sets, who: &alice, me });
             session.tell_membership(&view.freeze());
         }
-        Ask::Leave(group) => {
+        SpreadRequest::Leave(group) => {
             session.accept();
             session.order(false);
             session.tell_self_leave(&group);
         }
-        Ask::Multicast { .. } => {
+        SpreadRequest::Multicast { .. } => {
             session.accept();
             session.order(false);
             echo(session, "#alice#d1", &ask, true);
         }
-        Ask::Kill => session.close(false),
+        SpreadRequest::Kill => session.close(false),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Group views that the network makes, as they were captured between three daemons of Spread.
 use super::*;
-use crate::told::{self, GroupView};
+use crate::messages::{self, MembershipMessage};
 use consort_group::Cause;
 
 /// Three daemons; the last was away and came back.
@@ -9,14 +9,14 @@ fn all() -> [Member; 4] {
     [member(1, 9, "A1"), member(1, 2, "A2"), member(2, 1, "B"), member(3, 1, "D")]
 }
 
-fn view<'a>(cause: Cause, members: &'a [Member], sets: &'a [u16], who: &'a [Member], me: u16) -> GroupView<'a> {
+fn view<'a>(cause: Cause, members: &'a [Member], sets: &'a [u16], who: &'a [Member], me: u16) -> MembershipMessage<'a> {
     static GROUP: std::sync::LazyLock<GroupName> = std::sync::LazyLock::new(|| group("vs"));
-    GroupView { group: &GROUP, id: view_id(7, 0), cause, members, sets, who, me: MemberId::new(me, 1) }
+    MembershipMessage { group: &GROUP, id: view_id(7, 0), cause, members, sets, who, me: MemberId::new(me, 1) }
 }
 
-fn put(view: &GroupView<'_>) -> Vec<u8> {
+fn put(view: &MembershipMessage<'_>) -> Vec<u8> {
     let mut out = BytesMut::new();
-    told::put_view(&mut out, view);
+    messages::put_view(&mut out, view);
     out.to_vec()
 }
 
@@ -77,11 +77,11 @@ fn the_signal_names_the_view_that_is_left() {
     //= S31 test
     //= S34 test
     let mut out = BytesMut::new();
-    told::put_signal(&mut out, &group("vs"), view_id(7, 3));
+    messages::put_signal(&mut out, &group("vs"), view_id(7, 3));
     let front = [number(0x8000_2080), slot("vs"), number(0), number(0x8000_0080), number(12)].concat();
     assert_eq!(out[..48], front);
     let all = all();
-    let id = GroupView { id: view_id(7, 3), ..view(Cause::Join, &all, &[0; 4], &all[..1], 1) };
+    let id = MembershipMessage { id: view_id(7, 3), ..view(Cause::Join, &all, &[0; 4], &all[..1], 1) };
     assert_eq!(out[48..], put(&id)[176..188]);
     assert_eq!(out[52..], [number(7), number(4)].concat());
 }
@@ -90,7 +90,7 @@ fn the_signal_names_the_view_that_is_left() {
 fn different_views_have_different_names_and_equal_ones_the_same() {
     let name = |id| {
         let mut out = BytesMut::new();
-        told::put_signal(&mut out, &group("g"), id);
+        messages::put_signal(&mut out, &group("g"), id);
         out.split_off(48)
     };
     let ids = [view_id(1, 0), view_id(1, 1), view_id(2, 0), view_id(1 << 32 | 1, 0)];

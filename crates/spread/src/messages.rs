@@ -1,6 +1,6 @@
 //! What daemons say.
-use crate::header::{self, Header, NO_HINT};
-use crate::{GROUPS_MAX, Note, kind, name_field};
+use crate::header::{self, SpreadHeader, NO_HINT};
+use crate::{GROUPS_MAX, MulticastNote, kind, name_field};
 use bytes::{BufMut, BytesMut};
 use consort_group::{Cause, GroupViewId, Member, Targets};
 use consort_types::{GroupName, MemberId, NodeId};
@@ -13,11 +13,11 @@ const COUNT_LEN: usize = 4;
 
 /// A message of the order, for one client.
 #[derive(Clone, Copy, Debug)]
-pub struct Message<'a> {
+pub struct RegularMessage<'a> {
     /// The sender's private name.
     pub sender: &'a str,
     /// What rode along.
-    pub note: Note,
+    pub note: MulticastNote,
     /// To whom it was sent.
     pub targets: Targets<'a>,
     /// The ordered payload.
@@ -27,8 +27,8 @@ pub struct Message<'a> {
 }
 
 /// Appends a message.
-pub fn put_message(out: &mut BytesMut, message: &Message<'_>) {
-    let Message { sender, note, targets, payload, from } = message;
+pub fn put_message(out: &mut BytesMut, message: &RegularMessage<'_>) {
+    let RegularMessage { sender, note, targets, payload, from } = message;
     let data = payload.len().saturating_sub(*from);
     header::put(out, note.kind(), sender.as_bytes(), targets.count(), note.hint(), data);
     targets.names().for_each(|name| name_field::put(name, out));
@@ -37,7 +37,7 @@ pub fn put_message(out: &mut BytesMut, message: &Message<'_>) {
 
 /// A membership of one group, for the members at one daemon.
 #[derive(Clone, Copy, Debug)]
-pub struct GroupView<'a> {
+pub struct MembershipMessage<'a> {
     /// Which group.
     pub group: &'a GroupName,
     /// Names the membership.
@@ -55,7 +55,7 @@ pub struct GroupView<'a> {
 }
 
 /// Appends a group view.
-pub fn put_view(out: &mut BytesMut, view: &GroupView<'_>) {
+pub fn put_view(out: &mut BytesMut, view: &MembershipMessage<'_>) {
     let all = in_spread_order(view.members.iter().enumerate());
     let (sets, own) = sets(view, &all);
     let sets_len: usize = sets.iter().map(|set| set_len(set.len())).sum();
@@ -83,7 +83,7 @@ fn in_spread_order<'a>(members: impl Iterator<Item = (usize, &'a Member)>) -> Ve
 //= S33
 /// Who came together, and at which byte of the list of sets the receivers' own one starts. Where the network did not make
 /// the change, the one set is whoever made it.
-fn sets<'a>(view: &GroupView<'a>, all: &[(usize, &'a Member)]) -> (Vec<Vec<&'a Member>>, usize) {
+fn sets<'a>(view: &MembershipMessage<'a>, all: &[(usize, &'a Member)]) -> (Vec<Vec<&'a Member>>, usize) {
     if view.cause != Cause::Network {
         return (vec![view.who.iter().collect()], 0);
     }
@@ -118,7 +118,7 @@ pub fn put_self_leave(out: &mut BytesMut, group: &GroupName) {
 
 //= S24
 /// Appends that a request was not taken: its own type, its names with the sender's behind them, its data.
-pub fn put_reject(out: &mut BytesMut, request: &Header, body: &[u8], private: &str) {
+pub fn put_reject(out: &mut BytesMut, request: &SpreadHeader, body: &[u8], private: &str) {
     let discard = request.kind & kind::SELF_DISCARD;
     let (names, data) = body.split_at(body.len().min(request.groups * name_field::LEN));
     let kept = request.groups.min(GROUPS_MAX - 1);

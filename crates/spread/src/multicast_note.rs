@@ -3,15 +3,15 @@ use crate::header::NO_HINT;
 use crate::kind::{AGREED, REGULAR, SELF_DISCARD, of_service};
 use consort_types::Service;
 
-/// The exact level asked for, whether the sender wants its own copy, and the hint. Travels as [`Note::LEN`] bytes: the
+/// The exact level asked for, whether the sender wants its own copy, and the hint. Travels as [`MulticastNote::LEN`] bytes: the
 /// low byte of the type, then the hint as its sender wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Note {
+pub struct MulticastNote {
     kind: u8,
     hint: [u8; 4],
 }
 
-impl Note {
+impl MulticastNote {
     /// The bytes of a note.
     pub const LEN: usize = 5;
 
