@@ -2,7 +2,7 @@
 use crate::stream::ring;
 use crate::way::{answered, check_there};
 use crate::{Address, ConnectOptions, host_timeout};
-use consort_shm::{Offer, Reader, Writer};
+use consort_shm::{MemoryOffer, RingReader, RingWriter};
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
 use tokio::io::Interest;
@@ -19,14 +19,14 @@ pub(crate) enum AsyncStream {
 pub(crate) enum Way {
     Socket,
     /// The daemon has not said yet whether it takes the offer.
-    Offered(Offer),
+    Offered(MemoryOffer),
     Memory(Memory),
 }
 
 #[derive(Debug)]
 pub(crate) struct Memory {
-    writer: Writer,
-    reader: Reader,
+    writer: RingWriter,
+    reader: RingReader,
     has_ended: bool,
     /// How often something was written since the daemon has read everything.
     stuck: u32,
@@ -47,7 +47,7 @@ impl AsyncStream {
     }
 
     /// Writes a hello, the first bytes of all, and with it the offer if there is one.
-    pub(crate) async fn introduce(&mut self, hello: &[u8], offer: Option<Offer>) -> io::Result<()> {
+    pub(crate) async fn introduce(&mut self, hello: &[u8], offer: Option<MemoryOffer>) -> io::Result<()> {
         if let (Self::Unix(stream, way), Some(offer)) = (&mut *self, offer)
             && consort_shm::send(stream.as_fd(), hello, offer.file()).is_ok()
         {

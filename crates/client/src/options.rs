@@ -70,7 +70,7 @@ impl ConnectOptions {
         Self { wants_views: true, ..self }
     }
 
-    /// Wants to be offered messages before their place is final: [`Event::Offer`](crate::Event::Offer),
+    /// Wants to be offered messages before their place is final: [`Event::MemoryOffer`](crate::Event::Offer),
     /// [`Event::Revoke`](crate::Event::Revoke) and [`Event::Confirm`](crate::Event::Confirm) come instead of
     /// [`Event::Message`](crate::Event::Message). Where the daemon's protocol offers nothing, both come at once.
     #[must_use]

@@ -1,6 +1,6 @@
 //! A connection, of either kind.
 use crate::{Address, ConnectOptions, host_timeout};
-use consort_shm::{Memory, Offer};
+use consort_shm::{MemoryFile, MemoryOffer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -30,7 +30,7 @@ impl Stream {
     }
 
     /// Writes a hello, the first bytes of all, and with it the offer if there is one.
-    pub(crate) fn introduce(&mut self, hello: &[u8], offer: Option<&Offer>, within: Duration) -> io::Result<()> {
+    pub(crate) fn introduce(&mut self, hello: &[u8], offer: Option<&MemoryOffer>, within: Duration) -> io::Result<()> {
         // A hello is smaller than any socket's buffer.
         if offer.is_some_and(|offer| consort_shm::send(self.0.as_fd(), hello, offer.file()).is_ok()) {
             return Ok(());
@@ -54,7 +54,7 @@ impl Stream {
         &mut self,
         into: &mut [u8],
         within: Option<Duration>,
-    ) -> io::Result<Option<(usize, Option<Memory>)>> {
+    ) -> io::Result<Option<(usize, Option<MemoryFile>)>> {
         let mut memory = None;
         let mut read = || {
             let (n, file) = consort_shm::receive(self.0.as_fd(), into)

@@ -1,6 +1,6 @@
 //! The ways on which bytes go: a socket, or memory that is shared with a daemon on this machine.
 use crate::stream::{Stream, until};
-use consort_shm::{Memory, Offer, Reader, Writer};
+use consort_shm::{MemoryFile, MemoryOffer, RingReader, RingWriter};
 use std::io::{self, ErrorKind, IoSlice};
 use std::time::{Duration, Instant};
 
@@ -14,12 +14,12 @@ const TAKEN: u8 = 0xff;
 const NAP: Duration = Duration::from_millis(10);
 
 /// Memory for a daemon at a Unix socket. Where there is none, the socket does.
-pub(crate) fn offer() -> Option<Offer> {
-    Offer::new(RING).ok()
+pub(crate) fn offer() -> Option<MemoryOffer> {
+    MemoryOffer::new(RING).ok()
 }
 
 /// Takes the daemon's answer to an offer, its first bytes: both rings, if it takes the offer, else nothing.
-pub(crate) fn answered(offer: Offer, first: &[u8], memory: Option<Memory>) -> io::Result<Option<(Writer, Reader)>> {
+pub(crate) fn answered(offer: MemoryOffer, first: &[u8], memory: Option<MemoryFile>) -> io::Result<Option<(RingWriter, RingReader)>> {
     if first.first() != Some(&TAKEN) {
         return Ok(None);
     }
@@ -35,21 +35,21 @@ pub(crate) struct Incoming {
     stream: Stream,
     way: Way,
     /// The other direction, until somebody takes it.
-    writer: Option<Writer>,
+    writer: Option<RingWriter>,
 }
 
 #[derive(Debug)]
 enum Way {
     Socket,
     /// The daemon has not said yet whether it takes the offer.
-    Offered(Offer),
-    Memory(Reader),
+    Offered(MemoryOffer),
+    Memory(RingReader),
     /// The daemon's end was heard: what it wrote before is still to be read.
-    Ended(Reader),
+    Ended(RingReader),
 }
 
 impl Incoming {
-    pub(crate) fn new(stream: Stream, offer: Option<Offer>) -> Self {
+    pub(crate) fn new(stream: Stream, offer: Option<MemoryOffer>) -> Self {
         Self { stream, way: offer.map_or(Way::Socket, Way::Offered), writer: None }
     }
 
@@ -122,7 +122,7 @@ impl Incoming {
         Ok(())
     }
 
-    fn read_first(&mut self, offer: Offer, into: &mut [u8], within: Option<Duration>) -> io::Result<Option<usize>> {
+    fn read_first(&mut self, offer: MemoryOffer, into: &mut [u8], within: Option<Duration>) -> io::Result<Option<usize>> {
         let deadline = until(within);
         let Some((n, memory)) = self.stream.read_first(into, within)? else {
             self.way = Way::Offered(offer);
@@ -154,7 +154,7 @@ enum Waited {
 }
 
 /// Reads what there is; waits for it.
-fn read_memory(reader: &mut Reader, bell: &Stream, into: &mut [u8], within: Option<Duration>) -> io::Result<Read> {
+fn read_memory(reader: &mut RingReader, bell: &Stream, into: &mut [u8], within: Option<Duration>) -> io::Result<Read> {
     match await_memory(reader, bell, within)? {
         Waited::Bytes => {
             let n = reader.read(into)?;
@@ -169,7 +169,7 @@ fn read_memory(reader: &mut Reader, bell: &Stream, into: &mut [u8], within: Opti
 }
 
 /// Waits until there is something to read.
-fn await_memory(reader: &mut Reader, bell: &Stream, within: Option<Duration>) -> io::Result<Waited> {
+fn await_memory(reader: &mut RingReader, bell: &Stream, within: Option<Duration>) -> io::Result<Waited> {
     let (deadline, mut left) = (until(within), within);
     loop {
         if reader.waiting()? > 0 {
@@ -214,7 +214,7 @@ pub(crate) fn await_either(
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     stream: Stream,
-    memory: Option<Writer>,
+    memory: Option<RingWriter>,
     /// How often something was written since the daemon has read everything.
     stuck: u32,
 }
@@ -255,7 +255,7 @@ impl Outgoing {
 }
 
 /// Memory takes what nobody reads: where the daemon is behind, looks whether it is there, ever more rarely.
-pub(crate) fn check_there(writer: &Writer, stuck: &mut u32, is_open: impl FnOnce() -> bool) -> io::Result<()> {
+pub(crate) fn check_there(writer: &RingWriter, stuck: &mut u32, is_open: impl FnOnce() -> bool) -> io::Result<()> {
     if writer.is_read()? {
         *stuck = 0;
         return Ok(());

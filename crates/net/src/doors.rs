@@ -5,7 +5,7 @@ use crate::error::{BindError, Role};
 use crate::options::{Dialect, Door};
 use crate::sys::{self, PeerProcess};
 use consort_node::Transport;
-use consort_shm::Memory;
+use consort_shm::MemoryFile;
 use mio::event::Source;
 use mio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use mio::{Interest, Registry, Token};
@@ -117,7 +117,7 @@ impl Stream {
     }
 
     /// The same for the first bytes, with which a client at a Unix socket may offer memory.
-    pub(crate) fn read_first(&mut self, room: &mut [u8]) -> io::Result<(usize, Option<Memory>)> {
+    pub(crate) fn read_first(&mut self, room: &mut [u8]) -> io::Result<(usize, Option<MemoryFile>)> {
         match self {
             Self::Unix(stream) => consort_shm::receive(stream.as_fd(), room),
             other => other.read(room).map(|n| (n, None)),
@@ -125,7 +125,7 @@ impl Stream {
     }
 
     /// Takes a client's offer: all that follows goes through shared memory.
-    pub(crate) fn share(self, offered: Memory) -> (Self, Result<(), Declined>) {
+    pub(crate) fn share(self, offered: MemoryFile) -> (Self, Result<(), Declined>) {
         match self {
             Self::Unix(socket) => match Rings::open(&socket, offered) {
                 Ok(rings) => (Self::Shared(socket, Box::new(rings)), Ok(())),

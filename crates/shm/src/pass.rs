@@ -11,19 +11,19 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// The other end's memory file, and who has made it.
 #[derive(Debug)]
-pub struct Memory {
+pub struct MemoryFile {
     pub(crate) file: OwnedFd,
     pub(crate) is_trusted: bool,
 }
 
-impl From<OwnedFd> for Memory {
+impl From<OwnedFd> for MemoryFile {
     /// Of whom nothing is known.
     fn from(file: OwnedFd) -> Self {
         Self { file, is_trusted: false }
     }
 }
 
-impl Memory {
+impl MemoryFile {
     /// What came through a socket. Whoever runs as our own user, or as root, could read and write all our memory as it is:
     /// it is trusted to keep to the rules of a writer. That is so only if both the process at the other end and the one
     /// that made the file are such.
@@ -60,7 +60,7 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], file: BorrowedFd<'_>) -> io::R
 ///
 /// # Errors
 /// What the kernel says.
-pub fn receive(socket: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<(usize, Option<Memory>)> {
+pub fn receive(socket: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<(usize, Option<MemoryFile>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
@@ -72,7 +72,7 @@ pub fn receive(socket: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<(usize, Op
         }
     }
     let only = files.len() == 1;
-    Ok((n, files.pop().filter(|_| only).map(|file| Memory::through(socket, file))))
+    Ok((n, files.pop().filter(|_| only).map(|file| MemoryFile::through(socket, file))))
 }
 
 #[cfg(test)]
@@ -108,11 +108,11 @@ mod tests {
         assert!(!is_trusted(own + 1) && !is_trusted(NOBODY));
         let (here, there) = UnixStream::pair().unwrap();
         let file = || rustix::fs::memfd_create(c"test", rustix::fs::MemfdFlags::empty()).unwrap();
-        assert!(!Memory::from(file()).is_trusted);
+        assert!(!MemoryFile::from(file()).is_trusted);
         send(here.as_fd(), b"x", file().as_fd()).unwrap();
         assert!(receive(there.as_fd(), &mut [0]).unwrap().1.unwrap().is_trusted);
         let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        assert!(!Memory::through(tcp.as_fd(), file()).is_trusted, "nobody knows who is there");
+        assert!(!MemoryFile::through(tcp.as_fd(), file()).is_trusted, "nobody knows who is there");
     }
 
     #[test]

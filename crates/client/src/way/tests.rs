@@ -17,7 +17,7 @@ use std::sync::Arc;
 const LONG: Duration = Duration::from_secs(60);
 
 /// A client that has said hello with an offer, and the daemon's end of its socket with what came there.
-fn offered() -> (Stream, Incoming, UnixStream, consort_shm::Memory) {
+fn offered() -> (Stream, Incoming, UnixStream, consort_shm::MemoryFile) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("door");
     let listener = UnixListener::bind(&path).unwrap();
@@ -34,7 +34,7 @@ fn offered() -> (Stream, Incoming, UnixStream, consort_shm::Memory) {
 /// A client whose offer a daemon has taken.
 fn taken() -> (Outgoing, Incoming, Daemon) {
     let (stream, mut incoming, socket, file) = offered();
-    let offer = Offer::new(64 << 10).unwrap();
+    let offer = MemoryOffer::new(64 << 10).unwrap();
     let own = offer.file().try_clone_to_owned().unwrap();
     let (writer, reader) = offer.accept(file, RING).unwrap();
     consort_shm::send(socket.as_fd(), &[TAKEN], own.as_fd()).unwrap();
@@ -44,8 +44,8 @@ fn taken() -> (Outgoing, Incoming, Daemon) {
 
 struct Daemon {
     socket: UnixStream,
-    writer: Writer,
-    reader: Reader,
+    writer: RingWriter,
+    reader: RingReader,
 }
 
 impl Daemon {

@@ -1,5 +1,5 @@
 //! A client's bytes through shared memory.
-use consort_shm::{Broken, Memory, Offer, Reader, InvalidMemory, Writer, memory_of};
+use consort_shm::{Broken, MemoryFile, MemoryOffer, RingReader, InvalidMemory, RingWriter, memory_of};
 use mio::net::UnixStream;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::os::fd::AsFd;
@@ -18,8 +18,8 @@ const RUNG_MAX: u32 = 32;
 /// Both rings of a client. Its socket carries bells from here on, and says when it ends.
 #[derive(Debug)]
 pub(crate) struct Rings {
-    writer: Writer,
-    reader: Reader,
+    writer: RingWriter,
+    reader: RingReader,
     /// How often the bell was rung since its bytes were read.
     rung: u32,
     has_ended: bool,
@@ -38,8 +38,8 @@ pub(crate) enum Declined {
 
 impl Rings {
     /// Takes the offer of the client at that socket, and tells it.
-    pub(crate) fn open(socket: &UnixStream, theirs: Memory) -> Result<Self, Declined> {
-        let offer = Offer::new(RING)?;
+    pub(crate) fn open(socket: &UnixStream, theirs: MemoryFile) -> Result<Self, Declined> {
+        let offer = MemoryOffer::new(RING)?;
         let file = offer.file().try_clone_to_owned()?;
         let (writer, reader) = offer.accept(theirs, RING_MAX)?;
         consort_shm::send(socket.as_fd(), TAKEN, file.as_fd())?;

@@ -1,7 +1,7 @@
 //! Clients in shared memory, looked at without a bell while there is traffic.
 use super::rings::{Declined, Rings};
 use super::{Client, Clients, Counters};
-use consort_shm::Memory;
+use consort_shm::MemoryFile;
 use consort_types::ClientId;
 
 /// After so many turns in which a client neither sent nor read anything, its bell is waited for.
@@ -9,7 +9,7 @@ const IN_VAIN: u32 = 64;
 
 impl Clients {
     /// Takes a client's offer of shared memory, if there is some left.
-    pub(super) fn share(&mut self, id: ClientId, file: Memory, counters: &mut Counters) {
+    pub(super) fn share(&mut self, id: ClientId, file: MemoryFile, counters: &mut Counters) {
         match self.try_share(id, file) {
             Ok(()) => {
                 counters.clients_shared += 1;
@@ -23,7 +23,7 @@ impl Clients {
         }
     }
 
-    fn try_share(&mut self, id: ClientId, file: Memory) -> Result<(), Declined> {
+    fn try_share(&mut self, id: ClientId, file: MemoryFile) -> Result<(), Declined> {
         if self.sharing >= self.sharing_max {
             return Err(Declined::Budget);
         }

@@ -1,7 +1,7 @@
 //! Clients in shared memory.
 use super::*;
 use crate::clients::rings::{self, EACH};
-use consort_shm::{Offer, Reader, Writer};
+use consort_shm::{MemoryOffer, RingReader, RingWriter};
 use std::os::fd::AsFd;
 
 const RING: usize = 256 << 10;
@@ -10,8 +10,8 @@ const LONG: Duration = Duration::from_secs(30);
 
 struct Peer {
     stream: UnixStream,
-    writer: Writer,
-    reader: Reader,
+    writer: RingWriter,
+    reader: RingReader,
 }
 
 impl Bench {
@@ -22,9 +22,9 @@ impl Bench {
     }
 
     /// Connects and says hello with an offer; the daemon's answer is not read yet.
-    fn offer(&mut self) -> (UnixStream, ClientId, Offer) {
+    fn offer(&mut self) -> (UnixStream, ClientId, MemoryOffer) {
         let (stream, id) = self.connect();
-        let offer = Offer::new(RING).unwrap();
+        let offer = MemoryOffer::new(RING).unwrap();
         assert_eq!(consort_shm::send(stream.as_fd(), b"hello", offer.file()).unwrap(), 5);
         let heard = self.hear(|heard| bytes_of(heard, id) == 5);
         assert_eq!(all_bytes(&heard), b"hello");
@@ -245,8 +245,8 @@ fn a_dismissed_client_in_memory_reads_its_output_and_the_end() {
 }
 
 /// Rings at whose other end sits an accomplice instead of the daemon: so what they say to the daemon is a lie.
-fn lies(offer: Offer) -> (Writer, Reader, (Writer, Reader)) {
-    let accomplice = Offer::new(RING).unwrap();
+fn lies(offer: MemoryOffer) -> (RingWriter, RingReader, (RingWriter, RingReader)) {
+    let accomplice = MemoryOffer::new(RING).unwrap();
     let (file, his) = (offer.file().try_clone_to_owned().unwrap(), accomplice.file().try_clone_to_owned().unwrap());
     let (writer, reader) = offer.accept(his, RING).unwrap();
     (writer, reader, accomplice.accept(file, RING).unwrap())
