@@ -6,7 +6,7 @@
 
 pub mod common;
 use common::Arguments;
-use consort::{Cause, Client, Error, Event, GroupName, Parting, Sender, Service};
+use consort::{ChangeCause, Client, Error, Event, GroupName, Parting, Sender, Service};
 use std::io::{BufRead, BufReader, Write};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -67,7 +67,7 @@ fn print(out: &mut impl Write, event: Event) -> std::io::Result<()> {
         Event::Message(message) => {
             writeln!(out, "{}: {}", message.sender_name(), String::from_utf8_lossy(message.payload()))
         }
-        Event::GroupView(view) if view.cause != Cause::Primary => {
+        Event::GroupView(view) if view.cause != ChangeCause::Primary => {
             let names: Vec<_> = view.members.iter().map(|member| member.name.as_str()).collect();
             writeln!(out, "-- {}: now {} here: {}", view.cause, names.len(), names.join(" "))
         }

@@ -9,7 +9,7 @@
 //! `cargo run -p consort --example counter -- 127.0.0.1:4840 tea`, and then numbers on standard input.
 pub mod common;
 use common::Arguments;
-use consort::{Cause, Client, ClientId, Error, Event, GroupName, GroupView, MemberId, Message, Service};
+use consort::{ChangeCause, Client, ClientId, Error, Event, GroupName, GroupView, MemberId, Message, Service};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::mpsc::TryRecvError;
@@ -83,7 +83,7 @@ impl Counter {
     /// Takes the next event; true if there was one.
     pub fn step(&mut self, within: Duration) -> Result<bool, Error> {
         match self.client.receive(within)? {
-            Some(Event::GroupView(view)) if view.cause == Cause::Primary => {} // the same members
+            Some(Event::GroupView(view)) if view.cause == ChangeCause::Primary => {} // the same members
             Some(Event::GroupView(view)) => self.on_view(&view)?,
             Some(Event::Message(message)) => self.on_message(&message),
             Some(Event::Refused { send, refusal }) => eprintln!("counter: send {send} was refused: {refusal}"),

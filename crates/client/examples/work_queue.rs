@@ -8,7 +8,7 @@
 //! `cargo run -p consort --example work_queue -- 127.0.0.1:4840 tea`, and then jobs on standard input, one a line.
 pub mod common;
 use common::Arguments;
-use consort::{Cause, Client, ClientId, Error, Event, GroupName, GroupView, MemberId, Message, Service};
+use consort::{ChangeCause, Client, ClientId, Error, Event, GroupName, GroupView, MemberId, Message, Service};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::mpsc::TryRecvError;
@@ -97,7 +97,7 @@ impl Worker {
     /// Takes the next event and does what falls to this member; true if there was one.
     pub fn step(&mut self, within: Duration, work: &mut dyn FnMut(&str)) -> Result<bool, Error> {
         match self.client.receive(within)? {
-            Some(Event::GroupView(view)) if view.cause == Cause::Primary => {} // the same members
+            Some(Event::GroupView(view)) if view.cause == ChangeCause::Primary => {} // the same members
             Some(Event::GroupView(view)) => self.on_view(view, work)?,
             Some(Event::Message(message)) => self.on_message(&message, work)?,
             Some(Event::Refused { send, refusal }) => {

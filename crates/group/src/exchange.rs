@@ -1,8 +1,8 @@
 //! How daemons that meet tell each other what their clients are in: nothing of it touches the table before all of it is
 //! there.
 use crate::member::{GroupViewId, Member};
-use crate::part::{Entry, Part, PartWriter};
-use crate::table::Table;
+use crate::part::{Entry, StatePart, PartWriter};
+use crate::table::GroupTable;
 use bytes::Bytes;
 use consort_types::{GroupName, MemberId, ViewId};
 use std::collections::BTreeMap;
@@ -18,13 +18,13 @@ pub(crate) struct Exchange {
     set: MemberId,
     /// Who has not said everything yet, and the number of its next part.
     awaited: BTreeMap<MemberId, u32>,
-    heard: Heard,
-    outgoing: Option<Outgoing>,
+    received: ReceivedState,
+    outgoing: Option<OwnParts>,
 }
 
 /// What the parts said so far.
 #[derive(Debug, Default)]
-pub(crate) struct Heard {
+pub(crate) struct ReceivedState {
     pub groups: BTreeMap<GroupName, Staged>,
     /// Each daemon's synced set, by its lowest.
     pub sets: BTreeMap<MemberId, MemberId>,
@@ -45,7 +45,7 @@ pub(crate) struct Staged {
 
 /// How far this daemon's own parts are.
 #[derive(Debug, Default)]
-struct Outgoing {
+struct OwnParts {
     number: u32,
     after: Option<GroupName>,
     /// How many clients of the next group were told already.
@@ -54,7 +54,7 @@ struct Outgoing {
 
 /// What became of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum PartOutcome {
     /// It was next.
     Well,
     /// It has no meaning here.
@@ -67,29 +67,29 @@ impl Exchange {
     /// The exchange of a view with these members, at a daemon of the synced set whose lowest is `set`.
     pub fn new(view: ViewId, members: &[MemberId], set: MemberId) -> Self {
         let awaited = members.iter().map(|member| (*member, 0)).collect();
-        Self { view, set, awaited, heard: Heard::default(), outgoing: Some(Outgoing::default()) }
+        Self { view, set, awaited, received: ReceivedState::default(), outgoing: Some(OwnParts::default()) }
     }
 
     /// A part of a member; `synced` if it is one of whom all is known.
-    pub fn take(&mut self, sender: MemberId, part: Part, synced: bool) -> Taken {
+    pub fn take(&mut self, sender: MemberId, part: StatePart, synced: bool) -> PartOutcome {
         //= G15
         if part.view != self.view {
-            return Taken::Foreign;
+            return PartOutcome::Foreign;
         }
-        let Some(next) = self.awaited.get_mut(&sender) else { return Taken::Broken };
-        let set = *self.heard.sets.entry(sender).or_insert(part.set);
+        let Some(next) = self.awaited.get_mut(&sender) else { return PartOutcome::Broken };
+        let set = *self.received.sets.entry(sender).or_insert(part.set);
         if part.number != *next || part.set != set || part.set > sender {
             self.awaited.remove(&sender);
-            return Taken::Broken;
+            return PartOutcome::Broken;
         }
         *next += 1;
         if part.last {
             self.awaited.remove(&sender);
         }
         if !synced {
-            part.entries.into_iter().for_each(|entry| self.heard.add(sender, set, entry));
+            part.entries.into_iter().for_each(|entry| self.received.add(sender, set, entry));
         }
-        Taken::Well
+        PartOutcome::Well
     }
 
     /// What a sender says cannot be read: it is not listened to any more.
@@ -98,13 +98,13 @@ impl Exchange {
     }
 
     /// What was heard, once everybody has said everything.
-    pub fn complete(&mut self) -> Option<Heard> {
+    pub fn complete(&mut self) -> Option<ReceivedState> {
         //= G16
-        self.awaited.is_empty().then(|| std::mem::take(&mut self.heard))
+        self.awaited.is_empty().then(|| std::mem::take(&mut self.received))
     }
 
     /// This daemon's next part, if there is one.
-    pub fn next_part(&mut self, table: &Table, is_departed: impl Fn(&GroupName) -> bool) -> Option<Bytes> {
+    pub fn next_part(&mut self, table: &GroupTable, is_departed: impl Fn(&GroupName) -> bool) -> Option<Bytes> {
         //= G14
         let outgoing = self.outgoing.as_mut()?;
         let mut writer = PartWriter::new(self.view, self.set, outgoing.number);
@@ -126,19 +126,19 @@ impl Exchange {
     }
 
     #[cfg(feature = "mutants")]
-    pub fn into_heard(self) -> Heard {
-        self.heard
+    pub fn into_heard(self) -> ReceivedState {
+        self.received
     }
 
     #[cfg(feature = "mutants")]
-    pub fn keep(&mut self, heard: Heard) {
-        self.heard.groups = heard.groups;
+    pub fn keep(&mut self, heard: ReceivedState) {
+        self.received.groups = heard.groups;
     }
 }
 
-impl Outgoing {
+impl OwnParts {
     /// Writes what fits; true once everything is written.
-    fn fill(&mut self, writer: &mut PartWriter, table: &Table, is_departed: impl Fn(&GroupName) -> bool) -> bool {
+    fn fill(&mut self, writer: &mut PartWriter, table: &GroupTable, is_departed: impl Fn(&GroupName) -> bool) -> bool {
         for _ in 0..SCAN {
             let Some(group) = table.after(self.after.as_ref()) else { return true };
             let own = &group.local[self.told..];
@@ -158,7 +158,7 @@ impl Outgoing {
     }
 }
 
-impl Heard {
+impl ReceivedState {
     fn add(&mut self, sender: MemberId, set: MemberId, entry: Entry) {
         let Entry { group, closed, departed, id, clients } = entry;
         let fresh = || Staged { id, closed, departed, several: false, members: Vec::new(), set };

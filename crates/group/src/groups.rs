@@ -5,10 +5,10 @@ mod views;
 use crate::exchange::Exchange;
 use crate::member::{ClientName, GroupViewId, Member};
 use crate::spread_limits::NotRepresentable;
-use crate::ordered::{self, Ordered, Told as Fields};
+use crate::ordered::{self, Ordered, MulticastLayout as Fields};
 use crate::sum;
-use crate::table::{Key, Table};
-use crate::told::{Told, Work};
+use crate::table::{ClientKey, GroupTable};
+use crate::apply::{Announcement, PendingWork};
 use crate::witness::{Claim, Mismatch, Witness};
 use bytes::BytesMut;
 use consort_types::{ClientId, GroupName, MemberId, Position, Primary, ViewId};
@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// [`Self::is_settled`].
 #[derive(Debug)]
 pub struct Groups {
-    pub(crate) table: Table,
+    pub(crate) table: GroupTable,
     /// The last regular view, and its members.
     pub(crate) view: ViewId,
     pub(crate) members: Vec<MemberId>,
@@ -39,23 +39,23 @@ pub struct Groups {
     pub(crate) settled: bool,
     /// While a view is closing: who moves along.
     pub(crate) closing: Option<Vec<MemberId>>,
-    pub(crate) work: VecDeque<Work>,
-    pub(crate) told: Told,
+    pub(crate) work: VecDeque<PendingWork>,
+    pub(crate) announcement: Announcement,
     /// This daemon's clients by what they are called.
     names: BTreeMap<ClientName, ClientId>,
     recipients: Vec<ClientId>,
     /// The last payload that was taken.
     pub(crate) at: Position,
     pub(crate) witness: Witness,
-    counts: Counts,
+    counts: GroupCounts,
     #[cfg(feature = "mutants")]
     pub(crate) mutant: Option<crate::Mutant>,
     #[cfg(feature = "mutants")]
-    kept: Option<crate::exchange::Heard>,
+    kept: Option<crate::exchange::ReceivedState>,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct GroupCounts {
     exchanges: u64,
     parts_broken: u64,
     early: u64,
@@ -67,7 +67,7 @@ const CLOSING: u64 = 1 << 63;
 
 /// What an ordered payload meant here.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Delivered<'a> {
+pub enum GroupDelivery<'a> {
     /// A client's message, or several as a batch.
     Multicast {
         /// Who sent it.
@@ -144,7 +144,7 @@ impl Groups {
     /// The table of a daemon that has seen nothing yet.
     pub fn new(me: MemberId) -> Self {
         Self {
-            table: Table::new(me),
+            table: GroupTable::new(me),
             view: ViewId::default(),
             members: Vec::new(),
             primary: Primary::NoPolicy,
@@ -155,12 +155,12 @@ impl Groups {
             settled: false,
             closing: None,
             work: VecDeque::new(),
-            told: Told::default(),
+            announcement: Announcement::default(),
             names: BTreeMap::new(),
             recipients: Vec::new(),
             at: Position::default(),
             witness: Witness::default(),
-            counts: Counts::default(),
+            counts: GroupCounts::default(),
             #[cfg(feature = "mutants")]
             mutant: None,
             #[cfg(feature = "mutants")]
@@ -214,7 +214,7 @@ impl Groups {
     ///
     /// # Errors
     /// [`Malformed`] where the payload is none that a daemon writes; nothing changed, here as everywhere.
-    pub fn deliver(&mut self, sender: MemberId, at: Position, payload: &Payload) -> Result<Delivered<'_>, Malformed> {
+    pub fn deliver(&mut self, sender: MemberId, at: Position, payload: &Payload) -> Result<GroupDelivery<'_>, Malformed> {
         //= G01
         debug_assert!(!self.has_work(), "changes are told before the next payload");
         self.at = at;
@@ -227,17 +227,17 @@ impl Groups {
             Ordered::Multicast { client, told } => self.on_multicast((sender, client), payload, told),
             Ordered::Join { client, name, group, closed } => {
                 let ignored = self.on_join((sender, client), name, &group, closed).err();
-                Ok(Delivered::Changes { client, asked: Some(Asked { group, ignored }) })
+                Ok(GroupDelivery::Changes { client, asked: Some(Asked { group, ignored }) })
             }
             Ordered::Leave { client, group } => {
                 let ignored = self.on_leave((sender, client), &group).err();
-                Ok(Delivered::Changes { client, asked: Some(Asked { group, ignored }) })
+                Ok(GroupDelivery::Changes { client, asked: Some(Asked { group, ignored }) })
             }
             Ordered::Disconnect { client } => {
                 self.on_disconnect((sender, client));
-                Ok(Delivered::Changes { client, asked: None })
+                Ok(GroupDelivery::Changes { client, asked: None })
             }
-            Ordered::Part(_) => Ok(Delivered::Part),
+            Ordered::Part(_) => Ok(GroupDelivery::Part),
         }
     }
 
@@ -246,7 +246,7 @@ impl Groups {
         !self.work.is_empty()
     }
 
-    fn on_join(&mut self, key: Key, name: ClientName, group: &GroupName, closed: bool) -> Result<(), Ignored> {
+    fn on_join(&mut self, key: ClientKey, name: ClientName, group: &GroupName, closed: bool) -> Result<(), Ignored> {
         //= G04
         let client = self.table.client(key);
         if client.is_some_and(|client| client.groups.contains(group)) {
@@ -265,26 +265,26 @@ impl Groups {
         let name = client.map_or(name, |client| client.name.clone());
         let member = Member { daemon: key.0, client: key.1, name };
         self.changes += 1;
-        self.work.push_back(Work::Join { group: group.clone(), member, closed });
+        self.work.push_back(PendingWork::Join { group: group.clone(), member, closed });
         Ok(())
     }
 
-    fn on_leave(&mut self, key: Key, group: &GroupName) -> Result<(), Ignored> {
+    fn on_leave(&mut self, key: ClientKey, group: &GroupName) -> Result<(), Ignored> {
         //= G04
         let client = self.table.client(key).filter(|client| client.groups.contains(group));
         client.ok_or(Ignored::NotMember)?;
         self.changes += 1;
-        self.work.push_back(Work::Leave { group: group.clone(), key });
+        self.work.push_back(PendingWork::Leave { group: group.clone(), key });
         Ok(())
     }
 
-    fn on_disconnect(&mut self, key: Key) {
+    fn on_disconnect(&mut self, key: ClientKey) {
         if crate::mutated!(self, DisconnectForgotten) {
             return;
         }
         if let Some(client) = self.table.take_client(key) {
             self.changes += 1;
-            self.work.push_back(Work::Disconnect { key, groups: client.groups.into_iter() });
+            self.work.push_back(PendingWork::Disconnect { key, groups: client.groups.into_iter() });
         }
     }
 

@@ -12,7 +12,7 @@
 //! | [`ordered`] | the payloads that travel in the order |
 //! | [`part`] | those of them that daemons exchange when they meet |
 //! | [`groups`] | [`Groups`], the state machine |
-//! | [`told`] | what follows from a payload or a view, step by step |
+//! | [`apply`] | what follows from a payload or a view, step by step |
 
 pub mod batch;
 mod exchange;
@@ -30,17 +30,17 @@ mod table;
 pub mod targets;
 #[cfg(test)]
 mod tests;
-pub mod told;
+pub mod apply;
 mod witness;
 
-pub use groups::{Asked, Delivered, Groups, Ignored};
-pub use member::{Cause, ClientName, GroupViewId, Member};
+pub use groups::{Asked, GroupDelivery, Groups, Ignored};
+pub use member::{ChangeCause, ClientName, GroupViewId, Member};
 pub use spread_limits::NotRepresentable;
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
 pub use private::PrivateName;
 pub use targets::{Addressee, Target, Targets};
-pub use told::{Change, Signal, Step};
+pub use apply::{GroupChange, TransitionalSignal, GroupStep};
 pub use witness::Mismatch;
 
 /// Whether something breaks this rule on purpose. Always false in a build without mutants.

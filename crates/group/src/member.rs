@@ -98,7 +98,7 @@ impl fmt::Display for GroupViewId {
 /// Why a group changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum Cause {
+pub enum ChangeCause {
     /// A client joined.
     Join = 1,
     /// A client left.
@@ -111,7 +111,7 @@ pub enum Cause {
     Primary = 5,
 }
 
-impl Cause {
+impl ChangeCause {
     /// The cause with this number on the wire.
     pub const fn from_wire(code: u8) -> Option<Self> {
         match code {
@@ -125,7 +125,7 @@ impl Cause {
     }
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for ChangeCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Join => "join",
@@ -154,8 +154,8 @@ mod tests {
 
     #[test]
     fn causes_read_back() {
-        let all = [Cause::Join, Cause::Leave, Cause::Disconnect, Cause::Network, Cause::Primary];
-        assert!(all.into_iter().all(|cause| Cause::from_wire(cause as u8) == Some(cause)));
-        assert_eq!([Cause::from_wire(0), Cause::from_wire(6)], [None, None]);
+        let all = [ChangeCause::Join, ChangeCause::Leave, ChangeCause::Disconnect, ChangeCause::Network, ChangeCause::Primary];
+        assert!(all.into_iter().all(|cause| ChangeCause::from_wire(cause as u8) == Some(cause)));
+        assert_eq!([ChangeCause::from_wire(0), ChangeCause::from_wire(6)], [None, None]);
     }
 }

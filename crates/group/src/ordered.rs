@@ -11,7 +11,7 @@
 //! | … | leave: the group's name behind its length in one byte |
 use crate::batch;
 use crate::member::ClientName;
-use crate::part::{self, Part};
+use crate::part::{self, StatePart};
 use crate::targets::{put_name, read_group};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_types::{ClientId, GroupName};
@@ -96,7 +96,7 @@ pub enum Ordered {
         /// Which one.
         client: ClientId,
         /// What stands where.
-        told: Told,
+        told: MulticastLayout,
     },
     /// A client joins.
     Join {
@@ -122,12 +122,12 @@ pub enum Ordered {
         client: ClientId,
     },
     /// What a daemon's clients are in.
-    Part(Part),
+    Part(StatePart),
 }
 
 /// Where a multicast's fields stand in its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct MulticastLayout {
     /// Where what receivers are told begins: the client's number, its name, and then the targets and the client's bytes,
     /// or the messages of a batch.
     pub at: usize,
@@ -139,7 +139,7 @@ pub struct Told {
     pub note: Option<[u8; NOTE_LEN]>,
 }
 
-impl Told {
+impl MulticastLayout {
     /// Reads what the sender is called.
     pub fn name(&self, payload: &Payload) -> Vec<u8> {
         let from = self.at + HEAD_LEN - 1;
@@ -177,7 +177,7 @@ fn decode_multicast(payload: &Payload, note: usize, batch: bool) -> Result<Order
     let noted = (note > 0).then(|| front(payload, note_at)).flatten();
     let body_at = note + HEAD_LEN + usize::from(len);
     let targets_at = if batch { body_at + batch::HEAD_LEN } else { body_at };
-    let told = Told { at: note + TOLD_AT, targets_at, batch, note: noted };
+    let told = MulticastLayout { at: note + TOLD_AT, targets_at, batch, note: noted };
     Ok(Ordered::Multicast { client, told })
 }
 
@@ -244,17 +244,17 @@ mod tests {
         [
             (
                 [multicast_prefix(client, &name), body.clone()].into_iter().collect(),
-                Ordered::Multicast { client, told: Told { at: 1, targets_at: 9, batch: false, note: None } },
+                Ordered::Multicast { client, told: MulticastLayout { at: 1, targets_at: 9, batch: false, note: None } },
             ),
             (
                 [batch_prefix(client, &name), batch].into_iter().collect(),
-                Ordered::Multicast { client, told: Told { at: 1, targets_at: 14, batch: true, note: None } },
+                Ordered::Multicast { client, told: MulticastLayout { at: 1, targets_at: 14, batch: true, note: None } },
             ),
             (
                 [noted_prefix(client, &name, *b"12345").freeze(), body].into_iter().collect(),
                 Ordered::Multicast {
                     client,
-                    told: Told { at: 6, targets_at: 14, batch: false, note: Some(*b"12345") },
+                    told: MulticastLayout { at: 6, targets_at: 14, batch: false, note: Some(*b"12345") },
                 },
             ),
             (join(client, &name, &group, false).into(), joins(false)),

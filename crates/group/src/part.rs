@@ -37,7 +37,7 @@ const CLIENT_LEN: usize = 4 + 2;
 
 /// What one part says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct StatePart {
     /// The view that is exchanged in.
     pub view: ViewId,
     /// The lowest daemon of the sender's synced set.
@@ -134,7 +134,7 @@ impl PartWriter {
 }
 
 /// Reads a part.
-pub(crate) fn decode(bytes: &[u8]) -> Result<Part, Malformed> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<StatePart, Malformed> {
     if bytes.len() > PART_MAX {
         return Err(Malformed { what: "length", at: PART_MAX });
     }
@@ -147,7 +147,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Part, Malformed> {
     while reader.left() > 0 {
         entries.push(read_entry(&mut reader)?);
     }
-    Ok(Part { view, set, number, last, entries })
+    Ok(StatePart { view, set, number, last, entries })
 }
 
 fn read_entry(reader: &mut Reader<'_>) -> Result<Entry, Malformed> {
@@ -185,7 +185,7 @@ mod tests {
         GroupName::new(text.as_bytes()).unwrap()
     }
 
-    fn part() -> (Bytes, Part) {
+    fn part() -> (Bytes, StatePart) {
         let id = GroupViewId { view: VIEW, change: 9 };
         let mut writer = PartWriter::new(VIEW, SET, 3);
         assert!(writer.group(&group("a"), true, false, id) && writer.client(ClientId(1), &name(1)));
@@ -196,7 +196,7 @@ mod tests {
             Entry { group: group("a"), closed: true, departed: false, id, clients: vec![client(1)] },
             Entry { group: group("b"), closed: false, departed: true, id, clients: vec![client(1), client(2)] },
         ];
-        (writer.finish(true), Part { view: VIEW, set: SET, number: 3, last: true, entries })
+        (writer.finish(true), StatePart { view: VIEW, set: SET, number: 3, last: true, entries })
     }
 
     #[test]
@@ -204,7 +204,7 @@ mod tests {
         let (bytes, meant) = part();
         assert_eq!(decode(&bytes), Ok(meant));
         let empty = PartWriter::new(VIEW, SET, 0).finish(false);
-        assert_eq!(decode(&empty), Ok(Part { view: VIEW, set: SET, number: 0, last: false, entries: Vec::new() }));
+        assert_eq!(decode(&empty), Ok(StatePart { view: VIEW, set: SET, number: 0, last: false, entries: Vec::new() }));
     }
 
     #[test]

@@ -12,16 +12,16 @@ const GROUP_COST: usize = 192;
 const MEMBER_COST: usize = 96;
 
 /// A client of any daemon.
-pub(crate) type Key = (MemberId, ClientId);
+pub(crate) type ClientKey = (MemberId, ClientId);
 
 /// All groups that have members, and all clients that are in any.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct GroupTable {
     me: MemberId,
     index: BTreeMap<GroupName, u32>,
-    groups: Vec<Group>,
+    groups: Vec<GroupEntry>,
     free: Vec<u32>,
-    clients: BTreeMap<Key, Client>,
+    clients: BTreeMap<ClientKey, ClientEntry>,
     recent: Recent,
     sum: u64,
     bytes: usize,
@@ -31,14 +31,14 @@ pub(crate) struct Table {
 
 /// A client, and what it is in.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub(crate) struct ClientEntry {
     pub name: ClientName,
     pub groups: BTreeSet<GroupName>,
 }
 
 /// A group. One without members is nowhere to be found; its place waits for another.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct GroupEntry {
     pub name: GroupName,
     pub id: GroupViewId,
     pub closed: bool,
@@ -49,7 +49,7 @@ pub(crate) struct Group {
     pub local: Vec<ClientId>,
 }
 
-impl Table {
+impl GroupTable {
     pub fn new(me: MemberId) -> Self {
         let (index, clients) = Default::default();
         let (groups, free) = (Vec::new(), Vec::new());
@@ -98,14 +98,14 @@ impl Table {
         MEMBER_COST + if self.index.contains_key(group) { 0 } else { group_cost(group) }
     }
 
-    pub fn find(&self, name: &[u8]) -> Option<&Group> {
+    pub fn find(&self, name: &[u8]) -> Option<&GroupEntry> {
         self.place(name).map(|at| &self.groups[at as usize])
     }
 
     /// The same for the way of every message: guesses first.
-    pub fn look_up(&mut self, name: &[u8]) -> Option<&Group> {
+    pub fn look_up(&mut self, name: &[u8]) -> Option<&GroupEntry> {
         let guess = self.recent.guess(name);
-        let is_it = |group: &Group| group.name.as_bytes() == name && !group.members.is_empty();
+        let is_it = |group: &GroupEntry| group.name.as_bytes() == name && !group.members.is_empty();
         if self.groups.get(guess as usize).is_some_and(is_it) {
             return self.groups.get(guess as usize);
         }
@@ -120,22 +120,22 @@ impl Table {
     }
 
     /// The first group behind this name, in the order of names; the very first where there is none.
-    pub fn after(&self, name: Option<&GroupName>) -> Option<&Group> {
+    pub fn after(&self, name: Option<&GroupName>) -> Option<&GroupEntry> {
         self.all_after(name).next()
     }
 
     /// The groups behind this name, in the order of names; all of them where there is none.
-    pub fn all_after(&self, name: Option<&GroupName>) -> impl Iterator<Item = &Group> {
+    pub fn all_after(&self, name: Option<&GroupName>) -> impl Iterator<Item = &GroupEntry> {
         let from = name.map_or(Bound::Unbounded, |name| Bound::Excluded(name.as_str()));
         self.index.range::<str, _>((from, Bound::Unbounded)).map(|(_, at)| &self.groups[*at as usize])
     }
 
     /// All groups by name.
-    pub fn all(&self) -> impl Iterator<Item = &Group> {
+    pub fn all(&self) -> impl Iterator<Item = &GroupEntry> {
         self.index.values().map(|at| &self.groups[*at as usize])
     }
 
-    pub fn client(&self, key: Key) -> Option<&Client> {
+    pub fn client(&self, key: ClientKey) -> Option<&ClientEntry> {
         self.clients.get(&key)
     }
 
@@ -143,7 +143,7 @@ impl Table {
     pub fn insert(&mut self, group: &GroupName, member: &Member) -> bool {
         let name = || member.name.clone();
         let client = self.clients.entry(member.key());
-        let client = client.or_insert_with(|| Client { name: name(), groups: BTreeSet::new() });
+        let client = client.or_insert_with(|| ClientEntry { name: name(), groups: BTreeSet::new() });
         if !client.groups.insert(group.clone()) {
             return false;
         }
@@ -158,7 +158,7 @@ impl Table {
     }
 
     /// Takes a membership out, and the group with its last. Answers who that was.
-    pub fn remove(&mut self, group: &GroupName, key: Key) -> Option<Member> {
+    pub fn remove(&mut self, group: &GroupName, key: ClientKey) -> Option<Member> {
         let client = self.clients.get_mut(&key)?;
         if !client.groups.remove(group) {
             return None;
@@ -170,18 +170,18 @@ impl Table {
     }
 
     /// Takes a client out whole; its memberships are still to be dropped one by one.
-    pub fn take_client(&mut self, key: Key) -> Option<Client> {
+    pub fn take_client(&mut self, key: ClientKey) -> Option<ClientEntry> {
         self.clients.remove(&key)
     }
 
     /// Takes the clients of all daemons out but of these; their memberships are still to be dropped.
-    pub fn take_clients_but(&mut self, stay: &[MemberId]) -> Vec<(Key, Client)> {
+    pub fn take_clients_but(&mut self, stay: &[MemberId]) -> Vec<(ClientKey, ClientEntry)> {
         let gone: Vec<_> = self.clients.keys().filter(|(daemon, _)| !stay.contains(daemon)).copied().collect();
         gone.into_iter().filter_map(|key| Some((key, self.clients.remove(&key)?))).collect()
     }
 
     /// Drops the membership of a client that was taken out.
-    pub fn drop_member(&mut self, name: &GroupName, key: Key) -> Option<Member> {
+    pub fn drop_member(&mut self, name: &GroupName, key: ClientKey) -> Option<Member> {
         let at = self.place(name.as_bytes())?;
         let group = &mut self.groups[at as usize];
         let local = key.0 == self.me && !crate::mutated!(self, LeaverServed);
@@ -216,7 +216,7 @@ impl Table {
     fn open(&mut self, name: &GroupName) -> u32 {
         let (id, closed) = (GroupViewId::default(), false);
         let (told_primary, members, local) = (false, Vec::new(), Vec::new());
-        let group = Group { name: name.clone(), id, closed, told_primary, members, local };
+        let group = GroupEntry { name: name.clone(), id, closed, told_primary, members, local };
         let at = self.free.pop().unwrap_or(self.groups.len() as u32);
         match self.groups.get_mut(at as usize) {
             Some(emptied) => *emptied = group,
@@ -229,7 +229,7 @@ impl Table {
     }
 }
 
-impl Group {
+impl GroupEntry {
     fn insert(&mut self, member: &Member, local: bool) {
         if let Err(at) = self.members.binary_search_by_key(&member.key(), Member::key) {
             //= G03
@@ -240,7 +240,7 @@ impl Group {
         }
     }
 
-    fn remove(&mut self, key: Key, local: bool) -> Option<Member> {
+    fn remove(&mut self, key: ClientKey, local: bool) -> Option<Member> {
         let at = self.members.binary_search_by_key(&key, Member::key).ok()?;
         if local {
             self.local.retain(|client| *client != key.1);

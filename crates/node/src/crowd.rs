@@ -2,7 +2,7 @@
 use crate::Node;
 use crate::door::{Telling, Written};
 use crate::mutant::mutated;
-use consort_group::ordered::Told;
+use consort_group::ordered::MulticastLayout;
 use consort_order::{Delivery, Engine};
 use consort_types::{ClientId, OfferId};
 
@@ -20,7 +20,7 @@ pub(crate) struct Crowd {
     /// The sender's client, and how many messages it has sent in one.
     pub client: ClientId,
     pub messages: usize,
-    pub told: Told,
+    pub told: MulticastLayout,
     /// What optimistic clients know it by, and who has it on offer.
     pub offer: OfferId,
     pub offered: Vec<ClientId>,

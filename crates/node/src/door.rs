@@ -1,7 +1,7 @@
 //! One session, whatever it speaks.
 use crate::clients::Clients;
 use bytes::{Bytes, BytesMut};
-use consort_group::ordered::{self, Told};
+use consort_group::ordered::{self, MulticastLayout};
 use consort_group::{ClientName, NotRepresentable, Targets, batch};
 use consort_session::{
     Ask, Farewell, Limits, Offered, Output, Parting, Refusal, RefusalCause, SHARED, Session, Waits, event, request,
@@ -57,7 +57,7 @@ pub(crate) struct Telling<'a> {
     pub service: Service,
     pub messages: usize,
     pub payload: &'a Payload,
-    pub told: Told,
+    pub told: MulticastLayout,
     /// What optimistic clients know it by.
     pub offer: OfferId,
     pub now: Instant,

@@ -4,7 +4,7 @@ use crate::door::{Placed, Telling, Written};
 use crate::upward::Up;
 use crate::{Change, Effect, Node};
 use bytes::{Bytes, BytesMut};
-use consort_group::{Asked, Cause, Delivered, Groups, Ignored, Member, NotRepresentable, PrivateName, Step};
+use consort_group::{Asked, ChangeCause, GroupDelivery, Groups, Ignored, Member, NotRepresentable, PrivateName, GroupStep};
 use consort_order::{Delivery, Engine, Output, Refused};
 use consort_session::{Refusal, RefusalCause, event};
 use consort_spread::messages::{self, MembershipMessage};
@@ -131,8 +131,8 @@ impl<E: Engine> Node<E> {
         let speaks = |spread: bool| step.notify().iter().any(|client| client.speaks_spread() == spread);
         out.clear();
         match &step {
-            Step::View(change) if speaks(false) => event::put_group_view(out, change),
-            Step::Signal(signal) if speaks(false) => event::put_group_signal(out, signal),
+            GroupStep::View(change) if speaks(false) => event::put_group_view(out, change),
+            GroupStep::Signal(signal) if speaks(false) => event::put_group_signal(out, signal),
             _ => {}
         }
         let native = self.clients.keep(out);
@@ -232,7 +232,7 @@ impl<E: Engine> Node<E> {
         let own = *sender == self.datagrams.identity().me;
         self.clients.ordered(payload.len());
         match self.groups.deliver(*sender, *position, payload) {
-            Ok(Delivered::Multicast { client, messages, told, recipients }) => {
+            Ok(GroupDelivery::Multicast { client, messages, told, recipients }) => {
                 if own {
                     self.clients.order(client, Placed::Multicasts { messages, len: payload.len() }, None);
                 }
@@ -250,15 +250,15 @@ impl<E: Engine> Node<E> {
                     self.clients.tell_message(*recipient, &telling);
                 }
             }
-            Ok(Delivered::Shut { client, messages, group }) if own => {
+            Ok(GroupDelivery::Shut { client, messages, group }) if own => {
                 self.shut(client, Placed::Multicasts { messages, len: payload.len() }, &group);
             }
-            Ok(Delivered::NotRepresentable { client, messages, misfit, member }) if own => {
+            Ok(GroupDelivery::NotRepresentable { client, messages, misfit, member }) if own => {
                 self.unfit(client, Placed::Multicasts { messages, len: payload.len() }, misfit, &member);
             }
-            Ok(Delivered::Changes { client, asked: Some(asked) }) if own => self.settle(client, &asked),
-            Ok(Delivered::Changes { client, asked: None }) if own => self.clients.gone(client),
-            Ok(Delivered::Shut { .. } | Delivered::NotRepresentable { .. } | Delivered::Changes { .. } | Delivered::Part) => {}
+            Ok(GroupDelivery::Changes { client, asked: Some(asked) }) if own => self.settle(client, &asked),
+            Ok(GroupDelivery::Changes { client, asked: None }) if own => self.clients.gone(client),
+            Ok(GroupDelivery::Shut { .. } | GroupDelivery::NotRepresentable { .. } | GroupDelivery::Changes { .. } | GroupDelivery::Part) => {}
             Err(_) => self.counts.ordered_malformed += 1,
         }
         self.take_back(offered, offer);
@@ -294,21 +294,21 @@ impl<E: Engine> Node<E> {
 }
 
 /// What Spread clients here read of a step.
-fn put_spread(step: &Step<'_>, me: MemberId, out: &mut BytesMut) {
+fn put_spread(step: &GroupStep<'_>, me: MemberId, out: &mut BytesMut) {
     match step {
-        Step::Quiet => {}
-        Step::View(change) => {
-            let consort_group::Change { group, id, members, sets, cause, who, .. } = *change;
+        GroupStep::Quiet => {}
+        GroupStep::View(change) => {
+            let consort_group::GroupChange { group, id, members, sets, cause, who, .. } = *change;
             messages::put_view(out, &MembershipMessage { group, id, cause, members, sets, who, me });
         }
-        Step::Signal(signal) => messages::put_signal(out, signal.group, signal.id),
+        GroupStep::Signal(signal) => messages::put_signal(out, signal.group, signal.id),
     }
 }
 
 /// The group that this client has left with this step.
-fn self_leave<'a>(step: &Step<'a>, me: MemberId, client: ClientId) -> Option<&'a GroupName> {
+fn self_leave<'a>(step: &GroupStep<'a>, me: MemberId, client: ClientId) -> Option<&'a GroupName> {
     match step {
-        Step::View(consort_group::Change { cause: Cause::Leave, who: [member], group, .. })
+        GroupStep::View(consort_group::GroupChange { cause: ChangeCause::Leave, who: [member], group, .. })
             if member.key() == (me, client) =>
         {
             Some(group)

@@ -33,7 +33,7 @@ pub use in_place::{InPlace, look};
 
 use crate::{Farewell, Refusal};
 use bytes::Bytes;
-use consort_group::{Cause, ClientName, GroupViewId, Member, PrivateName, Targets};
+use consort_group::{ChangeCause, ClientName, GroupViewId, Member, PrivateName, Targets};
 use consort_types::{ClientId, Duration, GroupName, Hold, MemberId, NodeId, Primary, Service, ViewId, ViewKind};
 use std::ops::Range;
 
@@ -218,13 +218,13 @@ pub struct GroupView {
     /// Whether the members may act as the primary part of the network, from here until the next group view of this group.
     /// This says all; it need not, and must not, be combined with [`NetworkView::primary`].
     pub primary: Primary,
-    /// Why it changed. With [`Cause::Primary`] it did not: the same membership is told once more, because `primary` changed.
-    pub cause: Cause,
+    /// Why it changed. With [`ChangeCause::Primary`] it did not: the same membership is told once more, because `primary` changed.
+    pub cause: ChangeCause,
     /// Who came or went: who of them is a member came.
     pub who: Vec<Member>,
     /// Who is in the group now, by node, incarnation and client number.
     pub members: Vec<Member>,
-    /// For each member the number of its set. Says nothing with [`Cause::Primary`].
+    /// For each member the number of its set. Says nothing with [`ChangeCause::Primary`].
     pub sets: Vec<u16>,
 }
 

@@ -36,8 +36,8 @@ mod tests;
 mod watch;
 
 pub use client::Client;
-pub use consort_group::ordered::Told;
-pub use consort_group::{Addressee, Cause, ClientName, GroupViewId, Member, PrivateName, Target};
+pub use consort_group::ordered::MulticastLayout;
+pub use consort_group::{Addressee, ChangeCause, ClientName, GroupViewId, Member, PrivateName, Target};
 pub use consort_wire::append;
 pub use event::{
     BorrowedMessage, Event, GroupSignal, GroupView, Message, NetworkView, Offer, Progress, Waiting, Welcome,

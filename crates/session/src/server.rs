@@ -9,7 +9,7 @@ use crate::request::{self, Hello, NotHello, Request};
 use crate::watch::{Waits, Watch};
 use crate::{Farewell, Limits, Parting, Refusal, RefusalCause, VERSION};
 use bytes::Bytes;
-use consort_group::ordered::{self, Told};
+use consort_group::ordered::{self, MulticastLayout};
 use consort_group::{ClientName, batch};
 use consort_types::{ClientId, GroupName, Hold, Instant, MemberId, NodeId, OfferId, Service};
 use consort_wire::{Malformed, Payload};
@@ -352,7 +352,7 @@ impl Session {
     }
 
     /// Appends a message of a client of node `sender`, or a batch.
-    pub fn tell_message(&mut self, sender: NodeId, service: Service, multicast: &Payload, told: &Told) {
+    pub fn tell_message(&mut self, sender: NodeId, service: Service, multicast: &Payload, told: &MulticastLayout) {
         event::put_message(&mut self.output, sender, service, multicast, told);
     }
 

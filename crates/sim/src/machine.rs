@@ -5,7 +5,7 @@ use crate::trace::witness::index_of;
 use crate::trace::{Grouped, Offered};
 use bytes::Bytes;
 use consort_order::To;
-use consort_session::{Cause, GroupView, Member};
+use consort_session::{ChangeCause, GroupView, Member};
 use consort_types::{
     Class, ClientId, Incarnation, Instant, MemberId, MessageId, NodeId, Position, Primary, Service, Stream, Ticket,
     ViewId,
@@ -253,7 +253,7 @@ pub struct GroupSeen {
     /// Its number in that.
     pub change: u64,
     /// Why it changed.
-    pub cause: Cause,
+    pub cause: ChangeCause,
     /// Whether only members may send to it.
     pub closed: bool,
     /// Whether its members may act as the primary part.
@@ -290,8 +290,8 @@ impl GroupSeen {
         Grouped {
             id: self.view,
             change: self.change,
-            network: self.cause == Cause::Network,
-            again: self.cause == Cause::Primary,
+            network: self.cause == ChangeCause::Network,
+            again: self.cause == ChangeCause::Primary,
             closed: self.closed,
             primary: self.primary,
             members: processes(&self.members),

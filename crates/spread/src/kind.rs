@@ -1,5 +1,5 @@
 //! The type of a message: one bit for each thing it can be.
-use consort_group::Cause;
+use consort_group::ChangeCause;
 use consort_types::Service;
 
 /// Ordered like any message here.
@@ -69,12 +69,12 @@ pub const fn of_service(service: Service) -> u32 {
 }
 
 /// The bit that says why a group changed.
-pub const fn of_cause(cause: Cause) -> u32 {
+pub const fn of_cause(cause: ChangeCause) -> u32 {
     match cause {
-        Cause::Join => CAUSED_BY_JOIN,
-        Cause::Leave => CAUSED_BY_LEAVE,
-        Cause::Disconnect => CAUSED_BY_DISCONNECT,
+        ChangeCause::Join => CAUSED_BY_JOIN,
+        ChangeCause::Leave => CAUSED_BY_LEAVE,
+        ChangeCause::Disconnect => CAUSED_BY_DISCONNECT,
         // They are not told of the latter, which changes no membership.
-        Cause::Network | Cause::Primary => CAUSED_BY_NETWORK,
+        ChangeCause::Network | ChangeCause::Primary => CAUSED_BY_NETWORK,
     }
 }

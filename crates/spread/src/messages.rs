@@ -2,7 +2,7 @@
 use crate::header::{self, SpreadHeader, NO_HINT};
 use crate::{GROUPS_MAX, MulticastNote, kind, name_field};
 use bytes::{BufMut, BytesMut};
-use consort_group::{Cause, GroupViewId, Member, Targets};
+use consort_group::{ChangeCause, GroupViewId, Member, Targets};
 use consort_types::{GroupName, MemberId, NodeId};
 use consort_wire::Payload;
 
@@ -43,7 +43,7 @@ pub struct MembershipMessage<'a> {
     /// Names the membership.
     pub id: GroupViewId,
     /// Why it changed.
-    pub cause: Cause,
+    pub cause: ChangeCause,
     /// Who is in the group.
     pub members: &'a [Member],
     /// For each member the number of its set: those of one number came here together.
@@ -84,7 +84,7 @@ fn in_spread_order<'a>(members: impl Iterator<Item = (usize, &'a Member)>) -> Ve
 /// Who came together, and at which byte of the list of sets the receivers' own one starts. Where the network did not make
 /// the change, the one set is whoever made it.
 fn sets<'a>(view: &MembershipMessage<'a>, all: &[(usize, &'a Member)]) -> (Vec<Vec<&'a Member>>, usize) {
-    if view.cause != Cause::Network {
+    if view.cause != ChangeCause::Network {
         return (vec![view.who.iter().collect()], 0);
     }
     let set_of = |at: usize| view.sets.get(at).copied().unwrap_or(0);

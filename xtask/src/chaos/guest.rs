@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use consort::{Cause, Client, ConnectOptions, Error, Event, GroupName, Service};
+use consort::{ChangeCause, Client, ConnectOptions, Error, Event, GroupName, Service};
 use consort_types::Rng;
 
 use super::board::Board;
@@ -189,7 +189,7 @@ fn note(log: &mut Log, event: &Event) {
             Word::of(message.payload()).into_iter().for_each(|word| log.hear(word));
         }
         Event::GroupSignal(signal) if signal.group.as_str() == GROUP => log.closing = true,
-        Event::GroupView(view) if view.group.as_str() == GROUP && view.cause == Cause::Network => log.closing = false,
+        Event::GroupView(view) if view.group.as_str() == GROUP && view.cause == ChangeCause::Network => log.closing = false,
         _ => {}
     }
 }

@@ -41,7 +41,7 @@ fn two_clients_talk_over_either_kind_of_socket() {
             bob.leave(&group("g")).await.unwrap();
             bob.close().await.unwrap();
             let Event::GroupView(view) = ann.receive().await.unwrap() else { panic!("no view") };
-            assert_eq!((view.members.len(), view.cause), (1, crate::Cause::Leave));
+            assert_eq!((view.members.len(), view.cause), (1, crate::ChangeCause::Leave));
             let status = ann.status().await.unwrap();
             assert!(status.contains(&("protocol".to_owned(), "alone".to_owned())), "{status:?}");
             ann.close().await.unwrap();

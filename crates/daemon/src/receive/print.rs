@@ -1,7 +1,7 @@
 //! Events as lines.
 use super::written;
 use crate::failure::{Failure, Outcome, note};
-use consort::{Cause, Event, GroupView, Member, Message, NetworkView, Offer, Primary};
+use consort::{ChangeCause, Event, GroupView, Member, Message, NetworkView, Offer, Primary};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -181,7 +181,7 @@ fn describe_group(view: &GroupView) -> String {
     let (now, primary) = (names(&view.members), primary(view.primary));
     let count = view.members.len();
     match view.cause {
-        Cause::Primary => format!("{}: now{primary}; {count} {plural}: {now}", view.group).replace("now; ", "now "),
+        ChangeCause::Primary => format!("{}: now{primary}; {count} {plural}: {now}", view.group).replace("now; ", "now "),
         cause => format!("{}: {} by {cause}{primary}; {count} {plural}: {now}", view.group, names(&view.who)),
     }
 }

@@ -1,11 +1,11 @@
 //! Who gets a client's message.
-use super::{Delivered, Groups};
+use super::{GroupDelivery, Groups};
 use crate::batch;
 use crate::member::Member;
 use crate::spread_limits::NotRepresentable;
-use crate::ordered::{self, Ordered, Told as Fields};
+use crate::ordered::{self, Ordered, MulticastLayout as Fields};
 use crate::private::PrivateName;
-use crate::table::{Key, Table};
+use crate::table::{ClientKey, GroupTable};
 use crate::targets::Targets;
 use consort_types::{ClientId, GroupName, MemberId};
 use consort_wire::{Malformed, Payload};
@@ -16,7 +16,7 @@ impl Groups {
     pub fn recipients(&mut self, sender: MemberId, payload: &Payload) -> Option<(Fields, &[ClientId])> {
         let Ok(Ordered::Multicast { client, told }) = ordered::decode(payload) else { return None };
         match self.on_multicast((sender, client), payload, told) {
-            Ok(Delivered::Multicast { told, recipients, .. }) => Some((told, recipients)),
+            Ok(GroupDelivery::Multicast { told, recipients, .. }) => Some((told, recipients)),
             _ => None,
         }
     }
@@ -28,10 +28,10 @@ impl Groups {
 
     pub(super) fn on_multicast(
         &mut self,
-        key: Key,
+        key: ClientKey,
         payload: &Payload,
         told: Fields,
-    ) -> Result<Delivered<'_>, Malformed> {
+    ) -> Result<GroupDelivery<'_>, Malformed> {
         let client = key.1;
         let left = payload.len().saturating_sub(told.targets_at);
         let judge = |targets: Targets<'_>| {
@@ -43,9 +43,9 @@ impl Groups {
         };
         let (messages, shut, unfit) = Targets::of(payload, told.targets_at, judge)??;
         Ok(match (shut, unfit) {
-            (Some(group), _) => Delivered::Shut { client, messages, group },
-            (_, Some((misfit, member))) => Delivered::NotRepresentable { client, messages, misfit, member },
-            _ => Delivered::Multicast { client, messages, told, recipients: &self.recipients },
+            (Some(group), _) => GroupDelivery::Shut { client, messages, group },
+            (_, Some((misfit, member))) => GroupDelivery::NotRepresentable { client, messages, misfit, member },
+            _ => GroupDelivery::Multicast { client, messages, told, recipients: &self.recipients },
         })
     }
 
@@ -63,11 +63,11 @@ impl Groups {
     }
 
     /// Collects this daemon's clients that get a message; the closed group that refuses it, if there is one.
-    fn find_recipients(&mut self, sender: Key, targets: Targets<'_>) -> Option<GroupName> {
+    fn find_recipients(&mut self, sender: ClientKey, targets: Targets<'_>) -> Option<GroupName> {
         //= G05
         self.recipients.clear();
         let is_member =
-            |table: &Table, group: &GroupName| table.client(sender).is_some_and(|client| client.groups.contains(group));
+            |table: &GroupTable, group: &GroupName| table.client(sender).is_some_and(|client| client.groups.contains(group));
         let guards = !crate::mutated!(self, ClosedToNobody);
         for name in targets.names() {
             if name.first() == Some(&b'#') {

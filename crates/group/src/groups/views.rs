@@ -1,8 +1,8 @@
 //! What a view changes: whose groups go on, and the exchange of what members know that came from elsewhere.
-use super::{Delivered, Groups};
-use crate::exchange::{Exchange, Heard, Taken};
+use super::{GroupDelivery, Groups};
+use crate::exchange::{Exchange, ReceivedState, PartOutcome};
 use crate::ordered::Ordered;
-use crate::told::Work;
+use crate::apply::PendingWork;
 use bytes::Bytes;
 use consort_types::{MemberId, Position, Primary, View, ViewKind};
 use consort_wire::Malformed;
@@ -25,8 +25,8 @@ impl Groups {
         if !crate::mutated!(self, PrimaryKept) {
             self.primary = view.primary;
         }
-        self.work.push_back(Work::Primary { after: None });
-        self.work.push_back(Work::Closing { after: None });
+        self.work.push_back(PendingWork::Primary { after: None });
+        self.work.push_back(PendingWork::Closing { after: None });
     }
 
     /// All members have installed the view that is on: from this place of the order on it is primary.
@@ -36,7 +36,7 @@ impl Groups {
         self.primary = Primary::Yes;
         // Else the groups that have not changed are told behind the exchange.
         if self.settled || crate::mutated!(self, PrimaryTooSoon) {
-            self.work.push_back(Work::Primary { after: None });
+            self.work.push_back(PendingWork::Primary { after: None });
         }
     }
 
@@ -58,12 +58,12 @@ impl Groups {
         self.narrow(&view.moved_together);
         let stay = if crate::mutated!(self, DeparturesFromView) { &self.members } else { &self.synced };
         let gone = self.table.take_clients_but(stay);
-        self.work.push_back(Work::Primary { after: None });
-        self.work.push_back(Work::Depart { clients: gone.into_iter(), current: None });
+        self.work.push_back(PendingWork::Primary { after: None });
+        self.work.push_back(PendingWork::Depart { clients: gone.into_iter(), current: None });
         let alone = self.members.iter().all(|member| self.synced.contains(member));
         if alone {
             //= G13
-            self.work.push_back(Work::Settle { heard: Heard::default(), sets: Vec::new() });
+            self.work.push_back(PendingWork::Settle { heard: ReceivedState::default(), sets: Vec::new() });
         } else {
             self.counts.exchanges += 1;
             let set = self.synced.first().copied().unwrap_or(self.table.me());
@@ -119,9 +119,9 @@ impl Groups {
         &mut self,
         sender: MemberId,
         part: Result<Ordered, Malformed>,
-    ) -> Result<Delivered<'_>, Malformed> {
+    ) -> Result<GroupDelivery<'_>, Malformed> {
         let Some(exchange) = &mut self.exchange else {
-            return part.map(|_| Delivered::Part);
+            return part.map(|_| GroupDelivery::Part);
         };
         let result = match part {
             Ok(Ordered::Part(mut part)) => {
@@ -130,10 +130,10 @@ impl Groups {
                 if crate::mutated!(self, PartsOfAnyView) {
                     part.view = self.view;
                 }
-                self.counts.parts_broken += u64::from(exchange.take(sender, part, synced) == Taken::Broken);
-                Ok(Delivered::Part)
+                self.counts.parts_broken += u64::from(exchange.take(sender, part, synced) == PartOutcome::Broken);
+                Ok(GroupDelivery::Part)
             }
-            Ok(_) => Ok(Delivered::Part),
+            Ok(_) => Ok(GroupDelivery::Part),
             Err(malformed) => {
                 exchange.give_up(sender);
                 Err(malformed)
@@ -147,7 +147,7 @@ impl Groups {
             let mut sets: Vec<_> = heard.sets.values().copied().collect();
             sets.sort_unstable();
             sets.dedup();
-            self.work.push_back(Work::Settle { heard, sets });
+            self.work.push_back(PendingWork::Settle { heard, sets });
         }
         result
     }

@@ -134,7 +134,7 @@ fn what_changes_nothing_says_why() {
     //= G04 test
     let mut groups = installed(0, &[0]);
     let mut ask = |payload: &Payload| match deliver(&mut groups, 0, payload) {
-        Delivered::Changes { asked: Some(Asked { ignored, .. }), .. } => {
+        GroupDelivery::Changes { asked: Some(Asked { ignored, .. }), .. } => {
             drain(&mut groups);
             ignored
         }
@@ -159,7 +159,7 @@ fn a_client_cannot_be_in_more_groups_than_the_budget_allows() {
     let refused = deliver(&mut groups, 0, &one_more);
     assert!(matches!(
         refused,
-        Delivered::Changes { asked: Some(Asked { ignored: Some(Ignored::TooManyGroups), .. }), .. }
+        GroupDelivery::Changes { asked: Some(Asked { ignored: Some(Ignored::TooManyGroups), .. }), .. }
     ));
     assert_eq!(groups.len(), Groups::PER_CLIENT, "and no empty group is left behind");
     assert_eq!(step(&mut groups, 0, &disconnect(1)).len(), Groups::PER_CLIENT);
@@ -191,9 +191,9 @@ fn a_closed_group_takes_messages_from_its_members_only_until_it_is_empty() {
     assert!(groups.is_closed(b"g") && !groups.is_closed(b"open"));
     assert_eq!(recipients(&mut groups, &multicast(1, &["g"], b"")), [1]);
     let both = multicast(2, &["open", "g"], b"");
-    assert_eq!(deliver(&mut groups, 0, &both), Delivered::Shut { client: ClientId(2), messages: 1, group: group("g") });
+    assert_eq!(deliver(&mut groups, 0, &both), GroupDelivery::Shut { client: ClientId(2), messages: 1, group: group("g") });
     let member = multicast(1, &["g"], b"");
-    assert!(matches!(deliver(&mut groups, 1, &member), Delivered::Multicast { recipients: [ClientId(1)], .. }));
+    assert!(matches!(deliver(&mut groups, 1, &member), GroupDelivery::Multicast { recipients: [ClientId(1)], .. }));
     step(&mut groups, 0, &join_closed(3, "open"));
     assert!(!groups.is_closed(b"open"), "only who opens a group can close it");
     step(&mut groups, 0, &leave(1, "g"));
@@ -249,7 +249,7 @@ fn joins_beyond_the_budget_are_refused_and_what_leaves_makes_room() {
     assert_eq!(groups.bytes(), cost("g"));
     groups.table.burden(Groups::BUDGET - cost("g") - cost("abc"));
     let refused = |groups: &mut Groups, payload: &Payload| match deliver(groups, 0, payload) {
-        Delivered::Changes { asked: Some(Asked { ignored, .. }), .. } => ignored,
+        GroupDelivery::Changes { asked: Some(Asked { ignored, .. }), .. } => ignored,
         other => panic!("{other:?}"),
     };
     assert_eq!(refused(&mut groups, &join(1, "abcd")), Some(Ignored::Full));

@@ -4,7 +4,7 @@ mod exchange;
 mod model;
 mod primary;
 
-use crate::{ClientName, Delivered, Groups, PrivateName, Step, Target, ordered};
+use crate::{ClientName, GroupDelivery, Groups, PrivateName, GroupStep, Target, ordered};
 use bytes::{Bytes, BytesMut};
 use consort_types::{Cause as ViewCause, ClientId, GroupName, MemberId, Position, Primary, View, ViewId, ViewKind};
 use consort_wire::Payload;
@@ -79,9 +79,9 @@ pub(super) fn drain(groups: &mut Groups) -> Vec<String> {
     while let Some(step) = groups.advance() {
         let tell = |notify: &[ClientId]| notify.iter().map(ClientId::to_string).collect::<Vec<_>>().join(" ");
         match step {
-            Step::Quiet => {}
-            Step::Signal(signal) => lines.push(format!("{} closing tell [{}]", signal.group, tell(signal.notify))),
-            Step::View(change) => {
+            GroupStep::Quiet => {}
+            GroupStep::Signal(signal) => lines.push(format!("{} closing tell [{}]", signal.group, tell(signal.notify))),
+            GroupStep::View(change) => {
                 let name = |m: &crate::Member| format!("{}{}", m.daemon.node, m.client);
                 let who: Vec<_> = change.who.iter().map(name).collect();
                 let set = |set: &u16| if *set == 0 { String::new() } else { format!("/{set}") };
@@ -97,7 +97,7 @@ pub(super) fn drain(groups: &mut Groups) -> Vec<String> {
 }
 
 /// The payloads of a test stand one behind the other.
-pub(super) fn deliver<'a>(groups: &'a mut Groups, sender: u16, payload: &Payload) -> Delivered<'a> {
+pub(super) fn deliver<'a>(groups: &'a mut Groups, sender: u16, payload: &Payload) -> GroupDelivery<'a> {
     let next = Position(groups.at.0 + 1);
     groups.deliver(daemon(sender), next, payload).unwrap()
 }
@@ -109,7 +109,7 @@ pub(super) fn step(groups: &mut Groups, sender: u16, payload: &Payload) -> Vec<S
 
 pub(super) fn recipients(groups: &mut Groups, payload: &Payload) -> Vec<u32> {
     match deliver(groups, 0, payload) {
-        Delivered::Multicast { recipients, .. } => recipients.iter().map(|client| client.0).collect(),
+        GroupDelivery::Multicast { recipients, .. } => recipients.iter().map(|client| client.0).collect(),
         other => panic!("{other:?}"),
     }
 }

@@ -1,6 +1,6 @@
 //! Whether a group is the primary part, told with its members.
 use super::*;
-use crate::Cause;
+use crate::ChangeCause;
 use crate::tests::exchange::Cluster;
 
 /// What is told as `g join yes [1] tell [c1]`: group, cause, state, how many members, to whom; or `g closing`.
@@ -8,11 +8,11 @@ pub(super) fn told(groups: &mut Groups) -> Vec<String> {
     let mut lines = Vec::new();
     while let Some(step) = groups.advance() {
         match step {
-            Step::Quiet => {}
-            Step::Signal(signal) => lines.push(format!("{} closing", signal.group)),
-            Step::View(change) => {
+            GroupStep::Quiet => {}
+            GroupStep::Signal(signal) => lines.push(format!("{} closing", signal.group)),
+            GroupStep::View(change) => {
                 let tell: Vec<_> = change.notify.iter().map(ClientId::to_string).collect();
-                if change.cause == Cause::Primary {
+                if change.cause == ChangeCause::Primary {
                     assert!(change.who.is_empty() && change.sets.iter().all(|set| *set == 0));
                 }
                 let (group, cause, primary) = (change.group, change.cause, change.primary.word());

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{Farewell, Parting, Refusal, RefusalCause};
 use bytes::Bytes;
-use consort_group::{Cause, ClientName, GroupViewId, Member, Targets, ordered, targets};
+use consort_group::{ChangeCause, ClientName, GroupViewId, Member, Targets, ordered, targets};
 use consort_types::{ClientId, Duration, Hold, MemberId, NodeId, Primary, Service, ViewKind};
 use consort_wire::{MEMBER_LEN, Malformed, Reader};
 use std::ops::Range;
@@ -165,7 +165,7 @@ fn read_group_view(reader: &mut Reader<'_>) -> Result<GroupView, Malformed> {
         return Err(reader.bad("flags"));
     }
     let primary = read_primary(reader)?;
-    let cause = Cause::from_wire(reader.u8("cause")?).ok_or(reader.bad("cause"))?;
+    let cause = ChangeCause::from_wire(reader.u8("cause")?).ok_or(reader.bad("cause"))?;
     let who = read_list(reader, CLIENT_LEN, read_client)?;
     let listed = read_list(reader, CLIENT_LEN + 2, |reader| Ok((read_client(reader)?, reader.u16("set")?)))?;
     let (members, sets) = listed.into_iter().unzip();

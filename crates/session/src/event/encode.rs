@@ -7,8 +7,8 @@ use crate::frame::{self, HEAD_LEN};
 use crate::output::Output;
 use crate::{Farewell, Offered, Refusal};
 use bytes::{BufMut, Bytes, BytesMut};
-use consort_group::ordered::Told;
-use consort_group::{Change, GroupViewId, Member, Signal, targets};
+use consort_group::ordered::MulticastLayout;
+use consort_group::{GroupChange, GroupViewId, Member, TransitionalSignal, targets};
 use consort_types::{Duration, Hold, MemberId, NodeId, Service, View, ViewKind};
 use consort_wire::{Payload, Writer, append};
 
@@ -18,14 +18,14 @@ const MESSAGE_HEAD_LEN: usize = HEAD_LEN + 2;
 const TEXT_MAX: usize = u16::MAX as usize;
 
 /// Appends a message of a client of node `sender`, or a batch of them: what receivers are told of an ordered multicast.
-pub fn put_message(out: &mut Output, sender: NodeId, service: Service, multicast: &Payload, told: &Told) {
+pub fn put_message(out: &mut Output, sender: NodeId, service: Service, multicast: &Payload, told: &MulticastLayout) {
     let len = multicast.len().saturating_sub(told.at);
     out.put(MESSAGE_HEAD_LEN + len).extend_from_slice(&message_head(sender, service, len, told));
     multicast.for_each_part(told.at, len, |part, range| out.inlay(part, range));
 }
 
 /// The same in one piece, which many clients may read.
-pub fn message(sender: NodeId, service: Service, multicast: &Payload, told: &Told) -> Bytes {
+pub fn message(sender: NodeId, service: Service, multicast: &Payload, told: &MulticastLayout) -> Bytes {
     let len = multicast.len().saturating_sub(told.at);
     let mut out = BytesMut::with_capacity(MESSAGE_HEAD_LEN + len);
     out.extend_from_slice(&message_head(sender, service, len, told));
@@ -33,7 +33,7 @@ pub fn message(sender: NodeId, service: Service, multicast: &Payload, told: &Tol
     out.freeze()
 }
 
-fn message_head(sender: NodeId, service: Service, len: usize, told: &Told) -> [u8; MESSAGE_HEAD_LEN] {
+fn message_head(sender: NodeId, service: Service, len: usize, told: &MulticastLayout) -> [u8; MESSAGE_HEAD_LEN] {
     let kind = if told.batch { BATCH } else { MESSAGE };
     let mut head = [0; MESSAGE_HEAD_LEN];
     let mut fields = &mut head[..];
@@ -66,7 +66,7 @@ pub(crate) fn put_confirm(out: &mut BytesMut, number: u64) {
 }
 
 /// Appends a group's new membership.
-pub fn put_group_view(out: &mut BytesMut, change: &Change<'_>) {
+pub fn put_group_view(out: &mut BytesMut, change: &GroupChange<'_>) {
     frame::put(out, GROUP_VIEW, |out| {
         targets::put_name(change.group.as_bytes(), out);
         put_group_view_id(out, change.id);
@@ -84,7 +84,7 @@ pub fn put_group_view(out: &mut BytesMut, change: &Change<'_>) {
 }
 
 /// Appends a transitional signal.
-pub fn put_group_signal(out: &mut BytesMut, signal: &Signal<'_>) {
+pub fn put_group_signal(out: &mut BytesMut, signal: &TransitionalSignal<'_>) {
     frame::put(out, GROUP_SIGNAL, |out| {
         targets::put_name(signal.group.as_bytes(), out);
         put_group_view_id(out, signal.id);

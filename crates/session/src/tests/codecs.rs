@@ -6,7 +6,7 @@ use crate::listing::{Connection, GroupEntry, Listing, PAGE_MAX, Page, Question, 
 use crate::request::{self, Hello};
 use crate::{Farewell, Offered, Output, Parting, Refusal, RefusalCause, Undo, VERSION};
 use bytes::{Bytes, BytesMut};
-use consort_group::{Change, ClientName, GroupViewId, Groups, Member, Signal, Step, ordered, targets};
+use consort_group::{GroupChange, ClientName, GroupViewId, Groups, Member, TransitionalSignal, GroupStep, ordered, targets};
 use consort_types::{
     Cause, ClientId, Duration, GroupName, Hold, Instant, MemberId, NodeId, OfferId, Position, Primary, Service, View,
     ViewId, ViewKind,
@@ -126,14 +126,14 @@ fn group_view_frame() -> Bytes {
     while groups.advance().is_some() {}
     let join = ordered::join(ClientId(5), &bob(), &GroupName::new(b"orders").unwrap(), true);
     groups.deliver(MemberId::new(2, 8), Position(1), &join.into()).unwrap();
-    let Some(Step::View(change)) = groups.advance() else { panic!("no view") };
-    written(|out| event::put_group_view(out, &Change { sets: &[7], ..change }))
+    let Some(GroupStep::View(change)) = groups.advance() else { panic!("no view") };
+    written(|out| event::put_group_view(out, &GroupChange { sets: &[7], ..change }))
 }
 
 fn group_signal_frame() -> Bytes {
     let group = GroupName::new(b"orders").unwrap();
     let id = GroupViewId { view: view().id, change: 3 };
-    written(|out| event::put_group_signal(out, &Signal { group: &group, id, notify: &[] }))
+    written(|out| event::put_group_signal(out, &TransitionalSignal { group: &group, id, notify: &[] }))
 }
 
 fn offered(multicast: Payload) -> Offered {

@@ -8,7 +8,7 @@ mod page;
 
 use crate::{Ask, Client, Event, Farewell, Hello, Limits, Session};
 use bytes::Bytes;
-use consort_group::ordered::{self, Ordered, Told};
+use consort_group::ordered::{self, Ordered, MulticastLayout};
 use consort_types::{ClientId, GroupName, MemberId, NodeId, Service};
 use consort_wire::Payload;
 
@@ -17,7 +17,7 @@ pub(super) fn group(name: &str) -> GroupName {
 }
 
 /// What stands where in a client's ordered multicast.
-pub(super) fn told_of(payload: &Payload) -> Told {
+pub(super) fn told_of(payload: &Payload) -> MulticastLayout {
     let Ok(Ordered::Multicast { told, .. }) = ordered::decode(payload) else { panic!("no multicast: {payload:?}") };
     told
 }

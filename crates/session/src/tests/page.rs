@@ -3,7 +3,7 @@ use super::*;
 use crate::listing::{Connection, GroupEntry, Listing, Page, Question, Stage, Transport};
 use crate::{Offered, Undo, event};
 use bytes::BytesMut;
-use consort_group::{ClientName, Groups, Member, Step, ordered};
+use consort_group::{ClientName, Groups, Member, GroupStep, ordered};
 use consort_types::{Cause, Duration, Instant, OfferId, Position, Primary, View, ViewId, ViewKind};
 use consort_wire::Payload;
 
@@ -124,7 +124,7 @@ fn the_daemon_of_the_page_answers_with_these_bytes() {
                 let join = Payload::from(ordered::join(ClientId(2), session.name(), &group, closed));
                 groups.deliver(me, Position(1), &join).unwrap();
                 let mut frames = BytesMut::new();
-                let Some(Step::View(change)) = groups.advance() else { panic!("no view") };
+                let Some(GroupStep::View(change)) = groups.advance() else { panic!("no view") };
                 event::put_group_view(&mut frames, &change);
                 session.tell(&frames);
             }

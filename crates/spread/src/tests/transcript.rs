@@ -2,7 +2,7 @@
 //! every system makes in its own way, is not compared.
 use super::*;
 use crate::messages::{MembershipMessage, put_view};
-use consort_group::Cause;
+use consort_group::ChangeCause;
 
 const CONNECT: &str = "05 00 01 | 01 | 05 | 61 6c 69 63 65";
 const METHODS: &str = "05 | 4e 55 4c 4c 20";
@@ -49,7 +49,7 @@ fn carry_out(session: &mut Session, ask: SpreadRequest) {
         SpreadRequest::Join(group) => {
             session.accept();
             session.order(false);
-            let (cause, id) = (Cause::Join, view_id(1, 0));
+            let (cause, id) = (ChangeCause::Join, view_id(1, 0));
             let (members, sets, me) = (&alice[..], &[0][..], alice[0].daemon);
             let mut view = BytesMut::new();
             put_view(&mut view, &MembershipMessage { group: &group, id, cause, members, sets, who: &alice, me });

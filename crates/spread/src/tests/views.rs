@@ -1,7 +1,7 @@
 //! Group views that the network makes, as they were captured between three daemons of Spread.
 use super::*;
 use crate::messages::{self, MembershipMessage};
-use consort_group::Cause;
+use consort_group::ChangeCause;
 
 /// Three daemons; the last was away and came back.
 fn all() -> [Member; 4] {
@@ -9,7 +9,7 @@ fn all() -> [Member; 4] {
     [member(1, 9, "A1"), member(1, 2, "A2"), member(2, 1, "B"), member(3, 1, "D")]
 }
 
-fn view<'a>(cause: Cause, members: &'a [Member], sets: &'a [u16], who: &'a [Member], me: u16) -> MembershipMessage<'a> {
+fn view<'a>(cause: ChangeCause, members: &'a [Member], sets: &'a [u16], who: &'a [Member], me: u16) -> MembershipMessage<'a> {
     static GROUP: std::sync::LazyLock<GroupName> = std::sync::LazyLock::new(|| group("vs"));
     MembershipMessage { group: &GROUP, id: view_id(7, 0), cause, members, sets, who, me: MemberId::new(me, 1) }
 }
@@ -35,7 +35,7 @@ fn number(n: u32) -> Vec<u8> {
 fn a_partition_leaves_one_set_and_a_merge_shows_each_its_own() {
     //= S33 test
     let all = all();
-    let gone = put(&view(Cause::Network, &all[..3], &[0, 0, 0], &all[3..], 1));
+    let gone = put(&view(ChangeCause::Network, &all[..3], &[0, 0, 0], &all[3..], 1));
     let front = [number(0x8000_1880), slot("vs"), number(3), number(0x8000_0080), number(120)].concat();
     assert_eq!(gone[..48], front);
     let names = [slot("#A1#n1"), slot("#A2#n1"), slot("#B#n2")].concat();
@@ -43,7 +43,7 @@ fn a_partition_leaves_one_set_and_a_merge_shows_each_its_own() {
     assert_eq!(gone[156..], [number(1), number(0), number(3), names.clone()].concat());
 
     for (me, offset) in [(1, 36), (2, 36), (3, 0)] {
-        let merged = put(&view(Cause::Network, &all, &[1, 1, 1, 0], &all[3..], me));
+        let merged = put(&view(ChangeCause::Network, &all, &[1, 1, 1, 0], &all[3..], me));
         assert_eq!(merged.len(), 48 + 4 * 32 + 156);
         let sets = [number(2), number(offset), number(1), slot("#D#n3"), number(3), names.clone()].concat();
         assert_eq!(merged[48 + 128 + 12..], sets);
@@ -56,7 +56,7 @@ fn members_stand_by_daemon_and_name_whatever_their_numbers() {
     let mut members = all();
     members[..2].sort();
     assert_eq!(members[0].name.as_str(), "A2");
-    let bytes = put(&view(Cause::Join, &members, &[0; 4], &members[..1], 1));
+    let bytes = put(&view(ChangeCause::Join, &members, &[0; 4], &members[..1], 1));
     let names: Vec<_> = bytes[48..176].chunks(32).map(|slot| slot[..3].to_vec()).collect();
     assert_eq!(names, [b"#A1", b"#A2", b"#B#", b"#D#"]);
 }
@@ -64,7 +64,7 @@ fn members_stand_by_daemon_and_name_whatever_their_numbers() {
 #[test]
 fn what_one_client_causes_has_one_set_with_its_name() {
     let all = all();
-    for (cause, bit) in [(Cause::Join, 0x100), (Cause::Leave, 0x200), (Cause::Disconnect, 0x400)] {
+    for (cause, bit) in [(ChangeCause::Join, 0x100), (ChangeCause::Leave, 0x200), (ChangeCause::Disconnect, 0x400)] {
         let bytes = put(&view(cause, &all[..3], &[0, 0, 0], &all[3..], 1));
         assert_eq!(bytes[..4], number(0x8000_1080 | bit));
         assert_eq!(bytes[44..48], number(56));
@@ -81,7 +81,7 @@ fn the_signal_names_the_view_that_is_left() {
     let front = [number(0x8000_2080), slot("vs"), number(0), number(0x8000_0080), number(12)].concat();
     assert_eq!(out[..48], front);
     let all = all();
-    let id = MembershipMessage { id: view_id(7, 3), ..view(Cause::Join, &all, &[0; 4], &all[..1], 1) };
+    let id = MembershipMessage { id: view_id(7, 3), ..view(ChangeCause::Join, &all, &[0; 4], &all[..1], 1) };
     assert_eq!(out[48..], put(&id)[176..188]);
     assert_eq!(out[52..], [number(7), number(4)].concat());
 }
@@ -112,7 +112,7 @@ fn who_asked_for_no_membership_hears_of_none() {
     session.feed(choice());
     session.ask().unwrap();
     read(&mut session);
-    session.tell_membership(&put(&view(Cause::Join, &all(), &[0; 4], &all()[..1], 1)).into());
+    session.tell_membership(&put(&view(ChangeCause::Join, &all(), &[0; 4], &all()[..1], 1)).into());
     session.tell_self_leave(&group("vs"));
     assert!(session.output().is_empty());
 }

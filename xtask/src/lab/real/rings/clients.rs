@@ -2,7 +2,7 @@
 use crate::lab::real::fleet::Fleet;
 use crate::lab::real::{Clock, text};
 use crate::lab::traffic::{Pace, Traffic};
-use consort::{Cause, Client, ConnectOptions, Event, GroupName, Service};
+use consort::{ChangeCause, Client, ConnectOptions, Event, GroupName, Service};
 use consort_types::{Duration, Instant, Rng};
 use hdrhistogram::Histogram;
 use std::num::NonZeroU64;
@@ -237,7 +237,7 @@ impl Ear {
     fn take(&mut self, event: Event, now: Instant, round: &Round) -> Result<(), String> {
         let message = match event {
             Event::Message(message) => message,
-            Event::GroupView(view) if view.cause != Cause::Primary => {
+            Event::GroupView(view) if view.cause != ChangeCause::Primary => {
                 return Err(format!("the group changed meanwhile: {:?}", view.cause));
             }
             _ => return Ok(()),

@@ -4,9 +4,9 @@ use crate::checkers::{Bounds, judge};
 use crate::message::Process;
 use crate::trace::{Event, Trace, What};
 use bytes::Bytes;
-use consort_session::Told;
+use consort_session::MulticastLayout;
 use consort_session::event::put_message;
-use consort_session::{self as session, Cause, ClientName, GroupViewId, Member, Progress, Welcome};
+use consort_session::{self as session, ChangeCause, ClientName, GroupViewId, Member, Progress, Welcome};
 use consort_types::{ClientId, GroupName, Instant, MemberId, NodeId, Primary, Service, ViewId, ViewKind};
 use std::collections::BTreeMap;
 
@@ -138,12 +138,12 @@ impl Stage {
     /// The last of these has just joined the others in a group, and all are told so.
     pub fn join(&mut self, name: &str, nodes: &[u16], view: u64, change: u64) {
         let sets = (0..nodes.len()).map(|at| u16::from(at > 0 && at + 1 == nodes.len())).collect();
-        self.group(name, nodes, (view, change), Cause::Join, sets);
+        self.group(name, nodes, (view, change), ChangeCause::Join, sets);
     }
 
     /// The network has brought these together in a group, each from another side.
     pub fn regroup(&mut self, name: &str, nodes: &[u16], view: u64) {
-        self.group(name, nodes, (view, 0), Cause::Network, (0..nodes.len() as u16).collect());
+        self.group(name, nodes, (view, 0), ChangeCause::Network, (0..nodes.len() as u16).collect());
     }
 
     /// This one is told that members of a group do not move along.
@@ -152,7 +152,7 @@ impl Stage {
         self.tell(node, &session::Event::GroupSignal(session::GroupSignal { group: group(name), id }));
     }
 
-    fn group(&mut self, name: &str, nodes: &[u16], (view, change): (u64, u64), cause: Cause, sets: Vec<u16>) {
+    fn group(&mut self, name: &str, nodes: &[u16], (view, change): (u64, u64), cause: ChangeCause, sets: Vec<u16>) {
         let members: Vec<_> = nodes.iter().map(|node| self.players[node].me.clone()).collect();
         let id = GroupViewId { view: view_id(view), change };
         let who = members.last().cloned().into_iter().collect();
@@ -183,7 +183,7 @@ impl Stage {
 
     pub fn deliver(&mut self, nodes: &[u16], sent: &Sent) {
         let mut frame = session::Output::default();
-        let all = Told { at: 0, targets_at: 0, batch: false, note: None };
+        let all = MulticastLayout { at: 0, targets_at: 0, batch: false, note: None };
         put_message(&mut frame, sent.from.0, sent.service, &told(sent).into(), &all);
         let mut replies = session::client::Replies::default();
         replies.feed(frame.pieces().flatten().copied().collect());

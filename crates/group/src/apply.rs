@@ -1,8 +1,8 @@
 //! What follows from a payload or a view, done and told one group at a time.
-use crate::exchange::{Heard, Staged};
+use crate::exchange::{ReceivedState, Staged};
 use crate::groups::Groups;
-use crate::member::{Cause, GroupViewId, Member};
-use crate::table::{Client, Group, Key};
+use crate::member::{ChangeCause, GroupViewId, Member};
+use crate::table::{ClientEntry, GroupEntry, ClientKey};
 use consort_types::{ClientId, GroupName, MemberId, Primary};
 use std::collections::btree_set;
 
@@ -13,7 +13,7 @@ const LOOK_AT_ONCE: usize = 16;
 
 /// What is still to be done, in this order.
 #[derive(Debug)]
-pub(crate) enum Work {
+pub(crate) enum PendingWork {
     Join {
         group: GroupName,
         member: Member,
@@ -21,10 +21,10 @@ pub(crate) enum Work {
     },
     Leave {
         group: GroupName,
-        key: Key,
+        key: ClientKey,
     },
     Disconnect {
-        key: Key,
+        key: ClientKey,
         groups: btree_set::IntoIter<GroupName>,
     },
     /// Transitional signals, for the groups behind this one.
@@ -42,20 +42,20 @@ pub(crate) enum Work {
     },
     /// Members that departed leave the table.
     Depart {
-        clients: std::vec::IntoIter<(Key, Client)>,
-        current: Option<(Key, btree_set::IntoIter<GroupName>)>,
+        clients: std::vec::IntoIter<(ClientKey, ClientEntry)>,
+        current: Option<(ClientKey, btree_set::IntoIter<GroupName>)>,
     },
     /// What was heard comes into the table; `sets` are the synced sets by their lowest, ascending.
     Settle {
-        heard: Heard,
+        heard: ReceivedState,
         sets: Vec<MemberId>,
     },
 }
 
 /// The last thing that is to be told, kept so that it can be lent out.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
-    what: What,
+pub(crate) struct Announcement {
+    what: AnnouncementKind,
     group: Option<GroupName>,
     id: GroupViewId,
     who: Vec<Member>,
@@ -64,27 +64,27 @@ pub(crate) struct Told {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-enum What {
+enum AnnouncementKind {
     #[default]
     Nothing,
-    View(Cause, Primary),
+    View(ChangeCause, Primary),
     Signal,
 }
 
 /// One step of what follows.
 #[derive(Debug)]
-pub enum Step<'a> {
+pub enum GroupStep<'a> {
     /// Something was done that nobody is told of.
     Quiet,
     /// A group changed.
-    View(Change<'a>),
+    View(GroupChange<'a>),
     /// Members of a group do not move along into the next view.
-    Signal(Signal<'a>),
+    Signal(TransitionalSignal<'a>),
 }
 
 /// One change of one group.
 #[derive(Debug)]
-pub struct Change<'a> {
+pub struct GroupChange<'a> {
     /// Which group.
     pub group: &'a GroupName,
     /// Names the membership that holds from here on.
@@ -99,7 +99,7 @@ pub struct Change<'a> {
     /// Whether the members may act as the primary part of the network, from here on.
     pub primary: Primary,
     /// Why it changed.
-    pub cause: Cause,
+    pub cause: ChangeCause,
     /// Who came or went: who of them is a member came.
     pub who: &'a [Member],
     /// This daemon's clients that are to know: its members, and who left by its own wish.
@@ -108,7 +108,7 @@ pub struct Change<'a> {
 
 /// A transitional signal.
 #[derive(Debug)]
-pub struct Signal<'a> {
+pub struct TransitionalSignal<'a> {
     /// The group.
     pub group: &'a GroupName,
     /// Names the membership that held until here.
@@ -117,7 +117,7 @@ pub struct Signal<'a> {
     pub notify: &'a [ClientId],
 }
 
-impl<'a> Step<'a> {
+impl<'a> GroupStep<'a> {
     /// This daemon's clients that are to be told.
     pub const fn notify(&self) -> &'a [ClientId] {
         match self {
@@ -131,10 +131,10 @@ impl<'a> Step<'a> {
 impl Groups {
     /// Does the next thing that follows from the last payload or view and says what is to be told; `None` when all is
     /// done.
-    pub fn advance(&mut self) -> Option<Step<'_>> {
+    pub fn advance(&mut self) -> Option<GroupStep<'_>> {
         //= G21
         let mut work = self.work.pop_front()?;
-        self.told.what = What::Nothing;
+        self.announcement.what = AnnouncementKind::Nothing;
         if !self.step(&mut work) {
             self.work.push_front(work);
         }
@@ -145,22 +145,22 @@ impl Groups {
     }
 
     /// One step; true if the work is done with it.
-    fn step(&mut self, work: &mut Work) -> bool {
+    fn step(&mut self, work: &mut PendingWork) -> bool {
         match work {
-            Work::Join { group, member, closed } => self.join(group, member, *closed),
-            Work::Leave { group, key } => self.remove(group, *key, Cause::Leave),
-            Work::Disconnect { key, groups } => {
+            PendingWork::Join { group, member, closed } => self.join(group, member, *closed),
+            PendingWork::Leave { group, key } => self.remove(group, *key, ChangeCause::Leave),
+            PendingWork::Disconnect { key, groups } => {
                 let Some(group) = groups.next() else { return true };
-                self.remove(&group, *key, Cause::Disconnect);
+                self.remove(&group, *key, ChangeCause::Disconnect);
                 return groups.len() == 0;
             }
-            Work::Closing { after } => return self.signal(after),
-            Work::Primary { after } => return self.tell_primary(after),
-            Work::LateSignal { group, joiner } => self.late_signal(group, *joiner),
-            Work::Depart { clients, current } => {
+            PendingWork::Closing { after } => return self.signal(after),
+            PendingWork::Primary { after } => return self.tell_primary(after),
+            PendingWork::LateSignal { group, joiner } => self.late_signal(group, *joiner),
+            PendingWork::Depart { clients, current } => {
                 return (0..DEPART_AT_ONCE).any(|_| self.depart(clients, current));
             }
-            Work::Settle { heard, sets } => return self.settle(heard, sets),
+            PendingWork::Settle { heard, sets } => return self.settle(heard, sets),
         }
         true
     }
@@ -169,14 +169,14 @@ impl Groups {
         //= G07
         let closed = self.table.find(name.as_bytes()).map_or(closed, |group| group.closed);
         self.table.insert(name, member);
-        self.change(name, self.present(), closed, (Cause::Join, self.primary()));
-        self.told.who.push(member.clone());
+        self.change(name, self.present(), closed, (ChangeCause::Join, self.primary()));
+        self.announcement.who.push(member.clone());
         //= G20
         let joined = |other: &Member| u16::from(other.key() == member.key());
-        self.told.sets =
+        self.announcement.sets =
             self.table.find(name.as_bytes()).map_or(Vec::new(), |g| g.members.iter().map(joined).collect());
-        if self.told.sets.len() == 1 {
-            self.told.sets[0] = 0;
+        if self.announcement.sets.len() == 1 {
+            self.announcement.sets[0] = 0;
         }
         self.signal_late(name, member);
     }
@@ -190,35 +190,35 @@ impl Groups {
         let first = parts(member) && !others.any(|other| other.key() != member.key() && parts(other));
         let joiner = (member.daemon == self.table.me()).then_some(member.client);
         if first || joiner.is_some() {
-            self.work.push_back(Work::LateSignal { group: name.clone(), joiner });
+            self.work.push_back(PendingWork::LateSignal { group: name.clone(), joiner });
         }
     }
 
-    fn remove(&mut self, name: &GroupName, key: Key, cause: Cause) {
+    fn remove(&mut self, name: &GroupName, key: ClientKey, cause: ChangeCause) {
         let gone = match cause {
-            Cause::Leave => self.table.remove(name, key),
+            ChangeCause::Leave => self.table.remove(name, key),
             _ => self.table.drop_member(name, key),
         };
         let closed = self.table.find(name.as_bytes()).is_some_and(|group| group.closed);
         self.change(name, self.present(), closed, (cause, self.primary()));
         //= G03
-        if cause == Cause::Leave && key.0 == self.table.me() {
-            self.told.notify.push(key.1);
+        if cause == ChangeCause::Leave && key.0 == self.table.me() {
+            self.announcement.notify.push(key.1);
         }
-        self.told.who.extend(gone);
+        self.announcement.who.extend(gone);
         if self.table.find(name.as_bytes()).is_none() {
             self.departed.remove(name);
         }
     }
 
     /// Gives a group's membership a name and makes the group view ready to be told to this daemon's members.
-    fn change(&mut self, name: &GroupName, id: GroupViewId, closed: bool, (cause, primary): (Cause, Primary)) {
+    fn change(&mut self, name: &GroupName, id: GroupViewId, closed: bool, (cause, primary): (ChangeCause, Primary)) {
         //= G03
         //= G22
         self.table.mark(name, id, closed);
         self.table.note_primary(name, primary == Primary::Yes);
-        let told = &mut self.told;
-        (told.what, told.group, told.id) = (What::View(cause, primary), Some(name.clone()), id);
+        let told = &mut self.announcement;
+        (told.what, told.group, told.id) = (AnnouncementKind::View(cause, primary), Some(name.clone()), id);
         told.who.clear();
         told.sets.clear();
         told.notify.clear();
@@ -241,8 +241,8 @@ impl Groups {
             if group.local.is_empty() || group.told_primary == (primary == Primary::Yes) {
                 continue;
             }
-            let told = &mut self.told;
-            (told.what, told.group, told.id) = (What::View(Cause::Primary, primary), after.clone(), group.id);
+            let told = &mut self.announcement;
+            (told.what, told.group, told.id) = (AnnouncementKind::View(ChangeCause::Primary, primary), after.clone(), group.id);
             told.who.clear();
             told.sets.clear();
             told.sets.resize(group.members.len(), 0);
@@ -264,8 +264,8 @@ impl Groups {
             let Some(group) = self.table.after(after.as_ref()) else { return true };
             *after = Some(group.name.clone());
             if !group.local.is_empty() && self.parts(group) {
-                let told = &mut self.told;
-                (told.what, told.group, told.id) = (What::Signal, Some(group.name.clone()), group.id);
+                let told = &mut self.announcement;
+                (told.what, told.group, told.id) = (AnnouncementKind::Signal, Some(group.name.clone()), group.id);
                 told.notify.clone_from(&group.local);
                 return false;
             }
@@ -274,7 +274,7 @@ impl Groups {
     }
 
     /// Whether some member of a group does not move along.
-    fn parts(&self, group: &Group) -> bool {
+    fn parts(&self, group: &GroupEntry) -> bool {
         let along = self.closing.as_deref().unwrap_or_default();
         let parts = group.members.iter().any(|member| !along.contains(&member.daemon));
         let mutes = crate::mutated!(self, SignalForgotten);
@@ -283,8 +283,8 @@ impl Groups {
 
     fn late_signal(&mut self, name: &GroupName, joiner: Option<ClientId>) {
         let Some(group) = self.table.find(name.as_bytes()).filter(|group| self.parts(group)) else { return };
-        let told = &mut self.told;
-        (told.what, told.group, told.id) = (What::Signal, Some(name.clone()), group.id);
+        let told = &mut self.announcement;
+        (told.what, told.group, told.id) = (AnnouncementKind::Signal, Some(name.clone()), group.id);
         match joiner {
             Some(joiner) => told.notify.splice(.., [joiner]).for_each(drop),
             None => told.notify.clone_from(&group.local),
@@ -294,8 +294,8 @@ impl Groups {
     /// Drops one membership of the departed; true when there are no more.
     fn depart(
         &mut self,
-        clients: &mut std::vec::IntoIter<(Key, Client)>,
-        current: &mut Option<(Key, btree_set::IntoIter<GroupName>)>,
+        clients: &mut std::vec::IntoIter<(ClientKey, ClientEntry)>,
+        current: &mut Option<(ClientKey, btree_set::IntoIter<GroupName>)>,
     ) -> bool {
         //= G12
         let Some((key, groups)) = current else {
@@ -316,12 +316,12 @@ impl Groups {
     }
 
     /// Settles one group, in the order of names; true when all are settled.
-    fn settle(&mut self, heard: &mut Heard, sets: &[MemberId]) -> bool {
+    fn settle(&mut self, heard: &mut ReceivedState, sets: &[MemberId]) -> bool {
         //= G17
         let first = [heard.groups.first_key_value().map(|(name, _)| name), self.departed.keys().next()];
         let Some(name) = first.into_iter().flatten().min().cloned() else {
             self.settled = true;
-            self.work.push_back(Work::Primary { after: None });
+            self.work.push_back(PendingWork::Primary { after: None });
             self.synced.clone_from(&self.members);
             return true;
         };
@@ -363,31 +363,31 @@ impl Groups {
             return;
         }
         // What follows is told behind the last part: the members know who is there.
-        let told = (Cause::Network, self.primary);
+        let told = (ChangeCause::Network, self.primary);
         self.change(name, GroupViewId { view: self.view, change: 0 }, closed, told);
-        self.told.who = departed;
-        self.told.who.extend(arrived);
-        self.told.who.sort_unstable();
-        self.told.who.dedup();
+        self.announcement.who = departed;
+        self.announcement.who.extend(arrived);
+        self.announcement.who.sort_unstable();
+        self.announcement.who.dedup();
         //= G20
         if let Some(group) = self.table.find(name.as_bytes())
             && !crate::mutated!(self, AllTogether)
         {
-            self.told.sets = group.members.iter().map(|member| set_of(member.daemon)).collect();
+            self.announcement.sets = group.members.iter().map(|member| set_of(member.daemon)).collect();
         }
     }
 
     /// What the last [`Self::advance`] said, once more; for a caller that tells many clients a few at a time.
-    pub fn last_step(&self) -> Step<'_> {
-        let Told { what, group: Some(group), id, who, sets, notify } = &self.told else { return Step::Quiet };
+    pub fn last_step(&self) -> GroupStep<'_> {
+        let Announcement { what, group: Some(group), id, who, sets, notify } = &self.announcement else { return GroupStep::Quiet };
         match what {
-            What::Nothing => Step::Quiet,
-            What::Signal => Step::Signal(Signal { group, id: *id, notify }),
-            What::View(cause, primary) => {
+            AnnouncementKind::Nothing => GroupStep::Quiet,
+            AnnouncementKind::Signal => GroupStep::Signal(TransitionalSignal { group, id: *id, notify }),
+            AnnouncementKind::View(cause, primary) => {
                 let now = self.table.find(group.as_bytes());
                 let (members, closed) = now.map_or((&[][..], false), |group| (&group.members[..], group.closed));
                 let (cause, primary) = (*cause, *primary);
-                Step::View(Change { group, id: *id, closed, members, sets, primary, cause, who, notify })
+                GroupStep::View(GroupChange { group, id: *id, closed, members, sets, primary, cause, who, notify })
             }
         }
     }
