@@ -9,7 +9,7 @@ use crate::ordered::{self, Ordered, MulticastLayout as Fields};
 use crate::sum;
 use crate::table::{ClientKey, GroupTable};
 use crate::apply::{Announcement, PendingWork};
-use crate::witness::{Claim, Mismatch, Witness};
+use crate::digest_check::{StateDigest, Mismatch, Witness};
 use bytes::BytesMut;
 use consort_types::{ClientId, GroupName, MemberId, Position, Primary, ViewId};
 use consort_wire::{Malformed, Payload};
@@ -312,7 +312,7 @@ impl Groups {
     pub fn hear_claim(&mut self, from: MemberId, annotation: &[u8]) -> Result<Option<Mismatch>, Malformed> {
         //= G31
         if from != self.table.me() {
-            self.witness.hear(from, Claim::decode(annotation)?);
+            self.witness.hear(from, StateDigest::decode(annotation)?);
         }
         Ok(if self.is_settled() { self.witness.judge(self.at) } else { None })
     }

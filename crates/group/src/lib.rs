@@ -31,7 +31,7 @@ pub mod targets;
 #[cfg(test)]
 mod tests;
 pub mod apply;
-mod witness;
+mod digest_check;
 
 pub use groups::{Asked, GroupDelivery, Groups, Ignored};
 pub use member::{ChangeCause, ClientName, GroupViewId, Member};
@@ -41,7 +41,7 @@ pub use mutant::Mutant;
 pub use private::PrivateName;
 pub use targets::{Addressee, Target, Targets};
 pub use apply::{GroupChange, TransitionalSignal, GroupStep};
-pub use witness::Mismatch;
+pub use digest_check::Mismatch;
 
 /// Whether something breaks this rule on purpose. Always false in a build without mutants.
 macro_rules! mutated {

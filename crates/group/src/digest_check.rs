@@ -10,7 +10,7 @@ const VERSION: u8 = 1;
 
 /// What a daemon says of its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Claim {
+pub(crate) struct StateDigest {
     view: ViewId,
     at: Position,
     sum: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Witness {
     view: ViewId,
     /// From which position on there was which sum.
     steps: VecDeque<(Position, u64)>,
-    open: BTreeMap<MemberId, Claim>,
+    open: BTreeMap<MemberId, StateDigest>,
     frozen: bool,
     pub compared: u64,
     pub mismatches: u64,
@@ -63,13 +63,13 @@ impl Witness {
     }
 
     /// What this daemon claims of its table at this position.
-    pub fn claim(&self, at: Position) -> Option<Claim> {
+    pub fn claim(&self, at: Position) -> Option<StateDigest> {
         let (_, sum) = self.steps.back().filter(|_| !self.frozen)?;
-        Some(Claim { view: self.view, at, sum: *sum })
+        Some(StateDigest { view: self.view, at, sum: *sum })
     }
 
     /// Another daemon's claim. One that was not judged yet is kept in its place; the next beacon brings another.
-    pub fn hear(&mut self, member: MemberId, claim: Claim) {
+    pub fn hear(&mut self, member: MemberId, claim: StateDigest) {
         //= G31
         if claim.view == self.view && !self.frozen {
             self.open.entry(member).or_insert(claim);
@@ -99,7 +99,7 @@ impl Witness {
     }
 }
 
-impl Claim {
+impl StateDigest {
     pub fn put(self, out: &mut BytesMut) {
         out.put_u8(VERSION);
         out.put_view_id(self.view);
@@ -126,8 +126,8 @@ mod tests {
     const VIEW: ViewId = ViewId { number: 3, representative: MemberId::new(0, 1) };
     const PEER: MemberId = MemberId::new(1, 1);
 
-    fn claim(at: u64, sum: u64) -> Claim {
-        Claim { view: VIEW, at: Position(at), sum }
+    fn claim(at: u64, sum: u64) -> StateDigest {
+        StateDigest { view: VIEW, at: Position(at), sum }
     }
 
     fn witness(steps: &[(u64, u64)]) -> Witness {
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn other_views_and_closing_ones_are_not_judged() {
         let mut witness = witness(&[(5, 50)]);
-        witness.hear(PEER, Claim { view: ViewId::default(), ..claim(5, 1) });
+        witness.hear(PEER, StateDigest { view: ViewId::default(), ..claim(5, 1) });
         witness.hear(PEER, claim(6, 1));
         witness.freeze();
         witness.hear(PEER, claim(7, 1));
@@ -188,9 +188,9 @@ mod tests {
         let mut bytes = BytesMut::new();
         claim(77, 88).put(&mut bytes);
         assert!(bytes.len() <= 64, "beacons have room for 64 bytes");
-        assert_eq!(Claim::decode(&bytes), Ok(claim(77, 88)));
+        assert_eq!(StateDigest::decode(&bytes), Ok(claim(77, 88)));
         consort_wire::mutate::each(&bytes, 5_000, |bytes| {
-            let _ = Claim::decode(bytes);
+            let _ = StateDigest::decode(bytes);
         });
     }
 }
