@@ -19,7 +19,11 @@ pub(crate) fn offer() -> Option<MemoryOffer> {
 }
 
 /// Takes the daemon's answer to an offer, its first bytes: both rings, if it takes the offer, else nothing.
-pub(crate) fn answered(offer: MemoryOffer, first: &[u8], memory: Option<MemoryFile>) -> io::Result<Option<(RingWriter, RingReader)>> {
+pub(crate) fn answered(
+    offer: MemoryOffer,
+    first: &[u8],
+    memory: Option<MemoryFile>,
+) -> io::Result<Option<(RingWriter, RingReader)>> {
     if first.first() != Some(&TAKEN) {
         return Ok(None);
     }
@@ -122,7 +126,12 @@ impl Incoming {
         Ok(())
     }
 
-    fn read_first(&mut self, offer: MemoryOffer, into: &mut [u8], within: Option<Duration>) -> io::Result<Option<usize>> {
+    fn read_first(
+        &mut self,
+        offer: MemoryOffer,
+        into: &mut [u8],
+        within: Option<Duration>,
+    ) -> io::Result<Option<usize>> {
         let deadline = until(within);
         let Some((n, memory)) = self.stream.read_first(into, within)? else {
             self.way = Way::Offered(offer);

@@ -2,7 +2,7 @@
 use crate::exchange::{ReceivedState, Staged};
 use crate::groups::Groups;
 use crate::member::{ChangeCause, GroupViewId, Member};
-use crate::table::{ClientEntry, GroupEntry, ClientKey};
+use crate::table::{ClientEntry, ClientKey, GroupEntry};
 use consort_types::{ClientId, GroupName, MemberId, Primary};
 use std::collections::btree_set;
 
@@ -242,7 +242,8 @@ impl Groups {
                 continue;
             }
             let told = &mut self.announcement;
-            (told.what, told.group, told.id) = (AnnouncementKind::View(ChangeCause::Primary, primary), after.clone(), group.id);
+            (told.what, told.group, told.id) =
+                (AnnouncementKind::View(ChangeCause::Primary, primary), after.clone(), group.id);
             told.who.clear();
             told.sets.clear();
             told.sets.resize(group.members.len(), 0);
@@ -379,7 +380,9 @@ impl Groups {
 
     /// What the last [`Self::advance`] said, once more; for a caller that tells many clients a few at a time.
     pub fn last_step(&self) -> GroupStep<'_> {
-        let Announcement { what, group: Some(group), id, who, sets, notify } = &self.announcement else { return GroupStep::Quiet };
+        let Announcement { what, group: Some(group), id, who, sets, notify } = &self.announcement else {
+            return GroupStep::Quiet;
+        };
         match what {
             AnnouncementKind::Nothing => GroupStep::Quiet,
             AnnouncementKind::Signal => GroupStep::Signal(TransitionalSignal { group, id: *id, notify }),

@@ -18,7 +18,7 @@ pub(crate) struct StateDigest {
 
 /// Own sums of the view that is on, and what others claim and cannot be judged yet.
 #[derive(Debug, Default)]
-pub(crate) struct Witness {
+pub(crate) struct DigestCheck {
     view: ViewId,
     /// From which position on there was which sum.
     steps: VecDeque<(Position, u64)>,
@@ -37,7 +37,7 @@ pub struct Mismatch {
     pub at: Position,
 }
 
-impl Witness {
+impl DigestCheck {
     /// A view begins.
     pub fn begin(&mut self, view: ViewId) {
         self.steps.clear();
@@ -130,8 +130,8 @@ mod tests {
         StateDigest { view: VIEW, at: Position(at), sum }
     }
 
-    fn witness(steps: &[(u64, u64)]) -> Witness {
-        let mut witness = Witness::default();
+    fn witness(steps: &[(u64, u64)]) -> DigestCheck {
+        let mut witness = DigestCheck::default();
         witness.begin(VIEW);
         steps.iter().for_each(|(at, sum)| witness.note(Position(*at), *sum));
         witness

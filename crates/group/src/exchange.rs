@@ -1,7 +1,7 @@
 //! How daemons that meet tell each other what their clients are in: nothing of it touches the table before all of it is
 //! there.
 use crate::member::{GroupViewId, Member};
-use crate::part::{Entry, StatePart, PartWriter};
+use crate::part::{PartWriter, StateEntry, StatePart};
 use crate::table::GroupTable;
 use bytes::Bytes;
 use consort_types::{GroupName, MemberId, ViewId};
@@ -159,8 +159,8 @@ impl OwnParts {
 }
 
 impl ReceivedState {
-    fn add(&mut self, sender: MemberId, set: MemberId, entry: Entry) {
-        let Entry { group, closed, departed, id, clients } = entry;
+    fn add(&mut self, sender: MemberId, set: MemberId, entry: StateEntry) {
+        let StateEntry { group, closed, departed, id, clients } = entry;
         let fresh = || Staged { id, closed, departed, several: false, members: Vec::new(), set };
         let staged = self.groups.entry(group).or_insert_with(fresh);
         staged.closed |= closed;

@@ -2,14 +2,14 @@
 mod multicast;
 mod views;
 
+use crate::apply::{Announcement, PendingWork};
+use crate::digest_check::{DigestCheck, Mismatch, StateDigest};
 use crate::exchange::Exchange;
 use crate::member::{ClientName, GroupViewId, Member};
+use crate::ordered::{self, MulticastLayout, Ordered};
+use crate::set_hash;
 use crate::spread_limits::NotRepresentable;
-use crate::ordered::{self, Ordered, MulticastLayout as Fields};
-use crate::sum;
 use crate::table::{ClientKey, GroupTable};
-use crate::apply::{Announcement, PendingWork};
-use crate::digest_check::{StateDigest, Mismatch, Witness};
 use bytes::BytesMut;
 use consort_types::{ClientId, GroupName, MemberId, Position, Primary, ViewId};
 use consort_wire::{Malformed, Payload};
@@ -46,7 +46,7 @@ pub struct Groups {
     recipients: Vec<ClientId>,
     /// The last payload that was taken.
     pub(crate) at: Position,
-    pub(crate) witness: Witness,
+    pub(crate) witness: DigestCheck,
     counts: GroupCounts,
     #[cfg(feature = "mutants")]
     pub(crate) mutant: Option<crate::Mutant>,
@@ -75,7 +75,7 @@ pub enum GroupDelivery<'a> {
         /// How many.
         messages: usize,
         /// What stands where.
-        told: Fields,
+        told: MulticastLayout,
         /// This daemon's clients that get it, each once.
         recipients: &'a [ClientId],
     },
@@ -159,7 +159,7 @@ impl Groups {
             names: BTreeMap::new(),
             recipients: Vec::new(),
             at: Position::default(),
-            witness: Witness::default(),
+            witness: DigestCheck::default(),
             counts: GroupCounts::default(),
             #[cfg(feature = "mutants")]
             mutant: None,
@@ -214,7 +214,12 @@ impl Groups {
     ///
     /// # Errors
     /// [`Malformed`] where the payload is none that a daemon writes; nothing changed, here as everywhere.
-    pub fn deliver(&mut self, sender: MemberId, at: Position, payload: &Payload) -> Result<GroupDelivery<'_>, Malformed> {
+    pub fn deliver(
+        &mut self,
+        sender: MemberId,
+        at: Position,
+        payload: &Payload,
+    ) -> Result<GroupDelivery<'_>, Malformed> {
         //= G01
         debug_assert!(!self.has_work(), "changes are told before the next payload");
         self.at = at;
@@ -291,8 +296,10 @@ impl Groups {
     /// How the membership that a join, leave or disconnect makes is named.
     pub(crate) fn present(&self) -> GroupViewId {
         //= G02
-        let parted =
-            self.closing.as_deref().map_or(0, |along| CLOSING | u64::from(sum::of_members(along) as u32 >> 1) << 32);
+        let parted = self
+            .closing
+            .as_deref()
+            .map_or(0, |along| CLOSING | u64::from(set_hash::of_members(along) as u32 >> 1) << 32);
         GroupViewId { view: self.view, change: parted | self.changes }
     }
 

@@ -14,34 +14,34 @@
 //! | [`groups`] | [`Groups`], the state machine |
 //! | [`apply`] | what follows from a payload or a view, step by step |
 
+pub mod apply;
 pub mod batch;
+mod digest_check;
 mod exchange;
 pub mod groups;
 mod member;
-pub mod spread_limits;
 #[cfg(feature = "mutants")]
 mod mutant;
 pub mod ordered;
 pub mod part;
 mod private;
 mod recent;
-mod sum;
+mod set_hash;
+pub mod spread_limits;
 mod table;
 pub mod targets;
 #[cfg(test)]
 mod tests;
-pub mod apply;
-mod digest_check;
 
+pub use apply::{GroupChange, GroupStep, TransitionalSignal};
+pub use digest_check::Mismatch;
 pub use groups::{Asked, GroupDelivery, Groups, Ignored};
 pub use member::{ChangeCause, ClientName, GroupViewId, Member};
-pub use spread_limits::NotRepresentable;
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
 pub use private::PrivateName;
+pub use spread_limits::NotRepresentable;
 pub use targets::{Addressee, Target, Targets};
-pub use apply::{GroupChange, TransitionalSignal, GroupStep};
-pub use digest_check::Mismatch;
 
 /// Whether something breaks this rule on purpose. Always false in a build without mutants.
 macro_rules! mutated {

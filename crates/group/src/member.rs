@@ -154,7 +154,13 @@ mod tests {
 
     #[test]
     fn causes_read_back() {
-        let all = [ChangeCause::Join, ChangeCause::Leave, ChangeCause::Disconnect, ChangeCause::Network, ChangeCause::Primary];
+        let all = [
+            ChangeCause::Join,
+            ChangeCause::Leave,
+            ChangeCause::Disconnect,
+            ChangeCause::Network,
+            ChangeCause::Primary,
+        ];
         assert!(all.into_iter().all(|cause| ChangeCause::from_wire(cause as u8) == Some(cause)));
         assert_eq!([ChangeCause::from_wire(0), ChangeCause::from_wire(6)], [None, None]);
     }

@@ -47,12 +47,12 @@ pub struct StatePart {
     /// Whether it is the sender's last.
     pub last: bool,
     /// Groups with clients of the sender; one with many may come again in the next part.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<StateEntry>,
 }
 
 /// What a daemon says of one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct StateEntry {
     /// Which group.
     pub group: GroupName,
     /// Whether only members may send to it.
@@ -150,7 +150,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<StatePart, Malformed> {
     Ok(StatePart { view, set, number, last, entries })
 }
 
-fn read_entry(reader: &mut Reader<'_>) -> Result<Entry, Malformed> {
+fn read_entry(reader: &mut Reader<'_>) -> Result<StateEntry, Malformed> {
     let group = read_group(reader)?;
     let flags = read_flags(reader, CLOSED | DEPARTED)?;
     let id = GroupViewId { view: reader.view_id("group view")?, change: reader.u64("group view")? };
@@ -161,7 +161,7 @@ fn read_entry(reader: &mut Reader<'_>) -> Result<Entry, Malformed> {
     }
     let client = |_| Ok((ClientId(reader.u32("client")?), read_client(reader)?));
     let clients = (0..count).map(client).collect::<Result<_, _>>()?;
-    Ok(Entry { group, closed: flags & CLOSED != 0, departed: flags & DEPARTED != 0, id, clients })
+    Ok(StateEntry { group, closed: flags & CLOSED != 0, departed: flags & DEPARTED != 0, id, clients })
 }
 
 fn read_flags(reader: &mut Reader<'_>, known: u8) -> Result<u8, Malformed> {
@@ -193,8 +193,8 @@ mod tests {
         assert!(writer.client(ClientId(1), &name(1)) && writer.client(ClientId(2), &name(2)));
         let client = |number| (ClientId(number), name(number));
         let entries = vec![
-            Entry { group: group("a"), closed: true, departed: false, id, clients: vec![client(1)] },
-            Entry { group: group("b"), closed: false, departed: true, id, clients: vec![client(1), client(2)] },
+            StateEntry { group: group("a"), closed: true, departed: false, id, clients: vec![client(1)] },
+            StateEntry { group: group("b"), closed: false, departed: true, id, clients: vec![client(1), client(2)] },
         ];
         (writer.finish(true), StatePart { view: VIEW, set: SET, number: 3, last: true, entries })
     }

@@ -1,7 +1,7 @@
 //! Who is in which group: nothing but the table, its sum and its size.
 use crate::member::{ClientName, GroupViewId, Member};
 use crate::recent::Recent;
-use crate::sum;
+use crate::set_hash;
 use consort_types::{ClientId, GroupName, MemberId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -151,7 +151,7 @@ impl GroupTable {
         let local = member.daemon == self.me;
         self.groups[at as usize].insert(member, local);
         if !(local && crate::mutated!(self, JoinUnhashed)) {
-            self.sum = self.sum.wrapping_add(sum::of_membership(group, member));
+            self.sum = self.sum.wrapping_add(set_hash::of_membership(group, member));
         }
         self.bytes += MEMBER_COST;
         true
@@ -186,10 +186,10 @@ impl GroupTable {
         let group = &mut self.groups[at as usize];
         let local = key.0 == self.me && !crate::mutated!(self, LeaverServed);
         let member = group.remove(key, local)?;
-        self.sum = self.sum.wrapping_sub(sum::of_membership(name, &member));
+        self.sum = self.sum.wrapping_sub(set_hash::of_membership(name, &member));
         self.bytes -= MEMBER_COST;
         if group.members.is_empty() {
-            self.sum = self.sum.wrapping_sub(sum::of_group(name, group.id, group.closed));
+            self.sum = self.sum.wrapping_sub(set_hash::of_group(name, group.id, group.closed));
             self.bytes -= group_cost(name);
             self.index.remove(name);
             self.free.push(at);
@@ -201,9 +201,9 @@ impl GroupTable {
     pub fn mark(&mut self, name: &GroupName, id: GroupViewId, closed: bool) {
         let Some(at) = self.place(name.as_bytes()) else { return };
         let group = &mut self.groups[at as usize];
-        let before = sum::of_group(name, group.id, group.closed);
+        let before = set_hash::of_group(name, group.id, group.closed);
         (group.id, group.closed) = (id, closed);
-        self.sum = self.sum.wrapping_sub(before).wrapping_add(sum::of_group(name, id, closed));
+        self.sum = self.sum.wrapping_sub(before).wrapping_add(set_hash::of_group(name, id, closed));
     }
 
     /// This daemon's members of the group are told whether they are in the primary view.
@@ -223,7 +223,7 @@ impl GroupTable {
             None => self.groups.push(group),
         }
         self.index.insert(name.clone(), at);
-        self.sum = self.sum.wrapping_add(sum::of_group(name, id, closed));
+        self.sum = self.sum.wrapping_add(set_hash::of_group(name, id, closed));
         self.bytes += group_cost(name);
         at
     }

@@ -7,7 +7,7 @@ use consort_session::{
     Ask, Farewell, Limits, Offered, Output, Parting, Refusal, RefusalCause, SHARED, Session, Waits, event, request,
 };
 use consort_spread::messages::{self, RegularMessage};
-use consort_spread::{SpreadRequest as SpreadAsk, MulticastNote, Reject, Session as SpreadSession};
+use consort_spread::{MulticastNote, Reject, SpreadRequest as SpreadAsk, SpreadSession};
 use consort_types::{ClientId, GroupName, Hold, Instant, MemberId, NodeId, OfferId, Service};
 use consort_wire::Payload;
 

@@ -4,7 +4,9 @@ use crate::door::{Placed, Telling, Written};
 use crate::upward::Up;
 use crate::{Change, Effect, Node};
 use bytes::{Bytes, BytesMut};
-use consort_group::{Asked, ChangeCause, GroupDelivery, Groups, Ignored, Member, NotRepresentable, PrivateName, GroupStep};
+use consort_group::{
+    Asked, ChangeCause, GroupDelivery, GroupStep, Groups, Ignored, Member, NotRepresentable, PrivateName,
+};
 use consort_order::{Delivery, Engine, Output, Refused};
 use consort_session::{Refusal, RefusalCause, event};
 use consort_spread::messages::{self, MembershipMessage};
@@ -258,7 +260,12 @@ impl<E: Engine> Node<E> {
             }
             Ok(GroupDelivery::Changes { client, asked: Some(asked) }) if own => self.settle(client, &asked),
             Ok(GroupDelivery::Changes { client, asked: None }) if own => self.clients.gone(client),
-            Ok(GroupDelivery::Shut { .. } | GroupDelivery::NotRepresentable { .. } | GroupDelivery::Changes { .. } | GroupDelivery::Part) => {}
+            Ok(
+                GroupDelivery::Shut { .. }
+                | GroupDelivery::NotRepresentable { .. }
+                | GroupDelivery::Changes { .. }
+                | GroupDelivery::Part,
+            ) => {}
             Err(_) => self.counts.ordered_malformed += 1,
         }
         self.take_back(offered, offer);

@@ -61,7 +61,7 @@ codes! {
         /// All groups together take as much memory as they may.
         GroupsFull = 10 "groups_full",
         /// A Spread client among the receivers could not be told the message.
-        NotRepresentable = 11 "unfit",
+        NotRepresentable = 11 "not_representable",
     }
 }
 

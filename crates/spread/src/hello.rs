@@ -102,7 +102,8 @@ pub(crate) fn read(input: &mut Input) -> Option<Result<SpreadHello, Reject>> {
         return Some(Err(Reject::IllegalName));
     }
     let whole = input.take(version + 2 + usize::from(len))?;
-    let hello = |name| SpreadHello { library: Library::new(major, minor, patch), wants_membership: flags & 1 == 1, name };
+    let hello =
+        |name| SpreadHello { library: Library::new(major, minor, patch), wants_membership: flags & 1 == 1, name };
     Some(read_name(&whole[version + 2..]).map(hello))
 }
 

@@ -9,7 +9,7 @@
 //! | [`request`] | what clients say after that |
 //! | [`messages`] | what daemons say: messages, group views, signals, rejects |
 //! | [`multicast_note`] | what travels with a message for receivers at doors like this one |
-//! | [`session`] | [`Session`], a daemon's end of one connection |
+//! | [`session`] | [`SpreadSession`], a daemon's end of one connection |
 //!
 //! A Spread client is a client like any other: its groups are the daemon's groups, its messages stand in the same order,
 //! and it is `#user#daemon` to everybody. What Spread knows and the order does not, a client's own 16 bits with each
@@ -19,18 +19,18 @@ pub mod header;
 pub mod hello;
 mod input;
 pub mod kind;
+pub mod messages;
 pub mod multicast_note;
+pub mod name_field;
 pub mod request;
 pub mod session;
-pub mod name_field;
 #[cfg(test)]
 mod tests;
-pub mod messages;
 
 pub use consort_group::spread_limits::{MESSAGE_MAX, NAMES_MAX as GROUPS_MAX};
 pub use hello::Reject;
 pub use multicast_note::MulticastNote;
-pub use session::{SpreadRequest, Session};
+pub use session::{SpreadRequest, SpreadSession};
 
 /// The port on which Spread's clients look for a daemon.
 pub const PORT: u16 = 4803;

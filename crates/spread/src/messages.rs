@@ -1,5 +1,5 @@
 //! What daemons say.
-use crate::header::{self, SpreadHeader, NO_HINT};
+use crate::header::{self, NO_HINT, SpreadHeader};
 use crate::{GROUPS_MAX, MulticastNote, kind, name_field};
 use bytes::{BufMut, BytesMut};
 use consort_group::{ChangeCause, GroupViewId, Member, Targets};

@@ -7,10 +7,10 @@ pub const LEN: usize = 32;
 pub const MAX: usize = consort_group::spread_limits::NAME_MAX;
 
 //= S12
-/// The name in a slot. `None` where there is no zero in it.
+/// The name in a field. `None` where there is no zero in it.
 pub fn read(field: &[u8; LEN]) -> Option<&[u8]> {
-    let end = slot.iter().position(|byte| *byte == 0)?;
-    Some(&slot[..end])
+    let end = field.iter().position(|byte| *byte == 0)?;
+    Some(&field[..end])
 }
 
 /// Appends a name. What is longer than [`MAX`] bytes is cut.

@@ -3,8 +3,8 @@ use crate::MulticastNote;
 use crate::header::{self, SpreadHeader};
 use crate::hello::{self, Library, Reject};
 use crate::input::Input;
-use crate::request::{self, ParsedRequest};
 use crate::messages::{self, RegularMessage};
+use crate::request::{self, ParsedRequest};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_group::ClientName;
 use consort_session::{Farewell, Output, Parting};
@@ -21,7 +21,7 @@ const WORD: usize = 128;
 /// stays at the front until [`Self::accept`] or [`Self::refuse`] settles it, so one that cannot be taken now is simply
 /// asked for again later and nothing overtakes it.
 #[derive(Debug)]
-pub struct Session {
+pub struct SpreadSession {
     stage: HandshakeStage,
     private: Box<str>,
     wants_membership: bool,
@@ -66,7 +66,7 @@ impl RequestFrame {
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SpreadRequest {
-    /// To be let in under this name, or one that the daemon chooses; answer with [`Session::name`] or [`Session::reject`].
+    /// To be let in under this name, or one that the daemon chooses; answer with [`SpreadSession::name`] or [`SpreadSession::reject`].
     Name(Option<ClientName>),
     /// Nothing: the handshake is over.
     Entered,
@@ -89,13 +89,13 @@ pub enum SpreadRequest {
     Kill,
 }
 
-impl Default for Session {
+impl Default for SpreadSession {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Session {
+impl SpreadSession {
     /// A connection that has not said anything.
     pub fn new() -> Self {
         Self {
@@ -246,7 +246,9 @@ impl Session {
         let ask = match request {
             ParsedRequest::Join(group) => SpreadRequest::Join(group),
             ParsedRequest::Leave(group) => SpreadRequest::Leave(group),
-            ParsedRequest::Multicast { service, note, targets, data } => SpreadRequest::Multicast { service, note, targets, data },
+            ParsedRequest::Multicast { service, note, targets, data } => {
+                SpreadRequest::Multicast { service, note, targets, data }
+            }
             ParsedRequest::Kill => {
                 self.settle();
                 SpreadRequest::Kill

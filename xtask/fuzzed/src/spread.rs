@@ -2,7 +2,7 @@
 use bytes::Bytes;
 use consort_group::Targets;
 use consort_spread::messages::RegularMessage;
-use consort_spread::{SpreadRequest, Session};
+use consort_spread::{SpreadRequest, SpreadSession};
 use consort_wire::Payload;
 
 /// The handshake of the library 5.0.1 under the name `a`.
@@ -13,7 +13,7 @@ const HELLO: &[u8] = &[5, 0, 1, 1, 1, b'a'];
 /// # Panics
 /// Where a promise is broken.
 pub fn run(bytes: &[u8]) {
-    let mut session = Session::new();
+    let mut session = SpreadSession::new();
     if bytes.first().is_some_and(|byte| byte % 8 != 0) {
         let mut choice = [0; 90];
         choice[..4].copy_from_slice(b"NULL");
@@ -29,7 +29,7 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
-fn carry_out(session: &mut Session, ask: SpreadRequest) {
+fn carry_out(session: &mut SpreadSession, ask: SpreadRequest) {
     match ask {
         SpreadRequest::Name(_) => session.name("#a#n1"),
         SpreadRequest::Entered => {}

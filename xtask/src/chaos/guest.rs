@@ -189,7 +189,9 @@ fn note(log: &mut Log, event: &Event) {
             Word::of(message.payload()).into_iter().for_each(|word| log.hear(word));
         }
         Event::GroupSignal(signal) if signal.group.as_str() == GROUP => log.closing = true,
-        Event::GroupView(view) if view.group.as_str() == GROUP && view.cause == ChangeCause::Network => log.closing = false,
+        Event::GroupView(view) if view.group.as_str() == GROUP && view.cause == ChangeCause::Network => {
+            log.closing = false
+        }
         _ => {}
     }
 }

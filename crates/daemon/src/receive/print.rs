@@ -181,7 +181,9 @@ fn describe_group(view: &GroupView) -> String {
     let (now, primary) = (names(&view.members), primary(view.primary));
     let count = view.members.len();
     match view.cause {
-        ChangeCause::Primary => format!("{}: now{primary}; {count} {plural}: {now}", view.group).replace("now; ", "now "),
+        ChangeCause::Primary => {
+            format!("{}: now{primary}; {count} {plural}: {now}", view.group).replace("now; ", "now ")
+        }
         cause => format!("{}: {} by {cause}{primary}; {count} {plural}: {now}", view.group, names(&view.who)),
     }
 }

@@ -2,9 +2,9 @@
 use super::{GroupDelivery, Groups};
 use crate::batch;
 use crate::member::Member;
-use crate::spread_limits::NotRepresentable;
-use crate::ordered::{self, Ordered, MulticastLayout as Fields};
+use crate::ordered::{self, MulticastLayout, Ordered};
 use crate::private::PrivateName;
+use crate::spread_limits::NotRepresentable;
 use crate::table::{ClientKey, GroupTable};
 use crate::targets::Targets;
 use consort_types::{ClientId, GroupName, MemberId};
@@ -13,7 +13,7 @@ use consort_wire::{Malformed, Payload};
 impl Groups {
     /// This daemon's clients that would get a payload if it had its place here, each once, and what stands where in it; none
     /// where it is no client's message, or nobody may get it. Nothing changes by asking.
-    pub fn recipients(&mut self, sender: MemberId, payload: &Payload) -> Option<(Fields, &[ClientId])> {
+    pub fn recipients(&mut self, sender: MemberId, payload: &Payload) -> Option<(MulticastLayout, &[ClientId])> {
         let Ok(Ordered::Multicast { client, told }) = ordered::decode(payload) else { return None };
         match self.on_multicast((sender, client), payload, told) {
             Ok(GroupDelivery::Multicast { told, recipients, .. }) => Some((told, recipients)),
@@ -30,7 +30,7 @@ impl Groups {
         &mut self,
         key: ClientKey,
         payload: &Payload,
-        told: Fields,
+        told: MulticastLayout,
     ) -> Result<GroupDelivery<'_>, Malformed> {
         let client = key.1;
         let left = payload.len().saturating_sub(told.targets_at);
@@ -66,8 +66,9 @@ impl Groups {
     fn find_recipients(&mut self, sender: ClientKey, targets: Targets<'_>) -> Option<GroupName> {
         //= G05
         self.recipients.clear();
-        let is_member =
-            |table: &GroupTable, group: &GroupName| table.client(sender).is_some_and(|client| client.groups.contains(group));
+        let is_member = |table: &GroupTable, group: &GroupName| {
+            table.client(sender).is_some_and(|client| client.groups.contains(group))
+        };
         let guards = !crate::mutated!(self, ClosedToNobody);
         for name in targets.names() {
             if name.first() == Some(&b'#') {

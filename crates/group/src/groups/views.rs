@@ -1,8 +1,8 @@
 //! What a view changes: whose groups go on, and the exchange of what members know that came from elsewhere.
 use super::{GroupDelivery, Groups};
-use crate::exchange::{Exchange, ReceivedState, PartOutcome};
-use crate::ordered::Ordered;
 use crate::apply::PendingWork;
+use crate::exchange::{Exchange, PartOutcome, ReceivedState};
+use crate::ordered::Ordered;
 use bytes::Bytes;
 use consort_types::{MemberId, Position, Primary, View, ViewKind};
 use consort_wire::Malformed;

@@ -191,7 +191,10 @@ fn a_closed_group_takes_messages_from_its_members_only_until_it_is_empty() {
     assert!(groups.is_closed(b"g") && !groups.is_closed(b"open"));
     assert_eq!(recipients(&mut groups, &multicast(1, &["g"], b"")), [1]);
     let both = multicast(2, &["open", "g"], b"");
-    assert_eq!(deliver(&mut groups, 0, &both), GroupDelivery::Shut { client: ClientId(2), messages: 1, group: group("g") });
+    assert_eq!(
+        deliver(&mut groups, 0, &both),
+        GroupDelivery::Shut { client: ClientId(2), messages: 1, group: group("g") }
+    );
     let member = multicast(1, &["g"], b"");
     assert!(matches!(deliver(&mut groups, 1, &member), GroupDelivery::Multicast { recipients: [ClientId(1)], .. }));
     step(&mut groups, 0, &join_closed(3, "open"));

@@ -4,7 +4,7 @@ mod exchange;
 mod model;
 mod primary;
 
-use crate::{ClientName, GroupDelivery, Groups, PrivateName, GroupStep, Target, ordered};
+use crate::{ClientName, GroupDelivery, GroupStep, Groups, PrivateName, Target, ordered};
 use bytes::{Bytes, BytesMut};
 use consort_types::{Cause as ViewCause, ClientId, GroupName, MemberId, Position, Primary, View, ViewId, ViewKind};
 use consort_wire::Payload;

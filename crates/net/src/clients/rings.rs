@@ -1,5 +1,5 @@
 //! A client's bytes through shared memory.
-use consort_shm::{Broken, MemoryFile, MemoryOffer, RingReader, InvalidMemory, RingWriter, memory_of};
+use consort_shm::{Broken, InvalidMemory, MemoryFile, MemoryOffer, RingReader, RingWriter, memory_of};
 use mio::net::UnixStream;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::os::fd::AsFd;
@@ -30,8 +30,8 @@ pub(crate) struct Rings {
 pub(crate) enum Declined {
     #[error("shared memory is all in use, or switched off: see shared_memory below [clients]")]
     Budget,
-    #[error("the client's memory is unfit: {0}")]
-    Unfit(#[from] InvalidMemory),
+    #[error("the client's memory is invalid: {0}")]
+    InvalidMemory(#[from] InvalidMemory),
     #[error("{0}")]
     Io(#[from] io::Error),
 }

@@ -6,7 +6,9 @@ use crate::listing::{Connection, GroupEntry, Listing, PAGE_MAX, Page, Question, 
 use crate::request::{self, Hello};
 use crate::{Farewell, Offered, Output, Parting, Refusal, RefusalCause, Undo, VERSION};
 use bytes::{Bytes, BytesMut};
-use consort_group::{GroupChange, ClientName, GroupViewId, Groups, Member, TransitionalSignal, GroupStep, ordered, targets};
+use consort_group::{
+    ClientName, GroupChange, GroupStep, GroupViewId, Groups, Member, TransitionalSignal, ordered, targets,
+};
 use consort_types::{
     Cause, ClientId, Duration, GroupName, Hold, Instant, MemberId, NodeId, OfferId, Position, Primary, Service, View,
     ViewId, ViewKind,

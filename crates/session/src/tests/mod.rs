@@ -8,7 +8,7 @@ mod page;
 
 use crate::{Ask, Client, Event, Farewell, Hello, Limits, Session};
 use bytes::Bytes;
-use consort_group::ordered::{self, Ordered, MulticastLayout};
+use consort_group::ordered::{self, MulticastLayout, Ordered};
 use consort_types::{ClientId, GroupName, MemberId, NodeId, Service};
 use consort_wire::Payload;
 

@@ -3,7 +3,7 @@ use super::*;
 use crate::listing::{Connection, GroupEntry, Listing, Page, Question, Stage, Transport};
 use crate::{Offered, Undo, event};
 use bytes::BytesMut;
-use consort_group::{ClientName, Groups, Member, GroupStep, ordered};
+use consort_group::{ClientName, GroupStep, Groups, Member, ordered};
 use consort_types::{Cause, Duration, Instant, OfferId, Position, Primary, View, ViewId, ViewKind};
 use consort_wire::Payload;
 

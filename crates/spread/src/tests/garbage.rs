@@ -22,7 +22,7 @@ fn good() -> Vec<u8> {
 
 /// Feeds a stream in pieces and answers as a daemon would; returns what the client was told.
 fn play(rng: &mut Rng, mut bytes: &[u8]) -> Vec<u8> {
-    let mut session = Session::new();
+    let mut session = SpreadSession::new();
     let mut told = Vec::new();
     while !bytes.is_empty() && !session.is_closed() {
         let (piece, rest) = bytes.split_at(rng.between(1, bytes.len() as u64) as usize);

@@ -4,7 +4,7 @@ use crate::Reject;
 
 /// The reject code that these bytes get.
 fn rejected(bytes: &[u8]) -> Option<i8> {
-    let mut session = Session::new();
+    let mut session = SpreadSession::new();
     session.feed(Bytes::copy_from_slice(bytes));
     let mut said = session.ask();
     if let Ok(Some(SpreadRequest::Name(_))) = said {
@@ -22,7 +22,7 @@ fn rejected(bytes: &[u8]) -> Option<i8> {
 
 /// What a library of this version is told until it is in, with the choice of a method only if it makes one.
 fn let_in(version: &[u8], chooses: bool) -> Vec<u8> {
-    let mut session = Session::new();
+    let mut session = SpreadSession::new();
     session.feed([version, &[1, 1, b'x']].concat().into());
     assert!(matches!(session.ask(), Ok(Some(SpreadRequest::Name(Some(_))))));
     session.name("#x#d1");
@@ -64,7 +64,7 @@ fn names_that_nobody_may_have_are_rejected() {
 
 #[test]
 fn whoever_has_no_name_is_given_one() {
-    let mut session = Session::new();
+    let mut session = SpreadSession::new();
     session.feed(hello(""));
     assert_eq!(session.ask(), Ok(Some(SpreadRequest::Name(None))));
     // Nothing goes on before the daemon has answered.
@@ -95,7 +95,7 @@ fn only_the_method_null_will_do() {
 fn a_daemons_own_reasons_to_reject_reach_the_client() {
     //= S06 test
     for (reject, code) in [(Reject::NotUnique, -6), (Reject::Quota, -3)] {
-        let mut session = Session::new();
+        let mut session = SpreadSession::new();
         session.feed(hello("x"));
         session.ask().unwrap();
         let farewell = session.reject(reject);

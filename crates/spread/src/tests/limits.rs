@@ -4,17 +4,17 @@ use super::*;
 use crate::{MulticastNote, kind};
 use consort_types::Service;
 
-fn pair() -> (Session, Client) {
+fn pair() -> (SpreadSession, Client) {
     (open("alice"), Client::new("#alice#d1"))
 }
 
-fn ask(session: &mut Session, frame: Vec<u8>) -> Option<SpreadRequest> {
+fn ask(session: &mut SpreadSession, frame: Vec<u8>) -> Option<SpreadRequest> {
     session.feed(frame.into());
     session.ask().unwrap()
 }
 
 /// What the client reads of its own message.
-fn round(session: &mut Session, client: &Client, frame: Vec<u8>) -> Vec<Seen> {
+fn round(session: &mut SpreadSession, client: &Client, frame: Vec<u8>) -> Vec<Seen> {
     let ask = ask(session, frame).unwrap();
     session.accept();
     session.order(false);

@@ -7,7 +7,7 @@ mod limits;
 mod transcript;
 mod views;
 
-use crate::session::{SpreadRequest, Session};
+use crate::session::{SpreadRequest, SpreadSession};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_group::{ClientName, GroupViewId, Member, Targets};
 use consort_types::{ClientId, GroupName, MemberId, ViewId};
@@ -41,15 +41,15 @@ fn hex(text: &str) -> Vec<u8> {
 }
 
 /// Everything the session has to say.
-fn read(session: &mut Session) -> Vec<u8> {
+fn read(session: &mut SpreadSession) -> Vec<u8> {
     let said: Vec<u8> = session.output().pieces().flatten().copied().collect();
     session.written(said.len());
     said
 }
 
 /// A session that was let in as `#<name>#d1`, its output read.
-fn open(name: &str) -> Session {
-    let mut session = Session::new();
+fn open(name: &str) -> SpreadSession {
+    let mut session = SpreadSession::new();
     session.feed(hello(name));
     assert_eq!(session.ask(), Ok(Some(SpreadRequest::Name(ClientName::new(name.as_bytes())))));
     session.name(&format!("#{name}#d1"));
@@ -72,9 +72,12 @@ fn view_id(number: u64, change: u64) -> GroupViewId {
 }
 
 /// Gives the session back a message that it asked to have ordered.
-fn echo(session: &mut Session, sender: &str, ask: &SpreadRequest, own: bool) {
+fn echo(session: &mut SpreadSession, sender: &str, ask: &SpreadRequest, own: bool) {
     let SpreadRequest::Multicast { note, targets, data, .. } = ask else { panic!("{ask:?}") };
     let payload = Payload::from(data.clone());
     let targets = Targets::read(targets).unwrap();
-    session.tell_message(&crate::messages::RegularMessage { sender, note: *note, targets, payload: &payload, from: 0 }, own);
+    session.tell_message(
+        &crate::messages::RegularMessage { sender, note: *note, targets, payload: &payload, from: 0 },
+        own,
+    );
 }

@@ -29,7 +29,7 @@ fn said() -> Vec<u8> {
 
 /// Plays the daemon: lets the client in, carries out what it asks, and returns what it was told, request by request.
 fn play(pieces: &[&[u8]]) -> Vec<Vec<u8>> {
-    let mut session = Session::new();
+    let mut session = SpreadSession::new();
     let mut told = Vec::new();
     for piece in pieces {
         session.feed(Bytes::copy_from_slice(piece));
@@ -41,7 +41,7 @@ fn play(pieces: &[&[u8]]) -> Vec<Vec<u8>> {
     told
 }
 
-fn carry_out(session: &mut Session, ask: SpreadRequest) {
+fn carry_out(session: &mut SpreadSession, ask: SpreadRequest) {
     let alice = [member(1, 1, "alice")];
     match ask {
         SpreadRequest::Name(name) => session.name(&format!("#{}#d1", name.unwrap())),

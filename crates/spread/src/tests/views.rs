@@ -9,7 +9,13 @@ fn all() -> [Member; 4] {
     [member(1, 9, "A1"), member(1, 2, "A2"), member(2, 1, "B"), member(3, 1, "D")]
 }
 
-fn view<'a>(cause: ChangeCause, members: &'a [Member], sets: &'a [u16], who: &'a [Member], me: u16) -> MembershipMessage<'a> {
+fn view<'a>(
+    cause: ChangeCause,
+    members: &'a [Member],
+    sets: &'a [u16],
+    who: &'a [Member],
+    me: u16,
+) -> MembershipMessage<'a> {
     static GROUP: std::sync::LazyLock<GroupName> = std::sync::LazyLock::new(|| group("vs"));
     MembershipMessage { group: &GROUP, id: view_id(7, 0), cause, members, sets, who, me: MemberId::new(me, 1) }
 }
@@ -103,7 +109,7 @@ fn different_views_have_different_names_and_equal_ones_the_same() {
 
 #[test]
 fn who_asked_for_no_membership_hears_of_none() {
-    let mut session = Session::new();
+    let mut session = SpreadSession::new();
     let mut said = hello("alice").to_vec();
     said[3] = 0x10;
     session.feed(said.into());
