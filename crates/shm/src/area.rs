@@ -12,7 +12,7 @@ const STEP: usize = 2 << 10;
 
 /// Counters in an area.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Word {
+pub(crate) enum CounterOffset {
     Magic = 0,
     Version = 4,
     Written = 64,
@@ -34,24 +34,24 @@ unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
 
 /// An area of our own: we alone write it.
 #[derive(Debug)]
-pub(crate) struct Own(pub(crate) Map);
+pub(crate) struct OwnArea(pub(crate) Map);
 
-impl Own {
+impl OwnArea {
     pub(crate) fn ring(&self) -> usize {
         self.0.ring
     }
 
-    pub(crate) fn load(&self, word: Word) -> u32 {
+    pub(crate) fn load(&self, word: CounterOffset) -> u32 {
         self.0.word(word).load(Ordering::Relaxed)
     }
 
     /// What was done before is seen by whoever sees this.
-    pub(crate) fn store(&self, word: Word, value: u32) {
+    pub(crate) fn store(&self, word: CounterOffset, value: u32) {
         self.0.word(word).store(value, Ordering::Release);
     }
 
     /// Wakes those who wait for this counter.
-    pub(crate) fn wake(&self, word: Word) {
+    pub(crate) fn wake(&self, word: CounterOffset) {
         self.0.wake(word);
     }
 
@@ -77,7 +77,7 @@ impl Theirs {
     }
 
     /// Whatever stands there now; what its owner did before is seen from here on.
-    pub(crate) fn load(&self, word: Word) -> u32 {
+    pub(crate) fn load(&self, word: CounterOffset) -> u32 {
         self.map.word(word).load(Ordering::Acquire)
     }
 
@@ -98,14 +98,14 @@ impl Theirs {
         let from = self.map.place(at, len);
         // SAFETY: `place` gave these bytes, mapped for as long as `self` is. Nobody writes them while the slice lives: it
         // borrows the reader, which tells that it has read them only when nobody borrows it any more, and a writer
-        // writes only where it was told that all is read ([`crate::Writer::write`]). Nobody but the file's maker can write
+        // writes only where it was told that all is read ([`crate::RingWriter::write`]). Nobody but the file's maker can write
         // it, by its seals. A maker that breaks its own rule could write the memory of this whole process all the same,
         // for it is a process of the same user, or root's ([`crate::receive`]); from anybody else nothing is borrowed.
         Some(unsafe { std::slice::from_raw_parts(from, len) })
     }
 
     /// Sleeps as long as this counter is `seen`, at most that long.
-    pub(crate) fn wait(&self, word: Word, seen: u32, within: Duration) {
+    pub(crate) fn wait(&self, word: CounterOffset, seen: u32, within: Duration) {
         self.map.wait(word, seen, within);
     }
 }

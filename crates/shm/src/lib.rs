@@ -1,11 +1,11 @@
 //! Two rings of bytes in shared memory, for two processes that trust each other with nothing but reading.
 //!
-//! Each end makes an [`Offer`]: an *area* of its own in a memory file, which it alone can write and nobody can resize, and
-//! gives it to the other end through their Unix socket. With the other's area it becomes a [`Writer`] and a [`Reader`]:
+//! Each end makes an [`MemoryOffer`]: an *area* of its own in a memory file, which it alone can write and nobody can resize, and
+//! gives it to the other end through their Unix socket. With the other's area it becomes a [`RingWriter`] and a [`RingReader`]:
 //! each end writes bytes and its own counters into its own area, and reads the other's.
 //!
 //! The socket stays: its end is the connection's end, and one byte on it is the *bell* that wakes a sleeper. Whoever has
-//! written or read asks [`Writer::wakes_reader`] or [`Reader::wakes_writer`] whether somebody sleeps; a bell is rung at most
+//! written or read asks [`RingWriter::wakes_reader`] or [`RingReader::wakes_writer`] whether somebody sleeps; a bell is rung at most
 //! once for each sleep.
 //!
 //! | bytes of an area | what |
@@ -24,9 +24,9 @@
 //!
 //! The other end may be hostile: it may write anything into its area at any time. So every counter of it is read once and
 //! checked ([`Broken`] if it cannot be true), and bytes are copied out before anybody looks at them. One exception:
-//! [`Reader::view`] shows bytes where they lie, but only those of a process that runs as our own user or as root
+//! [`RingReader::view`] shows bytes where they lie, but only those of a process that runs as our own user or as root
 //! ([`receive`] asks the kernel), and so could write all our memory whatever we do. Its file is taken
-//! only if it can neither shrink nor change hands to another writer ([`Offer::accept`]).
+//! only if it can neither shrink nor change hands to another writer ([`MemoryOffer::accept`]).
 //!
 //! # Model
 //!
@@ -55,7 +55,7 @@ use std::sync::atomic as sync;
 #[cfg(not(loom))]
 pub use map::memory_of;
 #[cfg(not(loom))]
-pub use offer::{Offer, RING_MAX, RING_MIN, Unfit};
+pub use offer::{InvalidMemory, MemoryOffer, RING_MAX, RING_MIN};
 #[cfg(not(loom))]
-pub use pass::{Memory, receive, send};
-pub use ring::{Broken, Reader, Writer};
+pub use pass::{MemoryFile, receive, send};
+pub use ring::{Broken, RingReader, RingWriter};

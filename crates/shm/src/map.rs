@@ -1,7 +1,7 @@
 //! A memory file in the memory of this process.
 #![allow(unsafe_code)]
 
-use crate::area::Word;
+use crate::area::CounterOffset;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use rustix::thread::futex;
 use std::io;
@@ -47,7 +47,7 @@ impl Map {
         Ok(map)
     }
 
-    pub(crate) fn word(&self, word: Word) -> &AtomicU32 {
+    pub(crate) fn word(&self, word: CounterOffset) -> &AtomicU32 {
         // SAFETY: every word lies in the head, which is mapped for as long as `self` is, at a multiple of its alignment; no
         // process of ours reaches it but by atomics. Stores through it go into areas of our own only.
         unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(word as usize).cast()) }
@@ -68,13 +68,13 @@ impl Map {
 
     /// Sleeps until this word is no longer `seen` and somebody calls [`Self::wake`] for it, at most that long. May return
     /// sooner.
-    pub(crate) fn wait(&self, word: Word, seen: u32, within: Duration) {
+    pub(crate) fn wait(&self, word: CounterOffset, seen: u32, within: Duration) {
         let within = futex::Timespec::try_from(within).ok();
         let _ = futex::wait(self.word(word), futex::Flags::empty(), seen, within.as_ref());
     }
 
     /// Wakes all who wait for this word.
-    pub(crate) fn wake(&self, word: Word) {
+    pub(crate) fn wake(&self, word: CounterOffset) {
         // Fails for nothing but an address that is none.
         let _ = futex::wake(self.word(word), futex::Flags::empty(), u32::MAX >> 1);
     }

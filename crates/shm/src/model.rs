@@ -54,7 +54,7 @@ pub(crate) mod sync {
 
 pub(crate) mod map {
     use super::sync::{AtomicU32, Break, Ordering, is_broken};
-    use crate::area::Word;
+    use crate::area::CounterOffset;
     use loom::cell::UnsafeCell;
     use loom::sync::{Condvar, Mutex};
     use std::sync::Arc;
@@ -66,12 +66,12 @@ pub(crate) mod map {
     /// One area, as both of its ends see it.
     #[derive(Clone, Debug)]
     pub(crate) struct Map {
-        memory: Arc<Memory>,
+        memory: Arc<MemoryFile>,
         pub(crate) ring: usize,
     }
 
     #[derive(Debug)]
-    struct Memory {
+    struct MemoryFile {
         words: [AtomicU32; 5],
         /// Who reads and writes which byte of the ring: loom panics where two do at once.
         touched: Vec<UnsafeCell<()>>,
@@ -84,7 +84,7 @@ pub(crate) mod map {
 
     impl Map {
         pub(crate) fn new(ring: usize) -> Self {
-            let memory = Memory {
+            let memory = MemoryFile {
                 words: Default::default(),
                 touched: (0..ring).map(|_| UnsafeCell::new(())).collect(),
                 bytes: std::cell::UnsafeCell::new([0; MOST]),
@@ -94,7 +94,7 @@ pub(crate) mod map {
             Self { memory: Arc::new(memory), ring }
         }
 
-        pub(crate) fn word(&self, word: Word) -> &AtomicU32 {
+        pub(crate) fn word(&self, word: CounterOffset) -> &AtomicU32 {
             &self.memory.words[word as usize / 64]
         }
 
@@ -118,14 +118,14 @@ pub(crate) mod map {
         }
 
         /// As the kernel does: looks at the word and lies down in one step, as seen by whoever wakes.
-        pub(crate) fn wait(&self, word: Word, seen: u32, _: Duration) {
+        pub(crate) fn wait(&self, word: CounterOffset, seen: u32, _: Duration) {
             let sleepers = self.memory.sleepers.lock().unwrap();
             if self.word(word).load(Ordering::Relaxed) == seen {
                 drop(self.memory.woken.wait(sleepers).unwrap());
             }
         }
 
-        pub(crate) fn wake(&self, _: Word) {
+        pub(crate) fn wake(&self, _: CounterOffset) {
             if !is_broken(Break::Wake) {
                 let _sleepers = self.memory.sleepers.lock().unwrap();
                 self.memory.woken.notify_all();

@@ -1,8 +1,8 @@
 //! Areas as files: made, sealed, given away, and checked before they are taken.
-use crate::area::{Own, Theirs, Word};
+use crate::area::{CounterOffset, OwnArea, Theirs};
 use crate::map::{HEAD, Map, memory_of};
-use crate::pass::Memory;
-use crate::ring::{Reader, Writer};
+use crate::pass::MemoryFile;
+use crate::ring::{RingReader, RingWriter};
 use rustix::fs::{self, MemfdFlags, SealFlags};
 use rustix::mm::ProtFlags;
 use std::io;
@@ -23,7 +23,7 @@ const TMPFS: i64 = 0x0102_1994;
 
 /// Why the other end's memory is not taken.
 #[derive(Debug, thiserror::Error)]
-pub enum Unfit {
+pub enum InvalidMemory {
     /// It is no memory file, or cannot be mapped.
     #[error("it cannot be mapped: {0}")]
     Io(#[from] io::Error),
@@ -40,12 +40,12 @@ pub enum Unfit {
 
 /// An area of our own, to be given to the other end.
 #[derive(Debug)]
-pub struct Offer {
-    own: Own,
+pub struct MemoryOffer {
+    own: OwnArea,
     file: OwnedFd,
 }
 
-impl Offer {
+impl MemoryOffer {
     /// Makes an area with a ring of that many bytes, rounded up to a power of two from [`RING_MIN`] to [`RING_MAX`]. Its
     /// memory is taken as it is written.
     ///
@@ -56,11 +56,11 @@ impl Offer {
         let file = fs::memfd_create(c"consort", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         fs::ftruncate(&file, memory_of(ring) as u64)?;
         let map = Map::new(file.as_fd(), ring, ProtFlags::READ | ProtFlags::WRITE)?;
-        for (word, value) in [Word::Magic, Word::Version].into_iter().zip(MAGIC) {
+        for (word, value) in [CounterOffset::Magic, CounterOffset::Version].into_iter().zip(MAGIC) {
             map.word(word).store(value, Ordering::Relaxed);
         }
         fs::fcntl_add_seals(&file, SEALS)?;
-        Ok(Self { own: Own(map), file })
+        Ok(Self { own: OwnArea(map), file })
     }
 
     /// What the other end is to be given.
@@ -71,32 +71,32 @@ impl Offer {
     /// Takes the other end's area, with a ring of at most that many bytes: from here on bytes can be written and read.
     ///
     /// # Errors
-    /// [`Unfit`] where the file is no area.
-    pub fn accept(self, theirs: impl Into<Memory>, most: usize) -> Result<(Writer, Reader), Unfit> {
-        let Memory { file, is_trusted } = theirs.into();
+    /// [`InvalidMemory`] where the file is no area.
+    pub fn accept(self, theirs: impl Into<MemoryFile>, most: usize) -> Result<(RingWriter, RingReader), InvalidMemory> {
+        let MemoryFile { file, is_trusted } = theirs.into();
         let ring = check(file.as_fd(), most)?;
         let map = Map::new(file.as_fd(), ring, ProtFlags::READ)?;
-        let said = [Word::Magic, Word::Version].map(|word| map.word(word).load(Ordering::Acquire));
+        let said = [CounterOffset::Magic, CounterOffset::Version].map(|word| map.word(word).load(Ordering::Acquire));
         if said != MAGIC {
-            return Err(Unfit::Magic);
+            return Err(InvalidMemory::Magic);
         }
         let (own, theirs) = (Arc::new(self.own), Arc::new(Theirs { map, is_trusted }));
-        Ok((Writer::new(Arc::clone(&own), Arc::clone(&theirs)), Reader::new(own, theirs)))
+        Ok((RingWriter::new(Arc::clone(&own), Arc::clone(&theirs)), RingReader::new(own, theirs)))
     }
 }
 
 /// The length of the ring in a file, if it is an area that stays as it is.
-fn check(file: BorrowedFd<'_>, most: usize) -> Result<usize, Unfit> {
+fn check(file: BorrowedFd<'_>, most: usize) -> Result<usize, InvalidMemory> {
     if !fs::fcntl_get_seals(file).map_err(io::Error::from)?.contains(SEALS) {
-        return Err(Unfit::NotSealed);
+        return Err(InvalidMemory::NotSealed);
     }
     if fs::fstatfs(file).map_err(io::Error::from)?.f_type as i64 != TMPFS {
-        return Err(Unfit::Io(io::ErrorKind::Unsupported.into()));
+        return Err(InvalidMemory::Io(io::ErrorKind::Unsupported.into()));
     }
     let size = fs::fstat(file).map_err(io::Error::from)?.st_size;
     let ring = usize::try_from(size).unwrap_or(0).saturating_sub(HEAD);
     let fits = ring.is_power_of_two() && (RING_MIN..=most.min(RING_MAX)).contains(&ring);
-    if fits { Ok(ring) } else { Err(Unfit::Size(size)) }
+    if fits { Ok(ring) } else { Err(InvalidMemory::Size(size)) }
 }
 
 #[cfg(test)]
@@ -111,13 +111,13 @@ mod tests {
         file
     }
 
-    fn refused(file: OwnedFd) -> Unfit {
-        Offer::new(RING_MIN).unwrap().accept(file, RING_MAX).unwrap_err()
+    fn refused(file: OwnedFd) -> InvalidMemory {
+        MemoryOffer::new(RING_MIN).unwrap().accept(file, RING_MAX).unwrap_err()
     }
 
     #[test]
     fn only_the_maker_writes_an_area_and_nobody_resizes_it() {
-        let offer = Offer::new(RING_MIN + 1).unwrap();
+        let offer = MemoryOffer::new(RING_MIN + 1).unwrap();
         assert_eq!(offer.own.ring(), 2 * RING_MIN);
         let all = ProtFlags::READ | ProtFlags::WRITE;
         assert!(Map::new(offer.file(), 2 * RING_MIN, all).is_err());
@@ -131,19 +131,19 @@ mod tests {
     fn what_could_be_pulled_away_or_is_no_area_is_refused() {
         let none = MemfdFlags::empty();
         let plain = OwnedFd::from(std::fs::File::open("/proc/self/exe").unwrap());
-        assert!(matches!(refused(plain), Unfit::Io(_) | Unfit::NotSealed));
+        assert!(matches!(refused(plain), InvalidMemory::Io(_) | InvalidMemory::NotSealed));
         let (socket, _) = std::os::unix::net::UnixStream::pair().unwrap();
-        assert!(matches!(refused(socket.into()), Unfit::Io(_)));
+        assert!(matches!(refused(socket.into()), InvalidMemory::Io(_)));
         for missing in SEALS.iter() {
             let file = file(memory_of(RING_MIN), SEALS.difference(missing), none);
-            assert!(matches!(refused(file), Unfit::NotSealed), "{missing:?}");
+            assert!(matches!(refused(file), InvalidMemory::NotSealed), "{missing:?}");
         }
         for len in [0, 1, HEAD, HEAD + RING_MIN - 1, HEAD + RING_MIN / 2, HEAD + 3 * RING_MIN, HEAD + 2 * RING_MAX] {
-            assert!(matches!(refused(file(len, SEALS, none)), Unfit::Size(_)), "{len}");
+            assert!(matches!(refused(file(len, SEALS, none)), InvalidMemory::Size(_)), "{len}");
         }
-        assert!(matches!(refused(file(memory_of(RING_MIN), SEALS, none)), Unfit::Magic));
-        let large = Offer::new(2 * RING_MIN).unwrap().file;
-        assert!(matches!(Offer::new(RING_MIN).unwrap().accept(large, RING_MIN), Err(Unfit::Size(_))));
+        assert!(matches!(refused(file(memory_of(RING_MIN), SEALS, none)), InvalidMemory::Magic));
+        let large = MemoryOffer::new(2 * RING_MIN).unwrap().file;
+        assert!(matches!(MemoryOffer::new(RING_MIN).unwrap().accept(large, RING_MIN), Err(InvalidMemory::Size(_))));
     }
 
     #[test]
@@ -151,7 +151,7 @@ mod tests {
         let flags = MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
         let Ok(file) = fs::memfd_create(c"test", flags) else { return };
         if fs::fcntl_add_seals(&file, SEALS).is_ok() {
-            assert!(matches!(refused(file), Unfit::Io(_)));
+            assert!(matches!(refused(file), InvalidMemory::Io(_)));
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Bytes in, bytes out, and who is to be woken.
-use crate::area::{Own, Theirs, Word};
+use crate::area::{CounterOffset, OwnArea, Theirs};
 use crate::sync::{Ordering, fence};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ impl From<Broken> for std::io::Error {
 
 /// Writes what the other end reads.
 #[derive(Debug)]
-pub struct Writer {
-    own: Arc<Own>,
+pub struct RingWriter {
+    own: Arc<OwnArea>,
     theirs: Arc<Theirs>,
     /// What we know ourselves is not read back from where it is told.
     written: u32,
@@ -36,8 +36,8 @@ pub struct Writer {
 
 /// Reads what the other end writes.
 #[derive(Debug)]
-pub struct Reader {
-    own: Arc<Own>,
+pub struct RingReader {
+    own: Arc<OwnArea>,
     theirs: Arc<Theirs>,
     read: u32,
     bell: Bell,
@@ -50,7 +50,7 @@ struct Bell(u32);
 
 impl Bell {
     /// How the other end is to be woken, if it sleeps and was not yet.
-    fn due(&mut self, theirs: &Theirs, word: Word) -> Option<Waking> {
+    fn due(&mut self, theirs: &Theirs, word: CounterOffset) -> Option<Waking> {
         // What we have told stands before our look at whether it sleeps, as its look at what we told stands behind its
         // telling that it sleeps: one of us sees the other.
         fence(Ordering::SeqCst);
@@ -78,7 +78,7 @@ enum Waking {
 struct Sleep(u32);
 
 impl Sleep {
-    fn begin(&mut self, own: &Own, word: Word, waking: Waking) {
+    fn begin(&mut self, own: &OwnArea, word: CounterOffset, waking: Waking) {
         if self.0.is_multiple_of(4) {
             self.0 |= waking as u32;
             own.store(word, self.0);
@@ -86,7 +86,7 @@ impl Sleep {
         fence(Ordering::SeqCst);
     }
 
-    fn end(&mut self, own: &Own, word: Word) {
+    fn end(&mut self, own: &OwnArea, word: CounterOffset) {
         if !self.0.is_multiple_of(4) {
             self.0 = (self.0 | 3).wrapping_add(1);
             own.store(word, self.0);
@@ -94,9 +94,9 @@ impl Sleep {
     }
 }
 
-impl Writer {
-    pub(crate) fn new(own: Arc<Own>, theirs: Arc<Theirs>) -> Self {
-        let written = own.load(Word::Written);
+impl RingWriter {
+    pub(crate) fn new(own: Arc<OwnArea>, theirs: Arc<Theirs>) -> Self {
+        let written = own.load(CounterOffset::Written);
         Self { own, theirs, written, bell: Bell::default(), sleep: Sleep::default() }
     }
 
@@ -105,7 +105,7 @@ impl Writer {
     /// # Errors
     /// [`Broken`] where the other end says that it read what was not written.
     pub fn room(&self) -> Result<usize, Broken> {
-        let (ring, bytes) = (self.own.ring(), self.written.wrapping_sub(self.theirs.load(Word::Read)));
+        let (ring, bytes) = (self.own.ring(), self.written.wrapping_sub(self.theirs.load(CounterOffset::Read)));
         ring.checked_sub(bytes as usize).ok_or(Broken { what: "read", bytes, ring })
     }
 
@@ -130,13 +130,13 @@ impl Writer {
             self.written = self.written.wrapping_add(n as u32);
             left -= n;
         }
-        self.own.store(Word::Written, self.written);
+        self.own.store(CounterOffset::Written, self.written);
         Ok(room - left)
     }
 
     /// Whether the reader sleeps and the bell is to be rung: to be asked after a write.
     pub fn wakes_reader(&mut self) -> bool {
-        self.bell.due(&self.theirs, Word::ReaderSleeps).is_some()
+        self.bell.due(&self.theirs, CounterOffset::ReaderSleeps).is_some()
     }
 
     /// Says that we sleep until there is room, and want the bell then. Returns whether there is none still; only then may
@@ -145,13 +145,13 @@ impl Writer {
     /// # Errors
     /// As [`Self::room`].
     pub fn begin_sleep(&mut self) -> Result<bool, Broken> {
-        self.sleep.begin(&self.own, Word::WriterSleeps, Waking::Bell);
+        self.sleep.begin(&self.own, CounterOffset::WriterSleeps, Waking::Bell);
         Ok(self.room()? == 0)
     }
 
     /// We sleep no more.
     pub fn end_sleep(&mut self) {
-        self.sleep.end(&self.own, Word::WriterSleeps);
+        self.sleep.end(&self.own, CounterOffset::WriterSleeps);
     }
 
     /// Sleeps until there is room, at most that long, without a bell: for a thread that leaves the socket to another.
@@ -159,20 +159,20 @@ impl Writer {
     /// # Errors
     /// As [`Self::room`].
     pub fn sleep(&mut self, within: Duration) -> Result<(), Broken> {
-        let seen = self.theirs.load(Word::Read);
-        self.sleep.begin(&self.own, Word::WriterSleeps, Waking::Counter);
+        let seen = self.theirs.load(CounterOffset::Read);
+        self.sleep.begin(&self.own, CounterOffset::WriterSleeps, Waking::Counter);
         let none = self.room().map(|room| room == 0);
         if none == Ok(true) {
-            self.theirs.wait(Word::Read, seen, within);
+            self.theirs.wait(CounterOffset::Read, seen, within);
         }
         self.end_sleep();
         none.map(drop)
     }
 }
 
-impl Reader {
-    pub(crate) fn new(own: Arc<Own>, theirs: Arc<Theirs>) -> Self {
-        let read = own.load(Word::Read);
+impl RingReader {
+    pub(crate) fn new(own: Arc<OwnArea>, theirs: Arc<Theirs>) -> Self {
+        let read = own.load(CounterOffset::Read);
         Self { own, theirs, read, bell: Bell::default(), sleep: Sleep::default() }
     }
 
@@ -181,7 +181,7 @@ impl Reader {
     /// # Errors
     /// [`Broken`] where the other end says that it wrote more than its ring has room for.
     pub fn waiting(&self) -> Result<usize, Broken> {
-        let (ring, bytes) = (self.theirs.ring(), self.theirs.load(Word::Written).wrapping_sub(self.read));
+        let (ring, bytes) = (self.theirs.ring(), self.theirs.load(CounterOffset::Written).wrapping_sub(self.read));
         if bytes as usize <= ring { Ok(bytes as usize) } else { Err(Broken { what: "written", bytes, ring }) }
     }
 
@@ -194,7 +194,7 @@ impl Reader {
         if n > 0 {
             self.theirs.get(self.read, &mut into[..n]);
             self.read = self.read.wrapping_add(n as u32);
-            self.own.store(Word::Read, self.read);
+            self.own.store(CounterOffset::Read, self.read);
         }
         Ok(n)
     }
@@ -219,16 +219,16 @@ impl Reader {
     pub fn pass(&mut self, n: usize) -> Result<(), Broken> {
         let n = self.waiting()?.min(n);
         self.read = self.read.wrapping_add(n as u32);
-        self.own.store(Word::Read, self.read);
+        self.own.store(CounterOffset::Read, self.read);
         Ok(())
     }
 
     /// Whether the writer sleeps and the bell is to be rung: to be asked after a read. Who sleeps without a bell is woken
     /// here.
     pub fn wakes_writer(&mut self) -> bool {
-        let waking = self.bell.due(&self.theirs, Word::WriterSleeps);
+        let waking = self.bell.due(&self.theirs, CounterOffset::WriterSleeps);
         if waking == Some(Waking::Counter) {
-            self.own.wake(Word::Read);
+            self.own.wake(CounterOffset::Read);
         }
         waking == Some(Waking::Bell)
     }
@@ -238,13 +238,13 @@ impl Reader {
     /// # Errors
     /// As [`Self::waiting`].
     pub fn begin_sleep(&mut self) -> Result<bool, Broken> {
-        self.sleep.begin(&self.own, Word::ReaderSleeps, Waking::Bell);
+        self.sleep.begin(&self.own, CounterOffset::ReaderSleeps, Waking::Bell);
         Ok(self.waiting()? == 0)
     }
 
     /// We sleep no more.
     pub fn end_sleep(&mut self) {
-        self.sleep.end(&self.own, Word::ReaderSleeps);
+        self.sleep.end(&self.own, CounterOffset::ReaderSleeps);
     }
 }
 

@@ -1,7 +1,7 @@
 use super::map::Map;
 use super::sync::{Break, break_rule};
-use crate::area::{Own, Theirs};
-use crate::ring::{Reader, Writer};
+use crate::area::{OwnArea, Theirs};
+use crate::ring::{RingReader, RingWriter};
 use loom::sync::{Condvar, Mutex};
 use std::io::IoSlice;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -44,8 +44,8 @@ fn explore(waits: Waits, writer_breaks: Option<Break>, reader_breaks: Option<Bre
     model.check(move || {
         let (here, there) = (Map::new(RING), Map::new(RING));
         let theirs = |map: &Map| Arc::new(Theirs { map: map.clone(), is_trusted: false });
-        let writer = Writer::new(Arc::new(Own(here.clone())), theirs(&there));
-        let reader = Reader::new(Arc::new(Own(there)), theirs(&here));
+        let writer = RingWriter::new(Arc::new(OwnArea(here.clone())), theirs(&there));
+        let reader = RingReader::new(Arc::new(OwnArea(there)), theirs(&here));
         let signals = Arc::new([Signal::default(), Signal::default()]);
         let to_writer = Arc::clone(&signals);
         let writing = loom::thread::spawn(move || {
@@ -58,7 +58,7 @@ fn explore(waits: Waits, writer_breaks: Option<Break>, reader_breaks: Option<Bre
     });
 }
 
-fn write(mut writer: Writer, waits: Waits, theirs: &Signal, ours: &Signal) {
+fn write(mut writer: RingWriter, waits: Waits, theirs: &Signal, ours: &Signal) {
     let mut sent = 0;
     while sent < BYTES.len() {
         let n = writer.write(&[IoSlice::new(&BYTES[sent..])]).unwrap();
@@ -80,7 +80,7 @@ fn write(mut writer: Writer, waits: Waits, theirs: &Signal, ours: &Signal) {
     }
 }
 
-fn read(mut reader: Reader, theirs: &Signal, ours: &Signal) {
+fn read(mut reader: RingReader, theirs: &Signal, ours: &Signal) {
     let mut read = Vec::new();
     while read.len() < BYTES.len() {
         let mut bytes = [0; RING];

@@ -1,5 +1,5 @@
 use super::*;
-use crate::offer::{Offer, RING_MIN};
+use crate::offer::{MemoryOffer, RING_MIN};
 use consort_types::Rng;
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
@@ -8,15 +8,15 @@ use std::sync::atomic::AtomicBool;
 const RING: usize = RING_MIN;
 
 struct End {
-    writer: Writer,
-    reader: Reader,
+    writer: RingWriter,
+    reader: RingReader,
 }
 
 /// Two ends with rings of these lengths.
 fn pair(here: usize, there: usize) -> (End, End) {
-    let (here, there) = (Offer::new(here).unwrap(), Offer::new(there).unwrap());
+    let (here, there) = (MemoryOffer::new(here).unwrap(), MemoryOffer::new(there).unwrap());
     let (to_here, to_there) = (there.file().try_clone_to_owned().unwrap(), here.file().try_clone_to_owned().unwrap());
-    let end = |offer: Offer, theirs| {
+    let end = |offer: MemoryOffer, theirs| {
         let (writer, reader) = offer.accept(theirs, usize::MAX).unwrap();
         End { writer, reader }
     };
@@ -26,13 +26,13 @@ fn pair(here: usize, there: usize) -> (End, End) {
 /// Two ends that got each other's memory through sockets, as processes of one user do.
 fn introduced() -> (End, End) {
     let (left, right) = std::os::unix::net::UnixStream::pair().unwrap();
-    let offers = [Offer::new(RING).unwrap(), Offer::new(RING).unwrap()];
+    let offers = [MemoryOffer::new(RING).unwrap(), MemoryOffer::new(RING).unwrap()];
     let mut ends = offers.into_iter().zip([(&left, &right), (&right, &left)]).map(|(offer, (own, other))| {
         crate::send(own.as_fd(), b"x", offer.file()).unwrap();
         (offer, other)
     });
     let (here, there) = (ends.next().unwrap(), ends.next().unwrap());
-    let end = |offer: Offer, socket: &std::os::unix::net::UnixStream| {
+    let end = |offer: MemoryOffer, socket: &std::os::unix::net::UnixStream| {
         let (_, memory) = crate::receive(socket.as_fd(), &mut [0]).unwrap();
         let (writer, reader) = offer.accept(memory.unwrap(), RING).unwrap();
         End { writer, reader }
@@ -87,9 +87,9 @@ fn nothing_is_looked_at_where_it_lies_whose_maker_is_unknown() {
 #[test]
 fn a_count_that_cannot_be_true_shows_nothing() {
     let (here, mut there) = introduced();
-    here.writer.own.store(Word::Written, RING as u32 + 1);
+    here.writer.own.store(CounterOffset::Written, RING as u32 + 1);
     assert!(there.reader.view().is_err() && there.reader.pass(1).is_err());
-    here.writer.own.store(Word::Written, RING as u32);
+    here.writer.own.store(CounterOffset::Written, RING as u32);
     assert_eq!(there.reader.view().unwrap().len(), RING);
 }
 
@@ -99,8 +99,8 @@ fn late_pair() -> (End, End) {
     let late = u32::MAX - 1_000;
     here.writer.written = late;
     there.reader.read = late;
-    here.writer.own.store(Word::Written, late);
-    there.reader.own.store(Word::Read, late);
+    here.writer.own.store(CounterOffset::Written, late);
+    there.reader.own.store(CounterOffset::Read, late);
     (here, there)
 }
 
@@ -179,12 +179,17 @@ fn counters_that_cannot_be_true_are_told_and_nothing_panics() {
     for _ in 0..20_000 {
         let near = there.reader.read.wrapping_add(rng.below(3 * RING as u64) as u32).wrapping_sub(RING as u32);
         let value = if rng.below(2) == 0 { near } else { rng.next_u64() as u32 };
-        let word =
-            [Word::Written, Word::Read, Word::ReaderSleeps, Word::WriterSleeps, Word::Magic][rng.below(5) as usize];
+        let word = [
+            CounterOffset::Written,
+            CounterOffset::Read,
+            CounterOffset::ReaderSleeps,
+            CounterOffset::WriterSleeps,
+            CounterOffset::Magic,
+        ][rng.below(5) as usize];
         // What `there` says is garbage; `here` must bear it.
         there.writer.own.store(word, value);
         let waiting = value.wrapping_sub(here.reader.read) as usize;
-        if let Word::Written = word {
+        if let CounterOffset::Written = word {
             assert_eq!(here.reader.waiting().is_err(), waiting > RING);
         }
         broken += u32::from(here.reader.read(&mut [0; 500]).is_err());
@@ -205,14 +210,14 @@ fn counters_that_cannot_be_true_are_told_and_nothing_panics() {
 fn bytes_that_change_while_they_are_read_are_some_bytes() {
     let (mut here, there) = pair(RING, RING);
     there.writer.own.put(0, &[1; RING]);
-    there.writer.own.store(Word::Written, RING as u32);
+    there.writer.own.store(CounterOffset::Written, RING as u32);
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
                 there.writer.own.put(0, &[2; RING]);
                 there.writer.own.put(0, &[1; RING]);
-                there.writer.own.store(Word::Written, here_read(&there).wrapping_add(RING as u32));
+                there.writer.own.store(CounterOffset::Written, here_read(&there).wrapping_add(RING as u32));
             }
         });
         let mut bytes = [0; RING];
@@ -227,7 +232,7 @@ fn bytes_that_change_while_they_are_read_are_some_bytes() {
 }
 
 fn here_read(there: &End) -> u32 {
-    there.writer.theirs.load(Word::Read)
+    there.writer.theirs.load(CounterOffset::Read)
 }
 
 #[test]
@@ -235,12 +240,12 @@ fn a_wake_that_comes_before_a_sleep_by_the_counter_is_not_the_last() {
     let (mut here, mut there) = pair(RING, RING);
     assert_eq!(write(&mut here, &[1; RING + 1]), RING);
     // The writer lies down, knowing all that was read. The reader looks late, and sees it; the wake finds nobody yet.
-    here.writer.sleep.begin(&here.writer.own, Word::WriterSleeps, Waking::Counter);
+    here.writer.sleep.begin(&here.writer.own, CounterOffset::WriterSleeps, Waking::Counter);
     assert!(!there.reader.wakes_writer());
     there.reader.read(&mut [0; 100]).unwrap();
-    assert_eq!(there.reader.bell.due(&there.reader.theirs, Word::WriterSleeps), Some(Waking::Counter));
+    assert_eq!(there.reader.bell.due(&there.reader.theirs, CounterOffset::WriterSleeps), Some(Waking::Counter));
     here.writer.end_sleep();
-    assert_eq!(there.reader.bell.due(&there.reader.theirs, Word::WriterSleeps), None);
+    assert_eq!(there.reader.bell.due(&there.reader.theirs, CounterOffset::WriterSleeps), None);
 }
 
 /// Says so when the test's reader is gone, be it by a failed assertion: the writer would wait for it for ever.
