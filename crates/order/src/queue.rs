@@ -4,7 +4,7 @@ use bytes::BytesMut;
 use consort_types::{Class, MessageId, Service, ViewId};
 use consort_wire::Bump;
 use consort_wire::copy::STAGGER;
-use consort_wire::pack::{Body, Outgoing};
+use consort_wire::pack::{Body, CHUNK_LEN, Chunk, Outgoing};
 use std::collections::VecDeque;
 
 /// What an accepted message counts beside its bytes, so that empty ones are bounded too.
@@ -143,6 +143,35 @@ impl Queue {
             self.retire_front();
         }
         !body.is_empty()
+    }
+
+    /// Packs whole messages, as many as fit into `room`, or one that is larger; `None` if nothing may be sent now.
+    pub fn next_whole(&mut self, room: usize) -> Option<Body> {
+        let first = self.next_line()?.waiting.front()?.1.payload.len() + CHUNK_LEN;
+        let mut body = BytesMut::with_capacity(first.max(room.min(self.client.bytes + self.control.bytes)));
+        while let Some((_, front)) = self.next_line().and_then(|line| line.waiting.front_mut()) {
+            let len = front.payload.len() + CHUNK_LEN;
+            if !body.is_empty() && body.len() + len > room {
+                break;
+            }
+            front.pack(&mut body, len);
+            self.retire_front();
+        }
+        Body::new(body.freeze()).ok()
+    }
+
+    /// Takes back all that left and was not delivered: these bodies, whole messages in the order in which they left. They
+    /// stand before all that waits.
+    pub fn take_back(&mut self, bodies: impl DoubleEndedIterator<Item = Body>) {
+        for body in bodies.rev() {
+            let chunks: Vec<_> = body.chunks().collect();
+            for Chunk { class, service, bytes, .. } in chunks.into_iter().rev() {
+                let line = self.line(class);
+                let Some(id) = line.ordered.pop_back() else { continue };
+                line.bytes += bytes.len() + OVERHEAD;
+                line.waiting.push_front((id, Outgoing::new(class, service, bytes.into())));
+            }
+        }
     }
 
     fn next_line(&mut self) -> Option<&mut Line> {
@@ -300,6 +329,24 @@ mod tests {
         assert!(full.iter().all(|len| *len == 1000), "{lens:?}");
         // Two headers of a first piece, one of each further piece: the second message begins within the third packet.
         assert_eq!(full.len() * 1000 + last, 5_000 + 2 * 8 + 5 * 4);
+    }
+
+    #[test]
+    fn whole_messages_are_taken_back_and_leave_again_in_their_order() {
+        let mut queue = open();
+        for (class, len) in [(Class::Client, 10), (Class::Control, 20), (Class::Client, 900), (Class::Client, 30)] {
+            queue.push(submission(class, Service::Agreed, len)).unwrap();
+        }
+        let lens = |body: &Body| body.chunks().map(|chunk| chunk.bytes.len()).collect::<Vec<_>>();
+        let sent: Vec<_> = std::iter::from_fn(|| queue.next_whole(100)).collect();
+        assert_eq!(sent.iter().map(lens).collect::<Vec<_>>(), [vec![20, 10], vec![900], vec![30]]);
+        assert_eq!(queue.delivered(Class::Control, Service::Agreed).map(|id| id.0), Some(2));
+        assert_eq!(queue.delivered(Class::Client, Service::Agreed).map(|id| id.0), Some(1));
+        queue.take_back(sent[1..].iter().cloned());
+        assert!(queue.all_delivered());
+        assert_eq!(queue.bytes(), 900 + 30 + 2 * OVERHEAD);
+        assert_eq!(queue.next_whole(1_000).map(|body| lens(&body)), Some(vec![900, 30]));
+        assert_eq!(queue.delivered(Class::Client, Service::Agreed).map(|id| id.0), Some(3));
     }
 
     #[test]

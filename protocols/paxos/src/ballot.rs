@@ -1,0 +1,195 @@
+//! Names that are never used twice: logs, ballots, values; and sets of votes by life.
+use consort_types::{Incarnation, MemberId, NodeId};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Names a log: voters that all begin with nothing begin one that had no predecessor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LogId(pub u64);
+
+impl LogId {
+    /// No log.
+    pub const NONE: Self = Self(0);
+
+    /// The log that these lives begin together.
+    pub fn of(lives: &[MemberId]) -> Self {
+        //= X50
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        for byte in
+            lives.iter().flat_map(|life| life.node.0.to_be_bytes().into_iter().chain(life.incarnation.0.to_be_bytes()))
+        {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+        Self(hash.max(1))
+    }
+}
+
+impl fmt::Display for LogId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// A coordinator's term. Only the life that it names ever proposes with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ballot {
+    /// Which list of voters counts; there is one so far.
+    pub generation: u32,
+    /// Larger than every round its owner knew of.
+    pub round: u64,
+    /// Who proposes with it.
+    pub owner: MemberId,
+}
+
+impl Ballot {
+    /// Below every ballot that is used.
+    pub const ZERO: Self = Self { generation: 0, round: 0, owner: MemberId::new(0, 0) };
+}
+
+impl fmt::Display for Ballot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.round, self.owner)
+    }
+}
+
+/// Names a value: the messages that one member sent in one view as its `number`-th.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ValueId {
+    /// Which member sent it.
+    pub sender: MemberId,
+    /// The number of the view that its sender was in.
+    pub view: u64,
+    /// Its number among its sender's in that view, from 1.
+    pub number: u64,
+}
+
+/// What an instance decides.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Item {
+    /// Nothing: fills a hole.
+    Nothing,
+    /// Who is there from here on, if the view before it is the current one.
+    View {
+        /// The view's number.
+        number: u64,
+        /// The number of the view that it replaces; 0 for the first.
+        after: u64,
+        /// Its members, ascending.
+        members: Vec<MemberId>,
+    },
+    /// All members have installed the view of this number: it is primary from here on.
+    Primary(u64),
+    /// A value, whose payload travels by itself.
+    Value(ValueId),
+}
+
+/// Of each acceptor the latest life that is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lives(BTreeMap<NodeId, Incarnation>);
+
+impl Lives {
+    /// Notes a life; returns whether it is news.
+    pub fn note(&mut self, life: MemberId) -> bool {
+        let known = self.0.entry(life.node).or_default();
+        let news = life.incarnation > *known;
+        *known = life.incarnation.max(*known);
+        news
+    }
+
+    /// Notes all that another knows.
+    pub fn merge(&mut self, other: &Self) {
+        other.iter().for_each(|life| {
+            self.note(life);
+        });
+    }
+
+    /// Whether a later life of that node is known.
+    pub fn outdates(&self, life: MemberId) -> bool {
+        self.0.get(&life.node).is_some_and(|latest| *latest > life.incarnation)
+    }
+
+    /// All of them, by node.
+    pub fn iter(&self) -> impl Iterator<Item = MemberId> {
+        self.0.iter().map(|(node, incarnation)| MemberId { node: *node, incarnation: *incarnation })
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether none is known.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl FromIterator<MemberId> for Lives {
+    fn from_iter<I: IntoIterator<Item = MemberId>>(lives: I) -> Self {
+        Self(lives.into_iter().map(|life| (life.node, life.incarnation)).collect())
+    }
+}
+
+/// Who voted: a set, so that a vote that comes twice counts once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Votes(BTreeMap<NodeId, Incarnation>);
+
+impl Votes {
+    /// Adds a vote; a later life's takes the place of an earlier one's.
+    pub fn add(&mut self, voter: MemberId) {
+        //= X14
+        let vote = self.0.entry(voter.node).or_insert(voter.incarnation);
+        *vote = voter.incarnation.max(*vote);
+    }
+
+    /// How many count: a life that has a successor may have forgotten that it voted.
+    pub fn count(&self, lives: &Lives) -> usize {
+        //= X31
+        let counts = |(node, incarnation): &(&NodeId, &Incarnation)| {
+            !lives.outdates(MemberId { node: **node, incarnation: **incarnation })
+        };
+        self.0.iter().filter(counts).count()
+    }
+
+    /// Whether that life's vote is among them.
+    pub fn holds(&self, voter: MemberId) -> bool {
+        self.0.get(&voter.node) == Some(&voter.incarnation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vote_that_comes_twice_counts_once_and_that_of_a_forgotten_life_not_at_all() {
+        //= X14 test
+        //= X31 test
+        let (mut votes, mut lives) = (Votes::default(), Lives::default());
+        for life in [MemberId::new(1, 5), MemberId::new(1, 5), MemberId::new(2, 7)] {
+            votes.add(life);
+        }
+        assert_eq!(votes.count(&lives), 2);
+        lives.note(MemberId::new(1, 6));
+        assert_eq!(votes.count(&lives), 1);
+        votes.add(MemberId::new(1, 6));
+        assert_eq!(votes.count(&lives), 2, "its next life may vote");
+    }
+
+    #[test]
+    fn ballots_are_ordered_by_generation_and_round_and_name_one_life() {
+        //= X02 test
+        let ballot = |generation, round, owner| Ballot { generation, round, owner };
+        let (old, new) = (MemberId::new(2, 1), MemberId::new(2, 2));
+        assert!(ballot(0, 4, old) < ballot(0, 4, new), "two lives of one node never share one");
+        assert!(ballot(0, 4, new) < ballot(0, 5, old) && ballot(0, 9, new) < ballot(1, 1, old));
+    }
+
+    #[test]
+    fn logs_differ_where_the_lives_that_began_them_do() {
+        //= X50 test
+        let lives = [MemberId::new(0, 1), MemberId::new(1, 1)];
+        assert_eq!(LogId::of(&lives), LogId::of(&lives.clone()));
+        assert_ne!(LogId::of(&lives), LogId::of(&[MemberId::new(0, 1), MemberId::new(1, 2)]));
+    }
+}

@@ -1,0 +1,139 @@
+//! Beats: who lives, who leads, and whose turn it is.
+use super::{Farewell, Paxos, Peer};
+use crate::ballot::LogId;
+use crate::coordinator::Role;
+use crate::packet::{Acceptance, Beat, Content, Lead, Packet};
+use consort_order::{Lane, Output, To};
+use consort_types::{Instant, MemberId};
+
+impl Paxos {
+    /// Whether a node was heard lately.
+    pub(super) fn is_near(&self, peer: &Peer, now: Instant) -> bool {
+        now.since(peer.at) < self.config.silence
+    }
+
+    /// Whether a node was heard lately and says that it hears this one.
+    pub(super) fn is_mutual(&self, peer: &Peer, now: Instant) -> bool {
+        self.is_near(peer, now) && peer.beat.hears.contains(&self.me)
+    }
+
+    /// What is due at intervals: a beat, and whatever got lost.
+    pub(super) fn on_beat_due(&mut self, now: Instant) {
+        self.beat_at = now + self.config.beat;
+        self.look_for_log(now);
+        self.lead_on(now);
+        self.stand_if_due(now);
+        self.catch_up(now);
+        self.resend(now);
+        self.mark();
+        self.say_good_bye(now);
+        self.say_beat(now);
+    }
+
+    fn say_beat(&mut self, now: Instant) {
+        self.beat += 1;
+        if let Role::Leading(leading) = &mut self.role {
+            leading.beats.push_back((self.beat, now));
+            if leading.beats.len() > 64 {
+                leading.beats.pop_front();
+            }
+            leading.heard.insert(self.me.node, now);
+        }
+        let near = |peer: &&Peer| self.is_near(peer, now);
+        let content = Content::Beat(Box::new(Beat {
+            number: self.beat,
+            acceptor: self.acceptance(),
+            leaving: matches!(self.farewell, Farewell::Leaving { .. }) && self.proposer.is_done(),
+            promised: self.acceptor.as_ref().map_or(Default::default(), |acceptor| acceptor.promised),
+            next: self.learner.next(),
+            view: self.inside.as_ref().map_or(0, |view| view.id.number),
+            hears: self.peers.values().filter(near).map(|peer| peer.member).collect(),
+            echo: self.echo,
+            lead: self.lead(),
+            annotation: self.annotation.clone(),
+        }));
+        let packet = Packet { log: self.log, content };
+        self.output.push_back(Output::Send { to: To::All, lane: Lane::Control, packet });
+    }
+
+    pub(super) fn on_beat(&mut self, now: Instant, from: MemberId, log: LogId, beat: Beat) {
+        if self.config.is_acceptor(from.node) {
+            self.lives.note(from);
+        }
+        if !beat.annotation.is_empty() {
+            self.output.push_back(Output::Beacon { from, annotation: beat.annotation.clone() });
+        }
+        self.peers.insert(from.node, Peer { member: from, at: now, log, beat: beat.clone() });
+        self.look_for_log(now);
+        if log != self.log || log == LogId::NONE {
+            return;
+        }
+        self.round = self.round.max(beat.promised.round);
+        if let (Role::Leading(leading), Some((ballot, number))) = (&mut self.role, beat.echo)
+            && leading.ballot == ballot
+        {
+            leading.on_echo(from.node, number);
+        }
+        if let Some(lead) = beat.lead.filter(|lead| lead.ballot.owner == from) {
+            self.heed(now, lead, beat.number);
+        }
+    }
+
+    /// A coordinator speaks: nobody else is heeded for a while.
+    fn heed(&mut self, now: Instant, lead: Lead, number: u64) {
+        self.round = self.round.max(lead.ballot.round);
+        let promised = self.acceptor.as_ref().map(|acceptor| acceptor.promised);
+        if promised.is_some_and(|promised| promised > lead.ballot) {
+            return;
+        }
+        //= X70
+        if let Some(acceptor) = self.acceptor.as_mut().filter(|acceptor| acceptor.votes()) {
+            acceptor.lease = Some((lead.ballot.owner, now + self.config.lease));
+            self.echo = Some((lead.ballot, number));
+        }
+        self.step_down_before(now, lead.ballot);
+        //= X60
+        let known = self.leader.as_ref().map_or(Default::default(), |known| (known.ballot, known.version));
+        if (lead.ballot, lead.version) > known {
+            self.leader = Some(lead);
+            if known.0 != self.leader.as_ref().map_or(known.0, |lead| lead.ballot) {
+                self.hand_in_again(now);
+            }
+        }
+    }
+
+    /// Stands where nobody leads, a majority can be reached, and no acceptor below this one that could stand has done so.
+    fn stand_if_due(&mut self, now: Instant) {
+        //= X72
+        let Role::Follower { stand_at } = self.role else { return };
+        let Some(acceptor) = self.acceptor.as_ref().filter(|acceptor| acceptor.votes()) else { return };
+        let able = |peer: &&Peer| {
+            let votes = matches!(peer.beat.acceptor, Acceptance::Fresh | Acceptance::Ready);
+            votes && peer.log == self.log && self.is_mutual(peer, now)
+        };
+        let able: Vec<_> = self.peers.values().filter(able).map(|peer| peer.member.node).collect();
+        let rests = !acceptor.is_fresh() && now.since(self.started) < self.config.lease;
+        if rests || able.len() + 1 < self.config.quorum() || !acceptor.is_free_for(self.me, now) {
+            self.role = Role::Follower { stand_at: Instant::ZERO };
+            return;
+        }
+        if stand_at == Instant::ZERO {
+            let before = able.iter().filter(|node| **node < self.me.node).count() as u32;
+            self.role = Role::Follower { stand_at: now + self.config.beat * (2 * before) };
+        }
+        if let Role::Follower { stand_at } = self.role
+            && now >= stand_at
+        {
+            self.begin_to_stand(now);
+        }
+    }
+
+    fn say_good_bye(&mut self, now: Instant) {
+        if let Farewell::Leaving { until } = self.farewell
+            && (now >= until || (self.inside.is_none() && self.proposer.is_done()))
+        {
+            self.farewell = Farewell::Gone;
+            self.output.push_back(Output::Left);
+        }
+    }
+}

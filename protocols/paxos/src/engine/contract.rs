@@ -1,0 +1,177 @@
+//! As an engine.
+use super::{Farewell, Paxos};
+use crate::acceptor::Standing;
+use crate::coordinator::Role;
+use crate::packet::{Content, Packet};
+use crate::record::Record;
+use bytes::Bytes;
+use consort_order::{AcrossPartitions, Arrival, Capability, Engine, Lane, Link, Output, Reach, Refused, Submission};
+use consort_types::{Duration, Hold, Instant, MessageId, NodeId, Service, Stream, Ticket, ViewId};
+
+/// How long a node that leaves waits for its messages and for the others to let it go.
+const FAREWELL: Duration = Duration::from_millis(300);
+
+impl Engine for Paxos {
+    type Packet = Packet;
+
+    fn capability(&self) -> Capability {
+        Capability {
+            protocol: "paxos",
+            services: &[Service::Agreed],
+            optimistic: false,
+            needs_arrival_times: false,
+            quorum: true,
+            durable: true,
+            continues_in_minority: false,
+            across_partitions: AcrossPartitions::Evs,
+        }
+    }
+
+    fn start(&mut self, now: Instant, records: &[Bytes]) {
+        self.started = now;
+        let read: Vec<_> = records.iter().map_while(|record| Record::decode(record).ok()).collect();
+        self.check(read.len() == records.len(), "X04: what was kept can be read");
+        let has_log = read.iter().any(|record| matches!(record, Record::Log(_)));
+        if let Some(acceptor) = self.acceptor.as_mut().filter(|_| has_log) {
+            //= X34
+            acceptor.standing = Standing::Voting;
+            self.replay(read);
+        }
+        self.take_decided(now);
+        self.beat_at = now;
+        self.settle(now);
+    }
+
+    fn submit(&mut self, now: Instant, submission: Submission) -> Result<MessageId, Refused> {
+        if submission.stream != Stream(0) {
+            return Err(Refused::NoSuchStream { stream: submission.stream });
+        }
+        if self.farewell != Farewell::Stays {
+            return Err(Refused::Leaving);
+        }
+        let id = self.proposer.queue.push(submission)?;
+        self.settle(now);
+        Ok(id)
+    }
+
+    fn handle_packet(&mut self, now: Instant, arrival: Arrival, packet: Packet) {
+        if arrival.from.node == self.me.node || !self.heard.is_latest(arrival.from, now) {
+            return;
+        }
+        self.heard.refresh(arrival.from, now);
+        match packet.content {
+            Content::Beat(beat) => self.on_beat(now, arrival.from, packet.log, *beat),
+            //= X52
+            content if packet.log == self.log => self.on_content(now, arrival.from, content),
+            _ => self.counters.foreign_log += 1,
+        }
+        self.settle(now);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if now >= self.beat_at && self.farewell != Farewell::Gone {
+            self.on_beat_due(now);
+        }
+        self.settle(now);
+    }
+
+    fn handle_persisted(&mut self, now: Instant, ticket: Ticket) {
+        self.on_persisted(now, ticket);
+        self.settle(now);
+    }
+
+    /// What was in a stream that broke is asked for again at its time; the coordinator leaves out whom it does not hear.
+    fn handle_link(&mut self, _now: Instant, _peer: NodeId, link: Link) {
+        if link == Link::Down {
+            self.counters.links_lost += 1;
+        }
+    }
+
+    fn annotate(&mut self, annotation: Bytes) {
+        self.annotation = annotation;
+    }
+
+    fn resume(&mut self, now: Instant, view: ViewId) {
+        if self.proposer.queue.open_gate(view) {
+            self.settle(now);
+        }
+    }
+
+    fn leave(&mut self, now: Instant) {
+        if self.farewell == Farewell::Stays {
+            self.farewell = Farewell::Leaving { until: now + FAREWELL };
+            self.beat_at = now;
+            self.settle(now);
+        }
+    }
+
+    fn poll_output(&mut self) -> Option<Output<Packet>> {
+        self.output.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        (self.farewell != Farewell::Gone).then_some(self.beat_at)
+    }
+
+    fn reads_first(&self) -> Lane {
+        Lane::Data
+    }
+
+    fn observe(&self, see: &mut dyn FnMut(&'static str, u64)) {
+        let c = &self.counters;
+        see("foreign_log", c.foreign_log);
+        see("terms_led", c.led);
+        see("instances_proposed", c.proposed);
+        see("instances_decided", c.decided);
+        see("instances_known", self.learner.next());
+        see("instances_learnt", c.learnt);
+        see("values_voided", self.learner.voided);
+        see("values_fetched", c.fetched);
+        see("retransmissions_sent", c.retried);
+        see("records_written", c.records);
+        see("links_lost", c.links_lost);
+        see("ordered_messages", self.learner.place());
+        see("assertion_failures", c.assertion_failures);
+        see("queued_bytes", self.proposer.queue.bytes() as u64);
+        see("under_way_bytes", self.proposer.bytes() as u64);
+        see("pool_values", self.pool.len() as u64);
+        if let Role::Leading(leading) = &self.role {
+            see("open_instances", leading.open.len() as u64);
+        }
+    }
+
+    fn reachability(&self, now: Instant) -> Vec<Reach> {
+        let others = self.config.members.iter().filter(|node| **node != self.me.node);
+        let reach = |node: &NodeId| Reach {
+            node: *node,
+            heard: self.peers.get(node).map(|peer| now.since(peer.at)),
+            hears_us: self.peers.get(node).is_some_and(|peer| self.is_mutual(peer, now)),
+            ..self.heard.reach(self.me.node, *node, now)
+        };
+        others.map(reach).collect()
+    }
+
+    fn hold(&self) -> Option<Hold> {
+        let waits = !self.proposer.is_done();
+        waits.then_some(if self.inside.is_none() { Hold::Membership } else { Hold::Window })
+    }
+
+    fn describe(&self, now: Instant) -> String {
+        let role = match &self.role {
+            Role::Follower { .. } => "follows".into(),
+            Role::Standing { .. } | Role::Preparing { .. } => "stands".into(),
+            Role::Leading(leading) => format!("leads with {} open up to {}", leading.open.len(), leading.next),
+        };
+        let stands = match self.acceptor.as_ref().map(|acceptor| &acceptor.standing) {
+            None => "learner",
+            Some(Standing::Blank { answers }) if answers.is_empty() => "acceptor that knows nothing",
+            Some(Standing::Blank { .. } | Standing::Adopting) => "acceptor that recovers",
+            Some(Standing::Voting) => "acceptor",
+        };
+        let leader = self.leader.as_ref().map_or("nobody".into(), |lead| lead.ballot.to_string());
+        let place = if self.inside.is_some() { "in" } else { "outside" };
+        let near = self.peers.values().filter(|peer| self.is_near(peer, now)).count();
+        let (view, next) = (self.learner.present().number, self.learner.next());
+        format!("{stands}, {role}, led by {leader}, {place} view {view}, knows {next} instances, hears {near}")
+    }
+}

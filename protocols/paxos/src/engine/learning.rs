@@ -1,0 +1,130 @@
+//! This node as a learner: what is decided, and what others know of it.
+use super::{Asked, Paxos, find};
+use crate::ballot::{Item, LogId};
+use crate::packet::Content;
+use crate::record::Record;
+use consort_types::{Instant, NodeId};
+use consort_wire::pack::Body;
+
+/// How much one answer holds at most.
+const ENTRIES: usize = 256;
+const BYTES: usize = 256 << 10;
+
+impl Paxos {
+    pub(super) fn on_decide(&mut self, now: Instant, at: u64, item: Item, hops: u16) {
+        if hops > 0 {
+            self.pass_on(Content::Decide { at, item: item.clone(), hops: hops - 1 });
+        }
+        let agrees = self.learner.decide(at, item);
+        self.check(agrees, "X40: one item for each instance");
+        self.take_decided(now);
+    }
+
+    /// Payload of what is decided already at an instance, where it is this.
+    pub(super) fn decided_payload(&self, at: u64, item: &Item) -> Option<Body> {
+        self.learner.entry(at).filter(|entry| entry.item == *item)?.body.clone()
+    }
+
+    /// Something was missing for a while: it is asked of those who know more, in turn.
+    pub(super) fn catch_up(&mut self, now: Instant) {
+        let next = self.learner.next();
+        let behind = self.learner.is_behind()
+            || self.peers.values().any(|peer| peer.log == self.log && self.is_near(peer, now) && peer.beat.next > next);
+        let stands_still = self.asked.next == next;
+        if behind && stands_still {
+            self.learn(now);
+        }
+        self.asked.next = next;
+    }
+
+    /// Asks somebody who knows more.
+    pub(super) fn learn(&mut self, now: Instant) {
+        //= X41
+        if now.since(self.asked.at) < self.config.beat && self.asked.at != Instant::ZERO {
+            return;
+        }
+        let next = self.learner.next();
+        let knows = self.peers.values().filter(|peer| peer.log == self.log && self.is_near(peer, now));
+        let knows: Vec<_> = knows.filter(|peer| peer.beat.next > next).map(|peer| peer.member.node).collect();
+        if knows.is_empty() {
+            return;
+        }
+        let turn = self.asked.turn + 1;
+        self.asked = Asked { at: now, next, turn };
+        self.send(knows[turn % knows.len()], Content::Learn(next));
+    }
+
+    pub(super) fn on_learn(&mut self, from: NodeId, first: u64) {
+        let (mut entries, mut bytes) = (Vec::new(), 0);
+        while let Some(entry) = self.learner.entry(first + entries.len() as u64)
+            && entries.len() < ENTRIES
+            && bytes < BYTES
+        {
+            bytes += entry.body.as_ref().map_or(0, |body| body.as_bytes().len());
+            entries.push((entry.item.clone(), entry.body.clone()));
+        }
+        if !entries.is_empty() && self.log != LogId::NONE {
+            self.send(from, Content::Learnt { from: first, entries });
+        }
+    }
+
+    pub(super) fn on_learnt(&mut self, now: Instant, first: u64, entries: Vec<(Item, Option<Body>)>) {
+        let before = self.learner.next();
+        for (at, (item, body)) in (first..).zip(entries) {
+            if at >= before {
+                self.counters.learnt += 1;
+                self.remember(item.clone(), body);
+                let agrees = self.learner.decide(at, item);
+                self.check(agrees, "X40: one item for each instance");
+            }
+        }
+        self.take_decided(now);
+        if self.learner.next() > before {
+            self.asked.at = Instant::ZERO;
+            self.learn(now);
+        }
+        self.lead_if_promised(now);
+        self.adopt(now);
+    }
+
+    /// Takes all that follows without a gap.
+    pub(super) fn take_decided(&mut self, now: Instant) {
+        let before = self.learner.next();
+        while let Some((at, meaning)) = self.learner.take(|id| find(&self.pool, self.acceptor.as_ref(), id)) {
+            self.write_learnt(now, at);
+            self.close(at);
+            self.on_meaning(now, meaning);
+        }
+        if self.learner.next() > before {
+            self.propose_values(now);
+        }
+    }
+
+    /// An acceptor that did not accept what is decided keeps it, too: after a restart it must not take the one for the other.
+    fn write_learnt(&mut self, now: Instant, at: u64) {
+        let Some(acceptor) = &mut self.acceptor else { return };
+        acceptor.waiting.remove(&at);
+        let Some(entry) = self.learner.entry(at) else { return };
+        let same = acceptor.accepted.remove(&at).is_some_and(|accepted| accepted.item == entry.item);
+        if !same && at >= self.marked && !acceptor.is_blank() {
+            let record = Record::Learnt { at, item: entry.item.clone(), body: entry.body.clone() };
+            self.keep(now, &record, super::Then::Nothing);
+        }
+    }
+
+    /// What is decided is not open any more, by whatever way that became known.
+    fn close(&mut self, at: u64) {
+        if let crate::coordinator::Role::Leading(leading) = &mut self.role {
+            leading.open.remove(&at);
+        }
+    }
+
+    /// Tells the disk how far everything is decided.
+    pub(super) fn mark(&mut self) {
+        let next = self.learner.next();
+        if self.acceptor.as_ref().is_some_and(|acceptor| acceptor.votes()) && next > self.marked {
+            self.marked = next;
+            self.keep(self.started, &Record::Decided(next), super::Then::Nothing);
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! All roles of one node together.
+use crate::acceptor::Acceptor;
+use crate::ballot::{Ballot, Item, Lives, LogId, ValueId};
+use crate::config::{Config, ConfigError};
+use crate::coordinator::Role;
+use crate::learner::{Learner, Pool};
+use crate::packet::{Beat, Content, Lead, Packet};
+use crate::proposer::Proposer;
+use bytes::Bytes;
+use consort_member::Heard;
+use consort_order::{Lane, Output, To};
+use consort_types::{Incarnation, Instant, MemberId, NodeId, Rng, Ticket, View};
+use consort_wire::pack::Body;
+use std::collections::{BTreeMap, VecDeque};
+
+mod beats;
+mod contract;
+mod leading;
+mod learning;
+mod passing;
+mod standing;
+mod views;
+mod voting;
+
+/// An ordering engine: proposer, acceptor where it is one, learner, and coordinator where it leads.
+#[derive(Clone, Debug)]
+pub struct Paxos {
+    config: Config,
+    me: MemberId,
+    log: LogId,
+    acceptor: Option<Acceptor>,
+    learner: Learner,
+    pool: Pool,
+    proposer: Proposer,
+    role: Role,
+    heard: Heard,
+    peers: BTreeMap<NodeId, Peer>,
+    /// The coordinator that was heard last.
+    leader: Option<Lead>,
+    /// Of each acceptor the latest life that is known.
+    lives: Lives,
+    /// The largest round that was heard of.
+    round: u64,
+    /// The view that this node is in.
+    inside: Option<View>,
+    farewell: Farewell,
+    started: Instant,
+    beat: u64,
+    beat_at: Instant,
+    /// The coordinator's beat that this acceptor last promised to wait for.
+    echo: Option<(Ballot, u64)>,
+    annotation: Bytes,
+    /// When something was last asked of whom, and what was known then.
+    asked: Asked,
+    /// How far the disk knows what is decided.
+    marked: u64,
+    ticket: u64,
+    writing: BTreeMap<Ticket, Then>,
+    /// What this node says to itself.
+    loopback: VecDeque<Content>,
+    output: VecDeque<Output<Packet>>,
+    rng: Rng,
+    counters: Counters,
+}
+
+/// What was heard of another node last.
+#[derive(Clone, Debug)]
+struct Peer {
+    member: MemberId,
+    at: Instant,
+    log: LogId,
+    beat: Beat,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Asked {
+    at: Instant,
+    next: u64,
+    turn: usize,
+}
+
+/// What is done once a record is kept.
+#[derive(Clone, Debug)]
+enum Then {
+    Nothing,
+    /// This node's own ballot may be used.
+    Stand(Ballot),
+    Promise {
+        ballot: Ballot,
+        from: u64,
+    },
+    Vote {
+        ballot: Ballot,
+        at: u64,
+    },
+    /// The life of one that forgot is noted: it is told what it may have promised.
+    Answer(NodeId),
+    /// Everything that was adopted is kept.
+    Adopted,
+}
+
+/// How far this node is with leaving.
+///
+/// | from | to | when |
+/// |---|---|---|
+/// | `Stays` | `Leaving` | it is asked to |
+/// | `Leaving` | `Gone` | it is in no view any more, or its time is over |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Farewell {
+    Stays,
+    Leaving { until: Instant },
+    Gone,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    foreign_log: u64,
+    led: u64,
+    proposed: u64,
+    decided: u64,
+    retried: u64,
+    learnt: u64,
+    fetched: u64,
+    records: u64,
+    links_lost: u64,
+    assertion_failures: u64,
+    last_assertion: Option<&'static str>,
+}
+
+impl Paxos {
+    /// A node that is about to start; `incarnation` is this life of it, larger than every earlier one.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if the settings cannot work.
+    pub fn new(config: Config, incarnation: Incarnation) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let me = MemberId { node: config.me, incarnation };
+        let acceptor = config.is_acceptor(me.node).then(Acceptor::default);
+        let mut lives = Lives::default();
+        if acceptor.is_some() {
+            lives.note(me);
+        }
+        Ok(Self {
+            me,
+            log: LogId::NONE,
+            acceptor,
+            learner: Learner::default(),
+            pool: Pool::new(),
+            proposer: Proposer::new(&config, me),
+            role: Role::Follower { stand_at: Instant::ZERO },
+            heard: Heard::new(config.silence),
+            peers: BTreeMap::new(),
+            leader: None,
+            lives,
+            round: 0,
+            inside: None,
+            farewell: Farewell::Stays,
+            started: Instant::ZERO,
+            beat: 0,
+            beat_at: Instant::ZERO,
+            echo: None,
+            annotation: Bytes::new(),
+            asked: Asked::default(),
+            marked: 0,
+            ticket: 0,
+            writing: BTreeMap::new(),
+            loopback: VecDeque::new(),
+            output: VecDeque::new(),
+            rng: Rng::new(incarnation.0 ^ u64::from(config.me.0) << 40),
+            counters: Counters::default(),
+            config,
+        })
+    }
+
+    /// The settings.
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What is decided here.
+    pub const fn learner(&self) -> &Learner {
+        &self.learner
+    }
+
+    /// This node as an acceptor, where it is one.
+    pub const fn acceptor(&self) -> Option<&Acceptor> {
+        self.acceptor.as_ref()
+    }
+
+    /// What this node does as a coordinator.
+    pub const fn role(&self) -> &Role {
+        &self.role
+    }
+
+    /// This life of this node.
+    pub const fn me(&self) -> MemberId {
+        self.me
+    }
+
+    /// The members of the view that this node is in, if it is in one.
+    pub fn members(&self) -> Option<&[MemberId]> {
+        self.inside.as_ref().map(|view| &view.members[..])
+    }
+
+    /// The log that it belongs to.
+    pub const fn log(&self) -> LogId {
+        self.log
+    }
+
+    /// The rule whose assertion failed last, if any did.
+    pub const fn last_assertion(&self) -> Option<&'static str> {
+        self.counters.last_assertion
+    }
+
+    fn send(&mut self, to: NodeId, content: Content) {
+        if to == self.me.node {
+            self.loopback.push_back(content);
+        } else {
+            let packet = Packet { log: self.log, content };
+            self.output.push_back(Output::Send { to: To::One(to), lane: Lane::Reliable, packet });
+        }
+    }
+
+    /// What this node said to itself, and what follows from all that was said.
+    fn settle(&mut self, now: Instant) {
+        loop {
+            self.propose_own(now);
+            let Some(content) = self.loopback.pop_front() else { break };
+            self.on_content(now, self.me, content);
+        }
+        if self.proposer.queue.has_room_again() {
+            self.output.push_back(Output::Room);
+        }
+    }
+
+    /// One that belongs to this node's log.
+    fn on_content(&mut self, now: Instant, from: MemberId, content: Content) {
+        match content {
+            Content::Beat(beat) => self.on_beat(now, from, self.log, *beat),
+            Content::Value(value) => self.on_value(now, value),
+            Content::Prepare { ballot, from: first } => self.on_prepare(now, from, ballot, first),
+            Content::Promise { ballot, told } => self.on_promise(now, from, ballot, told),
+            Content::Nack { ballot, promised } => self.on_nack(now, ballot, promised),
+            Content::Accept { ballot, at, item, hops } => self.on_accept(now, ballot, at, item, hops),
+            Content::Vote { ballot, at, lives } => self.on_vote(now, from, ballot, at, &lives),
+            Content::Decide { at, item, hops } => self.on_decide(now, at, item, hops),
+            Content::Fetch(names) => self.on_fetch(from.node, &names),
+            Content::Learn(first) => self.on_learn(from.node, first),
+            Content::Learnt { from: first, entries } => self.on_learnt(now, first, entries),
+            Content::Recover => self.on_recover(now, from),
+            Content::Recovered(told, promised) => self.on_recovered(now, from, told, promised),
+        }
+    }
+
+    /// The payload of a value that is not decided, wherever it is held.
+    fn payload(&self, id: &ValueId) -> Option<Body> {
+        find(&self.pool, self.acceptor.as_ref(), id)
+    }
+
+    /// Notes a broken invariant: counted in every build, and fatal in debug builds, so that tests stop where it broke.
+    fn check(&mut self, holds: bool, rule: &'static str) {
+        if !holds {
+            self.counters.assertion_failures += 1;
+            self.counters.last_assertion = Some(rule);
+            if cfg!(debug_assertions) {
+                panic!("{rule}");
+            }
+        }
+    }
+}
+
+/// The payload of a value: as it came, or as it was accepted.
+fn find(pool: &Pool, acceptor: Option<&Acceptor>, id: &ValueId) -> Option<Body> {
+    let accepted = || {
+        let accepted = acceptor?.accepted.values();
+        accepted.filter(|accepted| accepted.item == Item::Value(*id)).find_map(|accepted| accepted.body.clone())
+    };
+    pool.get(id).cloned().or_else(accepted)
+}

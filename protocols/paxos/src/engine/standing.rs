@@ -1,0 +1,187 @@
+//! Acceptors that know nothing: they begin a log together, or ask the others what they may have promised.
+use super::{Paxos, Then};
+use crate::acceptor::{Accepted, Acceptor, Standing, latest};
+use crate::ballot::{Ballot, Item, LogId};
+use crate::learner::Entry;
+use crate::packet::{Acceptance, Content, Told};
+use crate::record::Record;
+use consort_types::{Instant, MemberId, NodeId};
+use std::collections::BTreeMap;
+
+impl Paxos {
+    /// What this node says of itself as an acceptor.
+    pub(super) fn acceptance(&self) -> Acceptance {
+        match &self.acceptor {
+            None => Acceptance::None,
+            Some(acceptor) if !acceptor.votes() => Acceptance::Blank,
+            Some(acceptor) if acceptor.is_fresh() => Acceptance::Fresh,
+            Some(_) => Acceptance::Ready,
+        }
+    }
+
+    /// Whether this node has neither promised nor learnt anything, so that it may take up any log.
+    fn is_unbound(&self) -> bool {
+        self.learner.next() == 0 && self.acceptor.as_ref().is_none_or(|acceptor| acceptor.is_fresh())
+    }
+
+    /// All acceptors, each of which has said, since all of these lives began, that it has promised nothing.
+    fn founders(&self, now: Instant) -> Option<Vec<MemberId>> {
+        //= X51
+        let life = |node: &NodeId| match self.peers.get(node) {
+            _ if *node == self.me.node => Some(self.me),
+            Some(peer) if self.is_near(peer, now) => Some(peer.member),
+            _ => None,
+        };
+        let mut acceptors = self.config.acceptors.clone();
+        acceptors.sort_unstable();
+        let lives = acceptors.iter().map(life).collect::<Option<Vec<_>>>()?;
+        let says_so = |life: &MemberId| {
+            *life == self.me
+                || self.peers.get(&life.node).is_some_and(|peer| {
+                    let hears = |other: &MemberId| other == life || peer.beat.hears.contains(other);
+                    matches!(peer.beat.acceptor, Acceptance::Blank | Acceptance::Fresh) && lives.iter().all(hears)
+                })
+        };
+        (lives.iter().all(says_so) && self.is_unbound()).then_some(lives)
+    }
+
+    /// Begins a log, takes one up, or asks what was forgotten.
+    pub(super) fn look_for_log(&mut self, now: Instant) {
+        let founds = if self.acceptor.is_some() { self.founders(now).map(|lives| LogId::of(&lives)) } else { None };
+        match founds {
+            Some(log) => self.found(now, log),
+            None => self.take_up_log(now),
+        }
+        self.ask_what_was_forgotten();
+        self.adopt(now);
+    }
+
+    fn found(&mut self, now: Instant, log: LogId) {
+        if self.log == log && self.acceptor.as_ref().is_some_and(|acceptor| acceptor.votes()) {
+            return;
+        }
+        self.log = log;
+        if let Some(acceptor) = &mut self.acceptor {
+            acceptor.standing = Standing::Voting;
+        }
+        self.keep(now, &Record::Log(log), Then::Nothing);
+    }
+
+    /// Whoever is bound to no log takes up the one that acceptors have promised something in.
+    fn take_up_log(&mut self, now: Instant) {
+        //= X53
+        let alive = self.peers.values().filter(|peer| self.is_near(peer, now));
+        let log = alive.filter(|peer| peer.beat.acceptor == Acceptance::Ready).map(|peer| peer.log).next();
+        let Some(log) = log.filter(|log| *log != self.log && self.is_unbound()) else { return };
+        self.log = log;
+        self.leader = None;
+        if let Some(acceptor) = &mut self.acceptor {
+            acceptor.standing = Standing::Blank { answers: BTreeMap::new() };
+        }
+    }
+
+    fn ask_what_was_forgotten(&mut self) {
+        let Some(acceptor) = &self.acceptor else { return };
+        if !matches!(acceptor.standing, Standing::Blank { .. }) || self.log == LogId::NONE {
+            return;
+        }
+        //= X32
+        let me = self.me.node;
+        for node in self.config.acceptors.clone().into_iter().filter(|node| *node != me) {
+            self.send(node, Content::Recover);
+        }
+    }
+
+    /// Another acceptor has forgotten. Its earlier votes count no more, which is kept before it is told anything.
+    pub(super) fn on_recover(&mut self, now: Instant, from: MemberId) {
+        if !self.config.is_acceptor(from.node) || self.lives.outdates(from) {
+            return;
+        }
+        if self.acceptor.as_ref().is_some_and(|acceptor| acceptor.votes()) {
+            self.lives.note(from);
+            self.keep(now, &Record::Life(from), Then::Answer(from.node));
+        }
+    }
+
+    pub(super) fn answer(&mut self, node: NodeId) {
+        let next = self.learner.next();
+        let Some(acceptor) = self.acceptor.as_ref().filter(|acceptor| acceptor.votes()) else { return };
+        let (told, promised) = (acceptor.tell(self.lives.clone(), next, 0), acceptor.promised);
+        self.send(node, Content::Recovered(told, promised));
+    }
+
+    pub(super) fn on_recovered(&mut self, now: Instant, from: MemberId, told: Told, promised: Ballot) {
+        self.lives.merge(&told.lives);
+        let outdated = self.lives.outdates(from) || self.lives.outdates(self.me);
+        let Some(Acceptor { standing: Standing::Blank { answers }, .. }) = &mut self.acceptor else { return };
+        if !outdated && from != self.me {
+            answers.insert(from, (told, promised));
+            self.adopt(now);
+        }
+    }
+
+    /// Takes over what enough others have told, once everything below is learnt and every payload held.
+    pub(super) fn adopt(&mut self, now: Instant) {
+        //= X32
+        //= X33
+        let Some(Acceptor { standing: Standing::Blank { answers }, .. }) = &self.acceptor else { return };
+        let counts = |(life, _): &(&MemberId, &(Told, Ballot))| !self.lives.outdates(**life);
+        let told: Vec<_> = answers.iter().filter(counts).map(|(life, answer)| (*life, answer.clone())).collect();
+        if told.len() < self.config.quorum() {
+            return;
+        }
+        let promised = told.iter().map(|(_, (_, promised))| *promised).max().unwrap_or(Ballot::ZERO);
+        let (from, best) = latest(told.iter().map(|(_, (told, _))| told), self.learner.next());
+        if self.learner.next() < from {
+            return self.learn(now);
+        }
+        let missing: Vec<_> = self.missing(&best);
+        if !missing.is_empty() {
+            let fetch = |life: &MemberId| (life.node, Content::Fetch(missing.clone()));
+            let asks: Vec<_> = told.iter().map(|(life, _)| fetch(life)).collect();
+            return asks.into_iter().for_each(|(node, fetch)| self.send(node, fetch));
+        }
+        self.take_over(now, promised, best);
+    }
+
+    /// Values among these whose payload is not held.
+    pub(super) fn missing(&self, best: &BTreeMap<u64, (Ballot, Item)>) -> Vec<crate::ballot::ValueId> {
+        let lacks = |(_, item): &(Ballot, Item)| match item {
+            Item::Value(id) if self.payload(id).is_none() => Some(*id),
+            _ => None,
+        };
+        best.values().filter_map(lacks).collect()
+    }
+
+    /// The name of the log is written last: what stands on the disk without it is not all.
+    fn take_over(&mut self, now: Instant, promised: Ballot, best: BTreeMap<u64, (Ballot, Item)>) {
+        //= X34
+        self.round = self.round.max(promised.round);
+        let mut records: Vec<_> = self.lives.iter().map(Record::Life).collect();
+        for at in 0..self.learner.next() {
+            let Some(Entry { item, body }) = self.learner.entry(at).cloned() else { break };
+            records.push(Record::Learnt { at, item, body });
+        }
+        self.marked = self.learner.next();
+        records.extend([Record::Decided(self.marked), Record::Promised(promised)]);
+        for (at, (ballot, item)) in best {
+            let body = if let Item::Value(id) = &item { self.payload(id) } else { None };
+            records.push(Record::Accepted { ballot, at, item: item.clone(), body: body.clone() });
+            if let Some(acceptor) = &mut self.acceptor {
+                acceptor.accepted.insert(at, Accepted { ballot, item, body, kept: true });
+            }
+        }
+        if let Some(acceptor) = &mut self.acceptor {
+            acceptor.promised = promised;
+            acceptor.standing = Standing::Adopting;
+        }
+        records.iter().for_each(|record| self.keep(now, record, Then::Nothing));
+        self.keep(now, &Record::Log(self.log), Then::Adopted);
+    }
+
+    pub(super) fn adopted(&mut self) {
+        if let Some(acceptor) = &mut self.acceptor {
+            acceptor.standing = Standing::Voting;
+        }
+    }
+}

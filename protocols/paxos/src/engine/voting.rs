@@ -1,0 +1,185 @@
+//! This node as an acceptor: promises, votes, and what of them is on the disk.
+use super::{Paxos, Then};
+use crate::acceptor::Answer;
+use crate::ballot::{Ballot, Item, ValueId};
+use crate::config::Storage;
+use crate::packet::Content;
+use crate::record::Record;
+use consort_order::Output;
+use consort_types::{Instant, MemberId, Ticket};
+
+impl Paxos {
+    /// Keeps a record, and then does something. In memory it is kept at once.
+    pub(super) fn keep(&mut self, now: Instant, record: &Record, then: Then) {
+        //= X04
+        self.counters.records += 1;
+        if self.config.storage == Storage::Memory {
+            return self.kept(now, then);
+        }
+        self.ticket += 1;
+        let ticket = Ticket(self.ticket);
+        let sync = !matches!(then, Then::Nothing);
+        self.writing.insert(ticket, then);
+        self.output.push_back(Output::Persist { ticket, record: record.encode(), sync });
+    }
+
+    /// A record is on the disk.
+    pub(super) fn on_persisted(&mut self, now: Instant, ticket: Ticket) {
+        if let Some(then) = self.writing.remove(&ticket) {
+            self.kept(now, then);
+        }
+    }
+
+    fn kept(&mut self, now: Instant, then: Then) {
+        match then {
+            Then::Nothing => {}
+            Then::Stand(ballot) => self.stand(now, ballot),
+            Then::Promise { ballot, from } => self.promise(ballot, from),
+            Then::Vote { ballot, at } => self.vote(ballot, at),
+            Then::Answer(node) => self.answer(node),
+            Then::Adopted => self.adopted(),
+        }
+    }
+
+    pub(super) fn on_prepare(&mut self, now: Instant, from: MemberId, ballot: Ballot, first: u64) {
+        self.round = self.round.max(ballot.round);
+        let Some(acceptor) = self.acceptor.as_mut().filter(|acceptor| acceptor.votes()) else { return };
+        let free = acceptor.is_free_for(from, now);
+        match if free { acceptor.prepare(ballot) } else { Answer::Refused } {
+            Answer::Refused => {
+                //= X11
+                let promised = acceptor.promised;
+                self.send(from.node, Content::Nack { ballot, promised });
+            }
+            _ => self.keep(now, &Record::Promised(ballot), Then::Promise { ballot, from: first }),
+        }
+    }
+
+    fn promise(&mut self, ballot: Ballot, from: u64) {
+        let next = self.learner.next();
+        let Some(acceptor) = self.acceptor.as_ref().filter(|acceptor| acceptor.promised == ballot) else { return };
+        let told = acceptor.tell(self.lives.clone(), next, from);
+        self.send(ballot.owner.node, Content::Promise { ballot, told });
+    }
+
+    /// An accept: passed on first, whatever becomes of it here.
+    pub(super) fn on_accept(&mut self, now: Instant, ballot: Ballot, at: u64, item: Item, hops: u16) {
+        //= X22
+        if hops > 0 {
+            self.pass_on(Content::Accept { ballot, at, item: item.clone(), hops: hops - 1 });
+        }
+        self.round = self.round.max(ballot.round);
+        self.consider(now, ballot, at, item);
+    }
+
+    fn consider(&mut self, now: Instant, ballot: Ballot, at: u64, item: Item) {
+        if !self.acceptor.as_ref().is_some_and(|acceptor| acceptor.votes()) {
+            return;
+        }
+        let body = match &item {
+            Item::Value(id) => match self.payload(id).or_else(|| self.decided_payload(at, &item)) {
+                Some(body) => Some(body),
+                None => return self.wait_for(ballot, at, item.clone(), *id),
+            },
+            Item::Nothing | Item::View { .. } | Item::Primary(_) => None,
+        };
+        let Some(acceptor) = &mut self.acceptor else { return };
+        acceptor.waiting.remove(&at);
+        match acceptor.accept(ballot, at, &item, body.clone()) {
+            Answer::Granted => {
+                //= X21
+                self.keep(now, &Record::Accepted { ballot, at, item, body }, Then::Vote { ballot, at });
+            }
+            Answer::Again => self.vote(ballot, at),
+            Answer::Waits => {}
+            Answer::Refused => {
+                let promised = acceptor.promised;
+                self.check(promised > ballot, "X26: one ballot proposes one item for an instance");
+                self.send(ballot.owner.node, Content::Nack { ballot, promised });
+            }
+        }
+    }
+
+    /// Nothing is voted for that this acceptor could not hand on.
+    fn wait_for(&mut self, ballot: Ballot, at: u64, item: Item, id: ValueId) {
+        //= X23
+        let Some(acceptor) = &mut self.acceptor else { return };
+        if acceptor.waiting.get(&at).is_none_or(|(known, _)| *known <= ballot) {
+            acceptor.waiting.insert(at, (ballot, item));
+        }
+        self.send(ballot.owner.node, Content::Fetch(vec![id]));
+    }
+
+    /// Payloads have come: whoever waited for them votes.
+    pub(super) fn reconsider(&mut self, now: Instant, id: &ValueId) {
+        let Some(acceptor) = &mut self.acceptor else { return };
+        let is_waiting = |(_, (_, item)): &(&u64, &(Ballot, Item))| *item == Item::Value(*id);
+        let waiting: Vec<_> = acceptor.waiting.iter().filter(is_waiting).map(|(at, _)| *at).collect();
+        for at in waiting {
+            let Some((ballot, item)) = self.acceptor.as_mut().and_then(|acceptor| acceptor.waiting.remove(&at)) else {
+                continue;
+            };
+            self.consider(now, ballot, at, item);
+        }
+    }
+
+    fn vote(&mut self, ballot: Ballot, at: u64) {
+        if let Some(acceptor) = &mut self.acceptor {
+            acceptor.keep(ballot, at);
+            let lives = self.lives.clone();
+            self.send(ballot.owner.node, Content::Vote { ballot, at, lives });
+        }
+    }
+
+    /// What the disk holds from an earlier life.
+    pub(super) fn replay(&mut self, records: Vec<Record>) {
+        let (mut learnt, mut decided) = (std::collections::BTreeMap::new(), 0);
+        for record in records {
+            match record {
+                Record::Log(log) => self.log = log,
+                Record::Life(life) => {
+                    self.lives.note(life);
+                }
+                Record::Promised(ballot) => self.promised_before(ballot),
+                Record::Accepted { ballot, at, item, body } => {
+                    self.promised_before(ballot);
+                    self.accepted_before(ballot, at, item, body);
+                }
+                Record::Learnt { at, item, body } => {
+                    learnt.insert(at, (item, body));
+                }
+                Record::Decided(next) => decided = decided.max(next),
+            }
+        }
+        for at in 0..decided {
+            let accepted = || {
+                let accepted = self.acceptor.as_ref()?.accepted.get(&at)?;
+                Some((accepted.item.clone(), accepted.body.clone()))
+            };
+            let Some((item, body)) = learnt.remove(&at).or_else(accepted) else { break };
+            self.remember(item.clone(), body);
+            self.learner.decide(at, item);
+        }
+        self.marked = decided;
+    }
+
+    fn promised_before(&mut self, ballot: Ballot) {
+        self.round = self.round.max(ballot.round);
+        if let Some(acceptor) = &mut self.acceptor {
+            acceptor.promised = acceptor.promised.max(ballot);
+        }
+    }
+
+    fn accepted_before(&mut self, ballot: Ballot, at: u64, item: Item, body: Option<consort_wire::pack::Body>) {
+        let Some(acceptor) = &mut self.acceptor else { return };
+        if acceptor.accepted.get(&at).is_none_or(|known| known.ballot <= ballot) {
+            acceptor.accepted.insert(at, crate::acceptor::Accepted { ballot, item, body, kept: true });
+        }
+    }
+
+    pub(super) fn remember(&mut self, item: Item, body: Option<consort_wire::pack::Body>) {
+        if let (Item::Value(id), Some(body)) = (item, body) {
+            self.pool.insert(id, body);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What is decided, and what follows from it: the same at every node, whoever reads it and when.
+use crate::ballot::{Item, ValueId};
+use consort_types::MemberId;
+use consort_wire::pack::Body;
+use std::collections::BTreeMap;
+
+/// Payloads by name: of values that are not decided here.
+pub type Pool = BTreeMap<ValueId, Body>;
+
+/// One decided instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// What stands there.
+    pub item: Item,
+    /// Its payload, where it has one.
+    pub body: Option<Body>,
+}
+
+/// Who is there at a place of the log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Present {
+    /// The number of the view; 0 before the first.
+    pub number: u64,
+    /// Its members, each with the number of its last value that counted.
+    pub last: BTreeMap<MemberId, u64>,
+    /// Whether it was decided that all have installed it.
+    pub primary: bool,
+}
+
+/// What an instance turned out to mean.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// Messages, the first of which has this place.
+    Messages {
+        /// The value they came in.
+        id: ValueId,
+        /// They.
+        body: Body,
+        /// The place of the first.
+        place: u64,
+    },
+    /// A value that does not count.
+    Void(ValueId),
+    /// A new view.
+    View {
+        /// What it replaces.
+        before: Present,
+    },
+    /// The view is primary.
+    Primary,
+    /// Nothing.
+    Nothing,
+}
+
+/// The decided log and the state that follows from it.
+#[derive(Clone, Debug, Default)]
+pub struct Learner {
+    log: Vec<Entry>,
+    ahead: BTreeMap<u64, Item>,
+    present: Present,
+    place: u64,
+    /// How many values did not count.
+    pub voided: u64,
+}
+
+impl Learner {
+    /// Everything below is decided and known here.
+    pub const fn next(&self) -> u64 {
+        self.log.len() as u64
+    }
+
+    /// Who is there.
+    pub const fn present(&self) -> &Present {
+        &self.present
+    }
+
+    /// The place of the last message.
+    pub const fn place(&self) -> u64 {
+        self.place
+    }
+
+    /// What is known to be decided at an instance.
+    pub fn decided(&self, at: u64) -> Option<&Item> {
+        self.entry(at).map(|entry| &entry.item).or_else(|| self.ahead.get(&at))
+    }
+
+    /// What is known in full at an instance.
+    pub fn entry(&self, at: u64) -> Option<&Entry> {
+        self.log.get(usize::try_from(at).ok()?)
+    }
+
+    /// Whether something is decided that cannot be taken yet.
+    pub fn is_behind(&self) -> bool {
+        !self.ahead.is_empty()
+    }
+
+    /// Notes that something is decided. Returns false where something else is known to be.
+    pub fn decide(&mut self, at: u64, item: Item) -> bool {
+        if let Some(known) = self.decided(at) {
+            return *known == item;
+        }
+        self.ahead.insert(at, item);
+        true
+    }
+
+    /// Takes the next instance, if it is decided and its payload is held, which is asked for by name.
+    pub fn take(&mut self, payload: impl Fn(&ValueId) -> Option<Body>) -> Option<(u64, Meaning)> {
+        //= X40
+        let at = self.next();
+        let body = match self.ahead.get(&at)? {
+            Item::Value(id) => Some(payload(id)?),
+            Item::Nothing | Item::View { .. } | Item::Primary(_) => None,
+        };
+        let item = self.ahead.remove(&at)?;
+        self.log.push(Entry { item: item.clone(), body: body.clone() });
+        Some((at, self.mean(item, body)))
+    }
+
+    fn mean(&mut self, item: Item, body: Option<Body>) -> Meaning {
+        match (item, body) {
+            (Item::Value(id), Some(body)) => self.on_value(id, body),
+            (Item::View { number, after, members }, _) if after == self.present.number => {
+                //= X43
+                let last = members.into_iter().map(|member| (member, 0)).collect();
+                let before = std::mem::replace(&mut self.present, Present { number, last, primary: false });
+                Meaning::View { before }
+            }
+            (Item::Primary(number), _) if number == self.present.number && !self.present.primary => {
+                //= X47
+                self.present.primary = true;
+                Meaning::Primary
+            }
+            _ => Meaning::Nothing,
+        }
+    }
+
+    /// A value counts where its sender is in the view it was sent in, that view is the current one, and its turn has come.
+    fn on_value(&mut self, id: ValueId, body: Body) -> Meaning {
+        //= X42
+        let current = id.view == self.present.number;
+        match self.present.last.get_mut(&id.sender) {
+            Some(last) if current && id.number == *last + 1 => {
+                *last = id.number;
+                let place = self.place + 1;
+                //= X46
+                self.place += body.chunks().count() as u64;
+                Meaning::Messages { id, body, place }
+            }
+            _ => {
+                self.voided += 1;
+                Meaning::Void(id)
+            }
+        }
+    }
+}

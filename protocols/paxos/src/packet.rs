@@ -1,0 +1,501 @@
+//! What the engine puts on the network. Every packet begins with its kind (1 byte) and the log it belongs to (8); a ballot
+//! takes 22 bytes, a member 10, a value's name 26.
+//!
+//! | kind | fields |
+//! |---|---|
+//! | 1 beat | number, flags, promised ballot, next instance, view, heard members, echoed ballot and number, lead, annotation |
+//! | 2 value | name, links left to go, body |
+//! | 3 prepare | ballot, first instance |
+//! | 4 promise | ballot, lives, next instance, accepted items with their ballots |
+//! | 5 nack | ballot, promised ballot |
+//! | 6 accept | ballot, instance, links left to go, item |
+//! | 7 vote | ballot, instance, lives |
+//! | 8 decide | instance, links left to go, item |
+//! | 9 fetch | names of values |
+//! | 10 learn | first instance |
+//! | 11 learnt | first instance, items with their payloads |
+//! | 12 recover | |
+//! | 13 recovered | lives, promised ballot, next instance, accepted items with their ballots |
+use crate::ballot::{Ballot, Item, Lives, LogId, ValueId};
+use bytes::{BufMut, Bytes, BytesMut};
+use consort_types::{MemberId, NodeId};
+use consort_wire::pack::Body;
+use consort_wire::{MEMBER_LEN, Malformed, Reader, Writer};
+
+/// One packet of the engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// The log that it belongs to; none where its sender has none yet.
+    pub log: LogId,
+    /// What it says.
+    pub content: Content,
+}
+
+/// What a packet says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// I live.
+    Beat(Box<Beat>),
+    /// A payload on its way round.
+    Value(Value),
+    /// Phase 1: promise to heed no earlier ballot.
+    Prepare {
+        /// The ballot.
+        ballot: Ballot,
+        /// Everything below is known to the coordinator.
+        from: u64,
+    },
+    /// Promised.
+    Promise {
+        /// For which ballot.
+        ballot: Ballot,
+        /// What the acceptor told.
+        told: Told,
+    },
+    /// Refused.
+    Nack {
+        /// The ballot that was refused.
+        ballot: Ballot,
+        /// What is promised instead.
+        promised: Ballot,
+    },
+    /// Phase 2: vote for this.
+    Accept {
+        /// The ballot.
+        ballot: Ballot,
+        /// The instance.
+        at: u64,
+        /// What is to stand there.
+        item: Item,
+        /// How many links it has yet to pass.
+        hops: u16,
+    },
+    /// A vote, on the disk where there is one.
+    Vote {
+        /// The ballot.
+        ballot: Ballot,
+        /// The instance.
+        at: u64,
+        /// What lives its sender knows.
+        lives: Lives,
+    },
+    /// This stands.
+    Decide {
+        /// Where.
+        at: u64,
+        /// What.
+        item: Item,
+        /// How many links it has yet to pass.
+        hops: u16,
+    },
+    /// Payloads of these are asked for.
+    Fetch(Vec<ValueId>),
+    /// Decided items from here on are asked for.
+    Learn(u64),
+    /// Decided items, with their payloads.
+    Learnt {
+        /// The first one's instance.
+        from: u64,
+        /// They follow each other.
+        entries: Vec<(Item, Option<Body>)>,
+    },
+    /// An acceptor that has forgotten asks what it may have promised.
+    Recover,
+    /// What another knows for it.
+    Recovered(Told, Ballot),
+}
+
+/// What an acceptor tells of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Of each acceptor the latest life that it knows.
+    pub lives: Lives,
+    /// Everything below is decided and known to it.
+    pub next: u64,
+    /// What it accepted from there on: instance, ballot, item.
+    pub accepted: Vec<(u64, Ballot, Item)>,
+}
+
+/// A payload and its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Value {
+    /// Its name.
+    pub id: ValueId,
+    /// How many links it has yet to pass.
+    pub hops: u16,
+    /// Whole messages.
+    pub body: Body,
+}
+
+/// What every node tells all others, at intervals.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Beat {
+    /// Its number among its sender's.
+    pub number: u64,
+    /// What kind of acceptor the sender is.
+    pub acceptor: Acceptance,
+    /// Whether the sender is leaving.
+    pub leaving: bool,
+    /// What it has promised, or the latest ballot it knows.
+    pub promised: Ballot,
+    /// Everything below is known to it.
+    pub next: u64,
+    /// The number of the view that it is in; 0 where it is in none.
+    pub view: u64,
+    /// Whom it hears.
+    pub hears: Vec<MemberId>,
+    /// The coordinator's beat that was heard last.
+    pub echo: Option<(Ballot, u64)>,
+    /// What the coordinator says.
+    pub lead: Option<Lead>,
+    /// What the layer above wants carried.
+    pub annotation: Bytes,
+}
+
+/// What the coordinator says in its beats.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lead {
+    /// By which right it leads.
+    pub ballot: Ballot,
+    /// The order's number among its ballot's.
+    pub version: u64,
+    /// Who passes things on to whom: each to the one behind it, the last to the first.
+    pub ring: Vec<NodeId>,
+}
+
+/// What kind of acceptor a node is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Acceptance {
+    /// None.
+    #[default]
+    None,
+    /// One that knows nothing, and may have forgotten.
+    Blank,
+    /// One that has a log and has promised nothing yet.
+    Fresh,
+    /// One that votes.
+    Ready,
+}
+
+const BALLOT_LEN: usize = 4 + 8 + MEMBER_LEN;
+const VALUE_ID_LEN: usize = MEMBER_LEN + 8 + 8;
+const ITEM_LEAST: usize = 1;
+const LEAVING: u8 = 4;
+
+pub(crate) fn put_ballot(out: &mut BytesMut, ballot: Ballot) {
+    out.put_u32(ballot.generation);
+    out.put_u64(ballot.round);
+    out.put_member(ballot.owner);
+}
+
+pub(crate) fn read_ballot(reader: &mut Reader<'_>) -> Result<Ballot, Malformed> {
+    let (generation, round) = (reader.u32("generation")?, reader.u64("round")?);
+    Ok(Ballot { generation, round, owner: reader.member("owner")? })
+}
+
+fn put_id(out: &mut BytesMut, id: ValueId) {
+    out.put_member(id.sender);
+    out.put_u64(id.view);
+    out.put_u64(id.number);
+}
+
+fn read_id(reader: &mut Reader<'_>) -> Result<ValueId, Malformed> {
+    let sender = reader.member("sender")?;
+    Ok(ValueId { sender, view: reader.u64("view")?, number: reader.u64("number")? })
+}
+
+fn put_members(out: &mut BytesMut, members: impl ExactSizeIterator<Item = MemberId>) {
+    out.put_count(members.len());
+    members.for_each(|member| out.put_member(member));
+}
+
+fn read_members(reader: &mut Reader<'_>) -> Result<Vec<MemberId>, Malformed> {
+    let n = reader.count(MEMBER_LEN, "members")?;
+    (0..n).map(|_| reader.member("member")).collect()
+}
+
+pub(crate) fn put_item(out: &mut BytesMut, item: &Item) {
+    match item {
+        Item::Nothing => out.put_u8(0),
+        Item::View { number, after, members } => {
+            out.put_u8(1);
+            out.put_u64(*number);
+            out.put_u64(*after);
+            put_members(out, members.iter().copied());
+        }
+        Item::Value(id) => {
+            out.put_u8(2);
+            put_id(out, *id);
+        }
+        Item::Primary(number) => {
+            out.put_u8(3);
+            out.put_u64(*number);
+        }
+    }
+}
+
+pub(crate) fn read_item(reader: &mut Reader<'_>) -> Result<Item, Malformed> {
+    Ok(match reader.u8("item")? {
+        0 => Item::Nothing,
+        1 => {
+            let (number, after) = (reader.u64("number")?, reader.u64("after")?);
+            let members = read_members(reader)?;
+            if number <= after || members.is_empty() || !members.is_sorted_by(|a, b| a.node < b.node) {
+                return Err(reader.bad("view"));
+            }
+            Item::View { number, after, members }
+        }
+        2 => Item::Value(read_id(reader)?),
+        3 => Item::Primary(reader.u64("number")?),
+        _ => return Err(reader.bad("item")),
+    })
+}
+
+fn put_lives(out: &mut BytesMut, lives: &Lives) {
+    out.put_count(lives.len());
+    lives.iter().for_each(|life| out.put_member(life));
+}
+
+fn read_lives(reader: &mut Reader<'_>) -> Result<Lives, Malformed> {
+    Ok(read_members(reader)?.into_iter().collect())
+}
+
+fn put_told(out: &mut BytesMut, told: &Told) {
+    put_lives(out, &told.lives);
+    out.put_u64(told.next);
+    out.put_u32(u32::try_from(told.accepted.len()).unwrap_or(u32::MAX));
+    for (at, ballot, item) in &told.accepted {
+        out.put_u64(*at);
+        put_ballot(out, *ballot);
+        put_item(out, item);
+    }
+}
+
+fn read_told(reader: &mut Reader<'_>) -> Result<Told, Malformed> {
+    let (lives, next) = (read_lives(reader)?, reader.u64("next")?);
+    let n = reader.u32("accepted")? as usize;
+    if n.saturating_mul(8 + BALLOT_LEN + ITEM_LEAST) > reader.left() {
+        return Err(reader.bad("accepted"));
+    }
+    let entry = |reader: &mut Reader<'_>| Ok((reader.u64("instance")?, read_ballot(reader)?, read_item(reader)?));
+    let accepted = (0..n).map(|_| entry(reader)).collect::<Result<_, _>>()?;
+    Ok(Told { lives, next, accepted })
+}
+
+impl Beat {
+    fn encode(&self, out: &mut BytesMut) {
+        out.put_u64(self.number);
+        out.put_u8(self.acceptor as u8 | if self.leaving { LEAVING } else { 0 });
+        put_ballot(out, self.promised);
+        out.put_u64(self.next);
+        out.put_u64(self.view);
+        put_members(out, self.hears.iter().copied());
+        out.put_u8(u8::from(self.echo.is_some()) | u8::from(self.lead.is_some()) << 1);
+        if let Some((ballot, number)) = self.echo {
+            put_ballot(out, ballot);
+            out.put_u64(number);
+        }
+        if let Some(lead) = &self.lead {
+            put_ballot(out, lead.ballot);
+            out.put_u64(lead.version);
+            out.put_count(lead.ring.len());
+            lead.ring.iter().for_each(|node| out.put_u16(node.0));
+        }
+        out.put_slice(&self.annotation);
+    }
+
+    fn decode(mut reader: Reader<'_>, bytes: &Bytes) -> Result<Self, Malformed> {
+        let (number, flags) = (reader.u64("number")?, reader.u8("flags")?);
+        let acceptor = match flags & 3 {
+            0 => Acceptance::None,
+            1 => Acceptance::Blank,
+            2 => Acceptance::Fresh,
+            _ => Acceptance::Ready,
+        };
+        if flags & !7 != 0 {
+            return Err(reader.bad("flags"));
+        }
+        let (promised, next) = (read_ballot(&mut reader)?, reader.u64("next")?);
+        let view = reader.u64("view")?;
+        let hears = read_members(&mut reader)?;
+        let more = reader.u8("more")?;
+        if more > 3 {
+            return Err(reader.bad("more"));
+        }
+        let echo = if more & 1 != 0 { Some((read_ballot(&mut reader)?, reader.u64("echo")?)) } else { None };
+        let lead = if more & 2 != 0 { Some(Lead::decode(&mut reader)?) } else { None };
+        let annotation = bytes.slice(reader.at()..);
+        Ok(Self {
+            number,
+            acceptor,
+            leaving: flags & LEAVING != 0,
+            promised,
+            next,
+            view,
+            hears,
+            echo,
+            lead,
+            annotation,
+        })
+    }
+}
+
+impl Lead {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let (ballot, version) = (read_ballot(reader)?, reader.u64("version")?);
+        let n = reader.count(2, "ring")?;
+        let ring = (0..n).map(|_| reader.u16("node").map(NodeId)).collect::<Result<_, _>>()?;
+        Ok(Self { ballot, version, ring })
+    }
+}
+
+fn put_entries(out: &mut BytesMut, entries: &[(Item, Option<Body>)]) {
+    out.put_count(entries.len());
+    for (item, body) in entries {
+        put_item(out, item);
+        let bytes = body.as_ref().map_or(&[][..], |body| &body.as_bytes()[..]);
+        out.put_u32(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+        out.put_slice(bytes);
+    }
+}
+
+fn read_entries(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Vec<(Item, Option<Body>)>, Malformed> {
+    let n = reader.count(ITEM_LEAST + 4, "entries")?;
+    let entry = |reader: &mut Reader<'_>| {
+        let item = read_item(reader)?;
+        let len = reader.u32("length")? as usize;
+        let at = reader.at();
+        reader.take(len, "payload")?;
+        let body = if len == 0 { None } else { Some(Body::new(bytes.slice(at..at + len))?) };
+        if matches!(item, Item::Value(_)) != body.is_some() {
+            return Err(reader.bad("payload"));
+        }
+        Ok((item, body))
+    };
+    (0..n).map(|_| entry(reader)).collect()
+}
+
+impl Content {
+    const fn kind(&self) -> u8 {
+        match self {
+            Self::Beat(_) => 1,
+            Self::Value(_) => 2,
+            Self::Prepare { .. } => 3,
+            Self::Promise { .. } => 4,
+            Self::Nack { .. } => 5,
+            Self::Accept { .. } => 6,
+            Self::Vote { .. } => 7,
+            Self::Decide { .. } => 8,
+            Self::Fetch(_) => 9,
+            Self::Learn(_) => 10,
+            Self::Learnt { .. } => 11,
+            Self::Recover => 12,
+            Self::Recovered(..) => 13,
+        }
+    }
+
+    fn encode(&self, out: &mut BytesMut) -> Bytes {
+        match self {
+            Self::Beat(beat) => beat.encode(out),
+            Self::Value(Value { id, hops, body }) => {
+                put_id(out, *id);
+                out.put_u16(*hops);
+                return body.as_bytes().clone();
+            }
+            Self::Prepare { ballot, from } => {
+                put_ballot(out, *ballot);
+                out.put_u64(*from);
+            }
+            Self::Promise { ballot, told } | Self::Recovered(told, ballot) => {
+                put_ballot(out, *ballot);
+                put_told(out, told);
+            }
+            Self::Nack { ballot, promised } => {
+                put_ballot(out, *ballot);
+                put_ballot(out, *promised);
+            }
+            Self::Accept { ballot, at, item, hops } => {
+                put_ballot(out, *ballot);
+                out.put_u64(*at);
+                out.put_u16(*hops);
+                put_item(out, item);
+            }
+            Self::Vote { ballot, at, lives } => {
+                put_ballot(out, *ballot);
+                out.put_u64(*at);
+                put_lives(out, lives);
+            }
+            Self::Decide { at, item, hops } => {
+                out.put_u64(*at);
+                out.put_u16(*hops);
+                put_item(out, item);
+            }
+            Self::Fetch(ids) => {
+                out.put_count(ids.len());
+                ids.iter().for_each(|id| put_id(out, *id));
+            }
+            Self::Learn(from) => out.put_u64(*from),
+            Self::Learnt { from, entries } => {
+                out.put_u64(*from);
+                put_entries(out, entries);
+            }
+            Self::Recover => {}
+        }
+        Bytes::new()
+    }
+
+    fn decode(kind: u8, reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Self, Malformed> {
+        Ok(match kind {
+            3 => Self::Prepare { ballot: read_ballot(reader)?, from: reader.u64("from")? },
+            4 => Self::Promise { ballot: read_ballot(reader)?, told: read_told(reader)? },
+            5 => Self::Nack { ballot: read_ballot(reader)?, promised: read_ballot(reader)? },
+            6 => {
+                let (ballot, at, hops) = (read_ballot(reader)?, reader.u64("instance")?, reader.u16("hops")?);
+                Self::Accept { ballot, at, hops, item: read_item(reader)? }
+            }
+            7 => Self::Vote { ballot: read_ballot(reader)?, at: reader.u64("instance")?, lives: read_lives(reader)? },
+            8 => {
+                let (at, hops) = (reader.u64("instance")?, reader.u16("hops")?);
+                Self::Decide { at, hops, item: read_item(reader)? }
+            }
+            9 => {
+                let n = reader.count(VALUE_ID_LEN, "names")?;
+                Self::Fetch((0..n).map(|_| read_id(reader)).collect::<Result<_, _>>()?)
+            }
+            10 => Self::Learn(reader.u64("from")?),
+            11 => Self::Learnt { from: reader.u64("from")?, entries: read_entries(reader, bytes)? },
+            12 => Self::Recover,
+            13 => {
+                let ballot = read_ballot(reader)?;
+                Self::Recovered(read_told(reader)?, ballot)
+            }
+            _ => return Err(reader.bad("kind")),
+        })
+    }
+}
+
+impl consort_wire::Packet for Packet {
+    fn encode(&self, head: &mut BytesMut) -> Bytes {
+        head.put_u8(self.content.kind());
+        head.put_u64(self.log.0);
+        self.content.encode(head)
+    }
+
+    fn decode(bytes: Bytes) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(&bytes);
+        let (kind, log) = (reader.u8("kind")?, LogId(reader.u64("log")?));
+        let content = match kind {
+            1 => Content::Beat(Box::new(Beat::decode(reader, &bytes)?)),
+            2 => {
+                let (id, hops) = (read_id(&mut reader)?, reader.u16("hops")?);
+                Content::Value(Value { id, hops, body: Body::new(bytes.slice(reader.at()..))? })
+            }
+            _ => {
+                let content = Content::decode(kind, &mut reader, &bytes)?;
+                reader.end("packet")?;
+                content
+            }
+        };
+        Ok(Self { log, content })
+    }
+}

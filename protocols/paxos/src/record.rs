@@ -1,0 +1,129 @@
+//! What an acceptor keeps on its disk.
+//!
+//! | kind | fields |
+//! |---|---|
+//! | 1 log | its name (8) |
+//! | 2 life | a later life of an acceptor (10) |
+//! | 3 promised | the ballot (22) |
+//! | 4 accepted | the ballot (22), instance (8), item, payload |
+//! | 5 learnt | instance (8), item, payload: decided, and not what was accepted there |
+//! | 6 decided | everything below this instance (8) is decided as accepted or learnt |
+use crate::ballot::{Ballot, Item, LogId};
+use crate::packet::{put_ballot, put_item, read_ballot, read_item};
+use bytes::{BufMut, Bytes, BytesMut};
+use consort_types::MemberId;
+use consort_wire::pack::Body;
+use consort_wire::{Malformed, Reader, Writer};
+
+/// One record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// It belongs to this log.
+    Log(LogId),
+    /// An acceptor has come back in this life and may have forgotten.
+    Life(MemberId),
+    /// No earlier ballot is heeded.
+    Promised(Ballot),
+    /// Promised and accepted in one.
+    Accepted {
+        /// By which ballot.
+        ballot: Ballot,
+        /// Where.
+        at: u64,
+        /// What.
+        item: Item,
+        /// Its payload, where it has one.
+        body: Option<Body>,
+    },
+    /// Decided, and not what was accepted there.
+    Learnt {
+        /// Where.
+        at: u64,
+        /// What.
+        item: Item,
+        /// Its payload, where it has one.
+        body: Option<Body>,
+    },
+    /// Everything below is decided as accepted or learnt.
+    Decided(u64),
+}
+
+impl Record {
+    /// The bytes that go to the disk.
+    pub fn encode(&self) -> Bytes {
+        let mut out = BytesMut::new();
+        match self {
+            Self::Log(log) => {
+                out.put_u8(1);
+                out.put_u64(log.0);
+            }
+            Self::Life(life) => {
+                out.put_u8(2);
+                out.put_member(*life);
+            }
+            Self::Promised(ballot) => {
+                out.put_u8(3);
+                put_ballot(&mut out, *ballot);
+            }
+            Self::Accepted { ballot, at, item, body } => {
+                out.put_u8(4);
+                put_ballot(&mut out, *ballot);
+                put_entry(&mut out, *at, item, body.as_ref());
+            }
+            Self::Learnt { at, item, body } => {
+                out.put_u8(5);
+                put_entry(&mut out, *at, item, body.as_ref());
+            }
+            Self::Decided(next) => {
+                out.put_u8(6);
+                out.put_u64(*next);
+            }
+        }
+        out.freeze()
+    }
+
+    /// Reads a record back.
+    ///
+    /// # Errors
+    /// [`Malformed`] for any bytes that `encode` cannot have written.
+    pub fn decode(bytes: &Bytes) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(bytes);
+        let record = match reader.u8("kind")? {
+            1 => Self::Log(LogId(reader.u64("log")?)),
+            2 => Self::Life(reader.member("life")?),
+            3 => Self::Promised(read_ballot(&mut reader)?),
+            4 => {
+                let ballot = read_ballot(&mut reader)?;
+                let (at, item, body) = read_entry(&mut reader, bytes)?;
+                Self::Accepted { ballot, at, item, body }
+            }
+            5 => {
+                let (at, item, body) = read_entry(&mut reader, bytes)?;
+                Self::Learnt { at, item, body }
+            }
+            6 => Self::Decided(reader.u64("next")?),
+            _ => return Err(reader.bad("kind")),
+        };
+        reader.end("record")?;
+        Ok(record)
+    }
+}
+
+fn put_entry(out: &mut BytesMut, at: u64, item: &Item, body: Option<&Body>) {
+    out.put_u64(at);
+    put_item(out, item);
+    if let Some(body) = body {
+        out.put_slice(body.as_bytes());
+    }
+}
+
+fn read_entry(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<(u64, Item, Option<Body>), Malformed> {
+    let (at, item) = (reader.u64("instance")?, read_item(reader)?);
+    let start = reader.at();
+    let rest = reader.rest();
+    let body = if rest.is_empty() { None } else { Some(Body::new(bytes.slice(start..))?) };
+    if matches!(item, Item::Value(_)) != body.is_some() {
+        return Err(reader.bad("payload"));
+    }
+    Ok((at, item, body))
+}

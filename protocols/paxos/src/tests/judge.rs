@@ -1,0 +1,186 @@
+//! The promises of a quorum protocol, judged by what engines know, disks hold and clients are told.
+use super::world::World;
+use crate::ballot::{Ballot, Item};
+use crate::config::{Config, Storage};
+use crate::engine::Paxos;
+use crate::learner::Entry;
+use crate::record::Record;
+use consort_order::Delivery;
+use consort_types::{MemberId, NodeId, View, ViewKind};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Panics with the name of the promise that is broken.
+pub struct Judge {
+    quorum: usize,
+    durable: bool,
+    /// What stands at each instance, for ever.
+    log: Vec<Entry>,
+    /// How far each node's log was compared.
+    seen: BTreeMap<u16, u64>,
+    /// Whose disk ever held an accept of an item at an instance by a ballot.
+    accepts: BTreeMap<(u64, Ballot), BTreeMap<u16, Item>>,
+    /// The highest ballot that each disk holds a promise of.
+    promised: BTreeMap<u16, Ballot>,
+    /// What stands at each place of the order.
+    order: BTreeMap<u64, Vec<u8>>,
+    /// The last place that each life was given, as far as that is known.
+    places: BTreeMap<(u16, u64), Option<u64>>,
+    /// The last message of each sender's life.
+    fifo: BTreeMap<(u16, u64), BTreeMap<(u16, u64), u64>>,
+    views: BTreeMap<u64, (Vec<MemberId>, Option<u64>)>,
+    inside: BTreeMap<(u16, u64), View>,
+    submitted: BTreeMap<(u16, u64), u64>,
+    delivered: BTreeMap<(u16, u64), u64>,
+    leaving: BTreeSet<u16>,
+    pub deliveries: u64,
+}
+
+impl Judge {
+    pub fn new(config: &Config) -> Self {
+        Self {
+            quorum: config.quorum(),
+            durable: config.storage == Storage::Sync,
+            log: Vec::new(),
+            seen: BTreeMap::new(),
+            accepts: BTreeMap::new(),
+            promised: BTreeMap::new(),
+            order: BTreeMap::new(),
+            places: BTreeMap::new(),
+            fifo: BTreeMap::new(),
+            views: BTreeMap::new(),
+            inside: BTreeMap::new(),
+            submitted: BTreeMap::new(),
+            delivered: BTreeMap::new(),
+            leaving: BTreeSet::new(),
+            deliveries: 0,
+        }
+    }
+
+    pub fn instances(&self) -> u64 {
+        self.log.len() as u64
+    }
+
+    pub fn started(&mut self, node: u16, life: u64, forgot: bool, engine: &Paxos) {
+        self.seen.insert(node, 0);
+        self.leaving.remove(&node);
+        self.places.insert((node, life), None);
+        if let (false, Some(acceptor), Some(promised)) = (forgot, engine.acceptor(), self.promised.get(&node)) {
+            let now = acceptor.promised;
+            assert!(now >= *promised, "promises: n{node} promised {promised} and starts with {now}");
+        }
+        self.look(node, engine);
+    }
+
+    pub fn lost(&mut self, node: u16) {
+        self.promised.remove(&node);
+    }
+
+    pub fn written(&mut self, node: u16, record: &Record) {
+        let ballot = match record {
+            Record::Promised(ballot) => *ballot,
+            Record::Accepted { ballot, at, item, .. } => {
+                let by = self.accepts.entry((*at, *ballot)).or_default();
+                by.insert(node, item.clone());
+                let one = by.values().all(|other| other == item);
+                assert!(one, "one value for a ballot: instance {at}, ballot {ballot}: {by:?}");
+                *ballot
+            }
+            _ => return,
+        };
+        let known = self.promised.entry(node).or_insert(ballot);
+        *known = ballot.max(*known);
+    }
+
+    /// What a node knows now.
+    pub fn look(&mut self, node: u16, engine: &Paxos) {
+        let seen = self.seen.entry(node).or_default();
+        while let Some(entry) = engine.learner().entry(*seen) {
+            let at = *seen as usize;
+            *seen += 1;
+            match self.log.get(at) {
+                Some(known) => assert_eq!(known, entry, "one value: instance {at} at n{node}"),
+                None => {
+                    assert_eq!(self.log.len(), at);
+                    self.log.push(entry.clone());
+                    if self.durable {
+                        let full = |((i, _), by): (&(u64, Ballot), &BTreeMap<u16, Item>)| {
+                            *i == at as u64 && by.values().filter(|item| **item == entry.item).count() >= self.quorum
+                        };
+                        let mut held =
+                            self.accepts.range((at as u64, Ballot::ZERO)..).take_while(|((i, _), _)| *i == at as u64);
+                        assert!(held.any(full), "durable quorum: instance {at} {:?} at n{node}", entry.item);
+                    }
+                }
+            }
+        }
+    }
+
+    pub fn submitted(&mut self, node: u16, life: u64, count: u64) {
+        self.submitted.insert((node, life), count);
+    }
+
+    pub fn delivered(&mut self, node: u16, life: u64, delivery: &Delivery) {
+        self.deliveries += 1;
+        let bytes = delivery.payload.to_bytes().to_vec();
+        let place = delivery.position.0;
+        let known = self.order.entry(place).or_insert_with(|| bytes.clone());
+        assert_eq!(*known, bytes, "one order: place {place} at n{node}");
+        let last = self.places.insert((node, life), Some(place)).flatten();
+        let inside = self.inside.get(&(node, life)).expect("member: delivers outside any view");
+        assert_eq!(inside.kind, ViewKind::Regular);
+        assert!(last.is_none_or(|last| place == last + 1), "no gap: n{node} was given {last:?}, then {place}");
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let mut words = text.split_whitespace().map(|word| word.parse::<u64>().unwrap_or(0));
+        let sender = (words.next().unwrap() as u16, words.next().unwrap());
+        let count = words.next().unwrap();
+        assert_eq!((delivery.sender.node.0, delivery.sender.incarnation.0), sender, "sender");
+        assert!(inside.members.contains(&delivery.sender), "sender is a member");
+        let fifo = self.fifo.entry((node, life)).or_default().entry(sender).or_insert(0);
+        assert!(count > *fifo, "sender's order: n{node} was given {count} after {fifo} of {sender:?}");
+        *fifo = count;
+        if sender == (node, life) {
+            let own = self.delivered.entry(sender).or_default();
+            assert_eq!(count, *own + 1, "own messages in their order, once");
+            *own = count;
+            assert!(delivery.id.is_some(), "own message named");
+        }
+    }
+
+    pub fn installed(&mut self, node: u16, life: u64, view: &View) {
+        let me = MemberId::new(node, life);
+        assert!(view.members.contains(&me), "member of its own views");
+        let before = self.inside.insert((node, life), view.clone());
+        if view.kind == ViewKind::Transitional {
+            assert_eq!(before.map(|before| before.id), Some(view.id), "closes the view it was in");
+            return;
+        }
+        assert!(before.as_ref().is_none_or(|b| b.kind == ViewKind::Transitional && b.id < view.id), "views alternate");
+        let moves = before.is_some();
+        let last = self.places.get(&(node, life)).copied().flatten().filter(|_| moves && view.moved_together != [me]);
+        let together = before.map_or(vec![me], |before| before.members);
+        assert_eq!(view.moved_together, together, "who moves together");
+        let known = self.views.entry(view.id.number).or_insert((view.members.clone(), last));
+        assert_eq!(known.0, view.members, "one membership for each view");
+        assert!(last.is_none_or(|last| known.1.is_none_or(|place| place == last)), "views at one place");
+        known.1 = known.1.or(last);
+        self.places.insert((node, life), known.1);
+    }
+
+    pub fn leaves(&mut self, node: u16) {
+        self.leaving.insert(node);
+    }
+
+    pub fn is_leaving(&self, node: u16) -> bool {
+        self.leaving.contains(&node)
+    }
+
+    /// Which hosts lack which of their own messages.
+    pub fn owed(&self, world: &World) -> Vec<(NodeId, u64, u64)> {
+        let owed = |(host, node): (&super::world::Host, u16)| {
+            let count = self.submitted.get(&(node, host.life)).copied().unwrap_or(0);
+            let done = self.delivered.get(&(node, host.life)).copied().unwrap_or(0);
+            (host.up && done < count).then_some((NodeId(node), done, count))
+        };
+        world.hosts.iter().zip(0..).filter_map(owed).collect()
+    }
+}

@@ -1,0 +1,21 @@
+//! Whole engines over links and disks of their own, decided by a seed; and the promises judged after each event.
+mod judge;
+mod packets;
+mod parts;
+mod scenes;
+mod seeds;
+mod world;
+
+use bytes::{Bytes, BytesMut};
+use consort_types::{Class, Service};
+use consort_wire::pack::{Body, Outgoing};
+
+/// A value's payload that holds these messages.
+fn body(texts: &[&'static str]) -> Body {
+    let mut body = BytesMut::new();
+    for text in texts {
+        let payload = Bytes::from_static(text.as_bytes()).into();
+        assert!(Outgoing::new(Class::Client, Service::Agreed, payload).pack(&mut body, 1_000));
+    }
+    Body::new(body.freeze()).unwrap()
+}

@@ -1,0 +1,112 @@
+//! Packets and records to the byte.
+use super::body;
+use crate::ballot::{Ballot, Item, LogId, ValueId};
+use crate::packet::{Acceptance, Beat, Content, Lead, Packet, Told, Value};
+use crate::record::Record;
+use bytes::{Bytes, BytesMut};
+use consort_types::{MemberId, NodeId};
+use consort_wire::Packet as _;
+
+const BALLOT: Ballot = Ballot { generation: 1, round: 7, owner: MemberId::new(2, 9) };
+const ID: ValueId = ValueId { sender: MemberId::new(3, 4), view: 5, number: 6 };
+
+fn items() -> [Item; 4] {
+    let members = vec![MemberId::new(0, 3), MemberId::new(4, 1)];
+    [Item::Nothing, Item::View { number: 4, after: 3, members }, Item::Primary(4), Item::Value(ID)]
+}
+
+fn samples() -> Vec<Packet> {
+    let lives = [MemberId::new(0, 3), MemberId::new(1, 1)].into_iter().collect();
+    let accepted = (8..).zip(items()).map(|(at, item)| (at, BALLOT, item)).collect();
+    let told = Told { lives, next: 8, accepted };
+    let beat = Beat {
+        number: 3,
+        acceptor: Acceptance::Ready,
+        leaving: true,
+        promised: BALLOT,
+        next: 17,
+        view: 4,
+        hears: vec![MemberId::new(1, 1)],
+        echo: Some((BALLOT, 9)),
+        lead: Some(Lead { ballot: BALLOT, version: 2, ring: vec![NodeId(2), NodeId(0)] }),
+        annotation: Bytes::from_static(b"groups"),
+    };
+    let bare = Beat { echo: None, lead: None, annotation: Bytes::new(), leaving: false, ..beat.clone() };
+    let body_of = |item: &Item| matches!(item, Item::Value(_)).then(|| body(&["tea"]));
+    let mut contents = vec![
+        Content::Beat(Box::new(beat)),
+        Content::Beat(Box::new(bare)),
+        Content::Value(Value { id: ID, hops: 2, body: body(&["a pound of tea", ""]) }),
+        Content::Prepare { ballot: BALLOT, from: 3 },
+        Content::Promise { ballot: BALLOT, told: told.clone() },
+        Content::Nack { ballot: BALLOT, promised: Ballot::ZERO },
+        Content::Vote { ballot: BALLOT, at: 3, lives: told.lives.clone() },
+        Content::Fetch(vec![ID, ID]),
+        Content::Learn(4),
+        Content::Learnt { from: 4, entries: items().map(|item| (item.clone(), body_of(&item))).into() },
+        Content::Recover,
+        Content::Recovered(told, BALLOT),
+    ];
+    for item in items() {
+        contents.push(Content::Accept { ballot: BALLOT, at: 3, item: item.clone(), hops: 1 });
+        contents.push(Content::Decide { at: 3, item, hops: 1 });
+    }
+    contents.into_iter().map(|content| Packet { log: LogId(77), content }).collect()
+}
+
+fn bytes(packet: &Packet) -> Bytes {
+    let mut head = BytesMut::new();
+    let tail = packet.encode(&mut head);
+    head.extend_from_slice(&tail);
+    head.freeze()
+}
+
+#[test]
+fn what_is_written_is_read() {
+    for packet in samples() {
+        assert_eq!(Packet::decode(bytes(&packet)), Ok(packet));
+    }
+}
+
+#[test]
+fn no_mutation_panics_and_what_is_accepted_reads_back() {
+    for packet in samples() {
+        consort_wire::mutate::each(&bytes(&packet), 2_000, |mutated| {
+            if let Ok(read) = Packet::decode(Bytes::copy_from_slice(mutated)) {
+                assert_eq!(Packet::decode(bytes(&read)), Ok(read));
+            }
+        });
+    }
+}
+
+#[test]
+fn views_that_cannot_be_are_refused() {
+    let members = |nodes: &[u16]| nodes.iter().map(|node| MemberId::new(*node, 1)).collect();
+    for (number, after, nodes) in [(3, 3, &[0, 1][..]), (4, 3, &[]), (4, 3, &[1, 0]), (4, 3, &[1, 1])] {
+        let item = Item::View { number, after, members: members(nodes) };
+        let packet = Packet { log: LogId(1), content: Content::Decide { at: 0, item, hops: 0 } };
+        let refused = Packet::decode(bytes(&packet)).unwrap_err();
+        assert_eq!(refused.what, "view", "{number} after {after} of {nodes:?}");
+    }
+}
+
+#[test]
+fn records_read_back_and_no_mutation_panics() {
+    //= X04 test
+    let body_of = |item: &Item| matches!(item, Item::Value(_)).then(|| body(&["tea"]));
+    let mut records =
+        vec![Record::Log(LogId(5)), Record::Life(MemberId::new(2, 8)), Record::Promised(BALLOT), Record::Decided(12)];
+    for item in items() {
+        records.push(Record::Accepted { ballot: BALLOT, at: 7, item: item.clone(), body: body_of(&item) });
+        records.push(Record::Learnt { at: 7, body: body_of(&item), item });
+    }
+    for record in records {
+        let bytes = record.encode();
+        assert_eq!(Record::decode(&bytes), Ok(record));
+        consort_wire::mutate::each(&bytes, 1_000, |mutated| {
+            if let Ok(read) = Record::decode(&Bytes::copy_from_slice(mutated)) {
+                assert_eq!(Record::decode(&read.encode()), Ok(read));
+            }
+        });
+    }
+}

@@ -1,0 +1,324 @@
+//! Scenes: what happens once in a long while, made to happen.
+use super::world::{Disk, World};
+use crate::ballot::Ballot;
+use crate::config::Storage;
+use crate::coordinator::Role;
+use crate::packet::{Content, Packet};
+use consort_order::{Engine, Output};
+use consort_types::{Incarnation, Instant, NodeId};
+
+fn settled(seed: u64, nodes: u16, acceptors: u16, storage: Storage) -> World {
+    let mut world = World::new(seed, nodes, acceptors, storage);
+    assert!(world.run_until(2_000, World::is_settled), "{}", world.describe());
+    world
+}
+
+fn leader(world: &World) -> u16 {
+    let leads = |host: &super::world::Host| host.up && matches!(host.engine.role(), Role::Leading(_));
+    world.hosts.iter().position(leads).unwrap() as u16
+}
+
+fn settles(world: &mut World, ms: u64) {
+    assert!(world.run_until(ms, World::is_settled), "{:?}\n{}", world.judge.owed(world), world.describe());
+}
+
+#[test]
+fn nobody_uses_a_ballot_before_its_disk_holds_it() {
+    //= X02 test
+    //= X03 test
+    let mut world = World::new(3, 3, 3, Storage::Sync);
+    let config = crate::Config { me: NodeId(0), ..world.config.clone() };
+    let mut engine = crate::Paxos::new(config, Incarnation(9)).unwrap();
+    // It knows its log, and that it promised round 41 to an earlier life of its own.
+    let log = crate::record::Record::Log(crate::ballot::LogId(5)).encode();
+    let owner = consort_types::MemberId::new(0, 8);
+    let old = Ballot { generation: 0, round: 41, owner };
+    engine.start(Instant::ZERO, &[log, crate::record::Record::Promised(old).encode()]);
+    world.run(1);
+    engine.begin_to_stand(Instant(1));
+    let sent = |engine: &mut crate::Paxos| {
+        let (mut prepares, mut tickets) = (Vec::new(), Vec::new());
+        while let Some(output) = engine.poll_output() {
+            match output {
+                Output::Send { packet: Packet { content: Content::Prepare { ballot, .. }, .. }, .. } => {
+                    prepares.push(ballot);
+                }
+                Output::Persist { ticket, sync: true, .. } => tickets.push(ticket),
+                _ => {}
+            }
+        }
+        (prepares, tickets)
+    };
+    let (prepares, tickets) = sent(&mut engine);
+    assert_eq!((prepares.len(), tickets.len()), (0, 1));
+    engine.handle_persisted(Instant(2), tickets[0]);
+    let (prepares, _) = sent(&mut engine);
+    assert_eq!(prepares.len(), 2);
+    assert!(prepares.iter().all(|ballot| ballot.round == 42 && ballot.owner.incarnation == Incarnation(9)));
+}
+
+#[test]
+fn a_minority_orders_nothing_and_takes_up_the_order_where_it_left_it() {
+    //= X25 test
+    //= X45 test
+    let mut world = settled(1, 5, 5, Storage::Sync);
+    for a in 0..2 {
+        for b in 2..5 {
+            world.cut(a, b);
+            world.cut(b, a);
+        }
+    }
+    world.run(2_000);
+    let before = world.judge.deliveries;
+    (0..2).for_each(|node| assert!(world.submit(node, 20)));
+    world.run(2_000);
+    assert_eq!(world.judge.deliveries, before, "two of five");
+    (2..5).for_each(|node| assert!(world.submit(node, 20)));
+    world.run(200);
+    assert_eq!(world.judge.deliveries, before + 9, "three of five");
+    world.heal();
+    settles(&mut world, 3_000);
+    world.run(100);
+    assert_eq!(
+        world.judge.deliveries,
+        before + 9 + 10,
+        "those that were away are not given what they were no members for"
+    );
+}
+
+#[test]
+fn a_coordinator_that_is_killed_is_replaced_within_half_a_second() {
+    //= X72 test
+    for seed in 1..=20 {
+        let mut world = settled(seed, 3, 3, Storage::Sync);
+        let first = leader(&world);
+        world.stop(first, Disk::Kept);
+        let before = world.judge.deliveries;
+        let other = (first + 1) % 3;
+        world.submit(other, 30);
+        assert!(world.run_until(500, |world| world.judge.deliveries > before), "seed {seed}: {}", world.describe());
+    }
+}
+
+#[test]
+fn a_coordinator_that_hears_no_majority_stops_calling_itself_one() {
+    //= X71 test
+    let mut world = settled(2, 3, 3, Storage::Memory);
+    let first = leader(&world);
+    for other in (0..3).filter(|node| *node != first) {
+        world.cut(other, first);
+    }
+    assert!(world.run_until(400, |world| !matches!(world.hosts[usize::from(first)].engine.role(), Role::Leading(_))));
+    world.heal();
+    settles(&mut world, 3_000);
+}
+
+#[test]
+fn two_that_do_not_hear_each_other_do_not_take_turns_in_leading() {
+    //= X70 test
+    //= X72 test
+    //= X73 test
+    let mut world = settled(4, 3, 3, Storage::Sync);
+    world.cut(0, 1);
+    world.cut(1, 0);
+    world.run(5_000);
+    let led: u64 = (0..3).map(|node| gauge(&world, node, "terms_led")).sum();
+    assert!(led <= 2, "{led} terms in five seconds");
+    world.heal();
+    settles(&mut world, 3_000);
+}
+
+fn gauge(world: &World, node: u16, wanted: &str) -> u64 {
+    let mut found = 0;
+    world.hosts[usize::from(node)].engine.observe(&mut |name, value| {
+        if name == wanted {
+            found = value;
+        }
+    });
+    found
+}
+
+#[test]
+fn an_acceptor_that_lost_its_disk_votes_only_once_it_has_asked_a_majority_of_the_others() {
+    //= X32 test
+    //= X33 test
+    let mut world = settled(5, 3, 3, Storage::Sync);
+    let first = leader(&world);
+    let (lost, other) = ((first + 1) % 3, (first + 2) % 3);
+    (0..3).for_each(|node| assert!(world.submit(node, 40)));
+    settles(&mut world, 500);
+    world.stop(lost, Disk::Lost);
+    world.stop(other, Disk::Kept);
+    world.run(10);
+    world.restart(lost);
+    world.submit(first, 20);
+    let before = world.judge.deliveries;
+    world.run(3_000);
+    assert!(!world.hosts[usize::from(lost)].engine.acceptor().unwrap().votes(), "one of two others told it");
+    assert_eq!(world.judge.deliveries, before);
+    world.restart(other);
+    settles(&mut world, 3_000);
+    assert!(world.hosts[usize::from(lost)].engine.acceptor().unwrap().votes());
+}
+
+#[test]
+fn an_acceptor_that_recovers_and_falls_again_before_all_is_written_recovers_again() {
+    //= X34 test
+    let mut world = settled(6, 3, 3, Storage::Sync);
+    let first = leader(&world);
+    let lost = (first + 1) % 3;
+    for _ in 0..20 {
+        assert!(world.submit(first, 2_000));
+    }
+    settles(&mut world, 500);
+    world.stop(lost, Disk::Lost);
+    world.run(5);
+    world.restart(lost);
+    let adopts = |world: &World| {
+        let acceptor = world.hosts[usize::from(lost)].engine.acceptor().unwrap();
+        acceptor.standing == crate::acceptor::Standing::Adopting
+    };
+    let mut steps = 0;
+    while !adopts(&world) {
+        world.step(20_000);
+        steps += 1;
+        assert!(steps < 200_000, "{}", world.describe());
+    }
+    world.hosts[usize::from(lost)].writing.truncate(3);
+    world.stop(lost, Disk::Kept);
+    world.run(5);
+    world.restart(lost);
+    assert!(!world.hosts[usize::from(lost)].engine.acceptor().unwrap().votes(), "half of it is not all");
+    settles(&mut world, 3_000);
+}
+
+#[test]
+fn a_log_is_begun_by_all_acceptors_together_and_by_no_fewer() {
+    //= X51 test
+    //= X53 test
+    let mut world = World::new(8, 4, 3, Storage::Memory);
+    world.run(0);
+    world.stop(2, Disk::Lost);
+    world.run(3_000);
+    assert_eq!(world.judge.instances(), 0, "two of three may have forgotten what the third has promised");
+    world.restart(2);
+    settles(&mut world, 2_000);
+    assert!(world.hosts.iter().all(|host| host.engine.log() == world.hosts[0].engine.log()), "the learner's, too");
+}
+
+#[test]
+fn packets_of_another_log_are_not_heeded() {
+    //= X52 test
+    let mut world = settled(9, 3, 3, Storage::Memory);
+    let host = &mut world.hosts[0];
+    let next = host.engine.learner().next();
+    let strange = Packet {
+        log: crate::ballot::LogId(1),
+        content: Content::Decide { at: next, item: crate::ballot::Item::Nothing, hops: 0 },
+    };
+    let from = consort_types::MemberId::new(1, 1);
+    let now = Instant(world.now);
+    let arrival = consort_order::Arrival { at: now, from, lane: consort_order::Lane::Reliable };
+    host.engine.handle_packet(now, arrival, strange);
+    assert_eq!((host.engine.learner().next(), gauge(&world, 0, "foreign_log")), (next, 1));
+}
+
+#[test]
+fn a_refused_candidate_is_told_by_whom_and_stands_above_that() {
+    //= X11 test
+    let mut world = settled(10, 3, 3, Storage::Memory);
+    let first = leader(&world);
+    let promised = world.hosts[usize::from(first)].engine.acceptor().unwrap().promised;
+    world.stop(first, Disk::Kept);
+    world.run_until(2_000, |world| world.hosts.iter().any(|h| h.up && matches!(h.engine.role(), Role::Leading(_))));
+    let second = leader(&world);
+    let later = world.hosts[usize::from(second)].engine.acceptor().unwrap().promised;
+    assert!(later.round > promised.round);
+    let from = consort_types::MemberId::new(first, 1);
+    let (now, log) = (Instant(world.now), world.hosts[usize::from(second)].engine.log());
+    let prepare = Packet { log, content: Content::Prepare { ballot: promised, from: 0 } };
+    let arrival = consort_order::Arrival { at: now, from, lane: consort_order::Lane::Reliable };
+    let host = &mut world.hosts[usize::from(second)];
+    host.engine.handle_packet(now, arrival, prepare);
+    let nack = std::iter::from_fn(|| host.engine.poll_output()).find_map(|output| match output {
+        Output::Send { packet: Packet { content: Content::Nack { ballot, promised }, .. }, .. } => {
+            Some((ballot, promised))
+        }
+        _ => None,
+    });
+    assert_eq!(nack, Some((promised, later)));
+}
+
+#[test]
+fn what_the_ring_loses_gets_through_directly() {
+    //= X23 test
+    //= X24 test
+    //= X41 test
+    //= X62 test
+    let mut world = settled(11, 4, 3, Storage::Sync);
+    // Nothing that is passed on reaches anybody: neither payloads nor accepts nor decisions.
+    world.filter = Some(|_, _, packet| match &packet.content {
+        Content::Value(value) => value.hops == 0,
+        Content::Accept { hops, .. } | Content::Decide { hops, .. } => *hops == 0,
+        _ => true,
+    });
+    (0..4).for_each(|node| assert!(world.submit(node, 40)));
+    settles(&mut world, 3_000);
+    assert!((0..4).map(|node| gauge(&world, node, "retransmissions_sent")).sum::<u64>() > 0);
+    assert!((0..4).map(|node| gauge(&world, node, "values_fetched")).sum::<u64>() > 0);
+}
+
+#[test]
+fn each_link_carries_each_payload_once() {
+    //= X22 test
+    //= X60 test
+    //= X61 test
+    let mut world = settled(12, 5, 3, Storage::Memory);
+    world.run(500);
+    world.carried.clear();
+    for node in 0..5 {
+        assert!(world.submit(node, 500));
+    }
+    settles(&mut world, 200);
+    let mut links = std::collections::BTreeMap::new();
+    for (from, to, id) in &world.carried {
+        *links.entry((*from, *to, *id)).or_insert(0) += 1;
+    }
+    assert!(links.values().all(|times| *times == 1), "{links:?}");
+    assert_eq!(links.len(), 5 * 4, "five payloads over four of five links each");
+}
+
+#[test]
+fn nothing_new_is_proposed_before_what_was_inherited_is_decided() {
+    //= X15 test
+    //= X16 test
+    //= X27 test
+    for seed in 1..=30 {
+        let mut world = settled(seed, 3, 3, Storage::Sync);
+        let first = leader(&world);
+        let others: Vec<_> = (0..3).filter(|node| *node != first).collect();
+        for _ in 0..5 {
+            for node in 0..3 {
+                world.submit(node, 100);
+            }
+            world.step(100_000 + seed * 20_000);
+        }
+        world.stop(first, Disk::Kept);
+        world.run(400 + seed);
+        assert!(others.iter().all(|node| gauge(&world, *node, "assertion_failures") == 0));
+        world.restart(first);
+        settles(&mut world, 3_000);
+    }
+}
+
+#[test]
+fn views_stand_in_the_order_and_close_the_ones_before_with_those_that_stay() {
+    //= X44 test
+    let mut world = settled(13, 4, 3, Storage::Memory);
+    world.stop(3, Disk::Lost);
+    world.run_until(2_000, World::is_settled);
+    assert_eq!(world.hosts[0].engine.members().unwrap().len(), 3);
+    world.restart(3);
+    settles(&mut world, 2_000);
+    assert_eq!(world.hosts[3].engine.members().unwrap().len(), 4);
+}

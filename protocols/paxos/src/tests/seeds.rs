@@ -1,0 +1,118 @@
+//! Many seeds: whatever goes wrong, the promises hold; and once nothing does, all goes on.
+use super::world::{Disk, World};
+use crate::config::{Config, Storage};
+use consort_types::NodeId;
+
+fn draw(seed: u64) -> World {
+    let mut rng = consort_types::Rng::new(seed ^ 0x5eed);
+    let (nodes, acceptors) = [(1, 1), (3, 3), (3, 3), (3, 1), (4, 3), (5, 3), (5, 5), (7, 5)][rng.below(8) as usize];
+    let mut config = Config::new(NodeId(0), (0..nodes).map(NodeId).collect());
+    config.acceptors = (0..acceptors).map(NodeId).collect();
+    config.storage = [Storage::Memory, Storage::Sync][rng.below(2) as usize];
+    config.window = [256, 4, 1][rng.below(3) as usize];
+    config.values = [16, 1][rng.below(2) as usize];
+    config.value = [64 << 10, 1_024][rng.below(2) as usize];
+    let mut world = World::with(seed, config);
+    world.loss = [0.0, 0.05, 0.3][rng.below(3) as usize];
+    world
+}
+
+/// Goes wrong for a while, then is left in peace.
+fn run(mut world: World) -> World {
+    let steps = 40 + world.rng.below(80);
+    for _ in 0..steps {
+        trouble(&mut world);
+        for _ in 0..world.rng.below(6) {
+            let (node, len) = (world.rng.below(world.nodes().into()) as u16, world.rng.below(3_000) as usize);
+            world.submit(node, len);
+        }
+        let ms = [1, 5, 40, 300][world.rng.below(4) as usize];
+        let ms = world.rng.below(ms) + 1;
+        world.run(ms);
+    }
+    world.heal();
+    // Whoever was leaving leaves first.
+    for _ in 0..400 {
+        world.run(1);
+        (0..world.nodes()).for_each(|node| world.restart(node));
+    }
+    let node = world.rng.below(world.nodes().into()) as u16;
+    world.submit(node, 50);
+    assert!(
+        world.run_until(6_000, World::is_settled),
+        "liveness: {:?}\n{}",
+        world.judge.owed(&world),
+        world.describe()
+    );
+    world
+}
+
+fn trouble(world: &mut World) {
+    let n = u64::from(world.nodes());
+    let (a, b) = (world.rng.below(n) as u16, world.rng.below(n) as u16);
+    match world.rng.below(22) {
+        0 | 1 => {
+            let loses = world.rng.chance(0.5);
+            let disk = if loses { Disk::Lost } else { Disk::Kept };
+            let forgets = loses || world.config.storage == Storage::Memory;
+            if world.config.acceptors.len() > 1 && (!forgets || world.may_forget(a)) {
+                world.tell(|| format!("n{a} crashes, disk {disk:?}"));
+                world.stop(a, disk);
+            }
+        }
+        2..5 => world.restart(a),
+        5 if a != b => world.break_link(a, b),
+        6 if a != b => world.cut(a, b),
+        7 if a != b => {
+            world.cut(a, b);
+            world.cut(b, a);
+        }
+        8 => {
+            for other in (0..world.nodes()).filter(|other| *other != a) {
+                world.cut(a, other);
+                world.cut(other, a);
+            }
+        }
+        9 | 10 => world.cuts.clear(),
+        11 if world.config.storage == Storage::Sync || world.may_forget(a) => world.leave(a),
+        _ => {}
+    }
+}
+
+fn seeds(first: u64, last: u64) {
+    let story = std::env::var("STORY").is_ok();
+    let (mut deliveries, mut instances) = (0, 0);
+    for seed in first..=last {
+        let mut world = draw(seed);
+        world.story = story;
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(world)));
+        match done {
+            Ok(world) => {
+                deliveries += world.judge.deliveries;
+                instances += world.judge.instances();
+            }
+            Err(_) => panic!("seed {seed}"),
+        }
+    }
+    println!("{} seeds, {deliveries} deliveries, {instances} instances", last + 1 - first);
+}
+
+#[test]
+fn promises_hold_whatever_goes_wrong_and_all_goes_on_afterwards() {
+    //= X21 test
+    //= X25 test
+    let read = |name: &str, other| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(other);
+    let first = read("FIRST_SEED", 1);
+    seeds(first, first + read("SEEDS", 60) - 1);
+}
+
+#[test]
+fn three_nodes_form_a_view_and_order_messages() {
+    for storage in [Storage::Memory, Storage::Sync] {
+        let mut world = World::new(7, 3, 3, storage);
+        assert!(world.run_until(2_000, World::is_settled), "{}", world.describe());
+        (0..3).for_each(|node| assert!(world.submit(node, 100)));
+        assert!(world.run_until(100, World::is_settled), "{}", world.describe());
+        assert_eq!(world.judge.deliveries, 9);
+    }
+}

@@ -1,0 +1,411 @@
+//! A small world: hosts that crash, disks that lose what was not synced, links that break and lose what was in flight.
+use super::judge::Judge;
+use crate::ballot::ValueId;
+use crate::config::{Config, Storage};
+use crate::engine::Paxos;
+use crate::packet::{Content, Packet};
+use crate::record::Record;
+use bytes::Bytes;
+use consort_order::{Arrival, Engine, Lane, Link, Output, Submission, To};
+use consort_types::{Class, Incarnation, Instant, MemberId, NodeId, Rng, Service, Stream, Ticket, ViewKind};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub const MS: u64 = 1_000_000;
+
+/// What becomes of a disk in a crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disk {
+    Kept,
+    Lost,
+}
+
+pub struct Host {
+    pub engine: Paxos,
+    pub up: bool,
+    pub life: u64,
+    /// What would outlast a crash.
+    disk: Vec<Bytes>,
+    /// What is being written.
+    pub writing: Vec<(Ticket, Bytes)>,
+    disk_free: u64,
+    /// It has forgotten and has not recovered.
+    pub forgot: bool,
+    count: u64,
+}
+
+enum Event {
+    Arrive { from: MemberId, to: u16, epoch: Option<u64>, lane: Lane, packet: Packet },
+    Timer { node: u16 },
+    Written { node: u16, life: u64, ticket: Ticket },
+    Broken { node: u16, peer: u16 },
+    Start { node: u16 },
+}
+
+pub struct World {
+    pub now: u64,
+    pub rng: Rng,
+    pub config: Config,
+    pub hosts: Vec<Host>,
+    heap: BTreeMap<(u64, u64), Event>,
+    tie: u64,
+    /// Of each link when its last packet arrives, and how often it broke.
+    links: BTreeMap<(u16, u16), (u64, u64)>,
+    pub cuts: BTreeSet<(u16, u16)>,
+    pub loss: f64,
+    lives: u64,
+    pub judge: Judge,
+    pub story: bool,
+    /// Packets that do not pass.
+    pub filter: Option<fn(NodeId, NodeId, &Packet) -> bool>,
+    /// Payloads that were sent, by link.
+    pub carried: Vec<(u16, u16, ValueId)>,
+}
+
+impl World {
+    pub fn new(seed: u64, nodes: u16, acceptors: u16, storage: Storage) -> Self {
+        let members: Vec<_> = (0..nodes).map(NodeId).collect();
+        let mut config = Config::new(NodeId(0), members);
+        config.acceptors.clear();
+        config.acceptors.extend((0..acceptors).map(NodeId));
+        config.storage = storage;
+        Self::with(seed, config)
+    }
+
+    pub fn with(seed: u64, config: Config) -> Self {
+        let host = |node: &NodeId| Host {
+            engine: engine(&config, *node, 1),
+            up: false,
+            life: 1,
+            disk: Vec::new(),
+            writing: Vec::new(),
+            disk_free: 0,
+            forgot: false,
+            count: 0,
+        };
+        let mut world = Self {
+            now: 0,
+            rng: Rng::new(seed),
+            hosts: config.members.iter().map(host).collect(),
+            heap: BTreeMap::new(),
+            tie: 0,
+            links: BTreeMap::new(),
+            cuts: BTreeSet::new(),
+            loss: 0.0,
+            lives: 1,
+            judge: Judge::new(&config),
+            story: false,
+            filter: None,
+            carried: Vec::new(),
+            config,
+        };
+        for node in 0..world.nodes() {
+            world.schedule(0, Event::Start { node });
+        }
+        world
+    }
+
+    pub fn nodes(&self) -> u16 {
+        self.hosts.len() as u16
+    }
+
+    fn schedule(&mut self, at: u64, event: Event) {
+        self.tie += 1;
+        self.heap.insert((at.max(self.now), self.tie), event);
+    }
+
+    pub fn tell(&self, what: impl FnOnce() -> String) {
+        if self.story {
+            println!("{:>9.3} {}", self.now as f64 / MS as f64, what());
+        }
+    }
+
+    /// Runs for so many milliseconds.
+    pub fn run(&mut self, ms: u64) {
+        self.step(ms * MS);
+    }
+
+    /// Runs for so many nanoseconds.
+    pub fn step(&mut self, nanos: u64) {
+        let end = self.now + nanos;
+        while let Some(entry) = self.heap.first_entry()
+            && entry.key().0 <= end
+        {
+            let ((at, _), event) = entry.remove_entry();
+            self.now = at;
+            self.happen(event);
+        }
+        self.now = end;
+    }
+
+    /// Runs until something holds, for so many milliseconds at most.
+    pub fn run_until(&mut self, ms: u64, holds: impl Fn(&Self) -> bool) -> bool {
+        (0..ms).any(|_| {
+            let held = holds(self);
+            if !held {
+                self.run(1);
+            }
+            held
+        }) || holds(self)
+    }
+
+    fn happen(&mut self, event: Event) {
+        let now = Instant(self.now);
+        match event {
+            Event::Start { node } => self.start(node),
+            Event::Arrive { from, to, epoch, lane, packet } => {
+                let epoch_now = self.links.get(&(from.node.0, to)).map_or(0, |link| link.1);
+                let stands = epoch.is_none_or(|epoch| epoch == epoch_now);
+                let host = &mut self.hosts[usize::from(to)];
+                if host.up && stands {
+                    host.engine.handle_packet(now, Arrival { at: now, from, lane }, packet);
+                    self.drain(to);
+                }
+            }
+            Event::Timer { node } => {
+                let host = &mut self.hosts[usize::from(node)];
+                if host.up && host.engine.poll_timeout().is_some_and(|due| due <= now) {
+                    host.engine.handle_timeout(now);
+                    self.drain(node);
+                }
+            }
+            Event::Written { node, life, ticket } => self.written(node, life, ticket),
+            Event::Broken { node, peer } => {
+                let host = &mut self.hosts[usize::from(node)];
+                if host.up {
+                    host.engine.handle_link(now, NodeId(peer), Link::Down);
+                    self.drain(node);
+                }
+            }
+        }
+    }
+
+    fn start(&mut self, node: u16) {
+        if self.hosts[usize::from(node)].up {
+            return;
+        }
+        let now = Instant(self.now);
+        let host = &mut self.hosts[usize::from(node)];
+        host.engine = engine(&self.config, NodeId(node), host.life);
+        host.up = true;
+        host.disk_free = self.now;
+        let records = host.disk.clone();
+        host.engine.start(now, &records);
+        let (life, forgot) = (host.life, host.forgot);
+        self.judge.started(node, life, forgot, &self.hosts[usize::from(node)].engine);
+        self.tell(|| format!("n{node} starts as {life} with {} records", records.len()));
+        self.drain(node);
+    }
+
+    fn written(&mut self, node: u16, life: u64, ticket: Ticket) {
+        let host = &mut self.hosts[usize::from(node)];
+        if !host.up || host.life != life {
+            return;
+        }
+        let at = host.writing.iter().position(|(known, _)| *known == ticket).unwrap();
+        let (_, record) = host.writing.remove(at);
+        self.judge.written(node, &Record::decode(&record).unwrap());
+        host.disk.push(record);
+        host.engine.handle_persisted(Instant(self.now), ticket);
+        self.drain(node);
+    }
+
+    fn drain(&mut self, node: u16) {
+        let at = usize::from(node);
+        let mut resume = None;
+        loop {
+            let Some(output) = self.hosts[at].engine.poll_output() else {
+                let Some(view) = resume.take() else { break };
+                let now = Instant(self.now);
+                self.hosts[at].engine.resume(now, view);
+                continue;
+            };
+            match output {
+                Output::Send { to, lane, packet } => self.transmit(node, to, lane, packet),
+                Output::Persist { ticket, record, .. } => self.write(node, ticket, record),
+                Output::Deliver(delivery) => {
+                    let life = self.hosts[at].life;
+                    self.judge.delivered(node, life, &delivery);
+                }
+                Output::Install(view) => {
+                    self.tell(|| format!("n{node} {:?} {} {:?}", view.kind, view.id, names(&view.members)));
+                    if view.kind == ViewKind::Regular {
+                        resume = Some(view.id);
+                    }
+                    let life = self.hosts[at].life;
+                    self.judge.installed(node, life, &view);
+                }
+                Output::Left => {
+                    self.tell(|| format!("n{node} left"));
+                    return self.stop(node, Disk::Kept);
+                }
+                _ => {}
+            }
+        }
+        self.judge.look(node, &self.hosts[at].engine);
+        if self.hosts[at].engine.acceptor().is_some_and(|acceptor| acceptor.votes()) {
+            self.hosts[at].forgot = false;
+        }
+        if let Some(due) = self.hosts[at].engine.poll_timeout() {
+            self.schedule(due.0, Event::Timer { node });
+        }
+    }
+
+    fn write(&mut self, node: u16, ticket: Ticket, record: Bytes) {
+        let takes = self.rng.below(MS) + 50_000;
+        let host = &mut self.hosts[usize::from(node)];
+        host.disk_free = host.disk_free.max(self.now) + takes / if self.rng.chance(0.9) { 10 } else { 1 };
+        host.writing.push((ticket, record));
+        let (done, life) = (host.disk_free, host.life);
+        self.schedule(done, Event::Written { node, life, ticket });
+    }
+
+    fn transmit(&mut self, from: u16, to: To, lane: Lane, packet: Packet) {
+        let member = MemberId { node: NodeId(from), incarnation: Incarnation(self.hosts[usize::from(from)].life) };
+        for node in (0..self.nodes()).filter(|node| *node != from) {
+            let goes = to == To::All || to == To::One(NodeId(node));
+            if !goes || self.filter.is_some_and(|passes| !passes(NodeId(from), NodeId(node), &packet)) {
+                continue;
+            }
+            if let Content::Value(value) = &packet.content {
+                self.carried.push((from, node, value.id));
+            }
+            let delay = 50_000 + self.rng.below(150_000);
+            let cut = self.cuts.contains(&(from, node));
+            if lane != Lane::Reliable {
+                if !(cut || self.rng.chance(self.loss)) {
+                    let packet = packet.clone();
+                    let arrive = Event::Arrive { from: member, to: node, epoch: None, lane, packet };
+                    self.schedule(self.now + delay, arrive);
+                }
+            } else if !cut && self.hosts[usize::from(node)].up {
+                let link = self.links.entry((from, node)).or_default();
+                link.0 = link.0.max(self.now + delay);
+                let (at, epoch) = *link;
+                let packet = packet.clone();
+                self.schedule(at, Event::Arrive { from: member, to: node, epoch: Some(epoch), lane, packet });
+            }
+        }
+    }
+
+    /// A stream breaks: what is in flight is lost, both ends hear of it.
+    pub fn break_link(&mut self, a: u16, b: u16) {
+        for (from, to) in [(a, b), (b, a)] {
+            self.links.entry((from, to)).or_default().1 += 1;
+            self.schedule(self.now, Event::Broken { node: from, peer: to });
+        }
+    }
+
+    pub fn cut(&mut self, a: u16, b: u16) {
+        self.cuts.insert((a, b));
+        self.break_link(a, b);
+    }
+
+    pub fn heal(&mut self) {
+        self.cuts.clear();
+        self.loss = 0.0;
+        self.filter = None;
+    }
+
+    pub fn stop(&mut self, node: u16, disk: Disk) {
+        let host = &mut self.hosts[usize::from(node)];
+        if !host.up {
+            return;
+        }
+        host.up = false;
+        let keeps = self.rng.below(host.writing.len() as u64 + 1) as usize;
+        let writing = std::mem::take(&mut host.writing);
+        for (_, record) in writing.into_iter().take(keeps) {
+            self.judge.written(node, &Record::decode(&record).unwrap());
+            host.disk.push(record);
+        }
+        let votes = self.config.acceptors.contains(&NodeId(node));
+        if disk == Disk::Lost || self.config.storage == Storage::Memory {
+            host.disk.clear();
+            host.forgot = votes;
+            self.judge.lost(node);
+        }
+        for peer in (0..self.nodes()).filter(|peer| *peer != node) {
+            self.break_link(node, peer);
+        }
+    }
+
+    pub fn restart(&mut self, node: u16) {
+        if !self.hosts[usize::from(node)].up {
+            self.lives += 1;
+            let host = &mut self.hosts[usize::from(node)];
+            (host.life, host.count) = (self.lives, 0);
+            self.start(node);
+        }
+    }
+
+    /// Whether an acceptor may forget: a majority of the others must stay that remembers.
+    pub fn may_forget(&self, node: u16) -> bool {
+        let acceptor = |other: &u16| self.config.acceptors.contains(&NodeId(*other));
+        let others = (0..self.nodes()).filter(|other| *other != node && acceptor(other));
+        let forgot = others.filter(|other| !self.remembers(*other)).count();
+        !acceptor(&node) || forgot < self.config.acceptors.len() - self.config.quorum()
+    }
+
+    fn remembers(&self, node: u16) -> bool {
+        let log = self.hosts.iter().max_by_key(|host| host.engine.learner().next()).map(|host| host.engine.log());
+        let host = &self.hosts[usize::from(node)];
+        let stays = self.config.storage == Storage::Sync || host.up && !self.judge.is_leaving(node);
+        let kept = || host.disk.iter().filter_map(|record| Record::decode(record).ok());
+        let kept = || kept().filter_map(|record| if let Record::Log(log) = record { Some(log) } else { None }).last();
+        let votes = host.engine.acceptor().is_some_and(|acceptor| acceptor.votes());
+        stays && log == if host.up { votes.then_some(host.engine.log()) } else { kept() }
+    }
+
+    pub fn submit(&mut self, node: u16, len: usize) -> bool {
+        let host = &mut self.hosts[usize::from(node)];
+        if !host.up {
+            return false;
+        }
+        let mut text = format!("{node} {} {} ", host.life, host.count + 1).into_bytes();
+        text.resize(text.len().max(len), b'.');
+        let class = if self.rng.chance(0.1) { Class::Control } else { Class::Client };
+        let class = if len > 100 { Class::Client } else { class };
+        let payload = Bytes::from(text).into();
+        let submission = Submission { class: Class::Client, service: Service::Agreed, stream: Stream(0), payload };
+        let _ = class;
+        let done = host.engine.submit(Instant(self.now), submission).is_ok();
+        if done {
+            host.count += 1;
+            let (life, count) = (host.life, host.count);
+            self.judge.submitted(node, life, count);
+        }
+        self.drain(node);
+        done
+    }
+
+    pub fn leave(&mut self, node: u16) {
+        if self.hosts[usize::from(node)].up {
+            self.judge.leaves(node);
+            self.hosts[usize::from(node)].engine.leave(Instant(self.now));
+            self.drain(node);
+        }
+    }
+
+    pub fn describe(&self) -> String {
+        let tell = |(host, node): (&Host, u16)| {
+            let state = if host.up { host.engine.describe(Instant(self.now)) } else { "down".into() };
+            format!("n{node} ({}): {state}\n", host.life)
+        };
+        self.hosts.iter().zip(0..).map(tell).collect()
+    }
+
+    /// Whether every host that is up is in one view of just these hosts, and has delivered all it submitted.
+    pub fn is_settled(&self) -> bool {
+        let up: BTreeSet<_> = self.hosts.iter().filter(|host| host.up).map(|host| host.engine.me()).collect();
+        let whole = |host: &Host| host.engine.members().is_some_and(|members| members.iter().eq(up.iter()));
+        !up.is_empty() && self.hosts.iter().filter(|host| host.up).all(whole) && self.judge.owed(self).is_empty()
+    }
+}
+
+fn engine(config: &Config, node: NodeId, life: u64) -> Paxos {
+    Paxos::new(Config { me: node, ..config.clone() }, Incarnation(life)).unwrap()
+}
+
+pub fn names(members: &[MemberId]) -> Vec<String> {
+    members.iter().map(MemberId::to_string).collect()
+}
