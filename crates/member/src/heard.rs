@@ -2,7 +2,7 @@
 //!
 //! A ring is only worth forming among nodes that hear each other. Each beacon tells whom its sender hears; together they
 //! tell, before anything is torn down, whether a larger ring would stand.
-use consort_order::Reach;
+use consort_order::PeerReach;
 use consort_types::{Duration, Incarnation, Instant, MemberId, NodeId, ViewId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -97,8 +97,8 @@ impl Heard {
     }
 
     /// How a node is reached, for telling people.
-    pub fn reach(&self, me: NodeId, node: NodeId, now: Instant) -> Reach {
-        Reach {
+    pub fn reach(&self, me: NodeId, node: NodeId, now: Instant) -> PeerReach {
+        PeerReach {
             node,
             heard: self.last_heard(node).map(|at| now.since(at)),
             hears_us: self.mutual(me, node, now),

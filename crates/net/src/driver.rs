@@ -371,7 +371,7 @@ impl<E: Engine> Driver<E> {
 
     fn rest(&mut self, worked: bool) -> Result<(), RunError> {
         let busy = self.inbox.has_more() || self.clients.has_more() || self.node.has_writable();
-        let turn = Turn { worked, busy, expects: self.node.engine().expects_soon() };
+        let turn = Turn { worked, busy, expects: self.node.engine().wait_state().busy_poll_hint };
         match self.idle.rest(self.now, turn) {
             Rest::None => self.wake.look(),
             Rest::Yield => {

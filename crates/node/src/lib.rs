@@ -30,7 +30,7 @@ mod waiting;
 
 pub use bytes::Bytes;
 pub use change::{Change, NoChange};
-pub use consort_order::{Engine, Lag, Lane, To};
+pub use consort_order::{Engine, Lag, Lane, Pressure, To};
 pub use consort_session::listing::Transport;
 pub use consort_session::{Farewell, Limits, OUTPUT_PIECES, Parting};
 pub use consort_types::{ClientId, Instant, Ticket};
@@ -177,7 +177,7 @@ impl<E: Engine> Node<E> {
     /// Datagrams that came to this node found no room in its sockets.
     pub fn note_overflow(&mut self, now: Instant) {
         self.begin(now);
-        self.engine.overflowed();
+        self.engine.handle_pressure(Pressure::Overflow);
     }
 
     /// A client's connection was accepted. Ids are never reused.
@@ -337,7 +337,7 @@ impl<E: Engine> Node<E> {
         self.notice(now);
         self.upward.begin();
         if let Some(room) = self.clients.room(now, &self.upward) {
-            self.engine.throttle(room);
+            self.engine.handle_pressure(Pressure::Room(room));
         }
     }
 

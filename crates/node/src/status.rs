@@ -1,13 +1,13 @@
 //! What a node tells about itself.
 use crate::{Node, change};
 use consort_group::Mismatch;
-use consort_order::Engine;
+use consort_order::{Engine, Fact, each_counter, state_of};
 use consort_types::{Service, View, ViewKind};
 
 impl<E: Engine> Node<E> {
     /// Counters and gauges by name: the engine's, rejected datagrams by cause, the sessions'.
     pub fn observe(&self, see: &mut dyn FnMut(&str, u64)) {
-        self.engine.observe(&mut |name, value| see(name, value));
+        each_counter(&self.engine, self.now, &mut |name, value| see(name, value));
         self.datagrams.observe(see);
         self.clients.observe(see);
         self.groups.observe(see);
@@ -33,7 +33,7 @@ impl<E: Engine> Node<E> {
             capability.services.iter().map(|service| Service::name(*service)).collect::<Vec<_>>().join(" "),
         );
         say("optimistic", if capability.optimistic { "yes" } else { "no" }.to_owned());
-        say("state", self.engine.describe(self.now));
+        say("state", state_of(&self.engine, self.now));
         say("ready", self.unready().unwrap_or("yes").to_owned());
         if let Some(hold) = self.lookout.held() {
             say("requests_wait_for", hold.to_string());
@@ -44,9 +44,11 @@ impl<E: Engine> Node<E> {
         if let Some(Mismatch { member, at }) = self.mismatch {
             say("group_mismatch", format!("{member} has other groups than this node after message {at} of its view"));
         }
-        for reach in self.engine.reachability(self.now) {
-            say(&format!("peer_{}", reach.node), reach.to_string());
-        }
+        self.engine.observe(self.now, &mut |fact| {
+            if let Fact::Peer(reach) = fact {
+                say(&format!("peer_{}", reach.node), reach.to_string());
+            }
+        });
         for (number, (at, change)) in self.history.iter().enumerate() {
             say(&format!("change_{number}"), format!("{} ms ago: {change}", self.now.since(*at).as_millis()));
         }

@@ -41,7 +41,7 @@ impl<E: Engine> Node<E> {
         if self.lookout.at.is_none_or(|at| at > self.now) {
             return;
         }
-        let hold = self.engine.hold();
+        let hold = self.engine.wait_state().wait_cause;
         let waits = self.clients.tell_waiting(hold);
         self.lookout.at = (waits > Waits::No).then(|| self.now + LOOK);
         self.lookout.held = hold.filter(|_| waits == Waits::Long);

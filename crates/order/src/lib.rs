@@ -11,17 +11,16 @@
 
 use bytes::Bytes;
 use consort_types::{
-    Class, Duration, Hold, Incarnation, Instant, MemberId, MessageId, NodeId, OfferId, Position, Service, Stream,
-    Ticket, View, ViewId,
+    Class, Instant, MemberId, MessageId, NodeId, OfferId, Position, Service, Stream, Ticket, View, ViewId,
 };
 pub use consort_wire::{Lane, Malformed, Packet, Payload};
+pub use fact::{Fact, PeerReach, Pressure, WaitState, each_counter, state_of};
 pub use lag::Lag;
 pub use queue::{Queue, Rides};
 
+mod fact;
 mod lag;
 mod queue;
-
-use std::fmt;
 
 /// What a protocol can do. Sessions read it to know what they may ask for, the conformance suite to choose checkers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,34 +195,6 @@ pub enum Output<P> {
     },
 }
 
-/// What is known of the way to and from another node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reach {
-    /// Which node.
-    pub node: NodeId,
-    /// How long ago it was heard last; `None` if never.
-    pub heard: Option<Duration>,
-    /// Whether it says that it hears us.
-    pub hears_us: bool,
-    /// Whether it is kept out for a while.
-    pub quarantined: bool,
-    /// It speaks, but in a life that is earlier than one heard of lately, so that what it says is dropped: that life, and the
-    /// one that counts.
-    pub outdated: Option<(Incarnation, Incarnation)>,
-}
-
-impl fmt::Display for Reach {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some((life, latest)) = self.outdated {
-            return write!(f, "heard, but dropped: incarnation {life} is older than {latest}");
-        }
-        let Some(heard) = self.heard else { return f.write_str("never heard") };
-        let hears = if self.hears_us { "hears us" } else { "does not hear us" };
-        let kept_out = if self.quarantined { ", kept out for a while" } else { "" };
-        write!(f, "heard {} ms ago, {hears}{kept_out}", heard.as_millis())
-    }
-}
-
 /// One delivered message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
@@ -290,12 +261,8 @@ pub trait Engine {
     /// What the layer above wants carried in this node's beacons from now on.
     fn annotate(&mut self, annotation: Bytes);
 
-    /// How many bytes of deliveries the layer above can take soon, `usize::MAX` where it keeps up. An engine with flow
-    /// control lets nobody send more than that in a round, but always something; others ignore it.
-    fn throttle(&mut self, _room: usize) {}
-
-    /// This node's sockets had no room for packets that came. An engine with flow control has less sent; others ignore it.
-    fn overflowed(&mut self) {}
+    /// The driver or the layer above is under pressure. An engine with flow control has less sent; others ignore it.
+    fn handle_pressure(&mut self, _pressure: Pressure) {}
 
     /// The layer above has settled into this view: client messages may flow again. Ignored for any other view.
     fn resume(&mut self, now: Instant, view: ViewId);
@@ -313,27 +280,11 @@ pub trait Engine {
     /// Which lane to read first; asked before every packet, also inside a batch already received.
     fn reads_first(&self) -> Lane;
 
-    /// Counters and gauges by name, for status, metrics and tests. Names are stable and end in their unit where they
-    /// have one.
-    fn observe(&self, see: &mut dyn FnMut(&'static str, u64));
-
-    /// How each other node is reached, as far as this one knows; for `status`.
-    fn reachability(&self, _now: Instant) -> Vec<Reach> {
-        Vec::new()
+    /// What submitted messages wait for, and whether to poll for the next packet. Cheap: drivers ask before every wait.
+    fn wait_state(&self) -> WaitState {
+        WaitState::default()
     }
 
-    /// What the messages that were submitted here and not yet delivered here wait for; `None` while there are none, and
-    /// from engines that do not know. Cheap enough to be asked many times a second.
-    fn hold(&self) -> Option<Hold> {
-        None
-    }
-
-    /// Whether it expects a packet at any moment without which messages stand still: to look for it once more then
-    /// costs less than to sleep and be woken. Asked before every rest.
-    fn expects_soon(&self) -> bool {
-        false
-    }
-
-    /// One line for `status`: which state the engine is in and, where it waits, for what.
-    fn describe(&self, now: Instant) -> String;
+    /// Tells every [`Fact`], for status, metrics and tests. Exactly one of them is [`Fact::State`].
+    fn observe(&self, now: Instant, see: &mut dyn FnMut(Fact));
 }

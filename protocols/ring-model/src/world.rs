@@ -1,7 +1,7 @@
 //! Nodes, what is under way between them, and what may happen next.
 use crate::digest::Digest;
 use bytes::Bytes;
-use consort_order::{Arrival, Delivery, Engine, Lane, Output, Submission, To};
+use consort_order::{Arrival, Delivery, Engine, Lane, Output, Submission, To, state_of};
 use consort_ring::evs::{self, Event, Message, Trace};
 use consort_ring::model::Armed;
 use consort_ring::packet::{Beacon, Content, Packet};
@@ -353,7 +353,7 @@ impl World {
 
     /// What the nodes are doing.
     pub fn describe(&self) -> String {
-        let line = |node: &Rc<Node>| format!("\n  {} {}", node.trace.me, node.ring.describe(self.now));
+        let line = |node: &Rc<Node>| format!("\n  {} {}", node.trace.me, state_of(&node.ring, self.now));
         self.nodes.iter().flatten().map(line).collect()
     }
 

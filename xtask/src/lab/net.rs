@@ -1,5 +1,5 @@
 //! Engines in one view, virtual time, and a network that delays each copy of a packet as it is told. Nothing is lost.
-use consort_order::{Arrival, Engine, Lane, Output, Payload, Submission, To};
+use consort_order::{Arrival, Engine, Lane, Output, Payload, Submission, To, each_counter};
 use consort_types::{
     Class, Duration, Incarnation, Instant, MemberId, NodeId, OfferId, Rng, Service, Stream, Ticket, ViewKind,
 };
@@ -159,7 +159,9 @@ impl<'a, E: Engine<Packet: Clone>> Net<'a, E> {
     /// A counter of one member; 0 where there is none of that name.
     pub fn counter(&self, member: usize, name: &str) -> u64 {
         let mut found = 0;
-        self.engines[member].observe(&mut |known, value| found = if known == name { value } else { found });
+        each_counter(&self.engines[member], self.now, &mut |known, value| {
+            found = if known == name { value } else { found }
+        });
         found
     }
 

@@ -1,6 +1,6 @@
 //! Rings on a switch: hosts whose processor and sockets are limited, interfaces and switch ports of one rate. What finds no
 //! room at a port or in a socket is lost, and the engine is told of its own sockets, as by the kernel.
-use consort_order::{Arrival, Engine, Lane, Output, Payload, Submission, To};
+use consort_order::{Arrival, Engine, Lane, Output, Payload, Pressure, Submission, To, each_counter};
 use consort_ring::packet::{Packet, RUN_LEN, TOKEN_LEN};
 use consort_ring::{Config, Ring};
 use consort_sim::HostModel;
@@ -277,7 +277,7 @@ impl<'a> Wires<'a> {
         if let Some((arrived, flying)) = host.next_packet(model) {
             host.free += model.receive + per_byte(model, flying.len);
             if std::mem::take(&mut host.ran_over) {
-                host.engine.overflowed();
+                host.engine.handle_pressure(Pressure::Overflow);
             }
             let arrival = Arrival { at: arrived, from: name(flying.from), lane: flying.lane };
             host.engine.handle_packet(now, arrival, flying.packet);
@@ -403,7 +403,7 @@ impl Host {
 
 fn gauge(engine: &Ring, name: &str) -> u64 {
     let mut found = 0;
-    engine.observe(&mut |known, value| found = if known == name { value } else { found });
+    each_counter(engine, Instant::ZERO, &mut |known, value| found = if known == name { value } else { found });
     found
 }
 

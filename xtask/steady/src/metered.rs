@@ -1,10 +1,10 @@
 //! A ring whose handling of packets can be told apart from what the node does around it.
 use crate::measured;
 use bytes::Bytes;
-use consort_order::{Arrival, Capability, Engine, Lane, Link, Output, Reach, Refused, Submission};
+use consort_order::{Arrival, Capability, Engine, Fact, Lane, Link, Output, Pressure, Refused, Submission, WaitState};
 use consort_ring::Ring;
 use consort_ring::packet::Packet;
-use consort_types::{Hold, Instant, MessageId, NodeId, Ticket, ViewId};
+use consort_types::{Instant, MessageId, NodeId, Ticket, ViewId};
 
 /// The ring as it is; tokens and data reach it through [`measured`].
 #[derive(Debug)]
@@ -49,8 +49,8 @@ impl Engine for Metered {
         self.0.annotate(annotation);
     }
 
-    fn throttle(&mut self, room: usize) {
-        self.0.throttle(room);
+    fn handle_pressure(&mut self, pressure: Pressure) {
+        self.0.handle_pressure(pressure);
     }
 
     fn resume(&mut self, now: Instant, view: ViewId) {
@@ -73,23 +73,11 @@ impl Engine for Metered {
         self.0.reads_first()
     }
 
-    fn observe(&self, see: &mut dyn FnMut(&'static str, u64)) {
-        self.0.observe(see);
+    fn wait_state(&self) -> WaitState {
+        self.0.wait_state()
     }
 
-    fn reachability(&self, now: Instant) -> Vec<Reach> {
-        self.0.reachability(now)
-    }
-
-    fn hold(&self) -> Option<Hold> {
-        self.0.hold()
-    }
-
-    fn expects_soon(&self) -> bool {
-        self.0.expects_soon()
-    }
-
-    fn describe(&self, now: Instant) -> String {
-        self.0.describe(now)
+    fn observe(&self, now: Instant, see: &mut dyn FnMut(Fact)) {
+        self.0.observe(now, see);
     }
 }

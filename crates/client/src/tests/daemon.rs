@@ -1,7 +1,8 @@
 //! A daemon of one node in a thread: a real node behind real sockets, with an engine that orders at once or not at all.
 use consort_node::{Bytes, ClientId, Effect, Identity, Instant, Limits, Node, Reading};
 use consort_order::{
-    AcrossPartitions, Arrival, Capability, Delivery, Engine, Lane, Link, Malformed, Output, Packet, Refused, Submission,
+    AcrossPartitions, Arrival, Capability, Delivery, Engine, Fact, Lane, Link, Malformed, Output, Packet, Refused,
+    Submission, WaitState,
 };
 use consort_types::{
     Cause, ClusterId, ConfigHash, Hold, MemberId, MessageId, NodeId, Position, Primary, Service, Stream, Ticket, View,
@@ -328,15 +329,26 @@ impl Engine for Alone {
         Lane::Token
     }
 
-    fn observe(&self, see: &mut dyn FnMut(&'static str, u64)) {
-        see("alone_waiting", self.waiting.len() as u64);
+    fn wait_state(&self) -> WaitState {
+        WaitState { wait_cause: self.wait_cause(), busy_poll_hint: false }
     }
 
-    fn hold(&self) -> Option<Hold> {
-        HOLDS.get(self.orders.reason.load(Ordering::SeqCst).wrapping_sub(1)).copied()
+    fn observe(&self, now: Instant, see: &mut dyn FnMut(Fact)) {
+        self.each_counter(&mut |name, value| see(Fact::Counter(name, value)));
+        see(Fact::State(self.describe(now)));
+    }
+}
+
+impl Alone {
+    fn each_counter(&self, see: &mut dyn FnMut(&'static str, u64)) {
+        see("alone_waiting", self.waiting.len() as u64);
     }
 
     fn describe(&self, _now: Instant) -> String {
         "alone".into()
+    }
+
+    fn wait_cause(&self) -> Option<Hold> {
+        HOLDS.get(self.orders.reason.load(Ordering::SeqCst).wrapping_sub(1)).copied()
     }
 }

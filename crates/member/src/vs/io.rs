@@ -4,7 +4,7 @@ use super::timer::{Timer, Timers};
 use super::{Act, Settings};
 use crate::{Heard, Hearsay, Numbers, Quarantine};
 use bytes::Bytes;
-use consort_order::{Arrival, Reach, To};
+use consort_order::{Arrival, PeerReach, To};
 use consort_types::{Cause, Duration, Incarnation, Instant, MemberId, NodeId, Rng, Ticket, View, ViewId, ViewKind};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -269,10 +269,12 @@ impl Io {
         }
     }
 
-    pub fn reachability(&self, now: Instant) -> Vec<Reach> {
+    pub fn reachability(&self, now: Instant) -> Vec<PeerReach> {
         let others = self.settings.nodes.iter().copied().filter(|node| *node != self.me.node);
-        let reach =
-            |node| Reach { quarantined: self.quarantine.holds(node, now), ..self.heard.reach(self.me.node, node, now) };
+        let reach = |node| PeerReach {
+            quarantined: self.quarantine.holds(node, now),
+            ..self.heard.reach(self.me.node, node, now)
+        };
         others.map(reach).collect()
     }
 }

@@ -46,7 +46,7 @@ pub use settings::{ANNOTATION_MAX, MEMBERS_MAX, Settings, SettingsError, Timers}
 use crate::sets::{Reason, Sets, Why};
 use attempt::Attempt;
 use bytes::Bytes;
-use consort_order::Reach;
+use consort_order::PeerReach;
 use consort_types::{Cause, Incarnation, Instant, MemberId, View, ViewId, ViewKind};
 use gather::Gather;
 use io::Io;
@@ -280,7 +280,7 @@ impl Membership {
     }
 
     /// How each other node is reached, as far as this one knows.
-    pub fn reachability(&self, now: Instant) -> Vec<Reach> {
+    pub fn reachability(&self, now: Instant) -> Vec<PeerReach> {
         self.io.reachability(now)
     }
 

@@ -2,7 +2,7 @@
 //! miss. It uses every way to the network that there is.
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_order::{
-    AcrossPartitions, Arrival, Capability, Delivery, Engine, Lane, Link, Malformed, Output, Packet, Refused,
+    AcrossPartitions, Arrival, Capability, Delivery, Engine, Fact, Lane, Link, Malformed, Output, Packet, Refused,
     Submission, To,
 };
 use consort_types::{
@@ -308,7 +308,14 @@ impl Engine for Sequencer {
         if self.leads() { Lane::Token } else { Lane::Data }
     }
 
-    fn observe(&self, see: &mut dyn FnMut(&'static str, u64)) {
+    fn observe(&self, now: Instant, see: &mut dyn FnMut(Fact)) {
+        self.each_counter(&mut |name, value| see(Fact::Counter(name, value)));
+        see(Fact::State(self.describe(now)));
+    }
+}
+
+impl Sequencer {
+    fn each_counter(&self, see: &mut dyn FnMut(&'static str, u64)) {
         see("arrivals_ahead", self.arrivals_ahead);
         see("records_found", self.found);
     }

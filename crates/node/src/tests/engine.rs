@@ -2,8 +2,8 @@
 //! before the next tick.
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_order::{
-    AcrossPartitions, Arrival, Capability, Delivery, Engine, Lane, Link, Malformed, Output, Packet, Payload, Refused,
-    Submission, To,
+    AcrossPartitions, Arrival, Capability, Delivery, Engine, Fact, Lane, Link, Malformed, Output, Packet, Payload,
+    Pressure, Refused, Submission, To, WaitState,
 };
 use consort_types::{
     Cause, Class, Duration, Hold, Instant, MemberId, MessageId, NodeId, Position, Primary, Service, Stream, Ticket,
@@ -210,10 +210,6 @@ impl Engine for Sequencer {
         Ok(MessageId(self.submitted))
     }
 
-    fn throttle(&mut self, room: usize) {
-        self.room = room;
-    }
-
     fn handle_packet(&mut self, _now: Instant, _arrival: Arrival, packet: Numbered) {
         match packet.position {
             0 => self.send(packet),
@@ -243,6 +239,12 @@ impl Engine for Sequencer {
 
     fn handle_link(&mut self, _now: Instant, _peer: NodeId, _link: Link) {}
 
+    fn handle_pressure(&mut self, pressure: Pressure) {
+        if let Pressure::Room(room) = pressure {
+            self.room = room;
+        }
+    }
+
     fn annotate(&mut self, annotation: Bytes) {
         self.annotation = annotation;
     }
@@ -268,15 +270,26 @@ impl Engine for Sequencer {
         Lane::Token
     }
 
-    fn observe(&self, see: &mut dyn FnMut(&'static str, u64)) {
-        see("test_numbered", self.numbered);
+    fn wait_state(&self) -> WaitState {
+        WaitState { wait_cause: self.wait_cause(), busy_poll_hint: false }
     }
 
-    fn hold(&self) -> Option<Hold> {
-        self.hold.filter(|_| self.queued > 0)
+    fn observe(&self, now: Instant, see: &mut dyn FnMut(Fact)) {
+        self.each_counter(&mut |name, value| see(Fact::Counter(name, value)));
+        see(Fact::State(self.describe(now)));
+    }
+}
+
+impl Sequencer {
+    fn each_counter(&self, see: &mut dyn FnMut(&'static str, u64)) {
+        see("test_numbered", self.numbered);
     }
 
     fn describe(&self, _now: Instant) -> String {
         format!("testing, {} queued", self.queue.len())
+    }
+
+    fn wait_cause(&self) -> Option<Hold> {
+        self.hold.filter(|_| self.queued > 0)
     }
 }

@@ -2,7 +2,7 @@
 use super::{Act, Answer, Machine, Received, Seen, sum};
 use crate::trace::Offered;
 use bytes::{Bytes, BytesMut};
-use consort_order::{Arrival, Delivery, Engine, Output, Refused, Submission};
+use consort_order::{Arrival, Delivery, Engine, Output, Pressure, Refused, Submission, each_counter, state_of};
 use consort_types::{Class, Instant, Position, Primary, Service, Stream, Ticket, ViewId, ViewKind};
 use consort_wire::{Identity, Lane, Packet, Payload, Rejected, envelope};
 use std::collections::BTreeMap;
@@ -150,7 +150,7 @@ impl<E: Engine> Machine for Bare<E> {
 
     fn handle_overflow(&mut self, now: Instant) {
         self.now = now;
-        self.engine.overflowed();
+        self.engine.handle_pressure(Pressure::Overflow);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -202,11 +202,11 @@ impl<E: Engine> Machine for Bare<E> {
     }
 
     fn observe(&self, see: &mut dyn FnMut(&str, u64)) {
-        self.engine.observe(&mut |name, value| see(name, value));
+        each_counter(&self.engine, self.now, &mut |name, value| see(name, value));
         self.rejected.iter().for_each(|(cause, count)| see(cause, *count));
     }
 
     fn describe(&self, now: Instant) -> String {
-        self.engine.describe(now)
+        state_of(&self.engine, now)
     }
 }

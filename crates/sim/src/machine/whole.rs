@@ -9,7 +9,7 @@ use crate::trace::Offered;
 use crate::trace::witness::{Heard, Listener, index_of};
 use bytes::{Bytes, BytesMut};
 use consort_node::{Effect, Limits, Node, Reading};
-use consort_order::Engine;
+use consort_order::{Engine, state_of};
 use consort_session::client::NotSent;
 use consort_session::{Addressee, Client, Event, Hello, Message, Offer, Refusal, RefusalCause, Target, Undo};
 use consort_types::{Class, ClientId, GroupName, Instant, MemberId, Position, Rng, Service, Ticket, ViewId};
@@ -447,6 +447,6 @@ impl<E: Engine> Machine for Whole<E> {
     }
 
     fn describe(&self, now: Instant) -> String {
-        self.node.engine().describe(now)
+        state_of(self.node.engine(), now)
     }
 }

@@ -1,7 +1,9 @@
 //! A small fixed sequencer: node 0 numbers, the others ask again for what they miss. It exists to try the simulator on
 //! something simpler than any real protocol, and to be broken in ways that each checker must notice.
 use bytes::{BufMut, Bytes, BytesMut};
-use consort_order::{AcrossPartitions, Arrival, Capability, Delivery, Engine, Link, Output, Refused, Submission, To};
+use consort_order::{
+    AcrossPartitions, Arrival, Capability, Delivery, Engine, Fact, Link, Output, Refused, Submission, To,
+};
 use consort_types::{
     Cause, Class, Duration, Instant, MemberId, MessageId, NodeId, Position, Primary, Service, Stream, Ticket, View,
     ViewId, ViewKind,
@@ -200,7 +202,7 @@ impl Sequencer {
     /// A gauge by its name.
     pub fn observed(&self, name: &str) -> u64 {
         let mut found = 0;
-        self.observe(&mut |known, value| found = if known == name { value } else { found });
+        self.each_counter(&mut |known, value| found = if known == name { value } else { found });
         found
     }
 
@@ -455,7 +457,14 @@ impl Engine for Sequencer {
         Lane::Data
     }
 
-    fn observe(&self, see: &mut dyn FnMut(&'static str, u64)) {
+    fn observe(&self, now: Instant, see: &mut dyn FnMut(Fact)) {
+        self.each_counter(&mut |name, value| see(Fact::Counter(name, value)));
+        see(Fact::State(self.describe(now)));
+    }
+}
+
+impl Sequencer {
+    fn each_counter(&self, see: &mut dyn FnMut(&'static str, u64)) {
         see("store_packets", self.store.len() as u64);
         see("queued_bytes", self.waiting_bytes() as u64);
         see("asked", self.asked);

@@ -5,7 +5,9 @@ use crate::coordinator::Role;
 use crate::packet::{Content, Packet};
 use crate::record::Record;
 use bytes::Bytes;
-use consort_order::{AcrossPartitions, Arrival, Capability, Engine, Lane, Link, Output, Reach, Refused, Submission};
+use consort_order::{
+    AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Output, PeerReach, Refused, Submission, WaitState,
+};
 use consort_types::{Duration, Hold, Instant, MessageId, NodeId, Service, Stream, Ticket, ViewId};
 
 /// How long a node that leaves waits for its messages and for the others to let it go.
@@ -117,7 +119,19 @@ impl Engine for Paxos {
         Lane::Data
     }
 
-    fn observe(&self, see: &mut dyn FnMut(&'static str, u64)) {
+    fn wait_state(&self) -> WaitState {
+        WaitState { wait_cause: self.wait_cause(), busy_poll_hint: false }
+    }
+
+    fn observe(&self, now: Instant, see: &mut dyn FnMut(Fact)) {
+        self.each_counter(&mut |name, value| see(Fact::Counter(name, value)));
+        self.reachability(now).into_iter().for_each(|reach| see(Fact::Peer(reach)));
+        see(Fact::State(self.describe(now)));
+    }
+}
+
+impl Paxos {
+    pub(crate) fn each_counter(&self, see: &mut dyn FnMut(&'static str, u64)) {
         let c = &self.counters;
         see("foreign_log", c.foreign_log);
         see("terms_led", c.led);
@@ -140,9 +154,9 @@ impl Engine for Paxos {
         }
     }
 
-    fn reachability(&self, now: Instant) -> Vec<Reach> {
+    pub(crate) fn reachability(&self, now: Instant) -> Vec<PeerReach> {
         let others = self.config.members.iter().filter(|node| **node != self.me.node);
-        let reach = |node: &NodeId| Reach {
+        let reach = |node: &NodeId| PeerReach {
             node: *node,
             heard: self.peers.get(node).map(|peer| now.since(peer.at)),
             hears_us: self.peers.get(node).is_some_and(|peer| self.is_mutual(peer, now)),
@@ -151,12 +165,7 @@ impl Engine for Paxos {
         others.map(reach).collect()
     }
 
-    fn hold(&self) -> Option<Hold> {
-        let waits = !self.proposer.is_done();
-        waits.then_some(if self.inside.is_none() { Hold::Membership } else { Hold::Window })
-    }
-
-    fn describe(&self, now: Instant) -> String {
+    pub(crate) fn describe(&self, now: Instant) -> String {
         let role = match &self.role {
             Role::Follower { .. } => "follows".into(),
             Role::Standing { .. } | Role::Preparing { .. } => "stands".into(),
@@ -173,5 +182,10 @@ impl Engine for Paxos {
         let near = self.peers.values().filter(|peer| self.is_near(peer, now)).count();
         let (view, next) = (self.learner.present().number, self.learner.next());
         format!("{stands}, {role}, led by {leader}, {place} view {view}, knows {next} instances, hears {near}")
+    }
+
+    fn wait_cause(&self) -> Option<Hold> {
+        let waits = !self.proposer.is_done();
+        waits.then_some(if self.inside.is_none() { Hold::Membership } else { Hold::Window })
     }
 }

@@ -130,7 +130,7 @@ fn two_that_do_not_hear_each_other_do_not_take_turns_in_leading() {
 
 fn gauge(world: &World, node: u16, wanted: &str) -> u64 {
     let mut found = 0;
-    world.hosts[usize::from(node)].engine.observe(&mut |name, value| {
+    world.hosts[usize::from(node)].engine.each_counter(&mut |name, value| {
         if name == wanted {
             found = value;
         }

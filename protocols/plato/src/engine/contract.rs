@@ -2,7 +2,9 @@
 use super::Plato;
 use crate::packet::Packet;
 use bytes::Bytes;
-use consort_order::{AcrossPartitions, Arrival, Capability, Engine, Link, Output, Reach, Refused, Submission};
+use consort_order::{
+    AcrossPartitions, Arrival, Capability, Engine, Fact, Link, Output, PeerReach, Refused, Submission,
+};
 use consort_types::{Instant, MessageId, NodeId, Service, Stream, Ticket, ViewId};
 use consort_wire::Lane;
 
@@ -97,7 +99,15 @@ impl Engine for Plato {
         Lane::Data
     }
 
-    fn observe(&self, see: &mut dyn FnMut(&'static str, u64)) {
+    fn observe(&self, now: Instant, see: &mut dyn FnMut(Fact)) {
+        self.each_counter(&mut |name, value| see(Fact::Counter(name, value)));
+        self.reachability(now).into_iter().for_each(|reach| see(Fact::Peer(reach)));
+        see(Fact::State(self.describe(now)));
+    }
+}
+
+impl Plato {
+    pub(crate) fn each_counter(&self, see: &mut dyn FnMut(&'static str, u64)) {
         self.membership.observe(see);
         self.io.counters.observe(see);
         let (packets, bytes) = self.streams.kept();
@@ -111,11 +121,11 @@ impl Engine for Plato {
         see("delta_ns", self.io.delta.get().map_or(0, |delta| delta.as_nanos() as u64));
     }
 
-    fn reachability(&self, now: Instant) -> Vec<Reach> {
+    pub(crate) fn reachability(&self, now: Instant) -> Vec<PeerReach> {
         self.membership.reachability(now)
     }
 
-    fn describe(&self, now: Instant) -> String {
+    pub(crate) fn describe(&self, now: Instant) -> String {
         let told = self.membership.describe(now);
         let Some(sequencer) = self.members().first().filter(|_| self.membership.is_working()) else { return told };
         match self.io.delta.get() {

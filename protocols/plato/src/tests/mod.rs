@@ -249,7 +249,7 @@ impl Cluster {
 
     fn counter(&self, me: u16, name: &str) -> u64 {
         let mut found = None;
-        self.nodes[usize::from(me) - 1].engine.observe(&mut |seen, value| {
+        self.nodes[usize::from(me) - 1].engine.each_counter(&mut |seen, value| {
             if seen == name {
                 found = Some(value);
             }

@@ -7,7 +7,10 @@ use crate::store::Store;
 use crate::timer::{Fired, Timer};
 use bytes::Bytes;
 use consort_member::Numbers;
-use consort_order::{AcrossPartitions, Arrival, Capability, Engine, Link, Output, Reach, Refused, Submission};
+use consort_order::{
+    AcrossPartitions, Arrival, Capability, Engine, Fact, Link, Output, PeerReach, Pressure, Refused, Submission,
+    WaitState,
+};
 use consort_types::{Cause, Hold, Instant, MessageId, NodeId, Seq, Service, Stream, Ticket, View, ViewId, ViewKind};
 use consort_wire::Lane;
 
@@ -117,12 +120,11 @@ impl Engine for Ring {
     // The ring uses no reliable lane.
     fn handle_link(&mut self, _now: Instant, _peer: NodeId, _link: Link) {}
 
-    fn throttle(&mut self, room: usize) {
-        self.io.room = room;
-    }
-
-    fn overflowed(&mut self) {
-        self.io.backlog.overflowed = true;
+    fn handle_pressure(&mut self, pressure: Pressure) {
+        match pressure {
+            Pressure::Room(room) => self.io.room = room,
+            Pressure::Overflow => self.io.backlog.overflowed = true,
+        }
     }
 
     fn annotate(&mut self, annotation: Bytes) {
@@ -169,7 +171,19 @@ impl Engine for Ring {
         }
     }
 
-    fn observe(&self, see: &mut dyn FnMut(&'static str, u64)) {
+    fn wait_state(&self) -> WaitState {
+        WaitState { wait_cause: self.wait_cause(), busy_poll_hint: self.busy_poll_hint() }
+    }
+
+    fn observe(&self, now: Instant, see: &mut dyn FnMut(Fact)) {
+        self.each_counter(&mut |name, value| see(Fact::Counter(name, value)));
+        self.reachability(now).into_iter().for_each(|reach| see(Fact::Peer(reach)));
+        see(Fact::State(self.describe(now)));
+    }
+}
+
+impl Ring {
+    pub(crate) fn each_counter(&self, see: &mut dyn FnMut(&'static str, u64)) {
         self.io.counters.observe(see);
         see("personal_window", u64::from(self.io.personal));
         see("queued_bytes", self.io.queue.bytes() as u64);
@@ -184,15 +198,23 @@ impl Engine for Ring {
         }
     }
 
-    fn reachability(&self, now: Instant) -> Vec<Reach> {
+    pub(crate) fn reachability(&self, now: Instant) -> Vec<PeerReach> {
         let io = &self.io;
         let others = io.config.members.iter().copied().filter(|node| *node != io.me.node);
         let reach =
-            |node| Reach { quarantined: io.quarantine.holds(node, now), ..io.heard.reach(io.me.node, node, now) };
+            |node| PeerReach { quarantined: io.quarantine.holds(node, now), ..io.heard.reach(io.me.node, node, now) };
         others.map(reach).collect()
     }
 
-    fn hold(&self) -> Option<Hold> {
+    pub(crate) fn describe(&self, now: Instant) -> String {
+        let told = self.describe_state(now);
+        match self.io.heard.twin(self.io.me, now) {
+            Some(twin) => format!("another process runs as {} ({twin}), stop one of the two; {told}", twin.node),
+            None => told,
+        }
+    }
+
+    fn wait_cause(&self) -> Option<Hold> {
         //= R38
         if self.io.queue.is_empty() && self.io.queue.all_delivered() {
             return None;
@@ -203,17 +225,9 @@ impl Engine for Ring {
         })
     }
 
-    fn expects_soon(&self) -> bool {
+    fn busy_poll_hint(&self) -> bool {
         //= R46
         matches!(&self.state, State::Operational(state) if state.circle.expects_soon(&self.io))
-    }
-
-    fn describe(&self, now: Instant) -> String {
-        let told = self.describe_state(now);
-        match self.io.heard.twin(self.io.me, now) {
-            Some(twin) => format!("another process runs as {} ({twin}), stop one of the two; {told}", twin.node),
-            None => told,
-        }
     }
 }
 

@@ -89,7 +89,7 @@ fn who_waits_for_what_others_hold_expects_to_hear_of_it() {
     //= R48 test
     let mut net = resting(4);
     net.submit(0, Service::Safe, "safe");
-    let expecting = |net: &Net| net.rings.iter().filter(|ring| ring.expects_soon()).count();
+    let expecting = |net: &Net| net.rings.iter().filter(|ring| ring.wait_state().busy_poll_hint).count();
     net.run_until(Duration::from_millis(1), |net| expecting(net) == 4);
     net.run_until(Duration::from_millis(1), |net| have_all(net, 1));
     assert_eq!(expecting(&net), 0);

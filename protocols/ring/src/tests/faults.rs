@@ -1,6 +1,7 @@
 //! What can happen to nodes and to the ways between them, and how to judge what came of it.
 use super::*;
 use crate::packet::{Commit, Join, Recovered};
+use consort_order::state_of;
 
 impl Net {
     /// The node is gone from one moment to the next.
@@ -112,7 +113,7 @@ impl Net {
     }
 
     pub fn describe(&self) -> String {
-        let line = |i: usize| format!("\n  n{} {}", i + 1, self.rings[i].describe(self.now));
+        let line = |i: usize| format!("\n  n{} {}", i + 1, state_of(&self.rings[i], self.now));
         (0..self.rings.len()).filter(|i| self.lives[*i].is_some()).map(line).collect()
     }
 

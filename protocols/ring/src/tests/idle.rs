@@ -139,7 +139,8 @@ fn a_token_that_rests_is_handed_to_the_one_that_asks_and_goes_round_for_several(
 fn the_token_is_expected_where_it_was_asked_for_where_it_came_from_and_while_it_goes_round() {
     //= R46 test
     let mut net = Net::formed(3, |_| {});
-    let expecting = |net: &Net| -> Vec<_> { (1..=3).filter(|i| net.rings[i - 1].expects_soon()).collect() };
+    let expecting =
+        |net: &Net| -> Vec<_> { (1..=3).filter(|i| net.rings[i - 1].wait_state().busy_poll_hint).collect() };
     net.run(Duration::from_millis(105));
     assert_eq!(expecting(&net), [], "it rests");
     net.step = Duration::from_micros(25);
@@ -179,7 +180,7 @@ fn the_token_is_expected_where_it_was_asked_for_where_it_came_from_and_while_it_
     alone.submit(0, Service::Agreed, "z");
     alone.run(Duration::from_millis(1));
     assert_eq!(alone.delivered[0].len(), 1);
-    assert!(!alone.rings[0].expects_soon());
+    assert!(!alone.rings[0].wait_state().busy_poll_hint);
 }
 
 #[test]

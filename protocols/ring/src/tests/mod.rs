@@ -299,7 +299,7 @@ impl Net {
 
     pub fn counter(&self, i: usize, name: &str) -> u64 {
         let mut value = None;
-        self.rings[i].observe(&mut |n, v| value = if n == name { Some(v) } else { value });
+        self.rings[i].each_counter(&mut |n, v| value = if n == name { Some(v) } else { value });
         value.unwrap_or_else(|| panic!("no counter {name}"))
     }
 

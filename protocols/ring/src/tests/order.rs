@@ -1,6 +1,7 @@
 use super::*;
 use crate::packet::Token;
 use crate::requests::Requests;
+use consort_order::Pressure;
 
 #[test]
 fn all_members_deliver_one_order() {
@@ -147,7 +148,7 @@ fn the_least_room_of_all_becomes_the_window_of_the_next_rotation() {
 fn a_ring_waits_for_the_member_whose_clients_are_behind_but_never_stands_still() {
     //= R9 test
     let mut net = Net::formed(3, |_| {});
-    net.rings[2].throttle(0);
+    net.rings[2].handle_pressure(Pressure::Room(0));
     net.run(Duration::from_millis(100));
     net.sent.clear();
     (0..300).for_each(|_| net.submit(0, Service::Agreed, vec![0; 1_300]));
@@ -155,7 +156,7 @@ fn a_ring_waits_for_the_member_whose_clients_are_behind_but_never_stands_still()
     let slow = tokens(&net.sent);
     assert!(slow.iter().skip(6).all(|token| token.window == 0 && token.fcc.packets <= 1), "{:?}", slow.last());
     assert!(net.delivered[1].len() > 10, "{} messages", net.delivered[1].len());
-    net.rings[2].throttle(usize::MAX);
+    net.rings[2].handle_pressure(Pressure::Room(usize::MAX));
     net.run(Duration::from_millis(50));
     net.agree_on(300);
 }

@@ -3,7 +3,9 @@ use super::Toto;
 use crate::config::Early;
 use crate::packet::Packet;
 use bytes::Bytes;
-use consort_order::{AcrossPartitions, Arrival, Capability, Engine, Lane, Link, Output, Reach, Refused, Submission};
+use consort_order::{
+    AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Output, PeerReach, Refused, Submission,
+};
 use consort_types::{Instant, MessageId, NodeId, Service, Stream, Ticket, ViewId};
 
 impl Engine for Toto {
@@ -104,7 +106,15 @@ impl Engine for Toto {
         Lane::Data
     }
 
-    fn observe(&self, see: &mut dyn FnMut(&'static str, u64)) {
+    fn observe(&self, now: Instant, see: &mut dyn FnMut(Fact)) {
+        self.each_counter(&mut |name, value| see(Fact::Counter(name, value)));
+        self.reachability(now).into_iter().for_each(|reach| see(Fact::Peer(reach)));
+        see(Fact::State(self.describe(now)));
+    }
+}
+
+impl Toto {
+    pub(crate) fn each_counter(&self, see: &mut dyn FnMut(&'static str, u64)) {
         self.vs.observe(see);
         let c = &self.counters;
         see("messages_sent", c.messages_sent);
@@ -131,11 +141,11 @@ impl Engine for Toto {
         see("unstable", room.deliverer.waiting() as u64);
     }
 
-    fn reachability(&self, now: Instant) -> Vec<Reach> {
+    pub(crate) fn reachability(&self, now: Instant) -> Vec<PeerReach> {
         self.vs.reachability(now)
     }
 
-    fn describe(&self, now: Instant) -> String {
+    pub(crate) fn describe(&self, now: Instant) -> String {
         let told = self.vs.describe(now);
         let waiting = self.room.as_ref().map_or(0, |room| room.votes.waiting());
         if waiting == 0 { told } else { format!("{told}; {waiting} messages wait for votes") }

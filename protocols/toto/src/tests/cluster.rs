@@ -144,7 +144,9 @@ impl Cluster {
 
     fn gauge(&self, node: u16, name: &str) -> u64 {
         let mut found = 0;
-        self.nodes[&NodeId(node)].engine.observe(&mut |known, value| found = if known == name { value } else { found });
+        self.nodes[&NodeId(node)]
+            .engine
+            .each_counter(&mut |known, value| found = if known == name { value } else { found });
         found
     }
 

@@ -1,6 +1,7 @@
 //! Windows that follow what the ring can take.
 use super::*;
 use crate::{Tuning, Windows};
+use consort_order::Pressure;
 
 const TUNING: Tuning = Tuning { least: 4, most: 60, brisk: Duration::from_millis(50) };
 
@@ -28,7 +29,7 @@ fn press(net: &mut Net, rounds: usize, runs_over: Option<usize>) {
         let word = format!("{round} {}", runs_over.is_some());
         (0..3).for_each(|i| fill(net, i, &word, 30));
         for _ in 0..10 {
-            runs_over.into_iter().for_each(|i| net.rings[i].overflowed());
+            runs_over.into_iter().for_each(|i| net.rings[i].handle_pressure(Pressure::Overflow));
             net.run(Duration::from_micros(300));
         }
     }

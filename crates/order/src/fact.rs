@@ -1,0 +1,84 @@
+//! What an engine reports beside its outputs, and the pressure that it is told of.
+use crate::Engine;
+use consort_types::{Duration, Hold, Incarnation, Instant, NodeId};
+use std::fmt;
+
+/// Pressure outside the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pressure {
+    /// The layer above can take so many bytes of deliveries soon, `usize::MAX` where it keeps up. Nobody may send more than
+    /// that in a round, but always something.
+    Room(usize),
+    /// The node's sockets had no room for packets that came.
+    Overflow,
+}
+
+/// What an engine waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WaitState {
+    /// What the messages wait for that were submitted here and are not yet delivered here. `None` while there are none, and
+    /// from engines that do not know.
+    pub wait_cause: Option<Hold>,
+    /// Whether a packet is due at any moment without which messages stand still. Polling for it then costs less than a
+    /// sleep and a wake-up.
+    pub busy_poll_hint: bool,
+}
+
+/// One observation of an engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fact {
+    /// A counter or gauge. Names are stable and end in their unit where they have one.
+    Counter(&'static str, u64),
+    /// The path to and from another node.
+    Peer(PeerReach),
+    /// One line for `status`: the engine's state and, where it waits, the cause.
+    State(String),
+}
+
+/// What is known of the way to and from another node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerReach {
+    /// Which node.
+    pub node: NodeId,
+    /// How long ago it was heard last; `None` if never.
+    pub heard: Option<Duration>,
+    /// Whether it says that it hears us.
+    pub hears_us: bool,
+    /// Whether it is kept out for a while.
+    pub quarantined: bool,
+    /// It speaks, but in a life that is earlier than one heard of lately, so that what it says is dropped: that life, and the
+    /// one that counts.
+    pub outdated: Option<(Incarnation, Incarnation)>,
+}
+
+impl fmt::Display for PeerReach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((life, latest)) = self.outdated {
+            return write!(f, "heard, but dropped: incarnation {life} is older than {latest}");
+        }
+        let Some(heard) = self.heard else { return f.write_str("never heard") };
+        let hears = if self.hears_us { "hears us" } else { "does not hear us" };
+        let kept_out = if self.quarantined { ", kept out for a while" } else { "" };
+        write!(f, "heard {} ms ago, {hears}{kept_out}", heard.as_millis())
+    }
+}
+
+/// The counters and gauges of an engine.
+pub fn each_counter<E: Engine>(engine: &E, now: Instant, see: &mut dyn FnMut(&'static str, u64)) {
+    engine.observe(now, &mut |fact| {
+        if let Fact::Counter(name, value) = fact {
+            see(name, value);
+        }
+    });
+}
+
+/// The state of an engine, in one line.
+pub fn state_of<E: Engine>(engine: &E, now: Instant) -> String {
+    let mut state = String::new();
+    engine.observe(now, &mut |fact| {
+        if let Fact::State(line) = fact {
+            state = line;
+        }
+    });
+    state
+}
