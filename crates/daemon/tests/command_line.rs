@@ -27,8 +27,8 @@ fn a_wrong_command_line_names_the_nearest_right_one() {
             "consort: --service: `best` does not fit; give reliable, fifo, causal, agreed or safe\n",
         ),
         (
-            &["daemon", "--log", "a=b=c"],
-            "consort: --log: `a=b=c` does not fit; give error, warn, info, debug or trace\n",
+            &["daemon", "--log", "loud"],
+            "consort: --log: `loud` does not fit; give error, warn, info, debug or trace, or those for parts of the program: info,consort_net=debug\n",
         ),
         (
             &["daemon", "--example", "--idlig", "x"],

@@ -391,7 +391,7 @@ fn a_daemon_can_be_told_to_end_with_its_standard_input() {
 #[test]
 fn a_log_level_that_does_not_exist_is_refused() {
     let world = World::new();
-    for words in [&["daemon", "--log", "warning"][..], &["daemon", "--log", "consort=debug"]] {
+    for words in [&["daemon", "--log", "warning"][..], &["daemon", "--log", "consort=loud"]] {
         let ran = world.run(words);
         assert!(ran.code == 2 && ran.errors.contains("give error, warn, info, debug or trace"), "{ran:?}");
     }

@@ -53,7 +53,7 @@ fn another_user_is_turned_away_with_the_reason_even_one_of_the_daemons_group() {
     let away = send_as(&world, &program, STRANGER, 0);
     assert_eq!(away.code, 3, "{}", away.errors);
     assert!(away.errors.contains("refused the session: user 54321 may not use this daemon"), "{}", away.errors);
-    let logged = daemon.says("a client was turned away: user 54321 may not use this daemon");
+    let logged = daemon.says("client sent away: user 54321 may not use this daemon");
     assert!(logged.contains("of user 54321"), "{logged}");
     assert_eq!(turned_away(&world), Some(1));
     let kept_out = send_as(&world, &program, STRANGER, STRANGER);
@@ -79,6 +79,6 @@ fn a_user_that_is_listed_is_served_and_others_are_still_turned_away() {
     let away = send_as(&world, &program, STRANGER, STRANGER);
     assert_eq!(away.code, 3);
     assert!(away.errors.contains("users = [54321] below [clients]"), "{}", away.errors);
-    daemon.says("turned away");
+    daemon.says("client sent away");
     assert_eq!(turned_away(&world), Some(1));
 }

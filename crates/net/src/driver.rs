@@ -1,6 +1,8 @@
 //! The loop.
+mod log;
 mod probing;
 
+use self::log::Log;
 use crate::aside::Aside;
 use crate::bind::Sockets;
 use crate::clients::{Clients, Said, Wrote};
@@ -86,6 +88,7 @@ struct Driver<E: Engine> {
     left: bool,
     /// The last turn took few packets.
     light: bool,
+    log: Log,
     counters: Counters,
 }
 
@@ -145,6 +148,7 @@ impl<E: Engine> Driver<E> {
             leaving: false,
             left: false,
             light: false,
+            log: Log::default(),
             counters: Counters::default(),
         };
         Ok((driver, found))
@@ -164,6 +168,7 @@ impl<E: Engine> Driver<E> {
             self.handle_timers()?;
         }
         self.outbox.flush(&mut self.counters);
+        self.write_log();
         self.rest(worked)?;
         Ok(!self.left)
     }
@@ -239,6 +244,7 @@ impl<E: Engine> Driver<E> {
         if self.counters.receive_overflow == before {
             return Ok(());
         }
+        self.log_losses(self.counters.receive_overflow - before);
         self.paths.iter_mut().for_each(Paths::note_overflow);
         self.node.note_overflow(self.now);
         self.drain()
@@ -251,6 +257,7 @@ impl<E: Engine> Driver<E> {
             return Ok(false);
         }
         self.node.handle_timeout(self.now);
+        self.look_at_peers();
         self.drain()?;
         Ok(true)
     }
@@ -279,7 +286,8 @@ impl<E: Engine> Driver<E> {
     fn open(&mut self, client: ClientId) -> Result<(), RunError> {
         self.node.open_client_over(self.now, client, self.clients.transport(client));
         if let Some(why) = self.clients.objection(client) {
-            tracing::warn!(%client, who = self.clients.describe(client), "a client was turned away: {why}");
+            let (who, reason) = (self.clients.describe(client), Parting::NotAllowed);
+            tracing::warn!(%client, who, %reason, "client sent away: {why}");
             self.node.turn_away(self.now, client, &Farewell::new(Parting::NotAllowed, why));
         }
         self.drain()
@@ -455,6 +463,7 @@ impl<E: Engine> Driver<E> {
             self.tick();
         }
         self.outbox.flush(&mut self.counters);
+        self.write_log();
         for (name, value) in self.facts() {
             tracing::debug!(name, value, "counted");
         }

@@ -7,6 +7,7 @@ use crate::backlog::Backlog;
 use crate::begun::Begun;
 use crate::door::{Door, Placed, Wish};
 use crate::entry::Entry;
+use crate::notice::{Notice, Notices};
 use crate::upward::Upward;
 use consort_session::listing::{Connection, Transport};
 use consort_session::{ClientName, Limits, Parting, Pool, Refusal};
@@ -48,6 +49,8 @@ pub(crate) struct Clients {
     optimists: BTreeSet<ClientId>,
     /// Whose names are free again.
     parted: Vec<(ClientId, ClientName)>,
+    /// What happened to clients, and to their node, for the log.
+    pub(crate) notices: Notices,
     counts: Counts,
 }
 
@@ -88,6 +91,7 @@ impl Clients {
             progressed: Vec::new(),
             optimists: BTreeSet::new(),
             parted: Vec::new(),
+            notices: Notices::default(),
             counts: Counts::default(),
         }
     }
@@ -178,8 +182,10 @@ impl Clients {
 
     /// The client's handshake is over.
     pub(crate) fn entered(&mut self, client: ClientId) {
-        if let Some(entry) = self.all.get_mut(&client) {
-            self.silent.remove(&(entry.hello_by, client));
+        let Some(entry) = self.all.get_mut(&client) else { return };
+        self.silent.remove(&(entry.hello_by, client));
+        if let Some(name) = entry.session.named().cloned() {
+            self.notices.push(Notice::Connected { client, name, transport: entry.transport });
         }
     }
 
@@ -221,6 +227,7 @@ impl Clients {
             }
             entry.session.refuse(refusal);
             self.counts.refused += 1;
+            self.notices.push(Notice::refused(client, refusal));
             self.note(client);
         }
     }
@@ -234,8 +241,9 @@ impl Clients {
             self.progressed.push(client);
         }
         let goes_on = entry.held_back && !entry.session.is_held_back(&self.limits);
-        if refusal.is_some() {
+        if let Some(refusal) = refusal {
             self.counts.refused += placed.requests();
+            self.notices.push(Notice::refused(client, refusal));
             self.note(client);
         }
         if goes_on {

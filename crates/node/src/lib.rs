@@ -20,6 +20,7 @@ mod effect;
 mod entry;
 mod listing;
 mod mutant;
+mod notice;
 mod offers;
 mod status;
 #[cfg(test)]
@@ -38,15 +39,17 @@ pub use consort_wire::Identity;
 pub use effect::{Datagram, Effect, Reading};
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
+pub use notice::{Notice, PeerState};
 
 use bytes::BytesMut;
 use clients::Clients;
 use consort_group::{Groups, Mismatch};
-use consort_order::Arrival;
+use consort_order::{Arrival, Fact};
 use consort_types::{Stream, View, ViewId};
 use consort_wire::Bump;
 use crowd::Crowd;
 use datagrams::Datagrams;
+use notice::Log;
 use offers::Offers;
 use std::collections::VecDeque;
 use up::Word;
@@ -77,6 +80,7 @@ pub struct Node<E: Engine> {
     unsaid: Option<Bytes>,
     /// The view to be resumed once the groups have settled into it.
     settling: Option<ViewId>,
+    log: Log,
     /// What is being told of a group.
     word: Option<Word>,
     /// A message that is being told to many.
@@ -130,6 +134,7 @@ impl<E: Engine> Node<E> {
             control_full: false,
             unsaid: None,
             settling: None,
+            log: Log::default(),
             word: None,
             crowd: None,
             #[cfg(feature = "mutants")]
@@ -313,6 +318,24 @@ impl<E: Engine> Node<E> {
         self.clients.written(client, n);
     }
 
+    /// The next event for the log, and how many of its kind were left out before it.
+    pub fn poll_notice(&mut self) -> Option<(Notice, u64)> {
+        self.clients.notices.pop()
+    }
+
+    /// Sees whether other nodes are reached otherwise than when it was last asked; for the log, a few times a second.
+    pub fn look_at_peers(&mut self, now: Instant) {
+        self.notice(now);
+        let Self { engine, log, clients, .. } = self;
+        engine.observe(self.now, &mut |fact| {
+            if let Fact::Peer(reach) = fact
+                && let Some(state) = log.peers.note(&reach)
+            {
+                clients.notices.push(Notice::Peer { state, reach });
+            }
+        });
+    }
+
     /// The ordering protocol, for looking at.
     pub const fn engine(&self) -> &E {
         &self.engine
@@ -344,6 +367,7 @@ impl<E: Engine> Node<E> {
     /// It is now later: no slice of telling begins with that, as many such inputs may come between two looks at the token.
     fn notice(&mut self, now: Instant) {
         self.now = self.now.max(now);
+        self.clients.notices.begin(self.now);
         self.begin_answers();
         self.free_names();
     }

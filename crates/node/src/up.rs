@@ -2,7 +2,7 @@
 use crate::crowd::{CROWD, Crowd, READER, READERS};
 use crate::door::{Placed, Telling, Written};
 use crate::upward::Up;
-use crate::{Change, Effect, Node};
+use crate::{Change, Effect, Node, Notice};
 use bytes::{Bytes, BytesMut};
 use consort_group::{
     Asked, ChangeCause, GroupDelivery, GroupStep, Groups, Ignored, Member, NotRepresentable, PrivateName,
@@ -80,6 +80,7 @@ impl<E: Engine> Node<E> {
         if let Some(view) = self.settling.filter(|_| self.groups.is_settled()) {
             //= G19
             self.settling = None;
+            self.clients.notices.push(self.log.settled(self.now, view));
             self.engine.resume(self.now, view);
             return true;
         }
@@ -186,7 +187,11 @@ impl<E: Engine> Node<E> {
         }
         match self.groups.hear_claim(from, annotation) {
             Ok(None) => {}
-            Ok(Some(mismatch)) => self.mismatch = Some(mismatch),
+            Ok(Some(mismatch)) if self.mismatch.as_ref() == Some(&mismatch) => {}
+            Ok(Some(mismatch)) => {
+                self.clients.notices.push(Notice::GroupMismatch { member: mismatch.member, at: mismatch.at });
+                self.mismatch = Some(mismatch);
+            }
             Err(_) => self.counts.claims_malformed += 1,
         }
     }
@@ -199,6 +204,7 @@ impl<E: Engine> Node<E> {
         event::put_view(&mut self.frames, view);
         self.tell_viewers();
         self.groups.become_primary();
+        self.log.primary(id, Primary::Yes).into_iter().for_each(|notice| self.clients.notices.push(notice));
         self.remember(Change::Primary { id });
     }
 
@@ -220,6 +226,7 @@ impl<E: Engine> Node<E> {
         self.groups.install(&view);
         if view.kind == ViewKind::Regular {
             self.settling = Some(view.id);
+            self.log.install(self.now, &view).into_iter().for_each(|notice| self.clients.notices.push(notice));
         }
         self.frames.clear();
         event::put_view(&mut self.frames, &view);

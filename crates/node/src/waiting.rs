@@ -2,7 +2,7 @@
 //!
 //! It is looked a few times a second, and only while something waits: what is ordered at once, or after a moment, costs
 //! no word.
-use crate::Node;
+use crate::{Node, Notice};
 use consort_order::Engine;
 use consort_session::Waits;
 use consort_types::{Duration, Hold, Instant};
@@ -44,6 +44,9 @@ impl<E: Engine> Node<E> {
         let hold = self.engine.wait_state().wait_cause;
         let waits = self.clients.tell_waiting(hold);
         self.lookout.at = (waits > Waits::No).then(|| self.now + LOOK);
-        self.lookout.held = hold.filter(|_| waits == Waits::Long);
+        let held = hold.filter(|_| waits == Waits::Long);
+        if held != std::mem::replace(&mut self.lookout.held, held) {
+            self.clients.notices.push(held.map_or(Notice::Flowing, |cause| Notice::Waiting { cause }));
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! `consort daemon`: one node of a cluster, until it is told to end.
 
 mod incarnation;
+pub mod log;
 pub mod options;
 pub mod run;
 
@@ -45,12 +46,15 @@ Always:
                      /metrics; /ready answers 200 when the node takes part
   --state-dir DIR    where the number of this node's lives is kept
                      [~/.local/state/consort]
-  --log LEVEL        error, warn, info, debug or trace [info]; also CONSORT_LOG
+  --log FILTER       error, warn, info, debug or trace, for all or a part of the
+                     program: info,consort_net=debug [info]; also CONSORT_LOG
+  --log-format FORM  text, or json: one object a line [text]
   --while-stdin-open end when the standard input is closed
 
 Memory: about 5 MiB at rest. Under load at most 16 MiB of packets, 32 MiB of
 messages that wait for their place, and what waits for clients come on top.
-SIGTERM and Ctrl-C end it cleanly. Sockets for clients of this machine live in
+SIGTERM and Ctrl-C end it cleanly; SIGUSR1 has it log all that debug tells for a
+minute. Sockets for clients of this machine live in
 $XDG_RUNTIME_DIR/consort, without that in consort-UID below $TMPDIR or /tmp, or
 where CONSORT_RUNTIME_DIR says. Lock files stay there when a daemon ends; they
 are of no account then.

@@ -1,5 +1,6 @@
 //! The daemon's command line.
 use super::HELP;
+use super::log::{FORMATS, Format};
 use crate::args::Args;
 use crate::config::{self, PROFILES, PROTOCOLS, Profile, Protocol, RINGS, Settings, SpreadDoor};
 use crate::failure::{Failure, Outcome};
@@ -28,6 +29,7 @@ pub struct Options {
     state: Option<PathBuf>,
     pub node: Option<u16>,
     pub log: Option<String>,
+    pub log_format: Format,
     pub while_stdin_open: bool,
     example: bool,
 }
@@ -67,6 +69,7 @@ impl Options {
             "--metrics" => self.metrics = Some(args.parsed("ADDRESS:PORT, such as 127.0.0.1:9464")?),
             "--state-dir" => self.state = Some(args.path()?),
             "--log" => self.log = Some(args.text()?),
+            "--log-format" => self.log_format = args.choice(&FORMATS)?,
             "--example" => self.example = true,
             "--while-stdin-open" => self.while_stdin_open = true,
             _ => return Err(args.unknown()),

@@ -1,6 +1,6 @@
 //! From settings to a node that runs.
-use super::incarnation;
 use super::options::Options;
+use super::{incarnation, log};
 use crate::config::{NodeAddress, Protocol, Settings};
 use crate::failure::{Failure, Outcome, Trying, heard_or_not};
 use crate::metrics;
@@ -15,12 +15,13 @@ use consort_types::{Incarnation, MemberId, NodeId};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::collections::BTreeSet;
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 
 /// Runs a daemon until it is told to end.
 pub fn run(options: &Options) -> Outcome {
-    start_log(options.log.as_deref())?;
+    log::start(options.log.as_deref(), options.log_format)?;
+    log::raise_on_signal().trying(|| "cannot watch for SIGUSR1".into())?;
     let settings = options.settings()?;
     let stop = stop_on_signals().trying(|| "cannot watch for signals".into())?;
     if options.while_stdin_open {
@@ -74,13 +75,14 @@ pub fn prepare(mut settings: Settings, node: Option<u16>) -> Outcome<Ready> {
 impl Ready {
     /// Runs until told to stop.
     pub fn serve(self, stop: Stop) -> Outcome {
+        let _named = tracing::info_span!("consort", cluster = %self.card.cluster, node = self.card.node).entered();
         let ended = match self.node {
             AnyNode::Ring(node) => consort_net::run(self.sockets, *node, stop),
             AnyNode::Toto(node) => consort_net::run(self.sockets, *node, stop),
             AnyNode::Plato(node) => consort_net::run(self.sockets, *node, stop),
         };
         ended.map_err(|error| Failure::new(error.to_string()))?;
-        tracing::info!(node = self.card.node, cluster = %self.card.cluster, "ended");
+        tracing::info!("ended");
         Ok(())
     }
 }
@@ -138,28 +140,6 @@ fn announce(card: &Card) -> Outcome {
     let (node, cluster, door) = (card.node, &card.cluster, card.door.display());
     let written = writeln!(out, "ready: node {node} of cluster {cluster} serves clients at {door}");
     heard_or_not(written.and_then(|()| out.flush()))
-}
-
-pub fn start_log(level: Option<&str>) -> Outcome {
-    let from_variable = std::env::var("CONSORT_LOG").ok().filter(|level| !level.is_empty());
-    let (source, level) = match (level, from_variable) {
-        (Some(level), _) => ("--log", level.to_owned()),
-        (None, Some(level)) => ("CONSORT_LOG", level),
-        (None, None) => ("--log", "info".into()),
-    };
-    let filter: tracing_subscriber::filter::LevelFilter = level.parse().map_err(|_| {
-        Failure::usage(format!("{source}: `{level}` does not fit; give error, warn, info, debug or trace"))
-    })?;
-    let colours = io::stderr().is_terminal();
-    tracing_subscriber::fmt()
-        .with_max_level(filter)
-        .with_target(false)
-        .with_ansi(colours)
-        .with_writer(io::stderr)
-        // It would tell of a log that cannot be written by a line on the standard error, and panic where that fails, too.
-        .log_internal_errors(false)
-        .init();
-    Ok(())
 }
 
 /// Finds out which node this is, and holds that identity.

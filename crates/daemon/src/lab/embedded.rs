@@ -5,7 +5,7 @@ use super::Lab;
 use super::helper::{self, tell};
 use super::job::{Go, Job, Report};
 use super::watch::Starter;
-use crate::daemon::{options, run};
+use crate::daemon::{log, options, run};
 use crate::embedded::{Builder, EmbedError};
 use crate::failure::{Failure, Outcome, Trying};
 use serde::{Deserialize, Serialize};
@@ -63,7 +63,7 @@ impl Lab {
 pub fn run(words: Vec<String>) -> Outcome {
     let options = options::read(words.into_iter().map(OsString::from).collect())?;
     let settings = options.settings()?;
-    run::start_log(options.log.as_deref())?;
+    log::start(options.log.as_deref(), options.log_format)?;
     end_with_any_thread();
     run::open_many_files(settings.limits.clients_most);
     let mut builder = Builder::from_settings(settings);

@@ -1,5 +1,6 @@
 //! How clients go: by themselves, or sent away; and what is to be ordered then.
 use super::Clients;
+use crate::notice::Notice;
 use consort_session::{ClientName, Farewell, Parting};
 use consort_types::{ClientId, Instant};
 
@@ -15,7 +16,11 @@ impl Clients {
         self.outputs -= entry.charge;
         self.served -= usize::from(!entry.session.is_closed());
         self.silent.remove(&(entry.hello_by, client));
-        self.part(client, entry.session.named().cloned(), entry.joined && entry.session.is_open());
+        let name = entry.session.named().cloned();
+        if !entry.session.is_closed() {
+            self.notices.push(Notice::Disconnected { client, name: name.clone() });
+        }
+        self.part(client, name, entry.joined && entry.session.is_open());
     }
 
     /// A client's name is free again; its going is to be ordered if it was in any group.
@@ -70,6 +75,7 @@ impl Clients {
         entry.account(&mut self.outputs);
         self.silent.remove(&(entry.hello_by, client));
         self.begun.finish(client);
+        self.notices.push(Notice::ended(client, name.clone(), farewell));
         self.part(client, name, joined);
         //= S41
         if joined && client.speaks_spread() && farewell.parting == Parting::Goodbye {

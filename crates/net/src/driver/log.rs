@@ -1,0 +1,93 @@
+//! The log: what the node has noticed, and what the driver has, each as one event with fields.
+use super::Driver;
+use consort_node::{Engine, Notice, Parting, PeerState};
+use consort_types::{Instant, MemberId, NodeId};
+use std::fmt::Display;
+use std::time::Duration;
+
+/// How often it is looked how other nodes are reached.
+const LOOK: Duration = Duration::from_millis(250);
+/// Losses are told no more often.
+const LOSSES: Duration = Duration::from_secs(1);
+
+/// What the log is told now and then.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    peers_at: Instant,
+    losses_at: Instant,
+    lost: u64,
+}
+
+impl<E: Engine> Driver<E> {
+    /// Writes what the node has noticed.
+    pub(super) fn write_log(&mut self) {
+        while let Some((notice, left_out)) = self.node.poll_notice() {
+            if left_out > 0 {
+                tracing::warn!(left_out, "events like the next one were left out, for there were too many in a second");
+            }
+            write(notice);
+        }
+    }
+
+    /// To be called when timers are looked at: no timer is set for it.
+    pub(super) fn look_at_peers(&mut self) {
+        if self.now >= self.log.peers_at {
+            self.log.peers_at = self.now + LOOK;
+            self.node.look_at_peers(self.now);
+        }
+    }
+
+    /// The kernel had no room for so many datagrams.
+    pub(super) fn log_losses(&mut self, lost: u64) {
+        self.log.lost += lost;
+        if self.now >= self.log.losses_at {
+            self.log.losses_at = self.now + LOSSES;
+            let datagrams = std::mem::take(&mut self.log.lost);
+            tracing::warn!(datagrams, "receive buffers overflowed: this node is overloaded or was not run");
+        }
+    }
+}
+
+fn write(notice: Notice) {
+    match notice {
+        Notice::View { id, members, joined, lost, primary, cause } => {
+            let (members, primary) = (list::<MemberId>(&members), primary.word());
+            let (joined, lost) = (list::<NodeId>(&joined), list::<NodeId>(&lost));
+            match lost.as_str() {
+                "" => tracing::info!(view = %id, members, joined, primary, cause, "view installed"),
+                _ => tracing::warn!(view = %id, members, lost, joined, primary, cause, "view installed, members lost"),
+            }
+        }
+        Notice::Primary { view, gained: true } => tracing::info!(%view, "the view is primary"),
+        Notice::Primary { view, gained: false } => tracing::warn!(%view, "the view is not primary any more"),
+        Notice::Settled { view, after } => {
+            tracing::info!(%view, after_ms = after.as_millis() as u64, "groups agreed, messages flow");
+        }
+        Notice::Peer { state: PeerState::Heard, reach } => tracing::info!(node = %reach.node, %reach, "node is heard"),
+        Notice::Peer { state, reach } => tracing::warn!(node = %reach.node, %state, %reach, "node is not reached"),
+        Notice::GroupMismatch { member, at } => {
+            tracing::error!(%member, %at, "member has other groups at the same place of the order: restart one of the two");
+        }
+        Notice::Waiting { cause } => tracing::warn!(%cause, "requests of clients wait"),
+        Notice::Flowing => tracing::info!("requests of clients flow again"),
+        Notice::Connected { client, name, transport } => {
+            tracing::info!(%client, %name, transport = transport.name(), "client connected");
+        }
+        Notice::Disconnected { client, name } => {
+            tracing::info!(%client, name = name.map(tracing::field::display), "client disconnected");
+        }
+        Notice::Ended { client, name, parting: Parting::Goodbye, .. } => {
+            tracing::info!(%client, name = name.map(tracing::field::display), "client said good-bye");
+        }
+        // The driver has told it, and whose process that is.
+        Notice::Ended { parting: Parting::NotAllowed, .. } => {}
+        Notice::Ended { client, name, parting, text } => {
+            tracing::warn!(%client, name = name.map(tracing::field::display), reason = %parting, "client sent away: {text}");
+        }
+        Notice::Refused { client, cause, text } => tracing::warn!(%client, %cause, "request refused: {text}"),
+    }
+}
+
+fn list<T: Display>(all: &[T]) -> String {
+    all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+}

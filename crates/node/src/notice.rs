@@ -1,0 +1,226 @@
+//! What operators are to read in the log: events of the node, each with its fields.
+//!
+//! A driver takes them with [`Node::poll_notice`](crate::Node::poll_notice) and writes them; nothing else depends on them,
+//! and a driver that never asks loses nothing but the log. No kind floods it: of each a second tells so many, and the next
+//! one says how many were left out.
+mod peers;
+mod views;
+
+pub use peers::PeerState;
+pub(crate) use views::Log;
+
+use consort_order::PeerReach;
+use consort_session::listing::Transport;
+use consort_session::{ClientName, Farewell, Parting, Refusal, RefusalCause};
+use consort_types::{ClientId, Duration, Hold, Instant, MemberId, NodeId, Position, Primary, ViewId};
+use std::collections::VecDeque;
+
+/// How many of one kind are told in a [`WINDOW`].
+pub const BURST: u32 = 20;
+const WINDOW: Duration = Duration::from_secs(1);
+/// How many wait for a driver that does not ask.
+const WAITING: usize = 256;
+
+/// One event for the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A regular view was installed.
+    View {
+        /// Which.
+        id: ViewId,
+        /// All its members.
+        members: Vec<MemberId>,
+        /// Members that the view before had not.
+        joined: Vec<NodeId>,
+        /// Members of the view before that are missing.
+        lost: Vec<NodeId>,
+        /// Whether it is the primary one.
+        primary: Primary,
+        /// Why it came.
+        cause: String,
+    },
+    /// Whether this node is in the primary view has changed.
+    Primary {
+        /// The view it is in.
+        view: ViewId,
+        /// Whether that is primary now.
+        gained: bool,
+    },
+    /// The daemons have told each other their groups: clients' messages flow in the view.
+    Settled {
+        /// Which view.
+        view: ViewId,
+        /// How long that took after its installation.
+        after: Duration,
+    },
+    /// Another node is reached otherwise than before.
+    Peer {
+        /// How it is reached now, in one word.
+        state: PeerState,
+        /// The same with figures.
+        reach: PeerReach,
+    },
+    /// Another daemon has other groups than this one at the same place of the order: a fault of the program.
+    GroupMismatch {
+        /// Whose.
+        member: MemberId,
+        /// After which message of the view.
+        at: Position,
+    },
+    /// Clients' requests have begun to wait for long, or for something else.
+    Waiting {
+        /// What for.
+        cause: Hold,
+    },
+    /// They do not wait any more.
+    Flowing,
+    /// A client has said hello and was let in.
+    Connected {
+        /// Its connection.
+        client: ClientId,
+        /// What it is called.
+        name: ClientName,
+        /// What carries its connection.
+        transport: Transport,
+    },
+    /// A client's connection has ended without a good-bye.
+    Disconnected {
+        /// Its connection.
+        client: ClientId,
+        /// What it was called, if it was let in.
+        name: Option<ClientName>,
+    },
+    /// A client was sent away, or has said good-bye.
+    Ended {
+        /// Its connection.
+        client: ClientId,
+        /// What it was called, if it was let in.
+        name: Option<ClientName>,
+        /// Why, for programs.
+        parting: Parting,
+        /// Why, for people.
+        text: String,
+    },
+    /// A client's request was refused.
+    Refused {
+        /// Its connection.
+        client: ClientId,
+        /// Why, for programs.
+        cause: RefusalCause,
+        /// Why, for people.
+        text: String,
+    },
+}
+
+impl Notice {
+    pub(crate) fn refused(client: ClientId, refusal: &Refusal) -> Self {
+        Self::Refused { client, cause: refusal.cause, text: refusal.text.clone() }
+    }
+
+    pub(crate) fn ended(client: ClientId, name: Option<ClientName>, farewell: &Farewell) -> Self {
+        Self::Ended { client, name, parting: farewell.parting, text: farewell.text.clone() }
+    }
+
+    /// The kind whose events are counted together.
+    const fn kind(&self) -> Kind {
+        match self {
+            Self::View { .. } | Self::Primary { .. } | Self::Settled { .. } | Self::GroupMismatch { .. } => Kind::View,
+            Self::Peer { .. } => Kind::Peer,
+            Self::Waiting { .. } | Self::Flowing => Kind::Waiting,
+            Self::Connected { .. } | Self::Disconnected { .. } => Kind::Connection,
+            Self::Ended { .. } => Kind::Ended,
+            Self::Refused { .. } => Kind::Refused,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    View,
+    Peer,
+    Waiting,
+    Connection,
+    Ended,
+    Refused,
+}
+
+/// Notices that wait for the driver, and how many of each kind a second has told.
+#[derive(Debug, Default)]
+pub(crate) struct Notices {
+    now: Instant,
+    windows: [Window; 6],
+    waiting: VecDeque<(Notice, u64)>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    since: Instant,
+    told: u32,
+    left_out: u64,
+}
+
+impl Notices {
+    /// It is now that late.
+    pub const fn begin(&mut self, now: Instant) {
+        self.now = now;
+    }
+
+    pub fn push(&mut self, notice: Notice) {
+        let window = &mut self.windows[notice.kind() as usize];
+        if self.now.since(window.since) >= WINDOW {
+            (window.since, window.told) = (self.now, 0);
+        }
+        if window.told == BURST || self.waiting.len() == WAITING {
+            window.left_out += 1;
+            return;
+        }
+        window.told += 1;
+        self.waiting.push_back((notice, std::mem::take(&mut window.left_out)));
+    }
+
+    pub fn pop(&mut self) -> Option<(Notice, u64)> {
+        self.waiting.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn flowing(left_out: u64) -> Option<(Notice, u64)> {
+        Some((Notice::Flowing, left_out))
+    }
+
+    #[test]
+    fn a_kind_that_floods_is_cut_and_says_by_how_much() {
+        let mut notices = Notices::default();
+        (0..BURST + 7).for_each(|_| notices.push(Notice::Flowing));
+        for _ in 0..BURST {
+            assert_eq!(notices.pop(), flowing(0));
+        }
+        assert_eq!(notices.pop(), None);
+        notices.begin(Instant::ZERO + WINDOW);
+        notices.push(Notice::Flowing);
+        notices.push(Notice::Flowing);
+        assert_eq!((notices.pop(), notices.pop()), (flowing(7), flowing(0)));
+    }
+
+    #[test]
+    fn one_kind_does_not_take_another_s_share() {
+        let mut notices = Notices::default();
+        (0..=BURST).for_each(|_| notices.push(Notice::Flowing));
+        notices.push(Notice::Primary { view: ViewId::default(), gained: true });
+        assert_eq!(std::iter::from_fn(|| notices.pop()).last().map(|(_, left_out)| left_out), Some(0));
+        assert_eq!(notices.windows[Kind::Waiting as usize].left_out, 1);
+    }
+
+    #[test]
+    fn a_driver_that_never_asks_costs_no_more_than_so_much_memory() {
+        let mut notices = Notices::default();
+        for second in 0..1_000 {
+            notices.begin(Instant::ZERO + Duration::from_secs(second));
+            notices.push(Notice::Flowing);
+        }
+        assert_eq!(notices.waiting.len(), WAITING);
+    }
+}

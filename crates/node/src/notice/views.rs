@@ -1,0 +1,93 @@
+//! What a view changed, compared with the one before.
+use super::{Notice, peers::Peers};
+use consort_types::{Instant, MemberId, NodeId, Primary, View, ViewId};
+
+/// What the log was told last, to tell only what is new.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    pub peers: Peers,
+    members: Vec<MemberId>,
+    installed: Instant,
+    primary: bool,
+}
+
+impl Log {
+    /// A regular view was installed.
+    pub fn install(&mut self, now: Instant, view: &View) -> Vec<Notice> {
+        let before = std::mem::replace(&mut self.members, view.members.clone());
+        self.installed = now;
+        let told = Notice::View {
+            id: view.id,
+            members: view.members.clone(),
+            joined: without(&view.members, &before),
+            lost: without(&before, &view.members),
+            primary: view.primary,
+            cause: view.why(),
+        };
+        std::iter::once(told).chain(self.primary(view.id, view.primary)).collect()
+    }
+
+    /// What is known of the view's being primary. One that is likely to be, soon, has lost nothing yet.
+    pub fn primary(&mut self, view: ViewId, primary: Primary) -> Option<Notice> {
+        let gained = match primary {
+            Primary::Yes => true,
+            Primary::Pending => return None,
+            Primary::No | Primary::NoPolicy => false,
+        };
+        let before = std::mem::replace(&mut self.primary, gained);
+        (before != gained).then_some(Notice::Primary { view, gained })
+    }
+
+    /// The daemons have told each other their groups.
+    pub const fn settled(&self, now: Instant, view: ViewId) -> Notice {
+        Notice::Settled { view, after: now.since(self.installed) }
+    }
+}
+
+/// The nodes of those members that the others have not.
+fn without(members: &[MemberId], others: &[MemberId]) -> Vec<NodeId> {
+    members.iter().filter(|member| !others.contains(member)).map(|member| member.node).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use consort_types::{Cause, ViewKind};
+
+    fn view(members: &[(u16, u64)], primary: Primary) -> View {
+        View {
+            id: ViewId::default(),
+            kind: ViewKind::Regular,
+            members: members.iter().map(|(node, life)| MemberId::new(*node, *life)).collect(),
+            moved_together: Vec::new(),
+            primary,
+            cause: Cause::Started,
+            evidence: Vec::new(),
+        }
+    }
+
+    fn came_and_went(notices: &[Notice]) -> (Vec<u16>, Vec<u16>) {
+        let Some(Notice::View { joined, lost, .. }) = notices.first() else { panic!("{notices:?}") };
+        (joined.iter().map(|node| node.0).collect(), lost.iter().map(|node| node.0).collect())
+    }
+
+    #[test]
+    fn who_came_and_who_went_is_told_also_of_one_that_did_both() {
+        let mut log = Log::default();
+        let first = log.install(Instant::ZERO, &view(&[(1, 1), (2, 1), (3, 1)], Primary::Pending));
+        assert_eq!(came_and_went(&first), (vec![1, 2, 3], vec![]));
+        let second = log.install(Instant::ZERO, &view(&[(1, 1), (2, 2)], Primary::Pending));
+        assert_eq!(came_and_went(&second), (vec![2], vec![2, 3]));
+    }
+
+    #[test]
+    fn a_majority_that_changes_keeps_its_primary_without_a_word() {
+        let mut log = Log::default();
+        assert_eq!(log.install(Instant::ZERO, &view(&[(1, 1)], Primary::Pending)).len(), 1);
+        let gained = |gained| Some(Notice::Primary { view: ViewId::default(), gained });
+        assert_eq!(log.primary(ViewId::default(), Primary::Yes), gained(true));
+        assert_eq!(log.install(Instant::ZERO, &view(&[(1, 1), (2, 1)], Primary::Pending)).len(), 1);
+        assert_eq!(log.primary(ViewId::default(), Primary::Yes), None);
+        assert_eq!(log.install(Instant::ZERO, &view(&[(1, 1)], Primary::No)).pop(), gained(false));
+    }
+}
