@@ -5,10 +5,9 @@ mod waiting;
 
 use crate::backlog::Backlog;
 use crate::begun::Begun;
-use crate::door::{Door, Placed, Wish};
+use crate::client_session::{ClientRequest, ClientSession, Placed};
 use crate::entry::Entry;
-use crate::notice::{Notice, Notices};
-use crate::upward::Upward;
+use crate::pending_deliveries::PendingDeliveries;
 use consort_session::listing::{Connection, Transport};
 use consort_session::{ClientName, Limits, Parting, Pool, Refusal};
 use consort_types::{ClientId, Instant, MemberId, NodeId};
@@ -135,7 +134,7 @@ impl Clients {
     }
 
     /// What a client asks next. One that breaks the protocol is sent away.
-    pub(crate) fn next(&mut self, now: Instant, client: ClientId) -> Option<Wish> {
+    pub(crate) fn next(&mut self, now: Instant, client: ClientId) -> Option<ClientRequest> {
         let entry = self.all.get_mut(&client)?;
         //= S20
         entry.held_back = entry.session.is_held_back(&self.limits);
@@ -163,7 +162,7 @@ impl Clients {
         }
     }
 
-    pub(crate) fn get(&self, client: ClientId) -> Option<&Door> {
+    pub(crate) fn get(&self, client: ClientId) -> Option<&ClientSession> {
         self.all.get(&client).map(|entry| &entry.session)
     }
 
@@ -254,7 +253,7 @@ impl Clients {
     pub(crate) fn next_writable(&mut self) -> Option<ClientId> {
         let mut progressed = std::mem::take(&mut self.progressed);
         for client in progressed.drain(..) {
-            self.tell_with(client, Door::tell_progress);
+            self.tell_with(client, ClientSession::tell_progress);
         }
         self.progressed = progressed;
         self.writable.pop_front()
@@ -281,7 +280,7 @@ impl Clients {
     }
 
     /// How many bytes clients can take soon, and no more than may wait above the engine, where that may have changed.
-    pub(crate) fn room(&mut self, now: Instant, upward: &Upward) -> Option<usize> {
+    pub(crate) fn room(&mut self, now: Instant, upward: &PendingDeliveries) -> Option<usize> {
         if self.backlog.is_due(now) { self.backlog.look(now, upward.room()) } else { None }
     }
 

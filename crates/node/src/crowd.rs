@@ -1,6 +1,6 @@
 //! Messages for many clients: written once, and told to a few of them at a time.
 use crate::Node;
-use crate::door::{Telling, Written};
+use crate::client_session::{Telling, Written};
 use crate::mutant::mutated;
 use consort_group::ordered::MulticastLayout;
 use consort_order::{Delivery, Engine};
@@ -61,7 +61,7 @@ impl<E: Engine> Node<E> {
         };
         some.iter().for_each(|client| self.clients.tell_message(*client, &telling));
         let copied = if self.clients.has_optimists() { payload.len() } else { crowd.written.copied() };
-        self.upward.spend(some.len() * (READER + copied) + self.clients.take_work());
+        self.pending.spend(some.len() * (READER + copied) + self.clients.take_work());
         crowd.reached = end;
         if end == readers.len() {
             let offered = std::mem::take(&mut crowd.offered);

@@ -1,12 +1,12 @@
 //! One client of a node: its session, and what it waits for.
-use crate::door::Door;
+use crate::client_session::ClientSession;
 use consort_session::Limits;
 use consort_session::listing::{Connection, Stage, Transport};
 use consort_types::{ClientId, Instant};
 
 #[derive(Debug)]
 pub(crate) struct Entry {
-    pub session: Door,
+    pub session: ClientSession,
     pub hello_by: Instant,
     pub paused: bool,
     /// Has as much under way as it may have.
@@ -27,7 +27,7 @@ pub(crate) struct Entry {
 impl Entry {
     pub fn new(client: ClientId, hello_by: Instant) -> Self {
         Self {
-            session: Door::new(client),
+            session: ClientSession::new(client),
             hello_by,
             paused: false,
             held_back: false,

@@ -11,22 +11,22 @@
 mod backlog;
 mod begun;
 mod change;
+mod client_session;
 mod clients;
 mod crowd;
 mod datagrams;
-mod door;
-mod down;
+mod deliver;
 mod effect;
 mod entry;
 mod listing;
 mod mutant;
 mod notice;
 mod offers;
+mod pending_deliveries;
 mod status;
+mod submit;
 #[cfg(test)]
 mod tests;
-mod up;
-mod upward;
 mod waiting;
 
 pub use bytes::Bytes;
@@ -49,11 +49,10 @@ use consort_types::{Stream, View, ViewId};
 use consort_wire::Bump;
 use crowd::Crowd;
 use datagrams::Datagrams;
-use notice::Log;
+use deliver::GroupNotice;
 use offers::Offers;
+use pending_deliveries::PendingDeliveries;
 use std::collections::VecDeque;
-use up::Word;
-use upward::Upward;
 use waiting::Lookout;
 
 /// The only order there is so far.
@@ -68,7 +67,7 @@ pub struct Node<E: Engine> {
     datagrams: Datagrams,
     clients: Clients,
     groups: Groups,
-    upward: Upward,
+    pending: PendingDeliveries,
     offers: Offers,
     effects: VecDeque<Effect>,
     now: Instant,
@@ -82,7 +81,7 @@ pub struct Node<E: Engine> {
     settling: Option<ViewId>,
     log: Log,
     /// What is being told of a group.
-    word: Option<Word>,
+    word: Option<GroupNotice>,
     /// A message that is being told to many.
     crowd: Option<Box<Crowd>>,
     #[cfg(feature = "mutants")]
@@ -126,7 +125,7 @@ impl<E: Engine> Node<E> {
             datagrams: Datagrams::new(identity),
             clients: Clients::new(limits),
             groups: Groups::new(identity.me),
-            upward: Upward::default(),
+            pending: PendingDeliveries::default(),
             offers: Offers::default(),
             effects: VecDeque::new(),
             now: Instant::ZERO,
@@ -358,8 +357,8 @@ impl<E: Engine> Node<E> {
 
     fn begin(&mut self, now: Instant) {
         self.notice(now);
-        self.upward.begin();
-        if let Some(room) = self.clients.room(now, &self.upward) {
+        self.pending.begin();
+        if let Some(room) = self.clients.room(now, &self.pending) {
             self.engine.handle_pressure(Pressure::Room(room));
         }
     }

@@ -1,6 +1,6 @@
 //! Messages that clients were offered before their place is final.
 use crate::Node;
-use crate::upward::Up;
+use crate::pending_deliveries::PendingDelivery;
 use consort_order::{Engine, Offer};
 use consort_session::Offered;
 use consort_types::{ClientId, OfferId};
@@ -29,9 +29,9 @@ impl Offers {
 
 impl<E: Engine> Node<E> {
     /// Tells of an offer now, or behind all that is to be told before it.
-    pub(crate) fn on_offer(&mut self, up: Up) {
-        if self.has_to_tell() || !self.upward.may_tell() {
-            self.upward.push(up);
+    pub(crate) fn on_offer(&mut self, up: PendingDelivery) {
+        if self.has_to_tell() || !self.pending.may_tell() {
+            self.pending.push(up);
         } else {
             self.tell_up(up);
         }
@@ -59,7 +59,7 @@ impl<E: Engine> Node<E> {
             multicast: delivery.payload.clone(),
             told_at: told.at,
         };
-        self.upward.spend(optimists.len() * delivery.payload.len());
+        self.pending.spend(optimists.len() * delivery.payload.len());
         optimists.iter().for_each(|client| self.clients.tell_offer(*client, self.now, &offered));
         self.offers.open.insert(offer.id, optimists);
     }
@@ -67,7 +67,7 @@ impl<E: Engine> Node<E> {
     /// Takes an offer back from all who have it.
     pub(crate) fn revoke(&mut self, offer: OfferId) {
         let clients = self.offers.open.remove(&offer).unwrap_or_default();
-        self.upward.spend(0);
+        self.pending.spend(0);
         clients.into_iter().for_each(|client| self.clients.tell_revoke(client, self.now, offer));
     }
 }

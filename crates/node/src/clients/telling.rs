@@ -1,6 +1,6 @@
 //! What clients are told, and what becomes of those that do not read it.
 use super::Clients;
-use crate::door::{Door, Telling};
+use crate::client_session::{ClientSession, Telling};
 use crate::entry::Entry;
 use crate::mutant::mutated;
 use bytes::BytesMut;
@@ -80,7 +80,7 @@ impl Clients {
         std::mem::replace(&mut self.work, 0)
     }
 
-    pub(super) fn tell_with(&mut self, client: ClientId, say: impl FnOnce(&mut Door)) {
+    pub(super) fn tell_with(&mut self, client: ClientId, say: impl FnOnce(&mut ClientSession)) {
         let Some(entry) = self.all.get_mut(&client).filter(|entry| entry.session.is_open()) else { return };
         say(&mut entry.session);
         if entry.session.wakes() {

@@ -1,5 +1,5 @@
 //! Down: client, session, engine.
-use crate::door::Wish;
+use crate::client_session::ClientRequest;
 use crate::{Effect, Node, Reading, STREAM};
 use consort_group::{ClientName, ordered};
 use consort_order::{Engine, Refused, Submission};
@@ -19,8 +19,8 @@ impl<E: Engine> Node<E> {
     /// Takes what a client asks, as far as there is room for it.
     pub(crate) fn serve(&mut self, client: ClientId) -> Reading {
         while let Some(wish) = self.clients.next(self.now, client) {
-            let asks = matches!(wish, Wish::Common(Ask::Status | Ask::List(_)));
-            if !self.grant(client, wish) {
+            let asks = matches!(wish, ClientRequest::Common(Ask::Status | Ask::List(_)));
+            if !self.handle_request(client, wish) {
                 self.clients.pause(client);
                 return Reading::Pause;
             }
@@ -33,11 +33,11 @@ impl<E: Engine> Node<E> {
     }
 
     /// Grants one wish; false where it must wait for room.
-    fn grant(&mut self, client: ClientId, wish: Wish) -> bool {
+    fn handle_request(&mut self, client: ClientId, wish: ClientRequest) -> bool {
         match wish {
-            Wish::Common(ask) => return self.take(client, ask),
-            Wish::Name(name) => self.on_name(client, name),
-            Wish::Entered => self.clients.entered(client),
+            ClientRequest::Common(ask) => return self.take(client, ask),
+            ClientRequest::Name(name) => self.on_name(client, name),
+            ClientRequest::Entered => self.clients.entered(client),
         }
         true
     }
@@ -108,10 +108,10 @@ impl<E: Engine> Node<E> {
         }
         if let Some(client) = self.clients.next_leaving() {
             // A thousand may go at once.
-            if !self.upward.may_tell() {
+            if !self.pending.may_tell() {
                 return false;
             }
-            self.upward.spend(LEAVING);
+            self.pending.spend(LEAVING);
             let left = self.hand_over(Class::Client, Service::Agreed, ordered::disconnect(client).into());
             // Any other refusal than for room means that this node itself is leaving, and takes its clients with it.
             if !matches!(left, Err(Refused::Full { .. })) {

@@ -18,8 +18,8 @@ const WAITING_MAX: usize = 32 << 20;
 
 /// Deliveries and views in their order.
 #[derive(Debug, Default)]
-pub(crate) struct Upward {
-    waiting: VecDeque<Up>,
+pub(crate) struct PendingDeliveries {
+    waiting: VecDeque<PendingDelivery>,
     bytes: usize,
     spent: usize,
     /// The most that was ever spent in a slice, but for those that had to make room.
@@ -27,7 +27,7 @@ pub(crate) struct Upward {
 }
 
 #[derive(Debug)]
-pub(crate) enum Up {
+pub(crate) enum PendingDelivery {
     /// What clients know it by, if it was offered.
     Deliver(Delivery, Option<OfferId>),
     Offer(Offer),
@@ -36,7 +36,7 @@ pub(crate) enum Up {
     Primary(ViewId),
 }
 
-impl Upward {
+impl PendingDeliveries {
     /// A new input came: a new slice.
     pub(crate) const fn begin(&mut self) {
         self.spent = 0;
@@ -65,12 +65,12 @@ impl Upward {
         self.spent < SLICE || self.bytes > WAITING_MAX
     }
 
-    pub(crate) fn push(&mut self, up: Up) {
+    pub(crate) fn push(&mut self, up: PendingDelivery) {
         self.bytes += up.len();
         self.waiting.push_back(up);
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Up> {
+    pub(crate) fn pop(&mut self) -> Option<PendingDelivery> {
         let up = self.waiting.pop_front()?;
         self.bytes -= up.len();
         Some(up)
@@ -81,7 +81,7 @@ impl Upward {
     }
 }
 
-impl Up {
+impl PendingDelivery {
     fn len(&self) -> usize {
         match self {
             Self::Deliver(delivery, _) => EACH + delivery.payload.len(),

@@ -1,8 +1,8 @@
 //! Up: engine, group, session, client.
+use crate::client_session::{Placed, Telling, Written};
 use crate::crowd::{CROWD, Crowd, READER, READERS};
-use crate::door::{Placed, Telling, Written};
-use crate::upward::Up;
-use crate::{Change, Effect, Node, Notice};
+use crate::pending_deliveries::PendingDelivery;
+use crate::{Change, Effect, Node};
 use bytes::{Bytes, BytesMut};
 use consort_group::{
     Asked, ChangeCause, GroupDelivery, GroupStep, Groups, Ignored, Member, NotRepresentable, PrivateName,
@@ -19,7 +19,7 @@ const CLAIM: usize = 64;
 
 /// A group's change that is being told.
 #[derive(Debug)]
-pub(crate) struct Word {
+pub(crate) struct GroupNotice {
     /// As clients of each door read it.
     native: Bytes,
     spread: Bytes,
@@ -38,10 +38,10 @@ impl<E: Engine> Node<E> {
             Output::Trim { up_to } => return Some(Effect::Trim { up_to }),
             Output::Deliver(delivery) => self.on_place(delivery, None),
             Output::Confirm { offer, delivery } => self.on_place(delivery, Some(offer)),
-            Output::Offer(offer) => self.on_offer(Up::Offer(offer)),
-            Output::Revoke { offer, .. } => self.on_offer(Up::Revoke(offer)),
-            Output::Install(view) => self.upward.push(Up::Install(view)),
-            Output::Primary(view) => self.upward.push(Up::Primary(view)),
+            Output::Offer(offer) => self.on_offer(PendingDelivery::Offer(offer)),
+            Output::Revoke { offer, .. } => self.on_offer(PendingDelivery::Revoke(offer)),
+            Output::Install(view) => self.pending.push(PendingDelivery::Install(view)),
+            Output::Primary(view) => self.pending.push(PendingDelivery::Primary(view)),
             Output::Left => return Some(Effect::Left),
             Output::Room => (self.full, self.control_full) = (false, false),
             Output::Beacon { from, annotation } => self.hear_claim(from, &annotation),
@@ -58,7 +58,7 @@ impl<E: Engine> Node<E> {
             || self.groups.has_work()
             || self.may_say_part()
             || self.may_resume()
-            || !self.upward.is_empty()
+            || !self.pending.is_empty()
     }
 
     fn may_say_part(&self) -> bool {
@@ -71,7 +71,7 @@ impl<E: Engine> Node<E> {
 
     /// Tells the next thing, if this slice has room for it. The engine is drained: it may be resumed here.
     pub(crate) fn tell_next(&mut self) -> bool {
-        if !self.has_to_tell() || !self.upward.may_tell() {
+        if !self.has_to_tell() || !self.pending.may_tell() {
             return false;
         }
         if self.tell_crowd() || self.tell_on() || self.tell_next_step() || self.say_next_part() {
@@ -84,26 +84,26 @@ impl<E: Engine> Node<E> {
             self.engine.resume(self.now, view);
             return true;
         }
-        if let Some(up) = self.upward.pop() {
+        if let Some(up) = self.pending.pop() {
             self.tell_up(up);
         }
         true
     }
 
-    pub(crate) fn tell_up(&mut self, up: Up) {
+    pub(crate) fn tell_up(&mut self, up: PendingDelivery) {
         match up {
-            Up::Deliver(delivery, offer) => self.deliver(&delivery, offer),
-            Up::Offer(offer) => self.offer(&offer),
-            Up::Revoke(offer) => self.revoke(offer),
-            Up::Install(view) => self.install(view),
-            Up::Primary(view) => self.become_primary(view),
+            PendingDelivery::Deliver(delivery, offer) => self.deliver(&delivery, offer),
+            PendingDelivery::Offer(offer) => self.offer(&offer),
+            PendingDelivery::Revoke(offer) => self.revoke(offer),
+            PendingDelivery::Install(view) => self.install(view),
+            PendingDelivery::Primary(view) => self.become_primary(view),
         }
     }
 
     /// A message has its place: it is told now, or behind all that is to be told before it.
     fn on_place(&mut self, delivery: Delivery, offer: Option<OfferId>) {
-        if self.has_to_tell() || !self.upward.may_tell() {
-            self.upward.push(Up::Deliver(delivery, offer));
+        if self.has_to_tell() || !self.pending.may_tell() {
+            self.pending.push(PendingDelivery::Deliver(delivery, offer));
         } else {
             self.deliver(&delivery, offer);
         }
@@ -117,7 +117,7 @@ impl<E: Engine> Node<E> {
             return false;
         }
         let Some(part) = self.unsaid.take().or_else(|| self.groups.next_part()) else { return false };
-        self.upward.spend(part.len());
+        self.pending.spend(part.len());
         match self.hand_over(Class::Control, Service::Agreed, part.clone().into()) {
             Ok(()) => {}
             // All of it must be said: once there is room again.
@@ -143,8 +143,8 @@ impl<E: Engine> Node<E> {
             put_spread(&step, me, out);
         }
         let spread = self.clients.keep(out);
-        self.upward.spend(native.len() + spread.len());
-        self.word = (!step.notify().is_empty()).then_some(Word { native, spread, told: 0 });
+        self.pending.spend(native.len() + spread.len());
+        self.word = (!step.notify().is_empty()).then_some(GroupNotice { native, spread, told: 0 });
         true
     }
 
@@ -162,7 +162,7 @@ impl<E: Engine> Node<E> {
                 None => self.clients.tell_membership(*client, &word.spread),
             }
         }
-        self.upward.spend(some.len() * READER + self.clients.take_work());
+        self.pending.spend(some.len() * READER + self.clients.take_work());
         word.told += some.len();
         if word.told == readers {
             self.word = None;
@@ -211,7 +211,7 @@ impl<E: Engine> Node<E> {
     fn tell_viewers(&mut self) {
         let view = self.clients.keep(&mut self.frames);
         self.clients.tell_viewers(&view);
-        self.upward.spend(READER * self.clients.len());
+        self.pending.spend(READER * self.clients.len());
     }
 
     fn remember(&mut self, change: Change) {
@@ -250,11 +250,11 @@ impl<E: Engine> Node<E> {
                 let telling = Telling { sender, own, service, messages, payload, told, offer, now, written };
                 if recipients.len() >= CROWD {
                     let written = Written::new(&telling, recipients, &self.clients);
-                    self.upward.spend(payload.len());
+                    self.pending.spend(payload.len());
                     self.crowd = Some(Crowd::new(delivery, &telling, offered, written));
                     return;
                 }
-                self.upward.spend(recipients.len() * payload.len());
+                self.pending.spend(recipients.len() * payload.len());
                 for recipient in recipients {
                     self.clients.tell_message(*recipient, &telling);
                 }

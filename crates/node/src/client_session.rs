@@ -13,14 +13,14 @@ use consort_wire::Payload;
 
 /// A client's session at the door through which it came.
 #[derive(Debug)]
-pub(crate) enum Door {
+pub(crate) enum ClientSession {
     Native(Session),
     Spread { session: SpreadSession, client: ClientId, name: Option<ClientName> },
 }
 
 /// What a client asks of its node.
 #[derive(Debug)]
-pub(crate) enum Wish {
+pub(crate) enum ClientRequest {
     /// What clients of every door ask.
     Common(Ask),
     /// To be let in under this name, or one that the daemon chooses.
@@ -167,7 +167,7 @@ impl Telling<'_> {
     }
 }
 
-impl Door {
+impl ClientSession {
     pub fn new(client: ClientId) -> Self {
         if client.speaks_spread() {
             Self::Spread { session: SpreadSession::new(), client, name: None }
@@ -255,9 +255,9 @@ impl Door {
         }
     }
 
-    pub fn next(&mut self, limits: &Limits) -> Result<Option<Wish>, Farewell> {
+    pub fn next(&mut self, limits: &Limits) -> Result<Option<ClientRequest>, Farewell> {
         match self {
-            Self::Native(session) => session.next(limits).map(|ask| ask.map(Wish::Common)),
+            Self::Native(session) => session.next(limits).map(|ask| ask.map(ClientRequest::Common)),
             Self::Spread { session, client, name } => Ok(session.ask()?.map(|ask| wish(ask, *client, name.as_ref()))),
         }
     }
@@ -434,10 +434,10 @@ impl Door {
     }
 }
 
-fn wish(ask: SpreadAsk, client: ClientId, name: Option<&ClientName>) -> Wish {
-    Wish::Common(match ask {
-        SpreadAsk::Name(chosen) => return Wish::Name(chosen),
-        SpreadAsk::Entered => return Wish::Entered,
+fn wish(ask: SpreadAsk, client: ClientId, name: Option<&ClientName>) -> ClientRequest {
+    ClientRequest::Common(match ask {
+        SpreadAsk::Name(chosen) => return ClientRequest::Name(chosen),
+        SpreadAsk::Entered => return ClientRequest::Entered,
         SpreadAsk::Join(group) => Ask::Join { group, closed: false },
         SpreadAsk::Leave(group) => Ask::Leave(group),
         SpreadAsk::Kill => Ask::Goodbye,
