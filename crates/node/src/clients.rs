@@ -4,9 +4,9 @@ mod telling;
 mod waiting;
 
 use crate::backlog::Backlog;
-use crate::begun::Begun;
 use crate::client_session::{ClientRequest, ClientSession, Placed};
 use crate::entry::Entry;
+use crate::partial_frames::PartialFrames;
 use crate::pending_deliveries::PendingDeliveries;
 use consort_session::listing::{Connection, Transport};
 use consort_session::{ClientName, Limits, Parting, Pool, Refusal};
@@ -34,7 +34,7 @@ pub(crate) struct Clients {
     lingering: BTreeSet<ClientId>,
     writable: VecDeque<ClientId>,
     backlog: Backlog,
-    begun: Begun,
+    partial_frames: PartialFrames,
     /// What the outputs of all cost, but for what they share.
     outputs: usize,
     /// What they share.
@@ -81,7 +81,7 @@ impl Clients {
             lingering: BTreeSet::new(),
             writable: VecDeque::new(),
             backlog: Backlog::default(),
-            begun: Begun::new(limits.frames_max, limits.frame_within),
+            partial_frames: PartialFrames::new(limits.frames_max, limits.frame_within),
             outputs: 0,
             pool: Pool::default(),
             work: 0,
@@ -300,7 +300,7 @@ impl Clients {
         see("client_output_bytes", waiting);
         see("client_output_memory_bytes", self.memory() as u64);
         see("client_output_shared_bytes", self.pool.bytes() as u64);
-        see("client_frames_begun_bytes", self.begun.bytes() as u64);
+        see("client_frames_begun_bytes", self.partial_frames.bytes() as u64);
         see("clients_behind", self.backlog.len() as u64);
         self.counts.waits.iter().for_each(|(cause, count)| see(&format!("requests_waited_{cause}"), *count));
         self.counts.ended.iter().for_each(|(parting, count)| see(&format!("sessions_ended_{parting}"), *count));

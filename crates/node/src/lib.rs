@@ -9,7 +9,6 @@
 //! (`session`). Nobody calls back upward: down is a call, up is a poll, and only the node knows both neighbours.
 
 mod backlog;
-mod begun;
 mod change;
 mod client_session;
 mod clients;
@@ -22,6 +21,7 @@ mod listing;
 mod mutant;
 mod notice;
 mod offers;
+mod partial_frames;
 mod pending_deliveries;
 mod status;
 mod submit;

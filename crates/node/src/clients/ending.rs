@@ -12,7 +12,7 @@ impl Clients {
     pub(crate) fn forget(&mut self, client: ClientId) {
         let Some(entry) = self.all.remove(&client) else { return };
         self.backlog.forget(client);
-        self.begun.finish(client);
+        self.partial_frames.finish(client);
         self.outputs -= entry.charge;
         self.served -= usize::from(!entry.session.is_closed());
         self.silent.remove(&(entry.hello_by, client));
@@ -74,8 +74,7 @@ impl Clients {
         }
         entry.account(&mut self.outputs);
         self.silent.remove(&(entry.hello_by, client));
-        self.begun.finish(client);
-        self.notices.push(Notice::ended(client, name.clone(), farewell));
+        self.partial_frames.finish(client);
         self.part(client, name, joined);
         //= S41
         if joined && client.speaks_spread() && farewell.parting == Parting::Goodbye {
@@ -101,7 +100,7 @@ impl Clients {
 
     /// Sends those away that have begun a frame and do not finish it.
     pub(crate) fn end_unfinished(&mut self, now: Instant) {
-        while let Some(client) = self.begun.next_late(now) {
+        while let Some(client) = self.partial_frames.next_late(now) {
             let frame = self.all.get(&client).and_then(|entry| entry.session.begun());
             let Some((_, len)) = frame else { continue };
             let text = format!("a frame of {len} bytes was begun and not finished in time");
@@ -111,7 +110,7 @@ impl Clients {
     }
 
     pub(crate) fn next_unfinished(&self) -> Option<Instant> {
-        self.begun.next_by()
+        self.partial_frames.next_by()
     }
 
     pub(crate) fn next_silent(&self) -> Option<Instant> {

@@ -11,11 +11,11 @@ impl Clients {
         match entry.session.begun() {
             Some(frame) => {
                 entry.begun = true;
-                entry.wants_room = !self.begun.begin(now, client, frame);
+                entry.wants_room = !self.partial_frames.begin(now, client, frame);
             }
             None if entry.begun => {
                 entry.begun = false;
-                self.begun.finish(client);
+                self.partial_frames.finish(client);
             }
             None => return,
         }
@@ -24,7 +24,7 @@ impl Clients {
 
     /// Has those go on for whose frames there is room again.
     pub(super) fn make_room(&mut self, now: Instant) {
-        while let Some(client) = self.begun.next_with_room(now) {
+        while let Some(client) = self.partial_frames.next_with_room(now) {
             if let Some(entry) = self.all.get_mut(&client) {
                 entry.wants_room = false;
                 self.pause(client);

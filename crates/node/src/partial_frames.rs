@@ -10,19 +10,19 @@ const PACE: u64 = 64;
 
 /// Who has begun what. A client has at most one such frame: the one behind all it said before.
 #[derive(Debug)]
-pub(crate) struct Begun {
+pub(crate) struct PartialFrames {
     max: usize,
     within: Duration,
-    frames: BTreeMap<ClientId, Frame>,
+    frames: BTreeMap<ClientId, PartialFrame>,
     by: BTreeSet<(Instant, ClientId)>,
     /// What the large ones will take.
     bytes: usize,
     /// Large ones for which there was no room yet, with their clients; first come first served.
-    waiting: VecDeque<(ClientId, Frame)>,
+    waiting: VecDeque<(ClientId, PartialFrame)>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Frame {
+struct PartialFrame {
     number: u64,
     len: usize,
     /// By when more of it must have come.
@@ -31,13 +31,13 @@ struct Frame {
     latest: Instant,
 }
 
-impl Frame {
+impl PartialFrame {
     const fn cost(&self) -> usize {
         if self.len > SMALL { self.len } else { 0 }
     }
 }
 
-impl Begun {
+impl PartialFrames {
     /// Large frames may take `max` bytes together, but one always may come. More of each must come `within` so long, and all
     /// of it within that and what its length takes.
     pub fn new(max: usize, within: Duration) -> Self {
@@ -53,7 +53,7 @@ impl Begun {
             return true;
         }
         self.finish(client);
-        let frame = Frame { number, len, by: now, latest: now };
+        let frame = PartialFrame { number, len, by: now, latest: now };
         if frame.cost() > 0 && (!self.waiting.is_empty() || !self.has_room(&frame)) {
             self.waiting.push_back((client, frame));
             return false;
@@ -62,15 +62,16 @@ impl Begun {
         true
     }
 
-    fn has_room(&self, frame: &Frame) -> bool {
+    fn has_room(&self, frame: &PartialFrame) -> bool {
         self.bytes == 0 || self.bytes + frame.cost() <= self.max
     }
 
-    fn admit(&mut self, now: Instant, client: ClientId, frame: Frame) {
+    fn admit(&mut self, now: Instant, client: ClientId, frame: PartialFrame) {
         let by = now + self.within;
         self.bytes += frame.cost();
         self.by.insert((by, client));
-        self.frames.insert(client, Frame { by, latest: by + Duration::from_millis(frame.len as u64 / PACE), ..frame });
+        self.frames
+            .insert(client, PartialFrame { by, latest: by + Duration::from_millis(frame.len as u64 / PACE), ..frame });
     }
 
     /// The client's frame is whole, or will never be.
@@ -122,8 +123,8 @@ mod tests {
         Instant(millis * 1_000_000)
     }
 
-    fn begun() -> Begun {
-        Begun::new(10 * MIB, Duration::from_secs(1))
+    fn begun() -> PartialFrames {
+        PartialFrames::new(10 * MIB, Duration::from_secs(1))
     }
 
     #[test]
