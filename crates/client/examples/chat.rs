@@ -43,7 +43,7 @@ pub fn talk(
         match receiver.receive(None) {
             Ok(Some(event)) => print(&mut out, event)?,
             Ok(None) => {}
-            Err(Error::Disconnected { farewell, .. }) if farewell.parting == Parting::Goodbye => return Ok(()),
+            Err(Error::Disconnected { farewell, .. }) if farewell.reason == Parting::Goodbye => return Ok(()),
             Err(error) => return Err(error.into()),
         }
     }

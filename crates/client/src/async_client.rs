@@ -202,7 +202,7 @@ impl AsyncClient {
             self.inbox.drop_aside();
             match self.step_aside().await {
                 Ok(()) => {}
-                Err(Error::Disconnected { farewell, .. }) if farewell.parting == Parting::Goodbye => return Ok(()),
+                Err(Error::Disconnected { farewell, .. }) if farewell.reason == Parting::Goodbye => return Ok(()),
                 Err(other) => return Err(other),
             }
         }

@@ -237,7 +237,7 @@ impl Client {
             self.receiver.inbox.drop_aside();
             match self.flush_until(deadline).and_then(|()| self.read_until(deadline)) {
                 Ok(()) | Err(Error::Unread { .. }) => {}
-                Err(Error::Disconnected { farewell, .. }) if farewell.parting == Parting::Goodbye => return Ok(()),
+                Err(Error::Disconnected { farewell, .. }) if farewell.reason == Parting::Goodbye => return Ok(()),
                 Err(other) => return Err(other),
             }
         }

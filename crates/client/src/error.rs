@@ -1,6 +1,6 @@
 //! What can go wrong.
 use crate::{Address, ClientName, WaitCause};
-use consort_session::Farewell;
+use consort_session::Disconnect;
 use consort_session::client::NotSent;
 use std::ops::Range;
 
@@ -34,7 +34,7 @@ pub enum Error {
     },
     /// The daemon let nobody in.
     #[error("the daemon refused the session: {0}")]
-    NotWelcome(Farewell),
+    NotWelcome(Disconnect),
     /// Too many bytes are under way for this one to follow now. Nothing was sent; no number was used.
     #[error(
         "{needs} bytes of credit are needed, {free} are free until earlier sends are ordered ({cause}: {})",
@@ -93,7 +93,7 @@ pub enum Error {
     #[error("the daemon ended the session: {farewell}; {}", describe(unknown_fate))]
     Disconnected {
         /// Why.
-        farewell: Farewell,
+        farewell: Disconnect,
         /// As with [`Self::ConnectionLost`].
         unknown_fate: Range<u64>,
     },

@@ -73,7 +73,7 @@ pub use async_client::AsyncClient;
 pub use bytes::Bytes;
 pub use client::Client;
 pub use consort_session::{
-    Addressee, BorrowedMessage, ChangeCause, ClientName, Farewell, GroupSignal, GroupView, GroupViewId, Member,
+    Addressee, BorrowedMessage, ChangeCause, ClientName, Disconnect, GroupSignal, GroupView, GroupViewId, Member,
     Message, NetworkView, Offer, Parting, PrivateName, Progress, Refusal, RefusalCause, Target, Undo, Welcome,
 };
 pub use consort_types::{ClientId, GroupName, MemberId, NameError, NodeId, Primary, Service, ViewId, ViewKind};

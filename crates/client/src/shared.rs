@@ -2,7 +2,7 @@
 use crate::stream::until;
 use crate::{Error, WaitCause};
 use consort_session::client::unknown_fate;
-use consort_session::{Farewell, Progress, Waiting};
+use consort_session::{Disconnect, Progress, Waiting};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ impl Known {
 /// How a session came to its end.
 #[derive(Clone, Debug)]
 pub(crate) enum End {
-    Farewell(Farewell),
+    Farewell(Disconnect),
     Lost(String),
 }
 

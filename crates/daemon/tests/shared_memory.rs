@@ -194,7 +194,7 @@ fn a_client_in_memory_that_never_reads_is_sent_away_and_one_that_dies_leaves_not
             break error;
         }
     };
-    assert!(matches!(&away, Error::Disconnected { farewell, .. } if farewell.parting == Parting::Slow), "{away}");
+    assert!(matches!(&away, Error::Disconnected { farewell, .. } if farewell.reason == Parting::Slow), "{away}");
     ann.close(PATIENCE).unwrap();
 }
 

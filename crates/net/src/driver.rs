@@ -18,7 +18,7 @@ use crate::settings::Shared;
 use crate::stop::Stop;
 use crate::users::Users;
 use crate::wake::Wake;
-use consort_node::{Effect, Engine, Farewell, Lag, Node, OUTPUT_PIECES, Parting, Reading};
+use consort_node::{Disconnect, Effect, Engine, Lag, Node, OUTPUT_PIECES, Parting, Reading};
 use consort_types::{ClientId, Instant, NodeId};
 use mio::Token;
 use std::io::{self, IoSlice};
@@ -286,9 +286,8 @@ impl<E: Engine> Driver<E> {
     fn open(&mut self, client: ClientId) -> Result<(), RunError> {
         self.node.open_client_over(self.now, client, self.clients.transport(client));
         if let Some(why) = self.clients.objection(client) {
-            let (who, reason) = (self.clients.describe(client), Parting::NotAllowed);
-            tracing::warn!(%client, who, %reason, "client sent away: {why}");
-            self.node.turn_away(self.now, client, &Farewell::new(Parting::NotAllowed, why));
+            tracing::warn!(%client, who = self.clients.describe(client), "a client was turned away: {why}");
+            self.node.turn_away(self.now, client, &Disconnect::new(Parting::NotAllowed, why));
         }
         self.drain()
     }

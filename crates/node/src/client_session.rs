@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use consort_group::ordered::{self, MulticastLayout};
 use consort_group::{ClientName, NotRepresentable, Targets, batch};
 use consort_session::{
-    Ask, Farewell, Limits, Offered, Output, Parting, Refusal, RefusalCause, SHARED, Session, Waits, event, request,
+    Ask, Disconnect, Limits, Offered, Output, Parting, Refusal, RefusalCause, SHARED, Session, Waits, event, request,
 };
 use consort_spread::messages::{self, RegularMessage};
 use consort_spread::{MulticastNote, Reject, SpreadRequest as SpreadAsk, SpreadSession};
@@ -255,7 +255,7 @@ impl ClientSession {
         }
     }
 
-    pub fn next(&mut self, limits: &Limits) -> Result<Option<ClientRequest>, Farewell> {
+    pub fn next(&mut self, limits: &Limits) -> Result<Option<ClientRequest>, Disconnect> {
         match self {
             Self::Native(session) => session.next(limits).map(|ask| ask.map(ClientRequest::Common)),
             Self::Spread { session, client, name } => Ok(session.ask()?.map(|ask| wish(ask, *client, name.as_ref()))),
@@ -271,23 +271,23 @@ impl ClientSession {
     }
 
     /// The farewell of a client whose name is another's.
-    pub fn reject_name(&mut self, name: &ClientName) -> Farewell {
+    pub fn reject_name(&mut self, name: &ClientName) -> Disconnect {
         let text = format!("another client of this daemon is called {name}; choose another name, or none");
         match self {
-            Self::Native(_) => Farewell::new(Parting::NameTaken, text),
+            Self::Native(_) => Disconnect::new(Parting::NameTaken, text),
             Self::Spread { session, .. } => {
-                Farewell { parting: Parting::NameTaken, ..session.reject(Reject::NotUnique) }
+                Disconnect { reason: Parting::NameTaken, ..session.reject(Reject::NotUnique) }
             }
         }
     }
 
     /// The farewell of a client for which there is no place.
-    pub fn turn_back(&mut self, text: String) -> Farewell {
+    pub fn turn_back(&mut self, text: String) -> Disconnect {
         //= S07
         if let Self::Spread { session, .. } = self {
             session.reject(Reject::Quota);
         }
-        Farewell::new(Parting::TooManyClients, text)
+        Disconnect::new(Parting::TooManyClients, text)
     }
 
     pub fn welcome(&mut self, name: ClientName, me: MemberId, limits: &Limits) {
@@ -405,10 +405,10 @@ impl ClientSession {
         }
     }
 
-    pub fn close(&mut self, farewell: &Farewell) {
+    pub fn close(&mut self, farewell: &Disconnect) {
         match self {
             Self::Native(session) => session.close(farewell),
-            Self::Spread { session, .. } => session.close(farewell.parting == Parting::Slow),
+            Self::Spread { session, .. } => session.close(farewell.reason == Parting::Slow),
         }
     }
 

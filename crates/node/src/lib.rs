@@ -27,13 +27,13 @@ mod status;
 mod submit;
 #[cfg(test)]
 mod tests;
-mod waiting;
+mod wait_monitor;
 
 pub use bytes::Bytes;
 pub use change::{Change, NoChange};
 pub use consort_order::{Engine, Lag, Lane, Pressure, To};
 pub use consort_session::listing::Transport;
-pub use consort_session::{Farewell, Limits, OUTPUT_PIECES, Parting};
+pub use consort_session::{Disconnect, Limits, OUTPUT_PIECES, Parting};
 pub use consort_types::{ClientId, Instant, Ticket};
 pub use consort_wire::Identity;
 pub use effect::{Datagram, Effect, Reading};
@@ -53,7 +53,7 @@ use deliver::GroupNotice;
 use offers::Offers;
 use pending_deliveries::PendingDeliveries;
 use std::collections::VecDeque;
-use waiting::Lookout;
+use wait_monitor::WaitMonitor;
 
 /// The only order there is so far.
 const STREAM: Stream = Stream(0);
@@ -86,7 +86,7 @@ pub struct Node<E: Engine> {
     crowd: Option<Box<Crowd>>,
     #[cfg(feature = "mutants")]
     mutant: Option<Mutant>,
-    lookout: Lookout,
+    wait_monitor: WaitMonitor,
     /// What was last given to the engine for its beacons.
     claim: Bytes,
     claims: Bump,
@@ -138,7 +138,7 @@ impl<E: Engine> Node<E> {
             crowd: None,
             #[cfg(feature = "mutants")]
             mutant: None,
-            lookout: Lookout::default(),
+            wait_monitor: WaitMonitor::default(),
             claim: Bytes::new(),
             claims: Bump::new(CLAIMS),
             mismatch: None,
@@ -197,7 +197,7 @@ impl<E: Engine> Node<E> {
     }
 
     /// Sends a client away for a reason that the driver knows, such as who it is.
-    pub fn turn_away(&mut self, now: Instant, client: ClientId, farewell: &Farewell) {
+    pub fn turn_away(&mut self, now: Instant, client: ClientId, farewell: &Disconnect) {
         self.notice(now);
         self.clients.end(client, farewell);
     }
@@ -221,7 +221,7 @@ impl<E: Engine> Node<E> {
         self.begin(now);
         self.clients.end_silent(now);
         self.clients.end_unfinished(now);
-        self.look_for_waiting();
+        self.check_waits();
         self.annotate();
         self.engine.handle_timeout(now);
     }
@@ -242,7 +242,7 @@ impl<E: Engine> Node<E> {
     /// The daemon stops: every client is told so and sent away.
     pub fn send_clients_away(&mut self, now: Instant) {
         self.begin(now);
-        self.clients.end_all(&Farewell::new(Parting::Stopping, "the daemon stops"));
+        self.clients.end_all(&Disconnect::new(Parting::Stopping, "the daemon stops"));
     }
 
     /// The next thing to do; `None` when all is done.
@@ -274,8 +274,12 @@ impl<E: Engine> Node<E> {
             return Some(self.now);
         }
         let answers = (!self.full && asking).then(|| self.next_answers());
-        let others =
-            [self.engine.poll_timeout(), self.clients.next_silent(), self.clients.next_unfinished(), self.lookout.at()];
+        let others = [
+            self.engine.poll_timeout(),
+            self.clients.next_silent(),
+            self.clients.next_unfinished(),
+            self.wait_monitor.at(),
+        ];
         others.into_iter().chain([answers]).flatten().min()
     }
 

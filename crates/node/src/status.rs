@@ -35,7 +35,7 @@ impl<E: Engine> Node<E> {
         say("optimistic", if capability.optimistic { "yes" } else { "no" }.to_owned());
         say("state", state_of(&self.engine, self.now));
         say("ready", self.unready().unwrap_or("yes").to_owned());
-        if let Some(hold) = self.lookout.held() {
+        if let Some(hold) = self.wait_monitor.held() {
             say("requests_wait_for", hold.to_string());
         }
         if let Some(view) = &self.view {

@@ -3,7 +3,7 @@ use crate::client_session::ClientRequest;
 use crate::{Effect, Node, Reading, STREAM};
 use consort_group::{ClientName, ordered};
 use consort_order::{Engine, Refused, Submission};
-use consort_session::{Ask, Farewell, Parting, Question, Refusal, RefusalCause, event};
+use consort_session::{Ask, Disconnect, Parting, Question, Refusal, RefusalCause, event};
 use consort_types::{Class, ClientId, Duration, Instant, Service};
 use consort_wire::Payload;
 
@@ -55,13 +55,13 @@ impl<E: Engine> Node<E> {
             Ask::Hello(name) => self.on_hello(client, name),
             Ask::Status => self.on_status(client),
             Ask::List(question) => self.on_question(client, &question),
-            Ask::Goodbye => self.clients.end(client, &Farewell::new(Parting::Goodbye, "good-bye")),
+            Ask::Goodbye => self.clients.end(client, &Disconnect::new(Parting::Goodbye, "good-bye")),
         }
         true
     }
 
     fn submit(&mut self, client: ClientId, service: Service, payload: Payload) -> bool {
-        self.look_out();
+        self.watch_waits();
         if self.full {
             return false;
         }

@@ -31,7 +31,7 @@ pub(crate) use encode::{
 };
 pub use in_place::{InPlace, look};
 
-use crate::{Farewell, Refusal};
+use crate::{Disconnect, Refusal};
 use bytes::Bytes;
 use consort_group::{ChangeCause, ClientName, GroupViewId, Member, PrivateName, Targets};
 use consort_types::{ClientId, Duration, GroupName, Hold, MemberId, NodeId, Primary, Service, ViewId, ViewKind};
@@ -97,7 +97,7 @@ pub enum Event {
     /// The answer to a ping, with its token.
     Pong(u64),
     /// The daemon ends the session; nothing follows.
-    Disconnect(Farewell),
+    Disconnect(Disconnect),
 }
 
 /// What a client is told when its session opens.

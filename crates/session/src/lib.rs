@@ -47,7 +47,7 @@ pub use listing::{Inquirer, Listing, Question};
 pub use offers::{Offered, Undo};
 pub use output::{OUTPUT_PIECES, Output, SHARED};
 pub use pool::Pool;
-pub use reason::{Farewell, Parting, Refusal, RefusalCause};
+pub use reason::{Disconnect, Parting, Refusal, RefusalCause};
 pub use request::Hello;
 pub use server::{Ask, Session};
 pub use watch::Waits;

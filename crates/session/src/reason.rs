@@ -109,17 +109,17 @@ impl Refusal {
 /// Why a daemon ends a session.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
-pub struct Farewell {
+pub struct Disconnect {
     /// For programs.
-    pub parting: Parting,
+    pub reason: Parting,
     /// For people.
     pub text: String,
 }
 
-impl Farewell {
+impl Disconnect {
     /// An end in these words.
     pub fn new(parting: Parting, text: impl Into<String>) -> Self {
-        Self { parting, text: text.into() }
+        Self { reason: parting, text: text.into() }
     }
 
     /// The end of a client whose frame number `frame` (from 1) cannot be read.

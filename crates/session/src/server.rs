@@ -7,7 +7,7 @@ use crate::offers::{Offered, Offers};
 use crate::output::Output;
 use crate::request::{self, Hello, NotHello, Request};
 use crate::watch::{Waits, Watch};
-use crate::{Farewell, Limits, Parting, Refusal, RefusalCause, VERSION};
+use crate::{Disconnect, Limits, Parting, Refusal, RefusalCause, VERSION};
 use bytes::Bytes;
 use consort_group::ordered::{self, MulticastLayout};
 use consort_group::{ClientName, batch};
@@ -158,8 +158,8 @@ impl Session {
     /// budgets refused on the way.
     ///
     /// # Errors
-    /// The [`Farewell`] for a client that breaks the protocol; hand it to [`Self::close`].
-    pub fn next(&mut self, limits: &Limits) -> Result<Option<Ask>, Farewell> {
+    /// The [`Disconnect`] for a client that breaks the protocol; hand it to [`Self::close`].
+    pub fn next(&mut self, limits: &Limits) -> Result<Option<Ask>, Disconnect> {
         while self.stage != Stage::Closed {
             let whole = self.input.whole();
             let Some(head) = whole.map_err(|error| self.malformed(error))? else { break };
@@ -176,12 +176,12 @@ impl Session {
         Ok(None)
     }
 
-    fn on_hello(&mut self, head: Head, limits: &Limits) -> Result<Ask, Farewell> {
+    fn on_hello(&mut self, head: Head, limits: &Limits) -> Result<Ask, Disconnect> {
         if !request::is_hello(head.kind) {
             return Err(self.malformed(Malformed { what: "hello", at: 0 }));
         }
         let hello = Hello::decode(&self.body(head, Payload::new()).to_bytes()).map_err(|error| match error {
-            NotHello::Version(version) => Farewell::new(
+            NotHello::Version(version) => Disconnect::new(
                 Parting::Version,
                 format!("this daemon speaks version {VERSION} of the client protocol, not {version}"),
             ),
@@ -393,8 +393,8 @@ impl Session {
 
     /// Sends the client away: what it sent and was not taken is forgotten, and nothing but this follows in its output. Who
     /// is too slow for what waits is not made to read it all before this: it goes behind the frame that is being read.
-    pub fn close(&mut self, farewell: &Farewell) {
-        if farewell.parting == Parting::Slow {
+    pub fn close(&mut self, farewell: &Disconnect) {
+        if farewell.reason == Parting::Slow {
             self.output.cut(frame::len_of);
         }
         if self.stage != Stage::Closed {
@@ -436,11 +436,11 @@ impl Session {
         Some(ask)
     }
 
-    fn in_body(&self, error: Malformed) -> Farewell {
+    fn in_body(&self, error: Malformed) -> Disconnect {
         self.malformed(Malformed { at: error.at + HEAD_LEN, ..error })
     }
 
-    fn malformed(&self, error: Malformed) -> Farewell {
-        Farewell::malformed(error, self.input.passed() + 1)
+    fn malformed(&self, error: Malformed) -> Disconnect {
+        Disconnect::malformed(error, self.input.passed() + 1)
     }
 }

@@ -7,7 +7,7 @@ use crate::messages::{self, RegularMessage};
 use crate::request::{self, ParsedRequest};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_group::ClientName;
-use consort_session::{Farewell, Output, Parting};
+use consort_session::{Disconnect, Output, Parting};
 use consort_types::{GroupName, Service};
 use consort_wire::Malformed;
 use std::collections::VecDeque;
@@ -166,8 +166,8 @@ impl SpreadSession {
     /// What the client asks next; `None` until more bytes come, or while its name is looked at.
     ///
     /// # Errors
-    /// The [`Farewell`] for a client that breaks the protocol; hand it to [`Self::close`].
-    pub fn ask(&mut self) -> Result<Option<SpreadRequest>, Farewell> {
+    /// The [`Disconnect`] for a client that breaks the protocol; hand it to [`Self::close`].
+    pub fn ask(&mut self) -> Result<Option<SpreadRequest>, Disconnect> {
         loop {
             match self.stage {
                 HandshakeStage::Hello => return self.on_hello(),
@@ -184,7 +184,7 @@ impl SpreadSession {
         }
     }
 
-    fn on_hello(&mut self) -> Result<Option<SpreadRequest>, Farewell> {
+    fn on_hello(&mut self) -> Result<Option<SpreadRequest>, Disconnect> {
         let Some(hello) = hello::read(&mut self.input) else { return Ok(None) };
         let hello = hello.map_err(|reject| self.reject(reject))?;
         self.stage = HandshakeStage::Naming(hello.library);
@@ -192,7 +192,7 @@ impl SpreadSession {
         Ok(Some(SpreadRequest::Name(hello.name)))
     }
 
-    fn on_choice(&mut self, library: Library) -> Result<Option<SpreadRequest>, Farewell> {
+    fn on_choice(&mut self, library: Library) -> Result<Option<SpreadRequest>, Disconnect> {
         let Some(choice) = hello::read_choice(&mut self.input) else { return Ok(None) };
         choice.map_err(|reject| self.reject(reject))?;
         self.enter(library);
@@ -217,15 +217,15 @@ impl SpreadSession {
         }
     }
 
-    /// The client is not let in. Hand the [`Farewell`] to [`Self::close`].
-    pub fn reject(&mut self, reject: Reject) -> Farewell {
+    /// The client is not let in. Hand the [`Disconnect`] to [`Self::close`].
+    pub fn reject(&mut self, reject: Reject) -> Disconnect {
         self.say(WORD, |_, out| out.put_u8(reject.code()));
         let parting = if reject == Reject::Version { Parting::Version } else { Parting::Malformed };
-        Farewell::new(parting, format!("rejected with code {}: {}", reject as i8, reject.text()))
+        Disconnect::new(parting, format!("rejected with code {}: {}", reject as i8, reject.text()))
     }
 
     /// Takes the next whole frame off the input, unless one is there already.
-    fn fetch(&mut self) -> Result<bool, Farewell> {
+    fn fetch(&mut self) -> Result<bool, Disconnect> {
         if self.asked.is_some() {
             return Ok(true);
         }
@@ -240,7 +240,7 @@ impl SpreadSession {
     }
 
     /// What the frame at the front asks. `None` if it is settled already.
-    fn on_frame(&mut self) -> Result<Option<SpreadRequest>, Farewell> {
+    fn on_frame(&mut self) -> Result<Option<SpreadRequest>, Disconnect> {
         let Some(RequestFrame { header, body }) = &self.asked else { return Ok(None) };
         let request = request::read(header, body).map_err(|error| self.malformed(error))?;
         let ask = match request {
@@ -387,8 +387,8 @@ impl SpreadSession {
         self.output.wakes()
     }
 
-    fn malformed(&self, error: Malformed) -> Farewell {
+    fn malformed(&self, error: Malformed) -> Disconnect {
         let Malformed { what, at } = error;
-        Farewell::new(Parting::Malformed, format!("malformed {what} at byte {at} of message {}", self.passed + 1))
+        Disconnect::new(Parting::Malformed, format!("malformed {what} at byte {at} of message {}", self.passed + 1))
     }
 }

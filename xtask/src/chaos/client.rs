@@ -238,7 +238,7 @@ impl<'a> Session<'a> {
         let at = self.board.now();
         let how = self.board.end(self.role.node, self.life);
         let said = match error {
-            Error::Disconnected { farewell, .. } => Some(farewell.parting),
+            Error::Disconnected { farewell, .. } => Some(farewell.reason),
             _ => None,
         };
         let is_due = how.is_some() && matches!(said, None | Some(Parting::Stopping));

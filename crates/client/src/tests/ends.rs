@@ -50,7 +50,7 @@ fn a_daemon_that_stops_says_so() {
     daemon.stop();
     let end = ann.receive(LONG).unwrap_err();
     let Error::Disconnected { farewell, unknown_fate } = end else { panic!("{end}") };
-    assert_eq!((farewell.parting, unknown_fate.is_empty()), (Parting::Stopping, true));
+    assert_eq!((farewell.reason, unknown_fate.is_empty()), (Parting::Stopping, true));
     let again = ann.receive(LONG).unwrap_err();
     assert!(matches!(again, Error::Disconnected { .. }), "and says it again");
 }
@@ -72,7 +72,7 @@ fn a_slow_client_learns_why_it_was_sent_away() {
             Err(end) => break end,
         }
     };
-    assert!(matches!(&end, Error::Disconnected { farewell, .. } if farewell.parting == Parting::Slow), "{end}");
+    assert!(matches!(&end, Error::Disconnected { farewell, .. } if farewell.reason == Parting::Slow), "{end}");
 }
 
 #[test]

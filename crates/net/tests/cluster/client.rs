@@ -106,7 +106,7 @@ impl TestClient {
     pub fn farewell(&mut self) -> Option<String> {
         loop {
             match self.try_next()? {
-                Event::Disconnect(farewell) => return Some(farewell.parting.to_string()),
+                Event::Disconnect(farewell) => return Some(farewell.reason.to_string()),
                 _ => continue,
             }
         }

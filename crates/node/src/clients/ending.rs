@@ -1,7 +1,6 @@
 //! How clients go: by themselves, or sent away; and what is to be ordered then.
 use super::Clients;
-use crate::notice::Notice;
-use consort_session::{ClientName, Farewell, Parting};
+use consort_session::{ClientName, Disconnect, Parting};
 use consort_types::{ClientId, Instant};
 
 /// Giving so many bytes back takes as long as copying one.
@@ -56,14 +55,14 @@ impl Clients {
     }
 
     /// Sends a client away whose hello was read but not granted: it never had a name here.
-    pub(crate) fn end_unwelcome(&mut self, client: ClientId, farewell: &Farewell) {
+    pub(crate) fn end_unwelcome(&mut self, client: ClientId, farewell: &Disconnect) {
         let parted = self.parted.len();
         self.end(client, farewell);
         self.parted.truncate(parted);
     }
 
     /// Sends a client away that was not sent away before.
-    pub(crate) fn end(&mut self, client: ClientId, farewell: &Farewell) {
+    pub(crate) fn end(&mut self, client: ClientId, farewell: &Disconnect) {
         let Some(entry) = self.all.get_mut(&client).filter(|entry| !entry.session.is_closed()) else { return };
         let (name, joined) = (entry.session.named().cloned(), entry.joined && entry.session.is_open());
         self.work += entry.session.output().len() / FREED;
@@ -77,15 +76,15 @@ impl Clients {
         self.partial_frames.finish(client);
         self.part(client, name, joined);
         //= S41
-        if joined && client.speaks_spread() && farewell.parting == Parting::Goodbye {
+        if joined && client.speaks_spread() && farewell.reason == Parting::Goodbye {
             self.lingering.insert(client);
         } else {
             self.closing.push_back(client);
         }
-        *self.counts.ended.entry(farewell.parting).or_default() += 1;
+        *self.counts.ended.entry(farewell.reason).or_default() += 1;
     }
 
-    pub(crate) fn end_all(&mut self, farewell: &Farewell) {
+    pub(crate) fn end_all(&mut self, farewell: &Disconnect) {
         let open = self.all.iter().filter(|(_, entry)| !entry.session.is_closed());
         let open: Vec<_> = open.map(|(client, _)| *client).collect();
         open.into_iter().for_each(|client| self.end(client, farewell));
@@ -94,7 +93,7 @@ impl Clients {
     pub(crate) fn end_silent(&mut self, now: Instant) {
         while let Some((_, client)) = self.silent.first().copied().filter(|(by, _)| *by <= now) {
             let text = format!("no hello within {} ms", self.limits.hello_within.as_millis());
-            self.end(client, &Farewell::new(Parting::Silent, text));
+            self.end(client, &Disconnect::new(Parting::Silent, text));
         }
     }
 
@@ -104,7 +103,7 @@ impl Clients {
             let frame = self.all.get(&client).and_then(|entry| entry.session.begun());
             let Some((_, len)) = frame else { continue };
             let text = format!("a frame of {len} bytes was begun and not finished in time");
-            self.end(client, &Farewell::new(Parting::Silent, text));
+            self.end(client, &Disconnect::new(Parting::Silent, text));
         }
         self.make_room(now);
     }

@@ -268,7 +268,7 @@ fn line(event: &Event) -> Option<String> {
             Some(format!("{} {} {} -> {}", view.group, view.cause, who.join(" "), names.join(" ")))
         }
         Event::Refused { request, refusal } => Some(format!("refused {request}: {}", refusal.cause)),
-        Event::Disconnect(farewell) => Some(format!("disconnect {}", farewell.parting)),
+        Event::Disconnect(farewell) => Some(format!("disconnect {}", farewell.reason)),
         _ => None,
     }
 }

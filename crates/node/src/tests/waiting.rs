@@ -1,6 +1,6 @@
 //! Clients are told what their requests wait for.
 use super::*;
-use crate::waiting::LOOK;
+use crate::wait_monitor::CHECK_INTERVAL;
 use consort_session::Waiting;
 use consort_types::Hold;
 
@@ -21,7 +21,7 @@ fn told(world: &World, at: usize) -> Vec<Waiting> {
 impl World {
     /// Lets this much time pass.
     fn pass(&mut self, looks: u64) {
-        let end = self.now + LOOK * looks as u32;
+        let end = self.now + CHECK_INTERVAL * looks as u32;
         while self.now < end {
             self.settle();
         }
@@ -74,7 +74,7 @@ fn what_is_ordered_soon_costs_no_word_and_no_look() {
     world.pass(2);
     assert_eq!((told(&world, ann), world.programs[ann].client.progress().ordered), (vec![], 200));
     assert_eq!(world.counter(1, "requests_waited_window"), 0);
-    assert_eq!(world.nodes[1].lookout.at(), None, "nothing waits: nothing is looked for");
+    assert_eq!(world.nodes[1].wait_monitor.at(), None, "nothing waits: nothing is looked for");
 }
 
 #[test]

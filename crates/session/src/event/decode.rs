@@ -4,7 +4,7 @@ use super::{
     NetworkView, OFFER, OFFER_LEN, Offer, PONG, PROGRESS, Progress, REFUSED, REVOKE, SLOW, STATUS, VIEW, WAITING,
     WELCOME, WINDOW, Waiting, Welcome,
 };
-use crate::{Farewell, Parting, Refusal, RefusalCause};
+use crate::{Disconnect, Parting, Refusal, RefusalCause};
 use bytes::Bytes;
 use consort_group::{ChangeCause, ClientName, GroupViewId, Member, Targets, ordered, targets};
 use consort_types::{ClientId, Duration, Hold, MemberId, NodeId, Primary, Service, ViewKind};
@@ -136,9 +136,9 @@ fn read_refused(reader: &mut Reader<'_>) -> Result<Event, Malformed> {
     Ok(Event::Refused { request, refusal: Refusal { cause, text: read_text(reader, "text")? } })
 }
 
-fn read_disconnect(reader: &mut Reader<'_>) -> Result<Farewell, Malformed> {
+fn read_disconnect(reader: &mut Reader<'_>) -> Result<Disconnect, Malformed> {
     let parting = Parting::from_wire(reader.u8("parting")?).ok_or(reader.bad("parting"))?;
-    Ok(Farewell { parting, text: read_text(reader, "text")? })
+    Ok(Disconnect { reason: parting, text: read_text(reader, "text")? })
 }
 
 fn read_view(reader: &mut Reader<'_>) -> Result<NetworkView, Malformed> {

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::frame::{self, HEAD_LEN};
 use crate::output::Output;
-use crate::{Farewell, Offered, Refusal};
+use crate::{Disconnect, Offered, Refusal};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_group::ordered::MulticastLayout;
 use consort_group::{GroupChange, GroupViewId, Member, TransitionalSignal, targets};
@@ -169,9 +169,9 @@ pub(crate) fn put_pong(out: &mut BytesMut, token: u64) {
     out.put_u64(token);
 }
 
-pub(crate) fn put_disconnect(out: &mut BytesMut, farewell: &Farewell) {
+pub(crate) fn put_disconnect(out: &mut BytesMut, farewell: &Disconnect) {
     frame::put(out, DISCONNECT, |out| {
-        out.put_u8(farewell.parting as u8);
+        out.put_u8(farewell.reason as u8);
         put_text(out, &farewell.text);
     });
 }

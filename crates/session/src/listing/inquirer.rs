@@ -1,7 +1,7 @@
 //! A client that joins nothing and sends nothing: it asks.
 use super::{Listing, Question};
 use crate::frame::{Frames, HEAD_LEN};
-use crate::{Event, Farewell, Hello, Welcome};
+use crate::{Disconnect, Event, Hello, Welcome};
 use bytes::{Bytes, BytesMut};
 use consort_wire::Malformed;
 
@@ -23,7 +23,7 @@ pub enum Reply {
     /// The page that was asked for; answers come in the order of the questions.
     Listing(Listing),
     /// The daemon ends the session.
-    Farewell(Farewell),
+    Farewell(Disconnect),
 }
 
 impl Default for Inquirer {

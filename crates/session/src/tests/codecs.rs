@@ -4,7 +4,7 @@ use crate::event::{self, Event, Progress, Waiting, Welcome};
 use crate::frame::{Frames, HEAD_LEN};
 use crate::listing::{Connection, GroupEntry, Listing, PAGE_MAX, Page, Question, Stage, Transport};
 use crate::request::{self, Hello};
-use crate::{Farewell, Offered, Output, Parting, Refusal, RefusalCause, Undo, VERSION};
+use crate::{Disconnect, Offered, Output, Parting, Refusal, RefusalCause, Undo, VERSION};
 use bytes::{Bytes, BytesMut};
 use consort_group::{
     ClientName, GroupChange, GroupStep, GroupViewId, Groups, Member, TransitionalSignal, ordered, targets,
@@ -166,7 +166,7 @@ fn every_event() -> Vec<Bytes> {
         written(|out| event::put_refused(out, 6, &refusal)),
         written(|out| event::put_status(out, &pairs)),
         written(|out| event::put_pong(out, u64::MAX)),
-        written(|out| event::put_disconnect(out, &Farewell::new(Parting::Slow, "too slow"))),
+        written(|out| event::put_disconnect(out, &Disconnect::new(Parting::Slow, "too slow"))),
         written(|out| event::put_waiting(out, Waiting { up_to: 9, hold: Hold::Slow(NodeId(3)) })),
     ]
 }
@@ -218,7 +218,7 @@ fn every_event_reads_back() {
     assert_eq!(refused, Event::Refused { request: 6, refusal: Refusal::new(RefusalCause::Budget, "too much") });
     assert!(matches!(status, Event::Status(pairs) if pairs[0].1 == "operational" && pairs[1].0 == "ä"));
     assert_eq!(pong, Event::Pong(u64::MAX));
-    assert_eq!(farewell, Event::Disconnect(Farewell::new(Parting::Slow, "too slow")));
+    assert_eq!(farewell, Event::Disconnect(Disconnect::new(Parting::Slow, "too slow")));
     assert_eq!(waiting, Event::Waiting(Waiting { up_to: 9, hold: Hold::Slow(NodeId(3)) }));
 }
 
@@ -290,7 +290,7 @@ fn the_lengths_that_credit_counts_are_the_lengths_of_the_frames() {
 
 #[test]
 fn a_text_too_long_for_its_frame_is_cut_between_characters() {
-    let farewell = Farewell::new(Parting::Malformed, "ä".repeat(40_000));
+    let farewell = Disconnect::new(Parting::Malformed, "ä".repeat(40_000));
     let frame = written(|out| event::put_disconnect(out, &farewell));
     assert!(matches!(read(&frame), Event::Disconnect(farewell) if farewell.text == "ä".repeat(32_767)));
 }

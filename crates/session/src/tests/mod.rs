@@ -6,7 +6,7 @@ mod dialogue;
 mod garbage;
 mod page;
 
-use crate::{Ask, Client, Event, Farewell, Hello, Limits, Session};
+use crate::{Ask, Client, Disconnect, Event, Hello, Limits, Session};
 use bytes::Bytes;
 use consort_group::ordered::{self, MulticastLayout, Ordered};
 use consort_types::{ClientId, GroupName, MemberId, NodeId, Service};
@@ -59,13 +59,13 @@ impl Pair {
     }
 
     /// Carries the client's output over and takes all it asks.
-    pub fn serve(&mut self) -> Result<(), Farewell> {
+    pub fn serve(&mut self) -> Result<(), Disconnect> {
         let bytes = self.client.take_output();
         self.session.feed(bytes);
         self.take()
     }
 
-    pub fn take(&mut self) -> Result<(), Farewell> {
+    pub fn take(&mut self) -> Result<(), Disconnect> {
         while let Some(ask) = self.session.next(&self.limits)? {
             let before = self.session.input_held();
             match &ask {

@@ -1,6 +1,6 @@
 //! What one client is told, and what of it counts.
 use crate::machine::{GroupSeen, Received, Seen};
-use consort_session::{Event, Farewell, GroupSignal, GroupView, Message, NetworkView, Refusal, Welcome};
+use consort_session::{Disconnect, Event, GroupSignal, GroupView, Message, NetworkView, Refusal, Welcome};
 use consort_types::{ClientId, GroupName, MemberId, Primary, Stream, ViewId, ViewKind};
 use consort_wire::Payload;
 use std::collections::{BTreeSet, VecDeque};
@@ -140,7 +140,7 @@ impl Listener {
     }
 
     /// The session is over: nothing that was under way is called ordered any more.
-    fn on_disconnect(&mut self, farewell: &Farewell, mut say: impl FnMut(Heard)) {
+    fn on_disconnect(&mut self, farewell: &Disconnect, mut say: impl FnMut(Heard)) {
         self.under_way.clear();
         say(Heard::Refused(farewell.to_string()));
     }

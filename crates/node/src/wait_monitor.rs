@@ -8,18 +8,18 @@ use consort_session::Waits;
 use consort_types::{Duration, Hold, Instant};
 
 /// How often it is looked. What has waited from one look to the next waits for long.
-pub(crate) const LOOK: Duration = Duration::from_millis(50);
+pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// When to look next, and what was seen.
 #[derive(Debug, Default)]
-pub(crate) struct Lookout {
+pub(crate) struct WaitMonitor {
     /// `None` while nothing waits.
     at: Option<Instant>,
     /// What native clients' requests waited for at the last look, if some waited for long.
     held: Option<Hold>,
 }
 
-impl Lookout {
+impl WaitMonitor {
     pub(crate) const fn at(&self) -> Option<Instant> {
         self.at
     }
@@ -31,22 +31,19 @@ impl Lookout {
 
 impl<E: Engine> Node<E> {
     /// A request was taken, or waits for room.
-    pub(crate) fn look_out(&mut self) {
-        let next = self.now + LOOK;
-        self.lookout.at.get_or_insert(next);
+    pub(crate) fn watch_waits(&mut self) {
+        let next = self.now + CHECK_INTERVAL;
+        self.wait_monitor.at.get_or_insert(next);
     }
 
     /// Looks, if it is time.
-    pub(crate) fn look_for_waiting(&mut self) {
-        if self.lookout.at.is_none_or(|at| at > self.now) {
+    pub(crate) fn check_waits(&mut self) {
+        if self.wait_monitor.at.is_none_or(|at| at > self.now) {
             return;
         }
         let hold = self.engine.wait_state().wait_cause;
         let waits = self.clients.tell_waiting(hold);
-        self.lookout.at = (waits > Waits::No).then(|| self.now + LOOK);
-        let held = hold.filter(|_| waits == Waits::Long);
-        if held != std::mem::replace(&mut self.lookout.held, held) {
-            self.clients.notices.push(held.map_or(Notice::Flowing, |cause| Notice::Waiting { cause }));
-        }
+        self.wait_monitor.at = (waits > Waits::No).then(|| self.now + CHECK_INTERVAL);
+        self.wait_monitor.held = hold.filter(|_| waits == Waits::Long);
     }
 }
