@@ -13,7 +13,7 @@ const VERSION: u8 = 1;
 pub(crate) struct StateDigest {
     view: ViewId,
     at: Position,
-    sum: u64,
+    hash: u64,
 }
 
 /// Own sums of the view that is on, and what others claim and cannot be judged yet.
@@ -63,13 +63,13 @@ impl DigestCheck {
     }
 
     /// What this daemon claims of its table at this position.
-    pub fn claim(&self, at: Position) -> Option<StateDigest> {
+    pub fn state_digest(&self, at: Position) -> Option<StateDigest> {
         let (_, sum) = self.steps.back().filter(|_| !self.frozen)?;
-        Some(StateDigest { view: self.view, at, sum: *sum })
+        Some(StateDigest { view: self.view, at, hash: *sum })
     }
 
     /// Another daemon's claim. One that was not judged yet is kept in its place; the next beacon brings another.
-    pub fn hear(&mut self, member: MemberId, claim: StateDigest) {
+    pub fn on_digest(&mut self, member: MemberId, claim: StateDigest) {
         //= G31
         if claim.view == self.view && !self.frozen {
             self.open.entry(member).or_insert(claim);
@@ -77,14 +77,14 @@ impl DigestCheck {
     }
 
     /// Judges the claims of positions up to `at`, which this daemon has come to and settled at.
-    pub fn judge(&mut self, at: Position) -> Option<Mismatch> {
+    pub fn check(&mut self, at: Position) -> Option<Mismatch> {
         let mut wrong = None;
         let due: Vec<_> = self.open.iter().filter(|(_, claim)| claim.at <= at).map(|(member, _)| *member).collect();
         for member in due {
             let Some(claim) = self.open.remove(&member) else { continue };
-            let Some(own) = self.sum_at(claim.at) else { continue };
+            let Some(own) = self.hash_at(claim.at) else { continue };
             self.compared += 1;
-            if own != claim.sum {
+            if own != claim.hash {
                 self.mismatches += 1;
                 wrong = Some(Mismatch { member, at: claim.at });
             }
@@ -93,7 +93,7 @@ impl DigestCheck {
     }
 
     /// The own sum at a position; `None` if that is forgotten or was before the table was settled.
-    fn sum_at(&self, at: Position) -> Option<u64> {
+    fn hash_at(&self, at: Position) -> Option<u64> {
         let after = self.steps.partition_point(|(from, _)| *from <= at);
         after.checked_sub(1).map(|last| self.steps[last].1)
     }
@@ -104,7 +104,7 @@ impl StateDigest {
         out.put_u8(VERSION);
         out.put_view_id(self.view);
         out.put_u64(self.at.0);
-        out.put_u64(self.sum);
+        out.put_u64(self.hash);
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
@@ -113,7 +113,7 @@ impl StateDigest {
             return Err(Malformed { what: "version", at: 0 });
         }
         let claim =
-            Self { view: reader.view_id("view")?, at: Position(reader.u64("position")?), sum: reader.u64("sum")? };
+            Self { view: reader.view_id("view")?, at: Position(reader.u64("position")?), hash: reader.u64("sum")? };
         reader.end("end of claim")?;
         Ok(claim)
     }
@@ -127,7 +127,7 @@ mod tests {
     const PEER: MemberId = MemberId::new(1, 1);
 
     fn claim(at: u64, sum: u64) -> StateDigest {
-        StateDigest { view: VIEW, at: Position(at), sum }
+        StateDigest { view: VIEW, at: Position(at), hash: sum }
     }
 
     fn witness(steps: &[(u64, u64)]) -> DigestCheck {
@@ -142,45 +142,45 @@ mod tests {
         //= G31 test
         let mut witness = witness(&[(5, 50), (9, 90)]);
         for (at, sum, wrong) in [(5, 50, false), (8, 50, false), (8, 90, true), (9, 90, false), (20, 91, true)] {
-            witness.hear(PEER, claim(at, sum));
-            let mismatch = witness.judge(Position(30)).map(|mismatch| mismatch.at.0);
+            witness.on_digest(PEER, claim(at, sum));
+            let mismatch = witness.check(Position(30)).map(|mismatch| mismatch.at.0);
             assert_eq!(mismatch, wrong.then_some(at), "{at} {sum}");
         }
         assert_eq!((witness.compared, witness.mismatches), (5, 2));
-        witness.hear(PEER, claim(4, 1));
-        assert_eq!((witness.judge(Position(30)), witness.compared), (None, 5), "before it had settled");
+        witness.on_digest(PEER, claim(4, 1));
+        assert_eq!((witness.check(Position(30)), witness.compared), (None, 5), "before it had settled");
     }
 
     #[test]
     fn a_claim_from_further_on_waits_until_we_are_there() {
         //= G31 test
         let mut witness = witness(&[(5, 50)]);
-        witness.hear(PEER, claim(9, 90));
-        assert_eq!(witness.judge(Position(8)), None);
-        witness.hear(PEER, claim(11, 7));
+        witness.on_digest(PEER, claim(9, 90));
+        assert_eq!(witness.check(Position(8)), None);
+        witness.on_digest(PEER, claim(11, 7));
         witness.note(Position(9), 91);
-        assert_eq!(witness.judge(Position(10)), Some(Mismatch { member: PEER, at: Position(9) }));
+        assert_eq!(witness.check(Position(10)), Some(Mismatch { member: PEER, at: Position(9) }));
     }
 
     #[test]
     fn other_views_and_closing_ones_are_not_judged() {
         let mut witness = witness(&[(5, 50)]);
-        witness.hear(PEER, StateDigest { view: ViewId::default(), ..claim(5, 1) });
-        witness.hear(PEER, claim(6, 1));
+        witness.on_digest(PEER, StateDigest { view: ViewId::default(), ..claim(5, 1) });
+        witness.on_digest(PEER, claim(6, 1));
         witness.freeze();
-        witness.hear(PEER, claim(7, 1));
+        witness.on_digest(PEER, claim(7, 1));
         witness.note(Position(8), 80);
-        assert_eq!((witness.judge(Position(9)), witness.claim(Position(9))), (None, None));
+        assert_eq!((witness.check(Position(9)), witness.state_digest(Position(9))), (None, None));
         witness.begin(ViewId { number: 4, ..VIEW });
-        assert_eq!(witness.claim(Position(0)), None, "nothing is settled yet");
+        assert_eq!(witness.state_digest(Position(0)), None, "nothing is settled yet");
     }
 
     #[test]
     fn what_is_forgotten_is_not_judged() {
         let all: Vec<_> = (0..2 * STEPS as u64).map(|n| (n, n)).collect();
         let mut witness = witness(&all);
-        witness.hear(PEER, claim(10, 99));
-        assert_eq!((witness.judge(Position(1 << 20)), witness.compared), (None, 0));
+        witness.on_digest(PEER, claim(10, 99));
+        assert_eq!((witness.check(Position(1 << 20)), witness.compared), (None, 0));
     }
 
     #[test]

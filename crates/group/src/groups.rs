@@ -307,7 +307,7 @@ impl Groups {
     pub fn put_claim(&self, out: &mut BytesMut) {
         //= G31
         let settled = self.settled && self.closing.is_none() && !self.has_work();
-        if let Some(claim) = self.witness.claim(self.at).filter(|_| settled) {
+        if let Some(claim) = self.witness.state_digest(self.at).filter(|_| settled) {
             claim.put(out);
         }
     }
@@ -316,12 +316,12 @@ impl Groups {
     ///
     /// # Errors
     /// [`Malformed`] where it is no claim.
-    pub fn hear_claim(&mut self, from: MemberId, annotation: &[u8]) -> Result<Option<Mismatch>, Malformed> {
+    pub fn on_digest(&mut self, from: MemberId, annotation: &[u8]) -> Result<Option<Mismatch>, Malformed> {
         //= G31
         if from != self.table.me() {
-            self.witness.hear(from, StateDigest::decode(annotation)?);
+            self.witness.on_digest(from, StateDigest::decode(annotation)?);
         }
-        Ok(if self.is_settled() { self.witness.judge(self.at) } else { None })
+        Ok(if self.is_settled() { self.witness.check(self.at) } else { None })
     }
 
     /// The members of a group, if it has any.

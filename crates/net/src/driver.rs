@@ -194,7 +194,7 @@ impl<E: Engine> Driver<E> {
             bytes += arrived.bytes.len();
             self.hand_over(arrived)?;
             if self.light && taken < LIGHT && !self.inbox.holds_more() {
-                self.tell_few()?;
+                self.notify_early()?;
             }
         }
         self.light = false;
@@ -228,7 +228,7 @@ impl<E: Engine> Driver<E> {
     /// While there is little traffic, what a packet brought is told before the kernel is asked for the next one: that is the
     /// token, most often, and who is woken by it may have this processor next. What others wait for leaves first: a client
     /// that is woken may take this processor at once.
-    fn tell_few(&mut self) -> Result<(), RunError> {
+    fn notify_early(&mut self) -> Result<(), RunError> {
         self.queue_outputs()?;
         if !(1..=FEW).contains(&self.clients.writable()) {
             return Ok(());

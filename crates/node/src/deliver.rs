@@ -44,7 +44,7 @@ impl<E: Engine> Node<E> {
             Output::Primary(view) => self.pending.push(PendingDelivery::Primary(view)),
             Output::Left => return Some(Effect::Left),
             Output::Room => (self.full, self.control_full) = (false, false),
-            Output::Beacon { from, annotation } => self.hear_claim(from, &annotation),
+            Output::Beacon { from, annotation } => self.on_digest(from, &annotation),
             // What is stable matters to those who keep messages for a client's return; nobody does yet.
             Output::Stable { .. } => {}
         }
@@ -62,7 +62,7 @@ impl<E: Engine> Node<E> {
     }
 
     fn may_say_part(&self) -> bool {
-        !self.control_full && (self.unsaid.is_some() || self.groups.has_part())
+        !self.control_full && (self.pending_state_part.is_some() || self.groups.has_part())
     }
 
     fn may_resume(&self) -> bool {
@@ -70,11 +70,11 @@ impl<E: Engine> Node<E> {
     }
 
     /// Tells the next thing, if this slice has room for it. The engine is drained: it may be resumed here.
-    pub(crate) fn tell_next(&mut self) -> bool {
+    pub(crate) fn notify_next(&mut self) -> bool {
         if !self.has_to_tell() || !self.pending.may_tell() {
             return false;
         }
-        if self.tell_crowd() || self.tell_on() || self.tell_next_step() || self.say_next_part() {
+        if self.tell_crowd() || self.notify_batch() || self.tell_next_step() || self.send_state_part() {
             return true;
         }
         if let Some(view) = self.settling.filter(|_| self.groups.is_settled()) {
@@ -111,17 +111,17 @@ impl<E: Engine> Node<E> {
 
     /// Says the next part of what this node's clients are in, to members that came from elsewhere. It is ordered before
     /// anything that clients send in the new view, for the engine is resumed only once all have said everything.
-    fn say_next_part(&mut self) -> bool {
+    fn send_state_part(&mut self) -> bool {
         //= G14
         if !self.may_say_part() {
             return false;
         }
-        let Some(part) = self.unsaid.take().or_else(|| self.groups.next_part()) else { return false };
+        let Some(part) = self.pending_state_part.take().or_else(|| self.groups.next_part()) else { return false };
         self.pending.spend(part.len());
         match self.hand_over(Class::Control, Service::Agreed, part.clone().into()) {
             Ok(()) => {}
             // All of it must be said: once there is room again.
-            Err(Refused::Full { .. }) => self.unsaid = Some(part),
+            Err(Refused::Full { .. }) => self.pending_state_part = Some(part),
             // An engine that is leaving: the others go on without this node.
             Err(_) => self.counts.parts_refused += 1,
         }
@@ -149,7 +149,7 @@ impl<E: Engine> Node<E> {
     }
 
     /// Tells a few more clients of the last step: a large group is no reason to keep the token waiting.
-    fn tell_on(&mut self) -> bool {
+    fn notify_batch(&mut self) -> bool {
         //= G21
         let Some(word) = &mut self.word else { return false };
         let (step, me) = (self.groups.last_step(), self.datagrams.identity().me);
@@ -175,17 +175,17 @@ impl<E: Engine> Node<E> {
         //= G31
         let claim = self.claims.room(CLAIM);
         self.groups.put_claim(claim);
-        if self.claim[..] != claim[..] {
-            self.claim = self.claims.take();
-            self.engine.annotate(self.claim.clone());
+        if self.state_digest[..] != claim[..] {
+            self.state_digest = self.claims.take();
+            self.engine.annotate(self.state_digest.clone());
         }
     }
 
-    fn hear_claim(&mut self, from: MemberId, annotation: &[u8]) {
+    fn on_digest(&mut self, from: MemberId, annotation: &[u8]) {
         if annotation.is_empty() {
             return;
         }
-        match self.groups.hear_claim(from, annotation) {
+        match self.groups.on_digest(from, annotation) {
             Ok(None) => {}
             Ok(Some(mismatch)) if self.mismatch.as_ref() == Some(&mismatch) => {}
             Ok(Some(mismatch)) => {
@@ -222,7 +222,7 @@ impl<E: Engine> Node<E> {
     }
 
     fn install(&mut self, view: View) {
-        self.unsaid = None;
+        self.pending_state_part = None;
         self.groups.install(&view);
         if view.kind == ViewKind::Regular {
             self.settling = Some(view.id);

@@ -76,7 +76,7 @@ pub struct Node<E: Engine> {
     /// The engine has no room for control messages, until it says `Room`.
     control_full: bool,
     /// What is to be said of the groups next, refused for want of room.
-    unsaid: Option<Bytes>,
+    pending_state_part: Option<Bytes>,
     /// The view to be resumed once the groups have settled into it.
     settling: Option<ViewId>,
     log: Log,
@@ -88,7 +88,7 @@ pub struct Node<E: Engine> {
     mutant: Option<Mutant>,
     wait_monitor: WaitMonitor,
     /// What was last given to the engine for its beacons.
-    claim: Bytes,
+    state_digest: Bytes,
     claims: Bump,
     /// Who was seen last to have other groups than this node.
     mismatch: Option<Mismatch>,
@@ -131,7 +131,7 @@ impl<E: Engine> Node<E> {
             now: Instant::ZERO,
             full: false,
             control_full: false,
-            unsaid: None,
+            pending_state_part: None,
             settling: None,
             log: Log::default(),
             word: None,
@@ -139,7 +139,7 @@ impl<E: Engine> Node<E> {
             #[cfg(feature = "mutants")]
             mutant: None,
             wait_monitor: WaitMonitor::default(),
-            claim: Bytes::new(),
+            state_digest: Bytes::new(),
             claims: Bump::new(CLAIMS),
             mismatch: None,
             view: None,
@@ -260,7 +260,7 @@ impl<E: Engine> Node<E> {
                         return Some(effect);
                     }
                 }
-                None if self.tell_next() || self.submit_next() => {}
+                None if self.notify_next() || self.submit_next() => {}
                 None => return None,
             }
         }

@@ -291,13 +291,13 @@ fn a_daemon_with_another_table_is_noticed() {
     cluster.form(&[0, 1]);
     cluster.join(0, 1, "g");
     let claim = claim_of(&cluster.daemons[1]);
-    assert_eq!(cluster.daemons[0].hear_claim(daemon(1), &claim), Ok(None));
+    assert_eq!(cluster.daemons[0].on_digest(daemon(1), &claim), Ok(None));
     cluster.deliver(&[0], 0, &join(2, "g"));
     cluster.deliver(&[1], 0, &join(3, "g"));
     let claim = claim_of(&cluster.daemons[1]);
-    let mismatch = cluster.daemons[0].hear_claim(daemon(1), &claim).unwrap().unwrap();
+    let mismatch = cluster.daemons[0].on_digest(daemon(1), &claim).unwrap().unwrap();
     assert_eq!(mismatch.member, daemon(1));
-    assert!(cluster.daemons[0].hear_claim(daemon(1), b"nonsense").is_err());
+    assert!(cluster.daemons[0].on_digest(daemon(1), b"nonsense").is_err());
     let mut counted = 0;
     cluster.daemons[0].observe(&mut |name, value| counted += if name == "group_hash_mismatches" { value } else { 0 });
     assert_eq!(counted, 1);
