@@ -27,7 +27,7 @@ pub(crate) struct Backlog {
     behind: BTreeMap<ClientId, Behind>,
     looked: Instant,
     braking: bool,
-    pace: Pace,
+    pace: OrderingRate,
 }
 
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ struct Behind {
 
 /// How many bytes the ring orders in a period when nobody holds it up.
 #[derive(Debug, Default)]
-struct Pace {
+struct OrderingRate {
     bytes: usize,
     ordered: usize,
     since: Instant,
@@ -113,7 +113,7 @@ impl Behind {
     }
 }
 
-impl Pace {
+impl OrderingRate {
     /// A ring that is held up shows nothing of its pace; another one is forgotten by and by.
     fn look(&mut self, now: Instant, braking: bool) {
         self.held_up |= braking;

@@ -18,7 +18,7 @@ const BECAME: &str = " is primary: all its members have installed it";
 
 /// One change of the network, as a node was told it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum NetworkChange {
     /// A regular view was installed.
     View {
         /// Which.
@@ -44,7 +44,7 @@ pub enum Change {
     },
 }
 
-impl From<&View> for Change {
+impl From<&View> for NetworkChange {
     fn from(view: &View) -> Self {
         let (id, members) = (view.id, view.members.clone());
         match view.kind {
@@ -54,7 +54,7 @@ impl From<&View> for Change {
     }
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for NetworkChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::View { id, members, primary, why } => {
@@ -70,7 +70,7 @@ impl fmt::Display for Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoChange;
 
-impl FromStr for Change {
+impl FromStr for NetworkChange {
     type Err = NoChange;
 
     fn from_str(text: &str) -> Result<Self, NoChange> {
@@ -78,20 +78,20 @@ impl FromStr for Change {
     }
 }
 
-fn read(text: &str) -> Option<Change> {
+fn read(text: &str) -> Option<NetworkChange> {
     if let Some(rest) = text.strip_prefix(LEAVING) {
         let (id, rest) = rest.split_once(WITH)?;
-        return Some(Change::Leaving { id: view(id)?, members: members(rest)? });
+        return Some(NetworkChange::Leaving { id: view(id)?, members: members(rest)? });
     }
     let rest = text.strip_prefix(VIEW)?;
     if let Some(id) = rest.strip_suffix(BECAME) {
-        return Some(Change::Primary { id: view(id)? });
+        return Some(NetworkChange::Primary { id: view(id)? });
     }
     let (id, rest) = rest.split_once(OF)?;
     let (list, rest) = rest.split_once(PRIMARY)?;
     let (primary, why) = rest.strip_suffix(')')?.split_once(" (")?;
     let primary = Primary::from_word(primary)?;
-    Some(Change::View { id: view(id)?, members: members(list)?, primary, why: why.to_owned() })
+    Some(NetworkChange::View { id: view(id)?, members: members(list)?, primary, why: why.to_owned() })
 }
 
 /// Members as `status` lists them.
@@ -127,11 +127,11 @@ mod tests {
         let why = "token lost after 151 ms; n2 (of rack 4), of old, primary no more".to_owned();
         for (change, text) in [
             (
-                Change::View { id: id(), members: members.clone(), primary: Primary::Pending, why: why.clone() },
+                NetworkChange::View { id: id(), members: members.clone(), primary: Primary::Pending, why: why.clone() },
                 format!("view 9@n1.17 of n1.17 n3.19, primary pending ({why})"),
             ),
             (
-                Change::View {
+                NetworkChange::View {
                     id: id(),
                     members: members.clone(),
                     primary: Primary::NoPolicy,
@@ -139,8 +139,11 @@ mod tests {
                 },
                 "view 9@n1.17 of n1.17 n3.19, primary no policy (started)".to_owned(),
             ),
-            (Change::Leaving { id: id(), members }, "leaving view 9@n1.17 with n1.17 n3.19".to_owned()),
-            (Change::Primary { id: id() }, "view 9@n1.17 is primary: all its members have installed it".to_owned()),
+            (NetworkChange::Leaving { id: id(), members }, "leaving view 9@n1.17 with n1.17 n3.19".to_owned()),
+            (
+                NetworkChange::Primary { id: id() },
+                "view 9@n1.17 is primary: all its members have installed it".to_owned(),
+            ),
         ] {
             assert_eq!(change.to_string(), text);
             assert_eq!(text.parse(), Ok(change));
@@ -158,7 +161,7 @@ mod tests {
             "view x@n1.17 is primary: all its members have installed it",
             "leaving view 9@n1.17 with 1.17",
         ] {
-            assert_eq!(text.parse::<Change>(), Err(NoChange), "{text}");
+            assert_eq!(text.parse::<NetworkChange>(), Err(NoChange), "{text}");
         }
     }
 }

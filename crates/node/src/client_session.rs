@@ -1,5 +1,5 @@
 //! One session, whatever it speaks.
-use crate::clients::Clients;
+use crate::clients::Sessions;
 use bytes::{Bytes, BytesMut};
 use consort_group::ordered::{self, MulticastLayout};
 use consort_group::{ClientName, NotRepresentable, Targets, batch};
@@ -76,7 +76,7 @@ pub(crate) struct Written {
 
 impl Written {
     /// Writes it for those doors at which there are readers.
-    pub fn new(telling: &Telling<'_>, readers: &[ClientId], clients: &Clients) -> Self {
+    pub fn new(telling: &Telling<'_>, readers: &[ClientId], clients: &Sessions) -> Self {
         let Telling { sender, service, payload, told, .. } = telling;
         let native = match readers.iter().any(|client| !client.speaks_spread()) {
             true => clients.keep_all(event::message(sender.0.node, *service, payload, told)),

@@ -5,7 +5,7 @@ mod waiting;
 
 use crate::backlog::Backlog;
 use crate::client_session::{ClientRequest, ClientSession, Placed};
-use crate::entry::Entry;
+use crate::entry::ClientRecord;
 use crate::partial_frames::PartialFrames;
 use crate::pending_deliveries::PendingDeliveries;
 use consort_session::listing::{Connection, Transport};
@@ -16,9 +16,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 
 #[derive(Debug)]
-pub(crate) struct Clients {
+pub(crate) struct Sessions {
     limits: Limits,
-    all: BTreeMap<ClientId, Entry>,
+    all: BTreeMap<ClientId, ClientRecord>,
     /// How many of them were not sent away.
     served: usize,
     /// By when each connection without a hello must have said one.
@@ -45,16 +45,14 @@ pub(crate) struct Clients {
     pub(crate) mutant: Option<crate::Mutant>,
     progressed: Vec<ClientId>,
     /// Those who are offered messages before their place is final.
-    optimists: BTreeSet<ClientId>,
+    optimistic: BTreeSet<ClientId>,
     /// Whose names are free again.
     parted: Vec<(ClientId, ClientName)>,
-    /// What happened to clients, and to their node, for the log.
-    pub(crate) notices: Notices,
-    counts: Counts,
+    counts: ClientCounts,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct ClientCounts {
     accepted: u64,
     refused: u64,
     messages: u64,
@@ -67,7 +65,7 @@ struct Counts {
     waits: BTreeMap<&'static str, u64>,
 }
 
-impl Clients {
+impl Sessions {
     pub(crate) fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -88,10 +86,9 @@ impl Clients {
             #[cfg(feature = "mutants")]
             mutant: None,
             progressed: Vec::new(),
-            optimists: BTreeSet::new(),
+            optimistic: BTreeSet::new(),
             parted: Vec::new(),
-            notices: Notices::default(),
-            counts: Counts::default(),
+            counts: ClientCounts::default(),
         }
     }
 
@@ -102,7 +99,7 @@ impl Clients {
     pub(crate) fn open(&mut self, now: Instant, client: ClientId) {
         let hello_by = now + self.limits.hello_within;
         self.silent.insert((hello_by, client));
-        self.all.insert(client, Entry::new(client, hello_by));
+        self.all.insert(client, ClientRecord::new(client, hello_by));
         self.served += 1;
         if self.served > self.limits.clients_most {
             self.turn_back(client);
@@ -168,13 +165,13 @@ impl Clients {
 
     /// Whether more may be read from a client that is known.
     pub(crate) fn may_read(&self, client: ClientId) -> bool {
-        self.all.get(&client).is_some_and(Entry::may_read)
+        self.all.get(&client).is_some_and(ClientRecord::may_read)
     }
 
     pub(crate) fn welcome(&mut self, client: ClientId, name: ClientName, me: MemberId) {
         if let Some(entry) = self.all.get_mut(&client) {
             entry.session.welcome(name, me, &self.limits);
-            self.optimists.extend(entry.session.is_optimistic().then_some(client));
+            self.optimistic.extend(entry.session.is_optimistic().then_some(client));
             self.entered(client);
         }
     }
@@ -292,7 +289,7 @@ impl Clients {
         see("requests_refused", self.counts.refused);
         see("messages_delivered", self.counts.messages);
         see("messages_untold", self.counts.untold);
-        see("clients_optimistic", self.optimists.len() as u64);
+        see("clients_optimistic", self.optimistic.len() as u64);
         see("messages_offered", self.counts.offers);
         see("messages_revoked", self.counts.revokes);
         see("message_bytes_delivered", self.counts.message_bytes);

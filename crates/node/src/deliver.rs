@@ -1,8 +1,8 @@
 //! Up: engine, group, session, client.
 use crate::client_session::{Placed, Telling, Written};
-use crate::crowd::{CROWD, Crowd, READER, READERS};
+use crate::fan_out::{CROWD, FanOut, READER, READERS};
 use crate::pending_deliveries::PendingDelivery;
-use crate::{Change, Effect, Node};
+use crate::{Effect, NetworkChange, Node};
 use bytes::{Bytes, BytesMut};
 use consort_group::{
     Asked, ChangeCause, GroupDelivery, GroupStep, Groups, Ignored, Member, NotRepresentable, PrivateName,
@@ -204,8 +204,7 @@ impl<E: Engine> Node<E> {
         event::put_view(&mut self.frames, view);
         self.tell_viewers();
         self.groups.become_primary();
-        self.log.primary(id, Primary::Yes).into_iter().for_each(|notice| self.clients.notices.push(notice));
-        self.remember(Change::Primary { id });
+        self.remember(NetworkChange::Primary { id });
     }
 
     fn tell_viewers(&mut self) {
@@ -214,7 +213,7 @@ impl<E: Engine> Node<E> {
         self.pending.spend(READER * self.clients.len());
     }
 
-    fn remember(&mut self, change: Change) {
+    fn remember(&mut self, change: NetworkChange) {
         if self.history.len() == HISTORY {
             self.history.pop_front();
         }
@@ -231,7 +230,7 @@ impl<E: Engine> Node<E> {
         self.frames.clear();
         event::put_view(&mut self.frames, &view);
         self.tell_viewers();
-        self.remember(Change::from(&view));
+        self.remember(NetworkChange::from(&view));
         self.view = Some(view);
     }
 
@@ -251,7 +250,7 @@ impl<E: Engine> Node<E> {
                 if recipients.len() >= CROWD {
                     let written = Written::new(&telling, recipients, &self.clients);
                     self.pending.spend(payload.len());
-                    self.crowd = Some(Crowd::new(delivery, &telling, offered, written));
+                    self.crowd = Some(FanOut::new(delivery, &telling, offered, written));
                     return;
                 }
                 self.pending.spend(recipients.len() * payload.len());

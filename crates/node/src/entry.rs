@@ -5,7 +5,7 @@ use consort_session::listing::{Connection, Stage, Transport};
 use consort_types::{ClientId, Instant};
 
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct ClientRecord {
     pub session: ClientSession,
     pub hello_by: Instant,
     pub paused: bool,
@@ -24,7 +24,7 @@ pub(crate) struct Entry {
     pub begun: bool,
 }
 
-impl Entry {
+impl ClientRecord {
     pub fn new(client: ClientId, hello_by: Instant) -> Self {
         Self {
             session: ClientSession::new(client),

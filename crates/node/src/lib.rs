@@ -12,11 +12,11 @@ mod backlog;
 mod change;
 mod client_session;
 mod clients;
-mod crowd;
 mod datagrams;
 mod deliver;
 mod effect;
 mod entry;
+mod fan_out;
 mod listing;
 mod mutant;
 mod notice;
@@ -30,7 +30,7 @@ mod tests;
 mod wait_monitor;
 
 pub use bytes::Bytes;
-pub use change::{Change, NoChange};
+pub use change::{NetworkChange, NoChange};
 pub use consort_order::{Engine, Lag, Lane, Pressure, To};
 pub use consort_session::listing::Transport;
 pub use consort_session::{Disconnect, Limits, OUTPUT_PIECES, Parting};
@@ -42,15 +42,15 @@ pub use mutant::Mutant;
 pub use notice::{Notice, PeerState};
 
 use bytes::BytesMut;
-use clients::Clients;
+use clients::Sessions;
 use consort_group::{Groups, Mismatch};
 use consort_order::{Arrival, Fact};
 use consort_types::{Stream, View, ViewId};
 use consort_wire::Bump;
-use crowd::Crowd;
 use datagrams::Datagrams;
 use deliver::GroupNotice;
-use offers::Offers;
+use fan_out::FanOut;
+use offers::OfferTable;
 use pending_deliveries::PendingDeliveries;
 use std::collections::VecDeque;
 use wait_monitor::WaitMonitor;
@@ -65,10 +65,10 @@ const CLAIMS: usize = 2 << 10;
 pub struct Node<E: Engine> {
     engine: E,
     datagrams: Datagrams,
-    clients: Clients,
+    clients: Sessions,
     groups: Groups,
     pending: PendingDeliveries,
-    offers: Offers,
+    offers: OfferTable,
     effects: VecDeque<Effect>,
     now: Instant,
     /// The engine has refused a message for want of room and has not said that there is room again.
@@ -83,7 +83,7 @@ pub struct Node<E: Engine> {
     /// What is being told of a group.
     word: Option<GroupNotice>,
     /// A message that is being told to many.
-    crowd: Option<Box<Crowd>>,
+    crowd: Option<Box<FanOut>>,
     #[cfg(feature = "mutants")]
     mutant: Option<Mutant>,
     wait_monitor: WaitMonitor,
@@ -94,7 +94,7 @@ pub struct Node<E: Engine> {
     mismatch: Option<Mismatch>,
     view: Option<View>,
     /// The last changes of the view, for `status`.
-    history: VecDeque<(Instant, Change)>,
+    history: VecDeque<(Instant, NetworkChange)>,
     /// What the driver says of itself, for `status`.
     driver: Vec<(String, String)>,
     frames: BytesMut,
@@ -102,11 +102,11 @@ pub struct Node<E: Engine> {
     answered: usize,
     /// When this slice of answers began.
     answers_since: Instant,
-    counts: Counts,
+    counts: NodeCounts,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct NodeCounts {
     ordered_malformed: u64,
     parts_refused: u64,
     claims_malformed: u64,
@@ -123,10 +123,10 @@ impl<E: Engine> Node<E> {
         Self {
             engine,
             datagrams: Datagrams::new(identity),
-            clients: Clients::new(limits),
+            clients: Sessions::new(limits),
             groups: Groups::new(identity.me),
             pending: PendingDeliveries::default(),
-            offers: Offers::default(),
+            offers: OfferTable::default(),
             effects: VecDeque::new(),
             now: Instant::ZERO,
             full: false,
@@ -148,7 +148,7 @@ impl<E: Engine> Node<E> {
             frames: BytesMut::new(),
             answered: 0,
             answers_since: Instant::ZERO,
-            counts: Counts::default(),
+            counts: NodeCounts::default(),
         }
     }
 

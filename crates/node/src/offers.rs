@@ -11,12 +11,12 @@ const OWN: u64 = 1 << 63;
 
 /// Which clients have which message on offer.
 #[derive(Debug, Default)]
-pub(crate) struct Offers {
+pub(crate) struct OfferTable {
     open: BTreeMap<OfferId, Vec<ClientId>>,
     own: u64,
 }
 
-impl Offers {
+impl OfferTable {
     /// A message has its place: the number by which optimistic clients know it, and to whom it was offered.
     pub fn close(&mut self, offer: Option<OfferId>) -> (OfferId, Vec<ClientId>) {
         let Some(offer) = offer else {

@@ -2,7 +2,7 @@
 use crate::peers::{self, Peer};
 use crate::words::{self, state, without_lives};
 use consort::{MemberId, NodeId, Primary, ViewId};
-use consort_node::Change;
+use consort_node::NetworkChange;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ pub struct Told {
     pub restarted: Vec<u16>,
     pub why: Option<String>,
     #[serde(skip)]
-    change: Change,
+    change: NetworkChange,
     /// It is the oldest view that is remembered: what it replaced is not known.
     #[serde(skip)]
     oldest: bool,
@@ -95,12 +95,12 @@ impl Told {
     fn row(&self) -> Option<[String; 3]> {
         let ago = format!("{} ago", span(self.ms_ago));
         match &self.change {
-            Change::Leaving { .. } => None,
-            Change::Primary { id } => {
+            NetworkChange::Leaving { .. } => None,
+            NetworkChange::Primary { id } => {
                 let text = "is primary now: all its members have installed it".to_owned();
                 Some([ago, name(*id), text])
             }
-            Change::View { id, members, primary: is, why } => {
+            NetworkChange::View { id, members, primary: is, why } => {
                 let nodes = words::nodes(members.iter().map(|member| member.node.0));
                 let text = format!("{}: {}{}\nbecause {why}", self.news(), nodes, primary(*is));
                 Some([ago, name(*id), text])
@@ -133,7 +133,7 @@ fn changes(status: &[(String, String)]) -> Vec<Told> {
         let (ms, text) = value.split_once(" ms ago: ")?;
         Some((number, ms.parse().ok()?, text.parse().ok()?))
     };
-    let mut lines: Vec<(usize, u64, Change)> = status.iter().filter_map(numbered).collect();
+    let mut lines: Vec<(usize, u64, NetworkChange)> = status.iter().filter_map(numbered).collect();
     lines.sort_by_key(|(number, ..)| *number);
     let mut before: Option<Vec<MemberId>> = None;
     lines.into_iter().map(|(_, ms_ago, change)| told(ms_ago, change, &mut before)).collect()
@@ -141,13 +141,13 @@ fn changes(status: &[(String, String)]) -> Vec<Told> {
 
 /// Compares a change with the regular view before it. Of the oldest that is remembered that one is not known: then
 /// nobody is said to have come.
-fn told(ms_ago: u64, change: Change, before: &mut Option<Vec<MemberId>>) -> Told {
+fn told(ms_ago: u64, change: NetworkChange, before: &mut Option<Vec<MemberId>>) -> Told {
     let (what, id, members, primary, why) = match &change {
-        Change::View { id, members, primary, why } => {
+        NetworkChange::View { id, members, primary, why } => {
             ("view", *id, members.clone(), Some(primary.word()), Some(why.clone()))
         }
-        Change::Leaving { id, members } => ("leaving", *id, members.clone(), None, None),
-        Change::Primary { id } => ("primary", *id, Vec::new(), Some(Primary::Yes.word()), None),
+        NetworkChange::Leaving { id, members } => ("leaving", *id, members.clone(), None, None),
+        NetworkChange::Primary { id } => ("primary", *id, Vec::new(), Some(Primary::Yes.word()), None),
     };
     let mut told = Told {
         ms_ago,

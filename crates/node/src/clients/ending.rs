@@ -1,12 +1,12 @@
 //! How clients go: by themselves, or sent away; and what is to be ordered then.
-use super::Clients;
+use super::Sessions;
 use consort_session::{ClientName, Disconnect, Parting};
 use consort_types::{ClientId, Instant};
 
 /// Giving so many bytes back takes as long as copying one.
 const FREED: usize = 16;
 
-impl Clients {
+impl Sessions {
     /// The connection is gone, and what it sent and was not taken with it.
     pub(crate) fn forget(&mut self, client: ClientId) {
         let Some(entry) = self.all.remove(&client) else { return };
@@ -24,7 +24,7 @@ impl Clients {
 
     /// A client's name is free again; its going is to be ordered if it was in any group.
     pub(super) fn part(&mut self, client: ClientId, name: Option<ClientName>, joined: bool) {
-        self.optimists.remove(&client);
+        self.optimistic.remove(&client);
         self.parted.extend(name.map(|name| (client, name)));
         if joined {
             self.leaving.push_back(client);

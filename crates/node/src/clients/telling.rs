@@ -1,7 +1,7 @@
 //! What clients are told, and what becomes of those that do not read it.
-use super::Clients;
+use super::Sessions;
 use crate::client_session::{ClientSession, Telling};
-use crate::entry::Entry;
+use crate::entry::ClientRecord;
 use crate::mutant::mutated;
 use bytes::BytesMut;
 use consort_session::{Disconnect, Offered, Parting, SHARED, Waits};
@@ -11,7 +11,7 @@ use consort_wire::Bytes;
 /// What looking at a client costs, counted as bytes copied.
 const LOOK: usize = 16;
 
-impl Clients {
+impl Sessions {
     pub(crate) fn tell_message(&mut self, client: ClientId, telling: &Telling<'_>) {
         self.counts.messages += telling.messages as u64;
         self.counts.message_bytes += telling.payload.len() as u64;
@@ -21,11 +21,11 @@ impl Clients {
     }
 
     pub(crate) fn has_optimists(&self) -> bool {
-        !self.optimists.is_empty()
+        !self.optimistic.is_empty()
     }
 
     pub(crate) fn is_optimist(&self, client: ClientId) -> bool {
-        self.optimists.contains(&client)
+        self.optimistic.contains(&client)
     }
 
     pub(crate) fn tell_offer(&mut self, client: ClientId, now: Instant, offered: &Offered) {
@@ -106,8 +106,8 @@ impl Clients {
     fn end_furthest_behind(&mut self) {
         let (memory, share) = (self.memory(), self.limits.outputs_max / self.all.len().max(1));
         self.work += self.all.len() * LOOK;
-        let waiting = |entry: &Entry| entry.session.output().len();
-        let may_go = |entry: &Entry| !entry.cut && waiting(entry) > share;
+        let waiting = |entry: &ClientRecord| entry.session.output().len();
+        let may_go = |entry: &ClientRecord| !entry.cut && waiting(entry) > share;
         let largest = self.all.iter_mut().filter(|(_, entry)| may_go(entry)).max_by_key(|(_, entry)| waiting(entry));
         let Some((client, entry)) = largest else { return };
         entry.cut = true;

@@ -1,10 +1,10 @@
 //! Who of the clients waits, and what for: room in the engine, time for answers, room for a frame.
-use super::Clients;
-use crate::entry::Entry;
+use super::Sessions;
+use crate::entry::ClientRecord;
 use consort_types::{ClientId, Instant};
 use std::collections::BTreeMap;
 
-impl Clients {
+impl Sessions {
     /// Looks whether a client from which no whole frame is left has begun another, and whether there is room for it.
     pub(super) fn note_begun(&mut self, now: Instant, client: ClientId) {
         let Some(entry) = self.all.get_mut(&client) else { return };
@@ -78,6 +78,6 @@ impl Clients {
 }
 
 /// Takes a client's pause from it; false if it has gone.
-fn go_on(all: &mut BTreeMap<ClientId, Entry>, client: ClientId) -> bool {
+fn go_on(all: &mut BTreeMap<ClientId, ClientRecord>, client: ClientId) -> bool {
     all.get_mut(&client).map(|entry| entry.paused = false).is_some()
 }

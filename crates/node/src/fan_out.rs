@@ -15,7 +15,7 @@ pub(crate) const READER: usize = 512;
 
 /// A message that is being told.
 #[derive(Debug)]
-pub(crate) struct Crowd {
+pub(crate) struct FanOut {
     pub delivery: Delivery,
     /// The sender's client, and how many messages it has sent in one.
     pub client: ClientId,
@@ -29,7 +29,7 @@ pub(crate) struct Crowd {
     pub reached: usize,
 }
 
-impl Crowd {
+impl FanOut {
     /// Nobody was told of it yet.
     #[cold]
     pub fn new(delivery: &Delivery, telling: &Telling<'_>, offered: Vec<ClientId>, written: Written) -> Box<Self> {
