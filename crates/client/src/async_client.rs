@@ -8,7 +8,7 @@ use crate::way;
 use crate::{
     Address, Addressee, ConnectOptions, Error, Event, GroupName, Parting, Progress, Service, WaitCause, Welcome,
 };
-use consort_session::client::Requests;
+use consort_session::client::RequestWriter;
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,7 +75,7 @@ impl AsyncClient {
             stream.ready(false).await.map_err(failed)?;
             inbox.read(|chunk| stream.try_read(chunk)).map_err(no_daemon)?;
         };
-        let outbox = Outbox::new(Requests::new(&welcome), options.unbatched, shared);
+        let outbox = Outbox::new(RequestWriter::new(&welcome), options.unbatched, shared);
         Ok(Self { stream, outbox, inbox, welcome, send_within: options.send_within, last_read: None })
     }
 
@@ -177,7 +177,7 @@ impl AsyncClient {
     }
 
     /// Asks the daemon for its status and waits for the answer. If the call is given up, the answer comes as
-    /// [`Event::Status`].
+    /// [`DaemonEvent::Status`].
     ///
     /// # Errors
     /// [`Error`] where the session is over; [`Error::Unread`].

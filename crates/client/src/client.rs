@@ -9,7 +9,7 @@ use crate::way::{self, Incoming};
 use crate::{
     Address, Addressee, ConnectOptions, Error, Event, GroupName, Parting, Progress, Service, Shown, WaitCause, Welcome,
 };
-use consort_session::client::Requests;
+use consort_session::client::RequestWriter;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,7 @@ impl Client {
         stream.introduce(&options.hello(), offer.as_ref(), options.connect_within).map_err(failed)?;
         let mut receiver = Receiver::new(Incoming::new(stream.try_clone().map_err(failed)?, offer), inbox);
         let welcome = await_welcome(&mut receiver, address, deadline)?;
-        let outbox = Outbox::new(Requests::new(&welcome), options.unbatched, shared);
+        let outbox = Outbox::new(RequestWriter::new(&welcome), options.unbatched, shared);
         let sender = Sender::new(receiver.outgoing(stream), outbox, options.send_within);
         Ok(Self { sender, receiver, welcome })
     }
@@ -209,7 +209,7 @@ impl Client {
         Ok(())
     }
 
-    /// Asks the daemon for its status and waits for the answer. One that comes too late comes as [`Event::Status`].
+    /// Asks the daemon for its status and waits for the answer. One that comes too late comes as [`DaemonEvent::Status`].
     ///
     /// # Errors
     /// [`Error::TimedOut`] where the time was not enough; [`Error`] where the session is over.

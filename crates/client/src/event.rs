@@ -58,7 +58,7 @@ impl Shown<'_> {
 }
 
 /// As the daemon told it.
-impl From<Event> for session::Event {
+impl From<Event> for session::DaemonEvent {
     fn from(event: Event) -> Self {
         match event {
             Event::Message(message) => Self::Message(message),

@@ -69,12 +69,12 @@ impl Inbox {
     pub(crate) fn welcome(&mut self, address: &Address) -> Result<Option<Welcome>, Error> {
         let no_daemon = |why: String| Error::NoDaemon { address: address.clone(), why };
         match self.next_reply().map_err(|error| no_daemon(error.to_string()))? {
-            Some(session::Event::Welcome(welcome)) if welcome.version == VERSION => Ok(Some(welcome)),
-            Some(session::Event::Welcome(welcome)) => Err(no_daemon(format!(
+            Some(session::DaemonEvent::Welcome(welcome)) if welcome.version == VERSION => Ok(Some(welcome)),
+            Some(session::DaemonEvent::Welcome(welcome)) => Err(no_daemon(format!(
                 "it speaks version {} of the client protocol, this library version {VERSION}; use those of one release",
                 welcome.version
             ))),
-            Some(session::Event::Disconnect(farewell)) => Err(Error::NotWelcome(farewell)),
+            Some(session::DaemonEvent::Disconnect(farewell)) => Err(Error::NotWelcome(farewell)),
             Some(other) => Err(no_daemon(format!("it began with {other:?}"))),
             None => Ok(None),
         }
@@ -93,7 +93,7 @@ impl Inbox {
         Ok(None)
     }
 
-    fn next_reply(&mut self) -> Result<Option<session::Event>, Error> {
+    fn next_reply(&mut self) -> Result<Option<session::DaemonEvent>, Error> {
         self.replies.next_event().map_err(|error| self.shared.end(End::Lost(format!("the daemon sent a {error}"))))
     }
 
@@ -145,31 +145,31 @@ impl Inbox {
     }
 
     /// Keeps what is not for the program.
-    fn note(&mut self, event: session::Event) -> Result<Option<Event>, Error> {
+    fn note(&mut self, event: session::DaemonEvent) -> Result<Option<Event>, Error> {
         Ok(Some(match event {
-            session::Event::Message(message) => Event::Message(message),
-            session::Event::Offer(offer) => Event::Offer(offer),
-            session::Event::Revoke(offer) => Event::Revoke { offer },
-            session::Event::Confirm(offer) => Event::Confirm { offer },
-            session::Event::GroupView(view) => Event::GroupView(view),
-            session::Event::GroupSignal(signal) => Event::GroupSignal(signal),
-            session::Event::View(view) => Event::View(view),
-            session::Event::Refused { request, refusal } => Event::Refused { send: request, refusal },
-            session::Event::Status(pairs) => {
+            session::DaemonEvent::Message(message) => Event::Message(message),
+            session::DaemonEvent::Offer(offer) => Event::Offer(offer),
+            session::DaemonEvent::Revoke(offer) => Event::Revoke { offer },
+            session::DaemonEvent::Confirm(offer) => Event::Confirm { offer },
+            session::DaemonEvent::GroupView(view) => Event::GroupView(view),
+            session::DaemonEvent::GroupSignal(signal) => Event::GroupSignal(signal),
+            session::DaemonEvent::View(view) => Event::View(view),
+            session::DaemonEvent::Refused { request, refusal } => Event::Refused { send: request, refusal },
+            session::DaemonEvent::Status(pairs) => {
                 self.told += 1;
                 Event::Status(pairs)
             }
-            session::Event::Progress(progress) => {
+            session::DaemonEvent::Progress(progress) => {
                 self.shared.has_progressed(progress);
                 return Ok(None);
             }
-            session::Event::Waiting(waiting) => {
+            session::DaemonEvent::Waiting(waiting) => {
                 self.shared.has_to_wait(waiting);
                 return Ok(None);
             }
-            session::Event::Disconnect(farewell) => return Err(self.shared.end(End::Farewell(farewell))),
+            session::DaemonEvent::Disconnect(farewell) => return Err(self.shared.end(End::Farewell(farewell))),
             // Nobody asked.
-            session::Event::Pong(_) | session::Event::Welcome(_) => return Ok(None),
+            session::DaemonEvent::Pong(_) | session::DaemonEvent::Welcome(_) => return Ok(None),
         }))
     }
 

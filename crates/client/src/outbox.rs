@@ -2,7 +2,7 @@
 use crate::shared::Shared;
 use crate::{Addressee, Error, GroupName, Progress, Service, WaitCause};
 use bytes::{Buf, BytesMut};
-use consort_session::client::{NotSent, Requests};
+use consort_session::client::{NotSent, RequestWriter};
 use consort_session::{append, request};
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ const LARGE: usize = 16 << 10;
 #[derive(Debug)]
 pub(crate) struct Outbox {
     buffer: BytesMut,
-    requests: Requests,
+    requests: RequestWriter,
     known: Progress,
     unbatched: bool,
     /// How often the daemon was asked for its status.
@@ -53,7 +53,7 @@ impl<'a, T> Send<'a, T> {
 }
 
 impl Outbox {
-    pub(crate) fn new(requests: Requests, unbatched: bool, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(requests: RequestWriter, unbatched: bool, shared: Arc<Shared>) -> Self {
         let (buffer, known) = (BytesMut::with_capacity(2 * WRITE_AT), Progress::default());
         Self { buffer, requests, known, unbatched, asked: 0, prompt: false, shared }
     }

@@ -2,7 +2,7 @@
 use crate::stream::until;
 use crate::{Error, WaitCause};
 use consort_session::client::unknown_fate;
-use consort_session::{Disconnect, Progress, Waiting};
+use consort_session::{Disconnect, Progress, WaitNotice};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ pub(crate) struct Shared {
 pub(crate) struct Known {
     pub(crate) progress: Progress,
     /// What the daemon said last that sends wait for.
-    waiting: Option<Waiting>,
+    waiting: Option<WaitNotice>,
     ended: Option<End>,
     nobody_receives: bool,
 }
@@ -54,7 +54,7 @@ impl Shared {
     }
 
     /// The daemon says what sends wait for.
-    pub(crate) fn has_to_wait(&self, waiting: Waiting) {
+    pub(crate) fn has_to_wait(&self, waiting: WaitNotice) {
         self.known().waiting = Some(waiting);
     }
 

@@ -126,7 +126,7 @@ fn row(client: &Client) -> [String; 9] {
 mod tests {
     use super::*;
     use consort_session::ClientName;
-    use consort_session::listing::{Stage, Transport};
+    use consort_session::listing::{ConnectionStage, Transport};
     use consort_types::ClientId;
 
     #[test]
@@ -135,7 +135,7 @@ mod tests {
             client: ClientId(2),
             name: ClientName::new(b"bob"),
             transport: Transport::Unix,
-            stage: Stage::Open,
+            stage: ConnectionStage::Open,
             groups: 3,
             waiting: 5 << 20,
             under_way: 0,
@@ -146,7 +146,7 @@ mod tests {
             client: id,
             name: None,
             transport: Transport::Tcp,
-            stage: Stage::Connecting,
+            stage: ConnectionStage::Connecting,
             ..native.clone()
         };
         let clients = [&native, &spread].map(|connection| client("default", 1, connection));

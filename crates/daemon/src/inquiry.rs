@@ -3,7 +3,7 @@ use crate::connect;
 use crate::failure::{Code, Failure, Outcome};
 use consort::Address;
 use consort_session::Member;
-use consort_session::listing::{Connection, GroupEntry, Inquirer, Listing, PAGE_MAX, Page, Question, Reply};
+use consort_session::listing::{Connection, GroupEntry, Inquirer, ListPage, ListQuery, Listing, PAGE_MAX, Reply};
 use consort_types::{ClientId, GroupName, MemberId, NodeId};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -81,28 +81,28 @@ impl Inquiry {
         }
     }
 
-    fn page_of_groups(&mut self, after: Option<GroupName>) -> Outcome<Page<GroupEntry>> {
-        match self.ask(&Question::Groups { after, most: PAGE_MAX })? {
+    fn page_of_groups(&mut self, after: Option<GroupName>) -> Outcome<ListPage<GroupEntry>> {
+        match self.ask(&ListQuery::Groups { after, most: PAGE_MAX })? {
             Listing::Groups(page) => Ok(page),
             _ => Err(self.beside_the_point()),
         }
     }
 
-    fn page_of_members(&mut self, group: &GroupName, after: (MemberId, ClientId)) -> Outcome<Page<Member>> {
-        match self.ask(&Question::Members { group: group.clone(), after, most: PAGE_MAX })? {
+    fn page_of_members(&mut self, group: &GroupName, after: (MemberId, ClientId)) -> Outcome<ListPage<Member>> {
+        match self.ask(&ListQuery::Members { group: group.clone(), after, most: PAGE_MAX })? {
             Listing::Members(page) => Ok(page),
             _ => Err(self.beside_the_point()),
         }
     }
 
-    fn page_of_clients(&mut self, after: ClientId) -> Outcome<Page<Connection>> {
-        match self.ask(&Question::Clients { after, most: PAGE_MAX })? {
+    fn page_of_clients(&mut self, after: ClientId) -> Outcome<ListPage<Connection>> {
+        match self.ask(&ListQuery::Clients { after, most: PAGE_MAX })? {
             Listing::Clients(page) => Ok(page),
             _ => Err(self.beside_the_point()),
         }
     }
 
-    fn ask(&mut self, question: &Question) -> Outcome<Listing> {
+    fn ask(&mut self, question: &ListQuery) -> Outcome<Listing> {
         self.inquirer.ask(question);
         match self.hear()? {
             Reply::Listing(listing) => Ok(listing),

@@ -4,7 +4,8 @@ use bytes::{Bytes, BytesMut};
 use consort_group::ordered::{self, MulticastLayout};
 use consort_group::{ClientName, NotRepresentable, Targets, batch};
 use consort_session::{
-    Ask, Disconnect, Limits, Offered, Output, Parting, Refusal, RefusalCause, SHARED, Session, Waits, event, request,
+    Ask, Disconnect, FrameQueue, Limits, Parting, PendingOffer, Refusal, RefusalCause, SHARED, Session, Waits, event,
+    request,
 };
 use consort_spread::messages::{self, RegularMessage};
 use consort_spread::{MulticastNote, Reject, SpreadRequest as SpreadAsk, SpreadSession};
@@ -102,9 +103,9 @@ impl Written {
 
 impl Telling<'_> {
     /// As an offer that is confirmed at once, if it was not made before.
-    fn offered(&self, multicast: Payload, told_at: usize) -> Offered {
+    fn offered(&self, multicast: Payload, told_at: usize) -> PendingOffer {
         let (sender, service) = (self.sender.0.node, self.service);
-        Offered { id: self.offer, free_until: self.now, sender, service, multicast, told_at }
+        PendingOffer { id: self.offer, free_until: self.now, sender, service, multicast, told_at }
     }
 
     /// Tells an optimistic client. Batches are not on offer before: their messages are offered one by one.
@@ -358,7 +359,7 @@ impl ClientSession {
         matches!(self, Self::Native(session) if session.is_optimistic())
     }
 
-    pub fn tell_offer(&mut self, now: Instant, offered: &Offered) {
+    pub fn tell_offer(&mut self, now: Instant, offered: &PendingOffer) {
         if let Self::Native(session) = self {
             session.tell_offer(now, offered);
         }
@@ -412,7 +413,7 @@ impl ClientSession {
         }
     }
 
-    pub const fn output(&self) -> &Output {
+    pub const fn output(&self) -> &FrameQueue {
         match self {
             Self::Native(session) => session.output(),
             Self::Spread { session, .. } => session.output(),

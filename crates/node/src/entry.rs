@@ -1,7 +1,7 @@
 //! One client of a node: its session, and what it waits for.
 use crate::client_session::ClientSession;
 use consort_session::Limits;
-use consort_session::listing::{Connection, Stage, Transport};
+use consort_session::listing::{Connection, ConnectionStage, Transport};
 use consort_types::{ClientId, Instant};
 
 #[derive(Debug)]
@@ -64,15 +64,15 @@ impl ClientRecord {
         *all = *all + charge - std::mem::replace(&mut self.charge, charge);
     }
 
-    fn stage(&self) -> Stage {
+    fn stage(&self) -> ConnectionStage {
         if self.session.is_closed() {
-            Stage::Ending
+            ConnectionStage::Ending
         } else if !self.session.is_open() {
-            Stage::Connecting
+            ConnectionStage::Connecting
         } else if self.paused || self.held_back || self.wants_room {
-            Stage::Waiting
+            ConnectionStage::Waiting
         } else {
-            Stage::Open
+            ConnectionStage::Open
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Messages that clients were offered before their place is final.
 use crate::Node;
 use crate::pending_deliveries::PendingDelivery;
-use consort_order::{Engine, Offer};
-use consort_session::Offered;
+use consort_order::{EarlyDelivery, Engine};
+use consort_session::PendingOffer;
 use consort_types::{ClientId, OfferId};
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ impl<E: Engine> Node<E> {
     }
 
     /// Offers a message to the optimists among those who would get it if its place were here.
-    pub(crate) fn offer(&mut self, offer: &Offer) {
+    pub(crate) fn offer(&mut self, offer: &EarlyDelivery) {
         //= G40
         if !self.clients.has_optimists() {
             return;
@@ -51,7 +51,7 @@ impl<E: Engine> Node<E> {
         }
         let optimists = recipients.iter().copied().filter(|client| self.clients.is_optimist(*client));
         let optimists: Vec<_> = optimists.collect();
-        let offered = Offered {
+        let offered = PendingOffer {
             id: offer.id,
             free_until: offer.free_until,
             sender: delivery.sender.node,

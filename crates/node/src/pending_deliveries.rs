@@ -2,7 +2,7 @@
 //!
 //! Delivering to clients is done in slices, so that a flood of deliveries or of group changes does not keep the driver
 //! from the token: after a slice the node answers `None` and asks to be woken at once.
-use consort_order::{Delivery, Offer};
+use consort_order::{Delivery, EarlyDelivery};
 use consort_types::{OfferId, View, ViewId};
 use std::collections::VecDeque;
 
@@ -30,7 +30,7 @@ pub(crate) struct PendingDeliveries {
 pub(crate) enum PendingDelivery {
     /// What clients know it by, if it was offered.
     Deliver(Delivery, Option<OfferId>),
-    Offer(Offer),
+    Offer(EarlyDelivery),
     Revoke(OfferId),
     Install(View),
     Primary(ViewId),

@@ -3,7 +3,7 @@ use crate::client_session::ClientRequest;
 use crate::{Effect, Node, Reading, STREAM};
 use consort_group::{ClientName, ordered};
 use consort_order::{Engine, Refused, Submission};
-use consort_session::{Ask, Disconnect, Parting, Question, Refusal, RefusalCause, event};
+use consort_session::{Ask, Disconnect, ListQuery, Parting, Refusal, RefusalCause, event};
 use consort_types::{Class, ClientId, Duration, Instant, Service};
 use consort_wire::Payload;
 
@@ -169,7 +169,7 @@ impl<E: Engine> Node<E> {
         self.answer(client);
     }
 
-    fn on_question(&mut self, client: ClientId, question: &Question) {
+    fn on_question(&mut self, client: ClientId, question: &ListQuery) {
         let listing = self.list(question);
         self.frames.clear();
         listing.put(&mut self.frames);

@@ -29,7 +29,7 @@ pub struct Capability {
     pub protocol: &'static str,
     /// The service levels that differ from the next stronger one; the others ride as that one.
     pub services: &'static [Service],
-    /// Offers messages before their order is final (`Offer`, `Revoke`, `Confirm`).
+    /// Offers messages before their order is final (`EarlyDelivery`, `Revoke`, `Confirm`).
     pub optimistic: bool,
     /// Needs the arrival time of each packet: its driver receives data without coalescing. To others a driver tells when it
     /// read the packet, and what [`Lag`] says after a pause.
@@ -149,7 +149,7 @@ pub enum Output<P> {
     /// A message whose place is likely but not final. Exactly one `Revoke` or `Confirm` closes it, before the same message is
     /// offered again and before the next regular view. A message gets its place, by `Confirm` or `Deliver`, only when nothing
     /// is on offer that was offered before it.
-    Offer(Offer),
+    Offer(EarlyDelivery),
     /// An offered message will stand elsewhere; undo it. It may be offered again.
     Revoke {
         /// Which stream.
@@ -216,7 +216,7 @@ pub struct Delivery {
 
 /// A message before its place is final.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Offer {
+pub struct EarlyDelivery {
     /// Names the message in what follows.
     pub id: OfferId,
     /// Whoever does nothing with it before this time need not undo anything if it is revoked by then.

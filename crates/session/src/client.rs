@@ -1,8 +1,8 @@
 //! The client's end of one connection.
 //!
-//! [`Requests`] writes and counts what is sent, [`Replies`] reads what comes back; a program with two threads keeps one
-//! in each and hands the latest [`Progress`] across. [`Client`] is both in one.
-use crate::event::{Batch, Event, Message, Progress, Welcome};
+//! [`RequestWriter`] writes and counts what is sent, [`Replies`] reads what comes back; a program with two threads keeps one
+//! in each and hands the latest [`Progress`] across. [`ClientEnd`] is both in one.
+use crate::event::{Batch, DaemonEvent, Message, Progress, Welcome};
 use crate::frame::{Frames, HEAD_LEN};
 use crate::request::{self, Hello};
 use bytes::{Buf, Bytes, BytesMut};
@@ -48,7 +48,7 @@ pub enum NotSent {
 
 /// Writes requests and counts them.
 #[derive(Clone, Debug)]
-pub struct Requests {
+pub struct RequestWriter {
     sent: u64,
     spent: u64,
     message_max: usize,
@@ -56,7 +56,7 @@ pub struct Requests {
     groups_max: usize,
 }
 
-impl Requests {
+impl RequestWriter {
     /// Starts counting with the limits that the daemon named.
     pub const fn new(welcome: &Welcome) -> Self {
         Self {
@@ -196,15 +196,15 @@ impl Replies {
     ///
     /// # Errors
     /// [`Malformed`] where the daemon sent what is no frame; nothing can be read after it.
-    pub fn next_event(&mut self) -> Result<Option<Event>, Malformed> {
+    pub fn next_event(&mut self) -> Result<Option<DaemonEvent>, Malformed> {
         // Nobody knows what stands behind it.
         self.read_event().inspect_err(|_| self.frames.clear())
     }
 
-    fn read_event(&mut self) -> Result<Option<Event>, Malformed> {
+    fn read_event(&mut self) -> Result<Option<DaemonEvent>, Malformed> {
         loop {
             if let Some(message) = self.next_of_batch() {
-                return Ok(Some(Event::Message(message)));
+                return Ok(Some(DaemonEvent::Message(message)));
             }
             let Some(head) = self.frames.whole()? else { return Ok(None) };
             let (kind, body) = (head.kind, self.frames.take_body(head));
@@ -213,8 +213,8 @@ impl Replies {
                 self.batch = Some(Batch::decode(kind, body).map_err(in_body)?);
                 continue;
             }
-            let event = Event::decode(kind, body).map_err(in_body)?;
-            if let Event::Progress(progress) = event {
+            let event = DaemonEvent::decode(kind, body).map_err(in_body)?;
+            if let DaemonEvent::Progress(progress) = event {
                 self.progress = progress;
             }
             return Ok(Some(event));
@@ -239,13 +239,13 @@ impl Replies {
 
 /// Both halves of a client, for one thread.
 #[derive(Debug)]
-pub struct Client {
+pub struct ClientEnd {
     output: BytesMut,
-    requests: Option<Requests>,
+    requests: Option<RequestWriter>,
     replies: Replies,
 }
 
-impl Client {
+impl ClientEnd {
     /// A client that says hello first.
     pub fn new(hello: &Hello) -> Self {
         let mut output = BytesMut::new();
@@ -329,11 +329,11 @@ impl Client {
     ///
     /// # Errors
     /// [`Malformed`] where the daemon sent what is no frame; nothing can be read after it.
-    pub fn next_event(&mut self) -> Result<Option<Event>, Malformed> {
+    pub fn next_event(&mut self) -> Result<Option<DaemonEvent>, Malformed> {
         let event = self.replies.next_event()?;
         match &event {
-            Some(Event::Welcome(welcome)) => self.requests = Some(Requests::new(welcome)),
-            Some(Event::Disconnect(_)) => self.requests = None,
+            Some(DaemonEvent::Welcome(welcome)) => self.requests = Some(RequestWriter::new(welcome)),
+            Some(DaemonEvent::Disconnect(_)) => self.requests = None,
             _ => {}
         }
         Ok(event)

@@ -63,7 +63,7 @@ const CLOSED: u8 = 1;
 
 /// A frame of a daemon, read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum DaemonEvent {
     /// The session is open.
     Welcome(Welcome),
     /// The next message of the order, for a group this client is in.
@@ -84,7 +84,7 @@ pub enum Event {
     /// How far this client's numbered requests are.
     Progress(Progress),
     /// Some of this client's numbered requests wait for long.
-    Waiting(Waiting),
+    Waiting(WaitNotice),
     /// One numbered request was not taken.
     Refused {
         /// Its number.
@@ -280,7 +280,7 @@ pub struct Progress {
 /// What requests wait for that were not ordered soon. It holds until all of them are ordered or refused, or until it is
 /// said anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub struct WaitNotice {
     /// Those up to this number, as far as they are not ordered.
     pub up_to: u64,
     /// What they wait for.

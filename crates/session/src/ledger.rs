@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 /// The counts of one client's numbered requests. All grow only, but for what is outstanding.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct RequestLedger {
     taken: u64,
     accepted: u64,
     ordered: u64,
@@ -16,7 +16,7 @@ pub(crate) struct Ledger {
     refused: VecDeque<(u64, u64)>,
 }
 
-impl Ledger {
+impl RequestLedger {
     /// Whether a request of `cost` bytes is within the credit. One that is larger than all credit may go alone.
     pub(crate) const fn admits(&self, cost: usize, credit: usize) -> bool {
         self.outstanding == 0 || self.outstanding + cost <= credit
@@ -74,7 +74,7 @@ mod tests {
     fn numbers_agree_with_a_list_of_all_requests() {
         let mut rng = Rng::new(9);
         for _ in 0..300 {
-            let mut ledger = Ledger::default();
+            let mut ledger = RequestLedger::default();
             let mut all: Vec<bool> = Vec::new();
             let mut batches = VecDeque::new();
             for _ in 0..200 {
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_giant_goes_alone_and_nothing_else_overruns() {
-        let mut ledger = Ledger::default();
+        let mut ledger = RequestLedger::default();
         assert!(ledger.admits(1_000, 100));
         ledger.accept(1, 60);
         assert!(ledger.admits(40, 100) && !ledger.admits(41, 100));

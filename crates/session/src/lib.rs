@@ -8,7 +8,7 @@
 //! | [`event`] | what daemons say |
 //! | [`listing`] | questions about groups and connections, and their answers, a page at a time |
 //! | [`server`] | [`Session`], a daemon's end of one connection |
-//! | [`client`] | [`Client`], the other end, and its two halves for programs with two threads |
+//! | [`client`] | [`ClientEnd`], the other end, and its two halves for programs with two threads |
 //!
 //! *Numbered requests* are those that go into the order: joins, leaves and multicasts. Both ends count them from 1.
 //! *Credit* is counted in bytes of whole frames: each numbered request takes its frame's length and gives it back when
@@ -35,17 +35,17 @@ pub mod server;
 mod tests;
 mod watch;
 
-pub use client::Client;
+pub use client::ClientEnd;
 pub use consort_group::ordered::MulticastLayout;
 pub use consort_group::{Addressee, ChangeCause, ClientName, GroupViewId, Member, PrivateName, Target};
 pub use consort_wire::append;
 pub use event::{
-    BorrowedMessage, Event, GroupSignal, GroupView, Message, NetworkView, Offer, Progress, Waiting, Welcome,
+    BorrowedMessage, DaemonEvent, GroupSignal, GroupView, Message, NetworkView, Offer, Progress, WaitNotice, Welcome,
 };
 pub use limits::Limits;
-pub use listing::{Inquirer, Listing, Question};
-pub use offers::{Offered, Undo};
-pub use output::{OUTPUT_PIECES, Output, SHARED};
+pub use listing::{Inquirer, ListQuery, Listing};
+pub use offers::{PendingOffer, Undo};
+pub use output::{FrameQueue, OUTPUT_PIECES, SHARED};
 pub use pool::Pool;
 pub use reason::{Disconnect, Parting, Refusal, RefusalCause};
 pub use request::Hello;

@@ -12,7 +12,7 @@
 //! | 8b | members | for each: node (2), incarnation (8), client (4), name (1 + n) |
 //! | 8c | clients | for each: see [`Connection`] |
 //!
-//! Answers are no [`Event`](crate::Event)s: they stand outside the order, and only who asked for one reads any.
+//! Answers are no [`DaemonEvent`](crate::Event)s: they stand outside the order, and only who asked for one reads any.
 mod inquirer;
 
 pub use inquirer::{Inquirer, Reply};
@@ -40,7 +40,7 @@ const CONNECTION_LEN: usize = 4 + 1 + 1 + 1 + 4 + 8 + 4 + 4;
 
 /// What is asked for, and from where on. `most` limits the page; 0 asks for the total alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Question {
+pub enum ListQuery {
     /// The groups that have members, by name.
     Groups {
         /// Only those behind this name.
@@ -68,7 +68,7 @@ pub enum Question {
 
 /// A piece of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page<T> {
+pub struct ListPage<T> {
     /// How many entries the whole list has now.
     pub total: u32,
     /// Whether more follow behind the last one of this page.
@@ -77,7 +77,7 @@ pub struct Page<T> {
     pub items: Vec<T>,
 }
 
-impl<T> Page<T> {
+impl<T> ListPage<T> {
     /// The first `most` of what `rest` gives, but never more than [`PAGE_MAX`].
     pub fn of(total: usize, most: u16, mut rest: impl Iterator<Item = T>) -> Self {
         let items = rest.by_ref().take(usize::from(most.min(PAGE_MAX))).collect();
@@ -89,11 +89,11 @@ impl<T> Page<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listing {
     /// Groups.
-    Groups(Page<GroupEntry>),
+    Groups(ListPage<GroupEntry>),
     /// Members of the group that was asked for; none if there is no such group.
-    Members(Page<Member>),
+    Members(ListPage<Member>),
     /// Connections.
-    Clients(Page<Connection>),
+    Clients(ListPage<Connection>),
 }
 
 /// One group.
@@ -117,7 +117,7 @@ pub struct Connection {
     /// What carries it.
     pub transport: Transport,
     /// How it is.
-    pub stage: Stage,
+    pub stage: ConnectionStage,
     /// In how many groups it is.
     pub groups: u32,
     /// How many bytes wait for it to read them.
@@ -157,7 +157,7 @@ impl Transport {
 /// How a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Stage {
+pub enum ConnectionStage {
     /// Its handshake is not over.
     Connecting = 1,
     /// It is served.
@@ -168,7 +168,7 @@ pub enum Stage {
     Ending = 4,
 }
 
-impl Stage {
+impl ConnectionStage {
     const ALL: [Self; 4] = [Self::Connecting, Self::Open, Self::Waiting, Self::Ending];
 
     /// Its name.
@@ -182,7 +182,7 @@ impl Stage {
     }
 }
 
-impl Question {
+impl ListQuery {
     /// Appends the frame.
     pub fn put(&self, out: &mut BytesMut) {
         match self {
@@ -279,7 +279,7 @@ fn put_key(out: &mut BytesMut, (daemon, client): (MemberId, ClientId)) {
     out.put_u32(client.0);
 }
 
-fn put_page<T>(out: &mut BytesMut, page: &Page<T>, put: impl Fn(&mut BytesMut, &T)) {
+fn put_page<T>(out: &mut BytesMut, page: &ListPage<T>, put: impl Fn(&mut BytesMut, &T)) {
     out.put_u32(page.total);
     out.put_u8(u8::from(page.more));
     out.put_count(page.items.len());
@@ -301,7 +301,7 @@ fn read_page<T>(
     reader: &mut Reader<'_>,
     least: usize,
     read: impl Fn(&mut Reader<'_>) -> Result<T, Malformed>,
-) -> Result<Page<T>, Malformed> {
+) -> Result<ListPage<T>, Malformed> {
     let total = reader.u32("total")?;
     let more = match reader.u8("more")? {
         0 => false,
@@ -310,7 +310,7 @@ fn read_page<T>(
     };
     let count = reader.count(least, "count")?;
     let items = (0..count).map(|_| read(reader)).collect::<Result<_, _>>()?;
-    Ok(Page { total, more, items })
+    Ok(ListPage { total, more, items })
 }
 
 fn read_group_entry(reader: &mut Reader<'_>) -> Result<GroupEntry, Malformed> {
@@ -331,7 +331,7 @@ fn read_connection(reader: &mut Reader<'_>) -> Result<Connection, Malformed> {
         client: ClientId(reader.u32("client")?),
         name: read_client_name(reader)?,
         transport: coded(reader, "transport", &Transport::ALL, |transport| transport as u8)?,
-        stage: coded(reader, "stage", &Stage::ALL, |stage| stage as u8)?,
+        stage: coded(reader, "stage", &ConnectionStage::ALL, |stage| stage as u8)?,
         groups: reader.u32("groups")?,
         waiting: reader.u64("waiting")?,
         under_way: reader.u32("under way")?,

@@ -1,6 +1,6 @@
 //! Messages that one client was offered before their place was final, and was told nothing more of.
 use crate::event;
-use crate::output::Output;
+use crate::output::FrameQueue;
 use crate::server::WORD;
 use consort_types::{Instant, NodeId, OfferId, Service};
 use consort_wire::Payload;
@@ -19,7 +19,7 @@ pub enum Undo {
 
 /// A message to be offered.
 #[derive(Clone, Debug)]
-pub struct Offered {
+pub struct PendingOffer {
     /// Names it in what follows.
     pub id: OfferId,
     /// Whoever does nothing with it before this time need not undo anything if it is revoked by then.
@@ -40,7 +40,7 @@ const AGAIN: u8 = 3;
 
 /// What is open, in the order in which it was offered. Every offer has a number of its own, counted from 1.
 #[derive(Debug)]
-pub(crate) struct Offers {
+pub(crate) struct OpenOffers {
     undo: Undo,
     told: u64,
     open: VecDeque<Open>,
@@ -51,22 +51,22 @@ struct Open {
     number: u64,
     id: OfferId,
     /// What is needed to offer it again.
-    again: Option<Offered>,
+    again: Option<PendingOffer>,
     /// How often that was done.
     times: u8,
 }
 
-impl Offers {
+impl OpenOffers {
     pub(crate) const fn new(undo: Undo) -> Self {
         Self { undo, told: 0, open: VecDeque::new() }
     }
 
     /// Offers a message, unless it is on offer.
-    pub(crate) fn offer(&mut self, out: &mut Output, now: Instant, offered: &Offered) {
+    pub(crate) fn offer(&mut self, out: &mut FrameQueue, now: Instant, offered: &PendingOffer) {
         self.put(out, now, offered, 0);
     }
 
-    fn put(&mut self, out: &mut Output, now: Instant, offered: &Offered, times: u8) {
+    fn put(&mut self, out: &mut FrameQueue, now: Instant, offered: &PendingOffer, times: u8) {
         if self.position(offered.id).is_some() {
             return;
         }
@@ -77,7 +77,7 @@ impl Offers {
     }
 
     /// Offers again what was revoked because of another, but not for ever.
-    fn put_again<'a>(&mut self, out: &mut Output, now: Instant, revoked: impl Iterator<Item = &'a Open>) {
+    fn put_again<'a>(&mut self, out: &mut FrameQueue, now: Instant, revoked: impl Iterator<Item = &'a Open>) {
         for open in revoked.filter(|open| open.times < AGAIN) {
             if let Some(again) = &open.again {
                 self.put(out, now, again, open.times + 1);
@@ -86,7 +86,7 @@ impl Offers {
     }
 
     /// Revokes the offer of a message, if it is on offer.
-    pub(crate) fn revoke(&mut self, out: &mut Output, now: Instant, id: OfferId) -> bool {
+    pub(crate) fn revoke(&mut self, out: &mut FrameQueue, now: Instant, id: OfferId) -> bool {
         let Some(at) = self.position(id) else { return false };
         //= G43
         let Undo::Latest = self.undo else {
@@ -102,7 +102,7 @@ impl Offers {
 
     /// Tells that a message is the next one of the order, whether it is on offer or not. Who undoes only the latest gets it
     /// before all that is on offer.
-    pub(crate) fn confirm(&mut self, out: &mut Output, now: Instant, offered: &Offered) {
+    pub(crate) fn confirm(&mut self, out: &mut FrameQueue, now: Instant, offered: &PendingOffer) {
         let first = self.open.front().is_none_or(|open| open.id == offered.id);
         let undone = if self.undo == Undo::Latest && !first { std::mem::take(&mut self.open) } else { VecDeque::new() };
         undone.iter().rev().for_each(|open| event::put_revoke(out.put(WORD), open.number));
@@ -126,17 +126,17 @@ impl Offers {
 mod tests {
     use super::*;
     use crate::frame::{Frames, HEAD_LEN};
-    use crate::{ClientName, Event};
+    use crate::{ClientName, DaemonEvent};
     use bytes::Bytes;
     use consort_group::ordered;
     use consort_types::{ClientId, Duration};
 
     const NOW: Instant = Instant(5_000_000);
 
-    fn offered(id: u64) -> Offered {
+    fn offered(id: u64) -> PendingOffer {
         let prefix = ordered::multicast_prefix(ClientId(9), &ClientName::new(b"bob").unwrap());
         let body = Bytes::from(format!("\0\x01\x01g{id}"));
-        Offered {
+        PendingOffer {
             id: OfferId(id),
             free_until: NOW + Duration::from_micros(100 * id),
             sender: NodeId(3),
@@ -146,7 +146,7 @@ mod tests {
         }
     }
 
-    fn frames_of(out: &mut Output) -> Frames {
+    fn frames_of(out: &mut FrameQueue) -> Frames {
         let mut frames = Frames::new(1 << 20);
         out.pieces().for_each(|piece| frames.push(Bytes::copy_from_slice(piece)));
         out.written(out.len());
@@ -154,25 +154,25 @@ mod tests {
     }
 
     /// What a client reads in these bytes: `+1 a` for an offer with its number and text, `-1` for a revoke, `=1` for a confirm.
-    fn read(out: &mut Output) -> Vec<String> {
+    fn read(out: &mut FrameQueue) -> Vec<String> {
         let mut frames = frames_of(out);
         std::iter::from_fn(|| {
             let head = frames.whole().unwrap()?;
             assert!(head.len > HEAD_LEN);
-            Some(match Event::decode(head.kind, frames.take_body(head)).unwrap() {
-                Event::Offer(offer) => {
+            Some(match DaemonEvent::decode(head.kind, frames.take_body(head)).unwrap() {
+                DaemonEvent::Offer(offer) => {
                     format!("+{} {}", offer.number, String::from_utf8_lossy(offer.message.payload()))
                 }
-                Event::Revoke(number) => format!("-{number}"),
-                Event::Confirm(number) => format!("={number}"),
+                DaemonEvent::Revoke(number) => format!("-{number}"),
+                DaemonEvent::Confirm(number) => format!("={number}"),
                 other => panic!("{other:?}"),
             })
         })
         .collect()
     }
 
-    fn three(undo: Undo) -> (Offers, Output) {
-        let (mut offers, mut out) = (Offers::new(undo), Output::default());
+    fn three(undo: Undo) -> (OpenOffers, FrameQueue) {
+        let (mut offers, mut out) = (OpenOffers::new(undo), FrameQueue::default());
         (1..=3).for_each(|id| offers.offer(&mut out, NOW, &offered(id)));
         assert_eq!(read(&mut out), ["+1 1", "+2 2", "+3 3"]);
         (offers, out)
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn what_was_not_offered_is_offered_and_confirmed_at_once() {
         for undo in [Undo::Any, Undo::Latest] {
-            let (mut offers, mut out) = (Offers::new(undo), Output::default());
+            let (mut offers, mut out) = (OpenOffers::new(undo), FrameQueue::default());
             offers.confirm(&mut out, NOW, &offered(7));
             assert_eq!(read(&mut out), ["+1 7", "=1"]);
         }
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn who_was_not_offered_what_goes_before_is_not_told_all_the_rest_anew_each_time() {
         //= G43 test
-        let (mut offers, mut out) = (Offers::new(Undo::Latest), Output::default());
+        let (mut offers, mut out) = (OpenOffers::new(Undo::Latest), FrameQueue::default());
         (1..=500).for_each(|id| offers.offer(&mut out, NOW, &offered(id)));
         (501..=1_000).for_each(|id| offers.confirm(&mut out, NOW, &offered(id)));
         (1..=500).for_each(|id| offers.confirm(&mut out, NOW, &offered(id)));
@@ -249,14 +249,14 @@ mod tests {
 
     #[test]
     fn the_time_that_is_left_is_told_and_none_once_it_is_over() {
-        let (mut offers, mut out) = (Offers::new(Undo::Any), Output::default());
+        let (mut offers, mut out) = (OpenOffers::new(Undo::Any), FrameQueue::default());
         offers.offer(&mut out, NOW, &offered(1));
         offers.offer(&mut out, NOW + Duration::from_secs(1), &offered(2));
         let mut frames = frames_of(&mut out);
         for free in [Duration::from_micros(100), Duration::ZERO] {
             let head = frames.whole().unwrap().unwrap();
-            let event = Event::decode(head.kind, frames.take_body(head)).unwrap();
-            assert!(matches!(event, Event::Offer(offer) if offer.free == free));
+            let event = DaemonEvent::decode(head.kind, frames.take_body(head)).unwrap();
+            assert!(matches!(event, DaemonEvent::Offer(offer) if offer.free == free));
         }
     }
 }

@@ -23,9 +23,9 @@ pub const OUTPUT_PIECES: usize = 2 * INLAID_MAX + 1;
 /// they stand in the frames. Once something has to wait for the client all is copied, so that who reads slowly keeps no
 /// packets from being forgotten.
 #[derive(Debug, Default)]
-pub struct Output {
+pub struct FrameQueue {
     /// Those before the last, in order.
-    pieces: VecDeque<Piece>,
+    pieces: VecDeque<FrameBlock>,
     /// The last, to which frames are appended.
     last: BytesMut,
     /// So much of the first is written.
@@ -45,7 +45,7 @@ pub struct Output {
 }
 
 #[derive(Debug)]
-struct Piece {
+struct FrameBlock {
     bytes: Bytes,
     charge: usize,
 }
@@ -57,7 +57,7 @@ struct Inlay {
     bytes: Bytes,
 }
 
-impl Output {
+impl FrameQueue {
     /// Where whole frames of about `len` bytes are appended by one call.
     pub fn put(&mut self, len: usize) -> &mut BytesMut {
         if !self.last.is_empty() && self.last.len() + len > PIECE {
@@ -195,7 +195,7 @@ impl Output {
     fn push(&mut self, bytes: Bytes, charge: usize) {
         self.in_pieces += bytes.len();
         self.charged += charge;
-        self.pieces.push_back(Piece { bytes, charge });
+        self.pieces.push_back(FrameBlock { bytes, charge });
     }
 
     /// Copies what is inlaid to where it stands.
@@ -237,7 +237,7 @@ impl Output {
     /// The first piece is written; its memory is used for another.
     fn drop_first(&mut self) {
         self.at = 0;
-        let Some(Piece { bytes, charge }) = self.pieces.pop_front() else { return };
+        let Some(FrameBlock { bytes, charge }) = self.pieces.pop_front() else { return };
         self.in_pieces -= bytes.len();
         self.charged -= charge;
         if let Ok(mut own) = bytes.try_into_mut()
@@ -264,7 +264,7 @@ mod tests {
     use consort_types::Rng;
 
     /// All that is still to be written.
-    fn rest_of(output: &mut Output) -> Vec<u8> {
+    fn rest_of(output: &mut FrameQueue) -> Vec<u8> {
         let mut all = Vec::new();
         while !output.is_empty() {
             let front = output.front().to_vec();
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn it_wakes_once_until_it_is_empty() {
-        let mut output = Output::default();
+        let mut output = FrameQueue::default();
         assert!(!output.wakes());
         output.put(3).extend_from_slice(b"abc");
         assert!(output.wakes() && !output.wakes());
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn steady_traffic_needs_no_more_room_and_a_burst_is_given_back() {
-        let mut output = Output::default();
+        let mut output = FrameQueue::default();
         for round in 0..20_000 {
             output.put(100).extend_from_slice(&[7; 100]);
             if round % 10 != 0 {
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn a_stream_that_never_runs_dry_uses_its_pieces_again() {
-        let mut output = Output::default();
+        let mut output = FrameQueue::default();
         let mut places = std::collections::BTreeSet::new();
         for _ in 0..100_000 {
             output.put(1000).extend_from_slice(&[7; 1000]);
@@ -323,7 +323,7 @@ mod tests {
     fn whatever_is_appended_shared_and_written_comes_out_in_order() {
         let mut rng = Rng::new(7);
         for _ in 0..50 {
-            let (mut output, mut put, mut got) = (Output::default(), Vec::new(), Vec::new());
+            let (mut output, mut put, mut got) = (FrameQueue::default(), Vec::new(), Vec::new());
             for byte in 0..200u8 {
                 let frame = Bytes::from(vec![byte; rng.below(20_000) as usize]);
                 put.extend_from_slice(&frame);
@@ -345,7 +345,7 @@ mod tests {
     }
 
     /// A frame of which all but the first byte may be inlaid, in two slices.
-    fn inlay(output: &mut Output, frame: &Bytes) {
+    fn inlay(output: &mut FrameQueue, frame: &Bytes) {
         let Some(first) = frame.first() else { return };
         output.put(frame.len()).extend_from_slice(&[*first]);
         output.inlay(frame, 1..frame.len() / 2);
@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn who_keeps_up_is_given_large_slices_where_they_lie() {
         let frame = Bytes::from(vec![7; 10_000]);
-        let mut output = Output::default();
+        let mut output = FrameQueue::default();
         for _ in 0..3 {
             inlay(&mut output, &frame);
             inlay(&mut output, &frame.slice(..100));
@@ -370,7 +370,7 @@ mod tests {
     #[test]
     fn who_is_behind_keeps_no_slice() {
         let frame = Bytes::from(vec![7; 10_000]);
-        let mut output = Output::default();
+        let mut output = FrameQueue::default();
         inlay(&mut output, &frame);
         output.written(0);
         assert!(frame.is_unique() && output.len() == 10_000);
@@ -384,7 +384,7 @@ mod tests {
     }
 
     /// A message of that many bytes, as it comes in packets.
-    fn message(output: &mut Output, len: usize) {
+    fn message(output: &mut FrameQueue, len: usize) {
         let slice = Bytes::from(vec![7; 1350]);
         output.put(len).extend_from_slice(b"head");
         (0..len / 1350).for_each(|_| output.inlay(&slice, 0..1350));
@@ -392,7 +392,7 @@ mod tests {
 
     #[test]
     fn what_a_large_message_took_is_given_back_once_it_is_read() {
-        let mut output = Output::default();
+        let mut output = FrameQueue::default();
         message(&mut output, 9 << 20);
         output.written(1);
         output.written(usize::MAX);
@@ -402,7 +402,7 @@ mod tests {
 
     #[test]
     fn large_messages_for_who_is_behind_take_about_what_they_cost() {
-        let mut output = Output::default();
+        let mut output = FrameQueue::default();
         output.share(&Bytes::from(vec![7; SHARED]));
         output.written(0);
         for _ in 0..3 {
@@ -415,7 +415,7 @@ mod tests {
     #[test]
     fn no_more_is_inlaid_than_one_write_takes() {
         let frame = Bytes::from(vec![7; 2 * SHARED + 2]);
-        let mut output = Output::default();
+        let mut output = FrameQueue::default();
         (0..200).for_each(|_| inlay(&mut output, &frame));
         let (pieces, bytes) = output.pieces().fold((0, 0), |(n, len), piece| (n + 1, len + piece.len()));
         assert!((INLAID_MAX..=OUTPUT_PIECES).contains(&pieces), "{pieces}");
@@ -425,11 +425,11 @@ mod tests {
     #[test]
     fn what_many_read_is_kept_once() {
         let frame = Bytes::from(vec![7; 30_000]);
-        let mut outputs: Vec<_> = std::iter::repeat_with(Output::default).take(100).collect();
+        let mut outputs: Vec<_> = std::iter::repeat_with(FrameQueue::default).take(100).collect();
         outputs.iter_mut().for_each(|output| output.share(&frame));
         assert!(outputs.iter().all(|output| output.front().as_ptr() == frame.as_ptr()));
-        assert_eq!(outputs.iter().map(Output::charge).sum::<usize>(), 100 * EACH);
-        let mut small = Output::default();
+        assert_eq!(outputs.iter().map(FrameQueue::charge).sum::<usize>(), 100 * EACH);
+        let mut small = FrameQueue::default();
         small.share(&frame.slice(..SHARED - 1));
         assert_eq!((small.pieces.len(), small.charge()), (0, SHARED - 1));
     }
@@ -446,7 +446,7 @@ mod tests {
             [(0, 0), (1, 99), (99, 1), (100, 0), (250, 50), (300, 0), (2300, 0), (2301, 1_499), (3800, 0)]
         {
             for how in 0..3 {
-                let mut output = Output::default();
+                let mut output = FrameQueue::default();
                 for hundreds in [1, 2, 20, 15, 3] {
                     match how {
                         0 => output.share(&frame(hundreds).into()),

@@ -14,7 +14,7 @@
 //!
 //! Joins, leaves and multicasts are numbered.
 use crate::frame::{self, HEAD_LEN, Head};
-use crate::listing::{self, Question};
+use crate::listing::{self, ListQuery};
 use crate::{MAGIC, Undo, VERSION};
 use bytes::{BufMut, BytesMut};
 use consort_group::{Addressee, ClientName, Targets, targets};
@@ -163,7 +163,7 @@ pub(crate) enum Request {
     Join { group: GroupName, closed: bool },
     Leave(GroupName),
     Status,
-    List(Question),
+    List(ListQuery),
     Ping(u64),
     Goodbye,
 }
@@ -199,7 +199,7 @@ pub(crate) fn decode(head: Head, body: &Payload) -> Result<Request, Malformed> {
         }
         LEAVE => Request::Leave(targets::read_group(&mut reader)?),
         STATUS => Request::Status,
-        kind if Question::is_one(kind) => Request::List(Question::read(kind, &mut reader)?),
+        kind if ListQuery::is_one(kind) => Request::List(ListQuery::read(kind, &mut reader)?),
         PING => Request::Ping(reader.u64("token")?),
         GOODBYE => Request::Goodbye,
         HELLO => return Err(Malformed { what: "second hello", at: 0 }),

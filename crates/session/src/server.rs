@@ -1,12 +1,12 @@
 //! A daemon's end of one connection.
 use crate::event::{self, Welcome};
 use crate::frame::{self, Alike, Frames, HEAD_LEN, Head};
-use crate::ledger::Ledger;
-use crate::listing::Question;
-use crate::offers::{Offered, Offers};
-use crate::output::Output;
+use crate::ledger::RequestLedger;
+use crate::listing::ListQuery;
+use crate::offers::{OpenOffers, PendingOffer};
+use crate::output::FrameQueue;
 use crate::request::{self, Hello, NotHello, Request};
-use crate::watch::{Waits, Watch};
+use crate::watch::{WaitWatch, Waits};
 use crate::{Disconnect, Limits, Parting, Refusal, RefusalCause, VERSION};
 use bytes::Bytes;
 use consort_group::ordered::{self, MulticastLayout};
@@ -25,24 +25,24 @@ pub(crate) const WORD: usize = 128;
 #[derive(Debug)]
 pub struct Session {
     client: ClientId,
-    stage: Stage,
+    stage: SessionStage,
     name: ClientName,
     wants_views: bool,
-    offers: Option<Offers>,
+    offers: Option<OpenOffers>,
     prefix: Bytes,
     batch_prefix: Bytes,
     input: Frames,
     /// What [`Self::next`] returned and is not settled.
     asked: Option<Alike>,
-    ledger: Ledger,
+    ledger: RequestLedger,
     refused: u64,
     progress_due: bool,
-    watch: Watch,
-    output: Output,
+    watch: WaitWatch,
+    output: FrameQueue,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum SessionStage {
     /// Waits for a hello.
     Silent,
     /// Takes requests.
@@ -75,7 +75,7 @@ pub enum Ask {
     /// The daemon's status; answer with [`Session::tell`].
     Status,
     /// A page of a list; answer with [`Session::tell`].
-    List(Question),
+    List(ListQuery),
     /// To end the session; all it sent is in the order or on its way there.
     Goodbye,
 }
@@ -86,7 +86,7 @@ impl Session {
         let name = ClientName::unchosen(client);
         Self {
             client,
-            stage: Stage::Silent,
+            stage: SessionStage::Silent,
             wants_views: false,
             offers: None,
             prefix: ordered::multicast_prefix(client, &name),
@@ -94,11 +94,11 @@ impl Session {
             name,
             input: Frames::new(HEAD_LEN + request::BODY_MAX),
             asked: None,
-            ledger: Ledger::default(),
+            ledger: RequestLedger::default(),
             refused: 0,
             progress_due: false,
-            watch: Watch::default(),
-            output: Output::default(),
+            watch: WaitWatch::default(),
+            output: FrameQueue::default(),
         }
     }
 
@@ -109,17 +109,17 @@ impl Session {
 
     /// Whether it takes requests: it was let in and has not been sent away.
     pub fn is_open(&self) -> bool {
-        self.stage == Stage::Open
+        self.stage == SessionStage::Open
     }
 
     /// Whether it was sent away.
     pub fn is_closed(&self) -> bool {
-        self.stage == Stage::Closed
+        self.stage == SessionStage::Closed
     }
 
     /// Whether its hello is still missing.
     pub fn is_silent(&self) -> bool {
-        self.stage == Stage::Silent
+        self.stage == SessionStage::Silent
     }
 
     /// Whether it wants to read of network views.
@@ -149,7 +149,7 @@ impl Session {
 
     /// The client's next bytes. A closed session takes none.
     pub fn feed(&mut self, bytes: Bytes) {
-        if self.stage != Stage::Closed {
+        if self.stage != SessionStage::Closed {
             self.input.push(bytes);
         }
     }
@@ -160,12 +160,12 @@ impl Session {
     /// # Errors
     /// The [`Disconnect`] for a client that breaks the protocol; hand it to [`Self::close`].
     pub fn next(&mut self, limits: &Limits) -> Result<Option<Ask>, Disconnect> {
-        while self.stage != Stage::Closed {
+        while self.stage != SessionStage::Closed {
             let whole = self.input.whole();
             let Some(head) = whole.map_err(|error| self.malformed(error))? else { break };
             self.asked = Some(head.into());
             let ask = match (self.stage, request::multicast_service(head.kind)) {
-                (Stage::Silent, _) => self.on_hello(head, limits).map(Some)?,
+                (SessionStage::Silent, _) => self.on_hello(head, limits).map(Some)?,
                 (_, Some(service)) => self.on_multicast(head, service, limits).map_err(|e| self.in_body(e))?,
                 (_, None) => self.on_other(head, limits).map_err(|e| self.in_body(e))?,
             };
@@ -188,10 +188,10 @@ impl Session {
             NotHello::Malformed(error) => self.in_body(error),
         })?;
         self.settle();
-        self.stage = Stage::Open;
+        self.stage = SessionStage::Open;
         self.input.allow(limits.frame_max());
         self.wants_views = hello.wants_views;
-        self.offers = hello.optimistic.map(Offers::new);
+        self.offers = hello.optimistic.map(OpenOffers::new);
         Ok(Ask::Hello(hello.name))
     }
 
@@ -357,7 +357,7 @@ impl Session {
     }
 
     /// Offers a message to an optimistic client, unless it is on offer; nothing to any other.
-    pub fn tell_offer(&mut self, now: Instant, offered: &Offered) {
+    pub fn tell_offer(&mut self, now: Instant, offered: &PendingOffer) {
         if let Some(offers) = &mut self.offers {
             offers.offer(&mut self.output, now, offered);
         }
@@ -370,7 +370,7 @@ impl Session {
     }
 
     /// Tells an optimistic client that a message is the next one of the order, on offer or not; nothing to any other.
-    pub fn tell_confirm(&mut self, now: Instant, offered: &Offered) {
+    pub fn tell_confirm(&mut self, now: Instant, offered: &PendingOffer) {
         if let Some(offers) = &mut self.offers {
             offers.confirm(&mut self.output, now, offered);
         }
@@ -378,7 +378,7 @@ impl Session {
 
     /// What is on offer, in the order in which it was offered.
     pub fn on_offer(&self) -> impl Iterator<Item = OfferId> {
-        self.offers.iter().flat_map(Offers::open)
+        self.offers.iter().flat_map(OpenOffers::open)
     }
 
     /// Appends frames that [`crate::event`] has written.
@@ -397,15 +397,15 @@ impl Session {
         if farewell.reason == Parting::Slow {
             self.output.cut(frame::len_of);
         }
-        if self.stage != Stage::Closed {
-            self.stage = Stage::Closed;
+        if self.stage != SessionStage::Closed {
+            self.stage = SessionStage::Closed;
             self.input.clear();
             event::put_disconnect(self.output.put(WORD), farewell);
         }
     }
 
     /// What the client is to read.
-    pub const fn output(&self) -> &Output {
+    pub const fn output(&self) -> &FrameQueue {
         &self.output
     }
 

@@ -1,5 +1,5 @@
 //! Whether a client's requests wait for long, and what it was told of that.
-use crate::event::Waiting;
+use crate::event::WaitNotice;
 use consort_types::Hold;
 
 /// How long a client's requests wait.
@@ -15,12 +15,12 @@ pub enum Waits {
 
 /// What was seen when it was last looked.
 #[derive(Debug, Default)]
-pub(crate) struct Watch {
+pub(crate) struct WaitWatch {
     read: u64,
-    told: Option<Waiting>,
+    told: Option<WaitNotice>,
 }
 
-impl Watch {
+impl WaitWatch {
     /// Looks once more. All requests up to `read` were read, all up to `ordered` are settled.
     pub(crate) fn look(&mut self, read: u64, ordered: u64) -> Waits {
         let before = std::mem::replace(&mut self.read, read);
@@ -32,11 +32,11 @@ impl Watch {
     }
 
     /// What is to be told of requests that wait for this, unless it was told and still holds.
-    pub(crate) fn tell(&mut self, ordered: u64, hold: Hold) -> Option<Waiting> {
+    pub(crate) fn tell(&mut self, ordered: u64, hold: Hold) -> Option<WaitNotice> {
         if self.told.is_some_and(|told| told.hold == hold && ordered < told.up_to) {
             return None;
         }
-        self.told = Some(Waiting { up_to: self.read, hold });
+        self.told = Some(WaitNotice { up_to: self.read, hold });
         self.told
     }
 }
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn only_what_waited_at_the_last_look_too_waits_for_long() {
-        let mut watch = Watch::default();
+        let mut watch = WaitWatch::default();
         assert_eq!(watch.look(0, 0), Waits::No);
         assert_eq!(watch.look(5, 0), Waits::Briefly);
         assert_eq!(watch.look(9, 4), Waits::Long);
@@ -59,14 +59,14 @@ mod tests {
 
     #[test]
     fn a_cause_is_told_once_until_another_comes_or_all_it_was_told_of_is_settled() {
-        let mut watch = Watch::default();
+        let mut watch = WaitWatch::default();
         watch.look(5, 0);
         let slow = Hold::Slow(NodeId(3));
-        assert_eq!(watch.tell(0, Hold::Window), Some(Waiting { up_to: 5, hold: Hold::Window }));
+        assert_eq!(watch.tell(0, Hold::Window), Some(WaitNotice { up_to: 5, hold: Hold::Window }));
         assert_eq!(watch.tell(4, Hold::Window), None);
-        assert_eq!(watch.tell(4, slow), Some(Waiting { up_to: 5, hold: slow }));
+        assert_eq!(watch.tell(4, slow), Some(WaitNotice { up_to: 5, hold: slow }));
         assert_eq!(watch.tell(4, slow), None);
         watch.look(9, 5);
-        assert_eq!(watch.tell(5, slow), Some(Waiting { up_to: 9, hold: slow }));
+        assert_eq!(watch.tell(5, slow), Some(WaitNotice { up_to: 9, hold: slow }));
     }
 }

@@ -7,7 +7,7 @@ use crate::messages::{self, RegularMessage};
 use crate::request::{self, ParsedRequest};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_group::ClientName;
-use consort_session::{Disconnect, Output, Parting};
+use consort_session::{Disconnect, FrameQueue, Parting};
 use consort_types::{GroupName, Service};
 use consort_wire::Malformed;
 use std::collections::VecDeque;
@@ -31,7 +31,7 @@ pub struct SpreadSession {
     under_way: VecDeque<RequestFrame>,
     outstanding: usize,
     refused: u64,
-    output: Output,
+    output: FrameQueue,
     /// The lengths of the messages that are not written yet, oldest first.
     waiting: VecDeque<usize>,
 }
@@ -108,7 +108,7 @@ impl SpreadSession {
             under_way: VecDeque::new(),
             outstanding: 0,
             refused: 0,
-            output: Output::default(),
+            output: FrameQueue::default(),
             waiting: VecDeque::new(),
         }
     }
@@ -359,7 +359,7 @@ impl SpreadSession {
     }
 
     /// What the client is to read.
-    pub const fn output(&self) -> &Output {
+    pub const fn output(&self) -> &FrameQueue {
         &self.output
     }
 

@@ -3,7 +3,7 @@ use crate::counters::Counters;
 use crate::delta::Delta;
 use crate::packet::{Content, Data, Packet};
 use crate::pipeline::{Key, Pipeline, Step};
-use consort_order::{Delivery, Offer, Output, Queue};
+use consort_order::{Delivery, EarlyDelivery, Output, Queue};
 use consort_types::{Instant, MemberId, OfferId, Position, Stream, ViewId};
 use consort_wire::pack::{Assembly, Body, Message};
 use std::collections::{BTreeMap, VecDeque};
@@ -201,7 +201,7 @@ impl Receiver {
         for (id, message) in &arrived.messages {
             io.counters.offers += 1;
             let delivery = delivery(*sender, Position(0), message.clone());
-            io.output.push_back(Output::Offer(Offer { id: *id, free_until, delivery }));
+            io.output.push_back(Output::Offer(EarlyDelivery { id: *id, free_until, delivery }));
         }
     }
 

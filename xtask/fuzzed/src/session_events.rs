@@ -1,6 +1,6 @@
 //! What a daemon sends, cut anywhere, to a client's end of the connection.
 use bytes::Bytes;
-use consort_session::{Client, Event, Hello, Inquirer, Offer};
+use consort_session::{ClientEnd, DaemonEvent, Hello, Inquirer, Offer};
 
 /// Takes one input.
 ///
@@ -12,11 +12,11 @@ pub fn run(bytes: &[u8]) {
         inquirer.feed(Bytes::copy_from_slice(piece));
         while let Ok(Some(_)) = inquirer.next_reply() {}
     }
-    let mut client = Client::new(&Hello::default());
+    let mut client = ClientEnd::new(&Hello::default());
     for piece in crate::pieces(bytes) {
         client.feed(Bytes::copy_from_slice(piece));
         while let Ok(Some(event)) = client.next_event() {
-            if let Event::Message(message) | Event::Offer(Offer { message, .. }) = event {
+            if let DaemonEvent::Message(message) | DaemonEvent::Offer(Offer { message, .. }) = event {
                 assert!(message.groups().count() >= 1 && message.payload().len() < bytes.len());
             }
         }

@@ -148,14 +148,14 @@ impl<'a> Session<'a> {
         self.see(&event.into());
     }
 
-    fn see(&mut self, event: &session::Event) {
+    fn see(&mut self, event: &session::DaemonEvent) {
         let at = self.board.now();
         let mut cast = held(&self.board.cast);
         self.witnesses.iter_mut().for_each(|(_, witness)| witness.see(at, event, &mut cast));
         drop(cast);
         let mut state = self.board.state(self.role.number);
         state.heard = at;
-        if let session::Event::View(view) = event {
+        if let session::DaemonEvent::View(view) = event {
             state.view = (view.kind == ViewKind::Regular).then(|| (view.id, view.members.clone()));
         }
         state.joined = self.witnesses.iter().all(|(_, witness)| witness.is_joined());
@@ -169,7 +169,7 @@ impl<'a> Session<'a> {
             let known = self.ordered.max(self.role.groups.len() as u64);
             self.board.acknowledged.fetch_add(progress.ordered.saturating_sub(known), Ordering::Relaxed);
             self.ordered = progress.ordered;
-            self.see(&session::Event::Progress(progress));
+            self.see(&session::DaemonEvent::Progress(progress));
         }
         self.board.state(self.role.number).owed = self.client.sent() - progress.ordered;
     }

@@ -6,7 +6,7 @@ use crate::sender::Sender;
 use crate::stream::vain;
 use crate::{Address, Client, ClientName, Error, Event, GroupName, Service, Shown, Welcome};
 use bytes::BytesMut;
-use consort_session::client::Requests;
+use consort_session::client::RequestWriter;
 use consort_session::request::put_multicast;
 use consort_types::{ClientId, Incarnation, MemberId, NodeId};
 use std::io::{Read, Write};
@@ -283,7 +283,7 @@ fn welcome(credit: u32) -> Welcome {
 
 /// A sender to that daemon, with so much credit.
 fn sender(outgoing: Outgoing, credit: u32) -> Sender {
-    Sender::new(outgoing, Outbox::new(Requests::new(&welcome(credit)), false, Arc::default()), None)
+    Sender::new(outgoing, Outbox::new(RequestWriter::new(&welcome(credit)), false, Arc::default()), None)
 }
 
 /// Sends a message of 8 MiB by one thread to a daemon that reads slowly, and tells these messages meanwhile; returns those

@@ -61,7 +61,7 @@ impl Notes {
             }
             Heard::Progress(progress) => {
                 client.ordered = progress.ordered;
-                client.witness.see(at, &session::Event::Progress(progress), &mut self.cast);
+                client.witness.see(at, &session::DaemonEvent::Progress(progress), &mut self.cast);
             }
             Heard::Sent { count, number, service, len } => {
                 self.sent += 1;

@@ -1,6 +1,6 @@
 //! A client of a daemon, by hand.
 use bytes::Bytes;
-use consort_session::{Client, Event, Hello};
+use consort_session::{ClientEnd, DaemonEvent, Hello};
 use consort_types::{GroupName, Service};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,7 +16,7 @@ impl<T: Read + Write + Send> Wire for T {}
 
 pub struct TestClient {
     wire: Box<dyn Wire>,
-    session: Client,
+    session: ClientEnd,
     /// How many members the group had when it last changed.
     members: usize,
 }
@@ -43,7 +43,7 @@ impl TestClient {
 
     fn new(wire: Box<dyn Wire>) -> Self {
         let hello = Hello { name: None, wants_views: false, optimistic: None, session: 0, position: 0 };
-        Self { wire, session: Client::new(&hello), members: 0 }
+        Self { wire, session: ClientEnd::new(&hello), members: 0 }
     }
 
     /// Says something that is no protocol.
@@ -58,7 +58,7 @@ impl TestClient {
     }
 
     fn open(&mut self) {
-        while !matches!(self.next(), Event::Welcome(_)) {}
+        while !matches!(self.next(), DaemonEvent::Welcome(_)) {}
     }
 
     /// Waits until the group has so many members.
@@ -106,7 +106,7 @@ impl TestClient {
     pub fn farewell(&mut self) -> Option<String> {
         loop {
             match self.try_next()? {
-                Event::Disconnect(farewell) => return Some(farewell.reason.to_string()),
+                DaemonEvent::Disconnect(farewell) => return Some(farewell.reason.to_string()),
                 _ => continue,
             }
         }
@@ -122,26 +122,26 @@ impl TestClient {
     pub fn counter(&mut self, name: &str) -> u64 {
         self.session.status();
         loop {
-            if let Event::Status(pairs) = self.next() {
+            if let DaemonEvent::Status(pairs) = self.next() {
                 return pairs.iter().find(|(key, _)| key == name).map_or(0, |(_, value)| value.parse().unwrap());
             }
         }
     }
 
-    fn next(&mut self) -> Event {
+    fn next(&mut self) -> DaemonEvent {
         match self.try_next() {
-            Some(Event::Disconnect(farewell)) => panic!("disconnected: {farewell:?}"),
+            Some(DaemonEvent::Disconnect(farewell)) => panic!("disconnected: {farewell:?}"),
             Some(event) => event,
             None => panic!("the daemon is gone"),
         }
     }
 
-    fn try_next(&mut self) -> Option<Event> {
+    fn try_next(&mut self) -> Option<DaemonEvent> {
         self.write();
         let mut room = vec![0; 1 << 16];
         loop {
             if let Some(event) = self.session.next_event().unwrap() {
-                if let Event::GroupView(view) = &event {
+                if let DaemonEvent::GroupView(view) = &event {
                     self.members = view.members.len();
                 }
                 return Some(event);
@@ -169,8 +169,8 @@ fn payload(sender: usize, i: usize) -> Vec<u8> {
     payload
 }
 
-fn read(event: &Event) -> Option<Seen> {
-    let Event::Message(message) = event else { return None };
+fn read(event: &DaemonEvent) -> Option<Seen> {
+    let DaemonEvent::Message(message) = event else { return None };
     let payload = message.payload();
     let number = |at: usize| usize::from_be_bytes(payload[at..at + 8].try_into().unwrap());
     let seen = (number(0), number(8));

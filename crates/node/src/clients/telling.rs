@@ -4,7 +4,7 @@ use crate::client_session::{ClientSession, Telling};
 use crate::entry::ClientRecord;
 use crate::mutant::mutated;
 use bytes::BytesMut;
-use consort_session::{Disconnect, Offered, Parting, SHARED, Waits};
+use consort_session::{Disconnect, Parting, PendingOffer, SHARED, Waits};
 use consort_types::{ClientId, GroupName, Hold, Instant, OfferId};
 use consort_wire::Bytes;
 
@@ -28,7 +28,7 @@ impl Sessions {
         self.optimistic.contains(&client)
     }
 
-    pub(crate) fn tell_offer(&mut self, client: ClientId, now: Instant, offered: &Offered) {
+    pub(crate) fn tell_offer(&mut self, client: ClientId, now: Instant, offered: &PendingOffer) {
         self.counts.offers += 1;
         self.tell_with(client, |session| session.tell_offer(now, offered));
     }

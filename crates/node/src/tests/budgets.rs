@@ -150,7 +150,7 @@ fn if_all_outputs_are_too_large_together_who_is_furthest_behind_goes_and_learns_
         }
     }
     assert!(world.programs[bob].closed && !world.programs[eve].closed, "bob read nothing, eve a little");
-    let Some(Event::Disconnect(farewell)) = world.programs[bob].events.last() else { panic!("still there") };
+    let Some(DaemonEvent::Disconnect(farewell)) = world.programs[bob].events.last() else { panic!("still there") };
     assert!(farewell.text.contains("wait to be read by all clients"), "{}", farewell.text);
     assert!(farewell.text.ends_with("this daemon keeps 100000 for all"), "{}", farewell.text);
     assert_eq!(world.counter(0, "sessions_ended_slow"), 1);
@@ -265,7 +265,7 @@ fn who_does_not_finish_a_frame_in_time_is_sent_away_and_makes_room() {
     world.now = due;
     world.wake(0);
     world.settle();
-    let Some(Event::Disconnect(farewell)) = world.programs[all[0]].events.last() else { panic!("still there") };
+    let Some(DaemonEvent::Disconnect(farewell)) = world.programs[all[0]].events.last() else { panic!("still there") };
     assert_eq!(farewell.text, format!("a frame of {} bytes was begun and not finished in time", frame.len()));
     assert!(!world.programs[all[1]].paused && !world.programs[all[1]].closed);
 }

@@ -51,7 +51,7 @@ fn who_waits_for_room_is_still_welcomed_and_still_answered() {
     let mut bytes = raw(|out| other.put(out)).to_vec();
     bytes.extend(raw(|out| request::put_ping(out, 5)));
     bytes.extend(raw(|out| request::put_join(out, &group("g"), false)));
-    let ann = world.connect_with(0, Client::new(&hello));
+    let ann = world.connect_with(0, ClientEnd::new(&hello));
     world.client(ann).ping(5);
     world.client(ann).join(&group("g")).unwrap();
     world.settle();
@@ -60,11 +60,11 @@ fn who_waits_for_room_is_still_welcomed_and_still_answered() {
     world.nodes[0].open_client(world.now, late);
     assert_eq!(world.nodes[0].handle_client(world.now, late, bytes.into()), Reading::Pause);
     assert_eq!(world.nodes[0].poll_writable(), Some(late));
-    assert!(matches!(&world.programs[ann].events[..], [Event::Welcome(_), Event::Pong(5)]));
-    let mut told = Client::new(&hello);
+    assert!(matches!(&world.programs[ann].events[..], [DaemonEvent::Welcome(_), DaemonEvent::Pong(5)]));
+    let mut told = ClientEnd::new(&hello);
     told.feed(Bytes::copy_from_slice(world.nodes[0].client_output(late)));
-    assert!(matches!(told.next_event(), Ok(Some(Event::Welcome(_)))));
-    assert_eq!(told.next_event(), Ok(Some(Event::Pong(5))));
+    assert!(matches!(told.next_event(), Ok(Some(DaemonEvent::Welcome(_)))));
+    assert_eq!(told.next_event(), Ok(Some(DaemonEvent::Pong(5))));
 }
 
 #[test]
@@ -77,8 +77,9 @@ fn credit_returns_with_the_order_and_progress_comes_once_a_turn() {
     assert_eq!(world.client(bob).free(), free, "nothing is ordered yet");
     world.settle();
     assert_eq!(world.client(bob).free(), 1_000);
-    let told: Vec<_> = world.programs[bob].events.iter().filter(|event| matches!(event, Event::Progress(_))).collect();
-    assert!(matches!(told.last(), Some(Event::Progress(Progress { accepted: 20, ordered: 20, .. }))));
+    let told: Vec<_> =
+        world.programs[bob].events.iter().filter(|event| matches!(event, DaemonEvent::Progress(_))).collect();
+    assert!(matches!(told.last(), Some(DaemonEvent::Progress(Progress { accepted: 20, ordered: 20, .. }))));
     assert!(told.len() <= 20);
 }
 

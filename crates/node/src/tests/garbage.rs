@@ -74,7 +74,7 @@ impl Garbage {
         self.world.settle();
         for at in [here, there] {
             let last = self.world.programs[at].events.iter().rev().find_map(|event| match event {
-                Event::Message(message) => Some(message.payload().to_vec()),
+                DaemonEvent::Message(message) => Some(message.payload().to_vec()),
                 _ => None,
             });
             assert_eq!(last, Some(word.clone().into_bytes()));

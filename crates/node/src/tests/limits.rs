@@ -22,7 +22,7 @@ fn garbage_ends_its_own_session_and_no_other() {
     assert_eq!(world.nodes[0].handle_client(world.now, ClientId(2), garbage), Reading::Pause);
     world.drain(0);
     world.settle();
-    let Some(Event::Disconnect(farewell)) = world.programs[bob].events.last() else { panic!("still there") };
+    let Some(DaemonEvent::Disconnect(farewell)) = world.programs[bob].events.last() else { panic!("still there") };
     assert_eq!(farewell.text, "malformed kind at byte 5 of frame 3");
     ended(&mut world, bob, "malformed");
     assert_eq!(world.story(ann).last().unwrap(), "g disconnect bob -> ann");
@@ -73,7 +73,7 @@ fn a_client_that_does_not_read_is_sent_away_and_holds_up_nobody() {
         world.settle();
     }
     ended(&mut world, bob, "slow");
-    let Some(Event::Disconnect(farewell)) = world.programs[bob].events.last() else { panic!("still there") };
+    let Some(DaemonEvent::Disconnect(farewell)) = world.programs[bob].events.last() else { panic!("still there") };
     assert!(farewell.text.ends_with("this daemon keeps 10000"), "{}", farewell.text);
     let story = world.story(ann);
     assert_eq!(story.iter().filter(|line| line.contains("xxx")).count(), 20);
@@ -106,7 +106,7 @@ fn an_overrun_of_credit_is_refused_and_counted() {
     world.drain(0);
     world.settle();
     let refused = world.programs[ann].events.iter().filter_map(|event| match event {
-        Event::Refused { request, refusal } => Some((*request, refusal.cause)),
+        DaemonEvent::Refused { request, refusal } => Some((*request, refusal.cause)),
         _ => None,
     });
     assert_eq!(refused.collect::<Vec<_>>(), [(2, RefusalCause::Budget), (3, RefusalCause::Budget)]);
@@ -185,7 +185,7 @@ fn a_flood_of_questions_is_answered_in_slices() {
     world.programs[ann].paused = true;
     assert_eq!(world.nodes[0].handle_client(world.now, id, asked), Reading::Pause);
     let answers = |world: &World| {
-        let seen = |event: &&Event| matches!(event, Event::Status(_));
+        let seen = |event: &&DaemonEvent| matches!(event, DaemonEvent::Status(_));
         world.programs[ann].events.iter().filter(seen).count()
     };
     world.drain(0);
@@ -225,7 +225,7 @@ fn who_comes_when_all_places_are_taken_is_told_so_at_each_door_and_a_place_is_fr
     let (ann, bob) = (world.connect(0, "ann"), world.connect(0, "bob"));
     let eve = world.connect(0, "eve");
     world.read(world.programs[eve].id);
-    let [Event::Disconnect(farewell)] = &world.programs[eve].events[..] else { panic!("not turned back") };
+    let [DaemonEvent::Disconnect(farewell)] = &world.programs[eve].events[..] else { panic!("not turned back") };
     assert_eq!(farewell.reason, Parting::TooManyClients);
     assert!(farewell.text.contains("serves 2 clients") && farewell.text.contains("raise `most`"), "{}", farewell.text);
     let spread = ClientId(9 | ClientId::SPREAD);
@@ -235,9 +235,9 @@ fn who_comes_when_all_places_are_taken_is_told_so_at_each_door_and_a_place_is_fr
     assert!(!world.programs[ann].closed && !world.programs[bob].closed);
     world.vanish(ann);
     let late = world.connect(0, "eve");
-    assert!(matches!(&world.programs[late].events[..], [Event::Welcome(_), ..]));
+    assert!(matches!(&world.programs[late].events[..], [DaemonEvent::Welcome(_), ..]));
     world.client(bob).goodbye();
     world.settle();
     let last = world.connect(0, "ann");
-    assert!(matches!(&world.programs[last].events[..], [Event::Welcome(_), ..]));
+    assert!(matches!(&world.programs[last].events[..], [DaemonEvent::Welcome(_), ..]));
 }

@@ -1,11 +1,11 @@
 //! Lists of groups and connections, asked for page by page.
 use super::*;
-use consort_session::listing::{Inquirer, Listing, PAGE_MAX, Question, Reply, Stage, Transport};
+use consort_session::listing::{ConnectionStage, Inquirer, ListQuery, Listing, PAGE_MAX, Reply, Transport};
 
 const INQUIRER: ClientId = ClientId(9_000);
 
 /// Asks node 0 over a connection of its own.
-fn ask(world: &mut World, question: &Question) -> Listing {
+fn ask(world: &mut World, question: &ListQuery) -> Listing {
     let mut inquirer = Inquirer::new();
     world.nodes[0].open_client_over(world.now, INQUIRER, Transport::Tcp);
     inquirer.ask(question);
@@ -37,7 +37,7 @@ fn groups_are_told_by_name_a_page_at_a_time() {
     world.join(bob, "g0007");
     let (mut after, mut pages, mut found) = (None, 0, Vec::new());
     loop {
-        let Listing::Groups(page) = ask(&mut world, &Question::Groups { after, most: u16::MAX }) else { panic!() };
+        let Listing::Groups(page) = ask(&mut world, &ListQuery::Groups { after, most: u16::MAX }) else { panic!() };
         assert_eq!(page.total, 1_201);
         pages += 1;
         after = page.items.last().map(|group| group.name.clone());
@@ -61,7 +61,7 @@ fn members_are_told_behind_any_of_them_and_a_group_that_is_not_has_none() {
         world.join(client, "g");
     }
     let page = |world: &mut World, name: &str, after, most| {
-        let Listing::Members(page) = ask(world, &Question::Members { group: group(name), after, most }) else {
+        let Listing::Members(page) = ask(world, &ListQuery::Members { group: group(name), after, most }) else {
             panic!()
         };
         (page.items.iter().map(|member| member.name.to_string()).collect::<Vec<_>>(), page.more, page.total)
@@ -84,16 +84,16 @@ fn clients_are_told_with_what_waits_and_who_has_said_nothing_yet() {
     world.settle();
     let silent = ClientId(77);
     world.nodes[0].open_client_over(world.now, silent, Transport::Unix);
-    let Listing::Clients(page) = ask(&mut world, &Question::Clients { after: ClientId(0), most: PAGE_MAX }) else {
+    let Listing::Clients(page) = ask(&mut world, &ListQuery::Clients { after: ClientId(0), most: PAGE_MAX }) else {
         panic!()
     };
     let [ann, bob, silent, own] = &page.items[..] else { panic!("{page:?}") };
     assert_eq!((page.total, page.more), (4, false));
-    assert_eq!((ann.name.as_ref().unwrap().as_str(), ann.groups, ann.stage), ("ann", 1, Stage::Open));
+    assert_eq!((ann.name.as_ref().unwrap().as_str(), ann.groups, ann.stage), ("ann", 1, ConnectionStage::Open));
     assert!(ann.waiting > 6 && ann.under_way == 0 && ann.credit == 256 << 10, "{ann:?}");
     assert_eq!((bob.waiting, bob.transport), (0, Transport::Unknown));
-    assert_eq!((&silent.name, silent.stage, silent.transport), (&None, Stage::Connecting, Transport::Unix));
+    assert_eq!((&silent.name, silent.stage, silent.transport), (&None, ConnectionStage::Connecting, Transport::Unix));
     assert_eq!((own.client, own.transport), (INQUIRER, Transport::Tcp));
-    let Listing::Clients(page) = ask(&mut world, &Question::Clients { after: ClientId(2), most: 1 }) else { panic!() };
+    let Listing::Clients(page) = ask(&mut world, &ListQuery::Clients { after: ClientId(2), most: 1 }) else { panic!() };
     assert_eq!((page.items[0].client, page.more), (ClientId(77), true));
 }

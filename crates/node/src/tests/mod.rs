@@ -19,7 +19,7 @@ mod waiting;
 use crate::{Effect, Identity, Limits, Node, Reading};
 use bytes::{Bytes, BytesMut};
 use consort_order::To;
-use consort_session::{Client, ClientName, Event, Hello};
+use consort_session::{ClientEnd, ClientName, DaemonEvent, Hello};
 use consort_types::{ClientId, ClusterId, ConfigHash, GroupName, Instant, MemberId, NodeId, Service};
 use engine::{Sequencer, TICK};
 use std::collections::VecDeque;
@@ -40,8 +40,8 @@ fn identity(node: u16) -> Identity {
 struct Program {
     node: usize,
     id: ClientId,
-    client: Client,
-    events: Vec<Event>,
+    client: ClientEnd,
+    events: Vec<DaemonEvent>,
     paused: bool,
     /// Whether it reads what it is told.
     reads: bool,
@@ -88,10 +88,10 @@ impl World {
     /// Connects a client and returns its index.
     fn connect(&mut self, node: usize, name: &str) -> usize {
         let hello = Hello { name: ClientName::new(name.as_bytes()), wants_views: true, ..Hello::default() };
-        self.connect_with(node, Client::new(&hello))
+        self.connect_with(node, ClientEnd::new(&hello))
     }
 
-    fn connect_with(&mut self, node: usize, client: Client) -> usize {
+    fn connect_with(&mut self, node: usize, client: ClientEnd) -> usize {
         let id = ClientId(self.programs.len() as u32 + 1);
         self.nodes[node].open_client(self.now, id);
         self.drain(node);
@@ -101,7 +101,7 @@ impl World {
         self.programs.len() - 1
     }
 
-    fn client(&mut self, at: usize) -> &mut Client {
+    fn client(&mut self, at: usize) -> &mut ClientEnd {
         &mut self.programs[at].client
     }
 
@@ -249,26 +249,26 @@ impl World {
     }
 }
 
-fn line(event: &Event) -> Option<String> {
+fn line(event: &DaemonEvent) -> Option<String> {
     match event {
-        Event::Message(message) => {
+        DaemonEvent::Message(message) => {
             let groups: Vec<_> = message.groups().collect();
             let (node, client) = message.sender();
             Some(format!("{node}/{client} {}: {}", groups.join("+"), String::from_utf8_lossy(message.payload())))
         }
-        Event::Offer(offer) => {
-            let message = line(&Event::Message(offer.message.clone()))?;
+        DaemonEvent::Offer(offer) => {
+            let message = line(&DaemonEvent::Message(offer.message.clone()))?;
             Some(format!("+{} in {} us {message}", offer.number, offer.free.as_micros()))
         }
-        Event::Revoke(offer) => Some(format!("-{offer}")),
-        Event::Confirm(offer) => Some(format!("={offer}")),
-        Event::GroupView(view) => {
+        DaemonEvent::Revoke(offer) => Some(format!("-{offer}")),
+        DaemonEvent::Confirm(offer) => Some(format!("={offer}")),
+        DaemonEvent::GroupView(view) => {
             let names: Vec<_> = view.members.iter().map(|member| member.name.as_str()).collect();
             let who: Vec<_> = view.who.iter().map(|member| member.name.as_str()).collect();
             Some(format!("{} {} {} -> {}", view.group, view.cause, who.join(" "), names.join(" ")))
         }
-        Event::Refused { request, refusal } => Some(format!("refused {request}: {}", refusal.cause)),
-        Event::Disconnect(farewell) => Some(format!("disconnect {}", farewell.reason)),
+        DaemonEvent::Refused { request, refusal } => Some(format!("refused {request}: {}", refusal.cause)),
+        DaemonEvent::Disconnect(farewell) => Some(format!("disconnect {}", farewell.reason)),
         _ => None,
     }
 }

@@ -2,14 +2,14 @@
 use super::*;
 use crate::STREAM;
 use consort_group::{ordered, targets};
-use consort_order::{Delivery, Offer, Output};
+use consort_order::{Delivery, EarlyDelivery, Output};
 use consort_session::Undo;
 use consort_types::{Class, Duration, OfferId, Position};
 
 /// Connects an optimist and has it join.
 fn optimist(world: &mut World, name: &str, undo: Undo) -> usize {
     let hello = Hello { name: ClientName::new(name.as_bytes()), optimistic: Some(undo), ..Hello::default() };
-    world.connect_with(0, Client::new(&hello))
+    world.connect_with(0, ClientEnd::new(&hello))
 }
 
 /// What another daemon's client sends.
@@ -31,7 +31,7 @@ fn message(position: u64, to: &str, text: &str) -> Delivery {
 
 fn offer(world: &mut World, id: u64, to: &str) {
     let free_until = world.now + Duration::from_micros(128);
-    let offer = Offer { id: OfferId(id), free_until, delivery: message(0, to, &format!("m{id}")) };
+    let offer = EarlyDelivery { id: OfferId(id), free_until, delivery: message(0, to, &format!("m{id}")) };
     say(world, Output::Offer(offer));
 }
 
@@ -129,7 +129,7 @@ fn what_is_revoked_or_confirmed_without_an_offer_and_what_is_no_clients_message_
     let garbage = [join, Bytes::from_static(b"\x01garbage"), Bytes::new()];
     for (payload, id) in garbage.into_iter().zip(20..) {
         let delivery = Delivery { payload: payload.into(), ..message(0, "g", "") };
-        let offer = Offer { id: OfferId(id), free_until: world.now, delivery };
+        let offer = EarlyDelivery { id: OfferId(id), free_until: world.now, delivery };
         say(&mut world, Output::Offer(offer));
     }
     confirm(&mut world, 8, "g");

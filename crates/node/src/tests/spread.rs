@@ -85,7 +85,7 @@ fn a_message_reaches_both_kinds_of_clients_once_and_each_sees_the_others_name() 
     world.ask(&mut visitor, 0x50, &["room", "#nat#n1"], b"hello");
     assert!(world.seen(&visitor).is_empty());
     let message = world.programs[native].events.iter().rev().find_map(|event| match event {
-        Event::Message(message) => Some(message.clone()),
+        DaemonEvent::Message(message) => Some(message.clone()),
         _ => None,
     });
     let message = message.unwrap();

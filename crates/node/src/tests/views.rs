@@ -5,7 +5,7 @@ use consort_types::{Cause, Primary, ViewKind};
 
 fn views(world: &World, at: usize) -> Vec<(u64, usize, String)> {
     let views = world.programs[at].events.iter().filter_map(|event| match event {
-        Event::View(view) => Some((view.id.number, view.members.len(), view.cause.clone())),
+        DaemonEvent::View(view) => Some((view.id.number, view.members.len(), view.cause.clone())),
         _ => None,
     });
     views.collect()
@@ -15,7 +15,7 @@ fn views(world: &World, at: usize) -> Vec<(u64, usize, String)> {
 fn a_client_that_asks_is_told_of_the_view_it_comes_into() {
     let mut world = World::new(3, Limits::default());
     let ann = world.connect(0, "ann");
-    let deaf = world.connect_with(0, Client::new(&Hello::default()));
+    let deaf = world.connect_with(0, ClientEnd::new(&Hello::default()));
     assert_eq!(views(&world, ann), [(1, 3, "the configured members found each other".into())]);
     assert!(views(&world, deaf).is_empty());
     assert!(world.nodes.iter().all(|node| node.engine().resumed()));
@@ -55,7 +55,7 @@ fn a_transitional_view_is_told_with_a_signal_and_changes_no_group() {
     view.members = vec![member(1)];
     world.nodes[0].engine.put_out(Output::Install(view));
     world.drain(0);
-    let [.., Event::View(view), Event::GroupSignal(signal)] = &world.programs[ann].events[..] else {
+    let [.., DaemonEvent::View(view), DaemonEvent::GroupSignal(signal)] = &world.programs[ann].events[..] else {
         panic!("no signal")
     };
     assert_eq!((view.kind, signal.group.as_str(), signal.id.change), (ViewKind::Transitional, "g", 1));
@@ -69,7 +69,7 @@ fn status_says_who_and_what_this_is() {
     world.join(ann, "g");
     world.client(ann).status();
     world.settle();
-    let Some(Event::Status(pairs)) = world.programs[ann].events.last() else { panic!("no status") };
+    let Some(DaemonEvent::Status(pairs)) = world.programs[ann].events.last() else { panic!("no status") };
     let value = |key: &str| pairs.iter().find(|(k, _)| k == key).map(|(_, value)| value.as_str());
     assert_eq!((value("node"), value("incarnation")), (Some("n1"), Some("101")));
     assert_eq!((value("protocol"), value("state")), (Some("test"), Some("testing, 0 queued")));
@@ -83,8 +83,8 @@ fn status_says_who_and_what_this_is() {
 /// What a client was told of being primary: `view yes`, or `g yes of ann bob`.
 fn primaries(world: &World, at: usize) -> Vec<String> {
     let told = world.programs[at].events.iter().filter_map(|event| match event {
-        Event::View(view) => Some(format!("view {}", view.primary.word())),
-        Event::GroupView(view) => {
+        DaemonEvent::View(view) => Some(format!("view {}", view.primary.word())),
+        DaemonEvent::GroupView(view) => {
             let names: Vec<_> = view.members.iter().map(|member| member.name.as_str()).collect();
             Some(format!("{} {} of {}", view.group, view.primary.word(), names.join(" ")))
         }

@@ -1,7 +1,7 @@
 //! Clients are told what their requests wait for.
 use super::*;
 use crate::wait_monitor::CHECK_INTERVAL;
-use consort_session::Waiting;
+use consort_session::WaitNotice;
 use consort_types::Hold;
 
 const SLOW: Hold = Hold::Slow(NodeId(1));
@@ -13,9 +13,9 @@ fn stuck(hold: Hold) -> World {
     world
 }
 
-fn told(world: &World, at: usize) -> Vec<Waiting> {
+fn told(world: &World, at: usize) -> Vec<WaitNotice> {
     let events = world.programs[at].events.iter();
-    events.filter_map(|event| if let Event::Waiting(waiting) = event { Some(*waiting) } else { None }).collect()
+    events.filter_map(|event| if let DaemonEvent::Waiting(waiting) = event { Some(*waiting) } else { None }).collect()
 }
 
 impl World {
@@ -34,13 +34,13 @@ fn who_waits_for_long_is_told_why_once_and_again_when_that_changes() {
     let (ann, idle) = (world.connect(0, "ann"), world.connect(0, "idle"));
     (0..3).for_each(|n| world.multicast(ann, &["g"], &format!("{n}")));
     world.pass(5);
-    let first = Waiting { up_to: 3, hold: Hold::Membership };
+    let first = WaitNotice { up_to: 3, hold: Hold::Membership };
     assert_eq!((told(&world, ann), told(&world, idle)), (vec![first], vec![]));
     assert!(world.nodes[0].status().contains(&("requests_wait_for".into(), "membership".into())));
     world.nodes[0].engine.hold = Some(SLOW);
     world.multicast(ann, &["g"], "more");
     world.pass(3);
-    assert_eq!(told(&world, ann)[1..], [Waiting { up_to: 4, hold: SLOW }]);
+    assert_eq!(told(&world, ann)[1..], [WaitNotice { up_to: 4, hold: SLOW }]);
     assert!(world.counter(0, "requests_waited_slow") > 0);
     world.nodes[0].engine.stuck = false;
     world.pass(3);
@@ -59,7 +59,7 @@ fn a_request_that_waits_for_room_is_told_of_too() {
     assert!(world.programs[ann].paused);
     let accepted = world.counter(0, "requests_accepted");
     assert!((1..8).contains(&accepted), "{accepted}");
-    assert_eq!(told(&world, ann), [Waiting { up_to: accepted + 1, hold: Hold::Window }]);
+    assert_eq!(told(&world, ann), [WaitNotice { up_to: accepted + 1, hold: Hold::Window }]);
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Messages that came as one.
-use super::decode::Front;
+use super::decode::MessageFront;
 use super::{BATCH, Message};
 use bytes::Bytes;
 use consort_group::batch;
@@ -8,7 +8,7 @@ use consort_wire::Malformed;
 /// A batch of which some messages were not taken yet.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    front: Front,
+    front: MessageFront,
     body: Bytes,
     at: usize,
 }
@@ -24,7 +24,7 @@ impl Batch {
     /// # Errors
     /// [`Malformed`] says which field is wrong.
     pub fn decode(kind: u8, body: Bytes) -> Result<Self, Malformed> {
-        let front = Front::read(kind, &body, batch::HEAD_LEN)?;
+        let front = MessageFront::read(kind, &body, batch::HEAD_LEN)?;
         batch::check(&body.clone().into(), front.name_end, front.targets_len)?;
         Ok(Self { front, body, at: front.name_end })
     }

@@ -1,8 +1,8 @@
 //! Frames to events. Whatever a daemon sends, the answer is an event or a [`Malformed`].
 use super::{
-    CLOSED, CONFIRM, DISCONNECT, Event, GROUP_SIGNAL, GROUP_VIEW, GroupSignal, GroupView, MEMBERSHIP, MESSAGE, Message,
-    NetworkView, OFFER, OFFER_LEN, Offer, PONG, PROGRESS, Progress, REFUSED, REVOKE, SLOW, STATUS, VIEW, WAITING,
-    WELCOME, WINDOW, Waiting, Welcome,
+    CLOSED, CONFIRM, DISCONNECT, DaemonEvent, GROUP_SIGNAL, GROUP_VIEW, GroupSignal, GroupView, MEMBERSHIP, MESSAGE,
+    Message, NetworkView, OFFER, OFFER_LEN, Offer, PONG, PROGRESS, Progress, REFUSED, REVOKE, SLOW, STATUS, VIEW,
+    WAITING, WELCOME, WINDOW, WaitNotice, Welcome,
 };
 use crate::{Disconnect, Parting, Refusal, RefusalCause};
 use bytes::Bytes;
@@ -14,14 +14,14 @@ use std::ops::Range;
 /// The least bytes of one client in a list.
 const CLIENT_LEN: usize = MEMBER_LEN + 4 + 2;
 
-impl Event {
+impl DaemonEvent {
     /// Reads the body of a frame of this kind.
     ///
     /// # Errors
     /// [`Malformed`] says which field is wrong.
     pub fn decode(kind: u8, body: Bytes) -> Result<Self, Malformed> {
         if kind & 0xf0 == MESSAGE {
-            return Front::read(kind, &body, 0).map(|front| Self::Message(front.whole(body)));
+            return MessageFront::read(kind, &body, 0).map(|front| Self::Message(front.whole(body)));
         }
         if kind & 0xf0 == OFFER {
             return read_offer(kind, body).map(Self::Offer);
@@ -52,7 +52,7 @@ impl Event {
 
 /// What stands before the client's bytes of a message, or of the first one of a batch.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Front {
+pub(super) struct MessageFront {
     sender: (NodeId, ClientId),
     service: Service,
     pub name_end: usize,
@@ -60,7 +60,7 @@ pub(super) struct Front {
     pub targets_len: usize,
 }
 
-impl Front {
+impl MessageFront {
     /// Reads it; the targets stand so many bytes behind the name.
     pub fn read(kind: u8, body: &[u8], before_targets: usize) -> Result<Self, Malformed> {
         let service = Service::from_wire(kind & 0x0f).ok_or(Malformed { what: "service", at: 0 })?;
@@ -96,7 +96,7 @@ fn read_offer(kind: u8, mut body: Bytes) -> Result<Offer, Malformed> {
     let mut reader = Reader::new(&body);
     let (number, free) = (reader.u64("offer")?, Duration::from_micros(reader.u32("free time")?.into()));
     let body = body.split_off(OFFER_LEN);
-    let front = Front::read(kind, &body, 0).map_err(|error| Malformed { at: error.at + OFFER_LEN, ..error })?;
+    let front = MessageFront::read(kind, &body, 0).map_err(|error| Malformed { at: error.at + OFFER_LEN, ..error })?;
     Ok(Offer { number, free, message: front.whole(body) })
 }
 
@@ -119,7 +119,7 @@ fn read_progress(reader: &mut Reader<'_>) -> Result<Progress, Malformed> {
     Ok(Progress { accepted, ordered, credit: reader.u64("credit")? })
 }
 
-fn read_waiting(reader: &mut Reader<'_>) -> Result<Waiting, Malformed> {
+fn read_waiting(reader: &mut Reader<'_>) -> Result<WaitNotice, Malformed> {
     let (up_to, cause, node) = (reader.u64("up to")?, reader.u8("cause")?, reader.u16("node")?);
     let hold = match (cause, node) {
         (WINDOW, 0) => Hold::Window,
@@ -127,13 +127,13 @@ fn read_waiting(reader: &mut Reader<'_>) -> Result<Waiting, Malformed> {
         (SLOW, node) => Hold::Slow(NodeId(node)),
         _ => return Err(reader.bad("cause")),
     };
-    Ok(Waiting { up_to, hold })
+    Ok(WaitNotice { up_to, hold })
 }
 
-fn read_refused(reader: &mut Reader<'_>) -> Result<Event, Malformed> {
+fn read_refused(reader: &mut Reader<'_>) -> Result<DaemonEvent, Malformed> {
     let request = reader.u64("request")?;
     let cause = RefusalCause::from_wire(reader.u8("cause")?).ok_or(reader.bad("cause"))?;
-    Ok(Event::Refused { request, refusal: Refusal { cause, text: read_text(reader, "text")? } })
+    Ok(DaemonEvent::Refused { request, refusal: Refusal { cause, text: read_text(reader, "text")? } })
 }
 
 fn read_disconnect(reader: &mut Reader<'_>) -> Result<Disconnect, Malformed> {

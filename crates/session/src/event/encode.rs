@@ -1,11 +1,11 @@
 //! Events to frames, appended where the client will read them.
 use super::{
     BATCH, CLOSED, CONFIRM, DISCONNECT, GROUP_SIGNAL, GROUP_VIEW, MEMBERSHIP, MESSAGE, OFFER, OFFER_LEN, PONG,
-    PROGRESS, Progress, REFUSED, REVOKE, SLOW, STATUS, VIEW, WAITING, WELCOME, WINDOW, Waiting, Welcome,
+    PROGRESS, Progress, REFUSED, REVOKE, SLOW, STATUS, VIEW, WAITING, WELCOME, WINDOW, WaitNotice, Welcome,
 };
 use crate::frame::{self, HEAD_LEN};
-use crate::output::Output;
-use crate::{Disconnect, Offered, Refusal};
+use crate::output::FrameQueue;
+use crate::{Disconnect, PendingOffer, Refusal};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_group::ordered::MulticastLayout;
 use consort_group::{GroupChange, GroupViewId, Member, TransitionalSignal, targets};
@@ -18,7 +18,13 @@ const MESSAGE_HEAD_LEN: usize = HEAD_LEN + 2;
 const TEXT_MAX: usize = u16::MAX as usize;
 
 /// Appends a message of a client of node `sender`, or a batch of them: what receivers are told of an ordered multicast.
-pub fn put_message(out: &mut Output, sender: NodeId, service: Service, multicast: &Payload, told: &MulticastLayout) {
+pub fn put_message(
+    out: &mut FrameQueue,
+    sender: NodeId,
+    service: Service,
+    multicast: &Payload,
+    told: &MulticastLayout,
+) {
     let len = multicast.len().saturating_sub(told.at);
     out.put(MESSAGE_HEAD_LEN + len).extend_from_slice(&message_head(sender, service, len, told));
     multicast.for_each_part(told.at, len, |part, range| out.inlay(part, range));
@@ -44,8 +50,8 @@ fn message_head(sender: NodeId, service: Service, len: usize, told: &MulticastLa
 }
 
 /// Appends an offer, which may be taken back for nothing for the time `free`.
-pub(crate) fn put_offer(out: &mut BytesMut, number: u64, free: Duration, offered: &Offered) {
-    let Offered { sender, service, multicast, told_at, .. } = offered;
+pub(crate) fn put_offer(out: &mut BytesMut, number: u64, free: Duration, offered: &PendingOffer) {
+    let PendingOffer { sender, service, multicast, told_at, .. } = offered;
     let len = multicast.len().saturating_sub(*told_at);
     frame::put_head(out, OFFER | *service as u8, OFFER_LEN + 2 + len);
     out.reserve(OFFER_LEN + 2 + len);
@@ -144,7 +150,7 @@ pub(crate) fn put_progress(out: &mut BytesMut, progress: Progress) {
     out.put_u64(progress.credit);
 }
 
-pub(crate) fn put_waiting(out: &mut BytesMut, waiting: Waiting) {
+pub(crate) fn put_waiting(out: &mut BytesMut, waiting: WaitNotice) {
     let (cause, node) = match waiting.hold {
         Hold::Window => (WINDOW, 0),
         Hold::Membership => (MEMBERSHIP, 0),

@@ -1,5 +1,5 @@
 //! Messages read where their frames lie.
-use super::decode::Front;
+use super::decode::MessageFront;
 use super::{BorrowedMessage, MESSAGE};
 use crate::frame::{HEAD_LEN, len_of};
 use consort_wire::Malformed;
@@ -23,7 +23,7 @@ pub enum InPlace<'a> {
 pub fn look(bytes: &[u8]) -> Result<InPlace<'_>, Malformed> {
     let Some((kind, len)) = large_message(bytes) else { return Ok(InPlace::Other(others(bytes))) };
     let body = &bytes[HEAD_LEN..len];
-    let front = Front::read(kind, body, 0).map_err(|error| Malformed { at: error.at + HEAD_LEN, ..error })?;
+    let front = MessageFront::read(kind, body, 0).map_err(|error| Malformed { at: error.at + HEAD_LEN, ..error })?;
     Ok(InPlace::Message(front.whole(body), len))
 }
 
@@ -50,7 +50,7 @@ fn others(bytes: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Event;
+    use crate::event::DaemonEvent;
     use crate::frame;
     use bytes::{BufMut, Bytes, BytesMut};
 
@@ -68,7 +68,7 @@ mod tests {
         let frame = message(&[7; LARGE]);
         let bytes = [&frame[..], b"more"].concat();
         let Ok(InPlace::Message(borrowed, len)) = look(&bytes) else { panic!("no message") };
-        let Ok(Event::Message(owned)) = Event::decode(MESSAGE | 3, frame.slice(HEAD_LEN..)) else {
+        let Ok(DaemonEvent::Message(owned)) = DaemonEvent::decode(MESSAGE | 3, frame.slice(HEAD_LEN..)) else {
             panic!("no message")
         };
         assert_eq!(len, frame.len());

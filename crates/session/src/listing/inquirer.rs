@@ -1,7 +1,7 @@
 //! A client that joins nothing and sends nothing: it asks.
-use super::{Listing, Question};
+use super::{ListQuery, Listing};
 use crate::frame::{Frames, HEAD_LEN};
-use crate::{Disconnect, Event, Hello, Welcome};
+use crate::{DaemonEvent, Disconnect, Hello, Welcome};
 use bytes::{Bytes, BytesMut};
 use consort_wire::Malformed;
 
@@ -41,7 +41,7 @@ impl Inquirer {
     }
 
     /// Asks.
-    pub fn ask(&mut self, question: &Question) {
+    pub fn ask(&mut self, question: &ListQuery) {
         question.put(&mut self.output);
     }
 
@@ -68,9 +68,9 @@ impl Inquirer {
                     .map(|listing| Some(Reply::Listing(listing)))
                     .map_err(in_frame);
             }
-            match Event::decode(head.kind, body).map_err(in_frame)? {
-                Event::Welcome(welcome) => return Ok(Some(Reply::Welcome(welcome))),
-                Event::Disconnect(farewell) => return Ok(Some(Reply::Farewell(farewell))),
+            match DaemonEvent::decode(head.kind, body).map_err(in_frame)? {
+                DaemonEvent::Welcome(welcome) => return Ok(Some(Reply::Welcome(welcome))),
+                DaemonEvent::Disconnect(farewell) => return Ok(Some(Reply::Farewell(farewell))),
                 _ => {}
             }
         }

@@ -47,7 +47,12 @@ fn messages_that_are_alike_are_ordered_and_told_as_one() {
     pair.session.tell_message(NodeId(1), Service::Agreed, payload, &told_of(payload));
     pair.session.tell_progress();
     let events = pair.events();
-    let [Event::Message(one), Event::Message(two), Event::Message(three), Event::Progress(progress)] = &events[..]
+    let [
+        DaemonEvent::Message(one),
+        DaemonEvent::Message(two),
+        DaemonEvent::Message(three),
+        DaemonEvent::Progress(progress),
+    ] = &events[..]
     else {
         panic!("{events:?}")
     };
@@ -123,7 +128,7 @@ fn a_batch_that_is_refused_is_refused_message_by_message() {
     let events = pair.events();
     assert!(matches!(
         &events[..],
-        [Event::Refused { request: 1, .. }, Event::Refused { request: 2, .. }, Event::Progress(progress)]
+        [DaemonEvent::Refused { request: 1, .. }, DaemonEvent::Refused { request: 2, .. }, DaemonEvent::Progress(progress)]
             if progress.ordered == 2 && progress.credit == 2 * multicast_len(&[group("g")], 3) as u64
     ));
 }
@@ -136,10 +141,10 @@ fn no_mutation_of_a_batch_panics() {
     pair.session.tell_message(NodeId(1), Service::Agreed, payload, &told_of(payload));
     let good = Bytes::copy_from_slice(pair.session.output().front());
     consort_wire::mutate::each(&good, 5_000, |bytes| {
-        let mut client = Client::new(&crate::Hello::default());
+        let mut client = ClientEnd::new(&crate::Hello::default());
         client.feed(Bytes::copy_from_slice(bytes));
         while let Ok(Some(event)) = client.next_event() {
-            if let Event::Message(message) = event {
+            if let DaemonEvent::Message(message) = event {
                 assert!(message.payload().len() <= bytes.len() && !message.sender_name().is_empty());
             }
         }

@@ -1,10 +1,10 @@
 //! Every frame reads back, and no mutation of any panics a decoder.
 use super::told_of;
-use crate::event::{self, Event, Progress, Waiting, Welcome};
+use crate::event::{self, DaemonEvent, Progress, WaitNotice, Welcome};
 use crate::frame::{Frames, HEAD_LEN};
-use crate::listing::{Connection, GroupEntry, Listing, PAGE_MAX, Page, Question, Stage, Transport};
+use crate::listing::{Connection, ConnectionStage, GroupEntry, ListPage, ListQuery, Listing, PAGE_MAX, Transport};
 use crate::request::{self, Hello};
-use crate::{Disconnect, Offered, Output, Parting, Refusal, RefusalCause, Undo, VERSION};
+use crate::{Disconnect, FrameQueue, Parting, PendingOffer, Refusal, RefusalCause, Undo, VERSION};
 use bytes::{Bytes, BytesMut};
 use consort_group::{
     ClientName, GroupChange, GroupStep, GroupViewId, Groups, Member, TransitionalSignal, ordered, targets,
@@ -22,12 +22,12 @@ fn written(fill: impl FnOnce(&mut BytesMut)) -> Bytes {
 }
 
 /// The only event in these bytes.
-fn read(bytes: &Bytes) -> Event {
+fn read(bytes: &Bytes) -> DaemonEvent {
     let mut frames = Frames::new(1 << 20);
     frames.push(bytes.clone());
     let head = frames.whole().unwrap().unwrap();
     assert_eq!(head.len, bytes.len());
-    Event::decode(head.kind, bytes.slice(HEAD_LEN..)).unwrap()
+    DaemonEvent::decode(head.kind, bytes.slice(HEAD_LEN..)).unwrap()
 }
 
 fn view() -> View {
@@ -66,14 +66,14 @@ fn welcome() -> Welcome {
     }
 }
 
-pub(super) fn every_question() -> [Question; 5] {
+pub(super) fn every_question() -> [ListQuery; 5] {
     let orders = GroupName::new(b"orders").unwrap();
     [
-        Question::Groups { after: None, most: 3 },
-        Question::Groups { after: Some(orders.clone()), most: 0 },
-        Question::Members { group: orders.clone(), after: Default::default(), most: 512 },
-        Question::Members { group: orders, after: (MemberId::new(2, 8), ClientId(5)), most: 1 },
-        Question::Clients { after: ClientId(7), most: u16::MAX },
+        ListQuery::Groups { after: None, most: 3 },
+        ListQuery::Groups { after: Some(orders.clone()), most: 0 },
+        ListQuery::Members { group: orders.clone(), after: Default::default(), most: 512 },
+        ListQuery::Members { group: orders, after: (MemberId::new(2, 8), ClientId(5)), most: 1 },
+        ListQuery::Clients { after: ClientId(7), most: u16::MAX },
     ]
 }
 
@@ -85,18 +85,19 @@ fn every_listing() -> Vec<Listing> {
         client: ClientId(ClientId::SPREAD | 3),
         name: Some(bob()),
         transport: Transport::Tcp,
-        stage: Stage::Waiting,
+        stage: ConnectionStage::Waiting,
         groups: 2,
         waiting: 1 << 40,
         under_way: 9,
         credit: 512 << 10,
     };
-    let silent = Connection { name: None, transport: Transport::Unix, stage: Stage::Connecting, ..connection.clone() };
+    let silent =
+        Connection { name: None, transport: Transport::Unix, stage: ConnectionStage::Connecting, ..connection.clone() };
     vec![
-        Listing::Groups(Page { total: 9, more: true, items: vec![group(false), group(true)] }),
-        Listing::Members(Page { total: 2, more: false, items: vec![of(8), of(9)] }),
-        Listing::Clients(Page { total: 2, more: false, items: vec![silent, connection] }),
-        Listing::Clients(Page { total: 2, more: true, items: Vec::new() }),
+        Listing::Groups(ListPage { total: 9, more: true, items: vec![group(false), group(true)] }),
+        Listing::Members(ListPage { total: 2, more: false, items: vec![of(8), of(9)] }),
+        Listing::Clients(ListPage { total: 2, more: false, items: vec![silent, connection] }),
+        Listing::Clients(ListPage { total: 2, more: true, items: Vec::new() }),
     ]
 }
 
@@ -115,11 +116,11 @@ fn every_list_reads_back_and_no_mutation_panics() {
 
 #[test]
 fn a_page_has_no_more_than_was_asked_for_or_than_any_may_have() {
-    let page = |most| Page::of(2_000, most, 0..2_000);
+    let page = |most| ListPage::of(2_000, most, 0..2_000);
     assert_eq!((page(3).items, page(3).more, page(3).total), (vec![0, 1, 2], true, 2_000));
     assert_eq!((page(0).items.len(), page(0).more), (0, true));
     assert_eq!(page(u16::MAX).items.len(), usize::from(PAGE_MAX));
-    assert!(!Page::of(2, 2, 0..2).more && Page::of(2, 2, 0..2).items.len() == 2);
+    assert!(!ListPage::of(2, 2, 0..2).more && ListPage::of(2, 2, 0..2).items.len() == 2);
 }
 
 fn group_view_frame() -> Bytes {
@@ -138,13 +139,13 @@ fn group_signal_frame() -> Bytes {
     written(|out| event::put_group_signal(out, &TransitionalSignal { group: &group, id, notify: &[] }))
 }
 
-fn offered(multicast: Payload) -> Offered {
+fn offered(multicast: Payload) -> PendingOffer {
     let (id, sender, service) = (OfferId(70), NodeId(3), Service::Causal);
-    Offered { id, free_until: Instant::ZERO, sender, service, multicast, told_at: ordered::TOLD_AT }
+    PendingOffer { id, free_until: Instant::ZERO, sender, service, multicast, told_at: ordered::TOLD_AT }
 }
 
 fn message_frame(sender: NodeId, service: Service, multicast: &Payload) -> Bytes {
-    let mut out = Output::default();
+    let mut out = FrameQueue::default();
     event::put_message(&mut out, sender, service, multicast, &told_of(multicast));
     out.pieces().flatten().copied().collect()
 }
@@ -167,7 +168,7 @@ fn every_event() -> Vec<Bytes> {
         written(|out| event::put_status(out, &pairs)),
         written(|out| event::put_pong(out, u64::MAX)),
         written(|out| event::put_disconnect(out, &Disconnect::new(Parting::Slow, "too slow"))),
-        written(|out| event::put_waiting(out, Waiting { up_to: 9, hold: Hold::Slow(NodeId(3)) })),
+        written(|out| event::put_waiting(out, WaitNotice { up_to: 9, hold: Hold::Slow(NodeId(3)) })),
     ]
 }
 
@@ -188,49 +189,49 @@ fn every_event_reads_back() {
         pong,
         farewell,
         waiting,
-    ] = <[Event; 14]>::try_from(every_event().iter().map(read).collect::<Vec<_>>()).unwrap();
-    assert_eq!(welcomed, Event::Welcome(welcome()));
-    let Event::Message(message) = message else { panic!("{message:?}") };
+    ] = <[DaemonEvent; 14]>::try_from(every_event().iter().map(read).collect::<Vec<_>>()).unwrap();
+    assert_eq!(welcomed, DaemonEvent::Welcome(welcome()));
+    let DaemonEvent::Message(message) = message else { panic!("{message:?}") };
     assert_eq!((message.sender(), message.service()), ((NodeId(3), ClientId(70_000)), Service::Safe));
     assert_eq!((message.sender_name(), message.sender_private().unwrap().as_str()), ("bob", "#bob#n3"));
     assert_eq!(message.groups().collect::<Vec<_>>(), ["a", "bc"]);
     assert_eq!(message.payload(), b"payload");
     assert_eq!(&message.into_payload()[..], b"payload");
-    let Event::Offer(offer) = offer else { panic!("{offer:?}") };
+    let DaemonEvent::Offer(offer) = offer else { panic!("{offer:?}") };
     assert_eq!((offer.number, offer.free), (5, Duration::from_micros(128)));
     assert_eq!((offer.message.sender(), offer.message.service()), ((NodeId(3), ClientId(70_000)), Service::Causal));
     assert_eq!((offer.message.sender_name(), offer.message.payload()), ("bob", &b"payload"[..]));
-    assert_eq!((revoke, confirm), (Event::Revoke(5), Event::Confirm(6)));
-    let Event::GroupView(group_view) = group_view else { panic!("{group_view:?}") };
+    assert_eq!((revoke, confirm), (DaemonEvent::Revoke(5), DaemonEvent::Confirm(6)));
+    let DaemonEvent::GroupView(group_view) = group_view else { panic!("{group_view:?}") };
     let bob = Member { daemon: MemberId::new(2, 8), client: ClientId(5), name: bob() };
     assert_eq!((&group_view.members, &group_view.who), (&vec![bob.clone()], &vec![bob.clone()]));
     assert_eq!((group_view.closed, &group_view.sets[..]), (true, &[7][..]));
     assert_eq!(group_view.together_with(bob.key()).collect::<Vec<_>>(), [&bob]);
-    let Event::GroupSignal(signal) = signal else { panic!("{signal:?}") };
+    let DaemonEvent::GroupSignal(signal) = signal else { panic!("{signal:?}") };
     assert_eq!((signal.group.as_str(), signal.id), ("orders", GroupViewId { view: view().id, change: 3 }));
     assert_eq!((group_view.group.as_str(), group_view.id.change), ("orders", 1));
-    let Event::View(network) = network else { panic!("{network:?}") };
+    let DaemonEvent::View(network) = network else { panic!("{network:?}") };
     let meant = view();
     assert_eq!((network.id, network.kind, network.primary), (meant.id, meant.kind, meant.primary));
     assert_eq!((network.members, network.moved_together), (meant.members, meant.moved_together));
     assert_eq!(network.cause, "token lost after 250 ms");
-    assert_eq!(progress, Event::Progress(Progress { accepted: 9, ordered: 8, credit: 7 }));
-    assert_eq!(refused, Event::Refused { request: 6, refusal: Refusal::new(RefusalCause::Budget, "too much") });
-    assert!(matches!(status, Event::Status(pairs) if pairs[0].1 == "operational" && pairs[1].0 == "ä"));
-    assert_eq!(pong, Event::Pong(u64::MAX));
-    assert_eq!(farewell, Event::Disconnect(Disconnect::new(Parting::Slow, "too slow")));
-    assert_eq!(waiting, Event::Waiting(Waiting { up_to: 9, hold: Hold::Slow(NodeId(3)) }));
+    assert_eq!(progress, DaemonEvent::Progress(Progress { accepted: 9, ordered: 8, credit: 7 }));
+    assert_eq!(refused, DaemonEvent::Refused { request: 6, refusal: Refusal::new(RefusalCause::Budget, "too much") });
+    assert!(matches!(status, DaemonEvent::Status(pairs) if pairs[0].1 == "operational" && pairs[1].0 == "ä"));
+    assert_eq!(pong, DaemonEvent::Pong(u64::MAX));
+    assert_eq!(farewell, DaemonEvent::Disconnect(Disconnect::new(Parting::Slow, "too slow")));
+    assert_eq!(waiting, DaemonEvent::Waiting(WaitNotice { up_to: 9, hold: Hold::Slow(NodeId(3)) }));
 }
 
 #[test]
 fn every_cause_of_waiting_reads_back_and_others_are_refused() {
     for hold in [Hold::Window, Hold::Membership, Hold::Slow(NodeId(0)), Hold::Slow(NodeId(u16::MAX))] {
-        let waiting = Waiting { up_to: u64::MAX, hold };
-        assert_eq!(read(&written(|out| event::put_waiting(out, waiting))), Event::Waiting(waiting));
+        let waiting = WaitNotice { up_to: u64::MAX, hold };
+        assert_eq!(read(&written(|out| event::put_waiting(out, waiting))), DaemonEvent::Waiting(waiting));
     }
     for (cause, node) in [(0, 0), (1, 3), (2, 3), (4, 0), (255, 0)] {
         let body = [&[0; 8][..], &[cause, 0, node]].concat();
-        assert_eq!(Event::decode(0x8f, body.into()).unwrap_err().what, "cause");
+        assert_eq!(DaemonEvent::decode(0x8f, body.into()).unwrap_err().what, "cause");
     }
 }
 
@@ -238,11 +239,11 @@ fn every_cause_of_waiting_reads_back_and_others_are_refused() {
 fn a_message_without_payload_and_one_of_many_parts_read_back() {
     let empty = ordered_message(&["g"], b"");
     let frame = message_frame(NodeId(0), Service::Agreed, &empty);
-    assert!(matches!(read(&frame), Event::Message(message) if message.payload().is_empty()));
+    assert!(matches!(read(&frame), DaemonEvent::Message(message) if message.payload().is_empty()));
     let bytes = ordered_message(&["g"], b"many parts").to_bytes();
     let parts: Payload = (0..bytes.len()).map(|at| bytes.slice(at..at + 1)).collect();
     let frame = message_frame(NodeId(0), Service::Agreed, &parts);
-    assert!(matches!(read(&frame), Event::Message(message) if message.payload() == b"many parts"));
+    assert!(matches!(read(&frame), DaemonEvent::Message(message) if message.payload() == b"many parts"));
 }
 
 #[test]
@@ -250,7 +251,7 @@ fn no_mutation_of_any_event_panics() {
     for frame in every_event() {
         consort_wire::mutate::each(&frame, 3_000, |bytes| {
             let Some((kind, body)) = bytes.get(HEAD_LEN - 1..).and_then(|rest| rest.split_first()) else { return };
-            if let Ok(Event::Message(message)) = Event::decode(*kind, Bytes::copy_from_slice(body)) {
+            if let Ok(DaemonEvent::Message(message)) = DaemonEvent::decode(*kind, Bytes::copy_from_slice(body)) {
                 assert!(message.groups().count() <= 1_000);
                 assert!(message.payload().len() < bytes.len() && !message.sender_name().is_empty());
             }
@@ -263,7 +264,7 @@ fn what_follows_an_event_inside_its_frame_is_refused() {
     for frame in every_event() {
         let kind = frame[HEAD_LEN - 1];
         let longer = [&frame[HEAD_LEN..], &[0]].concat();
-        let decoded = Event::decode(kind, longer.into());
+        let decoded = DaemonEvent::decode(kind, longer.into());
         assert_eq!(decoded.is_ok(), [0x90, 0xa0].contains(&(kind & 0xf0)), "{decoded:?}");
     }
 }
@@ -292,5 +293,5 @@ fn the_lengths_that_credit_counts_are_the_lengths_of_the_frames() {
 fn a_text_too_long_for_its_frame_is_cut_between_characters() {
     let farewell = Disconnect::new(Parting::Malformed, "ä".repeat(40_000));
     let frame = written(|out| event::put_disconnect(out, &farewell));
-    assert!(matches!(read(&frame), Event::Disconnect(farewell) if farewell.text == "ä".repeat(32_767)));
+    assert!(matches!(read(&frame), DaemonEvent::Disconnect(farewell) if farewell.text == "ä".repeat(32_767)));
 }

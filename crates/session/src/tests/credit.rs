@@ -25,7 +25,7 @@ fn credit_comes_back_when_a_request_is_ordered_and_not_before() {
     assert_eq!(pair.events(), [], "nothing is ordered yet");
     assert_eq!(pair.order(), 1);
     let credit = (overhead() + 40) as u64;
-    assert_eq!(pair.events(), [Event::Progress(Progress { accepted: 2, ordered: 1, credit })]);
+    assert_eq!(pair.events(), [DaemonEvent::Progress(Progress { accepted: 2, ordered: 1, credit })]);
     assert_eq!(pair.multicast(&[0; 40]), 3);
 }
 
@@ -37,7 +37,7 @@ fn progress_is_told_once_however_much_was_ordered() {
     (1..=5).for_each(|number| assert_eq!(pair.order(), number));
     assert!(pair.session.progress_is_due());
     let events = pair.events();
-    assert!(matches!(events[..], [Event::Progress(Progress { accepted: 5, ordered: 5, .. })]), "{events:?}");
+    assert!(matches!(events[..], [DaemonEvent::Progress(Progress { accepted: 5, ordered: 5, .. })]), "{events:?}");
     assert_eq!(pair.events(), []);
 }
 
@@ -67,8 +67,11 @@ fn a_client_that_overruns_its_credit_is_refused_that_message_and_no_other() {
     pair.order();
     pair.order();
     let events = pair.events();
-    let [Event::Refused { request: 2, refusal }, Event::Refused { request: 3, .. }, Event::Progress(progress)] =
-        &events[..]
+    let [
+        DaemonEvent::Refused { request: 2, refusal },
+        DaemonEvent::Refused { request: 3, .. },
+        DaemonEvent::Progress(progress),
+    ] = &events[..]
     else {
         panic!("{events:?}")
     };
@@ -93,7 +96,7 @@ fn what_is_too_large_is_refused_at_both_ends() {
     pair.session.feed(raw.freeze());
     pair.take().unwrap();
     let causes = pair.events().into_iter().filter_map(|event| match event {
-        Event::Refused { refusal, .. } => Some(refusal.cause),
+        DaemonEvent::Refused { refusal, .. } => Some(refusal.cause),
         _ => None,
     });
     assert_eq!(causes.collect::<Vec<_>>(), [RefusalCause::TooLarge, RefusalCause::TooManyTargets]);
@@ -102,7 +105,7 @@ fn what_is_too_large_is_refused_at_both_ends() {
 
 #[test]
 fn nothing_is_sent_before_the_welcome() {
-    let mut client = Client::new(&Hello::default());
+    let mut client = ClientEnd::new(&Hello::default());
     assert_eq!(client.join(&group("g")), Err(NotSent::NotOpen));
     assert_eq!(client.free(), 0);
 }

@@ -14,7 +14,7 @@ fn the_daemon_names_a_client_that_did_not() {
     assert!(pair.session.is_silent() && !pair.session.is_open());
     pair.serve().unwrap();
     let events = pair.events();
-    let [Event::Welcome(welcome)] = &events[..] else { panic!("{events:?}") };
+    let [DaemonEvent::Welcome(welcome)] = &events[..] else { panic!("{events:?}") };
     assert_eq!((welcome.name.as_str(), welcome.client, welcome.daemon), ("c7", ClientId(7), MemberId::new(1, 5)));
     assert_eq!((welcome.credit, welcome.message_max, welcome.groups_max), (256 << 10, 16 << 20, 1_000));
     assert!(pair.session.is_open() && pair.session.wants_views());
@@ -70,7 +70,7 @@ fn a_ping_is_answered_at_once_and_in_its_place() {
     let mut pair = Pair::open(Limits::default());
     pair.client.ping(99);
     pair.serve().unwrap();
-    assert_eq!(pair.events(), [Event::Pong(99)]);
+    assert_eq!(pair.events(), [DaemonEvent::Pong(99)]);
 }
 
 #[test]
@@ -108,6 +108,6 @@ fn messages_and_frames_reach_the_client_in_their_order() {
     assert!(pair.session.wakes() && !pair.session.wakes());
     let events = pair.events();
     assert!(
-        matches!(&events[..], [Event::Message(_), Event::Status(_), Event::Message(m)] if m.payload() == b"payload")
+        matches!(&events[..], [DaemonEvent::Message(_), DaemonEvent::Status(_), DaemonEvent::Message(m)] if m.payload() == b"payload")
     );
 }

@@ -75,7 +75,7 @@ fn a_closed_session_takes_nothing_and_says_its_farewell_last() {
     pair.session.close(&Disconnect::new(Parting::Stopping, "only the first counts"));
     pair.session.feed(Bytes::from_static(b"more"));
     assert_eq!((pair.session.next(&pair.limits), pair.session.input_held()), (Ok(None), 0));
-    assert_eq!(pair.events(), [Event::Disconnect(farewell)]);
+    assert_eq!(pair.events(), [DaemonEvent::Disconnect(farewell)]);
     assert!(!pair.session.is_open());
 }
 

@@ -6,7 +6,7 @@ mod dialogue;
 mod garbage;
 mod page;
 
-use crate::{Ask, Client, Disconnect, Event, Hello, Limits, Session};
+use crate::{Ask, ClientEnd, DaemonEvent, Disconnect, Hello, Limits, Session};
 use bytes::Bytes;
 use consort_group::ordered::{self, MulticastLayout, Ordered};
 use consort_types::{ClientId, GroupName, MemberId, NodeId, Service};
@@ -24,7 +24,7 @@ pub(super) fn told_of(payload: &Payload) -> MulticastLayout {
 
 /// Both ends of one connection and a daemon that does nothing but count.
 pub(super) struct Pair {
-    pub client: Client,
+    pub client: ClientEnd,
     pub session: Session,
     pub limits: Limits,
     /// What stands in the order: payload and cost.
@@ -38,7 +38,7 @@ pub(super) struct Pair {
 impl Pair {
     pub fn new(limits: Limits) -> Self {
         let hello = Hello { wants_views: true, ..Hello::default() };
-        let (client, session) = (Client::new(&hello), Session::new(ClientId(7)));
+        let (client, session) = (ClientEnd::new(&hello), Session::new(ClientId(7)));
         Self {
             client,
             session,
@@ -54,7 +54,7 @@ impl Pair {
     pub fn open(limits: Limits) -> Self {
         let mut pair = Self::new(limits);
         pair.serve().unwrap();
-        assert!(matches!(&pair.events()[..], [Event::Welcome(_)]));
+        assert!(matches!(&pair.events()[..], [DaemonEvent::Welcome(_)]));
         pair
     }
 
@@ -94,7 +94,7 @@ impl Pair {
     }
 
     /// Carries the daemon's output over.
-    pub fn events(&mut self) -> Vec<Event> {
+    pub fn events(&mut self) -> Vec<DaemonEvent> {
         self.session.tell_progress();
         let bytes = Bytes::copy_from_slice(self.session.output().front());
         self.session.written(bytes.len());

@@ -1,7 +1,7 @@
 //! The protocol's page is true: its example is what both ends write.
 use super::*;
-use crate::listing::{Connection, GroupEntry, Listing, Page, Question, Stage, Transport};
-use crate::{Offered, Undo, event};
+use crate::listing::{Connection, ConnectionStage, GroupEntry, ListPage, ListQuery, Listing, Transport};
+use crate::{PendingOffer, Undo, event};
 use bytes::BytesMut;
 use consort_group::{ClientName, GroupStep, Groups, Member, ordered};
 use consort_types::{Cause, Duration, Instant, OfferId, Position, Primary, View, ViewId, ViewKind};
@@ -27,9 +27,9 @@ fn written_by(side: &str) -> Vec<u8> {
 fn whoever_asks_for_lists_writes_and_reads_the_bytes_of_the_page() {
     let mut asked = BytesMut::new();
     let (after, most) = (Default::default(), 512);
-    Question::Groups { after: None, most: 2 }.put(&mut asked);
-    Question::Members { group: group("g"), after, most }.put(&mut asked);
-    Question::Clients { after: ClientId(0), most }.put(&mut asked);
+    ListQuery::Groups { after: None, most: 2 }.put(&mut asked);
+    ListQuery::Members { group: group("g"), after, most }.put(&mut asked);
+    ListQuery::Clients { after: ClientId(0), most }.put(&mut asked);
     assert_eq!(asked, written_by("asker"));
     let entry = |name, members, closed| GroupEntry { name: group(name), members, closed };
     let (client, name) = (ClientId(2), ClientName::new(b"bob").unwrap());
@@ -37,20 +37,20 @@ fn whoever_asks_for_lists_writes_and_reads_the_bytes_of_the_page() {
         client,
         name: Some(name.clone()),
         transport: Transport::Unix,
-        stage: Stage::Open,
+        stage: ConnectionStage::Open,
         groups: 1,
         waiting: 0,
         under_way: 0,
         credit: 256 << 10,
     };
     let told = [
-        Listing::Groups(Page { total: 3, more: true, items: vec![entry("a", 1, true), entry("g", 1, false)] }),
-        Listing::Members(Page {
+        Listing::Groups(ListPage { total: 3, more: true, items: vec![entry("a", 1, true), entry("g", 1, false)] }),
+        Listing::Members(ListPage {
             total: 1,
             more: false,
             items: vec![Member { daemon: MemberId::new(1, 101), client, name }],
         }),
-        Listing::Clients(Page { total: 1, more: false, items: vec![connection] }),
+        Listing::Clients(ListPage { total: 1, more: false, items: vec![connection] }),
     ];
     let mut answer = BytesMut::new();
     told.iter().for_each(|listing| listing.put(&mut answer));
@@ -59,10 +59,10 @@ fn whoever_asks_for_lists_writes_and_reads_the_bytes_of_the_page() {
 
 #[test]
 fn the_client_of_the_page_writes_these_bytes() {
-    let mut client = Client::new(&Hello { name: ClientName::new(b"bob"), ..Hello::default() });
+    let mut client = ClientEnd::new(&Hello { name: ClientName::new(b"bob"), ..Hello::default() });
     let mut bytes = client.take_output().to_vec();
     client.feed(written_by("daemon").into());
-    assert!(matches!(client.next_event(), Ok(Some(Event::Welcome(_)))));
+    assert!(matches!(client.next_event(), Ok(Some(DaemonEvent::Welcome(_)))));
     client.join(&group("g")).unwrap();
     client.multicast(Service::Agreed, &[group("g")], b"hi").unwrap();
     bytes.extend(client.take_output());
@@ -72,14 +72,14 @@ fn the_client_of_the_page_writes_these_bytes() {
 #[test]
 fn offers_are_written_and_read_as_on_the_page() {
     let hello = Hello { name: ClientName::new(b"bob"), optimistic: Some(Undo::Latest), ..Hello::default() };
-    let mut client = Client::new(&hello);
+    let mut client = ClientEnd::new(&hello);
     assert_eq!(client.take_output(), written_by("wisher"));
     let mut session = Session::new(ClientId(2));
     session.feed(written_by("wisher").into());
     assert_eq!(session.next(&Limits::default()), Ok(Some(Ask::Hello(ClientName::new(b"bob")))));
     let (now, id) = (Instant(7_000), OfferId(40));
     let prefix = ordered::multicast_prefix(ClientId(2), &ClientName::new(b"bob").unwrap());
-    let offered = Offered {
+    let offered = PendingOffer {
         id,
         free_until: now + Duration::from_micros(128),
         sender: NodeId(1),
@@ -93,7 +93,9 @@ fn offers_are_written_and_read_as_on_the_page() {
     assert!(session.output().pieces().flatten().eq(&written_by("offers")));
     client.feed(written_by("offers").into());
     let events: Vec<_> = std::iter::from_fn(|| client.next_event().unwrap()).collect();
-    let [Event::Offer(first), Event::Revoke(1), Event::Offer(again), Event::Confirm(2)] = &events[..] else {
+    let [DaemonEvent::Offer(first), DaemonEvent::Revoke(1), DaemonEvent::Offer(again), DaemonEvent::Confirm(2)] =
+        &events[..]
+    else {
         panic!("{events:?}")
     };
     assert_eq!((first.free, again.free, &first.message), (Duration::from_micros(128), Duration::ZERO, &again.message));

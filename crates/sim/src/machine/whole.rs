@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 use consort_node::{Effect, Limits, Node, Reading};
 use consort_order::{Engine, state_of};
 use consort_session::client::NotSent;
-use consort_session::{Addressee, Client, Event, Hello, Message, Offer, Refusal, RefusalCause, Target, Undo};
+use consort_session::{Addressee, ClientEnd, DaemonEvent, Hello, Message, Offer, Refusal, RefusalCause, Target, Undo};
 use consort_types::{Class, ClientId, GroupName, Instant, MemberId, Position, Rng, Service, Ticket, ViewId};
 use consort_wire::{Identity, Lane, Payload};
 use side::{Deed, Side};
@@ -42,7 +42,7 @@ pub struct Whole<E: Engine> {
 
 #[derive(Debug)]
 struct Seat {
-    client: Client,
+    client: ClientEnd,
     /// The node does not read from this connection now.
     paused: bool,
     /// It writes only when time has passed: several messages with one write.
@@ -65,7 +65,7 @@ impl Seat {
     /// Of three seats next to each other one is not optimistic, one undoes any offer, and one only the latest.
     fn new(group: &GroupName, at: u16) -> Self {
         let undo = [None, Some(Undo::Any), Some(Undo::Latest)][usize::from(at % 3)];
-        let client = Client::new(&Hello { wants_views: true, optimistic: undo, ..Hello::default() });
+        let client = ClientEnd::new(&Hello { wants_views: true, optimistic: undo, ..Hello::default() });
         let listener = Listener::new(std::slice::from_ref(group));
         let (paused, lazy, waits, gone) = (false, false, false, false);
         Self {
@@ -242,36 +242,37 @@ impl<E: Engine> Whole<E> {
         true
     }
 
-    fn on_event(&mut self, at: usize, event: Event) {
+    fn on_event(&mut self, at: usize, event: DaemonEvent) {
         let acts = &mut self.acts;
         self.seats[at].listener.hear(&event, |heard| acts.extend(act(at as u16, heard)));
         match event {
-            Event::Welcome(_) if at >= usize::from(self.processes) => {}
-            Event::Welcome(_) => {
+            DaemonEvent::Welcome(_) if at >= usize::from(self.processes) => {}
+            DaemonEvent::Welcome(_) => {
                 if let Err(not_sent) = self.seats[at].client.join(&self.group) {
                     self.refuse(at, not_sent.to_string());
                 }
             }
-            Event::GroupView(view) => {
+            DaemonEvent::GroupView(view) => {
                 let group = GroupSeen::of(&view, (self.me, client_at(at)));
                 self.acts.push_back(Act::Group { client: at as u16, group: Box::new(group) });
                 self.room(at);
             }
-            Event::GroupSignal(signal) => {
+            DaemonEvent::GroupSignal(signal) => {
                 self.acts.push_back(Act::Signal { client: at as u16, group: signal.group.as_str().into() });
             }
-            Event::Message(message) => self.on_message(at, &message),
-            Event::Offer(offer) => self.on_offer(at, offer),
-            Event::Revoke(offer) => {
+            DaemonEvent::Message(message) => self.on_message(at, &message),
+            DaemonEvent::Offer(offer) => self.on_offer(at, offer),
+            DaemonEvent::Revoke(offer) => {
                 self.seats[at].offers.remove(&offer);
                 self.acts.push_back(Act::Revoke { client: at as u16, offer });
             }
-            Event::Confirm(offer) => self.on_confirm(at, offer),
-            Event::Progress(_) => self.room(at),
-            Event::Refused { request, refusal } if self.seats[at].dared.contains(&request) && is_fair(&refusal) => {}
-            Event::Refused { refusal, .. } => self.refuse(at, format!("{refusal:?}")),
-            Event::Disconnect(farewell) => self.refuse(at, format!("{farewell:?}")),
-            Event::View(_) | Event::Waiting(_) | Event::Status(_) | Event::Pong(_) => {}
+            DaemonEvent::Confirm(offer) => self.on_confirm(at, offer),
+            DaemonEvent::Progress(_) => self.room(at),
+            DaemonEvent::Refused { request, refusal }
+                if self.seats[at].dared.contains(&request) && is_fair(&refusal) => {}
+            DaemonEvent::Refused { refusal, .. } => self.refuse(at, format!("{refusal:?}")),
+            DaemonEvent::Disconnect(farewell) => self.refuse(at, format!("{farewell:?}")),
+            DaemonEvent::View(_) | DaemonEvent::Waiting(_) | DaemonEvent::Status(_) | DaemonEvent::Pong(_) => {}
         }
     }
 
@@ -289,7 +290,7 @@ impl<E: Engine> Whole<E> {
         let sum = message.as_ref().map_or(0, |message| sum(&message.clone().into_payload().into()));
         self.acts.push_back(Act::Confirm { client: at as u16, offer, sum });
         if let Some(message) = message {
-            self.on_event(at, Event::Message(message));
+            self.on_event(at, DaemonEvent::Message(message));
         }
     }
 

@@ -146,7 +146,7 @@ impl Witness {
     }
 
     /// The client was told this. Progress must not be handed in before everything that was read before it.
-    pub fn see(&mut self, at: Instant, event: &session::Event, cast: &mut Cast) {
+    pub fn see(&mut self, at: Instant, event: &session::DaemonEvent, cast: &mut Cast) {
         if !self.takes_part {
             return;
         }

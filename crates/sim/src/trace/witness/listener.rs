@@ -1,6 +1,6 @@
 //! What one client is told, and what of it counts.
 use crate::machine::{GroupSeen, Received, Seen};
-use consort_session::{Disconnect, Event, GroupSignal, GroupView, Message, NetworkView, Refusal, Welcome};
+use consort_session::{DaemonEvent, Disconnect, GroupSignal, GroupView, Message, NetworkView, Refusal, Welcome};
 use consort_types::{ClientId, GroupName, MemberId, Primary, Stream, ViewId, ViewKind};
 use consort_wire::Payload;
 use std::collections::{BTreeSet, VecDeque};
@@ -70,19 +70,19 @@ impl Listener {
     }
 
     /// Takes what the client was told; `say` gets what counts of it.
-    pub fn hear(&mut self, event: &Event, say: impl FnMut(Heard)) {
+    pub fn hear(&mut self, event: &DaemonEvent, say: impl FnMut(Heard)) {
         match event {
-            Event::View(view) => self.on_view(view, say),
-            Event::GroupView(view) => self.on_group_view(view, say),
-            Event::Message(message) => self.on_message(message, say),
-            Event::Progress(progress) => self.on_ordered(progress.ordered, say),
-            Event::Refused { request, refusal } => self.on_refused(*request, refusal, say),
-            Event::Disconnect(farewell) => self.on_disconnect(farewell, say),
-            Event::Welcome(welcome) => self.welcomed(welcome),
-            Event::GroupSignal(signal) => self.on_signal(signal, say),
+            DaemonEvent::View(view) => self.on_view(view, say),
+            DaemonEvent::GroupView(view) => self.on_group_view(view, say),
+            DaemonEvent::Message(message) => self.on_message(message, say),
+            DaemonEvent::Progress(progress) => self.on_ordered(progress.ordered, say),
+            DaemonEvent::Refused { request, refusal } => self.on_refused(*request, refusal, say),
+            DaemonEvent::Disconnect(farewell) => self.on_disconnect(farewell, say),
+            DaemonEvent::Welcome(welcome) => self.welcomed(welcome),
+            DaemonEvent::GroupSignal(signal) => self.on_signal(signal, say),
             // What is offered counts once it has its place.
-            Event::Offer(_) | Event::Revoke(_) | Event::Confirm(_) => {}
-            Event::Waiting(_) | Event::Status(_) | Event::Pong(_) => {}
+            DaemonEvent::Offer(_) | DaemonEvent::Revoke(_) | DaemonEvent::Confirm(_) => {}
+            DaemonEvent::Waiting(_) | DaemonEvent::Status(_) | DaemonEvent::Pong(_) => {}
         }
     }
 

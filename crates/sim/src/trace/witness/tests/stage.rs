@@ -97,13 +97,13 @@ impl Stage {
         self.now
     }
 
-    pub fn tell(&mut self, node: u16, event: &session::Event) {
+    pub fn tell(&mut self, node: u16, event: &session::DaemonEvent) {
         let at = self.tick();
         let cast = &mut self.cast;
         self.players.get_mut(&node).unwrap().witnesses.iter_mut().for_each(|witness| witness.see(at, event, cast));
     }
 
-    fn tell_all(&mut self, nodes: &[u16], event: &session::Event) {
+    fn tell_all(&mut self, nodes: &[u16], event: &session::DaemonEvent) {
         nodes.iter().for_each(|node| self.tell(*node, event));
     }
 
@@ -130,7 +130,7 @@ impl Stage {
             let (id, cause) = (view_id(number), String::new());
             self.tell(
                 *node,
-                &session::Event::View(session::NetworkView { id, kind, primary, members, moved_together, cause }),
+                &session::DaemonEvent::View(session::NetworkView { id, kind, primary, members, moved_together, cause }),
             );
         }
     }
@@ -149,7 +149,7 @@ impl Stage {
     /// This one is told that members of a group do not move along.
     pub fn signal(&mut self, name: &str, node: u16, view: u64, change: u64) {
         let id = GroupViewId { view: view_id(view), change };
-        self.tell(node, &session::Event::GroupSignal(session::GroupSignal { group: group(name), id }));
+        self.tell(node, &session::DaemonEvent::GroupSignal(session::GroupSignal { group: group(name), id }));
     }
 
     fn group(&mut self, name: &str, nodes: &[u16], (view, change): (u64, u64), cause: ChangeCause, sets: Vec<u16>) {
@@ -166,7 +166,7 @@ impl Stage {
             sets,
             members,
         };
-        self.tell_all(nodes, &session::Event::GroupView(view));
+        self.tell_all(nodes, &session::DaemonEvent::GroupView(view));
     }
 
     pub fn send(&mut self, node: u16, service: Service, groups: &[&str]) -> Sent {
@@ -182,7 +182,7 @@ impl Stage {
     }
 
     pub fn deliver(&mut self, nodes: &[u16], sent: &Sent) {
-        let mut frame = session::Output::default();
+        let mut frame = session::FrameQueue::default();
         let all = MulticastLayout { at: 0, targets_at: 0, batch: false, note: None };
         put_message(&mut frame, sent.from.0, sent.service, &told(sent).into(), &all);
         let mut replies = session::client::Replies::default();
@@ -195,14 +195,14 @@ impl Stage {
     pub fn acknowledge(&mut self, node: u16) {
         let ordered = self.players[&node].requests;
         let progress = Progress { accepted: ordered, ordered, credit: 0 };
-        self.tell(node, &session::Event::Progress(progress));
+        self.tell(node, &session::DaemonEvent::Progress(progress));
     }
 
     /// A request of a client is refused: this one, or else the last that it made.
     pub fn refuse(&mut self, node: u16, request: Option<u64>) {
         let request = request.unwrap_or(self.players[&node].requests);
         let refusal = session::Refusal::new(session::RefusalCause::Leaving, "leaving");
-        self.tell(node, &session::Event::Refused { request, refusal });
+        self.tell(node, &session::DaemonEvent::Refused { request, refusal });
     }
 
     /// A daemon is gone, and its clients' sessions with it.
