@@ -1,6 +1,6 @@
 //! Who should be in the next view, who should not, and why.
 use crate::Heard;
-use consort_types::{Cause, Duration, Incarnation, Instant, MemberId, NodeId};
+use consort_types::{Duration, Incarnation, Instant, MemberId, NodeId, ViewCause};
 use std::collections::{BTreeMap, BTreeSet};
 
 type Members = BTreeSet<MemberId>;
@@ -13,7 +13,7 @@ pub struct Sets {
     /// Those of them that should be out.
     pub fail: BTreeSet<MemberId>,
     /// What set the gathering off.
-    pub trigger: Cause,
+    pub trigger: ViewCause,
     /// Why nodes were failed.
     pub reasons: BTreeMap<NodeId, Reason>,
 }
@@ -44,7 +44,7 @@ pub enum Reason {
 #[derive(Clone, Debug)]
 pub struct Why {
     /// What set the gathering off.
-    pub trigger: Cause,
+    pub trigger: ViewCause,
     /// Who should be in, too.
     pub add: BTreeSet<MemberId>,
     /// Who should be out.
@@ -73,7 +73,7 @@ impl Hearsay<'_> {
 
 impl Why {
     /// A reason that names nobody yet.
-    pub const fn new(trigger: Cause) -> Self {
+    pub const fn new(trigger: ViewCause) -> Self {
         Self { trigger, add: BTreeSet::new(), fail: Vec::new() }
     }
 
@@ -91,7 +91,7 @@ impl Why {
 
 impl Sets {
     /// Begins with the members of the installed view.
-    pub fn new(me: MemberId, members: &[MemberId], trigger: Cause) -> Self {
+    pub fn new(me: MemberId, members: &[MemberId], trigger: ViewCause) -> Self {
         //= M10
         let mut proc: BTreeSet<_> = members.iter().copied().collect();
         proc.insert(me);
@@ -191,7 +191,7 @@ impl Sets {
     }
 
     /// What can be told of the change to those that come along.
-    pub fn evidence(&self, hearsay: &Hearsay<'_>, old: &[MemberId], new: &[MemberId]) -> Vec<Cause> {
+    pub fn evidence(&self, hearsay: &Hearsay<'_>, old: &[MemberId], new: &[MemberId]) -> Vec<ViewCause> {
         //= M56
         let gone: Vec<_> = old.iter().filter(|member| !new.contains(member)).map(|member| member.node).collect();
         let of = |reason| gone.iter().copied().filter(|node| self.reason(hearsay, *node) == reason).collect::<Vec<_>>();
@@ -201,14 +201,14 @@ impl Sets {
         let joined: Vec<_> = new.iter().filter(|member| !old.contains(member)).map(|member| member.node).collect();
         let outdated: Vec<_> = of(Reason::Outdated).into_iter().filter_map(|node| hearsay.outdated(node)).collect();
         let causes = [
-            (silent.is_empty(), Cause::Silent { nodes: silent, since }),
-            (of(Reason::Left).is_empty(), Cause::Left { nodes: of(Reason::Left) }),
-            (of(Reason::Restarted).is_empty(), Cause::Restarted { nodes: of(Reason::Restarted) }),
-            (of(Reason::Deaf).is_empty(), Cause::Deaf { nodes: of(Reason::Deaf) }),
-            (of(Reason::OneWay).is_empty(), Cause::OneWay { nodes: of(Reason::OneWay) }),
-            (of(Reason::Apart).is_empty(), Cause::Apart { nodes: of(Reason::Apart) }),
-            (outdated.is_empty(), Cause::Outdated { lives: outdated }),
-            (joined.is_empty(), Cause::Merged { nodes: joined }),
+            (silent.is_empty(), ViewCause::Silent { nodes: silent, since }),
+            (of(Reason::Left).is_empty(), ViewCause::Left { nodes: of(Reason::Left) }),
+            (of(Reason::Restarted).is_empty(), ViewCause::Restarted { nodes: of(Reason::Restarted) }),
+            (of(Reason::Deaf).is_empty(), ViewCause::Deaf { nodes: of(Reason::Deaf) }),
+            (of(Reason::OneWay).is_empty(), ViewCause::OneWay { nodes: of(Reason::OneWay) }),
+            (of(Reason::Apart).is_empty(), ViewCause::Apart { nodes: of(Reason::Apart) }),
+            (outdated.is_empty(), ViewCause::Outdated { lives: outdated }),
+            (joined.is_empty(), ViewCause::Merged { nodes: joined }),
         ];
         causes.into_iter().filter(|(nobody, _)| !nobody).map(|(_, cause)| cause).collect()
     }

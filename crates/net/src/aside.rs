@@ -4,7 +4,7 @@ use crate::probe;
 use bytes::Bytes;
 use consort_types::{Instant, MemberId, NodeId};
 use consort_wire::Identity;
-use consort_wire::path::{self, DriverPacket, Probe, Told};
+use consort_wire::path::{self, DriverPacket, Probe, SettingsNotice};
 use std::collections::VecDeque;
 
 /// So many words on settings may wait.
@@ -18,7 +18,7 @@ pub(crate) struct Aside {
     identity: Identity,
     nodes: Vec<NodeId>,
     probes: VecDeque<Probed>,
-    settings: VecDeque<(NodeId, Told)>,
+    settings: VecDeque<(NodeId, SettingsNotice)>,
     pub(crate) joins: Joins,
     /// Probes that came.
     pub(crate) probed: u64,
@@ -82,7 +82,7 @@ impl Aside {
     }
 
     /// What a node said next of its settings.
-    pub(crate) fn next_settings(&mut self) -> Option<(NodeId, Told)> {
+    pub(crate) fn next_settings(&mut self) -> Option<(NodeId, SettingsNotice)> {
         self.settings.pop_front()
     }
 

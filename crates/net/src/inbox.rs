@@ -6,7 +6,7 @@ use crate::counters::{Counters, Traffic};
 use crate::sys::{self, Received, Receiving};
 use bytes::Bytes;
 use consort_types::{Instant, NodeId};
-use consort_wire::path::Told;
+use consort_wire::path::SettingsNotice;
 use consort_wire::{Lane, path};
 use socket2::Socket;
 use std::collections::VecDeque;
@@ -155,7 +155,7 @@ impl Inbox {
     }
 
     /// What a node said next of its settings.
-    pub(crate) fn next_settings(&mut self) -> Option<(NodeId, Told)> {
+    pub(crate) fn next_settings(&mut self) -> Option<(NodeId, SettingsNotice)> {
         self.aside.next_settings()
     }
 

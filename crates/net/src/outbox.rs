@@ -6,7 +6,7 @@ use crate::counters::Counters;
 use crate::options::Peer;
 use crate::paths::Narrow;
 use bytes::Bytes;
-use consort_node::{Datagram, Lane, To};
+use consort_node::{Datagram, Destination, Lane};
 use consort_types::NodeId;
 use consort_wire::Identity;
 use dispatch::Dispatch;
@@ -33,12 +33,12 @@ enum Target {
 }
 
 impl Target {
-    const fn of(to: To, lane: Lane) -> Self {
+    const fn of(to: Destination, lane: Lane) -> Self {
         match (to, lane) {
-            (To::All, Lane::Token) => Self::AllTokens,
-            (To::All, _) => Self::All,
-            (To::One(node), Lane::Data) => Self::Data(node),
-            (To::One(node), _) => Self::Token(node),
+            (Destination::All, Lane::Token) => Self::AllTokens,
+            (Destination::All, _) => Self::All,
+            (Destination::One(node), Lane::Data) => Self::Data(node),
+            (Destination::One(node), _) => Self::Token(node),
         }
     }
 }
@@ -95,7 +95,7 @@ impl Outbox {
     }
 
     /// Puts a datagram behind those that wait.
-    pub(crate) fn push(&mut self, to: To, lane: Lane, datagram: Datagram) {
+    pub(crate) fn push(&mut self, to: Destination, lane: Lane, datagram: Datagram) {
         self.bytes += len(&datagram);
         self.urgent |= lane == Lane::Token;
         self.pending.push(Pending { target: Target::of(to, lane), datagram });

@@ -8,7 +8,7 @@ mod inward;
 
 use consort_types::{Duration, Instant, MemberId, NodeId};
 use consort_wire::DatagramSize;
-use consort_wire::path::{ALWAYS, Probe, REPORTS_MAX, Report};
+use consort_wire::path::{ALWAYS, PathReport, Probe, REPORTS_MAX};
 use inward::Inward;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -221,7 +221,7 @@ impl Paths {
 
     /// What arrives from those that are there. In a large cluster each probe tells of some, in turn.
     //= W07
-    fn reports(&self, now: Instant) -> Vec<Report> {
+    fn reports(&self, now: Instant) -> Vec<PathReport> {
         let present: Vec<_> = self.ways.iter().filter(|(_, way)| way.is_present(now)).collect();
         let parts = present.len().div_ceil(REPORTS_MAX).max(1);
         let part = present.chunks(REPORTS_MAX).nth(self.round as usize % parts).unwrap_or_default();

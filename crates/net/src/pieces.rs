@@ -2,7 +2,7 @@
 //! bytes may be under way; the oldest is given up. A datagram of which a piece is lost is lost, as it would be whole.
 use bytes::Bytes;
 use consort_types::{Duration, Instant, MemberId, NodeId};
-use consort_wire::path::{Piece, Shape};
+use consort_wire::path::{Fragment, Shape};
 use std::collections::{BTreeMap, VecDeque};
 
 /// At most so many datagrams of one sender are remembered, done ones among them.
@@ -37,7 +37,7 @@ struct Join {
 
 impl Joins {
     /// A piece came from a node of the cluster. Returns the datagram if this was the last that was missing.
-    pub(crate) fn take(&mut self, now: Instant, from: MemberId, piece: &Piece) -> Option<Bytes> {
+    pub(crate) fn take(&mut self, now: Instant, from: MemberId, piece: &Fragment) -> Option<Bytes> {
         let joins = self.senders.entry(from.node).or_default();
         let known = joins.iter_mut().rev().find(|join| (join.from, join.id) == (from, piece.id));
         let join = match known {
@@ -78,13 +78,13 @@ fn make_room(joins: &mut VecDeque<Join>, total: usize) -> u64 {
 }
 
 impl Join {
-    fn new(now: Instant, from: MemberId, piece: &Piece) -> Self {
+    fn new(now: Instant, from: MemberId, piece: &Fragment) -> Self {
         let (id, shape) = (piece.id, piece.shape);
         Self { from, id, shape, since: now, bytes: vec![0; shape.total()], have: [0; 4], missing: shape.count() }
     }
 
     /// Puts a piece to its place. One that is there already, or that was cut differently, is ignored.
-    fn take(&mut self, piece: &Piece) -> Option<Bytes> {
+    fn take(&mut self, piece: &Fragment) -> Option<Bytes> {
         let (word, bit) = (usize::from(piece.index / 64), 1 << (piece.index % 64));
         if self.missing == 0 || self.shape != piece.shape || self.have[word] & bit != 0 {
             return None;

@@ -2,7 +2,7 @@
 use bytes::Bytes;
 use consort_types::{ConfigHash, Duration, Instant, NodeId};
 use consort_wire::Identity;
-use consort_wire::path::{self, Told};
+use consort_wire::path::{self, SettingsNotice};
 use std::collections::BTreeMap;
 
 /// So long what a node told is remembered.
@@ -47,7 +47,7 @@ impl Shared {
     }
 
     /// A node told some of its settings.
-    pub(crate) fn take(&mut self, now: Instant, mine: ConfigHash, node: NodeId, told: Told) {
+    pub(crate) fn take(&mut self, now: Instant, mine: ConfigHash, node: NodeId, told: SettingsNotice) {
         //= W13
         self.strangers.retain(|_, stranger| now.since(stranger.heard) < REMEMBERED);
         if told.config == mine {
@@ -173,7 +173,7 @@ mod tests {
         let mut here = Shared::new(lines(&[("datagram", "1472")]));
         for n in 0..2_000_u16 {
             let lines = (0..50).map(|k| (format!("key {n} {k}"), "x".repeat(100))).collect();
-            let told = Told { config: ConfigHash(u64::from(n) + 9), lines };
+            let told = SettingsNotice { config: ConfigHash(u64::from(n) + 9), lines };
             here.take(at(u64::from(n)), identity(0).config, NodeId(n % 300), told);
         }
         assert!(here.strangers.len() <= MOST && here.strangers.values().all(|stranger| stranger.differ.len() <= MOST));

@@ -1,6 +1,6 @@
 //! What a node asks of its driver.
 use bytes::Bytes;
-use consort_order::{Lane, To};
+use consort_order::{Destination, Lane};
 use consort_types::{ClientId, Ticket};
 
 /// One datagram for the network: `head`, then `body`. Both are shared; `body` is never copied.
@@ -18,7 +18,7 @@ pub enum Effect {
     /// Put a datagram on the network.
     Send {
         /// To whom.
-        to: To,
+        to: Destination,
         /// On which lane.
         lane: Lane,
         /// What.

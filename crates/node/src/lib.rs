@@ -31,7 +31,7 @@ mod wait_monitor;
 
 pub use bytes::Bytes;
 pub use change::{NetworkChange, NoChange};
-pub use consort_order::{Engine, Lag, Lane, Pressure, To};
+pub use consort_order::{Destination, Engine, Lag, Lane, Pressure};
 pub use consort_session::listing::Transport;
 pub use consort_session::{Disconnect, Limits, OUTPUT_PIECES, Parting};
 pub use consort_types::{ClientId, Instant, Ticket};

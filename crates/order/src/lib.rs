@@ -16,7 +16,7 @@ use consort_types::{
 pub use consort_wire::{Lane, Malformed, Packet, Payload};
 pub use fact::{Fact, PeerReach, Pressure, WaitState, each_counter, state_of};
 pub use lag::Lag;
-pub use queue::{Queue, Rides};
+pub use queue::{Rides, SubmitQueue};
 
 mod fact;
 mod lag;
@@ -98,7 +98,7 @@ pub enum Refused {
 
 /// Where a packet goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum To {
+pub enum Destination {
     /// All other nodes of the configuration, by multicast where there is one.
     All,
     /// One node.
@@ -131,7 +131,7 @@ pub enum Output<P> {
     /// Put a packet on the network.
     Send {
         /// To whom.
-        to: To,
+        to: Destination,
         /// On which lane.
         lane: Lane,
         /// What.

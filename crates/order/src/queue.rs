@@ -4,7 +4,7 @@ use bytes::BytesMut;
 use consort_types::{Class, MessageId, Service, ViewId};
 use consort_wire::Bump;
 use consort_wire::copy::STAGGER;
-use consort_wire::pack::{Body, CHUNK_LEN, Chunk, Outgoing};
+use consort_wire::pack::{Body, CHUNK_LEN, Chunk, OutgoingMessage};
 use std::collections::VecDeque;
 
 /// What an accepted message counts beside its bytes, so that empty ones are bounded too.
@@ -27,9 +27,9 @@ impl std::fmt::Debug for Riding {
 
 /// Two queues, control before client, and what of them is sent but not yet delivered here.
 #[derive(Clone, Debug)]
-pub struct Queue {
-    control: Line,
-    client: Line,
+pub struct SubmitQueue {
+    control: QueuedMessage,
+    client: QueuedMessage,
     next_id: u64,
     /// What each class may hold at most.
     limit: usize,
@@ -41,8 +41,8 @@ pub struct Queue {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Line {
-    waiting: VecDeque<(MessageId, Outgoing)>,
+struct QueuedMessage {
+    waiting: VecDeque<(MessageId, OutgoingMessage)>,
     /// What has left, by whether it is delivered in the one order: what is delivered before it has an order of its own.
     ordered: VecDeque<MessageId>,
     early: VecDeque<MessageId>,
@@ -57,16 +57,16 @@ enum Gate {
     Open,
 }
 
-impl Queue {
+impl SubmitQueue {
     /// An empty queue: `limit` bytes for each class, messages of at most `message_max` bytes.
     pub fn new(limit: usize, message_max: usize, rides: Rides) -> Self {
-        let (control, client) = (Line::default(), Line::default());
+        let (control, client) = (QueuedMessage::default(), QueuedMessage::default());
         let gate = Gate::Closed { until: None };
         let bodies = Bump::new(BODIES);
         Self { control, client, next_id: 1, limit, message_max, bodies, gate, rides: Riding(rides) }
     }
 
-    /// Checks limits that come from a configuration, before [`Queue::new`] is given them.
+    /// Checks limits that come from a configuration, before [`SubmitQueue::new`] is given them.
     ///
     /// # Errors
     /// The setting that cannot work, by its name in the configuration file, with what is wrong and what to do.
@@ -100,13 +100,13 @@ impl Queue {
             return Err(Refused::Full { queued: line.bytes, limit });
         }
         line.bytes += len + OVERHEAD;
-        let outgoing = Outgoing::new(submission.class, submission.service, submission.payload);
+        let outgoing = OutgoingMessage::new(submission.class, submission.service, submission.payload);
         line.waiting.push_back((id, outgoing));
         self.next_id += 1;
         Ok(id)
     }
 
-    fn line(&mut self, class: Class) -> &mut Line {
+    fn line(&mut self, class: Class) -> &mut QueuedMessage {
         match class {
             Class::Control => &mut self.control,
             Class::Client => &mut self.client,
@@ -169,12 +169,12 @@ impl Queue {
                 let line = self.line(class);
                 let Some(id) = line.ordered.pop_back() else { continue };
                 line.bytes += bytes.len() + OVERHEAD;
-                line.waiting.push_front((id, Outgoing::new(class, service, bytes.into())));
+                line.waiting.push_front((id, OutgoingMessage::new(class, service, bytes.into())));
             }
         }
     }
 
-    fn next_line(&mut self) -> Option<&mut Line> {
+    fn next_line(&mut self) -> Option<&mut QueuedMessage> {
         if !self.control.waiting.is_empty() {
             return Some(&mut self.control);
         }
@@ -251,7 +251,7 @@ impl Queue {
     /// True once after a refusal, when half of the budget is free again and what was refused fits.
     pub fn has_room_again(&mut self) -> bool {
         let limit = self.limit;
-        let told = |line: &mut Line| {
+        let told = |line: &mut QueuedMessage| {
             // Not before the largest that was refused fits: whoever tries at once would be refused without end.
             let room = line.refused.is_some_and(|len| line.bytes <= (limit / 2).min(limit.saturating_sub(len)));
             line.refused = line.refused.filter(|_| !room);
@@ -282,8 +282,8 @@ mod tests {
         service.max(Service::Agreed)
     }
 
-    fn open() -> Queue {
-        let mut queue = Queue::new(10_000, 5_000, rides);
+    fn open() -> SubmitQueue {
+        let mut queue = SubmitQueue::new(10_000, 5_000, rides);
         queue.close_gate(VIEW);
         assert!(queue.open_gate(VIEW));
         queue
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn what_is_delivered_before_the_order_has_packets_and_names_of_its_own() {
-        let mut queue = Queue::new(10_000, 5_000, |service| service.max(Service::Causal));
+        let mut queue = SubmitQueue::new(10_000, 5_000, |service| service.max(Service::Causal));
         queue.close_gate(VIEW);
         queue.open_gate(VIEW);
         for service in [Service::Agreed, Service::Causal, Service::Fifo, Service::Agreed] {
@@ -352,7 +352,7 @@ mod tests {
     #[test]
     fn the_gate_holds_client_messages_back_until_this_very_view_resumes() {
         //= R34 test
-        let mut queue = Queue::new(10_000, 5_000, rides);
+        let mut queue = SubmitQueue::new(10_000, 5_000, rides);
         queue.close_gate(VIEW);
         queue.push(submission(Class::Client, Service::Agreed, 10)).unwrap();
         assert!(!queue.is_ready());

@@ -4,7 +4,7 @@ use crate::message::{Life, Process};
 use crate::trace::witness::index_of;
 use crate::trace::{Grouped, Offered};
 use bytes::Bytes;
-use consort_order::To;
+use consort_order::Destination;
 use consort_session::{ChangeCause, GroupView, Member};
 use consort_types::{
     Class, ClientId, Incarnation, Instant, MemberId, MessageId, NodeId, Position, Primary, Service, Stream, Ticket,
@@ -90,7 +90,7 @@ pub enum Act {
     /// Put a datagram on the network.
     Send {
         /// To whom.
-        to: To,
+        to: Destination,
         /// On which lane.
         lane: Lane,
         /// What.

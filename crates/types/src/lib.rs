@@ -19,6 +19,6 @@ pub use name::{GroupName, NameError};
 pub use rng::Rng;
 pub use service::{Class, Service};
 pub use time::Instant;
-pub use view::{Cause, Primary, View, ViewId, ViewKind};
+pub use view::{Primary, View, ViewCause, ViewId, ViewKind};
 
 pub use std::time::Duration;

@@ -81,7 +81,7 @@ impl Primary {
 
 /// Why a view replaced the one before, with the evidence at hand.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Cause {
+pub enum ViewCause {
     /// The first view of this incarnation.
     Started,
     /// The configured members found each other.
@@ -154,25 +154,25 @@ pub struct View {
     /// Whether an application that wants a single decider may act.
     pub primary: Primary,
     /// What set the change off.
-    pub cause: Cause,
+    pub cause: ViewCause,
     /// What else is known: who is missing and why, who is new.
-    pub evidence: Vec<Cause>,
+    pub evidence: Vec<ViewCause>,
 }
 
 impl View {
     /// Why this view replaced the one before: what set the change off, then what else is known, nothing twice.
     pub fn why(&self) -> String {
-        let mut all: Vec<&Cause> = Vec::new();
+        let mut all: Vec<&ViewCause> = Vec::new();
         for cause in std::iter::once(&self.cause).chain(&self.evidence) {
             if !all.iter().any(|told| told.says(cause)) {
                 all.push(cause);
             }
         }
-        all.into_iter().map(Cause::to_string).collect::<Vec<_>>().join("; ")
+        all.into_iter().map(ViewCause::to_string).collect::<Vec<_>>().join("; ")
     }
 }
 
-impl Cause {
+impl ViewCause {
     /// Whether another is the same in other words: of who is silent it does not matter when that was measured.
     fn says(&self, other: &Self) -> bool {
         match (self, other) {
@@ -182,7 +182,7 @@ impl Cause {
     }
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for ViewCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |f: &mut fmt::Formatter<'_>, nodes: &[NodeId], what: &str| {
             let names: Vec<_> = nodes.iter().map(NodeId::to_string).collect();
@@ -225,8 +225,8 @@ mod tests {
 
     #[test]
     fn a_cause_that_is_its_own_evidence_is_told_once() {
-        let left = Cause::Left { nodes: vec![NodeId(3)] };
-        let silent = Cause::Silent { nodes: vec![NodeId(2)], since: Duration::from_millis(340) };
+        let left = ViewCause::Left { nodes: vec![NodeId(3)] };
+        let silent = ViewCause::Silent { nodes: vec![NodeId(2)], since: Duration::from_millis(340) };
         let view = View {
             id: ViewId::default(),
             kind: ViewKind::Regular,
@@ -237,7 +237,7 @@ mod tests {
             evidence: vec![silent.clone(), left],
         };
         assert_eq!(view.why(), "n3 left; n2 silent for 340 ms");
-        let later = Cause::Silent { nodes: vec![NodeId(2)], since: Duration::from_millis(341) };
+        let later = ViewCause::Silent { nodes: vec![NodeId(2)], since: Duration::from_millis(341) };
         let view = View { cause: silent, evidence: vec![later], ..view };
         assert_eq!(view.why(), "n2 silent for 340 ms");
     }

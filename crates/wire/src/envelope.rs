@@ -138,7 +138,7 @@ fn checksum(front: &[u8], fields: &[u8], body: &[u8]) -> u32 {
 /// # Errors
 /// [`Rejected`] says why the datagram must be dropped.
 pub fn open(identity: &Identity, mut datagram: Bytes) -> Result<(Envelope, Bytes), Rejected> {
-    let view = View::new(&datagram)?;
+    let view = EnvelopeView::new(&datagram)?;
     view.check(identity)?;
     let envelope = Envelope { from: view.from(), lane: view.lane().ok_or(Rejected::Lane(view.kind()))? };
     datagram.advance(LEN);
@@ -147,9 +147,9 @@ pub fn open(identity: &Identity, mut datagram: Bytes) -> Result<(Envelope, Bytes
 
 /// Checked bytes: long enough, with the magic and the version. Fields are read where they lie.
 #[derive(Clone, Copy, Debug)]
-pub struct View<'a>(&'a [u8]);
+pub struct EnvelopeView<'a>(&'a [u8]);
 
-impl<'a> View<'a> {
+impl<'a> EnvelopeView<'a> {
     /// Checks length, magic and version.
     ///
     /// # Errors

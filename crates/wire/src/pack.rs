@@ -29,7 +29,7 @@ pub const LARGEST: usize = LEN_MASK as usize;
 
 /// A message on its way into packets.
 #[derive(Clone, Debug)]
-pub struct Outgoing {
+pub struct OutgoingMessage {
     /// Whose queue it came from.
     pub class: Class,
     /// What the sender asked for.
@@ -41,7 +41,7 @@ pub struct Outgoing {
     begun: bool,
 }
 
-impl Outgoing {
+impl OutgoingMessage {
     /// A message of which nothing is packed yet.
     pub const fn new(class: Class, service: Service, payload: Payload) -> Self {
         Self { class, service, payload, sent: 0, begun: false }
@@ -194,7 +194,7 @@ fn whole_len(reader: &mut Reader<'_>, piece: usize) -> Result<usize, Malformed> 
 
 /// A complete message, put together from its pieces.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
+pub struct AssembledMessage {
     /// Whose queue it came from.
     pub class: Class,
     /// What the sender asked for.
@@ -222,7 +222,7 @@ impl Assembly {
     ///
     /// # Errors
     /// [`Malformed`] where a piece does not continue what came before; what was begun is given up.
-    pub fn push(&mut self, chunk: Chunk) -> Result<Option<Message>, Malformed> {
+    pub fn push(&mut self, chunk: Chunk) -> Result<Option<AssembledMessage>, Malformed> {
         let place = match chunk.class {
             Class::Control => &mut self.control,
             Class::Client => &mut self.client,
@@ -241,7 +241,7 @@ impl Assembly {
             *place = Some(partial);
             return Ok(None);
         }
-        Ok(Some(Message { class: chunk.class, service: chunk.service, payload: partial.payload }))
+        Ok(Some(AssembledMessage { class: chunk.class, service: chunk.service, payload: partial.payload }))
     }
 
     /// The bytes held of messages that are not complete.
@@ -255,13 +255,13 @@ mod tests {
     use super::*;
     use consort_types::Rng;
 
-    fn message(rng: &mut Rng, max: u64) -> Outgoing {
+    fn message(rng: &mut Rng, max: u64) -> OutgoingMessage {
         let bytes: Vec<u8> = (0..rng.below(max)).map(|_| rng.next_u64() as u8).collect();
         let class = if rng.chance(0.1) { Class::Control } else { Class::Client };
-        Outgoing::new(class, Service::ALL[rng.below(5) as usize], Bytes::from(bytes).into())
+        OutgoingMessage::new(class, Service::ALL[rng.below(5) as usize], Bytes::from(bytes).into())
     }
 
-    fn pack_all(messages: &mut [Outgoing], room: usize) -> Vec<Body> {
+    fn pack_all(messages: &mut [OutgoingMessage], room: usize) -> Vec<Body> {
         let mut bodies = Vec::new();
         let mut body = BytesMut::new();
         for message in messages {
@@ -290,7 +290,11 @@ mod tests {
             let mut assembly = Assembly::default();
             let chunks = bodies.iter().flat_map(|body| body.chunks().collect::<Vec<_>>());
             let got: Vec<_> = chunks.filter_map(|chunk| assembly.push(chunk).unwrap()).collect();
-            let sent = messages.into_iter().map(|m| Message { class: m.class, service: m.service, payload: m.payload });
+            let sent = messages.into_iter().map(|m| AssembledMessage {
+                class: m.class,
+                service: m.service,
+                payload: m.payload,
+            });
             assert_eq!(got, sent.collect::<Vec<_>>());
             assert_eq!(assembly.held(), 0);
         }
@@ -299,7 +303,7 @@ mod tests {
     #[test]
     fn sixteen_mebibytes_pass_through_the_smallest_datagram() {
         let bytes = Bytes::from(vec![7; crate::MESSAGE_MAX]);
-        let mut messages = [Outgoing::new(Class::Client, Service::Safe, bytes.clone().into())];
+        let mut messages = [OutgoingMessage::new(Class::Client, Service::Safe, bytes.clone().into())];
         let bodies = pack_all(&mut messages, 400);
         let mut assembly = Assembly::default();
         let mut whole = None;

@@ -32,7 +32,7 @@
 //! It is opened whatever configuration hash the envelope has: it is for those whose hash is another.
 //!
 //! A datagram that was joined again is opened like any other: its own envelope covers its bytes, not those of its pieces.
-use crate::envelope::{self, LEN, Rejected, View};
+use crate::envelope::{self, EnvelopeView, LEN, Rejected};
 use crate::{Identity, Malformed, Reader, Writer};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_types::{ConfigHash, MemberId, NodeId};
@@ -62,9 +62,9 @@ pub enum DriverPacket {
     /// Tries a size.
     Probe(Probe),
     /// Part of a datagram.
-    Piece(Piece),
+    Piece(Fragment),
     /// Some of the settings of a node.
-    Settings(Told),
+    Settings(SettingsNotice),
 }
 
 /// Whether a datagram may be a driver's, by one byte of it; an engine's never is.
@@ -78,14 +78,14 @@ pub fn is_aside(datagram: &[u8]) -> bool {
 /// # Errors
 /// [`Rejected`] says why it is none, or none for this node.
 pub fn open(identity: &Identity, datagram: &Bytes) -> Result<(MemberId, DriverPacket), Rejected> {
-    let view = View::new(datagram)?;
+    let view = EnvelopeView::new(datagram)?;
     //= W11
     let config = if view.kind() == SETTINGS { view.config() } else { identity.config };
     view.check(&Identity { config, ..*identity })?;
     let packet = match view.kind() {
-        SETTINGS => DriverPacket::Settings(Told::decode(config, &datagram[LEN..])?),
+        SETTINGS => DriverPacket::Settings(SettingsNotice::decode(config, &datagram[LEN..])?),
         PROBE => DriverPacket::Probe(Probe::decode(&datagram[LEN..])?),
-        PIECE => DriverPacket::Piece(Piece::decode(view.nonce(), datagram.slice(LEN..))?),
+        PIECE => DriverPacket::Piece(Fragment::decode(view.nonce(), datagram.slice(LEN..))?),
         kind => return Err(Rejected::Lane(kind)),
     };
     Ok((view.from(), packet))
@@ -93,7 +93,7 @@ pub fn open(identity: &Identity, datagram: &Bytes) -> Result<(MemberId, DriverPa
 
 /// What a node says of the settings that all must share.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct SettingsNotice {
     /// The hash of all of them.
     pub config: ConfigHash,
     /// Some of them by name, [`shortened`].
@@ -123,7 +123,7 @@ pub fn seal_settings(identity: &Identity, lines: &[(String, String)]) -> (Bytes,
     (datagram.freeze(), taken)
 }
 
-impl Told {
+impl SettingsNotice {
     //= W11
     fn decode(config: ConfigHash, bytes: &[u8]) -> Result<Self, Malformed> {
         let bad = || Reader::new(bytes).bad("settings");
@@ -144,12 +144,12 @@ pub struct Probe {
     /// Which round of probes it belongs to.
     pub round: u32,
     /// What arrives from others; [`REPORTS_MAX`] at most.
-    pub reports: Vec<Report>,
+    pub reports: Vec<PathReport>,
 }
 
 /// What arrives from one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct PathReport {
     /// Which node.
     pub node: NodeId,
     /// The longest datagram that arrives from it, in bytes; `None` while that is not known.
@@ -182,7 +182,7 @@ impl Probe {
         let mut reader = Reader::new(bytes);
         let round = reader.u32("round")?;
         let count = reader.count(REPORT_LEN, "reports")?;
-        let reports = (0..count).map(|_| Report::decode(&mut reader)).collect::<Result<_, _>>()?;
+        let reports = (0..count).map(|_| PathReport::decode(&mut reader)).collect::<Result<_, _>>()?;
         match reader.rest().iter().any(|byte| *byte != 0) {
             true => Err(reader.bad("padding")),
             false => Ok(Self { round, reports }),
@@ -190,7 +190,7 @@ impl Probe {
     }
 }
 
-impl Report {
+impl PathReport {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let (node, passes, flags) = (reader.u16("node")?, reader.u16("size")?, reader.u8("flags")?);
         if flags & !(DOUBTS | WANTS_ALL) != 0 {
@@ -247,7 +247,7 @@ impl Shape {
 
 /// Part of a datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct Fragment {
     /// Names the datagram among those of its sender.
     pub id: u32,
     /// How it was cut.
@@ -258,7 +258,7 @@ pub struct Piece {
     pub bytes: Bytes,
 }
 
-impl Piece {
+impl Fragment {
     fn decode(nonce: u64, bytes: Bytes) -> Result<Self, Malformed> {
         let [a, b, c, d, e, f, index, count] = nonce.to_be_bytes();
         let shape = Shape { total: u16::from_be_bytes([e, f]), count };

@@ -129,7 +129,7 @@ impl Config {
         check(self.silence >= self.lease, "paxos.silence", || {
             format!("{:?} is below the lease {:?}; raise it", self.silence, self.lease)
         })?;
-        let checked = consort_order::Queue::check(self.queue_bytes, self.message_max);
+        let checked = consort_order::SubmitQueue::check(self.queue_bytes, self.message_max);
         checked.map_err(|(setting, problem)| ConfigError { setting, problem })
     }
 

@@ -2,7 +2,7 @@
 //! not count.
 use crate::ballot::ValueId;
 use crate::config::Config;
-use consort_order::Queue;
+use consort_order::SubmitQueue;
 use consort_types::{Instant, MemberId, Service, ViewId};
 use consort_wire::pack::Body;
 use std::collections::VecDeque;
@@ -22,7 +22,7 @@ pub struct Sent {
 #[derive(Clone, Debug)]
 pub struct Proposer {
     /// What waits.
-    pub queue: Queue,
+    pub queue: SubmitQueue,
     me: MemberId,
     /// The number of the view that this node is in.
     view: Option<u64>,
@@ -34,7 +34,7 @@ pub struct Proposer {
 impl Proposer {
     /// Nothing waits, and this node is in no view.
     pub fn new(config: &Config, me: MemberId) -> Self {
-        let queue = Queue::new(config.queue_bytes, config.message_max, |_| Service::Safe);
+        let queue = SubmitQueue::new(config.queue_bytes, config.message_max, |_| Service::Safe);
         Self { queue, me, view: None, number: 0, sent: VecDeque::new(), bytes: 0 }
     }
 

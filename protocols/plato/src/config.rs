@@ -1,7 +1,7 @@
 //! Every knob, with its advice.
 use crate::packet::{members_in, places_in};
 use consort_member::{Policy, vs};
-use consort_order::Queue;
+use consort_order::SubmitQueue;
 use consort_types::{Duration, NodeId};
 use consort_wire::DatagramSize;
 
@@ -180,7 +180,7 @@ impl Config {
             let problem = format!("cannot tell what {} members hold; raise it", self.members.len());
             return wrong("datagram", problem);
         }
-        Queue::check(self.queue_bytes, self.message_max).or_else(|(setting, problem)| wrong(setting, problem))?;
+        SubmitQueue::check(self.queue_bytes, self.message_max).or_else(|(setting, problem)| wrong(setting, problem))?;
         self.membership().validate()?;
         self.prediction.validate()
     }

@@ -280,7 +280,7 @@ mod tests {
     use super::*;
     use consort_order::Packet as _;
     use consort_types::{Class, MemberId, Service};
-    use consort_wire::pack::Outgoing;
+    use consort_wire::pack::OutgoingMessage;
 
     fn view() -> ViewId {
         ViewId { number: 7, representative: MemberId::new(1, 17) }
@@ -293,7 +293,7 @@ mod tests {
     fn every_packet() -> Vec<Packet> {
         let mut body = BytesMut::new();
         let text = Bytes::from_static(b"hello");
-        assert!(Outgoing::new(Class::Client, Service::Safe, text.into()).pack(&mut body, 100));
+        assert!(OutgoingMessage::new(Class::Client, Service::Safe, text.into()).pack(&mut body, 100));
         let messages = Content::Messages(Body::new(body.freeze()).unwrap());
         let data = |content, repair| Packet::Data(Data { view: view(), key: key(3, 9), after: 7, repair, content });
         vec![

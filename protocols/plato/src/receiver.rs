@@ -3,15 +3,15 @@ use crate::counters::Counters;
 use crate::delta::Delta;
 use crate::packet::{Content, Data, Packet};
 use crate::pipeline::{Key, Pipeline, Step};
-use consort_order::{Delivery, EarlyDelivery, Output, Queue};
+use consort_order::{Delivery, EarlyDelivery, Output, SubmitQueue};
 use consort_types::{Instant, MemberId, OfferId, Position, Stream, ViewId};
-use consort_wire::pack::{Assembly, Body, Message};
+use consort_wire::pack::{AssembledMessage, Assembly, Body};
 use std::collections::{BTreeMap, VecDeque};
 
 /// What the receivers of all views of a node share.
 #[derive(Clone, Debug)]
 pub(crate) struct Io {
-    pub queue: Queue,
+    pub queue: SubmitQueue,
     pub output: VecDeque<Output<Packet>>,
     pub counters: Counters,
     pub delta: Delta,
@@ -19,7 +19,7 @@ pub(crate) struct Io {
 }
 
 impl Io {
-    pub fn new(queue: Queue, delta: Delta) -> Self {
+    pub fn new(queue: SubmitQueue, delta: Delta) -> Self {
         Self { queue, output: VecDeque::new(), counters: Counters::default(), delta, offers: 0 }
     }
 }
@@ -55,7 +55,7 @@ pub(crate) struct Receiver {
 /// A packet that was taken in.
 #[derive(Clone, Debug, Default)]
 struct Arrived {
-    messages: Vec<(OfferId, Message)>,
+    messages: Vec<(OfferId, AssembledMessage)>,
     safe: bool,
     primary: bool,
     /// How many places its sender had delivered.
@@ -115,7 +115,7 @@ impl Receiver {
         self.packets.insert(data.key, arrived);
     }
 
-    fn put_together(&mut self, io: &mut Io, index: usize, body: &Body) -> Vec<(OfferId, Message)> {
+    fn put_together(&mut self, io: &mut Io, index: usize, body: &Body) -> Vec<(OfferId, AssembledMessage)> {
         let mut messages = Vec::new();
         for chunk in body.chunks() {
             match self.members[index].1.push(chunk) {
@@ -355,7 +355,7 @@ impl Receiver {
     }
 }
 
-fn delivery(sender: MemberId, position: Position, message: Message) -> Delivery {
-    let Message { class, service, payload } = message;
+fn delivery(sender: MemberId, position: Position, message: AssembledMessage) -> Delivery {
+    let AssembledMessage { class, service, payload } = message;
     Delivery { stream: Stream(0), position, sender, id: None, class, service, payload }
 }

@@ -1,7 +1,7 @@
 //! Nodes, what is under way between them, and what may happen next.
 use crate::digest::Digest;
 use bytes::Bytes;
-use consort_order::{Arrival, Delivery, Engine, Lane, Output, Submission, To, state_of};
+use consort_order::{Arrival, Delivery, Destination, Engine, Lane, Output, Submission, state_of};
 use consort_ring::evs::{self, Event, Message, Trace};
 use consort_ring::model::Armed;
 use consort_ring::packet::{Beacon, Content, Packet};
@@ -389,7 +389,7 @@ impl World {
         }
     }
 
-    fn send(&mut self, node: &mut Node, to: To, lane: Lane, packet: Packet) {
+    fn send(&mut self, node: &mut Node, to: Destination, lane: Lane, packet: Packet) {
         let me = node.trace.me;
         if let Packet::Data(data) = &packet
             && matches!(data.content, Content::Messages(_))
@@ -407,7 +407,7 @@ impl World {
         let packet = Rc::new((packet, digest));
         for j in (0..self.nodes.len()).filter(|j| j + 1 != usize::from(me.node.0)) {
             let receiver = NodeId(j as u16 + 1);
-            let meant = to == To::All || to == To::One(receiver);
+            let meant = to == Destination::All || to == Destination::One(receiver);
             if meant && self.nodes[j].is_some() && !self.cuts.contains(&(me.node, receiver)) {
                 let packet = packet.clone();
                 self.flying.push_back(Rc::new(Flying { from: me, to: receiver, lane, packet }));

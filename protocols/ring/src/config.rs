@@ -344,7 +344,7 @@ impl Config {
     }
 
     fn validate_sizes(&self) -> Result<(), ConfigError> {
-        let checked = consort_order::Queue::check(self.queue_bytes, self.message_max);
+        let checked = consort_order::SubmitQueue::check(self.queue_bytes, self.message_max);
         checked.map_err(|(setting, problem)| ConfigError { setting, problem })
     }
 

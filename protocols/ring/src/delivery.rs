@@ -2,7 +2,7 @@
 use crate::config::Config;
 use crate::packet::{Content, Data};
 use crate::store::Store;
-use consort_order::Queue;
+use consort_order::SubmitQueue;
 use consort_order::{Delivery, Output};
 use consort_types::{MemberId, Position, Seq, Stream};
 use consort_wire::pack::Assembly;
@@ -42,7 +42,7 @@ impl Deliverer {
         config: &Config,
         store: &Store,
         stable: Seq,
-        queue: &mut Queue,
+        queue: &mut SubmitQueue,
         output: &mut VecDeque<Output<P>>,
     ) {
         //= R19
@@ -72,7 +72,7 @@ impl Deliverer {
         config: &Config,
         store: &Store,
         owed: impl Fn(MemberId) -> bool,
-        queue: &mut Queue,
+        queue: &mut SubmitQueue,
         output: &mut VecDeque<Output<P>>,
     ) {
         let mut hole = false;
@@ -93,7 +93,7 @@ impl Deliverer {
         self.delivered = self.delivered.max(store.highest());
     }
 
-    fn deliver<P>(&mut self, config: &Config, data: &Data, queue: &mut Queue, output: &mut VecDeque<Output<P>>) {
+    fn deliver<P>(&mut self, config: &Config, data: &Data, queue: &mut SubmitQueue, output: &mut VecDeque<Output<P>>) {
         let Content::Messages(body) = &data.content else {
             if data.content == Content::Primary {
                 output.push_back(Output::Primary(data.ring));

@@ -4,7 +4,7 @@ use crate::delivery::Deliverer;
 use crate::packet::{Data, Packet};
 use crate::store::{Inserted, Store};
 use consort_order::Output;
-use consort_order::Queue;
+use consort_order::SubmitQueue;
 use consort_types::{MemberId, NodeId, Seq, View};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -67,7 +67,7 @@ impl Old {
         &mut self,
         config: &Config,
         line: Seq,
-        queue: &mut Queue,
+        queue: &mut SubmitQueue,
         out: &mut VecDeque<Output<Packet>>,
     ) {
         //= M35
@@ -76,7 +76,12 @@ impl Old {
 
     /// Delivers the rest, in the transitional view: all up to the first hole; after it only what an obligated member
     /// numbered, for others may hold what is missing, and what it depends on with it.
-    pub fn deliver_transitional(&mut self, config: &Config, queue: &mut Queue, out: &mut VecDeque<Output<Packet>>) {
+    pub fn deliver_transitional(
+        &mut self,
+        config: &Config,
+        queue: &mut SubmitQueue,
+        out: &mut VecDeque<Output<Packet>>,
+    ) {
         //= M36
         let obligations = &self.installed.obligations;
         let all = crate::mutated!(config, GapIgnored);

@@ -139,7 +139,7 @@ impl Config {
         check(self.datagram.packet_room() >= least, "datagram", || {
             format!("acknowledging {} members leaves no room for messages; raise it", self.members.len() - 1)
         })?;
-        let checked = consort_order::Queue::check(self.queue_bytes, self.message_max);
+        let checked = consort_order::SubmitQueue::check(self.queue_bytes, self.message_max);
         checked.map_err(|(setting, problem)| ConfigError { setting, problem })
     }
 

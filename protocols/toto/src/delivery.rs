@@ -2,9 +2,9 @@
 use crate::config::{Config, Early};
 use crate::dag::Mark;
 use crate::packet::{Content, Packet};
-use consort_order::{Delivery, Output, Queue};
+use consort_order::{Delivery, Output, SubmitQueue};
 use consort_types::{MemberId, Position, Service, Stream, ViewId};
-use consort_wire::pack::{Assembly, Body, Message};
+use consort_wire::pack::{AssembledMessage, Assembly, Body};
 use std::collections::VecDeque;
 
 /// Released messages of one view on their way up.
@@ -34,7 +34,7 @@ const fn position(count: u64, index: u64) -> Position {
 /// What deliveries need beside the deliverer.
 pub(crate) struct Way<'a> {
     pub config: &'a Config,
-    pub queue: &'a mut Queue,
+    pub queue: &'a mut SubmitQueue,
     pub output: &'a mut VecDeque<Output<Packet>>,
 }
 
@@ -118,8 +118,8 @@ impl Deliverer {
         }
     }
 
-    fn hand_up(&self, way: &mut Way<'_>, position: Position, place: usize, message: Message) {
-        let Message { class, service, payload } = message;
+    fn hand_up(&self, way: &mut Way<'_>, position: Position, place: usize, message: AssembledMessage) {
+        let AssembledMessage { class, service, payload } = message;
         let id = if place == self.me { way.queue.delivered(class, service) } else { None };
         let sender = self.members[place];
         way.output.push_back(Output::Deliver(Delivery {

@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::dag::{Dag, Mark};
 use crate::packet::Nak;
-use consort_order::To;
+use consort_order::Destination;
 use consort_types::{Duration, Instant, NodeId, Rng, ViewId};
 use std::collections::BTreeMap;
 
@@ -77,8 +77,8 @@ impl Repair {
         config: &Config,
         dag: &Dag,
         view: ViewId,
-        whom: impl Fn(usize, bool) -> To,
-    ) -> Vec<(To, Nak)> {
+        whom: impl Fn(usize, bool) -> Destination,
+    ) -> Vec<(Destination, Nak)> {
         //= A06
         let mut naks = Vec::new();
         for (place, want) in self.wants.iter_mut().enumerate() {
@@ -130,6 +130,6 @@ impl Repair {
 }
 
 /// Whom to ask for a member's messages.
-pub(crate) fn whom(origin: NodeId, everybody: bool) -> To {
-    if everybody { To::All } else { To::One(origin) }
+pub(crate) fn whom(origin: NodeId, everybody: bool) -> Destination {
+    if everybody { Destination::All } else { Destination::One(origin) }
 }

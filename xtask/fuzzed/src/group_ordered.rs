@@ -3,7 +3,7 @@
 use crate::{member, pieces};
 use bytes::Bytes;
 use consort_group::Groups;
-use consort_types::{Cause, Position, Primary, View, ViewId, ViewKind};
+use consort_types::{Position, Primary, View, ViewCause, ViewId, ViewKind};
 use consort_wire::Payload;
 
 /// The first view of four daemons, of which none knows any other.
@@ -14,7 +14,7 @@ fn view(me: u16) -> View {
         members: (1..=4).map(member).collect(),
         moved_together: vec![member(me)],
         primary: Primary::No,
-        cause: Cause::Formed,
+        cause: ViewCause::Formed,
         evidence: Vec::new(),
     }
 }

@@ -14,7 +14,7 @@ pub mod session_requests;
 pub mod spread;
 
 use bytes::{Bytes, BytesMut};
-use consort_order::{Arrival, Engine, Lane, Output, Packet as _, Submission, To};
+use consort_order::{Arrival, Destination, Engine, Lane, Output, Packet as _, Submission};
 use consort_ring::packet::Packet;
 use consort_ring::{Config, Ring};
 use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, Service, Stream};
@@ -131,7 +131,9 @@ impl Pair {
     fn drain(&mut self, at: usize) {
         while let Some(output) = self.rings[at].poll_output() {
             match output {
-                Output::Send { to, lane, packet } if to == To::All || to == To::One(member(2 - at as u16).node) => {
+                Output::Send { to, lane, packet }
+                    if to == Destination::All || to == Destination::One(member(2 - at as u16).node) =>
+                {
                     if at == 1 {
                         self.sent.push(packet.clone());
                     }

@@ -1,5 +1,5 @@
 //! Engines in one view, virtual time, and a network that delays each copy of a packet as it is told. Nothing is lost.
-use consort_order::{Arrival, Engine, Lane, Output, Payload, Submission, To, each_counter};
+use consort_order::{Arrival, Destination, Engine, Lane, Output, Payload, Submission, each_counter};
 use consort_types::{
     Class, Duration, Incarnation, Instant, MemberId, NodeId, OfferId, Rng, Service, Stream, Ticket, ViewKind,
 };
@@ -227,8 +227,9 @@ impl<'a, E: Engine<Packet: Clone>> Net<'a, E> {
         self.told.push_back(Told { at: self.now, member, heard });
     }
 
-    fn send(&mut self, from: usize, to: To, lane: Lane, packet: &E::Packet) {
-        let reached = |other: &usize| *other != from && (to == To::All || to == To::One(name(*other).node));
+    fn send(&mut self, from: usize, to: Destination, lane: Lane, packet: &E::Packet) {
+        let reached =
+            |other: &usize| *other != from && (to == Destination::All || to == Destination::One(name(*other).node));
         for to in (0..self.engines.len()).filter(reached) {
             self.sent += 1;
             let at = self.now + (self.delay)(from, to, &mut self.rng);

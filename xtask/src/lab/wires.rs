@@ -1,6 +1,6 @@
 //! Rings on a switch: hosts whose processor and sockets are limited, interfaces and switch ports of one rate. What finds no
 //! room at a port or in a socket is lost, and the engine is told of its own sockets, as by the kernel.
-use consort_order::{Arrival, Engine, Lane, Output, Payload, Pressure, Submission, To, each_counter};
+use consort_order::{Arrival, Destination, Engine, Lane, Output, Payload, Pressure, Submission, each_counter};
 use consort_ring::packet::{Packet, RUN_LEN, TOKEN_LEN};
 use consort_ring::{Config, Ring};
 use consort_sim::HostModel;
@@ -61,7 +61,7 @@ const SEND_BUFFER: Duration = Duration::from_micros(500);
 const FORMED: Duration = Duration::from_secs(3);
 
 enum Happens {
-    AtSwitch { from: usize, to: To, flying: Flying },
+    AtSwitch { from: usize, to: Destination, flying: Flying },
     Arrive { to: usize, flying: Flying },
     Wake { host: usize },
 }
@@ -222,9 +222,9 @@ impl<'a> Wires<'a> {
         self.schedule_wake(host);
     }
 
-    fn at_switch(&mut self, from: usize, to: To, flying: &Flying) {
+    fn at_switch(&mut self, from: usize, to: Destination, flying: &Flying) {
         for host in 0..self.hosts.len() {
-            if host == from || (to != To::All && to != To::One(NodeId(host as u16))) {
+            if host == from || (to != Destination::All && to != Destination::One(NodeId(host as u16))) {
                 continue;
             }
             let copies = self.hosts[host].port.carry(self.now, flying.len + FRAME);
@@ -319,11 +319,11 @@ impl<'a> Wires<'a> {
         }
     }
 
-    fn send(&mut self, at: usize, to: To, lane: Lane, packet: Packet) {
+    fn send(&mut self, at: usize, to: Destination, lane: Lane, packet: Packet) {
         let len = len(&packet);
         let host = &mut self.hosts[at];
         host.free += self.site.host.send + per_byte(&self.site.host, len);
-        let lane = if matches!(to, To::One(_)) { Lane::Token } else { lane };
+        let lane = if matches!(to, Destination::One(_)) { Lane::Token } else { lane };
         let left = host.uplink.carry(host.free, len + FRAME).first().map_or(host.free, |copy| copy.at);
         host.free = host.free.max(Instant(left.0.saturating_sub(SEND_BUFFER.as_nanos() as u64)));
         let flying = Flying { from: at, lane, len, packet };

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use consort_types::{ClusterId, ConfigHash, Incarnation, MemberId, NodeId};
-use consort_wire::envelope::{self, Identity, View};
+use consort_wire::envelope::{self, EnvelopeView, Identity};
 
 use super::stage::GROUP;
 
@@ -37,7 +37,7 @@ pub fn from_the_future(node: u16, here: Ipv4Addr) -> io::Result<usize> {
 
 /// What a datagram of this node becomes; `None` for any other, and for what names no life of its sender.
 fn forged(datagram: &[u8], node: u16) -> Option<BytesMut> {
-    let view = View::new(datagram).ok()?;
+    let view = EnvelopeView::new(datagram).ok()?;
     let (lane, from) = (view.lane()?, view.from());
     let own = from.incarnation.0.to_be_bytes();
     let mut packet = datagram.get(envelope::LEN..)?.to_vec();

@@ -4,7 +4,7 @@ use crate::metered::Metered;
 use crate::traffic::{self, Traffic};
 use bytes::Bytes;
 use consort_node::{Effect, Node, Reading};
-use consort_order::{Lane, To};
+use consort_order::{Destination, Lane};
 use consort_ring::{Config, Ring};
 use consort_session::Limits;
 use consort_types::{ClientId, ClusterId, ConfigHash, Duration, Instant, MemberId, NodeId};
@@ -172,7 +172,7 @@ impl World {
         }
     }
 
-    fn send(&mut self, from: usize, to: To, lane: Lane, datagram: &consort_node::Datagram) {
+    fn send(&mut self, from: usize, to: Destination, lane: Lane, datagram: &consort_node::Datagram) {
         let bytes = self.room.room(datagram.head.len() + datagram.body.len());
         bytes.extend_from_slice(&datagram.head);
         bytes.extend_from_slice(&datagram.body);
@@ -181,7 +181,7 @@ impl World {
             tapped.push((NodeId(from as u16), lane, bytes.clone()));
         }
         for other in (0..self.nodes.len()).filter(|other| *other != from) {
-            if to == To::All || to == To::One(NodeId(other as u16)) {
+            if to == Destination::All || to == Destination::One(NodeId(other as u16)) {
                 self.network.push_back(Datagram { to: other, lane, bytes: bytes.clone() });
             }
         }

@@ -5,8 +5,8 @@ use consort_order::{
     Submission, WaitState,
 };
 use consort_types::{
-    Cause, ClusterId, ConfigHash, Hold, MemberId, MessageId, NodeId, Position, Primary, Service, Stream, Ticket, View,
-    ViewId, ViewKind,
+    ClusterId, ConfigHash, Hold, MemberId, MessageId, NodeId, Position, Primary, Service, Stream, Ticket, View,
+    ViewCause, ViewId, ViewKind,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};
@@ -276,7 +276,7 @@ impl Engine for Alone {
             members: vec![self.me],
             moved_together: vec![self.me],
             primary: Primary::Yes,
-            cause: Cause::Started,
+            cause: ViewCause::Started,
             evidence: Vec::new(),
         }));
     }

@@ -6,7 +6,7 @@ mod primary;
 
 use crate::{ClientName, GroupDelivery, GroupStep, Groups, PrivateName, Target, ordered};
 use bytes::{Bytes, BytesMut};
-use consort_types::{Cause as ViewCause, ClientId, GroupName, MemberId, Position, Primary, View, ViewId, ViewKind};
+use consort_types::{ClientId, GroupName, MemberId, Position, Primary, View, ViewCause, ViewId, ViewKind};
 use consort_wire::Payload;
 
 pub(super) fn daemon(node: u16) -> MemberId {

@@ -1,7 +1,7 @@
 //! What the membership asks of its engine, and what the two tell each other.
 use super::Packet;
 use bytes::Bytes;
-use consort_order::To;
+use consort_order::Destination;
 use consort_types::{MemberId, Ticket, View};
 
 /// What a member holds of its installed view. Both vectors go by the view's members in ascending order.
@@ -43,7 +43,7 @@ pub enum Act {
     /// Put a membership packet on the network, on the control lane.
     Send {
         /// To whom.
-        to: To,
+        to: Destination,
         /// What.
         packet: Packet,
     },

@@ -9,7 +9,7 @@ use super::timer::Timer;
 use super::working::Working;
 use super::{Act, Change, Cut, Holding, Next};
 use crate::{Policy, Reason, Sets, Why};
-use consort_order::To;
+use consort_order::Destination;
 use consort_types::{Instant, MemberId, Primary, View, ViewId, ViewKind};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,7 +62,7 @@ impl Attempt {
         let alive = members.iter().map(|member| (*member, now)).collect();
         let attempt = Self { sets, view, members, told: None, stage: Stage::Telling, alive, lead: Lead::default() };
         if attempt.leads(io) && attempt.members.len() > 1 {
-            io.send(To::All, attempt.proposal());
+            io.send(Destination::All, attempt.proposal());
         }
         io.acts.push_back(Act::Tell);
         attempt
@@ -77,7 +77,7 @@ impl Attempt {
     }
 
     fn send_to_proposer(&self, io: &mut Io, packet: Packet) {
-        io.send(To::One(self.view.representative.node), packet);
+        io.send(Destination::One(self.view.representative.node), packet);
     }
 
     /// The engine has told what it holds.
@@ -151,7 +151,7 @@ impl Attempt {
         let plan = self.plan(io);
         self.lead.plan = Some(plan.clone());
         if self.members.len() > 1 {
-            io.send(To::All, Packet::Plan(plan.clone()));
+            io.send(Destination::All, Packet::Plan(plan.clone()));
         }
         let me = io.me;
         self.on_plan(io, now, me, plan)
@@ -244,7 +244,7 @@ impl Attempt {
             return Next::Stay;
         }
         if self.members.len() > 1 {
-            io.send(To::All, Packet::Install { view });
+            io.send(Destination::All, Packet::Install { view });
         }
         Next::Install
     }
@@ -291,7 +291,7 @@ impl Attempt {
         io.timers.arm(Timer::Repeat, now + io.settings.timers.repeat);
         if self.leads(io) {
             let packet = self.lead.plan.clone().map_or_else(|| self.proposal(), Packet::Plan);
-            io.send(To::All, packet);
+            io.send(Destination::All, packet);
         } else if matches!(self.stage, Stage::Ready(_)) {
             self.send_to_proposer(io, Packet::Ready { view: self.view, done: true });
         }

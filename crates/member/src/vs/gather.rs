@@ -6,7 +6,7 @@ use super::io::Io;
 use super::packet::{Join, Packet};
 use super::timer::Timer;
 use crate::{Reason, Sets, Why};
-use consort_order::To;
+use consort_order::Destination;
 use consort_types::{Duration, Instant, MemberId, ViewId};
 use std::collections::BTreeSet;
 
@@ -55,7 +55,7 @@ impl Gather {
             episode: io.episode,
         };
         io.counters.joins_sent += 1;
-        io.send(To::All, Packet::Join(join));
+        io.send(Destination::All, Packet::Join(join));
         let span = io.settings.timers.join;
         let jitter = io.rng.below(span.as_nanos() as u64 / 2);
         io.timers.arm(Timer::Join, now + span + Duration::from_nanos(jitter));

@@ -4,8 +4,8 @@ use super::timer::{Timer, Timers};
 use super::{Act, Settings};
 use crate::{Heard, Hearsay, Numbers, Quarantine};
 use bytes::Bytes;
-use consort_order::{Arrival, PeerReach, To};
-use consort_types::{Cause, Duration, Incarnation, Instant, MemberId, NodeId, Rng, Ticket, View, ViewId, ViewKind};
+use consort_order::{Arrival, Destination, PeerReach};
+use consort_types::{Duration, Incarnation, Instant, MemberId, NodeId, Rng, Ticket, View, ViewCause, ViewId, ViewKind};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What all states share: the way out, timers, settings, and what is known of the others.
@@ -80,7 +80,7 @@ impl Io {
             members: Vec::new(),
             moved_together: Vec::new(),
             primary: settings.primary.never(),
-            cause: Cause::Started,
+            cause: ViewCause::Started,
             evidence: Vec::new(),
         };
         Self {
@@ -115,7 +115,7 @@ impl Io {
         self.taken = self.numbers.highest();
     }
 
-    pub fn send(&mut self, to: To, packet: Packet) {
+    pub fn send(&mut self, to: Destination, packet: Packet) {
         self.acts.push_back(Act::Send { to, packet });
     }
 
@@ -216,7 +216,7 @@ impl Io {
         self.beacons += 1;
         self.counters.beacons_sent += 1;
         self.beacon_at = now;
-        self.send(To::All, Packet::Beacon(Beacon { padding, ..beacon }));
+        self.send(Destination::All, Packet::Beacon(Beacon { padding, ..beacon }));
         let span = self.settings.timers.beacon;
         let tenth = span.as_nanos() as u64 / 10;
         let jitter = Duration::from_nanos(self.rng.below(2 * tenth));
@@ -235,7 +235,7 @@ impl Io {
             episode: self.episode,
         };
         for _ in 0..3 {
-            self.send(To::All, Packet::Join(goodbye.clone()));
+            self.send(Destination::All, Packet::Join(goodbye.clone()));
         }
         self.timers.clear();
         self.acts.push_back(Act::Left);

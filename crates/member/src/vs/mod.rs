@@ -47,7 +47,7 @@ use crate::sets::{Reason, Sets, Why};
 use attempt::Attempt;
 use bytes::Bytes;
 use consort_order::PeerReach;
-use consort_types::{Cause, Incarnation, Instant, MemberId, View, ViewId, ViewKind};
+use consort_types::{Incarnation, Instant, MemberId, View, ViewCause, ViewId, ViewKind};
 use gather::Gather;
 use io::Io;
 use timer::Timer;
@@ -129,13 +129,13 @@ impl Membership {
             members: vec![me],
             moved_together: vec![me],
             primary: self.io.settings.primary.never(),
-            cause: Cause::Started,
+            cause: ViewCause::Started,
             evidence: Vec::new(),
         };
         self.io.installed = view.clone();
         self.io.acts.push_back(Act::Install(Box::new(Change { closing: None, cut: Cut::default(), view })));
         self.io.send_beacon(now, false);
-        self.finish(now, Next::gather(Why::new(Cause::Started)));
+        self.finish(now, Next::gather(Why::new(ViewCause::Started)));
     }
 
     /// The engine multicast something in the installed view: nobody needs a heartbeat now.
@@ -172,7 +172,7 @@ impl Membership {
         if !self.is_working() || !self.is_member(deaf) {
             return;
         }
-        let mut why = Why::new(Cause::Deaf { nodes: vec![deaf.node] });
+        let mut why = Why::new(ViewCause::Deaf { nodes: vec![deaf.node] });
         let (me, members) = (self.io.me, self.io.installed.members.clone());
         for member in members.into_iter().filter(|member| *member != me && (deaf == me || *member == deaf)) {
             self.io.quarantine.put(member.node, now);
@@ -185,7 +185,7 @@ impl Membership {
     pub fn renew(&mut self, now: Instant) {
         if self.is_working() {
             let node = self.io.me.node;
-            self.finish(now, Next::gather(Why::new(Cause::Asked { node })));
+            self.finish(now, Next::gather(Why::new(ViewCause::Asked { node })));
         }
     }
 

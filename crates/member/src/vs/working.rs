@@ -7,8 +7,8 @@ use super::io::Io;
 use super::packet::{Join, Packet};
 use super::timer::Timer;
 use crate::{Hearing, Reason, Why};
-use consort_order::To;
-use consort_types::{Cause, Instant, MemberId, NodeId, Primary, ViewId};
+use consort_order::Destination;
+use consort_types::{Instant, MemberId, NodeId, Primary, ViewCause, ViewId};
 use std::collections::BTreeSet;
 
 /// The state's data.
@@ -87,7 +87,7 @@ impl Working {
         self.quarantine_young(io, now, &silent);
         let nodes = silent.iter().map(|member| member.node).collect();
         let since = now.since(earliest);
-        let why = Why::new(Cause::Silent { nodes, since });
+        let why = Why::new(ViewCause::Silent { nodes, since });
         Next::gather(silent.into_iter().fold(why, |why, member| why.failing(member, Reason::Silent)))
     }
 
@@ -109,7 +109,9 @@ impl Working {
             Some(member) if member == from => {
                 if join.leave {
                     //= M15
-                    return Next::gather(Why::new(Cause::Left { nodes: vec![from.node] }).failing(from, Reason::Left));
+                    return Next::gather(
+                        Why::new(ViewCause::Left { nodes: vec![from.node] }).failing(from, Reason::Left),
+                    );
                 }
                 if join.number < io.installed.id.number {
                     return Next::Stay;
@@ -117,10 +119,10 @@ impl Working {
                 if join.fail.contains(&io.me) {
                     //= V04
                     return Next::gather(
-                        Why::new(Cause::Apart { nodes: vec![from.node] }).failing(from, Reason::Apart),
+                        Why::new(ViewCause::Apart { nodes: vec![from.node] }).failing(from, Reason::Apart),
                     );
                 }
-                let mut why = Why::new(Cause::Asked { node: from.node }).adding(join.proc.iter().copied());
+                let mut why = Why::new(ViewCause::Asked { node: from.node }).adding(join.proc.iter().copied());
                 for member in &join.fail {
                     why = why.failing(*member, Reason::Apart);
                 }
@@ -128,13 +130,13 @@ impl Working {
             }
             Some(earlier) if from.incarnation > earlier.incarnation && !join.leave => {
                 //= M16
-                let trigger = Cause::Restarted { nodes: vec![from.node] };
+                let trigger = ViewCause::Restarted { nodes: vec![from.node] };
                 Next::gather(Why::new(trigger).adding([from]).failing(earlier, Reason::Restarted))
             }
             _ if join.leave => Next::Stay,
             _ if self.admits(io, now, from, join) => {
                 let nodes = join.proc.iter().map(|member| member.node).filter(|node| member_of(io, *node).is_none());
-                let trigger = Cause::Merged { nodes: nodes.collect() };
+                let trigger = ViewCause::Merged { nodes: nodes.collect() };
                 Next::gather(Why::new(trigger).adding(join.proc.iter().copied()))
             }
             _ => {
@@ -183,7 +185,7 @@ impl Working {
         if strangers.is_empty() {
             return Next::Stay;
         }
-        let trigger = Cause::Merged { nodes: strangers.iter().map(|member| member.node).collect() };
+        let trigger = ViewCause::Merged { nodes: strangers.iter().map(|member| member.node).collect() };
         Next::gather(Why::new(trigger).adding(strangers))
     }
 
@@ -196,7 +198,7 @@ impl Working {
         }
         self.alive[index] = now;
         if !super::mutated!(io, NewViewIgnored) {
-            io.send(To::One(from.node), Packet::Install { view });
+            io.send(Destination::One(from.node), Packet::Install { view });
         }
     }
 }

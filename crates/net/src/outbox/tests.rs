@@ -31,7 +31,7 @@ impl Bench {
         Self { outbox, counters: Counters::default(), token, data }
     }
 
-    fn push(&mut self, to: To, lane: Lane, head: &[u8], body: &[u8]) {
+    fn push(&mut self, to: Destination, lane: Lane, head: &[u8], body: &[u8]) {
         let datagram = Datagram { head: Bytes::copy_from_slice(head), body: Bytes::copy_from_slice(body) };
         self.outbox.push(to, lane, datagram);
     }
@@ -57,13 +57,13 @@ fn is_empty(socket: &UdpSocket) -> bool {
 #[test]
 fn every_lane_has_its_socket_and_all_means_the_others() {
     let mut bench = Bench::new();
-    let one = To::One(NodeId(1));
+    let one = Destination::One(NodeId(1));
     bench.push(one, Lane::Token, b"token", b"");
     bench.push(one, Lane::Control, b"control", b"");
     bench.push(one, Lane::Data, b"da", b"ta");
-    bench.push(To::All, Lane::Data, b"data", b" to all");
-    bench.push(To::All, Lane::Control, b"control to all", b"");
-    bench.push(To::All, Lane::Token, b"token to all", b"");
+    bench.push(Destination::All, Lane::Data, b"data", b" to all");
+    bench.push(Destination::All, Lane::Control, b"control to all", b"");
+    bench.push(Destination::All, Lane::Token, b"token to all", b"");
     bench.flush();
     assert_eq!(receive(&bench.token[1]), b"token");
     assert_eq!(receive(&bench.token[1]), b"control");
@@ -83,7 +83,7 @@ fn long_runs_of_any_lengths_arrive_whole_and_in_order_by_super_packets() {
     let lengths: Vec<usize> = (0..300).map(|i| if i % 50 == 49 { i } else { 900 }).collect();
     for (i, len) in lengths.iter().enumerate() {
         let (head, body) = (vec![i as u8; 60], vec![i as u8; len.saturating_sub(60)]);
-        bench.push(To::One(NodeId(1)), Lane::Data, &head[..60.min(*len)], &body);
+        bench.push(Destination::One(NodeId(1)), Lane::Data, &head[..60.min(*len)], &body);
     }
     bench.flush();
     for (i, len) in lengths.iter().enumerate() {
@@ -118,7 +118,7 @@ fn datagrams_too_long_for_super_packets_go_out_one_by_one() {
     // the loopback interface carries 65,536 bytes in one piece; what it cannot couple must still arrive
     let mut bench = Bench::new();
     for i in 0..4 {
-        bench.push(To::One(NodeId(1)), Lane::Data, &[i; 60_000], b"");
+        bench.push(Destination::One(NodeId(1)), Lane::Data, &[i; 60_000], b"");
     }
     bench.flush();
     for i in 0..3u8 {
@@ -129,10 +129,10 @@ fn datagrams_too_long_for_super_packets_go_out_one_by_one() {
 #[test]
 fn what_can_never_leave_is_counted_and_stops_nothing() {
     let mut bench = Bench::new();
-    bench.push(To::One(NodeId(9)), Lane::Data, b"nobody", b"");
-    bench.push(To::One(NodeId(9)), Lane::Token, b"nobody", b"");
-    bench.push(To::One(NodeId(1)), Lane::Data, &[0; 40_000], &[0; 40_000]);
-    bench.push(To::One(NodeId(1)), Lane::Data, b"after", b"");
+    bench.push(Destination::One(NodeId(9)), Lane::Data, b"nobody", b"");
+    bench.push(Destination::One(NodeId(9)), Lane::Token, b"nobody", b"");
+    bench.push(Destination::One(NodeId(1)), Lane::Data, &[0; 40_000], &[0; 40_000]);
+    bench.push(Destination::One(NodeId(1)), Lane::Data, b"after", b"");
     bench.flush();
     assert_eq!(receive(&bench.data[1]), b"after");
     assert_eq!(bench.counters.send_errors, 3);
@@ -156,11 +156,11 @@ fn who_does_not_get_long_ones_gets_them_in_pieces_and_all_others_whole() {
     bench.outbox.set_narrow(narrow(&[(1, 600)]));
     let sent = [vec![1; 600], vec![2; 1_472], vec![3; 1_472], vec![4; 100], vec![5; 601]];
     for datagram in &sent {
-        bench.push(To::All, Lane::Data, &datagram[..50], &datagram[50..]);
+        bench.push(Destination::All, Lane::Data, &datagram[..50], &datagram[50..]);
     }
-    bench.push(To::One(NodeId(1)), Lane::Token, &[6; 700], b"");
-    bench.push(To::One(NodeId(1)), Lane::Data, &[7; 700], b"");
-    bench.push(To::All, Lane::Token, &[8; 700], b"");
+    bench.push(Destination::One(NodeId(1)), Lane::Token, &[6; 700], b"");
+    bench.push(Destination::One(NodeId(1)), Lane::Data, &[7; 700], b"");
+    bench.push(Destination::All, Lane::Token, &[8; 700], b"");
     bench.flush();
     for datagram in &sent {
         assert!(receive(&bench.data[2]) == *datagram);
@@ -178,7 +178,7 @@ fn no_piece_is_longer_than_what_passes_and_pieces_travel_as_super_packets() {
     //= W08 test
     let mut bench = Bench::new();
     bench.outbox.set_narrow(narrow(&[(1, 972)]));
-    (0..20).for_each(|i| bench.push(To::One(NodeId(1)), Lane::Data, &[i; 8_900], b""));
+    (0..20).for_each(|i| bench.push(Destination::One(NodeId(1)), Lane::Data, &[i; 8_900], b""));
     bench.flush();
     assert_eq!((bench.counters.datagrams_cut, bench.counters.data_out.datagrams), (20, 200));
     let lengths: Vec<_> = (0..200).map(|_| receive(&bench.data[1]).len()).collect();
@@ -212,18 +212,18 @@ fn by_multicast_they_go_in_pieces_once_for_all_or_whole_and_in_pieces_to_who_nee
     let mut bench = Bench::new();
     let group = with_group(&mut bench);
     bench.outbox.set_narrow(narrow(&[(1, 972)]));
-    bench.push(To::All, Lane::Data, &[1; 1_472], b"");
-    bench.push(To::All, Lane::Data, &[2; 972], b"");
+    bench.push(Destination::All, Lane::Data, &[1; 1_472], b"");
+    bench.push(Destination::All, Lane::Data, &[2; 972], b"");
     bench.flush();
     assert!([receive(&group), receive(&group)] == [vec![1; 1_472], vec![2; 972]]);
     assert!(receive_joined(&bench.data[1], 1) == [[1; 1_472]]);
     bench.outbox.set_narrow(Narrow { all: Some(600), ..narrow(&[(1, 972), (2, 600)]) });
-    bench.push(To::All, Lane::Data, &[3; 1_472], b"");
-    bench.push(To::All, Lane::Data, &[4; 600], b"");
+    bench.push(Destination::All, Lane::Data, &[3; 1_472], b"");
+    bench.push(Destination::All, Lane::Data, &[4; 600], b"");
     bench.flush();
     assert!(receive_joined(&group, 2) == [vec![3; 1_472], vec![4; 600]]);
     bench.outbox.set_narrow(Narrow::default());
-    bench.push(To::All, Lane::Data, &[5; 1_472], b"");
+    bench.push(Destination::All, Lane::Data, &[5; 1_472], b"");
     bench.flush();
     assert!(receive(&group) == [5; 1_472]);
     assert!(bench.data.iter().all(is_empty) && is_empty(&group));
@@ -234,7 +234,7 @@ fn a_peer_that_is_not_there_stops_nothing() {
     let mut bench = Bench::new();
     drop(bench.token.remove(1));
     for _ in 0..3 {
-        bench.push(To::One(NodeId(1)), Lane::Token, b"token", b"");
+        bench.push(Destination::One(NodeId(1)), Lane::Token, b"token", b"");
         bench.flush();
     }
     assert_eq!(bench.counters.token_out.datagrams, 3);
@@ -243,13 +243,13 @@ fn a_peer_that_is_not_there_stops_nothing() {
 #[test]
 fn a_token_or_a_full_super_packet_is_due_at_once() {
     let mut bench = Bench::new();
-    bench.push(To::All, Lane::Data, &[0; 1440], b"");
+    bench.push(Destination::All, Lane::Data, &[0; 1440], b"");
     assert!(!bench.outbox.is_due());
-    bench.push(To::One(NodeId(1)), Lane::Token, b"token", b"");
+    bench.push(Destination::One(NodeId(1)), Lane::Token, b"token", b"");
     assert!(bench.outbox.is_due());
     bench.flush();
     assert!(!bench.outbox.is_due());
-    (0..46).for_each(|_| bench.push(To::All, Lane::Data, &[0; 1440], b""));
+    (0..46).for_each(|_| bench.push(Destination::All, Lane::Data, &[0; 1440], b""));
     assert!(bench.outbox.is_due());
 }
 

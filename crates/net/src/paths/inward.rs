@@ -1,6 +1,6 @@
 //! What arrives from one node.
 use consort_types::{Duration, Incarnation, Instant, NodeId};
-use consort_wire::path::Report;
+use consort_wire::path::PathReport;
 use std::cmp::Ordering;
 
 /// So many rounds in a row must say the same before it is believed.
@@ -76,9 +76,9 @@ impl Inward {
         self.life.is_some() && !self.known || self.streak.is_some()
     }
 
-    pub(super) fn report(&self, node: NodeId) -> Report {
+    pub(super) fn report(&self, node: NodeId) -> PathReport {
         let wants_all = self.streak.is_some_and(|streak| !streak.grows && streak.rounds >= ASK);
-        Report { node, passes: self.known.then_some(self.passes), doubts: self.doubts(), wants_all }
+        PathReport { node, passes: self.known.then_some(self.passes), doubts: self.doubts(), wants_all }
     }
 
     fn begin(&mut self, now: Instant, round: u32, size: u16) {

@@ -229,7 +229,7 @@ fn in_a_large_cluster_everybody_is_told_of_in_turn() {
 #[test]
 fn a_stranger_and_absurd_reports_do_no_harm() {
     let mut world = World::new(2, 1_472);
-    let lie = |passes| Report { node: NodeId(0), passes: Some(passes), doubts: true, wants_all: true };
+    let lie = |passes| PathReport { node: NodeId(0), passes: Some(passes), doubts: true, wants_all: true };
     let probe = |passes| Probe { round: u32::MAX, reports: vec![lie(passes); 3] };
     for (from, passes) in [(9, 600), (0, 600), (1, u16::MAX)] {
         world.paths[0].handle_probe(world.now, MemberId::new(from, 1), usize::MAX, &probe(passes));

@@ -16,18 +16,18 @@ fn cut(id: u32, datagram: &[u8], limit: usize) -> Vec<Bytes> {
     path::cut(identity(1), id, shape, datagram, &[]).collect()
 }
 
-fn open(datagram: &Bytes) -> Option<(MemberId, Piece)> {
+fn open(datagram: &Bytes) -> Option<(MemberId, Fragment)> {
     match path::open(&identity(0), datagram) {
         Ok((from, DriverPacket::Piece(piece))) => Some((from, piece)),
         _ => None,
     }
 }
 
-fn pieces(id: u32, datagram: &[u8], limit: usize) -> Vec<(MemberId, Piece)> {
+fn pieces(id: u32, datagram: &[u8], limit: usize) -> Vec<(MemberId, Fragment)> {
     cut(id, datagram, limit).iter().filter_map(open).collect()
 }
 
-fn take(joins: &mut Joins, pieces: &[(MemberId, Piece)]) -> Vec<Bytes> {
+fn take(joins: &mut Joins, pieces: &[(MemberId, Fragment)]) -> Vec<Bytes> {
     pieces.iter().filter_map(|(from, piece)| joins.take(NOW, *from, piece)).collect()
 }
 
@@ -68,7 +68,7 @@ fn datagrams_are_never_mixed_not_even_of_two_lives_with_one_id() {
     let (mut joins, mut all) = (Joins::default(), Vec::new());
     for ((from, piece), (_, of_other)) in pieces(1, &one, ALWAYS).into_iter().zip(pieces(1, &other, ALWAYS)) {
         let later = MemberId { incarnation: consort_types::Incarnation(from.incarnation.0 + 1), ..from };
-        all.extend([(from, piece), (later, of_other.clone()), (from, Piece { id: 2, ..of_other })]);
+        all.extend([(from, piece), (later, of_other.clone()), (from, Fragment { id: 2, ..of_other })]);
     }
     assert_eq!(take(&mut joins, &all), [one, other.clone(), other]);
 }
@@ -127,7 +127,7 @@ fn wrong_pieces_that_look_right_neither_panic_nor_outgrow_the_bounds() {
         let (len, limit) = (rng.between(509, 9_000) as usize, rng.between(508, 1_500) as usize);
         let Some(shape) = Shape::new(len, limit) else { continue };
         let index = rng.below(shape.count() as u64) as u8;
-        let piece = Piece { id: rng.below(20) as u32, shape, index, bytes: bytes(shape.range(index).len()) };
+        let piece = Fragment { id: rng.below(20) as u32, shape, index, bytes: bytes(shape.range(index).len()) };
         let from = MemberId::new(rng.below(3) as u16, rng.below(2));
         if let Some(whole) = joins.take(NOW, from, &piece) {
             assert_eq!(whole.len(), shape.total());

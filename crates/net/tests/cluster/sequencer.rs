@@ -2,11 +2,11 @@
 //! miss. It uses every way to the network that there is.
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_order::{
-    AcrossPartitions, Arrival, Capability, Delivery, Engine, Fact, Lane, Link, Malformed, Output, Packet, Refused,
-    Submission, To,
+    AcrossPartitions, Arrival, Capability, Delivery, Destination, Engine, Fact, Lane, Link, Malformed, Output, Packet,
+    Refused, Submission,
 };
 use consort_types::{
-    Cause, Class, Duration, Instant, MemberId, MessageId, NodeId, Position, Primary, Service, Stream, Ticket, View,
+    Class, Duration, Instant, MemberId, MessageId, NodeId, Position, Primary, Service, Stream, Ticket, View, ViewCause,
     ViewId, ViewKind,
 };
 use consort_wire::{Reader, Writer};
@@ -125,11 +125,11 @@ impl Sequencer {
         self.me == self.members[0]
     }
 
-    fn leader(&self) -> To {
-        To::One(self.members[0].node)
+    fn leader(&self) -> Destination {
+        Destination::One(self.members[0].node)
     }
 
-    fn send(&mut self, to: To, lane: Lane, packet: Message) {
+    fn send(&mut self, to: Destination, lane: Lane, packet: Message) {
         self.outputs.push_back(Output::Send { to, lane, packet });
     }
 
@@ -160,7 +160,7 @@ impl Sequencer {
     fn number(&mut self, entry: Entry) {
         self.ordered.push(entry.clone());
         let seq = self.ordered.len() as u64;
-        self.send(To::All, Lane::Data, Message::Ordered(seq, entry.clone()));
+        self.send(Destination::All, Lane::Data, Message::Ordered(seq, entry.clone()));
         self.on_ordered(seq, entry);
     }
 
@@ -196,7 +196,7 @@ impl Sequencer {
     fn on_missing(&mut self, from: NodeId, first: u64) {
         for seq in first..=(self.ordered.len() as u64).min(first + ASK_MAX) {
             let entry = self.ordered[seq as usize - 1].clone();
-            self.send(To::One(from), Lane::Data, Message::Ordered(seq, entry));
+            self.send(Destination::One(from), Lane::Data, Message::Ordered(seq, entry));
         }
     }
 }
@@ -226,7 +226,7 @@ impl Engine for Sequencer {
             members: self.members.clone(),
             moved_together: vec![self.me],
             primary: Primary::No,
-            cause: Cause::Formed,
+            cause: ViewCause::Formed,
             evidence: Vec::new(),
         }));
     }
@@ -268,7 +268,7 @@ impl Engine for Sequencer {
         }
         self.tick = now + self.every;
         if self.leads() {
-            self.send(To::All, Lane::Control, Message::Beacon(self.ordered.len() as u64));
+            self.send(Destination::All, Lane::Control, Message::Beacon(self.ordered.len() as u64));
             return;
         }
         let again: Vec<_> = self.waiting.values().cloned().collect();

@@ -2,12 +2,12 @@
 //! before the next tick.
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_order::{
-    AcrossPartitions, Arrival, Capability, Delivery, Engine, Fact, Lane, Link, Malformed, Output, Packet, Payload,
-    Pressure, Refused, Submission, To, WaitState,
+    AcrossPartitions, Arrival, Capability, Delivery, Destination, Engine, Fact, Lane, Link, Malformed, Output, Packet,
+    Payload, Pressure, Refused, Submission, WaitState,
 };
 use consort_types::{
-    Cause, Class, Duration, Hold, Instant, MemberId, MessageId, NodeId, Position, Primary, Service, Stream, Ticket,
-    View, ViewId, ViewKind,
+    Class, Duration, Hold, Instant, MemberId, MessageId, NodeId, Position, Primary, Service, Stream, Ticket, View,
+    ViewCause, ViewId, ViewKind,
 };
 use consort_wire::Reader;
 use std::collections::VecDeque;
@@ -105,13 +105,13 @@ impl Sequencer {
     }
 
     /// Installs a view of these, of whom those of the view before came along.
-    pub fn install(&mut self, members: Vec<MemberId>, cause: Cause) {
+    pub fn install(&mut self, members: Vec<MemberId>, cause: ViewCause) {
         let together = members.iter().filter(|member| self.members.contains(member)).copied().collect();
         self.install_with(members, together, cause);
     }
 
     /// Installs a view of these, of whom some came along.
-    pub fn install_with(&mut self, members: Vec<MemberId>, moved_together: Vec<MemberId>, cause: Cause) {
+    pub fn install_with(&mut self, members: Vec<MemberId>, moved_together: Vec<MemberId>, cause: ViewCause) {
         self.view = ViewId { number: self.view.number + 1, representative: members[0] };
         self.members.clone_from(&members);
         self.resumed = false;
@@ -139,14 +139,14 @@ impl Sequencer {
     fn send(&mut self, mut message: Numbered) {
         let first = self.members[0];
         if first != self.me {
-            let (to, lane) = (To::One(first.node), Lane::Token);
+            let (to, lane) = (Destination::One(first.node), Lane::Token);
             self.outputs.push_back(Output::Send { to, lane, packet: message });
             return;
         }
         self.numbered += 1;
         message.position = self.numbered;
         let packet = message.clone();
-        self.outputs.push_back(Output::Send { to: To::All, lane: Lane::Data, packet });
+        self.outputs.push_back(Output::Send { to: Destination::All, lane: Lane::Data, packet });
         self.deliver(message);
     }
 
@@ -180,7 +180,7 @@ impl Engine for Sequencer {
     }
 
     fn start(&mut self, now: Instant, _records: &[Bytes]) {
-        self.install(self.members.clone(), Cause::Formed);
+        self.install(self.members.clone(), ViewCause::Formed);
         self.tick = Some(now + TICK);
     }
 

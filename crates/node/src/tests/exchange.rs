@@ -3,7 +3,7 @@ use super::*;
 use crate::STREAM;
 use consort_group::{Groups, ordered};
 use consort_order::{Delivery, Output};
-use consort_types::{Cause, Class, Duration, Position, View};
+use consort_types::{Class, Duration, Position, View, ViewCause};
 
 /// Another daemon, which has a client in some groups and says so in a view.
 fn parts_of(other: u16, view: &View, names: &[&str]) -> Vec<Bytes> {
@@ -26,7 +26,7 @@ fn meeting() -> (World, usize, Vec<Bytes>) {
     let mut world = World::new(1, Limits::default());
     let ann = world.connect(0, "ann");
     world.join(ann, "g");
-    let cause = Cause::Merged { nodes: vec![NodeId(1)] };
+    let cause = ViewCause::Merged { nodes: vec![NodeId(1)] };
     world.nodes[0].engine.install_with(vec![member(0), member(1)], vec![member(0)], cause);
     world.drain(0);
     let view = world.nodes[0].view().unwrap().clone();
@@ -68,7 +68,7 @@ fn clients_messages_wait_until_the_newcomers_groups_are_known() {
 fn an_exchange_that_is_cut_short_opens_nothing_and_the_next_view_does() {
     //= G16 test
     let (mut world, ann, parts) = meeting();
-    let cause = Cause::Silent { nodes: vec![NodeId(1)], since: Duration::ZERO };
+    let cause = ViewCause::Silent { nodes: vec![NodeId(1)], since: Duration::ZERO };
     world.nodes[0].engine.install_with(vec![member(0)], vec![member(0)], cause);
     world.drain(0);
     assert!(world.nodes[0].engine().resumed(), "alone again, it knows all there is");
@@ -178,7 +178,7 @@ fn a_node_with_more_to_say_of_its_groups_than_the_engine_takes_at_once_says_all_
         world.client(ann).join(&group(&format!("a-group-with-a-rather-long-name-the-{n}th"))).unwrap();
     }
     world.settle();
-    let cause = Cause::Merged { nodes: vec![NodeId(1)] };
+    let cause = ViewCause::Merged { nodes: vec![NodeId(1)] };
     world.nodes[0].engine.control_limit = 40_000;
     world.nodes[0].engine.install_with(vec![member(0), member(1)], vec![member(0)], cause);
     world.drain(0);

@@ -131,7 +131,7 @@ fn a_flood_of_group_changes_is_told_in_slices_and_in_order() {
     let before = world.story(ann).len();
     world.nodes[0].engine.install(
         vec![member(0)],
-        consort_types::Cause::Silent { since: std::time::Duration::ZERO, nodes: vec![NodeId(1)] },
+        consort_types::ViewCause::Silent { since: std::time::Duration::ZERO, nodes: vec![NodeId(1)] },
     );
     while world.nodes[0].poll_effect().is_some() {}
     assert!(world.nodes[0].groups().has_work(), "one slice is not enough");

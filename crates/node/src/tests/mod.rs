@@ -18,7 +18,7 @@ mod waiting;
 
 use crate::{Effect, Identity, Limits, Node, Reading};
 use bytes::{Bytes, BytesMut};
-use consort_order::To;
+use consort_order::Destination;
 use consort_session::{ClientEnd, ClientName, DaemonEvent, Hello};
 use consort_types::{ClientId, ClusterId, ConfigHash, GroupName, Instant, MemberId, NodeId, Service};
 use engine::{Sequencer, TICK};
@@ -202,9 +202,9 @@ impl World {
     }
 
     /// Multicast comes back to its sender, as it does on a real network.
-    fn send(&mut self, _from: usize, to: To, bytes: &[u8]) {
+    fn send(&mut self, _from: usize, to: Destination, bytes: &[u8]) {
         for node in 0..self.nodes.len() {
-            if to == To::All || to == To::One(NodeId(node as u16)) {
+            if to == Destination::All || to == Destination::One(NodeId(node as u16)) {
                 self.network.push_back((node, Bytes::copy_from_slice(bytes)));
             }
         }

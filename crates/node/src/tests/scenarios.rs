@@ -1,11 +1,11 @@
 //! What has broken groups over changing views before, as scripts, named by their numbers in the ring's list.
 use super::*;
-use consort_types::Cause;
+use consort_types::ViewCause;
 
 impl World {
     fn install(&mut self, node: usize, members: &[u16]) {
         let members = members.iter().copied().map(member).collect();
-        self.nodes[node].engine.install(members, Cause::Formed);
+        self.nodes[node].engine.install(members, ViewCause::Formed);
     }
 
     fn names(&self, node: usize, group: &str) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! Views, and what they do to groups.
 use super::*;
 use consort_order::Output;
-use consort_types::{Cause, Primary, ViewKind};
+use consort_types::{Primary, ViewCause, ViewKind};
 
 fn views(world: &World, at: usize) -> Vec<(u64, usize, String)> {
     let views = world.programs[at].events.iter().filter_map(|event| match event {
@@ -33,7 +33,7 @@ fn a_view_without_a_daemon_takes_its_clients_out_of_all_groups_before_anything_e
     for node in 0..2 {
         world.nodes[node].engine.install(
             vec![member(0), member(1)],
-            Cause::Silent { since: std::time::Duration::ZERO, nodes: vec![NodeId(2)] },
+            ViewCause::Silent { since: std::time::Duration::ZERO, nodes: vec![NodeId(2)] },
         );
         world.drain(node);
     }
@@ -99,7 +99,7 @@ fn daemons_that_meet_do_not_have_two_leaders_in_one_primary_view() {
     let mut world = World::new(2, Limits::default());
     let (ann, bob) = (world.connect(0, "ann"), world.connect(1, "bob"));
     for node in 0..2 {
-        world.nodes[node].engine.install(vec![member(node as u16)], Cause::Started);
+        world.nodes[node].engine.install(vec![member(node as u16)], ViewCause::Started);
         world.drain(node);
         world.settle();
     }
@@ -117,7 +117,7 @@ fn daemons_that_meet_do_not_have_two_leaders_in_one_primary_view() {
         engine.install_with(
             vec![member(0), member(1)],
             vec![member(node as u16)],
-            Cause::Merged { nodes: vec![NodeId(0), NodeId(1)] },
+            ViewCause::Merged { nodes: vec![NodeId(0), NodeId(1)] },
         );
         world.drain(node);
         let view = world.nodes[node].view().unwrap().id;

@@ -10,8 +10,8 @@ use consort_group::{
     ClientName, GroupChange, GroupStep, GroupViewId, Groups, Member, TransitionalSignal, ordered, targets,
 };
 use consort_types::{
-    Cause, ClientId, Duration, GroupName, Hold, Instant, MemberId, NodeId, OfferId, Position, Primary, Service, View,
-    ViewId, ViewKind,
+    ClientId, Duration, GroupName, Hold, Instant, MemberId, NodeId, OfferId, Position, Primary, Service, View,
+    ViewCause, ViewId, ViewKind,
 };
 use consort_wire::Payload;
 
@@ -37,7 +37,7 @@ fn view() -> View {
         members: vec![MemberId::new(0, 4), MemberId::new(2, 8)],
         moved_together: vec![MemberId::new(0, 4)],
         primary: Primary::Pending,
-        cause: Cause::TokenLost { after: Duration::from_millis(250) },
+        cause: ViewCause::TokenLost { after: Duration::from_millis(250) },
         evidence: Vec::new(),
     }
 }

@@ -4,7 +4,7 @@ use crate::listing::{Connection, ConnectionStage, GroupEntry, ListPage, ListQuer
 use crate::{PendingOffer, Undo, event};
 use bytes::BytesMut;
 use consort_group::{ClientName, GroupStep, Groups, Member, ordered};
-use consort_types::{Cause, Duration, Instant, OfferId, Position, Primary, View, ViewId, ViewKind};
+use consort_types::{Duration, Instant, OfferId, Position, Primary, View, ViewCause, ViewId, ViewKind};
 use consort_wire::Payload;
 
 /// The bytes that one side writes in an example of section 6.
@@ -111,7 +111,7 @@ fn the_daemon_of_the_page_answers_with_these_bytes() {
         members: vec![me],
         moved_together: Vec::new(),
         primary: Primary::Yes,
-        cause: Cause::Formed,
+        cause: ViewCause::Formed,
         evidence: Vec::new(),
     });
     while groups.advance().is_some() {}

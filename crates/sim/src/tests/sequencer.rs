@@ -2,10 +2,10 @@
 //! something simpler than any real protocol, and to be broken in ways that each checker must notice.
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_order::{
-    AcrossPartitions, Arrival, Capability, Delivery, Engine, Fact, Link, Output, Refused, Submission, To,
+    AcrossPartitions, Arrival, Capability, Delivery, Destination, Engine, Fact, Link, Output, Refused, Submission,
 };
 use consort_types::{
-    Cause, Class, Duration, Instant, MemberId, MessageId, NodeId, Position, Primary, Service, Stream, Ticket, View,
+    Class, Duration, Instant, MemberId, MessageId, NodeId, Position, Primary, Service, Stream, Ticket, View, ViewCause,
     ViewId, ViewKind,
 };
 use consort_wire::{Lane, Malformed, Packet, Payload, Reader, Writer};
@@ -194,7 +194,7 @@ impl Sequencer {
     fn install(&mut self, number: u64, kind: ViewKind, members: Vec<MemberId>) {
         let representative = if members.len() == 1 { self.me } else { self.members[0] };
         let moved_together = vec![self.me];
-        let (primary, cause, evidence) = (Primary::No, Cause::Formed, Vec::new());
+        let (primary, cause, evidence) = (Primary::No, ViewCause::Formed, Vec::new());
         let id = ViewId { number, representative };
         self.output.push_back(Output::Install(View { id, kind, members, moved_together, primary, cause, evidence }));
     }
@@ -219,7 +219,7 @@ impl Sequencer {
         self.me.node == NodeId(2)
     }
 
-    fn send(&mut self, to: To, packet: Message) {
+    fn send(&mut self, to: Destination, packet: Message) {
         self.output.push_back(Output::Send { to, lane: Lane::Data, packet });
     }
 
@@ -236,7 +236,7 @@ impl Sequencer {
         *next = message.id + 1;
         self.numbered += 1;
         let seq = self.numbered;
-        self.send(To::All, Message::Ordered { seq, message: message.clone() });
+        self.send(Destination::All, Message::Ordered { seq, message: message.clone() });
         self.on_ordered(seq, message);
     }
 
@@ -312,7 +312,9 @@ impl Sequencer {
     fn on_missing(&mut self, node: NodeId, from: u64) {
         let range = from..=self.numbered.min(from.saturating_add(RESEND_MAX));
         let again: Vec<_> = range.filter_map(|seq| Some((seq, self.store.get(&seq)?.clone()))).collect();
-        again.into_iter().for_each(|(seq, message)| self.send(To::One(node), Message::Ordered { seq, message }));
+        again
+            .into_iter()
+            .for_each(|(seq, message)| self.send(Destination::One(node), Message::Ordered { seq, message }));
     }
 
     fn on_line(&mut self, from: NodeId, next: u64, stable: u64) {
@@ -329,7 +331,7 @@ impl Sequencer {
 
     fn ask(&mut self) {
         self.asked += 1;
-        self.send(To::One(self.leader()), Message::Missing { from: self.received + 1 });
+        self.send(Destination::One(self.leader()), Message::Missing { from: self.received + 1 });
     }
 
     fn settle_stable(&mut self, stable: u64) {
@@ -347,12 +349,12 @@ impl Sequencer {
             self.held_by.insert(self.me.node, self.received);
             let stable = self.held_by.values().min().copied().unwrap_or(0);
             self.settle_stable(stable);
-            self.send(To::All, Message::Line { next: self.numbered, stable });
+            self.send(Destination::All, Message::Line { next: self.numbered, stable });
             return;
         }
-        self.send(To::One(self.leader()), Message::Line { next: self.received, stable: self.received });
+        self.send(Destination::One(self.leader()), Message::Line { next: self.received, stable: self.received });
         let again: Vec<_> = self.waiting.values().take(RESEND_MAX as usize).cloned().collect();
-        again.into_iter().for_each(|message| self.send(To::One(self.leader()), Message::Request(message)));
+        again.into_iter().for_each(|message| self.send(Destination::One(self.leader()), Message::Request(message)));
         if self.flaw == Flaw::AsksTwice {
             self.ask();
         }
@@ -410,7 +412,7 @@ impl Engine for Sequencer {
         if self.leads() {
             self.number = Some(now);
         } else {
-            self.send(To::One(self.leader()), Message::Request(message));
+            self.send(Destination::One(self.leader()), Message::Request(message));
         }
         Ok(MessageId(self.submitted))
     }

@@ -7,16 +7,16 @@ use crate::message::Process;
 use crate::network::{Departure, Socket};
 use crate::trace::What;
 use bytes::{Bytes, BytesMut};
-use consort_order::To;
+use consort_order::Destination;
 use consort_types::{Duration, NodeId};
 use consort_wire::{Lane, envelope};
 use std::ops::Range;
 
 impl<M: Machine> World<'_, M> {
-    pub(super) fn send(&mut self, host: u16, to: To, lane: Lane, bytes: &Bytes) {
+    pub(super) fn send(&mut self, host: u16, to: Destination, lane: Lane, bytes: &Bytes) {
         let socket = match (lane, to) {
-            (Lane::Token, _) | (Lane::Control, To::One(_)) => Socket::Token,
-            (Lane::Data, _) | (Lane::Control, To::All) => Socket::Data,
+            (Lane::Token, _) | (Lane::Control, Destination::One(_)) => Socket::Token,
+            (Lane::Data, _) | (Lane::Control, Destination::All) => Socket::Data,
             (Lane::Reliable, _) => return self.refuse_reliable(host),
         };
         if bytes.len() > self.plan.datagram && lane == Lane::Data {
@@ -25,17 +25,17 @@ impl<M: Machine> World<'_, M> {
         self.recorder.totals.sent += 1;
         self.recorder.digest.add(self.hosts[usize::from(host)].free.0 ^ u64::from(host) << 48 ^ (lane as u64) << 62);
         self.recorder.digest.add_bytes(&bytes[..bytes.len().min(envelope::LEN)]);
-        let alone = matches!(to, To::One(_)) || self.network.fans_out();
+        let alone = matches!(to, Destination::One(_)) || self.network.fans_out();
         let way = Way { host, lane, socket, alone };
-        if let (true, Lane::Token, To::One(node)) = (self.lies_in_wait, lane, to) {
+        if let (true, Lane::Token, Destination::One(node)) = (self.lies_in_wait, lane, to) {
             self.on_grant(host, node);
         }
         match to {
-            To::One(node) => self.transmit(way, node.0..node.0.saturating_add(1), bytes),
-            To::All if self.network.fans_out() => {
+            Destination::One(node) => self.transmit(way, node.0..node.0.saturating_add(1), bytes),
+            Destination::All if self.network.fans_out() => {
                 (0..self.plan.nodes).filter(|to| *to != host).for_each(|to| self.transmit(way, to..to + 1, bytes));
             }
-            To::All => self.transmit(way, 0..self.plan.nodes, bytes),
+            Destination::All => self.transmit(way, 0..self.plan.nodes, bytes),
         }
     }
 

@@ -7,7 +7,7 @@ fn identity(node: u16) -> Identity {
 }
 
 fn probe() -> Probe {
-    let report = |node, passes, doubts, wants_all| Report { node: NodeId(node), passes, doubts, wants_all };
+    let report = |node, passes, doubts, wants_all| PathReport { node: NodeId(node), passes, doubts, wants_all };
     Probe { round: 9, reports: vec![report(2, Some(1_472), false, false), report(3, None, true, true)] }
 }
 
@@ -16,7 +16,7 @@ fn bytes(n: usize) -> Vec<u8> {
 }
 
 /// The pieces of a datagram as they are opened at another node.
-fn pieces(head: &[u8], body: &[u8], limit: usize) -> Vec<Piece> {
+fn pieces(head: &[u8], body: &[u8], limit: usize) -> Vec<Fragment> {
     let shape = Shape::new(head.len() + body.len(), limit).unwrap();
     let opened = |datagram: Bytes| match open(&identity(2), &datagram).unwrap() {
         (from, DriverPacket::Piece(piece)) if from == MemberId::new(1, 77) => {
@@ -41,7 +41,7 @@ fn a_probe_has_the_size_that_it_tries_and_arrives_as_it_was() {
 
 #[test]
 fn the_shortest_probe_holds_as_many_reports_as_there_may_be() {
-    let reports = vec![Report { node: NodeId(1), passes: Some(1), doubts: true, wants_all: false }; REPORTS_MAX];
+    let reports = vec![PathReport { node: NodeId(1), passes: Some(1), doubts: true, wants_all: false }; REPORTS_MAX];
     assert_eq!(Probe { round: 1, reports: reports.clone() }.seal(&identity(1), ALWAYS).len(), ALWAYS);
     let more = [reports, vec![probe().reports[0]]].concat();
     assert!(Probe { round: 1, reports: more }.seal(&identity(1), ALWAYS).len() > ALWAYS);
@@ -114,7 +114,7 @@ fn settings_are_told_to_those_whose_settings_differ_and_to_no_other_cluster() {
     assert_eq!((taken, datagram.len() <= ALWAYS, datagram[3]), (3, true, 18));
     let other = Identity { config: ConfigHash(9), ..identity(2) };
     let wanted = vec![lines[0].clone(), pair("a b ", &"x".repeat(80)), pair("", "")];
-    let told = DriverPacket::Settings(Told { config: ConfigHash(2), lines: wanted });
+    let told = DriverPacket::Settings(SettingsNotice { config: ConfigHash(2), lines: wanted });
     assert_eq!(open(&other, &datagram), Ok((MemberId::new(1, 77), told.clone())));
     assert_eq!(open(&identity(2), &datagram).map(|(_, packet)| packet), Ok(told));
     let stranger = Identity { cluster: ClusterId(9), ..other };
@@ -184,7 +184,7 @@ fn no_mutation_panics_and_none_that_is_sealed_anew_either() {
         mutate::each(&good, 3_000, |bytes| {
             let _ = open(&identity(2), &Bytes::copy_from_slice(bytes));
             if bytes.len() >= LEN {
-                let nonce = View::new(bytes).map_or(0, View::nonce);
+                let nonce = EnvelopeView::new(bytes).map_or(0, EnvelopeView::nonce);
                 let anew = stamped(good[3], nonce, &bytes[LEN..]);
                 if let Ok((_, DriverPacket::Piece(piece))) = open(&identity(2), &anew) {
                     assert_eq!(piece.shape.range(piece.index).len(), piece.bytes.len());

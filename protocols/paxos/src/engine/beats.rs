@@ -3,7 +3,7 @@ use super::{Farewell, Paxos, Peer};
 use crate::ballot::LogId;
 use crate::coordinator::Role;
 use crate::packet::{Acceptance, Beat, Content, Lead, Packet};
-use consort_order::{Lane, Output, To};
+use consort_order::{Destination, Lane, Output};
 use consort_types::{Instant, MemberId};
 
 impl Paxos {
@@ -53,7 +53,7 @@ impl Paxos {
             annotation: self.annotation.clone(),
         }));
         let packet = Packet { log: self.log, content };
-        self.output.push_back(Output::Send { to: To::All, lane: Lane::Control, packet });
+        self.output.push_back(Output::Send { to: Destination::All, lane: Lane::Control, packet });
     }
 
     pub(super) fn on_beat(&mut self, now: Instant, from: MemberId, log: LogId, beat: Beat) {

@@ -8,7 +8,7 @@ use crate::packet::{Beat, Content, Lead, Packet};
 use crate::proposer::Proposer;
 use bytes::Bytes;
 use consort_member::Heard;
-use consort_order::{Lane, Output, To};
+use consort_order::{Destination, Lane, Output};
 use consort_types::{Incarnation, Instant, MemberId, NodeId, Rng, Ticket, View};
 use consort_wire::pack::Body;
 use std::collections::{BTreeMap, VecDeque};
@@ -217,7 +217,7 @@ impl Paxos {
             self.loopback.push_back(content);
         } else {
             let packet = Packet { log: self.log, content };
-            self.output.push_back(Output::Send { to: To::One(to), lane: Lane::Reliable, packet });
+            self.output.push_back(Output::Send { to: Destination::One(to), lane: Lane::Reliable, packet });
         }
     }
 

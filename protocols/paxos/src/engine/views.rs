@@ -4,7 +4,7 @@ use crate::ballot::ValueId;
 use crate::coordinator::Role;
 use crate::learner::{Meaning, Present};
 use consort_order::{Delivery, Output};
-use consort_types::{Cause, Instant, MemberId, Position, Primary, Stream, View, ViewId, ViewKind};
+use consort_types::{Instant, MemberId, Position, Primary, Stream, View, ViewCause, ViewId, ViewKind};
 use consort_wire::pack::Body;
 
 impl Paxos {
@@ -102,11 +102,11 @@ fn closing(view: View, together: Vec<MemberId>) -> View {
     View { kind: ViewKind::Transitional, members: together.clone(), moved_together: together, ..view }
 }
 
-fn cause(members: &[MemberId], together: &[MemberId], me: MemberId) -> Cause {
+fn cause(members: &[MemberId], together: &[MemberId], me: MemberId) -> ViewCause {
     let joined: Vec<_> = members.iter().filter(|member| !together.contains(member)).map(|member| member.node).collect();
     match (together == [me], joined.is_empty()) {
-        (true, _) => Cause::Formed,
-        (false, false) => Cause::Merged { nodes: joined },
-        (false, true) => Cause::Apart { nodes: Vec::new() },
+        (true, _) => ViewCause::Formed,
+        (false, false) => ViewCause::Merged { nodes: joined },
+        (false, true) => ViewCause::Apart { nodes: Vec::new() },
     }
 }

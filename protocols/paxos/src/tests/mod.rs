@@ -8,14 +8,14 @@ mod world;
 
 use bytes::{Bytes, BytesMut};
 use consort_types::{Class, Service};
-use consort_wire::pack::{Body, Outgoing};
+use consort_wire::pack::{Body, OutgoingMessage};
 
 /// A value's payload that holds these messages.
 fn body(texts: &[&'static str]) -> Body {
     let mut body = BytesMut::new();
     for text in texts {
         let payload = Bytes::from_static(text.as_bytes()).into();
-        assert!(Outgoing::new(Class::Client, Service::Agreed, payload).pack(&mut body, 1_000));
+        assert!(OutgoingMessage::new(Class::Client, Service::Agreed, payload).pack(&mut body, 1_000));
     }
     Body::new(body.freeze()).unwrap()
 }

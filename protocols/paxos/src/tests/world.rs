@@ -6,7 +6,7 @@ use crate::engine::Paxos;
 use crate::packet::{Content, Packet};
 use crate::record::Record;
 use bytes::Bytes;
-use consort_order::{Arrival, Engine, Lane, Link, Output, Submission, To};
+use consort_order::{Arrival, Destination, Engine, Lane, Link, Output, Submission};
 use consort_types::{Class, Incarnation, Instant, MemberId, NodeId, Rng, Service, Stream, Ticket, ViewKind};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -259,10 +259,10 @@ impl World {
         self.schedule(done, Event::Written { node, life, ticket });
     }
 
-    fn transmit(&mut self, from: u16, to: To, lane: Lane, packet: Packet) {
+    fn transmit(&mut self, from: u16, to: Destination, lane: Lane, packet: Packet) {
         let member = MemberId { node: NodeId(from), incarnation: Incarnation(self.hosts[usize::from(from)].life) };
         for node in (0..self.nodes()).filter(|node| *node != from) {
-            let goes = to == To::All || to == To::One(NodeId(node));
+            let goes = to == Destination::All || to == Destination::One(NodeId(node));
             if !goes || self.filter.is_some_and(|passes| !passes(NodeId(from), NodeId(node), &packet)) {
                 continue;
             }

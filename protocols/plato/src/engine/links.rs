@@ -3,7 +3,7 @@ use super::{Plato, Stage, backed_off};
 use crate::Config;
 use crate::packet::{Data, Packet, Request, Status};
 use consort_member::vs::Laggards;
-use consort_order::To;
+use consort_order::Destination;
 use consort_types::{Instant, MemberId};
 use consort_wire::Lane;
 
@@ -81,7 +81,7 @@ impl Plato {
         }
         for data in self.streams.answers(request) {
             self.io.counters.repairs += 1;
-            self.send(To::One(from.node), Lane::Data, Packet::Data(data));
+            self.send(Destination::One(from.node), Lane::Data, Packet::Data(data));
         }
     }
 
@@ -144,7 +144,7 @@ impl Plato {
             _ => whom,
         };
         self.io.counters.requests += 1;
-        self.send(To::One(holder.node), Lane::Data, Packet::Request(request));
+        self.send(Destination::One(holder.node), Lane::Data, Packet::Request(request));
     }
 
     fn see_to_status(&mut self) {
@@ -181,7 +181,7 @@ impl Plato {
         let sent = self.streams.next_key().seq - 1;
         let asks = self.streams.is_unstable();
         let status = Status { view: self.view(), sent, asks, received: self.patience.told.clone() };
-        self.send(To::All, Lane::Data, Packet::Status(status));
+        self.send(Destination::All, Lane::Data, Packet::Status(status));
         self.exclude_the_deaf();
     }
 

@@ -16,7 +16,7 @@ use crate::receiver::{Io, Receiver};
 use crate::sequencer::Sequencer;
 use crate::streams::Streams;
 use consort_member::vs::{Cut, Laggards, Membership};
-use consort_order::{Output, Queue, To};
+use consort_order::{Destination, Output, SubmitQueue};
 use consort_types::{Duration, Incarnation, Instant, MemberId, Position, Service, ViewId};
 use consort_wire::Lane;
 use links::Patience;
@@ -67,7 +67,7 @@ impl Plato {
         config.members.sort_unstable();
         let membership = Membership::new(config.membership(), incarnation)?;
         let me = membership.me();
-        let queue = Queue::new(config.queue_bytes, config.message_max, rides);
+        let queue = SubmitQueue::new(config.queue_bytes, config.message_max, rides);
         let io = Io::new(queue, Delta::new(config.prediction));
         Ok(Self {
             io,
@@ -113,8 +113,8 @@ impl Plato {
         self.members().first() == Some(&self.me())
     }
 
-    fn send(&mut self, to: To, lane: Lane, packet: Packet) {
-        if to == To::All {
+    fn send(&mut self, to: Destination, lane: Lane, packet: Packet) {
+        if to == Destination::All {
             self.membership.spoke(self.now);
         }
         self.io.output.push_back(Output::Send { to, lane, packet });
@@ -127,7 +127,7 @@ impl Plato {
         let data = Data { view: self.view(), key: self.streams.next_key(), after, repair: false, content };
         self.streams.append(self.now, data.clone());
         if self.members().len() > 1 {
-            self.send(To::All, Lane::Data, Packet::Data(data.clone()));
+            self.send(Destination::All, Lane::Data, Packet::Data(data.clone()));
         }
         self.take_in(&data, None);
         data.key

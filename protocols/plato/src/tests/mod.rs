@@ -6,7 +6,7 @@ mod views;
 
 use crate::{Config, Packet, Plato, Prediction, Sequencing};
 use bytes::Bytes;
-use consort_order::{Arrival, Delivery, Engine, Lane, Output, Packet as _, Submission, To};
+use consort_order::{Arrival, Delivery, Destination, Engine, Lane, Output, Packet as _, Submission};
 use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, Service, Stream, View, ViewKind};
 use std::collections::BTreeMap;
 
@@ -143,12 +143,12 @@ impl Cluster {
         self.nodes[usize::from(me) - 1].told.push((now, told));
     }
 
-    fn send(&mut self, me: u16, to: To, lane: Lane, packet: &Packet) {
+    fn send(&mut self, me: u16, to: Destination, lane: Lane, packet: &Packet) {
         let room = self.nodes[usize::from(me) - 1].engine.config().datagram.packet_room();
         let len = written(packet).len();
         assert!(len <= room || matches!(packet, Packet::Membership(_)), "{len} bytes, {room} fit: {packet:?}");
         for other in (1..=self.nodes.len() as u16).filter(|other| *other != me) {
-            if to != To::All && to != To::One(NodeId(other)) {
+            if to != Destination::All && to != Destination::One(NodeId(other)) {
                 continue;
             }
             if let Some(late) = (self.fate)(me, other, packet) {

@@ -11,7 +11,9 @@ use consort_order::{
     AcrossPartitions, Arrival, Capability, Engine, Fact, Link, Output, PeerReach, Pressure, Refused, Submission,
     WaitState,
 };
-use consort_types::{Cause, Hold, Instant, MessageId, NodeId, Seq, Service, Stream, Ticket, View, ViewId, ViewKind};
+use consort_types::{
+    Hold, Instant, MessageId, NodeId, Seq, Service, Stream, Ticket, View, ViewCause, ViewId, ViewKind,
+};
 use consort_wire::Lane;
 
 impl Engine for Ring {
@@ -43,13 +45,13 @@ impl Engine for Ring {
             members: vec![me],
             moved_together: vec![me],
             primary: self.io.config.primary.never(),
-            cause: Cause::Started,
+            cause: ViewCause::Started,
             evidence: Vec::new(),
         };
         self.io.output.push_back(Output::Install(view.clone()));
         let old =
             Old { installed: Installed::new(me, view, Seq(0)), store: Store::default(), stable: Seq(0), frozen: 0 };
-        (self.state, _) = self.gather(now, old, None, &Why::new(Cause::Started));
+        (self.state, _) = self.gather(now, old, None, &Why::new(ViewCause::Started));
         self.send_beacon(now);
         self.finish(now, Next::Stay);
     }

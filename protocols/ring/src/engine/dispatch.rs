@@ -4,7 +4,7 @@ use crate::packet::{Beacon, Commit, Join, Late, Packet};
 use crate::state::{Next, Why};
 use crate::timer::Timer;
 use consort_member::Hearing;
-use consort_order::{Arrival, Output, To};
+use consort_order::{Arrival, Destination, Output};
 use consort_types::{Duration, Instant, MemberId};
 use consort_wire::Lane;
 
@@ -208,7 +208,7 @@ impl Ring {
         io.beacons += 1;
         io.counters.beacons_sent += 1;
         io.beacon_at = now;
-        io.send(To::All, Lane::Control, Packet::Beacon(Beacon { padding, ..beacon }));
+        io.send(Destination::All, Lane::Control, Packet::Beacon(Beacon { padding, ..beacon }));
         let tenth = io.config.timers.beacon.as_nanos() as u64 / 10;
         let jitter = Duration::from_nanos(io.rng.below(2 * tenth));
         io.timers.arm(Timer::Beacon, now + (io.config.timers.beacon - Duration::from_nanos(tenth) + jitter));

@@ -9,8 +9,8 @@ use crate::timer::{Timer, Timers};
 use crate::tuning::Backlog;
 use bytes::Bytes;
 use consort_member::{Heard, Hearsay, Numbers, Quarantine};
-use consort_order::Queue;
-use consort_order::{Arrival, Output, To};
+use consort_order::SubmitQueue;
+use consort_order::{Arrival, Destination, Output};
 use consort_types::{Incarnation, Instant, MemberId, NodeId, Rng, Service, Ticket};
 use consort_wire::Lane;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub(crate) struct Io {
     pub config: Config,
     pub me: MemberId,
-    pub queue: Queue,
+    pub queue: SubmitQueue,
     pub timers: Timers,
     pub output: VecDeque<Output<Packet>>,
     pub counters: Counters,
@@ -87,7 +87,7 @@ impl Io {
         let me = MemberId { node: config.me, incarnation };
         Self {
             me,
-            queue: Queue::new(config.queue_bytes, config.message_max, rides),
+            queue: SubmitQueue::new(config.queue_bytes, config.message_max, rides),
             timers: Timers::default(),
             output: VecDeque::new(),
             counters: Counters::default(),
@@ -128,7 +128,7 @@ impl Io {
         u16::try_from(personal).unwrap_or(u16::MAX)
     }
 
-    pub fn send(&mut self, to: To, lane: Lane, packet: Packet) {
+    pub fn send(&mut self, to: Destination, lane: Lane, packet: Packet) {
         self.output.push_back(Output::Send { to, lane, packet });
     }
 

@@ -18,7 +18,7 @@ use crate::packet::{Commit, Join, Packet};
 use crate::state::table::{self, Name};
 use crate::state::{Committing, Gather, Next, Operational, Recovery, Sets, Why};
 use crate::timer::Timer;
-use consort_order::{Output, To};
+use consort_order::{Destination, Output};
 use consort_types::{Incarnation, Instant, Position, Seq};
 use consort_wire::Lane;
 use std::collections::BTreeSet;
@@ -229,7 +229,7 @@ impl Ring {
             attempt: None,
         };
         for _ in 0..3 {
-            self.io.send(To::All, Lane::Control, Packet::Join(goodbye.clone()));
+            self.io.send(Destination::All, Lane::Control, Packet::Join(goodbye.clone()));
         }
         self.io.timers.disarm_all_but(&[]);
         self.io.output.push_back(Output::Left);

@@ -1,6 +1,6 @@
 //! Each promise, kept and then broken by hand: a checker that cannot fail proves nothing.
 use super::*;
-use consort_types::{Cause, Primary};
+use consort_types::{Primary, ViewCause};
 
 fn member(node: u16) -> MemberId {
     MemberId::new(node, 1)
@@ -13,7 +13,7 @@ fn members(nodes: &[u16]) -> Vec<MemberId> {
 fn view(kind: ViewKind, number: u64, nodes: &[u16], together: &[u16]) -> Event {
     let id = ViewId { number, representative: member(nodes[0]) };
     let (members, moved_together) = (members(nodes), members(together));
-    let (primary, cause, evidence) = (Primary::No, Cause::Started, Vec::new());
+    let (primary, cause, evidence) = (Primary::No, ViewCause::Started, Vec::new());
     Event::Installed(View { id, kind, members, moved_together, primary, cause, evidence })
 }
 

@@ -9,7 +9,7 @@ use crate::engine::Io;
 use crate::installed::Old;
 use crate::packet::{Commit, Data, Join, OldRing, PLACES_ALL, Packet};
 use crate::timer::Timer;
-use consort_order::To;
+use consort_order::Destination;
 use consort_types::{Instant, MemberId, Seq};
 use consort_wire::Lane;
 
@@ -156,7 +156,7 @@ pub(super) fn send(io: &mut Io, commit: &Commit) {
     let place = commit.members.iter().position(|(member, _)| *member == io.me).unwrap_or(0);
     let successor = commit.members[(place + 1) % commit.members.len()].0;
     if successor != io.me {
-        io.send(To::One(successor.node), Lane::Token, Packet::Commit(commit.clone()));
+        io.send(Destination::One(successor.node), Lane::Token, Packet::Commit(commit.clone()));
     }
 }
 

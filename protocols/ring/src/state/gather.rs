@@ -7,7 +7,7 @@ use crate::engine::Io;
 use crate::installed::Old;
 use crate::packet::{Commit, Data, Join, Packet};
 use crate::timer::Timer;
-use consort_order::To;
+use consort_order::Destination;
 use consort_types::{Duration, Instant, MemberId};
 use consort_wire::Lane;
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,7 +70,7 @@ impl Gather {
             attempt: io.attempt,
         };
         io.counters.joins_sent += 1;
-        io.send(To::All, Lane::Control, Packet::Join(join));
+        io.send(Destination::All, Lane::Control, Packet::Join(join));
         let span = io.config.timers.join;
         let jitter = io.rng.below(span.as_nanos() as u64 / 2);
         io.timers.arm(Timer::Join, now + span + Duration::from_nanos(jitter));

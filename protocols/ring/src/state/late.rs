@@ -6,8 +6,8 @@ use super::{Reason, Why};
 use crate::engine::Io;
 use crate::packet::{Late, Packet, Trail};
 use crate::timer::Timer;
-use consort_order::To;
-use consort_types::{Cause, Duration, Instant, MemberId, NodeId};
+use consort_order::Destination;
+use consort_types::{Duration, Instant, MemberId, NodeId, ViewCause};
 use consort_wire::Lane;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,7 +58,7 @@ impl Operational {
     fn say_where(&self, io: &mut Io, asks: bool) {
         let heard = self.late.as_ref().map_or_else(BTreeSet::new, |question| question.there.clone());
         let late = Late { ring: self.circle.ring, asks, trail: self.circle.trail(), heard };
-        io.send(To::All, Lane::Control, Packet::Late(late));
+        io.send(Destination::All, Lane::Control, Packet::Late(late));
     }
 
     /// A token came, or is known not to be missed.
@@ -117,7 +117,7 @@ impl Operational {
         }
         io.counters.token_losses += 1;
         self.quarantine_young(io, now);
-        let mut why = Why::new(Cause::TokenLost { after: now.since(self.circle.token_at()) });
+        let mut why = Why::new(ViewCause::TokenLost { after: now.since(self.circle.token_at()) });
         if !crate::mutated!(io.config, SilentAskedAgain) {
             for member in self.silent() {
                 why = why.failing(member, Reason::Silent);

@@ -12,9 +12,9 @@ use crate::packet::{Ack, Content, Data, Join, Token};
 use crate::timer::Timer;
 use crate::token::{Circle, Pace, Received, Source};
 use consort_member::Hearing;
-use consort_order::Queue;
+use consort_order::SubmitQueue;
 use consort_order::{Arrival, Output};
-use consort_types::{Cause, Hold, Instant, MemberId, NodeId, Position, Primary, Seq, Stream};
+use consort_types::{Hold, Instant, MemberId, NodeId, Position, Primary, Seq, Stream, ViewCause};
 use std::collections::BTreeSet;
 
 /// The state's data.
@@ -38,7 +38,7 @@ struct Fresh {
 }
 
 impl Source for Fresh {
-    fn next(&mut self, queue: &mut Queue, room: usize) -> Option<Content> {
+    fn next(&mut self, queue: &mut SubmitQueue, room: usize) -> Option<Content> {
         if std::mem::take(&mut self.primary_due) {
             return Some(Content::Primary);
         }
@@ -94,7 +94,7 @@ impl Operational {
         }
         if self.circle.is_representative() && token.seq.0 >= io.config.renew_after {
             //= R37
-            return Next::gather(Why::new(Cause::Asked { node: io.me.node }));
+            return Next::gather(Why::new(ViewCause::Asked { node: io.me.node }));
         }
         let delivered = self.installed.deliverer.delivered();
         // Who leaves goes once it knows that all is stable.
@@ -123,7 +123,7 @@ impl Operational {
     fn exclude(&self, io: &mut Io, now: Instant, deaf: MemberId) -> Next {
         //= M53
         //= M52
-        let mut why = Why::new(Cause::Deaf { nodes: vec![deaf.node] });
+        let mut why = Why::new(ViewCause::Deaf { nodes: vec![deaf.node] });
         // If it is this one, it goes alone: the others must not suffer.
         for other in self.circle.members.iter().filter(|other| (**other == deaf) != (deaf == io.me)) {
             io.quarantine.put(other.node, now);
@@ -169,7 +169,7 @@ impl Operational {
         if data.ring != self.circle.ring && !crate::mutated!(io.config, AnyRingsData) {
             io.counters.foreign_ring += 1;
             if crate::mutated!(io.config, ForeignDataGathers) && self.installed.member(from.node) != Some(from) {
-                return Next::gather(Why::new(Cause::Merged { nodes: vec![from.node] }).adding([from]));
+                return Next::gather(Why::new(ViewCause::Merged { nodes: vec![from.node] }).adding([from]));
             }
             return Next::Stay;
         }
@@ -227,12 +227,14 @@ impl Operational {
     /// Somebody asks for another ring.
     pub fn on_join(&mut self, io: &mut Io, now: Instant, from: MemberId, join: &Join) -> Next {
         //= M11
-        let trigger = || Cause::Asked { node: from.node };
+        let trigger = || ViewCause::Asked { node: from.node };
         match self.installed.member(from.node) {
             Some(member) if member == from => {
                 if join.leave {
                     //= M15
-                    return Next::gather(Why::new(Cause::Left { nodes: vec![from.node] }).failing(from, Reason::Left));
+                    return Next::gather(
+                        Why::new(ViewCause::Left { nodes: vec![from.node] }).failing(from, Reason::Left),
+                    );
                 }
                 let late = join.number < self.circle.ring.number;
                 if late || join.fail.contains(&io.me) {
@@ -246,14 +248,14 @@ impl Operational {
             }
             Some(earlier) if from.incarnation > earlier.incarnation && !join.leave => {
                 //= M16
-                let trigger = Cause::Restarted { nodes: vec![from.node] };
+                let trigger = ViewCause::Restarted { nodes: vec![from.node] };
                 Next::gather(Why::new(trigger).adding([from]).failing(earlier, Reason::Restarted))
             }
             _ if join.leave => Next::Stay,
             _ if self.admits(io, now, from, join) => {
                 let nodes =
                     join.proc.iter().map(|member| member.node).filter(|node| self.installed.member(*node).is_none());
-                let trigger = Cause::Merged { nodes: nodes.collect() };
+                let trigger = ViewCause::Merged { nodes: nodes.collect() };
                 Next::gather(Why::new(trigger).adding(join.proc.iter().copied()))
             }
             _ => {
@@ -289,7 +291,7 @@ impl Operational {
         //= M57
         if self.installed.member(from.node) == Some(from) && ring.number > self.circle.ring.number {
             // That member has gone on: this ring is over.
-            return Next::gather(Why::new(Cause::TokenLost { after: now.since(self.circle.token_at()) }));
+            return Next::gather(Why::new(ViewCause::TokenLost { after: now.since(self.circle.token_at()) }));
         }
         //= M51
         if !self.circle.is_representative() {
@@ -307,7 +309,7 @@ impl Operational {
         if strangers.is_empty() {
             return Next::Stay;
         }
-        let trigger = Cause::Merged { nodes: strangers.iter().map(|member| member.node).collect() };
+        let trigger = ViewCause::Merged { nodes: strangers.iter().map(|member| member.node).collect() };
         Next::gather(Why::new(trigger).adding(strangers))
     }
 
@@ -351,7 +353,7 @@ impl Operational {
     }
 
     /// What own messages wait for that were numbered, or have yet to be.
-    pub fn hold(&self, queue: &Queue) -> Hold {
+    pub fn hold(&self, queue: &SubmitQueue) -> Hold {
         //= R38
         if queue.is_gated() || self.late.is_some() {
             return Hold::Membership;

@@ -10,9 +10,9 @@ use crate::installed::{Installed, Old};
 use crate::packet::{Commit, Content, Data, Join, Recovered, Token};
 use crate::timer::Timer;
 use crate::token::{Circle, Pace, Received, Source};
-use consort_order::Queue;
+use consort_order::SubmitQueue;
 use consort_order::{Arrival, Output};
-use consort_types::{Cause, Instant, MemberId, Primary, Seq, View, ViewKind};
+use consort_types::{Instant, MemberId, Primary, Seq, View, ViewCause, ViewKind};
 use std::collections::VecDeque;
 
 /// The state's data.
@@ -40,7 +40,7 @@ pub(crate) struct Recovery {
 struct ToSend(VecDeque<Recovered>);
 
 impl Source for ToSend {
-    fn next(&mut self, _queue: &mut Queue, _room: usize) -> Option<Content> {
+    fn next(&mut self, _queue: &mut SubmitQueue, _room: usize) -> Option<Content> {
         self.0.pop_front().map(Content::Recovered)
     }
 }
@@ -210,7 +210,7 @@ impl Recovery {
     pub fn lost(&self, io: &Io, now: Instant) -> Why {
         //= M40
         let _ = io;
-        Why::new(Cause::TokenLost { after: now.since(self.circle.token_at()) })
+        Why::new(ViewCause::TokenLost { after: now.since(self.circle.token_at()) })
     }
 
     /// A member of the ring to be has gone back to gathering.

@@ -1,5 +1,5 @@
 use super::*;
-use consort_types::Cause;
+use consort_types::ViewCause;
 
 impl Net {
     /// Runs with some nodes cut off from the others.
@@ -19,7 +19,7 @@ fn nodes_started_in_any_order_form_one_ring() {
         net.run(Duration::from_millis(1500));
         for i in 0..3 {
             assert_eq!(net.last_members(i), [1, 2, 3], "{order:?} {:?}", net.views[i]);
-            assert_eq!(net.views[i][0].cause, Cause::Started);
+            assert_eq!(net.views[i][0].cause, ViewCause::Started);
         }
     }
 }
@@ -51,7 +51,7 @@ fn survivors_of_a_crash_go_on_with_the_same_messages() {
     net.run(Duration::from_millis(50));
     assert_eq!(net.texts(0), net.texts(1));
     assert_eq!(net.texts(0).last().unwrap(), "on");
-    assert!(net.views[0].last().unwrap().evidence.iter().any(|cause| matches!(cause, Cause::Silent { .. })));
+    assert!(net.views[0].last().unwrap().evidence.iter().any(|cause| matches!(cause, ViewCause::Silent { .. })));
 }
 
 #[test]

@@ -18,9 +18,9 @@ use crate::evs::{Event, Message, Trace};
 use crate::packet::{Content, Data, Packet};
 use crate::{Config, Ring};
 use bytes::Bytes;
-use consort_order::{Arrival, Delivery, Engine, Lane, Output, Refused, Submission, To};
+use consort_order::{Arrival, Delivery, Destination, Engine, Lane, Output, Refused, Submission};
 use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, Seq, Service, Stream, View};
-use consort_wire::pack::{Body, Outgoing};
+use consort_wire::pack::{Body, OutgoingMessage};
 use std::collections::{BTreeSet, VecDeque};
 
 pub(crate) const STEP: Duration = Duration::from_micros(10);
@@ -29,7 +29,7 @@ pub(crate) const STEP: Duration = Duration::from_micros(10);
 pub(crate) fn data(seq: u64) -> Data {
     let mut body = bytes::BytesMut::new();
     let payload = Bytes::from(format!("message {seq}"));
-    Outgoing::new(Class::Client, Service::Agreed, payload.into()).pack(&mut body, 1000);
+    OutgoingMessage::new(Class::Client, Service::Agreed, payload.into()).pack(&mut body, 1000);
     let body = Body::new(body.freeze()).unwrap();
     let ring = crate::RingId::default();
     let content = Content::Messages(body);
@@ -190,7 +190,7 @@ impl Net {
         }
     }
 
-    fn send(&mut self, i: usize, from: MemberId, to: To, lane: Lane, packet: &Packet) {
+    fn send(&mut self, i: usize, from: MemberId, to: Destination, lane: Lane, packet: &Packet) {
         if let Packet::Data(data) = packet
             && matches!(data.content, Content::Messages(_))
             && data.originator == from.node
@@ -199,7 +199,7 @@ impl Net {
             self.note(i, Event::Numbered(data.ring, data.seq));
         }
         for node in (1..=self.rings.len() as u16).map(NodeId).filter(|node| *node != from.node) {
-            if to == To::All || to == To::One(node) {
+            if to == Destination::All || to == Destination::One(node) {
                 self.flying.push_back(Flying { from, to: node, lane, packet: packet.clone() });
             }
         }

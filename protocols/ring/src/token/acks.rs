@@ -6,7 +6,7 @@ use crate::engine::Io;
 use crate::flow;
 use crate::packet::{Ack, Data, Packet};
 use crate::timer::Timer;
-use consort_order::To;
+use consort_order::Destination;
 use consort_types::{Instant, MemberId, Seq};
 use consort_wire::Lane;
 
@@ -77,9 +77,9 @@ impl Circle {
         let Some((by, _)) = self.acks.ack_due.filter(|(_, seq)| held(*seq)) else { return false };
         self.acks.ack_due = None;
         if self.are_few() {
-            self.ack(io, To::All, Lane::Data);
+            self.ack(io, Destination::All, Lane::Data);
         } else {
-            self.ack(io, To::One(by.node), Lane::Token);
+            self.ack(io, Destination::One(by.node), Lane::Token);
         }
         self.note_stable_by_acks(io)
     }
@@ -141,7 +141,7 @@ impl Circle {
         }
         self.stable = stable;
         if before < self.acks.unannounced && !self.are_few() {
-            self.ack(io, To::All, Lane::Data);
+            self.ack(io, Destination::All, Lane::Data);
         }
         if !self.awaits_acks() {
             self.acks.deadline = None;
@@ -152,7 +152,7 @@ impl Circle {
         true
     }
 
-    fn ack(&self, io: &mut Io, to: To, lane: Lane) {
+    fn ack(&self, io: &mut Io, to: Destination, lane: Lane) {
         let mut ack = Ack { ring: self.ring, aru: self.store.aru(), stable: self.stable };
         if crate::mutated!(io.config, AckedBlindly) {
             ack.aru = ack.aru.max(self.acks.requested);

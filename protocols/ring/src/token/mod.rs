@@ -14,7 +14,7 @@ use crate::store::{Inserted, Store};
 use crate::timer::Timer;
 use crate::tuning::Tuner;
 use acks::Acks;
-use consort_order::{Arrival, Queue, To};
+use consort_order::{Arrival, Destination, SubmitQueue};
 use consort_types::{Duration, Instant, MemberId, NodeId, Seq};
 use consort_wire::Lane;
 use rest::Requested;
@@ -75,7 +75,7 @@ pub(crate) struct Circle {
 /// Where new packets come from.
 pub(crate) trait Source {
     /// The content of the next packet, at most `room` bytes of it; `None` if nothing is to be sent.
-    fn next(&mut self, queue: &mut Queue, room: usize) -> Option<Content>;
+    fn next(&mut self, queue: &mut SubmitQueue, room: usize) -> Option<Content>;
 }
 
 /// How a ring circulates.
@@ -324,7 +324,7 @@ impl Circle {
 
     fn send_copy(&self, io: &mut Io) {
         if let Some(copy) = self.token.copy() {
-            io.send(To::One(self.sent_to().node), Lane::Token, Packet::Token(copy.clone()));
+            io.send(Destination::One(self.sent_to().node), Lane::Token, Packet::Token(copy.clone()));
         }
     }
 

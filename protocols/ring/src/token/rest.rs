@@ -6,7 +6,7 @@ use crate::engine::Io;
 use crate::flow::Load;
 use crate::packet::{IDLE_MAX, Packet, Token, TokenRequest};
 use crate::timer::Timer;
-use consort_order::To;
+use consort_order::Destination;
 use consort_types::{Duration, Instant, MemberId, Seq};
 use consort_wire::Lane;
 
@@ -193,7 +193,7 @@ impl Circle {
     fn request(&self, io: &mut Io, now: Instant) {
         io.counters.token_requests_sent += 1;
         let request = Packet::TokenRequest(TokenRequest { ring: self.ring });
-        io.send(To::One(self.ring.representative.node), Lane::Token, request);
+        io.send(Destination::One(self.ring.representative.node), Lane::Token, request);
         io.timers.arm(Timer::TokenRequest, now + io.config.timers.hold_cancel);
     }
 

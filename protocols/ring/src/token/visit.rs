@@ -7,7 +7,7 @@ use crate::flow::{self, Load, Shares, UnderWay};
 use crate::packet::{Content, DATA_LEN, Data, Packet, RUN_LEN, SEQ_END, TOKEN_LEN, Token};
 use crate::store::Inserted;
 use crate::tuning::{Rotation, Signs};
-use consort_order::To;
+use consort_order::Destination;
 use consort_types::{Instant, Seq};
 use consort_wire::Lane;
 
@@ -65,7 +65,7 @@ impl Circle {
             Some(data) if answered.packets < cap => {
                 answered.add_packet(data.wire_len());
                 let again = Data { retransmission: true, ack_request: false, round: 0, ..data.clone() };
-                io.send(To::All, Lane::Data, Packet::Data(again));
+                io.send(Destination::All, Lane::Data, Packet::Data(again));
                 false
             }
             Some(_) => true,
@@ -154,7 +154,7 @@ impl Circle {
 
     pub(super) fn send_fresh(&self, io: &mut Io, range: std::ops::Range<usize>, round: u64) {
         for data in &self.fresh[range] {
-            io.send(To::All, Lane::Data, Packet::Data(Data { round, ..data.clone() }));
+            io.send(Destination::All, Lane::Data, Packet::Data(Data { round, ..data.clone() }));
         }
     }
 

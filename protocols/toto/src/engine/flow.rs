@@ -6,14 +6,14 @@ use crate::dag::Mark;
 use crate::delivery::{Way, is_ordered};
 use crate::packet::{ACK_LEN, Content, HEAD_LEN, Message, Nak, Packet, Status};
 use crate::repair::whom;
-use consort_order::{Lane, Output, To};
+use consort_order::{Destination, Lane, Output};
 use consort_types::{Instant, MemberId, Stream};
 
 /// From this number on a view is formed anew, long before numbers run out.
 const RENEW_AT: u64 = crate::packet::K_END / 2;
 
 impl Toto {
-    fn send(&mut self, to: To, packet: Packet) {
+    fn send(&mut self, to: Destination, packet: Packet) {
         self.output.push_back(Output::Send { to, lane: Lane::Data, packet });
     }
 
@@ -112,7 +112,7 @@ impl Toto {
         let deaf = room.deaf(now);
         if !crate::mutated!(self.config, StatusForgotten) {
             self.counters.status_sent += 1;
-            self.send(To::All, Packet::Status(status));
+            self.send(Destination::All, Packet::Status(status));
         }
         self.vs.spoke(now);
         if let Some(deaf) = deaf {
@@ -224,7 +224,7 @@ impl Toto {
         let message = room.dag.originate(content);
         let mark = (usize::from(message.sender), message.k);
         if room.view.members.len() > 1 {
-            self.send(To::All, Packet::Message(message));
+            self.send(Destination::All, Packet::Message(message));
             self.vs.spoke(now);
         }
         self.counters.messages_sent += 1;
@@ -312,7 +312,7 @@ impl Toto {
         let Some(Room { view, dag, repair, .. }) = &mut self.room else { return };
         let members = &view.members;
         let target = |place: usize, everybody: bool| match &self.stage {
-            Stage::Fetching(cut) => To::One(cut.holders[place].node),
+            Stage::Fetching(cut) => Destination::One(cut.holders[place].node),
             _ => whom(members[place].node, everybody),
         };
         for (to, nak) in repair.ask(now, &self.config, dag, view.id, target) {
@@ -329,7 +329,7 @@ impl Toto {
             if let Some(message) = room.dag.message(mark) {
                 self.counters.retransmissions_sent += 1;
                 let packet = Packet::Message(message);
-                self.output.push_back(Output::Send { to: To::All, lane: Lane::Data, packet });
+                self.output.push_back(Output::Send { to: Destination::All, lane: Lane::Data, packet });
             }
         }
     }

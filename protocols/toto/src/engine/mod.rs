@@ -12,7 +12,7 @@ mod room;
 use crate::config::{Config, ConfigError, rides};
 use crate::packet::Packet;
 use consort_member::vs::{Cut, Membership};
-use consort_order::{Output, Queue};
+use consort_order::{Output, SubmitQueue};
 use consort_types::{Incarnation, Instant, Rng};
 use room::Room;
 use std::collections::{BTreeMap, VecDeque};
@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub struct Toto {
     config: Config,
     vs: Membership,
-    queue: Queue,
+    queue: SubmitQueue,
     /// What there is of the installed view; none before the first.
     room: Option<Room>,
     stage: Stage,
@@ -83,7 +83,7 @@ impl Toto {
         config.validate()?;
         let vs = Membership::new(config.membership(), incarnation)?;
         Ok(Self {
-            queue: Queue::new(config.queue_bytes, config.message_max, rides(config.early)),
+            queue: SubmitQueue::new(config.queue_bytes, config.message_max, rides(config.early)),
             vs,
             room: None,
             stage: Stage::Halted,

@@ -5,7 +5,7 @@ use crate::config::{Config, Early, Phi};
 use crate::engine::Toto;
 use crate::packet::Packet;
 use bytes::Bytes;
-use consort_order::{Arrival, Engine, Lane, Output, Refused, Submission, To};
+use consort_order::{Arrival, Destination, Engine, Lane, Output, Refused, Submission};
 use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, Position, Service, Stream, ViewKind};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -83,9 +83,9 @@ impl Cluster {
         }
     }
 
-    fn transmit(&mut self, from: MemberId, to: To, packet: &Packet) {
+    fn transmit(&mut self, from: MemberId, to: Destination, packet: &Packet) {
         for node in self.nodes.keys().copied().filter(|node| *node != from.node) {
-            let reaches = to == To::All || to == To::One(node);
+            let reaches = to == Destination::All || to == Destination::One(node);
             let cut = self.cuts.contains(&(from.node.0, node.0)) && self.lost.is_none_or(|lost| lost(packet));
             if reaches && !cut && self.nodes[&from.node].up {
                 self.count += 1;

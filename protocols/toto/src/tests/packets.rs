@@ -3,14 +3,14 @@ use crate::packet::{Content, Message, Nak, Packet, Status};
 use bytes::{Bytes, BytesMut};
 use consort_types::{Class, MemberId, Service, ViewId};
 use consort_wire::Packet as _;
-use consort_wire::pack::{Body, Outgoing};
+use consort_wire::pack::{Body, OutgoingMessage};
 
 const VIEW: ViewId = ViewId { number: 9, representative: MemberId::new(1, 3) };
 
 fn samples() -> Vec<Packet> {
     let mut body = BytesMut::new();
     let payload = Bytes::from_static(b"a pound of tea").into();
-    assert!(Outgoing::new(Class::Client, Service::Safe, payload).pack(&mut body, 100));
+    assert!(OutgoingMessage::new(Class::Client, Service::Safe, payload).pack(&mut body, 100));
     let content = Content::Body(Body::new(body.freeze()).unwrap());
     let message = Message { view: VIEW, sender: 1, k: 7, acks: vec![(0, 3), (2, 9)], content };
     vec![

@@ -3,7 +3,7 @@ use super::{Cluster, Toy};
 use crate::vs::packet::{Beacon, Packet};
 use bytes::Bytes;
 use consort_order::{Arrival, Lane};
-use consort_types::{Cause, Incarnation, MemberId, NodeId, Primary};
+use consort_types::{Incarnation, MemberId, NodeId, Primary, ViewCause};
 
 #[test]
 fn nodes_that_start_together_find_each_other_and_make_one_view_primary() {
@@ -41,7 +41,7 @@ fn a_crash_is_noticed_by_silence_and_a_heartbeat_is_no_silence() {
     cluster.run(300);
     cluster.assert_together(&[1, 2]);
     let view = cluster.toy(1).vs.view();
-    assert!(matches!(&view.cause, Cause::Silent { nodes, .. } if *nodes == [NodeId(3)]), "{:?}", view.cause);
+    assert!(matches!(&view.cause, ViewCause::Silent { nodes, .. } if *nodes == [NodeId(3)]), "{:?}", view.cause);
     cluster.assert_sound();
 }
 
@@ -66,7 +66,7 @@ fn a_later_life_takes_the_place_of_the_earlier_one_at_once() {
     cluster.run(1_500);
     cluster.restart(2);
     cluster.run(150);
-    let gone = cluster.toy(1).changes.iter().find(|change| matches!(change.view.cause, Cause::Restarted { .. }));
+    let gone = cluster.toy(1).changes.iter().find(|change| matches!(change.view.cause, ViewCause::Restarted { .. }));
     assert!(gone.is_some(), "without waiting for silence");
     cluster.run(2_000);
     cluster.assert_together(&[1, 2, 3]);
@@ -119,7 +119,7 @@ fn a_node_whose_clock_was_ahead_once_comes_back_though_its_disk_is_new() {
     cluster.run(600);
     cluster.assert_together(&[1, 3]);
     let evidence = &cluster.toy(1).vs.view().evidence;
-    let outdated = Cause::Outdated { lives: vec![(MemberId::new(2, 100), Incarnation(5_000))] };
+    let outdated = ViewCause::Outdated { lives: vec![(MemberId::new(2, 100), Incarnation(5_000))] };
     assert!(evidence.contains(&outdated), "{evidence:?}");
     cluster.run(2_500);
     cluster.assert_together(&[1, 2, 3]);
@@ -137,7 +137,7 @@ fn a_good_bye_is_heard_at_once() {
     assert!(cluster.toy(2).left);
     cluster.run(50);
     cluster.assert_together(&[1, 3]);
-    assert_eq!(cluster.toy(1).vs.view().cause, Cause::Left { nodes: vec![NodeId(2)] });
+    assert_eq!(cluster.toy(1).vs.view().cause, ViewCause::Left { nodes: vec![NodeId(2)] });
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn a_deaf_member_is_left_out_and_kept_out_for_a_while() {
     cluster.run(400);
     cluster.assert_together(&[1, 2]);
     let evidence = &cluster.toy(1).vs.view().evidence;
-    assert!(evidence.contains(&Cause::Deaf { nodes: vec![NodeId(3)] }), "{evidence:?}");
+    assert!(evidence.contains(&ViewCause::Deaf { nodes: vec![NodeId(3)] }), "{evidence:?}");
     cluster.run(3_000);
     cluster.assert_together(&[1, 2, 3]);
 }

@@ -6,7 +6,7 @@ mod packets;
 
 use super::{Act, Change, Cut, Holding, Membership, Packet, Settings};
 use bytes::Bytes;
-use consort_order::{Arrival, Lane, To};
+use consort_order::{Arrival, Destination, Lane};
 use consort_types::{Incarnation, Instant, MemberId, NodeId, Rng, ViewId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -31,7 +31,7 @@ struct Toy {
     frozen: bool,
     up: bool,
     left: bool,
-    out: VecDeque<(To, Message)>,
+    out: VecDeque<(Destination, Message)>,
     changes: Vec<Change>,
     /// What it held of each view when it went on from it.
     closed: BTreeMap<ViewId, Vec<u64>>,
@@ -84,7 +84,7 @@ impl Toy {
         let mine = self.mine();
         self.held[mine] += u64::from(new);
         let k = if new { self.held[mine] } else { 0 };
-        self.out.push_back((To::All, Message::Data(self.view(), self.vs.me(), k)));
+        self.out.push_back((Destination::All, Message::Data(self.view(), self.vs.me(), k)));
         self.vs.spoke(now);
     }
 
@@ -135,7 +135,7 @@ impl Toy {
         for (i, holder, up_to) in asks {
             let member = self.vs.view().members[i];
             let ask = Message::Ask(self.view(), member, self.held[i] + 1, up_to);
-            self.out.push_back((To::One(holder.node), ask));
+            self.out.push_back((Destination::One(holder.node), ask));
         }
     }
 
@@ -156,7 +156,7 @@ impl Toy {
                 let held = self.vs.index(member).map_or(0, |i| self.held[i]);
                 if view == self.view() {
                     let answers = (first..=last.min(held)).map(|k| Message::Data(view, member, k));
-                    self.out.extend(answers.map(|answer| (To::One(from.node), answer)));
+                    self.out.extend(answers.map(|answer| (Destination::One(from.node), answer)));
                 }
             }
         }
@@ -265,7 +265,7 @@ impl Cluster {
             let (from, up, out) = (toy.vs.me(), toy.up, std::mem::take(&mut toy.out));
             for (to, message) in out.into_iter().filter(|_| up) {
                 for receiver in nodes.iter().filter(|other| *other != node) {
-                    let reaches = to == To::All || to == To::One(*receiver);
+                    let reaches = to == Destination::All || to == Destination::One(*receiver);
                     let cut = self.cuts.contains(&(*node, *receiver)) || !(self.passes)(*receiver, &message);
                     if !reaches || cut || self.rng.chance(self.loss) {
                         continue;

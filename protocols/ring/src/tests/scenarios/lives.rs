@@ -1,6 +1,6 @@
 //! Nodes that come back, go, and are taken for others.
 use super::*;
-use consort_types::Cause;
+use consort_types::ViewCause;
 
 #[test]
 fn f01_a_representative_that_restarts_before_its_token_is_missed_is_a_new_member_at_once() {
@@ -18,7 +18,7 @@ fn f01_a_representative_that_restarts_before_its_token_is_missed_is_a_new_member
     net.restart(0);
     net.run_until_whole(ms(90));
     assert!(net.now.since(back) < net.rings[0].config().timers.token_loss, "no timer was waited for");
-    assert!(net.view(1).evidence.contains(&Cause::Restarted { nodes: vec![NodeId(1)] }), "{:?}", net.view(1));
+    assert!(net.view(1).evidence.contains(&ViewCause::Restarted { nodes: vec![NodeId(1)] }), "{:?}", net.view(1));
     assert!(net.view(0).id.number > ring.number, "numbers of the earlier life are not used again");
     assert_eq!(net.view(0).members[0], net.life(0));
     assert_eq!(net.texts(1), net.texts(2));
@@ -232,7 +232,7 @@ fn f60_a_node_whose_clock_was_ahead_once_comes_back_though_its_disk_is_new() {
     let back = net.now;
     net.run_until(ms(600), |net| net.last_members(0) == [1, 2]);
     let causes = &net.view(0).evidence;
-    let outdated = Cause::Outdated { lives: vec![(net.life(2), Incarnation(first.0 + 3_600_000_000))] };
+    let outdated = ViewCause::Outdated { lives: vec![(net.life(2), Incarnation(first.0 + 3_600_000_000))] };
     assert!(causes.contains(&outdated), "it was heard, and that is said: {causes:?}");
     assert!(status(&net, 0, 3).contains("but dropped: incarnation"), "{}", status(&net, 0, 3));
     net.run_until_whole(ms(3_000));

@@ -1,6 +1,6 @@
 //! Nodes that are not run for a while, packets that come late, and tokens that rest.
 use super::*;
-use consort_types::{Cause, ViewKind};
+use consort_types::{ViewCause, ViewKind};
 
 /// The third of three is stopped for a while.
 fn stop_third(net: &mut Net, span: Duration) {
@@ -149,7 +149,7 @@ fn f19_requests_that_nobody_can_fill_neither_storm_nor_last() {
     assert!(net.total("retransmissions_sent") < 200, "{} retransmissions", net.total("retransmissions_sent"));
     net.run_dropping(ms(500), &mut deaf);
     assert_eq!(net.last_members(0), [1, 2]);
-    let deaf = Cause::Deaf { nodes: vec![NodeId(3)] };
+    let deaf = ViewCause::Deaf { nodes: vec![NodeId(3)] };
     assert!((0..2).any(|i| net.view(i).evidence.contains(&deaf)), "who noticed says so: {}", net.view(1).why());
     net.end();
 }

@@ -5,7 +5,7 @@ use crate::packet::{Content, Message, Nak, Status};
 use bytes::BytesMut;
 use consort_types::ViewId;
 use consort_wire::Packet as _;
-use consort_wire::pack::{Body, Outgoing};
+use consort_wire::pack::{Body, OutgoingMessage};
 
 /// The membership's packet that says what all hold together.
 const PLAN: u8 = 0x84;
@@ -31,7 +31,7 @@ fn view(cluster: &mut Cluster) -> ViewId {
 
 fn says(text: &'static [u8]) -> Content {
     let mut body = BytesMut::new();
-    assert!(Outgoing::new(Class::Client, Service::Agreed, Bytes::from_static(text).into()).pack(&mut body, 100));
+    assert!(OutgoingMessage::new(Class::Client, Service::Agreed, Bytes::from_static(text).into()).pack(&mut body, 100));
     Content::Body(Body::new(body.freeze()).unwrap())
 }
 
