@@ -6,7 +6,7 @@
 
 pub mod common;
 use common::Arguments;
-use consort::{ChangeCause, Client, Error, Event, GroupName, Parting, Sender, Service};
+use consort::{ChangeCause, Client, DisconnectReason, Error, Event, GroupName, Sender, Service};
 use std::io::{BufRead, BufReader, Write};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub fn talk(
         match receiver.receive(None) {
             Ok(Some(event)) => print(&mut out, event)?,
             Ok(None) => {}
-            Err(Error::Disconnected { farewell, .. }) if farewell.reason == Parting::Goodbye => return Ok(()),
+            Err(Error::Disconnected { farewell, .. }) if farewell.reason == DisconnectReason::Goodbye => return Ok(()),
             Err(error) => return Err(error.into()),
         }
     }

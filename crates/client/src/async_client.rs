@@ -6,7 +6,8 @@ use crate::receiver::LAST_READ;
 use crate::shared::{End, Shared};
 use crate::way;
 use crate::{
-    Address, Addressee, ConnectOptions, Error, Event, GroupName, Parting, Progress, Service, WaitCause, Welcome,
+    Address, Addressee, ConnectOptions, DisconnectReason, Error, Event, GroupName, Progress, Service, WaitCause,
+    Welcome,
 };
 use consort_session::client::RequestWriter;
 use std::io::IoSlice;
@@ -202,7 +203,9 @@ impl AsyncClient {
             self.inbox.drop_aside();
             match self.step_aside().await {
                 Ok(()) => {}
-                Err(Error::Disconnected { farewell, .. }) if farewell.reason == Parting::Goodbye => return Ok(()),
+                Err(Error::Disconnected { farewell, .. }) if farewell.reason == DisconnectReason::Goodbye => {
+                    return Ok(());
+                }
                 Err(other) => return Err(other),
             }
         }

@@ -7,7 +7,8 @@ use crate::shared::Shared;
 use crate::stream::{Stream, time_left, until};
 use crate::way::{self, Incoming};
 use crate::{
-    Address, Addressee, ConnectOptions, Error, Event, GroupName, Parting, Progress, Service, Shown, WaitCause, Welcome,
+    Address, Addressee, ConnectOptions, DisconnectReason, Error, Event, GroupName, Progress, Service, Shown, WaitCause,
+    Welcome,
 };
 use consort_session::client::RequestWriter;
 use std::sync::Arc;
@@ -237,7 +238,9 @@ impl Client {
             self.receiver.inbox.drop_aside();
             match self.flush_until(deadline).and_then(|()| self.read_until(deadline)) {
                 Ok(()) | Err(Error::Unread { .. }) => {}
-                Err(Error::Disconnected { farewell, .. }) if farewell.reason == Parting::Goodbye => return Ok(()),
+                Err(Error::Disconnected { farewell, .. }) if farewell.reason == DisconnectReason::Goodbye => {
+                    return Ok(());
+                }
                 Err(other) => return Err(other),
             }
         }

@@ -73,8 +73,9 @@ pub use async_client::AsyncClient;
 pub use bytes::Bytes;
 pub use client::Client;
 pub use consort_session::{
-    Addressee, BorrowedMessage, ChangeCause, ClientName, Disconnect, GroupSignal, GroupView, GroupViewId, Member,
-    Message, NetworkView, Offer, Parting, PrivateName, Progress, Refusal, RefusalCause, Target, Undo, Welcome,
+    Addressee, BorrowedMessage, ChangeCause, ClientName, Disconnect, DisconnectReason, GroupSignal, GroupView,
+    GroupViewId, Member, Message, NetworkView, Offer, PrivateName, Progress, Refusal, RefusalCause, Target, Undo,
+    Welcome,
 };
 pub use consort_types::{ClientId, GroupName, MemberId, NameError, NodeId, Primary, Service, ViewId, ViewKind};
 pub use error::{ClientNameError, Error};

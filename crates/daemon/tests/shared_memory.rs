@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "tests run real daemons")]
 
 mod support;
-use consort::{Address, Client, ConnectOptions, Error, Event, GroupName, Parting, Service, Shown};
+use consort::{Address, Client, ConnectOptions, DisconnectReason, Error, Event, GroupName, Service, Shown};
 use rustix::process::Signal;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -194,7 +194,10 @@ fn a_client_in_memory_that_never_reads_is_sent_away_and_one_that_dies_leaves_not
             break error;
         }
     };
-    assert!(matches!(&away, Error::Disconnected { farewell, .. } if farewell.reason == Parting::Slow), "{away}");
+    assert!(
+        matches!(&away, Error::Disconnected { farewell, .. } if farewell.reason == DisconnectReason::Slow),
+        "{away}"
+    );
     ann.close(PATIENCE).unwrap();
 }
 

@@ -1,10 +1,10 @@
-//! Whether the others have the same table, seen by the sums that they say they had at places in the order.
+//! Whether the others have the same table, seen by the hashes that they say they had at places in the order.
 use bytes::{BufMut, BytesMut};
 use consort_types::{MemberId, Position, ViewId};
 use consort_wire::{Malformed, Reader, Writer};
 use std::collections::{BTreeMap, VecDeque};
 
-/// How many changes of the own sum are remembered. A claim from before them is not judged.
+/// How many changes of the own hash are remembered. A digest from before them is not judged.
 const STEPS: usize = 1_024;
 const VERSION: u8 = 1;
 
@@ -16,11 +16,11 @@ pub(crate) struct StateDigest {
     hash: u64,
 }
 
-/// Own sums of the view that is on, and what others claim and cannot be judged yet.
+/// Own hashes of the view that is on, and what others digest and cannot be judged yet.
 #[derive(Debug, Default)]
 pub(crate) struct DigestCheck {
     view: ViewId,
-    /// From which position on there was which sum.
+    /// From which position on there was which hash.
     steps: VecDeque<(Position, u64)>,
     open: BTreeMap<MemberId, StateDigest>,
     frozen: bool,
@@ -51,48 +51,48 @@ impl DigestCheck {
         self.frozen = true;
     }
 
-    /// From this position on the table has this sum.
-    pub fn note(&mut self, at: Position, sum: u64) {
-        if self.frozen || self.steps.back().is_some_and(|(_, last)| *last == sum) {
+    /// From this position on the table has this hash.
+    pub fn note(&mut self, at: Position, hash: u64) {
+        if self.frozen || self.steps.back().is_some_and(|(_, last)| *last == hash) {
             return;
         }
         if self.steps.len() == STEPS {
             self.steps.pop_front();
         }
-        self.steps.push_back((at, sum));
+        self.steps.push_back((at, hash));
     }
 
-    /// What this daemon claims of its table at this position.
+    /// What this daemon digests of its table at this position.
     pub fn state_digest(&self, at: Position) -> Option<StateDigest> {
-        let (_, sum) = self.steps.back().filter(|_| !self.frozen)?;
-        Some(StateDigest { view: self.view, at, hash: *sum })
+        let (_, hash) = self.steps.back().filter(|_| !self.frozen)?;
+        Some(StateDigest { view: self.view, at, hash: *hash })
     }
 
-    /// Another daemon's claim. One that was not judged yet is kept in its place; the next beacon brings another.
-    pub fn on_digest(&mut self, member: MemberId, claim: StateDigest) {
+    /// Another daemon's digest. One that was not judged yet is kept in its place; the next beacon brings another.
+    pub fn on_digest(&mut self, member: MemberId, digest: StateDigest) {
         //= G31
-        if claim.view == self.view && !self.frozen {
-            self.open.entry(member).or_insert(claim);
+        if digest.view == self.view && !self.frozen {
+            self.open.entry(member).or_insert(digest);
         }
     }
 
-    /// Judges the claims of positions up to `at`, which this daemon has come to and settled at.
+    /// Judges the digests of positions up to `at`, which this daemon has come to and settled at.
     pub fn check(&mut self, at: Position) -> Option<Mismatch> {
         let mut wrong = None;
-        let due: Vec<_> = self.open.iter().filter(|(_, claim)| claim.at <= at).map(|(member, _)| *member).collect();
+        let due: Vec<_> = self.open.iter().filter(|(_, digest)| digest.at <= at).map(|(member, _)| *member).collect();
         for member in due {
-            let Some(claim) = self.open.remove(&member) else { continue };
-            let Some(own) = self.hash_at(claim.at) else { continue };
+            let Some(digest) = self.open.remove(&member) else { continue };
+            let Some(own) = self.hash_at(digest.at) else { continue };
             self.compared += 1;
-            if own != claim.hash {
+            if own != digest.hash {
                 self.mismatches += 1;
-                wrong = Some(Mismatch { member, at: claim.at });
+                wrong = Some(Mismatch { member, at: digest.at });
             }
         }
         wrong
     }
 
-    /// The own sum at a position; `None` if that is forgotten or was before the table was settled.
+    /// The own hash at a position; `None` if that is forgotten or was before the table was settled.
     fn hash_at(&self, at: Position) -> Option<u64> {
         let after = self.steps.partition_point(|(from, _)| *from <= at);
         after.checked_sub(1).map(|last| self.steps[last].1)
@@ -112,10 +112,10 @@ impl StateDigest {
         if reader.u8("version")? != VERSION {
             return Err(Malformed { what: "version", at: 0 });
         }
-        let claim =
-            Self { view: reader.view_id("view")?, at: Position(reader.u64("position")?), hash: reader.u64("sum")? };
-        reader.end("end of claim")?;
-        Ok(claim)
+        let digest =
+            Self { view: reader.view_id("view")?, at: Position(reader.u64("position")?), hash: reader.u64("hash")? };
+        reader.end("end of digest")?;
+        Ok(digest)
     }
 }
 
@@ -126,69 +126,69 @@ mod tests {
     const VIEW: ViewId = ViewId { number: 3, representative: MemberId::new(0, 1) };
     const PEER: MemberId = MemberId::new(1, 1);
 
-    fn claim(at: u64, sum: u64) -> StateDigest {
-        StateDigest { view: VIEW, at: Position(at), hash: sum }
+    fn digest(at: u64, hash: u64) -> StateDigest {
+        StateDigest { view: VIEW, at: Position(at), hash: hash }
     }
 
-    fn witness(steps: &[(u64, u64)]) -> DigestCheck {
-        let mut witness = DigestCheck::default();
-        witness.begin(VIEW);
-        steps.iter().for_each(|(at, sum)| witness.note(Position(*at), *sum));
-        witness
+    fn check(steps: &[(u64, u64)]) -> DigestCheck {
+        let mut check = DigestCheck::default();
+        check.begin(VIEW);
+        steps.iter().for_each(|(at, hash)| check.note(Position(*at), *hash));
+        check
     }
 
     #[test]
     fn a_claim_is_held_against_the_own_sum_at_its_place() {
         //= G31 test
-        let mut witness = witness(&[(5, 50), (9, 90)]);
-        for (at, sum, wrong) in [(5, 50, false), (8, 50, false), (8, 90, true), (9, 90, false), (20, 91, true)] {
-            witness.on_digest(PEER, claim(at, sum));
-            let mismatch = witness.check(Position(30)).map(|mismatch| mismatch.at.0);
-            assert_eq!(mismatch, wrong.then_some(at), "{at} {sum}");
+        let mut check = check(&[(5, 50), (9, 90)]);
+        for (at, hash, wrong) in [(5, 50, false), (8, 50, false), (8, 90, true), (9, 90, false), (20, 91, true)] {
+            check.on_digest(PEER, digest(at, hash));
+            let mismatch = check.check(Position(30)).map(|mismatch| mismatch.at.0);
+            assert_eq!(mismatch, wrong.then_some(at), "{at} {hash}");
         }
-        assert_eq!((witness.compared, witness.mismatches), (5, 2));
-        witness.on_digest(PEER, claim(4, 1));
-        assert_eq!((witness.check(Position(30)), witness.compared), (None, 5), "before it had settled");
+        assert_eq!((check.compared, check.mismatches), (5, 2));
+        check.on_digest(PEER, digest(4, 1));
+        assert_eq!((check.check(Position(30)), check.compared), (None, 5), "before it had settled");
     }
 
     #[test]
     fn a_claim_from_further_on_waits_until_we_are_there() {
         //= G31 test
-        let mut witness = witness(&[(5, 50)]);
-        witness.on_digest(PEER, claim(9, 90));
-        assert_eq!(witness.check(Position(8)), None);
-        witness.on_digest(PEER, claim(11, 7));
-        witness.note(Position(9), 91);
-        assert_eq!(witness.check(Position(10)), Some(Mismatch { member: PEER, at: Position(9) }));
+        let mut check = check(&[(5, 50)]);
+        check.on_digest(PEER, digest(9, 90));
+        assert_eq!(check.check(Position(8)), None);
+        check.on_digest(PEER, digest(11, 7));
+        check.note(Position(9), 91);
+        assert_eq!(check.check(Position(10)), Some(Mismatch { member: PEER, at: Position(9) }));
     }
 
     #[test]
     fn other_views_and_closing_ones_are_not_judged() {
-        let mut witness = witness(&[(5, 50)]);
-        witness.on_digest(PEER, StateDigest { view: ViewId::default(), ..claim(5, 1) });
-        witness.on_digest(PEER, claim(6, 1));
-        witness.freeze();
-        witness.on_digest(PEER, claim(7, 1));
-        witness.note(Position(8), 80);
-        assert_eq!((witness.check(Position(9)), witness.state_digest(Position(9))), (None, None));
-        witness.begin(ViewId { number: 4, ..VIEW });
-        assert_eq!(witness.state_digest(Position(0)), None, "nothing is settled yet");
+        let mut check = check(&[(5, 50)]);
+        check.on_digest(PEER, StateDigest { view: ViewId::default(), ..digest(5, 1) });
+        check.on_digest(PEER, digest(6, 1));
+        check.freeze();
+        check.on_digest(PEER, digest(7, 1));
+        check.note(Position(8), 80);
+        assert_eq!((check.check(Position(9)), check.state_digest(Position(9))), (None, None));
+        check.begin(ViewId { number: 4, ..VIEW });
+        assert_eq!(check.state_digest(Position(0)), None, "nothing is settled yet");
     }
 
     #[test]
     fn what_is_forgotten_is_not_judged() {
         let all: Vec<_> = (0..2 * STEPS as u64).map(|n| (n, n)).collect();
-        let mut witness = witness(&all);
-        witness.on_digest(PEER, claim(10, 99));
-        assert_eq!((witness.check(Position(1 << 20)), witness.compared), (None, 0));
+        let mut check = check(&all);
+        check.on_digest(PEER, digest(10, 99));
+        assert_eq!((check.check(Position(1 << 20)), check.compared), (None, 0));
     }
 
     #[test]
     fn claims_read_back_and_no_mutation_panics() {
         let mut bytes = BytesMut::new();
-        claim(77, 88).put(&mut bytes);
+        digest(77, 88).put(&mut bytes);
         assert!(bytes.len() <= 64, "beacons have room for 64 bytes");
-        assert_eq!(StateDigest::decode(&bytes), Ok(claim(77, 88)));
+        assert_eq!(StateDigest::decode(&bytes), Ok(digest(77, 88)));
         consort_wire::mutate::each(&bytes, 5_000, |bytes| {
             let _ = StateDigest::decode(bytes);
         });

@@ -46,7 +46,7 @@ pub struct Groups {
     recipients: Vec<ClientId>,
     /// The last payload that was taken.
     pub(crate) at: Position,
-    pub(crate) witness: DigestCheck,
+    pub(crate) digest_check: DigestCheck,
     counts: GroupCounts,
     #[cfg(feature = "mutants")]
     pub(crate) mutant: Option<crate::Mutant>,
@@ -159,7 +159,7 @@ impl Groups {
             names: BTreeMap::new(),
             recipients: Vec::new(),
             at: Position::default(),
-            witness: DigestCheck::default(),
+            digest_check: DigestCheck::default(),
             counts: GroupCounts::default(),
             #[cfg(feature = "mutants")]
             mutant: None,
@@ -304,10 +304,10 @@ impl Groups {
     }
 
     /// Appends what this daemon wants its beacons to carry, once it is settled: where it stands and the hash of its table.
-    pub fn put_claim(&self, out: &mut BytesMut) {
+    pub fn put_state_digest(&self, out: &mut BytesMut) {
         //= G31
         let settled = self.settled && self.closing.is_none() && !self.has_work();
-        if let Some(claim) = self.witness.state_digest(self.at).filter(|_| settled) {
+        if let Some(claim) = self.digest_check.state_digest(self.at).filter(|_| settled) {
             claim.put(out);
         }
     }
@@ -319,9 +319,9 @@ impl Groups {
     pub fn on_digest(&mut self, from: MemberId, annotation: &[u8]) -> Result<Option<Mismatch>, Malformed> {
         //= G31
         if from != self.table.me() {
-            self.witness.on_digest(from, StateDigest::decode(annotation)?);
+            self.digest_check.on_digest(from, StateDigest::decode(annotation)?);
         }
-        Ok(if self.is_settled() { self.witness.check(self.at) } else { None })
+        Ok(if self.is_settled() { self.digest_check.check(self.at) } else { None })
     }
 
     /// The members of a group, if it has any.
@@ -381,7 +381,7 @@ impl Groups {
         see("group_exchanges", self.counts.exchanges);
         see("group_parts_broken", self.counts.parts_broken);
         see("group_early_messages", self.counts.early);
-        see("group_hashes_compared", self.witness.compared);
-        see("group_hash_mismatches", self.witness.mismatches);
+        see("group_hashes_compared", self.digest_check.compared);
+        see("group_hash_mismatches", self.digest_check.mismatches);
     }
 }

@@ -18,7 +18,7 @@ use crate::settings::Shared;
 use crate::stop::Stop;
 use crate::users::Users;
 use crate::wake::Wake;
-use consort_node::{Disconnect, Effect, Engine, Lag, Node, OUTPUT_PIECES, Parting, Reading};
+use consort_node::{Disconnect, DisconnectReason, Effect, Engine, Lag, Node, OUTPUT_PIECES, Reading};
 use consort_types::{ClientId, Instant, NodeId};
 use mio::Token;
 use std::io::{self, IoSlice};
@@ -287,7 +287,7 @@ impl<E: Engine> Driver<E> {
         self.node.open_client_over(self.now, client, self.clients.transport(client));
         if let Some(why) = self.clients.objection(client) {
             tracing::warn!(%client, who = self.clients.describe(client), "a client was turned away: {why}");
-            self.node.turn_away(self.now, client, &Disconnect::new(Parting::NotAllowed, why));
+            self.node.turn_away(self.now, client, &Disconnect::new(DisconnectReason::NotAllowed, why));
         }
         self.drain()
     }

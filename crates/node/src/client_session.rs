@@ -4,11 +4,11 @@ use bytes::{Bytes, BytesMut};
 use consort_group::ordered::{self, MulticastLayout};
 use consort_group::{ClientName, NotRepresentable, Targets, batch};
 use consort_session::{
-    Ask, Disconnect, FrameQueue, Limits, Parting, PendingOffer, Refusal, RefusalCause, SHARED, Session, Waits, event,
+    Ask, Disconnect, FrameQueue, Limits, DisconnectReason, PendingOffer, Refusal, RefusalCause, SHARED, Session, Waits, event,
     request,
 };
 use consort_spread::messages::{self, RegularMessage};
-use consort_spread::{MulticastNote, Reject, SpreadRequest as SpreadAsk, SpreadSession};
+use consort_spread::{MulticastNote, Reject, SpreadRequest, SpreadSession};
 use consort_types::{ClientId, GroupName, Hold, Instant, MemberId, NodeId, OfferId, Service};
 use consort_wire::Payload;
 
@@ -275,9 +275,9 @@ impl ClientSession {
     pub fn reject_name(&mut self, name: &ClientName) -> Disconnect {
         let text = format!("another client of this daemon is called {name}; choose another name, or none");
         match self {
-            Self::Native(_) => Disconnect::new(Parting::NameTaken, text),
+            Self::Native(_) => Disconnect::new(DisconnectReason::NameTaken, text),
             Self::Spread { session, .. } => {
-                Disconnect { reason: Parting::NameTaken, ..session.reject(Reject::NotUnique) }
+                Disconnect { reason: DisconnectReason::NameTaken, ..session.reject(Reject::NotUnique) }
             }
         }
     }
@@ -288,7 +288,7 @@ impl ClientSession {
         if let Self::Spread { session, .. } = self {
             session.reject(Reject::Quota);
         }
-        Disconnect::new(Parting::TooManyClients, text)
+        Disconnect::new(DisconnectReason::TooManyClients, text)
     }
 
     pub fn welcome(&mut self, name: ClientName, me: MemberId, limits: &Limits) {
@@ -409,7 +409,7 @@ impl ClientSession {
     pub fn close(&mut self, farewell: &Disconnect) {
         match self {
             Self::Native(session) => session.close(farewell),
-            Self::Spread { session, .. } => session.close(farewell.reason == Parting::Slow),
+            Self::Spread { session, .. } => session.close(farewell.reason == DisconnectReason::Slow),
         }
     }
 
@@ -435,14 +435,14 @@ impl ClientSession {
     }
 }
 
-fn wish(ask: SpreadAsk, client: ClientId, name: Option<&ClientName>) -> ClientRequest {
+fn wish(ask: SpreadRequest, client: ClientId, name: Option<&ClientName>) -> ClientRequest {
     ClientRequest::Common(match ask {
-        SpreadAsk::Name(chosen) => return ClientRequest::Name(chosen),
-        SpreadAsk::Entered => return ClientRequest::Entered,
-        SpreadAsk::Join(group) => Ask::Join { group, closed: false },
-        SpreadAsk::Leave(group) => Ask::Leave(group),
-        SpreadAsk::Kill => Ask::Goodbye,
-        SpreadAsk::Multicast { service, note, targets, data } => {
+        SpreadRequest::Name(chosen) => return ClientRequest::Name(chosen),
+        SpreadRequest::Entered => return ClientRequest::Entered,
+        SpreadRequest::Join(group) => Ask::Join { group, closed: false },
+        SpreadRequest::Leave(group) => Ask::Leave(group),
+        SpreadRequest::Kill => Ask::Goodbye,
+        SpreadRequest::Multicast { service, note, targets, data } => {
             let name = name.cloned().unwrap_or_else(|| ClientName::unchosen(client));
             let mut head = ordered::noted_prefix(client, &name, note.encode());
             head.extend_from_slice(&targets);

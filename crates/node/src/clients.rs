@@ -9,7 +9,7 @@ use crate::entry::ClientRecord;
 use crate::partial_frames::PartialFrames;
 use crate::pending_deliveries::PendingDeliveries;
 use consort_session::listing::{Connection, Transport};
-use consort_session::{ClientName, Limits, Parting, Pool, Refusal};
+use consort_session::{ClientName, Limits, DisconnectReason, Pool, Refusal};
 use consort_types::{ClientId, Instant, MemberId, NodeId};
 use consort_wire::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -60,7 +60,7 @@ struct ClientCounts {
     offers: u64,
     revokes: u64,
     message_bytes: u64,
-    ended: BTreeMap<Parting, u64>,
+    ended: BTreeMap<DisconnectReason, u64>,
     /// How often requests were seen to wait for long, by cause.
     waits: BTreeMap<&'static str, u64>,
 }

@@ -1,4 +1,4 @@
-//! Up: engine, group, session, client.
+//! Delivery: engine, group, session, client.
 use crate::client_session::{Placed, Telling, Written};
 use crate::fan_out::{CROWD, FanOut, READER, READERS};
 use crate::pending_deliveries::PendingDelivery;
@@ -174,7 +174,7 @@ impl<E: Engine> Node<E> {
     pub(crate) fn annotate(&mut self) {
         //= G31
         let claim = self.claims.room(CLAIM);
-        self.groups.put_claim(claim);
+        self.groups.put_state_digest(claim);
         if self.state_digest[..] != claim[..] {
             self.state_digest = self.claims.take();
             self.engine.annotate(self.state_digest.clone());

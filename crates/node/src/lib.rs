@@ -4,8 +4,8 @@
 //! `None`, asks [`Node::poll_timeout`] and [`Node::reads_first`], and waits for the next input. `now` never runs
 //! backwards. The same inputs give the same effects.
 //!
-//! Down: a client's bytes become a request (`session`), are asked a place for (`engine`) and leave as datagrams (`wire`).
-//! Up: datagrams become packets (`wire`), get their place (`engine`), find their receivers (`group`) and become frames
+//! Submit: a client's bytes become a request (`session`), are asked a place for (`engine`) and leave as datagrams (`wire`).
+//! Deliver: datagrams become packets (`wire`), get their place (`engine`), find their receivers (`group`) and become frames
 //! (`session`). Nobody calls back upward: down is a call, up is a poll, and only the node knows both neighbours.
 
 mod backlog;
@@ -33,7 +33,7 @@ pub use bytes::Bytes;
 pub use change::{NetworkChange, NoChange};
 pub use consort_order::{Destination, Engine, Lag, Lane, Pressure};
 pub use consort_session::listing::Transport;
-pub use consort_session::{Disconnect, Limits, OUTPUT_PIECES, Parting};
+pub use consort_session::{Disconnect, Limits, OUTPUT_PIECES, DisconnectReason};
 pub use consort_types::{ClientId, Instant, Ticket};
 pub use consort_wire::Identity;
 pub use effect::{Datagram, Effect, Reading};
@@ -242,7 +242,7 @@ impl<E: Engine> Node<E> {
     /// The daemon stops: every client is told so and sent away.
     pub fn send_clients_away(&mut self, now: Instant) {
         self.begin(now);
-        self.clients.end_all(&Disconnect::new(Parting::Stopping, "the daemon stops"));
+        self.clients.end_all(&Disconnect::new(DisconnectReason::Stopping, "the daemon stops"));
     }
 
     /// The next thing to do; `None` when all is done.

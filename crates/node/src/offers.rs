@@ -37,7 +37,7 @@ impl<E: Engine> Node<E> {
         }
     }
 
-    /// Offers a message to the optimists among those who would get it if its place were here.
+    /// Offers a message to the optimistic clients among those who would get it if its place were here.
     pub(crate) fn offer(&mut self, offer: &EarlyDelivery) {
         //= G40
         if !self.clients.has_optimists() {
@@ -49,8 +49,8 @@ impl<E: Engine> Node<E> {
         if told.batch {
             return;
         }
-        let optimists = recipients.iter().copied().filter(|client| self.clients.is_optimist(*client));
-        let optimists: Vec<_> = optimists.collect();
+        let optimistic clients = recipients.iter().copied().filter(|client| self.clients.is_optimist(*client));
+        let optimistic clients: Vec<_> = optimistic clients.collect();
         let offered = PendingOffer {
             id: offer.id,
             free_until: offer.free_until,
@@ -59,9 +59,9 @@ impl<E: Engine> Node<E> {
             multicast: delivery.payload.clone(),
             told_at: told.at,
         };
-        self.pending.spend(optimists.len() * delivery.payload.len());
-        optimists.iter().for_each(|client| self.clients.tell_offer(*client, self.now, &offered));
-        self.offers.open.insert(offer.id, optimists);
+        self.pending.spend(optimistic clients.len() * delivery.payload.len());
+        optimistic clients.iter().for_each(|client| self.clients.tell_offer(*client, self.now, &offered));
+        self.offers.open.insert(offer.id, optimistic clients);
     }
 
     /// Takes an offer back from all who have it.

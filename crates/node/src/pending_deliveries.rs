@@ -1,4 +1,4 @@
-//! What the engine has decided and clients were not told yet.
+//! Deliveries of the engine that clients have yet to be told of.
 //!
 //! Delivering to clients is done in slices, so that a flood of deliveries or of group changes does not keep the driver
 //! from the token: after a slice the node answers `None` and asks to be woken at once.

@@ -1,9 +1,9 @@
-//! Down: client, session, engine.
+//! Submission: client, session, engine.
 use crate::client_session::ClientRequest;
 use crate::{Effect, Node, Reading, STREAM};
 use consort_group::{ClientName, ordered};
 use consort_order::{Engine, Refused, Submission};
-use consort_session::{Ask, Disconnect, ListQuery, Parting, Refusal, RefusalCause, event};
+use consort_session::{Ask, Disconnect, ListQuery, DisconnectReason, Refusal, RefusalCause, event};
 use consort_types::{Class, ClientId, Duration, Instant, Service};
 use consort_wire::Payload;
 
@@ -55,7 +55,7 @@ impl<E: Engine> Node<E> {
             Ask::Hello(name) => self.on_hello(client, name),
             Ask::Status => self.on_status(client),
             Ask::List(question) => self.on_question(client, &question),
-            Ask::Goodbye => self.clients.end(client, &Disconnect::new(Parting::Goodbye, "good-bye")),
+            Ask::Goodbye => self.clients.end(client, &Disconnect::new(DisconnectReason::Goodbye, "good-bye")),
         }
         true
     }

@@ -47,7 +47,7 @@ pub use listing::{Inquirer, ListQuery, Listing};
 pub use offers::{PendingOffer, Undo};
 pub use output::{FrameQueue, OUTPUT_PIECES, SHARED};
 pub use pool::Pool;
-pub use reason::{Disconnect, Parting, Refusal, RefusalCause};
+pub use reason::{Disconnect, DisconnectReason, Refusal, RefusalCause};
 pub use request::Hello;
 pub use server::{Ask, Session};
 pub use watch::Waits;

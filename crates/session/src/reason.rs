@@ -67,7 +67,7 @@ codes! {
 
 codes! {
     /// What kind of end.
-    Parting {
+    DisconnectReason {
         /// The client said good-bye.
         Goodbye = 1 "goodbye",
         /// The client sent what is no frame of this protocol.
@@ -111,21 +111,21 @@ impl Refusal {
 #[error("{text}")]
 pub struct Disconnect {
     /// For programs.
-    pub reason: Parting,
+    pub reason: DisconnectReason,
     /// For people.
     pub text: String,
 }
 
 impl Disconnect {
     /// An end in these words.
-    pub fn new(parting: Parting, text: impl Into<String>) -> Self {
+    pub fn new(parting: DisconnectReason, text: impl Into<String>) -> Self {
         Self { reason: parting, text: text.into() }
     }
 
     /// The end of a client whose frame number `frame` (from 1) cannot be read.
     pub(crate) fn malformed(error: Malformed, frame: u64) -> Self {
         let Malformed { what, at } = error;
-        Self::new(Parting::Malformed, format!("malformed {what} at byte {at} of frame {frame}"))
+        Self::new(DisconnectReason::Malformed, format!("malformed {what} at byte {at} of frame {frame}"))
     }
 }
 
@@ -136,8 +136,10 @@ mod tests {
     #[test]
     fn every_code_reads_back_and_has_a_name_of_its_own() {
         assert!(RefusalCause::ALL.iter().all(|cause| RefusalCause::from_wire(*cause as u8) == Some(*cause)));
-        assert!(Parting::ALL.iter().all(|parting| Parting::from_wire(*parting as u8) == Some(*parting)));
-        assert_eq!((RefusalCause::from_wire(0), Parting::from_wire(99)), (None, None));
+        assert!(
+            DisconnectReason::ALL.iter().all(|parting| DisconnectReason::from_wire(*parting as u8) == Some(*parting))
+        );
+        assert_eq!((RefusalCause::from_wire(0), DisconnectReason::from_wire(99)), (None, None));
         let mut names: Vec<_> = RefusalCause::ALL.iter().map(|cause| cause.name()).collect();
         names.sort_unstable();
         names.dedup();

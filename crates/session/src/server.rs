@@ -7,7 +7,7 @@ use crate::offers::{OpenOffers, PendingOffer};
 use crate::output::FrameQueue;
 use crate::request::{self, Hello, NotHello, Request};
 use crate::watch::{WaitWatch, Waits};
-use crate::{Disconnect, Limits, Parting, Refusal, RefusalCause, VERSION};
+use crate::{Disconnect, DisconnectReason, Limits, Refusal, RefusalCause, VERSION};
 use bytes::Bytes;
 use consort_group::ordered::{self, MulticastLayout};
 use consort_group::{ClientName, batch};
@@ -182,7 +182,7 @@ impl Session {
         }
         let hello = Hello::decode(&self.body(head, Payload::new()).to_bytes()).map_err(|error| match error {
             NotHello::Version(version) => Disconnect::new(
-                Parting::Version,
+                DisconnectReason::Version,
                 format!("this daemon speaks version {VERSION} of the client protocol, not {version}"),
             ),
             NotHello::Malformed(error) => self.in_body(error),
@@ -394,7 +394,7 @@ impl Session {
     /// Sends the client away: what it sent and was not taken is forgotten, and nothing but this follows in its output. Who
     /// is too slow for what waits is not made to read it all before this: it goes behind the frame that is being read.
     pub fn close(&mut self, farewell: &Disconnect) {
-        if farewell.reason == Parting::Slow {
+        if farewell.reason == DisconnectReason::Slow {
             self.output.cut(frame::len_of);
         }
         if self.stage != SessionStage::Closed {

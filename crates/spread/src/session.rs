@@ -7,7 +7,7 @@ use crate::messages::{self, RegularMessage};
 use crate::request::{self, ParsedRequest};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_group::ClientName;
-use consort_session::{Disconnect, FrameQueue, Parting};
+use consort_session::{Disconnect, DisconnectReason, FrameQueue};
 use consort_types::{GroupName, Service};
 use consort_wire::Malformed;
 use std::collections::VecDeque;
@@ -220,7 +220,7 @@ impl SpreadSession {
     /// The client is not let in. Hand the [`Disconnect`] to [`Self::close`].
     pub fn reject(&mut self, reject: Reject) -> Disconnect {
         self.say(WORD, |_, out| out.put_u8(reject.code()));
-        let parting = if reject == Reject::Version { Parting::Version } else { Parting::Malformed };
+        let parting = if reject == Reject::Version { DisconnectReason::Version } else { DisconnectReason::Malformed };
         Disconnect::new(parting, format!("rejected with code {}: {}", reject as i8, reject.text()))
     }
 
@@ -389,6 +389,9 @@ impl SpreadSession {
 
     fn malformed(&self, error: Malformed) -> Disconnect {
         let Malformed { what, at } = error;
-        Disconnect::new(Parting::Malformed, format!("malformed {what} at byte {at} of message {}", self.passed + 1))
+        Disconnect::new(
+            DisconnectReason::Malformed,
+            format!("malformed {what} at byte {at} of message {}", self.passed + 1),
+        )
     }
 }

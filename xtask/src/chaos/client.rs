@@ -2,7 +2,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use consort::{Address, Client, ConnectOptions, Error, GroupName, Parting, Service};
+use consort::{Address, Client, ConnectOptions, DisconnectReason, Error, GroupName, Service};
 use consort_session as session;
 use consort_sim::message::HEADER;
 use consort_sim::trace::witness::{End, Witness};
@@ -241,7 +241,7 @@ impl<'a> Session<'a> {
             Error::Disconnected { farewell, .. } => Some(farewell.reason),
             _ => None,
         };
-        let is_due = how.is_some() && matches!(said, None | Some(Parting::Stopping));
+        let is_due = how.is_some() && matches!(said, None | Some(DisconnectReason::Stopping));
         for (_, witness) in &mut self.witnesses {
             if !is_due {
                 witness.refused(at, format!("its session ended: {error}"));

@@ -1,6 +1,6 @@
 //! The client on tokio, against the same daemon.
 use super::*;
-use crate::{AsyncClient, Parting};
+use crate::{AsyncClient, DisconnectReason};
 use std::future::Future;
 use std::task::{Context, Poll, Waker};
 use tokio::time::timeout;
@@ -202,12 +202,15 @@ fn a_daemon_that_stops_and_one_that_does_not_want_us_say_so() {
         let mut ann = connect(&daemon, "ann").await;
         let options = ConnectOptions::default().called("ann").unwrap();
         let refused = AsyncClient::connect(&daemon.address, &options).await.unwrap_err();
-        assert!(matches!(&refused, Error::NotWelcome(farewell) if farewell.reason == Parting::NameTaken), "{refused}");
+        assert!(
+            matches!(&refused, Error::NotWelcome(farewell) if farewell.reason == DisconnectReason::NameTaken),
+            "{refused}"
+        );
         daemon.stop();
         for _ in 0..2 {
             let end = ann.receive().await.unwrap_err();
             assert!(
-                matches!(&end, Error::Disconnected { farewell, .. } if farewell.reason == Parting::Stopping),
+                matches!(&end, Error::Disconnected { farewell, .. } if farewell.reason == DisconnectReason::Stopping),
                 "{end}"
             );
         }
@@ -231,7 +234,10 @@ fn a_send_that_the_connection_does_not_take_learns_what_the_daemon_said_last() {
                 break end;
             }
         };
-        assert!(matches!(&end, Error::Disconnected { farewell, .. } if farewell.reason == Parting::Stopping), "{end}");
+        assert!(
+            matches!(&end, Error::Disconnected { farewell, .. } if farewell.reason == DisconnectReason::Stopping),
+            "{end}"
+        );
         assert!(matches!(ann.receive().await.unwrap(), Event::GroupView(_)), "kept");
         assert!(matches!(ann.receive().await, Err(Error::Disconnected { .. })));
     });

@@ -1,6 +1,6 @@
 //! How sessions end, and what is known then.
 use super::*;
-use crate::Parting;
+use crate::DisconnectReason;
 use std::io::{Read, Write};
 
 #[test]
@@ -50,7 +50,7 @@ fn a_daemon_that_stops_says_so() {
     daemon.stop();
     let end = ann.receive(LONG).unwrap_err();
     let Error::Disconnected { farewell, unknown_fate } = end else { panic!("{end}") };
-    assert_eq!((farewell.reason, unknown_fate.is_empty()), (Parting::Stopping, true));
+    assert_eq!((farewell.reason, unknown_fate.is_empty()), (DisconnectReason::Stopping, true));
     let again = ann.receive(LONG).unwrap_err();
     assert!(matches!(again, Error::Disconnected { .. }), "and says it again");
 }
@@ -72,7 +72,7 @@ fn a_slow_client_learns_why_it_was_sent_away() {
             Err(end) => break end,
         }
     };
-    assert!(matches!(&end, Error::Disconnected { farewell, .. } if farewell.reason == Parting::Slow), "{end}");
+    assert!(matches!(&end, Error::Disconnected { farewell, .. } if farewell.reason == DisconnectReason::Slow), "{end}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! How clients go: by themselves, or sent away; and what is to be ordered then.
 use super::Sessions;
-use consort_session::{ClientName, Disconnect, Parting};
+use consort_session::{ClientName, Disconnect, DisconnectReason};
 use consort_types::{ClientId, Instant};
 
 /// Giving so many bytes back takes as long as copying one.
@@ -76,7 +76,7 @@ impl Sessions {
         self.partial_frames.finish(client);
         self.part(client, name, joined);
         //= S41
-        if joined && client.speaks_spread() && farewell.reason == Parting::Goodbye {
+        if joined && client.speaks_spread() && farewell.reason == DisconnectReason::Goodbye {
             self.lingering.insert(client);
         } else {
             self.closing.push_back(client);
@@ -93,7 +93,7 @@ impl Sessions {
     pub(crate) fn end_silent(&mut self, now: Instant) {
         while let Some((_, client)) = self.silent.first().copied().filter(|(by, _)| *by <= now) {
             let text = format!("no hello within {} ms", self.limits.hello_within.as_millis());
-            self.end(client, &Disconnect::new(Parting::Silent, text));
+            self.end(client, &Disconnect::new(DisconnectReason::Silent, text));
         }
     }
 
@@ -103,7 +103,7 @@ impl Sessions {
             let frame = self.all.get(&client).and_then(|entry| entry.session.begun());
             let Some((_, len)) = frame else { continue };
             let text = format!("a frame of {len} bytes was begun and not finished in time");
-            self.end(client, &Disconnect::new(Parting::Silent, text));
+            self.end(client, &Disconnect::new(DisconnectReason::Silent, text));
         }
         self.make_room(now);
     }

@@ -4,7 +4,7 @@ use crate::client_session::{ClientSession, Telling};
 use crate::entry::ClientRecord;
 use crate::mutant::mutated;
 use bytes::BytesMut;
-use consort_session::{Disconnect, Parting, PendingOffer, SHARED, Waits};
+use consort_session::{Disconnect, DisconnectReason, PendingOffer, SHARED, Waits};
 use consort_types::{ClientId, GroupName, Hold, Instant, OfferId};
 use consort_wire::Bytes;
 
@@ -92,10 +92,10 @@ impl Sessions {
         self.backlog.grew(client, waiting);
         if let Some(most) = self.limits.spread_messages.filter(|most| messages > *most) {
             let text = format!("{messages} messages wait to be read; this daemon keeps {most} for a Spread client");
-            self.end(client, &Disconnect::new(Parting::Slow, text));
+            self.end(client, &Disconnect::new(DisconnectReason::Slow, text));
         } else if waiting > self.limits.output_max {
             let text = format!("{waiting} bytes wait to be read; this daemon keeps {}", self.limits.output_max);
-            self.end(client, &Disconnect::new(Parting::Slow, text));
+            self.end(client, &Disconnect::new(DisconnectReason::Slow, text));
         } else if self.memory() > self.limits.outputs_max {
             self.end_furthest_behind();
         }
@@ -116,7 +116,7 @@ impl Sessions {
             waiting(entry),
             self.limits.outputs_max
         );
-        let farewell = Disconnect::new(Parting::Slow, text);
+        let farewell = Disconnect::new(DisconnectReason::Slow, text);
         if entry.session.is_closed() {
             entry.session.close(&farewell);
             entry.account(&mut self.outputs);

@@ -1,6 +1,6 @@
 //! Who is refused, who is sent away, and what is dropped.
 use super::*;
-use consort_session::Parting;
+use consort_session::DisconnectReason;
 use consort_session::{RefusalCause, request};
 use consort_types::Duration;
 
@@ -226,7 +226,7 @@ fn who_comes_when_all_places_are_taken_is_told_so_at_each_door_and_a_place_is_fr
     let eve = world.connect(0, "eve");
     world.read(world.programs[eve].id);
     let [DaemonEvent::Disconnect(farewell)] = &world.programs[eve].events[..] else { panic!("not turned back") };
-    assert_eq!(farewell.reason, Parting::TooManyClients);
+    assert_eq!(farewell.reason, DisconnectReason::TooManyClients);
     assert!(farewell.text.contains("serves 2 clients") && farewell.text.contains("raise `most`"), "{}", farewell.text);
     let spread = ClientId(9 | ClientId::SPREAD);
     world.nodes[0].open_client(world.now, spread);

@@ -4,7 +4,7 @@ use super::{
     Message, NetworkView, OFFER, OFFER_LEN, Offer, PONG, PROGRESS, Progress, REFUSED, REVOKE, SLOW, STATUS, VIEW,
     WAITING, WELCOME, WINDOW, WaitNotice, Welcome,
 };
-use crate::{Disconnect, Parting, Refusal, RefusalCause};
+use crate::{Disconnect, DisconnectReason, Refusal, RefusalCause};
 use bytes::Bytes;
 use consort_group::{ChangeCause, ClientName, GroupViewId, Member, Targets, ordered, targets};
 use consort_types::{ClientId, Duration, Hold, MemberId, NodeId, Primary, Service, ViewKind};
@@ -137,7 +137,7 @@ fn read_refused(reader: &mut Reader<'_>) -> Result<DaemonEvent, Malformed> {
 }
 
 fn read_disconnect(reader: &mut Reader<'_>) -> Result<Disconnect, Malformed> {
-    let parting = Parting::from_wire(reader.u8("parting")?).ok_or(reader.bad("parting"))?;
+    let parting = DisconnectReason::from_wire(reader.u8("parting")?).ok_or(reader.bad("parting"))?;
     Ok(Disconnect { reason: parting, text: read_text(reader, "text")? })
 }
 

@@ -4,7 +4,7 @@ use crate::event::{self, DaemonEvent, Progress, WaitNotice, Welcome};
 use crate::frame::{Frames, HEAD_LEN};
 use crate::listing::{Connection, ConnectionStage, GroupEntry, ListPage, ListQuery, Listing, PAGE_MAX, Transport};
 use crate::request::{self, Hello};
-use crate::{Disconnect, FrameQueue, Parting, PendingOffer, Refusal, RefusalCause, Undo, VERSION};
+use crate::{Disconnect, DisconnectReason, FrameQueue, PendingOffer, Refusal, RefusalCause, Undo, VERSION};
 use bytes::{Bytes, BytesMut};
 use consort_group::{
     ClientName, GroupChange, GroupStep, GroupViewId, Groups, Member, TransitionalSignal, ordered, targets,
@@ -167,7 +167,7 @@ fn every_event() -> Vec<Bytes> {
         written(|out| event::put_refused(out, 6, &refusal)),
         written(|out| event::put_status(out, &pairs)),
         written(|out| event::put_pong(out, u64::MAX)),
-        written(|out| event::put_disconnect(out, &Disconnect::new(Parting::Slow, "too slow"))),
+        written(|out| event::put_disconnect(out, &Disconnect::new(DisconnectReason::Slow, "too slow"))),
         written(|out| event::put_waiting(out, WaitNotice { up_to: 9, hold: Hold::Slow(NodeId(3)) })),
     ]
 }
@@ -219,7 +219,7 @@ fn every_event_reads_back() {
     assert_eq!(refused, DaemonEvent::Refused { request: 6, refusal: Refusal::new(RefusalCause::Budget, "too much") });
     assert!(matches!(status, DaemonEvent::Status(pairs) if pairs[0].1 == "operational" && pairs[1].0 == "ä"));
     assert_eq!(pong, DaemonEvent::Pong(u64::MAX));
-    assert_eq!(farewell, DaemonEvent::Disconnect(Disconnect::new(Parting::Slow, "too slow")));
+    assert_eq!(farewell, DaemonEvent::Disconnect(Disconnect::new(DisconnectReason::Slow, "too slow")));
     assert_eq!(waiting, DaemonEvent::Waiting(WaitNotice { up_to: 9, hold: Hold::Slow(NodeId(3)) }));
 }
 
@@ -291,7 +291,7 @@ fn the_lengths_that_credit_counts_are_the_lengths_of_the_frames() {
 
 #[test]
 fn a_text_too_long_for_its_frame_is_cut_between_characters() {
-    let farewell = Disconnect::new(Parting::Malformed, "ä".repeat(40_000));
+    let farewell = Disconnect::new(DisconnectReason::Malformed, "ä".repeat(40_000));
     let frame = written(|out| event::put_disconnect(out, &farewell));
     assert!(matches!(read(&frame), DaemonEvent::Disconnect(farewell) if farewell.text == "ä".repeat(32_767)));
 }

@@ -1,6 +1,6 @@
 //! What a client must not send, and what it is told.
 use super::*;
-use crate::{Parting, frame, request};
+use crate::{DisconnectReason, frame, request};
 use bytes::{BufMut, BytesMut};
 
 /// What a fresh session says to these bytes.
@@ -17,7 +17,7 @@ fn to_open(kind: u8, body: &[u8]) -> String {
     frame::put(&mut raw, kind, |out| out.put_slice(body));
     pair.session.feed(raw.freeze());
     let farewell = pair.take().unwrap_err();
-    assert_eq!(farewell.reason, Parting::Malformed);
+    assert_eq!(farewell.reason, DisconnectReason::Malformed);
     farewell.text
 }
 
@@ -47,7 +47,7 @@ fn another_version_is_told_apart_from_garbage() {
     Hello::default().put(&mut hello);
     hello[frame::HEAD_LEN + 5] = 9;
     let farewell = to_fresh(&hello);
-    assert_eq!(farewell.reason, Parting::Version);
+    assert_eq!(farewell.reason, DisconnectReason::Version);
     assert_eq!(farewell.text, "this daemon speaks version 2 of the client protocol, not 9");
 }
 
@@ -70,9 +70,9 @@ fn a_closed_session_takes_nothing_and_says_its_farewell_last() {
     pair.multicast(b"never taken");
     let bytes = pair.client.take_output();
     pair.session.feed(bytes);
-    let farewell = Disconnect::new(Parting::Slow, "too slow");
+    let farewell = Disconnect::new(DisconnectReason::Slow, "too slow");
     pair.session.close(&farewell);
-    pair.session.close(&Disconnect::new(Parting::Stopping, "only the first counts"));
+    pair.session.close(&Disconnect::new(DisconnectReason::Stopping, "only the first counts"));
     pair.session.feed(Bytes::from_static(b"more"));
     assert_eq!((pair.session.next(&pair.limits), pair.session.input_held()), (Ok(None), 0));
     assert_eq!(pair.events(), [DaemonEvent::Disconnect(farewell)]);
