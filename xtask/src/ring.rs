@@ -139,7 +139,7 @@ pub fn bounds(plan: &Plan) -> Bounds {
         ("store_bytes", ahead * plan.datagram as u64),
         ("queued_bytes", 2 * (config.queue_bytes + config.message_max) as u64),
         ("assembly_bytes", u64::from(plan.nodes) * 2 * message_max as u64),
-        ("told_at_once", TOLD_AT_ONCE + 4 * message_max as u64),
+        ("delivery_slice_max_bytes", TOLD_AT_ONCE + 4 * message_max as u64),
     ];
     let quiet = ["store_packets", "store_bytes", "queued_bytes", "assembly_bytes"];
     // A guard that soon takes the token reads it before data that has arrived, and asks for what waits in the socket.

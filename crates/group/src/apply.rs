@@ -139,7 +139,7 @@ impl Groups {
             self.work.push_front(work);
         }
         if self.work.is_empty() && self.settled {
-            self.witness.note(self.at, self.table.sum());
+            self.digest_check.note(self.at, self.table.sum());
         }
         Some(self.last_step())
     }
@@ -217,14 +217,15 @@ impl Groups {
         //= G22
         self.table.mark(name, id, closed);
         self.table.note_primary(name, primary == Primary::Yes);
-        let told = &mut self.announcement;
-        (told.what, told.group, told.id) = (AnnouncementKind::View(cause, primary), Some(name.clone()), id);
-        told.who.clear();
-        told.sets.clear();
-        told.notify.clear();
+        let announcement = &mut self.announcement;
+        (announcement.what, announcement.group, announcement.id) =
+            (AnnouncementKind::View(cause, primary), Some(name.clone()), id);
+        announcement.who.clear();
+        announcement.sets.clear();
+        announcement.notify.clear();
         if let Some(group) = self.table.find(name.as_bytes()) {
-            told.sets.resize(group.members.len(), 0);
-            told.notify.extend_from_slice(&group.local);
+            announcement.sets.resize(group.members.len(), 0);
+            announcement.notify.extend_from_slice(&group.local);
         }
     }
 
@@ -241,15 +242,15 @@ impl Groups {
             if group.local.is_empty() || group.told_primary == (primary == Primary::Yes) {
                 continue;
             }
-            let told = &mut self.announcement;
-            (told.what, told.group, told.id) =
+            let announcement = &mut self.announcement;
+            (announcement.what, announcement.group, announcement.id) =
                 (AnnouncementKind::View(ChangeCause::Primary, primary), after.clone(), group.id);
-            told.who.clear();
-            told.sets.clear();
-            told.sets.resize(group.members.len(), 0);
-            told.notify.clear();
+            announcement.who.clear();
+            announcement.sets.clear();
+            announcement.sets.resize(group.members.len(), 0);
+            announcement.notify.clear();
             // Spread has no word for it.
-            told.notify.extend(group.local.iter().filter(|client| !client.speaks_spread()));
+            announcement.notify.extend(group.local.iter().filter(|client| !client.speaks_spread()));
             if let Some(name) = after {
                 self.table.note_primary(name, primary == Primary::Yes);
             }
@@ -265,9 +266,10 @@ impl Groups {
             let Some(group) = self.table.after(after.as_ref()) else { return true };
             *after = Some(group.name.clone());
             if !group.local.is_empty() && self.parts(group) {
-                let told = &mut self.announcement;
-                (told.what, told.group, told.id) = (AnnouncementKind::Signal, Some(group.name.clone()), group.id);
-                told.notify.clone_from(&group.local);
+                let announcement = &mut self.announcement;
+                (announcement.what, announcement.group, announcement.id) =
+                    (AnnouncementKind::Signal, Some(group.name.clone()), group.id);
+                announcement.notify.clone_from(&group.local);
                 return false;
             }
         }
@@ -284,11 +286,12 @@ impl Groups {
 
     fn late_signal(&mut self, name: &GroupName, joiner: Option<ClientId>) {
         let Some(group) = self.table.find(name.as_bytes()).filter(|group| self.parts(group)) else { return };
-        let told = &mut self.announcement;
-        (told.what, told.group, told.id) = (AnnouncementKind::Signal, Some(name.clone()), group.id);
+        let announcement = &mut self.announcement;
+        (announcement.what, announcement.group, announcement.id) =
+            (AnnouncementKind::Signal, Some(name.clone()), group.id);
         match joiner {
-            Some(joiner) => told.notify.splice(.., [joiner]).for_each(drop),
-            None => told.notify.clone_from(&group.local),
+            Some(joiner) => announcement.notify.splice(.., [joiner]).for_each(drop),
+            None => announcement.notify.clone_from(&group.local),
         }
     }
 

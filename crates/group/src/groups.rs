@@ -307,15 +307,15 @@ impl Groups {
     pub fn put_state_digest(&self, out: &mut BytesMut) {
         //= G31
         let settled = self.settled && self.closing.is_none() && !self.has_work();
-        if let Some(claim) = self.digest_check.state_digest(self.at).filter(|_| settled) {
-            claim.put(out);
+        if let Some(digest) = self.digest_check.state_digest(self.at).filter(|_| settled) {
+            digest.put(out);
         }
     }
 
     /// What another daemon's beacon carried. Returns who has another table, where that shows now.
     ///
     /// # Errors
-    /// [`Malformed`] where it is no claim.
+    /// [`Malformed`] where it is no digest.
     pub fn on_digest(&mut self, from: MemberId, annotation: &[u8]) -> Result<Option<Mismatch>, Malformed> {
         //= G31
         if from != self.table.me() {

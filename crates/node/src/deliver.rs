@@ -14,8 +14,8 @@ use consort_types::{Class, ClientId, GroupName, MemberId, OfferId, Primary, Serv
 
 /// How many changes of the view are remembered.
 const HISTORY: usize = 64;
-/// More bytes than a claim has.
-const CLAIM: usize = 64;
+/// More bytes than a digest has.
+const DIGEST: usize = 64;
 
 /// A group's change that is being told.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(crate) struct GroupNotice {
     native: Bytes,
     spread: Bytes,
     /// How many of those that are to know do.
-    told: usize,
+    notified: usize,
 }
 
 impl<E: Engine> Node<E> {
@@ -54,7 +54,7 @@ impl<E: Engine> Node<E> {
     /// Whether something waits to be told to clients.
     pub(crate) fn has_to_tell(&self) -> bool {
         self.crowd.is_some()
-            || self.word.is_some()
+            || self.notice.is_some()
             || self.groups.has_work()
             || self.may_say_part()
             || self.may_resume()
@@ -144,28 +144,28 @@ impl<E: Engine> Node<E> {
         }
         let spread = self.clients.keep(out);
         self.pending.spend(native.len() + spread.len());
-        self.word = (!step.notify().is_empty()).then_some(GroupNotice { native, spread, told: 0 });
+        self.notice = (!step.notify().is_empty()).then_some(GroupNotice { native, spread, notified: 0 });
         true
     }
 
     /// Tells a few more clients of the last step: a large group is no reason to keep the token waiting.
     fn notify_batch(&mut self) -> bool {
         //= G21
-        let Some(word) = &mut self.word else { return false };
+        let Some(notice) = &mut self.notice else { return false };
         let (step, me) = (self.groups.last_step(), self.datagrams.identity().me);
         let readers = step.notify().len();
-        let some = &step.notify()[word.told..readers.min(word.told + READERS)];
+        let some = &step.notify()[notice.notified..readers.min(notice.notified + READERS)];
         for client in some {
             match self_leave(&step, me, *client) {
-                _ if !client.speaks_spread() => self.clients.tell_shared(*client, &word.native),
+                _ if !client.speaks_spread() => self.clients.tell_shared(*client, &notice.native),
                 Some(group) => self.clients.tell_self_leave(*client, group),
-                None => self.clients.tell_membership(*client, &word.spread),
+                None => self.clients.tell_membership(*client, &notice.spread),
             }
         }
         self.pending.spend(some.len() * READER + self.clients.take_work());
-        word.told += some.len();
-        if word.told == readers {
-            self.word = None;
+        notice.notified += some.len();
+        if notice.notified == readers {
+            self.notice = None;
         }
         true
     }
@@ -173,10 +173,10 @@ impl<E: Engine> Node<E> {
     /// Has the engine's beacons carry where this node stands and the hash of its groups.
     pub(crate) fn annotate(&mut self) {
         //= G31
-        let claim = self.claims.room(CLAIM);
-        self.groups.put_state_digest(claim);
-        if self.state_digest[..] != claim[..] {
-            self.state_digest = self.claims.take();
+        let digest = self.digests.room(DIGEST);
+        self.groups.put_state_digest(digest);
+        if self.state_digest[..] != digest[..] {
+            self.state_digest = self.digests.take();
             self.engine.annotate(self.state_digest.clone());
         }
     }
@@ -187,12 +187,8 @@ impl<E: Engine> Node<E> {
         }
         match self.groups.on_digest(from, annotation) {
             Ok(None) => {}
-            Ok(Some(mismatch)) if self.mismatch.as_ref() == Some(&mismatch) => {}
-            Ok(Some(mismatch)) => {
-                self.clients.notices.push(Notice::GroupMismatch { member: mismatch.member, at: mismatch.at });
-                self.mismatch = Some(mismatch);
-            }
-            Err(_) => self.counts.claims_malformed += 1,
+            Ok(Some(mismatch)) => self.mismatch = Some(mismatch),
+            Err(_) => self.counts.digests_malformed += 1,
         }
     }
 

@@ -60,7 +60,7 @@ impl<E: Engine> Node<E> {
             written: Some(&crowd.written).filter(|_| !mutated!(self, CopiedForEach)),
         };
         some.iter().for_each(|client| self.clients.tell_message(*client, &telling));
-        let copied = if self.clients.has_optimists() { payload.len() } else { crowd.written.copied() };
+        let copied = if self.clients.has_optimistic() { payload.len() } else { crowd.written.copied() };
         self.pending.spend(some.len() * (READER + copied) + self.clients.take_work());
         crowd.reached = end;
         if end == readers.len() {

@@ -58,7 +58,7 @@ use wait_monitor::WaitMonitor;
 /// The only order there is so far.
 const STREAM: Stream = Stream(0);
 /// How much is taken from the allocator at once for what beacons are to carry.
-const CLAIMS: usize = 2 << 10;
+const DIGESTS: usize = 2 << 10;
 
 /// One daemon without its I/O: clients' bytes in, datagrams out, and back.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ pub struct Node<E: Engine> {
     settling: Option<ViewId>,
     log: Log,
     /// What is being told of a group.
-    word: Option<GroupNotice>,
+    notice: Option<GroupNotice>,
     /// A message that is being told to many.
     crowd: Option<Box<FanOut>>,
     #[cfg(feature = "mutants")]
@@ -89,7 +89,7 @@ pub struct Node<E: Engine> {
     wait_monitor: WaitMonitor,
     /// What was last given to the engine for its beacons.
     state_digest: Bytes,
-    claims: Bump,
+    digests: Bump,
     /// Who was seen last to have other groups than this node.
     mismatch: Option<Mismatch>,
     view: Option<View>,
@@ -109,7 +109,7 @@ pub struct Node<E: Engine> {
 struct NodeCounts {
     ordered_malformed: u64,
     parts_refused: u64,
-    claims_malformed: u64,
+    digests_malformed: u64,
 }
 
 impl<E: Engine> Node<E> {
@@ -133,14 +133,13 @@ impl<E: Engine> Node<E> {
             control_full: false,
             pending_state_part: None,
             settling: None,
-            log: Log::default(),
-            word: None,
+            notice: None,
             crowd: None,
             #[cfg(feature = "mutants")]
             mutant: None,
             wait_monitor: WaitMonitor::default(),
             state_digest: Bytes::new(),
-            claims: Bump::new(CLAIMS),
+            digests: Bump::new(DIGESTS),
             mismatch: None,
             view: None,
             history: VecDeque::new(),

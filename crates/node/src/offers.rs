@@ -40,7 +40,7 @@ impl<E: Engine> Node<E> {
     /// Offers a message to the optimistic clients among those who would get it if its place were here.
     pub(crate) fn offer(&mut self, offer: &EarlyDelivery) {
         //= G40
-        if !self.clients.has_optimists() {
+        if !self.clients.has_optimistic() {
             return;
         }
         let delivery = &offer.delivery;
@@ -49,8 +49,8 @@ impl<E: Engine> Node<E> {
         if told.batch {
             return;
         }
-        let optimistic clients = recipients.iter().copied().filter(|client| self.clients.is_optimist(*client));
-        let optimistic clients: Vec<_> = optimistic clients.collect();
+        let optimistic = recipients.iter().copied().filter(|client| self.clients.is_optimistic(*client));
+        let optimistic: Vec<_> = optimistic.collect();
         let offered = PendingOffer {
             id: offer.id,
             free_until: offer.free_until,

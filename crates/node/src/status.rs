@@ -11,10 +11,10 @@ impl<E: Engine> Node<E> {
         self.datagrams.observe(see);
         self.clients.observe(see);
         self.groups.observe(see);
-        see("told_at_once", self.pending.most() as u64);
+        see("delivery_slice_max_bytes", self.pending.most() as u64);
         see("ordered_malformed", self.counts.ordered_malformed);
         see("group_parts_refused", self.counts.parts_refused);
-        see("group_claims_malformed", self.counts.claims_malformed);
+        see("group_digests_malformed", self.counts.digests_malformed);
     }
 
     /// The answer to a client's status request.

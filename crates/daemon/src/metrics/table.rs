@@ -44,7 +44,7 @@ pub const METRICS: &[Metric] = &[
         "How much of that memory several clients share, each message counted once. Normal: below 16 MiB.",
     ),
     (
-        "told_at_once",
+        "delivery_slice_max_bytes",
         Gauge,
         "The most that was told to clients without a look at the token, in bytes, each of many clients counted as 512. Normal: below 512 KiB; a large message adds its bytes.",
     ),
@@ -83,7 +83,7 @@ pub const METRICS: &[Metric] = &[
     ("group_early_messages", Counter, "Messages ordered before an exchange was done. Normal: 0."),
     ("group_hashes_compared", Counter, "Comparisons of all groups with another daemon's. Normal: grows."),
     ("group_hash_mismatches", Counter, "Comparisons that differed. Normal: 0; anything else is a fault of Consort."),
-    ("group_claims_malformed", Counter, "Comparisons that could not be read. Normal: 0."),
+    ("group_digests_malformed", Counter, "Comparisons that could not be read. Normal: 0."),
     ("ordered_malformed", Counter, "Ordered messages that no daemon writes. Normal: 0."),
     // The ring at work.
     ("visits", Counter, "Visits of the token. Normal: thousands a second under load, tens at rest."),

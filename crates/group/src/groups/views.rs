@@ -21,7 +21,7 @@ impl Groups {
         //= G10
         self.closing = Some(view.members.clone());
         self.forget_exchange();
-        self.witness.freeze();
+        self.digest_check.freeze();
         if !crate::mutated!(self, PrimaryKept) {
             self.primary = view.primary;
         }
@@ -54,7 +54,7 @@ impl Groups {
         (self.view, self.changes, self.at) = (view.id, 0, Position::default());
         self.members.clone_from(&view.members);
         (self.settled, self.closing, self.primary) = (false, None, view.primary);
-        self.witness.begin(view.id);
+        self.digest_check.begin(view.id);
         self.narrow(&view.moved_together);
         let stay = if crate::mutated!(self, DeparturesFromView) { &self.members } else { &self.synced };
         let gone = self.table.take_clients_but(stay);

@@ -290,12 +290,12 @@ fn a_daemon_with_another_table_is_noticed() {
     let mut cluster = Cluster::new(2);
     cluster.form(&[0, 1]);
     cluster.join(0, 1, "g");
-    let claim = claim_of(&cluster.daemons[1]);
-    assert_eq!(cluster.daemons[0].on_digest(daemon(1), &claim), Ok(None));
+    let digest = digest_of(&cluster.daemons[1]);
+    assert_eq!(cluster.daemons[0].on_digest(daemon(1), &digest), Ok(None));
     cluster.deliver(&[0], 0, &join(2, "g"));
     cluster.deliver(&[1], 0, &join(3, "g"));
-    let claim = claim_of(&cluster.daemons[1]);
-    let mismatch = cluster.daemons[0].on_digest(daemon(1), &claim).unwrap().unwrap();
+    let digest = digest_of(&cluster.daemons[1]);
+    let mismatch = cluster.daemons[0].on_digest(daemon(1), &digest).unwrap().unwrap();
     assert_eq!(mismatch.member, daemon(1));
     assert!(cluster.daemons[0].on_digest(daemon(1), b"nonsense").is_err());
     let mut counted = 0;
@@ -303,7 +303,7 @@ fn a_daemon_with_another_table_is_noticed() {
     assert_eq!(counted, 1);
     cluster.install(&[0]);
     cluster.install(&[0, 1]);
-    assert_eq!(claim_of(&cluster.daemons[0]), b""[..], "nothing is claimed before it is settled");
+    assert_eq!(digest_of(&cluster.daemons[0]), b""[..], "nothing is claimed before it is settled");
 }
 
 /// Chance: daemons meet and part, now and then before an exchange is complete; whoever is settled knows the truth.
@@ -363,8 +363,8 @@ fn change(cluster: &mut Cluster, truth: &mut BTreeSet<(String, u16, u32)>, rng: 
     cluster.deliver(&nodes, at, &payload);
 }
 
-fn claim_of(groups: &Groups) -> Bytes {
-    let mut claim = BytesMut::new();
-    groups.put_claim(&mut claim);
-    claim.freeze()
+fn digest_of(groups: &Groups) -> Bytes {
+    let mut digest = BytesMut::new();
+    groups.put_state_digest(&mut digest);
+    digest.freeze()
 }

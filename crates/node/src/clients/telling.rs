@@ -20,11 +20,11 @@ impl Sessions {
         self.counts.untold += if told { 0 } else { telling.messages as u64 };
     }
 
-    pub(crate) fn has_optimists(&self) -> bool {
+    pub(crate) fn has_optimistic(&self) -> bool {
         !self.optimistic.is_empty()
     }
 
-    pub(crate) fn is_optimist(&self, client: ClientId) -> bool {
+    pub(crate) fn is_optimistic(&self, client: ClientId) -> bool {
         self.optimistic.contains(&client)
     }
 

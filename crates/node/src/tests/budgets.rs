@@ -76,7 +76,7 @@ fn a_message_to_a_crowd_is_told_in_slices_kept_once_and_counted_until_the_last_h
     let memory = world.counter(0, "client_output_memory_bytes");
     assert!((sent..2 * sent + 1_000 * MANY as u64).contains(&memory), "{memory} for {sent}");
     assert!(world.counter(0, "client_output_bytes") > MANY as u64 * sent);
-    let most = world.counter(0, "told_at_once");
+    let most = world.counter(0, "delivery_slice_max_bytes");
     assert!(most < 300 << 10, "{most} in one slice");
     (1..MANY).for_each(|at| world.read(world.programs[at].id));
     assert!(world.counter(0, "client_output_shared_bytes") >= sent, "one has not read it");
@@ -97,7 +97,7 @@ fn many_small_messages_to_a_crowd_are_told_in_slices_too() {
     (0..50).for_each(|_| world.multicast(ann, &["crowd"], &"x".repeat(900)));
     world.settle();
     assert!(world.counter(0, "messages_delivered") >= 50 * MANY as u64);
-    let most = world.counter(0, "told_at_once");
+    let most = world.counter(0, "delivery_slice_max_bytes");
     assert!(most < 300 << 10, "{most} in one slice");
 }
 
@@ -127,7 +127,7 @@ fn what_a_crowd_shares_is_given_back_at_once_when_all_of_it_goes() {
     assert_eq!(world.counter(0, "sessions_ended_slow"), MANY as u64);
     let memory = world.counter(0, "client_output_memory_bytes");
     assert!(memory < 64 << 10, "{memory} are kept for who is gone");
-    assert!(world.counter(0, "told_at_once") < 600 << 10);
+    assert!(world.counter(0, "delivery_slice_max_bytes") < 600 << 10);
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn beacons_carry_what_the_groups_are_like_and_another_table_is_noticed() {
     world.nodes[0].engine.put_out(Output::Beacon { from, annotation: Bytes::new() });
     world.drain(0);
     let counts = |world: &World| {
-        ["group_hashes_compared", "group_hash_mismatches", "group_claims_malformed"].map(|name| world.counter(0, name))
+        ["group_hashes_compared", "group_hash_mismatches", "group_digests_malformed"].map(|name| world.counter(0, name))
     };
     assert_eq!(counts(&world), [1, 0, 0]);
     let mut wrong = annotation.to_vec();

@@ -6,8 +6,8 @@ use consort_order::{Delivery, EarlyDelivery, Output};
 use consort_session::Undo;
 use consort_types::{Class, Duration, OfferId, Position};
 
-/// Connects an optimist and has it join.
-fn optimist(world: &mut World, name: &str, undo: Undo) -> usize {
+/// Connects an optimistic client and has it join.
+fn optimistic_client(world: &mut World, name: &str, undo: Undo) -> usize {
     let hello = Hello { name: ClientName::new(name.as_bytes()), optimistic: Some(undo), ..Hello::default() };
     world.connect_with(0, ClientEnd::new(&hello))
 }
@@ -53,7 +53,7 @@ fn say(world: &mut World, output: Output<super::engine::Numbered>) {
 fn where_nothing_is_offered_optimists_are_told_offer_and_confirm_at_once() {
     //= G42 test
     let mut world = World::new(2, Limits::default());
-    let (ann, bob) = (optimist(&mut world, "ann", Undo::Latest), world.connect(1, "bob"));
+    let (ann, bob) = (optimistic_client(&mut world, "ann", Undo::Latest), world.connect(1, "bob"));
     world.join(ann, "g");
     world.join(bob, "g");
     world.multicast(bob, &["g"], "one");
@@ -71,7 +71,7 @@ fn optimists_are_told_each_message_of_a_batch_by_itself() {
     //= G42 test
     //= G09 test
     let mut world = World::new(2, Limits::default());
-    let (ann, bob) = (optimist(&mut world, "ann", Undo::Any), world.connect(1, "bob"));
+    let (ann, bob) = (optimistic_client(&mut world, "ann", Undo::Any), world.connect(1, "bob"));
     world.join(ann, "g");
     let numbered = world.nodes[0].engine.numbered;
     ["one", "", "three"].iter().for_each(|text| world.send_as(bob, Service::Agreed, &["g", "h"], text));
@@ -85,7 +85,7 @@ fn optimists_are_told_each_message_of_a_batch_by_itself() {
 fn an_offer_reaches_only_optimists_that_would_get_the_message() {
     //= G40 test
     let mut world = World::new(1, Limits::default());
-    let (ann, bob) = (optimist(&mut world, "ann", Undo::Any), optimist(&mut world, "bob", Undo::Any));
+    let (ann, bob) = (optimistic_client(&mut world, "ann", Undo::Any), optimistic_client(&mut world, "bob", Undo::Any));
     let eve = world.connect(0, "eve");
     world.join(ann, "g");
     world.join(bob, "h");
@@ -109,7 +109,7 @@ fn an_offer_reaches_only_optimists_that_would_get_the_message() {
 fn who_gets_a_message_is_found_out_anew_where_it_has_its_place() {
     //= G41 test
     let mut world = World::new(1, Limits::default());
-    let (ann, bob) = (optimist(&mut world, "ann", Undo::Any), optimist(&mut world, "bob", Undo::Any));
+    let (ann, bob) = (optimistic_client(&mut world, "ann", Undo::Any), optimistic_client(&mut world, "bob", Undo::Any));
     world.join(ann, "g");
     offer(&mut world, 1, "g");
     world.client(ann).leave(&group("g")).unwrap();
@@ -122,7 +122,7 @@ fn who_gets_a_message_is_found_out_anew_where_it_has_its_place() {
 #[test]
 fn what_is_revoked_or_confirmed_without_an_offer_and_what_is_no_clients_message_does_no_harm() {
     let mut world = World::new(1, Limits::default());
-    let ann = optimist(&mut world, "ann", Undo::Latest);
+    let ann = optimistic_client(&mut world, "ann", Undo::Latest);
     world.join(ann, "g");
     revoke(&mut world, 7);
     let join = ordered::join(ClientId(9), &ClientName::new(b"zoe").unwrap(), &group("g"), false);

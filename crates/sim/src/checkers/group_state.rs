@@ -8,7 +8,7 @@ pub(super) const GAUGES: [&str; 5] = [
     "group_hash_mismatches",
     "group_early_messages",
     "group_parts_broken",
-    "group_claims_malformed",
+    "group_digests_malformed",
     "ordered_malformed",
 ];
 
