@@ -9,7 +9,7 @@ use crate::clients::{Clients, Said, Wrote};
 use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::error::RunError;
-use crate::idle::{Idle, Rest, Turn};
+use crate::idle::{Idle, Iteration, Wait};
 use crate::inbox::{Arrived, Inbox, Receivers};
 use crate::journal::Writer;
 use crate::outbox::Outbox;
@@ -378,10 +378,10 @@ impl<E: Engine> Driver<E> {
 
     fn rest(&mut self, worked: bool) -> Result<(), RunError> {
         let busy = self.inbox.has_more() || self.clients.has_more() || self.node.has_writable();
-        let turn = Turn { worked, busy, expects: self.node.engine().wait_state().busy_poll_hint };
-        match self.idle.rest(self.now, turn) {
-            Rest::None => self.wake.look(),
-            Rest::Yield => {
+        let turn = Iteration { worked, busy, expects: self.node.engine().wait_state().busy_poll_hint };
+        match self.idle.wait(self.now, turn) {
+            Wait::None => self.wake.look(),
+            Wait::Yield => {
                 self.counters.spins += 1;
                 let began = self.now;
                 std::thread::yield_now();
@@ -389,7 +389,7 @@ impl<E: Engine> Driver<E> {
                 self.idle.yielded(self.now, self.now.since(began));
                 self.wake.look()
             }
-            Rest::Sleep => {
+            Wait::Sleep => {
                 self.counters.wakeups += 1;
                 self.tick();
                 let slept = self.sleep(self.next_timeout());

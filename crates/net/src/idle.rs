@@ -2,26 +2,26 @@
 //!
 //! `balanced` polls once more, at once, where the turn worked and the engine expects a packet; else it sleeps until a packet
 //! comes. It never yields, so CPU-bound processes cannot take its processor meanwhile.
-use crate::Idling;
+use crate::IdleProfile;
 use consort_types::Instant;
 use std::time::Duration;
 
 /// Whoever yields to a CPU-bound process waits for as long as that may keep the processor, some milliseconds. Daemons and
 /// clients give it back sooner, as a rule.
-const STRETCH: Duration = Duration::from_millis(2);
+const LONG_YIELD: Duration = Duration::from_millis(2);
 /// A yield of that length counts as much as so many shorter ones.
-const HIT: u8 = 4;
+const LONG_YIELD_SCORE: u8 = 4;
 /// Almost so many of them, less what shorter ones between them take away, are a crowd. Of a hundred yields beside CPU-bound
 /// processes 16 to 39 are so long, of a hundred of daemons at their limit one or two, and now and then a host takes the
 /// processor away.
-const CROWD: u8 = 4;
+const CONTENTION_YIELDS: u8 = 4;
 /// For how long nobody yields then, at first; twice as long each time that it was too early, and how long at most.
-const ALOOF: Duration = Duration::from_millis(100);
-const ALOOF_MAX: Duration = Duration::from_secs(2);
+const BACKOFF: Duration = Duration::from_millis(100);
+const BACKOFF_MAX: Duration = Duration::from_secs(2);
 
 /// What the loop does before its next turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rest {
+pub(crate) enum Wait {
     /// Goes on at once.
     None,
     /// Lets others run, then looks again; `latency` alone.
@@ -32,7 +32,7 @@ pub(crate) enum Rest {
 
 /// What a turn of the loop was.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Turn {
+pub(crate) struct Iteration {
     /// It did something.
     pub worked: bool,
     /// More is known to be there to do.
@@ -43,39 +43,39 @@ pub(crate) struct Turn {
 
 #[derive(Debug)]
 pub(crate) struct Idle {
-    profile: Idling,
-    crowd: Crowd,
+    profile: IdleProfile,
+    contention: Contention,
 }
 
 /// Whether programs that compute want the processors, too. Then who sleeps is given one sooner than who yields.
 #[derive(Debug)]
-struct Crowd {
+struct Contention {
     /// What long yields count, less what shorter ones do.
-    hits: u8,
+    score: u8,
     /// It is there until then, as far as is known.
     until: Instant,
     /// How long it is taken for granted when it is met next.
-    aloof: Duration,
+    backoff: Duration,
 }
 
-impl Crowd {
+impl Contention {
     const fn new() -> Self {
-        Self { hits: 0, until: Instant::ZERO, aloof: ALOOF }
+        Self { score: 0, until: Instant::ZERO, backoff: BACKOFF }
     }
 
     /// A yield that is over now took so long.
     fn note(&mut self, now: Instant, lasted: Duration) {
-        if lasted < STRETCH {
-            self.hits = self.hits.saturating_sub(1);
-            if self.hits == 0 {
-                self.aloof = ALOOF;
+        if lasted < LONG_YIELD {
+            self.score = self.score.saturating_sub(1);
+            if self.score == 0 {
+                self.backoff = BACKOFF;
             }
             return;
         }
-        self.hits = (self.hits + HIT).min(CROWD * HIT);
-        if self.hits > (CROWD - 1) * HIT {
-            self.until = now + self.aloof;
-            self.aloof = (self.aloof * 2).min(ALOOF_MAX);
+        self.score = (self.score + LONG_YIELD_SCORE).min(CONTENTION_YIELDS * LONG_YIELD_SCORE);
+        if self.score > (CONTENTION_YIELDS - 1) * LONG_YIELD_SCORE {
+            self.until = now + self.backoff;
+            self.backoff = (self.backoff * 2).min(BACKOFF_MAX);
         }
     }
 
@@ -85,24 +85,24 @@ impl Crowd {
 }
 
 impl Idle {
-    pub(crate) const fn new(profile: Idling) -> Self {
-        Self { profile, crowd: Crowd::new() }
+    pub(crate) const fn new(profile: IdleProfile) -> Self {
+        Self { profile, contention: Contention::new() }
     }
 
-    /// A [`Rest::Yield`] is over now and took so long.
+    /// A [`Wait::Yield`] is over now and took so long.
     pub(crate) fn yielded(&mut self, now: Instant, lasted: Duration) {
-        self.crowd.note(now, lasted);
+        self.contention.note(now, lasted);
     }
 
     /// To be asked after every turn.
-    pub(crate) fn rest(&self, now: Instant, turn: Turn) -> Rest {
+    pub(crate) fn wait(&self, now: Instant, turn: Iteration) -> Wait {
         match self.profile {
-            _ if turn.busy => Rest::None,
-            Idling::Latency if turn.worked => Rest::None,
-            Idling::Latency if !self.crowd.is_there(now) => Rest::Yield,
-            Idling::Balanced if turn.worked && turn.expects => Rest::None,
+            _ if turn.busy => Wait::None,
+            IdleProfile::Latency if turn.worked => Wait::None,
+            IdleProfile::Latency if !self.contention.is_there(now) => Wait::Yield,
+            IdleProfile::Balanced if turn.worked && turn.expects => Wait::None,
             // Who must neither spin nor yield is frugal.
-            Idling::Latency | Idling::Balanced | Idling::Frugal => Rest::Sleep,
+            IdleProfile::Latency | IdleProfile::Balanced | IdleProfile::Frugal => Wait::Sleep,
         }
     }
 }
@@ -115,28 +115,28 @@ mod tests {
 
     #[test]
     fn balanced_looks_once_for_what_is_expected_and_sleeps_otherwise() {
-        let idle = Idle::new(Idling::Balanced);
-        let rest = |worked, expects| idle.rest(Instant::ZERO, Turn { worked, expects, busy: false });
-        assert_eq!(rest(true, true), Rest::None);
-        assert_eq!(rest(false, true), Rest::Sleep, "it has looked");
-        assert_eq!([rest(true, false), rest(false, false)], [Rest::Sleep; 2]);
+        let idle = Idle::new(IdleProfile::Balanced);
+        let rest = |worked, expects| idle.wait(Instant::ZERO, Iteration { worked, expects, busy: false });
+        assert_eq!(rest(true, true), Wait::None);
+        assert_eq!(rest(false, true), Wait::Sleep, "it has looked");
+        assert_eq!([rest(true, false), rest(false, false)], [Wait::Sleep; 2]);
     }
 
     /// Yields to somebody who keeps the processor for so long; returns whether it would have slept instead.
     fn sleeps(idle: &mut Idle, now: Instant, others: Duration) -> bool {
-        let rest = idle.rest(now, Turn::default());
-        if rest == Rest::Yield {
+        let rest = idle.wait(now, Iteration::default());
+        if rest == Wait::Yield {
             idle.yielded(now + others, others);
         }
-        rest == Rest::Sleep
+        rest == Wait::Sleep
     }
 
     #[test]
     fn who_has_yielded_to_programs_that_compute_sleeps_for_a_while() {
-        let mut idle = Idle::new(Idling::Latency);
+        let mut idle = Idle::new(IdleProfile::Latency);
         let at = |millis: u64| Instant(1_000_000_000 + millis * 1_000_000);
         let mut asked = |millis| sleeps(&mut idle, at(millis), Duration::from_millis(4));
-        assert!((0..CROWD).all(|n| !asked(4 * u64::from(n))), "a few may be the machine's");
+        assert!((0..CONTENTION_YIELDS).all(|n| !asked(4 * u64::from(n))), "a few may be the machine's");
         let aloof: Vec<_> = (17..=400).filter(|millis| !asked(*millis)).collect();
         assert_eq!(aloof, [116, 320], "it tries once more, and then stays away for twice as long");
         let longest = (400..60_000).filter(|millis| !asked(*millis)).collect::<Vec<_>>();
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_long_yield_now_and_then_changes_nothing_and_short_ones_are_forgiven() {
-        let mut idle = Idle::new(Idling::Latency);
+        let mut idle = Idle::new(IdleProfile::Latency);
         let mut now = Instant(1_000_000_000);
         for n in 0..10_000 {
             let others = if n % 6 == 0 { Duration::from_millis(4) } else { LOOK };
@@ -164,34 +164,35 @@ mod tests {
             now.since(began)
         };
         let (first, second) = (stay_away(&mut now), stay_away(&mut now));
-        assert!(first < second && second < ALOOF * 3, "{first:?} {second:?}");
-        for _ in 0..CROWD * HIT {
+        assert!(first < second && second < BACKOFF * 3, "{first:?} {second:?}");
+        for _ in 0..CONTENTION_YIELDS * LONG_YIELD_SCORE {
             assert!(!sleeps(&mut idle, now, LOOK));
         }
         let mut again = 0;
         while !sleeps(&mut idle, now, slice) {
             (again, now) = (again + 1, now + slice);
         }
-        assert_eq!(again, CROWD, "as if it had never met one");
+        assert_eq!(again, CONTENTION_YIELDS, "as if it had never met one");
     }
 
     #[test]
     fn nobody_rests_while_more_is_known_to_be_there() {
-        for profile in Idling::ALL {
+        for profile in IdleProfile::ALL {
             let idle = Idle::new(profile);
-            let turn = |ms| Turn { worked: ms % 2 == 0, busy: true, expects: ms % 3 == 0 };
-            assert!((0..1_000).all(|ms| idle.rest(Instant(ms * 1_000_000), turn(ms)) == Rest::None));
+            let turn = |ms| Iteration { worked: ms % 2 == 0, busy: true, expects: ms % 3 == 0 };
+            assert!((0..1_000).all(|ms| idle.wait(Instant(ms * 1_000_000), turn(ms)) == Wait::None));
         }
     }
 
     #[test]
     fn the_other_profiles_never_change_their_mind() {
         for (profile, after_work, rest) in
-            [(Idling::Latency, Rest::None, Rest::Yield), (Idling::Frugal, Rest::Sleep, Rest::Sleep)]
+            [(IdleProfile::Latency, Wait::None, Wait::Yield), (IdleProfile::Frugal, Wait::Sleep, Wait::Sleep)]
         {
             let idle = Idle::new(profile);
             for expects in [false, true] {
-                let rests = [true, false].map(|worked| idle.rest(Instant::ZERO, Turn { worked, expects, busy: false }));
+                let rests =
+                    [true, false].map(|worked| idle.wait(Instant::ZERO, Iteration { worked, expects, busy: false }));
                 assert_eq!(rests, [after_work, rest], "{profile:?}");
             }
         }

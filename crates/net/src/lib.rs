@@ -6,7 +6,7 @@
 //!
 //! One turn of the loop: packets (a bounded slice, each from the lane that the node wants to read first), timers,
 //! clients (a bounded slice, round robin), then what clients are to read, once each. When a turn found nothing to do the
-//! loop idles as [`Idling`] says.
+//! loop idles as [`IdleProfile`] says.
 //!
 //! | module | what |
 //! |---|---|
@@ -55,5 +55,5 @@ mod wake;
 pub use bind::{Reach, Sockets};
 pub use driver::run;
 pub use error::{BindError, Interface, Role, RunError};
-pub use options::{Dialect, Door, Fanout, Idling, Options, Peer, RECEIVE_BUFFER, SHARED_MEMORY};
+pub use options::{Dialect, Door, Fanout, IdleProfile, Options, Peer, RECEIVE_BUFFER, SHARED_MEMORY};
 pub use stop::Stop;

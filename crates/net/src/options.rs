@@ -36,7 +36,7 @@ pub enum Fanout {
 
 /// What the loop does when there is nothing to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Idling {
+pub enum IdleProfile {
     /// Looks again at once: lowest latency, one core always busy (it yields to
     /// whoever wants to run, and sleeps while programs that compute hold the processors).
     Latency,
@@ -48,7 +48,7 @@ pub enum Idling {
     Frugal,
 }
 
-impl Idling {
+impl IdleProfile {
     /// All profiles, busiest first.
     pub const ALL: [Self; 3] = [Self::Latency, Self::Balanced, Self::Frugal];
 
@@ -112,7 +112,7 @@ pub struct Options {
     /// what differs. Only while paths are probed.
     pub shared: Vec<(String, String)>,
     /// What to do when there is nothing to do.
-    pub idling: Idling,
+    pub idling: IdleProfile,
     /// How large the kernel's receive buffer for data should be, in bytes.
     pub receive_buffer: usize,
     /// Where the engine's durable records are kept; needed only for engines that are durable.
@@ -135,7 +135,7 @@ impl Options {
             datagram: DatagramSize::DEFAULT,
             probe_paths: true,
             shared: Vec::new(),
-            idling: Idling::default(),
+            idling: IdleProfile::default(),
             receive_buffer: RECEIVE_BUFFER,
             records: None,
         }

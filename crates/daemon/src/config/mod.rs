@@ -7,7 +7,7 @@ mod spread;
 
 use crate::failure::{Failure, Outcome};
 use crate::local::{self, LocalCluster};
-use consort_net::Idling as Waiting;
+use consort_net::IdleProfile as Waiting;
 use consort_node::Limits;
 use consort_ring::{Acceleration, Config as RingConfig, Idling as Parking};
 use consort_types::{ConfigHash, NodeId};

@@ -6,7 +6,7 @@ mod client;
 mod sequencer;
 
 use client::TestClient;
-use consort_net::{Door, Fanout, Idling, Options, Peer, RunError, Sockets, Stop};
+use consort_net::{Door, Fanout, IdleProfile, Options, Peer, RunError, Sockets, Stop};
 use consort_node::{Identity, Limits, Node};
 use consort_types::{ClusterId, ConfigHash, MemberId, NodeId};
 use sequencer::Sequencer;
@@ -33,7 +33,7 @@ fn free_addresses(n: usize) -> Vec<SocketAddr> {
 #[derive(Clone, Copy)]
 struct Kind {
     fanout: Fanout,
-    idling: Idling,
+    idling: IdleProfile,
     arrival_times: bool,
 }
 
@@ -127,17 +127,17 @@ fn all_agree(kind: Kind) {
 
 #[test]
 fn all_agree_by_multicast() {
-    all_agree(Kind { fanout: Fanout::Auto, idling: Idling::Balanced, arrival_times: false });
+    all_agree(Kind { fanout: Fanout::Auto, idling: IdleProfile::Balanced, arrival_times: false });
 }
 
 #[test]
 fn all_agree_by_unicast() {
-    all_agree(Kind { fanout: Fanout::Unicast, idling: Idling::Frugal, arrival_times: false });
+    all_agree(Kind { fanout: Fanout::Unicast, idling: IdleProfile::Frugal, arrival_times: false });
 }
 
 #[test]
 fn all_agree_where_every_packet_is_stamped_and_the_loop_spins() {
-    all_agree(Kind { fanout: Fanout::Auto, idling: Idling::Latency, arrival_times: true });
+    all_agree(Kind { fanout: Fanout::Auto, idling: IdleProfile::Latency, arrival_times: true });
 }
 
 /// The engine of these tests cuts nothing: whatever it orders must fit a datagram.
@@ -145,7 +145,7 @@ fn limits() -> Limits {
     Limits { batch_max: 0, ..Limits::default() }
 }
 
-const QUIET: Kind = Kind { fanout: Fanout::Unicast, idling: Idling::Frugal, arrival_times: false };
+const QUIET: Kind = Kind { fanout: Fanout::Unicast, idling: IdleProfile::Frugal, arrival_times: false };
 
 #[test]
 fn a_stop_tells_clients_and_leaves_no_socket_file() {
@@ -254,7 +254,7 @@ impl Single {
 #[test]
 fn what_clients_are_told_while_others_are_written_to_waits_for_no_timer() {
     const BURST: usize = 180; // more than the node tells four clients in one slice
-    for idling in [Idling::Frugal, Idling::Balanced] {
+    for idling in [IdleProfile::Frugal, IdleProfile::Balanced] {
         let single = Single::new();
         let options = Options { idling, probe_paths: false, ..single.options() };
         let mut took = Vec::new();
