@@ -1,8 +1,8 @@
 //! Opening the sockets of a node.
-use crate::doors::Listener;
 use crate::error::{BindError, Role};
 use crate::journal::Journal;
-use crate::options::{Dialect, Door, Fanout, Options};
+use crate::listeners::Listener;
+use crate::options::{Dialect, Fanout, ListenAddress, Options};
 use crate::{probe, sys};
 use consort_types::NodeId;
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
@@ -40,7 +40,7 @@ pub struct Sockets {
     pub(crate) token: Socket,
     pub(crate) data: Socket,
     pub(crate) group: Option<Socket>,
-    pub(crate) doors: Vec<(Listener, Dialect)>,
+    pub(crate) listeners: Vec<(Listener, Dialect)>,
     pub(crate) journal: Option<Journal>,
     reach: Reach,
     room: usize,
@@ -59,8 +59,8 @@ impl Sockets {
         let token = unicast(Role::Token, &mut own.token, TOKEN_BUFFER, TOKEN_BUFFER)?;
         let data = unicast(Role::Data, &mut own.data, options.receive_buffer, SEND_BUFFER)?;
         let (group, reach) = open_group(&options, &data)?;
-        let native = options.doors.iter().map(|door| (door, Dialect::Native));
-        let all = native.chain(options.spread_doors.iter().map(|door| (door, Dialect::Spread)));
+        let native = options.listeners.iter().map(|door| (door, Dialect::Native));
+        let all = native.chain(options.spread_listeners.iter().map(|door| (door, Dialect::Spread)));
         let open = |(door, dialect)| Listener::open(door, dialect).map(|listener| (listener, dialect));
         let doors = all.map(open).collect::<Result<Vec<_>, _>>()?;
         if !options.users.is_empty() {
@@ -71,7 +71,7 @@ impl Sockets {
             socket.set_nonblocking(true).map_err(other("make a socket non-blocking"))?;
         }
         let room = [Some(&data), group.as_ref()].into_iter().flatten().map(|s| usable(s, options.datagram.get())).min();
-        let sockets = Self { token, data, group, doors, journal, reach, room: room.unwrap_or(0), options };
+        let sockets = Self { token, data, group, listeners: doors, journal, reach, room: room.unwrap_or(0), options };
         sockets.report();
         Ok(sockets)
     }
@@ -88,8 +88,8 @@ impl Sockets {
     }
 
     /// Where clients connect, those of Spread last, with the ports that the kernel chose where port 0 was asked for.
-    pub fn doors(&self) -> Vec<Door> {
-        self.doors.iter().map(|(listener, _)| listener.door()).collect()
+    pub fn listeners(&self) -> Vec<ListenAddress> {
+        self.listeners.iter().map(|(listener, _)| listener.door()).collect()
     }
 
     fn report(&self) {

@@ -1,17 +1,17 @@
 //! Clients' connections: who is there, what they send, what they are to read.
-mod entrance;
+mod acceptor;
 pub(crate) mod rings;
 mod watch;
 
 use crate::arena::Arena;
 use crate::counters::Counters;
-use crate::doors::{Listener, Stream};
+use crate::listeners::{ClientStream, Listener};
 use crate::options::Dialect;
 use crate::users::Users;
+use acceptor::Acceptor;
 use bytes::Bytes;
 use consort_node::Transport;
 use consort_types::{ClientId, Instant};
-use entrance::Entrance;
 use mio::{Registry, Token};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, IoSlice};
@@ -36,7 +36,7 @@ pub(crate) struct Clients {
     registry: Registry,
     /// The event names from here on are clients'.
     first: usize,
-    doors: Vec<Entrance>,
+    acceptors: Vec<Acceptor>,
     users: Users,
     open: BTreeMap<ClientId, Client>,
     next: u32,
@@ -58,7 +58,7 @@ pub(crate) struct Clients {
 
 #[derive(Debug)]
 struct Client {
-    stream: Stream,
+    stream: ClientStream,
     /// Nothing was read from it yet.
     is_new: bool,
     /// How often it was looked at in vain, while it is watched.
@@ -123,12 +123,12 @@ impl Clients {
         let mut doors = Vec::new();
         for ((mut listener, dialect), name) in listeners.into_iter().zip(names.clone()) {
             listener.register(&registry, Token(name))?;
-            doors.push(Entrance { listener, dialect, ready: true, shut_until: None });
+            doors.push(Acceptor { listener, dialect, ready: true, closed_until: None });
         }
         Ok(Self {
             registry,
             first: names.end,
-            doors,
+            acceptors: doors,
             users,
             open: BTreeMap::new(),
             next: 1,
@@ -389,14 +389,14 @@ impl Clients {
 
     /// When [`Self::expire`] or [`Self::accept`] has something to do without an event.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        let shut = self.doors.iter().filter(|door| door.ready).filter_map(|door| door.shut_until);
+        let shut = self.acceptors.iter().filter(|door| door.ready).filter_map(|door| door.closed_until);
         self.leaving.values().copied().chain(shut).min()
     }
 
     /// Whether there is something to do at once.
     pub(crate) fn has_more(&self) -> bool {
-        let waits = |door: &Entrance| door.ready && door.shut_until.is_none();
-        !self.readable.is_empty() || !self.writable.is_empty() || self.doors.iter().any(waits)
+        let waits = |door: &Acceptor| door.ready && door.closed_until.is_none();
+        !self.readable.is_empty() || !self.writable.is_empty() || self.acceptors.iter().any(waits)
     }
 
     /// How many connections are open.
@@ -420,7 +420,7 @@ impl Clients {
 }
 
 impl Client {
-    fn new(stream: Stream) -> Self {
+    fn new(stream: ClientStream) -> Self {
         Self {
             stream,
             is_new: true,

@@ -108,7 +108,7 @@ impl<E: Engine> Driver<E> {
         arrival_times: bool,
     ) -> io::Result<(Self, Vec<bytes::Bytes>)> {
         let by_multicast = sockets.reach().multicast;
-        let Sockets { options, token, data, group, doors, mut journal, .. } = sockets;
+        let Sockets { options, token, data, group, listeners: doors, mut journal, .. } = sockets;
         let (token, data, group) = (Rc::new(token), Rc::new(data), group.map(Rc::new));
         let to_all = by_multicast.then_some(SocketAddr::V4(options.multicast));
         let identity = *node.identity();
@@ -418,7 +418,7 @@ impl<E: Engine> Driver<E> {
                 STOP => told |= self.stop.take(),
                 RECORDS => written = true,
                 Token(place) if place < TIMER.0 => self.inbox.mark(place),
-                Token(door) if door < FIRST_CLIENT => self.clients.knock(door - FIRST_DOOR),
+                Token(door) if door < FIRST_CLIENT => self.clients.on_listener_ready(door - FIRST_DOOR),
                 _ => self.clients.event(event),
             }
         }
@@ -451,7 +451,7 @@ impl<E: Engine> Driver<E> {
         self.outbox.flush(&mut self.counters);
         self.tick();
         let until = self.now + FAREWELL;
-        self.clients.shut_doors();
+        self.clients.close_listeners();
         self.node.send_clients_away(self.now);
         self.queue_outputs()?;
         while self.clients.count() > 0 && self.now < until {

@@ -1,5 +1,5 @@
 //! What can go wrong, and what to do about it.
-use crate::Door;
+use crate::ListenAddress;
 use consort_types::NodeId;
 use std::fmt;
 use std::io;
@@ -130,7 +130,7 @@ pub enum BindError {
     #[error("cannot accept clients at {}: {source}", place(door))]
     Door {
         /// Which.
-        door: Door,
+        door: ListenAddress,
         /// What the kernel said.
         source: io::Error,
     },
@@ -190,10 +190,10 @@ fn list(usable: &[Interface]) -> String {
     names.join(", ")
 }
 
-fn place(door: &Door) -> String {
+fn place(door: &ListenAddress) -> String {
     match door {
-        Door::Unix(path) => path.display().to_string(),
-        Door::Tcp(address) => address.to_string(),
+        ListenAddress::Unix(path) => path.display().to_string(),
+        ListenAddress::Tcp(address) => address.to_string(),
     }
 }
 

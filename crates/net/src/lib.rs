@@ -10,7 +10,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `bind`, `doors`, `probe` | opening sockets; whether multicast works here |
+//! | `bind`, `listeners`, `probe` | opening sockets; whether multicast works here |
 //! | `inbox`, `arena` | batches of datagrams into shared memory; two lanes, read in the order the node wants |
 //! | `outbox` | datagrams out in the order the node emitted them, equal ones as super-packets |
 //! | `paths` | which size of datagram reaches which node, found out by probes |
@@ -34,12 +34,12 @@ mod bind;
 mod clients;
 mod clock;
 mod counters;
-mod doors;
 mod driver;
 mod error;
 mod idle;
 mod inbox;
 mod journal;
+mod listeners;
 mod options;
 mod outbox;
 mod paths;
@@ -55,5 +55,5 @@ mod wake;
 pub use bind::{Reach, Sockets};
 pub use driver::run;
 pub use error::{BindError, Interface, Role, RunError};
-pub use options::{Dialect, Door, Fanout, IdleProfile, Options, Peer, RECEIVE_BUFFER, SHARED_MEMORY};
+pub use options::{Dialect, Fanout, IdleProfile, ListenAddress, Options, Peer, RECEIVE_BUFFER, SHARED_MEMORY};
 pub use stop::Stop;

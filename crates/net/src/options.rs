@@ -64,7 +64,7 @@ impl IdleProfile {
 
 /// Where clients connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Door {
+pub enum ListenAddress {
     /// A socket file. The daemon's own dialect is spoken to the daemon's user, root and [`Options::users`] alone, whom
     /// the kernel names; the file's mode is 0660, and 0666 where users are listed. A file that nobody answers on any
     /// more is replaced.
@@ -96,11 +96,11 @@ pub struct Options {
     /// How data reaches all nodes.
     pub fanout: Fanout,
     /// Where clients connect; may be none.
-    pub doors: Vec<Door>,
-    /// The numbers of the users, beside the daemon's own and root, that may connect to the socket files in `doors`.
+    pub listeners: Vec<ListenAddress>,
+    /// The numbers of the users, beside the daemon's own and root, that may connect to the socket files in `listeners`.
     pub users: Vec<u32>,
     /// Where clients of Spread connect; may be none. Their socket file is for every user of this machine.
-    pub spread_doors: Vec<Door>,
+    pub spread_listeners: Vec<ListenAddress>,
     /// How much memory may be shared with clients at Unix sockets, in bytes: those for whom there is none left use their
     /// sockets, as do all with 0.
     pub shared_memory: usize,
@@ -128,9 +128,9 @@ impl Options {
             multicast,
             interface,
             fanout: Fanout::default(),
-            doors: Vec::new(),
+            listeners: Vec::new(),
             users: Vec::new(),
-            spread_doors: Vec::new(),
+            spread_listeners: Vec::new(),
             shared_memory: SHARED_MEMORY,
             datagram: DatagramSize::DEFAULT,
             probe_paths: true,

@@ -276,7 +276,7 @@ impl SpreadSession {
     /// The numbered request that [`Self::ask`] returned is not taken: the client gets it back.
     pub fn refuse(&mut self) {
         if let Some(frame) = self.settle() {
-            self.give_back(&frame);
+            self.return_credit(&frame);
         }
     }
 
@@ -285,11 +285,11 @@ impl SpreadSession {
         let Some(frame) = self.under_way.pop_front() else { return };
         self.outstanding -= frame.len();
         if refused && self.is_open() {
-            self.give_back(&frame);
+            self.return_credit(&frame);
         }
     }
 
-    fn give_back(&mut self, frame: &RequestFrame) {
+    fn return_credit(&mut self, frame: &RequestFrame) {
         self.refused += 1;
         self.tell(frame.body.len() + WORD, |session, out| {
             messages::put_reject(out, &frame.header, &frame.body, &session.private)

@@ -6,7 +6,7 @@ use crate::failure::{Failure, Outcome, Trying, heard_or_not};
 use crate::metrics;
 use crate::place::{self, Card, Place, Seat};
 use consort::Address;
-use consort_net::{BindError, Door, Fanout, Options as NetOptions, Peer, Role, Sockets, Stop};
+use consort_net::{BindError, Fanout, ListenAddress, Options as NetOptions, Peer, Role, Sockets, Stop};
 use consort_node::{Identity, Node};
 use consort_plato::Plato;
 use consort_ring::Ring;
@@ -242,12 +242,12 @@ fn net_options(settings: &Settings, card: &Card) -> Outcome<NetOptions> {
     let unused = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
     let mut options = NetOptions::new(mine.id, peers, settings.multicast.unwrap_or(unused), mine.interface);
     options.fanout = if settings.multicast.is_some() { Fanout::Auto } else { Fanout::Unicast };
-    options.doors = vec![Door::Unix(card.door.clone())];
+    options.listeners = vec![ListenAddress::Unix(card.door.clone())];
     options.users.clone_from(&settings.users);
-    options.doors.extend(settings.listen.iter().copied().map(Door::Tcp));
+    options.listeners.extend(settings.listen.iter().copied().map(ListenAddress::Tcp));
     if let Some(spread) = &settings.spread {
-        options.spread_doors.extend(spread.unix.clone().map(Door::Unix));
-        options.spread_doors.push(Door::Tcp(spread.address));
+        options.spread_listeners.extend(spread.unix.clone().map(ListenAddress::Unix));
+        options.spread_listeners.push(ListenAddress::Tcp(spread.address));
     }
     options.datagram = settings.ring.datagram;
     options.idling = settings.profile.waiting();

@@ -1,6 +1,6 @@
-use super::entrance::SHUT;
+use super::acceptor::CLOSED_FOR;
 use super::*;
-use crate::options::Door;
+use crate::options::ListenAddress;
 use mio::{Events, Poll};
 use std::io::{IoSlice, Read, Write};
 use std::net::TcpStream;
@@ -19,7 +19,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let doors = [Door::Unix(folder.path().join("door")), Door::Tcp(([127, 0, 0, 1], 0).into())];
+        let doors = [ListenAddress::Unix(folder.path().join("door")), ListenAddress::Tcp(([127, 0, 0, 1], 0).into())];
         let doors =
             doors.iter().map(|door| (Listener::open(door, Dialect::Native).unwrap(), Dialect::Native)).collect();
         let poll = Poll::new().unwrap();
@@ -34,7 +34,7 @@ impl Bench {
     }
 
     fn connect_by_tcp(&mut self) -> (TcpStream, ClientId) {
-        let Door::Tcp(address) = self.clients.doors[1].listener.door() else { unreachable!() };
+        let ListenAddress::Tcp(address) = self.clients.acceptors[1].listener.door() else { unreachable!() };
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         (stream, self.accept())
@@ -60,7 +60,7 @@ impl Bench {
         self.poll.poll(&mut events, Some(Duration::from_secs(10))).unwrap();
         for event in &events {
             match event.token().0 {
-                door @ 0..10 => self.clients.knock(door),
+                door @ 0..10 => self.clients.on_listener_ready(door),
                 _ => self.clients.event(event),
             }
         }
@@ -217,12 +217,12 @@ fn small_reads_pin_no_chunk() {
 #[test]
 fn a_door_without_descriptors_stays_shut_for_a_while_and_opens_again() {
     let mut bench = Bench::new();
-    bench.clients.doors[0].shut_until = Some(NOW + SHUT);
+    bench.clients.acceptors[0].closed_until = Some(NOW + CLOSED_FOR);
     let _waiting = UnixStream::connect(bench.folder.path().join("door")).unwrap();
     bench.wait();
     assert!(bench.clients.accept(NOW, &mut bench.counters).is_empty());
-    assert_eq!(bench.clients.poll_timeout(), Some(NOW + SHUT));
-    assert_eq!(bench.clients.accept(NOW + SHUT, &mut bench.counters).len(), 1);
+    assert_eq!(bench.clients.poll_timeout(), Some(NOW + CLOSED_FOR));
+    assert_eq!(bench.clients.accept(NOW + CLOSED_FOR, &mut bench.counters).len(), 1);
     assert_eq!(bench.clients.poll_timeout(), None);
 }
 
@@ -234,10 +234,10 @@ fn with_as_many_connections_as_there_may_be_the_door_stays_shut_until_one_ends()
     let _waiting = UnixStream::connect(bench.folder.path().join("door")).unwrap();
     bench.wait();
     assert!(bench.clients.accept(NOW, &mut bench.counters).is_empty());
-    assert_eq!(bench.clients.poll_timeout(), Some(NOW + SHUT));
+    assert_eq!(bench.clients.poll_timeout(), Some(NOW + CLOSED_FOR));
     drop(one);
     bench.hear(|heard| heard.iter().any(|(id, said)| *id == first && matches!(said, Said::Ended)));
-    assert_eq!(bench.clients.accept(NOW + SHUT, &mut bench.counters).len(), 1);
+    assert_eq!(bench.clients.accept(NOW + CLOSED_FOR, &mut bench.counters).len(), 1);
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod client;
 mod sequencer;
 
 use client::TestClient;
-use consort_net::{Door, Fanout, IdleProfile, Options, Peer, RunError, Sockets, Stop};
+use consort_net::{Fanout, IdleProfile, ListenAddress, Options, Peer, RunError, Sockets, Stop};
 use consort_node::{Identity, Limits, Node};
 use consort_types::{ClusterId, ConfigHash, MemberId, NodeId};
 use sequencer::Sequencer;
@@ -40,7 +40,7 @@ struct Kind {
 struct Cluster {
     stops: Vec<Stop>,
     threads: Vec<JoinHandle<Result<(), RunError>>>,
-    doors: Vec<Vec<Door>>,
+    doors: Vec<Vec<ListenAddress>>,
     _folder: TempDir,
 }
 
@@ -61,21 +61,23 @@ impl Cluster {
             let mut options = Options::new(NodeId(n), peers.clone(), group, Ipv4Addr::LOCALHOST);
             options.fanout = kind.fanout;
             options.idling = kind.idling;
-            options.doors =
-                vec![Door::Unix(folder.path().join(format!("n{n}"))), Door::Tcp(([127, 0, 0, 1], 0).into())];
+            options.listeners = vec![
+                ListenAddress::Unix(folder.path().join(format!("n{n}"))),
+                ListenAddress::Tcp(([127, 0, 0, 1], 0).into()),
+            ];
             sockets.push(Sockets::bind(options).unwrap());
         }
         if kind.fanout != Fanout::Unicast && !sockets[0].reach().multicast {
             eprintln!("skipped: no multicast on the loopback interface: {}", sockets[0].reach().why);
             return None;
         }
-        let doors = sockets.iter().map(Sockets::doors).collect();
+        let doors = sockets.iter().map(Sockets::listeners).collect();
         let (stops, threads) = sockets.into_iter().zip(0..).map(|(sockets, n)| spawn(sockets, n, kind)).unzip();
         Some(Self { stops, threads, doors, _folder: folder })
     }
 
     fn socket_file(&self, node: usize) -> PathBuf {
-        let Door::Unix(path) = &self.doors[node][0] else { panic!("the first door is a socket file") };
+        let ListenAddress::Unix(path) = &self.doors[node][0] else { panic!("the first door is a socket file") };
         path.clone()
     }
 
@@ -84,7 +86,7 @@ impl Cluster {
     }
 
     fn connect_by_tcp(&self, node: usize) -> TestClient {
-        let Door::Tcp(address) = self.doors[node][1] else { panic!("the second door is a port") };
+        let ListenAddress::Tcp(address) = self.doors[node][1] else { panic!("the second door is a port") };
         TestClient::tcp(address)
     }
 
@@ -157,7 +159,7 @@ fn a_stop_tells_clients_and_leaves_no_socket_file() {
     cluster.stop();
     assert_eq!(client.farewell().as_deref(), Some("stopping"));
     assert!(!file.exists());
-    let Door::Tcp(address) = doors[0][1] else { panic!("the second door is a port") };
+    let ListenAddress::Tcp(address) = doors[0][1] else { panic!("the second door is a port") };
     TcpListener::bind(address).unwrap();
 }
 
@@ -220,8 +222,8 @@ impl Single {
     fn options(&self) -> Options {
         let peers = vec![Peer { node: NodeId(0), token: self.addresses[0], data: self.addresses[1] }];
         let group = SocketAddrV4::new(Ipv4Addr::new(239, 78, 1, 2), self.addresses[2].port());
-        let doors = vec![Door::Unix(self.door.clone())];
-        Options { doors, ..Options::new(NodeId(0), peers, group, Ipv4Addr::LOCALHOST) }
+        let doors = vec![ListenAddress::Unix(self.door.clone())];
+        Options { listeners: doors, ..Options::new(NodeId(0), peers, group, Ipv4Addr::LOCALHOST) }
     }
 
     /// Runs it while `work` talks to it; returns how the loop ended.

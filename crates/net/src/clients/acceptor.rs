@@ -1,7 +1,7 @@
 //! Doors, and who comes in.
 use super::{Client, Clients, name};
 use crate::counters::Counters;
-use crate::doors::{Listener, Stream};
+use crate::listeners::{ClientStream, Listener};
 use crate::options::Dialect;
 use consort_types::{ClientId, Instant};
 use std::io::{self, ErrorKind};
@@ -10,44 +10,44 @@ use std::time::Duration;
 /// At most that many connections are accepted at each door in one turn.
 const ACCEPTS: usize = 16;
 /// How long a door stays shut when there are no descriptors or no memory for another connection.
-pub(super) const SHUT: Duration = Duration::from_millis(100);
+pub(super) const CLOSED_FOR: Duration = Duration::from_millis(100);
 
-pub(super) struct Entrance {
+pub(super) struct Acceptor {
     pub(super) listener: Listener,
     pub(super) dialect: Dialect,
     /// Somebody waits.
     pub(super) ready: bool,
     /// Not to be opened before.
-    pub(super) shut_until: Option<Instant>,
+    pub(super) closed_until: Option<Instant>,
 }
 
 impl Clients {
     /// Somebody waits at a door.
-    pub(crate) fn knock(&mut self, door: usize) {
-        if let Some(door) = self.doors.get_mut(door) {
+    pub(crate) fn on_listener_ready(&mut self, door: usize) {
+        if let Some(door) = self.acceptors.get_mut(door) {
             door.ready = true;
         }
     }
 
     /// Lets nobody in any more; whoever tries is told at once.
-    pub(crate) fn shut_doors(&mut self) {
-        self.doors.clear();
+    pub(crate) fn close_listeners(&mut self) {
+        self.acceptors.clear();
     }
 
     /// Lets in who waits, a few at a time, and tells their new names, in which stands what they speak.
     pub(crate) fn accept(&mut self, now: Instant, counters: &mut Counters) -> Vec<ClientId> {
         let mut accepted = Vec::new();
-        for i in 0..self.doors.len() {
+        for i in 0..self.acceptors.len() {
             for _ in 0..ACCEPTS {
                 match self.accept_at(i, now) {
                     Ok(Some(stream)) => {
-                        let dialect = self.doors[i].dialect;
+                        let dialect = self.acceptors[i].dialect;
                         accepted.extend(self.admit(stream, dialect));
                     }
                     Ok(None) => break,
                     Err(error) => {
                         counters.accept_failures += 1;
-                        tracing::warn!(%error, "cannot accept a client; trying again in {} ms", SHUT.as_millis());
+                        tracing::warn!(%error, "cannot accept a client; trying again in {} ms", CLOSED_FOR.as_millis());
                         break;
                     }
                 }
@@ -57,13 +57,13 @@ impl Clients {
         accepted
     }
 
-    fn accept_at(&mut self, door: usize, now: Instant) -> io::Result<Option<Stream>> {
+    fn accept_at(&mut self, door: usize, now: Instant) -> io::Result<Option<ClientStream>> {
         let crowded = self.open.len() >= self.most;
-        let door = &mut self.doors[door];
-        if !door.ready || door.shut_until.is_some_and(|until| now < until) {
+        let door = &mut self.acceptors[door];
+        if !door.ready || door.closed_until.is_some_and(|until| now < until) {
             return Ok(None);
         }
-        door.shut_until = crowded.then(|| now + SHUT);
+        door.closed_until = crowded.then(|| now + CLOSED_FOR);
         if crowded {
             return Ok(None);
         }
@@ -76,13 +76,13 @@ impl Clients {
             // whoever waited has gone again
             Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => Ok(None),
             Err(error) => {
-                door.shut_until = Some(now + SHUT);
+                door.closed_until = Some(now + CLOSED_FOR);
                 Err(error)
             }
         }
     }
 
-    fn admit(&mut self, mut stream: Stream, dialect: Dialect) -> Option<ClientId> {
+    fn admit(&mut self, mut stream: ClientStream, dialect: Dialect) -> Option<ClientId> {
         let number = self.free_number();
         let id = ClientId(if dialect == Dialect::Spread { number | ClientId::SPREAD } else { number });
         if let Err(error) = stream.register(&self.registry, name(self.first, id)) {

@@ -2,7 +2,7 @@
 use crate::bind::refused;
 use crate::clients::rings::{Declined, Rings};
 use crate::error::{BindError, Role};
-use crate::options::{Dialect, Door};
+use crate::options::{Dialect, ListenAddress};
 use crate::sys::{self, PeerProcess};
 use consort_node::Transport;
 use consort_shm::MemoryFile;
@@ -37,7 +37,7 @@ pub(crate) enum Listener {
 
 /// A client's connection.
 #[derive(Debug)]
-pub(crate) enum Stream {
+pub(crate) enum ClientStream {
     Unix(UnixStream),
     /// A Unix socket whose client's bytes go through shared memory.
     Shared(UnixStream, Box<Rings>),
@@ -45,9 +45,9 @@ pub(crate) enum Stream {
 }
 
 impl Listener {
-    pub(crate) fn open(door: &Door, dialect: Dialect) -> Result<Self, BindError> {
+    pub(crate) fn open(door: &ListenAddress, dialect: Dialect) -> Result<Self, BindError> {
         match door {
-            Door::Unix(path) => {
+            ListenAddress::Unix(path) => {
                 make_way(path)?;
                 let failed = |source| BindError::Door { door: door.clone(), source };
                 let listener = UnixListener::bind(path).map_err(failed)?;
@@ -55,7 +55,7 @@ impl Listener {
                 fs::set_permissions(path, Permissions::from_mode(mode)).map_err(failed)?;
                 Ok(Self::Unix(listener, SocketFile::at(path).map_err(failed)?))
             }
-            Door::Tcp(address) => {
+            ListenAddress::Tcp(address) => {
                 TcpListener::bind(*address).map(Self::Tcp).map_err(|e| refused(Role::Clients, *address, e))
             }
         }
@@ -69,22 +69,24 @@ impl Listener {
     }
 
     /// Where it listens.
-    pub(crate) fn door(&self) -> Door {
+    pub(crate) fn door(&self) -> ListenAddress {
         match self {
-            Self::Unix(_, file) => Door::Unix(file.path.clone()),
-            Self::Tcp(listener) => Door::Tcp(listener.local_addr().unwrap_or_else(|_| ([0, 0, 0, 0], 0).into())),
+            Self::Unix(_, file) => ListenAddress::Unix(file.path.clone()),
+            Self::Tcp(listener) => {
+                ListenAddress::Tcp(listener.local_addr().unwrap_or_else(|_| ([0, 0, 0, 0], 0).into()))
+            }
         }
     }
 
     /// The next connection that waits.
-    pub(crate) fn accept(&self) -> io::Result<Stream> {
+    pub(crate) fn accept(&self) -> io::Result<ClientStream> {
         match self {
-            Self::Unix(listener, _) => listener.accept().map(|(stream, _)| Stream::Unix(stream)),
+            Self::Unix(listener, _) => listener.accept().map(|(stream, _)| ClientStream::Unix(stream)),
             Self::Tcp(listener) => {
                 let (stream, _) = listener.accept()?;
                 stream.set_nodelay(true)?;
                 SockRef::from(&stream).set_tcp_keepalive(&KEEPALIVE)?;
-                Ok(Stream::Tcp(stream))
+                Ok(ClientStream::Tcp(stream))
             }
         }
     }
@@ -106,7 +108,7 @@ macro_rules! either {
     };
 }
 
-impl Stream {
+impl ClientStream {
     /// Receives into the front of `room`.
     pub(crate) fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         match self {
@@ -232,7 +234,7 @@ fn make_way(path: &Path) -> Result<(), BindError> {
     if len > PATH_MAX {
         return Err(BindError::PathTooLong { path: path.to_owned(), len, max: PATH_MAX });
     }
-    let failed = |source| BindError::Door { door: Door::Unix(path.to_owned()), source };
+    let failed = |source| BindError::Door { door: ListenAddress::Unix(path.to_owned()), source };
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(failed(error)),
@@ -262,7 +264,7 @@ mod tests {
     use super::*;
 
     fn unix(path: &Path) -> Result<Listener, BindError> {
-        Listener::open(&Door::Unix(path.to_owned()), Dialect::Native)
+        Listener::open(&ListenAddress::Unix(path.to_owned()), Dialect::Native)
     }
 
     #[test]
@@ -271,7 +273,7 @@ mod tests {
         let path = folder.path().join("consort.sock");
         let listener = unix(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
-        assert_eq!(listener.door(), Door::Unix(path.clone()));
+        assert_eq!(listener.door(), ListenAddress::Unix(path.clone()));
         drop(listener);
         assert!(!path.exists());
     }
@@ -290,7 +292,7 @@ mod tests {
         //= S42 test
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("4803");
-        let _listener = Listener::open(&Door::Unix(path.clone()), Dialect::Spread).unwrap();
+        let _listener = Listener::open(&ListenAddress::Unix(path.clone()), Dialect::Spread).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o666);
     }
 
@@ -340,12 +342,14 @@ mod tests {
 
     #[test]
     fn a_used_tcp_port_is_named() {
-        let open = |door: &Door| Listener::open(door, Dialect::Native);
-        let Door::Tcp(address) = open(&Door::Tcp(([127, 0, 0, 1], 0).into())).map(|l| l.door()).unwrap() else {
+        let open = |door: &ListenAddress| Listener::open(door, Dialect::Native);
+        let ListenAddress::Tcp(address) =
+            open(&ListenAddress::Tcp(([127, 0, 0, 1], 0).into())).map(|l| l.door()).unwrap()
+        else {
             unreachable!()
         };
         let _holder = std::net::TcpListener::bind(address).unwrap();
-        let error = open(&Door::Tcp(address)).unwrap_err();
+        let error = open(&ListenAddress::Tcp(address)).unwrap_err();
         assert!(matches!(error, BindError::InUse { role: Role::Clients, address: a } if a == address));
     }
 }
