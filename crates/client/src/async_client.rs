@@ -200,7 +200,7 @@ impl AsyncClient {
     pub async fn close(mut self) -> Result<(), Error> {
         self.outbox.put_goodbye();
         loop {
-            self.inbox.drop_aside();
+            self.inbox.drop_buffered();
             match self.step_aside().await {
                 Ok(()) => {}
                 Err(Error::Disconnected { farewell, .. }) if farewell.reason == DisconnectReason::Goodbye => {

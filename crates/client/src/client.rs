@@ -235,7 +235,7 @@ impl Client {
         let deadline = until(within.into());
         self.sender.outbox.put_goodbye();
         loop {
-            self.receiver.inbox.drop_aside();
+            self.receiver.inbox.drop_buffered();
             match self.flush_until(deadline).and_then(|()| self.read_until(deadline)) {
                 Ok(()) | Err(Error::Unread { .. }) => {}
                 Err(Error::Disconnected { farewell, .. }) if farewell.reason == DisconnectReason::Goodbye => {
@@ -296,7 +296,7 @@ impl Client {
                 return Ok(());
             }
             let left = time_left(deadline);
-            if !self.receiver.read_aside(Some(Duration::ZERO))? && !self.await_either(left)?
+            if !self.receiver.read_buffered(Some(Duration::ZERO))? && !self.await_either(left)?
                 || left.is_some_and(|left| left.is_zero())
             {
                 return Err(self.receiver.inbox.shared().timed_out());
@@ -317,7 +317,7 @@ impl Client {
     /// Reads once and keeps the events.
     fn read_until(&mut self, deadline: Option<Instant>) -> Result<(), Error> {
         let left = time_left(deadline);
-        if left.is_some_and(|left| left.is_zero()) || !self.receiver.read_aside(left)? {
+        if left.is_some_and(|left| left.is_zero()) || !self.receiver.read_buffered(left)? {
             return Err(self.receiver.inbox.shared().timed_out());
         }
         Ok(())

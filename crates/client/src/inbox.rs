@@ -20,7 +20,7 @@ pub(crate) struct Inbox {
     replies: Replies,
     chunks: Chunks,
     /// Events read while something else was waited for.
-    aside: VecDeque<Event>,
+    buffered: VecDeque<Event>,
     aside_bytes: usize,
     /// How often the daemon's status came.
     told: u64,
@@ -30,7 +30,7 @@ pub(crate) struct Inbox {
 impl Inbox {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let (replies, chunks) = (Replies::default(), Chunks::default());
-        Self { replies, chunks, aside: VecDeque::new(), aside_bytes: 0, told: 0, shared }
+        Self { replies, chunks, buffered: VecDeque::new(), aside_bytes: 0, told: 0, shared }
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -102,7 +102,7 @@ impl Inbox {
         let mut shown = 0;
         loop {
             // A quick way to small messages, of which there are many.
-            while self.aside.is_empty()
+            while self.buffered.is_empty()
                 && let Some(message) = self.replies.next_of_batch()
             {
                 see(Shown::Message(message.borrowed()));
@@ -141,7 +141,7 @@ impl Inbox {
 
     /// Whether nothing waits that was read: what comes next is the next event.
     pub(crate) fn is_through(&self) -> bool {
-        self.aside.is_empty() && self.replies.is_through()
+        self.buffered.is_empty() && self.replies.is_through()
     }
 
     /// Keeps what is not for the program.
@@ -192,18 +192,18 @@ impl Inbox {
 
     fn set_aside(&mut self, event: Event) {
         self.aside_bytes += event.weight();
-        self.aside.push_back(event);
+        self.buffered.push_back(event);
     }
 
     pub(crate) fn take_aside(&mut self) -> Option<Event> {
-        let event = self.aside.pop_front()?;
+        let event = self.buffered.pop_front()?;
         self.aside_bytes -= event.weight();
         Some(event)
     }
 
     /// Forgets what was set aside.
-    pub(crate) fn drop_aside(&mut self) {
-        self.aside.clear();
+    pub(crate) fn drop_buffered(&mut self) {
+        self.buffered.clear();
         self.aside_bytes = 0;
     }
 
@@ -212,8 +212,8 @@ impl Inbox {
     pub(crate) fn take_status(&mut self, number: u64) -> Option<Vec<(String, String)>> {
         let later = usize::try_from(self.told.checked_sub(number)?).ok()?;
         let is_status = |(_, event): &(usize, &Event)| matches!(event, Event::Status(_));
-        let (at, _) = self.aside.iter().enumerate().rev().filter(is_status).nth(later)?;
-        let event = self.aside.remove(at)?;
+        let (at, _) = self.buffered.iter().enumerate().rev().filter(is_status).nth(later)?;
+        let event = self.buffered.remove(at)?;
         self.aside_bytes -= event.weight();
         if let Event::Status(pairs) = event { Some(pairs) } else { None }
     }

@@ -185,7 +185,7 @@ impl Receiver {
 
     /// Sets aside what the program is to receive later: what was read already, or else what one read
     /// brings. False if nothing came in time.
-    pub(crate) fn read_aside(&mut self, within: Option<Duration>) -> Result<bool, Error> {
+    pub(crate) fn read_buffered(&mut self, within: Option<Duration>) -> Result<bool, Error> {
         self.inbox.check_unread()?;
         self.fill_aside(within)
     }

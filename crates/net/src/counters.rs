@@ -1,6 +1,6 @@
 //! What the driver counts.
 
-use crate::aside::Aside;
+use crate::driver_packets::DriverPackets;
 
 /// What one lane has carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,7 +54,7 @@ macro_rules! counters {
 
 impl Counters {
     /// Brings those up to date that are counted where datagrams for the driver are taken aside.
-    pub(crate) const fn note_aside(&mut self, aside: &Aside) {
+    pub(crate) const fn note_aside(&mut self, aside: &DriverPackets) {
         (self.probes_received, self.pieces_received) = (aside.probed, aside.pieces);
         (self.datagrams_joined, self.datagrams_torn) = (aside.joins.joined, aside.joins.given_up);
     }

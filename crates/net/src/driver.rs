@@ -2,12 +2,11 @@
 mod log;
 mod probing;
 
-use self::log::Log;
-use crate::aside::Aside;
 use crate::bind::Sockets;
 use crate::clients::{Clients, Said, Wrote};
 use crate::clock::Clock;
 use crate::counters::Counters;
+use crate::driver_packets::DriverPackets;
 use crate::error::RunError;
 use crate::idle::{Idle, Iteration, Wait};
 use crate::inbox::{Arrived, Inbox, Receivers};
@@ -118,7 +117,8 @@ impl<E: Engine> Driver<E> {
         let probing = |nodes: &[NodeId]| Paths::new(options.me, nodes.iter().copied(), options.datagram, clock.now());
         let (shared, peers) = (Shared::new(options.shared), nodes.len());
         let paths = options.probe_paths.then(|| probing(&nodes));
-        let inbox = Inbox::new(clock, Receivers { token, data, group, arrival_times }, Aside::new(identity, nodes))?;
+        let inbox =
+            Inbox::new(clock, Receivers { token, data, group, arrival_times }, DriverPackets::new(identity, nodes))?;
         let wake = Wake::new(TIMER)?;
         for (place, descriptor) in inbox.descriptors().into_iter().enumerate() {
             wake.watch(descriptor, Token(place))?;
@@ -484,7 +484,7 @@ impl<E: Engine> Driver<E> {
         let (alone, group) = self.inbox.overflow();
         let lost = alone + group.saturating_sub(self.outbox.group_buffers());
         self.counters.receive_overflow = self.counters.receive_overflow.max(lost);
-        self.counters.note_aside(self.inbox.aside());
+        self.counters.note_aside(self.inbox.driver_packets());
     }
 
     fn is_due(&self) -> bool {

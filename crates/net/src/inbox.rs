@@ -1,8 +1,8 @@
 //! Datagrams in: batches into shared memory, two lanes, read in the order the node wants.
 use crate::arena::Arena;
-use crate::aside::{Aside, Probed};
 use crate::clock::{Clock, Mapping};
 use crate::counters::{Counters, Traffic};
+use crate::driver_packets::{DriverPackets, Probed};
 use crate::sys::{self, Received, Receiving};
 use bytes::Bytes;
 use consort_types::{Instant, NodeId};
@@ -39,7 +39,7 @@ pub(crate) struct Inbox {
     receiving: Receiving,
     token: Queue,
     data: Queue,
-    aside: Aside,
+    driver_packets: DriverPackets,
     /// Data packets since the token's socket was looked at.
     unglanced: u32,
     /// The kernel has just said what is there: what came before a token that it named, it has named, too.
@@ -92,7 +92,7 @@ pub(crate) struct Receivers {
 }
 
 impl Inbox {
-    pub(crate) fn new(clock: Clock, from: Receivers, aside: Aside) -> io::Result<Self> {
+    pub(crate) fn new(clock: Clock, from: Receivers, aside: DriverPackets) -> io::Result<Self> {
         let mut data = Queue { packets: VecDeque::new(), sockets: Vec::new() };
         for socket in from.group.into_iter().chain([from.data]) {
             data.sockets.push(Source::data(socket, from.arrival_times)?);
@@ -103,7 +103,17 @@ impl Inbox {
         let token = Queue { packets: VecDeque::new(), sockets: vec![Source::new(from.token)] };
         let (arena, receiving) = (Arena::new(CHUNK), Receiving::new(SLOTS));
         let arrival_times = from.arrival_times;
-        Ok(Self { clock, arena, receiving, token, data, aside, unglanced: 0, told: false, arrival_times })
+        Ok(Self {
+            clock,
+            arena,
+            receiving,
+            token,
+            data,
+            driver_packets: aside,
+            unglanced: 0,
+            told: false,
+            arrival_times,
+        })
     }
 
     /// All descriptors, to be watched; an event names them by their place here.
@@ -156,22 +166,22 @@ impl Inbox {
 
     /// What a node said next of its settings.
     pub(crate) fn next_settings(&mut self) -> Option<(NodeId, SettingsNotice)> {
-        self.aside.next_settings()
+        self.driver_packets.next_settings()
     }
 
     /// The next probe that came.
     pub(crate) fn next_probe(&mut self) -> Option<Probed> {
-        self.aside.next_probe()
+        self.driver_packets.next_probe()
     }
 
     /// What came for the driver itself.
-    pub(crate) const fn aside(&self) -> &Aside {
-        &self.aside
+    pub(crate) const fn driver_packets(&self) -> &DriverPackets {
+        &self.driver_packets
     }
 
     /// Gives up datagrams whose pieces do not come any more. To be called now and then.
     pub(crate) fn expire(&mut self, now: Instant) {
-        self.aside.joins.expire(now);
+        self.driver_packets.joins.expire(now);
     }
 
     /// How many datagrams the kernel dropped: on the sockets for one node, and on the group's, where what the filter
@@ -203,7 +213,7 @@ impl Inbox {
     fn fill(&mut self, is_token: bool, glance: bool, counters: &mut Counters) {
         let queue = if is_token { &mut self.token } else { &mut self.data };
         let traffic = if is_token { &mut counters.token_in } else { &mut counters.data_in };
-        let mut noted = Noted { traffic, aside: &mut self.aside, batches: 0, too_long: 0 };
+        let mut noted = Noted { traffic, aside: &mut self.driver_packets, batches: 0, too_long: 0 };
         for (i, source) in queue.sockets.iter_mut().enumerate() {
             let glanced = glance && i == 0;
             if !source.ready && !glanced {
@@ -227,7 +237,7 @@ impl Inbox {
 /// What is counted and taken aside while receiving.
 struct Noted<'a> {
     traffic: &'a mut Traffic,
-    aside: &'a mut Aside,
+    aside: &'a mut DriverPackets,
     batches: u64,
     too_long: u64,
 }

@@ -14,7 +14,7 @@
 //! | `inbox`, `arena` | batches of datagrams into shared memory; two lanes, read in the order the node wants |
 //! | `outbox` | datagrams out in the order the node emitted them, equal ones as super-packets |
 //! | `paths` | which size of datagram reaches which node, found out by probes |
-//! | `aside`, `pieces` | what is for the driver and not for the node; joins what was too long for its way |
+//! | `driver_packets`, `pieces` | what is for the driver and not for the node; joins what was too long for its way |
 //! | `clients`, `users` | connections, their bytes in and out, and who of this machine may have one |
 //! | `driver`, `idle`, `wake` | the loop, and how it waits |
 //! | `journal` | durable records |
@@ -29,12 +29,12 @@
 compile_error!("consort-net needs Linux: recvmmsg, UDP GSO and GRO, timerfd");
 
 mod arena;
-mod aside;
 mod bind;
 mod clients;
 mod clock;
 mod counters;
 mod driver;
+mod driver_packets;
 mod error;
 mod idle;
 mod inbox;

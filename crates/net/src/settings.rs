@@ -106,7 +106,7 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::aside::tests::identity;
+    use crate::driver_packets::tests::identity;
     use consort_wire::path::DriverPacket;
 
     fn lines(pairs: &[(&str, &str)]) -> Vec<(String, String)> {

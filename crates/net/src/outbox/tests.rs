@@ -1,5 +1,5 @@
 use super::*;
-use crate::aside::tests::{aside_of, identity};
+use crate::driver_packets::tests::{aside_of, identity};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::Duration;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::aside::tests::identity;
+use crate::driver_packets::tests::identity;
 use consort_types::Rng;
 use consort_wire::mutate;
 use consort_wire::path::{self, ALWAYS, DriverPacket};

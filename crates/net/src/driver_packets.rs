@@ -14,7 +14,7 @@ const PROBES: usize = 1_024;
 
 /// Takes aside what is for the driver.
 #[derive(Debug)]
-pub(crate) struct Aside {
+pub(crate) struct DriverPackets {
     identity: Identity,
     nodes: Vec<NodeId>,
     probes: VecDeque<Probed>,
@@ -35,7 +35,7 @@ pub(crate) struct Probed {
     pub(crate) probe: Probe,
 }
 
-impl Aside {
+impl DriverPackets {
     /// For the node that speaks as `identity` in a cluster of these nodes.
     pub(crate) fn new(identity: Identity, nodes: Vec<NodeId>) -> Self {
         Self {
