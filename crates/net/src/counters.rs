@@ -55,7 +55,7 @@ macro_rules! counters {
 impl Counters {
     /// Brings those up to date that are counted where datagrams for the driver are taken aside.
     pub(crate) const fn note_aside(&mut self, aside: &DriverPackets) {
-        (self.probes_received, self.pieces_received) = (aside.probed, aside.pieces);
+        (self.probes_received, self.pieces_received) = (aside.probed, aside.fragments);
         (self.datagrams_joined, self.datagrams_torn) = (aside.joins.joined, aside.joins.given_up);
     }
 

@@ -12,7 +12,7 @@ use crate::idle::{Idle, Iteration, Wait};
 use crate::inbox::{Arrived, Inbox, Receivers};
 use crate::journal::Writer;
 use crate::outbox::Outbox;
-use crate::paths::Paths;
+use crate::path_mtu::PathMtus;
 use crate::settings::Shared;
 use crate::stop::Stop;
 use crate::users::Users;
@@ -72,7 +72,7 @@ struct Driver<E: Engine> {
     inbox: Inbox,
     outbox: Outbox,
     /// Unless it is not to probe.
-    paths: Option<Paths>,
+    path_mtus: Option<PathMtus>,
     shared: Shared,
     /// How many nodes there may be.
     peers: usize,
@@ -114,7 +114,8 @@ impl<E: Engine> Driver<E> {
         let outbox = Outbox::new(Rc::clone(&token), Rc::clone(&data), to_all, identity, &options.peers);
         let clock = Clock::new();
         let nodes: Vec<_> = options.peers.iter().map(|peer| peer.node).collect();
-        let probing = |nodes: &[NodeId]| Paths::new(options.me, nodes.iter().copied(), options.datagram, clock.now());
+        let probing =
+            |nodes: &[NodeId]| PathMtus::new(options.me, nodes.iter().copied(), options.datagram, clock.now());
         let (shared, peers) = (Shared::new(options.shared), nodes.len());
         let paths = options.probe_paths.then(|| probing(&nodes));
         let inbox =
@@ -136,7 +137,7 @@ impl<E: Engine> Driver<E> {
             node,
             inbox,
             outbox,
-            paths,
+            path_mtus: paths,
             shared,
             peers,
             clients,
@@ -161,7 +162,7 @@ impl<E: Engine> Driver<E> {
             self.note_overflow()?;
         }
         worked |= self.handle_timers()?;
-        self.look_after_paths();
+        self.probe_paths();
         if self.serve_clients()? {
             // What a client has sent may be due by now, and need not wait for a look at what else has come.
             worked = true;
@@ -244,8 +245,7 @@ impl<E: Engine> Driver<E> {
         if self.counters.receive_overflow == before {
             return Ok(());
         }
-        self.log_losses(self.counters.receive_overflow - before);
-        self.paths.iter_mut().for_each(Paths::note_overflow);
+        self.path_mtus.iter_mut().for_each(PathMtus::note_overflow);
         self.node.note_overflow(self.now);
         self.drain()
     }
@@ -406,7 +406,7 @@ impl<E: Engine> Driver<E> {
     }
 
     fn next_timeout(&self) -> Option<Instant> {
-        let paths = self.paths.as_ref().map(Paths::poll_timeout);
+        let paths = self.path_mtus.as_ref().map(PathMtus::poll_timeout);
         self.node.poll_timeout().into_iter().chain(self.clients.poll_timeout()).chain(paths).min()
     }
 

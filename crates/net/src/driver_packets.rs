@@ -1,10 +1,10 @@
 //! What arrives and is for the driver, not for the node: probes, and pieces of datagrams.
-use crate::pieces::Joins;
+use crate::fragments::Reassemblies;
 use crate::probe;
 use bytes::Bytes;
 use consort_types::{Instant, MemberId, NodeId};
 use consort_wire::Identity;
-use consort_wire::path::{self, DriverPacket, Probe, SettingsNotice};
+use consort_wire::path_mtu::{self, DriverPacket, Probe, SettingsNotice};
 use std::collections::VecDeque;
 
 /// So many words on settings may wait.
@@ -19,11 +19,11 @@ pub(crate) struct DriverPackets {
     nodes: Vec<NodeId>,
     probes: VecDeque<Probed>,
     settings: VecDeque<(NodeId, SettingsNotice)>,
-    pub(crate) joins: Joins,
+    pub(crate) joins: Reassemblies,
     /// Probes that came.
     pub(crate) probed: u64,
     /// Pieces that came.
-    pub(crate) pieces: u64,
+    pub(crate) fragments: u64,
 }
 
 /// A probe that came.
@@ -43,13 +43,13 @@ impl DriverPackets {
             nodes,
             probes: VecDeque::new(),
             settings: VecDeque::new(),
-            joins: Joins::default(),
+            joins: Reassemblies::default(),
             probed: 0,
-            pieces: 0,
+            fragments: 0,
         }
     }
 
-    /// Looks at a datagram for which [`path::is_aside`] holds. Returns what the node is to see: the datagram that was joined
+    /// Looks at a datagram for which [`path_mtu::is_aside`] holds. Returns what the node is to see: the datagram that was joined
     /// with this piece, or the datagram itself if it is not for the driver. The node counts it by what is wrong with it.
     #[cold]
     pub(crate) fn take(&mut self, at: Instant, datagram: Bytes) -> Option<Bytes> {
@@ -57,7 +57,7 @@ impl DriverPackets {
             return None;
         }
         //= W01
-        match path::open(&self.identity, &datagram) {
+        match path_mtu::open(&self.identity, &datagram) {
             // Who is not configured here may be so elsewhere: that is what differs.
             Ok((from, DriverPacket::Settings(told))) => {
                 if self.settings.len() < SETTINGS {
@@ -73,8 +73,8 @@ impl DriverPackets {
                 }
                 None
             }
-            Ok((from, DriverPacket::Piece(piece))) => {
-                self.pieces += 1;
+            Ok((from, DriverPacket::Fragment(piece))) => {
+                self.fragments += 1;
                 self.joins.take(at, from, &piece)
             }
             Err(_) => Some(datagram),

@@ -6,8 +6,8 @@ use crate::driver_packets::{DriverPackets, Probed};
 use crate::sys::{self, Received, Receiving};
 use bytes::Bytes;
 use consort_types::{Instant, NodeId};
-use consort_wire::path::SettingsNotice;
-use consort_wire::{Lane, path};
+use consort_wire::path_mtu::SettingsNotice;
+use consort_wire::{Lane, path_mtu};
 use socket2::Socket;
 use std::collections::VecDeque;
 use std::io;
@@ -307,7 +307,7 @@ fn cut(received: Received, at: Instant, into: &mut VecDeque<Arrived>, noted: &mu
 }
 
 fn push(bytes: Bytes, at: Instant, into: &mut VecDeque<Arrived>, noted: &mut Noted<'_>) {
-    let for_node = if path::is_aside(&bytes) { noted.aside.take(at, bytes) } else { Some(bytes) };
+    let for_node = if path_mtu::is_aside(&bytes) { noted.aside.take(at, bytes) } else { Some(bytes) };
     if let Some(bytes) = for_node {
         noted.traffic.add(bytes.len());
         into.push_back(Arrived { at, bytes });

@@ -13,8 +13,8 @@
 //! | `bind`, `listeners`, `probe` | opening sockets; whether multicast works here |
 //! | `inbox`, `arena` | batches of datagrams into shared memory; two lanes, read in the order the node wants |
 //! | `outbox` | datagrams out in the order the node emitted them, equal ones as super-packets |
-//! | `paths` | which size of datagram reaches which node, found out by probes |
-//! | `driver_packets`, `pieces` | what is for the driver and not for the node; joins what was too long for its way |
+//! | `path_mtu` | which size of datagram reaches which node, found out by probes |
+//! | `driver_packets`, `fragments` | what is for the driver and not for the node; joins what was too long for its way |
 //! | `clients`, `users` | connections, their bytes in and out, and who of this machine may have one |
 //! | `driver`, `idle`, `wake` | the loop, and how it waits |
 //! | `journal` | durable records |
@@ -36,14 +36,14 @@ mod counters;
 mod driver;
 mod driver_packets;
 mod error;
+mod fragments;
 mod idle;
 mod inbox;
 mod journal;
 mod listeners;
 mod options;
 mod outbox;
-mod paths;
-mod pieces;
+mod path_mtu;
 mod probe;
 pub mod raw;
 mod settings;

@@ -1,16 +1,16 @@
 //! Datagrams out, in the order in which the node emitted them; equal ones to the same place as super-packets.
 mod dispatch;
-mod narrow;
+mod fragmenter;
 
 use crate::counters::Counters;
 use crate::options::Peer;
-use crate::paths::Narrow;
+use crate::path_mtu::PathLimits;
 use bytes::Bytes;
 use consort_node::{Datagram, Destination, Lane};
 use consort_types::NodeId;
 use consort_wire::Identity;
 use dispatch::Dispatch;
-use narrow::Cutter;
+use fragmenter::Fragmenter;
 use socket2::{SockAddr, Socket};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -61,8 +61,8 @@ pub(crate) struct Outbox {
     peers: BTreeMap<NodeId, Addresses>,
     me: NodeId,
     /// Who does not get all.
-    narrow: Narrow,
-    cutter: Cutter,
+    narrow: PathLimits,
+    cutter: Fragmenter,
     pending: Vec<Pending>,
     bytes: usize,
     urgent: bool,
@@ -85,8 +85,8 @@ impl Outbox {
             group: group.map(SockAddr::from),
             peers: peers.iter().map(addresses).collect(),
             me: identity.me.node,
-            narrow: Narrow::default(),
-            cutter: Cutter::new(identity),
+            narrow: PathLimits::default(),
+            cutter: Fragmenter::new(identity),
             pending: Vec::new(),
             bytes: 0,
             urgent: false,
@@ -108,7 +108,7 @@ impl Outbox {
     }
 
     /// From now on datagrams that would not get there whole leave in pieces.
-    pub(crate) fn set_narrow(&mut self, narrow: Narrow) {
+    pub(crate) fn set_narrow(&mut self, narrow: PathLimits) {
         self.narrow = narrow;
     }
 

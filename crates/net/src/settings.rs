@@ -2,7 +2,7 @@
 use bytes::Bytes;
 use consort_types::{ConfigHash, Duration, Instant, NodeId};
 use consort_wire::Identity;
-use consort_wire::path::{self, SettingsNotice};
+use consort_wire::path_mtu::{self, SettingsNotice};
 use std::collections::BTreeMap;
 
 /// So long what a node told is remembered.
@@ -41,7 +41,7 @@ impl Shared {
     /// The next packet that tells of this node's settings; none if nothing is known of them.
     //= W12
     pub(crate) fn packet(&mut self, identity: &Identity) -> Option<Bytes> {
-        let (packet, taken) = path::seal_settings(identity, self.lines.get(self.next..)?);
+        let (packet, taken) = path_mtu::seal_settings(identity, self.lines.get(self.next..)?);
         self.next = if self.next + taken < self.lines.len() { self.next + taken } else { 0 };
         (taken > 0).then_some(packet)
     }
@@ -65,7 +65,7 @@ impl Shared {
         stranger.heard = now;
         for (key, value) in told.lines {
             let mine = self.lines.iter().find(|(name, _)| *name == key);
-            if mine.is_none_or(|(_, mine)| path::shortened(mine) != value) && stranger.differ.len() < MOST {
+            if mine.is_none_or(|(_, mine)| path_mtu::shortened(mine) != value) && stranger.differ.len() < MOST {
                 stranger.differ.insert(key, value);
             }
         }
@@ -107,7 +107,7 @@ impl Shared {
 mod tests {
     use super::*;
     use crate::driver_packets::tests::identity;
-    use consort_wire::path::DriverPacket;
+    use consort_wire::path_mtu::DriverPacket;
 
     fn lines(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
         pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
@@ -122,7 +122,7 @@ mod tests {
         let other = Identity { config: ConfigHash(config), ..identity(2) };
         for _ in 0..=from.lines.len() {
             let packet = from.packet(&other).unwrap();
-            let (member, DriverPacket::Settings(told)) = path::open(&identity(0), &packet).unwrap() else {
+            let (member, DriverPacket::Settings(told)) = path_mtu::open(&identity(0), &packet).unwrap() else {
                 panic!("it tells of settings")
             };
             to.take(now, identity(0).config, member.node, told);

@@ -12,7 +12,7 @@
 //! | [`envelope`] | the 56 bytes before every packet: cluster, configuration, sender, checksum, room for a tag |
 //! | [`payload`] | message bytes as a rope of shared slices, so that nothing is copied between the edges |
 //! | [`pack`] | small messages packed into, large ones cut into, the bodies of equally large packets |
-//! | [`path`] | what drivers say to each other: probes of the ways between them, pieces of datagrams too long for one |
+//! | [`path_mtu`] | what drivers say to each other: probes of the ways between them, pieces of datagrams too long for one |
 
 pub mod bump;
 pub mod copy;
@@ -20,7 +20,7 @@ pub mod cursor;
 pub mod envelope;
 pub mod mutate;
 pub mod pack;
-pub mod path;
+pub mod path_mtu;
 pub mod payload;
 
 pub use bump::Bump;

@@ -1,27 +1,27 @@
 //! What the driver does about the ways between nodes.
 use super::Driver;
-use crate::paths::{News, Paths};
+use crate::path_mtu::{News, PathMtus};
 use consort_node::Engine;
 
 impl<E: Engine> Driver<E> {
     /// Takes probes that came, sends those that are due, and tells the outbox what passes.
-    pub(super) fn look_after_paths(&mut self) {
+    pub(super) fn probe_paths(&mut self) {
         while let Some(probed) = self.inbox.next_probe() {
-            if let Some(paths) = &mut self.paths {
+            if let Some(paths) = &mut self.path_mtus {
                 paths.handle_probe(self.now, probed.from, probed.size, &probed.probe);
             }
         }
         while let Some((node, told)) = self.inbox.next_settings() {
             self.shared.take(self.now, self.node.identity().config, node, told);
         }
-        if self.paths.as_ref().is_some_and(|paths| paths.poll_timeout() <= self.now) {
+        if self.path_mtus.as_ref().is_some_and(|paths| paths.poll_timeout() <= self.now) {
             self.probe_paths();
         }
         self.follow_paths();
     }
 
     fn probe_paths(&mut self) {
-        let Some(paths) = &mut self.paths else { return };
+        let Some(paths) = &mut self.path_mtus else { return };
         let members = self.node.view().into_iter().flat_map(|view| view.members.iter().map(|member| member.node));
         let Some(round) = paths.handle_timeout(self.now, members) else { return };
         for size in round.sizes {
@@ -46,7 +46,7 @@ impl<E: Engine> Driver<E> {
     }
 
     fn follow_paths(&mut self) {
-        let Some(paths) = &mut self.paths else { return };
+        let Some(paths) = &mut self.path_mtus else { return };
         if let Some(narrow) = paths.poll_narrow() {
             self.outbox.set_narrow(narrow);
         }
@@ -58,7 +58,7 @@ impl<E: Engine> Driver<E> {
     /// The node tells of it in its status.
     fn tell_of_paths(&mut self) {
         self.settle_counters();
-        let Some(paths) = &self.paths else { return };
+        let Some(paths) = &self.path_mtus else { return };
         let known = paths.known(self.now);
         let mut facts: Vec<_> = known.map(|(node, passes)| (format!("path_{node}"), words(paths, passes))).collect();
         facts.extend(self.shared.differences(self.now).map(|(node, what)| (format!("settings_{node}"), what)));
@@ -67,11 +67,11 @@ impl<E: Engine> Driver<E> {
     }
 }
 
-fn words(paths: &Paths, passes: u16) -> String {
+fn words(paths: &PathMtus, passes: u16) -> String {
     format!("datagrams up to {passes} of {} bytes pass", paths.full())
 }
 
-fn tell(paths: &Paths, news: News) {
+fn tell(paths: &PathMtus, news: News) {
     let (node, passes, datagram) = (news.node, news.passes, paths.full());
     if news.all {
         tracing::info!(%node, passes, "datagrams of every size pass to the node again, and go whole");

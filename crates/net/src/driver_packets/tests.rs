@@ -1,6 +1,6 @@
 use super::*;
 use consort_types::{ClusterId, ConfigHash};
-use consort_wire::path::{ALWAYS, Shape};
+use consort_wire::path_mtu::{ALWAYS, Shape};
 use consort_wire::{BytesMut, Lane, envelope};
 
 /// A node of the cluster that the tests of this crate's sockets live in.
@@ -34,7 +34,7 @@ fn what_is_not_of_this_cluster_or_broken_is_left_to_the_node_which_counts_it() {
     let mut hurt = probe(&identity(2)).to_vec();
     hurt[80] ^= 1;
     let shape = Shape::new(1_000, ALWAYS).unwrap();
-    let piece = path::cut(other, 1, shape, &[1; 1_000], &[]).next().unwrap();
+    let piece = path_mtu::cut(other, 1, shape, &[1; 1_000], &[]).next().unwrap();
     for left in
         [probe(&other), piece, hurt.into(), probe(&identity(0)), probe(&identity(7)), Bytes::from_static(b"abcdef")]
     {
@@ -50,7 +50,7 @@ fn a_datagram_comes_out_of_its_pieces_as_it_was_and_is_opened_like_any_other() {
     envelope::reserve(&mut head);
     envelope::seal(&identity(1), Lane::Data, &mut head, &[5; 2_000]);
     let shape = Shape::new(2_056, ALWAYS).unwrap();
-    let pieces = path::cut(identity(1), 1, shape, &head, &[5; 2_000]);
+    let pieces = path_mtu::cut(identity(1), 1, shape, &head, &[5; 2_000]);
     let whole: Vec<_> = pieces.filter_map(|piece| aside.take(Instant(1), piece)).collect();
     let (envelope, packet) = envelope::open(&identity(0), whole[0].clone()).unwrap();
     assert_eq!((whole.len(), envelope.from, &packet[..]), (1, MemberId::new(1, 77), &[5; 2_000][..]));

@@ -1,6 +1,6 @@
 use super::*;
 use crate::driver_packets::tests::{aside_of, identity};
-use consort_wire::path::{ALWAYS, Probe, Shape, cut as cut_datagram};
+use consort_wire::path_mtu::{ALWAYS, Probe, Shape, cut as cut_datagram};
 use socket2::{Domain, Protocol, SockAddr, Type};
 use std::net::Ipv4Addr;
 

@@ -146,8 +146,8 @@ fn receive_joined(socket: &UdpSocket, count: usize) -> Vec<Vec<u8>> {
     std::iter::repeat_with(&mut next).flatten().take(count).map(|bytes| bytes.to_vec()).collect()
 }
 
-fn narrow(each: &[(u16, usize)]) -> Narrow {
-    Narrow { each: each.iter().map(|(node, limit)| (NodeId(*node), *limit)).collect(), all: None }
+fn narrow(each: &[(u16, usize)]) -> PathLimits {
+    PathLimits { each: each.iter().map(|(node, limit)| (NodeId(*node), *limit)).collect(), all: None }
 }
 
 #[test]
@@ -217,12 +217,12 @@ fn by_multicast_they_go_in_pieces_once_for_all_or_whole_and_in_pieces_to_who_nee
     bench.flush();
     assert!([receive(&group), receive(&group)] == [vec![1; 1_472], vec![2; 972]]);
     assert!(receive_joined(&bench.data[1], 1) == [[1; 1_472]]);
-    bench.outbox.set_narrow(Narrow { all: Some(600), ..narrow(&[(1, 972), (2, 600)]) });
+    bench.outbox.set_narrow(PathLimits { all: Some(600), ..narrow(&[(1, 972), (2, 600)]) });
     bench.push(Destination::All, Lane::Data, &[3; 1_472], b"");
     bench.push(Destination::All, Lane::Data, &[4; 600], b"");
     bench.flush();
     assert!(receive_joined(&group, 2) == [vec![3; 1_472], vec![4; 600]]);
-    bench.outbox.set_narrow(Narrow::default());
+    bench.outbox.set_narrow(PathLimits::default());
     bench.push(Destination::All, Lane::Data, &[5; 1_472], b"");
     bench.flush();
     assert!(receive(&group) == [5; 1_472]);

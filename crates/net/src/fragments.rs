@@ -2,7 +2,7 @@
 //! bytes may be under way; the oldest is given up. A datagram of which a piece is lost is lost, as it would be whole.
 use bytes::Bytes;
 use consort_types::{Duration, Instant, MemberId, NodeId};
-use consort_wire::path::{Fragment, Shape};
+use consort_wire::path_mtu::{Fragment, Shape};
 use std::collections::{BTreeMap, VecDeque};
 
 /// At most so many datagrams of one sender are remembered, done ones among them.
@@ -14,8 +14,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The datagrams under way, by sender.
 #[derive(Debug, Default)]
-pub(crate) struct Joins {
-    senders: BTreeMap<NodeId, VecDeque<Join>>,
+pub(crate) struct Reassemblies {
+    senders: BTreeMap<NodeId, VecDeque<Reassembly>>,
     /// Datagrams that came together.
     pub(crate) joined: u64,
     /// Datagrams of which pieces were missing for too long.
@@ -24,7 +24,7 @@ pub(crate) struct Joins {
 
 /// One datagram. When it has come together it stays for a while without its bytes, so that duplicates are known as such.
 #[derive(Debug)]
-struct Join {
+struct Reassembly {
     from: MemberId,
     id: u32,
     shape: Shape,
@@ -35,7 +35,7 @@ struct Join {
     missing: usize,
 }
 
-impl Joins {
+impl Reassemblies {
     /// A piece came from a node of the cluster. Returns the datagram if this was the last that was missing.
     pub(crate) fn take(&mut self, now: Instant, from: MemberId, piece: &Fragment) -> Option<Bytes> {
         let joins = self.senders.entry(from.node).or_default();
@@ -44,7 +44,7 @@ impl Joins {
             Some(join) => join,
             None => {
                 self.given_up += make_room(joins, piece.shape.total());
-                joins.push_back(Join::new(now, from, piece));
+                joins.push_back(Reassembly::new(now, from, piece));
                 joins.back_mut()?
             }
         };
@@ -66,7 +66,7 @@ impl Joins {
 
 /// Makes room for one more datagram of so many bytes. Returns how many were given up for it.
 //= W10
-fn make_room(joins: &mut VecDeque<Join>, total: usize) -> u64 {
+fn make_room(joins: &mut VecDeque<Reassembly>, total: usize) -> u64 {
     let mut waiting: usize = joins.iter().map(|join| join.bytes.len()).sum();
     let mut given_up = 0;
     while joins.len() >= DATAGRAMS || waiting > 0 && waiting + total > BYTES {
@@ -77,7 +77,7 @@ fn make_room(joins: &mut VecDeque<Join>, total: usize) -> u64 {
     given_up
 }
 
-impl Join {
+impl Reassembly {
     fn new(now: Instant, from: MemberId, piece: &Fragment) -> Self {
         let (id, shape) = (piece.id, piece.shape);
         Self { from, id, shape, since: now, bytes: vec![0; shape.total()], have: [0; 4], missing: shape.count() }

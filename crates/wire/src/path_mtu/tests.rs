@@ -19,7 +19,7 @@ fn bytes(n: usize) -> Vec<u8> {
 fn pieces(head: &[u8], body: &[u8], limit: usize) -> Vec<Fragment> {
     let shape = Shape::new(head.len() + body.len(), limit).unwrap();
     let opened = |datagram: Bytes| match open(&identity(2), &datagram).unwrap() {
-        (from, DriverPacket::Piece(piece)) if from == MemberId::new(1, 77) => {
+        (from, DriverPacket::Fragment(piece)) if from == MemberId::new(1, 77) => {
             assert!(datagram.len() <= limit);
             piece
         }
@@ -159,7 +159,7 @@ fn what_nobody_would_write_is_malformed() {
     //= W03 test
     let refused = |kind, nonce, fields: &[u8]| open(&identity(2), &stamped(kind, nonce, fields)).unwrap_err().name();
     let piece = |total: u64, index: u64, count: u64| 7 << 32 | total << 16 | index << 8 | count;
-    assert!(open(&identity(2), &stamped(PIECE, piece(5, 1, 2), b"de")).is_ok());
+    assert!(open(&identity(2), &stamped(FRAGMENT, piece(5, 1, 2), b"de")).is_ok());
     for (nonce, fields) in [
         (piece(5, 1, 2), &b"def"[..]), // too long
         (piece(5, 0, 2), b"de"),       // too short
@@ -169,7 +169,7 @@ fn what_nobody_would_write_is_malformed() {
         (piece(0, 0, 2), b""),         // nothing at all
         (piece(10, 0, 7), b"ab"),      // the last would be empty
     ] {
-        assert_eq!(refused(PIECE, nonce, fields), "malformed", "{nonce:x}");
+        assert_eq!(refused(FRAGMENT, nonce, fields), "malformed", "{nonce:x}");
     }
     for fields in [&b"\0\0\0"[..], b"\0\0\0\x01\0\x01\0\0", b"\0\0\0\x01\0\x01\0\x02\0\0\x04", b"\0\0\0\x01\0\0\x01"] {
         assert_eq!(refused(PROBE, 0, fields), "malformed", "{fields:?}");
@@ -186,7 +186,7 @@ fn no_mutation_panics_and_none_that_is_sealed_anew_either() {
             if bytes.len() >= LEN {
                 let nonce = EnvelopeView::new(bytes).map_or(0, EnvelopeView::nonce);
                 let anew = stamped(good[3], nonce, &bytes[LEN..]);
-                if let Ok((_, DriverPacket::Piece(piece))) = open(&identity(2), &anew) {
+                if let Ok((_, DriverPacket::Fragment(piece))) = open(&identity(2), &anew) {
                     assert_eq!(piece.shape.range(piece.index).len(), piece.bytes.len());
                 }
             }

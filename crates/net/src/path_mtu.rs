@@ -8,7 +8,7 @@ mod inward;
 
 use consort_types::{Duration, Instant, MemberId, NodeId};
 use consort_wire::DatagramSize;
-use consort_wire::path::{ALWAYS, PathReport, Probe, REPORTS_MAX};
+use consort_wire::path_mtu::{ALWAYS, PathReport, Probe, REPORTS_MAX};
 use inward::Inward;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -26,7 +26,7 @@ const SIZES: [usize; 13] = [32_000, 16_000, 8_972, 4_052, 1_472, 1_452, 1_448, 1
 
 /// What the outbox has to know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Narrow {
+pub(crate) struct PathLimits {
     /// How long a datagram to a node may be at most, in bytes, for those that do not get all.
     pub(crate) each: BTreeMap<NodeId, usize>,
     /// How long one to all may be, if it is best cut once for all. Else it leaves whole, and in pieces to each that would
@@ -46,17 +46,17 @@ pub(crate) struct News {
 
 /// A round to be sent: the same probe in each of these sizes, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Round {
+pub(crate) struct ProbeRound {
     pub(crate) probe: Probe,
     pub(crate) sizes: Vec<usize>,
 }
 
 /// The ways to and from all other nodes.
 #[derive(Debug)]
-pub(crate) struct Paths {
+pub(crate) struct PathMtus {
     me: NodeId,
     full: u16,
-    ways: BTreeMap<NodeId, Way>,
+    states: BTreeMap<NodeId, PathState>,
     round: u32,
     last_round: Instant,
     next_round: Instant,
@@ -65,14 +65,14 @@ pub(crate) struct Paths {
     settles: Option<Instant>,
     /// Somebody is in the view who sends no probes, and so may not know pieces.
     mute: bool,
-    narrow: Narrow,
+    limits: PathLimits,
     news: VecDeque<News>,
     changed: bool,
 }
 
 /// The way to one node, and the way from it.
 #[derive(Debug)]
-struct Way {
+struct PathState {
     heard: Option<Instant>,
     inward: Inward,
     /// The longest of our datagrams that it gets; `None` while it does not know.
@@ -82,7 +82,7 @@ struct Way {
     told: u16,
 }
 
-impl Way {
+impl PathState {
     fn new(full: u16) -> Self {
         Self { heard: None, inward: Inward::new(full), outward: None, doubts: false, wants_all: false, told: full }
     }
@@ -97,21 +97,21 @@ impl Way {
     }
 }
 
-impl Paths {
+impl PathMtus {
     /// Between `me` and `others`, where no datagram is longer than `full`. The first round is due at once.
     pub(crate) fn new(me: NodeId, others: impl Iterator<Item = NodeId>, full: DatagramSize, now: Instant) -> Self {
         let full = u16::try_from(full.get()).unwrap_or(u16::MAX);
         Self {
             me,
             full,
-            ways: others.filter(|node| *node != me).map(|node| (node, Way::new(full))).collect(),
+            states: others.filter(|node| *node != me).map(|node| (node, PathState::new(full))).collect(),
             round: 0,
             last_round: now,
             next_round: now,
             opening: OPENING,
             settles: None,
             mute: false,
-            narrow: Narrow::default(),
+            limits: PathLimits::default(),
             news: VecDeque::new(),
             changed: false,
         }
@@ -119,7 +119,7 @@ impl Paths {
 
     /// A probe of `size` bytes came.
     pub(crate) fn handle_probe(&mut self, now: Instant, from: MemberId, size: usize, probe: &Probe) {
-        let Some(way) = self.ways.get_mut(&from.node) else { return };
+        let Some(way) = self.states.get_mut(&from.node) else { return };
         let appeared = !way.is_present(now);
         way.heard = Some(now);
         let size = u16::try_from(size).unwrap_or(u16::MAX).min(self.full);
@@ -141,7 +141,7 @@ impl Paths {
 
     /// The kernel dropped datagrams for want of room: what of a round did not come says nothing about the way.
     pub(crate) fn note_overflow(&mut self) {
-        self.ways.values_mut().for_each(|way| way.inward.forget());
+        self.states.values_mut().for_each(|way| way.inward.forget());
     }
 
     /// When to call [`Self::handle_timeout`].
@@ -151,12 +151,16 @@ impl Paths {
 
     /// The time that [`Self::poll_timeout`] named has come. Returns the round to be sent, if it is time for one. `members`
     /// are those of the view.
-    pub(crate) fn handle_timeout(&mut self, now: Instant, mut members: impl Iterator<Item = NodeId>) -> Option<Round> {
+    pub(crate) fn handle_timeout(
+        &mut self,
+        now: Instant,
+        mut members: impl Iterator<Item = NodeId>,
+    ) -> Option<ProbeRound> {
         self.settle(now);
         if now < self.next_round {
             return None;
         }
-        self.mute = members.any(|node| self.ways.get(&node).is_some_and(|way| !way.is_present(now)));
+        self.mute = members.any(|node| self.states.get(&node).is_some_and(|way| !way.is_present(now)));
         self.judge(now);
         self.round = self.round.wrapping_add(1);
         self.last_round = now;
@@ -164,12 +168,12 @@ impl Paths {
         let quick = self.opening > 0 || self.present(now).any(|way| way.doubts || way.inward.doubts());
         //= W04
         self.next_round = now + if quick { QUICK } else { PERIOD };
-        Some(Round { probe: Probe { round: self.round, reports: self.reports(now) }, sizes: self.sizes(now) })
+        Some(ProbeRound { probe: Probe { round: self.round, reports: self.reports(now) }, sizes: self.sizes(now) })
     }
 
     /// What the outbox has to know, if that is something else than before.
-    pub(crate) fn poll_narrow(&mut self) -> Option<Narrow> {
-        std::mem::take(&mut self.changed).then(|| self.narrow.clone())
+    pub(crate) fn poll_narrow(&mut self) -> Option<PathLimits> {
+        std::mem::take(&mut self.changed).then(|| self.limits.clone())
     }
 
     /// What is to be told to people.
@@ -179,7 +183,7 @@ impl Paths {
 
     /// The longest datagram that gets to each node, where that is known and the node is there.
     pub(crate) fn known(&self, now: Instant) -> impl Iterator<Item = (NodeId, u16)> {
-        let present = self.ways.iter().filter(move |(_, way)| way.is_present(now));
+        let present = self.states.iter().filter(move |(_, way)| way.is_present(now));
         present.filter_map(|(node, way)| Some((*node, way.outward?)))
     }
 
@@ -188,8 +192,8 @@ impl Paths {
         self.full
     }
 
-    fn present(&self, now: Instant) -> impl Iterator<Item = &Way> {
-        self.ways.values().filter(move |way| way.is_present(now))
+    fn present(&self, now: Instant) -> impl Iterator<Item = &PathState> {
+        self.states.values().filter(move |way| way.is_present(now))
     }
 
     /// Ends rounds of which nothing more is to be expected.
@@ -198,8 +202,8 @@ impl Paths {
             return;
         }
         let mut unsure = false;
-        self.ways.values_mut().for_each(|way| unsure |= way.inward.settle(now));
-        self.settles = self.ways.values().filter_map(|way| way.inward.settles()).min();
+        self.states.values_mut().for_each(|way| unsure |= way.inward.settle(now));
+        self.settles = self.states.values().filter_map(|way| way.inward.settles()).min();
         if unsure {
             self.hurry();
         }
@@ -222,7 +226,7 @@ impl Paths {
     /// What arrives from those that are there. In a large cluster each probe tells of some, in turn.
     //= W07
     fn reports(&self, now: Instant) -> Vec<PathReport> {
-        let present: Vec<_> = self.ways.iter().filter(|(_, way)| way.is_present(now)).collect();
+        let present: Vec<_> = self.states.iter().filter(|(_, way)| way.is_present(now)).collect();
         let parts = present.len().div_ceil(REPORTS_MAX).max(1);
         let part = present.chunks(REPORTS_MAX).nth(self.round as usize % parts).unwrap_or_default();
         part.iter().map(|(node, way)| way.inward.report(**node)).collect()
@@ -232,7 +236,7 @@ impl Paths {
     fn judge(&mut self, now: Instant) {
         let full = self.full;
         let mut each = BTreeMap::new();
-        for (node, way) in self.ways.iter_mut().filter(|(_, way)| way.is_present(now)) {
+        for (node, way) in self.states.iter_mut().filter(|(_, way)| way.is_present(now)) {
             each.extend(way.limit(full).map(|limit| (*node, limit)));
             if let Some(passes) = way.outward.filter(|passes| *passes != way.told) {
                 way.told = passes;
@@ -242,9 +246,9 @@ impl Paths {
         // To cut once for all is better than to each, unless only one would need it, or somebody could not join.
         //= W09
         let all = if self.mute || each.len() < 2 { None } else { each.values().min().copied() };
-        let narrow = Narrow { each, all };
-        if narrow != self.narrow {
-            (self.narrow, self.changed) = (narrow, true);
+        let narrow = PathLimits { each, all };
+        if narrow != self.limits {
+            (self.limits, self.changed) = (narrow, true);
         }
     }
 }

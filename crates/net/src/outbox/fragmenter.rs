@@ -5,15 +5,15 @@ use bytes::Bytes;
 use consort_node::Datagram;
 use consort_types::NodeId;
 use consort_wire::Identity;
-use consort_wire::path::{self, Shape};
+use consort_wire::path_mtu::{self, Shape};
 
 /// Cuts datagrams.
-pub(super) struct Cutter {
+pub(super) struct Fragmenter {
     identity: Identity,
     next: u32,
 }
 
-impl Cutter {
+impl Fragmenter {
     pub(super) const fn new(identity: Identity) -> Self {
         Self { identity, next: 0 }
     }
@@ -28,7 +28,7 @@ impl Cutter {
             };
             counters.datagrams_cut += 1;
             self.next = self.next.wrapping_add(1);
-            let cut = path::cut(self.identity, self.next, shape, &datagram.head, &datagram.body);
+            let cut = path_mtu::cut(self.identity, self.next, shape, &datagram.head, &datagram.body);
             pieces.extend(cut.map(|head| Pending { target: *target, datagram: Datagram { head, body: Bytes::new() } }));
         }
         pieces

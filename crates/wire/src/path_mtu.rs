@@ -40,7 +40,7 @@ use std::ops::Range;
 
 /// Stands where other packets have their lane.
 const PROBE: u8 = 16;
-const PIECE: u8 = 17;
+const FRAGMENT: u8 = 17;
 const SETTINGS: u8 = 18;
 /// So many characters of a key, and of a value, are told.
 const WORDS: usize = 80;
@@ -62,7 +62,7 @@ pub enum DriverPacket {
     /// Tries a size.
     Probe(Probe),
     /// Part of a datagram.
-    Piece(Fragment),
+    Fragment(Fragment),
     /// Some of the settings of a node.
     Settings(SettingsNotice),
 }
@@ -85,7 +85,7 @@ pub fn open(identity: &Identity, datagram: &Bytes) -> Result<(MemberId, DriverPa
     let packet = match view.kind() {
         SETTINGS => DriverPacket::Settings(SettingsNotice::decode(config, &datagram[LEN..])?),
         PROBE => DriverPacket::Probe(Probe::decode(&datagram[LEN..])?),
-        PIECE => DriverPacket::Piece(Fragment::decode(view.nonce(), datagram.slice(LEN..))?),
+        FRAGMENT => DriverPacket::Fragment(Fragment::decode(view.nonce(), datagram.slice(LEN..))?),
         kind => return Err(Rejected::Lane(kind)),
     };
     Ok((view.from(), packet))
@@ -286,7 +286,7 @@ pub fn cut<'a>(
         let [a, b, c, d] = id.to_be_bytes();
         let [e, f] = shape.total.to_be_bytes();
         let nonce = u64::from_be_bytes([a, b, c, d, e, f, index, shape.count]);
-        envelope::stamp(&identity, PIECE, nonce, &mut piece, &[]);
+        envelope::stamp(&identity, FRAGMENT, nonce, &mut piece, &[]);
         piece.freeze()
     })
 }
