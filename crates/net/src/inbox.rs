@@ -3,7 +3,7 @@ use crate::arena::Arena;
 use crate::clock::{Clock, Mapping};
 use crate::counters::{Counters, Traffic};
 use crate::driver_packets::{DriverPackets, Probed};
-use crate::sys::{self, Received, Receiving};
+use crate::sys::{self, ReceivedBuffer, Receiving};
 use bytes::Bytes;
 use consort_types::{Instant, NodeId};
 use consort_wire::path_mtu::SettingsNotice;
@@ -291,8 +291,8 @@ impl Source {
 }
 
 /// Cuts a buffer into the datagrams that it consists of.
-fn cut(received: Received, at: Instant, into: &mut VecDeque<Arrived>, noted: &mut Noted<'_>) {
-    let Received { mut bytes, segment, cut, .. } = received;
+fn cut(received: ReceivedBuffer, at: Instant, into: &mut VecDeque<Arrived>, noted: &mut Noted<'_>) {
+    let ReceivedBuffer { mut bytes, segment, cut, .. } = received;
     if cut {
         noted.too_long += 1;
         return;

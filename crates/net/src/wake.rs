@@ -1,5 +1,5 @@
 //! The kernel's event queue, and a timer finer than its own.
-use crate::sys::Timer;
+use crate::sys::TimerFd;
 use consort_types::Instant;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
@@ -25,7 +25,7 @@ const SELDOM: Duration = Duration::from_millis(100);
 pub(crate) struct Wake {
     poll: Poll,
     events: Events,
-    timer: Timer,
+    timer: TimerFd,
     /// When the timer goes off, if it was set.
     set_for: Option<Instant>,
     naps: Naps,
@@ -58,7 +58,7 @@ impl Wake {
         let wake = Self {
             poll: Poll::new()?,
             events: Events::with_capacity(EVENTS),
-            timer: Timer::new()?,
+            timer: TimerFd::new()?,
             set_for: None,
             naps: Naps::default(),
         };

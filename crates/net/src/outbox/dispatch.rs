@@ -1,7 +1,7 @@
 //! One run of datagrams to one address: coupled into super-packets where the kernel takes them.
 use super::{Pending, len};
 use crate::counters::Counters;
-use crate::sys::{self, Sending, Train};
+use crate::sys::{self, SegmentedBatch, Sending};
 use consort_node::Lane;
 use socket2::{SockAddr, Socket};
 use std::io::{self, ErrorKind};
@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_micros(100);
 /// Sends runs.
 pub(super) struct Dispatch {
     sending: Sending,
-    trains: Vec<Train>,
+    trains: Vec<SegmentedBatch>,
     /// The longest datagram that goes into super-packets; 0 where the kernel takes none.
     coupled_max: usize,
     waits: u32,
@@ -159,9 +159,9 @@ impl Dispatch {
 }
 
 /// The super-packet that begins with the first datagram of the run.
-pub(super) fn next_train(run: &[Pending], coupled_max: usize) -> Train {
+pub(super) fn next_train(run: &[Pending], coupled_max: usize) -> SegmentedBatch {
     let segment = len(&run[0].datagram);
-    let alone = Train { count: 1, segment: u16::try_from(segment).unwrap_or(u16::MAX) };
+    let alone = SegmentedBatch { count: 1, segment: u16::try_from(segment).unwrap_or(u16::MAX) };
     if segment == 0 || segment > coupled_max {
         return alone;
     }
@@ -176,7 +176,7 @@ pub(super) fn next_train(run: &[Pending], coupled_max: usize) -> Train {
             break;
         }
     }
-    Train { count, ..alone }
+    SegmentedBatch { count, ..alone }
 }
 
 fn count(counters: &mut Counters, lane: Lane, sent: &[Pending]) {

@@ -1,6 +1,6 @@
 //! As many datagrams to a group as all receivers take.
 use crate::arena::Arena;
-use crate::sys::{self, Receiving, Sending, Train};
+use crate::sys::{self, Receiving, SegmentedBatch, Sending};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_node::Datagram;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -181,7 +181,7 @@ impl<'a> Sender<'a> {
 
     fn send(&mut self, datagrams: &[Datagram]) -> io::Result<()> {
         let segment = u16::try_from(self.flood.size.max(HEAD)).unwrap_or(u16::MAX);
-        let train = Train { count: datagrams.len(), segment };
+        let train = SegmentedBatch { count: datagrams.len(), segment };
         loop {
             match self.sending.send(self.socket.as_fd(), &self.group, datagrams.iter(), &[train]) {
                 Ok(_) => return Ok(()),

@@ -10,9 +10,9 @@ mod timer;
 
 pub(crate) use interfaces::{interfaces, mtu};
 pub(crate) use options::{PeerProcess, coalesce, count_overflow, force_buffer, own_user, peer_process, stamp_arrivals};
-pub(crate) use receive::{Received, Receiving};
-pub(crate) use send::{Sending, Train};
-pub(crate) use timer::Timer;
+pub(crate) use receive::{ReceivedBuffer, Receiving};
+pub(crate) use send::{SegmentedBatch, Sending};
+pub(crate) use timer::TimerFd;
 
 use bytes::BytesMut;
 use std::io;

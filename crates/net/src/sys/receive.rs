@@ -15,11 +15,11 @@ const NOTES: usize = 128;
 
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
-struct Notes([u8; NOTES]);
+struct ControlBuffer([u8; NOTES]);
 
 /// One buffer as it came: one datagram, or several equal ones of one sender.
 #[derive(Debug)]
-pub(crate) struct Received {
+pub(crate) struct ReceivedBuffer {
     /// The bytes.
     pub(crate) bytes: Bytes,
     /// The length of each datagram in it, if there are several; the last may be shorter.
@@ -36,7 +36,7 @@ pub(crate) struct Received {
 pub(crate) struct Receiving {
     headers: Vec<libc::mmsghdr>,
     iovecs: Vec<libc::iovec>,
-    notes: Vec<Notes>,
+    notes: Vec<ControlBuffer>,
     /// The last buffer was a large one.
     large: bool,
 }
@@ -47,7 +47,7 @@ impl Receiving {
         Self {
             headers: Vec::with_capacity(slots),
             iovecs: Vec::with_capacity(slots),
-            notes: vec![Notes([0; NOTES]); slots],
+            notes: vec![ControlBuffer([0; NOTES]); slots],
             large: false,
         }
     }
@@ -62,7 +62,7 @@ impl Receiving {
         socket: BorrowedFd<'_>,
         arena: &mut Arena,
         room: usize,
-        mut sink: impl FnMut(Received),
+        mut sink: impl FnMut(ReceivedBuffer),
     ) -> io::Result<bool> {
         if std::mem::take(&mut self.large) {
             arena.room(room + STAGGER);
@@ -121,10 +121,10 @@ impl Receiving {
         end
     }
 
-    fn describe(&self, i: usize, bytes: Bytes) -> Received {
+    fn describe(&self, i: usize, bytes: Bytes) -> ReceivedBuffer {
         let header = &self.headers[i].msg_hdr;
         let cut = header.msg_flags & libc::MSG_TRUNC != 0;
-        let mut received = Received { bytes, segment: None, stamp: None, dropped: None, cut };
+        let mut received = ReceivedBuffer { bytes, segment: None, stamp: None, dropped: None, cut };
         let mut note = first_note(header);
         while let Some(present) = note {
             read_note(present, &mut received);
@@ -145,7 +145,7 @@ fn next_note<'a>(header: &'a libc::msghdr, note: &libc::cmsghdr) -> Option<&'a l
     unsafe { libc::CMSG_NXTHDR(header, note).as_ref() }
 }
 
-fn read_note(note: &libc::cmsghdr, into: &mut Received) {
+fn read_note(note: &libc::cmsghdr, into: &mut ReceivedBuffer) {
     match (note.cmsg_level, note.cmsg_type) {
         (libc::SOL_UDP, libc::UDP_GRO) => {
             let segment = usize::try_from(value::<libc::c_int>(note)).unwrap_or(0);

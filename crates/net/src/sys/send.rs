@@ -6,16 +6,16 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Room for the one note we write, with its header.
-const NOTE: usize = 32;
+const CONTROL_LEN: usize = 32;
 
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
-struct Note([u8; NOTE]);
+struct ControlMessage([u8; CONTROL_LEN]);
 
 /// Datagrams that leave together: one alone, or several of equal length (the last may be shorter) as one super-packet
 /// that the kernel or the network card cuts (GSO).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Train {
+pub(crate) struct SegmentedBatch {
     /// How many datagrams.
     pub(crate) count: usize,
     /// The length of each but the last, in bytes.
@@ -27,7 +27,7 @@ pub(crate) struct Train {
 pub(crate) struct Sending {
     headers: Vec<libc::mmsghdr>,
     iovecs: Vec<libc::iovec>,
-    notes: Vec<Note>,
+    controls: Vec<ControlMessage>,
 }
 
 impl Sending {
@@ -40,10 +40,10 @@ impl Sending {
         socket: BorrowedFd<'_>,
         to: &SockAddr,
         datagrams: impl Iterator<Item = &'a Datagram>,
-        trains: &[Train],
+        trains: &[SegmentedBatch],
     ) -> io::Result<usize> {
         self.fill(datagrams);
-        self.couple(to, trains);
+        self.build_messages(to, trains);
         let (headers, count) = (self.headers.as_mut_ptr(), self.headers.len() as libc::c_uint);
         // SAFETY: `headers` are `count` valid headers. They point to iovecs and notes of this structure, which do not
         // move until the call is over, to datagrams that are borrowed for longer than that, and to the borrowed address.
@@ -61,12 +61,12 @@ impl Sending {
         }
     }
 
-    fn couple(&mut self, to: &SockAddr, trains: &[Train]) {
+    fn build_messages(&mut self, to: &SockAddr, trains: &[SegmentedBatch]) {
         self.headers.clear();
-        self.notes.clear();
-        self.notes.extend(trains.iter().map(|train| note(train.segment)));
+        self.controls.clear();
+        self.controls.extend(trains.iter().map(|train| segment_message(train.segment)));
         let mut iovecs = &mut self.iovecs[..];
-        for (train, note) in trains.iter().zip(&mut self.notes) {
+        for (train, note) in trains.iter().zip(&mut self.controls) {
             let (parts, rest) = std::mem::take(&mut iovecs).split_at_mut(train.count * 2);
             iovecs = rest;
             // SAFETY: for this plain structure all-zero bytes are a valid value: no name, no buffers.
@@ -77,21 +77,21 @@ impl Sending {
             header.msg_hdr.msg_iovlen = parts.len() as _;
             if train.count > 1 {
                 header.msg_hdr.msg_control = note.0.as_mut_ptr().cast();
-                header.msg_hdr.msg_controllen = size_of_note() as _;
+                header.msg_hdr.msg_controllen = control_message_len() as _;
             }
             self.headers.push(header);
         }
     }
 }
 
-fn size_of_note() -> usize {
+fn control_message_len() -> usize {
     // SAFETY: arithmetic only.
     unsafe { libc::CMSG_SPACE(size_of::<u16>() as u32) as usize }
 }
 
 /// Tells the kernel how long the datagrams in a super-packet are.
-fn note(segment: u16) -> Note {
-    let mut note = Note([0; NOTE]);
+fn segment_message(segment: u16) -> ControlMessage {
+    let mut note = ControlMessage([0; CONTROL_LEN]);
     // SAFETY: arithmetic only.
     let len = unsafe { libc::CMSG_LEN(size_of::<u16>() as u32) };
     let header = libc::cmsghdr { cmsg_len: len as _, cmsg_level: libc::SOL_UDP, cmsg_type: libc::UDP_SEGMENT };

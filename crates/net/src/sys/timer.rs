@@ -6,9 +6,9 @@ use std::time::Duration;
 
 /// A `timerfd`: readable once its time has come.
 #[derive(Debug)]
-pub(crate) struct Timer(OwnedFd);
+pub(crate) struct TimerFd(OwnedFd);
 
-impl Timer {
+impl TimerFd {
     pub(crate) fn new() -> io::Result<Self> {
         // SAFETY: the call takes no pointers.
         let fd =
@@ -31,7 +31,7 @@ impl Timer {
     }
 }
 
-impl AsRawFd for Timer {
+impl AsRawFd for TimerFd {
     fn as_raw_fd(&self) -> i32 {
         self.0.as_raw_fd()
     }
