@@ -1,5 +1,5 @@
 //! Opening the sockets of a node.
-use crate::error::{BindError, Role};
+use crate::error::{BindError, SocketRole};
 use crate::journal::Journal;
 use crate::listeners::Listener;
 use crate::options::{Dialect, Fanout, ListenAddress, Options};
@@ -20,7 +20,7 @@ const HEADERS: usize = 20 + 8;
 
 /// How data to all leaves this node, and why so.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reach {
+pub struct FanoutChoice {
     /// Whether by multicast; by unicast to each peer else.
     pub multicast: bool,
     /// What was seen, or that it was configured so.
@@ -42,7 +42,7 @@ pub struct Sockets {
     pub(crate) group: Option<Socket>,
     pub(crate) listeners: Vec<(Listener, Dialect)>,
     pub(crate) journal: Option<Journal>,
-    reach: Reach,
+    reach: FanoutChoice,
     room: usize,
 }
 
@@ -56,8 +56,8 @@ impl Sockets {
         options.peers.sort_by_key(|peer| peer.node);
         let own = options.peers.iter_mut().find(|peer| peer.node == options.me);
         let own = own.ok_or(BindError::NotConfigured { me: options.me, peers: 0 })?;
-        let token = unicast(Role::Token, &mut own.token, TOKEN_BUFFER, TOKEN_BUFFER)?;
-        let data = unicast(Role::Data, &mut own.data, options.receive_buffer, SEND_BUFFER)?;
+        let token = unicast(SocketRole::Token, &mut own.token, TOKEN_BUFFER, TOKEN_BUFFER)?;
+        let data = unicast(SocketRole::Data, &mut own.data, options.receive_buffer, SEND_BUFFER)?;
         let (group, reach) = open_group(&options, &data)?;
         let native = options.listeners.iter().map(|door| (door, Dialect::Native));
         let all = native.chain(options.spread_listeners.iter().map(|door| (door, Dialect::Spread)));
@@ -83,7 +83,7 @@ impl Sockets {
     }
 
     /// How data to all leaves this node.
-    pub fn reach(&self) -> &Reach {
+    pub fn reach(&self) -> &FanoutChoice {
         &self.reach
     }
 
@@ -153,7 +153,7 @@ fn check_peers(options: &Options) -> Result<(), BindError> {
 }
 
 /// Binds a unicast socket; where the kernel chose the port, `address` learns it.
-fn unicast(role: Role, address: &mut SocketAddr, receive: usize, send: usize) -> Result<Socket, BindError> {
+fn unicast(role: SocketRole, address: &mut SocketAddr, receive: usize, send: usize) -> Result<Socket, BindError> {
     let socket = udp(Domain::for_address(*address))?;
     socket.bind(&(*address).into()).map_err(|e| refused(role, *address, e))?;
     buffers(&socket, receive, send)?;
@@ -173,7 +173,7 @@ fn buffers(socket: &Socket, receive: usize, send: usize) -> Result<(), BindError
 }
 
 /// Translates what the kernel says about an address.
-pub(crate) fn refused(role: Role, address: SocketAddr, source: io::Error) -> BindError {
+pub(crate) fn refused(role: SocketRole, address: SocketAddr, source: io::Error) -> BindError {
     match source.kind() {
         io::ErrorKind::AddrInUse => BindError::InUse { role, address },
         io::ErrorKind::AddrNotAvailable => {
@@ -185,9 +185,9 @@ pub(crate) fn refused(role: Role, address: SocketAddr, source: io::Error) -> Bin
 }
 
 /// The group's socket if there is to be one, and how data to all leaves.
-fn open_group(options: &Options, data: &Socket) -> Result<(Option<Socket>, Reach), BindError> {
+fn open_group(options: &Options, data: &Socket) -> Result<(Option<Socket>, FanoutChoice), BindError> {
     if options.fanout == Fanout::Unicast {
-        return Ok((None, Reach { multicast: false, why: "configured so".to_owned() }));
+        return Ok((None, FanoutChoice { multicast: false, why: "configured so".to_owned() }));
     }
     if !options.multicast.ip().is_multicast() {
         return Err(BindError::NotMulticast { group: options.multicast });
@@ -204,15 +204,15 @@ fn open_group(options: &Options, data: &Socket) -> Result<(Option<Socket>, Reach
             Ok((Some(group), reach))
         }
         Err(error) if options.fanout == Fanout::Multicast => Err(error),
-        Err(error) => Ok((None, Reach { multicast: false, why: error.to_string() })),
+        Err(error) => Ok((None, FanoutChoice { multicast: false, why: error.to_string() })),
     }
 }
 
-fn judge(fanout: Fanout, tried: Result<(), String>) -> Result<Reach, BindError> {
+fn judge(fanout: Fanout, tried: Result<(), String>) -> Result<FanoutChoice, BindError> {
     match tried {
-        Ok(()) => Ok(Reach { multicast: true, why: "a datagram to the group came back".to_owned() }),
+        Ok(()) => Ok(FanoutChoice { multicast: true, why: "a datagram to the group came back".to_owned() }),
         Err(why) if fanout == Fanout::Multicast => Err(BindError::NoMulticast { why }),
-        Err(why) => Ok(Reach { multicast: false, why }),
+        Err(why) => Ok(FanoutChoice { multicast: false, why }),
     }
 }
 
@@ -222,7 +222,7 @@ fn join(options: &Options, data: &Socket) -> Result<Socket, BindError> {
     let socket = udp(Domain::IPV4)?;
     // several daemons of one machine listen to the same group and port, each gets its copy
     socket.set_reuse_address(true).map_err(other("share the multicast port"))?;
-    socket.bind(&group.into()).map_err(|e| refused(Role::Multicast, group.into(), e))?;
+    socket.bind(&group.into()).map_err(|e| refused(SocketRole::Multicast, group.into(), e))?;
     buffers(&socket, options.receive_buffer, TOKEN_BUFFER)?;
     let wrong = |source| interface(options, source);
     socket.set_multicast_all_v4(false).map_err(wrong)?;

@@ -32,13 +32,13 @@ const EXPIRES: usize = 16;
 const FAREWELL: Duration = Duration::from_secs(10);
 
 /// All connections of one node.
-pub(crate) struct Clients {
+pub(crate) struct Connections {
     registry: Registry,
     /// The event names from here on are clients'.
     first: usize,
     acceptors: Vec<Acceptor>,
     users: Users,
-    open: BTreeMap<ClientId, Client>,
+    open: BTreeMap<ClientId, Connection>,
     next: u32,
     arena: Arena,
     /// Those that have something to say, in turn.
@@ -57,7 +57,7 @@ pub(crate) struct Clients {
 }
 
 #[derive(Debug)]
-struct Client {
+struct Connection {
     stream: ClientStream,
     /// Nothing was read from it yet.
     is_new: bool,
@@ -77,12 +77,12 @@ struct Client {
     full: bool,
     /// It reads no more, but what it has sent before is still to be taken.
     deaf: bool,
-    farewell: Farewell,
+    farewell: Closing,
 }
 
 /// How far a connection that the node has given up is from being closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Farewell {
+enum Closing {
     None,
     /// It is still to read what stands in its output; nothing is taken from it any more.
     Flushing,
@@ -93,7 +93,7 @@ enum Farewell {
 
 /// What reading from a client gave.
 #[derive(Debug)]
-pub(crate) enum Said {
+pub(crate) enum ReadOutcome {
     /// Bytes.
     Bytes(Bytes),
     /// Nothing for now.
@@ -111,7 +111,7 @@ pub(crate) enum Wrote {
     Ended,
 }
 
-impl Clients {
+impl Connections {
     /// Opens the doors; those that are socket files of the daemon's own dialect to `users` alone. Events name them by
     /// `names`, and clients by what follows.
     pub(crate) fn new(
@@ -195,8 +195,8 @@ impl Clients {
     }
 
     /// Reads once.
-    pub(crate) fn read(&mut self, id: ClientId, counters: &mut Counters) -> Said {
-        let Some(client) = self.open.get_mut(&id) else { return Said::Nothing };
+    pub(crate) fn read(&mut self, id: ClientId, counters: &mut Counters) -> ReadOutcome {
+        let Some(client) = self.open.get_mut(&id) else { return ReadOutcome::Nothing };
         let room = &mut self.arena.room(READ)[..READ];
         let mut offered = None;
         let read = match client.is_new {
@@ -210,22 +210,22 @@ impl Clients {
                 client.is_new = false;
                 // a short read has emptied the socket; only an end that was seen may still stand behind it
                 client.has_bytes = n == READ || client.has_ended;
-                let discarded = client.farewell != Farewell::None;
+                let discarded = client.farewell != Closing::None;
                 if let Some(file) = offered.filter(|_| !discarded) {
                     self.share(id, file, counters);
                 }
                 self.see_read(id);
                 self.queue_reading(id);
-                if discarded { Said::Nothing } else { Said::Bytes(self.received(n)) }
+                if discarded { ReadOutcome::Nothing } else { ReadOutcome::Bytes(self.received(n)) }
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 client.has_bytes = false;
                 self.see_read(id);
-                Said::Nothing
+                ReadOutcome::Nothing
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {
                 self.queue_reading(id);
-                Said::Nothing
+                ReadOutcome::Nothing
             }
             Err(error) => {
                 tracing::debug!(client = %id, %error, "connection broke");
@@ -238,11 +238,11 @@ impl Clients {
         if n > SMALL { self.arena.take(n) } else { Bytes::copy_from_slice(&self.arena.room(READ)[..n]) }
     }
 
-    fn forget(&mut self, id: ClientId) -> Said {
+    fn forget(&mut self, id: ClientId) -> ReadOutcome {
         self.leaving.remove(&id);
-        let Some(mut client) = self.open.remove(&id) else { return Said::Nothing };
+        let Some(mut client) = self.open.remove(&id) else { return ReadOutcome::Nothing };
         self.sharing -= usize::from(client.stream.rings().is_some());
-        Said::Ended
+        ReadOutcome::Ended
     }
 
     /// Leaves the client's bytes where they are.
@@ -263,7 +263,7 @@ impl Clients {
     /// Takes no more from the client, and closes the connection once it has read what stands in its output.
     pub(crate) fn dismiss(&mut self, id: ClientId, now: Instant) {
         if let Some(client) = self.open.get_mut(&id) {
-            client.farewell = Farewell::Flushing;
+            client.farewell = Closing::Flushing;
             self.leaving.insert(id, now + FAREWELL);
             self.queue_writing(id);
         }
@@ -306,7 +306,7 @@ impl Clients {
             return self.say_the_end(id);
         }
         if client.deaf {
-            if client.farewell == Farewell::Flushing {
+            if client.farewell == Closing::Flushing {
                 self.queue_writing(id);
             }
             return Wrote::Bytes(len);
@@ -315,7 +315,7 @@ impl Clients {
             Ok(n) => {
                 counters.client_out_bytes += n as u64;
                 counters.client_writes += 1;
-                if n < len || client.farewell == Farewell::Flushing {
+                if n < len || client.farewell == Closing::Flushing {
                     self.queue_writing(id);
                 }
                 Wrote::Bytes(n)
@@ -338,10 +338,10 @@ impl Clients {
     /// A dismissed client has read everything.
     fn say_the_end(&mut self, id: ClientId) -> Wrote {
         let Some(client) = self.open.get_mut(&id) else { return Wrote::Bytes(0) };
-        if client.farewell != Farewell::Flushing {
+        if client.farewell != Closing::Flushing {
             return Wrote::Bytes(0);
         }
-        client.farewell = Farewell::Lingering;
+        client.farewell = Closing::Lingering;
         if client.has_ended || client.stream.end().is_err() {
             self.forget(id);
             return Wrote::Ended;
@@ -419,7 +419,7 @@ impl Clients {
     }
 }
 
-impl Client {
+impl Connection {
     fn new(stream: ClientStream) -> Self {
         Self {
             stream,
@@ -432,15 +432,15 @@ impl Client {
             to_write: false,
             full: false,
             deaf: false,
-            farewell: Farewell::None,
+            farewell: Closing::None,
         }
     }
 
     fn may_read(&self) -> bool {
         let wanted = match self.farewell {
-            Farewell::None => !self.paused,
-            Farewell::Flushing => false,
-            Farewell::Lingering => true,
+            Closing::None => !self.paused,
+            Closing::Flushing => false,
+            Closing::Lingering => true,
         };
         wanted && self.has_bytes
     }

@@ -4,14 +4,14 @@ use crate::driver_packets::DriverPackets;
 
 /// What one lane has carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Traffic {
+pub(crate) struct LaneTraffic {
     /// Datagrams.
     pub(crate) datagrams: u64,
     /// Their bytes.
     pub(crate) bytes: u64,
 }
 
-impl Traffic {
+impl LaneTraffic {
     pub(crate) const fn add(&mut self, bytes: usize) {
         self.datagrams += 1;
         self.bytes += bytes as u64;
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn every_counter_is_observed_once_under_its_own_name() {
-        let counters = Counters { spins: 7, data_in: Traffic { datagrams: 2, bytes: 9 }, ..Counters::default() };
+        let counters = Counters { spins: 7, data_in: LaneTraffic { datagrams: 2, bytes: 9 }, ..Counters::default() };
         let mut seen = Vec::new();
         counters.observe(&mut |name, value| seen.push((name.to_owned(), value)));
         assert!(seen.contains(&("net_spins".to_owned(), 7)));

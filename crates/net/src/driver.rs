@@ -3,17 +3,17 @@ mod log;
 mod probing;
 
 use crate::bind::Sockets;
-use crate::clients::{Clients, Said, Wrote};
+use crate::clients::{Connections, ReadOutcome, Wrote};
 use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::driver_packets::DriverPackets;
 use crate::error::RunError;
 use crate::idle::{Idle, Iteration, Wait};
-use crate::inbox::{Arrived, Inbox, Receivers};
-use crate::journal::Writer;
+use crate::inbox::{Inbox, ReceivedDatagram, Receivers};
+use crate::journal::JournalWriter;
 use crate::outbox::Outbox;
 use crate::path_mtu::PathMtus;
-use crate::settings::Shared;
+use crate::settings::SharedSettings;
 use crate::stop::Stop;
 use crate::users::Users;
 use crate::wake::Wake;
@@ -73,11 +73,11 @@ struct Driver<E: Engine> {
     outbox: Outbox,
     /// Unless it is not to probe.
     path_mtus: Option<PathMtus>,
-    shared: Shared,
+    shared: SharedSettings,
     /// How many nodes there may be.
     peers: usize,
-    clients: Clients,
-    records: Option<Writer>,
+    clients: Connections,
+    records: Option<JournalWriter>,
     wake: Wake,
     idle: Idle,
     lag: Lag,
@@ -116,7 +116,7 @@ impl<E: Engine> Driver<E> {
         let nodes: Vec<_> = options.peers.iter().map(|peer| peer.node).collect();
         let probing =
             |nodes: &[NodeId]| PathMtus::new(options.me, nodes.iter().copied(), options.datagram, clock.now());
-        let (shared, peers) = (Shared::new(options.shared), nodes.len());
+        let (shared, peers) = (SharedSettings::new(options.shared), nodes.len());
         let paths = options.probe_paths.then(|| probing(&nodes));
         let inbox =
             Inbox::new(clock, Receivers { token, data, group, arrival_times }, DriverPackets::new(identity, nodes))?;
@@ -128,7 +128,7 @@ impl<E: Engine> Driver<E> {
         let found = journal.as_mut().map(|journal| journal.take_records()).unwrap_or_default();
         let records = journal.map(|journal| journal.start(wake.waker(RECORDS)?)).transpose()?;
         let users = Users::new(options.users);
-        let mut clients = Clients::new(wake.registry().try_clone()?, doors, users, FIRST_DOOR..FIRST_CLIENT)?;
+        let mut clients = Connections::new(wake.registry().try_clone()?, doors, users, FIRST_DOOR..FIRST_CLIENT)?;
         clients.allow_sharing(options.shared_memory);
         clients.allow(node.clients_most());
         let driver = Self {
@@ -202,7 +202,7 @@ impl<E: Engine> Driver<E> {
         Ok(true)
     }
 
-    fn hand_over(&mut self, arrived: Arrived) -> Result<(), RunError> {
+    fn hand_over(&mut self, arrived: ReceivedDatagram) -> Result<(), RunError> {
         self.now = self.now.max(arrived.at);
         let at = if self.inbox.knows_arrivals() { arrived.at } else { self.lag.arrival(arrived.at) };
         self.node.handle_datagram(self.now, at, arrived.bytes);
@@ -297,9 +297,9 @@ impl<E: Engine> Driver<E> {
         for _ in 0..CLIENTS {
             let Some(client) = self.clients.next_readable() else { break };
             match self.clients.read(client, &mut self.counters) {
-                Said::Nothing => continue,
-                Said::Ended => self.close(client)?,
-                Said::Bytes(bytes) => {
+                ReadOutcome::Nothing => continue,
+                ReadOutcome::Ended => self.close(client)?,
+                ReadOutcome::Bytes(bytes) => {
                     if self.node.handle_client(self.now, client, bytes) == Reading::Pause {
                         self.clients.pause(client);
                     }

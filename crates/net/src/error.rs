@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 /// What a socket is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum SocketRole {
     /// Tokens, and control packets to this node alone.
     Token,
     /// Data to this node alone; also what data to all is sent from.
@@ -19,7 +19,7 @@ pub enum Role {
     Clients,
 }
 
-impl fmt::Display for Role {
+impl fmt::Display for SocketRole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Token => "token",
@@ -60,7 +60,7 @@ pub enum BindError {
     #[error("{role} address {address} is in use; is another daemon running here? choose another port, or stop it")]
     InUse {
         /// What the socket is for.
-        role: Role,
+        role: SocketRole,
         /// Which address.
         address: SocketAddr,
     },
@@ -68,7 +68,7 @@ pub enum BindError {
     #[error("{role} address {address} is not one of this machine's; it has {}", list(usable))]
     NotLocal {
         /// What the socket is for.
-        role: Role,
+        role: SocketRole,
         /// Which address.
         address: IpAddr,
         /// What could be used.
@@ -100,7 +100,7 @@ pub enum BindError {
     #[error("no permission to use {role} address {address}; use a port of 1024 or above")]
     Permission {
         /// What the socket is for.
-        role: Role,
+        role: SocketRole,
         /// Which address.
         address: SocketAddr,
     },

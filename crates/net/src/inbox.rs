@@ -1,7 +1,7 @@
 //! Datagrams in: batches into shared memory, two lanes, read in the order the node wants.
 use crate::arena::Arena;
 use crate::clock::{Clock, Mapping};
-use crate::counters::{Counters, Traffic};
+use crate::counters::{Counters, LaneTraffic};
 use crate::driver_packets::{DriverPackets, Probed};
 use crate::sys::{self, ReceivedBuffer, Receiving};
 use bytes::Bytes;
@@ -27,7 +27,7 @@ const TOKEN_GLANCE: u32 = 8;
 
 /// A datagram that came.
 #[derive(Debug)]
-pub(crate) struct Arrived {
+pub(crate) struct ReceivedDatagram {
     pub(crate) at: Instant,
     pub(crate) bytes: Bytes,
 }
@@ -37,8 +37,8 @@ pub(crate) struct Inbox {
     clock: Clock,
     arena: Arena,
     receiving: Receiving,
-    token: Queue,
-    data: Queue,
+    token: LaneQueue,
+    data: LaneQueue,
     driver_packets: DriverPackets,
     /// Data packets since the token's socket was looked at.
     unglanced: u32,
@@ -48,18 +48,18 @@ pub(crate) struct Inbox {
 }
 
 /// One lane: what came, and where more comes from; the busiest socket stands first.
-struct Queue {
-    packets: VecDeque<Arrived>,
-    sockets: Vec<Source>,
+struct LaneQueue {
+    packets: VecDeque<ReceivedDatagram>,
+    sockets: Vec<LaneSource>,
 }
 
-impl Queue {
+impl LaneQueue {
     fn has_more(&self) -> bool {
         !self.packets.is_empty() || self.sockets.iter().any(|source| source.ready)
     }
 }
 
-struct Source {
+struct LaneSource {
     socket: Rc<Socket>,
     /// The kernel may have something: told by an event, or not yet emptied.
     ready: bool,
@@ -93,14 +93,14 @@ pub(crate) struct Receivers {
 
 impl Inbox {
     pub(crate) fn new(clock: Clock, from: Receivers, aside: DriverPackets) -> io::Result<Self> {
-        let mut data = Queue { packets: VecDeque::new(), sockets: Vec::new() };
+        let mut data = LaneQueue { packets: VecDeque::new(), sockets: Vec::new() };
         for socket in from.group.into_iter().chain([from.data]) {
-            data.sockets.push(Source::data(socket, from.arrival_times)?);
+            data.sockets.push(LaneSource::data(socket, from.arrival_times)?);
         }
         if from.arrival_times {
             sys::stamp_arrivals(from.token.as_fd())?;
         }
-        let token = Queue { packets: VecDeque::new(), sockets: vec![Source::new(from.token)] };
+        let token = LaneQueue { packets: VecDeque::new(), sockets: vec![LaneSource::new(from.token)] };
         let (arena, receiving) = (Arena::new(CHUNK), Receiving::new(SLOTS));
         let arrival_times = from.arrival_times;
         Ok(Self {
@@ -131,7 +131,7 @@ impl Inbox {
     }
 
     /// The next packet, from `first` if that lane has one, else from the other.
-    pub(crate) fn next(&mut self, first: Lane, counters: &mut Counters) -> Option<Arrived> {
+    pub(crate) fn next(&mut self, first: Lane, counters: &mut Counters) -> Option<ReceivedDatagram> {
         let wants_token = first == Lane::Token;
         let lanes = if wants_token { [Lane::Token, Lane::Data] } else { [Lane::Data, Lane::Token] };
         let told = std::mem::take(&mut self.told);
@@ -140,7 +140,7 @@ impl Inbox {
     }
 
     /// The next token, though nobody said that there is one.
-    pub(crate) fn next_token(&mut self, counters: &mut Counters) -> Option<Arrived> {
+    pub(crate) fn next_token(&mut self, counters: &mut Counters) -> Option<ReceivedDatagram> {
         self.take(Lane::Token, true, counters)
     }
 
@@ -188,12 +188,12 @@ impl Inbox {
     /// took away is counted too.
     pub(crate) fn overflow(&self) -> (u64, u64) {
         let group = self.data.sockets.len() > 1;
-        let sum = |sources: &[Source]| sources.iter().map(|s| s.overflow.total).sum::<u64>();
+        let sum = |sources: &[LaneSource]| sources.iter().map(|s| s.overflow.total).sum::<u64>();
         let (front, back) = self.data.sockets.split_at(usize::from(group));
         (sum(&self.token.sockets) + sum(back), sum(front))
     }
 
-    fn take(&mut self, lane: Lane, glance: bool, counters: &mut Counters) -> Option<Arrived> {
+    fn take(&mut self, lane: Lane, glance: bool, counters: &mut Counters) -> Option<ReceivedDatagram> {
         let is_token = lane == Lane::Token;
         if self.queue(is_token).packets.is_empty() {
             self.fill(is_token, glance, counters);
@@ -205,7 +205,7 @@ impl Inbox {
         Some(arrived)
     }
 
-    fn queue(&mut self, is_token: bool) -> &mut Queue {
+    fn queue(&mut self, is_token: bool) -> &mut LaneQueue {
         if is_token { &mut self.token } else { &mut self.data }
     }
 
@@ -236,13 +236,13 @@ impl Inbox {
 
 /// What is counted and taken aside while receiving.
 struct Noted<'a> {
-    traffic: &'a mut Traffic,
+    traffic: &'a mut LaneTraffic,
     aside: &'a mut DriverPackets,
     batches: u64,
     too_long: u64,
 }
 
-impl Source {
+impl LaneSource {
     fn new(socket: Rc<Socket>) -> Self {
         Self { socket, ready: true, empty: Instant::ZERO, overflow: Overflow::default() }
     }
@@ -262,7 +262,7 @@ impl Source {
         receiving: &mut Receiving,
         arena: &mut Arena,
         clock: Clock,
-        into: &mut VecDeque<Arrived>,
+        into: &mut VecDeque<ReceivedDatagram>,
         noted: &mut Noted<'_>,
     ) -> io::Result<()> {
         let empty = self.empty;
@@ -291,7 +291,7 @@ impl Source {
 }
 
 /// Cuts a buffer into the datagrams that it consists of.
-fn cut(received: ReceivedBuffer, at: Instant, into: &mut VecDeque<Arrived>, noted: &mut Noted<'_>) {
+fn cut(received: ReceivedBuffer, at: Instant, into: &mut VecDeque<ReceivedDatagram>, noted: &mut Noted<'_>) {
     let ReceivedBuffer { mut bytes, segment, cut, .. } = received;
     if cut {
         noted.too_long += 1;
@@ -306,11 +306,11 @@ fn cut(received: ReceivedBuffer, at: Instant, into: &mut VecDeque<Arrived>, note
     push(bytes, at, into, noted);
 }
 
-fn push(bytes: Bytes, at: Instant, into: &mut VecDeque<Arrived>, noted: &mut Noted<'_>) {
+fn push(bytes: Bytes, at: Instant, into: &mut VecDeque<ReceivedDatagram>, noted: &mut Noted<'_>) {
     let for_node = if path_mtu::is_aside(&bytes) { noted.aside.take(at, bytes) } else { Some(bytes) };
     if let Some(bytes) = for_node {
         noted.traffic.add(bytes.len());
-        into.push_back(Arrived { at, bytes });
+        into.push_back(ReceivedDatagram { at, bytes });
     }
 }
 

@@ -38,25 +38,28 @@ impl Journal {
     /// durable. What cannot be right in any other way is left as it is.
     pub(crate) fn open(path: &Path) -> Result<Self, BindError> {
         Self::read(path).map_err(|wrong| match wrong {
-            Wrong::Failed(source) => BindError::Records { path: path.to_owned(), source },
-            Wrong::Damaged(what) => BindError::Damaged { path: path.to_owned(), what },
+            UnusableFile::Failed(source) => BindError::Records { path: path.to_owned(), source },
+            UnusableFile::Damaged(what) => BindError::Damaged { path: path.to_owned(), what },
         })
     }
 
-    fn read(path: &Path) -> Result<Self, Wrong> {
+    fn read(path: &Path) -> Result<Self, UnusableFile> {
         let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
         let about = file.metadata()?;
         if !about.is_file() {
-            return Err(Wrong::Failed(io::Error::new(ErrorKind::InvalidInput, "not a regular file")));
+            return Err(UnusableFile::Failed(io::Error::new(ErrorKind::InvalidInput, "not a regular file")));
         }
         if about.len() > FILE_MAX {
-            return Err(Wrong::Damaged(format!("it has {} bytes, where at most {FILE_MAX} can be right", about.len())));
+            return Err(UnusableFile::Damaged(format!(
+                "it has {} bytes, where at most {FILE_MAX} can be right",
+                about.len()
+            )));
         }
         let mut all = Vec::new();
         file.read_to_end(&mut all)?;
         let all = Bytes::from(all);
         let (mut at, mut index, mut records) = (0, VecDeque::new(), Vec::new());
-        while let Some((ticket, record)) = record_at(&all, at).map_err(Wrong::Damaged)? {
+        while let Some((ticket, record)) = record_at(&all, at).map_err(UnusableFile::Damaged)? {
             let len = HEAD + record.len();
             index.push_back((ticket, len as u64));
             records.push(record);
@@ -76,14 +79,14 @@ impl Journal {
     }
 
     /// Starts the helper thread; it wakes the loop by `waker` whenever something is done.
-    pub(crate) fn start(self, waker: Waker) -> io::Result<Writer> {
+    pub(crate) fn start(self, waker: Waker) -> io::Result<JournalWriter> {
         let (orders, to_do) = channel();
         let (results, done) = channel();
         let (path, waker) = (self.path.clone(), Arc::new(waker));
-        let worker = Worker { journal: self, results, waker: Arc::clone(&waker) };
+        let worker = JournalWorker { journal: self, results, waker: Arc::clone(&waker) };
         let work = move || worker.work(&to_do);
         let thread = std::thread::Builder::new().name("records".to_owned()).spawn(work)?;
-        Ok(Writer { path, orders: Some(orders), done, thread: Some(thread), _waker: waker })
+        Ok(JournalWriter { path, orders: Some(orders), done, thread: Some(thread), _waker: waker })
     }
 
     fn append(&mut self, ticket: Ticket, record: &[u8]) -> io::Result<()> {
@@ -130,12 +133,12 @@ impl Journal {
 }
 
 /// Why a file cannot be used.
-enum Wrong {
+enum UnusableFile {
     Failed(io::Error),
     Damaged(String),
 }
 
-impl From<io::Error> for Wrong {
+impl From<io::Error> for UnusableFile {
     fn from(error: io::Error) -> Self {
         Self::Failed(error)
     }
@@ -176,31 +179,31 @@ fn is_sum_of_a_part(bytes: &[u8], sum: u32) -> bool {
     fits
 }
 
-enum Order {
+enum WriteOrder {
     Write { ticket: Ticket, record: Bytes, sync: bool },
     Trim { up_to: Ticket },
 }
 
 /// The loop's end of the helper thread.
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub(crate) struct JournalWriter {
     pub(crate) path: PathBuf,
-    orders: Option<Sender<Order>>,
+    orders: Option<Sender<WriteOrder>>,
     done: Receiver<io::Result<Ticket>>,
     thread: Option<JoinHandle<()>>,
     /// Kept so that the thread's last wake-up is not lost with its waker.
     _waker: Arc<Waker>,
 }
 
-impl Writer {
+impl JournalWriter {
     /// Has a record written; [`Self::next_done`] tells when it is.
     pub(crate) fn write(&self, ticket: Ticket, record: Bytes, sync: bool) {
-        self.order(Order::Write { ticket, record, sync });
+        self.order(WriteOrder::Write { ticket, record, sync });
     }
 
     /// Records up to this one may go.
     pub(crate) fn trim(&self, up_to: Ticket) {
-        self.order(Order::Trim { up_to });
+        self.order(WriteOrder::Trim { up_to });
     }
 
     /// The next write that is done, in the order in which they were asked for.
@@ -211,14 +214,14 @@ impl Writer {
         self.done.try_recv().ok().transpose()
     }
 
-    fn order(&self, order: Order) {
+    fn order(&self, order: WriteOrder) {
         if let Some(orders) = &self.orders {
             let _fails_only_after_an_error_was_reported = orders.send(order);
         }
     }
 }
 
-impl Drop for Writer {
+impl Drop for JournalWriter {
     /// Waits until everything that was asked for is written.
     fn drop(&mut self) {
         self.orders = None;
@@ -228,22 +231,22 @@ impl Drop for Writer {
     }
 }
 
-struct Worker {
+struct JournalWorker {
     journal: Journal,
     results: Sender<io::Result<Ticket>>,
     waker: Arc<Waker>,
 }
 
-impl Worker {
+impl JournalWorker {
     /// Takes all orders that wait, carries them out, syncs once for all of them, and reports.
-    fn work(mut self, orders: &Receiver<Order>) {
+    fn work(mut self, orders: &Receiver<WriteOrder>) {
         while let Ok(first) = orders.recv() {
             let batch: Vec<_> = std::iter::once(first).chain(orders.try_iter()).collect();
             let result = self.carry_out(&batch);
             let failed = result.is_err();
             let done = batch.iter().filter_map(|order| match order {
-                Order::Write { ticket, .. } => Some(*ticket),
-                Order::Trim { .. } => None,
+                WriteOrder::Write { ticket, .. } => Some(*ticket),
+                WriteOrder::Trim { .. } => None,
             });
             match result {
                 Ok(()) => done.for_each(|ticket| drop(self.results.send(Ok(ticket)))),
@@ -255,15 +258,15 @@ impl Worker {
         }
     }
 
-    fn carry_out(&mut self, batch: &[Order]) -> io::Result<()> {
+    fn carry_out(&mut self, batch: &[WriteOrder]) -> io::Result<()> {
         let mut to_sync = false;
         for order in batch {
             match order {
-                Order::Write { ticket, record, sync } => {
+                WriteOrder::Write { ticket, record, sync } => {
                     self.journal.append(*ticket, record)?;
                     to_sync |= sync;
                 }
-                Order::Trim { up_to } => self.journal.trim(*up_to)?,
+                WriteOrder::Trim { up_to } => self.journal.trim(*up_to)?,
             }
         }
         if to_sync { self.journal.file.sync_data() } else { Ok(()) }

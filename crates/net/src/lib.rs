@@ -52,8 +52,8 @@ mod sys;
 mod users;
 mod wake;
 
-pub use bind::{Reach, Sockets};
+pub use bind::{FanoutChoice, Sockets};
 pub use driver::run;
-pub use error::{BindError, Interface, Role, RunError};
+pub use error::{BindError, Interface, RunError, SocketRole};
 pub use options::{Dialect, Fanout, IdleProfile, ListenAddress, Options, Peer, RECEIVE_BUFFER, SHARED_MEMORY};
 pub use stop::Stop;

@@ -1,7 +1,7 @@
 //! Where clients come in.
 use crate::bind::refused;
 use crate::clients::rings::{Declined, Rings};
-use crate::error::{BindError, Role};
+use crate::error::{BindError, SocketRole};
 use crate::options::{Dialect, ListenAddress};
 use crate::sys::{self, PeerProcess};
 use consort_node::Transport;
@@ -56,7 +56,7 @@ impl Listener {
                 Ok(Self::Unix(listener, SocketFile::at(path).map_err(failed)?))
             }
             ListenAddress::Tcp(address) => {
-                TcpListener::bind(*address).map(Self::Tcp).map_err(|e| refused(Role::Clients, *address, e))
+                TcpListener::bind(*address).map(Self::Tcp).map_err(|e| refused(SocketRole::Clients, *address, e))
             }
         }
     }
@@ -350,6 +350,6 @@ mod tests {
         };
         let _holder = std::net::TcpListener::bind(address).unwrap();
         let error = open(&ListenAddress::Tcp(address)).unwrap_err();
-        assert!(matches!(error, BindError::InUse { role: Role::Clients, address: a } if a == address));
+        assert!(matches!(error, BindError::InUse { role: SocketRole::Clients, address: a } if a == address));
     }
 }

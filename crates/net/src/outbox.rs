@@ -21,7 +21,7 @@ const FULL: usize = 1 << 16;
 
 /// Where a datagram goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Target {
+enum DatagramTarget {
     /// To all others on the data lane.
     All,
     /// To all others, on their token sockets.
@@ -32,7 +32,7 @@ enum Target {
     Probes,
 }
 
-impl Target {
+impl DatagramTarget {
     const fn of(to: Destination, lane: Lane) -> Self {
         match (to, lane) {
             (Destination::All, Lane::Token) => Self::AllTokens,
@@ -44,7 +44,7 @@ impl Target {
 }
 
 struct Pending {
-    target: Target,
+    target: DatagramTarget,
     datagram: Datagram,
 }
 
@@ -98,13 +98,13 @@ impl Outbox {
     pub(crate) fn push(&mut self, to: Destination, lane: Lane, datagram: Datagram) {
         self.bytes += len(&datagram);
         self.urgent |= lane == Lane::Token;
-        self.pending.push(Pending { target: Target::of(to, lane), datagram });
+        self.pending.push(Pending { target: DatagramTarget::of(to, lane), datagram });
     }
 
     /// The same with a probe.
     pub(crate) fn push_probe(&mut self, probe: Bytes) {
         let datagram = Datagram { head: probe, body: Bytes::new() };
-        self.pending.push(Pending { target: Target::Probes, datagram });
+        self.pending.push(Pending { target: DatagramTarget::Probes, datagram });
     }
 
     /// From now on datagrams that would not get there whole leave in pieces.
@@ -131,7 +131,7 @@ impl Outbox {
         self.dispatch.begin();
         for run in pending.chunk_by(|a, b| a.target == b.target) {
             match run[0].target {
-                Target::Probes => run.chunks(1).for_each(|one| self.send(Target::All, one, counters)),
+                DatagramTarget::Probes => run.chunks(1).for_each(|one| self.send(DatagramTarget::All, one, counters)),
                 target if self.narrow.each.is_empty() => self.send(target, run, counters),
                 target => self.send_narrow(target, run, counters),
             }
@@ -142,22 +142,24 @@ impl Outbox {
     }
 
     /// Sends a run as it is.
-    fn send(&mut self, target: Target, run: &[Pending], counters: &mut Counters) {
+    fn send(&mut self, target: DatagramTarget, run: &[Pending], counters: &mut Counters) {
         let Self { token, data, group, peers, me, dispatch, .. } = self;
         let others = peers.iter().filter(|(node, _)| *node != me).map(|(_, addresses)| addresses);
         match (target, group) {
-            (Target::All | Target::Probes, Some(group)) => dispatch.send_to_group(data, group, run, counters),
-            (Target::All | Target::Probes, None) => {
+            (DatagramTarget::All | DatagramTarget::Probes, Some(group)) => {
+                dispatch.send_to_group(data, group, run, counters)
+            }
+            (DatagramTarget::All | DatagramTarget::Probes, None) => {
                 others.for_each(|peer| dispatch.send(data, &peer.data, run, Lane::Data, counters));
             }
-            (Target::AllTokens, _) => {
+            (DatagramTarget::AllTokens, _) => {
                 others.for_each(|peer| dispatch.send(token, &peer.token, run, Lane::Token, counters));
             }
-            (Target::Token(node), _) => match peers.get(&node) {
+            (DatagramTarget::Token(node), _) => match peers.get(&node) {
                 Some(peer) => dispatch.send(token, &peer.token, run, Lane::Token, counters),
                 None => counters.send_errors += run.len() as u64,
             },
-            (Target::Data(node), _) => match peers.get(&node) {
+            (DatagramTarget::Data(node), _) => match peers.get(&node) {
                 Some(peer) => dispatch.send(data, &peer.data, run, Lane::Data, counters),
                 None => counters.send_errors += run.len() as u64,
             },

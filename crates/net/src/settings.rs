@@ -16,7 +16,7 @@ const MOST: usize = 16;
 
 /// This node's shared settings, and what others said of theirs.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SharedSettings {
     lines: Vec<(String, String)>,
     next: usize,
     strangers: BTreeMap<NodeId, Stranger>,
@@ -33,7 +33,7 @@ struct Stranger {
     differ: BTreeMap<String, String>,
 }
 
-impl Shared {
+impl SharedSettings {
     pub(crate) fn new(lines: Vec<(String, String)>) -> Self {
         Self { lines, next: 0, strangers: BTreeMap::new(), told: BTreeMap::new() }
     }
@@ -118,7 +118,7 @@ mod tests {
     }
 
     /// Hands over what one node says of its settings, until it begins again.
-    fn hand_over(from: &mut Shared, config: u64, to: &mut Shared, now: Instant) {
+    fn hand_over(from: &mut SharedSettings, config: u64, to: &mut SharedSettings, now: Instant) {
         let other = Identity { config: ConfigHash(config), ..identity(2) };
         for _ in 0..=from.lines.len() {
             let packet = from.packet(&other).unwrap();
@@ -142,7 +142,7 @@ mod tests {
         let mut others = all.clone();
         others[1] = node(2, 4851);
         others[200].1 = "2000".into();
-        let (mut here, mut there) = (Shared::new(all), Shared::new(others));
+        let (mut here, mut there) = (SharedSettings::new(all), SharedSettings::new(others));
         hand_over(&mut there, 9, &mut here, at(0));
         let text = "limits.message is 2000 there and 1000 here; node 2 is 192.0.2.2:4851 there and 192.0.2.2:4841 here";
         assert_eq!(here.differences(at(1)).collect::<Vec<_>>(), [(NodeId(2), text.to_owned())]);
@@ -158,19 +158,19 @@ mod tests {
     #[test]
     fn who_has_the_same_settings_is_no_stranger_and_unknown_ones_are_named() {
         //= W13 test
-        let mut here = Shared::new(lines(&[("datagram", "1472")]));
-        let mut there = Shared::new(lines(&[("datagram", "1472"), ("shards", "3")]));
+        let mut here = SharedSettings::new(lines(&[("datagram", "1472")]));
+        let mut there = SharedSettings::new(lines(&[("datagram", "1472"), ("shards", "3")]));
         hand_over(&mut there, 9, &mut here, at(0));
         let told: Vec<_> = here.differences(at(0)).collect();
         assert_eq!(told, [(NodeId(2), "shards is 3 there and unknown here".to_owned())]);
         hand_over(&mut there, 2, &mut here, at(1));
         assert_eq!(here.differences(at(1)).count(), 0);
-        assert_eq!(Shared::new(Vec::new()).packet(&identity(0)), None);
+        assert_eq!(SharedSettings::new(Vec::new()).packet(&identity(0)), None);
     }
 
     #[test]
     fn what_somebody_makes_up_takes_no_room() {
-        let mut here = Shared::new(lines(&[("datagram", "1472")]));
+        let mut here = SharedSettings::new(lines(&[("datagram", "1472")]));
         for n in 0..2_000_u16 {
             let lines = (0..50).map(|k| (format!("key {n} {k}"), "x".repeat(100))).collect();
             let told = SettingsNotice { config: ConfigHash(u64::from(n) + 9), lines };

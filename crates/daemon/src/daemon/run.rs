@@ -6,7 +6,7 @@ use crate::failure::{Failure, Outcome, Trying, heard_or_not};
 use crate::metrics;
 use crate::place::{self, Card, Place, Seat};
 use consort::Address;
-use consort_net::{BindError, Fanout, ListenAddress, Options as NetOptions, Peer, Role, Sockets, Stop};
+use consort_net::{BindError, Fanout, ListenAddress, Options as NetOptions, Peer, SocketRole, Sockets, Stop};
 use consort_node::{Identity, Node};
 use consort_plato::Plato;
 use consort_ring::Ring;
@@ -262,7 +262,7 @@ fn net_options(settings: &Settings, card: &Card) -> Outcome<NetOptions> {
 /// Adds what only this program knows: where ports and paths come from.
 fn explain(error: &BindError, settings: &Settings) -> Failure {
     let remedy = match error {
-        BindError::InUse { role, .. } if *role != Role::Clients && !settings.from_file => {
+        BindError::InUse { role, .. } if *role != SocketRole::Clients && !settings.from_file => {
             ". Addresses follow from the cluster's name: --cluster NAME gives others"
         }
         BindError::Interface { .. } if settings.from_file => {

@@ -5,7 +5,7 @@ use super::job::{Job, Role};
 use super::watch::{Parent, Starter, end_with_stdin};
 use super::{corosync, embedded, receiver, sender};
 use crate::failure::{Failure, Outcome, Trying};
-use consort_net::raw::{self, Waiting};
+use consort_net::raw::{self, HopWait};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -85,8 +85,8 @@ fn pass_hops_on(next: SocketAddr, spin: bool) -> Outcome {
 }
 
 /// How the floor waits.
-pub const fn waiting(spin: bool) -> Waiting {
-    if spin { Waiting::Spin } else { Waiting::Sleep }
+pub const fn waiting(spin: bool) -> HopWait {
+    if spin { HopWait::Spin } else { HopWait::Sleep }
 }
 
 fn receive_flood(plan: &FloodPlan) -> Outcome {

@@ -48,7 +48,7 @@ fn a_used_port_is_named_with_its_role() {
     used.peers[0].token = holder.local_addr().unwrap();
     let error = Sockets::bind(used).unwrap_err();
     assert!(
-        matches!(&error, BindError::InUse { role: Role::Token, address } if *address == holder.local_addr().unwrap())
+        matches!(&error, BindError::InUse { role: SocketRole::Token, address } if *address == holder.local_addr().unwrap())
     );
     assert!(error.to_string().contains("is in use"), "{error}");
 }
@@ -72,7 +72,7 @@ fn a_group_that_is_none_is_refused() {
 #[test]
 fn unicast_needs_no_group() {
     let sockets = Sockets::bind(Options { fanout: Fanout::Unicast, ..options() }).unwrap();
-    assert_eq!(sockets.reach(), &Reach { multicast: false, why: "configured so".to_owned() });
+    assert_eq!(sockets.reach(), &FanoutChoice { multicast: false, why: "configured so".to_owned() });
     assert!(sockets.group.is_none());
     assert_ne!(sockets.options.peers[0].token.port(), 0);
 }

@@ -1,5 +1,5 @@
 //! Doors, and who comes in.
-use super::{Client, Clients, name};
+use super::{Connection, Connections, name};
 use crate::counters::Counters;
 use crate::listeners::{ClientStream, Listener};
 use crate::options::Dialect;
@@ -21,7 +21,7 @@ pub(super) struct Acceptor {
     pub(super) closed_until: Option<Instant>,
 }
 
-impl Clients {
+impl Connections {
     /// Somebody waits at a door.
     pub(crate) fn on_listener_ready(&mut self, door: usize) {
         if let Some(door) = self.acceptors.get_mut(door) {
@@ -92,7 +92,7 @@ impl Clients {
         tracing::debug!(client = %id, who = stream.describe(), "connected");
         self.next = number + 1;
         // What a client of Spread attaches means nothing.
-        self.open.insert(id, Client { is_new: dialect == Dialect::Native, ..Client::new(stream) });
+        self.open.insert(id, Connection { is_new: dialect == Dialect::Native, ..Connection::new(stream) });
         self.queue_reading(id);
         Some(id)
     }

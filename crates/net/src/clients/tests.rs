@@ -11,7 +11,7 @@ const NOW: Instant = Instant::ZERO;
 
 struct Bench {
     poll: Poll,
-    clients: Clients,
+    clients: Connections,
     counters: Counters,
     folder: TempDir,
 }
@@ -23,7 +23,8 @@ impl Bench {
         let doors =
             doors.iter().map(|door| (Listener::open(door, Dialect::Native).unwrap(), Dialect::Native)).collect();
         let poll = Poll::new().unwrap();
-        let clients = Clients::new(poll.registry().try_clone().unwrap(), doors, Users::new(Vec::new()), 0..10).unwrap();
+        let clients =
+            Connections::new(poll.registry().try_clone().unwrap(), doors, Users::new(Vec::new()), 0..10).unwrap();
         Self { poll, clients, counters: Counters::default(), folder }
     }
 
@@ -67,13 +68,13 @@ impl Bench {
     }
 
     /// Reads in turn until `until` is satisfied by what came; returns all.
-    fn hear(&mut self, until: impl Fn(&[(ClientId, Said)]) -> bool) -> Vec<(ClientId, Said)> {
+    fn hear(&mut self, until: impl Fn(&[(ClientId, ReadOutcome)]) -> bool) -> Vec<(ClientId, ReadOutcome)> {
         let mut heard = Vec::new();
         while !until(&heard) {
             match self.clients.next_readable() {
                 Some(id) => {
                     let said = self.clients.read(id, &mut self.counters);
-                    if !matches!(said, Said::Nothing) {
+                    if !matches!(said, ReadOutcome::Nothing) {
                         heard.push((id, said));
                     }
                 }
@@ -84,8 +85,8 @@ impl Bench {
     }
 }
 
-fn bytes_of(heard: &[(ClientId, Said)], client: ClientId) -> usize {
-    let len = |said: &Said| if let Said::Bytes(bytes) = said { bytes.len() } else { 0 };
+fn bytes_of(heard: &[(ClientId, ReadOutcome)], client: ClientId) -> usize {
+    let len = |said: &ReadOutcome| if let ReadOutcome::Bytes(bytes) = said { bytes.len() } else { 0 };
     heard.iter().filter(|(id, _)| *id == client).map(|(_, said)| len(said)).sum()
 }
 
@@ -99,7 +100,9 @@ fn what_clients_send_is_read_in_turn_to_the_last_byte_before_their_end() {
         std::thread::spawn(move || one.write_all(&[1; 1_000_000]).unwrap()),
         std::thread::spawn(move || two.write_all(&[2; 1_000_000]).unwrap()),
     ];
-    let ended = |heard: &[(ClientId, Said)]| heard.iter().filter(|(_, said)| matches!(said, Said::Ended)).count() == 2;
+    let ended = |heard: &[(ClientId, ReadOutcome)]| {
+        heard.iter().filter(|(_, said)| matches!(said, ReadOutcome::Ended)).count() == 2
+    };
     let heard = bench.hear(ended);
     assert_eq!((bytes_of(&heard, first), bytes_of(&heard, second)), (1_000_000, 1_000_000));
     assert_eq!(bench.clients.count(), 0);
@@ -119,8 +122,8 @@ fn a_paused_client_is_left_alone_until_it_is_resumed_and_so_is_its_end() {
     assert!(!bench.clients.has_more());
     bench.clients.resume(first);
     let heard = bench.hear(|heard| heard.len() == 2);
-    assert!(matches!(&heard[0].1, Said::Bytes(bytes) if bytes == "later"), "{heard:?}");
-    assert!(matches!(heard[1].1, Said::Ended));
+    assert!(matches!(&heard[0].1, ReadOutcome::Bytes(bytes) if bytes == "later"), "{heard:?}");
+    assert!(matches!(heard[1].1, ReadOutcome::Ended));
 }
 
 #[test]
@@ -170,7 +173,7 @@ fn a_client_that_reads_no_more_is_still_heard_to_the_end() {
     assert_eq!(bench.clients.write(first, &[IoSlice::new(b"hello")], &mut bench.counters), Wrote::Bytes(0));
     assert_eq!(bench.clients.write(first, &[IoSlice::new(b"hello")], &mut bench.counters), Wrote::Bytes(5));
     assert_eq!(bench.counters.client_out_bytes, 0);
-    let heard = bench.hear(|heard| heard.iter().any(|(_, said)| matches!(said, Said::Ended)));
+    let heard = bench.hear(|heard| heard.iter().any(|(_, said)| matches!(said, ReadOutcome::Ended)));
     assert_eq!(bytes_of(&heard, first), 10);
 }
 
@@ -189,7 +192,7 @@ fn a_dismissed_client_reads_its_output_and_the_end_though_it_still_talks() {
     assert_eq!(read, b"farewell");
     drop(one);
     let heard = bench.hear(|heard| !heard.is_empty());
-    assert!(matches!(heard[..], [(id, Said::Ended)] if id == first));
+    assert!(matches!(heard[..], [(id, ReadOutcome::Ended)] if id == first));
 }
 
 #[test]
@@ -210,7 +213,7 @@ fn small_reads_pin_no_chunk() {
     one.write_all(&[5; 100]).unwrap();
     let heard = bench.hear(|heard| bytes_of(heard, first) == 100);
     let start = bench.clients.arena.room(1).as_ptr() as usize;
-    let Said::Bytes(bytes) = &heard[0].1 else { panic!() };
+    let ReadOutcome::Bytes(bytes) = &heard[0].1 else { panic!() };
     assert!(!(start..start + CHUNK).contains(&(bytes.as_ptr() as usize)));
 }
 
@@ -236,7 +239,7 @@ fn with_as_many_connections_as_there_may_be_the_door_stays_shut_until_one_ends()
     assert!(bench.clients.accept(NOW, &mut bench.counters).is_empty());
     assert_eq!(bench.clients.poll_timeout(), Some(NOW + CLOSED_FOR));
     drop(one);
-    bench.hear(|heard| heard.iter().any(|(id, said)| *id == first && matches!(said, Said::Ended)));
+    bench.hear(|heard| heard.iter().any(|(id, said)| *id == first && matches!(said, ReadOutcome::Ended)));
     assert_eq!(bench.clients.accept(NOW + CLOSED_FOR, &mut bench.counters).len(), 1);
 }
 

@@ -112,8 +112,8 @@ fn each_packet_comes_from_the_lane_that_is_wanted_also_inside_a_batch() {
     let taken: Vec<_> = order.iter().map(|lane| bench.next(*lane).unwrap()).collect();
     assert_eq!(taken, [&b"d\x00"[..], b"t0", b"d\x01", b"t1", b"d\x02", b"d\x03"]);
     assert_eq!(bench.next(Lane::Token), None);
-    assert_eq!(bench.counters.token_in, Traffic { datagrams: 2, bytes: 4 });
-    assert_eq!(bench.counters.data_in, Traffic { datagrams: 4, bytes: 8 });
+    assert_eq!(bench.counters.token_in, LaneTraffic { datagrams: 2, bytes: 4 });
+    assert_eq!(bench.counters.data_in, LaneTraffic { datagrams: 4, bytes: 8 });
 }
 
 #[test]
@@ -176,8 +176,8 @@ fn pieces_are_joined_on_every_socket_and_count_as_the_datagram_they_were() {
     }
     assert_eq!(taken.iter().filter(|taken| taken[..] == datagram[..]).count(), 3);
     assert_eq!(taken.len(), 4);
-    assert_eq!(bench.counters.token_in, Traffic { datagrams: 1, bytes: 9_000 });
-    assert_eq!(bench.counters.data_in, Traffic { datagrams: 3, bytes: 18_005 });
+    assert_eq!(bench.counters.token_in, LaneTraffic { datagrams: 1, bytes: 9_000 });
+    assert_eq!(bench.counters.data_in, LaneTraffic { datagrams: 3, bytes: 18_005 });
 }
 
 #[test]

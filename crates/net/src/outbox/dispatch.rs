@@ -38,7 +38,7 @@ impl Default for Dispatch {
 }
 
 /// What became of one call.
-enum Outcome {
+enum SendOutcome {
     /// So many super-packets left.
     Left(usize),
     /// Nothing left; worth another try.
@@ -87,22 +87,22 @@ impl Dispatch {
             match self
                 .sending
                 .send(from.as_fd(), to, datagrams, &self.trains)
-                .map_or_else(|error| self.judge(&error, from), Outcome::Left)
+                .map_or_else(|error| self.judge(&error, from), SendOutcome::Left)
             {
-                Outcome::Left(trains) => {
+                SendOutcome::Left(trains) => {
                     buffers += trains as u64;
                     let gone: usize = self.trains[..trains].iter().map(|train| train.count).sum();
                     counters.gso_batches += self.trains[..trains].iter().filter(|train| train.count > 1).count() as u64;
                     count(counters, lane, &run[..gone]);
                     run = &run[gone..];
                 }
-                Outcome::Again => {}
-                Outcome::Refused => {
+                SendOutcome::Again => {}
+                SendOutcome::Refused => {
                     buffers += 1;
                     counters.send_errors += 1;
                     run = &run[1..];
                 }
-                Outcome::Full => {
+                SendOutcome::Full => {
                     counters.send_drops += run.len() as u64;
                     break;
                 }
@@ -123,31 +123,31 @@ impl Dispatch {
         coupled
     }
 
-    fn judge(&mut self, error: &io::Error, socket: &Socket) -> Outcome {
+    fn judge(&mut self, error: &io::Error, socket: &Socket) -> SendOutcome {
         let first = self.trains[0];
         match (error.kind(), error.raw_os_error()) {
             // an answer to an earlier datagram, not to this one
-            (ErrorKind::Interrupted | ErrorKind::ConnectionRefused, _) => Outcome::Again,
+            (ErrorKind::Interrupted | ErrorKind::ConnectionRefused, _) => SendOutcome::Again,
             (ErrorKind::WouldBlock, _) => self.wait(|| drop(sys::wait_writable(socket.as_fd(), 1))),
             (_, Some(libc::ENOBUFS | libc::ENOMEM)) => self.wait(|| std::thread::sleep(PAUSE)),
             (_, Some(libc::EINVAL | libc::EIO | libc::EMSGSIZE)) if first.count > 1 => {
                 self.uncouple(usize::from(first.segment), error);
-                Outcome::Again
+                SendOutcome::Again
             }
             _ => {
                 tracing::debug!(%error, bytes = first.segment, "a datagram was refused by the kernel");
-                Outcome::Refused
+                SendOutcome::Refused
             }
         }
     }
 
-    fn wait(&mut self, pause: impl FnOnce()) -> Outcome {
+    fn wait(&mut self, pause: impl FnOnce()) -> SendOutcome {
         if self.waits == 0 {
-            return Outcome::Full;
+            return SendOutcome::Full;
         }
         self.waits -= 1;
         pause();
-        Outcome::Again
+        SendOutcome::Again
     }
 
     /// The kernel or the network card takes no super-packets of datagrams so long.

@@ -1,5 +1,5 @@
 //! Runs to nodes that do not get all datagrams: what is too long leaves in pieces.
-use super::{Outbox, Pending, Target, len};
+use super::{DatagramTarget, Outbox, Pending, len};
 use crate::counters::Counters;
 use bytes::Bytes;
 use consort_node::Datagram;
@@ -38,43 +38,45 @@ impl Fragmenter {
 impl Outbox {
     /// Sends a run while some do not get all.
     #[cold]
-    pub(super) fn send_narrow(&mut self, target: Target, run: &[Pending], counters: &mut Counters) {
+    pub(super) fn send_narrow(&mut self, target: DatagramTarget, run: &[Pending], counters: &mut Counters) {
         match target {
-            Target::Probes => self.send(target, run, counters),
-            Target::All if self.group.is_some() => self.send_to_group(run, counters),
-            Target::All => self.others().into_iter().for_each(|node| self.send_cut(Target::Data(node), run, counters)),
-            Target::AllTokens => {
-                self.others().into_iter().for_each(|node| self.send_cut(Target::Token(node), run, counters));
+            DatagramTarget::Probes => self.send(target, run, counters),
+            DatagramTarget::All if self.group.is_some() => self.send_to_group(run, counters),
+            DatagramTarget::All => {
+                self.others().into_iter().for_each(|node| self.send_cut(DatagramTarget::Data(node), run, counters))
             }
-            Target::Token(_) | Target::Data(_) => self.send_cut(target, run, counters),
+            DatagramTarget::AllTokens => {
+                self.others().into_iter().for_each(|node| self.send_cut(DatagramTarget::Token(node), run, counters));
+            }
+            DatagramTarget::Token(_) | DatagramTarget::Data(_) => self.send_cut(target, run, counters),
         }
     }
 
     /// To all by multicast: in pieces for all, or whole, and in pieces to those that need them.
     fn send_to_group(&mut self, run: &[Pending], counters: &mut Counters) {
         if let Some(limit) = self.narrow.all {
-            return self.send_parts(Target::All, run, limit, counters);
+            return self.send_parts(DatagramTarget::All, run, limit, counters);
         }
-        self.send(Target::All, run, counters);
+        self.send(DatagramTarget::All, run, counters);
         let each: Vec<_> = self.narrow.each.iter().map(|(node, limit)| (*node, *limit)).collect();
         for (node, limit) in each {
             for too_long in run.split(|pending| len(&pending.datagram) <= limit).filter(|run| !run.is_empty()) {
-                self.send_parts(Target::Data(node), too_long, limit, counters);
+                self.send_parts(DatagramTarget::Data(node), too_long, limit, counters);
             }
         }
     }
 
     /// To one node.
-    fn send_cut(&mut self, target: Target, run: &[Pending], counters: &mut Counters) {
+    fn send_cut(&mut self, target: DatagramTarget, run: &[Pending], counters: &mut Counters) {
         let limit = match target {
-            Target::Token(node) | Target::Data(node) => self.narrow.each.get(&node).copied(),
+            DatagramTarget::Token(node) | DatagramTarget::Data(node) => self.narrow.each.get(&node).copied(),
             _ => None,
         };
         self.send_parts(target, run, limit.unwrap_or(usize::MAX), counters);
     }
 
     //= W08
-    fn send_parts(&mut self, target: Target, run: &[Pending], limit: usize, counters: &mut Counters) {
+    fn send_parts(&mut self, target: DatagramTarget, run: &[Pending], limit: usize, counters: &mut Counters) {
         let fits = |pending: &Pending| len(&pending.datagram) <= limit;
         for part in run.chunk_by(|a, b| fits(a) == fits(b)) {
             if fits(&part[0]) {

@@ -97,7 +97,7 @@ fn long_runs_of_any_lengths_arrive_whole_and_in_order_by_super_packets() {
 fn a_super_packet_ends_at_the_first_that_is_not_as_long() {
     let run = |lengths: &[usize]| -> Vec<Pending> {
         let pending = |len: &usize| Pending {
-            target: Target::All,
+            target: DatagramTarget::All,
             datagram: Datagram { head: Bytes::from(vec![0; *len]), body: Bytes::new() },
         };
         lengths.iter().map(pending).collect()
@@ -261,7 +261,7 @@ fn a_kernel_that_takes_no_more_is_waited_for_a_little_and_then_the_rest_is_dropp
     let reader = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
     let writer = Socket::from(std::os::unix::net::UnixDatagram::unbound().unwrap());
     let pending = |len: usize| Pending {
-        target: Target::All,
+        target: DatagramTarget::All,
         datagram: Datagram { head: Bytes::from(vec![1; len]), body: Bytes::new() },
     };
     let run: Vec<_> = (1..=2_000).map(pending).collect();

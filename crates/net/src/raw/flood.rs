@@ -75,7 +75,7 @@ impl Flooded {
 /// # Errors
 /// Those of the sockets; `TimedOut` where a receiver is missing after ten seconds.
 pub fn send_flood(flood: &Flood) -> io::Result<Flooded> {
-    let mut sender = Sender::new(flood)?;
+    let mut sender = FloodSender::new(flood)?;
     sender.meet()?;
     let began = Instant::now();
     while began.elapsed() < flood.limit {
@@ -90,7 +90,7 @@ pub fn send_flood(flood: &Flood) -> io::Result<Flooded> {
     Ok(Flooded { packets, lost: 0, elapsed })
 }
 
-struct Sender<'a> {
+struct FloodSender<'a> {
     flood: &'a Flood,
     socket: Socket,
     group: SockAddr,
@@ -103,7 +103,7 @@ struct Sender<'a> {
     body: Bytes,
 }
 
-impl<'a> Sender<'a> {
+impl<'a> FloodSender<'a> {
     fn new(flood: &'a Flood) -> io::Result<Self> {
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
         socket.set_multicast_if_v4(&flood.interface)?;
@@ -206,7 +206,7 @@ impl<'a> Sender<'a> {
 /// # Errors
 /// Those of the sockets; `TimedOut` where no flood began within ten seconds.
 pub fn receive_flood(flood: &Flood) -> io::Result<Flooded> {
-    let mut receiver = Receiver::new(flood)?;
+    let mut receiver = FloodReceiver::new(flood)?;
     receiver.meet()?;
     while !receiver.ended {
         if !receiver.receive(1_000)? {
@@ -219,7 +219,7 @@ pub fn receive_flood(flood: &Flood) -> io::Result<Flooded> {
     Ok(Flooded { packets: receiver.packets, lost, elapsed })
 }
 
-struct Receiver<'a> {
+struct FloodReceiver<'a> {
     flood: &'a Flood,
     socket: Socket,
     reports: UdpSocket,
@@ -235,7 +235,7 @@ struct Receiver<'a> {
     ended: bool,
 }
 
-impl<'a> Receiver<'a> {
+impl<'a> FloodReceiver<'a> {
     fn new(flood: &'a Flood) -> io::Result<Self> {
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
         socket.set_reuse_address(true)?;

@@ -12,7 +12,7 @@ const NUMBER: usize = 8;
 
 /// How a process waits for the next datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waiting {
+pub enum HopWait {
     /// It sleeps until the kernel wakes it.
     Sleep,
     /// It looks again and again, and lets others run in between.
@@ -29,7 +29,7 @@ pub struct HopRing {
     /// The datagram's bytes, 8 at least.
     pub size: usize,
     /// How this one waits.
-    pub waiting: Waiting,
+    pub waiting: HopWait,
 }
 
 /// Passes every datagram on to the next process, until one without bytes has been passed on or none comes for `patience`.
@@ -37,7 +37,7 @@ pub struct HopRing {
 ///
 /// # Errors
 /// Those of the socket.
-pub fn pass_hops_on(socket: &UdpSocket, next: SocketAddr, waiting: Waiting, patience: Duration) -> io::Result<u64> {
+pub fn pass_hops_on(socket: &UdpSocket, next: SocketAddr, waiting: HopWait, patience: Duration) -> io::Result<u64> {
     let mut room = vec![0; LONGEST];
     let mut passed = 0;
     while let Some(datagram) = receive(socket, waiting, patience, &mut room)? {
@@ -75,7 +75,7 @@ pub fn measure_hops(socket: &UdpSocket, ring: &HopRing, rotations: usize, limit:
 
 /// Whether the datagram of this rotation comes in time. One of an earlier rotation was late, not lost: it ends here, or
 /// two would go round from now on.
-fn comes_back(socket: &UdpSocket, number: u64, waiting: Waiting, room: &mut [u8]) -> io::Result<bool> {
+fn comes_back(socket: &UdpSocket, number: u64, waiting: HopWait, room: &mut [u8]) -> io::Result<bool> {
     let began = Instant::now();
     while let Some(left) = LOST_AFTER.checked_sub(began.elapsed()) {
         let Some(datagram) = receive(socket, waiting, left, room)? else { break };
@@ -89,12 +89,12 @@ fn comes_back(socket: &UdpSocket, number: u64, waiting: Waiting, room: &mut [u8]
 /// The next datagram, if one comes in time.
 fn receive<'r>(
     socket: &UdpSocket,
-    waiting: Waiting,
+    waiting: HopWait,
     patience: Duration,
     room: &'r mut [u8],
 ) -> io::Result<Option<&'r [u8]>> {
-    socket.set_nonblocking(waiting == Waiting::Spin)?;
-    if waiting == Waiting::Sleep {
+    socket.set_nonblocking(waiting == HopWait::Spin)?;
+    if waiting == HopWait::Sleep {
         socket.set_read_timeout(Some(patience.max(Duration::from_millis(1))))?;
     }
     let began = Instant::now();

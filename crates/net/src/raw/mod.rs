@@ -14,7 +14,7 @@ mod flood;
 mod hop;
 
 pub use flood::{Flood, Flooded, receive_flood, send_flood};
-pub use hop::{HopRing, Waiting, measure_hops, pass_hops_on};
+pub use hop::{HopRing, HopWait, measure_hops, pass_hops_on};
 
 #[cfg(test)]
 mod tests;

@@ -14,13 +14,13 @@ fn address(socket: &UdpSocket) -> SocketAddr {
 }
 
 /// The ring of a process and those behind it.
-fn ring(next: &UdpSocket, processes: u32, waiting: Waiting) -> HopRing {
+fn ring(next: &UdpSocket, processes: u32, waiting: HopWait) -> HopRing {
     HopRing { processes, next: address(next), size: 64, waiting }
 }
 
 #[test]
 fn hops_are_counted_and_all_others_of_the_ring_end() {
-    for (waiting, processes) in [Waiting::Sleep, Waiting::Spin].into_iter().flat_map(|w| [2, 3, 5].map(|n| (w, n))) {
+    for (waiting, processes) in [HopWait::Sleep, HopWait::Spin].into_iter().flat_map(|w| [2, 3, 5].map(|n| (w, n))) {
         let sockets: Vec<_> = (0..processes).map(|_| socket()).collect();
         let ring = ring(&sockets[1], processes, waiting);
         let mut sockets = sockets.into_iter();
@@ -40,8 +40,8 @@ fn hops_are_counted_and_all_others_of_the_ring_end() {
 #[test]
 fn a_hop_is_a_rotation_through_the_number_of_processes() {
     let (here, there) = (socket(), socket());
-    let (back, ring) = (address(&here), ring(&there, u32::MAX, Waiting::Sleep));
-    let other = thread::spawn(move || pass_hops_on(&there, back, Waiting::Sleep, PATIENCE).unwrap());
+    let (back, ring) = (address(&here), ring(&there, u32::MAX, HopWait::Sleep));
+    let other = thread::spawn(move || pass_hops_on(&there, back, HopWait::Sleep, PATIENCE).unwrap());
     let hops = measure_hops(&here, &ring, 20, PATIENCE).unwrap();
     // No rotation takes as many nanoseconds.
     assert_eq!(hops, [0; 20]);
@@ -50,7 +50,7 @@ fn a_hop_is_a_rotation_through_the_number_of_processes() {
 
 #[test]
 fn a_lost_datagram_is_sent_again_and_not_counted() {
-    for waiting in [Waiting::Sleep, Waiting::Spin] {
+    for waiting in [HopWait::Sleep, HopWait::Spin] {
         let (here, there) = (socket(), socket());
         let (back, ring) = (address(&here), ring(&there, 2, waiting));
         let other = thread::spawn(move || {
@@ -65,7 +65,7 @@ fn a_lost_datagram_is_sent_again_and_not_counted() {
 #[test]
 fn a_datagram_of_an_earlier_rotation_does_not_count() {
     let (here, late) = (socket(), socket());
-    let (back, ring) = (address(&here), ring(&late, 2, Waiting::Sleep));
+    let (back, ring) = (address(&here), ring(&late, 2, HopWait::Sleep));
     let other = thread::spawn(move || {
         let mut earlier = [0; 64];
         loop {
@@ -85,9 +85,9 @@ fn a_datagram_of_an_earlier_rotation_does_not_count() {
 fn a_ring_that_is_broken_is_an_error_and_nobody_waits_for_ever() {
     let (here, silent, waits) = (socket(), socket(), socket());
     let limit = Duration::from_millis(150);
-    let error = measure_hops(&here, &ring(&silent, 3, Waiting::Sleep), 10, limit).unwrap_err();
+    let error = measure_hops(&here, &ring(&silent, 3, HopWait::Sleep), 10, limit).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
-    for waiting in [Waiting::Sleep, Waiting::Spin] {
+    for waiting in [HopWait::Sleep, HopWait::Spin] {
         assert_eq!(pass_hops_on(&waits, address(&here), waiting, Duration::from_millis(20)).unwrap(), 0);
     }
 }

@@ -54,13 +54,13 @@ impl Bench {
     }
 
     /// As [`Bench::hear`], by turns of the loop.
-    fn hear_in_turns(&mut self, until: impl Fn(&[(ClientId, Said)]) -> bool) -> Vec<(ClientId, Said)> {
+    fn hear_in_turns(&mut self, until: impl Fn(&[(ClientId, ReadOutcome)]) -> bool) -> Vec<(ClientId, ReadOutcome)> {
         let mut heard = Vec::new();
         while !until(&heard) {
             self.rest();
             while let Some(id) = self.clients.next_readable() {
                 let said = self.clients.read(id, &mut self.counters);
-                if !matches!(said, Said::Nothing) {
+                if !matches!(said, ReadOutcome::Nothing) {
                     heard.push((id, said));
                 }
             }
@@ -119,12 +119,13 @@ impl Peer {
     }
 }
 
-fn ended(heard: &[(ClientId, Said)]) -> bool {
-    heard.iter().any(|(_, said)| matches!(said, Said::Ended))
+fn ended(heard: &[(ClientId, ReadOutcome)]) -> bool {
+    heard.iter().any(|(_, said)| matches!(said, ReadOutcome::Ended))
 }
 
-fn all_bytes(heard: &[(ClientId, Said)]) -> Vec<u8> {
-    let bytes = heard.iter().filter_map(|(_, said)| if let Said::Bytes(bytes) = said { Some(bytes) } else { None });
+fn all_bytes(heard: &[(ClientId, ReadOutcome)]) -> Vec<u8> {
+    let bytes =
+        heard.iter().filter_map(|(_, said)| if let ReadOutcome::Bytes(bytes) = said { Some(bytes) } else { None });
     bytes.flatten().copied().collect()
 }
 
@@ -171,7 +172,7 @@ fn what_a_client_in_memory_is_to_read_is_written_as_it_reads_and_nothing_spins_m
     bench.clients.queue_writing(first);
     assert_eq!(bench.clients.next_writable(), None, "a full client waits for room");
     while let Some(id) = bench.clients.next_readable() {
-        assert!(matches!(bench.clients.read(id, &mut bench.counters), Said::Nothing));
+        assert!(matches!(bench.clients.read(id, &mut bench.counters), ReadOutcome::Nothing));
     }
     assert!(bench.clients.begin_sleep() && !bench.clients.has_more(), "nothing is to be done until it reads");
     let reads = std::thread::spawn(move || (peer.receive_all(3_000_000), peer));
@@ -179,7 +180,7 @@ fn what_a_client_in_memory_is_to_read_is_written_as_it_reads_and_nothing_spins_m
     while written < output.len() {
         bench.rest();
         while let Some(id) = bench.clients.next_readable() {
-            assert!(matches!(bench.clients.read(id, &mut bench.counters), Said::Nothing));
+            assert!(matches!(bench.clients.read(id, &mut bench.counters), ReadOutcome::Nothing));
         }
         while let Some(id) = bench.clients.next_writable() {
             match bench.clients.write(id, &[IoSlice::new(&output[written..])], &mut bench.counters) {
@@ -240,7 +241,7 @@ fn a_dismissed_client_in_memory_reads_its_output_and_the_end() {
     assert_eq!(peer.stream.read(&mut [0; 9]).unwrap(), 0);
     drop(peer);
     let heard = bench.hear_in_turns(|heard| !heard.is_empty());
-    assert!(matches!(heard[..], [(who, Said::Ended)] if who == id));
+    assert!(matches!(heard[..], [(who, ReadOutcome::Ended)] if who == id));
     assert_eq!(bench.clients.sharing, 0);
 }
 
@@ -262,7 +263,7 @@ fn a_client_that_says_it_wrote_more_than_there_is_room_for_is_closed() {
         assert_eq!(accomplice.read(&mut [0; RING]).unwrap(), RING);
     }
     let heard = bench.hear_in_turns(|heard| !heard.is_empty());
-    assert!(matches!(heard[..], [(who, Said::Ended)] if who == id), "{heard:?}");
+    assert!(matches!(heard[..], [(who, ReadOutcome::Ended)] if who == id), "{heard:?}");
     assert_eq!((bench.clients.count(), bench.clients.sharing), (0, 0));
 }
 
@@ -276,7 +277,7 @@ fn a_client_that_says_it_read_what_was_not_written_is_closed() {
     bench.clients.queue_writing(id);
     assert_eq!(bench.write(id, b"news"), Wrote::Bytes(0));
     let heard = bench.hear_in_turns(|heard| !heard.is_empty());
-    assert!(matches!(heard[..], [(who, Said::Ended)] if who == id), "{heard:?}");
+    assert!(matches!(heard[..], [(who, ReadOutcome::Ended)] if who == id), "{heard:?}");
     assert_eq!((bench.clients.count(), bench.clients.sharing), (0, 0));
 }
 
