@@ -1,10 +1,10 @@
 //! A client for programs that run on tokio.
 use crate::async_stream::AsyncStream;
-use crate::inbox::Inbox;
-use crate::outbox::{Outbox, Send};
+use crate::inbox::EventReader;
+use crate::outbox::{Outgoing, SendBuffer};
 use crate::receiver::LAST_READ;
-use crate::shared::{End, Shared};
-use crate::way;
+use crate::shared::{SessionEnd, SessionState};
+use crate::transport;
 use crate::{
     Address, Addressee, ConnectOptions, DisconnectReason, Error, Event, GroupName, Progress, Service, WaitCause,
     Welcome,
@@ -43,8 +43,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 #[derive(Debug)]
 pub struct AsyncClient {
     stream: AsyncStream,
-    outbox: Outbox,
-    inbox: Inbox,
+    outbox: SendBuffer,
+    inbox: EventReader,
     welcome: Welcome,
     send_within: Option<Duration>,
     /// Once nothing more can be written: until when what came before is read.
@@ -65,10 +65,10 @@ impl AsyncClient {
         let failed = |source| Error::Connect { address: address.clone(), source };
         let no_daemon = |error: Error| Error::NoDaemon { address: address.clone(), why: error.to_string() };
         let mut stream = AsyncStream::connect(address, options).await.map_err(failed)?;
-        let offer = if options.shares_memory_at(address) { way::offer() } else { None };
+        let offer = if options.shares_memory_at(address) { transport::offer() } else { None };
         stream.introduce(&options.hello(), offer).await.map_err(failed)?;
-        let shared = Arc::new(Shared::default());
-        let mut inbox = Inbox::new(Arc::clone(&shared));
+        let shared = Arc::new(SessionState::default());
+        let mut inbox = EventReader::new(Arc::clone(&shared));
         let welcome = loop {
             if let Some(welcome) = inbox.welcome(address)? {
                 break welcome;
@@ -76,7 +76,7 @@ impl AsyncClient {
             stream.ready(false).await.map_err(failed)?;
             inbox.read(|chunk| stream.try_read(chunk)).map_err(no_daemon)?;
         };
-        let outbox = Outbox::new(RequestWriter::new(&welcome), options.unbatched, shared);
+        let outbox = SendBuffer::new(RequestWriter::new(&welcome), options.unbatched, shared);
         Ok(Self { stream, outbox, inbox, welcome, send_within: options.send_within, last_read: None })
     }
 
@@ -90,7 +90,7 @@ impl AsyncClient {
     /// # Errors
     /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
     pub async fn join(&mut self, group: &GroupName) -> Result<u64, Error> {
-        self.send::<GroupName>(Send::Join(group, false), self.send_within).await
+        self.send::<GroupName>(Outgoing::Join(group, false), self.send_within).await
     }
 
     /// The same; if the group has no members yet, only members may send to it from here on.
@@ -98,7 +98,7 @@ impl AsyncClient {
     /// # Errors
     /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
     pub async fn join_closed(&mut self, group: &GroupName) -> Result<u64, Error> {
-        self.send::<GroupName>(Send::Join(group, true), self.send_within).await
+        self.send::<GroupName>(Outgoing::Join(group, true), self.send_within).await
     }
 
     /// Asks to leave a group; returns the send's number.
@@ -106,7 +106,7 @@ impl AsyncClient {
     /// # Errors
     /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
     pub async fn leave(&mut self, group: &GroupName) -> Result<u64, Error> {
-        self.send::<GroupName>(Send::Leave(group), self.send_within).await
+        self.send::<GroupName>(Outgoing::Leave(group), self.send_within).await
     }
 
     /// Sends a message to all members of the groups and to the clients that are named; returns the send's number. Waits
@@ -115,7 +115,7 @@ impl AsyncClient {
     /// # Errors
     /// [`Error`] says what is wrong; with [`Error::TimedOut`] and [`Error::Unread`] nothing was sent.
     pub async fn multicast<T: Addressee>(&mut self, service: Service, to: &[T], payload: &[u8]) -> Result<u64, Error> {
-        self.send(Send::Multicast(service, to, payload), self.send_within).await
+        self.send(Outgoing::Multicast(service, to, payload), self.send_within).await
     }
 
     /// As [`Self::multicast`], but waits for credit at most so long.
@@ -129,7 +129,7 @@ impl AsyncClient {
         payload: &[u8],
         within: Duration,
     ) -> Result<u64, Error> {
-        self.send(Send::Multicast(service, to, payload), Some(within)).await
+        self.send(Outgoing::Multicast(service, to, payload), Some(within)).await
     }
 
     /// As [`Self::multicast`], but does not wait for credit. Credit comes back while events are received.
@@ -137,7 +137,7 @@ impl AsyncClient {
     /// # Errors
     /// [`Error::WouldBlock`] where there is too little credit; otherwise as [`Self::multicast`].
     pub fn try_multicast<T: Addressee>(&mut self, service: Service, to: &[T], payload: &[u8]) -> Result<u64, Error> {
-        self.try_send(Send::Multicast(service, to, payload))
+        self.try_send(Outgoing::Multicast(service, to, payload))
     }
 
     /// Writes all that was collected.
@@ -226,7 +226,7 @@ impl AsyncClient {
         self.inbox.shared().cause()
     }
 
-    async fn send<T: Addressee>(&mut self, send: Send<'_, T>, within: Option<Duration>) -> Result<u64, Error> {
+    async fn send<T: Addressee>(&mut self, send: Outgoing<'_, T>, within: Option<Duration>) -> Result<u64, Error> {
         let sent = self.send_with_room(send);
         let Some(within) = within else { return sent.await };
         match timeout(within, sent).await {
@@ -236,7 +236,7 @@ impl AsyncClient {
     }
 
     /// Waits for room. Nothing is waited for once it is sent: what was given up is not sent.
-    async fn send_with_room<T: Addressee>(&mut self, send: Send<'_, T>) -> Result<u64, Error> {
+    async fn send_with_room<T: Addressee>(&mut self, send: Outgoing<'_, T>) -> Result<u64, Error> {
         // A session that is over, or about to be, takes nothing more.
         while self.last_read.is_some() || self.inbox.shared().ended().is_some() {
             self.step_aside().await?;
@@ -249,7 +249,7 @@ impl AsyncClient {
         }
     }
 
-    fn try_send<T: Addressee>(&mut self, send: Send<'_, T>) -> Result<u64, Error> {
+    fn try_send<T: Addressee>(&mut self, send: Outgoing<'_, T>) -> Result<u64, Error> {
         let sent = self.outbox.append(send);
         if let Some(payload) = send.large().filter(|_| sent.is_ok()) {
             let written = self.stream.write_now(&[IoSlice::new(self.outbox.bytes()), IoSlice::new(payload)]);
@@ -306,7 +306,7 @@ impl AsyncClient {
     }
 
     fn lost(&self, why: String) -> Error {
-        self.inbox.shared().end(End::Lost(why))
+        self.inbox.shared().end(SessionEnd::Lost(why))
     }
 }
 

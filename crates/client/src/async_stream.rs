@@ -1,6 +1,6 @@
 //! A connection of either kind, on tokio.
 use crate::stream::ring;
-use crate::way::{answered, check_there};
+use crate::transport::{answered, check_there};
 use crate::{Address, ConnectOptions, host_timeout};
 use consort_shm::{MemoryOffer, RingReader, RingWriter};
 use std::io::{self, IoSlice};
@@ -10,21 +10,21 @@ use tokio::net::{TcpStream, UnixStream};
 
 #[derive(Debug)]
 pub(crate) enum AsyncStream {
-    Unix(UnixStream, Way),
+    Unix(UnixStream, AsyncTransport),
     Tcp(TcpStream),
 }
 
 /// On which way bytes go where there is a Unix socket.
 #[derive(Debug)]
-pub(crate) enum Way {
+pub(crate) enum AsyncTransport {
     Socket,
     /// The daemon has not said yet whether it takes the offer.
     Offered(MemoryOffer),
-    Memory(Memory),
+    Memory(SharedMemory),
 }
 
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(crate) struct SharedMemory {
     writer: RingWriter,
     reader: RingReader,
     has_ended: bool,
@@ -35,7 +35,7 @@ pub(crate) struct Memory {
 impl AsyncStream {
     pub(crate) async fn connect(address: &Address, options: &ConnectOptions) -> io::Result<Self> {
         Ok(match address {
-            Address::Unix(path) => Self::Unix(UnixStream::connect(path).await?, Way::Socket),
+            Address::Unix(path) => Self::Unix(UnixStream::connect(path).await?, AsyncTransport::Socket),
             Address::Tcp { host, port } => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await?;
                 // Frames are collected before they are written; waiting once more only costs time.
@@ -51,7 +51,7 @@ impl AsyncStream {
         if let (Self::Unix(stream, way), Some(offer)) = (&mut *self, offer)
             && consort_shm::send(stream.as_fd(), hello, offer.file()).is_ok()
         {
-            *way = Way::Offered(offer);
+            *way = AsyncTransport::Offered(offer);
             return Ok(());
         }
         self.write_all(hello).await
@@ -61,7 +61,7 @@ impl AsyncStream {
     pub(crate) async fn ready(&mut self, writes: bool) -> io::Result<()> {
         let interest = if writes { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
         match self {
-            Self::Unix(stream, Way::Memory(memory)) => memory.ready(stream, writes).await,
+            Self::Unix(stream, AsyncTransport::Memory(memory)) => memory.ready(stream, writes).await,
             Self::Unix(stream, _) => stream.ready(interest).await.map(drop),
             Self::Tcp(stream) => stream.ready(interest).await.map(drop),
         }
@@ -70,8 +70,8 @@ impl AsyncStream {
     /// Reads what there is; `None` if there is nothing.
     pub(crate) fn try_read(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
         match self {
-            Self::Unix(stream, Way::Memory(memory)) => memory.read(stream, into),
-            Self::Unix(stream, Way::Socket) => unless_it_blocks(stream.try_read(into)),
+            Self::Unix(stream, AsyncTransport::Memory(memory)) => memory.read(stream, into),
+            Self::Unix(stream, AsyncTransport::Socket) => unless_it_blocks(stream.try_read(into)),
             Self::Unix(stream, way) => read_first(stream, way, into),
             Self::Tcp(stream) => unless_it_blocks(stream.try_read(into)),
         }
@@ -80,7 +80,7 @@ impl AsyncStream {
     /// Writes some of `bytes`; `None` if nothing can be written now.
     pub(crate) fn try_write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
         match self {
-            Self::Unix(stream, Way::Memory(memory)) => {
+            Self::Unix(stream, AsyncTransport::Memory(memory)) => {
                 memory.write(stream, &[IoSlice::new(bytes)]).map(|n| Some(n).filter(|n| *n > 0))
             }
             Self::Unix(stream, _) => unless_it_blocks(stream.try_write(bytes)),
@@ -91,7 +91,7 @@ impl AsyncStream {
     /// Writes to the memory that the daemon shares what there is room for; to a socket nothing.
     pub(crate) fn write_now(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
-            Self::Unix(stream, Way::Memory(memory)) => memory.write(stream, pieces),
+            Self::Unix(stream, AsyncTransport::Memory(memory)) => memory.write(stream, pieces),
             _ => Ok(0),
         }
     }
@@ -106,16 +106,16 @@ impl AsyncStream {
 }
 
 /// Reads the daemon's first bytes, which answer the offer.
-fn read_first(stream: &UnixStream, way: &mut Way, into: &mut [u8]) -> io::Result<Option<usize>> {
+fn read_first(stream: &UnixStream, way: &mut AsyncTransport, into: &mut [u8]) -> io::Result<Option<usize>> {
     let read = stream.try_io(Interest::READABLE, || consort_shm::receive(stream.as_fd(), into));
     let Some((n, file)) = unless_it_blocks(read)? else { return Ok(None) };
-    let Way::Offered(offer) = std::mem::replace(way, Way::Socket) else { return Ok(Some(n)) };
+    let AsyncTransport::Offered(offer) = std::mem::replace(way, AsyncTransport::Socket) else { return Ok(Some(n)) };
     let Some((writer, reader)) = answered(offer, &into[..n], file)? else { return Ok(Some(n)) };
-    *way = Way::Memory(Memory { writer, reader, has_ended: false, stuck: 0 });
+    *way = AsyncTransport::Memory(SharedMemory { writer, reader, has_ended: false, stuck: 0 });
     Ok(None)
 }
 
-impl Memory {
+impl SharedMemory {
     /// Waits for the bell, unless there is something already. Giving it up loses nothing.
     async fn ready(&mut self, stream: &UnixStream, writes: bool) -> io::Result<()> {
         // A socket that always has something would let other tasks run, too.

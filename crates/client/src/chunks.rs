@@ -19,12 +19,12 @@ pub(crate) struct Chunks {
 }
 
 /// The front of a chunk.
-struct Front {
+struct ChunkFront {
     chunk: Arc<[u8]>,
     len: usize,
 }
 
-impl AsRef<[u8]> for Front {
+impl AsRef<[u8]> for ChunkFront {
     fn as_ref(&self) -> &[u8] {
         &self.chunk[..self.len]
     }
@@ -47,7 +47,7 @@ impl Chunks {
         };
         let bytes = match n {
             Ok(Some(n)) if n > SMALL => {
-                let bytes = Bytes::from_owner(Front { chunk: Arc::clone(&chunk), len: n });
+                let bytes = Bytes::from_owner(ChunkFront { chunk: Arc::clone(&chunk), len: n });
                 self.hand_out(chunk);
                 return Ok(Some(bytes));
             }

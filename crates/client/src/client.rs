@@ -1,11 +1,11 @@
 //! Both halves of a client, for one thread.
-use crate::inbox::Inbox;
-use crate::outbox::{Outbox, Send};
+use crate::inbox::EventReader;
+use crate::outbox::{Outgoing, SendBuffer};
 use crate::receiver::Receiver;
 use crate::sender::Sender;
-use crate::shared::Shared;
-use crate::stream::{Stream, time_left, until};
-use crate::way::{self, Incoming};
+use crate::shared::SessionState;
+use crate::stream::{DaemonStream, time_left, until};
+use crate::transport::{self, TransportReader};
 use crate::{
     Address, Addressee, ConnectOptions, DisconnectReason, Error, Event, GroupName, Progress, Service, Shown, WaitCause,
     Welcome,
@@ -31,14 +31,14 @@ impl Client {
     pub fn connect(address: &Address, options: &ConnectOptions) -> Result<Self, Error> {
         let deadline = until(Some(options.connect_within));
         let failed = |source| Error::Connect { address: address.clone(), source };
-        let mut stream = Stream::connect(address, options).map_err(failed)?;
-        let shared = Arc::new(Shared::default());
-        let inbox = Inbox::new(Arc::clone(&shared));
-        let offer = if options.shares_memory_at(address) { way::offer() } else { None };
+        let mut stream = DaemonStream::connect(address, options).map_err(failed)?;
+        let shared = Arc::new(SessionState::default());
+        let inbox = EventReader::new(Arc::clone(&shared));
+        let offer = if options.shares_memory_at(address) { transport::offer() } else { None };
         stream.introduce(&options.hello(), offer.as_ref(), options.connect_within).map_err(failed)?;
-        let mut receiver = Receiver::new(Incoming::new(stream.try_clone().map_err(failed)?, offer), inbox);
+        let mut receiver = Receiver::new(TransportReader::new(stream.try_clone().map_err(failed)?, offer), inbox);
         let welcome = await_welcome(&mut receiver, address, deadline)?;
-        let outbox = Outbox::new(RequestWriter::new(&welcome), options.unbatched, shared);
+        let outbox = SendBuffer::new(RequestWriter::new(&welcome), options.unbatched, shared);
         let sender = Sender::new(receiver.outgoing(stream), outbox, options.send_within);
         Ok(Self { sender, receiver, welcome })
     }
@@ -58,7 +58,7 @@ impl Client {
     /// # Errors
     /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
     pub fn join(&mut self, group: &GroupName) -> Result<u64, Error> {
-        self.send::<GroupName>(Send::Join(group, false), self.sender.send_within())
+        self.send::<GroupName>(Outgoing::Join(group, false), self.sender.send_within())
     }
 
     /// The same; if the group has no members yet, only members may send to it from here on.
@@ -66,7 +66,7 @@ impl Client {
     /// # Errors
     /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
     pub fn join_closed(&mut self, group: &GroupName) -> Result<u64, Error> {
-        self.send::<GroupName>(Send::Join(group, true), self.sender.send_within())
+        self.send::<GroupName>(Outgoing::Join(group, true), self.sender.send_within())
     }
 
     /// Asks to leave a group; returns the send's number.
@@ -74,7 +74,7 @@ impl Client {
     /// # Errors
     /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
     pub fn leave(&mut self, group: &GroupName) -> Result<u64, Error> {
-        self.send::<GroupName>(Send::Leave(group), self.sender.send_within())
+        self.send::<GroupName>(Outgoing::Leave(group), self.sender.send_within())
     }
 
     /// Sends a message to all members of the groups and to the clients that are named; returns the send's number. Waits
@@ -83,7 +83,7 @@ impl Client {
     /// # Errors
     /// [`Error`] says what is wrong; with [`Error::TimedOut`] and [`Error::Unread`] nothing was sent.
     pub fn multicast<T: Addressee>(&mut self, service: Service, to: &[T], payload: &[u8]) -> Result<u64, Error> {
-        self.send(Send::Multicast(service, to, payload), self.sender.send_within())
+        self.send(Outgoing::Multicast(service, to, payload), self.sender.send_within())
     }
 
     /// As [`Self::multicast`], but waits for credit at most so long.
@@ -97,7 +97,7 @@ impl Client {
         payload: &[u8],
         within: Duration,
     ) -> Result<u64, Error> {
-        self.send(Send::Multicast(service, to, payload), Some(within))
+        self.send(Outgoing::Multicast(service, to, payload), Some(within))
     }
 
     /// As [`Self::multicast`], but does not wait for credit. Credit comes back while events are received.
@@ -266,7 +266,7 @@ impl Client {
         (self.sender, self.receiver)
     }
 
-    fn send<T: Addressee>(&mut self, send: Send<'_, T>, within: Option<Duration>) -> Result<u64, Error> {
+    fn send<T: Addressee>(&mut self, send: Outgoing<'_, T>, within: Option<Duration>) -> Result<u64, Error> {
         let mut deadline = None;
         loop {
             let sent = self.sender.append(send);

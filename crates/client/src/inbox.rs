@@ -2,7 +2,7 @@
 //! read.
 use crate::chunks::Chunks;
 use crate::event::{Event, Shown};
-use crate::shared::{End, Shared};
+use crate::shared::{SessionEnd, SessionState};
 use crate::{Address, Error, Progress};
 use consort_session::client::Replies;
 use consort_session::event::{InPlace, look};
@@ -16,7 +16,7 @@ const UNREAD_MAX: usize = 64 << 20;
 
 /// Cuts events out of what was read. Messages share the buffer in which they were read; nothing is copied.
 #[derive(Debug)]
-pub(crate) struct Inbox {
+pub(crate) struct EventReader {
     replies: Replies,
     chunks: Chunks,
     /// Events read while something else was waited for.
@@ -24,16 +24,16 @@ pub(crate) struct Inbox {
     aside_bytes: usize,
     /// How often the daemon's status came.
     told: u64,
-    shared: Arc<Shared>,
+    shared: Arc<SessionState>,
 }
 
-impl Inbox {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+impl EventReader {
+    pub(crate) fn new(shared: Arc<SessionState>) -> Self {
         let (replies, chunks) = (Replies::default(), Chunks::default());
         Self { replies, chunks, buffered: VecDeque::new(), aside_bytes: 0, told: 0, shared }
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &SessionState {
         &self.shared
     }
 
@@ -46,7 +46,7 @@ impl Inbox {
         if let Some(error) = self.shared.ended() {
             return Err(error);
         }
-        let lost = |why: String| self.shared.end(End::Lost(why));
+        let lost = |why: String| self.shared.end(SessionEnd::Lost(why));
         match self.chunks.read(read).map_err(|error| lost(error.to_string()))? {
             None => Ok(false),
             Some(nothing) if nothing.is_empty() => Err(lost("the daemon closed it".to_owned())),
@@ -94,7 +94,9 @@ impl Inbox {
     }
 
     fn next_reply(&mut self) -> Result<Option<session::DaemonEvent>, Error> {
-        self.replies.next_event().map_err(|error| self.shared.end(End::Lost(format!("the daemon sent a {error}"))))
+        self.replies
+            .next_event()
+            .map_err(|error| self.shared.end(SessionEnd::Lost(format!("the daemon sent a {error}"))))
     }
 
     /// Shows all events that were read; how many.
@@ -120,7 +122,7 @@ impl Inbox {
 
     /// Shows the message whose frame lies at the front of bytes that come next; how many bytes of them are done with.
     pub(crate) fn show_in_place(&self, bytes: &[u8], see: &mut impl FnMut(Shown<'_>)) -> Result<Option<usize>, Error> {
-        let malformed = |error| self.shared.end(End::Lost(format!("the daemon sent a {error}")));
+        let malformed = |error| self.shared.end(SessionEnd::Lost(format!("the daemon sent a {error}")));
         match look(bytes).map_err(malformed)? {
             InPlace::Message(message, len) => {
                 see(Shown::Message(message));
@@ -167,7 +169,7 @@ impl Inbox {
                 self.shared.has_to_wait(waiting);
                 return Ok(None);
             }
-            session::DaemonEvent::Disconnect(farewell) => return Err(self.shared.end(End::Farewell(farewell))),
+            session::DaemonEvent::Disconnect(farewell) => return Err(self.shared.end(SessionEnd::Farewell(farewell))),
             // Nobody asked.
             session::DaemonEvent::Pong(_) | session::DaemonEvent::Welcome(_) => return Ok(None),
         }))

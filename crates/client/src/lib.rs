@@ -64,8 +64,8 @@ mod shared;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod transport;
 mod wait_cause;
-mod way;
 
 pub use address::{Address, AddressError};
 #[cfg(feature = "tokio")]

@@ -1,5 +1,5 @@
 //! What is to be written to the daemon. Writes to no socket: blocking and async clients take from it what they write.
-use crate::shared::Shared;
+use crate::shared::SessionState;
 use crate::{Addressee, Error, GroupName, Progress, Service, WaitCause};
 use bytes::{Buf, BytesMut};
 use consort_session::client::{NotSent, RequestWriter};
@@ -14,7 +14,7 @@ const LARGE: usize = 16 << 10;
 
 /// Numbers sends and collects them.
 #[derive(Debug)]
-pub(crate) struct Outbox {
+pub(crate) struct SendBuffer {
     buffer: BytesMut,
     requests: RequestWriter,
     known: Progress,
@@ -23,27 +23,27 @@ pub(crate) struct Outbox {
     asked: u64,
     /// A join or a leave is among what is collected: it is written at once, for what follows from it comes from others.
     prompt: bool,
-    shared: Arc<Shared>,
+    shared: Arc<SessionState>,
 }
 
 /// One send, before it has a number.
-pub(crate) enum Send<'a, T = GroupName> {
+pub(crate) enum Outgoing<'a, T = GroupName> {
     Join(&'a GroupName, bool),
     Leave(&'a GroupName),
     Multicast(Service, &'a [T], &'a [u8]),
 }
 
 // Derives would ask the same of `T`.
-impl<T> Clone for Send<'_, T> {
+impl<T> Clone for Outgoing<'_, T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for Send<'_, T> {}
+impl<T> Copy for Outgoing<'_, T> {}
 
-impl<'a, T> Send<'a, T> {
-    /// The payload that is left to [`Outbox::put_rest`].
+impl<'a, T> Outgoing<'a, T> {
+    /// The payload that is left to [`SendBuffer::put_rest`].
     pub(crate) fn large(&self) -> Option<&'a [u8]> {
         match self {
             Self::Multicast(_, _, payload) if payload.len() >= LARGE => Some(payload),
@@ -52,13 +52,13 @@ impl<'a, T> Send<'a, T> {
     }
 }
 
-impl Outbox {
-    pub(crate) fn new(requests: RequestWriter, unbatched: bool, shared: Arc<Shared>) -> Self {
+impl SendBuffer {
+    pub(crate) fn new(requests: RequestWriter, unbatched: bool, shared: Arc<SessionState>) -> Self {
         let (buffer, known) = (BytesMut::with_capacity(2 * WRITE_AT), Progress::default());
         Self { buffer, requests, known, unbatched, asked: 0, prompt: false, shared }
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &SessionState {
         &self.shared
     }
 
@@ -86,7 +86,7 @@ impl Outbox {
 
     /// Numbers and collects a send, if there is credit for it; of a large one all but the payload, which is to follow by
     /// [`Self::put_rest`].
-    pub(crate) fn append<T: Addressee>(&mut self, send: Send<'_, T>) -> Result<u64, Error> {
+    pub(crate) fn append<T: Addressee>(&mut self, send: Outgoing<'_, T>) -> Result<u64, Error> {
         let appended = self.put(send).or_else(|why| match why {
             NotSent::Credit { .. } => {
                 self.known = self.shared.progress();
@@ -96,7 +96,7 @@ impl Outbox {
         });
         match appended {
             Ok(number) => {
-                self.prompt |= !matches!(send, Send::Multicast(..));
+                self.prompt |= !matches!(send, Outgoing::Multicast(..));
                 self.shared.has_sent(number);
             }
             Err(_) => self.shared.ended().map_or(Ok(()), Err)?,
@@ -104,11 +104,11 @@ impl Outbox {
         appended.map_err(|why| Error::not_sent(why, self.shared.cause().unwrap_or(WaitCause::Budget)))
     }
 
-    fn put<T: Addressee>(&mut self, send: Send<'_, T>) -> Result<u64, NotSent> {
+    fn put<T: Addressee>(&mut self, send: Outgoing<'_, T>) -> Result<u64, NotSent> {
         match send {
-            Send::Join(group, closed) => self.requests.join(&mut self.buffer, group, closed, self.known),
-            Send::Leave(group) => self.requests.leave(&mut self.buffer, group, self.known),
-            Send::Multicast(service, to, payload) => {
+            Outgoing::Join(group, closed) => self.requests.join(&mut self.buffer, group, closed, self.known),
+            Outgoing::Leave(group) => self.requests.leave(&mut self.buffer, group, self.known),
+            Outgoing::Multicast(service, to, payload) => {
                 let known = self.known;
                 if send.large().is_some() {
                     return self.requests.multicast_front(&mut self.buffer, service, to, payload.len(), known);

@@ -1,9 +1,9 @@
 //! The half of a client that receives.
 use crate::event::{Event, Shown};
-use crate::inbox::Inbox;
-use crate::shared::End;
-use crate::stream::{Stream, until};
-use crate::way::{self, Incoming, Outgoing};
+use crate::inbox::EventReader;
+use crate::shared::SessionEnd;
+use crate::stream::{DaemonStream, until};
+use crate::transport::{self, TransportReader, TransportWriter};
 use crate::{Error, Progress, WaitCause};
 use std::time::{Duration, Instant};
 
@@ -18,17 +18,17 @@ const STEP: usize = 128 << 10;
 /// It must be read for its [`Sender`](crate::Sender) to hear of free credit.
 #[derive(Debug)]
 pub struct Receiver {
-    incoming: Incoming,
-    pub(crate) inbox: Inbox,
+    incoming: TransportReader,
+    pub(crate) inbox: EventReader,
 }
 
 impl Receiver {
-    pub(crate) const fn new(incoming: Incoming, inbox: Inbox) -> Self {
+    pub(crate) const fn new(incoming: TransportReader, inbox: EventReader) -> Self {
         Self { incoming, inbox }
     }
 
     /// The way back, once the daemon has spoken.
-    pub(crate) fn outgoing(&mut self, stream: Stream) -> Outgoing {
+    pub(crate) fn outgoing(&mut self, stream: DaemonStream) -> TransportWriter {
         self.incoming.outgoing(stream)
     }
 
@@ -142,8 +142,12 @@ impl Receiver {
     }
 
     /// Waits until something can be read or written. False if neither came in time.
-    pub(crate) fn await_either(&mut self, outgoing: &mut Outgoing, within: Option<Duration>) -> Result<bool, Error> {
-        way::await_either(&mut self.incoming, outgoing, within).map_err(|error| self.lost(&error))
+    pub(crate) fn await_either(
+        &mut self,
+        outgoing: &mut TransportWriter,
+        within: Option<Duration>,
+    ) -> Result<bool, Error> {
+        transport::await_either(&mut self.incoming, outgoing, within).map_err(|error| self.lost(&error))
     }
 
     fn view(&self) -> Result<&[u8], Error> {
@@ -151,7 +155,7 @@ impl Receiver {
     }
 
     fn lost(&self, why: &std::io::Error) -> Error {
-        self.inbox.shared().end(End::Lost(why.to_string()))
+        self.inbox.shared().end(SessionEnd::Lost(why.to_string()))
     }
 
     /// How far the sends are.
@@ -176,7 +180,10 @@ impl Receiver {
             match self.fill_aside(Some(deadline.saturating_duration_since(Instant::now()))) {
                 Ok(true) => {}
                 Ok(false) => {
-                    return self.inbox.shared().end(End::Lost("nothing more can be sent or received".to_owned()));
+                    return self
+                        .inbox
+                        .shared()
+                        .end(SessionEnd::Lost("nothing more can be sent or received".to_owned()));
                 }
                 Err(end) => return end,
             }

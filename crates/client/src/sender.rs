@@ -1,7 +1,7 @@
 //! The half of a client that sends.
-use crate::outbox::{Outbox, Send};
+use crate::outbox::{Outgoing, SendBuffer};
 use crate::stream::{time_left, until};
-use crate::way::Outgoing;
+use crate::transport::TransportWriter;
 use crate::{Addressee, Error, GroupName, Progress, Service, WaitCause};
 use std::io::IoSlice;
 use std::time::{Duration, Instant};
@@ -16,13 +16,13 @@ const LAST_WRITE: Duration = Duration::from_secs(1);
 /// Sends are collected; call [`Self::flush`] when nothing more follows for now.
 #[derive(Debug)]
 pub struct Sender {
-    pub(crate) outgoing: Outgoing,
-    pub(crate) outbox: Outbox,
+    pub(crate) outgoing: TransportWriter,
+    pub(crate) outbox: SendBuffer,
     send_within: Option<Duration>,
 }
 
 impl Sender {
-    pub(crate) const fn new(outgoing: Outgoing, outbox: Outbox, send_within: Option<Duration>) -> Self {
+    pub(crate) const fn new(outgoing: TransportWriter, outbox: SendBuffer, send_within: Option<Duration>) -> Self {
         Self { outgoing, outbox, send_within }
     }
 
@@ -31,7 +31,7 @@ impl Sender {
     /// # Errors
     /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
     pub fn join(&mut self, group: &GroupName) -> Result<u64, Error> {
-        self.send::<GroupName>(Send::Join(group, false), self.send_within)
+        self.send::<GroupName>(Outgoing::Join(group, false), self.send_within)
     }
 
     /// The same; if the group has no members yet, only members may send to it from here on.
@@ -39,7 +39,7 @@ impl Sender {
     /// # Errors
     /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
     pub fn join_closed(&mut self, group: &GroupName) -> Result<u64, Error> {
-        self.send::<GroupName>(Send::Join(group, true), self.send_within)
+        self.send::<GroupName>(Outgoing::Join(group, true), self.send_within)
     }
 
     /// Asks to leave a group; returns the send's number. Waits for credit.
@@ -47,7 +47,7 @@ impl Sender {
     /// # Errors
     /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
     pub fn leave(&mut self, group: &GroupName) -> Result<u64, Error> {
-        self.send::<GroupName>(Send::Leave(group), self.send_within)
+        self.send::<GroupName>(Outgoing::Leave(group), self.send_within)
     }
 
     /// Sends a message to all members of the groups and to the clients that are named; returns the send's number. Waits
@@ -56,7 +56,7 @@ impl Sender {
     /// # Errors
     /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
     pub fn multicast<T: Addressee>(&mut self, service: Service, to: &[T], payload: &[u8]) -> Result<u64, Error> {
-        self.send(Send::Multicast(service, to, payload), self.send_within)
+        self.send(Outgoing::Multicast(service, to, payload), self.send_within)
     }
 
     /// As [`Self::multicast`], but waits for credit at most so long.
@@ -70,7 +70,7 @@ impl Sender {
         payload: &[u8],
         within: Duration,
     ) -> Result<u64, Error> {
-        self.send(Send::Multicast(service, to, payload), Some(within))
+        self.send(Outgoing::Multicast(service, to, payload), Some(within))
     }
 
     /// As [`Self::multicast`], but does not wait for credit.
@@ -79,7 +79,7 @@ impl Sender {
     /// [`Error::WouldBlock`] where there is too little credit; what was sent before is written then, so that credit can
     /// come back.
     pub fn try_multicast<T: Addressee>(&mut self, service: Service, to: &[T], payload: &[u8]) -> Result<u64, Error> {
-        let sent = self.append(Send::Multicast(service, to, payload));
+        let sent = self.append(Outgoing::Multicast(service, to, payload));
         if sent.is_err() || self.outbox.wants_write() {
             self.write()?;
         }
@@ -138,7 +138,7 @@ impl Sender {
         self.outbox.shared().cause()
     }
 
-    fn send<T: Addressee>(&mut self, send: Send<'_, T>, within: Option<Duration>) -> Result<u64, Error> {
+    fn send<T: Addressee>(&mut self, send: Outgoing<'_, T>, within: Option<Duration>) -> Result<u64, Error> {
         let mut deadline = None;
         loop {
             match self.append(send) {
@@ -162,7 +162,7 @@ impl Sender {
 
     /// Numbers and collects a send, if there is credit for it. A large payload is copied but once, into shared memory, as
     /// far as there is room.
-    pub(crate) fn append<T: Addressee>(&mut self, send: Send<'_, T>) -> Result<u64, Error> {
+    pub(crate) fn append<T: Addressee>(&mut self, send: Outgoing<'_, T>) -> Result<u64, Error> {
         let number = self.outbox.append(send)?;
         if let Some(payload) = send.large() {
             let written = self.outgoing.write_now(&[IoSlice::new(self.outbox.bytes()), IoSlice::new(payload)]);

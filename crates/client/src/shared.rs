@@ -8,7 +8,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 #[derive(Debug, Default)]
-pub(crate) struct Shared {
+pub(crate) struct SessionState {
     sent: AtomicU64,
     known: Mutex<Known>,
     changed: Condvar,
@@ -19,7 +19,7 @@ pub(crate) struct Known {
     pub(crate) progress: Progress,
     /// What the daemon said last that sends wait for.
     waiting: Option<WaitNotice>,
-    ended: Option<End>,
+    ended: Option<SessionEnd>,
     nobody_receives: bool,
 }
 
@@ -33,12 +33,12 @@ impl Known {
 
 /// How a session came to its end.
 #[derive(Clone, Debug)]
-pub(crate) enum End {
+pub(crate) enum SessionEnd {
     Farewell(Disconnect),
     Lost(String),
 }
 
-impl Shared {
+impl SessionState {
     /// All sends up to this number were made.
     pub(crate) fn has_sent(&self, number: u64) {
         self.sent.store(number, Ordering::Relaxed);
@@ -69,7 +69,7 @@ impl Shared {
     }
 
     /// The session is over, as the receiver sees: it has read all that came before. Returns the error to be told.
-    pub(crate) fn end(&self, end: End) -> Error {
+    pub(crate) fn end(&self, end: SessionEnd) -> Error {
         let mut known = self.known();
         let end = known.ended.get_or_insert(end).clone();
         self.changed.notify_all();
@@ -85,7 +85,7 @@ impl Shared {
     /// The error for a send that the connection did not take. What the daemon said before is still to be received.
     pub(crate) fn lost(&self, why: &std::io::Error) -> Error {
         let known = self.known();
-        let end = known.ended.clone().unwrap_or(End::Lost(why.to_string()));
+        let end = known.ended.clone().unwrap_or(SessionEnd::Lost(why.to_string()));
         self.error(end, known.progress)
     }
 
@@ -127,11 +127,11 @@ impl Shared {
         Ok(self.changed.wait_timeout(known, left).unwrap_or_else(PoisonError::into_inner).0)
     }
 
-    fn error(&self, end: End, progress: Progress) -> Error {
+    fn error(&self, end: SessionEnd, progress: Progress) -> Error {
         let unknown_fate = unknown_fate(self.sent.load(Ordering::Relaxed), progress);
         match end {
-            End::Farewell(farewell) => Error::Disconnected { farewell, unknown_fate },
-            End::Lost(why) => Error::ConnectionLost { why, unknown_fate },
+            SessionEnd::Farewell(farewell) => Error::Disconnected { farewell, unknown_fate },
+            SessionEnd::Lost(why) => Error::ConnectionLost { why, unknown_fate },
         }
     }
 

@@ -18,9 +18,9 @@ const SHORTEST: Duration = Duration::from_micros(1);
 
 /// A connection, of either kind, to be shared by two threads: one reads, one writes.
 #[derive(Debug)]
-pub(crate) struct Stream(OwnedFd);
+pub(crate) struct DaemonStream(OwnedFd);
 
-impl Stream {
+impl DaemonStream {
     pub(crate) fn connect(address: &Address, options: &ConnectOptions) -> io::Result<Self> {
         let socket = address.dial(options.connect_within)?;
         if matches!(address, Address::Tcp { .. }) {
@@ -226,9 +226,9 @@ mod tests {
     use super::*;
     use std::os::unix::net::UnixStream;
 
-    fn pair() -> (Stream, Stream) {
+    fn pair() -> (DaemonStream, DaemonStream) {
         let (here, there) = UnixStream::pair().unwrap();
-        (Stream(here.into()), Stream(there.into()))
+        (DaemonStream(here.into()), DaemonStream(there.into()))
     }
 
     #[test]

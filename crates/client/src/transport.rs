@@ -1,5 +1,5 @@
 //! The ways on which bytes go: a socket, or memory that is shared with a daemon on this machine.
-use crate::stream::{Stream, until};
+use crate::stream::{DaemonStream, until};
 use consort_shm::{MemoryFile, MemoryOffer, RingReader, RingWriter};
 use std::io::{self, ErrorKind, IoSlice};
 use std::time::{Duration, Instant};
@@ -35,15 +35,15 @@ pub(crate) fn answered(
 
 /// What comes from the daemon.
 #[derive(Debug)]
-pub(crate) struct Incoming {
-    stream: Stream,
-    way: Way,
+pub(crate) struct TransportReader {
+    stream: DaemonStream,
+    transport: Transport,
     /// The other direction, until somebody takes it.
     writer: Option<RingWriter>,
 }
 
 #[derive(Debug)]
-enum Way {
+enum Transport {
     Socket,
     /// The daemon has not said yet whether it takes the offer.
     Offered(MemoryOffer),
@@ -52,34 +52,34 @@ enum Way {
     Ended(RingReader),
 }
 
-impl Incoming {
-    pub(crate) fn new(stream: Stream, offer: Option<MemoryOffer>) -> Self {
-        Self { stream, way: offer.map_or(Way::Socket, Way::Offered), writer: None }
+impl TransportReader {
+    pub(crate) fn new(stream: DaemonStream, offer: Option<MemoryOffer>) -> Self {
+        Self { stream, transport: offer.map_or(Transport::Socket, Transport::Offered), writer: None }
     }
 
     /// The way back, once the daemon has spoken.
-    pub(crate) fn outgoing(&mut self, stream: Stream) -> Outgoing {
-        Outgoing { stream, memory: self.writer.take(), stuck: 0 }
+    pub(crate) fn outgoing(&mut self, stream: DaemonStream) -> TransportWriter {
+        TransportWriter { stream, memory: self.writer.take(), stuck: 0 }
     }
 
     /// Reads what there is; nothing if nothing came in time. With no time at all it only looks.
     pub(crate) fn read(&mut self, into: &mut [u8], within: Option<Duration>) -> io::Result<Option<usize>> {
-        match std::mem::replace(&mut self.way, Way::Socket) {
-            Way::Socket => self.stream.read(into, within),
-            Way::Offered(offer) => self.read_first(offer, into, within),
-            Way::Memory(mut reader) => {
+        match std::mem::replace(&mut self.transport, Transport::Socket) {
+            Transport::Socket => self.stream.read(into, within),
+            Transport::Offered(offer) => self.read_first(offer, into, within),
+            Transport::Memory(mut reader) => {
                 let read = read_memory(&mut reader, &self.stream, into, within);
-                let ended = matches!(read, Ok(Read::Ended));
-                self.way = if ended { Way::Ended(reader) } else { Way::Memory(reader) };
+                let ended = matches!(read, Ok(MemoryRead::Ended));
+                self.transport = if ended { Transport::Ended(reader) } else { Transport::Memory(reader) };
                 match read? {
-                    Read::Bytes(n) => Ok(Some(n)),
-                    Read::Nothing => Ok(None),
-                    Read::Ended => self.read(into, within),
+                    MemoryRead::Bytes(n) => Ok(Some(n)),
+                    MemoryRead::Nothing => Ok(None),
+                    MemoryRead::Ended => self.read(into, within),
                 }
             }
-            Way::Ended(mut reader) => {
+            Transport::Ended(mut reader) => {
                 let read = reader.read(into);
-                self.way = Way::Ended(reader);
+                self.transport = Transport::Ended(reader);
                 Ok(Some(read?))
             }
         }
@@ -87,21 +87,21 @@ impl Incoming {
 
     /// Whether what comes can be looked at where it lies.
     pub(crate) fn reads_in_place(&self) -> bool {
-        matches!(&self.way, Way::Memory(reader) | Way::Ended(reader) if reader.reads_in_place())
+        matches!(&self.transport, Transport::Memory(reader) | Transport::Ended(reader) if reader.reads_in_place())
     }
 
     /// Waits until there is something to look at. False if nothing came in time; at the end there is nothing, but that is
     /// true.
     pub(crate) fn await_bytes(&mut self, within: Option<Duration>) -> io::Result<bool> {
-        match std::mem::replace(&mut self.way, Way::Socket) {
-            Way::Memory(mut reader) => {
+        match std::mem::replace(&mut self.transport, Transport::Socket) {
+            Transport::Memory(mut reader) => {
                 let waited = await_memory(&mut reader, &self.stream, within);
-                let ended = matches!(waited, Ok(Waited::Ended));
-                self.way = if ended { Way::Ended(reader) } else { Way::Memory(reader) };
-                waited.map(|waited| !matches!(waited, Waited::Nothing))
+                let ended = matches!(waited, Ok(MemoryWait::Ended));
+                self.transport = if ended { Transport::Ended(reader) } else { Transport::Memory(reader) };
+                waited.map(|waited| !matches!(waited, MemoryWait::Nothing))
             }
             other => {
-                self.way = other;
+                self.transport = other;
                 Ok(true)
             }
         }
@@ -109,15 +109,15 @@ impl Incoming {
 
     /// What waits, where it lies.
     pub(crate) fn view(&self) -> io::Result<&[u8]> {
-        match &self.way {
-            Way::Memory(reader) | Way::Ended(reader) => Ok(reader.view()?),
-            Way::Socket | Way::Offered(_) => Ok(&[]),
+        match &self.transport {
+            Transport::Memory(reader) | Transport::Ended(reader) => Ok(reader.view()?),
+            Transport::Socket | Transport::Offered(_) => Ok(&[]),
         }
     }
 
     /// The first `n` bytes of what waits are done with.
     pub(crate) fn pass(&mut self, n: usize) -> io::Result<()> {
-        if let Way::Memory(reader) | Way::Ended(reader) = &mut self.way {
+        if let Transport::Memory(reader) | Transport::Ended(reader) = &mut self.transport {
             reader.pass(n)?;
             if reader.wakes_writer() {
                 self.stream.ring();
@@ -134,18 +134,18 @@ impl Incoming {
     ) -> io::Result<Option<usize>> {
         let deadline = until(within);
         let Some((n, memory)) = self.stream.read_first(into, within)? else {
-            self.way = Way::Offered(offer);
+            self.transport = Transport::Offered(offer);
             return Ok(None);
         };
         let Some((writer, reader)) = answered(offer, &into[..n], memory)? else { return Ok(Some(n)) };
-        self.way = Way::Memory(reader);
+        self.transport = Transport::Memory(reader);
         self.writer = Some(writer);
         self.read(into, deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())))
     }
 }
 
 /// What reading from memory gave.
-enum Read {
+enum MemoryRead {
     Bytes(usize),
     /// Nothing came in time.
     Nothing,
@@ -154,7 +154,7 @@ enum Read {
 }
 
 /// What waiting for memory gave.
-enum Waited {
+enum MemoryWait {
     Bytes,
     /// Nothing came in time.
     Nothing,
@@ -163,34 +163,39 @@ enum Waited {
 }
 
 /// Reads what there is; waits for it.
-fn read_memory(reader: &mut RingReader, bell: &Stream, into: &mut [u8], within: Option<Duration>) -> io::Result<Read> {
+fn read_memory(
+    reader: &mut RingReader,
+    bell: &DaemonStream,
+    into: &mut [u8],
+    within: Option<Duration>,
+) -> io::Result<MemoryRead> {
     match await_memory(reader, bell, within)? {
-        Waited::Bytes => {
+        MemoryWait::Bytes => {
             let n = reader.read(into)?;
             if reader.wakes_writer() {
                 bell.ring();
             }
-            Ok(Read::Bytes(n))
+            Ok(MemoryRead::Bytes(n))
         }
-        Waited::Nothing => Ok(Read::Nothing),
-        Waited::Ended => Ok(Read::Ended),
+        MemoryWait::Nothing => Ok(MemoryRead::Nothing),
+        MemoryWait::Ended => Ok(MemoryRead::Ended),
     }
 }
 
 /// Waits until there is something to read.
-fn await_memory(reader: &mut RingReader, bell: &Stream, within: Option<Duration>) -> io::Result<Waited> {
+fn await_memory(reader: &mut RingReader, bell: &DaemonStream, within: Option<Duration>) -> io::Result<MemoryWait> {
     let (deadline, mut left) = (until(within), within);
     loop {
         if reader.waiting()? > 0 {
-            return Ok(Waited::Bytes);
+            return Ok(MemoryWait::Bytes);
         }
         if left.is_some_and(|left| left.is_zero()) || reader.begin_sleep()? {
             let heard = bell.hear(left);
             reader.end_sleep();
             match heard? {
                 Some(true) => {}
-                Some(false) => return Ok(Waited::Ended),
-                None => return Ok(Waited::Nothing),
+                Some(false) => return Ok(MemoryWait::Ended),
+                None => return Ok(MemoryWait::Nothing),
             }
         }
         left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -199,11 +204,11 @@ fn await_memory(reader: &mut RingReader, bell: &Stream, within: Option<Duration>
 
 /// Waits until something can be read or written. False if neither came in time.
 pub(crate) fn await_either(
-    incoming: &mut Incoming,
-    outgoing: &mut Outgoing,
+    incoming: &mut TransportReader,
+    outgoing: &mut TransportWriter,
     within: Option<Duration>,
 ) -> io::Result<bool> {
-    let (Way::Memory(reader), Some(writer)) = (&mut incoming.way, &mut outgoing.memory) else {
+    let (Transport::Memory(reader), Some(writer)) = (&mut incoming.transport, &mut outgoing.memory) else {
         return incoming.stream.await_either(within);
     };
     let sleeps = reader.begin_sleep()? && writer.begin_sleep()?;
@@ -212,23 +217,23 @@ pub(crate) fn await_either(
     writer.end_sleep();
     let heard = heard?;
     if heard == Some(false)
-        && let Way::Memory(reader) = std::mem::replace(&mut incoming.way, Way::Socket)
+        && let Transport::Memory(reader) = std::mem::replace(&mut incoming.transport, Transport::Socket)
     {
-        incoming.way = Way::Ended(reader);
+        incoming.transport = Transport::Ended(reader);
     }
     Ok(heard.is_some())
 }
 
 /// What goes to the daemon.
 #[derive(Debug)]
-pub(crate) struct Outgoing {
-    stream: Stream,
+pub(crate) struct TransportWriter {
+    stream: DaemonStream,
     memory: Option<RingWriter>,
     /// How often something was written since the daemon has read everything.
     stuck: u32,
 }
 
-impl Outgoing {
+impl TransportWriter {
     /// Writes to the memory that the daemon shares what there is room for; to a socket nothing.
     pub(crate) fn write_now(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let Some(writer) = &mut self.memory else { return Ok(0) };

@@ -17,7 +17,7 @@ use std::sync::Arc;
 const LONG: Duration = Duration::from_secs(60);
 
 /// A client that has said hello with an offer, and the daemon's end of its socket with what came there.
-fn offered() -> (Stream, Incoming, UnixStream, consort_shm::MemoryFile) {
+fn offered() -> (Stream, TransportReader, UnixStream, consort_shm::MemoryFile) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("door");
     let listener = UnixListener::bind(&path).unwrap();
@@ -27,12 +27,12 @@ fn offered() -> (Stream, Incoming, UnixStream, consort_shm::MemoryFile) {
     let daemon = listener.accept().unwrap().0;
     let (n, file) = consort_shm::receive(daemon.as_fd(), &mut [0; 99]).unwrap();
     assert_eq!(n, 5);
-    let incoming = Incoming::new(stream.try_clone().unwrap(), offer);
+    let incoming = TransportReader::new(stream.try_clone().unwrap(), offer);
     (stream, incoming, daemon, file.unwrap())
 }
 
 /// A client whose offer a daemon has taken.
-fn taken() -> (Outgoing, Incoming, Daemon) {
+fn taken() -> (TransportWriter, TransportReader, Daemon) {
     let (stream, mut incoming, socket, file) = offered();
     let offer = MemoryOffer::new(64 << 10).unwrap();
     let own = offer.file().try_clone_to_owned().unwrap();
@@ -103,7 +103,7 @@ impl Daemon {
 }
 
 /// Writes all of it, with as much patience as that takes.
-fn write_all(outgoing: &mut Outgoing, bytes: &[u8]) {
+fn write_all(outgoing: &mut TransportWriter, bytes: &[u8]) {
     let mut written = 0;
     while written < bytes.len() {
         written += outgoing.write(&bytes[written..], Some(Duration::from_millis(10))).unwrap().unwrap_or(0);
@@ -142,7 +142,7 @@ fn message(number: u8, len: usize) -> Vec<u8> {
 }
 
 /// A receiver of what that daemon tells.
-fn receiver(incoming: Incoming) -> Receiver {
+fn receiver(incoming: TransportReader) -> Receiver {
     Receiver::new(incoming, Inbox::new(Arc::default()))
 }
 
@@ -282,7 +282,7 @@ fn welcome(credit: u32) -> Welcome {
 }
 
 /// A sender to that daemon, with so much credit.
-fn sender(outgoing: Outgoing, credit: u32) -> Sender {
+fn sender(outgoing: TransportWriter, credit: u32) -> Sender {
     Sender::new(outgoing, Outbox::new(RequestWriter::new(&welcome(credit)), false, Arc::default()), None)
 }
 
