@@ -59,19 +59,19 @@ impl Sockets {
         let token = unicast(SocketRole::Token, &mut own.token, TOKEN_BUFFER, TOKEN_BUFFER)?;
         let data = unicast(SocketRole::Data, &mut own.data, options.receive_buffer, SEND_BUFFER)?;
         let (group, reach) = open_group(&options, &data)?;
-        let native = options.listeners.iter().map(|door| (door, Dialect::Native));
-        let all = native.chain(options.spread_listeners.iter().map(|door| (door, Dialect::Spread)));
-        let open = |(door, dialect)| Listener::open(door, dialect).map(|listener| (listener, dialect));
-        let doors = all.map(open).collect::<Result<Vec<_>, _>>()?;
+        let native = options.listeners.iter().map(|address| (address, Dialect::Native));
+        let all = native.chain(options.spread_listeners.iter().map(|address| (address, Dialect::Spread)));
+        let open = |(address, dialect)| Listener::open(address, dialect).map(|listener| (listener, dialect));
+        let listeners = all.map(open).collect::<Result<Vec<_>, _>>()?;
         if !options.users.is_empty() {
-            doors.iter().try_for_each(|(listener, _)| listener.admit_all())?;
+            listeners.iter().try_for_each(|(listener, _)| listener.admit_all())?;
         }
         let journal = options.records.as_deref().map(Journal::open).transpose()?;
         for socket in [Some(&token), Some(&data), group.as_ref()].into_iter().flatten() {
             socket.set_nonblocking(true).map_err(other("make a socket non-blocking"))?;
         }
         let room = [Some(&data), group.as_ref()].into_iter().flatten().map(|s| usable(s, options.datagram.get())).min();
-        let sockets = Self { token, data, group, listeners: doors, journal, reach, room: room.unwrap_or(0), options };
+        let sockets = Self { token, data, group, listeners, journal, reach, room: room.unwrap_or(0), options };
         sockets.report();
         Ok(sockets)
     }
@@ -89,7 +89,7 @@ impl Sockets {
 
     /// Where clients connect, those of Spread last, with the ports that the kernel chose where port 0 was asked for.
     pub fn listeners(&self) -> Vec<ListenAddress> {
-        self.listeners.iter().map(|(listener, _)| listener.door()).collect()
+        self.listeners.iter().map(|(listener, _)| listener.address()).collect()
     }
 
     fn report(&self) {

@@ -4,7 +4,7 @@ pub(crate) mod rings;
 mod watch;
 
 use crate::arena::Arena;
-use crate::counters::Counters;
+use crate::counters::DriverCounters;
 use crate::listeners::{ClientStream, Listener};
 use crate::options::Dialect;
 use crate::users::Users;
@@ -112,7 +112,7 @@ pub(crate) enum Wrote {
 }
 
 impl Connections {
-    /// Opens the doors; those that are socket files of the daemon's own dialect to `users` alone. Events name them by
+    /// Opens the listeners; those that are socket files of the daemon's own dialect to `users` alone. Events name them by
     /// `names`, and clients by what follows.
     pub(crate) fn new(
         registry: Registry,
@@ -120,15 +120,15 @@ impl Connections {
         users: Users,
         names: Range<usize>,
     ) -> io::Result<Self> {
-        let mut doors = Vec::new();
+        let mut acceptors = Vec::new();
         for ((mut listener, dialect), name) in listeners.into_iter().zip(names.clone()) {
             listener.register(&registry, Token(name))?;
-            doors.push(Acceptor { listener, dialect, ready: true, closed_until: None });
+            acceptors.push(Acceptor { listener, dialect, ready: true, closed_until: None });
         }
         Ok(Self {
             registry,
             first: names.end,
-            acceptors: doors,
+            acceptors,
             users,
             open: BTreeMap::new(),
             next: 1,
@@ -195,7 +195,7 @@ impl Connections {
     }
 
     /// Reads once.
-    pub(crate) fn read(&mut self, id: ClientId, counters: &mut Counters) -> ReadOutcome {
+    pub(crate) fn read(&mut self, id: ClientId, counters: &mut DriverCounters) -> ReadOutcome {
         let Some(client) = self.open.get_mut(&id) else { return ReadOutcome::Nothing };
         let room = &mut self.arena.room(READ)[..READ];
         let mut offered = None;
@@ -299,7 +299,7 @@ impl Connections {
     /// Writes once from the pieces of `output`. Where something is left, the client stands in turn again or waits for
     /// room. What cannot be written any more counts as written: the node learns of the end when all that the client sent is
     /// read.
-    pub(crate) fn write(&mut self, id: ClientId, output: &[IoSlice<'_>], counters: &mut Counters) -> Wrote {
+    pub(crate) fn write(&mut self, id: ClientId, output: &[IoSlice<'_>], counters: &mut DriverCounters) -> Wrote {
         let Some(client) = self.open.get_mut(&id) else { return Wrote::Bytes(0) };
         let len = output.iter().map(|piece| piece.len()).sum();
         if len == 0 {
@@ -389,13 +389,14 @@ impl Connections {
 
     /// When [`Self::expire`] or [`Self::accept`] has something to do without an event.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        let shut = self.acceptors.iter().filter(|door| door.ready).filter_map(|door| door.closed_until);
-        self.leaving.values().copied().chain(shut).min()
+        let closed =
+            self.acceptors.iter().filter(|acceptor| acceptor.ready).filter_map(|acceptor| acceptor.closed_until);
+        self.leaving.values().copied().chain(closed).min()
     }
 
     /// Whether there is something to do at once.
     pub(crate) fn has_more(&self) -> bool {
-        let waits = |door: &Acceptor| door.ready && door.closed_until.is_none();
+        let waits = |acceptor: &Acceptor| acceptor.ready && acceptor.closed_until.is_none();
         !self.readable.is_empty() || !self.writable.is_empty() || self.acceptors.iter().any(waits)
     }
 

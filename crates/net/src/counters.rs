@@ -22,19 +22,19 @@ macro_rules! counters {
     ($($(#[$about:meta])* $name:ident),* $(,)?) => {
         /// Everything the driver counts, since the loop began.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub(crate) struct Counters {
+        pub(crate) struct DriverCounters {
             /// Tokens and control packets that came to this node alone.
-            pub(crate) token_in: Traffic,
+            pub(crate) token_in: LaneTraffic,
             /// Data that came, own datagrams looped back not counted.
-            pub(crate) data_in: Traffic,
+            pub(crate) data_in: LaneTraffic,
             /// Tokens and control packets sent to one node.
-            pub(crate) token_out: Traffic,
+            pub(crate) token_out: LaneTraffic,
             /// Data sent, probes and pieces among it; in unicast fan-out each copy counts.
-            pub(crate) data_out: Traffic,
+            pub(crate) data_out: LaneTraffic,
             $($(#[$about])* pub(crate) $name: u64,)*
         }
 
-        impl Counters {
+        impl DriverCounters {
             /// Calls `see` with every counter's name and value.
             pub(crate) fn observe(&self, see: &mut dyn FnMut(&str, u64)) {
                 for (datagrams, bytes, traffic) in [
@@ -52,7 +52,7 @@ macro_rules! counters {
     };
 }
 
-impl Counters {
+impl DriverCounters {
     /// Brings those up to date that are counted where datagrams for the driver are taken aside.
     pub(crate) const fn note_aside(&mut self, aside: &DriverPackets) {
         (self.probes_received, self.pieces_received) = (aside.probed, aside.fragments);
@@ -125,7 +125,8 @@ mod tests {
 
     #[test]
     fn every_counter_is_observed_once_under_its_own_name() {
-        let counters = Counters { spins: 7, data_in: LaneTraffic { datagrams: 2, bytes: 9 }, ..Counters::default() };
+        let counters =
+            DriverCounters { spins: 7, data_in: LaneTraffic { datagrams: 2, bytes: 9 }, ..DriverCounters::default() };
         let mut seen = Vec::new();
         counters.observe(&mut |name, value| seen.push((name.to_owned(), value)));
         assert!(seen.contains(&("net_spins".to_owned(), 7)));

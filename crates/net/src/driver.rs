@@ -5,7 +5,7 @@ mod probing;
 use crate::bind::Sockets;
 use crate::clients::{Connections, ReadOutcome, Wrote};
 use crate::clock::Clock;
-use crate::counters::Counters;
+use crate::counters::DriverCounters;
 use crate::driver_packets::DriverPackets;
 use crate::error::RunError;
 use crate::idle::{Idle, Iteration, Wait};
@@ -45,7 +45,7 @@ const FAREWELL: Duration = Duration::from_millis(200);
 const TIMER: Token = Token(8);
 const STOP: Token = Token(9);
 const RECORDS: Token = Token(10);
-const FIRST_DOOR: usize = 16;
+const FIRST_LISTENER: usize = 16;
 const FIRST_CLIENT: usize = 1 << 16;
 
 /// Drives `node` with these sockets until `stop` is set.
@@ -87,8 +87,7 @@ struct Driver<E: Engine> {
     left: bool,
     /// The last turn took few packets.
     light: bool,
-    log: Log,
-    counters: Counters,
+    counters: DriverCounters,
 }
 
 impl<E: Engine> Driver<E> {
@@ -107,7 +106,7 @@ impl<E: Engine> Driver<E> {
         arrival_times: bool,
     ) -> io::Result<(Self, Vec<bytes::Bytes>)> {
         let by_multicast = sockets.reach().multicast;
-        let Sockets { options, token, data, group, listeners: doors, mut journal, .. } = sockets;
+        let Sockets { options, token, data, group, listeners, mut journal, .. } = sockets;
         let (token, data, group) = (Rc::new(token), Rc::new(data), group.map(Rc::new));
         let to_all = by_multicast.then_some(SocketAddr::V4(options.multicast));
         let identity = *node.identity();
@@ -128,7 +127,8 @@ impl<E: Engine> Driver<E> {
         let found = journal.as_mut().map(|journal| journal.take_records()).unwrap_or_default();
         let records = journal.map(|journal| journal.start(wake.waker(RECORDS)?)).transpose()?;
         let users = Users::new(options.users);
-        let mut clients = Connections::new(wake.registry().try_clone()?, doors, users, FIRST_DOOR..FIRST_CLIENT)?;
+        let mut clients =
+            Connections::new(wake.registry().try_clone()?, listeners, users, FIRST_LISTENER..FIRST_CLIENT)?;
         clients.allow_sharing(options.shared_memory);
         clients.allow(node.clients_most());
         let driver = Self {
@@ -149,8 +149,7 @@ impl<E: Engine> Driver<E> {
             leaving: false,
             left: false,
             light: false,
-            log: Log::default(),
-            counters: Counters::default(),
+            counters: DriverCounters::default(),
         };
         Ok((driver, found))
     }
@@ -162,7 +161,7 @@ impl<E: Engine> Driver<E> {
             self.note_overflow()?;
         }
         worked |= self.handle_timers()?;
-        self.probe_paths();
+        self.keep_paths();
         if self.serve_clients()? {
             // What a client has sent may be due by now, and need not wait for a look at what else has come.
             worked = true;
@@ -418,7 +417,7 @@ impl<E: Engine> Driver<E> {
                 STOP => told |= self.stop.take(),
                 RECORDS => written = true,
                 Token(place) if place < TIMER.0 => self.inbox.mark(place),
-                Token(door) if door < FIRST_CLIENT => self.clients.on_listener_ready(door - FIRST_DOOR),
+                Token(listener) if listener < FIRST_CLIENT => self.clients.on_listener_ready(listener - FIRST_LISTENER),
                 _ => self.clients.event(event),
             }
         }

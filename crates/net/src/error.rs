@@ -126,11 +126,11 @@ pub enum BindError {
         /// The longest that is possible.
         max: usize,
     },
-    /// The door could not be opened for another reason.
-    #[error("cannot accept clients at {}: {source}", place(door))]
-    Door {
+    /// The listener could not be opened for another reason.
+    #[error("cannot accept clients at {}: {source}", place(address))]
+    Listener {
         /// Which.
-        door: ListenAddress,
+        address: ListenAddress,
         /// What the kernel said.
         source: io::Error,
     },
@@ -190,8 +190,8 @@ fn list(usable: &[Interface]) -> String {
     names.join(", ")
 }
 
-fn place(door: &ListenAddress) -> String {
-    match door {
+fn place(address: &ListenAddress) -> String {
+    match address {
         ListenAddress::Unix(path) => path.display().to_string(),
         ListenAddress::Tcp(address) => address.to_string(),
     }

@@ -1,6 +1,6 @@
 //! What to do when there is nothing to do.
 //!
-//! `balanced` polls once more, at once, where the turn worked and the engine expects a packet; else it sleeps until a packet
+//! `balanced` polls once more, at once, where the iteration worked and the engine expects a packet; else it sleeps until a packet
 //! comes. It never yields, so CPU-bound processes cannot take its processor meanwhile.
 use crate::IdleProfile;
 use consort_types::Instant;
@@ -19,7 +19,7 @@ const CONTENTION_YIELDS: u8 = 4;
 const BACKOFF: Duration = Duration::from_millis(100);
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
 
-/// What the loop does before its next turn.
+/// How the loop waits before its next iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     /// Goes on at once.
@@ -30,7 +30,7 @@ pub(crate) enum Wait {
     Sleep,
 }
 
-/// What a turn of the loop was.
+/// One iteration of the loop.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Iteration {
     /// It did something.
@@ -47,7 +47,7 @@ pub(crate) struct Idle {
     contention: Contention,
 }
 
-/// Whether programs that compute want the processors, too. Then who sleeps is given one sooner than who yields.
+/// Contention by CPU-bound processes: a process that sleeps then gets a processor sooner than one that yields.
 #[derive(Debug)]
 struct Contention {
     /// What long yields count, less what shorter ones do.
@@ -94,13 +94,13 @@ impl Idle {
         self.contention.note(now, lasted);
     }
 
-    /// To be asked after every turn.
-    pub(crate) fn wait(&self, now: Instant, turn: Iteration) -> Wait {
+    /// To be asked after every iteration.
+    pub(crate) fn wait(&self, now: Instant, iteration: Iteration) -> Wait {
         match self.profile {
-            _ if turn.busy => Wait::None,
-            IdleProfile::Latency if turn.worked => Wait::None,
+            _ if iteration.busy => Wait::None,
+            IdleProfile::Latency if iteration.worked => Wait::None,
             IdleProfile::Latency if !self.contention.is_there(now) => Wait::Yield,
-            IdleProfile::Balanced if turn.worked && turn.expects => Wait::None,
+            IdleProfile::Balanced if iteration.worked && iteration.expects => Wait::None,
             // Who must neither spin nor yield is frugal.
             IdleProfile::Latency | IdleProfile::Balanced | IdleProfile::Frugal => Wait::Sleep,
         }
@@ -116,23 +116,23 @@ mod tests {
     #[test]
     fn balanced_looks_once_for_what_is_expected_and_sleeps_otherwise() {
         let idle = Idle::new(IdleProfile::Balanced);
-        let rest = |worked, expects| idle.wait(Instant::ZERO, Iteration { worked, expects, busy: false });
-        assert_eq!(rest(true, true), Wait::None);
-        assert_eq!(rest(false, true), Wait::Sleep, "it has looked");
-        assert_eq!([rest(true, false), rest(false, false)], [Wait::Sleep; 2]);
+        let wait = |worked, expects| idle.wait(Instant::ZERO, Iteration { worked, expects, busy: false });
+        assert_eq!(wait(true, true), Wait::None);
+        assert_eq!(wait(false, true), Wait::Sleep, "it has looked");
+        assert_eq!([wait(true, false), wait(false, false)], [Wait::Sleep; 2]);
     }
 
     /// Yields to somebody who keeps the processor for so long; returns whether it would have slept instead.
     fn sleeps(idle: &mut Idle, now: Instant, others: Duration) -> bool {
-        let rest = idle.wait(now, Iteration::default());
-        if rest == Wait::Yield {
+        let wait = idle.wait(now, Iteration::default());
+        if wait == Wait::Yield {
             idle.yielded(now + others, others);
         }
-        rest == Wait::Sleep
+        wait == Wait::Sleep
     }
 
     #[test]
-    fn who_has_yielded_to_programs_that_compute_sleeps_for_a_while() {
+    fn latency_sleeps_for_a_while_after_yields_to_cpu_bound_processes() {
         let mut idle = Idle::new(IdleProfile::Latency);
         let at = |millis: u64| Instant(1_000_000_000 + millis * 1_000_000);
         let mut asked = |millis| sleeps(&mut idle, at(millis), Duration::from_millis(4));
@@ -179,21 +179,21 @@ mod tests {
     fn nobody_rests_while_more_is_known_to_be_there() {
         for profile in IdleProfile::ALL {
             let idle = Idle::new(profile);
-            let turn = |ms| Iteration { worked: ms % 2 == 0, busy: true, expects: ms % 3 == 0 };
-            assert!((0..1_000).all(|ms| idle.wait(Instant(ms * 1_000_000), turn(ms)) == Wait::None));
+            let iteration = |ms| Iteration { worked: ms % 2 == 0, busy: true, expects: ms % 3 == 0 };
+            assert!((0..1_000).all(|ms| idle.wait(Instant(ms * 1_000_000), iteration(ms)) == Wait::None));
         }
     }
 
     #[test]
     fn the_other_profiles_never_change_their_mind() {
-        for (profile, after_work, rest) in
+        for (profile, after_work, wait) in
             [(IdleProfile::Latency, Wait::None, Wait::Yield), (IdleProfile::Frugal, Wait::Sleep, Wait::Sleep)]
         {
             let idle = Idle::new(profile);
             for expects in [false, true] {
-                let rests =
+                let waits =
                     [true, false].map(|worked| idle.wait(Instant::ZERO, Iteration { worked, expects, busy: false }));
-                assert_eq!(rests, [after_work, rest], "{profile:?}");
+                assert_eq!(waits, [after_work, wait], "{profile:?}");
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Datagrams in: batches into shared memory, two lanes, read in the order the node wants.
 use crate::arena::Arena;
 use crate::clock::{Clock, Mapping};
-use crate::counters::{Counters, LaneTraffic};
+use crate::counters::{DriverCounters, LaneTraffic};
 use crate::driver_packets::{DriverPackets, Probed};
 use crate::sys::{self, ReceivedBuffer, Receiving};
 use bytes::Bytes;
@@ -131,7 +131,7 @@ impl Inbox {
     }
 
     /// The next packet, from `first` if that lane has one, else from the other.
-    pub(crate) fn next(&mut self, first: Lane, counters: &mut Counters) -> Option<ReceivedDatagram> {
+    pub(crate) fn next(&mut self, first: Lane, counters: &mut DriverCounters) -> Option<ReceivedDatagram> {
         let wants_token = first == Lane::Token;
         let lanes = if wants_token { [Lane::Token, Lane::Data] } else { [Lane::Data, Lane::Token] };
         let told = std::mem::take(&mut self.told);
@@ -140,7 +140,7 @@ impl Inbox {
     }
 
     /// The next token, though nobody said that there is one.
-    pub(crate) fn next_token(&mut self, counters: &mut Counters) -> Option<ReceivedDatagram> {
+    pub(crate) fn next_token(&mut self, counters: &mut DriverCounters) -> Option<ReceivedDatagram> {
         self.take(Lane::Token, true, counters)
     }
 
@@ -193,7 +193,7 @@ impl Inbox {
         (sum(&self.token.sockets) + sum(back), sum(front))
     }
 
-    fn take(&mut self, lane: Lane, glance: bool, counters: &mut Counters) -> Option<ReceivedDatagram> {
+    fn take(&mut self, lane: Lane, glance: bool, counters: &mut DriverCounters) -> Option<ReceivedDatagram> {
         let is_token = lane == Lane::Token;
         if self.queue(is_token).packets.is_empty() {
             self.fill(is_token, glance, counters);
@@ -210,7 +210,7 @@ impl Inbox {
     }
 
     /// Receives from the lane's sockets that have something; with `glance`, also from the busiest though nobody said so.
-    fn fill(&mut self, is_token: bool, glance: bool, counters: &mut Counters) {
+    fn fill(&mut self, is_token: bool, glance: bool, counters: &mut DriverCounters) {
         let queue = if is_token { &mut self.token } else { &mut self.data };
         let traffic = if is_token { &mut counters.token_in } else { &mut counters.data_in };
         let mut noted = Noted { traffic, aside: &mut self.driver_packets, batches: 0, too_long: 0 };

@@ -45,11 +45,11 @@ pub(crate) enum ClientStream {
 }
 
 impl Listener {
-    pub(crate) fn open(door: &ListenAddress, dialect: Dialect) -> Result<Self, BindError> {
-        match door {
+    pub(crate) fn open(address: &ListenAddress, dialect: Dialect) -> Result<Self, BindError> {
+        match address {
             ListenAddress::Unix(path) => {
                 make_way(path)?;
-                let failed = |source| BindError::Door { door: door.clone(), source };
+                let failed = |source| BindError::Listener { address: address.clone(), source };
                 let listener = UnixListener::bind(path).map_err(failed)?;
                 let mode = if dialect == Dialect::Spread { OPEN_MODE } else { MODE };
                 fs::set_permissions(path, Permissions::from_mode(mode)).map_err(failed)?;
@@ -64,12 +64,12 @@ impl Listener {
     /// Lets every user of this machine connect, for it to be checked afterwards who that is.
     pub(crate) fn admit_all(&self) -> Result<(), BindError> {
         let Self::Unix(_, file) = self else { return Ok(()) };
-        let failed = |source| BindError::Door { door: self.door(), source };
+        let failed = |source| BindError::Listener { address: self.address(), source };
         fs::set_permissions(&file.path, Permissions::from_mode(OPEN_MODE)).map_err(failed)
     }
 
     /// Where it listens.
-    pub(crate) fn door(&self) -> ListenAddress {
+    pub(crate) fn address(&self) -> ListenAddress {
         match self {
             Self::Unix(_, file) => ListenAddress::Unix(file.path.clone()),
             Self::Tcp(listener) => {
@@ -234,7 +234,7 @@ fn make_way(path: &Path) -> Result<(), BindError> {
     if len > PATH_MAX {
         return Err(BindError::PathTooLong { path: path.to_owned(), len, max: PATH_MAX });
     }
-    let failed = |source| BindError::Door { door: ListenAddress::Unix(path.to_owned()), source };
+    let failed = |source| BindError::Listener { address: ListenAddress::Unix(path.to_owned()), source };
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(failed(error)),
@@ -273,7 +273,7 @@ mod tests {
         let path = folder.path().join("consort.sock");
         let listener = unix(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
-        assert_eq!(listener.door(), ListenAddress::Unix(path.clone()));
+        assert_eq!(listener.address(), ListenAddress::Unix(path.clone()));
         drop(listener);
         assert!(!path.exists());
     }
@@ -342,9 +342,9 @@ mod tests {
 
     #[test]
     fn a_used_tcp_port_is_named() {
-        let open = |door: &ListenAddress| Listener::open(door, Dialect::Native);
+        let open = |address: &ListenAddress| Listener::open(address, Dialect::Native);
         let ListenAddress::Tcp(address) =
-            open(&ListenAddress::Tcp(([127, 0, 0, 1], 0).into())).map(|l| l.door()).unwrap()
+            open(&ListenAddress::Tcp(([127, 0, 0, 1], 0).into())).map(|l| l.address()).unwrap()
         else {
             unreachable!()
         };

@@ -73,7 +73,7 @@ pub enum ListenAddress {
     Tcp(SocketAddr),
 }
 
-/// What is spoken behind a door.
+/// What is spoken at a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// This project's own client protocol.
@@ -106,7 +106,7 @@ pub struct Options {
     pub shared_memory: usize,
     /// The largest datagram that any node sends.
     pub datagram: DatagramSize,
-    /// Whether to find out which size of datagram reaches which node, and to send in pieces what would not arrive whole.
+    /// Whether to find out which size of datagram reaches which node, and to send in fragments what would not arrive whole.
     pub probe_paths: bool,
     /// The settings that all nodes must share, by name and for people: nodes whose configuration hash is another are told
     /// what differs. Only while paths are probed.

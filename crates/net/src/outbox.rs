@@ -2,7 +2,7 @@
 mod dispatch;
 mod fragmenter;
 
-use crate::counters::Counters;
+use crate::counters::DriverCounters;
 use crate::options::Peer;
 use crate::path_mtu::PathLimits;
 use bytes::Bytes;
@@ -123,7 +123,7 @@ impl Outbox {
     }
 
     /// Sends everything that waits.
-    pub(crate) fn flush(&mut self, counters: &mut Counters) {
+    pub(crate) fn flush(&mut self, counters: &mut DriverCounters) {
         if self.pending.is_empty() {
             return;
         }
@@ -142,7 +142,7 @@ impl Outbox {
     }
 
     /// Sends a run as it is.
-    fn send(&mut self, target: DatagramTarget, run: &[Pending], counters: &mut Counters) {
+    fn send(&mut self, target: DatagramTarget, run: &[Pending], counters: &mut DriverCounters) {
         let Self { token, data, group, peers, me, dispatch, .. } = self;
         let others = peers.iter().filter(|(node, _)| *node != me).map(|(_, addresses)| addresses);
         match (target, group) {

@@ -1,4 +1,4 @@
-//! Which size of datagram reaches which node, found out by probes. Pure: time is handed in.
+//! Path MTU discovery: which size of datagram reaches which node, found by probes. Pure: time is handed in.
 //!
 //! Each node sends rounds of probes: one as long as datagrams may be, and a short one. Whoever gets the short one of a round
 //! but not the long one begins to doubt, and says so in its own probes; then rounds follow each other quickly, with sizes in
@@ -29,7 +29,7 @@ const SIZES: [usize; 13] = [32_000, 16_000, 8_972, 4_052, 1_472, 1_452, 1_448, 1
 pub(crate) struct PathLimits {
     /// How long a datagram to a node may be at most, in bytes, for those that do not get all.
     pub(crate) each: BTreeMap<NodeId, usize>,
-    /// How long one to all may be, if it is best cut once for all. Else it leaves whole, and in pieces to each that would
+    /// How long one to all may be, if it is best cut once for all. Else it leaves whole, and in fragments to each that would
     /// not get it.
     pub(crate) all: Option<usize>,
 }
@@ -51,7 +51,7 @@ pub(crate) struct ProbeRound {
     pub(crate) sizes: Vec<usize>,
 }
 
-/// The ways to and from all other nodes.
+/// The paths to and from all other nodes.
 #[derive(Debug)]
 pub(crate) struct PathMtus {
     me: NodeId,
@@ -63,14 +63,14 @@ pub(crate) struct PathMtus {
     /// How many more rounds are quick.
     opening: u32,
     settles: Option<Instant>,
-    /// Somebody is in the view who sends no probes, and so may not know pieces.
+    /// Somebody is in the view who sends no probes, and so may not know fragments.
     mute: bool,
     limits: PathLimits,
     news: VecDeque<News>,
     changed: bool,
 }
 
-/// The way to one node, and the way from it.
+/// The path to one node, and the path from it.
 #[derive(Debug)]
 struct PathState {
     heard: Option<Instant>,
@@ -119,17 +119,17 @@ impl PathMtus {
 
     /// A probe of `size` bytes came.
     pub(crate) fn handle_probe(&mut self, now: Instant, from: MemberId, size: usize, probe: &Probe) {
-        let Some(way) = self.states.get_mut(&from.node) else { return };
-        let appeared = !way.is_present(now);
-        way.heard = Some(now);
+        let Some(path) = self.states.get_mut(&from.node) else { return };
+        let appeared = !path.is_present(now);
+        path.heard = Some(now);
         let size = u16::try_from(size).unwrap_or(u16::MAX).min(self.full);
-        let unsure = way.inward.arrived(now, from.incarnation, probe.round, size);
+        let unsure = path.inward.arrived(now, from.incarnation, probe.round, size);
         if let Some(report) = probe.reports.iter().find(|report| report.node == self.me) {
-            way.outward = report.passes.map(|passes| passes.min(self.full)).or(way.outward);
-            (way.doubts, way.wants_all) = (report.doubts, report.wants_all);
+            path.outward = report.passes.map(|passes| passes.min(self.full)).or(path.outward);
+            (path.doubts, path.wants_all) = (report.doubts, report.wants_all);
         }
-        let hurry = unsure || way.doubts;
-        self.settles = self.settles.into_iter().chain(way.inward.settles()).min();
+        let hurry = unsure || path.doubts;
+        self.settles = self.settles.into_iter().chain(path.inward.settles()).min();
         if appeared {
             self.opening = OPENING;
         }
@@ -139,9 +139,9 @@ impl PathMtus {
         self.judge(now);
     }
 
-    /// The kernel dropped datagrams for want of room: what of a round did not come says nothing about the way.
+    /// The kernel dropped datagrams for want of room: what of a round did not come says nothing about the path.
     pub(crate) fn note_overflow(&mut self) {
-        self.states.values_mut().for_each(|way| way.inward.forget());
+        self.states.values_mut().for_each(|path| path.inward.forget());
     }
 
     /// When to call [`Self::handle_timeout`].
@@ -160,12 +160,12 @@ impl PathMtus {
         if now < self.next_round {
             return None;
         }
-        self.mute = members.any(|node| self.states.get(&node).is_some_and(|way| !way.is_present(now)));
+        self.mute = members.any(|node| self.states.get(&node).is_some_and(|path| !path.is_present(now)));
         self.judge(now);
         self.round = self.round.wrapping_add(1);
         self.last_round = now;
         self.opening = self.opening.saturating_sub(1);
-        let quick = self.opening > 0 || self.present(now).any(|way| way.doubts || way.inward.doubts());
+        let quick = self.opening > 0 || self.present(now).any(|path| path.doubts || path.inward.doubts());
         //= W04
         self.next_round = now + if quick { QUICK } else { PERIOD };
         Some(ProbeRound { probe: Probe { round: self.round, reports: self.reports(now) }, sizes: self.sizes(now) })
@@ -183,8 +183,8 @@ impl PathMtus {
 
     /// The longest datagram that gets to each node, where that is known and the node is there.
     pub(crate) fn known(&self, now: Instant) -> impl Iterator<Item = (NodeId, u16)> {
-        let present = self.states.iter().filter(move |(_, way)| way.is_present(now));
-        present.filter_map(|(node, way)| Some((*node, way.outward?)))
+        let present = self.states.iter().filter(move |(_, path)| path.is_present(now));
+        present.filter_map(|(node, path)| Some((*node, path.outward?)))
     }
 
     /// The longest datagram that nodes send, in bytes.
@@ -193,7 +193,7 @@ impl PathMtus {
     }
 
     fn present(&self, now: Instant) -> impl Iterator<Item = &PathState> {
-        self.states.values().filter(move |way| way.is_present(now))
+        self.states.values().filter(move |path| path.is_present(now))
     }
 
     /// Ends rounds of which nothing more is to be expected.
@@ -202,8 +202,8 @@ impl PathMtus {
             return;
         }
         let mut unsure = false;
-        self.states.values_mut().for_each(|way| unsure |= way.inward.settle(now));
-        self.settles = self.states.values().filter_map(|way| way.inward.settles()).min();
+        self.states.values_mut().for_each(|path| unsure |= path.inward.settle(now));
+        self.settles = self.states.values().filter_map(|path| path.inward.settles()).min();
         if unsure {
             self.hurry();
         }
@@ -217,7 +217,7 @@ impl PathMtus {
     //= W05
     fn sizes(&self, now: Instant) -> Vec<usize> {
         let full = usize::from(self.full);
-        let all = self.present(now).any(|way| way.wants_all || way.limit(self.full).is_some());
+        let all = self.present(now).any(|path| path.wants_all || path.limit(self.full).is_some());
         let between = SIZES.into_iter().filter(|size| all && *size < full);
         // The longest first: who gets the shortest of a round has seen them all, if they did not overtake each other.
         [full].into_iter().chain(between).chain([ALWAYS]).collect()
@@ -226,20 +226,20 @@ impl PathMtus {
     /// What arrives from those that are there. In a large cluster each probe tells of some, in turn.
     //= W07
     fn reports(&self, now: Instant) -> Vec<PathReport> {
-        let present: Vec<_> = self.states.iter().filter(|(_, way)| way.is_present(now)).collect();
+        let present: Vec<_> = self.states.iter().filter(|(_, path)| path.is_present(now)).collect();
         let parts = present.len().div_ceil(REPORTS_MAX).max(1);
         let part = present.chunks(REPORTS_MAX).nth(self.round as usize % parts).unwrap_or_default();
-        part.iter().map(|(node, way)| way.inward.report(**node)).collect()
+        part.iter().map(|(node, path)| path.inward.report(**node)).collect()
     }
 
     /// Compares what is known with what was told.
     fn judge(&mut self, now: Instant) {
         let full = self.full;
         let mut each = BTreeMap::new();
-        for (node, way) in self.states.iter_mut().filter(|(_, way)| way.is_present(now)) {
-            each.extend(way.limit(full).map(|limit| (*node, limit)));
-            if let Some(passes) = way.outward.filter(|passes| *passes != way.told) {
-                way.told = passes;
+        for (node, path) in self.states.iter_mut().filter(|(_, path)| path.is_present(now)) {
+            each.extend(path.limit(full).map(|limit| (*node, limit)));
+            if let Some(passes) = path.outward.filter(|passes| *passes != path.told) {
+                path.told = passes;
                 self.news.push_back(News { node: *node, passes: passes.into(), all: passes == full });
             }
         }

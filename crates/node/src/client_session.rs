@@ -4,8 +4,8 @@ use bytes::{Bytes, BytesMut};
 use consort_group::ordered::{self, MulticastLayout};
 use consort_group::{ClientName, NotRepresentable, Targets, batch};
 use consort_session::{
-    Ask, Disconnect, FrameQueue, Limits, DisconnectReason, PendingOffer, Refusal, RefusalCause, SHARED, Session, Waits, event,
-    request,
+    Ask, Disconnect, DisconnectReason, FrameQueue, Limits, PendingOffer, Refusal, RefusalCause, SHARED, Session, Waits,
+    event, request,
 };
 use consort_spread::messages::{self, RegularMessage};
 use consort_spread::{MulticastNote, Reject, SpreadRequest, SpreadSession};

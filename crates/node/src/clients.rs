@@ -9,7 +9,7 @@ use crate::entry::ClientRecord;
 use crate::partial_frames::PartialFrames;
 use crate::pending_deliveries::PendingDeliveries;
 use consort_session::listing::{Connection, Transport};
-use consort_session::{ClientName, Limits, DisconnectReason, Pool, Refusal};
+use consort_session::{ClientName, DisconnectReason, Limits, Pool, Refusal};
 use consort_types::{ClientId, Instant, MemberId, NodeId};
 use consort_wire::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -33,7 +33,7 @@ pub use bytes::Bytes;
 pub use change::{NetworkChange, NoChange};
 pub use consort_order::{Destination, Engine, Lag, Lane, Pressure};
 pub use consort_session::listing::Transport;
-pub use consort_session::{Disconnect, Limits, OUTPUT_PIECES, DisconnectReason};
+pub use consort_session::{Disconnect, DisconnectReason, Limits, OUTPUT_PIECES};
 pub use consort_types::{ClientId, Instant, Ticket};
 pub use consort_wire::Identity;
 pub use effect::{Datagram, Effect, Reading};

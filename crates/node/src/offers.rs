@@ -59,9 +59,9 @@ impl<E: Engine> Node<E> {
             multicast: delivery.payload.clone(),
             told_at: told.at,
         };
-        self.pending.spend(optimistic clients.len() * delivery.payload.len());
-        optimistic clients.iter().for_each(|client| self.clients.tell_offer(*client, self.now, &offered));
-        self.offers.open.insert(offer.id, optimistic clients);
+        self.pending.spend(optimistic.len() * delivery.payload.len());
+        optimistic.iter().for_each(|client| self.clients.tell_offer(*client, self.now, &offered));
+        self.offers.open.insert(offer.id, optimistic);
     }
 
     /// Takes an offer back from all who have it.

@@ -3,7 +3,7 @@ use crate::client_session::ClientRequest;
 use crate::{Effect, Node, Reading, STREAM};
 use consort_group::{ClientName, ordered};
 use consort_order::{Engine, Refused, Submission};
-use consort_session::{Ask, Disconnect, ListQuery, DisconnectReason, Refusal, RefusalCause, event};
+use consort_session::{Ask, Disconnect, DisconnectReason, ListQuery, Refusal, RefusalCause, event};
 use consort_types::{Class, ClientId, Duration, Instant, Service};
 use consort_wire::Payload;
 

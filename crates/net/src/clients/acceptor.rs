@@ -1,15 +1,15 @@
-//! Doors, and who comes in.
+//! Listeners, and the clients that they accept.
 use super::{Connection, Connections, name};
-use crate::counters::Counters;
+use crate::counters::DriverCounters;
 use crate::listeners::{ClientStream, Listener};
 use crate::options::Dialect;
 use consort_types::{ClientId, Instant};
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
-/// At most that many connections are accepted at each door in one turn.
+/// At most that many connections are accepted at each listener in one iteration.
 const ACCEPTS: usize = 16;
-/// How long a door stays shut when there are no descriptors or no memory for another connection.
+/// How long a listener stays closed when there are no descriptors or no memory for another connection.
 pub(super) const CLOSED_FOR: Duration = Duration::from_millis(100);
 
 pub(super) struct Acceptor {
@@ -22,20 +22,20 @@ pub(super) struct Acceptor {
 }
 
 impl Connections {
-    /// Somebody waits at a door.
-    pub(crate) fn on_listener_ready(&mut self, door: usize) {
-        if let Some(door) = self.acceptors.get_mut(door) {
-            door.ready = true;
+    /// A client waits at a listener.
+    pub(crate) fn on_listener_ready(&mut self, acceptor: usize) {
+        if let Some(acceptor) = self.acceptors.get_mut(acceptor) {
+            acceptor.ready = true;
         }
     }
 
-    /// Lets nobody in any more; whoever tries is told at once.
+    /// Accepts nobody any more; whoever tries is told at once.
     pub(crate) fn close_listeners(&mut self) {
         self.acceptors.clear();
     }
 
-    /// Lets in who waits, a few at a time, and tells their new names, in which stands what they speak.
-    pub(crate) fn accept(&mut self, now: Instant, counters: &mut Counters) -> Vec<ClientId> {
+    /// Accepts who waits, a few at a time, and tells their new names, in which stands what they speak.
+    pub(crate) fn accept(&mut self, now: Instant, counters: &mut DriverCounters) -> Vec<ClientId> {
         let mut accepted = Vec::new();
         for i in 0..self.acceptors.len() {
             for _ in 0..ACCEPTS {
@@ -57,26 +57,26 @@ impl Connections {
         accepted
     }
 
-    fn accept_at(&mut self, door: usize, now: Instant) -> io::Result<Option<ClientStream>> {
+    fn accept_at(&mut self, acceptor: usize, now: Instant) -> io::Result<Option<ClientStream>> {
         let crowded = self.open.len() >= self.most;
-        let door = &mut self.acceptors[door];
-        if !door.ready || door.closed_until.is_some_and(|until| now < until) {
+        let acceptor = &mut self.acceptors[acceptor];
+        if !acceptor.ready || acceptor.closed_until.is_some_and(|until| now < until) {
             return Ok(None);
         }
-        door.closed_until = crowded.then(|| now + CLOSED_FOR);
+        acceptor.closed_until = crowded.then(|| now + CLOSED_FOR);
         if crowded {
             return Ok(None);
         }
-        match door.listener.accept() {
+        match acceptor.listener.accept() {
             Ok(stream) => Ok(Some(stream)),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                door.ready = false;
+                acceptor.ready = false;
                 Ok(None)
             }
             // whoever waited has gone again
             Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => Ok(None),
             Err(error) => {
-                door.closed_until = Some(now + CLOSED_FOR);
+                acceptor.closed_until = Some(now + CLOSED_FOR);
                 Err(error)
             }
         }

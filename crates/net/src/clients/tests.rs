@@ -12,20 +12,23 @@ const NOW: Instant = Instant::ZERO;
 struct Bench {
     poll: Poll,
     clients: Connections,
-    counters: Counters,
+    counters: DriverCounters,
     folder: TempDir,
 }
 
 impl Bench {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let doors = [ListenAddress::Unix(folder.path().join("door")), ListenAddress::Tcp(([127, 0, 0, 1], 0).into())];
-        let doors =
-            doors.iter().map(|door| (Listener::open(door, Dialect::Native).unwrap(), Dialect::Native)).collect();
+        let listeners =
+            [ListenAddress::Unix(folder.path().join("door")), ListenAddress::Tcp(([127, 0, 0, 1], 0).into())];
+        let listeners = listeners
+            .iter()
+            .map(|address| (Listener::open(address, Dialect::Native).unwrap(), Dialect::Native))
+            .collect();
         let poll = Poll::new().unwrap();
         let clients =
-            Connections::new(poll.registry().try_clone().unwrap(), doors, Users::new(Vec::new()), 0..10).unwrap();
-        Self { poll, clients, counters: Counters::default(), folder }
+            Connections::new(poll.registry().try_clone().unwrap(), listeners, Users::new(Vec::new()), 0..10).unwrap();
+        Self { poll, clients, counters: DriverCounters::default(), folder }
     }
 
     fn connect(&mut self) -> (UnixStream, ClientId) {
@@ -35,7 +38,7 @@ impl Bench {
     }
 
     fn connect_by_tcp(&mut self) -> (TcpStream, ClientId) {
-        let ListenAddress::Tcp(address) = self.clients.acceptors[1].listener.door() else { unreachable!() };
+        let ListenAddress::Tcp(address) = self.clients.acceptors[1].listener.address() else { unreachable!() };
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         (stream, self.accept())

@@ -1,6 +1,6 @@
 //! Clients in shared memory, looked at without a bell while there is traffic.
 use super::rings::{Declined, Rings};
-use super::{Connection, Connections, Counters};
+use super::{Connection, Connections, DriverCounters};
 use consort_shm::MemoryFile;
 use consort_types::ClientId;
 
@@ -9,7 +9,7 @@ const IN_VAIN: u32 = 64;
 
 impl Connections {
     /// Takes a client's offer of shared memory, if there is some left.
-    pub(super) fn share(&mut self, id: ClientId, file: MemoryFile, counters: &mut Counters) {
+    pub(super) fn share(&mut self, id: ClientId, file: MemoryFile, counters: &mut DriverCounters) {
         match self.try_share(id, file) {
             Ok(()) => {
                 counters.clients_shared += 1;

@@ -5,7 +5,7 @@ use consort_node::Engine;
 
 impl<E: Engine> Driver<E> {
     /// Takes probes that came, sends those that are due, and tells the outbox what passes.
-    pub(super) fn probe_paths(&mut self) {
+    pub(super) fn keep_paths(&mut self) {
         while let Some(probed) = self.inbox.next_probe() {
             if let Some(paths) = &mut self.path_mtus {
                 paths.handle_probe(self.now, probed.from, probed.size, &probed.probe);

@@ -9,8 +9,8 @@ pub(crate) fn identity(node: u16) -> Identity {
 }
 
 /// What a node takes aside in a cluster of three.
-pub(crate) fn aside_of(node: u16) -> Aside {
-    Aside::new(identity(node), (0..3).map(NodeId).collect())
+pub(crate) fn aside_of(node: u16) -> DriverPackets {
+    DriverPackets::new(identity(node), (0..3).map(NodeId).collect())
 }
 
 fn probe(from: &Identity) -> Bytes {
@@ -40,7 +40,7 @@ fn what_is_not_of_this_cluster_or_broken_is_left_to_the_node_which_counts_it() {
     {
         assert_eq!(aside.take(Instant(1), left.clone()), Some(left));
     }
-    assert_eq!((aside.probed, aside.pieces, aside.probes.len()), (0, 0, 0));
+    assert_eq!((aside.probed, aside.fragments, aside.probes.len()), (0, 0, 0));
 }
 
 #[test]
@@ -50,11 +50,11 @@ fn a_datagram_comes_out_of_its_pieces_as_it_was_and_is_opened_like_any_other() {
     envelope::reserve(&mut head);
     envelope::seal(&identity(1), Lane::Data, &mut head, &[5; 2_000]);
     let shape = Shape::new(2_056, ALWAYS).unwrap();
-    let pieces = path_mtu::cut(identity(1), 1, shape, &head, &[5; 2_000]);
-    let whole: Vec<_> = pieces.filter_map(|piece| aside.take(Instant(1), piece)).collect();
+    let fragments = path_mtu::cut(identity(1), 1, shape, &head, &[5; 2_000]);
+    let whole: Vec<_> = fragments.filter_map(|piece| aside.take(Instant(1), piece)).collect();
     let (envelope, packet) = envelope::open(&identity(0), whole[0].clone()).unwrap();
     assert_eq!((whole.len(), envelope.from, &packet[..]), (1, MemberId::new(1, 77), &[5; 2_000][..]));
-    assert_eq!((aside.joins.joined, aside.pieces), (1, 5));
+    assert_eq!((aside.joins.joined, aside.fragments), (1, 5));
 }
 
 #[test]

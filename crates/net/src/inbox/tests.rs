@@ -15,7 +15,7 @@ const MILLISECOND: std::time::Duration = std::time::Duration::from_millis(1);
 
 struct Bench {
     inbox: Inbox,
-    counters: Counters,
+    counters: DriverCounters,
     sender: Socket,
     token: SockAddr,
     data: SockAddr,
@@ -29,7 +29,7 @@ impl Bench {
         let receivers = Receivers { token, data, group: Some(group), arrival_times };
         Self {
             inbox: Inbox::new(Clock::new(), receivers, aside_of(0)).unwrap(),
-            counters: Counters::default(),
+            counters: DriverCounters::default(),
             sender: Socket::new(Domain::IPV4, Type::DGRAM, None).unwrap(),
             token: token_at,
             data: data_at,

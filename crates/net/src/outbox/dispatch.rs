@@ -1,6 +1,6 @@
 //! One run of datagrams to one address: coupled into super-packets where the kernel takes them.
 use super::{Pending, len};
-use crate::counters::Counters;
+use crate::counters::DriverCounters;
 use crate::sys::{self, SegmentedBatch, Sending};
 use consort_node::Lane;
 use socket2::{SockAddr, Socket};
@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_micros(100);
 /// Sends runs.
 pub(super) struct Dispatch {
     sending: Sending,
-    trains: Vec<SegmentedBatch>,
+    batches: Vec<SegmentedBatch>,
     /// The longest datagram that goes into super-packets; 0 where the kernel takes none.
     coupled_max: usize,
     waits: u32,
@@ -33,7 +33,7 @@ pub(super) struct Dispatch {
 
 impl Default for Dispatch {
     fn default() -> Self {
-        Self { sending: Sending::default(), trains: Vec::new(), coupled_max: TRAIN_BYTES, waits: 0, group_buffers: 0 }
+        Self { sending: Sending::default(), batches: Vec::new(), coupled_max: TRAIN_BYTES, waits: 0, group_buffers: 0 }
     }
 }
 
@@ -61,13 +61,26 @@ impl Dispatch {
     }
 
     /// Sends a run to all members of a group.
-    pub(super) fn send_to_group(&mut self, from: &Socket, to: &SockAddr, run: &[Pending], counters: &mut Counters) {
+    pub(super) fn send_to_group(
+        &mut self,
+        from: &Socket,
+        to: &SockAddr,
+        run: &[Pending],
+        counters: &mut DriverCounters,
+    ) {
         let buffers = self.send_counted(from, to, run, Lane::Data, counters);
         self.group_buffers += buffers;
     }
 
     /// Sends a run to one address.
-    pub(super) fn send(&mut self, from: &Socket, to: &SockAddr, run: &[Pending], lane: Lane, counters: &mut Counters) {
+    pub(super) fn send(
+        &mut self,
+        from: &Socket,
+        to: &SockAddr,
+        run: &[Pending],
+        lane: Lane,
+        counters: &mut DriverCounters,
+    ) {
         self.send_counted(from, to, run, lane, counters);
     }
 
@@ -78,7 +91,7 @@ impl Dispatch {
         to: &SockAddr,
         mut run: &[Pending],
         lane: Lane,
-        counters: &mut Counters,
+        counters: &mut DriverCounters,
     ) -> u64 {
         let mut buffers = 0;
         while !run.is_empty() {
@@ -86,13 +99,14 @@ impl Dispatch {
             let datagrams = run[..coupled].iter().map(|pending| &pending.datagram);
             match self
                 .sending
-                .send(from.as_fd(), to, datagrams, &self.trains)
+                .send(from.as_fd(), to, datagrams, &self.batches)
                 .map_or_else(|error| self.judge(&error, from), SendOutcome::Left)
             {
-                SendOutcome::Left(trains) => {
-                    buffers += trains as u64;
-                    let gone: usize = self.trains[..trains].iter().map(|train| train.count).sum();
-                    counters.gso_batches += self.trains[..trains].iter().filter(|train| train.count > 1).count() as u64;
+                SendOutcome::Left(batches) => {
+                    buffers += batches as u64;
+                    let gone: usize = self.batches[..batches].iter().map(|batch| batch.count).sum();
+                    counters.gso_batches +=
+                        self.batches[..batches].iter().filter(|batch| batch.count > 1).count() as u64;
                     count(counters, lane, &run[..gone]);
                     run = &run[gone..];
                 }
@@ -113,18 +127,18 @@ impl Dispatch {
 
     /// Makes super-packets of the front of the run; returns how many datagrams they hold.
     fn couple(&mut self, run: &[Pending]) -> usize {
-        self.trains.clear();
+        self.batches.clear();
         let mut coupled = 0;
-        while self.trains.len() < TRAINS && coupled < run.len() {
-            let train = next_train(&run[coupled..], self.coupled_max);
-            coupled += train.count;
-            self.trains.push(train);
+        while self.batches.len() < TRAINS && coupled < run.len() {
+            let batch = next_train(&run[coupled..], self.coupled_max);
+            coupled += batch.count;
+            self.batches.push(batch);
         }
         coupled
     }
 
     fn judge(&mut self, error: &io::Error, socket: &Socket) -> SendOutcome {
-        let first = self.trains[0];
+        let first = self.batches[0];
         match (error.kind(), error.raw_os_error()) {
             // an answer to an earlier datagram, not to this one
             (ErrorKind::Interrupted | ErrorKind::ConnectionRefused, _) => SendOutcome::Again,
@@ -179,7 +193,7 @@ pub(super) fn next_train(run: &[Pending], coupled_max: usize) -> SegmentedBatch 
     SegmentedBatch { count, ..alone }
 }
 
-fn count(counters: &mut Counters, lane: Lane, sent: &[Pending]) {
+fn count(counters: &mut DriverCounters, lane: Lane, sent: &[Pending]) {
     let traffic = if lane == Lane::Token { &mut counters.token_out } else { &mut counters.data_out };
     sent.iter().for_each(|pending| traffic.add(len(&pending.datagram)));
 }

@@ -1,6 +1,6 @@
-//! Runs to nodes that do not get all datagrams: what is too long leaves in pieces.
+//! Runs to nodes that do not get all datagrams: what is too long leaves in fragments.
 use super::{DatagramTarget, Outbox, Pending, len};
-use crate::counters::Counters;
+use crate::counters::DriverCounters;
 use bytes::Bytes;
 use consort_node::Datagram;
 use consort_types::NodeId;
@@ -18,27 +18,28 @@ impl Fragmenter {
         Self { identity, next: 0 }
     }
 
-    /// The pieces of a run's datagrams, each as long as `limit` at most. What cannot be cut stays whole.
-    fn cut(&mut self, run: &[Pending], limit: usize, counters: &mut Counters) -> Vec<Pending> {
-        let mut pieces = Vec::with_capacity(run.len() * 2);
+    /// The fragments of a run's datagrams, each as long as `limit` at most. What cannot be cut stays whole.
+    fn cut(&mut self, run: &[Pending], limit: usize, counters: &mut DriverCounters) -> Vec<Pending> {
+        let mut fragments = Vec::with_capacity(run.len() * 2);
         for Pending { target, datagram } in run {
             let Some(shape) = Shape::new(len(datagram), limit) else {
-                pieces.push(Pending { target: *target, datagram: datagram.clone() });
+                fragments.push(Pending { target: *target, datagram: datagram.clone() });
                 continue;
             };
             counters.datagrams_cut += 1;
             self.next = self.next.wrapping_add(1);
             let cut = path_mtu::cut(self.identity, self.next, shape, &datagram.head, &datagram.body);
-            pieces.extend(cut.map(|head| Pending { target: *target, datagram: Datagram { head, body: Bytes::new() } }));
+            fragments
+                .extend(cut.map(|head| Pending { target: *target, datagram: Datagram { head, body: Bytes::new() } }));
         }
-        pieces
+        fragments
     }
 }
 
 impl Outbox {
     /// Sends a run while some do not get all.
     #[cold]
-    pub(super) fn send_narrow(&mut self, target: DatagramTarget, run: &[Pending], counters: &mut Counters) {
+    pub(super) fn send_narrow(&mut self, target: DatagramTarget, run: &[Pending], counters: &mut DriverCounters) {
         match target {
             DatagramTarget::Probes => self.send(target, run, counters),
             DatagramTarget::All if self.group.is_some() => self.send_to_group(run, counters),
@@ -52,8 +53,8 @@ impl Outbox {
         }
     }
 
-    /// To all by multicast: in pieces for all, or whole, and in pieces to those that need them.
-    fn send_to_group(&mut self, run: &[Pending], counters: &mut Counters) {
+    /// To all by multicast: in fragments for all, or whole, and in fragments to those that need them.
+    fn send_to_group(&mut self, run: &[Pending], counters: &mut DriverCounters) {
         if let Some(limit) = self.narrow.all {
             return self.send_parts(DatagramTarget::All, run, limit, counters);
         }
@@ -67,7 +68,7 @@ impl Outbox {
     }
 
     /// To one node.
-    fn send_cut(&mut self, target: DatagramTarget, run: &[Pending], counters: &mut Counters) {
+    fn send_cut(&mut self, target: DatagramTarget, run: &[Pending], counters: &mut DriverCounters) {
         let limit = match target {
             DatagramTarget::Token(node) | DatagramTarget::Data(node) => self.narrow.each.get(&node).copied(),
             _ => None,
@@ -76,14 +77,14 @@ impl Outbox {
     }
 
     //= W08
-    fn send_parts(&mut self, target: DatagramTarget, run: &[Pending], limit: usize, counters: &mut Counters) {
+    fn send_parts(&mut self, target: DatagramTarget, run: &[Pending], limit: usize, counters: &mut DriverCounters) {
         let fits = |pending: &Pending| len(&pending.datagram) <= limit;
         for part in run.chunk_by(|a, b| fits(a) == fits(b)) {
             if fits(&part[0]) {
                 self.send(target, part, counters);
             } else {
-                let pieces = self.cutter.cut(part, limit, counters);
-                self.send(target, &pieces, counters);
+                let fragments = self.cutter.cut(part, limit, counters);
+                self.send(target, &fragments, counters);
             }
         }
     }

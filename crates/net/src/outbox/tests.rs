@@ -14,7 +14,7 @@ fn socket() -> UdpSocket {
 /// Three nodes, of which the first sends; the sockets of the others are plain ones.
 struct Bench {
     outbox: Outbox,
-    counters: Counters,
+    counters: DriverCounters,
     token: Vec<UdpSocket>,
     data: Vec<UdpSocket>,
 }
@@ -28,7 +28,7 @@ impl Bench {
             .collect();
         let own = |socket: &UdpSocket| Rc::new(Socket::from(socket.try_clone().unwrap()));
         let outbox = Outbox::new(own(&token[0]), own(&data[0]), None, identity(0), &peers);
-        Self { outbox, counters: Counters::default(), token, data }
+        Self { outbox, counters: DriverCounters::default(), token, data }
     }
 
     fn push(&mut self, to: Destination, lane: Lane, head: &[u8], body: &[u8]) {
@@ -265,7 +265,7 @@ fn a_kernel_that_takes_no_more_is_waited_for_a_little_and_then_the_rest_is_dropp
         datagram: Datagram { head: Bytes::from(vec![1; len]), body: Bytes::new() },
     };
     let run: Vec<_> = (1..=2_000).map(pending).collect();
-    let (mut dispatch, mut counters) = (Dispatch::default(), Counters::default());
+    let (mut dispatch, mut counters) = (Dispatch::default(), DriverCounters::default());
     dispatch.begin();
     dispatch.send(&writer, &SockAddr::unix(&path).unwrap(), &run, Lane::Data, &mut counters);
     let sent = counters.data_out.datagrams;

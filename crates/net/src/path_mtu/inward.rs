@@ -1,6 +1,6 @@
 //! What arrives from one node.
 use consort_types::{Duration, Incarnation, Instant, NodeId};
-use consort_wire::path::PathReport;
+use consort_wire::path_mtu::PathReport;
 use std::cmp::Ordering;
 
 /// So many rounds in a row must say the same before it is believed.

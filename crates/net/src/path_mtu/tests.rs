@@ -7,8 +7,8 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Nodes whose probes arrive at once, where the network lets them pass.
 struct World {
-    paths: Vec<Paths>,
-    narrow: Vec<Narrow>,
+    paths: Vec<PathMtus>,
+    narrow: Vec<PathLimits>,
     news: Vec<(usize, News)>,
     members: Vec<NodeId>,
     life: u64,
@@ -20,8 +20,8 @@ impl World {
     fn new(nodes: u16, full: usize) -> Self {
         let members: Vec<_> = (0..nodes).map(NodeId).collect();
         let full = DatagramSize::new(full).unwrap();
-        let paths = |me: &NodeId| Paths::new(*me, members.iter().copied(), full, Instant::ZERO);
-        let narrow = vec![Narrow::default(); members.len()];
+        let paths = |me: &NodeId| PathMtus::new(*me, members.iter().copied(), full, Instant::ZERO);
+        let narrow = vec![PathLimits::default(); members.len()];
         let paths = members.iter().map(paths).collect();
         Self { paths, narrow, news: Vec::new(), members, life: 1, now: Instant::ZERO, rounds: 0 }
     }
@@ -76,7 +76,7 @@ fn where_all_passes_nothing_is_narrow_and_two_probes_a_second_are_sent() {
     //= W04 test
     let mut world = World::new(3, 1_472);
     world.run(SECOND * 3, all);
-    assert!(world.narrow.iter().all(|narrow| *narrow == Narrow::default()) && world.news.is_empty());
+    assert!(world.narrow.iter().all(|narrow| *narrow == PathLimits::default()) && world.news.is_empty());
     for paths in &world.paths {
         assert!(paths.known(world.now).map(|(_, passes)| passes).eq([1_472; 2]));
     }
@@ -111,7 +111,7 @@ fn one_that_narrows_at_rest_is_known_within_two_seconds_and_so_is_its_mending() 
     world.run(SECOND * 10, hole(1_500));
     assert!(world.news.is_empty(), "nothing new: {:?}", world.news);
     world.run(SECOND * 2, all);
-    assert!(world.narrow.iter().all(|narrow| *narrow == Narrow::default()));
+    assert!(world.narrow.iter().all(|narrow| *narrow == PathLimits::default()));
     let healed = News { node: NodeId(2), passes: 8_972, all: true };
     assert_eq!(world.news, [(0, healed), (1, healed)]);
 }
@@ -210,7 +210,7 @@ fn what_the_kernel_dropped_is_no_fault_of_the_way() {
     world.run(SECOND * 3, all);
     for _ in 0..50 {
         world.run(Duration::from_millis(250), |_, _, size| size < 1_472);
-        world.paths.iter_mut().for_each(Paths::note_overflow);
+        world.paths.iter_mut().for_each(PathMtus::note_overflow);
     }
     assert!(world.news.is_empty());
 }

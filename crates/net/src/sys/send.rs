@@ -5,7 +5,7 @@ use socket2::SockAddr;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Room for the one note we write, with its header.
+/// Room for the one control message we write, with its header.
 const CONTROL_LEN: usize = 32;
 
 #[repr(C, align(8))]
@@ -31,21 +31,21 @@ pub(crate) struct Sending {
 }
 
 impl Sending {
-    /// Sends the trains, cut from `datagrams` in order, to one address without waiting. Returns how many trains left.
+    /// Sends the batches, cut from `datagrams` in order, to one address without waiting. Returns how many batches left.
     ///
     /// # Errors
-    /// The kernel's, about the first train; none has left then.
+    /// The kernel's, about the first batch; none has left then.
     pub(crate) fn send<'a>(
         &mut self,
         socket: BorrowedFd<'_>,
         to: &SockAddr,
         datagrams: impl Iterator<Item = &'a Datagram>,
-        trains: &[SegmentedBatch],
+        batches: &[SegmentedBatch],
     ) -> io::Result<usize> {
         self.fill(datagrams);
-        self.build_messages(to, trains);
+        self.build_messages(to, batches);
         let (headers, count) = (self.headers.as_mut_ptr(), self.headers.len() as libc::c_uint);
-        // SAFETY: `headers` are `count` valid headers. They point to iovecs and notes of this structure, which do not
+        // SAFETY: `headers` are `count` valid headers. They point to iovecs and control messages of this structure, which do not
         // move until the call is over, to datagrams that are borrowed for longer than that, and to the borrowed address.
         let answer = unsafe { libc::sendmmsg(socket.as_raw_fd(), headers, count, libc::MSG_DONTWAIT) };
         checked(answer).map(|n| n as usize)
@@ -61,13 +61,13 @@ impl Sending {
         }
     }
 
-    fn build_messages(&mut self, to: &SockAddr, trains: &[SegmentedBatch]) {
+    fn build_messages(&mut self, to: &SockAddr, batches: &[SegmentedBatch]) {
         self.headers.clear();
         self.controls.clear();
-        self.controls.extend(trains.iter().map(|train| segment_message(train.segment)));
+        self.controls.extend(batches.iter().map(|batch| segment_message(batch.segment)));
         let mut iovecs = &mut self.iovecs[..];
-        for (train, note) in trains.iter().zip(&mut self.controls) {
-            let (parts, rest) = std::mem::take(&mut iovecs).split_at_mut(train.count * 2);
+        for (batch, control) in batches.iter().zip(&mut self.controls) {
+            let (parts, rest) = std::mem::take(&mut iovecs).split_at_mut(batch.count * 2);
             iovecs = rest;
             // SAFETY: for this plain structure all-zero bytes are a valid value: no name, no buffers.
             let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
@@ -75,8 +75,8 @@ impl Sending {
             header.msg_hdr.msg_namelen = to.len();
             header.msg_hdr.msg_iov = parts.as_mut_ptr();
             header.msg_hdr.msg_iovlen = parts.len() as _;
-            if train.count > 1 {
-                header.msg_hdr.msg_control = note.0.as_mut_ptr().cast();
+            if batch.count > 1 {
+                header.msg_hdr.msg_control = control.0.as_mut_ptr().cast();
                 header.msg_hdr.msg_controllen = control_message_len() as _;
             }
             self.headers.push(header);
@@ -91,15 +91,15 @@ fn control_message_len() -> usize {
 
 /// Tells the kernel how long the datagrams in a super-packet are.
 fn segment_message(segment: u16) -> ControlMessage {
-    let mut note = ControlMessage([0; CONTROL_LEN]);
+    let mut control = ControlMessage([0; CONTROL_LEN]);
     // SAFETY: arithmetic only.
     let len = unsafe { libc::CMSG_LEN(size_of::<u16>() as u32) };
     let header = libc::cmsghdr { cmsg_len: len as _, cmsg_level: libc::SOL_UDP, cmsg_type: libc::UDP_SEGMENT };
-    let start: *mut libc::cmsghdr = note.0.as_mut_ptr().cast();
-    // SAFETY: the note is aligned for a header and has room for it and two bytes behind it (NOTE >= CMSG_SPACE(2)).
+    let start: *mut libc::cmsghdr = control.0.as_mut_ptr().cast();
+    // SAFETY: the control message is aligned for a header and has room for it and two bytes behind it (NOTE >= CMSG_SPACE(2)).
     unsafe {
         start.write(header);
         libc::CMSG_DATA(start).cast::<u16>().write_unaligned(segment);
     }
-    note
+    control
 }
