@@ -2,10 +2,12 @@
 mod log;
 mod probing;
 
+use self::log::Log;
 use crate::bind::Sockets;
 use crate::clients::{Connections, ReadOutcome, Wrote};
 use crate::clock::Clock;
 use crate::counters::DriverCounters;
+use crate::driver_packets::DriverPackets;
 use crate::driver_packets::DriverPackets;
 use crate::error::RunError;
 use crate::idle::{Idle, Iteration, Wait};
@@ -87,7 +89,8 @@ struct Driver<E: Engine> {
     left: bool,
     /// The last turn took few packets.
     light: bool,
-    counters: DriverCounters,
+    log: Log,
+    counters: Counters,
 }
 
 impl<E: Engine> Driver<E> {
@@ -149,7 +152,8 @@ impl<E: Engine> Driver<E> {
             leaving: false,
             left: false,
             light: false,
-            counters: DriverCounters::default(),
+            log: Log::default(),
+            counters: Counters::default(),
         };
         Ok((driver, found))
     }
@@ -244,7 +248,8 @@ impl<E: Engine> Driver<E> {
         if self.counters.receive_overflow == before {
             return Ok(());
         }
-        self.path_mtus.iter_mut().for_each(PathMtus::note_overflow);
+        self.log_losses(self.counters.receive_overflow - before);
+        self.paths.iter_mut().for_each(PathMtus::note_overflow);
         self.node.note_overflow(self.now);
         self.drain()
     }
@@ -285,7 +290,8 @@ impl<E: Engine> Driver<E> {
     fn open(&mut self, client: ClientId) -> Result<(), RunError> {
         self.node.open_client_over(self.now, client, self.clients.transport(client));
         if let Some(why) = self.clients.objection(client) {
-            tracing::warn!(%client, who = self.clients.describe(client), "a client was turned away: {why}");
+            let (who, reason) = (self.clients.describe(client), DisconnectReason::NotAllowed);
+            tracing::warn!(%client, who, %reason, "client sent away: {why}");
             self.node.turn_away(self.now, client, &Disconnect::new(DisconnectReason::NotAllowed, why));
         }
         self.drain()

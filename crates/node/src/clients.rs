@@ -6,6 +6,7 @@ mod waiting;
 use crate::backlog::Backlog;
 use crate::client_session::{ClientRequest, ClientSession, Placed};
 use crate::entry::ClientRecord;
+use crate::notice::{Notice, Notices};
 use crate::partial_frames::PartialFrames;
 use crate::pending_deliveries::PendingDeliveries;
 use consort_session::listing::{Connection, Transport};
@@ -48,6 +49,8 @@ pub(crate) struct Sessions {
     optimistic: BTreeSet<ClientId>,
     /// Whose names are free again.
     parted: Vec<(ClientId, ClientName)>,
+    /// What happened to clients, and to their node, for the log.
+    pub(crate) notices: Notices,
     counts: ClientCounts,
 }
 
@@ -88,6 +91,7 @@ impl Sessions {
             progressed: Vec::new(),
             optimistic: BTreeSet::new(),
             parted: Vec::new(),
+            notices: Notices::default(),
             counts: ClientCounts::default(),
         }
     }

@@ -1,8 +1,8 @@
-//! Delivery: engine, group, session, client.
+//! PendingDelivery: engine, group, session, client.
 use crate::client_session::{Placed, Telling, Written};
 use crate::fan_out::{CROWD, FanOut, READER, READERS};
 use crate::pending_deliveries::PendingDelivery;
-use crate::{Effect, NetworkChange, Node};
+use crate::{Effect, NetworkChange, Node, Notice};
 use bytes::{Bytes, BytesMut};
 use consort_group::{
     Asked, ChangeCause, GroupDelivery, GroupStep, Groups, Ignored, Member, NotRepresentable, PrivateName,
@@ -187,7 +187,11 @@ impl<E: Engine> Node<E> {
         }
         match self.groups.on_digest(from, annotation) {
             Ok(None) => {}
-            Ok(Some(mismatch)) => self.mismatch = Some(mismatch),
+            Ok(Some(mismatch)) if self.mismatch.as_ref() == Some(&mismatch) => {}
+            Ok(Some(mismatch)) => {
+                self.clients.notices.push(Notice::GroupMismatch { member: mismatch.member, at: mismatch.at });
+                self.mismatch = Some(mismatch);
+            }
             Err(_) => self.counts.digests_malformed += 1,
         }
     }
@@ -200,6 +204,7 @@ impl<E: Engine> Node<E> {
         event::put_view(&mut self.frames, view);
         self.tell_viewers();
         self.groups.become_primary();
+        self.log.primary(id, Primary::Yes).into_iter().for_each(|notice| self.clients.notices.push(notice));
         self.remember(NetworkChange::Primary { id });
     }
 

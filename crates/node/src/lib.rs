@@ -50,6 +50,7 @@ use consort_wire::Bump;
 use datagrams::Datagrams;
 use deliver::GroupNotice;
 use fan_out::FanOut;
+use notice::Log;
 use offers::OfferTable;
 use pending_deliveries::PendingDeliveries;
 use std::collections::VecDeque;
@@ -133,6 +134,7 @@ impl<E: Engine> Node<E> {
             control_full: false,
             pending_state_part: None,
             settling: None,
+            log: Log::default(),
             notice: None,
             crowd: None,
             #[cfg(feature = "mutants")]

@@ -11,7 +11,7 @@ pub(crate) use views::Log;
 
 use consort_order::PeerReach;
 use consort_session::listing::Transport;
-use consort_session::{ClientName, Farewell, Parting, Refusal, RefusalCause};
+use consort_session::{ClientName, Disconnect, DisconnectReason, Refusal, RefusalCause};
 use consort_types::{ClientId, Duration, Hold, Instant, MemberId, NodeId, Position, Primary, ViewId};
 use std::collections::VecDeque;
 
@@ -67,8 +67,8 @@ pub enum Notice {
         /// After which message of the view.
         at: Position,
     },
-    /// Clients' requests have begun to wait for long, or for something else.
-    Waiting {
+    /// Sessions' requests have begun to wait for long, or for something else.
+    WaitNotice {
         /// What for.
         cause: Hold,
     },
@@ -97,7 +97,7 @@ pub enum Notice {
         /// What it was called, if it was let in.
         name: Option<ClientName>,
         /// Why, for programs.
-        parting: Parting,
+        reason: DisconnectReason,
         /// Why, for people.
         text: String,
     },
@@ -117,8 +117,8 @@ impl Notice {
         Self::Refused { client, cause: refusal.cause, text: refusal.text.clone() }
     }
 
-    pub(crate) fn ended(client: ClientId, name: Option<ClientName>, farewell: &Farewell) -> Self {
-        Self::Ended { client, name, parting: farewell.parting, text: farewell.text.clone() }
+    pub(crate) fn ended(client: ClientId, name: Option<ClientName>, farewell: &Disconnect) -> Self {
+        Self::Ended { client, name, reason: farewell.reason, text: farewell.text.clone() }
     }
 
     /// The kind whose events are counted together.
@@ -126,7 +126,7 @@ impl Notice {
         match self {
             Self::View { .. } | Self::Primary { .. } | Self::Settled { .. } | Self::GroupMismatch { .. } => Kind::View,
             Self::Peer { .. } => Kind::Peer,
-            Self::Waiting { .. } | Self::Flowing => Kind::Waiting,
+            Self::WaitNotice { .. } | Self::Flowing => Kind::WaitNotice,
             Self::Connected { .. } | Self::Disconnected { .. } => Kind::Connection,
             Self::Ended { .. } => Kind::Ended,
             Self::Refused { .. } => Kind::Refused,
@@ -138,7 +138,7 @@ impl Notice {
 enum Kind {
     View,
     Peer,
-    Waiting,
+    WaitNotice,
     Connection,
     Ended,
     Refused,
@@ -211,7 +211,7 @@ mod tests {
         (0..=BURST).for_each(|_| notices.push(Notice::Flowing));
         notices.push(Notice::Primary { view: ViewId::default(), gained: true });
         assert_eq!(std::iter::from_fn(|| notices.pop()).last().map(|(_, left_out)| left_out), Some(0));
-        assert_eq!(notices.windows[Kind::Waiting as usize].left_out, 1);
+        assert_eq!(notices.windows[Kind::WaitNotice as usize].left_out, 1);
     }
 
     #[test]

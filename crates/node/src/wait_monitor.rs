@@ -44,6 +44,9 @@ impl<E: Engine> Node<E> {
         let hold = self.engine.wait_state().wait_cause;
         let waits = self.clients.tell_waiting(hold);
         self.wait_monitor.at = (waits > Waits::No).then(|| self.now + CHECK_INTERVAL);
-        self.wait_monitor.held = hold.filter(|_| waits == Waits::Long);
+        let held = hold.filter(|_| waits == Waits::Long);
+        if held != std::mem::replace(&mut self.wait_monitor.held, held) {
+            self.clients.notices.push(held.map_or(Notice::Flowing, |cause| Notice::WaitNotice { cause }));
+        }
     }
 }

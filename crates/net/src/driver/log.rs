@@ -1,6 +1,6 @@
 //! The log: what the node has noticed, and what the driver has, each as one event with fields.
 use super::Driver;
-use consort_node::{Engine, Notice, Parting, PeerState};
+use consort_node::{DisconnectReason, Engine, Notice, PeerState};
 use consort_types::{Instant, MemberId, NodeId};
 use std::fmt::Display;
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl<E: Engine> Driver<E> {
         }
     }
 
-    /// To be called when timers are looked at: no timer is set for it.
+    /// Destination be called when timers are looked at: no timer is set for it.
     pub(super) fn look_at_peers(&mut self) {
         if self.now >= self.log.peers_at {
             self.log.peers_at = self.now + LOOK;
@@ -68,7 +68,7 @@ fn write(notice: Notice) {
         Notice::GroupMismatch { member, at } => {
             tracing::error!(%member, %at, "member has other groups at the same place of the order: restart one of the two");
         }
-        Notice::Waiting { cause } => tracing::warn!(%cause, "requests of clients wait"),
+        Notice::HopWait { cause } => tracing::warn!(%cause, "requests of clients wait"),
         Notice::Flowing => tracing::info!("requests of clients flow again"),
         Notice::Connected { client, name, transport } => {
             tracing::info!(%client, %name, transport = transport.name(), "client connected");
@@ -76,13 +76,13 @@ fn write(notice: Notice) {
         Notice::Disconnected { client, name } => {
             tracing::info!(%client, name = name.map(tracing::field::display), "client disconnected");
         }
-        Notice::Ended { client, name, parting: Parting::Goodbye, .. } => {
+        Notice::Ended { client, name, reason: DisconnectReason::Goodbye, .. } => {
             tracing::info!(%client, name = name.map(tracing::field::display), "client said good-bye");
         }
         // The driver has told it, and whose process that is.
-        Notice::Ended { parting: Parting::NotAllowed, .. } => {}
-        Notice::Ended { client, name, parting, text } => {
-            tracing::warn!(%client, name = name.map(tracing::field::display), reason = %parting, "client sent away: {text}");
+        Notice::Ended { reason: DisconnectReason::NotAllowed, .. } => {}
+        Notice::Ended { client, name, reason, text } => {
+            tracing::warn!(%client, name = name.map(tracing::field::display), %reason, "client sent away: {text}");
         }
         Notice::Refused { client, cause, text } => tracing::warn!(%client, %cause, "request refused: {text}"),
     }

@@ -1,5 +1,6 @@
 //! How clients go: by themselves, or sent away; and what is to be ordered then.
 use super::Sessions;
+use crate::notice::Notice;
 use consort_session::{ClientName, Disconnect, DisconnectReason};
 use consort_types::{ClientId, Instant};
 
@@ -74,6 +75,7 @@ impl Sessions {
         entry.account(&mut self.outputs);
         self.silent.remove(&(entry.hello_by, client));
         self.partial_frames.finish(client);
+        self.notices.push(Notice::ended(client, name.clone(), farewell));
         self.part(client, name, joined);
         //= S41
         if joined && client.speaks_spread() && farewell.reason == DisconnectReason::Goodbye {
