@@ -16,7 +16,7 @@ const LEAP: u64 = 1 << 40;
 
 /// The numbers one node knows of.
 #[derive(Clone, Debug, Default)]
-pub struct Numbers {
+pub struct ViewNumbers {
     highest: u64,
     durable: u64,
     pending: Option<u64>,
@@ -29,7 +29,7 @@ pub struct Reservation {
     pub ceiling: u64,
 }
 
-impl Numbers {
+impl ViewNumbers {
     /// Begins at the ceiling of an earlier life, 0 if there was none.
     pub const fn new(stored: u64) -> Self {
         Self { highest: stored.saturating_add(1), durable: stored, pending: None }
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_number_is_used_only_below_the_ceiling_on_disk() {
-        let mut numbers = Numbers::new(0);
+        let mut numbers = ViewNumbers::new(0);
         assert!(!numbers.may_use(numbers.propose()));
         assert_eq!(numbers.reserve(), Some(Reservation { ceiling: 1_001 }));
         assert_eq!(numbers.reserve(), None, "one at a time");
@@ -96,15 +96,15 @@ mod tests {
 
     #[test]
     fn a_number_far_out_of_reach_is_not_believed() {
-        let numbers = Numbers::new(5_000);
+        let numbers = ViewNumbers::new(5_000);
         assert!(numbers.believes(3) && numbers.believes(9_000) && numbers.believes(1 << 40));
         assert!(!numbers.believes(1 << 41) && !numbers.believes(u64::MAX));
-        assert_eq!(Numbers::new(u64::MAX).highest(), u64::MAX, "a record that cannot be true wraps nothing");
+        assert_eq!(ViewNumbers::new(u64::MAX).highest(), u64::MAX, "a record that cannot be true wraps nothing");
     }
 
     #[test]
     fn a_restart_begins_above_everything_the_earlier_life_may_have_used() {
-        let numbers = Numbers::new(1_700);
+        let numbers = ViewNumbers::new(1_700);
         assert!(numbers.highest() > 1_700);
     }
 }

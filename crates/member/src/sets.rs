@@ -1,9 +1,9 @@
 //! Who should be in the next view, who should not, and why.
-use crate::Heard;
+use crate::HearingTable;
 use consort_types::{Duration, Incarnation, Instant, MemberId, NodeId, ViewCause};
 use std::collections::{BTreeMap, BTreeSet};
 
-type Members = BTreeSet<MemberId>;
+type MemberSet = BTreeSet<MemberId>;
 
 /// The sets of one gathering. They only grow until the next install; only then are they forgotten.
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ pub struct Hearsay<'a> {
     /// This node.
     pub me: NodeId,
     /// Whom it hears.
-    pub heard: &'a Heard,
+    pub heard: &'a HearingTable,
     /// When it is.
     pub now: Instant,
     /// Who was heard within this time is not silent.
@@ -153,7 +153,7 @@ impl Sets {
     }
 
     /// Merges another's sets into these; returns whether anything is new.
-    pub fn merge(&mut self, me: MemberId, from: MemberId, proc: &Members, fail: &Members) -> bool {
+    pub fn merge(&mut self, me: MemberId, from: MemberId, proc: &MemberSet, fail: &MemberSet) -> bool {
         //= M11
         let mut news = false;
         for member in proc {
@@ -181,12 +181,12 @@ impl Sets {
     }
 
     /// Whether a JOIN says nothing that these sets do not say.
-    pub fn cover(&self, proc: &Members, fail: &Members) -> bool {
+    pub fn cover(&self, proc: &MemberSet, fail: &MemberSet) -> bool {
         proc.is_subset(&self.proc) && fail.is_subset(&self.fail)
     }
 
     /// Whether a JOIN says exactly what these sets say.
-    pub fn equal(&self, proc: &Members, fail: &Members) -> bool {
+    pub fn equal(&self, proc: &MemberSet, fail: &MemberSet) -> bool {
         *proc == self.proc && *fail == self.fail
     }
 

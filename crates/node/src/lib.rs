@@ -45,7 +45,7 @@ use bytes::BytesMut;
 use clients::Sessions;
 use consort_group::{Groups, Mismatch};
 use consort_order::{Arrival, Fact};
-use consort_types::{Stream, View, ViewId};
+use consort_types::{OrderStream, View, ViewId};
 use consort_wire::Bump;
 use datagrams::Datagrams;
 use deliver::GroupNotice;
@@ -57,7 +57,7 @@ use std::collections::VecDeque;
 use wait_monitor::WaitMonitor;
 
 /// The only order there is so far.
-const STREAM: Stream = Stream(0);
+const STREAM: OrderStream = OrderStream(0);
 /// How much is taken from the allocator at once for what beacons are to carry.
 const DIGESTS: usize = 2 << 10;
 

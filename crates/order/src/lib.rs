@@ -11,7 +11,7 @@
 
 use bytes::Bytes;
 use consort_types::{
-    Class, Instant, MemberId, MessageId, NodeId, OfferId, Position, Service, Stream, Ticket, View, ViewId,
+    Class, Instant, MemberId, MessageId, NodeId, OfferId, OrderStream, Position, Service, Ticket, View, ViewId,
 };
 pub use consort_wire::{Lane, Malformed, Packet, Payload};
 pub use fact::{Fact, PeerReach, Pressure, WaitState, each_counter, state_of};
@@ -61,7 +61,7 @@ pub struct Submission {
     /// How strong a promise the sender wants.
     pub service: Service,
     /// In which order it shall stand.
-    pub stream: Stream,
+    pub stream: OrderStream,
     /// Its bytes.
     pub payload: Payload,
 }
@@ -89,7 +89,7 @@ pub enum Refused {
     #[error("there is no stream {stream}")]
     NoSuchStream {
         /// The one that was asked for.
-        stream: Stream,
+        stream: OrderStream,
     },
     /// This node is leaving and takes no more.
     #[error("this node is leaving")]
@@ -142,7 +142,7 @@ pub enum Output<P> {
     /// Every member holds all messages of a stream up to here.
     Stable {
         /// Which stream.
-        stream: Stream,
+        stream: OrderStream,
         /// Up to where.
         up_to: Position,
     },
@@ -153,7 +153,7 @@ pub enum Output<P> {
     /// An offered message will stand elsewhere; undo it. It may be offered again.
     Revoke {
         /// Which stream.
-        stream: Stream,
+        stream: OrderStream,
         /// Which message.
         offer: OfferId,
     },
@@ -199,7 +199,7 @@ pub enum Output<P> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
     /// In which order it stands.
-    pub stream: Stream,
+    pub stream: OrderStream,
     /// Where.
     pub position: Position,
     /// Who sent it.

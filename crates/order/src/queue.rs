@@ -270,12 +270,12 @@ impl SubmitQueue {
 mod tests {
     use super::*;
     use bytes::Bytes;
-    use consort_types::Stream;
+    use consort_types::OrderStream;
 
     const VIEW: ViewId = ViewId { number: 1, representative: consort_types::MemberId::new(1, 1) };
 
     fn submission(class: Class, service: Service, len: usize) -> Submission {
-        Submission { class, service, stream: Stream(0), payload: Bytes::from(vec![1; len]).into() }
+        Submission { class, service, stream: OrderStream(0), payload: Bytes::from(vec![1; len]).into() }
     }
 
     fn rides(service: Service) -> Service {

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use consort_order::Destination;
 use consort_session::{ChangeCause, GroupView, Member};
 use consort_types::{
-    Class, ClientId, Incarnation, Instant, MemberId, MessageId, NodeId, Position, Primary, Service, Stream, Ticket,
-    ViewId,
+    Class, ClientId, Incarnation, Instant, MemberId, MessageId, NodeId, OrderStream, Position, Primary, Service,
+    Ticket, ViewId,
 };
 use consort_wire::{Lane, Payload};
 
@@ -196,7 +196,7 @@ pub enum Act {
     /// All members hold everything up to here.
     Stable {
         /// In which stream.
-        stream: Stream,
+        stream: OrderStream,
         /// Up to where.
         up_to: Position,
     },
@@ -305,7 +305,7 @@ impl GroupSeen {
 #[derive(Clone, Debug, Default)]
 pub struct Received {
     /// In which order it stands.
-    pub stream: Stream,
+    pub stream: OrderStream,
     /// Where, if the process is told.
     pub position: Option<Position>,
     /// Which node sent it.

@@ -3,7 +3,7 @@
 //! A trace can be written as text and read back, so that the checkers that judge a simulation can judge any run:
 //! one event per line, `<nanoseconds> <process> <what> name=value ...`.
 use crate::message::{Life, Mark, Process};
-use consort_types::{Class, Instant, MessageId, NodeId, Position, Service, Stream, ViewId};
+use consort_types::{Class, Instant, MessageId, NodeId, OrderStream, Position, Service, ViewId};
 use std::borrow::Cow;
 
 mod text;
@@ -75,7 +75,7 @@ pub enum What {
     /// The process was told that all members hold everything up to a position.
     Stable {
         /// In which stream.
-        stream: Stream,
+        stream: OrderStream,
         /// Up to where.
         up_to: Position,
         /// Who did not hold the message at that position, where the run can tell.
@@ -195,7 +195,7 @@ pub struct Delivered {
     /// Which node sent it, according to the delivery; if the process is told, in which life, and which client.
     pub sender: Option<Sender>,
     /// In which order it stands.
-    pub stream: Stream,
+    pub stream: OrderStream,
     /// Where, if the process is told.
     pub position: Option<Position>,
     /// Control or client, according to the delivery, if the process is told.

@@ -38,7 +38,7 @@ impl MemberId {
 
 /// An independently ordered sequence: one for a single ring, one per ring where there are many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Stream(pub u16);
+pub struct OrderStream(pub u16);
 
 /// A place among the protocol packets of one configuration, counted from 1; 0 means "none yet".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -116,7 +116,7 @@ macro_rules! show {
 }
 
 show!(
-    NodeId "n{}", Incarnation "{}", Stream "s{}", Seq "{}", Position "{}", MessageId "m{}", OfferId "o{}", Ticket "t{}",
+    NodeId "n{}", Incarnation "{}", OrderStream "s{}", Seq "{}", Position "{}", MessageId "m{}", OfferId "o{}", Ticket "t{}",
     ClientId "c{}", ClusterId "{:016x}", ConfigHash "{:016x}",
 );
 

@@ -13,7 +13,8 @@ mod view;
 
 pub use hold::Hold;
 pub use id::{
-    ClientId, ClusterId, ConfigHash, Incarnation, MemberId, MessageId, NodeId, OfferId, Position, Seq, Stream, Ticket,
+    ClientId, ClusterId, ConfigHash, Incarnation, MemberId, MessageId, NodeId, OfferId, OrderStream, Position, Seq,
+    Ticket,
 };
 pub use name::{GroupName, NameError};
 pub use rng::Rng;

@@ -23,7 +23,7 @@ pub struct Config {
     /// When to ask, and when to tell.
     pub links: Links,
     /// The timers of the membership.
-    pub membership: vs::Timers,
+    pub membership: vs::MembershipTimeouts,
     /// How many bytes of accepted messages may wait to be sent. Sessions grant far less to each client.
     pub queue_bytes: usize,
     /// The largest message, in bytes. Shared.
@@ -109,7 +109,7 @@ pub struct Links {
 impl Config {
     /// The defaults for a switched LAN.
     pub fn new(me: NodeId, members: Vec<NodeId>) -> Self {
-        let membership = vs::Timers::lan(members.len());
+        let membership = vs::MembershipTimeouts::lan(members.len());
         Self {
             me,
             members,
@@ -189,14 +189,14 @@ impl Config {
     pub const EVERY_MAX: u32 = 40;
 
     /// What the membership needs to know.
-    pub fn membership(&self) -> vs::Settings {
-        vs::Settings {
+    pub fn membership(&self) -> vs::MembershipSettings {
+        vs::MembershipSettings {
             primary: self.primary.clone(),
             timers: self.membership,
             packet_room: self.datagram.packet_room(),
             #[cfg(feature = "mutants")]
             mutant: self.membership_mutant,
-            ..vs::Settings::new(self.me, self.members.clone())
+            ..vs::MembershipSettings::new(self.me, self.members.clone())
         }
     }
 }

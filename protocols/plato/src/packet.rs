@@ -9,7 +9,7 @@
 //! | 3 primary | 38 | flags, view, origin, seq, after |
 //! | 4 status | 30 + 8 a member | flags, view, sent, counted received |
 //! | 5 request | 23 + 16 a run | view, origin, counted (first, last) |
-//! | from 80 hex on | | the membership's: see [`vs::Packet`] |
+//! | from 80 hex on | | the membership's: see [`vs::MembershipPacket`] |
 //!
 //! Flags of kinds 1 to 3: bit 0 marks a packet that was asked for. Of kind 4: bit 0 asks for the others' status.
 use crate::pipeline::Key;
@@ -67,7 +67,7 @@ pub enum Packet {
     /// Asks for packets of a stream.
     Request(Request),
     /// The membership's.
-    Membership(vs::Packet),
+    Membership(vs::MembershipPacket),
 }
 
 /// One packet of a member's stream in a view.
@@ -170,7 +170,7 @@ impl consort_order::Packet for Packet {
             kind @ (MESSAGES | ORDERS | PRIMARY) => Data::decode(kind, &bytes).map(Self::Data),
             STATUS => read_status(&mut reader).map(Self::Status),
             REQUEST => read_request(&mut reader).map(Self::Request),
-            MEMBERSHIP.. => vs::Packet::decode(bytes).map(Self::Membership),
+            MEMBERSHIP.. => vs::MembershipPacket::decode(bytes).map(Self::Membership),
             _ => Err(Malformed { what: "kind", at: 0 }),
         }
     }

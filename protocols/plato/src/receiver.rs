@@ -4,7 +4,7 @@ use crate::delta::Delta;
 use crate::packet::{Content, Data, Packet};
 use crate::pipeline::{Key, Pipeline, Step};
 use consort_order::{Delivery, EarlyDelivery, Output, SubmitQueue};
-use consort_types::{Instant, MemberId, OfferId, Position, Stream, ViewId};
+use consort_types::{Instant, MemberId, OfferId, OrderStream, Position, ViewId};
 use consort_wire::pack::{AssembledMessage, Assembly, Body};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -214,7 +214,7 @@ impl Receiver {
         arrived.offered = false;
         for (offer, _) in arrived.messages.iter().rev() {
             io.counters.revokes += 1;
-            io.output.push_back(Output::Revoke { stream: Stream(0), offer: *offer });
+            io.output.push_back(Output::Revoke { stream: OrderStream(0), offer: *offer });
         }
     }
 
@@ -357,5 +357,5 @@ impl Receiver {
 
 fn delivery(sender: MemberId, position: Position, message: AssembledMessage) -> Delivery {
     let AssembledMessage { class, service, payload } = message;
-    Delivery { stream: Stream(0), position, sender, id: None, class, service, payload }
+    Delivery { stream: OrderStream(0), position, sender, id: None, class, service, payload }
 }

@@ -6,7 +6,7 @@ use consort_ring::evs::{self, Event, Message, Trace};
 use consort_ring::model::Armed;
 use consort_ring::packet::{Beacon, Content, Packet};
 use consort_ring::{Config, Ring};
-use consort_types::{Class, Incarnation, Instant, MemberId, NodeId, Service, Stream, View};
+use consort_types::{Class, Incarnation, Instant, MemberId, NodeId, OrderStream, Service, View};
 use std::collections::VecDeque;
 use std::fmt::{self, Write};
 use std::rc::Rc;
@@ -161,7 +161,7 @@ impl World {
     /// A node's client asks for a message to be sent.
     pub fn submit(&mut self, i: usize, service: Service, text: &str) {
         let payload = Bytes::copy_from_slice(text.as_bytes()).into();
-        let submission = Submission { class: Class::Client, service, stream: Stream(0), payload };
+        let submission = Submission { class: Class::Client, service, stream: OrderStream(0), payload };
         if let Some(node) = self.nodes[i].as_mut().map(Rc::make_mut) {
             node.tell(Event::Accepted(text.into()));
         }

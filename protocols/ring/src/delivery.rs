@@ -4,7 +4,7 @@ use crate::packet::{Content, Data};
 use crate::store::Store;
 use consort_order::SubmitQueue;
 use consort_order::{Delivery, Output};
-use consort_types::{MemberId, Position, Seq, Stream};
+use consort_types::{MemberId, OrderStream, Position, Seq};
 use consort_wire::pack::Assembly;
 use std::collections::VecDeque;
 
@@ -119,7 +119,7 @@ impl Deliverer {
                 Ok(Some(message)) => {
                     let id = if sender == self.me { queue.delivered(message.class, message.service) } else { None };
                     output.push_back(Output::Deliver(Delivery {
-                        stream: Stream(0),
+                        stream: OrderStream(0),
                         position: position(data.seq, index as u64),
                         sender,
                         id,

@@ -1,6 +1,6 @@
 //! Every knob of the engine, with its advice.
 use consort_member::Policy;
-use consort_member::vs::{Settings, SettingsError, Timers};
+use consort_member::vs::{MembershipSettings, MembershipTimeouts, SettingsError};
 use consort_types::{Duration, NodeId, Service};
 use consort_wire::DatagramSize;
 
@@ -34,7 +34,7 @@ pub struct Config {
     /// How long a member may take in nothing new that others hold, though it is heard, before it is called deaf.
     pub deaf: Duration,
     /// When the membership acts though nothing came.
-    pub timers: Timers,
+    pub timers: MembershipTimeouts,
     /// How many bytes of accepted messages may wait, for each class.
     pub queue_bytes: usize,
     /// The largest message, in bytes. Shared.
@@ -92,7 +92,7 @@ impl Config {
         let n = members.len() as u64;
         Self {
             me,
-            timers: Timers::lan(members.len()),
+            timers: MembershipTimeouts::lan(members.len()),
             members,
             datagram: DatagramSize::DEFAULT,
             phi: Phi::Half,
@@ -144,14 +144,14 @@ impl Config {
     }
 
     /// What the membership must know.
-    pub(crate) fn membership(&self) -> Settings {
-        Settings {
+    pub(crate) fn membership(&self) -> MembershipSettings {
+        MembershipSettings {
             primary: self.primary.clone(),
             timers: self.timers,
             packet_room: self.datagram.packet_room(),
             #[cfg(feature = "mutants")]
             mutant: self.vs_mutant,
-            ..Settings::new(self.me, self.members.clone())
+            ..MembershipSettings::new(self.me, self.members.clone())
         }
     }
 

@@ -3,7 +3,7 @@ use crate::config::{Config, Early};
 use crate::dag::Mark;
 use crate::packet::{Content, Packet};
 use consort_order::{Delivery, Output, SubmitQueue};
-use consort_types::{MemberId, Position, Service, Stream, ViewId};
+use consort_types::{MemberId, OrderStream, Position, Service, ViewId};
 use consort_wire::pack::{AssembledMessage, Assembly, Body};
 use std::collections::VecDeque;
 
@@ -123,7 +123,7 @@ impl Deliverer {
         let id = if place == self.me { way.queue.delivered(class, service) } else { None };
         let sender = self.members[place];
         way.output.push_back(Output::Deliver(Delivery {
-            stream: Stream(0),
+            stream: OrderStream(0),
             position,
             sender,
             id,

@@ -5,7 +5,7 @@
 //! | 1 message | 32 + 8 an acknowledgement + body | content 1, view, sender's place, k, counted acknowledgements (place 2, k 6), body |
 //! | 2 nak | 22 + 16 a range | view, sender's place, counted ranges (first, last) |
 //! | 3 status | 21 + 8 a member | view, counted numbers of packets held |
-//! | 0x80 and up | | the membership's: [`consort_member::vs::Packet`] |
+//! | 0x80 and up | | the membership's: [`consort_member::vs::MembershipPacket`] |
 //!
 //! Content is 0 for messages, 1 for nothing (a packet that only acknowledges), 2 for the event that makes a view primary.
 //! A *place* is a member's among the view's members, which ascend by node.
@@ -26,7 +26,7 @@ pub enum Packet {
     /// This I hold.
     Status(Status),
     /// The membership's.
-    Member(vs::Packet),
+    Member(vs::MembershipPacket),
 }
 
 /// A node of the DAG: one packet, one number, one datagram.
@@ -137,7 +137,9 @@ impl consort_wire::Packet for Packet {
                 let held = (0..n).map(|_| number(&mut reader, 0, "held")).collect::<Result<_, _>>()?;
                 Self::Status(Status { view, held })
             }
-            kind if vs::Packet::is_kind(kind) => return vs::Packet::decode(bytes).map(Self::Member),
+            kind if vs::MembershipPacket::is_kind(kind) => {
+                return vs::MembershipPacket::decode(bytes).map(Self::Member);
+            }
             _ => return Err(reader.bad("kind")),
         };
         reader.end("packet")?;

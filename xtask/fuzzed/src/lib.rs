@@ -17,7 +17,7 @@ use bytes::{Bytes, BytesMut};
 use consort_order::{Arrival, Destination, Engine, Lane, Output, Packet as _, Submission};
 use consort_ring::packet::Packet;
 use consort_ring::{Config, Ring};
-use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, Service, Stream};
+use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, OrderStream, Service};
 use std::collections::VecDeque;
 
 /// Cuts `bytes` into pieces, each behind its length in one byte: how the fuzzer says where one input ends.
@@ -77,7 +77,7 @@ impl Pair {
     pub fn submit(&mut self, service: Service) {
         for at in 0..2 {
             let payload = Bytes::from_static(&[7; 2_000]).into();
-            let submission = Submission { class: Class::Client, service, stream: Stream(0), payload };
+            let submission = Submission { class: Class::Client, service, stream: OrderStream(0), payload };
             let _ = self.rings[at].submit(self.now, submission);
             self.drain(at);
         }

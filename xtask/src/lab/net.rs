@@ -1,7 +1,7 @@
 //! Engines in one view, virtual time, and a network that delays each copy of a packet as it is told. Nothing is lost.
 use consort_order::{Arrival, Destination, Engine, Lane, Output, Payload, Submission, each_counter};
 use consort_types::{
-    Class, Duration, Incarnation, Instant, MemberId, NodeId, OfferId, Rng, Service, Stream, Ticket, ViewKind,
+    Class, Duration, Incarnation, Instant, MemberId, NodeId, OfferId, OrderStream, Rng, Service, Ticket, ViewKind,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -130,7 +130,7 @@ impl<'a, E: Engine<Packet: Clone>> Net<'a, E> {
     /// The engine's answer where it does not take the message.
     pub fn submit(&mut self, member: usize, message: u64, len: usize) -> Result<(), String> {
         let payload = Payload::from(bytes::Bytes::from(written(message, len)));
-        let submission = Submission { class: Class::Client, service: Service::Agreed, stream: Stream(0), payload };
+        let submission = Submission { class: Class::Client, service: Service::Agreed, stream: OrderStream(0), payload };
         self.engines[member].submit(self.now, submission).map_err(|refused| refused.to_string())?;
         self.drain(member);
         Ok(())

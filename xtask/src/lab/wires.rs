@@ -5,7 +5,7 @@ use consort_ring::packet::{Packet, RUN_LEN, TOKEN_LEN};
 use consort_ring::{Config, Ring};
 use consort_sim::HostModel;
 use consort_sim::link::{Link, LinkModel};
-use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, Rng, Service, Stream, ViewKind};
+use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, OrderStream, Rng, Service, ViewKind};
 use std::collections::{BTreeMap, VecDeque};
 
 /// What a ring runs on.
@@ -288,7 +288,7 @@ impl<'a> Wires<'a> {
         let mut bytes = (self.written.len() as u64 - 1).to_le_bytes().to_vec();
         bytes.resize(LEN, 0);
         let payload = Payload::from(bytes::Bytes::from(bytes));
-        let submission = Submission { class: Class::Client, service: Service::Agreed, stream: Stream(0), payload };
+        let submission = Submission { class: Class::Client, service: Service::Agreed, stream: OrderStream(0), payload };
         let host = &mut self.hosts[at];
         // What is refused was not sent: the load is more than the ring takes.
         host.ahead += usize::from(host.engine.submit(self.now, submission).is_ok());

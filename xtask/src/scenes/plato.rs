@@ -40,7 +40,7 @@ const SCENES: &[Scene<Plato, Config>] = &[
 ];
 
 const fn is_plan(packet: &Packet) -> bool {
-    matches!(packet, Packet::Membership(vs::Packet::Plan(_)))
+    matches!(packet, Packet::Membership(vs::MembershipPacket::Plan(_)))
 }
 
 const fn is_places(packet: &Packet) -> bool {

@@ -31,14 +31,14 @@ const SCENES: &[Scene<Toto, Config>] = &[
 
 /// Whether it ends the taking in of packets.
 const fn is_plan(packet: &Packet) -> bool {
-    matches!(packet, Packet::Member(vs::Packet::Plan(_)))
+    matches!(packet, Packet::Member(vs::MembershipPacket::Plan(_)))
 }
 
 /// What the dead member said comes to one member only, after that has told what it holds and before all know it.
 fn late_words(world: &mut Stage<'_>) {
     world.decide(|from, to, packet| match packet {
         Packet::Message(message) if message.sender == 3 => (from == 3 && to == 0).then_some(ms(260)),
-        Packet::Member(vs::Packet::Told { .. }) => Some(ms(100)),
+        Packet::Member(vs::MembershipPacket::Told { .. }) => Some(ms(100)),
         _ => AT_ONCE,
     });
     world.say(3, Service::Agreed);

@@ -5,7 +5,7 @@ use consort_order::{
     Submission, WaitState,
 };
 use consort_types::{
-    ClusterId, ConfigHash, Hold, MemberId, MessageId, NodeId, Position, Primary, Service, Stream, Ticket, View,
+    ClusterId, ConfigHash, Hold, MemberId, MessageId, NodeId, OrderStream, Position, Primary, Service, Ticket, View,
     ViewCause, ViewId, ViewKind,
 };
 use std::collections::{BTreeMap, VecDeque};
@@ -284,7 +284,7 @@ impl Engine for Alone {
     fn submit(&mut self, _now: Instant, submission: Submission) -> Result<MessageId, Refused> {
         self.count += 1;
         self.waiting.push_back(Delivery {
-            stream: Stream(0),
+            stream: OrderStream(0),
             position: Position(self.count),
             sender: self.me,
             id: Some(MessageId(self.count)),

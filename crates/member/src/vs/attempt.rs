@@ -3,11 +3,11 @@
 //!
 //! Leaves for Working, or back to Gather with nothing lost.
 use super::gather::is_acceptable;
-use super::io::Io;
-use super::packet::{Entry, Join, OldView, Packet, Plan};
-use super::timer::Timer;
+use super::io::MembershipIo;
+use super::packet::{HoldingsEntry, HoldingsPlan, JoinProposal, MembershipPacket, OldView};
+use super::timer::MembershipTimer;
 use super::working::Working;
-use super::{Act, Change, Cut, Holding, Next};
+use super::{AgreedSet, Holdings, MembershipAction, NextState, ViewChange};
 use crate::{Policy, Reason, Sets, Why};
 use consort_order::Destination;
 use consort_types::{Instant, MemberId, Primary, View, ViewId, ViewKind};
@@ -20,8 +20,8 @@ pub(super) struct Attempt {
     view: ViewId,
     members: Vec<MemberId>,
     /// What this member told; nothing may be added to it but what is fetched.
-    told: Option<Holding>,
-    stage: Stage,
+    told: Option<Holdings>,
+    stage: AttemptStage,
     /// When each member was heard last in this attempt.
     alive: BTreeMap<MemberId, Instant>,
     /// At the proposer.
@@ -30,62 +30,63 @@ pub(super) struct Attempt {
 
 /// How far this member is.
 #[derive(Clone, Debug)]
-enum Stage {
+enum AttemptStage {
     /// It has told, or is about to.
     Telling,
     /// It gets what it lacks.
-    Fetching(Cut),
+    Fetching(AgreedSet),
     /// It holds everything.
-    Ready(Cut),
+    Ready(AgreedSet),
 }
 
 /// What the proposer knows of the others.
 #[derive(Clone, Debug, Default)]
 struct Lead {
     told: BTreeMap<MemberId, (ViewId, Vec<(u64, u64)>)>,
-    plan: Option<Plan>,
+    plan: Option<HoldingsPlan>,
     ready: BTreeSet<MemberId>,
 }
 
 impl Attempt {
     /// Enters with a view that all its members agree on. The engine is asked what it holds.
-    pub fn enter(io: &mut Io, now: Instant, sets: Sets, view: ViewId, members: Vec<MemberId>) -> Self {
+    pub fn enter(io: &mut MembershipIo, now: Instant, sets: Sets, view: ViewId, members: Vec<MemberId>) -> Self {
         //= V11
         io.timers.disarm_state();
         io.counters.attempts += 1;
         io.numbers.saw(view.number);
         io.taken = view.number;
         let t = io.settings.timers;
-        io.timers.arm(Timer::Repeat, now + t.repeat);
-        io.timers.arm(Timer::Silence, now + t.silence);
-        io.timers.arm(Timer::AttemptMax, now + t.attempt_max);
+        io.timers.arm(MembershipTimer::Repeat, now + t.repeat);
+        io.timers.arm(MembershipTimer::Silence, now + t.silence);
+        io.timers.arm(MembershipTimer::AttemptMax, now + t.attempt_max);
         let alive = members.iter().map(|member| (*member, now)).collect();
-        let attempt = Self { sets, view, members, told: None, stage: Stage::Telling, alive, lead: Lead::default() };
+        let attempt =
+            Self { sets, view, members, told: None, stage: AttemptStage::Telling, alive, lead: Lead::default() };
         if attempt.leads(io) && attempt.members.len() > 1 {
             io.send(Destination::All, attempt.proposal());
         }
-        io.acts.push_back(Act::Tell);
+        io.acts.push_back(MembershipAction::Tell);
         attempt
     }
 
-    fn leads(&self, io: &Io) -> bool {
+    fn leads(&self, io: &MembershipIo) -> bool {
         self.view.representative == io.me
     }
 
-    fn proposal(&self) -> Packet {
-        Packet::Propose { view: self.view, members: self.members.clone() }
+    fn proposal(&self) -> MembershipPacket {
+        MembershipPacket::Propose { view: self.view, members: self.members.clone() }
     }
 
-    fn send_to_proposer(&self, io: &mut Io, packet: Packet) {
+    fn send_to_proposer(&self, io: &mut MembershipIo, packet: MembershipPacket) {
         io.send(Destination::One(self.view.representative.node), packet);
     }
 
     /// The engine has told what it holds.
-    pub fn tell(&mut self, io: &mut Io, now: Instant, mut holding: Holding) -> Next {
+    pub fn tell(&mut self, io: &mut MembershipIo, now: Instant, mut holding: Holdings) -> NextState {
         //= V01
         //= V11
-        if !matches!(self.stage, Stage::Telling) {
-            return Next::Stay;
+        if !matches!(self.stage, AttemptStage::Telling) {
+            return NextState::Stay;
         }
         let n = io.installed.members.len();
         holding.held.resize(n, 0);
@@ -97,12 +98,12 @@ impl Attempt {
             return self.on_told(io, now, me, (self.view, old), pairs);
         }
         self.send_told(io);
-        Next::Stay
+        NextState::Stay
     }
 
-    fn send_told(&self, io: &mut Io) {
+    fn send_told(&self, io: &mut MembershipIo) {
         if let Some(told) = &self.told {
-            let packet = Packet::Told { view: self.view, old: io.installed.id, holding: pairs(told) };
+            let packet = MembershipPacket::Told { view: self.view, old: io.installed.id, holding: pairs(told) };
             self.send_to_proposer(io, packet);
         }
     }
@@ -110,61 +111,61 @@ impl Attempt {
     /// The proposal came again, or a newer one for the same members.
     pub fn on_propose(
         &mut self,
-        io: &mut Io,
+        io: &mut MembershipIo,
         now: Instant,
         from: MemberId,
         view: ViewId,
         members: Vec<MemberId>,
-    ) -> Next {
+    ) -> NextState {
         //= V10
         if view == self.view {
             self.alive.insert(from, now);
             self.send_told(io);
         } else if members == self.members && is_acceptable(io, from, view, &members) {
-            return Next::Attempt { view, members };
+            return NextState::Attempt { view, members };
         }
-        Next::Stay
+        NextState::Stay
     }
 
     /// At the proposer: a member told what it holds.
     pub fn on_told(
         &mut self,
-        io: &mut Io,
+        io: &mut MembershipIo,
         now: Instant,
         from: MemberId,
         (view, old): (ViewId, ViewId),
         holding: Vec<(u64, u64)>,
-    ) -> Next {
+    ) -> NextState {
         //= V12
         if view != self.view || !self.leads(io) || !self.members.contains(&from) {
-            return Next::Stay;
+            return NextState::Stay;
         }
         if self.lead.told.values().any(|(other, known)| *other == old && known.len() != holding.len()) {
             io.counters.implausible += 1;
-            return Next::Stay;
+            return NextState::Stay;
         }
         self.alive.insert(from, now);
         self.lead.told.entry(from).or_insert((old, holding));
         if self.lead.plan.is_some() || self.lead.told.len() < self.members.len() {
-            return Next::Stay;
+            return NextState::Stay;
         }
         let plan = self.plan(io);
         self.lead.plan = Some(plan.clone());
         if self.members.len() > 1 {
-            io.send(Destination::All, Packet::Plan(plan.clone()));
+            io.send(Destination::All, MembershipPacket::Plan(plan.clone()));
         }
         let me = io.me;
         self.on_plan(io, now, me, plan)
     }
 
     /// Puts together what the members hold of each old view.
-    fn plan(&self, io: &Io) -> Plan {
+    fn plan(&self, io: &MembershipIo) -> HoldingsPlan {
         //= V12
         let mut olds: Vec<OldView> = Vec::new();
         for (index, member) in (0..).zip(&self.members) {
             let Some((view, holding)) = self.lead.told.get(member) else { continue };
             let at = olds.iter().position(|old| old.view == *view).unwrap_or_else(|| {
-                let entries = vec![Entry { holder: index, ..Entry::default() }; holding.len()];
+                let entries = vec![HoldingsEntry { holder: index, ..HoldingsEntry::default() }; holding.len()];
                 olds.push(OldView { view: *view, from: Vec::new(), entries });
                 olds.len() - 1
             });
@@ -179,126 +180,133 @@ impl Attempt {
                 entry.stable = entry.stable.max(*stable);
             }
         }
-        Plan { view: self.view, members: self.members.clone(), olds }
+        HoldingsPlan { view: self.view, members: self.members.clone(), olds }
     }
 
     /// The proposer told what all hold together.
-    pub fn on_plan(&mut self, io: &mut Io, now: Instant, from: MemberId, plan: Plan) -> Next {
+    pub fn on_plan(&mut self, io: &mut MembershipIo, now: Instant, from: MemberId, plan: HoldingsPlan) -> NextState {
         //= V13
         if plan.view != self.view || plan.members != self.members || from != self.view.representative {
-            return Next::Stay;
+            return NextState::Stay;
         }
         self.alive.insert(from, now);
         match &self.stage {
-            Stage::Telling => self.fetch(io, &plan),
-            Stage::Fetching(_) | Stage::Ready(_) => {
-                let done = matches!(self.stage, Stage::Ready(_));
+            AttemptStage::Telling => self.fetch(io, &plan),
+            AttemptStage::Fetching(_) | AttemptStage::Ready(_) => {
+                let done = matches!(self.stage, AttemptStage::Ready(_));
                 if from != io.me {
-                    self.send_to_proposer(io, Packet::Ready { view: self.view, done });
+                    self.send_to_proposer(io, MembershipPacket::Ready { view: self.view, done });
                 }
             }
         }
-        Next::Stay
+        NextState::Stay
     }
 
-    fn fetch(&mut self, io: &mut Io, plan: &Plan) {
+    fn fetch(&mut self, io: &mut MembershipIo, plan: &HoldingsPlan) {
         //= V13
         let Some(told) = &self.told else { return };
         match cut(io, plan, told) {
             Some(cut) => {
-                io.acts.push_back(Act::Fetch(Box::new(cut.clone())));
-                self.stage = Stage::Fetching(cut);
+                io.acts.push_back(MembershipAction::Fetch(Box::new(cut.clone())));
+                self.stage = AttemptStage::Fetching(cut);
             }
             None => io.counters.implausible += 1,
         }
     }
 
     /// The engine holds the whole agreed set.
-    pub fn complete(&mut self, io: &mut Io, now: Instant) -> Next {
+    pub fn complete(&mut self, io: &mut MembershipIo, now: Instant) -> NextState {
         //= V14
-        let Stage::Fetching(cut) = &self.stage else { return Next::Stay };
-        self.stage = Stage::Ready(cut.clone());
+        let AttemptStage::Fetching(cut) = &self.stage else { return NextState::Stay };
+        self.stage = AttemptStage::Ready(cut.clone());
         if super::mutated!(io, InstallsUnready) {
-            return Next::Install;
+            return NextState::Install;
         }
         if self.leads(io) {
             let (me, view) = (io.me, self.view);
             return self.on_ready(io, now, me, view, true);
         }
-        self.send_to_proposer(io, Packet::Ready { view: self.view, done: true });
-        Next::Stay
+        self.send_to_proposer(io, MembershipPacket::Ready { view: self.view, done: true });
+        NextState::Stay
     }
 
     /// At the proposer: a member says how far it is.
-    pub fn on_ready(&mut self, io: &mut Io, now: Instant, from: MemberId, view: ViewId, done: bool) -> Next {
+    pub fn on_ready(
+        &mut self,
+        io: &mut MembershipIo,
+        now: Instant,
+        from: MemberId,
+        view: ViewId,
+        done: bool,
+    ) -> NextState {
         //= V14
         //= V16
         if view != self.view || !self.leads(io) || !self.members.contains(&from) {
-            return Next::Stay;
+            return NextState::Stay;
         }
         self.alive.insert(from, now);
         if done {
             self.lead.ready.insert(from);
         }
         if self.lead.ready.len() < self.members.len() {
-            return Next::Stay;
+            return NextState::Stay;
         }
         if self.members.len() > 1 {
-            io.send(Destination::All, Packet::Install { view });
+            io.send(Destination::All, MembershipPacket::Install { view });
         }
-        Next::Install
+        NextState::Install
     }
 
     /// Something shows that the view stands: whoever is ready for it installs it.
-    pub fn hear(&self, io: &Io, from: MemberId, view: ViewId) -> Next {
+    pub fn hear(&self, io: &MembershipIo, from: MemberId, view: ViewId) -> NextState {
         //= V14
-        let ready = matches!(self.stage, Stage::Ready(_));
+        let ready = matches!(self.stage, AttemptStage::Ready(_));
         let stands = view == self.view && ready && self.members.contains(&from);
-        if stands && !super::mutated!(io, NewViewIgnored) { Next::Install } else { Next::Stay }
+        if stands && !super::mutated!(io, NewViewIgnored) { NextState::Install } else { NextState::Stay }
     }
 
     /// Somebody gathers.
-    pub fn on_join(&self, io: &Io, from: MemberId, join: &Join) -> Next {
+    pub fn on_join(&self, io: &MembershipIo, from: MemberId, join: &JoinProposal) -> NextState {
         //= V15
         let why = || Why::new(self.sets.trigger.clone());
         if self.members.contains(&from) {
             if join.leave {
                 //= M15
-                return Next::gather(why().failing(from, Reason::Left));
+                return NextState::gather(why().failing(from, Reason::Left));
             }
             let gave_up = join.number >= self.view.number;
             if !gave_up && self.sets.cover(&join.proc, &join.fail) {
-                return Next::Stay;
+                return NextState::Stay;
             }
             if join.fail.contains(&io.me) {
-                return Next::gather(why().failing(from, Reason::Apart));
+                return NextState::gather(why().failing(from, Reason::Apart));
             }
             let why = why().adding(join.proc.iter().copied());
-            return Next::gather(join.fail.iter().fold(why, |why, member| why.failing(*member, Reason::Apart)));
+            return NextState::gather(join.fail.iter().fold(why, |why, member| why.failing(*member, Reason::Apart)));
         }
         match self.members.iter().find(|member| member.node == from.node) {
             Some(earlier) if from.incarnation > earlier.incarnation && !join.leave => {
                 //= M16
-                Next::gather(why().adding([from]).failing(*earlier, Reason::Restarted))
+                NextState::gather(why().adding([from]).failing(*earlier, Reason::Restarted))
             }
-            _ => Next::Stay,
+            _ => NextState::Stay,
         }
     }
 
     /// Says again what an answer is owed to, or that this member is ready.
-    pub fn on_repeat(&self, io: &mut Io, now: Instant) {
+    pub fn on_repeat(&self, io: &mut MembershipIo, now: Instant) {
         //= V14
-        io.timers.arm(Timer::Repeat, now + io.settings.timers.repeat);
+        io.timers.arm(MembershipTimer::Repeat, now + io.settings.timers.repeat);
         if self.leads(io) {
-            let packet = self.lead.plan.clone().map_or_else(|| self.proposal(), Packet::Plan);
+            let packet = self.lead.plan.clone().map_or_else(|| self.proposal(), MembershipPacket::Plan);
             io.send(Destination::All, packet);
-        } else if matches!(self.stage, Stage::Ready(_)) {
-            self.send_to_proposer(io, Packet::Ready { view: self.view, done: true });
+        } else if matches!(self.stage, AttemptStage::Ready(_)) {
+            self.send_to_proposer(io, MembershipPacket::Ready { view: self.view, done: true });
         }
     }
 
     /// Looks for those that do not answer: the proposer for all others, the others for the proposer.
-    pub fn on_silence(&self, io: &mut Io, now: Instant) -> Next {
+    pub fn on_silence(&self, io: &mut MembershipIo, now: Instant) -> NextState {
         //= V15
         let span = io.settings.timers.silence;
         let (me, leads) = (io.me, self.leads(io));
@@ -306,12 +314,12 @@ impl Attempt {
         let last = self.alive.iter().filter(|(member, _)| watched(member));
         let silent: Vec<_> = last.clone().filter(|(_, at)| now.since(**at) >= span).map(|(m, _)| *m).collect();
         let earliest = last.map(|(_, at)| *at).min().unwrap_or(now);
-        io.timers.arm(Timer::Silence, (earliest + span).max(now + io.settings.timers.repeat));
-        if silent.is_empty() { Next::Stay } else { self.blame(io, now, &silent) }
+        io.timers.arm(MembershipTimer::Silence, (earliest + span).max(now + io.settings.timers.repeat));
+        if silent.is_empty() { NextState::Stay } else { self.blame(io, now, &silent) }
     }
 
     /// It takes too long.
-    pub fn give_up(&self, io: &mut Io, now: Instant) -> Next {
+    pub fn give_up(&self, io: &mut MembershipIo, now: Instant) -> NextState {
         //= V15
         let late = self.members.iter().filter(|member| !self.lead.ready.contains(member) && **member != io.me);
         let late: Vec<_> = late.copied().collect();
@@ -320,7 +328,7 @@ impl Attempt {
     }
 
     /// Gathers again. Who is not heard at all is failed; who is heard, but did not take part, is failed the second time.
-    fn blame(&self, io: &mut Io, now: Instant, members: &[MemberId]) -> Next {
+    fn blame(&self, io: &mut MembershipIo, now: Instant, members: &[MemberId]) -> NextState {
         //= V15
         let mut why = Why::new(self.sets.trigger.clone());
         for member in members {
@@ -333,13 +341,13 @@ impl Attempt {
                 why = why.failing(*member, Reason::Deaf);
             }
         }
-        Next::gather(why)
+        NextState::gather(why)
     }
 
     /// Everybody holds the agreed set: closes the old view and installs the new one.
-    pub fn install(self, io: &mut Io, now: Instant) -> Working {
+    pub fn install(self, io: &mut MembershipIo, now: Instant) -> Working {
         //= V17
-        let (Stage::Ready(cut) | Stage::Fetching(cut)) = self.stage.clone() else {
+        let (AttemptStage::Ready(cut) | AttemptStage::Fetching(cut)) = self.stage.clone() else {
             return Working::enter(io, now); // only who is ready installs
         };
         let mut together = cut.together.clone();
@@ -357,11 +365,11 @@ impl Attempt {
         };
         let view = self.regular(io, now, together);
         io.installed = view.clone();
-        io.acts.push_back(Act::Install(Box::new(Change { closing: Some(closing), cut, view })));
+        io.acts.push_back(MembershipAction::Install(Box::new(ViewChange { closing: Some(closing), cut, view })));
         Working::enter(io, now)
     }
 
-    fn regular(&self, io: &Io, now: Instant, moved_together: Vec<MemberId>) -> View {
+    fn regular(&self, io: &MembershipIo, now: Instant, moved_together: Vec<MemberId>) -> View {
         //= M55
         //= M56
         let policy = &io.settings.primary;
@@ -379,12 +387,12 @@ impl Attempt {
     }
 
     /// For `status`.
-    pub fn describe(&self, io: &Io) -> String {
+    pub fn describe(&self, io: &MembershipIo) -> String {
         let view = self.view;
         let names =
             |members: &[MemberId]| members.iter().map(|member| member.node.to_string()).collect::<Vec<_>>().join(", ");
         match (&self.stage, self.leads(io)) {
-            (Stage::Fetching(_), _) => format!("forming view {view}: fetching what others hold of the old one"),
+            (AttemptStage::Fetching(_), _) => format!("forming view {view}: fetching what others hold of the old one"),
             (_, false) => format!("forming view {view}: waiting for {}", self.view.representative.node),
             (_, true) => {
                 let known = |member: &&MemberId| match self.lead.plan {
@@ -398,12 +406,12 @@ impl Attempt {
     }
 }
 
-fn pairs(holding: &Holding) -> Vec<(u64, u64)> {
+fn pairs(holding: &Holdings) -> Vec<(u64, u64)> {
     holding.held.iter().zip(&holding.stable).map(|(held, stable)| (*held, *held.min(stable))).collect()
 }
 
 /// What the plan says of this member's own old view; `None` where it cannot be true.
-fn cut(io: &Io, plan: &Plan, told: &Holding) -> Option<Cut> {
+fn cut(io: &MembershipIo, plan: &HoldingsPlan, told: &Holdings) -> Option<AgreedSet> {
     //= V12
     let old = plan.olds.iter().find(|old| old.view == io.installed.id)?;
     let name = |index: &u16| plan.members.get(usize::from(*index)).copied();
@@ -422,5 +430,5 @@ fn cut(io: &Io, plan: &Plan, told: &Holding) -> Option<Cut> {
     if super::mutated!(io, OwnStable) {
         stable.clone_from(&told.stable);
     }
-    Some(Cut { together, held, holders, stable })
+    Some(AgreedSet { together, held, holders, stable })
 }

@@ -1,14 +1,14 @@
 //! Which state handles which input: the tables.
-use super::packet::{Beacon, Packet};
-use super::timer::Timer;
-use super::{Act, Membership, Next, State};
+use super::packet::{MembershipBeacon, MembershipPacket};
+use super::timer::MembershipTimer;
+use super::{Membership, MembershipAction, MembershipState, NextState};
 use crate::Hearing;
 use consort_order::Arrival;
 use consort_types::{Instant, MemberId, ViewId};
 
 impl Membership {
     /// A membership packet came.
-    pub fn handle(&mut self, now: Instant, arrival: &Arrival, packet: Packet) {
+    pub fn handle(&mut self, now: Instant, arrival: &Arrival, packet: MembershipPacket) {
         self.io.note_pause(now);
         if !self.io.knows(now, arrival.from) || !self.io.heeds(now, arrival) {
             return;
@@ -39,11 +39,11 @@ impl Membership {
             return;
         }
         self.io.heard.refresh(from, now);
-        if let State::Attempt(attempt) = &self.state {
+        if let MembershipState::Attempt(attempt) = &self.state {
             let next = attempt.hear(&self.io, from, view);
             self.finish(now, next);
         }
-        if let State::Working(working) = &mut self.state
+        if let MembershipState::Working(working) = &mut self.state
             && view == self.io.installed.id
         {
             working.hear(&mut self.io, now, from);
@@ -51,7 +51,7 @@ impl Membership {
     }
 
     /// Whether a packet names lives that configured nodes can have, and a number that this group could have come to.
-    fn is_plausible(&self, packet: &Packet) -> bool {
+    fn is_plausible(&self, packet: &MembershipPacket) -> bool {
         //= M06
         //= M07
         let believes = |view: &ViewId| self.io.numbers.believes(view.number);
@@ -59,51 +59,57 @@ impl Membership {
         let possible =
             |member: &MemberId| nodes.binary_search(&member.node).is_ok() && member.incarnation.is_plausible();
         match packet {
-            Packet::Join(join) => {
+            MembershipPacket::Join(join) => {
                 self.io.numbers.believes(join.number) && join.proc.iter().chain(&join.fail).all(possible)
             }
-            Packet::Beacon(beacon) => believes(&beacon.view) && beacon.members.iter().all(possible),
-            Packet::Propose { view, members } => believes(view) && members.iter().all(possible),
-            Packet::Plan(plan) => believes(&plan.view) && plan.members.iter().all(possible),
-            Packet::Told { view, .. } | Packet::Ready { view, .. } | Packet::Install { view } => believes(view),
+            MembershipPacket::Beacon(beacon) => believes(&beacon.view) && beacon.members.iter().all(possible),
+            MembershipPacket::Propose { view, members } => believes(view) && members.iter().all(possible),
+            MembershipPacket::Plan(plan) => believes(&plan.view) && plan.members.iter().all(possible),
+            MembershipPacket::Told { view, .. }
+            | MembershipPacket::Ready { view, .. }
+            | MembershipPacket::Install { view } => believes(view),
         }
     }
 
     /// Packet x state.
-    fn on_packet(&mut self, now: Instant, from: MemberId, packet: Packet) -> Next {
+    fn on_packet(&mut self, now: Instant, from: MemberId, packet: MembershipPacket) -> NextState {
         let io = &mut self.io;
         match (&mut self.state, packet) {
-            (State::Still | State::Left, _) => Next::Stay,
-            (_, Packet::Beacon(beacon)) => self.on_beacon(now, from, beacon),
-            (state, Packet::Join(join)) => match state {
-                _ if !io.heeds_join(now, from, &join) => Next::Stay,
-                State::Working(working) => working.on_join(io, now, from, &join),
-                State::Gather(gather) => gather.on_join(io, now, from, &join),
-                State::Attempt(attempt) => attempt.on_join(io, from, &join),
-                State::Still | State::Left => Next::Stay,
+            (MembershipState::Still | MembershipState::Left, _) => NextState::Stay,
+            (_, MembershipPacket::Beacon(beacon)) => self.on_beacon(now, from, beacon),
+            (state, MembershipPacket::Join(join)) => match state {
+                _ if !io.heeds_join(now, from, &join) => NextState::Stay,
+                MembershipState::Working(working) => working.on_join(io, now, from, &join),
+                MembershipState::Gather(gather) => gather.on_join(io, now, from, &join),
+                MembershipState::Attempt(attempt) => attempt.on_join(io, from, &join),
+                MembershipState::Still | MembershipState::Left => NextState::Stay,
             },
-            (State::Gather(gather), Packet::Propose { view, members }) => gather.on_propose(io, from, view, members),
-            (State::Attempt(attempt), Packet::Propose { view, members }) => {
+            (MembershipState::Gather(gather), MembershipPacket::Propose { view, members }) => {
+                gather.on_propose(io, from, view, members)
+            }
+            (MembershipState::Attempt(attempt), MembershipPacket::Propose { view, members }) => {
                 attempt.on_propose(io, now, from, view, members)
             }
-            (State::Attempt(attempt), Packet::Told { view, old, holding }) => {
+            (MembershipState::Attempt(attempt), MembershipPacket::Told { view, old, holding }) => {
                 attempt.on_told(io, now, from, (view, old), holding)
             }
-            (State::Attempt(attempt), Packet::Plan(plan)) => attempt.on_plan(io, now, from, plan),
-            (State::Attempt(attempt), Packet::Ready { view, done }) => attempt.on_ready(io, now, from, view, done),
-            (State::Attempt(attempt), Packet::Install { view }) => attempt.hear(io, from, view),
-            (State::Working(working), Packet::Ready { view, done }) => {
+            (MembershipState::Attempt(attempt), MembershipPacket::Plan(plan)) => attempt.on_plan(io, now, from, plan),
+            (MembershipState::Attempt(attempt), MembershipPacket::Ready { view, done }) => {
+                attempt.on_ready(io, now, from, view, done)
+            }
+            (MembershipState::Attempt(attempt), MembershipPacket::Install { view }) => attempt.hear(io, from, view),
+            (MembershipState::Working(working), MembershipPacket::Ready { view, done }) => {
                 working.on_ready(io, now, from, view, done);
-                Next::Stay
+                NextState::Stay
             }
             _ => {
                 io.counters.unexpected += 1;
-                Next::Stay
+                NextState::Stay
             }
         }
     }
 
-    fn on_beacon(&mut self, now: Instant, from: MemberId, beacon: Beacon) -> Next {
+    fn on_beacon(&mut self, now: Instant, from: MemberId, beacon: MembershipBeacon) -> NextState {
         //= M50
         let io = &mut self.io;
         io.numbers.saw(beacon.view.number);
@@ -118,45 +124,45 @@ impl Membership {
             settled: beacon.settled,
         });
         match &mut self.state {
-            State::Working(working) if io.installed.id == beacon.view => {
+            MembershipState::Working(working) if io.installed.id == beacon.view => {
                 working.hear(io, now, from);
-                io.acts.push_back(Act::Beacon { from, annotation: beacon.annotation });
-                Next::Stay
+                io.acts.push_back(MembershipAction::Beacon { from, annotation: beacon.annotation });
+                NextState::Stay
             }
-            State::Working(working) => working.on_beacon(io, now),
-            State::Gather(gather) => gather.on_beacon(io, now, from),
-            _ => Next::Stay,
+            MembershipState::Working(working) => working.on_beacon(io, now),
+            MembershipState::Gather(gather) => gather.on_beacon(io, now, from),
+            _ => NextState::Stay,
         }
     }
 
     /// Timer x state.
-    pub(super) fn expire(&mut self, now: Instant, timer: Timer) -> Next {
+    pub(super) fn expire(&mut self, now: Instant, timer: MembershipTimer) -> NextState {
         let settled = self.is_working() && !self.io.leaving;
         let io = &mut self.io;
         match (&mut self.state, timer) {
-            (State::Left | State::Still, _) => Next::Stay,
-            (_, Timer::Beacon) => {
+            (MembershipState::Left | MembershipState::Still, _) => NextState::Stay,
+            (_, MembershipTimer::Beacon) => {
                 io.send_beacon(now, settled);
-                Next::Stay
+                NextState::Stay
             }
-            (_, Timer::Leave) => Next::Leave,
-            (State::Working(working), Timer::Heartbeat) => {
+            (_, MembershipTimer::Leave) => NextState::Leave,
+            (MembershipState::Working(working), MembershipTimer::Heartbeat) => {
                 working.speak(io, now);
-                Next::Stay
+                NextState::Stay
             }
-            (State::Working(working), Timer::Silence) => working.on_silence(io, now),
-            (State::Gather(gather), Timer::Join) => {
+            (MembershipState::Working(working), MembershipTimer::Silence) => working.on_silence(io, now),
+            (MembershipState::Gather(gather), MembershipTimer::Join) => {
                 gather.on_join_timeout(io, now);
-                Next::Stay
+                NextState::Stay
             }
-            (State::Gather(gather), Timer::Consensus) => gather.on_consensus_timeout(io, now),
-            (State::Attempt(attempt), Timer::Repeat) => {
+            (MembershipState::Gather(gather), MembershipTimer::Consensus) => gather.on_consensus_timeout(io, now),
+            (MembershipState::Attempt(attempt), MembershipTimer::Repeat) => {
                 attempt.on_repeat(io, now);
-                Next::Stay
+                NextState::Stay
             }
-            (State::Attempt(attempt), Timer::Silence) => attempt.on_silence(io, now),
-            (State::Attempt(attempt), Timer::AttemptMax) => attempt.give_up(io, now),
-            _ => Next::Stay,
+            (MembershipState::Attempt(attempt), MembershipTimer::Silence) => attempt.on_silence(io, now),
+            (MembershipState::Attempt(attempt), MembershipTimer::AttemptMax) => attempt.give_up(io, now),
+            _ => NextState::Stay,
         }
     }
 }

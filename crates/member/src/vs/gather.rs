@@ -1,10 +1,10 @@
 //! Gather: members tell each other who should be in and who should be out, until all that should be in say the same.
 //!
 //! Leaves for an attempt at a view of exactly these: proposed here by the lowest of them, or by it there.
-use super::Next;
-use super::io::Io;
-use super::packet::{Join, Packet};
-use super::timer::Timer;
+use super::NextState;
+use super::io::MembershipIo;
+use super::packet::{JoinProposal, MembershipPacket};
+use super::timer::MembershipTimer;
 use crate::{Reason, Sets, Why};
 use consort_order::Destination;
 use consort_types::{Duration, Instant, MemberId, ViewId};
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 /// The state's data.
 #[derive(Clone, Debug)]
-pub(super) struct Gather {
+pub(super) struct GatherState {
     pub sets: Sets,
     /// Who said the same as this member says now.
     agreed: BTreeSet<MemberId>,
@@ -26,9 +26,9 @@ pub(super) struct Gather {
 /// JOINs are sent at once when the sets change, but not more often than this.
 const JOIN_LEAST: Duration = Duration::from_millis(2);
 
-impl Gather {
+impl GatherState {
     /// Enters from a view that is over, or returns from one that was not finished.
-    pub fn enter(io: &mut Io, now: Instant, sets: Sets) -> Self {
+    pub fn enter(io: &mut MembershipIo, now: Instant, sets: Sets) -> Self {
         //= M10
         io.timers.disarm_state();
         io.counters.gathers += 1;
@@ -40,13 +40,13 @@ impl Gather {
         gather
     }
 
-    fn wait_for_consensus(&self, io: &mut Io, now: Instant) {
-        io.timers.arm(Timer::Consensus, now + io.settings.timers.consensus);
+    fn wait_for_consensus(&self, io: &mut MembershipIo, now: Instant) {
+        io.timers.arm(MembershipTimer::Consensus, now + io.settings.timers.consensus);
     }
 
-    fn send_join(&mut self, io: &mut Io, now: Instant) {
+    fn send_join(&mut self, io: &mut MembershipIo, now: Instant) {
         self.joined_at = now;
-        let join = Join {
+        let join = JoinProposal {
             proc: self.sets.proc.clone(),
             fail: self.sets.fail.clone(),
             number: io.numbers.highest(),
@@ -55,14 +55,14 @@ impl Gather {
             episode: io.episode,
         };
         io.counters.joins_sent += 1;
-        io.send(Destination::All, Packet::Join(join));
+        io.send(Destination::All, MembershipPacket::Join(join));
         let span = io.settings.timers.join;
         let jitter = io.rng.below(span.as_nanos() as u64 / 2);
-        io.timers.arm(Timer::Join, now + span + Duration::from_nanos(jitter));
+        io.timers.arm(MembershipTimer::Join, now + span + Duration::from_nanos(jitter));
     }
 
     /// Who is in quarantine here stays out, whoever brings it.
-    fn keep_out(&mut self, io: &Io, now: Instant) {
+    fn keep_out(&mut self, io: &MembershipIo, now: Instant) {
         //= V05
         if super::mutated!(io, QuarantineForgotten) {
             return;
@@ -73,7 +73,7 @@ impl Gather {
     }
 
     /// The sets have changed: nobody is known to agree any more.
-    fn restart(&mut self, io: &mut Io, now: Instant) {
+    fn restart(&mut self, io: &mut MembershipIo, now: Instant) {
         //= M10
         self.agreed = [io.me].into();
         self.awaiting = false;
@@ -82,17 +82,17 @@ impl Gather {
         if earliest <= now {
             self.send_join(io, now);
         } else {
-            io.timers.arm(Timer::Join, earliest);
+            io.timers.arm(MembershipTimer::Join, earliest);
         }
     }
 
     /// Time to say it again.
-    pub fn on_join_timeout(&mut self, io: &mut Io, now: Instant) {
+    pub fn on_join_timeout(&mut self, io: &mut MembershipIo, now: Instant) {
         self.send_join(io, now);
     }
 
     /// Somebody told whom it wants.
-    pub fn on_join(&mut self, io: &mut Io, now: Instant, from: MemberId, join: &Join) -> Next {
+    pub fn on_join(&mut self, io: &mut MembershipIo, now: Instant, from: MemberId, join: &JoinProposal) -> NextState {
         //= M11
         if join.leave {
             //= M15
@@ -102,7 +102,7 @@ impl Gather {
             return self.try_propose(io, now);
         }
         if self.sets.fail.contains(&from) || !self.sets.proc.contains(&from) && !admits(io, now, from, join) {
-            return Next::Stay;
+            return NextState::Stay;
         }
         if self.sets.equal(&join.proc, &join.fail) {
             self.agreed.insert(from);
@@ -117,30 +117,30 @@ impl Gather {
     }
 
     /// All agree: the lowest proposes a view, the others wait for it.
-    pub fn try_propose(&mut self, io: &mut Io, now: Instant) -> Next {
+    pub fn try_propose(&mut self, io: &mut MembershipIo, now: Instant) -> NextState {
         //= V10
         let candidates = self.sets.candidates();
         let hasty = candidates.len() == 1 && !self.waited && !self.is_deserted(io);
         let unasked = super::mutated!(io, ProposesUnasked) && candidates.len() > 1 && self.agreed.len() > 1;
         let agree = candidates.iter().all(|member| self.agreed.contains(member)) || unasked;
         if !agree || hasty || self.awaiting {
-            return Next::Stay;
+            return NextState::Stay;
         }
         if candidates.first() != Some(&io.me) {
             self.awaiting = true;
-            io.timers.arm(Timer::Consensus, now + io.settings.timers.silence);
-            return Next::Stay;
+            io.timers.arm(MembershipTimer::Consensus, now + io.settings.timers.silence);
+            return NextState::Stay;
         }
         let reused = super::mutated!(io, NumberReused);
         let number = if reused { io.installed.id.number + 4 } else { io.numbers.propose() };
         if !io.numbers.may_use(number) {
-            return Next::Stay; // the ceiling is being raised; `handle_persisted` tries again
+            return NextState::Stay; // the ceiling is being raised; `handle_persisted` tries again
         }
-        Next::Attempt { view: ViewId { number, representative: io.me }, members: candidates }
+        NextState::Attempt { view: ViewId { number, representative: io.me }, members: candidates }
     }
 
     /// Whether there were others, and each of them said good-bye.
-    fn is_deserted(&self, io: &Io) -> bool {
+    fn is_deserted(&self, io: &MembershipIo) -> bool {
         //= M14
         let mut others = self.sets.proc.iter().filter(|member| **member != io.me).peekable();
         let has_left = |member: &MemberId| self.sets.reasons.get(&member.node) == Some(&Reason::Left);
@@ -148,7 +148,7 @@ impl Gather {
     }
 
     /// Long enough waited.
-    pub fn on_consensus_timeout(&mut self, io: &mut Io, now: Instant) -> Next {
+    pub fn on_consensus_timeout(&mut self, io: &mut MembershipIo, now: Instant) -> NextState {
         //= M12
         //= M13
         //= M14
@@ -159,7 +159,7 @@ impl Gather {
             self.agreed = [io.me].into();
             self.send_join(io, now);
             self.wait_for_consensus(io, now);
-            return Next::Stay;
+            return NextState::Stay;
         }
         self.wait_for_consensus(io, now);
         let candidates = self.sets.candidates();
@@ -168,7 +168,7 @@ impl Gather {
             return self.try_propose(io, now);
         }
         if super::mutated!(io, SilentKept) {
-            return Next::Stay;
+            return NextState::Stay;
         }
         for member in silent {
             self.sets.refuse(io.me, member, Reason::Silent);
@@ -178,24 +178,24 @@ impl Gather {
     }
 
     /// A proposal came: take part if it is by the lowest of exactly those this member wants, and newer than any before.
-    pub fn on_propose(&self, io: &mut Io, from: MemberId, view: ViewId, members: Vec<MemberId>) -> Next {
+    pub fn on_propose(&self, io: &mut MembershipIo, from: MemberId, view: ViewId, members: Vec<MemberId>) -> NextState {
         //= V10
         if members == self.sets.candidates() && is_acceptable(io, from, view, &members) {
-            return Next::Attempt { view, members };
+            return NextState::Attempt { view, members };
         }
         io.counters.unexpected += 1;
-        Next::Stay
+        NextState::Stay
     }
 
     /// A settled stranger that all candidates hear and that hears all of them.
-    pub fn on_beacon(&mut self, io: &mut Io, now: Instant, from: MemberId) -> Next {
+    pub fn on_beacon(&mut self, io: &mut MembershipIo, now: Instant, from: MemberId) -> NextState {
         //= M51
-        let Some(hearing) = io.heard.get(from.node, now) else { return Next::Stay };
+        let Some(hearing) = io.heard.get(from.node, now) else { return NextState::Stay };
         let strangers = hearing.members.clone();
         let known = |member: &MemberId| self.sets.proc.contains(member);
         let kept_out = |member: &MemberId| io.quarantine.holds(member.node, now);
         if !hearing.settled || strangers.iter().any(known) || strangers.iter().any(kept_out) {
-            return Next::Stay;
+            return NextState::Stay;
         }
         let candidates = self.sets.candidates();
         let nodes = candidates.iter().chain(&strangers).map(|member| member.node).collect();
@@ -205,7 +205,7 @@ impl Gather {
                 self.restart(io, now);
             }
         }
-        Next::Stay
+        NextState::Stay
     }
 
     /// For `status`.
@@ -225,7 +225,7 @@ impl Gather {
 }
 
 /// Whether this member may take part in forming this view.
-pub(super) fn is_acceptable(io: &mut Io, from: MemberId, view: ViewId, members: &[MemberId]) -> bool {
+pub(super) fn is_acceptable(io: &mut MembershipIo, from: MemberId, view: ViewId, members: &[MemberId]) -> bool {
     //= V10
     io.numbers.saw(view.number);
     let led = members.first() == Some(&from) && view.representative == from;
@@ -233,7 +233,7 @@ pub(super) fn is_acceptable(io: &mut Io, from: MemberId, view: ViewId, members: 
 }
 
 /// A stranger is let in if it hears us, and is not in quarantine.
-fn admits(io: &Io, now: Instant, from: MemberId, join: &Join) -> bool {
+fn admits(io: &MembershipIo, now: Instant, from: MemberId, join: &JoinProposal) -> bool {
     //= M17
     join.heard.contains(&io.me.node) && !join.fail.contains(&io.me) && !io.quarantine.holds(from.node, now)
 }

@@ -1,8 +1,8 @@
 //! What all states share.
-use super::packet::{Beacon, Join, Packet};
-use super::timer::{Timer, Timers};
-use super::{Act, Settings};
-use crate::{Heard, Hearsay, Numbers, Quarantine};
+use super::packet::{JoinProposal, MembershipBeacon, MembershipPacket};
+use super::timer::{ArmedTimers, MembershipTimer};
+use super::{MembershipAction, MembershipSettings};
+use crate::{HearingTable, Hearsay, Quarantine, ViewNumbers};
 use bytes::Bytes;
 use consort_order::{Arrival, Destination, PeerReach};
 use consort_types::{Duration, Incarnation, Instant, MemberId, NodeId, Rng, Ticket, View, ViewCause, ViewId, ViewKind};
@@ -10,16 +10,16 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What all states share: the way out, timers, settings, and what is known of the others.
 #[derive(Clone, Debug)]
-pub(super) struct Io {
-    pub settings: Settings,
+pub(super) struct MembershipIo {
+    pub settings: MembershipSettings,
     pub me: MemberId,
-    pub acts: VecDeque<Act>,
-    pub timers: Timers,
-    pub counters: Counters,
+    pub acts: VecDeque<MembershipAction>,
+    pub timers: ArmedTimers,
+    pub counters: MembershipCounters,
     pub rng: Rng,
-    pub heard: Heard,
+    pub heard: HearingTable,
     pub quarantine: Quarantine,
-    pub numbers: Numbers,
+    pub numbers: ViewNumbers,
     pub installed: View,
     /// Counts gatherings, so that late JOINs are known.
     pub episode: u64,
@@ -39,7 +39,7 @@ pub(super) struct Io {
 
 /// What happened so far.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Counters {
+pub(super) struct MembershipCounters {
     pub views: u64,
     pub gathers: u64,
     pub attempts: u64,
@@ -54,7 +54,7 @@ pub(super) struct Counters {
     pub twins: u64,
 }
 
-impl Counters {
+impl MembershipCounters {
     pub fn observe(&self, see: &mut dyn FnMut(&'static str, u64)) {
         see("views", self.views);
         see("gathers", self.gathers);
@@ -71,8 +71,8 @@ impl Counters {
     }
 }
 
-impl Io {
-    pub fn new(settings: Settings, incarnation: Incarnation) -> Self {
+impl MembershipIo {
+    pub fn new(settings: MembershipSettings, incarnation: Incarnation) -> Self {
         let me = MemberId { node: settings.me, incarnation };
         let installed = View {
             id: ViewId::default(),
@@ -86,12 +86,12 @@ impl Io {
         Self {
             me,
             acts: VecDeque::new(),
-            timers: Timers::default(),
-            counters: Counters::default(),
+            timers: ArmedTimers::default(),
+            counters: MembershipCounters::default(),
             rng: Rng::new(incarnation.0 ^ u64::from(me.node.0) << 48),
-            heard: Heard::new(settings.timers.beacon * 3 + settings.timers.beacon / 2),
+            heard: HearingTable::new(settings.timers.beacon * 3 + settings.timers.beacon / 2),
             quarantine: Quarantine::default(),
-            numbers: Numbers::default(),
+            numbers: ViewNumbers::default(),
             installed,
             episode: 0,
             episodes: BTreeMap::new(),
@@ -111,12 +111,12 @@ impl Io {
     pub fn recall(&mut self, records: &[Bytes]) {
         //= M03
         let stored = records.iter().filter_map(|record| Some(u64::from_be_bytes(record[..].try_into().ok()?))).max();
-        self.numbers = Numbers::new(stored.unwrap_or_default());
+        self.numbers = ViewNumbers::new(stored.unwrap_or_default());
         self.taken = self.numbers.highest();
     }
 
-    pub fn send(&mut self, to: Destination, packet: Packet) {
-        self.acts.push_back(Act::Send { to, packet });
+    pub fn send(&mut self, to: Destination, packet: MembershipPacket) {
+        self.acts.push_back(MembershipAction::Send { to, packet });
     }
 
     /// Whether this node is the one that leads its installed view.
@@ -175,7 +175,7 @@ impl Io {
         true
     }
 
-    pub fn heeds_join(&mut self, now: Instant, from: MemberId, join: &Join) -> bool {
+    pub fn heeds_join(&mut self, now: Instant, from: MemberId, join: &JoinProposal) -> bool {
         //= M18
         let last = self.episodes.entry(from).or_default();
         if join.episode < *last {
@@ -194,7 +194,7 @@ impl Io {
     pub fn beacon_soon(&mut self, now: Instant) {
         //= M19
         let earliest = self.beacon_at + self.settings.timers.join;
-        self.timers.arm(Timer::Beacon, earliest.max(now));
+        self.timers.arm(MembershipTimer::Beacon, earliest.max(now));
     }
 
     pub fn send_beacon(&mut self, now: Instant, settled: bool) {
@@ -202,7 +202,7 @@ impl Io {
         if super::mutated!(self, NoBeacons) {
             return;
         }
-        let beacon = Beacon {
+        let beacon = MembershipBeacon {
             view: self.installed.id,
             members: self.installed.members.clone(),
             heard: self.hears(now),
@@ -216,17 +216,17 @@ impl Io {
         self.beacons += 1;
         self.counters.beacons_sent += 1;
         self.beacon_at = now;
-        self.send(Destination::All, Packet::Beacon(Beacon { padding, ..beacon }));
+        self.send(Destination::All, MembershipPacket::Beacon(MembershipBeacon { padding, ..beacon }));
         let span = self.settings.timers.beacon;
         let tenth = span.as_nanos() as u64 / 10;
         let jitter = Duration::from_nanos(self.rng.below(2 * tenth));
-        self.timers.arm(Timer::Beacon, now + (span - Duration::from_nanos(tenth) + jitter));
+        self.timers.arm(MembershipTimer::Beacon, now + (span - Duration::from_nanos(tenth) + jitter));
     }
 
     /// Says good-bye, three times because it cannot be asked for again.
     pub fn say_goodbye(&mut self) {
         //= M15
-        let goodbye = Join {
+        let goodbye = JoinProposal {
             proc: BTreeSet::new(),
             fail: [self.me].into(),
             number: self.numbers.highest(),
@@ -235,10 +235,10 @@ impl Io {
             episode: self.episode,
         };
         for _ in 0..3 {
-            self.send(Destination::All, Packet::Join(goodbye.clone()));
+            self.send(Destination::All, MembershipPacket::Join(goodbye.clone()));
         }
         self.timers.clear();
-        self.acts.push_back(Act::Left);
+        self.acts.push_back(MembershipAction::Left);
     }
 
     /// A wake-up that comes much later than it was asked for means that this node was paused. What it waited for may lie
@@ -251,7 +251,7 @@ impl Io {
             return;
         }
         self.counters.pauses += 1;
-        for timer in [Timer::Silence, Timer::Consensus] {
+        for timer in [MembershipTimer::Silence, MembershipTimer::Consensus] {
             self.timers.postpone(timer, now + t.heartbeat * 4);
         }
     }
@@ -262,9 +262,9 @@ impl Io {
         if let Some(reservation) = self.numbers.reserve() {
             self.ticket += 1;
             let record = Bytes::copy_from_slice(&reservation.ceiling.to_be_bytes());
-            self.acts.push_back(Act::Persist { ticket: Ticket(self.ticket), record });
+            self.acts.push_back(MembershipAction::Persist { ticket: Ticket(self.ticket), record });
             if self.ticket > 1 {
-                self.acts.push_back(Act::Trim { up_to: Ticket(self.ticket - 1) });
+                self.acts.push_back(MembershipAction::Trim { up_to: Ticket(self.ticket - 1) });
             }
         }
     }

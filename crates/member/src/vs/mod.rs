@@ -8,17 +8,17 @@
 //! engine takes in a packet only after all that it depends on, nothing in that set depends on anything outside.
 //!
 //! # The rhythm
-//! One input, then [`Membership::poll`] until `None`. The engine does what each [`Act`] says, in that order.
+//! One input, then [`Membership::poll`] until `None`. The engine does what each [`MembershipAction`] says, in that order.
 //!
-//! 1. [`Act::Halt`]: the installed view ends. The engine sends nothing new in it.
-//! 2. [`Act::Tell`]: the engine takes in nothing more, and answers with [`Membership::tell`]. May come again.
-//! 3. [`Act::Fetch`]: the engine gets what it lacks of the agreed set from those that hold it, then says
+//! 1. [`MembershipAction::Halt`]: the installed view ends. The engine sends nothing new in it.
+//! 2. [`MembershipAction::Tell`]: the engine takes in nothing more, and answers with [`Membership::tell`]. May come again.
+//! 3. [`MembershipAction::Fetch`]: the engine gets what it lacks of the agreed set from those that hold it, then says
 //!    [`Membership::complete`].
-//! 4. [`Act::Install`]: it delivers what the agreed set gives without knowing who is gone; then the transitional view;
+//! 4. [`MembershipAction::Install`]: it delivers what the agreed set gives without knowing who is gone; then the transitional view;
 //!    then, knowing who is gone, all the rest; then the new view.
 //!
 //! Rules: `docs/protocols/vs.md`, and `docs/protocols/membership.md` where both memberships do the same.
-mod act;
+mod action;
 mod attempt;
 mod dispatch;
 mod gaps;
@@ -35,22 +35,22 @@ mod working;
 #[cfg(test)]
 mod tests;
 
-pub use act::{Act, Change, Cut, Holding};
+pub use action::{AgreedSet, Holdings, MembershipAction, ViewChange};
 pub use gaps::missing;
 pub use laggards::Laggards;
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
-pub use packet::Packet;
-pub use settings::{ANNOTATION_MAX, MEMBERS_MAX, Settings, SettingsError, Timers};
+pub use packet::MembershipPacket;
+pub use settings::{ANNOTATION_MAX, MEMBERS_MAX, MembershipSettings, MembershipTimeouts, SettingsError};
 
 use crate::sets::{Reason, Sets, Why};
 use attempt::Attempt;
 use bytes::Bytes;
 use consort_order::PeerReach;
 use consort_types::{Incarnation, Instant, MemberId, View, ViewCause, ViewId, ViewKind};
-use gather::Gather;
-use io::Io;
-use timer::Timer;
+use gather::GatherState;
+use io::MembershipIo;
+use timer::MembershipTimer;
 use working::Working;
 
 /// Whether the membership under test breaks this rule on purpose. Without the feature there is nothing to ask.
@@ -71,17 +71,17 @@ pub(crate) use mutated;
 /// One node's part in the membership.
 #[derive(Clone, Debug)]
 pub struct Membership {
-    io: Io,
-    state: State,
+    io: MembershipIo,
+    state: MembershipState,
 }
 
 /// Each state owns its data.
 #[derive(Clone, Debug)]
-enum State {
+enum MembershipState {
     /// Not started, or between two states.
     Still,
     /// Members look for each other.
-    Gather(Box<Gather>),
+    Gather(Box<GatherState>),
     /// They agree on what to deliver of the old views.
     Attempt(Box<Attempt>),
     /// The installed view works.
@@ -92,7 +92,7 @@ enum State {
 
 /// Where an input leads.
 #[derive(Debug)]
-enum Next {
+enum NextState {
     Stay,
     Gather(Box<Why>),
     Attempt { view: ViewId, members: Vec<MemberId> },
@@ -100,7 +100,7 @@ enum Next {
     Leave,
 }
 
-impl Next {
+impl NextState {
     fn gather(why: Why) -> Self {
         Self::Gather(Box::new(why))
     }
@@ -111,10 +111,10 @@ impl Membership {
     ///
     /// # Errors
     /// [`SettingsError`] if the settings cannot work.
-    pub fn new(mut settings: Settings, incarnation: Incarnation) -> Result<Self, SettingsError> {
+    pub fn new(mut settings: MembershipSettings, incarnation: Incarnation) -> Result<Self, SettingsError> {
         settings.validate()?;
         settings.nodes.sort_unstable();
-        Ok(Self { io: Io::new(settings, incarnation), state: State::Still })
+        Ok(Self { io: MembershipIo::new(settings, incarnation), state: MembershipState::Still })
     }
 
     /// The first input, with the durable records of an earlier life: installs a view of this node alone, and gathers.
@@ -133,33 +133,37 @@ impl Membership {
             evidence: Vec::new(),
         };
         self.io.installed = view.clone();
-        self.io.acts.push_back(Act::Install(Box::new(Change { closing: None, cut: Cut::default(), view })));
+        self.io.acts.push_back(MembershipAction::Install(Box::new(ViewChange {
+            closing: None,
+            cut: AgreedSet::default(),
+            view,
+        })));
         self.io.send_beacon(now, false);
-        self.finish(now, Next::gather(Why::new(ViewCause::Started)));
+        self.finish(now, NextState::gather(Why::new(ViewCause::Started)));
     }
 
     /// The engine multicast something in the installed view: nobody needs a heartbeat now.
     pub fn spoke(&mut self, now: Instant) {
         //= V03
-        if let State::Working(_) = &self.state {
-            self.io.timers.arm(Timer::Heartbeat, now + self.io.settings.timers.heartbeat);
+        if let MembershipState::Working(_) = &self.state {
+            self.io.timers.arm(MembershipTimer::Heartbeat, now + self.io.settings.timers.heartbeat);
         }
     }
 
-    /// Answers [`Act::Tell`]: what the engine holds of the installed view. From here on it takes in only what it fetches.
-    pub fn tell(&mut self, now: Instant, holding: Holding) {
+    /// Answers [`MembershipAction::Tell`]: what the engine holds of the installed view. From here on it takes in only what it fetches.
+    pub fn tell(&mut self, now: Instant, holding: Holdings) {
         let next = match &mut self.state {
-            State::Attempt(attempt) => attempt.tell(&mut self.io, now, holding),
-            _ => Next::Stay,
+            MembershipState::Attempt(attempt) => attempt.tell(&mut self.io, now, holding),
+            _ => NextState::Stay,
         };
         self.finish(now, next);
     }
 
-    /// Answers [`Act::Fetch`]: the engine holds the whole agreed set.
+    /// Answers [`MembershipAction::Fetch`]: the engine holds the whole agreed set.
     pub fn complete(&mut self, now: Instant) {
         let next = match &mut self.state {
-            State::Attempt(attempt) => attempt.complete(&mut self.io, now),
-            _ => Next::Stay,
+            MembershipState::Attempt(attempt) => attempt.complete(&mut self.io, now),
+            _ => NextState::Stay,
         };
         self.finish(now, next);
     }
@@ -178,14 +182,14 @@ impl Membership {
             self.io.quarantine.put(member.node, now);
             why = why.failing(member, Reason::Deaf);
         }
-        self.finish(now, Next::gather(why));
+        self.finish(now, NextState::gather(why));
     }
 
     /// The engine wants a new view of the same members: its numbers run out.
     pub fn renew(&mut self, now: Instant) {
         if self.is_working() {
             let node = self.io.me.node;
-            self.finish(now, Next::gather(Why::new(ViewCause::Asked { node })));
+            self.finish(now, NextState::gather(Why::new(ViewCause::Asked { node })));
         }
     }
 
@@ -194,14 +198,14 @@ impl Membership {
         self.io.annotation = annotation.slice(..annotation.len().min(ANNOTATION_MAX));
     }
 
-    /// The node is to leave: [`Act::Left`] follows, after [`Membership::depart`] or a bounded time.
+    /// The node is to leave: [`MembershipAction::Left`] follows, after [`Membership::depart`] or a bounded time.
     pub fn leave(&mut self, now: Instant) {
         //= M15
         if std::mem::replace(&mut self.io.leaving, true) {
             return;
         }
-        self.io.timers.arm(Timer::Leave, now + self.io.settings.timers.leave);
-        let next = if self.is_working() { Next::Stay } else { Next::Leave };
+        self.io.timers.arm(MembershipTimer::Leave, now + self.io.settings.timers.leave);
+        let next = if self.is_working() { NextState::Stay } else { NextState::Leave };
         self.finish(now, next);
     }
 
@@ -209,7 +213,7 @@ impl Membership {
     pub fn depart(&mut self, now: Instant) {
         //= M15
         if self.io.leaving {
-            self.finish(now, Next::Leave);
+            self.finish(now, NextState::Leave);
         }
     }
 
@@ -218,8 +222,8 @@ impl Membership {
         //= M03
         self.io.numbers.reserved();
         let next = match &mut self.state {
-            State::Gather(gather) => gather.try_propose(&mut self.io, now),
-            _ => Next::Stay,
+            MembershipState::Gather(gather) => gather.try_propose(&mut self.io, now),
+            _ => NextState::Stay,
         };
         self.finish(now, next);
     }
@@ -231,11 +235,11 @@ impl Membership {
             let next = self.expire(now, timer);
             self.go(now, next);
         }
-        self.finish(now, Next::Stay);
+        self.finish(now, NextState::Stay);
     }
 
     /// The next thing to do; `None` when all is done.
-    pub fn poll(&mut self) -> Option<Act> {
+    pub fn poll(&mut self) -> Option<MembershipAction> {
         self.io.acts.pop_front()
     }
 
@@ -266,7 +270,7 @@ impl Membership {
 
     /// Whether the installed view goes on.
     pub const fn is_working(&self) -> bool {
-        matches!(self.state, State::Working(_))
+        matches!(self.state, MembershipState::Working(_))
     }
 
     /// Whether this node was asked to leave.
@@ -287,11 +291,13 @@ impl Membership {
     /// In which state it is and, where it waits, for what, in one line.
     pub fn describe(&self, now: Instant) -> String {
         let told = match &self.state {
-            State::Still => "not started".into(),
-            State::Gather(gather) => gather.describe(),
-            State::Attempt(attempt) => attempt.describe(&self.io),
-            State::Working(_) => format!("operational: view {} of {}", self.view().id, self.view().members.len()),
-            State::Left => "left".into(),
+            MembershipState::Still => "not started".into(),
+            MembershipState::Gather(gather) => gather.describe(),
+            MembershipState::Attempt(attempt) => attempt.describe(&self.io),
+            MembershipState::Working(_) => {
+                format!("operational: view {} of {}", self.view().id, self.view().members.len())
+            }
+            MembershipState::Left => "left".into(),
         };
         match self.io.heard.twin(self.io.me, now) {
             Some(twin) => format!("another process runs as {} ({twin}), stop one of the two; {told}", twin.node),
@@ -300,62 +306,62 @@ impl Membership {
     }
 
     /// Goes wherever the answer leads, and where that leads.
-    fn go(&mut self, now: Instant, mut next: Next) {
-        while !matches!(next, Next::Stay) {
+    fn go(&mut self, now: Instant, mut next: NextState) {
+        while !matches!(next, NextState::Stay) {
             next = self.enter(now, next);
         }
     }
 
     /// State x step: makes the state that follows out of the one that ends.
-    fn enter(&mut self, now: Instant, answer: Next) -> Next {
-        let state = std::mem::replace(&mut self.state, State::Still);
+    fn enter(&mut self, now: Instant, answer: NextState) -> NextState {
+        let state = std::mem::replace(&mut self.state, MembershipState::Still);
         let next;
         (self.state, next) = match (state, answer) {
-            (State::Left, _) => (State::Left, Next::Stay),
-            (state, Next::Leave) => {
+            (MembershipState::Left, _) => (MembershipState::Left, NextState::Stay),
+            (state, NextState::Leave) => {
                 //= M15
-                if let State::Working(_) = state {
-                    self.io.acts.push_back(Act::Halt);
+                if let MembershipState::Working(_) = state {
+                    self.io.acts.push_back(MembershipAction::Halt);
                 }
                 self.io.say_goodbye();
-                (State::Left, Next::Stay)
+                (MembershipState::Left, NextState::Stay)
             }
-            (State::Still | State::Working(_), Next::Gather(why)) => {
+            (MembershipState::Still | MembershipState::Working(_), NextState::Gather(why)) => {
                 self.io.episode += 1;
-                self.io.acts.push_back(Act::Halt);
+                self.io.acts.push_back(MembershipAction::Halt);
                 let sets = Sets::new(self.io.me, &self.io.installed.members, why.trigger.clone());
                 self.gather(now, sets, &why)
             }
-            (State::Attempt(attempt), Next::Gather(why)) => self.gather(now, attempt.sets, &why),
-            (State::Gather(gather), Next::Attempt { view, members }) => {
+            (MembershipState::Attempt(attempt), NextState::Gather(why)) => self.gather(now, attempt.sets, &why),
+            (MembershipState::Gather(gather), NextState::Attempt { view, members }) => {
                 let attempt = Attempt::enter(&mut self.io, now, gather.sets, view, members);
-                (State::Attempt(Box::new(attempt)), Next::Stay)
+                (MembershipState::Attempt(Box::new(attempt)), NextState::Stay)
             }
-            (State::Attempt(attempt), Next::Attempt { view, members }) => {
+            (MembershipState::Attempt(attempt), NextState::Attempt { view, members }) => {
                 let attempt = Attempt::enter(&mut self.io, now, attempt.sets, view, members);
-                (State::Attempt(Box::new(attempt)), Next::Stay)
+                (MembershipState::Attempt(Box::new(attempt)), NextState::Stay)
             }
-            (State::Attempt(attempt), Next::Install) => {
+            (MembershipState::Attempt(attempt), NextState::Install) => {
                 let working = attempt.install(&mut self.io, now);
-                (State::Working(Box::new(working)), Next::Stay)
+                (MembershipState::Working(Box::new(working)), NextState::Stay)
             }
-            (state, _) => (state, Next::Stay),
+            (state, _) => (state, NextState::Stay),
         };
         next
     }
 
-    fn gather(&mut self, now: Instant, mut sets: Sets, why: &Why) -> (State, Next) {
+    fn gather(&mut self, now: Instant, mut sets: Sets, why: &Why) -> (MembershipState, NextState) {
         //= M10
         self.io.wants = None;
         sets.take(self.io.me, why);
-        let mut gather = Gather::enter(&mut self.io, now, sets);
+        let mut gather = GatherState::enter(&mut self.io, now, sets);
         let next = gather.try_propose(&mut self.io, now);
-        (State::Gather(Box::new(gather)), next)
+        (MembershipState::Gather(Box::new(gather)), next)
     }
 
-    fn finish(&mut self, now: Instant, next: Next) {
+    fn finish(&mut self, now: Instant, next: NextState) {
         self.go(now, next);
-        if !matches!(self.state, State::Still | State::Left) {
+        if !matches!(self.state, MembershipState::Still | MembershipState::Left) {
             self.io.reserve();
         }
     }

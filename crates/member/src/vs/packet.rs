@@ -20,11 +20,11 @@ use std::collections::BTreeSet;
 
 /// One packet of the membership.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Packet {
+pub enum MembershipPacket {
     /// Who I think should form a view.
-    Join(Join),
+    Join(JoinProposal),
     /// Where I am and whom I hear.
-    Beacon(Beacon),
+    Beacon(MembershipBeacon),
     /// All agree: tell me what you hold of your old view.
     Propose {
         /// The view to be.
@@ -42,7 +42,7 @@ pub enum Packet {
         holding: Vec<(u64, u64)>,
     },
     /// What all hold together.
-    Plan(Plan),
+    Plan(HoldingsPlan),
     /// How far I am.
     Ready {
         /// The view to be.
@@ -59,7 +59,7 @@ pub enum Packet {
 
 /// Who the sender thinks should be in the next view, and who should not. Sent again and again while it gathers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Join {
+pub struct JoinProposal {
     /// Who should be in.
     pub proc: BTreeSet<MemberId>,
     /// Who should be out.
@@ -76,7 +76,7 @@ pub struct Join {
 
 /// Says where the sender is and whom it hears, in every state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Beacon {
+pub struct MembershipBeacon {
     /// The view it has installed.
     pub view: ViewId,
     /// That view's members.
@@ -95,7 +95,7 @@ pub struct Beacon {
 
 /// What the members that come from each old view hold together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct HoldingsPlan {
     /// The view to be.
     pub view: ViewId,
     /// Its members, ascending.
@@ -112,12 +112,12 @@ pub struct OldView {
     /// Who comes from it: indices into the plan's members, ascending.
     pub from: Vec<u16>,
     /// For each member it had.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<HoldingsEntry>,
 }
 
 /// What is held of one member of an old view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Entry {
+pub struct HoldingsEntry {
     /// How many of its packets.
     pub held: u64,
     /// By whom: an index into the plan's members.
@@ -138,7 +138,7 @@ const SETTLED: u8 = 1;
 const WANTS: u8 = 2;
 const ENTRY_LEN: usize = 18;
 
-impl consort_wire::Packet for Packet {
+impl consort_wire::Packet for MembershipPacket {
     fn encode(&self, head: &mut BytesMut) -> Bytes {
         match self {
             Self::Join(join) => join.encode(head),
@@ -175,11 +175,11 @@ impl consort_wire::Packet for Packet {
     fn decode(bytes: Bytes) -> Result<Self, Malformed> {
         let mut reader = Reader::new(&bytes);
         let packet = match reader.u8("kind")? {
-            JOIN => Self::Join(Join::decode(&mut reader)?),
-            BEACON => return Beacon::decode(reader).map(Self::Beacon),
+            JOIN => Self::Join(JoinProposal::decode(&mut reader)?),
+            BEACON => return MembershipBeacon::decode(reader).map(Self::Beacon),
             PROPOSE => Self::Propose { view: reader.view_id("view")?, members: members(&mut reader, "members")? },
             TOLD => Self::told(&mut reader)?,
-            PLAN => Self::Plan(Plan::decode(&mut reader)?),
+            PLAN => Self::Plan(HoldingsPlan::decode(&mut reader)?),
             READY => Self::Ready { view: reader.view_id("view")?, done: flag(&mut reader, "done")? },
             INSTALL => Self::Install { view: reader.view_id("view")? },
             _ => return Err(reader.bad("kind")),
@@ -189,7 +189,7 @@ impl consort_wire::Packet for Packet {
     }
 }
 
-impl Packet {
+impl MembershipPacket {
     /// Whether a packet that begins with this byte is one of the membership's.
     pub const fn is_kind(byte: u8) -> bool {
         byte >= JOIN
@@ -206,7 +206,7 @@ impl Packet {
     }
 }
 
-impl Join {
+impl JoinProposal {
     fn encode(&self, head: &mut BytesMut) {
         head.put_u8(JOIN);
         head.put_u8(if self.leave { LEAVE } else { 0 });
@@ -233,7 +233,7 @@ impl Join {
     }
 }
 
-impl Beacon {
+impl MembershipBeacon {
     fn encode(&self, head: &mut BytesMut) {
         head.put_u8(BEACON);
         let wants = if self.wants.is_some() { WANTS } else { 0 };
@@ -268,7 +268,7 @@ impl Beacon {
     }
 }
 
-impl Plan {
+impl HoldingsPlan {
     fn encode(&self, head: &mut BytesMut) {
         head.put_u8(PLAN);
         head.put_view_id(self.view);
@@ -306,7 +306,7 @@ impl OldView {
         let n = reader.count(ENTRY_LEN, "entries")?;
         let entry = |_| {
             let (held, holder) = (reader.u64("held")?, reader.u16("holder")?);
-            let entry = Entry { held, holder, stable: reader.u64("stable")? };
+            let entry = HoldingsEntry { held, holder, stable: reader.u64("stable")? };
             let fits = from.binary_search(&holder).is_ok() && entry.stable <= held;
             if fits { Ok(entry) } else { Err(reader.bad("entry")) }
         };

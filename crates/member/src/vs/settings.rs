@@ -10,7 +10,7 @@ pub const MEMBERS_MAX: usize = 128;
 
 /// How the membership is set up.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub struct MembershipSettings {
     /// This node.
     pub me: NodeId,
     /// All nodes, this one among them.
@@ -18,7 +18,7 @@ pub struct Settings {
     /// Which view is primary. Shared.
     pub primary: Policy,
     /// When to act though nothing came.
-    pub timers: Timers,
+    pub timers: MembershipTimeouts,
     /// How many bytes one packet may take: some beacons are padded to it.
     pub packet_room: usize,
     /// The rule that is broken on purpose.
@@ -28,7 +28,7 @@ pub struct Settings {
 
 /// When to act though nothing came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timers {
+pub struct MembershipTimeouts {
     /// Who multicast nothing for so long speaks.
     pub heartbeat: Duration,
     /// A member that was not heard for so long is failed.
@@ -47,7 +47,7 @@ pub struct Timers {
     pub leave: Duration,
 }
 
-impl Timers {
+impl MembershipTimeouts {
     /// The defaults for a switched LAN and `n` nodes.
     pub fn lan(n: usize) -> Self {
         let heartbeat = Duration::from_micros(25_000 + 250 * n as u64);
@@ -74,10 +74,10 @@ pub struct SettingsError {
     pub problem: String,
 }
 
-impl Settings {
+impl MembershipSettings {
     /// The defaults for these nodes.
     pub fn new(me: NodeId, nodes: Vec<NodeId>) -> Self {
-        let timers = Timers::lan(nodes.len());
+        let timers = MembershipTimeouts::lan(nodes.len());
         Self {
             me,
             nodes,
@@ -114,7 +114,7 @@ impl Settings {
     }
 }
 
-impl Timers {
+impl MembershipTimeouts {
     fn validate(&self) -> Result<(), SettingsError> {
         let spans = [
             ("heartbeat", self.heartbeat),

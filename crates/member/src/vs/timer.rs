@@ -4,7 +4,7 @@ use consort_types::Instant;
 /// What a wake-up is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-pub(super) enum Timer {
+pub(super) enum MembershipTimer {
     /// When to tell where we are and whom we hear.
     Beacon,
     /// When to speak, because nothing was multicast.
@@ -23,33 +23,34 @@ pub(super) enum Timer {
     Leave,
 }
 
-const ALL: [Timer; 8] = [
-    Timer::Beacon,
-    Timer::Heartbeat,
-    Timer::Silence,
-    Timer::Join,
-    Timer::Consensus,
-    Timer::Repeat,
-    Timer::AttemptMax,
-    Timer::Leave,
+const ALL: [MembershipTimer; 8] = [
+    MembershipTimer::Beacon,
+    MembershipTimer::Heartbeat,
+    MembershipTimer::Silence,
+    MembershipTimer::Join,
+    MembershipTimer::Consensus,
+    MembershipTimer::Repeat,
+    MembershipTimer::AttemptMax,
+    MembershipTimer::Leave,
 ];
 
 /// Which timers are armed, and for when.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Timers([Option<Instant>; ALL.len()]);
+pub(super) struct ArmedTimers([Option<Instant>; ALL.len()]);
 
-impl Timers {
-    pub const fn arm(&mut self, timer: Timer, at: Instant) {
+impl ArmedTimers {
+    pub const fn arm(&mut self, timer: MembershipTimer, at: Instant) {
         self.0[timer as usize] = Some(at);
     }
 
-    pub const fn disarm(&mut self, timer: Timer) {
+    pub const fn disarm(&mut self, timer: MembershipTimer) {
         self.0[timer as usize] = None;
     }
 
     /// Disarms what belongs to one state: all but beacon and leave.
     pub fn disarm_state(&mut self) {
-        for timer in ALL.into_iter().filter(|timer| !matches!(timer, Timer::Beacon | Timer::Leave)) {
+        for timer in ALL.into_iter().filter(|timer| !matches!(timer, MembershipTimer::Beacon | MembershipTimer::Leave))
+        {
             self.disarm(timer);
         }
     }
@@ -59,7 +60,7 @@ impl Timers {
     }
 
     /// Lets an armed timer come due no earlier than this.
-    pub fn postpone(&mut self, timer: Timer, at: Instant) {
+    pub fn postpone(&mut self, timer: MembershipTimer, at: Instant) {
         if let Some(armed) = &mut self.0[timer as usize] {
             *armed = at.max(*armed);
         }
@@ -71,7 +72,7 @@ impl Timers {
     }
 
     /// Disarms and returns the earliest timer whose time has come.
-    pub fn take_due(&mut self, now: Instant) -> Option<Timer> {
+    pub fn take_due(&mut self, now: Instant) -> Option<MembershipTimer> {
         let due = ALL.into_iter().filter_map(|timer| Some((self.0[timer as usize]?, timer)));
         let (_, timer) = due.filter(|(at, _)| *at <= now).min_by_key(|(at, _)| *at)?;
         self.disarm(timer);

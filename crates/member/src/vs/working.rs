@@ -1,11 +1,11 @@
 //! Working: the installed view goes on. Members are heard, others are looked for.
 //!
 //! Leaves for Gather: a member is silent, left, restarted or went another way; or others were found.
-use super::Act;
-use super::Next;
-use super::io::Io;
-use super::packet::{Join, Packet};
-use super::timer::Timer;
+use super::MembershipAction;
+use super::NextState;
+use super::io::MembershipIo;
+use super::packet::{JoinProposal, MembershipPacket};
+use super::timer::MembershipTimer;
 use crate::{Hearing, Reason, Why};
 use consort_order::Destination;
 use consort_types::{Instant, MemberId, NodeId, Primary, ViewCause, ViewId};
@@ -28,7 +28,7 @@ const YOUNG: u32 = 4;
 
 impl Working {
     /// Enters with the view that was just installed.
-    pub fn enter(io: &mut Io, now: Instant) -> Self {
+    pub fn enter(io: &mut MembershipIo, now: Instant) -> Self {
         io.timers.disarm_state();
         io.counters.views += 1;
         io.blamed.clear();
@@ -36,14 +36,14 @@ impl Working {
         let settling = io.leads() && io.installed.primary == Primary::Pending;
         let mut working = Self { since: now, alive: vec![now; n], installed: vec![false; n], settling };
         //= V03
-        io.timers.arm(Timer::Heartbeat, now);
-        io.timers.arm(Timer::Silence, now + io.settings.timers.silence);
+        io.timers.arm(MembershipTimer::Heartbeat, now);
+        io.timers.arm(MembershipTimer::Silence, now + io.settings.timers.silence);
         working.note_installed(io, io.me);
         working
     }
 
     /// A member was heard in this view: it lives, and has installed it.
-    pub fn hear(&mut self, io: &mut Io, now: Instant, from: MemberId) {
+    pub fn hear(&mut self, io: &mut MembershipIo, now: Instant, from: MemberId) {
         //= V02
         let Ok(index) = io.installed.members.binary_search(&from) else { return };
         self.alive[index] = now;
@@ -52,7 +52,7 @@ impl Working {
         }
     }
 
-    fn note_installed(&mut self, io: &mut Io, member: MemberId) {
+    fn note_installed(&mut self, io: &mut MembershipIo, member: MemberId) {
         //= V18
         if let Ok(index) = io.installed.members.binary_search(&member) {
             self.installed[index] = true;
@@ -60,39 +60,39 @@ impl Working {
         let all = self.installed.iter().all(|installed| *installed) || super::mutated!(io, SettledAtInstall);
         if self.settling && all {
             self.settling = false;
-            io.acts.push_back(Act::Settled);
+            io.acts.push_back(MembershipAction::Settled);
         }
     }
 
     /// Nothing was said for a while.
-    pub fn speak(&mut self, io: &mut Io, now: Instant) {
+    pub fn speak(&mut self, io: &mut MembershipIo, now: Instant) {
         //= V03
         if io.installed.members.len() > 1 && !super::mutated!(io, NoHeartbeat) {
-            io.acts.push_back(Act::Speak);
+            io.acts.push_back(MembershipAction::Speak);
         }
-        io.timers.arm(Timer::Heartbeat, now + io.settings.timers.heartbeat);
+        io.timers.arm(MembershipTimer::Heartbeat, now + io.settings.timers.heartbeat);
     }
 
     /// Looks for members that were not heard for too long.
-    pub fn on_silence(&mut self, io: &mut Io, now: Instant) -> Next {
+    pub fn on_silence(&mut self, io: &mut MembershipIo, now: Instant) -> NextState {
         //= V02
         let span = io.settings.timers.silence;
         let others = || io.installed.members.iter().zip(&self.alive).filter(|(member, _)| **member != io.me);
         let silent: Vec<_> = others().filter(|(_, at)| now.since(**at) >= span).map(|(member, _)| *member).collect();
         let earliest = others().map(|(_, at)| *at).min().unwrap_or(now);
-        io.timers.arm(Timer::Silence, (earliest + span).max(now + io.settings.timers.heartbeat));
+        io.timers.arm(MembershipTimer::Silence, (earliest + span).max(now + io.settings.timers.heartbeat));
         if silent.is_empty() || super::mutated!(io, SilenceIgnored) {
-            return Next::Stay;
+            return NextState::Stay;
         }
         self.quarantine_young(io, now, &silent);
         let nodes = silent.iter().map(|member| member.node).collect();
         let since = now.since(earliest);
         let why = Why::new(ViewCause::Silent { nodes, since });
-        Next::gather(silent.into_iter().fold(why, |why, member| why.failing(member, Reason::Silent)))
+        NextState::gather(silent.into_iter().fold(why, |why, member| why.failing(member, Reason::Silent)))
     }
 
     /// Members that were let in and fell silent at once are kept out for a while.
-    fn quarantine_young(&self, io: &mut Io, now: Instant, silent: &[MemberId]) {
+    fn quarantine_young(&self, io: &mut MembershipIo, now: Instant, silent: &[MemberId]) {
         //= M52
         if now.since(self.since) >= io.settings.timers.silence * YOUNG {
             return;
@@ -103,22 +103,22 @@ impl Working {
     }
 
     /// Somebody asks for another view.
-    pub fn on_join(&mut self, io: &mut Io, now: Instant, from: MemberId, join: &Join) -> Next {
+    pub fn on_join(&mut self, io: &mut MembershipIo, now: Instant, from: MemberId, join: &JoinProposal) -> NextState {
         //= M11
         match member_of(io, from.node) {
             Some(member) if member == from => {
                 if join.leave {
                     //= M15
-                    return Next::gather(
+                    return NextState::gather(
                         Why::new(ViewCause::Left { nodes: vec![from.node] }).failing(from, Reason::Left),
                     );
                 }
                 if join.number < io.installed.id.number {
-                    return Next::Stay;
+                    return NextState::Stay;
                 }
                 if join.fail.contains(&io.me) {
                     //= V04
-                    return Next::gather(
+                    return NextState::gather(
                         Why::new(ViewCause::Apart { nodes: vec![from.node] }).failing(from, Reason::Apart),
                     );
                 }
@@ -126,30 +126,30 @@ impl Working {
                 for member in &join.fail {
                     why = why.failing(*member, Reason::Apart);
                 }
-                Next::gather(why)
+                NextState::gather(why)
             }
             Some(earlier) if from.incarnation > earlier.incarnation && !join.leave => {
                 //= M16
                 let trigger = ViewCause::Restarted { nodes: vec![from.node] };
-                Next::gather(Why::new(trigger).adding([from]).failing(earlier, Reason::Restarted))
+                NextState::gather(Why::new(trigger).adding([from]).failing(earlier, Reason::Restarted))
             }
-            _ if join.leave => Next::Stay,
+            _ if join.leave => NextState::Stay,
             _ if self.admits(io, now, from, join) => {
                 let nodes = join.proc.iter().map(|member| member.node).filter(|node| member_of(io, *node).is_none());
                 let trigger = ViewCause::Merged { nodes: nodes.collect() };
-                Next::gather(Why::new(trigger).adding(join.proc.iter().copied()))
+                NextState::gather(Why::new(trigger).adding(join.proc.iter().copied()))
             }
             _ => {
                 //= M19
                 io.beacon_soon(now);
-                Next::Stay
+                NextState::Stay
             }
         }
     }
 
     /// Whether a stranger may tear this view down: only if it, and all it brings, and all members hear each other, and it
     /// wants none of them out.
-    fn admits(&self, io: &Io, now: Instant, from: MemberId, join: &Join) -> bool {
+    fn admits(&self, io: &MembershipIo, now: Instant, from: MemberId, join: &JoinProposal) -> bool {
         //= M17
         if super::mutated!(io, StrangersAdmitted) {
             return true;
@@ -168,10 +168,10 @@ impl Working {
     }
 
     /// A beacon of another view came: perhaps there is one to merge with.
-    pub fn on_beacon(&mut self, io: &mut Io, now: Instant) -> Next {
+    pub fn on_beacon(&mut self, io: &mut MembershipIo, now: Instant) -> NextState {
         //= M51
         if !io.leads() {
-            return Next::Stay;
+            return NextState::Stay;
         }
         let willing = views_to_merge(io, now);
         let best = willing.first().map(|(view, _)| *view);
@@ -183,14 +183,14 @@ impl Working {
         let agreed = willing.into_iter().filter(|(view, wants)| view.representative > io.me && *wants == Some(mine));
         let strangers: Vec<_> = agreed.flat_map(|(view, _)| members_of(io, now, view)).collect();
         if strangers.is_empty() {
-            return Next::Stay;
+            return NextState::Stay;
         }
         let trigger = ViewCause::Merged { nodes: strangers.iter().map(|member| member.node).collect() };
-        Next::gather(Why::new(trigger).adding(strangers))
+        NextState::gather(Why::new(trigger).adding(strangers))
     }
 
     /// A member is still ready for this view: it has not heard that it stands.
-    pub fn on_ready(&mut self, io: &mut Io, now: Instant, from: MemberId, view: ViewId, done: bool) {
+    pub fn on_ready(&mut self, io: &mut MembershipIo, now: Instant, from: MemberId, view: ViewId, done: bool) {
         //= V14
         let Ok(index) = io.installed.members.binary_search(&from) else { return };
         if view != io.installed.id || !done {
@@ -198,14 +198,14 @@ impl Working {
         }
         self.alive[index] = now;
         if !super::mutated!(io, NewViewIgnored) {
-            io.send(Destination::One(from.node), Packet::Install { view });
+            io.send(Destination::One(from.node), MembershipPacket::Install { view });
         }
     }
 }
 
 /// The settled views with whose members all members hear each other, and which view each of them wants; lowest
 /// representative first.
-fn views_to_merge(io: &Io, now: Instant) -> Vec<(ViewId, Option<ViewId>)> {
+fn views_to_merge(io: &MembershipIo, now: Instant) -> Vec<(ViewId, Option<ViewId>)> {
     //= M51
     let mine: BTreeSet<NodeId> = io.installed.members.iter().map(|member| member.node).collect();
     let leads = |hearing: &&Hearing| {
@@ -217,7 +217,7 @@ fn views_to_merge(io: &Io, now: Instant) -> Vec<(ViewId, Option<ViewId>)> {
     views
 }
 
-fn is_mergeable(io: &Io, now: Instant, mine: &BTreeSet<NodeId>, hearing: &Hearing) -> bool {
+fn is_mergeable(io: &MembershipIo, now: Instant, mine: &BTreeSet<NodeId>, hearing: &Hearing) -> bool {
     let there = |member: &MemberId| {
         io.heard.get(member.node, now).is_some_and(|known| known.member == *member && known.view == hearing.view)
     };
@@ -226,10 +226,10 @@ fn is_mergeable(io: &Io, now: Instant, mine: &BTreeSet<NodeId>, hearing: &Hearin
     hearing.members.iter().all(|member| there(member) && free(member)) && io.heard.all_mutual(io.me.node, &all, now)
 }
 
-fn members_of(io: &Io, now: Instant, view: ViewId) -> Vec<MemberId> {
+fn members_of(io: &MembershipIo, now: Instant, view: ViewId) -> Vec<MemberId> {
     io.heard.get(view.representative.node, now).map(|hearing| hearing.members.clone()).unwrap_or_default()
 }
 
-fn member_of(io: &Io, node: NodeId) -> Option<MemberId> {
+fn member_of(io: &MembershipIo, node: NodeId) -> Option<MemberId> {
     io.installed.members.iter().copied().find(|member| member.node == node)
 }

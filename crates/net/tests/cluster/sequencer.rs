@@ -6,8 +6,8 @@ use consort_order::{
     Refused, Submission,
 };
 use consort_types::{
-    Class, Duration, Instant, MemberId, MessageId, NodeId, Position, Primary, Service, Stream, Ticket, View, ViewCause,
-    ViewId, ViewKind,
+    Class, Duration, Instant, MemberId, MessageId, NodeId, OrderStream, Position, Primary, Service, Ticket, View,
+    ViewCause, ViewId, ViewKind,
 };
 use consort_wire::{Reader, Writer};
 use std::collections::{BTreeMap, VecDeque};
@@ -183,7 +183,7 @@ impl Sequencer {
             }
         }
         self.outputs.push_back(Output::Deliver(Delivery {
-            stream: Stream(0),
+            stream: OrderStream(0),
             position: Position(self.delivered),
             sender: entry.sender,
             id: own.then_some(MessageId(entry.id)),

@@ -6,7 +6,7 @@ use consort_order::{
     Payload, Pressure, Refused, Submission, WaitState,
 };
 use consort_types::{
-    Class, Duration, Hold, Instant, MemberId, MessageId, NodeId, Position, Primary, Service, Stream, Ticket, View,
+    Class, Duration, Hold, Instant, MemberId, MessageId, NodeId, OrderStream, Position, Primary, Service, Ticket, View,
     ViewCause, ViewId, ViewKind,
 };
 use consort_wire::Reader;
@@ -152,7 +152,7 @@ impl Sequencer {
 
     fn deliver(&mut self, message: Numbered) {
         self.outputs.push_back(Output::Deliver(Delivery {
-            stream: Stream(0),
+            stream: OrderStream(0),
             position: Position(message.position),
             sender: message.sender,
             id: None,

@@ -4,21 +4,21 @@ use super::stand::Stands;
 use super::{Checker, Promised, Rule, Verdict};
 use crate::message::{Mark, Process};
 use crate::trace::{Delivered, Event, PerProcess, What};
-use consort_types::{Stream, ViewId};
+use consort_types::{OrderStream, ViewId};
 use std::collections::BTreeMap;
 
 /// A message in the order of a view; none where it was too short for its name.
 type Slot = Option<Mark>;
 
 /// How far a process is in its view's order; none where it came late and has not found its place yet.
-type Progress = BTreeMap<Stream, Option<usize>>;
+type Progress = BTreeMap<OrderStream, Option<usize>>;
 
 /// Whoever comes first in a view says what comes next in it.
 #[derive(Debug, Default)]
 pub(super) struct Gap {
     stands: Stands,
     next: PerProcess<Progress>,
-    orders: BTreeMap<ViewId, BTreeMap<Stream, Vec<Slot>>>,
+    orders: BTreeMap<ViewId, BTreeMap<OrderStream, Vec<Slot>>>,
     promised: Promised,
 }
 

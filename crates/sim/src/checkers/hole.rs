@@ -4,7 +4,7 @@ use super::stand::{Change, Stands};
 use super::{Checker, Rule, Verdict};
 use crate::message::{Life, Mark, Process};
 use crate::trace::{Delivered, Event, PerProcess, What};
-use consort_types::{Position, Stream, ViewId};
+use consort_types::{OrderStream, Position, ViewId};
 use std::collections::BTreeMap;
 
 /// What a process delivered of a view: up to `regular` all there is, then these.
@@ -53,7 +53,7 @@ impl Checker for Holes {
 impl Holes {
     fn on_deliver(&mut self, process: Process, delivered: &Delivered) {
         let (Some(position), Some(view)) = (delivered.position, self.stands.id(process)) else { return };
-        if delivered.stream != Stream(0) {
+        if delivered.stream != OrderStream(0) {
             return;
         }
         let segment = self.segments.of(process);

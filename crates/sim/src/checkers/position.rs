@@ -5,16 +5,16 @@ use super::stand::Stands;
 use super::{Checker, Promised, Rule, Verdict};
 use crate::message::{Mark, Process};
 use crate::trace::{Event, PerMessage, PerProcess, What};
-use consort_types::{Position, Stream, ViewId};
+use consort_types::{OrderStream, Position, ViewId};
 use std::collections::BTreeMap;
 
-type Place = (ViewId, Stream, Position);
+type Place = (ViewId, OrderStream, Position);
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Positions {
     stands: Stands,
-    last: PerProcess<BTreeMap<Stream, (ViewId, Position)>>,
+    last: PerProcess<BTreeMap<OrderStream, (ViewId, Position)>>,
     message_at: BTreeMap<Place, Mark>,
     place_of: PerMessage<Option<Place>>,
     promised: Promised,

@@ -3,7 +3,7 @@ use super::{Act, Answer, Machine, Received, Seen, sum};
 use crate::trace::Offered;
 use bytes::{Bytes, BytesMut};
 use consort_order::{Arrival, Delivery, Engine, Output, Pressure, Refused, Submission, each_counter, state_of};
-use consort_types::{Class, Instant, Position, Primary, Service, Stream, Ticket, ViewId, ViewKind};
+use consort_types::{Class, Instant, OrderStream, Position, Primary, Service, Ticket, ViewId, ViewKind};
 use consort_wire::{Identity, Lane, Packet, Payload, Rejected, envelope};
 use std::collections::BTreeMap;
 
@@ -165,7 +165,7 @@ impl<E: Engine> Machine for Bare<E> {
 
     fn submit(&mut self, now: Instant, _client: u16, class: Class, service: Service, payload: Payload) -> Answer {
         self.now = now;
-        match self.engine.submit(now, Submission { class, service, stream: Stream(0), payload }) {
+        match self.engine.submit(now, Submission { class, service, stream: OrderStream(0), payload }) {
             Ok(id) => Answer::Accepted(Some(id)),
             Err(Refused::Full { .. }) => Answer::Full,
             Err(Refused::Leaving) => Answer::Leaving,

@@ -5,8 +5,8 @@ use consort_order::{
     AcrossPartitions, Arrival, Capability, Delivery, Destination, Engine, Fact, Link, Output, Refused, Submission,
 };
 use consort_types::{
-    Class, Duration, Instant, MemberId, MessageId, NodeId, Position, Primary, Service, Stream, Ticket, View, ViewCause,
-    ViewId, ViewKind,
+    Class, Duration, Instant, MemberId, MessageId, NodeId, OrderStream, Position, Primary, Service, Ticket, View,
+    ViewCause, ViewId, ViewKind,
 };
 use consort_wire::{Lane, Malformed, Packet, Payload, Reader, Writer};
 use std::collections::{BTreeMap, VecDeque};
@@ -299,7 +299,7 @@ impl Sequencer {
         let own = message.sender == self.me && self.flaw != Flaw::NoId;
         let odd = self.flaw == Flaw::OwnPositions && self.is_odd_one();
         self.output.push_back(Output::Deliver(Delivery {
-            stream: Stream(0),
+            stream: OrderStream(0),
             position: Position(if odd { self.counted + 1 } else { seq }),
             sender: if self.flaw == Flaw::WrongSender { self.members[0] } else { message.sender },
             id: own.then_some(MessageId(message.id)),

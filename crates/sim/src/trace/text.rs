@@ -1,7 +1,7 @@
 //! A trace as text.
 use super::{Delivered, Event, Grouped, Installed, Offered, Said, Sender, Submitted, Trace, What};
 use crate::message::{Life, Mark, Process};
-use consort_types::{Class, Incarnation, Instant, MemberId, MessageId, NodeId, Position, Service, Stream, ViewId};
+use consort_types::{Class, Incarnation, Instant, MemberId, MessageId, NodeId, OrderStream, Position, Service, ViewId};
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
@@ -181,7 +181,7 @@ fn read_what(word: &str, fields: Fields<'_>) -> Option<What> {
         "deliver" => What::Deliver(read_deliver(fields)?),
         "ordered" => What::Ordered(fields.number("count")?),
         "stable" => What::Stable {
-            stream: Stream(fields.number("stream")?),
+            stream: OrderStream(fields.number("stream")?),
             up_to: Position(fields.number("up_to")?),
             missing: fields.list("missing", node)?,
         },
@@ -205,7 +205,7 @@ fn read_deliver(fields: Fields<'_>) -> Option<Delivered> {
         nameless: fields.number("nameless")?,
         intact: fields.number("intact")?,
         sender,
-        stream: Stream(fields.number("stream")?),
+        stream: OrderStream(fields.number("stream")?),
         position: fields.option("position", |text| text.parse().ok().map(Position))?,
         class: fields.option("class", class)?,
         service: fields.number::<Service>("service")?,
@@ -391,7 +391,7 @@ mod tests {
             What::Revoke(3),
             What::Confirm { offer: 4, sum: 8 },
             What::Ordered(5),
-            What::Stable { stream: Stream(1), up_to: Position(8), missing: vec![] },
+            What::Stable { stream: OrderStream(1), up_to: Position(8), missing: vec![] },
             What::Gauge { name: "store_bytes".into(), value: 17 },
             What::Leave,
             What::Left,

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use consort_order::{
     AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Output, PeerReach, Refused, Submission, WaitState,
 };
-use consort_types::{Duration, Hold, Instant, MessageId, NodeId, Service, Stream, Ticket, ViewId};
+use consort_types::{Duration, Hold, Instant, MessageId, NodeId, OrderStream, Service, Ticket, ViewId};
 
 /// How long a node that leaves waits for its messages and for the others to let it go.
 const FAREWELL: Duration = Duration::from_millis(300);
@@ -45,7 +45,7 @@ impl Engine for Paxos {
     }
 
     fn submit(&mut self, now: Instant, submission: Submission) -> Result<MessageId, Refused> {
-        if submission.stream != Stream(0) {
+        if submission.stream != OrderStream(0) {
             return Err(Refused::NoSuchStream { stream: submission.stream });
         }
         if self.farewell != Farewell::Stays {

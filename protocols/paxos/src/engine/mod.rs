@@ -7,7 +7,7 @@ use crate::learner::{Learner, Pool};
 use crate::packet::{Beat, Content, Lead, Packet};
 use crate::proposer::Proposer;
 use bytes::Bytes;
-use consort_member::Heard;
+use consort_member::HearingTable;
 use consort_order::{Destination, Lane, Output};
 use consort_types::{Incarnation, Instant, MemberId, NodeId, Rng, Ticket, View};
 use consort_wire::pack::Body;
@@ -33,7 +33,7 @@ pub struct Paxos {
     pool: Pool,
     proposer: Proposer,
     role: Role,
-    heard: Heard,
+    heard: HearingTable,
     peers: BTreeMap<NodeId, Peer>,
     /// The coordinator that was heard last.
     leader: Option<Lead>,
@@ -148,7 +148,7 @@ impl Paxos {
             pool: Pool::new(),
             proposer: Proposer::new(&config, me),
             role: Role::Follower { stand_at: Instant::ZERO },
-            heard: Heard::new(config.silence),
+            heard: HearingTable::new(config.silence),
             peers: BTreeMap::new(),
             leader: None,
             lives,

@@ -4,7 +4,7 @@ use crate::ballot::ValueId;
 use crate::coordinator::Role;
 use crate::learner::{Meaning, Present};
 use consort_order::{Delivery, Output};
-use consort_types::{Instant, MemberId, Position, Primary, Stream, View, ViewCause, ViewId, ViewKind};
+use consort_types::{Instant, MemberId, OrderStream, Position, Primary, View, ViewCause, ViewId, ViewKind};
 use consort_wire::pack::Body;
 
 impl Paxos {
@@ -34,7 +34,7 @@ impl Paxos {
             let queue = &mut self.proposer.queue;
             let message = if own { queue.delivered(chunk.class, chunk.service) } else { None };
             self.output.push_back(Output::Deliver(Delivery {
-                stream: Stream(0),
+                stream: OrderStream(0),
                 position: Position(place),
                 sender: id.sender,
                 id: message,

@@ -9,7 +9,7 @@ use crate::packet::Told;
 use crate::proposer::Proposer;
 use bytes::Bytes;
 use consort_order::Submission;
-use consort_types::{Class, Duration, Instant, MemberId, NodeId, Service, Stream, ViewId};
+use consort_types::{Class, Duration, Instant, MemberId, NodeId, OrderStream, Service, ViewId};
 
 const A: MemberId = MemberId::new(0, 1);
 const B: MemberId = MemberId::new(1, 1);
@@ -183,7 +183,7 @@ fn proposer(config: &Config) -> Proposer {
 
 fn submit(proposer: &mut Proposer, len: usize) {
     let payload = Bytes::from(vec![7; len]).into();
-    let submission = Submission { class: Class::Client, service: Service::Agreed, stream: Stream(0), payload };
+    let submission = Submission { class: Class::Client, service: Service::Agreed, stream: OrderStream(0), payload };
     proposer.queue.push(submission).unwrap();
 }
 

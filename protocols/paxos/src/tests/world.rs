@@ -7,7 +7,7 @@ use crate::packet::{Content, Packet};
 use crate::record::Record;
 use bytes::Bytes;
 use consort_order::{Arrival, Destination, Engine, Lane, Link, Output, Submission};
-use consort_types::{Class, Incarnation, Instant, MemberId, NodeId, Rng, Service, Stream, Ticket, ViewKind};
+use consort_types::{Class, Incarnation, Instant, MemberId, NodeId, OrderStream, Rng, Service, Ticket, ViewKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub const MS: u64 = 1_000_000;
@@ -366,7 +366,7 @@ impl World {
         let class = if self.rng.chance(0.1) { Class::Control } else { Class::Client };
         let class = if len > 100 { Class::Client } else { class };
         let payload = Bytes::from(text).into();
-        let submission = Submission { class: Class::Client, service: Service::Agreed, stream: Stream(0), payload };
+        let submission = Submission { class: Class::Client, service: Service::Agreed, stream: OrderStream(0), payload };
         let _ = class;
         let done = host.engine.submit(Instant(self.now), submission).is_ok();
         if done {

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use consort_order::{
     AcrossPartitions, Arrival, Capability, Engine, Fact, Link, Output, PeerReach, Refused, Submission,
 };
-use consort_types::{Instant, MessageId, NodeId, Service, Stream, Ticket, ViewId};
+use consort_types::{Instant, MessageId, NodeId, OrderStream, Service, Ticket, ViewId};
 use consort_wire::Lane;
 
 impl Engine for Plato {
@@ -32,7 +32,7 @@ impl Engine for Plato {
 
     fn submit(&mut self, now: Instant, submission: Submission) -> Result<MessageId, Refused> {
         self.now = now;
-        if submission.stream != Stream(0) {
+        if submission.stream != OrderStream(0) {
             return Err(Refused::NoSuchStream { stream: submission.stream });
         }
         if self.membership.is_leaving() {

@@ -15,7 +15,7 @@ use crate::pipeline::Key;
 use crate::receiver::{Io, Receiver};
 use crate::sequencer::Sequencer;
 use crate::streams::Streams;
-use consort_member::vs::{Cut, Laggards, Membership};
+use consort_member::vs::{AgreedSet, Laggards, Membership};
 use consort_order::{Destination, Output, SubmitQueue};
 use consort_types::{Duration, Incarnation, Instant, MemberId, Position, Service, ViewId};
 use consort_wire::Lane;
@@ -49,7 +49,7 @@ enum Stage {
     /// Nothing more is taken in.
     Frozen,
     /// But what is lacking of the agreed set.
-    Fetching(Box<Cut>),
+    Fetching(Box<AgreedSet>),
 }
 
 /// As which level a message rides.

@@ -4,7 +4,7 @@ use crate::packet::Packet;
 use crate::receiver::Receiver;
 use crate::sequencer::Sequencer;
 use crate::streams::Streams;
-use consort_member::vs::{Act, Change, Holding};
+use consort_member::vs::{Holdings, MembershipAction, ViewChange};
 use consort_order::Output;
 use consort_wire::Lane;
 
@@ -13,26 +13,28 @@ impl Plato {
     pub(super) fn do_acts(&mut self) {
         while let Some(act) = self.membership.poll() {
             match act {
-                Act::Send { to, packet } => {
+                MembershipAction::Send { to, packet } => {
                     let packet = Packet::Membership(packet);
                     self.io.output.push_back(Output::Send { to, lane: Lane::Control, packet });
                 }
-                Act::Persist { ticket, record } => {
+                MembershipAction::Persist { ticket, record } => {
                     self.io.output.push_back(Output::Persist { ticket, record, sync: true });
                 }
-                Act::Trim { up_to } => self.io.output.push_back(Output::Trim { up_to }),
-                Act::Beacon { from, annotation } => self.io.output.push_back(Output::Beacon { from, annotation }),
-                Act::Speak => self.speak(),
-                Act::Halt => self.halt(),
-                Act::Tell => self.freeze(),
-                Act::Fetch(cut) => {
+                MembershipAction::Trim { up_to } => self.io.output.push_back(Output::Trim { up_to }),
+                MembershipAction::Beacon { from, annotation } => {
+                    self.io.output.push_back(Output::Beacon { from, annotation })
+                }
+                MembershipAction::Speak => self.speak(),
+                MembershipAction::Halt => self.halt(),
+                MembershipAction::Tell => self.freeze(),
+                MembershipAction::Fetch(cut) => {
                     self.stage = Stage::Fetching(cut);
                     self.see_to_fetching();
                     self.see_to_links();
                 }
-                Act::Install(change) => self.install(&change),
-                Act::Settled => self.settled = true,
-                Act::Left => self.io.output.push_back(Output::Left),
+                MembershipAction::Install(change) => self.install(&change),
+                MembershipAction::Settled => self.settled = true,
+                MembershipAction::Left => self.io.output.push_back(Output::Left),
             }
         }
     }
@@ -53,12 +55,12 @@ impl Plato {
             self.streams.forget_parked();
         }
         self.deliver();
-        let holding = Holding { held: self.streams.held().to_vec(), stable: self.streams.stable().to_vec() };
+        let holding = Holdings { held: self.streams.held().to_vec(), stable: self.streams.stable().to_vec() };
         self.membership.tell(self.now, holding);
     }
 
     /// Closes the view and begins the next, in one step.
-    fn install(&mut self, change: &Change) {
+    fn install(&mut self, change: &ViewChange) {
         if let Some(closing) = &change.closing {
             //= P43
             let early = crate::mutated!(self.config, NoTransitional);
@@ -88,7 +90,7 @@ impl Plato {
         self.receiver.close(&mut self.io, self.now);
     }
 
-    fn begin(&mut self, change: &Change) {
+    fn begin(&mut self, change: &ViewChange) {
         //= P45
         let (view, me) = (&change.view, self.me());
         let _ = self.loopback.end().count();

@@ -7,7 +7,7 @@ mod views;
 use crate::{Config, Packet, Plato, Prediction, Sequencing};
 use bytes::Bytes;
 use consort_order::{Arrival, Delivery, Destination, Engine, Lane, Output, Packet as _, Submission};
-use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, Service, Stream, View, ViewKind};
+use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, OrderStream, Service, View, ViewKind};
 use std::collections::BTreeMap;
 
 const HOP: Duration = Duration::from_micros(200);
@@ -194,7 +194,7 @@ impl Cluster {
 
     fn say_as(&mut self, me: u16, service: Service, text: &str) {
         let payload = Bytes::copy_from_slice(text.as_bytes()).into();
-        let submission = Submission { class: Class::Client, service, stream: Stream(0), payload };
+        let submission = Submission { class: Class::Client, service, stream: OrderStream(0), payload };
         let now = self.now;
         self.at(me, |engine| engine.submit(now, submission)).unwrap();
     }

@@ -142,7 +142,7 @@ fn who_leaves_has_said_all_and_the_others_go_on() {
     let refused = Submission {
         class: Class::Client,
         service: Service::Agreed,
-        stream: Stream(0),
+        stream: OrderStream(0),
         payload: Bytes::from_static(b"x").into(),
     };
     assert!(cluster.at(1, |engine| engine.submit(now, refused)).is_err());
@@ -229,7 +229,7 @@ fn what_one_member_alone_finds_out_while_it_fetches_does_not_decide_where_the_tr
     // know then that all hold the message.
     let mut frozen = false;
     cluster.fate = Box::new(move |from, to, packet| {
-        frozen |= matches!(packet, Packet::Membership(vs::Packet::Plan(_)));
+        frozen |= matches!(packet, Packet::Membership(vs::MembershipPacket::Plan(_)));
         let passes = match packet {
             Packet::Data(data) if data.key.origin == NodeId(2) => to != 3 || frozen,
             Packet::Request(_) => frozen,
@@ -257,7 +257,7 @@ fn what_stands_behind_a_gap_is_not_taken_in_when_the_gap_is_closed_for_the_end_o
     // Of three packets of node 4, node 2 lacks the first and node 3 the last, and nobody else lives on.
     let mut frozen = false;
     cluster.fate = Box::new(move |from, to, packet| {
-        frozen |= matches!(packet, Packet::Membership(vs::Packet::Plan(_)));
+        frozen |= matches!(packet, Packet::Membership(vs::MembershipPacket::Plan(_)));
         let passes = match packet {
             Packet::Data(data) if from == 4 => to != 1 && ![(2, 1), (3, 3)].contains(&(to, data.key.seq)),
             Packet::Request(_) => frozen,

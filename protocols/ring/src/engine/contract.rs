@@ -6,13 +6,13 @@ use crate::state::{Next, Why};
 use crate::store::Store;
 use crate::timer::{Fired, Timer};
 use bytes::Bytes;
-use consort_member::Numbers;
+use consort_member::ViewNumbers;
 use consort_order::{
     AcrossPartitions, Arrival, Capability, Engine, Fact, Link, Output, PeerReach, Pressure, Refused, Submission,
     WaitState,
 };
 use consort_types::{
-    Hold, Instant, MessageId, NodeId, Seq, Service, Stream, Ticket, View, ViewCause, ViewId, ViewKind,
+    Hold, Instant, MessageId, NodeId, OrderStream, Seq, Service, Ticket, View, ViewCause, ViewId, ViewKind,
 };
 use consort_wire::Lane;
 
@@ -35,7 +35,7 @@ impl Engine for Ring {
     fn start(&mut self, now: Instant, records: &[Bytes]) {
         //= M04
         let stored = records.iter().filter_map(|record| Some(u64::from_be_bytes(record[..].try_into().ok()?))).max();
-        self.io.numbers = Numbers::new(stored.unwrap_or_default());
+        self.io.numbers = ViewNumbers::new(stored.unwrap_or_default());
         let me = self.io.me;
         let id = ViewId { number: self.io.numbers.highest(), representative: me };
         self.io.installed_number = id.number;
@@ -57,7 +57,7 @@ impl Engine for Ring {
     }
 
     fn submit(&mut self, now: Instant, submission: Submission) -> Result<MessageId, Refused> {
-        if submission.stream != Stream(0) {
+        if submission.stream != OrderStream(0) {
             return Err(Refused::NoSuchStream { stream: submission.stream });
         }
         if self.io.leaving {

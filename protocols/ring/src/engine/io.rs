@@ -8,7 +8,7 @@ use crate::packet::{Join, Packet};
 use crate::timer::{Timer, Timers};
 use crate::tuning::Backlog;
 use bytes::Bytes;
-use consort_member::{Heard, Hearsay, Numbers, Quarantine};
+use consort_member::{HearingTable, Hearsay, Quarantine, ViewNumbers};
 use consort_order::SubmitQueue;
 use consort_order::{Arrival, Destination, Output};
 use consort_types::{Incarnation, Instant, MemberId, NodeId, Rng, Service, Ticket};
@@ -25,10 +25,10 @@ pub(crate) struct Io {
     pub output: VecDeque<Output<Packet>>,
     pub counters: Counters,
     pub rng: Rng,
-    pub heard: Heard,
+    pub heard: HearingTable,
     pub quarantine: Quarantine,
     pub grant_backoff: GrantBackoff,
-    pub numbers: Numbers,
+    pub numbers: ViewNumbers,
     /// Counts gatherings, so that late JOINs are known.
     pub episode: u64,
     /// The ring whose commit token was passed on last without that ring coming to stand.
@@ -92,10 +92,10 @@ impl Io {
             output: VecDeque::new(),
             counters: Counters::default(),
             rng: Rng::new(incarnation.0 ^ u64::from(me.node.0) << 48),
-            heard: Heard::new(config.timers.beacon * 3 + config.timers.beacon / 2),
+            heard: HearingTable::new(config.timers.beacon * 3 + config.timers.beacon / 2),
             quarantine: Quarantine::default(),
             grant_backoff: GrantBackoff::default(),
-            numbers: Numbers::default(),
+            numbers: ViewNumbers::default(),
             episode: 0,
             attempt: None,
             installed_number: 0,

@@ -14,7 +14,7 @@ use crate::token::{Circle, Pace, Received, Source};
 use consort_member::Hearing;
 use consort_order::SubmitQueue;
 use consort_order::{Arrival, Output};
-use consort_types::{Hold, Instant, MemberId, NodeId, Position, Primary, Seq, Stream, ViewCause};
+use consort_types::{Hold, Instant, MemberId, NodeId, OrderStream, Position, Primary, Seq, ViewCause};
 use std::collections::BTreeSet;
 
 /// The state's data.
@@ -140,7 +140,7 @@ impl Operational {
         if stable > self.stable_told {
             self.stable_told = stable;
             let up_to: Position = crate::delivery::position(stable, 0xffff);
-            io.output.push_back(Output::Stable { stream: Stream(0), up_to });
+            io.output.push_back(Output::Stable { stream: OrderStream(0), up_to });
         }
         //= R22
         let delivered = self.installed.deliverer.delivered();

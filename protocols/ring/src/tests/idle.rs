@@ -312,7 +312,7 @@ fn a_ring_of_one_takes_one_visit_at_a_time_however_much_waits() {
     let ring = &mut net.rings[0];
     for _ in 0..32 {
         let payload = Bytes::copy_from_slice(&payload).into();
-        let (class, service, stream) = (Class::Client, Service::Agreed, Stream(0));
+        let (class, service, stream) = (Class::Client, Service::Agreed, OrderStream(0));
         ring.submit(net.now, Submission { class, service, stream, payload }).unwrap();
         while ring.poll_output().is_some() {}
     }

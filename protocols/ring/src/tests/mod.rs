@@ -19,7 +19,7 @@ use crate::packet::{Content, Data, Packet};
 use crate::{Config, Ring};
 use bytes::Bytes;
 use consort_order::{Arrival, Delivery, Destination, Engine, Lane, Output, Refused, Submission};
-use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, Seq, Service, Stream, View};
+use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, OrderStream, Seq, Service, View};
 use consort_wire::pack::{Body, OutgoingMessage};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -142,7 +142,7 @@ impl Net {
     pub fn try_submit(&mut self, i: usize, class: Class, service: Service, payload: Bytes) -> Result<(), Refused> {
         let now = self.now;
         let text = String::from_utf8_lossy(&payload).into_owned();
-        let submission = Submission { class, service, stream: Stream(0), payload: payload.into() };
+        let submission = Submission { class, service, stream: OrderStream(0), payload: payload.into() };
         self.rings[i].submit(now, submission)?;
         self.note(i, Event::Accepted(text));
         self.drain(i);

@@ -3,7 +3,7 @@ use super::room::Room;
 use super::{Stage, Toto};
 use crate::delivery::Way;
 use crate::packet::Packet;
-use consort_member::vs::{Act, Change, Holding};
+use consort_member::vs::{Holdings, MembershipAction, ViewChange};
 use consort_order::{Lane, Output};
 use consort_types::Instant;
 
@@ -12,24 +12,26 @@ impl Toto {
     pub(super) fn obey(&mut self, now: Instant) {
         while let Some(act) = self.vs.poll() {
             match act {
-                Act::Send { to, packet } => {
+                MembershipAction::Send { to, packet } => {
                     self.output.push_back(Output::Send { to, lane: Lane::Control, packet: Packet::Member(packet) });
                 }
-                Act::Persist { ticket, record } => {
+                MembershipAction::Persist { ticket, record } => {
                     self.output.push_back(Output::Persist { ticket, record, sync: true });
                 }
-                Act::Trim { up_to } => self.output.push_back(Output::Trim { up_to }),
-                Act::Beacon { from, annotation } => self.output.push_back(Output::Beacon { from, annotation }),
-                Act::Speak => self.speak(now),
-                Act::Halt => self.halt(),
-                Act::Tell => self.tell(now),
-                Act::Fetch(cut) => {
+                MembershipAction::Trim { up_to } => self.output.push_back(Output::Trim { up_to }),
+                MembershipAction::Beacon { from, annotation } => {
+                    self.output.push_back(Output::Beacon { from, annotation })
+                }
+                MembershipAction::Speak => self.speak(now),
+                MembershipAction::Halt => self.halt(),
+                MembershipAction::Tell => self.tell(now),
+                MembershipAction::Fetch(cut) => {
                     self.stage = Stage::Fetching(*cut);
                     self.begin_fetch(now);
                 }
-                Act::Install(change) => self.install(now, *change),
-                Act::Settled => self.primary_due = true,
-                Act::Left => self.output.push_back(Output::Left),
+                MembershipAction::Install(change) => self.install(now, *change),
+                MembershipAction::Settled => self.primary_due = true,
+                MembershipAction::Left => self.output.push_back(Output::Left),
             }
         }
     }
@@ -46,8 +48,8 @@ impl Toto {
         //= A30
         self.stage = Stage::Frozen;
         let holding = match &self.room {
-            Some(room) => Holding { held: room.dag.held_vector(), stable: room.dag.stable().to_vec() },
-            None => Holding::default(),
+            Some(room) => Holdings { held: room.dag.held_vector(), stable: room.dag.stable().to_vec() },
+            None => Holdings::default(),
         };
         self.vs.tell(now, holding);
     }
@@ -78,7 +80,7 @@ impl Toto {
     }
 
     /// Closes the view and installs the next, in one step.
-    fn install(&mut self, now: Instant, change: Change) {
+    fn install(&mut self, now: Instant, change: ViewChange) {
         //= A33
         let me = self.vs.me();
         if let (Some(mut room), Some(closing)) = (self.room.take(), &change.closing) {
@@ -102,7 +104,7 @@ impl Toto {
     }
 
     /// The regular part: what the agreed set gives by the votes in it, whoever is gone.
-    fn close(&mut self, room: &mut Room, change: &Change) {
+    fn close(&mut self, room: &mut Room, change: &ViewChange) {
         //= A30
         if crate::mutated!(self.config, ClosesTooSoon) {
             return;
@@ -116,7 +118,7 @@ impl Toto {
     }
 
     /// The transitional part: what remains is decided by who is gone, and that whoever stays holds it all.
-    fn finish_room(&mut self, room: &mut Room, change: &Change) {
+    fn finish_room(&mut self, room: &mut Room, change: &ViewChange) {
         //= A31
         //= A33
         let together = &change.cut.together;

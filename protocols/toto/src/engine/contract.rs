@@ -6,7 +6,7 @@ use bytes::Bytes;
 use consort_order::{
     AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Output, PeerReach, Refused, Submission,
 };
-use consort_types::{Instant, MessageId, NodeId, Service, Stream, Ticket, ViewId};
+use consort_types::{Instant, MessageId, NodeId, OrderStream, Service, Ticket, ViewId};
 
 impl Engine for Toto {
     type Packet = Packet;
@@ -33,7 +33,7 @@ impl Engine for Toto {
     }
 
     fn submit(&mut self, now: Instant, submission: Submission) -> Result<MessageId, Refused> {
-        if submission.stream != Stream(0) {
+        if submission.stream != OrderStream(0) {
             return Err(Refused::NoSuchStream { stream: submission.stream });
         }
         if self.vs.is_leaving() {

@@ -7,7 +7,7 @@ use crate::delivery::{Way, is_ordered};
 use crate::packet::{ACK_LEN, Content, HEAD_LEN, Message, Nak, Packet, Status};
 use crate::repair::whom;
 use consort_order::{Destination, Lane, Output};
-use consort_types::{Instant, MemberId, Stream};
+use consort_types::{Instant, MemberId, OrderStream};
 
 /// From this number on a view is formed anew, long before numbers run out.
 const RENEW_AT: u64 = crate::packet::K_END / 2;
@@ -195,7 +195,7 @@ impl Toto {
         let mut way = Way { config: &self.config, queue: &mut self.queue, output: &mut self.output };
         room.deliverer.advance(&mut way, room.dag.stable());
         if let Some(up_to) = room.deliverer.stable(room.dag.stable()) {
-            self.output.push_back(Output::Stable { stream: Stream(0), up_to });
+            self.output.push_back(Output::Stable { stream: OrderStream(0), up_to });
         }
     }
 

@@ -11,7 +11,7 @@ mod room;
 
 use crate::config::{Config, ConfigError, rides};
 use crate::packet::Packet;
-use consort_member::vs::{Cut, Membership};
+use consort_member::vs::{AgreedSet, Membership};
 use consort_order::{Output, SubmitQueue};
 use consort_types::{Incarnation, Instant, Rng};
 use room::Room;
@@ -47,7 +47,7 @@ enum Stage {
     /// Nothing is taken in and nothing delivered: what is held was told.
     Frozen,
     /// Only what belongs to the agreed set is taken in.
-    Fetching(Cut),
+    Fetching(AgreedSet),
 }
 
 /// What happened so far.

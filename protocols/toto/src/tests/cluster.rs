@@ -6,7 +6,9 @@ use crate::engine::Toto;
 use crate::packet::Packet;
 use bytes::Bytes;
 use consort_order::{Arrival, Destination, Engine, Lane, Output, Refused, Submission};
-use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, Position, Service, Stream, ViewKind};
+use consort_types::{
+    Class, Duration, Incarnation, Instant, MemberId, NodeId, OrderStream, Position, Service, ViewKind,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 const MS: u64 = 1_000_000;
@@ -97,7 +99,7 @@ impl Cluster {
 
     fn submit(&mut self, node: u16, service: Service, text: &str) {
         let payload = Bytes::copy_from_slice(text.as_bytes()).into();
-        let submission = Submission { class: Class::Client, service, stream: Stream(0), payload };
+        let submission = Submission { class: Class::Client, service, stream: OrderStream(0), payload };
         let now = self.now;
         self.nodes.get_mut(&NodeId(node)).unwrap().engine.submit(now, submission).unwrap();
         self.drain(NodeId(node));
@@ -446,7 +448,7 @@ fn a_leaving_member_goes_when_all_have_what_it_said() {
     assert_eq!(cluster.told(2), ["good-bye", "left"]);
     assert_eq!(cluster.told(1), ["good-bye", "closing 13", "view 13"]);
     let payload = Bytes::from_static(b"late").into();
-    let late = Submission { class: Class::Client, service: Service::Agreed, stream: Stream(0), payload };
+    let late = Submission { class: Class::Client, service: Service::Agreed, stream: OrderStream(0), payload };
     let answer = cluster.nodes.get_mut(&NodeId(2)).unwrap().engine.submit(now, late);
     assert_eq!(answer, Err(Refused::Leaving));
 }

@@ -19,7 +19,7 @@ fn samples() -> Vec<Packet> {
         Packet::Message(Message { content: Content::Primary, acks: Vec::new(), ..message }),
         Packet::Nak(Nak { view: VIEW, sender: 2, ranges: vec![(1, 1), (4, 9)] }),
         Packet::Status(Status { view: VIEW, held: vec![1, 0, 9] }),
-        Packet::Member(crate::vs::Packet::Install { view: VIEW }),
+        Packet::Member(crate::vs::MembershipPacket::Install { view: VIEW }),
     ]
 }
 

@@ -1,5 +1,5 @@
 //! What belongs to a view that ends.
-use super::{Cluster, Message, Packet};
+use super::{Cluster, MembershipPacket, Message};
 use consort_types::NodeId;
 
 #[test]
@@ -82,8 +82,10 @@ fn who_misses_the_install_and_hears_no_packet_of_the_new_view_is_told_again() {
     }
     // Nothing passes to node 3 but the answer: not what others say in the view, either.
     cluster.flight.retain(|_, (_, to, _)| *to != NodeId(3));
-    cluster.passes =
-        |to, message| to != NodeId(3) || matches!(message, Message::Member(Packet::Install { .. } | Packet::Plan(_)));
+    cluster.passes = |to, message| {
+        to != NodeId(3)
+            || matches!(message, Message::Member(MembershipPacket::Install { .. } | MembershipPacket::Plan(_)))
+    };
     let stands = cluster.toy(1).view();
     cluster.run(60);
     assert_eq!(cluster.toy(3).view(), stands, "{}", cluster.toy(3).vs.describe(cluster.now));

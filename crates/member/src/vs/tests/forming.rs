@@ -1,6 +1,6 @@
 //! Who comes together, who is left out, and how soon.
 use super::{Cluster, Toy};
-use crate::vs::packet::{Beacon, Packet};
+use crate::vs::packet::{MembershipBeacon, MembershipPacket};
 use bytes::Bytes;
 use consort_order::{Arrival, Lane};
 use consort_types::{Incarnation, MemberId, NodeId, Primary, ViewCause};
@@ -82,7 +82,7 @@ fn a_later_life_that_spoke_once_shuts_nobody_out() {
         cluster.run(1_500);
         let (view, arrival) =
             (cluster.toy(1).view(), |now| Arrival { at: now, from: MemberId::new(3, later), lane: Lane::Control });
-        let beacon = Beacon {
+        let beacon = MembershipBeacon {
             view,
             members: cluster.toy(1).vs.view().members.clone(),
             heard: (1..=3).map(NodeId).collect(),
@@ -92,7 +92,7 @@ fn a_later_life_that_spoke_once_shuts_nobody_out() {
             padding: 0,
         };
         for node in 1..=3 {
-            let packet = Packet::Beacon(beacon.clone());
+            let packet = MembershipPacket::Beacon(beacon.clone());
             cluster.with(node, |vs, now| vs.handle(now, &arrival(now), packet));
         }
         assert_eq!(cluster.toy(3).vs.describe(cluster.now).contains("another process"), later <= Incarnation::LAST.0);
@@ -228,10 +228,10 @@ fn through_loss_crashes_and_parts_every_seed_ends_in_one_view() {
 
 #[test]
 fn settings_that_cannot_work_are_refused_and_say_why() {
-    use super::{Membership, Settings};
+    use super::{Membership, MembershipSettings};
     use consort_types::{Duration, Incarnation};
-    let why = |change: &dyn Fn(&mut Settings)| {
-        let mut settings = Settings::new(NodeId(1), vec![NodeId(1), NodeId(2)]);
+    let why = |change: &dyn Fn(&mut MembershipSettings)| {
+        let mut settings = MembershipSettings::new(NodeId(1), vec![NodeId(1), NodeId(2)]);
         change(&mut settings);
         Membership::new(settings, Incarnation(1)).unwrap_err().to_string()
     };

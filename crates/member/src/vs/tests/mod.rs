@@ -4,7 +4,7 @@ mod agreed_set;
 mod forming;
 mod packets;
 
-use super::{Act, Change, Cut, Holding, Membership, Packet, Settings};
+use super::{AgreedSet, Holdings, Membership, MembershipAction, MembershipPacket, MembershipSettings, ViewChange};
 use bytes::Bytes;
 use consort_order::{Arrival, Destination, Lane};
 use consort_types::{Incarnation, Instant, MemberId, NodeId, Rng, ViewId};
@@ -14,7 +14,7 @@ const MS: u64 = 1_000_000;
 
 #[derive(Clone, Debug)]
 enum Message {
-    Member(Packet),
+    Member(MembershipPacket),
     /// The k-th packet of a member in a view; 0 only says that the sender lives and how many it has sent.
     Data(ViewId, MemberId, u64),
     /// Send me this member's packets from here to there.
@@ -27,12 +27,12 @@ struct Toy {
     held: Vec<u64>,
     /// What came too soon.
     parked: BTreeSet<(usize, u64)>,
-    fetching: Option<Cut>,
+    fetching: Option<AgreedSet>,
     frozen: bool,
     up: bool,
     left: bool,
     out: VecDeque<(Destination, Message)>,
-    changes: Vec<Change>,
+    changes: Vec<ViewChange>,
     /// What it held of each view when it went on from it.
     closed: BTreeMap<ViewId, Vec<u64>>,
     settled: Vec<ViewId>,
@@ -40,18 +40,18 @@ struct Toy {
 }
 
 /// `cargo xtask mutants` asks which scenario notices a broken rule.
-fn break_a_rule(settings: Settings) -> Settings {
+fn break_a_rule(settings: MembershipSettings) -> MembershipSettings {
     #[cfg(feature = "mutants")]
     if let Ok(name) = std::env::var("CONSORT_VS_MUTANT") {
         let mutant = super::Mutant::ALL.iter().copied().find(|mutant| mutant.name() == name);
-        return Settings { mutant, ..settings };
+        return MembershipSettings { mutant, ..settings };
     }
     settings
 }
 
 impl Toy {
     fn new(me: NodeId, nodes: Vec<NodeId>, incarnation: u64, records: &[Bytes], now: Instant) -> Self {
-        let settings = Settings { primary: crate::Policy::Majority, ..Settings::new(me, nodes) };
+        let settings = MembershipSettings { primary: crate::Policy::Majority, ..MembershipSettings::new(me, nodes) };
         let vs = Membership::new(break_a_rule(settings), Incarnation(incarnation)).unwrap();
         let mut toy = Self {
             vs,
@@ -91,22 +91,22 @@ impl Toy {
     fn drain(&mut self, now: Instant) {
         while let Some(act) = self.vs.poll() {
             match act {
-                Act::Send { to, packet } => self.out.push_back((to, Message::Member(packet))),
-                Act::Persist { record, .. } => {
+                MembershipAction::Send { to, packet } => self.out.push_back((to, Message::Member(packet))),
+                MembershipAction::Persist { record, .. } => {
                     self.persisted.push(record);
                     self.vs.handle_persisted(now);
                 }
-                Act::Speak => self.speak(now, false),
-                Act::Halt => self.frozen = false,
-                Act::Tell => {
+                MembershipAction::Speak => self.speak(now, false),
+                MembershipAction::Halt => self.frozen = false,
+                MembershipAction::Tell => {
                     (self.frozen, self.fetching) = (true, None);
-                    self.vs.tell(now, Holding { held: self.held.clone(), stable: Vec::new() });
+                    self.vs.tell(now, Holdings { held: self.held.clone(), stable: Vec::new() });
                 }
-                Act::Fetch(cut) => {
+                MembershipAction::Fetch(cut) => {
                     self.fetching = Some(*cut);
                     self.fetch(now);
                 }
-                Act::Install(change) => {
+                MembershipAction::Install(change) => {
                     if let Some(closing) = &change.closing {
                         self.closed.insert(closing.id, self.held.clone());
                     }
@@ -115,9 +115,9 @@ impl Toy {
                     (self.frozen, self.fetching) = (false, None);
                     self.changes.push(*change);
                 }
-                Act::Settled => self.settled.push(self.view()),
-                Act::Left => self.left = true,
-                Act::Trim { .. } | Act::Beacon { .. } => {}
+                MembershipAction::Settled => self.settled.push(self.view()),
+                MembershipAction::Left => self.left = true,
+                MembershipAction::Trim { .. } | MembershipAction::Beacon { .. } => {}
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Packets to the byte, and packets that lie.
-use super::{Cluster, Message, Packet};
-use crate::vs::State;
-use crate::vs::packet::{Beacon, Entry, Join, OldView, Plan};
+use super::{Cluster, MembershipPacket, Message};
+use crate::vs::MembershipState;
+use crate::vs::packet::{HoldingsEntry, HoldingsPlan, JoinProposal, MembershipBeacon, OldView};
 use bytes::{Bytes, BytesMut};
 use consort_order::{Arrival, Lane};
 use consort_types::{Duration, Instant, MemberId, NodeId, ViewId};
@@ -9,12 +9,12 @@ use consort_wire::Packet as _;
 
 const VIEW: ViewId = ViewId { number: 77, representative: MemberId::new(1, 5) };
 
-fn samples() -> Vec<Packet> {
+fn samples() -> Vec<MembershipPacket> {
     let members = vec![MemberId::new(1, 5), MemberId::new(2, 9)];
-    let entry = Entry { held: 9, holder: 1, stable: 4 };
-    let old = OldView { view: VIEW, from: vec![0, 1], entries: vec![entry, Entry::default()] };
+    let entry = HoldingsEntry { held: 9, holder: 1, stable: 4 };
+    let old = OldView { view: VIEW, from: vec![0, 1], entries: vec![entry, HoldingsEntry::default()] };
     vec![
-        Packet::Join(Join {
+        MembershipPacket::Join(JoinProposal {
             proc: members.iter().copied().collect(),
             fail: [members[1]].into(),
             number: 8,
@@ -22,7 +22,7 @@ fn samples() -> Vec<Packet> {
             leave: false,
             episode: 3,
         }),
-        Packet::Beacon(Beacon {
+        MembershipPacket::Beacon(MembershipBeacon {
             view: VIEW,
             members: members.clone(),
             heard: [NodeId(2)].into(),
@@ -31,15 +31,15 @@ fn samples() -> Vec<Packet> {
             annotation: Bytes::from_static(b"sum"),
             padding: 7,
         }),
-        Packet::Propose { view: VIEW, members: members.clone() },
-        Packet::Told { view: VIEW, old: VIEW, holding: vec![(5, 3), (0, 0)] },
-        Packet::Plan(Plan { view: VIEW, members, olds: vec![old] }),
-        Packet::Ready { view: VIEW, done: true },
-        Packet::Install { view: VIEW },
+        MembershipPacket::Propose { view: VIEW, members: members.clone() },
+        MembershipPacket::Told { view: VIEW, old: VIEW, holding: vec![(5, 3), (0, 0)] },
+        MembershipPacket::Plan(HoldingsPlan { view: VIEW, members, olds: vec![old] }),
+        MembershipPacket::Ready { view: VIEW, done: true },
+        MembershipPacket::Install { view: VIEW },
     ]
 }
 
-fn bytes(packet: &Packet) -> Bytes {
+fn bytes(packet: &MembershipPacket) -> Bytes {
     let mut head = BytesMut::new();
     let tail = packet.encode(&mut head);
     head.extend_from_slice(&tail);
@@ -50,8 +50,8 @@ fn bytes(packet: &Packet) -> Bytes {
 fn what_is_written_is_read_and_kinds_are_the_memberships_own() {
     for packet in samples() {
         let bytes = bytes(&packet);
-        assert!(Packet::is_kind(bytes[0]));
-        assert_eq!(Packet::decode(bytes), Ok(packet));
+        assert!(MembershipPacket::is_kind(bytes[0]));
+        assert_eq!(MembershipPacket::decode(bytes), Ok(packet));
     }
 }
 
@@ -59,8 +59,8 @@ fn what_is_written_is_read_and_kinds_are_the_memberships_own() {
 fn no_mutation_panics_and_what_is_accepted_reads_back() {
     for packet in samples() {
         consort_wire::mutate::each(&bytes(&packet), 2_000, |mutated| {
-            if let Ok(read) = Packet::decode(Bytes::copy_from_slice(mutated)) {
-                assert_eq!(Packet::decode(bytes(&read)), Ok(read));
+            if let Ok(read) = MembershipPacket::decode(Bytes::copy_from_slice(mutated)) {
+                assert_eq!(MembershipPacket::decode(bytes(&read)), Ok(read));
             }
         });
     }
@@ -83,7 +83,7 @@ fn no_made_up_packet_breaks_a_working_view() {
     let far = ViewId { number: u64::MAX, ..VIEW };
     let from = cluster.toy(2).vs.me();
     cluster.with(1, |vs, now| {
-        vs.handle(now, &Arrival { at: now, from, lane: Lane::Control }, Packet::Install { view: far });
+        vs.handle(now, &Arrival { at: now, from, lane: Lane::Control }, MembershipPacket::Install { view: far });
     });
     assert_eq!(cluster.toy(1).vs.io.counters.implausible, 1);
 }
@@ -92,24 +92,24 @@ fn no_made_up_packet_breaks_a_working_view() {
 fn no_mutated_packet_panics_a_member_that_takes_part_in_a_view_to_be() {
     let mut cluster = Cluster::new(3, 1);
     cluster.run(1_500);
-    cluster.passes = |_, message| !matches!(message, Message::Member(Packet::Plan(_)));
+    cluster.passes = |_, message| !matches!(message, Message::Member(MembershipPacket::Plan(_)));
     cluster.with(1, |vs, now| vs.renew(now));
     cluster.run(40);
     let (now, me) = (cluster.now, |node| cluster.toy(node).vs.me());
-    assert!((1..=3).all(|node| matches!(cluster.toy(node).vs.state, State::Attempt(_))));
+    assert!((1..=3).all(|node| matches!(cluster.toy(node).vs.state, MembershipState::Attempt(_))));
     let (number, old) = (cluster.toy(2).vs.io.taken, cluster.toy(2).view());
     let view = ViewId { number, representative: me(1) };
-    let entries = vec![Entry { held: 9, holder: 1, stable: 4 }; 3];
+    let entries = vec![HoldingsEntry { held: 9, holder: 1, stable: 4 }; 3];
     let olds = vec![OldView { view: old, from: vec![0, 1, 2], entries }];
     let attempted = [
-        Packet::Told { view, old, holding: vec![(5, 3), (0, 0), (1, 1)] },
-        Packet::Plan(Plan { view, members: (1..=3).map(me).collect(), olds }),
-        Packet::Ready { view, done: true },
+        MembershipPacket::Told { view, old, holding: vec![(5, 3), (0, 0), (1, 1)] },
+        MembershipPacket::Plan(HoldingsPlan { view, members: (1..=3).map(me).collect(), olds }),
+        MembershipPacket::Ready { view, done: true },
     ];
     for packet in samples().into_iter().chain(attempted) {
         for (node, from) in [(1, 2), (2, 1), (2, 3)] {
             consort_wire::mutate::each(&bytes(&packet), 300, |mutated| {
-                let Ok(packet) = Packet::decode(Bytes::copy_from_slice(mutated)) else { return };
+                let Ok(packet) = MembershipPacket::decode(Bytes::copy_from_slice(mutated)) else { return };
                 let mut vs = cluster.toy(node).vs.clone();
                 vs.handle(now, &Arrival { at: now, from: me(from), lane: Lane::Control }, packet);
                 while vs.poll().is_some() {}

@@ -1,7 +1,7 @@
 //! What one client is told, and what of it counts.
 use crate::machine::{GroupSeen, Received, Seen};
 use consort_session::{DaemonEvent, Disconnect, GroupSignal, GroupView, Message, NetworkView, Refusal, Welcome};
-use consort_types::{ClientId, GroupName, MemberId, Primary, Stream, ViewId, ViewKind};
+use consort_types::{ClientId, GroupName, MemberId, OrderStream, Primary, ViewId, ViewKind};
 use consort_wire::Payload;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -159,7 +159,7 @@ fn seen(view: &NetworkView) -> Seen {
 fn received(message: &Message) -> Received {
     let (node, client) = message.sender();
     Received {
-        stream: Stream(0),
+        stream: OrderStream(0),
         position: None,
         sender: node,
         life: None,

@@ -21,7 +21,7 @@ fn f44_a_ring_of_one_takes_a_million_messages_rests_and_merges() {
     let submission = Submission {
         class: Class::Client,
         service: Service::Agreed,
-        stream: Stream(0),
+        stream: OrderStream(0),
         payload: Bytes::from_static(b"one of a million").into(),
     };
     let (mut accepted, mut delivered) = (0, 0);

@@ -116,7 +116,7 @@ fn f18_a_good_bye_is_not_taken_for_agreement() {
 
 fn submission(text: &'static str) -> Submission {
     let payload = Bytes::from_static(text.as_bytes()).into();
-    Submission { class: Class::Client, service: Service::Agreed, stream: Stream(0), payload }
+    Submission { class: Class::Client, service: Service::Agreed, stream: OrderStream(0), payload }
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! What the membership asks of its engine, and what the two tell each other.
-use super::Packet;
+use super::MembershipPacket;
 use bytes::Bytes;
 use consort_order::Destination;
 use consort_types::{MemberId, Ticket, View};
 
 /// What a member holds of its installed view. Both vectors go by the view's members in ascending order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Holding {
+pub struct Holdings {
     /// How many packets of each member were taken in without a gap.
     pub held: Vec<u64>,
     /// How many packets of each member are known to be held by every member of the view.
@@ -15,7 +15,7 @@ pub struct Holding {
 
 /// The agreed set of old messages. All vectors go by the members of the view that ends, in ascending order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cut {
+pub struct AgreedSet {
     /// The members that come from that view together, ascending.
     pub together: Vec<MemberId>,
     /// How many packets of each member belong to the set: what any of them holds.
@@ -28,24 +28,24 @@ pub struct Cut {
 
 /// The step from one view to the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct ViewChange {
     /// The transitional view that closes the old one; `None` for the first view of a life.
     pub closing: Option<View>,
     /// What belongs to the old view.
-    pub cut: Cut,
+    pub cut: AgreedSet,
     /// The new view.
     pub view: View,
 }
 
 /// What the membership asks for, in the order in which it must happen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum MembershipAction {
     /// Put a membership packet on the network, on the control lane.
     Send {
         /// To whom.
         to: Destination,
         /// What.
-        packet: Packet,
+        packet: MembershipPacket,
     },
     /// Write a record, synced; tell with `handle_persisted` when that is done.
     Persist {
@@ -74,9 +74,9 @@ pub enum Act {
     /// Take in nothing more of the installed view, and answer with `tell`.
     Tell,
     /// Get what is lacking of the agreed set, then say `complete`. A later `Tell` ends it.
-    Fetch(Box<Cut>),
+    Fetch(Box<AgreedSet>),
     /// Close the old view and install the new one, in one step.
-    Install(Box<Change>),
+    Install(Box<ViewChange>),
     /// All members have installed the view, and the policy holds: order an event that makes it primary. Only at the
     /// representative, once.
     Settled,

@@ -27,15 +27,15 @@ pub struct Hearing {
 
 /// Everything heard lately.
 #[derive(Clone, Debug, Default)]
-pub struct Heard {
+pub struct HearingTable {
     nodes: BTreeMap<NodeId, Hearing>,
-    lives: BTreeMap<NodeId, Life>,
+    lives: BTreeMap<NodeId, LatestIncarnation>,
     fresh_for: Duration,
 }
 
 /// Which life of a node counts.
 #[derive(Clone, Copy, Debug)]
-struct Life {
+struct LatestIncarnation {
     latest: Incarnation,
     /// When it was heard last.
     at: Instant,
@@ -43,13 +43,13 @@ struct Life {
     outdated: Option<(Incarnation, Instant)>,
 }
 
-impl Life {
+impl LatestIncarnation {
     const fn new(latest: Incarnation, at: Instant) -> Self {
         Self { latest, at, outdated: None }
     }
 }
 
-impl Heard {
+impl HearingTable {
     /// Forgets what was not heard again within `fresh_for`.
     pub fn new(fresh_for: Duration) -> Self {
         Self { fresh_for, ..Self::default() }
@@ -61,9 +61,9 @@ impl Heard {
         //= M02
         //= M07
         let fresh_for = self.fresh_for;
-        let life = self.lives.entry(member.node).or_insert(Life::new(member.incarnation, now));
+        let life = self.lives.entry(member.node).or_insert(LatestIncarnation::new(member.incarnation, now));
         if member.incarnation >= life.latest || now.since(life.at) >= fresh_for {
-            *life = Life::new(member.incarnation, now);
+            *life = LatestIncarnation::new(member.incarnation, now);
             return true;
         }
         life.outdated = Some((member.incarnation, now));
@@ -180,8 +180,8 @@ mod tests {
 
     const NOW: Instant = Instant(1_000_000_000);
 
-    fn heard(matrix: &[(u16, &[u16])]) -> Heard {
-        let mut heard = Heard::new(Duration::from_millis(600));
+    fn heard(matrix: &[(u16, &[u16])]) -> HearingTable {
+        let mut heard = HearingTable::new(Duration::from_millis(600));
         for (node, hears) in matrix {
             let member = MemberId::new(*node, 1);
             heard.note_hears(member, NOW, hears.iter().copied().map(NodeId).collect());
