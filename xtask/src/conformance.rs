@@ -63,7 +63,7 @@ fn all() -> [Tried; 3] {
     let of_ring = consort_ring::Ring::new(ring::settings(&plan), life).unwrap().capability();
     let of_toto = consort_toto::Toto::new(toto::settings(&plan, true), life).unwrap().capability();
     let of_plato = consort_plato::Plato::new(plato::settings(&plan), life).unwrap().capability();
-    let predicts = &|config: &mut consort_plato::Config| config.prediction = consort_plato::Prediction::default();
+    let predicts = &|config: &mut consort_plato::PlatoConfig| config.prediction = consort_plato::Prediction::default();
     let ordered = &|config: &mut consort_toto::Config| config.early = consort_toto::Early::No;
     [
         Tried { lab: Box::new(ring::bare(plan.clone(), keep(&of_ring), &|_| {}).unwrap()), capability: of_ring },

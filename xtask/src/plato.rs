@@ -2,7 +2,7 @@
 use crate::engines;
 use consort_node::Node;
 use consort_order::Engine;
-use consort_plato::{Config, Plato, Prediction, Sequencing, Window};
+use consort_plato::{Plato, PlatoConfig, Prediction, Sequencing, Window};
 use consort_sim::checkers::Bounds;
 use consort_sim::machine::{Bare, Whole};
 use consort_sim::message;
@@ -12,10 +12,10 @@ use consort_types::{Duration, Incarnation, MemberId, Rng};
 use consort_wire::DatagramSize;
 
 /// The settings of one run; all nodes share them.
-pub fn settings(plan: &Plan) -> Config {
+pub fn settings(plan: &Plan) -> PlatoConfig {
     let members: Vec<_> = plan.members().into_iter().map(|member| member.node).collect();
     let mut rng = Rng::new(plan.seed).fork(0x91a70);
-    let mut config = Config::new(members[0], members);
+    let mut config = PlatoConfig::new(members[0], members);
     config.datagram = DatagramSize::new(plan.datagram).unwrap_or_default();
     config.sequencing = Sequencing {
         every: [1, 10, 25, rng.between(1, 40) as u32][rng.below(4) as usize],
@@ -28,8 +28,8 @@ pub fn settings(plan: &Plan) -> Config {
     config.queue_bytes = config.message_max * [1, 4, 64][rng.below(3) as usize];
     config.primary = engines::policy(plan, &mut rng);
     if plan.shipped {
-        let Config { me, members, datagram, primary, .. } = config;
-        return Config { datagram, primary, ..Config::new(me, members) };
+        let PlatoConfig { me, members, datagram, primary, .. } = config;
+        return PlatoConfig { datagram, primary, ..PlatoConfig::new(me, members) };
     }
     config
 }
@@ -46,7 +46,7 @@ fn prediction(rng: &mut Rng) -> Prediction {
 }
 
 /// Says what every node's settings are in the end.
-pub type Adjust<'a> = &'a dyn Fn(&mut Config);
+pub type Adjust<'a> = &'a dyn Fn(&mut PlatoConfig);
 
 /// A world of engines alone.
 ///
@@ -73,8 +73,8 @@ pub fn whole<'a>(
     engines::whole(plan, keep, Box::new(make), Some(Plato::holds_in), touch)
 }
 
-fn plato(settings: &Config, member: MemberId, adjust: Adjust<'_>) -> Result<Plato, String> {
-    let mut config = Config { me: member.node, ..settings.clone() };
+fn plato(settings: &PlatoConfig, member: MemberId, adjust: Adjust<'_>) -> Result<Plato, String> {
+    let mut config = PlatoConfig { me: member.node, ..settings.clone() };
     adjust(&mut config);
     Plato::new(config, member.incarnation).map_err(|error| error.to_string())
 }

@@ -5,9 +5,9 @@ use consort_order::SubmitQueue;
 use consort_types::{Duration, NodeId};
 use consort_wire::DatagramSize;
 
-/// How a node is set up. Members whose shared settings differ must not talk: see [`Config::shared_settings`].
+/// How a node is set up. Members whose shared settings differ must not talk: see [`PlatoConfig::shared_settings`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct Config {
+pub struct PlatoConfig {
     /// This node.
     pub me: NodeId,
     /// All nodes, this one among them. The lowest of a view is its sequencer.
@@ -21,7 +21,7 @@ pub struct Config {
     /// How much of its own a node may have under way. Shared.
     pub window: Window,
     /// When to ask, and when to tell.
-    pub links: Links,
+    pub links: LinkTimers,
     /// The timers of the membership.
     pub membership: vs::MembershipTimeouts,
     /// How many bytes of accepted messages may wait to be sent. Sessions grant far less to each client.
@@ -70,13 +70,13 @@ pub enum Prediction {
         /// The longest.
         most: Duration,
         /// How fast it follows mistakes.
-        pace: Pace,
+        pace: AdaptationPace,
     },
 }
 
 /// How fast the time within which packets are suspected follows mistakes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pace {
+pub enum AdaptationPace {
     /// Mistakes are counted over ten seconds, and raise it once each.
     #[default]
     Calm,
@@ -95,7 +95,7 @@ pub struct Window {
 
 /// When to ask, and when to tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Links {
+pub struct LinkTimers {
     /// How long to wait for a missing packet before it is asked for. Swapped packets should come by then.
     pub request: Duration,
     /// How long to wait for the answer at most; the time doubles with each request.
@@ -106,7 +106,7 @@ pub struct Links {
     pub status_safe: Duration,
 }
 
-impl Config {
+impl PlatoConfig {
     /// The defaults for a switched LAN.
     pub fn new(me: NodeId, members: Vec<NodeId>) -> Self {
         let membership = vs::MembershipTimeouts::lan(members.len());
@@ -117,7 +117,7 @@ impl Config {
             sequencing: Sequencing { every: 10, within: None },
             prediction: Prediction::default(),
             window: Window { packets: 256, bytes: 256 << 10 },
-            links: Links {
+            links: LinkTimers {
                 request: Duration::from_millis(1),
                 request_max: Duration::from_millis(20),
                 status: Duration::from_millis(5),
@@ -151,8 +151,8 @@ impl Config {
     /// Checks that the settings can work together.
     ///
     /// # Errors
-    /// The first [`ConfigError`] found.
-    pub fn validate(&self) -> Result<(), ConfigError> {
+    /// The first [`PlatoConfigError`] found.
+    pub fn validate(&self) -> Result<(), PlatoConfigError> {
         let spans = [
             ("sequencing.within", self.sequencing.within.unwrap_or(Sequencing::GAP)),
             ("links.request", self.links.request),
@@ -201,7 +201,7 @@ impl Config {
     }
 }
 
-const _: () = assert!(Config::EVERY_MAX as usize <= places_in(DatagramSize::MIN - consort_wire::envelope::LEN));
+const _: () = assert!(PlatoConfig::EVERY_MAX as usize <= places_in(DatagramSize::MIN - consort_wire::envelope::LEN));
 
 impl Default for Prediction {
     /// Adaptive, from what suffices for nearly all swaps in a data centre.
@@ -210,7 +210,7 @@ impl Default for Prediction {
             start: Duration::from_micros(128),
             least: Duration::from_micros(5),
             most: Duration::from_millis(20),
-            pace: Pace::Calm,
+            pace: AdaptationPace::Calm,
         }
     }
 }
@@ -219,12 +219,14 @@ impl Prediction {
     /// Adaptive by the rule of the paper.
     pub fn paper() -> Self {
         match Self::default() {
-            Self::Adaptive { start, least, most, .. } => Self::Adaptive { start, least, most, pace: Pace::Paper },
+            Self::Adaptive { start, least, most, .. } => {
+                Self::Adaptive { start, least, most, pace: AdaptationPace::Paper }
+            }
             other => other,
         }
     }
 
-    fn validate(self) -> Result<(), ConfigError> {
+    fn validate(self) -> Result<(), PlatoConfigError> {
         match self {
             Self::Adaptive { start, least, most, .. } if !(least <= start && start <= most) || least.is_zero() => {
                 let problem = format!("{start:?} is not between {least:?} and {most:?}, or 0 is allowed; put it there");
@@ -238,29 +240,29 @@ impl Prediction {
 /// A setting that cannot work. Names the setting, what is wrong, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{setting}: {problem}")]
-pub struct ConfigError {
+pub struct PlatoConfigError {
     /// The setting, by its name in the configuration file.
     pub setting: &'static str,
     /// What is wrong and what to do.
     pub problem: String,
 }
 
-impl From<vs::SettingsError> for ConfigError {
+impl From<vs::SettingsError> for PlatoConfigError {
     fn from(error: vs::SettingsError) -> Self {
         Self { setting: error.setting, problem: error.problem }
     }
 }
 
-const fn wrong(setting: &'static str, problem: String) -> Result<(), ConfigError> {
-    Err(ConfigError { setting, problem })
+const fn wrong(setting: &'static str, problem: String) -> Result<(), PlatoConfigError> {
+    Err(PlatoConfigError { setting, problem })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn config() -> Config {
-        Config::new(NodeId(1), vec![NodeId(1), NodeId(2)])
+    fn config() -> PlatoConfig {
+        PlatoConfig::new(NodeId(1), vec![NodeId(1), NodeId(2)])
     }
 
     #[test]
@@ -268,27 +270,36 @@ mod tests {
         assert_eq!(config().validate(), Ok(()));
         let adaptive = |start, least, most| {
             let us = Duration::from_micros;
-            Prediction::Adaptive { start: us(start), least: us(least), most: us(most), pace: Pace::Paper }
+            Prediction::Adaptive { start: us(start), least: us(least), most: us(most), pace: AdaptationPace::Paper }
         };
         let links = config().links;
         let least = DatagramSize::new(DatagramSize::MIN).unwrap();
         for (broken, setting) in [
-            (Config { sequencing: Sequencing { every: 0, ..config().sequencing }, ..config() }, "sequencing.every"),
-            (Config { sequencing: Sequencing { every: 41, ..config().sequencing }, ..config() }, "sequencing.every"),
             (
-                Config { sequencing: Sequencing { within: Some(Duration::ZERO), every: 1 }, ..config() },
+                PlatoConfig { sequencing: Sequencing { every: 0, ..config().sequencing }, ..config() },
+                "sequencing.every",
+            ),
+            (
+                PlatoConfig { sequencing: Sequencing { every: 41, ..config().sequencing }, ..config() },
+                "sequencing.every",
+            ),
+            (
+                PlatoConfig { sequencing: Sequencing { within: Some(Duration::ZERO), every: 1 }, ..config() },
                 "sequencing.within",
             ),
-            (Config { links: Links { request_max: Duration::ZERO, ..links }, ..config() }, "links.request_max"),
-            (Config { links: Links { status: Duration::ZERO, ..links }, ..config() }, "links.status"),
-            (Config { window: Window { packets: 0, bytes: 1 << 20 }, ..config() }, "window"),
-            (Config { window: Window { packets: 9, bytes: 100 }, ..config() }, "window"),
-            (Config { prediction: adaptive(1, 5, 9), ..config() }, "prediction"),
-            (Config { prediction: adaptive(7, 0, 9), ..config() }, "prediction"),
-            (Config { me: NodeId(9), ..config() }, "node"),
-            (Config { message_max: 0, ..config() }, "limits.message"),
-            (Config { queue_bytes: 9, ..config() }, "limits.queue"),
-            (Config { members: (1..=99).map(NodeId).collect(), datagram: least, ..config() }, "datagram"),
+            (
+                PlatoConfig { links: LinkTimers { request_max: Duration::ZERO, ..links }, ..config() },
+                "links.request_max",
+            ),
+            (PlatoConfig { links: LinkTimers { status: Duration::ZERO, ..links }, ..config() }, "links.status"),
+            (PlatoConfig { window: Window { packets: 0, bytes: 1 << 20 }, ..config() }, "window"),
+            (PlatoConfig { window: Window { packets: 9, bytes: 100 }, ..config() }, "window"),
+            (PlatoConfig { prediction: adaptive(1, 5, 9), ..config() }, "prediction"),
+            (PlatoConfig { prediction: adaptive(7, 0, 9), ..config() }, "prediction"),
+            (PlatoConfig { me: NodeId(9), ..config() }, "node"),
+            (PlatoConfig { message_max: 0, ..config() }, "limits.message"),
+            (PlatoConfig { queue_bytes: 9, ..config() }, "limits.queue"),
+            (PlatoConfig { members: (1..=99).map(NodeId).collect(), datagram: least, ..config() }, "datagram"),
         ] {
             let error = broken.validate().unwrap_err();
             assert_eq!(error.setting, setting, "{error}");

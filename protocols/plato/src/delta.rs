@@ -1,5 +1,5 @@
 //! How close two packets must come to be suspected: fixed, or as small as few enough mistakes allow.
-use crate::config::{Pace, Prediction};
+use crate::config::{AdaptationPace, Prediction};
 use consort_types::{Duration, Instant};
 
 /// Late revokes are counted over so many slices of time.
@@ -12,7 +12,7 @@ const ONE_IN: u64 = 100;
 pub struct Delta {
     now: Option<Duration>,
     adaptive: Option<(Duration, Duration)>,
-    pace: Pace,
+    pace: AdaptationPace,
     /// Packets and late revokes of each of the last slices.
     slices: [(u64, u64); SLICES],
     slice: u64,
@@ -23,8 +23,8 @@ impl Delta {
     /// As configured.
     pub const fn new(prediction: Prediction) -> Self {
         let (now, adaptive, pace) = match prediction {
-            Prediction::Off => (None, None, Pace::Calm),
-            Prediction::Fixed(delta) => (Some(delta), None, Pace::Calm),
+            Prediction::Off => (None, None, AdaptationPace::Calm),
+            Prediction::Fixed(delta) => (Some(delta), None, AdaptationPace::Calm),
             Prediction::Adaptive { start, least, most, pace } => (Some(start), Some((least, most)), pace),
         };
         Self { now, adaptive, pace, slices: [(0, 0); SLICES], slice: 0, since: 0 }
@@ -55,7 +55,7 @@ impl Delta {
         self.turn(now);
         self.slices[self.slice as usize % SLICES].1 += packets;
         if self.too_many() {
-            let times = if self.pace == Pace::Paper { packets } else { 1 };
+            let times = if self.pace == AdaptationPace::Paper { packets } else { 1 };
             (0..times).for_each(|_| self.scale(3, 2));
         }
     }
@@ -81,7 +81,7 @@ impl Delta {
     }
 }
 
-impl Pace {
+impl AdaptationPace {
     /// After how long it is lowered, and how long a slice is. One mistake revokes all that the sequencer has not told yet:
     /// over less time than ten seconds it would be too many by itself.
     const fn slice(self) -> Duration {
@@ -109,10 +109,10 @@ mod tests {
     }
 
     fn adaptive() -> Delta {
-        paced(Pace::Calm)
+        paced(AdaptationPace::Calm)
     }
 
-    fn paced(pace: Pace) -> Delta {
+    fn paced(pace: AdaptationPace) -> Delta {
         Delta::new(Prediction::Adaptive { start: us(100), least: us(5), most: Duration::from_millis(20), pace })
     }
 
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn by_the_rule_of_the_paper_each_late_revoke_raises_it_and_a_second_later_all_is_forgotten() {
         //= P31 test
-        let mut delta = paced(Pace::Paper);
+        let mut delta = paced(AdaptationPace::Paper);
         (0..300).for_each(|_| delta.on_packet(at(1)));
         delta.on_late(at(2), 4);
         let raised = (0..4).fold(us(100), |delta, _| delta * 3 / 2);

@@ -31,12 +31,12 @@ mod streams;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Config, ConfigError, Links, Pace, Prediction, Sequencing, Window};
+pub use config::{AdaptationPace, LinkTimers, PlatoConfig, PlatoConfigError, Prediction, Sequencing, Window};
 pub use engine::Plato;
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
-pub use packet::{Content, Data, Packet, Request, Status};
-pub use pipeline::{Key, Pipeline, Step};
+pub use packet::{PlatoPacket, RetransmitRequest, StreamContent, StreamPacket, StreamStatus};
+pub use pipeline::{PacketKey, Pipeline, PipelineStep};
 
 /// Whether something breaks this rule on purpose. Always false in a build without mutants.
 macro_rules! mutated {

@@ -4,7 +4,7 @@
 //! A sender is nearer to itself: it would believe its own packets to stand before all that are on their way to it. So
 //! an own packet counts as arrived only once it may have come to the others. How long that takes is half of the shortest
 //! time, of late, from sending a packet to hearing its place.
-use crate::pipeline::Key;
+use crate::pipeline::PacketKey;
 use consort_types::{Duration, Instant};
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ const LONGEST: Duration = Duration::from_millis(5);
 /// Own packets on their way.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Loopback {
-    under_way: VecDeque<(Instant, Key)>,
+    under_way: VecDeque<(Instant, PacketKey)>,
     /// When packets were sent whose places are not known.
     sent: VecDeque<(u64, Instant)>,
     times: VecDeque<Duration>,
@@ -24,7 +24,7 @@ pub(crate) struct Loopback {
 
 impl Loopback {
     /// An own packet was sent; it arrives later.
-    pub fn send(&mut self, now: Instant, key: Key) {
+    pub fn send(&mut self, now: Instant, key: PacketKey) {
         //= P14
         let at = (now + self.delay()).max(self.under_way.back().map_or(now, |(at, _)| *at));
         self.under_way.push_back((at, key));
@@ -48,7 +48,7 @@ impl Loopback {
     }
 
     /// The next own packet that has arrived by now, and when.
-    pub fn arrived(&mut self, now: Instant) -> Option<(Instant, Key)> {
+    pub fn arrived(&mut self, now: Instant) -> Option<(Instant, PacketKey)> {
         let arrived = self.under_way.front().is_some_and(|(at, _)| *at <= now);
         if arrived { self.under_way.pop_front() } else { None }
     }
@@ -59,7 +59,7 @@ impl Loopback {
     }
 
     /// The view ends: nothing of it is under way any more.
-    pub fn end(&mut self) -> impl Iterator<Item = Key> {
+    pub fn end(&mut self) -> impl Iterator<Item = PacketKey> {
         self.sent.clear();
         std::mem::take(&mut self.under_way).into_iter().map(|(_, key)| key)
     }
@@ -75,8 +75,8 @@ mod tests {
     use super::*;
     use consort_types::NodeId;
 
-    const fn key(seq: u64) -> Key {
-        Key { origin: NodeId(1), seq }
+    const fn key(seq: u64) -> PacketKey {
+        PacketKey { origin: NodeId(1), seq }
     }
 
     const fn us(us: u64) -> Instant {

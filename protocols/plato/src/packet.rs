@@ -12,7 +12,7 @@
 //! | from 80 hex on | | the membership's: see [`vs::MembershipPacket`] |
 //!
 //! Flags of kinds 1 to 3: bit 0 marks a packet that was asked for. Of kind 4: bit 0 asks for the others' status.
-use crate::pipeline::Key;
+use crate::pipeline::PacketKey;
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_member::vs;
 use consort_types::{NodeId, ViewId};
@@ -59,35 +59,35 @@ pub const fn members_in(room: usize) -> usize {
 
 /// One packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Packet {
+pub enum PlatoPacket {
     /// The next one of a member's stream.
-    Data(Data),
+    Data(StreamPacket),
     /// How far its sender is.
-    Status(Status),
+    Status(StreamStatus),
     /// Asks for packets of a stream.
-    Request(Request),
+    Request(RetransmitRequest),
     /// The membership's.
     Membership(vs::MembershipPacket),
 }
 
 /// One packet of a member's stream in a view.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Data {
+pub struct StreamPacket {
     /// The view.
     pub view: ViewId,
     /// Whose stream, and the how-manieth there.
-    pub key: Key,
+    pub key: PacketKey,
     /// How many places its sender had delivered when it sent it.
     pub after: u64,
     /// Sent because it was asked for.
     pub repair: bool,
     /// What it carries.
-    pub content: Content,
+    pub content: StreamContent,
 }
 
 /// What a packet of a stream carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Content {
+pub enum StreamContent {
     /// Messages.
     Messages(Body),
     /// The next places of the order: only in the sequencer's stream.
@@ -95,7 +95,7 @@ pub enum Content {
         /// The place of the first, counted from 1.
         first: u64,
         /// Whose the places are.
-        keys: Vec<Key>,
+        keys: Vec<PacketKey>,
     },
     /// All members installed the view: from its place on it is primary.
     Primary,
@@ -103,7 +103,7 @@ pub enum Content {
 
 /// How far a member is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status {
+pub struct StreamStatus {
     /// The view.
     pub view: ViewId,
     /// How many packets it has sent.
@@ -116,7 +116,7 @@ pub struct Status {
 
 /// Asks for packets of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct RetransmitRequest {
     /// The view.
     pub view: ViewId,
     /// Whose stream.
@@ -125,7 +125,7 @@ pub struct Request {
     pub runs: Vec<(u64, u64)>,
 }
 
-impl Packet {
+impl PlatoPacket {
     /// The view it belongs to; none for the membership's.
     pub const fn view(&self) -> Option<ViewId> {
         match self {
@@ -137,7 +137,7 @@ impl Packet {
     }
 }
 
-impl consort_order::Packet for Packet {
+impl consort_order::Packet for PlatoPacket {
     fn encode(&self, head: &mut BytesMut) -> Bytes {
         match self {
             Self::Data(data) => return data.encode(head),
@@ -167,7 +167,7 @@ impl consort_order::Packet for Packet {
     fn decode(bytes: Bytes) -> Result<Self, Malformed> {
         let mut reader = Reader::new(&bytes);
         match reader.u8("kind")? {
-            kind @ (MESSAGES | ORDERS | PRIMARY) => Data::decode(kind, &bytes).map(Self::Data),
+            kind @ (MESSAGES | ORDERS | PRIMARY) => StreamPacket::decode(kind, &bytes).map(Self::Data),
             STATUS => read_status(&mut reader).map(Self::Status),
             REQUEST => read_request(&mut reader).map(Self::Request),
             MEMBERSHIP.. => vs::MembershipPacket::decode(bytes).map(Self::Membership),
@@ -176,25 +176,25 @@ impl consort_order::Packet for Packet {
     }
 }
 
-impl Data {
+impl StreamPacket {
     fn encode(&self, head: &mut BytesMut) -> Bytes {
         head.put_u8(match &self.content {
-            Content::Messages(_) => MESSAGES,
-            Content::Orders { .. } => ORDERS,
-            Content::Primary => PRIMARY,
+            StreamContent::Messages(_) => MESSAGES,
+            StreamContent::Orders { .. } => ORDERS,
+            StreamContent::Primary => PRIMARY,
         });
         head.put_u8(if self.repair { REPAIR } else { 0 });
         head.put_view_id(self.view);
         put_key(head, self.key);
         head.put_u64(self.after);
         match &self.content {
-            Content::Messages(body) => return body.as_bytes().clone(),
-            Content::Orders { first, keys } => {
+            StreamContent::Messages(body) => return body.as_bytes().clone(),
+            StreamContent::Orders { first, keys } => {
                 head.put_u64(*first);
                 head.put_count(keys.len());
                 keys.iter().for_each(|key| put_key(head, *key));
             }
-            Content::Primary => {}
+            StreamContent::Primary => {}
         }
         Bytes::new()
     }
@@ -212,18 +212,18 @@ impl Data {
             MESSAGES => {
                 let at = reader.at();
                 let body = Body::new(bytes.slice(at..));
-                Content::Messages(body.map_err(|error| Malformed { at: error.at + at, ..error })?)
+                StreamContent::Messages(body.map_err(|error| Malformed { at: error.at + at, ..error })?)
             }
             ORDERS => {
                 let first = reader.u64("first place")?;
                 let count = reader.count(KEY_LEN, "places")?;
                 let keys = (0..count).map(|_| read_key(&mut reader)).collect::<Result<_, _>>()?;
                 reader.end("end of orders")?;
-                Content::Orders { first, keys }
+                StreamContent::Orders { first, keys }
             }
             _ => {
                 reader.end("end of primary")?;
-                Content::Primary
+                StreamContent::Primary
             }
         };
         Ok(Self { view, key, after, repair: flags & REPAIR != 0, content })
@@ -233,25 +233,25 @@ impl Data {
     pub const fn weight(&self) -> usize {
         DATA_LEN
             + match &self.content {
-                Content::Messages(body) => body.as_bytes().len(),
-                Content::Orders { keys, .. } => keys.len() * KEY_LEN,
-                Content::Primary => 0,
+                StreamContent::Messages(body) => body.as_bytes().len(),
+                StreamContent::Orders { keys, .. } => keys.len() * KEY_LEN,
+                StreamContent::Primary => 0,
             }
     }
 }
 
-fn put_key(head: &mut BytesMut, key: Key) {
+fn put_key(head: &mut BytesMut, key: PacketKey) {
     head.put_u16(key.origin.0);
     head.put_u64(key.seq);
 }
 
-fn read_key(reader: &mut Reader<'_>) -> Result<Key, Malformed> {
+fn read_key(reader: &mut Reader<'_>) -> Result<PacketKey, Malformed> {
     let origin = NodeId(reader.u16("origin")?);
     let seq = reader.u64("seq")?;
-    if seq == 0 { Err(reader.bad("seq")) } else { Ok(Key { origin, seq }) }
+    if seq == 0 { Err(reader.bad("seq")) } else { Ok(PacketKey { origin, seq }) }
 }
 
-fn read_status(reader: &mut Reader<'_>) -> Result<Status, Malformed> {
+fn read_status(reader: &mut Reader<'_>) -> Result<StreamStatus, Malformed> {
     let flags = reader.u8("flags")?;
     if flags & !ASKS != 0 {
         return Err(reader.bad("flags"));
@@ -260,10 +260,10 @@ fn read_status(reader: &mut Reader<'_>) -> Result<Status, Malformed> {
     let count = reader.count(8, "received")?;
     let received = (0..count).map(|_| reader.u64("received")).collect::<Result<_, _>>()?;
     reader.end("end of status")?;
-    Ok(Status { view, sent, asks: flags & ASKS != 0, received })
+    Ok(StreamStatus { view, sent, asks: flags & ASKS != 0, received })
 }
 
-fn read_request(reader: &mut Reader<'_>) -> Result<Request, Malformed> {
+fn read_request(reader: &mut Reader<'_>) -> Result<RetransmitRequest, Malformed> {
     let (view, origin) = (reader.view_id("view")?, NodeId(reader.u16("origin")?));
     let count = reader.count(RUN_LEN, "runs")?;
     let runs = (0..count).map(|_| {
@@ -272,7 +272,7 @@ fn read_request(reader: &mut Reader<'_>) -> Result<Request, Malformed> {
     });
     let runs = runs.collect::<Result<_, _>>()?;
     reader.end("end of request")?;
-    Ok(Request { view, origin, runs })
+    Ok(RetransmitRequest { view, origin, runs })
 }
 
 #[cfg(test)]
@@ -286,27 +286,29 @@ mod tests {
         ViewId { number: 7, representative: MemberId::new(1, 17) }
     }
 
-    const fn key(origin: u16, seq: u64) -> Key {
-        Key { origin: NodeId(origin), seq }
+    const fn key(origin: u16, seq: u64) -> PacketKey {
+        PacketKey { origin: NodeId(origin), seq }
     }
 
-    fn every_packet() -> Vec<Packet> {
+    fn every_packet() -> Vec<PlatoPacket> {
         let mut body = BytesMut::new();
         let text = Bytes::from_static(b"hello");
         assert!(OutgoingMessage::new(Class::Client, Service::Safe, text.into()).pack(&mut body, 100));
-        let messages = Content::Messages(Body::new(body.freeze()).unwrap());
-        let data = |content, repair| Packet::Data(Data { view: view(), key: key(3, 9), after: 7, repair, content });
+        let messages = StreamContent::Messages(Body::new(body.freeze()).unwrap());
+        let data = |content, repair| {
+            PlatoPacket::Data(StreamPacket { view: view(), key: key(3, 9), after: 7, repair, content })
+        };
         vec![
             data(messages, true),
-            data(Content::Orders { first: 12, keys: vec![key(1, 4), key(3, 1)] }, false),
-            data(Content::Primary, false),
-            Packet::Status(Status { view: view(), sent: 3, asks: true, received: vec![1, 2, u64::MAX] }),
-            Packet::Status(Status { view: view(), sent: 0, asks: false, received: vec![] }),
-            Packet::Request(Request { view: view(), origin: NodeId(4), runs: vec![(1, 1), (5, 9)] }),
+            data(StreamContent::Orders { first: 12, keys: vec![key(1, 4), key(3, 1)] }, false),
+            data(StreamContent::Primary, false),
+            PlatoPacket::Status(StreamStatus { view: view(), sent: 3, asks: true, received: vec![1, 2, u64::MAX] }),
+            PlatoPacket::Status(StreamStatus { view: view(), sent: 0, asks: false, received: vec![] }),
+            PlatoPacket::Request(RetransmitRequest { view: view(), origin: NodeId(4), runs: vec![(1, 1), (5, 9)] }),
         ]
     }
 
-    fn written(packet: &Packet) -> Bytes {
+    fn written(packet: &PlatoPacket) -> Bytes {
         let mut head = BytesMut::new();
         let rest = packet.encode(&mut head);
         head.extend_from_slice(&rest);
@@ -318,19 +320,19 @@ mod tests {
         for packet in every_packet() {
             let bytes = written(&packet);
             assert_eq!(packet.view(), Some(view()));
-            assert_eq!(Packet::decode(bytes.clone()), Ok(packet));
-            consort_wire::mutate::each(&bytes, 3_000, |bytes| drop(Packet::decode(Bytes::copy_from_slice(bytes))));
+            assert_eq!(PlatoPacket::decode(bytes.clone()), Ok(packet));
+            consort_wire::mutate::each(&bytes, 3_000, |bytes| drop(PlatoPacket::decode(Bytes::copy_from_slice(bytes))));
         }
     }
 
     #[test]
     fn what_makes_no_sense_is_refused_by_its_field() {
-        let named = |packet: &Packet, at: usize, value: u8| {
+        let named = |packet: &PlatoPacket, at: usize, value: u8| {
             let mut bytes = written(packet).to_vec();
             bytes[at] = value;
-            Packet::decode(bytes.into()).unwrap_err().what
+            PlatoPacket::decode(bytes.into()).unwrap_err().what
         };
-        let [messages, orders, primary, status, _, request] = <[Packet; 6]>::try_from(every_packet()).unwrap();
+        let [messages, orders, primary, status, _, request] = <[PlatoPacket; 6]>::try_from(every_packet()).unwrap();
         assert_eq!(named(&messages, 0, 77), "kind");
         assert_eq!(named(&messages, 1, 2), "flags");
         assert_eq!(named(&status, 1, 2), "flags");
@@ -338,18 +340,19 @@ mod tests {
         assert_eq!(named(&orders, DATA_LEN + 9, 9), "places");
         assert_eq!(named(&request, 1 + VIEW_ID_LEN + 2 + 2 + 7, 0), "run");
         let longer = [&written(&primary)[..], b"x"].concat();
-        assert_eq!(Packet::decode(longer.into()).unwrap_err().what, "end of primary");
-        assert_eq!(Packet::decode(Bytes::new()).unwrap_err().what, "kind");
+        assert_eq!(PlatoPacket::decode(longer.into()).unwrap_err().what, "end of primary");
+        assert_eq!(PlatoPacket::decode(Bytes::new()).unwrap_err().what, "kind");
     }
 
     #[test]
     fn what_fits_a_packet_is_counted_to_the_byte() {
         let view = view();
-        let orders = |n| Content::Orders { first: 1, keys: vec![key(1, 1); n] };
-        let data = |n| Packet::Data(Data { view, key: key(1, 1), after: 0, repair: false, content: orders(n) });
-        let request = |n| Packet::Request(Request { view, origin: NodeId(1), runs: vec![(1, 1); n] });
-        let status = |n| Packet::Status(Status { view, sent: 0, asks: false, received: vec![0; n] });
-        let ends = |most: usize, of: &dyn Fn(usize) -> Packet| {
+        let orders = |n| StreamContent::Orders { first: 1, keys: vec![key(1, 1); n] };
+        let data =
+            |n| PlatoPacket::Data(StreamPacket { view, key: key(1, 1), after: 0, repair: false, content: orders(n) });
+        let request = |n| PlatoPacket::Request(RetransmitRequest { view, origin: NodeId(1), runs: vec![(1, 1); n] });
+        let status = |n| PlatoPacket::Status(StreamStatus { view, sent: 0, asks: false, received: vec![0; n] });
+        let ends = |most: usize, of: &dyn Fn(usize) -> PlatoPacket| {
             written(&of(most)).len() <= 520 && written(&of(most + 1)).len() > 520
         };
         assert!(ends(places_in(520), &data) && ends(runs_in(520), &request) && ends(members_in(520), &status));
@@ -361,7 +364,7 @@ mod tests {
         let packet = &every_packet()[0];
         assert_eq!(written(packet).len(), DATA_LEN + 4 + 5);
         for packet in every_packet() {
-            if let Packet::Data(data) = &packet {
+            if let PlatoPacket::Data(data) = &packet {
                 assert!(written(&packet).len() <= data.weight() + 10);
             }
         }

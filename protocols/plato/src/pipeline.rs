@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 /// Names a packet in a view: its sender, and its number among that sender's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key {
+pub struct PacketKey {
     /// Who sent it first.
     pub origin: NodeId,
     /// Counted from 1 for each sender.
@@ -20,19 +20,19 @@ pub struct Key {
 
 /// What to do with a packet, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum PipelineStep {
     /// Its place is likely behind all that was offered before; who waits until then need not undo.
-    Offer(Key, Instant),
+    Offer(PacketKey, Instant),
     /// It stands elsewhere than where it was offered. Carries until when that is for nothing.
-    Revoke(Key, Instant),
+    Revoke(PacketKey, Instant),
     /// It is the next one of the order. It is on offer, or not.
-    Place(Key),
+    Place(PacketKey),
 }
 
 /// A packet without a place.
 #[derive(Clone, Copy, Debug)]
 struct Item {
-    key: Key,
+    key: PacketKey,
     arrived: Instant,
     free_until: Instant,
     suspected: bool,
@@ -46,16 +46,22 @@ pub struct Pipeline {
     /// On offer, in the order in which they were offered.
     suspicious: VecDeque<Item>,
     /// Places that are known, of packets that are not there.
-    sequencing: VecDeque<Key>,
-    awaited: BTreeSet<Key>,
-    last: Option<(Key, Instant)>,
+    sequencing: VecDeque<PacketKey>,
+    awaited: BTreeSet<PacketKey>,
+    last: Option<(PacketKey, Instant)>,
     #[cfg(feature = "mutants")]
     pub(crate) mutant: Option<crate::mutant::Mutant>,
 }
 
 impl Pipeline {
     /// A packet arrived. Two that come within `delta` of each other may have been swapped; without one, nothing is offered.
-    pub fn on_data(&mut self, key: Key, arrived: Instant, delta: Option<Duration>, steps: &mut Vec<Step>) {
+    pub fn on_data(
+        &mut self,
+        key: PacketKey,
+        arrived: Instant,
+        delta: Option<Duration>,
+        steps: &mut Vec<PipelineStep>,
+    ) {
         let previous = self.last.replace((key, arrived));
         //= P20
         let free_until = arrived + delta.unwrap_or_default();
@@ -80,7 +86,7 @@ impl Pipeline {
     }
 
     /// The next place of the order is this packet's.
-    pub fn on_order(&mut self, key: Key, steps: &mut Vec<Step>) {
+    pub fn on_order(&mut self, key: PacketKey, steps: &mut Vec<PipelineStep>) {
         self.sequencing.push_back(key);
         self.awaited.insert(key);
         self.drain(steps);
@@ -94,14 +100,14 @@ impl Pipeline {
 
     /// What waits for its place, by arrival.
     #[cfg(feature = "mutants")]
-    pub fn by_arrival(&self) -> Vec<Key> {
+    pub fn by_arrival(&self) -> Vec<PacketKey> {
         let mut items: Vec<_> = self.suspicious.iter().chain(&self.pending).collect();
         items.sort_by_key(|item| item.arrived);
         items.into_iter().map(|item| item.key).collect()
     }
 
     /// The order is closed: what has no place by now gets none here.
-    pub fn close(&mut self, steps: &mut Vec<Step>) {
+    pub fn close(&mut self, steps: &mut Vec<PipelineStep>) {
         //= P44
         if !crate::mutated!(self, OffersLeftOpen) {
             self.take_back(self.suspicious.len(), steps);
@@ -127,7 +133,7 @@ impl Pipeline {
         self.len() == 0 && self.sequencing.is_empty()
     }
 
-    fn drain(&mut self, steps: &mut Vec<Step>) {
+    fn drain(&mut self, steps: &mut Vec<PipelineStep>) {
         while let Some(key) = self.sequencing.front().copied() {
             if !self.place(key, steps) {
                 break;
@@ -138,7 +144,7 @@ impl Pipeline {
         self.release(steps);
     }
 
-    fn place(&mut self, key: Key, steps: &mut Vec<Step>) -> bool {
+    fn place(&mut self, key: PacketKey, steps: &mut Vec<PipelineStep>) -> bool {
         let at = |queue: &VecDeque<Item>| queue.iter().position(|item| item.key == key);
         if let Some(at) = at(&self.pending) {
             //= P24
@@ -151,12 +157,12 @@ impl Pipeline {
         } else {
             return false;
         }
-        steps.push(Step::Place(key));
+        steps.push(PipelineStep::Place(key));
         true
     }
 
     /// What was offered first was shown too early: it is withheld again.
-    fn take_back(&mut self, count: usize, steps: &mut Vec<Step>) {
+    fn take_back(&mut self, count: usize, steps: &mut Vec<PipelineStep>) {
         if crate::mutated!(self, ConflictsStand) {
             return;
         }
@@ -165,21 +171,21 @@ impl Pipeline {
         before.into_iter().rev().for_each(|item| self.withdraw(item, steps));
     }
 
-    fn withdraw(&mut self, item: Item, steps: &mut Vec<Step>) {
-        steps.push(Step::Revoke(item.key, item.free_until));
+    fn withdraw(&mut self, item: Item, steps: &mut Vec<PipelineStep>) {
+        steps.push(PipelineStep::Revoke(item.key, item.free_until));
         self.withhold(Item { suspected: true, ..item });
     }
 
     /// What is withheld only because of others need not wait for its place any more.
-    fn release(&mut self, steps: &mut Vec<Step>) {
+    fn release(&mut self, steps: &mut Vec<PipelineStep>) {
         //= P26
         while self.pending.front().is_some_and(|item| !item.suspected) {
             self.pending.pop_front().into_iter().for_each(|item| self.offer(item, steps));
         }
     }
 
-    fn offer(&mut self, item: Item, steps: &mut Vec<Step>) {
-        steps.push(Step::Offer(item.key, item.free_until));
+    fn offer(&mut self, item: Item, steps: &mut Vec<PipelineStep>) {
+        steps.push(PipelineStep::Offer(item.key, item.free_until));
         self.suspicious.push_back(item);
     }
 
@@ -190,7 +196,7 @@ impl Pipeline {
     }
 
     /// The packet before one that came too soon may stand behind it.
-    fn suspect(&mut self, key: Key, steps: &mut Vec<Step>) {
+    fn suspect(&mut self, key: PacketKey, steps: &mut Vec<PipelineStep>) {
         if let Some(item) = self.pending.iter_mut().rfind(|item| item.key == key) {
             item.suspected = true;
         } else if self.suspicious.back().is_some_and(|item| item.key == key) {
@@ -212,11 +218,11 @@ mod tests {
         pipeline: Pipeline,
         now: u64,
         delta: Option<Duration>,
-        steps: Vec<Step>,
+        steps: Vec<PipelineStep>,
     }
 
-    const fn key(letter: char) -> Key {
-        Key { origin: NodeId(letter as u16), seq: 1 }
+    const fn key(letter: char) -> PacketKey {
+        PacketKey { origin: NodeId(letter as u16), seq: 1 }
     }
 
     impl Play {
@@ -243,11 +249,11 @@ mod tests {
 
         /// `+a` offered, `-a` revoked, `a` placed.
         fn told(&mut self) -> String {
-            let letter = |key: Key| char::from(key.origin.0 as u8);
+            let letter = |key: PacketKey| char::from(key.origin.0 as u8);
             let words = self.steps.drain(..).map(|step| match step {
-                Step::Offer(key, _) => format!("+{}", letter(key)),
-                Step::Revoke(key, _) => format!("-{}", letter(key)),
-                Step::Place(key) => letter(key).to_string(),
+                PipelineStep::Offer(key, _) => format!("+{}", letter(key)),
+                PipelineStep::Revoke(key, _) => format!("-{}", letter(key)),
+                PipelineStep::Place(key) => letter(key).to_string(),
             });
             words.collect::<Vec<_>>().join(" ")
         }
@@ -262,7 +268,7 @@ mod tests {
         assert_eq!(play.play("=ab =c"), "a b c");
         assert!(play.pipeline.is_empty());
         play.play("d+500");
-        let free = |step: &Step| matches!(step, Step::Offer(_, until) if *until == Instant(5_100_000));
+        let free = |step: &PipelineStep| matches!(step, PipelineStep::Offer(_, until) if *until == Instant(5_100_000));
         play.pipeline.on_data(key('e'), Instant(5_000_000), Some(DELTA), &mut play.steps);
         assert!(play.steps.iter().all(free), "{:?}", play.steps);
     }
@@ -353,14 +359,16 @@ mod tests {
         for seed in 0..2_000 {
             let mut rng = Rng::new(seed);
             let count = rng.between(1, 20) as usize;
-            let mut order: Vec<Key> = (0..count).map(|n| Key { origin: NodeId(n as u16), seq: 1 }).collect();
+            let mut order: Vec<PacketKey> =
+                (0..count).map(|n| PacketKey { origin: NodeId(n as u16), seq: 1 }).collect();
             for at in 1..count {
                 if rng.chance(0.3) {
                     order.swap(at, at - 1);
                 }
             }
             let (mut pipeline, mut steps, mut now) = (Pipeline::default(), Vec::new(), 0);
-            let mut arriving: VecDeque<_> = (0..count).map(|n| Key { origin: NodeId(n as u16), seq: 1 }).collect();
+            let mut arriving: VecDeque<_> =
+                (0..count).map(|n| PacketKey { origin: NodeId(n as u16), seq: 1 }).collect();
             let mut ordering: VecDeque<_> = order.iter().copied().collect();
             while !arriving.is_empty() || !ordering.is_empty() {
                 if rng.chance(0.5) {
@@ -375,20 +383,20 @@ mod tests {
         }
     }
 
-    fn judge(seed: u64, steps: &[Step], order: &[Key]) {
-        let (mut open, mut placed): (Vec<Key>, Vec<Key>) = (Vec::new(), Vec::new());
-        let mut offers: BTreeMap<Key, u32> = BTreeMap::new();
+    fn judge(seed: u64, steps: &[PipelineStep], order: &[PacketKey]) {
+        let (mut open, mut placed): (Vec<PacketKey>, Vec<PacketKey>) = (Vec::new(), Vec::new());
+        let mut offers: BTreeMap<PacketKey, u32> = BTreeMap::new();
         for step in steps {
             match step {
-                Step::Offer(key, _) => {
+                PipelineStep::Offer(key, _) => {
                     assert!(!open.contains(key) && !placed.contains(key), "seed {seed}: {key:?} offered twice");
                     *offers.entry(*key).or_default() += 1;
                     open.push(*key);
                 }
-                Step::Revoke(key, _) => {
+                PipelineStep::Revoke(key, _) => {
                     open.remove(open.iter().position(|other| other == key).expect("open"));
                 }
-                Step::Place(key) => {
+                PipelineStep::Place(key) => {
                     let at = open.iter().position(|other| other == key);
                     assert!(at.is_none_or(|at| at == 0), "seed {seed}: {key:?} before what was offered first");
                     assert!(at.is_some() || open.is_empty(), "seed {seed}: {key:?} behind what is on offer");

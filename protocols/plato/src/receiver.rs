@@ -1,8 +1,8 @@
 //! From packets with and without a place to offered and delivered messages.
 use crate::counters::Counters;
 use crate::delta::Delta;
-use crate::packet::{Content, Data, Packet};
-use crate::pipeline::{Key, Pipeline, Step};
+use crate::packet::{PlatoPacket, StreamContent, StreamPacket};
+use crate::pipeline::{PacketKey, Pipeline, PipelineStep};
 use consort_order::{Delivery, EarlyDelivery, Output, SubmitQueue};
 use consort_types::{Instant, MemberId, OfferId, OrderStream, Position, ViewId};
 use consort_wire::pack::{AssembledMessage, Assembly, Body};
@@ -10,15 +10,15 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// What the receivers of all views of a node share.
 #[derive(Clone, Debug)]
-pub(crate) struct Io {
+pub(crate) struct ReceiverIo {
     pub queue: SubmitQueue,
-    pub output: VecDeque<Output<Packet>>,
+    pub output: VecDeque<Output<PlatoPacket>>,
     pub counters: Counters,
     pub delta: Delta,
     offers: u64,
 }
 
-impl Io {
+impl ReceiverIo {
     pub fn new(queue: SubmitQueue, delta: Delta) -> Self {
         Self { queue, output: VecDeque::new(), counters: Counters::default(), delta, offers: 0 }
     }
@@ -26,18 +26,18 @@ impl Io {
 
 /// One view's messages on their way to delivery.
 #[derive(Clone, Debug)]
-pub(crate) struct Receiver {
+pub(crate) struct ViewReceiver {
     view: ViewId,
     me: MemberId,
     members: Vec<(MemberId, Assembly)>,
     /// Taken in, and not delivered.
-    packets: BTreeMap<Key, Arrived>,
+    packets: BTreeMap<PacketKey, AcceptedPacket>,
     /// Those of them that are this node's own.
     own: u64,
     pipeline: Pipeline,
-    steps: Vec<Step>,
+    steps: Vec<PipelineStep>,
     /// Those that have their place, in order; the first is `delivered + 1`.
-    placed: VecDeque<Key>,
+    placed: VecDeque<PacketKey>,
     delivered: u64,
     /// How many places were told, up to each packet of the sequencer's stream that told them.
     told: VecDeque<(u64, u64)>,
@@ -47,14 +47,14 @@ pub(crate) struct Receiver {
     /// The view is closed: what is delivered now stands behind its transitional view.
     closing: bool,
     /// Delivered, and not known to be held by all.
-    unstable: VecDeque<Key>,
+    unstable: VecDeque<PacketKey>,
     #[cfg(feature = "mutants")]
     mutant: Option<crate::mutant::Mutant>,
 }
 
 /// A packet that was taken in.
 #[derive(Clone, Debug, Default)]
-struct Arrived {
+struct AcceptedPacket {
     messages: Vec<(OfferId, AssembledMessage)>,
     safe: bool,
     primary: bool,
@@ -74,7 +74,7 @@ const fn place_of(position: Position) -> Option<u64> {
     if position.0 >> 63 == 0 { Some(position.0 >> 16) } else { None }
 }
 
-impl Receiver {
+impl ViewReceiver {
     pub fn new(view: ViewId, members: &[MemberId], me: MemberId) -> Self {
         Self {
             view,
@@ -104,10 +104,10 @@ impl Receiver {
     }
 
     /// A packet of a stream was taken in: its messages are put together.
-    pub fn take(&mut self, io: &mut Io, index: usize, data: &Data) {
-        let primary = data.content == Content::Primary;
-        let mut arrived = Arrived { primary, after: data.after, ..Arrived::default() };
-        if let Content::Messages(body) = &data.content {
+    pub fn take(&mut self, io: &mut ReceiverIo, index: usize, data: &StreamPacket) {
+        let primary = data.content == StreamContent::Primary;
+        let mut arrived = AcceptedPacket { primary, after: data.after, ..AcceptedPacket::default() };
+        if let StreamContent::Messages(body) = &data.content {
             arrived.safe = body.is_safe();
             arrived.messages = self.put_together(io, index, body);
         }
@@ -115,7 +115,7 @@ impl Receiver {
         self.packets.insert(data.key, arrived);
     }
 
-    fn put_together(&mut self, io: &mut Io, index: usize, body: &Body) -> Vec<(OfferId, AssembledMessage)> {
+    fn put_together(&mut self, io: &mut ReceiverIo, index: usize, body: &Body) -> Vec<(OfferId, AssembledMessage)> {
         let mut messages = Vec::new();
         for chunk in body.chunks() {
             match self.members[index].1.push(chunk) {
@@ -131,7 +131,7 @@ impl Receiver {
     }
 
     /// It arrived, as far as prediction is concerned. Where nothing is predicted it waits for its place.
-    pub fn arrive(&mut self, io: &mut Io, now: Instant, key: Key, arrived: Instant, predicts: bool) {
+    pub fn arrive(&mut self, io: &mut ReceiverIo, now: Instant, key: PacketKey, arrived: Instant, predicts: bool) {
         io.counters.packets += 1;
         io.delta.on_packet(now);
         let delta = io.delta.get().filter(|_| predicts);
@@ -143,7 +143,7 @@ impl Receiver {
     }
 
     /// The next places, told by packet `seq` of the sequencer's stream; none where it has not told them yet.
-    pub fn order(&mut self, io: &mut Io, now: Instant, keys: &[Key], seq: Option<u64>) {
+    pub fn order(&mut self, io: &mut ReceiverIo, now: Instant, keys: &[PacketKey], seq: Option<u64>) {
         self.told_up_to += if seq.is_some() { keys.len() as u64 } else { 0 };
         self.told.extend(seq.map(|seq| (self.told_up_to, seq)));
         if crate::mutated!(self, ArrivalAsOrder) {
@@ -164,13 +164,13 @@ impl Receiver {
         self.told.push_back((self.told_up_to, seq));
     }
 
-    fn follow(&mut self, io: &mut Io, now: Instant) {
+    fn follow(&mut self, io: &mut ReceiverIo, now: Instant) {
         let late = io.counters.late;
         for step in std::mem::take(&mut self.steps) {
             match step {
-                Step::Offer(key, free_until) => self.offer(io, key, free_until),
-                Step::Revoke(key, free_until) => self.revoke(io, now, key, free_until),
-                Step::Place(key) => self.place(io, now, key),
+                PipelineStep::Offer(key, free_until) => self.offer(io, key, free_until),
+                PipelineStep::Revoke(key, free_until) => self.revoke(io, now, key, free_until),
+                PipelineStep::Place(key) => self.place(io, now, key),
             }
         }
         if io.counters.late > late {
@@ -179,7 +179,7 @@ impl Receiver {
     }
 
     /// What has its place is delivered, or, if it must wait, at least on offer before all that will be offered behind it.
-    fn place(&mut self, io: &mut Io, now: Instant, key: Key) {
+    fn place(&mut self, io: &mut ReceiverIo, now: Instant, key: PacketKey) {
         self.placed.push_back(key);
         self.deliver(io);
         if self.packets.get(&key).is_some_and(|arrived| !arrived.offered) {
@@ -193,7 +193,7 @@ impl Receiver {
         self.stable.extend_from_slice(stable);
     }
 
-    fn offer(&mut self, io: &mut Io, key: Key, free_until: Instant) {
+    fn offer(&mut self, io: &mut ReceiverIo, key: PacketKey, free_until: Instant) {
         //= P28
         let Some(arrived) = self.packets.get_mut(&key) else { return };
         arrived.offered = true;
@@ -205,7 +205,7 @@ impl Receiver {
         }
     }
 
-    fn revoke(&mut self, io: &mut Io, now: Instant, key: Key, free_until: Instant) {
+    fn revoke(&mut self, io: &mut ReceiverIo, now: Instant, key: PacketKey, free_until: Instant) {
         //= P30
         if now > free_until {
             io.counters.late += 1;
@@ -219,7 +219,7 @@ impl Receiver {
     }
 
     /// Delivers what has its place, up to the first that is safe and not stable.
-    pub fn deliver(&mut self, io: &mut Io) {
+    pub fn deliver(&mut self, io: &mut ReceiverIo) {
         //= P12
         while let Some(key) = self.placed.front().copied() {
             if !self.closing && self.waits(key) {
@@ -236,7 +236,7 @@ impl Receiver {
     }
 
     /// Whether a message must wait: it is safe, and not all hold it, all that stands before it, and its place.
-    fn waits(&mut self, key: Key) -> bool {
+    fn waits(&mut self, key: PacketKey) -> bool {
         //= P13
         if !self.packets.get(&key).is_some_and(|arrived| arrived.safe) || crate::mutated!(self, SafeAsAgreed) {
             return false;
@@ -253,12 +253,12 @@ impl Receiver {
         !(held && (told || crate::mutated!(self, OrderUnheld)))
     }
 
-    fn is_stable(&self, key: Key) -> bool {
+    fn is_stable(&self, key: PacketKey) -> bool {
         let index = self.members.iter().position(|(member, _)| member.node == key.origin);
         index.is_some_and(|index| self.stable.get(index) >= Some(&key.seq))
     }
 
-    fn tell(&mut self, io: &mut Io, key: Key) {
+    fn tell(&mut self, io: &mut ReceiverIo, key: PacketKey) {
         let sender = self.members.iter().map(|(member, _)| *member).find(|member| member.node == key.origin);
         let (Some(arrived), Some(sender)) = (self.packets.remove(&key), sender) else {
             // What has its place is here, and its sender is a member.
@@ -284,13 +284,13 @@ impl Receiver {
     }
 
     /// The view is closed: all that has its place is delivered behind the transitional view.
-    pub fn begin_to_close(&mut self, io: &mut Io) {
+    pub fn begin_to_close(&mut self, io: &mut ReceiverIo) {
         self.closing = true;
         self.deliver(io);
     }
 
     /// All that was taken in gets a place behind those that were given, by sender and number.
-    pub fn close(&mut self, io: &mut Io, now: Instant) {
+    pub fn close(&mut self, io: &mut ReceiverIo, now: Instant) {
         //= P42
         self.pipeline.forget_places();
         #[allow(unused_mut)]
@@ -308,12 +308,12 @@ impl Receiver {
 
     /// What has no place, by sender and number. Who had delivered more than the places that are known here did not come
     /// along, and what it sent then may stand behind something that nobody here has: it is left out, and all that follows it.
-    fn rest(&self) -> Vec<Key> {
+    fn rest(&self) -> Vec<PacketKey> {
         //= P42
         let known = self.delivered + self.placed.len() as u64;
         let mut left_out = None;
         let unplaced = self.packets.iter().filter(|(key, _)| !self.placed.contains(key));
-        let fits = |(key, arrived): (&Key, &Arrived)| {
+        let fits = |(key, arrived): (&PacketKey, &AcceptedPacket)| {
             if arrived.after > known && !crate::mutated!(self, CauseIgnored) {
                 left_out = Some(key.origin);
             }

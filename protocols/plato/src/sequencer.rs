@@ -1,13 +1,13 @@
 //! The one member that says the order: packets get their places as they arrive at it, and it tells them some at a time.
 use crate::config::Sequencing;
-use crate::pipeline::Key;
+use crate::pipeline::PacketKey;
 use consort_types::{Duration, Instant};
 use std::collections::VecDeque;
 
 /// Places that were given, and of which the others do not know yet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sequencer {
-    untold: VecDeque<Key>,
+    unannounced: VecDeque<PacketKey>,
     first: u64,
     due: Option<Instant>,
     /// When places were told last.
@@ -16,31 +16,31 @@ pub(crate) struct Sequencer {
 
 impl Sequencer {
     /// The next place is this packet's; it is told within this time, or once the last ones were told long enough ago.
-    pub fn give(&mut self, now: Instant, key: Key, within: Option<Duration>) {
+    pub fn give(&mut self, now: Instant, key: PacketKey, within: Option<Duration>) {
         //= P10
-        if self.untold.is_empty() {
+        if self.unannounced.is_empty() {
             //= P15
             self.due = Some(within.map_or_else(|| now.max(self.told + Sequencing::GAP), |within| now + within));
         }
-        self.untold.push_back(key);
+        self.unannounced.push_back(key);
     }
 
     /// What is to be told next, in one packet: some are enough, or the oldest has waited long enough. At the end of a view,
     /// whatever there is. To be asked until there is nothing: one packet that closes a gap frees all that stood behind it.
-    pub fn tell(&mut self, now: Instant, config: &Sequencing, end: bool) -> Option<(u64, Vec<Key>)> {
+    pub fn tell(&mut self, now: Instant, config: &Sequencing, end: bool) -> Option<(u64, Vec<PacketKey>)> {
         //= P11
-        let full = self.untold.len() >= config.every as usize;
+        let full = self.unannounced.len() >= config.every as usize;
         let due = self.due.is_some_and(|due| due <= now);
-        if self.untold.is_empty() || !(full || due || end) {
+        if self.unannounced.is_empty() || !(full || due || end) {
             return None;
         }
         let first = self.first + 1;
-        let keys: Vec<_> = self.untold.drain(..self.untold.len().min(config.every as usize)).collect();
+        let keys: Vec<_> = self.unannounced.drain(..self.unannounced.len().min(config.every as usize)).collect();
         self.first += keys.len() as u64;
         self.told = now;
         // Those that remain came later than the oldest: they are told no later than it would have been.
         let due = if config.within.is_some() { self.due } else { Some(now + Sequencing::GAP) };
-        self.due = due.filter(|_| !self.untold.is_empty());
+        self.due = due.filter(|_| !self.unannounced.is_empty());
         Some((first, keys))
     }
 
@@ -58,8 +58,8 @@ mod tests {
     const CONFIG: Sequencing = Sequencing { every: 3, within: Some(WITHIN) };
     const WITHIN: Duration = Duration::from_millis(5);
 
-    const fn key(seq: u64) -> Key {
-        Key { origin: NodeId(1), seq }
+    const fn key(seq: u64) -> PacketKey {
+        PacketKey { origin: NodeId(1), seq }
     }
 
     #[test]

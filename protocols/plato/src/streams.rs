@@ -2,8 +2,8 @@
 //!
 //! What is missing shows by what came behind it, or by its sender's status. Who holds what shows by everybody's status; what
 //! all hold is stable, and nobody need keep it for others.
-use crate::packet::{Content, Data, Request, Status};
-use crate::pipeline::Key;
+use crate::packet::{RetransmitRequest, StreamContent, StreamPacket, StreamStatus};
+use crate::pipeline::PacketKey;
 use consort_member::vs::missing;
 use consort_types::{Instant, MemberId, NodeId, ViewId};
 use std::collections::{BTreeMap, VecDeque};
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 const ANSWERS_MAX: usize = 64;
 
 /// A packet, and when it arrived.
-pub(crate) type Came = (Data, Instant);
+pub(crate) type Came = (StreamPacket, Instant);
 
 /// All streams of a view.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub(crate) struct Streams {
     view: ViewId,
     members: Vec<MemberId>,
     me: usize,
-    streams: Vec<Stream>,
+    streams: Vec<MemberStream>,
     /// How much of each stream each member is known to hold.
     reports: Vec<Vec<u64>>,
     /// How much of each all hold.
@@ -33,15 +33,15 @@ pub(crate) struct Streams {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Stream {
+struct MemberStream {
     /// How many packets are held without a gap.
     held: u64,
     /// How many are known to have been sent.
     sent: u64,
     /// Those behind a gap, with their arrival.
-    parked: BTreeMap<u64, (Data, Instant)>,
+    parked: BTreeMap<u64, (StreamPacket, Instant)>,
     /// Those that others may still ask for; the first is `freed + 1`.
-    kept: VecDeque<Data>,
+    kept: VecDeque<StreamPacket>,
     freed: u64,
     arrived: Instant,
     /// How often it was asked for what is missing.
@@ -56,7 +56,7 @@ impl Streams {
             view,
             members: members.to_vec(),
             me: members.binary_search(&me).unwrap_or_default(),
-            streams: vec![Stream::default(); n],
+            streams: vec![MemberStream::default(); n],
             reports: vec![vec![0; n]; n],
             stable: vec![0; n],
             reach: u64::from(window) * (n as u64 + 1) + 64,
@@ -78,7 +78,7 @@ impl Streams {
     }
 
     /// Appends an own packet; it is taken in at once.
-    pub fn append(&mut self, now: Instant, data: Data) {
+    pub fn append(&mut self, now: Instant, data: StreamPacket) {
         //= P01
         let stream = &mut self.streams[self.me];
         stream.sent = data.key.seq;
@@ -86,8 +86,8 @@ impl Streams {
     }
 
     /// The name of the next own packet.
-    pub fn next_key(&self) -> Key {
-        Key { origin: self.members[self.me].node, seq: self.streams[self.me].held + 1 }
+    pub fn next_key(&self) -> PacketKey {
+        PacketKey { origin: self.members[self.me].node, seq: self.streams[self.me].held + 1 }
     }
 
     /// Takes a packet of a stream; returns those that are now next, with their arrival. False where it came before or is
@@ -120,7 +120,7 @@ impl Streams {
         true
     }
 
-    fn take_in(&mut self, index: usize, data: Data, arrived: Instant) {
+    fn take_in(&mut self, index: usize, data: StreamPacket, arrived: Instant) {
         let stream = &mut self.streams[index];
         stream.held += 1;
         stream.arrived = arrived;
@@ -133,7 +133,7 @@ impl Streams {
     }
 
     /// A member told how far it is.
-    pub fn on_status(&mut self, from: usize, status: &Status) {
+    pub fn on_status(&mut self, from: usize, status: &StreamStatus) {
         //= P04
         if status.received.len() != self.members.len() || from == self.me {
             return;
@@ -162,7 +162,7 @@ impl Streams {
     }
 
     /// What is missing of a stream, in at most so many runs, and whom to ask for it this time.
-    pub fn request(&mut self, index: usize, last: u64, most: usize) -> Option<(MemberId, Request)> {
+    pub fn request(&mut self, index: usize, last: u64, most: usize) -> Option<(MemberId, RetransmitRequest)> {
         //= P02
         let stream = &self.streams[index];
         let runs = missing(stream.held, stream.parked.keys().copied(), last, most);
@@ -171,7 +171,7 @@ impl Streams {
         }
         self.streams[index].asked += 1;
         let whom = self.whom(index, self.streams[index].asked)?;
-        Some((whom, Request { view: self.view, origin: self.members[index].node, runs }))
+        Some((whom, RetransmitRequest { view: self.view, origin: self.members[index].node, runs }))
     }
 
     /// The sender first, then in turn all that hold more than we.
@@ -186,17 +186,17 @@ impl Streams {
     }
 
     /// The packets of a request that are kept here.
-    pub fn answers(&self, request: &Request) -> Vec<Data> {
+    pub fn answers(&self, request: &RetransmitRequest) -> Vec<StreamPacket> {
         let Some(stream) = self.index(request.origin).map(|index| &self.streams[index]) else { return Vec::new() };
         let kept = |seq: &u64| stream.kept.get(usize::try_from(seq.checked_sub(stream.freed + 1)?).ok()?).cloned();
         let runs = request.runs.iter().map(|(first, last)| (*first).max(stream.freed + 1)..=(*last).min(stream.held));
         let found = runs.flatten().filter_map(|seq| kept(&seq)).take(ANSWERS_MAX);
-        found.map(|data| Data { repair: true, ..data }).collect()
+        found.map(|data| StreamPacket { repair: true, ..data }).collect()
     }
 
     /// The first stream with a gap.
     pub fn gaps(&self) -> impl Iterator<Item = usize> {
-        let gap = |(index, stream): (usize, &Stream)| (stream.sent > stream.held).then_some(index);
+        let gap = |(index, stream): (usize, &MemberStream)| (stream.sent > stream.held).then_some(index);
         self.streams.iter().enumerate().filter_map(gap)
     }
 
@@ -227,12 +227,12 @@ impl Streams {
 
     /// The bytes of those.
     pub fn bytes_under_way(&self) -> usize {
-        self.streams[self.me].kept.iter().map(Data::weight).sum()
+        self.streams[self.me].kept.iter().map(StreamPacket::weight).sum()
     }
 
     /// Own packets of places among those under way.
     pub fn own_orders(&self) -> u64 {
-        let orders = |data: &&Data| matches!(data.content, Content::Orders { .. });
+        let orders = |data: &&StreamPacket| matches!(data.content, StreamContent::Orders { .. });
         self.streams[self.me].kept.iter().filter(orders).count() as u64
     }
 
@@ -253,15 +253,15 @@ impl Streams {
 
     /// How many packets are kept, and their bytes.
     pub fn kept(&self) -> (usize, usize) {
-        let parked = |stream: &Stream| stream.parked.values().map(|(data, _)| data.weight()).sum::<usize>();
+        let parked = |stream: &MemberStream| stream.parked.values().map(|(data, _)| data.weight()).sum::<usize>();
         let packets = self.streams.iter().map(|stream| stream.kept.len() + stream.parked.len()).sum();
         (packets, self.bytes + self.streams.iter().map(parked).sum::<usize>())
     }
 }
 
-impl Stream {
+impl MemberStream {
     /// The next one in turn, if it is there. It cannot have arrived before those that go before it.
-    fn pop_next(&mut self) -> Option<(Data, Instant)> {
+    fn pop_next(&mut self) -> Option<(StreamPacket, Instant)> {
         let (data, arrived) = self.parked.remove(&(self.held + 1))?;
         Some((data, arrived.max(self.arrived)))
     }

@@ -7,7 +7,7 @@
 use super::net::{self, Delay, Heard, Net, Told};
 use super::samples::Samples;
 use super::traffic::{Pace, Traffic, random};
-use consort_plato::{Config, Plato, Prediction, Sequencing};
+use consort_plato::{Plato, PlatoConfig, Prediction, Sequencing};
 use consort_types::{Duration, Incarnation, Instant, OfferId, Rng};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -220,7 +220,7 @@ pub fn traffic(rng: Rng, rate: u64, began: Instant, more: Option<(u64, Range<u64
 pub fn engines(lab: &Lab, every: u32) -> Result<Vec<Plato>, String> {
     let nodes = net::nodes(MEMBERS);
     let make = |me: &_| {
-        let mut config = Config::new(*me, nodes.clone());
+        let mut config = PlatoConfig::new(*me, nodes.clone());
         config.sequencing = Sequencing { every, within: Some(Duration::from_secs(1_000)) }; // the paper knows no such limit
         config.prediction = lab.delta.map_or_else(Prediction::default, Prediction::Fixed);
         Plato::new(config, Incarnation(1)).map_err(|error| error.to_string())

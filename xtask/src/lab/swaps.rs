@@ -2,7 +2,7 @@
 //! what PLATO stands on.
 use super::net::{Net, Seen};
 use super::plato::{self, LEN, RECEIVER, delay, engines, traffic};
-use consort_plato::{Content, Data, Key, Packet};
+use consort_plato::{PacketKey, PlatoPacket, StreamContent, StreamPacket};
 use consort_types::{Duration, Instant, Rng};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -109,16 +109,16 @@ fn pairs(seed: u64, lab: &Lab, rate: u64) -> Result<Vec<Pair>, String> {
 }
 
 /// Which message a packet carries, if it does.
-const fn message(packet: &Packet) -> Option<Key> {
+const fn message(packet: &PlatoPacket) -> Option<PacketKey> {
     match packet {
-        Packet::Data(Data { key, content: Content::Messages(_), .. }) => Some(*key),
+        PlatoPacket::Data(StreamPacket { key, content: StreamContent::Messages(_), .. }) => Some(*key),
         _ => None,
     }
 }
 
 /// The neighbours of the receiver's order; those that are still on their way to the sequencer are left out.
-fn compare(order: &BTreeMap<Key, usize>, arrivals: &[(Key, Instant)]) -> Vec<Pair> {
-    let pair = |pair: &[(Key, Instant)]| {
+fn compare(order: &BTreeMap<PacketKey, usize>, arrivals: &[(PacketKey, Instant)]) -> Vec<Pair> {
+    let pair = |pair: &[(PacketKey, Instant)]| {
         let (first, second) = (order.get(&pair[0].0)?, order.get(&pair[1].0)?);
         Some(Pair { gap: pair[1].1.since(pair[0].1), swapped: first > second })
     };
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn neighbours_that_the_sequencer_saw_the_other_way_round_are_swapped() {
-        let key = |seq| Key { origin: NodeId(2), seq };
+        let key = |seq| PacketKey { origin: NodeId(2), seq };
         let order = BTreeMap::from([(key(1), 0), (key(3), 1), (key(2), 2)]);
         let arrivals =
             [(key(1), Instant(5_000)), (key(2), Instant(9_000)), (key(3), Instant(19_000)), (key(4), Instant(20_000))];

@@ -2,7 +2,7 @@
 use super::{AT_ONCE, Play, Played, Scene, keep, ms, unless, us};
 use crate::plato;
 use consort_member::{Policy, vs};
-use consort_plato::{Config, Content, Data, Packet, Plato, Prediction, Sequencing};
+use consort_plato::{Plato, PlatoConfig, PlatoPacket, Prediction, Sequencing, StreamContent, StreamPacket};
 use consort_sim::machine::Bare;
 use consort_sim::world::World;
 use consort_types::{NodeId, Service};
@@ -11,8 +11,8 @@ use consort_types::{NodeId, Service};
 pub fn plato(adjust: plato::Adjust<'_>, story: bool) -> impl Iterator<Item = Played> {
     SCENES.iter().map(move |scene| {
         let plan = scene.plan();
-        let set = |config: &mut Config| {
-            *config = Config { me: config.me, ..Config::new(config.me, config.members.clone()) };
+        let set = |config: &mut PlatoConfig| {
+            *config = PlatoConfig { me: config.me, ..PlatoConfig::new(config.me, config.members.clone()) };
             config.prediction = Prediction::Fixed(us(100));
             config.sequencing = Sequencing { every: 2, within: Some(ms(5)) };
             (scene.adjust)(config);
@@ -25,7 +25,7 @@ pub fn plato(adjust: plato::Adjust<'_>, story: bool) -> impl Iterator<Item = Pla
 
 type Stage<'a> = World<'a, Bare<Plato>>;
 
-const SCENES: &[Scene<Plato, Config>] = &[
+const SCENES: &[Scene<Plato, PlatoConfig>] = &[
     Scene { name: "a-single-word", nodes: 3, adjust: |_| {}, play: a_single_word },
     Scene { name: "one-knows-the-places", nodes: 4, adjust: |_| {}, play: one_knows_the_places },
     Scene { name: "gaps", nodes: 4, adjust: |_| {}, play: gaps },
@@ -39,12 +39,12 @@ const SCENES: &[Scene<Plato, Config>] = &[
     },
 ];
 
-const fn is_plan(packet: &Packet) -> bool {
-    matches!(packet, Packet::Membership(vs::MembershipPacket::Plan(_)))
+const fn is_plan(packet: &PlatoPacket) -> bool {
+    matches!(packet, PlatoPacket::Membership(vs::MembershipPacket::Plan(_)))
 }
 
-const fn is_places(packet: &Packet) -> bool {
-    matches!(packet, Packet::Data(Data { content: Content::Orders { .. }, .. }))
+const fn is_places(packet: &PlatoPacket) -> bool {
+    matches!(packet, PlatoPacket::Data(StreamPacket { content: StreamContent::Orders { .. }, .. }))
 }
 
 /// Nobody says anything more, so no list of places fills.
@@ -70,8 +70,8 @@ fn gaps(world: &mut Stage<'_>) {
     world.decide(move |from, to, packet| {
         frozen |= is_plan(packet);
         match packet {
-            Packet::Data(data) if from == 3 => unless(to == 0 || [(1, 1), (2, 3)].contains(&(to, data.key.seq))),
-            Packet::Request(_) => unless(!frozen),
+            PlatoPacket::Data(data) if from == 3 => unless(to == 0 || [(1, 1), (2, 3)].contains(&(to, data.key.seq))),
+            PlatoPacket::Request(_) => unless(!frozen),
             _ => AT_ONCE,
         }
     });
@@ -102,9 +102,9 @@ fn one_knows_more(world: &mut Stage<'_>) {
     world.decide(move |from, to, packet| {
         frozen |= is_plan(packet);
         match packet {
-            Packet::Data(data) if data.key.origin == NodeId(1) => unless(to == 2 && !frozen),
-            Packet::Request(_) => unless(!frozen),
-            Packet::Status(_) => unless(from == 3 && to != 2),
+            PlatoPacket::Data(data) if data.key.origin == NodeId(1) => unless(to == 2 && !frozen),
+            PlatoPacket::Request(_) => unless(!frozen),
+            PlatoPacket::Status(_) => unless(from == 3 && to != 2),
             _ => AT_ONCE,
         }
     });

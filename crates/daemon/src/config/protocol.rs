@@ -1,7 +1,7 @@
 //! Which protocol orders the messages, and the own knobs of those that are not the ring.
 use super::Settings;
 use super::reader::{self, Section};
-use consort_plato::{Config as PlatoConfig, Prediction};
+use consort_plato::{PlatoConfig, Prediction};
 use consort_toto::{Config as TotoConfig, Early, Phi};
 use consort_types::Duration;
 

@@ -1,6 +1,6 @@
 //! The node as an engine.
 use super::Plato;
-use crate::packet::Packet;
+use crate::packet::PlatoPacket;
 use bytes::Bytes;
 use consort_order::{
     AcrossPartitions, Arrival, Capability, Engine, Fact, Link, Output, PeerReach, Refused, Submission,
@@ -9,7 +9,7 @@ use consort_types::{Instant, MessageId, NodeId, OrderStream, Service, Ticket, Vi
 use consort_wire::Lane;
 
 impl Engine for Plato {
-    type Packet = Packet;
+    type Packet = PlatoPacket;
 
     fn capability(&self) -> Capability {
         Capability {
@@ -43,11 +43,11 @@ impl Engine for Plato {
         Ok(id)
     }
 
-    fn handle_packet(&mut self, now: Instant, arrival: Arrival, packet: Packet) {
+    fn handle_packet(&mut self, now: Instant, arrival: Arrival, packet: PlatoPacket) {
         self.now = now;
         self.arrive_own(arrival.at);
         match packet {
-            Packet::Membership(packet) => self.membership.handle(now, &arrival, packet),
+            PlatoPacket::Membership(packet) => self.membership.handle(now, &arrival, packet),
             packet => self.on_packet(&arrival, packet),
         }
         self.settle();
@@ -87,7 +87,7 @@ impl Engine for Plato {
         self.settle();
     }
 
-    fn poll_output(&mut self) -> Option<Output<Packet>> {
+    fn poll_output(&mut self) -> Option<Output<PlatoPacket>> {
         self.io.output.pop_front()
     }
 
@@ -136,7 +136,7 @@ impl Plato {
 }
 
 impl Plato {
-    fn on_packet(&mut self, arrival: &Arrival, packet: Packet) {
+    fn on_packet(&mut self, arrival: &Arrival, packet: PlatoPacket) {
         let Some(view) = packet.view() else { return };
         self.membership.hear(self.now, arrival, view);
         self.do_acts();
@@ -147,10 +147,10 @@ impl Plato {
             return;
         }
         match packet {
-            Packet::Data(data) => self.on_data(data, arrival.at),
-            Packet::Status(status) => self.on_status(arrival.from, &status),
-            Packet::Request(request) => self.on_request(arrival.from, &request),
-            Packet::Membership(_) => {}
+            PlatoPacket::Data(data) => self.on_data(data, arrival.at),
+            PlatoPacket::Status(status) => self.on_status(arrival.from, &status),
+            PlatoPacket::Request(request) => self.on_request(arrival.from, &request),
+            PlatoPacket::Membership(_) => {}
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What is asked of others, and what is told them.
-use super::{Plato, Stage, backed_off};
-use crate::Config;
-use crate::packet::{Data, Packet, Request, Status};
+use super::{Plato, ViewStage, backed_off};
+use crate::PlatoConfig;
+use crate::packet::{PlatoPacket, RetransmitRequest, StreamPacket, StreamStatus};
 use consort_member::vs::Laggards;
 use consort_order::Destination;
 use consort_types::{Instant, MemberId};
@@ -33,21 +33,21 @@ impl Patience {
 const DEAF: u32 = 2;
 
 /// Nobody of a view of `n` members lags yet.
-pub(super) fn laggards(config: &Config, now: Instant, n: usize) -> Laggards {
+pub(super) fn laggards(config: &PlatoConfig, now: Instant, n: usize) -> Laggards {
     let silence = config.membership.silence;
     Laggards::new(now, n, silence * DEAF, silence)
 }
 
 impl Plato {
-    pub(super) fn on_data(&mut self, data: Data, arrived: Instant) {
+    pub(super) fn on_data(&mut self, data: StreamPacket, arrived: Instant) {
         let Some(index) = self.streams.index(data.key.origin) else {
             self.io.counters.wrong += 1;
             return;
         };
         let agreed = match &self.stage {
-            Stage::Open | Stage::Halted => false,
-            Stage::Fetching(cut) if cut.held.get(index).is_some_and(|last| data.key.seq <= *last) => true,
-            Stage::Frozen | Stage::Fetching(_) => return,
+            ViewStage::Open | ViewStage::Halted => false,
+            ViewStage::Fetching(cut) if cut.held.get(index).is_some_and(|last| data.key.seq <= *last) => true,
+            ViewStage::Frozen | ViewStage::Fetching(_) => return,
         };
         let (repair, mut next) = (data.repair, Vec::new());
         if !self.streams.take(index, (data, arrived), agreed, &mut next) && repair {
@@ -62,9 +62,9 @@ impl Plato {
         self.see_to_fetching();
     }
 
-    pub(super) fn on_status(&mut self, from: MemberId, status: &Status) {
+    pub(super) fn on_status(&mut self, from: MemberId, status: &StreamStatus) {
         let Some(index) = self.membership.index(from) else { return };
-        if matches!(self.stage, Stage::Open | Stage::Halted) {
+        if matches!(self.stage, ViewStage::Open | ViewStage::Halted) {
             let before = self.streams.stable().to_vec();
             self.streams.on_status(index, status);
             self.patience.asked |= status.asks;
@@ -74,20 +74,20 @@ impl Plato {
         }
     }
 
-    pub(super) fn on_request(&mut self, from: MemberId, request: &Request) {
+    pub(super) fn on_request(&mut self, from: MemberId, request: &RetransmitRequest) {
         //= P02
         if crate::mutated!(self.config, NoAnswers) {
             return;
         }
         for data in self.streams.answers(request) {
             self.io.counters.repairs += 1;
-            self.send(Destination::One(from.node), Lane::Data, Packet::Data(data));
+            self.send(Destination::One(from.node), Lane::Data, PlatoPacket::Data(data));
         }
     }
 
     /// Tells the membership once nothing of the agreed set is lacking.
     pub(super) fn see_to_fetching(&mut self) {
-        let Stage::Fetching(cut) = &self.stage else { return };
+        let ViewStage::Fetching(cut) = &self.stage else { return };
         if self.streams.held().iter().zip(&cut.held).all(|(held, wanted)| held >= wanted) {
             self.membership.complete(self.now);
         }
@@ -108,7 +108,7 @@ impl Plato {
             return;
         }
         let links = self.config.links;
-        let first = if matches!(self.stage, Stage::Fetching(_)) { now } else { now + links.request };
+        let first = if matches!(self.stage, ViewStage::Fetching(_)) { now } else { now + links.request };
         let due = *self.patience.request.get_or_insert(first);
         if due > now || crate::mutated!(self.config, NoRequests) {
             return;
@@ -124,9 +124,11 @@ impl Plato {
     /// Which streams lack something, and up to where that is known to have been sent.
     fn wanted(&self) -> Vec<(usize, u64)> {
         match &self.stage {
-            Stage::Frozen => Vec::new(),
-            Stage::Open | Stage::Halted => self.streams.gaps().map(|index| (index, self.streams.sent(index))).collect(),
-            Stage::Fetching(cut) => {
+            ViewStage::Frozen => Vec::new(),
+            ViewStage::Open | ViewStage::Halted => {
+                self.streams.gaps().map(|index| (index, self.streams.sent(index))).collect()
+            }
+            ViewStage::Fetching(cut) => {
                 let lacking = self.streams.held().iter().zip(&cut.held).enumerate();
                 lacking
                     .filter(|(_, (held, wanted))| held < wanted)
@@ -140,16 +142,16 @@ impl Plato {
         let runs = crate::packet::runs_in(self.config.datagram.packet_room());
         let Some((whom, request)) = self.streams.request(index, last, runs) else { return };
         let holder = match &self.stage {
-            Stage::Fetching(cut) => cut.holders.get(index).copied().unwrap_or(whom),
+            ViewStage::Fetching(cut) => cut.holders.get(index).copied().unwrap_or(whom),
             _ => whom,
         };
         self.io.counters.requests += 1;
-        self.send(Destination::One(holder.node), Lane::Data, Packet::Request(request));
+        self.send(Destination::One(holder.node), Lane::Data, PlatoPacket::Request(request));
     }
 
     fn see_to_status(&mut self) {
         //= P04
-        if !matches!(self.stage, Stage::Open | Stage::Halted) || self.members().len() == 1 {
+        if !matches!(self.stage, ViewStage::Open | ViewStage::Halted) || self.members().len() == 1 {
             self.patience.status = None;
             return;
         }
@@ -180,8 +182,8 @@ impl Plato {
         self.io.counters.statuses += 1;
         let sent = self.streams.next_key().seq - 1;
         let asks = self.streams.is_unstable();
-        let status = Status { view: self.view(), sent, asks, received: self.patience.told.clone() };
-        self.send(Destination::All, Lane::Data, Packet::Status(status));
+        let status = StreamStatus { view: self.view(), sent, asks, received: self.patience.told.clone() };
+        self.send(Destination::All, Lane::Data, PlatoPacket::Status(status));
         self.exclude_the_deaf();
     }
 
@@ -190,7 +192,7 @@ impl Plato {
     fn exclude_the_deaf(&mut self) {
         //= P07
         let deaf = self.laggards.deaf(self.now, self.streams.me(), self.streams.reports());
-        if let Some(deaf) = deaf.filter(|_| matches!(self.stage, Stage::Open)) {
+        if let Some(deaf) = deaf.filter(|_| matches!(self.stage, ViewStage::Open)) {
             self.membership.exclude(self.now, self.members()[deaf]);
         }
     }

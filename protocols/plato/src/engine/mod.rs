@@ -7,12 +7,12 @@ mod contract;
 mod links;
 mod views;
 
-use crate::config::{Config, ConfigError};
+use crate::config::{PlatoConfig, PlatoConfigError};
 use crate::delta::Delta;
 use crate::loopback::Loopback;
-use crate::packet::{Content, Data, Packet};
-use crate::pipeline::Key;
-use crate::receiver::{Io, Receiver};
+use crate::packet::{PlatoPacket, StreamContent, StreamPacket};
+use crate::pipeline::PacketKey;
+use crate::receiver::{ReceiverIo, ViewReceiver};
 use crate::sequencer::Sequencer;
 use crate::streams::Streams;
 use consort_member::vs::{AgreedSet, Laggards, Membership};
@@ -24,12 +24,12 @@ use links::Patience;
 /// One node.
 #[derive(Clone, Debug)]
 pub struct Plato {
-    config: Config,
-    io: Io,
+    config: PlatoConfig,
+    io: ReceiverIo,
     membership: Membership,
-    stage: Stage,
+    stage: ViewStage,
     streams: Streams,
-    receiver: Receiver,
+    receiver: ViewReceiver,
     sequencer: Sequencer,
     loopback: Loopback,
     patience: Patience,
@@ -41,7 +41,7 @@ pub struct Plato {
 
 /// What may still happen in the installed view.
 #[derive(Clone, Debug)]
-enum Stage {
+enum ViewStage {
     /// Everything.
     Open,
     /// Nothing new is sent.
@@ -61,20 +61,20 @@ impl Plato {
     /// A node that is about to start; `incarnation` is this life of it, larger than every earlier one.
     ///
     /// # Errors
-    /// [`ConfigError`] if the settings cannot work.
-    pub fn new(mut config: Config, incarnation: Incarnation) -> Result<Self, ConfigError> {
+    /// [`PlatoConfigError`] if the settings cannot work.
+    pub fn new(mut config: PlatoConfig, incarnation: Incarnation) -> Result<Self, PlatoConfigError> {
         config.validate()?;
         config.members.sort_unstable();
         let membership = Membership::new(config.membership(), incarnation)?;
         let me = membership.me();
         let queue = SubmitQueue::new(config.queue_bytes, config.message_max, rides);
-        let io = Io::new(queue, Delta::new(config.prediction));
+        let io = ReceiverIo::new(queue, Delta::new(config.prediction));
         Ok(Self {
             io,
             membership,
-            stage: Stage::Open,
+            stage: ViewStage::Open,
             streams: Streams::new(ViewId::default(), &[me], me, config.window.packets),
-            receiver: Receiver::new(ViewId::default(), &[me], me),
+            receiver: ViewReceiver::new(ViewId::default(), &[me], me),
             sequencer: Sequencer::default(),
             loopback: Loopback::default(),
             patience: Patience::default(),
@@ -86,7 +86,7 @@ impl Plato {
     }
 
     /// The settings.
-    pub const fn config(&self) -> &Config {
+    pub const fn config(&self) -> &PlatoConfig {
         &self.config
     }
 
@@ -113,7 +113,7 @@ impl Plato {
         self.members().first() == Some(&self.me())
     }
 
-    fn send(&mut self, to: Destination, lane: Lane, packet: Packet) {
+    fn send(&mut self, to: Destination, lane: Lane, packet: PlatoPacket) {
         if to == Destination::All {
             self.membership.spoke(self.now);
         }
@@ -121,23 +121,23 @@ impl Plato {
     }
 
     /// Sends the next packet of the own stream, and takes it in.
-    fn originate(&mut self, content: Content) -> Key {
+    fn originate(&mut self, content: StreamContent) -> PacketKey {
         //= P01
         let after = self.receiver.delivered();
-        let data = Data { view: self.view(), key: self.streams.next_key(), after, repair: false, content };
+        let data = StreamPacket { view: self.view(), key: self.streams.next_key(), after, repair: false, content };
         self.streams.append(self.now, data.clone());
         if self.members().len() > 1 {
-            self.send(Destination::All, Lane::Data, Packet::Data(data.clone()));
+            self.send(Destination::All, Lane::Data, PlatoPacket::Data(data.clone()));
         }
         self.take_in(&data, None);
         data.key
     }
 
     /// A packet is the next of its stream. Others' have arrived; own ones do so later.
-    fn take_in(&mut self, data: &Data, arrived: Option<Instant>) {
+    fn take_in(&mut self, data: &StreamPacket, arrived: Option<Instant>) {
         let (now, key) = (self.now, data.key);
         let Some(index) = self.streams.index(key.origin) else { return };
-        if let Content::Orders { first, keys } = &data.content {
+        if let StreamContent::Orders { first, keys } = &data.content {
             return self.on_orders(index, key, *first, keys);
         }
         self.receiver.take(&mut self.io, index, data);
@@ -149,7 +149,7 @@ impl Plato {
     }
 
     /// A packet arrived: those of our own that have arrived before it go first.
-    fn arrive(&mut self, key: Key, at: Instant) {
+    fn arrive(&mut self, key: PacketKey, at: Instant) {
         self.arrive_own(at);
         self.settle_place(key, at);
     }
@@ -160,8 +160,8 @@ impl Plato {
         }
     }
 
-    fn settle_place(&mut self, key: Key, at: Instant) {
-        let open = matches!(self.stage, Stage::Open);
+    fn settle_place(&mut self, key: PacketKey, at: Instant) {
+        let open = matches!(self.stage, ViewStage::Open);
         let gives = self.is_sequencer() && (open || crate::mutated!(self.config, PlacesAfterEnd));
         if gives {
             //= P10
@@ -176,8 +176,8 @@ impl Plato {
     }
 
     /// The sequencer told places. Its own it knows already.
-    fn on_orders(&mut self, index: usize, key: Key, first: u64, keys: &[Key]) {
-        if matches!(self.stage, Stage::Fetching(_)) && crate::mutated!(self.config, PlacesForgotten) {
+    fn on_orders(&mut self, index: usize, key: PacketKey, first: u64, keys: &[PacketKey]) {
+        if matches!(self.stage, ViewStage::Fetching(_)) && crate::mutated!(self.config, PlacesForgotten) {
             return;
         }
         if index != 0 || !self.receiver.is_next_place(first) {
@@ -200,23 +200,23 @@ impl Plato {
     fn tell_places(&mut self, end: bool) {
         while let Some((first, keys)) = self.sequencer.tell(self.now, &self.config.sequencing, end) {
             self.io.counters.orders += 1;
-            self.originate(Content::Orders { first, keys });
+            self.originate(StreamContent::Orders { first, keys });
         }
     }
 
     /// Sends what may be sent now.
     fn pump(&mut self) {
-        if !matches!(self.stage, Stage::Open) {
+        if !matches!(self.stage, ViewStage::Open) {
             return;
         }
         if std::mem::take(&mut self.settled) {
-            self.originate(Content::Primary);
+            self.originate(StreamContent::Primary);
         }
         let room = self.config.datagram.packet_room() - crate::packet::DATA_LEN;
         while self.may_send() {
             let Some(body) = self.io.queue.next_body(room) else { break };
             self.io.counters.sent += 1;
-            self.originate(Content::Messages(body));
+            self.originate(StreamContent::Messages(body));
             self.tell_places(false);
         }
         self.tell_places(false);
@@ -255,7 +255,7 @@ impl Plato {
     pub(super) fn deliver(&mut self) {
         //= P43
         let alone = crate::mutated!(self.config, KnowsAlone);
-        if matches!(self.stage, Stage::Open | Stage::Halted) || alone {
+        if matches!(self.stage, ViewStage::Open | ViewStage::Halted) || alone {
             self.receiver.learn(self.streams.stable());
         }
         self.receiver.deliver(&mut self.io);
@@ -269,7 +269,7 @@ impl Plato {
             return;
         }
         //= P40
-        if matches!(self.stage, Stage::Open) {
+        if matches!(self.stage, ViewStage::Open) {
             self.tell_places(true);
         }
         if self.streams.under_way() == 0 {
@@ -279,7 +279,7 @@ impl Plato {
 
     /// When something of the engine's own is due.
     fn next_due(&self) -> Option<Instant> {
-        let open = matches!(self.stage, Stage::Open);
+        let open = matches!(self.stage, ViewStage::Open);
         let places = self.sequencer.due().filter(|_| open);
         [places, self.loopback.due(), self.patience.due()].into_iter().flatten().min()
     }

@@ -1,7 +1,7 @@
 //! What the membership asks for: the end of one view and the beginning of the next.
-use super::{Plato, Stage};
-use crate::packet::Packet;
-use crate::receiver::Receiver;
+use super::{Plato, ViewStage};
+use crate::packet::PlatoPacket;
+use crate::receiver::ViewReceiver;
 use crate::sequencer::Sequencer;
 use crate::streams::Streams;
 use consort_member::vs::{Holdings, MembershipAction, ViewChange};
@@ -14,7 +14,7 @@ impl Plato {
         while let Some(act) = self.membership.poll() {
             match act {
                 MembershipAction::Send { to, packet } => {
-                    let packet = Packet::Membership(packet);
+                    let packet = PlatoPacket::Membership(packet);
                     self.io.output.push_back(Output::Send { to, lane: Lane::Control, packet });
                 }
                 MembershipAction::Persist { ticket, record } => {
@@ -28,7 +28,7 @@ impl Plato {
                 MembershipAction::Halt => self.halt(),
                 MembershipAction::Tell => self.freeze(),
                 MembershipAction::Fetch(cut) => {
-                    self.stage = Stage::Fetching(cut);
+                    self.stage = ViewStage::Fetching(cut);
                     self.see_to_fetching();
                     self.see_to_links();
                 }
@@ -45,12 +45,12 @@ impl Plato {
         if !crate::mutated!(self.config, ListKept) {
             self.tell_places(true);
         }
-        self.stage = Stage::Halted;
+        self.stage = ViewStage::Halted;
     }
 
     fn freeze(&mut self) {
         //= P41
-        self.stage = Stage::Frozen;
+        self.stage = ViewStage::Frozen;
         if !crate::mutated!(self.config, GapsKept) {
             self.streams.forget_parked();
         }
@@ -95,14 +95,14 @@ impl Plato {
         let (view, me) = (&change.view, self.me());
         let _ = self.loopback.end().count();
         self.streams = Streams::new(view.id, &view.members, me, self.config.window.packets);
-        self.receiver = Receiver::new(view.id, &view.members, me);
+        self.receiver = ViewReceiver::new(view.id, &view.members, me);
         #[cfg(feature = "mutants")]
         {
             self.streams = self.streams.clone().mutate(self.config.mutant);
             self.receiver = self.receiver.clone().mutate(self.config.mutant);
         }
         self.sequencer = Sequencer::default();
-        self.stage = Stage::Open;
+        self.stage = ViewStage::Open;
         self.settled = false;
         self.forget_links();
         self.laggards = super::links::laggards(&self.config, self.now, view.members.len());

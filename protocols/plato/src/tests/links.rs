@@ -1,9 +1,9 @@
 //! Packets that are lost, and what all hold.
 use super::*;
-use crate::{Content, Data};
+use crate::{StreamContent, StreamPacket};
 
 /// Loses the first `count` packets that fit.
-fn lose(mut count: u32, fits: impl Fn(u16, u16, &Packet) -> bool + 'static) -> Fate {
+fn lose(mut count: u32, fits: impl Fn(u16, u16, &PlatoPacket) -> bool + 'static) -> Fate {
     Box::new(move |from, to, packet| {
         if count > 0 && fits(from, to, packet) {
             count -= 1;
@@ -13,8 +13,8 @@ fn lose(mut count: u32, fits: impl Fn(u16, u16, &Packet) -> bool + 'static) -> F
     })
 }
 
-const fn is_data(packet: &Packet) -> bool {
-    matches!(packet, Packet::Data(Data { content: Content::Messages(_), .. }))
+const fn is_data(packet: &PlatoPacket) -> bool {
+    matches!(packet, PlatoPacket::Data(StreamPacket { content: StreamContent::Messages(_), .. }))
 }
 
 #[test]
@@ -40,7 +40,8 @@ fn a_lost_last_packet_shows_by_status_and_a_lost_list_of_places_too() {
     for orders in [false, true] {
         let mut cluster = Cluster::new(3, usual);
         cluster.fate = lose(1, move |_, to, packet| {
-            let is_orders = matches!(packet, Packet::Data(Data { content: Content::Orders { .. }, .. }));
+            let is_orders =
+                matches!(packet, PlatoPacket::Data(StreamPacket { content: StreamContent::Orders { .. }, .. }));
             to == 3 && if orders { is_orders } else { is_data(packet) }
         });
         cluster.say(2, "a");
@@ -54,7 +55,7 @@ fn who_cannot_ask_the_sender_asks_another_that_holds_it() {
     //= P02 test
     let mut cluster = Cluster::new(3, usual);
     cluster.fate = Box::new(|from, to, packet| {
-        let lost = (from, to) == (2, 3) && matches!(packet, Packet::Data(_));
+        let lost = (from, to) == (2, 3) && matches!(packet, PlatoPacket::Data(_));
         (!lost).then_some(Duration::ZERO)
     });
     cluster.say(2, "a");
@@ -122,7 +123,7 @@ fn a_request_for_many_gaps_fits_the_smallest_datagram() {
         config.datagram = consort_wire::DatagramSize::new(576).unwrap();
     });
     cluster.fate = Box::new(|_, _, packet| {
-        let lost = matches!(packet, Packet::Data(data) if data.key.seq % 2 == 1 && !data.repair);
+        let lost = matches!(packet, PlatoPacket::Data(data) if data.key.seq % 2 == 1 && !data.repair);
         (!lost).then_some(Duration::ZERO)
     });
     (0..200).for_each(|_| cluster.say(2, "x"));
@@ -138,7 +139,7 @@ fn who_learns_what_others_hold_but_no_places_sends_no_more_than_the_window_allow
         config.window = crate::Window { packets: 4, bytes: 1 << 20 };
     });
     cluster.fate = Box::new(|from, to, packet| {
-        let lost = (from, to) == (1, 2) && matches!(packet, Packet::Data(_)) || to == 2 && is_places(packet);
+        let lost = (from, to) == (1, 2) && matches!(packet, PlatoPacket::Data(_)) || to == 2 && is_places(packet);
         (!lost).then_some(Duration::ZERO)
     });
     for _ in 0..10 {
@@ -148,8 +149,8 @@ fn who_learns_what_others_hold_but_no_places_sends_no_more_than_the_window_allow
     assert_eq!((cluster.counter(2, "packets_sent"), cluster.got(2).len()), (4, 0));
 }
 
-const fn is_places(packet: &Packet) -> bool {
-    matches!(packet, Packet::Data(Data { content: Content::Orders { .. }, .. }))
+const fn is_places(packet: &PlatoPacket) -> bool {
+    matches!(packet, PlatoPacket::Data(StreamPacket { content: StreamContent::Orders { .. }, .. }))
 }
 
 #[test]
@@ -157,7 +158,7 @@ fn whose_own_packets_do_not_get_out_goes_alone() {
     //= P07 test
     let mut cluster = Cluster::new(3, usual);
     cluster.fate = Box::new(|from, _, packet| {
-        let lost = from == 3 && matches!(packet, Packet::Data(_));
+        let lost = from == 3 && matches!(packet, PlatoPacket::Data(_));
         (!lost).then_some(Duration::ZERO)
     });
     cluster.say(3, "a");
@@ -186,7 +187,7 @@ fn who_takes_nothing_in_is_left_behind() {
     //= P07 test
     let mut cluster = Cluster::new(3, usual);
     cluster.fate = Box::new(|_, to, packet| {
-        let deaf = to == 3 && !matches!(packet, Packet::Membership(_));
+        let deaf = to == 3 && !matches!(packet, PlatoPacket::Membership(_));
         (!deaf).then_some(Duration::ZERO)
     });
     cluster.say(1, "a");

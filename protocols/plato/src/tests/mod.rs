@@ -4,7 +4,7 @@ mod links;
 mod order;
 mod views;
 
-use crate::{Config, Packet, Plato, Prediction, Sequencing};
+use crate::{Plato, PlatoConfig, PlatoPacket, Prediction, Sequencing};
 use bytes::Bytes;
 use consort_order::{Arrival, Delivery, Destination, Engine, Lane, Output, Packet as _, Submission};
 use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, OrderStream, Service, View, ViewKind};
@@ -40,33 +40,33 @@ struct Node {
 }
 
 /// What becomes of a packet on its way from one node to another: how much later it comes, or that it is lost.
-type Fate = Box<dyn FnMut(u16, u16, &Packet) -> Option<Duration>>;
+type Fate = Box<dyn FnMut(u16, u16, &PlatoPacket) -> Option<Duration>>;
 
 struct Cluster {
     now: Instant,
     nodes: Vec<Node>,
-    wire: BTreeMap<(Instant, u64), (u16, u16, Lane, Packet)>,
+    wire: BTreeMap<(Instant, u64), (u16, u16, Lane, PlatoPacket)>,
     sent: u64,
     fate: Fate,
 }
 
-fn config(me: u16, n: u16) -> Config {
-    break_a_rule(Config::new(NodeId(me), (1..=n).map(NodeId).collect()))
+fn config(me: u16, n: u16) -> PlatoConfig {
+    break_a_rule(PlatoConfig::new(NodeId(me), (1..=n).map(NodeId).collect()))
 }
 
 /// `cargo xtask mutants` asks which scenario notices a broken rule.
-fn break_a_rule(config: Config) -> Config {
+fn break_a_rule(config: PlatoConfig) -> PlatoConfig {
     #[cfg(feature = "mutants")]
     if let Ok(name) = std::env::var("CONSORT_PLATO_MUTANT") {
         let mutant = crate::Mutant::ALL.iter().copied().find(|mutant| mutant.name() == name);
-        return Config { mutant, ..config };
+        return PlatoConfig { mutant, ..config };
     }
     config
 }
 
 impl Cluster {
     /// Nodes 1 to n, one view.
-    fn new(n: u16, adjust: impl Fn(&mut Config)) -> Self {
+    fn new(n: u16, adjust: impl Fn(&mut PlatoConfig)) -> Self {
         let node = |me| {
             let mut config = config(me, n);
             adjust(&mut config);
@@ -74,7 +74,7 @@ impl Cluster {
             Node { engine, up: true, told: Vec::new(), got: Vec::new() }
         };
         let nodes = (1..=n).map(node).collect();
-        let fate = Box::new(|_, _, _: &Packet| Some(Duration::ZERO));
+        let fate = Box::new(|_, _, _: &PlatoPacket| Some(Duration::ZERO));
         let mut cluster = Self { now: Instant(1_000_000), nodes, wire: BTreeMap::new(), sent: 0, fate };
         for me in 1..=n {
             let now = cluster.now;
@@ -99,7 +99,7 @@ impl Cluster {
         }
     }
 
-    fn output(&mut self, me: u16, output: Output<Packet>) {
+    fn output(&mut self, me: u16, output: Output<PlatoPacket>) {
         let text = |delivery: &Delivery| String::from_utf8_lossy(&delivery.payload.to_bytes()).into_owned();
         let told = match output {
             Output::Send { to, lane, packet } => return self.send(me, to, lane, &packet),
@@ -143,10 +143,10 @@ impl Cluster {
         self.nodes[usize::from(me) - 1].told.push((now, told));
     }
 
-    fn send(&mut self, me: u16, to: Destination, lane: Lane, packet: &Packet) {
+    fn send(&mut self, me: u16, to: Destination, lane: Lane, packet: &PlatoPacket) {
         let room = self.nodes[usize::from(me) - 1].engine.config().datagram.packet_room();
         let len = written(packet).len();
-        assert!(len <= room || matches!(packet, Packet::Membership(_)), "{len} bytes, {room} fit: {packet:?}");
+        assert!(len <= room || matches!(packet, PlatoPacket::Membership(_)), "{len} bytes, {room} fit: {packet:?}");
         for other in (1..=self.nodes.len() as u16).filter(|other| *other != me) {
             if to != Destination::All && to != Destination::One(NodeId(other)) {
                 continue;
@@ -263,11 +263,11 @@ impl Cluster {
 }
 
 /// A packet as it comes out of the network: written and read.
-fn carried(packet: &Packet) -> Packet {
-    Packet::decode(written(packet)).unwrap()
+fn carried(packet: &PlatoPacket) -> PlatoPacket {
+    PlatoPacket::decode(written(packet)).unwrap()
 }
 
-fn written(packet: &Packet) -> Bytes {
+fn written(packet: &PlatoPacket) -> Bytes {
     let mut bytes = bytes::BytesMut::new();
     let body = packet.encode(&mut bytes);
     bytes.extend_from_slice(&body);
@@ -275,7 +275,7 @@ fn written(packet: &Packet) -> Bytes {
 }
 
 /// Receivers that believe that packets 100 us apart are in order, a sequencer that tells two places at a time.
-fn usual(config: &mut Config) {
+fn usual(config: &mut PlatoConfig) {
     config.prediction = Prediction::Fixed(us(100));
     config.sequencing = Sequencing { every: 2, within: Some(ms(5)) };
 }

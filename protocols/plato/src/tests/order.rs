@@ -1,6 +1,6 @@
 //! What is offered, confirmed and delivered while nothing goes wrong.
 use super::*;
-use crate::{Content, Data};
+use crate::{StreamContent, StreamPacket};
 
 #[test]
 fn what_comes_alone_is_offered_long_before_its_place_is_known() {
@@ -59,7 +59,9 @@ fn without_prediction_all_wait_for_their_places() {
 fn swapped() -> Cluster {
     let mut cluster = Cluster::new(3, usual);
     cluster.fate = Box::new(|from, to, packet| {
-        let slow = from == 1 && to == 3 && matches!(packet, Packet::Data(Data { content: Content::Messages(_), .. }));
+        let slow = from == 1
+            && to == 3
+            && matches!(packet, PlatoPacket::Data(StreamPacket { content: StreamContent::Messages(_), .. }));
         Some(if slow { us(150) } else { Duration::ZERO })
     });
     cluster
@@ -83,7 +85,9 @@ fn a_guess_that_was_wrong_is_taken_back_late_and_counted() {
     let mut cluster = Cluster::new(3, usual);
     // Node 3 hears node 2 at once and node 1 so late that it believes both to be in their order.
     cluster.fate = Box::new(|from, to, packet| {
-        let slow = from == 1 && to == 3 && matches!(packet, Packet::Data(Data { content: Content::Messages(_), .. }));
+        let slow = from == 1
+            && to == 3
+            && matches!(packet, PlatoPacket::Data(StreamPacket { content: StreamContent::Messages(_), .. }));
         Some(if slow { us(700) } else { Duration::ZERO })
     });
     cluster.say(1, "a");
@@ -102,7 +106,7 @@ fn a_safe_message_waits_until_all_hold_it_and_what_stands_before_it() {
     let mut cluster = Cluster::new(3, usual);
     let start = cluster.now;
     cluster.fate = Box::new(move |_, to, packet| {
-        let late = to == 2 && matches!(packet, Packet::Data(data) if data.key.origin == NodeId(3));
+        let late = to == 2 && matches!(packet, PlatoPacket::Data(data) if data.key.origin == NodeId(3));
         Some(if late { ms(30) } else { Duration::ZERO })
     });
     cluster.say_as(3, Service::Safe, "s");

@@ -1,10 +1,10 @@
 //! The end of a view: what all that go on together deliver of it.
 use super::*;
-use crate::{Content, Data};
+use crate::{StreamContent, StreamPacket};
 use consort_member::{Policy, vs};
 
-const fn is_orders(packet: &Packet) -> bool {
-    matches!(packet, Packet::Data(Data { content: Content::Orders { .. }, repair: false, .. }))
+const fn is_orders(packet: &PlatoPacket) -> bool {
+    matches!(packet, PlatoPacket::Data(StreamPacket { content: StreamContent::Orders { .. }, repair: false, .. }))
 }
 
 /// The sequencer dies after what it said in `say`; nothing of its places came through unless `orders_to` says so.
@@ -102,7 +102,7 @@ fn safe_messages_that_not_all_held_are_delivered_behind_the_transitional_view() 
     //= P43 test
     let mut cluster = Cluster::new(3, usual);
     cluster.fate = Box::new(|_, to, packet| {
-        let lost = to == 3 && matches!(packet, Packet::Data(_));
+        let lost = to == 3 && matches!(packet, PlatoPacket::Data(_));
         (!lost).then_some(Duration::ZERO)
     });
     cluster.say_as(2, Service::Safe, "s");
@@ -185,7 +185,7 @@ fn a_sequencer_whose_time_to_leave_is_up_tells_its_places_too() {
     let mut cluster = untold();
     // It never learns that its last message is held by all.
     cluster.fate = Box::new(|_, to, packet| {
-        let lost = to == 1 && matches!(packet, Packet::Status(_));
+        let lost = to == 1 && matches!(packet, PlatoPacket::Status(_));
         (!lost).then_some(Duration::ZERO)
     });
     cluster.say_as(1, Service::Safe, "s");
@@ -206,7 +206,7 @@ fn a_view_that_is_being_closed_is_not_called_primary() {
     // The event is sent in the view of nodes 1 and 2, but its place is never told.
     cluster.crash(3);
     cluster.fate = Box::new(|_, _, packet| {
-        let places = matches!(packet, Packet::Data(Data { content: Content::Orders { .. }, .. }));
+        let places = matches!(packet, PlatoPacket::Data(StreamPacket { content: StreamContent::Orders { .. }, .. }));
         (!places).then_some(Duration::ZERO)
     });
     let views = |cluster: &Cluster| cluster.told(2).iter().filter(|told| told.starts_with("view")).count();
@@ -229,11 +229,11 @@ fn what_one_member_alone_finds_out_while_it_fetches_does_not_decide_where_the_tr
     // know then that all hold the message.
     let mut frozen = false;
     cluster.fate = Box::new(move |from, to, packet| {
-        frozen |= matches!(packet, Packet::Membership(vs::MembershipPacket::Plan(_)));
+        frozen |= matches!(packet, PlatoPacket::Membership(vs::MembershipPacket::Plan(_)));
         let passes = match packet {
-            Packet::Data(data) if data.key.origin == NodeId(2) => to != 3 || frozen,
-            Packet::Request(_) => frozen,
-            Packet::Status(_) => from != 4 || to == 3,
+            PlatoPacket::Data(data) if data.key.origin == NodeId(2) => to != 3 || frozen,
+            PlatoPacket::Request(_) => frozen,
+            PlatoPacket::Status(_) => from != 4 || to == 3,
             _ => true,
         };
         passes.then_some(Duration::ZERO)
@@ -257,10 +257,10 @@ fn what_stands_behind_a_gap_is_not_taken_in_when_the_gap_is_closed_for_the_end_o
     // Of three packets of node 4, node 2 lacks the first and node 3 the last, and nobody else lives on.
     let mut frozen = false;
     cluster.fate = Box::new(move |from, to, packet| {
-        frozen |= matches!(packet, Packet::Membership(vs::MembershipPacket::Plan(_)));
+        frozen |= matches!(packet, PlatoPacket::Membership(vs::MembershipPacket::Plan(_)));
         let passes = match packet {
-            Packet::Data(data) if from == 4 => to != 1 && ![(2, 1), (3, 3)].contains(&(to, data.key.seq)),
-            Packet::Request(_) => frozen,
+            PlatoPacket::Data(data) if from == 4 => to != 1 && ![(2, 1), (3, 3)].contains(&(to, data.key.seq)),
+            PlatoPacket::Request(_) => frozen,
             _ => true,
         };
         passes.then_some(Duration::ZERO)
@@ -285,7 +285,7 @@ fn what_is_agreed_on_is_fetched_however_little_a_member_knows_of_what_all_hold()
         config.links.status = us(200);
     });
     cluster.fate = Box::new(|from, to, packet| {
-        let lost = (from, to) == (2, 3) && matches!(packet, Packet::Status(_));
+        let lost = (from, to) == (2, 3) && matches!(packet, PlatoPacket::Status(_));
         (!lost).then_some(Duration::ZERO)
     });
     (0..400).for_each(|_| cluster.say(1, &"x".repeat(1_000)));
