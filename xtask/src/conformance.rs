@@ -64,7 +64,7 @@ fn all() -> [Tried; 3] {
     let of_toto = consort_toto::Toto::new(toto::settings(&plan, true), life).unwrap().capability();
     let of_plato = consort_plato::Plato::new(plato::settings(&plan), life).unwrap().capability();
     let predicts = &|config: &mut consort_plato::PlatoConfig| config.prediction = consort_plato::Prediction::default();
-    let ordered = &|config: &mut consort_toto::Config| config.early = consort_toto::Early::No;
+    let ordered = &|config: &mut consort_toto::TotoConfig| config.early = consort_toto::Early::No;
     [
         Tried { lab: Box::new(ring::bare(plan.clone(), keep(&of_ring), &|_| {}).unwrap()), capability: of_ring },
         Tried { lab: Box::new(toto::bare(plan.clone(), keep(&of_toto), ordered).unwrap()), capability: of_toto },

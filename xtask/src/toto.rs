@@ -7,15 +7,15 @@ use consort_sim::machine::{Bare, Whole};
 use consort_sim::message;
 use consort_sim::plan::Plan;
 use consort_sim::world::{Options as Keep, World};
-use consort_toto::{Config, Early, Phi, Toto};
+use consort_toto::{Early, Phi, Toto, TotoConfig};
 use consort_types::{Duration, Incarnation, MemberId, Rng};
 use consort_wire::DatagramSize;
 
 /// The settings of one run; all nodes share them. Groups need one order for everything.
-pub fn settings(plan: &Plan, whole: bool) -> Config {
+pub fn settings(plan: &Plan, whole: bool) -> TotoConfig {
     let members: Vec<_> = plan.members().into_iter().map(|member| member.node).collect();
     let mut rng = Rng::new(plan.seed).fork(0x7070);
-    let mut config = Config::new(members[0], members);
+    let mut config = TotoConfig::new(members[0], members);
     config.datagram = DatagramSize::new(plan.datagram).unwrap_or_default();
     config.phi = [Phi::Half, Phi::Half, Phi::Half, Phi::Percent(75), Phi::All][rng.below(5) as usize];
     config.ack_floor = rng.chance(0.2);
@@ -28,14 +28,14 @@ pub fn settings(plan: &Plan, whole: bool) -> Config {
     config.primary = engines::policy(plan, &mut rng);
     config.ack = rng.chance(0.5).then(|| Duration::from_micros(rng.between(100, 10_000)));
     if plan.shipped {
-        let Config { me, members, datagram, primary, .. } = config;
-        return Config { datagram, primary, ..Config::new(me, members) };
+        let TotoConfig { me, members, datagram, primary, .. } = config;
+        return TotoConfig { datagram, primary, ..TotoConfig::new(me, members) };
     }
     config
 }
 
 /// Says what every node's settings are in the end.
-pub type Adjust<'a> = &'a dyn Fn(&mut Config);
+pub type Adjust<'a> = &'a dyn Fn(&mut TotoConfig);
 
 /// A world of engines alone.
 ///
@@ -70,8 +70,8 @@ fn named(mut plan: Plan) -> Plan {
     plan
 }
 
-fn toto(settings: &Config, member: MemberId, adjust: Adjust<'_>) -> Result<Toto, String> {
-    let mut config = Config { me: member.node, ..settings.clone() };
+fn toto(settings: &TotoConfig, member: MemberId, adjust: Adjust<'_>) -> Result<Toto, String> {
+    let mut config = TotoConfig { me: member.node, ..settings.clone() };
     adjust(&mut config);
     Toto::new(config, member.incarnation).map_err(|error| error.to_string())
 }

@@ -4,9 +4,9 @@ use consort_member::vs::{MembershipSettings, MembershipTimeouts, SettingsError};
 use consort_types::{Duration, NodeId, Service};
 use consort_wire::DatagramSize;
 
-/// How the engine is set up. Members whose shared settings differ must not talk: see [`Config::shared_settings`].
+/// How the engine is set up. Members whose shared settings differ must not talk: see [`TotoConfig::shared_settings`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct Config {
+pub struct TotoConfig {
     /// This node.
     pub me: NodeId,
     /// All members, this node among them, in any order.
@@ -81,12 +81,12 @@ impl Phi {
 }
 
 /// A setting that cannot work. Names the setting, what is wrong, and what would be right.
-pub type ConfigError = SettingsError;
+pub type TotoConfigError = SettingsError;
 
 /// The bytes that must be left for messages in a packet that acknowledges all other members.
 const BODY_LEAST: usize = 64;
 
-impl Config {
+impl TotoConfig {
     /// The defaults for these members.
     pub fn new(me: NodeId, members: Vec<NodeId>) -> Self {
         let n = members.len() as u64;
@@ -117,8 +117,8 @@ impl Config {
     /// Checks that the settings can work together.
     ///
     /// # Errors
-    /// The first [`ConfigError`] found.
-    pub fn validate(&self) -> Result<(), ConfigError> {
+    /// The first [`TotoConfigError`] found.
+    pub fn validate(&self) -> Result<(), TotoConfigError> {
         self.membership().validate()?;
         let percent = self.phi.percent();
         check((50..=100).contains(&percent), "toto.phi", || {
@@ -140,7 +140,7 @@ impl Config {
             format!("acknowledging {} members leaves no room for messages; raise it", self.members.len() - 1)
         })?;
         let checked = consort_order::SubmitQueue::check(self.queue_bytes, self.message_max);
-        checked.map_err(|(setting, problem)| ConfigError { setting, problem })
+        checked.map_err(|(setting, problem)| TotoConfigError { setting, problem })
     }
 
     /// What the membership must know.
@@ -195,6 +195,6 @@ pub(crate) const fn rides(early: Early) -> consort_order::Rides {
     }
 }
 
-fn check(ok: bool, setting: &'static str, problem: impl FnOnce() -> String) -> Result<(), ConfigError> {
-    if ok { Ok(()) } else { Err(ConfigError { setting, problem: problem() }) }
+fn check(ok: bool, setting: &'static str, problem: impl FnOnce() -> String) -> Result<(), TotoConfigError> {
+    if ok { Ok(()) } else { Err(TotoConfigError { setting, problem: problem() }) }
 }

@@ -2,20 +2,20 @@
 //!
 //! Messages are inserted in causal order only, so that a *vector* says all that a message follows: how many messages of
 //! each member are in its past, itself included. A message follows m_{q,i} if its vector has at least i for q.
-use crate::packet::{Content, Message};
+use crate::packet::{DagContent, DagMessage};
 use consort_types::ViewId;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Where a message stands: its sender's place and its number.
-pub(crate) type Mark = (usize, u64);
+pub(crate) type DagMark = (usize, u64);
 
 /// A message that is inserted.
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
+pub(crate) struct DagNode {
     /// What it follows, itself included.
     pub past: Box<[u64]>,
     pub acks: Vec<(u16, u64)>,
-    pub content: Content,
+    pub content: DagContent,
     len: usize,
 }
 
@@ -27,9 +27,9 @@ struct Chain {
     /// What the last of those follows.
     let_go: Vec<u64>,
     /// Those after, inserted.
-    nodes: VecDeque<Node>,
+    nodes: VecDeque<DagNode>,
     /// Those that came too soon.
-    parked: BTreeMap<u64, Message>,
+    parked: BTreeMap<u64, DagMessage>,
     /// What its latest inserted message follows.
     past: Vec<u64>,
     /// The highest number that anything told of.
@@ -47,7 +47,7 @@ impl Chain {
         self.base + self.nodes.len() as u64
     }
 
-    fn get(&self, k: u64) -> Option<&Node> {
+    fn get(&self, k: u64) -> Option<&DagNode> {
         self.nodes.get(usize::try_from(k.checked_sub(self.base + 1)?).ok()?)
     }
 }
@@ -70,7 +70,7 @@ pub(crate) struct Dag {
 
 /// What became of a message that came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum Insertion {
     /// It is held already, or cannot be one of this view's.
     Useless,
     /// Kept until what it follows is there.
@@ -122,7 +122,7 @@ impl Dag {
         &self.known
     }
 
-    pub fn node(&self, (place, k): Mark) -> Option<&Node> {
+    pub fn node(&self, (place, k): DagMark) -> Option<&DagNode> {
         self.chains.get(place)?.get(k)
     }
 
@@ -133,18 +133,18 @@ impl Dag {
 
     /// The first message of a member that follows another; none if none does. What was let go follows nothing that anybody
     /// asks for.
-    pub fn first_follower(&self, place: usize, (of, k): Mark) -> Option<u64> {
+    pub fn first_follower(&self, place: usize, (of, k): DagMark) -> Option<u64> {
         let chain = &self.chains[place];
         let before = chain.nodes.partition_point(|node| node.past[of] < k) as u64;
         (before < chain.nodes.len() as u64).then_some(chain.base + before + 1)
     }
 
     /// Takes a message that came; [`Dag::insert_next`] inserts what can be.
-    pub fn take(&mut self, message: Message) -> Taken {
+    pub fn take(&mut self, message: DagMessage) -> Insertion {
         //= A02
         let (place, n) = (usize::from(message.sender), self.n());
         if place >= n || message.acks.iter().any(|(of, _)| usize::from(*of) >= n) {
-            return Taken::Useless;
+            return Insertion::Useless;
         }
         for (of, k) in &message.acks {
             self.rumour(usize::from(*of), *k);
@@ -153,17 +153,17 @@ impl Dag {
         let chain = &mut self.chains[place];
         let held = chain.held();
         if message.k <= held || message.k > held + self.ahead || chain.parked.contains_key(&message.k) {
-            return Taken::Useless;
+            return Insertion::Useless;
         }
         self.bytes += message.wire_len();
         self.packets += 1;
         chain.parked.insert(message.k, message);
-        Taken::Parked
+        Insertion::Parked
     }
 
     /// Inserts a message that came and whose past is complete, and says which; `None` if there is none. Of each member
     /// only so many, where a set is agreed on.
-    pub fn insert_next(&mut self, agreed: Option<&[u64]>) -> Option<Mark> {
+    pub fn insert_next(&mut self, agreed: Option<&[u64]>) -> Option<DagMark> {
         //= A03
         let belongs = |place: &usize| agreed.is_none_or(|agreed| self.held(*place) < agreed[*place]);
         let place = (0..self.n()).find(|place| self.can_insert(*place) && belongs(place))?;
@@ -181,7 +181,7 @@ impl Dag {
 
     /// Inserts a message although its past may not be complete: a rule to be broken.
     #[cfg(feature = "mutants")]
-    pub fn insert_blindly(&mut self) -> Option<Mark> {
+    pub fn insert_blindly(&mut self) -> Option<DagMark> {
         let next = |chain: &Chain| chain.parked.contains_key(&(chain.held() + 1));
         let place = (0..self.n()).find(|place| next(&self.chains[*place]))?;
         let message = self.chains[place].parked.pop_first()?.1;
@@ -191,12 +191,12 @@ impl Dag {
     }
 
     /// Makes the next message of this member: it follows everything that is inserted.
-    pub fn originate(&mut self, content: Content) -> Message {
+    pub fn originate(&mut self, content: DagContent) -> DagMessage {
         //= A01
         let me = self.me;
         let leaves = (0..).zip(&self.chains).filter(|(place, chain)| usize::from(*place) != me && chain.is_leaf);
         let acks = leaves.map(|(place, chain)| (place, chain.held())).collect();
-        let message = Message { view: self.view, sender: me as u16, k: self.held(me) + 1, acks, content };
+        let message = DagMessage { view: self.view, sender: me as u16, k: self.held(me) + 1, acks, content };
         self.insert(message.clone());
         message
     }
@@ -208,9 +208,9 @@ impl Dag {
     }
 
     /// A message as it was sent, to be sent again.
-    pub fn message(&self, (place, k): Mark) -> Option<Message> {
+    pub fn message(&self, (place, k): DagMark) -> Option<DagMessage> {
         let node = self.node((place, k))?;
-        Some(Message {
+        Some(DagMessage {
             view: self.view,
             sender: place as u16,
             k,
@@ -219,7 +219,7 @@ impl Dag {
         })
     }
 
-    fn insert(&mut self, message: Message) -> Mark {
+    fn insert(&mut self, message: DagMessage) -> DagMark {
         //= A03
         let (place, k, len) = (usize::from(message.sender), message.k, message.wire_len());
         let mut past = self.chains[place].past.clone();
@@ -234,14 +234,14 @@ impl Dag {
         }
         past[place] = k;
         let chain = &mut self.chains[place];
-        if message.content != Content::Null {
+        if message.content != DagContent::Null {
             chain.solid.push_back(k);
             chain.last_solid = k;
         }
         chain.is_leaf = true;
         chain.rumoured = chain.rumoured.max(k);
         chain.past.clone_from(&past);
-        let node = Node { past: past.clone().into(), acks: message.acks, content: message.content, len };
+        let node = DagNode { past: past.clone().into(), acks: message.acks, content: message.content, len };
         chain.nodes.push_back(node);
         self.bytes += len;
         self.packets += 1;
@@ -356,7 +356,7 @@ impl Dag {
     }
 
     /// How many machines were heard of with messages that do not precede this one.
-    pub fn heard_beside(&self, (place, k): Mark) -> u64 {
+    pub fn heard_beside(&self, (place, k): DagMark) -> u64 {
         let Some(node) = self.node((place, k)) else { return 0 };
         let beside = |(other, chain): &(usize, &Chain)| *other == place || chain.held() > node.past[*other];
         self.chains.iter().enumerate().filter(beside).count() as u64

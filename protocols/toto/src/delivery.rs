@@ -1,7 +1,7 @@
 //! What was released becomes deliveries: in order, whole, safe messages only once all hold them.
-use crate::config::{Config, Early};
-use crate::dag::Mark;
-use crate::packet::{Content, Packet};
+use crate::config::{Early, TotoConfig};
+use crate::dag::DagMark;
+use crate::packet::{DagContent, TotoPacket};
 use consort_order::{Delivery, Output, SubmitQueue};
 use consort_types::{MemberId, OrderStream, Position, Service, ViewId};
 use consort_wire::pack::{AssembledMessage, Assembly, Body};
@@ -9,16 +9,16 @@ use std::collections::VecDeque;
 
 /// Released messages of one view on their way up.
 #[derive(Clone, Debug)]
-pub(crate) struct Deliverer {
+pub(crate) struct DagDeliverer {
     view: ViewId,
     members: Vec<MemberId>,
     me: usize,
     /// Released, not delivered: where a safe message waits, all that follow wait.
-    released: VecDeque<(u64, Mark, Content)>,
+    released: VecDeque<(u64, DagMark, DagContent)>,
     /// How many were released.
     count: u64,
     /// Delivered, not yet known to be held by all.
-    unstable: VecDeque<(u64, Mark)>,
+    unstable: VecDeque<(u64, DagMark)>,
     /// Messages put together from their pieces, by sender: those of the one order, and those before it.
     ordered: Vec<Assembly>,
     early: Vec<Assembly>,
@@ -32,13 +32,13 @@ const fn position(count: u64, index: u64) -> Position {
 }
 
 /// What deliveries need beside the deliverer.
-pub(crate) struct Way<'a> {
-    pub config: &'a Config,
+pub(crate) struct DeliveryContext<'a> {
+    pub config: &'a TotoConfig,
     pub queue: &'a mut SubmitQueue,
-    pub output: &'a mut VecDeque<Output<Packet>>,
+    pub output: &'a mut VecDeque<Output<TotoPacket>>,
 }
 
-impl Deliverer {
+impl DagDeliverer {
     pub fn new(view: ViewId, members: Vec<MemberId>, me: usize) -> Self {
         let n = members.len();
         let assemblies = || vec![Assembly::default(); n];
@@ -48,16 +48,16 @@ impl Deliverer {
     }
 
     /// These stand next.
-    pub fn release(&mut self, mark: Mark, content: Content) {
+    pub fn release(&mut self, mark: DagMark, content: DagContent) {
         self.count += 1;
         self.released.push_back((self.count, mark, content));
     }
 
     /// Delivers what may be delivered in the view.
-    pub fn advance(&mut self, way: &mut Way<'_>, stable: &[u64]) {
+    pub fn advance(&mut self, way: &mut DeliveryContext<'_>, stable: &[u64]) {
         //= A21
         while let Some((count, mark, content)) = self.released.front() {
-            let is_safe = matches!(content, Content::Body(body) if body.is_safe());
+            let is_safe = matches!(content, DagContent::Body(body) if body.is_safe());
             if is_safe && mark.1 > stable[mark.0] && !crate::mutated!(way.config, SafeAsAgreed) {
                 return;
             }
@@ -79,31 +79,38 @@ impl Deliverer {
     }
 
     /// Delivers all the rest while the view is closed: everybody that moves along holds it.
-    pub fn finish(&mut self, way: &mut Way<'_>) {
+    pub fn finish(&mut self, way: &mut DeliveryContext<'_>) {
         //= A33
         while let Some((count, mark, content)) = self.released.pop_front() {
             self.deliver(way, count, mark, &content, true);
         }
     }
 
-    fn deliver(&mut self, way: &mut Way<'_>, count: u64, mark: Mark, content: &Content, closing: bool) {
+    fn deliver(
+        &mut self,
+        way: &mut DeliveryContext<'_>,
+        count: u64,
+        mark: DagMark,
+        content: &DagContent,
+        closing: bool,
+    ) {
         match content {
-            Content::Body(body) => self.deliver_body(way, Some(count), mark.0, body),
-            Content::Primary if !closing || crate::mutated!(way.config, PrimaryWhileClosed) => {
+            DagContent::Body(body) => self.deliver_body(way, Some(count), mark.0, body),
+            DagContent::Primary if !closing || crate::mutated!(way.config, PrimaryWhileClosed) => {
                 //= A24
                 way.output.push_back(Output::Primary(self.view));
             }
-            Content::Primary | Content::Null => {}
+            DagContent::Primary | DagContent::Null => {}
         }
     }
 
     /// Delivers messages outside the one order, which have no position in it.
-    pub fn deliver_early(&mut self, way: &mut Way<'_>, place: usize, body: &Body) {
+    pub fn deliver_early(&mut self, way: &mut DeliveryContext<'_>, place: usize, body: &Body) {
         //= A22
         self.deliver_body(way, None, place, body);
     }
 
-    fn deliver_body(&mut self, way: &mut Way<'_>, count: Option<u64>, place: usize, body: &Body) {
+    fn deliver_body(&mut self, way: &mut DeliveryContext<'_>, count: Option<u64>, place: usize, body: &Body) {
         //= A23
         for (index, chunk) in (0..).zip(body.chunks()) {
             let assembly = if count.is_some() { &mut self.ordered[place] } else { &mut self.early[place] };
@@ -118,7 +125,7 @@ impl Deliverer {
         }
     }
 
-    fn hand_up(&self, way: &mut Way<'_>, position: Position, place: usize, message: AssembledMessage) {
+    fn hand_up(&self, way: &mut DeliveryContext<'_>, position: Position, place: usize, message: AssembledMessage) {
         let AssembledMessage { class, service, payload } = message;
         let id = if place == self.me { way.queue.delivered(class, service) } else { None };
         let sender = self.members[place];
@@ -145,11 +152,13 @@ impl Deliverer {
 }
 
 /// Whether a packet stands in the one order.
-pub(crate) fn is_ordered(config: &Config, content: &Content) -> bool {
+pub(crate) fn is_ordered(config: &TotoConfig, content: &DagContent) -> bool {
     match content {
-        Content::Null => false,
-        Content::Primary => true,
-        Content::Body(_) if config.early == Early::No => true,
-        Content::Body(body) => body.chunk_at(0).is_none_or(|(chunk, _)| config.level(chunk.service) >= Service::Agreed),
+        DagContent::Null => false,
+        DagContent::Primary => true,
+        DagContent::Body(_) if config.early == Early::No => true,
+        DagContent::Body(body) => {
+            body.chunk_at(0).is_none_or(|(chunk, _)| config.level(chunk.service) >= Service::Agreed)
+        }
     }
 }

@@ -29,7 +29,7 @@ mod votes;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Config, ConfigError, Early, Phi};
+pub use config::{Early, Phi, TotoConfig, TotoConfigError};
 pub use consort_member::{Policy, vs};
 pub use engine::Toto;
 #[cfg(feature = "mutants")]

@@ -18,20 +18,20 @@ use consort_wire::{Malformed, Reader, Writer};
 
 /// One packet of the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Packet {
+pub enum TotoPacket {
     /// A node of the DAG.
-    Message(Message),
+    Message(DagMessage),
     /// I lack these.
     Nak(Nak),
     /// This I hold.
-    Status(Status),
+    Status(HoldingsStatus),
     /// The membership's.
     Member(vs::MembershipPacket),
 }
 
 /// A node of the DAG: one packet, one number, one datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
+pub struct DagMessage {
     /// The view it belongs to.
     pub view: ViewId,
     /// Its sender's place; who sends it may be another, when it was asked for again.
@@ -41,12 +41,12 @@ pub struct Message {
     /// Which messages of others it follows directly; its sender's previous one is implied.
     pub acks: Vec<(u16, u64)>,
     /// What it carries.
-    pub content: Content,
+    pub content: DagContent,
 }
 
 /// What a node of the DAG carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Content {
+pub enum DagContent {
     /// Messages of one level.
     Body(Body),
     /// Nothing: it only votes and acknowledges.
@@ -68,7 +68,7 @@ pub struct Nak {
 
 /// How many packets of each member the sender holds without a gap; its own among them, so that a lost last one shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status {
+pub struct HoldingsStatus {
     /// The view they belong to.
     pub view: ViewId,
     /// By place.
@@ -89,7 +89,7 @@ const BODY: u8 = 0;
 const NULL: u8 = 1;
 const PRIMARY: u8 = 2;
 
-impl Packet {
+impl TotoPacket {
     /// The view that a packet of the engine belongs to; none for the membership's.
     pub const fn view(&self) -> Option<ViewId> {
         match self {
@@ -101,7 +101,7 @@ impl Packet {
     }
 }
 
-impl consort_wire::Packet for Packet {
+impl consort_wire::Packet for TotoPacket {
     fn encode(&self, head: &mut BytesMut) -> Bytes {
         match self {
             Self::Message(message) => return message.encode(head),
@@ -129,13 +129,13 @@ impl consort_wire::Packet for Packet {
     fn decode(bytes: Bytes) -> Result<Self, Malformed> {
         let mut reader = Reader::new(&bytes);
         let packet = match reader.u8("kind")? {
-            MESSAGE => return Message::decode(reader, &bytes).map(Self::Message),
+            MESSAGE => return DagMessage::decode(reader, &bytes).map(Self::Message),
             NAK => Self::Nak(Nak::decode(&mut reader)?),
             STATUS => {
                 let view = reader.view_id("view")?;
                 let n = reader.count(8, "held")?;
                 let held = (0..n).map(|_| number(&mut reader, 0, "held")).collect::<Result<_, _>>()?;
-                Self::Status(Status { view, held })
+                Self::Status(HoldingsStatus { view, held })
             }
             kind if vs::MembershipPacket::is_kind(kind) => {
                 return vs::MembershipPacket::decode(bytes).map(Self::Member);
@@ -147,13 +147,13 @@ impl consort_wire::Packet for Packet {
     }
 }
 
-impl Message {
+impl DagMessage {
     fn encode(&self, head: &mut BytesMut) -> Bytes {
         head.put_u8(MESSAGE);
         head.put_u8(match self.content {
-            Content::Body(_) => BODY,
-            Content::Null => NULL,
-            Content::Primary => PRIMARY,
+            DagContent::Body(_) => BODY,
+            DagContent::Null => NULL,
+            DagContent::Primary => PRIMARY,
         });
         head.put_view_id(self.view);
         head.put_u16(self.sender);
@@ -163,8 +163,8 @@ impl Message {
             head.put_u64(u64::from(*place) << 48 | *k);
         }
         match &self.content {
-            Content::Body(body) => body.as_bytes().clone(),
-            Content::Null | Content::Primary => Bytes::new(),
+            DagContent::Body(body) => body.as_bytes().clone(),
+            DagContent::Null | DagContent::Primary => Bytes::new(),
         }
     }
 
@@ -183,12 +183,12 @@ impl Message {
             return Err(reader.bad("acknowledgements"));
         }
         let content = match content {
-            BODY => Content::Body(Body::new(bytes.slice(reader.at()..))?),
-            NULL => Content::Null,
-            PRIMARY => Content::Primary,
+            BODY => DagContent::Body(Body::new(bytes.slice(reader.at()..))?),
+            NULL => DagContent::Null,
+            PRIMARY => DagContent::Primary,
             _ => return Err(reader.bad("content")),
         };
-        if !matches!(content, Content::Body(_)) {
+        if !matches!(content, DagContent::Body(_)) {
             reader.end("message")?;
         }
         Ok(Self { view, sender, k, acks, content })
@@ -197,8 +197,8 @@ impl Message {
     /// The bytes it takes as a packet.
     pub fn wire_len(&self) -> usize {
         let body = match &self.content {
-            Content::Body(body) => body.as_bytes().len(),
-            Content::Null | Content::Primary => 0,
+            DagContent::Body(body) => body.as_bytes().len(),
+            DagContent::Null | DagContent::Primary => 0,
         };
         HEAD_LEN + ACK_LEN * self.acks.len() + body
     }

@@ -1,7 +1,7 @@
 //! Asking for what is lost, and answering. The origin is asked first; then all, of whom any holder may answer after a
 //! moment drawn by chance, unless it sees another's answer.
-use crate::config::Config;
-use crate::dag::{Dag, Mark};
+use crate::config::TotoConfig;
+use crate::dag::{Dag, DagMark};
 use crate::packet::Nak;
 use consort_order::Destination;
 use consort_types::{Duration, Instant, NodeId, Rng, ViewId};
@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 pub(crate) struct Repair {
     wants: Vec<Option<Want>>,
     /// What this member will send again, and when.
-    answers: BTreeMap<Mark, Instant>,
+    answers: BTreeMap<DagMark, Instant>,
     /// What was sent again lately.
-    sent: BTreeMap<Mark, Instant>,
+    sent: BTreeMap<DagMark, Instant>,
 }
 
 /// What is lacking of one member's messages.
@@ -44,7 +44,7 @@ impl Repair {
     }
 
     /// Looks what is lacking. While a view is closed that is what is agreed on, and asked for at once.
-    pub fn look(&mut self, now: Instant, config: &Config, dag: &Dag, agreed: Option<&[u64]>) {
+    pub fn look(&mut self, now: Instant, config: &TotoConfig, dag: &Dag, agreed: Option<&[u64]>) {
         //= A06
         for (place, want) in self.wants.iter_mut().enumerate().filter(|(place, _)| *place != dag.me()) {
             let up_to = agreed.map_or_else(|| dag.rumoured(place), |agreed| agreed[place]);
@@ -74,7 +74,7 @@ impl Repair {
     pub fn ask(
         &mut self,
         now: Instant,
-        config: &Config,
+        config: &TotoConfig,
         dag: &Dag,
         view: ViewId,
         whom: impl Fn(usize, bool) -> Destination,
@@ -92,7 +92,7 @@ impl Repair {
     }
 
     /// Somebody asks. The origin answers at once, and so does who alone is asked; others after a moment.
-    pub fn on_nak(&mut self, now: Instant, config: &Config, dag: &Dag, rng: &mut Rng, nak: &Nak, alone: bool) {
+    pub fn on_nak(&mut self, now: Instant, config: &TotoConfig, dag: &Dag, rng: &mut Rng, nak: &Nak, alone: bool) {
         //= A07
         let place = usize::from(nak.sender);
         if place >= dag.n() || crate::mutated!(config, NaksIgnored) {
@@ -111,13 +111,13 @@ impl Repair {
     }
 
     /// A message was seen on the network: whoever else wanted it has it now.
-    pub fn seen(&mut self, mark: Mark) {
+    pub fn seen(&mut self, mark: DagMark) {
         //= A07
         self.answers.remove(&mark);
     }
 
     /// What to send again now.
-    pub fn answer(&mut self, now: Instant, config: &Config) -> Vec<Mark> {
+    pub fn answer(&mut self, now: Instant, config: &TotoConfig) -> Vec<DagMark> {
         //= A07
         let due: Vec<_> = self.answers.iter().filter(|(_, at)| **at <= now).map(|(mark, _)| *mark).collect();
         self.sent.retain(|_, at| now.since(*at) < config.nak);

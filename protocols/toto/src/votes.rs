@@ -11,8 +11,8 @@
 //! so by external stability a source beats it, and it can get at most n - tail < n - phi <= phi preferences against any of
 //! them; where all machines have voted, there is no such candidate. Votes never change once seen, because messages are
 //! inserted in causal order.
-use crate::config::Config;
-use crate::dag::{Dag, Mark};
+use crate::config::TotoConfig;
+use crate::dag::{Dag, DagMark};
 use std::collections::VecDeque;
 
 /// See the module.
@@ -37,7 +37,7 @@ pub(crate) struct Votes {
 
 #[derive(Clone, Debug)]
 struct Candidate {
-    mark: Mark,
+    mark: DagMark,
     /// Machines that approve of it.
     approvals: usize,
 }
@@ -75,7 +75,7 @@ impl Threshold {
 
 impl Votes {
     /// No messages yet, of `n` members.
-    pub fn new(config: &Config, n: usize) -> Self {
+    pub fn new(config: &TotoConfig, n: usize) -> Self {
         //= A20
         let off = if crate::mutated!(config, PhiBelowHalf) { 100 } else { 0 };
         let percent = config.phi.percent() as usize;
@@ -116,12 +116,12 @@ impl Votes {
 
     /// How many candidates there are.
     #[cfg(test)]
-    pub fn candidates(&self) -> Vec<Mark> {
+    pub fn candidates(&self) -> Vec<DagMark> {
         self.candidates.iter().map(|candidate| candidate.mark).collect()
     }
 
     /// A message was inserted.
-    pub fn insert(&mut self, dag: &Dag, mark: Mark, ordered: bool) {
+    pub fn insert(&mut self, dag: &Dag, mark: DagMark, ordered: bool) {
         //= A10
         let Some(node) = dag.node(mark) else { return };
         if ordered {
@@ -136,14 +136,14 @@ impl Votes {
     }
 
     /// Whether a message follows no other pending one.
-    fn is_free(&self, (place, k): Mark, past: &[u64]) -> bool {
+    fn is_free(&self, (place, k): DagMark, past: &[u64]) -> bool {
         //= A10
         let follows = |other: usize| self.pending[other].front().is_some_and(|first| past[other] >= *first);
         self.pending[place].front() == Some(&k) && !(0..past.len()).any(|other| other != place && follows(other))
     }
 
     /// A candidate that is seen late has no approval of those that have voted already.
-    fn add_candidate(&mut self, mark: Mark) {
+    fn add_candidate(&mut self, mark: DagMark) {
         //= A12
         for (row, candidate) in self.preferred.iter_mut().zip(&self.candidates) {
             row.push(candidate.approvals);
@@ -153,7 +153,7 @@ impl Votes {
     }
 
     /// A machine votes, if it approves of any candidate.
-    fn vote_if(&mut self, machine: usize, approves: impl Fn(Mark) -> bool) {
+    fn vote_if(&mut self, machine: usize, approves: impl Fn(DagMark) -> bool) {
         //= A11
         let approved: Vec<bool> = self.candidates.iter().map(|candidate| approves(candidate.mark)).collect();
         if approved.contains(&true) {
@@ -174,7 +174,7 @@ impl Votes {
     }
 
     /// The next messages of the order, in their order; empty if nothing is decided. To be called until it is.
-    pub fn release(&mut self, dag: &Dag) -> Vec<Mark> {
+    pub fn release(&mut self, dag: &Dag) -> Vec<DagMark> {
         //= A16
         let sources = self.sources();
         if sources.is_empty() || !self.is_decided(dag, &sources) {
@@ -251,7 +251,7 @@ impl Votes {
     }
 
     /// Machines with any message that follows a candidate.
-    fn followers(&self, dag: &Dag, (place, k): Mark) -> usize {
+    fn followers(&self, dag: &Dag, (place, k): DagMark) -> usize {
         (0..self.threshold.n).filter(|machine| dag.past(*machine)[place] >= k).count()
     }
 

@@ -4,7 +4,7 @@ use super::model::{self, Joint};
 use super::net::{self, Delay, Heard, Net};
 use super::samples::{Samples, Summary};
 use super::traffic::{Pace, Traffic, random};
-use consort_toto::{Config, Phi, Toto};
+use consort_toto::{Phi, Toto, TotoConfig};
 use consort_types::{Duration, Incarnation, Instant, Rng};
 use std::fmt::Write;
 
@@ -180,7 +180,7 @@ fn note(net: &mut Net<'_, Toto>, sent: &[(usize, Instant)], counts: std::ops::Ra
 fn engines(lab: &Lab, cell: Cell) -> Result<Vec<Toto>, String> {
     let nodes = net::nodes(lab.nodes as usize);
     let make = |me: &_| {
-        let mut config = Config::new(*me, nodes.clone());
+        let mut config = TotoConfig::new(*me, nodes.clone());
         config.phi = cell.phi;
         config.ack = Some(Duration::from_secs_f64((lab.ack_gaps * lab.nodes) as f64 / cell.load as f64));
         config.ack_every = u64::MAX; // the paper knows no such limit

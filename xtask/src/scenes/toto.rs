@@ -3,16 +3,16 @@ use super::{AT_ONCE, Play, Played, Scene, keep, ms, unless};
 use crate::toto;
 use consort_sim::machine::Bare;
 use consort_sim::world::World;
-use consort_toto::packet::Packet;
-use consort_toto::{Config, Toto, vs};
+use consort_toto::packet::TotoPacket;
+use consort_toto::{Toto, TotoConfig, vs};
 use consort_types::{NodeId, Service};
 
 /// Plays all scenes, with something adjusted in every node.
 pub fn toto(adjust: toto::Adjust<'_>, story: bool) -> impl Iterator<Item = Played> {
     SCENES.iter().map(move |scene| {
         let plan = scene.plan();
-        let set = |config: &mut Config| {
-            *config = Config { me: config.me, ..Config::new(config.me, config.members.clone()) };
+        let set = |config: &mut TotoConfig| {
+            *config = TotoConfig { me: config.me, ..TotoConfig::new(config.me, config.members.clone()) };
             (scene.adjust)(config);
             adjust(config);
         };
@@ -23,22 +23,22 @@ pub fn toto(adjust: toto::Adjust<'_>, story: bool) -> impl Iterator<Item = Playe
 
 type Stage<'a> = World<'a, Bare<Toto>>;
 
-const SCENES: &[Scene<Toto, Config>] = &[
+const SCENES: &[Scene<Toto, TotoConfig>] = &[
     Scene { name: "late-words", nodes: 4, adjust: |_| {}, play: late_words },
     Scene { name: "parked-words", nodes: 4, adjust: |_| {}, play: parked_words },
     Scene { name: "one-knows-more", nodes: 5, adjust: |_| {}, play: one_knows_more },
 ];
 
 /// Whether it ends the taking in of packets.
-const fn is_plan(packet: &Packet) -> bool {
-    matches!(packet, Packet::Member(vs::MembershipPacket::Plan(_)))
+const fn is_plan(packet: &TotoPacket) -> bool {
+    matches!(packet, TotoPacket::Member(vs::MembershipPacket::Plan(_)))
 }
 
 /// What the dead member said comes to one member only, after that has told what it holds and before all know it.
 fn late_words(world: &mut Stage<'_>) {
     world.decide(|from, to, packet| match packet {
-        Packet::Message(message) if message.sender == 3 => (from == 3 && to == 0).then_some(ms(260)),
-        Packet::Member(vs::MembershipPacket::Told { .. }) => Some(ms(100)),
+        TotoPacket::Message(message) if message.sender == 3 => (from == 3 && to == 0).then_some(ms(260)),
+        TotoPacket::Member(vs::MembershipPacket::Told { .. }) => Some(ms(100)),
         _ => AT_ONCE,
     });
     world.say(3, Service::Agreed);
@@ -52,8 +52,8 @@ fn parked_words(world: &mut Stage<'_>) {
     world.decide(move |from, to, packet| {
         frozen |= is_plan(packet);
         match packet {
-            Packet::Message(message) if from == 3 => unless((message.k == 1) == (to == 0)),
-            Packet::Nak(_) => unless(!frozen),
+            TotoPacket::Message(message) if from == 3 => unless((message.k == 1) == (to == 0)),
+            TotoPacket::Nak(_) => unless(!frozen),
             _ => AT_ONCE,
         }
     });
@@ -69,9 +69,9 @@ fn one_knows_more(world: &mut Stage<'_>) {
     world.decide(move |from, to, packet| {
         frozen |= is_plan(packet);
         match packet {
-            Packet::Message(message) if message.sender == 1 && to == 2 => unless(!frozen),
-            Packet::Message(_) | Packet::Status(_) if from == 3 => unless(to != 2),
-            Packet::Nak(_) => unless(!frozen),
+            TotoPacket::Message(message) if message.sender == 1 && to == 2 => unless(!frozen),
+            TotoPacket::Message(_) | TotoPacket::Status(_) if from == 3 => unless(to != 2),
+            TotoPacket::Nak(_) => unless(!frozen),
             _ => AT_ONCE,
         }
     });

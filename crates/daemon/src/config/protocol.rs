@@ -2,7 +2,7 @@
 use super::Settings;
 use super::reader::{self, Section};
 use consort_plato::{PlatoConfig, Prediction};
-use consort_toto::{Config as TotoConfig, Early, Phi};
+use consort_toto::{Early, Phi, TotoConfig};
 use consort_types::Duration;
 
 /// Which protocol orders the messages.

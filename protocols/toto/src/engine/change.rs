@@ -1,8 +1,8 @@
 //! From one view to the next: what the membership asks for.
 use super::room::Room;
-use super::{Stage, Toto};
-use crate::delivery::Way;
-use crate::packet::Packet;
+use super::{ClosingStage, Toto};
+use crate::delivery::DeliveryContext;
+use crate::packet::TotoPacket;
 use consort_member::vs::{Holdings, MembershipAction, ViewChange};
 use consort_order::{Lane, Output};
 use consort_types::Instant;
@@ -13,7 +13,7 @@ impl Toto {
         while let Some(act) = self.vs.poll() {
             match act {
                 MembershipAction::Send { to, packet } => {
-                    self.output.push_back(Output::Send { to, lane: Lane::Control, packet: Packet::Member(packet) });
+                    self.output.push_back(Output::Send { to, lane: Lane::Control, packet: TotoPacket::Member(packet) });
                 }
                 MembershipAction::Persist { ticket, record } => {
                     self.output.push_back(Output::Persist { ticket, record, sync: true });
@@ -26,7 +26,7 @@ impl Toto {
                 MembershipAction::Halt => self.halt(),
                 MembershipAction::Tell => self.tell(now),
                 MembershipAction::Fetch(cut) => {
-                    self.stage = Stage::Fetching(*cut);
+                    self.stage = ClosingStage::Fetching(*cut);
                     self.begin_fetch(now);
                 }
                 MembershipAction::Install(change) => self.install(now, *change),
@@ -37,7 +37,7 @@ impl Toto {
     }
 
     fn halt(&mut self) {
-        self.stage = Stage::Halted;
+        self.stage = ClosingStage::Halted;
         self.primary_due = false;
         self.ack_at = None;
     }
@@ -46,7 +46,7 @@ impl Toto {
     /// all go by.
     fn tell(&mut self, now: Instant) {
         //= A30
-        self.stage = Stage::Frozen;
+        self.stage = ClosingStage::Frozen;
         let holding = match &self.room {
             Some(room) => Holdings { held: room.dag.held_vector(), stable: room.dag.stable().to_vec() },
             None => Holdings::default(),
@@ -60,7 +60,7 @@ impl Toto {
         }
         #[cfg(feature = "mutants")]
         if crate::mutated!(self.config, CrashEarly)
-            && let (Some(room), Stage::Fetching(cut)) = (&mut self.room, &self.stage)
+            && let (Some(room), ClosingStage::Fetching(cut)) = (&mut self.room, &self.stage)
         {
             let stays: Vec<_> = room.view.members.iter().map(|member| cut.together.contains(member)).collect();
             room.votes.close(&stays);
@@ -72,7 +72,7 @@ impl Toto {
 
     /// Says so once the whole agreed set is held.
     pub(super) fn fetch(&mut self, now: Instant) {
-        let (Some(room), Stage::Fetching(cut)) = (&self.room, &self.stage) else { return };
+        let (Some(room), ClosingStage::Fetching(cut)) = (&self.room, &self.stage) else { return };
         let complete = (0..room.dag.n()).all(|place| room.dag.held(place) >= cut.held[place]);
         if complete || crate::mutated!(self.config, InsertedBlindly) {
             self.vs.complete(now);
@@ -98,7 +98,7 @@ impl Toto {
         }
         self.room = Some(Room::new(&self.config, change.view.clone(), me, now));
         self.output.push_back(Output::Install(change.view));
-        self.stage = Stage::Open;
+        self.stage = ClosingStage::Open;
         self.primary_due = false;
         self.ack_at = None;
     }
@@ -113,7 +113,7 @@ impl Toto {
         // Not by what this member alone has learnt to be stable since it told: the others would stop elsewhere.
         let alone = crate::mutated!(self.config, KnowsAlone);
         let stable = if alone { room.dag.stable() } else { &change.cut.stable };
-        let mut way = Way { config: &self.config, queue: &mut self.queue, output: &mut self.output };
+        let mut way = DeliveryContext { config: &self.config, queue: &mut self.queue, output: &mut self.output };
         room.deliverer.advance(&mut way, stable);
     }
 
@@ -127,7 +127,7 @@ impl Toto {
         if !crate::mutated!(self.config, RestLeftOut) {
             self.release_in(room);
         }
-        let mut way = Way { config: &self.config, queue: &mut self.queue, output: &mut self.output };
+        let mut way = DeliveryContext { config: &self.config, queue: &mut self.queue, output: &mut self.output };
         room.deliverer.finish(&mut way);
         self.counters.torn += room.deliverer.torn;
         self.counters.activations += room.votes.activations;

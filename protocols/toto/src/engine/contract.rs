@@ -1,7 +1,7 @@
 //! As an engine.
 use super::Toto;
 use crate::config::Early;
-use crate::packet::Packet;
+use crate::packet::TotoPacket;
 use bytes::Bytes;
 use consort_order::{
     AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Output, PeerReach, Refused, Submission,
@@ -9,7 +9,7 @@ use consort_order::{
 use consort_types::{Instant, MessageId, NodeId, OrderStream, Service, Ticket, ViewId};
 
 impl Engine for Toto {
-    type Packet = Packet;
+    type Packet = TotoPacket;
 
     fn capability(&self) -> Capability {
         Capability {
@@ -44,9 +44,9 @@ impl Engine for Toto {
         Ok(id)
     }
 
-    fn handle_packet(&mut self, now: Instant, arrival: Arrival, packet: Packet) {
+    fn handle_packet(&mut self, now: Instant, arrival: Arrival, packet: TotoPacket) {
         match (packet.view(), packet) {
-            (_, Packet::Member(packet)) => self.vs.handle(now, &arrival, packet),
+            (_, TotoPacket::Member(packet)) => self.vs.handle(now, &arrival, packet),
             (None, _) => {}
             (Some(view), packet) => {
                 self.vs.hear(now, &arrival, view);
@@ -93,7 +93,7 @@ impl Engine for Toto {
         self.settle(now);
     }
 
-    fn poll_output(&mut self) -> Option<Output<Packet>> {
+    fn poll_output(&mut self) -> Option<Output<TotoPacket>> {
         self.output.pop_front()
     }
 

@@ -1,10 +1,10 @@
 //! Sending: messages as windows allow, acknowledgements as others need them, requests for what is lost; and taking in.
 use super::room::Room;
-use super::{Stage, Toto};
+use super::{ClosingStage, Toto};
 use crate::config::{ACK, ACK_GAP};
-use crate::dag::Mark;
-use crate::delivery::{Way, is_ordered};
-use crate::packet::{ACK_LEN, Content, HEAD_LEN, Message, Nak, Packet, Status};
+use crate::dag::DagMark;
+use crate::delivery::{DeliveryContext, is_ordered};
+use crate::packet::{ACK_LEN, DagContent, DagMessage, HEAD_LEN, HoldingsStatus, Nak, TotoPacket};
 use crate::repair::whom;
 use consort_order::{Destination, Lane, Output};
 use consort_types::{Instant, MemberId, OrderStream};
@@ -13,35 +13,35 @@ use consort_types::{Instant, MemberId, OrderStream};
 const RENEW_AT: u64 = crate::packet::K_END / 2;
 
 impl Toto {
-    fn send(&mut self, to: Destination, packet: Packet) {
+    fn send(&mut self, to: Destination, packet: TotoPacket) {
         self.output.push_back(Output::Send { to, lane: Lane::Data, packet });
     }
 
     /// A packet of the installed view came from one of its members.
-    pub(super) fn on_packet(&mut self, now: Instant, from: MemberId, packet: Packet) {
+    pub(super) fn on_packet(&mut self, now: Instant, from: MemberId, packet: TotoPacket) {
         match packet {
-            Packet::Message(message) => self.on_message(message),
-            Packet::Nak(nak) => self.on_nak(now, &nak),
-            Packet::Status(status) => self.on_status(from, &status),
-            Packet::Member(_) => {}
+            TotoPacket::Message(message) => self.on_message(message),
+            TotoPacket::Nak(nak) => self.on_nak(now, &nak),
+            TotoPacket::Status(status) => self.on_status(from, &status),
+            TotoPacket::Member(_) => {}
         }
     }
 
-    fn on_message(&mut self, message: Message) {
+    fn on_message(&mut self, message: DagMessage) {
         let mark = (usize::from(message.sender), message.k);
         let Some(room) = &mut self.room else { return };
         room.repair.seen(mark);
         //= A30
         let open = match &self.stage {
-            Stage::Open | Stage::Halted => true,
-            Stage::Frozen => crate::mutated!(self.config, TakenAfterTelling),
-            Stage::Fetching(cut) => {
+            ClosingStage::Open | ClosingStage::Halted => true,
+            ClosingStage::Frozen => crate::mutated!(self.config, TakenAfterTelling),
+            ClosingStage::Fetching(cut) => {
                 let agreed = cut.held.get(mark.0).is_some_and(|held| mark.1 <= *held);
                 agreed || crate::mutated!(self.config, TakenAfterTelling)
             }
         };
         let made_up = mark.0 == room.dag.me();
-        if !open || made_up || room.dag.take(message) == crate::dag::Taken::Useless {
+        if !open || made_up || room.dag.take(message) == crate::dag::Insertion::Useless {
             self.counters.useless += 1;
             return;
         }
@@ -54,7 +54,7 @@ impl Toto {
         }
     }
 
-    fn insert_next(&mut self) -> Option<Mark> {
+    fn insert_next(&mut self) -> Option<DagMark> {
         let room = self.room.as_mut()?;
         #[cfg(feature = "mutants")]
         if crate::mutated!(self.config, InsertedBlindly) {
@@ -62,14 +62,14 @@ impl Toto {
         }
         //= A30
         let agreed = match &self.stage {
-            Stage::Fetching(cut) if !crate::mutated!(self.config, ParkedTaken) => Some(&cut.held[..]),
+            ClosingStage::Fetching(cut) if !crate::mutated!(self.config, ParkedTaken) => Some(&cut.held[..]),
             _ => None,
         };
         room.dag.insert_next(agreed)
     }
 
     /// A message was inserted, this member's or another's.
-    fn inserted(&mut self, mark: Mark) {
+    fn inserted(&mut self, mark: DagMark) {
         let Some(room) = &mut self.room else { return };
         let Some(content) = room.dag.node(mark).map(|node| node.content.clone()) else { return };
         let ordered = is_ordered(&self.config, &content);
@@ -79,19 +79,19 @@ impl Toto {
             let beside = room.dag.heard_beside(mark);
             self.counters.concurrency_sum += beside;
             room.came.insert(mark, beside);
-        } else if let Content::Body(body) = &content {
-            let mut way = Way { config: &self.config, queue: &mut self.queue, output: &mut self.output };
+        } else if let DagContent::Body(body) = &content {
+            let mut way = DeliveryContext { config: &self.config, queue: &mut self.queue, output: &mut self.output };
             room.deliverer.deliver_early(&mut way, mark.0, body);
         }
     }
 
     fn on_nak(&mut self, now: Instant, nak: &Nak) {
         let Some(room) = &mut self.room else { return };
-        let alone = !matches!(self.stage, Stage::Open);
+        let alone = !matches!(self.stage, ClosingStage::Open);
         room.repair.on_nak(now, &self.config, &room.dag, &mut self.rng, nak, alone);
     }
 
-    fn on_status(&mut self, from: MemberId, status: &Status) {
+    fn on_status(&mut self, from: MemberId, status: &HoldingsStatus) {
         //= A04
         let (Some(room), Some(place)) = (&mut self.room, self.vs.index(from)) else { return };
         if status.held.len() != room.dag.n() {
@@ -108,11 +108,11 @@ impl Toto {
     pub(super) fn speak(&mut self, now: Instant) {
         //= A04
         let Some(room) = &mut self.room else { return };
-        let status = Status { view: room.view.id, held: room.dag.held_vector() };
+        let status = HoldingsStatus { view: room.view.id, held: room.dag.held_vector() };
         let deaf = room.deaf(now);
         if !crate::mutated!(self.config, StatusForgotten) {
             self.counters.status_sent += 1;
-            self.send(Destination::All, Packet::Status(status));
+            self.send(Destination::All, TotoPacket::Status(status));
         }
         self.vs.spoke(now);
         if let Some(deaf) = deaf {
@@ -127,7 +127,7 @@ impl Toto {
             room.laggards.awake(now);
         }
         self.obey(now);
-        if matches!(self.stage, Stage::Fetching(_)) {
+        if matches!(self.stage, ClosingStage::Fetching(_)) {
             self.fetch(now);
             self.obey(now);
         }
@@ -156,7 +156,7 @@ impl Toto {
     }
 
     const fn may_deliver(&self) -> bool {
-        matches!(self.stage, Stage::Open | Stage::Halted)
+        matches!(self.stage, ClosingStage::Open | ClosingStage::Halted)
     }
 
     /// Releases all that the votes decide.
@@ -192,7 +192,7 @@ impl Toto {
             return;
         }
         let Some(room) = &mut self.room else { return };
-        let mut way = Way { config: &self.config, queue: &mut self.queue, output: &mut self.output };
+        let mut way = DeliveryContext { config: &self.config, queue: &mut self.queue, output: &mut self.output };
         room.deliverer.advance(&mut way, room.dag.stable());
         if let Some(up_to) = room.deliverer.stable(room.dag.stable()) {
             self.output.push_back(Output::Stable { stream: OrderStream(0), up_to });
@@ -203,7 +203,7 @@ impl Toto {
     fn send_next(&mut self, now: Instant) -> bool {
         //= A09
         let Some(room) = &self.room else { return false };
-        if !matches!(self.stage, Stage::Open) && !crate::mutated!(self.config, SentAfterHalt) {
+        if !matches!(self.stage, ClosingStage::Open) && !crate::mutated!(self.config, SentAfterHalt) {
             return false;
         }
         let (mine, all) = room.under_way();
@@ -212,19 +212,19 @@ impl Toto {
             return false;
         }
         if std::mem::take(&mut self.primary_due) {
-            return self.originate(now, Content::Primary);
+            return self.originate(now, DagContent::Primary);
         }
         let room_left = self.config.datagram.packet_room() - HEAD_LEN - ACK_LEN * room.dag.leaves();
         let next = if self.queue.is_ready() { self.queue.next_body(room_left) } else { None };
-        next.is_some_and(|body| self.originate(now, Content::Body(body)))
+        next.is_some_and(|body| self.originate(now, DagContent::Body(body)))
     }
 
-    fn originate(&mut self, now: Instant, content: Content) -> bool {
+    fn originate(&mut self, now: Instant, content: DagContent) -> bool {
         let Some(room) = &mut self.room else { return false };
         let message = room.dag.originate(content);
         let mark = (usize::from(message.sender), message.k);
         if room.view.members.len() > 1 {
-            self.send(Destination::All, Packet::Message(message));
+            self.send(Destination::All, TotoPacket::Message(message));
             self.vs.spoke(now);
         }
         self.counters.messages_sent += 1;
@@ -241,7 +241,7 @@ impl Toto {
     fn collect(&mut self) {
         let Some(room) = &mut self.room else { return };
         let early = crate::mutated!(self.config, DiscardEarly);
-        if matches!(self.stage, Stage::Open) {
+        if matches!(self.stage, ClosingStage::Open) {
             let pending = room.votes.first_pending();
             room.dag.collect(&pending, early);
         }
@@ -251,7 +251,7 @@ impl Toto {
     fn acknowledge(&mut self, now: Instant) -> bool {
         //= A25
         let Some(room) = &self.room else { return false };
-        if !matches!(self.stage, Stage::Open) || crate::mutated!(self.config, NoNulls) {
+        if !matches!(self.stage, ClosingStage::Open) || crate::mutated!(self.config, NoNulls) {
             self.ack_at = None;
             return false;
         }
@@ -279,7 +279,7 @@ impl Toto {
     fn send_null(&mut self, now: Instant) {
         //= A25
         self.counters.nulls_sent += 1;
-        self.originate(now, Content::Null);
+        self.originate(now, DagContent::Null);
     }
 
     pub(super) fn on_ack_timeout(&mut self, now: Instant) {
@@ -293,10 +293,10 @@ impl Toto {
     fn look(&mut self, now: Instant) {
         let Some(room) = &mut self.room else { return };
         let agreed = match &self.stage {
-            Stage::Fetching(cut) => Some(&cut.held[..]),
+            ClosingStage::Fetching(cut) => Some(&cut.held[..]),
             _ => None,
         };
-        if matches!(self.stage, Stage::Frozen) || crate::mutated!(self.config, NeverAsks) {
+        if matches!(self.stage, ClosingStage::Frozen) || crate::mutated!(self.config, NeverAsks) {
             room.repair.forget();
             return;
         }
@@ -312,12 +312,12 @@ impl Toto {
         let Some(Room { view, dag, repair, .. }) = &mut self.room else { return };
         let members = &view.members;
         let target = |place: usize, everybody: bool| match &self.stage {
-            Stage::Fetching(cut) => Destination::One(cut.holders[place].node),
+            ClosingStage::Fetching(cut) => Destination::One(cut.holders[place].node),
             _ => whom(members[place].node, everybody),
         };
         for (to, nak) in repair.ask(now, &self.config, dag, view.id, target) {
             self.counters.naks_sent += 1;
-            self.output.push_back(Output::Send { to, lane: Lane::Data, packet: Packet::Nak(nak) });
+            self.output.push_back(Output::Send { to, lane: Lane::Data, packet: TotoPacket::Nak(nak) });
         }
     }
 
@@ -328,7 +328,7 @@ impl Toto {
         for mark in room.repair.answer(now, &self.config) {
             if let Some(message) = room.dag.message(mark) {
                 self.counters.retransmissions_sent += 1;
-                let packet = Packet::Message(message);
+                let packet = TotoPacket::Message(message);
                 self.output.push_back(Output::Send { to: Destination::All, lane: Lane::Data, packet });
             }
         }

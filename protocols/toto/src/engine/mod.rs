@@ -9,8 +9,8 @@ mod contract;
 mod flow;
 mod room;
 
-use crate::config::{Config, ConfigError, rides};
-use crate::packet::Packet;
+use crate::config::{TotoConfig, TotoConfigError, rides};
+use crate::packet::TotoPacket;
 use consort_member::vs::{AgreedSet, Membership};
 use consort_order::{Output, SubmitQueue};
 use consort_types::{Incarnation, Instant, Rng};
@@ -20,26 +20,26 @@ use std::collections::{BTreeMap, VecDeque};
 /// One node.
 #[derive(Clone, Debug)]
 pub struct Toto {
-    config: Config,
+    config: TotoConfig,
     vs: Membership,
     queue: SubmitQueue,
     /// What there is of the installed view; none before the first.
     room: Option<Room>,
-    stage: Stage,
+    stage: ClosingStage,
     /// The event that makes the view primary is to be sent.
     primary_due: bool,
     /// When to acknowledge though there is nothing to say.
     ack_at: Option<Instant>,
     /// When this member last sent a message, or a null.
     sent_at: Instant,
-    output: VecDeque<Output<Packet>>,
-    counters: Counters,
+    output: VecDeque<Output<TotoPacket>>,
+    counters: TotoCounters,
     rng: Rng,
 }
 
 /// How far the installed view is from its end.
 #[derive(Clone, Debug)]
-enum Stage {
+enum ClosingStage {
     /// It goes on.
     Open,
     /// Nothing new is sent in it.
@@ -52,7 +52,7 @@ enum Stage {
 
 /// What happened so far.
 #[derive(Clone, Debug, Default)]
-struct Counters {
+struct TotoCounters {
     messages_sent: u64,
     nulls_sent: u64,
     naks_sent: u64,
@@ -78,27 +78,27 @@ impl Toto {
     /// A node that is about to start; `incarnation` is this life of it, larger than every earlier one.
     ///
     /// # Errors
-    /// [`ConfigError`] if the settings cannot work.
-    pub fn new(config: Config, incarnation: Incarnation) -> Result<Self, ConfigError> {
+    /// [`TotoConfigError`] if the settings cannot work.
+    pub fn new(config: TotoConfig, incarnation: Incarnation) -> Result<Self, TotoConfigError> {
         config.validate()?;
         let vs = Membership::new(config.membership(), incarnation)?;
         Ok(Self {
             queue: SubmitQueue::new(config.queue_bytes, config.message_max, rides(config.early)),
             vs,
             room: None,
-            stage: Stage::Halted,
+            stage: ClosingStage::Halted,
             primary_due: false,
             ack_at: None,
             sent_at: Instant::ZERO,
             output: VecDeque::new(),
-            counters: Counters::default(),
+            counters: TotoCounters::default(),
             rng: Rng::new(incarnation.0 ^ u64::from(config.me.0) << 40),
             config,
         })
     }
 
     /// The settings.
-    pub const fn config(&self) -> &Config {
+    pub const fn config(&self) -> &TotoConfig {
         &self.config
     }
 

@@ -1,7 +1,7 @@
 //! What there is of one view.
-use crate::config::Config;
-use crate::dag::{Dag, Mark};
-use crate::delivery::Deliverer;
+use crate::config::TotoConfig;
+use crate::dag::{Dag, DagMark};
+use crate::delivery::DagDeliverer;
 use crate::repair::Repair;
 use crate::votes::Votes;
 use consort_member::vs::Laggards;
@@ -14,15 +14,15 @@ pub(super) struct Room {
     pub view: View,
     pub dag: Dag,
     pub votes: Votes,
-    pub deliverer: Deliverer,
+    pub deliverer: DagDeliverer,
     pub repair: Repair,
     pub laggards: Laggards,
     /// For each ordered message that is not released: of how many machines messages beside it were held when it came.
-    pub came: BTreeMap<Mark, u64>,
+    pub came: BTreeMap<DagMark, u64>,
 }
 
 impl Room {
-    pub fn new(config: &Config, view: View, me: MemberId, now: Instant) -> Self {
+    pub fn new(config: &TotoConfig, view: View, me: MemberId, now: Instant) -> Self {
         let n = view.members.len();
         let place = view.members.binary_search(&me).unwrap_or(0);
         // Nobody's numbers run further ahead of what all hold than windows and acknowledgements of windows allow.
@@ -30,7 +30,7 @@ impl Room {
         Self {
             dag: Dag::new(view.id, place, n, ahead),
             votes: Votes::new(config, n),
-            deliverer: Deliverer::new(view.id, view.members.clone(), place),
+            deliverer: DagDeliverer::new(view.id, view.members.clone(), place),
             repair: Repair::new(n),
             laggards: Laggards::new(now, n, config.deaf, config.timers.silence),
             came: BTreeMap::new(),

@@ -1,9 +1,9 @@
 //! Whole engines over a network of their own: perfect but for what a test takes away.
 mod hostile;
 
-use crate::config::{Config, Early, Phi};
+use crate::config::{Early, Phi, TotoConfig};
 use crate::engine::Toto;
-use crate::packet::Packet;
+use crate::packet::TotoPacket;
 use bytes::Bytes;
 use consort_order::{Arrival, Destination, Engine, Lane, Output, Refused, Submission};
 use consort_types::{
@@ -24,18 +24,18 @@ struct Node {
 struct Cluster {
     now: Instant,
     nodes: BTreeMap<NodeId, Node>,
-    flight: BTreeMap<(Instant, u64), (MemberId, NodeId, Packet)>,
+    flight: BTreeMap<(Instant, u64), (MemberId, NodeId, TotoPacket)>,
     count: u64,
     cuts: BTreeSet<(u16, u16)>,
     /// Packets from one node to another that are lost, by what they are.
-    lost: Option<fn(&Packet) -> bool>,
+    lost: Option<fn(&TotoPacket) -> bool>,
 }
 
 impl Cluster {
-    fn new(n: u16, adjust: impl Fn(&mut Config)) -> Self {
+    fn new(n: u16, adjust: impl Fn(&mut TotoConfig)) -> Self {
         let members: Vec<_> = (1..=n).map(NodeId).collect();
         let make = |node: &NodeId| {
-            let mut config = Config::new(*node, members.clone());
+            let mut config = TotoConfig::new(*node, members.clone());
             adjust(&mut config);
             let engine = Toto::new(super::break_a_rule(config), Incarnation(1)).unwrap();
             (*node, Node { engine, up: true, told: Vec::new() })
@@ -85,7 +85,7 @@ impl Cluster {
         }
     }
 
-    fn transmit(&mut self, from: MemberId, to: Destination, packet: &Packet) {
+    fn transmit(&mut self, from: MemberId, to: Destination, packet: &TotoPacket) {
         for node in self.nodes.keys().copied().filter(|node| *node != from.node) {
             let reaches = to == Destination::All || to == Destination::One(node);
             let cut = self.cuts.contains(&(from.node.0, node.0)) && self.lost.is_none_or(|lost| lost(packet));
@@ -222,7 +222,7 @@ fn a_safe_message_waits_until_all_hold_it_and_holds_back_what_follows() {
     //= A21 test
     //= A04 test
     let mut cluster = Cluster::new(3, |_| {});
-    cluster.lost = Some(|packet| matches!(packet, Packet::Message(_) | Packet::Status(_)));
+    cluster.lost = Some(|packet| matches!(packet, TotoPacket::Message(_) | TotoPacket::Status(_)));
     cluster.cuts.insert((3, 1));
     cluster.submit(1, Service::Safe, "safe");
     cluster.submit(1, Service::Agreed, "after");
@@ -269,7 +269,7 @@ fn what_is_lost_is_asked_for_and_sent_again() {
     //= A06 test
     //= A07 test
     let mut cluster = Cluster::new(3, |_| {});
-    cluster.lost = Some(|packet| matches!(packet, Packet::Message(_)));
+    cluster.lost = Some(|packet| matches!(packet, TotoPacket::Message(_)));
     cluster.cuts.insert((1, 3));
     cluster.submit(1, Service::Agreed, "one");
     cluster.run(1);
@@ -296,7 +296,7 @@ fn a_member_sends_only_what_its_window_allows() {
 fn a_member_that_gets_statuses_but_no_votes_sends_only_what_its_window_allows() {
     //= A09 test
     let mut cluster = Cluster::new(3, |config| config.window = 4);
-    cluster.lost = Some(|packet| matches!(packet, Packet::Message(_)));
+    cluster.lost = Some(|packet| matches!(packet, TotoPacket::Message(_)));
     cluster.cuts.extend([(2, 1), (3, 1)]);
     for n in 0..10 {
         cluster.submit(1, Service::Agreed, &"x".repeat(1_000 + n));
@@ -361,7 +361,7 @@ fn what_was_parked_and_does_not_belong_to_the_agreed_set_is_not_taken_in_with_wh
     cluster.cuts = [(4, 2), (4, 3)].into();
     cluster.submit(4, Service::Agreed, "two"); // reaches node 1 only, which lacks what stands before it
     cluster.crash(4);
-    cluster.lost = Some(|packet| matches!(packet, Packet::Nak(_)));
+    cluster.lost = Some(|packet| matches!(packet, TotoPacket::Nak(_)));
     cluster.cuts = [(1, 2), (1, 3)].into();
     cluster.run_until(1, "fetching");
     cluster.cuts.clear();
@@ -416,7 +416,7 @@ fn a_view_becomes_primary_once_all_have_installed_it() {
 fn a_member_that_takes_nothing_in_is_left_out() {
     //= A08 test
     let mut cluster = Cluster::new(3, |_| {});
-    cluster.lost = Some(|packet| matches!(packet, Packet::Message(_)));
+    cluster.lost = Some(|packet| matches!(packet, TotoPacket::Message(_)));
     cluster.cuts.extend([(1, 3), (2, 3)]);
     cluster.submit(1, Service::Agreed, "tea");
     cluster.run(1_900);
@@ -427,7 +427,7 @@ fn a_member_that_takes_nothing_in_is_left_out() {
 fn nobody_is_called_deaf_by_what_was_known_before_a_pause() {
     //= M54 test
     let mut cluster = Cluster::new(3, |_| {});
-    cluster.lost = Some(|packet| matches!(packet, Packet::Message(_)));
+    cluster.lost = Some(|packet| matches!(packet, TotoPacket::Message(_)));
     cluster.cuts.insert((1, 3));
     cluster.submit(1, Service::Agreed, "tea");
     cluster.cuts.clear();
@@ -455,8 +455,8 @@ fn a_leaving_member_goes_when_all_have_what_it_said() {
 
 #[test]
 fn settings_that_cannot_work_are_refused_and_say_why() {
-    let why = |adjust: &dyn Fn(&mut Config)| {
-        let mut config = Config::new(NodeId(1), vec![NodeId(1), NodeId(2)]);
+    let why = |adjust: &dyn Fn(&mut TotoConfig)| {
+        let mut config = TotoConfig::new(NodeId(1), vec![NodeId(1), NodeId(2)]);
         adjust(&mut config);
         Toto::new(config, Incarnation(1)).unwrap_err().to_string()
     };

@@ -1,7 +1,7 @@
 //! The order, on DAGs drawn by hand and by chance.
-use crate::config::{Config, Phi};
-use crate::dag::{Dag, Mark};
-use crate::packet::{Content, Message};
+use crate::config::{Phi, TotoConfig};
+use crate::dag::{Dag, DagMark};
+use crate::packet::{DagContent, DagMessage};
 use crate::votes::Votes;
 use consort_types::{NodeId, Rng, ViewId};
 use std::collections::BTreeMap;
@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 /// A message drawn by hand: its sender's letter, its number, what it acknowledges beside its sender's previous one.
 #[derive(Clone, Debug)]
 struct Drawn {
-    mark: Mark,
-    acks: Vec<Mark>,
+    mark: DagMark,
+    acks: Vec<DagMark>,
     ordered: bool,
 }
 
-fn mark(name: &str) -> Mark {
+fn mark(name: &str) -> DagMark {
     let bytes = name.as_bytes();
     (usize::from(bytes[0] - b'a'), u64::from(bytes[1] - b'0'))
 }
@@ -23,19 +23,19 @@ fn drawn(name: &str, acks: &[&str], ordered: bool) -> Drawn {
     Drawn { mark: mark(name), acks: acks.iter().map(|ack| mark(ack)).collect(), ordered }
 }
 
-fn config(n: u16, phi: Phi) -> Config {
-    super::break_a_rule(Config { phi, ..Config::new(NodeId(0), (0..n).map(NodeId).collect()) })
+fn config(n: u16, phi: Phi) -> TotoConfig {
+    super::break_a_rule(TotoConfig { phi, ..TotoConfig::new(NodeId(0), (0..n).map(NodeId).collect()) })
 }
 
 struct Machine {
     dag: Dag,
     votes: Votes,
-    kinds: BTreeMap<Mark, bool>,
-    released: Vec<Vec<Mark>>,
+    kinds: BTreeMap<DagMark, bool>,
+    released: Vec<Vec<DagMark>>,
 }
 
 impl Machine {
-    fn new(config: &Config) -> Self {
+    fn new(config: &TotoConfig) -> Self {
         let n = config.members.len();
         let dag = Dag::new(ViewId::default(), 0, n, 1_000);
         Self { dag, votes: Votes::new(config, n), kinds: BTreeMap::new(), released: Vec::new() }
@@ -46,7 +46,7 @@ impl Machine {
         let mut acks: Vec<_> = message.acks.iter().map(|(place, k)| (*place as u16, *k)).collect();
         acks.sort_unstable();
         let (sender, k) = (message.mark.0 as u16, message.mark.1);
-        self.dag.take(Message { view: ViewId::default(), sender, k, acks, content: Content::Primary });
+        self.dag.take(DagMessage { view: ViewId::default(), sender, k, acks, content: DagContent::Primary });
         while let Some(mark) = self.dag.insert_next(None) {
             self.votes.insert(&self.dag, mark, self.kinds[&mark]);
             self.settle();
@@ -63,7 +63,7 @@ impl Machine {
         }
     }
 
-    fn order(&self) -> Vec<Mark> {
+    fn order(&self) -> Vec<DagMark> {
         self.released.concat()
     }
 }
@@ -90,7 +90,7 @@ fn each_extension(messages: &[Drawn], see: &mut impl FnMut(&[&Drawn])) {
         if taken.len() == messages.len() {
             return see(taken);
         }
-        let has = |mark: Mark, taken: &[&Drawn]| taken.iter().any(|message| message.mark == mark);
+        let has = |mark: DagMark, taken: &[&Drawn]| taken.iter().any(|message| message.mark == mark);
         for message in messages {
             let (place, k) = message.mark;
             let ready = (k == 1 || has((place, k - 1), taken)) && message.acks.iter().all(|ack| has(*ack, taken));
@@ -104,8 +104,8 @@ fn each_extension(messages: &[Drawn], see: &mut impl FnMut(&[&Drawn])) {
     go(messages, &mut Vec::new(), see);
 }
 
-fn released_in_every_extension(messages: &[Drawn], phi: Phi) -> Vec<Vec<Mark>> {
-    let mut found: Option<Vec<Vec<Mark>>> = None;
+fn released_in_every_extension(messages: &[Drawn], phi: Phi) -> Vec<Vec<DagMark>> {
+    let mut found: Option<Vec<Vec<DagMark>>> = None;
     let mut extensions = 0;
     each_extension(messages, &mut |order| {
         let mut machine = Machine::new(&config(5, phi));
@@ -169,7 +169,7 @@ fn the_example_goes_step_by_step_as_told() {
 /// A DAG that many machines make together by chance; each message follows what its sender has heard of.
 fn random_dag(rng: &mut Rng, n: u16, messages: usize) -> Vec<Drawn> {
     let mut held: Vec<Vec<u64>> = vec![vec![0; usize::from(n)]; usize::from(n)];
-    let mut pasts: BTreeMap<Mark, Vec<u64>> = BTreeMap::new();
+    let mut pasts: BTreeMap<DagMark, Vec<u64>> = BTreeMap::new();
     let mut drawn = Vec::new();
     for _ in 0..messages {
         let sender = rng.below(u64::from(n)) as usize;
@@ -194,7 +194,7 @@ fn shuffled(rng: &mut Rng, messages: &[Drawn]) -> Vec<Drawn> {
     let mut left: Vec<_> = messages.to_vec();
     let mut order: Vec<Drawn> = Vec::new();
     while !left.is_empty() {
-        let has = |mark: Mark, order: &[Drawn]| order.iter().any(|message| message.mark == mark);
+        let has = |mark: DagMark, order: &[Drawn]| order.iter().any(|message| message.mark == mark);
         let ready = |message: &Drawn| {
             let (place, k) = message.mark;
             (k == 1 || has((place, k - 1), &order)) && message.acks.iter().all(|ack| has(*ack, &order))
@@ -215,7 +215,7 @@ fn whatever_the_dag_all_machines_release_the_same_however_it_comes() {
         let phi = [Phi::Half, Phi::Percent(75), Phi::All][rng.below(3) as usize];
         let floor = rng.chance(0.3);
         let messages = random_dag(&mut rng, n, 60);
-        let config = Config { ack_floor: floor, ..config(n, phi) };
+        let config = TotoConfig { ack_floor: floor, ..config(n, phi) };
         let mut orders = (0..4).map(|_| {
             let mut machine = Machine::new(&config);
             shuffled(&mut rng, &messages).iter().for_each(|message| machine.take(message));
@@ -255,7 +255,7 @@ fn closing_decides_all_that_is_left_alike() {
 fn what_is_parked_is_not_lacking() {
     //= A06 test
     let mut dag = Dag::new(ViewId::default(), 0, 2, 100);
-    let message = |k| Message { view: ViewId::default(), sender: 1, k, acks: vec![], content: Content::Null };
+    let message = |k| DagMessage { view: ViewId::default(), sender: 1, k, acks: vec![], content: DagContent::Null };
     dag.take(message(3));
     dag.take(message(5));
     assert_eq!(dag.missing(1, 5, 16), [(1, 2), (4, 4)]);
