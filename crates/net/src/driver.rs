@@ -8,7 +8,6 @@ use crate::clients::{Connections, ReadOutcome, Wrote};
 use crate::clock::Clock;
 use crate::counters::DriverCounters;
 use crate::driver_packets::DriverPackets;
-use crate::driver_packets::DriverPackets;
 use crate::error::RunError;
 use crate::idle::{Idle, Iteration, Wait};
 use crate::inbox::{Inbox, ReceivedDatagram, Receivers};
@@ -90,7 +89,7 @@ struct Driver<E: Engine> {
     /// The last turn took few packets.
     light: bool,
     log: Log,
-    counters: Counters,
+    counters: DriverCounters,
 }
 
 impl<E: Engine> Driver<E> {
@@ -153,7 +152,7 @@ impl<E: Engine> Driver<E> {
             left: false,
             light: false,
             log: Log::default(),
-            counters: Counters::default(),
+            counters: DriverCounters::default(),
         };
         Ok((driver, found))
     }
@@ -249,7 +248,7 @@ impl<E: Engine> Driver<E> {
             return Ok(());
         }
         self.log_losses(self.counters.receive_overflow - before);
-        self.paths.iter_mut().for_each(PathMtus::note_overflow);
+        self.path_mtus.iter_mut().for_each(PathMtus::note_overflow);
         self.node.note_overflow(self.now);
         self.drain()
     }

@@ -68,7 +68,7 @@ pub enum Notice {
         at: Position,
     },
     /// Sessions' requests have begun to wait for long, or for something else.
-    WaitNotice {
+    Waiting {
         /// What for.
         cause: Hold,
     },
@@ -126,7 +126,7 @@ impl Notice {
         match self {
             Self::View { .. } | Self::Primary { .. } | Self::Settled { .. } | Self::GroupMismatch { .. } => Kind::View,
             Self::Peer { .. } => Kind::Peer,
-            Self::WaitNotice { .. } | Self::Flowing => Kind::WaitNotice,
+            Self::Waiting { .. } | Self::Flowing => Kind::Waiting,
             Self::Connected { .. } | Self::Disconnected { .. } => Kind::Connection,
             Self::Ended { .. } => Kind::Ended,
             Self::Refused { .. } => Kind::Refused,
@@ -138,7 +138,7 @@ impl Notice {
 enum Kind {
     View,
     Peer,
-    WaitNotice,
+    Waiting,
     Connection,
     Ended,
     Refused,
@@ -211,7 +211,7 @@ mod tests {
         (0..=BURST).for_each(|_| notices.push(Notice::Flowing));
         notices.push(Notice::Primary { view: ViewId::default(), gained: true });
         assert_eq!(std::iter::from_fn(|| notices.pop()).last().map(|(_, left_out)| left_out), Some(0));
-        assert_eq!(notices.windows[Kind::WaitNotice as usize].left_out, 1);
+        assert_eq!(notices.windows[Kind::Waiting as usize].left_out, 1);
     }
 
     #[test]

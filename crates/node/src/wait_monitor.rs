@@ -46,7 +46,7 @@ impl<E: Engine> Node<E> {
         self.wait_monitor.at = (waits > Waits::No).then(|| self.now + CHECK_INTERVAL);
         let held = hold.filter(|_| waits == Waits::Long);
         if held != std::mem::replace(&mut self.wait_monitor.held, held) {
-            self.clients.notices.push(held.map_or(Notice::Flowing, |cause| Notice::WaitNotice { cause }));
+            self.clients.notices.push(held.map_or(Notice::Flowing, |cause| Notice::Waiting { cause }));
         }
     }
 }

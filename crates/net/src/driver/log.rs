@@ -68,7 +68,7 @@ fn write(notice: Notice) {
         Notice::GroupMismatch { member, at } => {
             tracing::error!(%member, %at, "member has other groups at the same place of the order: restart one of the two");
         }
-        Notice::HopWait { cause } => tracing::warn!(%cause, "requests of clients wait"),
+        Notice::Waiting { cause } => tracing::warn!(%cause, "requests of clients wait"),
         Notice::Flowing => tracing::info!("requests of clients flow again"),
         Notice::Connected { client, name, transport } => {
             tracing::info!(%client, %name, transport = transport.name(), "client connected");
