@@ -67,7 +67,7 @@ pub enum Notice {
         /// After which message of the view.
         at: Position,
     },
-    /// Sessions' requests have begun to wait for long, or for something else.
+    /// Clients' requests have begun to wait for long, or for something else.
     Waiting {
         /// What for.
         cause: Hold,

@@ -1,6 +1,6 @@
 use super::*;
-use crate::inbox::Inbox;
-use crate::outbox::Outbox;
+use crate::inbox::EventReader;
+use crate::outbox::SendBuffer;
 use crate::receiver::Receiver;
 use crate::sender::Sender;
 use crate::stream::vain;
@@ -17,11 +17,11 @@ use std::sync::Arc;
 const LONG: Duration = Duration::from_secs(60);
 
 /// A client that has said hello with an offer, and the daemon's end of its socket with what came there.
-fn offered() -> (Stream, TransportReader, UnixStream, consort_shm::MemoryFile) {
+fn offered() -> (DaemonStream, TransportReader, UnixStream, consort_shm::MemoryFile) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("door");
     let listener = UnixListener::bind(&path).unwrap();
-    let mut stream = Stream::connect(&Address::Unix(path), &crate::ConnectOptions::default()).unwrap();
+    let mut stream = DaemonStream::connect(&Address::Unix(path), &crate::ConnectOptions::default()).unwrap();
     let offer = offer();
     stream.introduce(b"hello", offer.as_ref(), LONG).unwrap();
     let daemon = listener.accept().unwrap().0;
@@ -143,7 +143,7 @@ fn message(number: u8, len: usize) -> Vec<u8> {
 
 /// A receiver of what that daemon tells.
 fn receiver(incoming: TransportReader) -> Receiver {
-    Receiver::new(incoming, Inbox::new(Arc::default()))
+    Receiver::new(incoming, EventReader::new(Arc::default()))
 }
 
 /// Numbers and lengths of the messages that are shown next; each is one throughout.
@@ -283,7 +283,7 @@ fn welcome(credit: u32) -> Welcome {
 
 /// A sender to that daemon, with so much credit.
 fn sender(outgoing: TransportWriter, credit: u32) -> Sender {
-    Sender::new(outgoing, Outbox::new(RequestWriter::new(&welcome(credit)), false, Arc::default()), None)
+    Sender::new(outgoing, SendBuffer::new(RequestWriter::new(&welcome(credit)), false, Arc::default()), None)
 }
 
 /// Sends a message of 8 MiB by one thread to a daemon that reads slowly, and tells these messages meanwhile; returns those
