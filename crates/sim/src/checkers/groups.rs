@@ -1,7 +1,7 @@
 //! GV: views of groups are well formed and true. A process is a member of every group view it is told, but for the one that
 //! it leaves with; their names increase at each process; a name stands for the same members everywhere; and in the end all
 //! members of a group are told the same, and nobody is listed who is not there.
-use super::stand::Stands;
+use super::process_views::Stands;
 use super::{Checker, Promised, Rule, Verdict};
 use crate::message::{Life, Process};
 use crate::trace::{Event, Grouped, What};

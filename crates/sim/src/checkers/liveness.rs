@@ -1,7 +1,7 @@
 //! LV: liveness. Once faults have stopped and the run has come to rest, every process that is up is in a view and has
 //! delivered as much of it as any other, and nobody waits for room. Who was asked to leave has left. No message that the
 //! limits allow is refused for good.
-use super::stand::Stands;
+use super::process_views::Stands;
 use super::{Checker, Promised, Rule, Verdict};
 use crate::message::{Mark, Process};
 use crate::trace::{Event, PerProcess, What};

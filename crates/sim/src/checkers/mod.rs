@@ -3,24 +3,24 @@
 //!
 //! | id | promise | file |
 //! |---|---|---|
-//! | W1 | regular and transitional views alternate | `alternate` |
-//! | W2 | a view's name means the same members everywhere | `member` |
-//! | W3 | views are numbered upwards | `number` |
-//! | W4 | who moves together agrees on it | `together` |
+//! | W1 | regular and transitional views alternate | `view_alternation` |
+//! | W2 | a view's name means the same members everywhere | `membership` |
+//! | W3 | views are numbered upwards | `increasing_views` |
+//! | W4 | who moves together agrees on it | `same_part` |
 //! | W5 | in the end there is one ring of all that live | `one_ring` |
-//! | NC | nothing is delivered that was not sent just so (D1) | `created` |
+//! | NC | nothing is delivered that was not sent just so (D1) | `nothing_created` |
 //! | ND | nothing is delivered twice (D1) | `duplicate` |
 //! | D2 | a message belongs to one view | `one_view` |
-//! | CC | changes reach everybody | `change` |
+//! | CC | changes reach everybody | `view_agreement` |
 //! | SD | whoever stays delivers its own messages | `self_delivery` |
-//! | AK | what is acknowledged is delivered | `acknowledged` |
+//! | AK | what is acknowledged is delivered | `acks_hold` |
 //! | VS | who moves together delivers the same | `virtual_synchrony` |
-//! | CA | a message comes after all that its sender knew of | `causal` |
+//! | CA | a message comes after all that its sender knew of | `causal_order` |
 //! | FIFO | a sender's messages stay in their order | `fifo` |
 //! | TO1 | one total order, whatever the positions say | `total_order` |
 //! | TO1p | positions increase and mean one message each | `position` |
-//! | TO2 | no gap within a regular view | `gap` |
-//! | TO3 | what is left out while a view is closed has no sender there | `hole` |
+//! | TO2 | no gap within a regular view | `no_gap` |
+//! | TO3 | what is left out while a view is closed has no sender there | `no_sender_left_out` |
 //! | SF1 | what one delivers as safe, all deliver | `safe_delivered` |
 //! | SF2 | what one delivers as safe, all members have installed the view of | `safe_installed` |
 //! | SF3 | what one delivers as safe while closing a view, all that move along deliver | `safe_closing` |
@@ -33,8 +33,8 @@
 //! | GS | who moved together was given the same of a group | `group_moves` |
 //! | GH | daemons of a view have the same groups | `group_state` |
 //! | LV | what was accepted is delivered once faults stop | `liveness` |
-//! | BM | memory stays in its bounds and is given back | `memory` |
-//! | NR | nothing is repeated where nothing was lost | `needless` |
+//! | BM | memory stays in its bounds and is given back | `bounded_memory` |
+//! | NR | nothing is repeated where nothing was lost | `no_needless_repeat` |
 //! | NV | views do not change needlessly | `needless_view` |
 //! | PL | a good-bye is heard at once | `prompt` |
 //! | AF | the protocol's own assertions hold | `assertion` |
@@ -48,26 +48,24 @@ use consort_order::{AcrossPartitions, Capability};
 use consort_types::Service;
 use std::fmt;
 
-mod acknowledged;
-mod alternate;
+mod acks_hold;
 mod assertion;
-mod causal;
-mod change;
-mod created;
+mod bounded_memory;
+mod causal_order;
 mod duplicate;
 mod fifo;
-mod gap;
 mod group_messages;
 mod group_moves;
 mod group_state;
 mod groups;
-mod hole;
+mod increasing_views;
 mod liveness;
-mod member;
-mod memory;
-mod needless;
+mod membership;
 mod needless_view;
-mod number;
+mod no_gap;
+mod no_needless_repeat;
+mod no_sender_left_out;
+mod nothing_created;
 mod offers;
 mod one_ring;
 mod one_view;
@@ -75,22 +73,24 @@ mod position;
 mod primary;
 mod primary_group;
 mod private_messages;
+mod process_views;
 mod prompt;
 mod safe;
 mod safe_closing;
 mod safe_delivered;
 mod safe_held;
 mod safe_installed;
+mod same_part;
 mod self_delivery;
-mod stand;
-mod together;
 mod total_order;
+mod view_agreement;
+mod view_alternation;
 mod virtual_synchrony;
 
 #[cfg(test)]
 mod tests;
 
-pub use memory::{Bounds, Calmness};
+pub use bounded_memory::{Bounds, Calmness};
 
 /// What a checker says of an event: nothing, or how the promise is broken.
 pub type Verdict = Result<(), String>;
@@ -198,25 +198,25 @@ impl Suite {
         let (promised, unseen) = (bounds.promised, bounds.unseen.clone());
         let mut suite = Self {
             checkers: vec![
-                Box::<alternate::Alternate>::default(),
-                Box::<member::Members>::default(),
-                Box::<number::Numbers>::default(),
-                Box::<together::Together>::default(),
-                Box::<created::Created>::default(),
+                Box::<view_alternation::Alternate>::default(),
+                Box::<membership::Members>::default(),
+                Box::<increasing_views::Numbers>::default(),
+                Box::<same_part::Together>::default(),
+                Box::<nothing_created::Created>::default(),
                 Box::<duplicate::Duplicate>::default(),
                 Box::<one_view::OneView>::default(),
                 Box::new(total_order::TotalOrder::new(promised)),
                 Box::new(position::Positions::new(promised)),
-                Box::new(gap::Gap::new(promised)),
+                Box::new(no_gap::Gap::new(promised)),
                 Box::new(fifo::Fifo::new(promised)),
-                Box::new(causal::Causal::new(promised)),
+                Box::new(causal_order::Causal::new(promised)),
                 Box::new(virtual_synchrony::VirtualSynchrony::new(promised)),
                 Box::<safe_held::SafeHeld>::default(),
                 Box::<safe_installed::SafeInstalled>::default(),
                 Box::<safe_delivered::SafeDelivered>::default(),
                 Box::<safe_closing::SafeClosing>::default(),
                 Box::<self_delivery::SelfDelivery>::default(),
-                Box::<acknowledged::Acknowledged>::default(),
+                Box::<acks_hold::Acknowledged>::default(),
                 Box::<offers::OffersClosed>::default(),
                 Box::<primary::Primaries>::default(),
                 Box::<primary_group::PrimaryGroups>::default(),
@@ -225,17 +225,17 @@ impl Suite {
                 Box::<group_moves::GroupMoves>::default(),
                 Box::<group_state::GroupState>::default(),
                 Box::<assertion::Assertions>::default(),
-                Box::new(needless::Needless(bounds.needless.clone())),
+                Box::new(no_needless_repeat::Needless(bounds.needless.clone())),
                 Box::new(needless_view::NeedlessViews::new(bounds.views)),
                 Box::new(prompt::Prompt::new(bounds.goodbye)),
-                Box::new(memory::Memory::new(bounds)),
+                Box::new(bounded_memory::Memory::new(bounds)),
                 Box::<one_ring::OneRing>::default(),
-                Box::<change::Changes>::default(),
+                Box::<view_agreement::Changes>::default(),
                 Box::new(liveness::Liveness::new(promised)),
             ],
         };
         if !promised.per_component {
-            suite.checkers.push(Box::<hole::Holes>::default());
+            suite.checkers.push(Box::<no_sender_left_out::Holes>::default());
         }
         suite.checkers.retain(|checker| !unseen.contains(checker.rule().id));
         suite

@@ -1,6 +1,6 @@
 //! NV: no needless views. A network in which nothing is wrong is one ring soon, and a ring of all stays as long as
 //! nothing is wrong that it would have to change for. Where something is wrong all the time, all settle down with it.
-use super::stand::Stands;
+use super::process_views::Stands;
 use super::{Calmness, Checker, Rule, Verdict};
 use crate::message::Process;
 use crate::trace::{Event, Installed, PerProcess, What};

@@ -1,5 +1,5 @@
 //! W5: once the network is whole and quiet, all that live are in one regular view of exactly those that live.
-use super::stand::{Stands, names};
+use super::process_views::{Stands, names};
 use super::{Checker, Rule, Verdict};
 use crate::message::Life;
 use crate::trace::{Event, What};

@@ -1,6 +1,6 @@
 //! D2: a message belongs to one view. All that deliver it do so in the same regular view or while they close it, and its
 //! sender is a member of that view.
-use super::stand::Stands;
+use super::process_views::Stands;
 use super::{Checker, Rule, Verdict};
 use crate::message::{Mark, Process};
 use crate::trace::{Event, PerMessage, What};

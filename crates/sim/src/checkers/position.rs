@@ -1,7 +1,7 @@
 //! TO1p: positions mean what they say. In a view and its closing they increase from delivery to delivery at each process;
 //! view and position name one message, the same at every process, and a message has one of each. (While a view is closed by
 //! parts in an order of their own, positions only increase.)
-use super::stand::Stands;
+use super::process_views::Stands;
 use super::{Checker, Promised, Rule, Verdict};
 use crate::message::{Mark, Process};
 use crate::trace::{Event, PerMessage, PerProcess, What};

@@ -1,7 +1,7 @@
 //! PR: there is one primary view at a time. A view becomes primary only if it was pending, only in the view itself, and
 //! only after all its members have installed it, or failed; and of any two views that became primary anywhere, a member of the later
 //! one was a member of the earlier, so that it knows that the earlier one is over.
-use super::stand::Stands;
+use super::process_views::Stands;
 use super::{Checker, Rule, Verdict};
 use crate::message::{Life, Process};
 use crate::trace::{Event, What};

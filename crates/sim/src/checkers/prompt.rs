@@ -1,6 +1,6 @@
 //! PL: a good-bye is heard at once. When a node has left in good order, whoever is in a view with it soon is in one without
 //! it, in a run in which nothing else goes wrong.
-use super::stand::Stands;
+use super::process_views::Stands;
 use super::{Checker, Rule, Verdict};
 use crate::message::{Life, Process};
 use crate::trace::{Event, What};
@@ -31,7 +31,7 @@ impl Checker for Prompt {
         self.stands.see(event);
         if event.what == What::Left {
             let left = event.process.life();
-            let with = |(process, stand): (Process, &super::stand::Stand)| {
+            let with = |(process, stand): (Process, &super::process_views::Stand)| {
                 let members = &stand.regular.as_ref()?.members;
                 (process.life() != left && members.contains(&left)).then_some((process, left, event.at + within))
             };

@@ -1,7 +1,7 @@
 //! SF3: while a view is closed, safe means delivered by those that move along. What one process delivers as safe in a
 //! transitional view, every member of that view that goes on from the regular one delivers too.
+use super::process_views::Stands;
 use super::safe::Promises;
-use super::stand::Stands;
 use super::{Checker, Rule, Verdict};
 use crate::message::{Life, Mark, Process};
 use crate::trace::{Event, PerProcess, What};

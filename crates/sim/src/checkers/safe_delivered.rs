@@ -1,7 +1,7 @@
 //! SF1: safe means delivered. What one process delivers as safe in a regular view, every member of that view that goes on
 //! from it delivers too, in it or while it closes it.
+use super::process_views::Stands;
 use super::safe::Promises;
-use super::stand::Stands;
 use super::{Checker, Rule, Verdict};
 use crate::message::{Life, Mark, Process};
 use crate::trace::{Event, PerProcess, What};

@@ -1,6 +1,6 @@
 //! SF2: safe means installed. When a process delivers a safe message in a regular view, every member of the view has
 //! installed it, or failed since.
-use super::stand::Stands;
+use super::process_views::Stands;
 use super::{Checker, Rule, Verdict};
 use crate::message::{Life, Process};
 use crate::trace::{Event, What};

@@ -1,7 +1,7 @@
 //! SD: self-delivery. Whoever goes on from a view has delivered every message of its own that anybody delivers in that
 //! view; every message that was accepted is delivered at its own sender if that stays up; it comes with the id that it
 //! was given, and nobody else sees an id.
-use super::stand::Stands;
+use super::process_views::Stands;
 use super::{Checker, Rule, Verdict};
 use crate::message::{Mark, Process};
 use crate::trace::{Event, PerMessage, PerProcess, What};
@@ -94,8 +94,9 @@ impl SelfDelivery {
         if self.own.of(mark).delivered {
             return Ok(());
         }
-        let gone =
-            |stand: &super::stand::Stand| stand.is_live() && stand.id().is_some_and(|id| id.number > view.number);
+        let gone = |stand: &super::process_views::Stand| {
+            stand.is_live() && stand.id().is_some_and(|id| id.number > view.number)
+        };
         if self.stands.of_life(mark.origin.life()).any(|(p, stand)| self.serves(p, mark.origin) && gone(stand)) {
             return Err(format!("{mark} is delivered in {view}, which its sender left without delivering it"));
         }

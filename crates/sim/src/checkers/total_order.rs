@@ -1,7 +1,7 @@
 //! TO1: one total order. Take "delivered directly before" at every process, and all processes together: there is no
 //! cycle. Looks at which messages were delivered, never at a position that the protocol gave them. Where parts close a view
 //! each in an order of its own, what is delivered while a view is closed is left to VS.
-use super::stand::Stands;
+use super::process_views::Stands;
 use super::{Checker, Promised, Rule, Verdict};
 use crate::message::{Mark, Process};
 use crate::trace::{Event, PerMessage, PerProcess, What};

@@ -1,7 +1,7 @@
 //! VS: virtual synchrony. Two processes that go together from one view to the next delivered the same messages in the same
 //! order in the view itself, and the same in the same order while they closed it; and both were told, or both were not,
 //! that the view is primary.
-use super::stand::{Change, Stands};
+use super::process_views::{Change, Stands};
 use super::{Checker, Promised, Rule, Verdict};
 use crate::message::{Mark, Process};
 use crate::trace::{Delivered, Event, Installed, PerProcess, What};

@@ -135,7 +135,7 @@ impl Witness {
         self.pattern.payload(Mark { origin: self.process, count }, len.max(HEADER))
     }
 
-    /// The client's message number `count` was sent to these groups as its session's request `number`, at a time read
+    /// The client's message number `count` was sent to these groups as its session's request `increasing_views`, at a time read
     /// before it was written. Counts must grow; what is sent to other groups is passed over.
     pub fn submitted(&mut self, at: Instant, number: u64, count: u64, groups: &[GroupName], sent: (Service, usize)) {
         if groups.iter().any(|group| self.listener.wants(group.as_bytes())) {

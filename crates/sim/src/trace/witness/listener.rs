@@ -64,7 +64,7 @@ impl Listener {
         self.groups.iter().any(|group| group.as_bytes() == name)
     }
 
-    /// The client sent its message `count` as request `number`.
+    /// The client sent its message `count` as request `increasing_views`.
     pub fn sent(&mut self, number: u64, count: u64) {
         self.under_way.push_back((number, count));
     }

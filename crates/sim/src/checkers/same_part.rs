@@ -1,7 +1,7 @@
 //! W4: who moves together agrees on it. The transitional view between two regular ones lists members of both. Two
 //! processes that go from one view to the same next one list the same, and each other; processes that come to a view from
 //! different ones do not list each other. The new view names the same members as having moved together.
-use super::stand::{Change, Stands, names};
+use super::process_views::{Change, Stands, names};
 use super::{Checker, Rule, Verdict};
 use crate::message::{Life, Process};
 use crate::trace::{Event, Installed, What};

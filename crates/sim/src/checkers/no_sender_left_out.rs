@@ -1,6 +1,6 @@
 //! TO3: what is left out has no sender here. If a process, while it closes a view, delivers a message and has not
 //! delivered one that stands before it in that view, the sender of that one did not move along.
-use super::stand::{Change, Stands};
+use super::process_views::{Change, Stands};
 use super::{Checker, Rule, Verdict};
 use crate::message::{Life, Mark, Process};
 use crate::trace::{Delivered, Event, PerProcess, What};

@@ -1,7 +1,7 @@
 //! W1: views alternate. A process's trace begins with the regular view of itself alone (or, if it comes late, with the one
 //! its node is in); then comes exactly one transitional view between any two regular ones, and it closes the one before
 //! it. No message comes before the first view, and nothing at all after a crash or good-bye.
-use super::stand::{Stands, names};
+use super::process_views::{Stands, names};
 use super::{Checker, Rule, Verdict};
 use crate::message::Process;
 use crate::trace::{Event, Installed, What};

@@ -1,6 +1,6 @@
 //! W2: views mean the same everywhere. A process belongs to every view it installs; a regular view's name stands for the
 //! same members at all; and no view holds two lives of one node.
-use super::stand::names;
+use super::process_views::names;
 use super::{Checker, Rule, Verdict};
 use crate::message::{Life, Process};
 use crate::trace::{Event, Installed, What};

@@ -1,6 +1,6 @@
 //! CC: changes reach everybody. If a process installs a view, every other member of it installs it too, or fails, or goes
 //! on to a later one; and when a member fails or goes on, nobody stays behind.
-use super::stand::Stands;
+use super::process_views::Stands;
 use super::{Checker, Rule, Verdict};
 use crate::message::Life;
 use crate::trace::{Event, What};
@@ -57,8 +57,9 @@ impl Changes {
         for (process, stand) in self.stands.live() {
             let Some(view) = &stand.regular else { continue };
             for member in &view.members {
-                let gone =
-                    |(_, other): (_, &super::stand::Stand)| other.over || other.id().is_some_and(|id| id != view.id);
+                let gone = |(_, other): (_, &super::process_views::Stand)| {
+                    other.over || other.id().is_some_and(|id| id != view.id)
+                };
                 if self.stands.of_life(*member).any(gone) {
                     return Err(format!("{process} is still in view {}, which {member} is not any more", view.id));
                 }

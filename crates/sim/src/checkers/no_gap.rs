@@ -1,6 +1,6 @@
 //! TO2: no gap. All members of a view deliver the same messages in it, one for one: nobody leaves out what another
 //! delivered in between. (While a view is closed, messages may be left out: that is the matter of TO3 and VS.)
-use super::stand::Stands;
+use super::process_views::Stands;
 use super::{Checker, Promised, Rule, Verdict};
 use crate::message::{Mark, Process};
 use crate::trace::{Delivered, Event, PerProcess, What};
