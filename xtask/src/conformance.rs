@@ -1,12 +1,12 @@
 //! Every engine by its own word: what its capability record says, it does; and one workload for all of them.
 use crate::{plato, ring, toto};
 use consort_order::{AcrossPartitions, Capability, Engine};
-use consort_sim::checkers::{Bounds, Promised, Suite};
-use consort_sim::machine::{Answer, Machine};
+use consort_sim::checkers::{Bounds, PromisedOrder, Suite};
+use consort_sim::machine::{Machine, SubmitAnswer};
 use consort_sim::message::{HEADER, Mark, Process};
-use consort_sim::plan::Plan;
-use consort_sim::trace::{Delivered, Trace, What};
-use consort_sim::world::{Frame, Options as Keep, Outcome, World};
+use consort_sim::plan::RunPlan;
+use consort_sim::trace::{DeliveryRecord, Occurrence, Trace};
+use consort_sim::world::{DatagramView, RunOptions as Keep, RunOutcome, SimWorld};
 use consort_types::{Class, Duration, Incarnation, Instant, NodeId, Rng, Service};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,15 +16,15 @@ const TOGETHER: Instant = Instant(2_000_000_000);
 
 /// A world of whichever engine.
 trait Lab {
-    fn submit(&mut self, process: Process, service: Service, len: usize) -> Result<Mark, Answer>;
+    fn submit(&mut self, process: Process, service: Service, len: usize) -> Result<Mark, SubmitAnswer>;
     fn run_until(&mut self, end: Instant);
-    fn filter(&mut self, filter: fn(Frame<'_>) -> bool);
+    fn filter(&mut self, filter: fn(DatagramView<'_>) -> bool);
     fn now(&self) -> Instant;
-    fn finish(self: Box<Self>) -> Outcome;
+    fn finish(self: Box<Self>) -> RunOutcome;
 }
 
-impl<M: Machine> Lab for World<'_, M> {
-    fn submit(&mut self, process: Process, service: Service, len: usize) -> Result<Mark, Answer> {
+impl<M: Machine> Lab for SimWorld<'_, M> {
+    fn submit(&mut self, process: Process, service: Service, len: usize) -> Result<Mark, SubmitAnswer> {
         Self::submit(self, process, Class::Client, service, len)
     }
 
@@ -32,7 +32,7 @@ impl<M: Machine> Lab for World<'_, M> {
         Self::run_until(self, end);
     }
 
-    fn filter(&mut self, filter: fn(Frame<'_>) -> bool) {
+    fn filter(&mut self, filter: fn(DatagramView<'_>) -> bool) {
         Self::filter(self, filter);
     }
 
@@ -40,7 +40,7 @@ impl<M: Machine> Lab for World<'_, M> {
         Self::now(self)
     }
 
-    fn finish(self: Box<Self>) -> Outcome {
+    fn finish(self: Box<Self>) -> RunOutcome {
         Self::finish(*self)
     }
 }
@@ -53,9 +53,9 @@ struct Tried {
 
 /// All there are, each on four nodes of a switched network.
 fn all() -> [Tried; 3] {
-    let plan = Plan { seed: 7, ..Plan::lan(NODES) };
+    let plan = RunPlan { seed: 7, ..RunPlan::lan(NODES) };
     let keep = |capability: &Capability| Keep {
-        bounds: Bounds { promised: Promised::of(capability), ..Bounds::default() },
+        bounds: Bounds { promised: PromisedOrder::of(capability), ..Bounds::default() },
         story: false,
         trace: true,
     };
@@ -90,9 +90,9 @@ fn feed(lab: &mut dyn Lab, seed: u64) -> BTreeSet<Mark> {
     accepted
 }
 
-fn deliveries(trace: &Trace) -> impl Iterator<Item = (Process, &Delivered)> {
+fn deliveries(trace: &Trace) -> impl Iterator<Item = (Process, &DeliveryRecord)> {
     trace.events.iter().filter_map(|event| match &event.what {
-        What::Deliver(delivered) => Some((event.process, delivered)),
+        Occurrence::Deliver(delivered) => Some((event.process, delivered)),
         _ => None,
     })
 }
@@ -149,9 +149,9 @@ fn engines_that_are_optimistic_by_their_record_offer_and_no_others_do() {
     for Tried { mut lab, capability } in all() {
         feed(&mut *lab, 9);
         let trace = lab.finish().trace.unwrap();
-        let count = |wanted: fn(&What) -> bool| trace.events.iter().filter(|event| wanted(&event.what)).count();
-        let offers = count(|what| matches!(what, What::Offer(_)));
-        let closed = count(|what| matches!(what, What::Revoke(_) | What::Confirm { .. }));
+        let count = |wanted: fn(&Occurrence) -> bool| trace.events.iter().filter(|event| wanted(&event.what)).count();
+        let offers = count(|what| matches!(what, Occurrence::Offer(_)));
+        let closed = count(|what| matches!(what, Occurrence::Revoke(_) | Occurrence::Confirm { .. }));
         assert_eq!(offers > 0, capability.optimistic, "{}: {offers} offers", capability.protocol);
         assert_eq!(offers, closed, "{}", capability.protocol);
     }
@@ -179,7 +179,7 @@ fn a_minority_goes_on_where_the_record_says_so() {
 #[test]
 fn what_stands_in_the_record_decides_which_checkers_judge() {
     for Tried { capability, .. } in all() {
-        let bounds = Bounds { promised: Promised::of(&capability), ..Bounds::default() };
+        let bounds = Bounds { promised: PromisedOrder::of(&capability), ..Bounds::default() };
         let judges = |id| Suite::new(bounds.clone()).rules().any(|rule| rule.id == id);
         assert_eq!(judges("TO3"), capability.across_partitions == AcrossPartitions::Evs, "{}", capability.protocol);
         assert!(["TO1", "TO1p", "VS", "GM", "OF"].into_iter().all(judges));

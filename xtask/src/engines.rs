@@ -2,11 +2,11 @@
 use consort_member::Policy;
 use consort_node::{Limits, Node};
 use consort_order::{Capability, Engine};
-use consort_sim::checkers::{Bounds, Calmness, Promised};
+use consort_sim::checkers::{Bounds, Calmness, PromisedOrder};
 use consort_sim::machine::{Bare, Holds, Machine, Whole};
 use consort_sim::message;
-use consort_sim::plan::{Plan, Signs};
-use consort_sim::world::{Options as Keep, World};
+use consort_sim::plan::{LifeSigns, RunPlan};
+use consort_sim::world::{RunOptions as Keep, SimWorld};
 use consort_types::{ClusterId, ConfigHash, Duration, GroupName, Instant, MemberId, NodeId, Rng};
 use consort_wire::Identity;
 
@@ -18,11 +18,11 @@ pub type Make<'a, E> = Box<dyn Fn(MemberId) -> Result<E, String> + 'a>;
 /// # Errors
 /// What is wrong with the settings.
 pub fn bare<'a, E: Engine + 'a>(
-    plan: Plan,
+    plan: RunPlan,
     keep: Keep,
     make: Make<'a, E>,
     holds: Option<Holds<E>>,
-) -> Result<World<'a, Bare<E>>, String> {
+) -> Result<SimWorld<'a, Bare<E>>, String> {
     world(plan, keep, move |member| Ok(Bare::new(identity(member), make(member)?, holds)))
 }
 
@@ -31,12 +31,12 @@ pub fn bare<'a, E: Engine + 'a>(
 /// # Errors
 /// What is wrong with the settings.
 pub fn whole<'a, E: Engine + 'a>(
-    plan: Plan,
+    plan: RunPlan,
     keep: Keep,
     make: Make<'a, E>,
     holds: Option<Holds<E>>,
     touch: &'a dyn Fn(&mut Node<E>),
-) -> Result<World<'a, Whole<E>>, String> {
+) -> Result<SimWorld<'a, Whole<E>>, String> {
     let group = GroupName::new(b"all").map_err(|error| error.to_string())?;
     let mut rng = Rng::new(plan.seed).fork(0x11b175);
     let drawn = Limits {
@@ -54,12 +54,12 @@ pub fn whole<'a, E: Engine + 'a>(
 }
 
 fn world<'a, M: Machine>(
-    plan: Plan,
+    plan: RunPlan,
     keep: Keep,
     make: impl Fn(MemberId) -> Result<M, String> + 'a,
-) -> Result<World<'a, M>, String> {
+) -> Result<SimWorld<'a, M>, String> {
     let machines = plan.members().into_iter().map(&make).collect::<Result<_, _>>()?;
-    Ok(World::new(plan, keep, machines).restart_with(move |member| make(member).ok()))
+    Ok(SimWorld::new(plan, keep, machines).restart_with(move |member| make(member).ok()))
 }
 
 /// What a node of a simulated world stamps on its datagrams.
@@ -70,21 +70,21 @@ pub fn identity(me: MemberId) -> Identity {
 /// What an engine on the view-synchronous membership may show in a run, and what it promises of its order: `running` are its
 /// gauges' limits, those of `quiet` are zero once all is at rest, and the checkers of `unseen` have nothing to judge.
 pub fn bounds<const R: usize, const Q: usize, const U: usize>(
-    plan: &Plan,
+    plan: &RunPlan,
     capability: &Capability,
     running: [(&'static str, u64); R],
     quiet: [&'static str; Q],
     unseen: [&'static str; U],
 ) -> Bounds {
     Bounds {
-        promised: Promised::of(capability),
+        promised: PromisedOrder::of(capability),
         running: running.into(),
         quiet: quiet.map(|name| (name, 0)).into(),
         needless: [].into(),
         views: Calmness {
             nodes: plan.nodes,
             whole_by: plan.faults.is_empty().then_some(WHOLE_BY),
-            steady: plan.nodes > 1 && plan.is_gentle(Signs::Heartbeats),
+            steady: plan.nodes > 1 && plan.is_gentle(LifeSigns::Heartbeats),
             constant_from: plan.is_constant_from(),
             most: CHANGES,
         },
@@ -101,7 +101,7 @@ const CHANGES: u32 = 15;
 const GOODBYE: Duration = Duration::from_millis(150);
 
 /// A policy for the primary view.
-pub fn policy(plan: &Plan, rng: &mut Rng) -> Policy {
+pub fn policy(plan: &RunPlan, rng: &mut Rng) -> Policy {
     let node = NodeId(rng.below(u64::from(plan.nodes)) as u16);
     match rng.below(6) {
         0 => Policy::None,

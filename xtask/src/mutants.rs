@@ -91,7 +91,7 @@ mod noticed {
     use crate::scenes::{self, Played};
     use crate::sim::{self, Protocol};
     use consort_sim::fault::Kinds;
-    use consort_sim::world::Outcome;
+    use consort_sim::world::RunOutcome;
     use std::ffi::OsString;
     use std::fmt;
     use std::ops::RangeInclusive;
@@ -192,7 +192,7 @@ mod noticed {
 
     impl Noticed {
         /// What the checkers say of a run, if they say anything.
-        fn by(outcome: &Outcome, place: Place, simulated: f64) -> Option<Self> {
+        fn by(outcome: &RunOutcome, place: Place, simulated: f64) -> Option<Self> {
             let first = outcome.violations.first()?;
             let mut rules: Vec<_> = outcome.violations.iter().map(|violation| violation.rule.id).collect();
             rules.sort_unstable();
@@ -216,7 +216,7 @@ mod noticed {
     }
 
     /// Every fourth seed has no faults: some mutants are loud only where all is quiet.
-    fn outcome(mutant: Mutant, seed: u64, story: bool) -> Result<Outcome, String> {
+    fn outcome(mutant: Mutant, seed: u64, story: bool) -> Result<RunOutcome, String> {
         let faults = if seed.is_multiple_of(4) { Kinds::none() } else { Kinds::all() };
         let run = AssertUnwindSafe(|| match mutant {
             Mutant::Ring(mutant) => sim::run(seed, &faults, &|config| config.mutant = Some(mutant), story),
@@ -231,7 +231,7 @@ mod noticed {
         catch_unwind(run).unwrap_or_else(|_| Err("panicked".into()))
     }
 
-    fn tell(seed: u64, outcome: Result<Outcome, String>) -> ExitCode {
+    fn tell(seed: u64, outcome: Result<RunOutcome, String>) -> ExitCode {
         match outcome {
             Ok(outcome) => {
                 sim::tell(seed, &outcome, true);

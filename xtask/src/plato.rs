@@ -6,13 +6,13 @@ use consort_plato::{Plato, PlatoConfig, Prediction, Sequencing, Window};
 use consort_sim::checkers::Bounds;
 use consort_sim::machine::{Bare, Whole};
 use consort_sim::message;
-use consort_sim::plan::Plan;
-use consort_sim::world::{Options as Keep, World};
+use consort_sim::plan::RunPlan;
+use consort_sim::world::{RunOptions as Keep, SimWorld};
 use consort_types::{Duration, Incarnation, MemberId, Rng};
 use consort_wire::DatagramSize;
 
 /// The settings of one run; all nodes share them.
-pub fn settings(plan: &Plan) -> PlatoConfig {
+pub fn settings(plan: &RunPlan) -> PlatoConfig {
     let members: Vec<_> = plan.members().into_iter().map(|member| member.node).collect();
     let mut rng = Rng::new(plan.seed).fork(0x91a70);
     let mut config = PlatoConfig::new(members[0], members);
@@ -52,7 +52,7 @@ pub type Adjust<'a> = &'a dyn Fn(&mut PlatoConfig);
 ///
 /// # Errors
 /// What is wrong with the settings.
-pub fn bare<'a>(plan: Plan, keep: Keep, adjust: Adjust<'a>) -> Result<World<'a, Bare<Plato>>, String> {
+pub fn bare<'a>(plan: RunPlan, keep: Keep, adjust: Adjust<'a>) -> Result<SimWorld<'a, Bare<Plato>>, String> {
     let settings = settings(&plan);
     let make = move |member| plato(&settings, member, adjust);
     engines::bare(plan, keep, Box::new(make), Some(Plato::holds_in))
@@ -63,11 +63,11 @@ pub fn bare<'a>(plan: Plan, keep: Keep, adjust: Adjust<'a>) -> Result<World<'a, 
 /// # Errors
 /// What is wrong with the settings.
 pub fn whole<'a>(
-    plan: Plan,
+    plan: RunPlan,
     keep: Keep,
     adjust: Adjust<'a>,
     touch: &'a dyn Fn(&mut Node<Plato>),
-) -> Result<World<'a, Whole<Plato>>, String> {
+) -> Result<SimWorld<'a, Whole<Plato>>, String> {
     let settings = settings(&plan);
     let make = move |member| plato(&settings, member, adjust);
     engines::whole(plan, keep, Box::new(make), Some(Plato::holds_in), touch)
@@ -83,7 +83,7 @@ fn plato(settings: &PlatoConfig, member: MemberId, adjust: Adjust<'_>) -> Result
 ///
 /// # Errors
 /// What is wrong with the settings.
-pub fn bounds(plan: &Plan) -> Result<Bounds, String> {
+pub fn bounds(plan: &RunPlan) -> Result<Bounds, String> {
     let config = settings(plan);
     let n = u64::from(plan.nodes);
     let plato = Plato::new(config.clone(), Incarnation(1)).map_err(|error| error.to_string())?;

@@ -2,16 +2,16 @@
 use crate::engines;
 use consort_node::Node;
 use consort_ring::{Acceleration, Config, Idling, Priority, Ring, Timers, Tuning, Windows};
-use consort_sim::checkers::{Bounds, Calmness, Promised};
+use consort_sim::checkers::{Bounds, Calmness, PromisedOrder};
 use consort_sim::machine::{Bare, Whole};
 use consort_sim::message;
-use consort_sim::plan::{Plan, Signs};
-use consort_sim::world::{Options as Keep, World};
+use consort_sim::plan::{LifeSigns, RunPlan};
+use consort_sim::world::{RunOptions as Keep, SimWorld};
 use consort_types::{Duration, Instant, MemberId, Rng};
 use consort_wire::DatagramSize;
 
 /// The settings of one run; all nodes share them.
-pub fn settings(plan: &Plan) -> Config {
+pub fn settings(plan: &RunPlan) -> Config {
     let members: Vec<_> = plan.members().into_iter().map(|member| member.node).collect();
     let mut rng = Rng::new(plan.seed).fork(0x2196);
     let mut config = Config::new(members[0], members);
@@ -53,7 +53,7 @@ fn timers(timers: &Timers, percent: u32) -> Timers {
     }
 }
 
-fn windows(plan: &Plan, rng: &mut Rng) -> Windows {
+fn windows(plan: &RunPlan, rng: &mut Rng) -> Windows {
     match rng.below(4) {
         0 => Windows::default(),
         1 => Windows { store_bytes: 1600 * plan.datagram as u32, ..Windows::SPREAD },
@@ -79,7 +79,7 @@ fn windows(plan: &Plan, rng: &mut Rng) -> Windows {
 }
 
 /// Every other run of those with windows of their own tunes them, between bounds of its own.
-fn tuning(plan: &Plan, personal: u32) -> Option<Tuning> {
+fn tuning(plan: &RunPlan, personal: u32) -> Option<Tuning> {
     let mut rng = Rng::new(plan.seed).fork(0x7e4e);
     let (least, most) = (rng.between(1, u64::from(personal)), u64::from(personal) * rng.between(1, 3));
     let brisk = Duration::from_millis(rng.between(1, 20));
@@ -101,7 +101,7 @@ pub type Touch<'a> = &'a dyn Fn(&mut Node<Ring>);
 ///
 /// # Errors
 /// What is wrong with the settings.
-pub fn bare<'a>(plan: Plan, keep: Keep, adjust: Adjust<'a>) -> Result<World<'a, Bare<Ring>>, String> {
+pub fn bare<'a>(plan: RunPlan, keep: Keep, adjust: Adjust<'a>) -> Result<SimWorld<'a, Bare<Ring>>, String> {
     let settings = settings(&plan);
     let make = move |member| ring(&settings, member, adjust);
     engines::bare(plan, keep, Box::new(make), Some(Ring::holds_in))
@@ -112,11 +112,11 @@ pub fn bare<'a>(plan: Plan, keep: Keep, adjust: Adjust<'a>) -> Result<World<'a, 
 /// # Errors
 /// What is wrong with the settings.
 pub fn whole<'a>(
-    plan: Plan,
+    plan: RunPlan,
     keep: Keep,
     adjust: Adjust<'a>,
     touch: Touch<'a>,
-) -> Result<World<'a, Whole<Ring>>, String> {
+) -> Result<SimWorld<'a, Whole<Ring>>, String> {
     let settings = settings(&plan);
     let make = move |member| ring(&settings, member, adjust);
     engines::whole(plan, keep, Box::new(make), Some(Ring::holds_in), touch)
@@ -129,7 +129,7 @@ fn ring(settings: &Config, member: MemberId, adjust: Adjust<'_>) -> Result<Ring,
 }
 
 /// What the ring's gauges may show in a run.
-pub fn bounds(plan: &Plan) -> Bounds {
+pub fn bounds(plan: &RunPlan) -> Bounds {
     let config = settings(plan);
     let windows = config.windows.largest();
     let message_max = config.message_max.min(message::LARGEST + 1024);
@@ -146,14 +146,14 @@ pub fn bounds(plan: &Plan) -> Bounds {
     let is_patient = config.starvation_guard.is_none_or(|packets| packets >= 1024);
     let repetitions = ["requests_made", "retransmissions_sent"];
     Bounds {
-        promised: Promised::default(),
+        promised: PromisedOrder::default(),
         running: running.into(),
         quiet: quiet.map(|name| (name, 0)).into(),
         needless: if plan.keeps_order() && is_patient { repetitions.into() } else { [].into() },
         views: Calmness {
             nodes: plan.nodes,
             whole_by: plan.faults.is_empty().then_some(Instant(WHOLE_BY.0 * u64::from(plan.timers.max(100)) / 100)),
-            steady: plan.nodes > 1 && plan.is_gentle(Signs::Token),
+            steady: plan.nodes > 1 && plan.is_gentle(LifeSigns::Token),
             constant_from: plan.is_constant_from(),
             most: CHANGES,
         },

@@ -6,8 +6,8 @@ mod options;
 use crate::ring::{self, Adjust, Touch};
 use crate::{plato, toto};
 use consort_sim::fault::Kinds;
-use consort_sim::plan::Plan;
-use consort_sim::world::{Options as Keep, Outcome};
+use consort_sim::plan::RunPlan;
+use consort_sim::world::{RunOptions as Keep, RunOutcome};
 pub use options::Protocol;
 #[cfg(feature = "mutants")]
 pub use options::cores;
@@ -38,7 +38,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 /// Runs one seed of a protocol as it is.
-fn run_as_is(protocol: Protocol, seed: u64, faults: &Kinds, story: bool) -> Result<Outcome, String> {
+fn run_as_is(protocol: Protocol, seed: u64, faults: &Kinds, story: bool) -> Result<RunOutcome, String> {
     match protocol {
         Protocol::Ring => run(seed, faults, &|_| {}, story),
         Protocol::Toto => run_toto(seed, faults, &|_| {}, story),
@@ -47,46 +47,47 @@ fn run_as_is(protocol: Protocol, seed: u64, faults: &Kinds, story: bool) -> Resu
 }
 
 /// Runs one seed of ToTo: an odd one drives engines alone, an even one whole nodes with their clients.
-pub fn run_toto(seed: u64, faults: &Kinds, adjust: toto::Adjust<'_>, story: bool) -> Result<Outcome, String> {
-    let keep = |plan: &Plan, whole| Ok::<_, String>(Keep { bounds: toto::bounds(plan, whole)?, story, trace: false });
+pub fn run_toto(seed: u64, faults: &Kinds, adjust: toto::Adjust<'_>, story: bool) -> Result<RunOutcome, String> {
+    let keep =
+        |plan: &RunPlan, whole| Ok::<_, String>(Keep { bounds: toto::bounds(plan, whole)?, story, trace: false });
     if seed.is_multiple_of(2) {
-        let plan = Plan::draw_whole(seed, faults);
+        let plan = RunPlan::draw_whole(seed, faults);
         Ok(toto::whole(plan.clone(), keep(&plan, true)?, adjust, &|_| {})?.run())
     } else {
-        let plan = Plan::draw_bare(seed, faults);
+        let plan = RunPlan::draw_bare(seed, faults);
         Ok(toto::bare(plan.clone(), keep(&plan, false)?, adjust)?.run())
     }
 }
 
 /// Runs one seed of PLATO: an odd one drives engines alone, an even one whole nodes with their clients.
-pub fn run_plato(seed: u64, faults: &Kinds, adjust: plato::Adjust<'_>, story: bool) -> Result<Outcome, String> {
-    let keep = |plan: &Plan| Ok::<_, String>(Keep { bounds: plato::bounds(plan)?, story, trace: false });
+pub fn run_plato(seed: u64, faults: &Kinds, adjust: plato::Adjust<'_>, story: bool) -> Result<RunOutcome, String> {
+    let keep = |plan: &RunPlan| Ok::<_, String>(Keep { bounds: plato::bounds(plan)?, story, trace: false });
     if seed.is_multiple_of(2) {
-        let plan = Plan::draw_whole(seed, faults);
+        let plan = RunPlan::draw_whole(seed, faults);
         Ok(plato::whole(plan.clone(), keep(&plan)?, adjust, &|_| {})?.run())
     } else {
-        let plan = Plan::draw_bare(seed, faults);
+        let plan = RunPlan::draw_bare(seed, faults);
         Ok(plato::bare(plan.clone(), keep(&plan)?, adjust)?.run())
     }
 }
 
 /// Runs one seed of the ring: an odd one drives engines alone, an even one whole nodes with their clients.
-pub fn run(seed: u64, faults: &Kinds, adjust: Adjust<'_>, story: bool) -> Result<Outcome, String> {
+pub fn run(seed: u64, faults: &Kinds, adjust: Adjust<'_>, story: bool) -> Result<RunOutcome, String> {
     if seed.is_multiple_of(2) {
         run_whole(seed, faults, (adjust, &|_| {}), story)
     } else {
-        let plan = Plan::draw_bare(seed, faults);
+        let plan = RunPlan::draw_bare(seed, faults);
         Ok(ring::bare(plan.clone(), keep(&plan, story), adjust)?.run())
     }
 }
 
 /// Runs one seed with whole nodes.
-pub fn run_whole(seed: u64, faults: &Kinds, with: (Adjust<'_>, Touch<'_>), story: bool) -> Result<Outcome, String> {
-    let plan = Plan::draw_whole(seed, faults);
+pub fn run_whole(seed: u64, faults: &Kinds, with: (Adjust<'_>, Touch<'_>), story: bool) -> Result<RunOutcome, String> {
+    let plan = RunPlan::draw_whole(seed, faults);
     Ok(ring::whole(plan.clone(), keep(&plan, story), with.0, with.1)?.run())
 }
 
-fn keep(plan: &Plan, story: bool) -> Keep {
+fn keep(plan: &RunPlan, story: bool) -> Keep {
     Keep { bounds: ring::bounds(plan), story, trace: false }
 }
 
@@ -114,7 +115,7 @@ fn one(options: &Options, seed: u64, whole: bool) -> ExitCode {
 }
 
 /// Prints the story of a run and what came of it.
-pub fn tell(seed: u64, outcome: &Outcome, whole: bool) {
+pub fn tell(seed: u64, outcome: &RunOutcome, whole: bool) {
     if let Some(story) = &outcome.story {
         println!("{}", story.text(whole));
     }
@@ -131,7 +132,7 @@ pub fn tell(seed: u64, outcome: &Outcome, whole: bool) {
 
 /// How much faster than real time idle nodes are simulated on one core.
 fn idle(nodes: u16) -> ExitCode {
-    let mut plan = Plan::lan(nodes);
+    let mut plan = RunPlan::lan(nodes);
     plan.calm = consort_types::Instant(600_000_000_000);
     plan.end = plan.calm;
     let world = match ring::bare(plan, Keep::default(), &|config| *config = ring::defaults(config)) {

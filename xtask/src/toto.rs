@@ -5,14 +5,14 @@ use consort_order::Engine;
 use consort_sim::checkers::Bounds;
 use consort_sim::machine::{Bare, Whole};
 use consort_sim::message;
-use consort_sim::plan::Plan;
-use consort_sim::world::{Options as Keep, World};
+use consort_sim::plan::RunPlan;
+use consort_sim::world::{RunOptions as Keep, SimWorld};
 use consort_toto::{Early, Phi, Toto, TotoConfig};
 use consort_types::{Duration, Incarnation, MemberId, Rng};
 use consort_wire::DatagramSize;
 
 /// The settings of one run; all nodes share them. Groups need one order for everything.
-pub fn settings(plan: &Plan, whole: bool) -> TotoConfig {
+pub fn settings(plan: &RunPlan, whole: bool) -> TotoConfig {
     let members: Vec<_> = plan.members().into_iter().map(|member| member.node).collect();
     let mut rng = Rng::new(plan.seed).fork(0x7070);
     let mut config = TotoConfig::new(members[0], members);
@@ -41,7 +41,7 @@ pub type Adjust<'a> = &'a dyn Fn(&mut TotoConfig);
 ///
 /// # Errors
 /// What is wrong with the settings.
-pub fn bare<'a>(plan: Plan, keep: Keep, adjust: Adjust<'a>) -> Result<World<'a, Bare<Toto>>, String> {
+pub fn bare<'a>(plan: RunPlan, keep: Keep, adjust: Adjust<'a>) -> Result<SimWorld<'a, Bare<Toto>>, String> {
     let settings = settings(&plan, false);
     let plan = if settings.early == Early::Causal { named(plan) } else { plan };
     engines::bare(plan, keep, Box::new(move |member| toto(&settings, member, adjust)), None)
@@ -52,18 +52,18 @@ pub fn bare<'a>(plan: Plan, keep: Keep, adjust: Adjust<'a>) -> Result<World<'a, 
 /// # Errors
 /// What is wrong with the settings.
 pub fn whole<'a>(
-    plan: Plan,
+    plan: RunPlan,
     keep: Keep,
     adjust: Adjust<'a>,
     touch: &'a dyn Fn(&mut Node<Toto>),
-) -> Result<World<'a, Whole<Toto>>, String> {
+) -> Result<SimWorld<'a, Whole<Toto>>, String> {
     let settings = settings(&plan, true);
     engines::whole(plan, keep, Box::new(move |member| toto(&settings, member, adjust)), None, touch)
 }
 
 /// Messages too short for a name are told by their turn among their sender's, which they do not keep where some are
 /// delivered before others: every message gets a name.
-fn named(mut plan: Plan) -> Plan {
+fn named(mut plan: RunPlan) -> RunPlan {
     for sender in &mut plan.senders {
         (sender.sizes.small, sender.sizes.empty, sender.sizes.tiny) = (sender.sizes.small.max(1), 0, 0);
     }
@@ -80,7 +80,7 @@ fn toto(settings: &TotoConfig, member: MemberId, adjust: Adjust<'_>) -> Result<T
 ///
 /// # Errors
 /// What is wrong with the settings.
-pub fn bounds(plan: &Plan, whole: bool) -> Result<Bounds, String> {
+pub fn bounds(plan: &RunPlan, whole: bool) -> Result<Bounds, String> {
     let config = settings(plan, whole);
     let n = u64::from(plan.nodes);
     let toto = Toto::new(config.clone(), Incarnation(1)).map_err(|error| error.to_string())?;

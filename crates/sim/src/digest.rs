@@ -4,9 +4,9 @@ const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A hash that depends on every number put in and on their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Digest(pub u64);
+pub struct TraceDigest(pub u64);
 
-impl Digest {
+impl TraceDigest {
     /// Puts a number in.
     pub const fn add(&mut self, number: u64) {
         let mixed = (self.0.rotate_left(23) ^ number).wrapping_add(ODD).wrapping_mul(ODD);
@@ -24,7 +24,7 @@ impl Digest {
     }
 }
 
-impl std::fmt::Display for Digest {
+impl std::fmt::Display for TraceDigest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:016x}", self.0)
     }
@@ -34,8 +34,8 @@ impl std::fmt::Display for Digest {
 mod tests {
     use super::*;
 
-    fn digest(parts: &[&[u8]]) -> Digest {
-        let mut digest = Digest::default();
+    fn digest(parts: &[&[u8]]) -> TraceDigest {
+        let mut digest = TraceDigest::default();
         parts.iter().for_each(|part| digest.add_bytes(part));
         digest
     }

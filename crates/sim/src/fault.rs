@@ -10,7 +10,7 @@ pub use draw::draw;
 
 /// Which links a fault touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum FaultScope {
     /// All.
     All,
     /// Those that leave a node.
@@ -21,7 +21,7 @@ pub enum Scope {
     Between(NodeId, NodeId),
 }
 
-impl Scope {
+impl FaultScope {
     /// Whether it touches what one node sends to another.
     pub fn holds(self, from: NodeId, to: NodeId) -> bool {
         match self {
@@ -35,9 +35,9 @@ impl Scope {
 
 /// A set of nodes, a bit for each of the first 64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Part(pub u64);
+pub struct NodeSet(pub u64);
 
-impl Part {
+impl NodeSet {
     /// Whether a node is in it.
     pub const fn contains(self, node: NodeId) -> bool {
         node.0 < 64 && self.0 >> node.0 & 1 == 1
@@ -59,7 +59,7 @@ pub enum Lanes {
 
 /// Whom a crash strikes whose victim is known only when it comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum CrashTarget {
     /// The lowest member of the view that this node is in: of a ring its representative.
     Lowest(NodeId),
     /// The next that the lowest member of a view sends something to alone, out of turn: of a ring who is granted the token.
@@ -83,56 +83,56 @@ pub enum Fault {
     /// Datagrams to the data sockets get lost.
     DataLoss {
         /// Where.
-        scope: Scope,
+        scope: FaultScope,
         /// How probably.
         p: f64,
     },
     /// Datagrams to the token sockets get lost.
     TokenLoss {
         /// Where.
-        scope: Scope,
+        scope: FaultScope,
         /// How probably.
         p: f64,
     },
     /// Datagrams arrive twice.
     Duplicate {
         /// Where.
-        scope: Scope,
+        scope: FaultScope,
         /// How probably.
         p: f64,
     },
     /// Datagrams come once more, much later.
     Echo {
         /// Where.
-        scope: Scope,
+        scope: FaultScope,
         /// How probably.
         p: f64,
     },
     /// Datagrams are overtaken.
     Reorder {
         /// Where.
-        scope: Scope,
+        scope: FaultScope,
         /// How probably.
         p: f64,
     },
     /// Datagrams arrive with a flipped bit.
     Corrupt {
         /// Where.
-        scope: Scope,
+        scope: FaultScope,
         /// How probably.
         p: f64,
     },
     /// Datagrams come seconds late, and only then.
     Stray {
         /// Where.
-        scope: Scope,
+        scope: FaultScope,
         /// How probably.
         p: f64,
     },
     /// Packets of one kind get lost, by the first byte behind the envelope.
     KindLoss {
         /// Where.
-        scope: Scope,
+        scope: FaultScope,
         /// That byte.
         kind: u8,
         /// How probably.
@@ -141,7 +141,7 @@ pub enum Fault {
     /// Datagrams take longer.
     Delay {
         /// Where.
-        scope: Scope,
+        scope: FaultScope,
         /// How much longer all of them.
         delay: Duration,
         /// How much longer still at most.
@@ -192,12 +192,12 @@ pub enum Fault {
     /// The processes of some hosts get no processor.
     Stall {
         /// Which.
-        part: Part,
+        part: NodeSet,
     },
     /// A node crashes that is chosen when the fault begins, and starts again when it ends.
     Aimed {
         /// Whom it strikes.
-        target: Target,
+        target: CrashTarget,
         /// What it finds again.
         disk: Disk,
         /// How many of the things that its node asks for next are still done.
@@ -225,12 +225,12 @@ pub enum Fault {
     /// Two parts of the network do not hear each other.
     Partition {
         /// One of them.
-        part: Part,
+        part: NodeSet,
     },
     /// Nothing passes these links, in this direction.
     Cut {
         /// Where.
-        scope: Scope,
+        scope: FaultScope,
         /// What is stopped.
         lanes: Lanes,
     },
@@ -446,8 +446,8 @@ mod tests {
         some(|fault| matches!(fault, Fault::Leave { .. }));
         some(|fault| matches!(fault, Fault::Cut { lanes: Lanes::Token, .. }));
         some(|fault| matches!(fault, Fault::Partition { .. }));
-        some(|fault| matches!(fault, Fault::Stall { part: Part(u64::MAX) }));
-        some(|fault| matches!(fault, Fault::Aimed { target: Target::Granted, .. }));
+        some(|fault| matches!(fault, Fault::Stall { part: NodeSet(u64::MAX) }));
+        some(|fault| matches!(fault, Fault::Aimed { target: CrashTarget::Granted, .. }));
         some(|fault| matches!(fault, Fault::Crash { disk: Disk::Old, .. }));
         some(|fault| matches!(fault, Fault::KindLoss { p: 1.0, .. }));
         some(|fault| matches!(fault, Fault::Stray { .. } | Fault::BadDisk { .. }));

@@ -1,6 +1,6 @@
 //! A host: one processor that everything has to wait for, and two sockets of limited room.
 use crate::fault::Disk;
-use crate::network::Socket;
+use crate::network::SimSocket;
 use bytes::Bytes;
 use consort_order::Lag;
 use consort_types::{Duration, Instant, Ticket};
@@ -63,7 +63,7 @@ impl HostModel {
 
 /// What a host does next.
 #[derive(Debug)]
-pub(crate) enum Task {
+pub(crate) enum HostTask {
     /// Tell the machine that a record is on the disk.
     Persisted { ticket: Ticket },
     /// Hand a datagram to the machine. It arrived at `arrived`, and was read at `read`.
@@ -85,7 +85,7 @@ const BATCH: usize = 64;
 
 /// What a host has to do, and when it can. What runs on it is kept elsewhere.
 #[derive(Debug)]
-pub(crate) struct Host {
+pub(crate) struct SimHost {
     pub model: HostModel,
     /// Whether it runs; what arrives at a host that is down is lost.
     pub up: bool,
@@ -122,7 +122,7 @@ pub(crate) struct Host {
     request_is_next: bool,
 }
 
-impl Host {
+impl SimHost {
     pub fn new(model: HostModel) -> Self {
         Self {
             model,
@@ -168,7 +168,7 @@ impl Host {
     }
 
     /// Puts a datagram into a socket. Returns whether there was room.
-    pub fn arrive(&mut self, now: Instant, socket: Socket, bytes: Bytes) -> bool {
+    pub fn arrive(&mut self, now: Instant, socket: SimSocket, bytes: Bytes) -> bool {
         let takes = bytes.len().saturating_add(self.model.overhead);
         let room = self.squeezed.unwrap_or(self.model.socket).min(self.model.socket);
         let queue = self.queue(socket);
@@ -211,9 +211,9 @@ impl Host {
 
     /// The next thing to do: what the disk has done, then datagrams and requests in turn; of the sockets the one that is to
     /// be read first, if there is anything in it.
-    pub fn next(&mut self, first: Lane) -> Option<Task> {
+    pub fn next(&mut self, first: Lane) -> Option<HostTask> {
         if let Some(ticket) = self.written.pop_front() {
-            return Some(Task::Persisted { ticket });
+            return Some(HostTask::Persisted { ticket });
         }
         self.request_is_next = !self.request_is_next;
         if self.request_is_next {
@@ -228,19 +228,19 @@ impl Host {
         self.free += cost * self.slowness;
     }
 
-    fn next_request(&mut self) -> Option<Task> {
-        self.requests.pop_front().map(|sender| Task::Request { sender })
+    fn next_request(&mut self) -> Option<HostTask> {
+        self.requests.pop_front().map(|sender| HostTask::Request { sender })
     }
 
-    fn next_datagram(&mut self, first: Lane) -> Option<Task> {
+    fn next_datagram(&mut self, first: Lane) -> Option<HostTask> {
         let (first, second) = match first {
-            Lane::Token => (Socket::Token, Socket::Data),
-            _ => (Socket::Data, Socket::Token),
+            Lane::Token => (SimSocket::Token, SimSocket::Data),
+            _ => (SimSocket::Data, SimSocket::Token),
         };
         self.take(first).or_else(|| self.take(second))
     }
 
-    fn take(&mut self, socket: Socket) -> Option<Task> {
+    fn take(&mut self, socket: SimSocket) -> Option<HostTask> {
         let overhead = self.model.overhead;
         let now = self.free;
         let queue = self.queue(socket);
@@ -250,13 +250,13 @@ impl Host {
         let (arrived, bytes) = queue.waiting.pop_front()?;
         queue.bytes -= bytes.len().saturating_add(overhead);
         queue.read.0 -= 1;
-        Some(Task::Datagram { arrived, read: queue.read.1, bytes })
+        Some(HostTask::Datagram { arrived, read: queue.read.1, bytes })
     }
 
-    const fn queue(&mut self, socket: Socket) -> &mut Queue {
+    const fn queue(&mut self, socket: SimSocket) -> &mut Queue {
         match socket {
-            Socket::Token => &mut self.token,
-            Socket::Data => &mut self.data,
+            SimSocket::Token => &mut self.token,
+            SimSocket::Data => &mut self.data,
         }
     }
 }
@@ -269,37 +269,37 @@ mod tests {
         Bytes::from(vec![0; len])
     }
 
-    fn lens(host: &mut Host, first: Lane) -> Vec<usize> {
+    fn lens(host: &mut SimHost, first: Lane) -> Vec<usize> {
         let len = |task| match task {
-            Task::Datagram { bytes, .. } => bytes.len(),
-            Task::Request { sender } => 1_000 + usize::from(sender),
-            Task::Persisted { .. } => unreachable!("the disk wrote nothing"),
+            HostTask::Datagram { bytes, .. } => bytes.len(),
+            HostTask::Request { sender } => 1_000 + usize::from(sender),
+            HostTask::Persisted { .. } => unreachable!("the disk wrote nothing"),
         };
         std::iter::from_fn(|| host.next(first).map(len)).collect()
     }
 
     #[test]
     fn a_full_socket_drops_and_counts_and_has_room_again_once_read() {
-        let mut host = Host::new(HostModel { socket: 1_000, overhead: 100, ..HostModel::default() });
-        assert!(host.arrive(Instant(1), Socket::Data, datagram(400)));
-        assert!(host.arrive(Instant(1), Socket::Token, datagram(900)), "each socket has its own room");
-        assert!(host.arrive(Instant(2), Socket::Data, datagram(400)));
-        assert!(!host.arrive(Instant(3), Socket::Data, datagram(0)));
+        let mut host = SimHost::new(HostModel { socket: 1_000, overhead: 100, ..HostModel::default() });
+        assert!(host.arrive(Instant(1), SimSocket::Data, datagram(400)));
+        assert!(host.arrive(Instant(1), SimSocket::Token, datagram(900)), "each socket has its own room");
+        assert!(host.arrive(Instant(2), SimSocket::Data, datagram(400)));
+        assert!(!host.arrive(Instant(3), SimSocket::Data, datagram(0)));
         assert_eq!(host.overflowed, 1);
         assert_eq!(lens(&mut host, Lane::Data), [400, 400, 900]);
-        assert!(host.arrive(Instant(4), Socket::Data, datagram(900)));
+        assert!(host.arrive(Instant(4), SimSocket::Data, datagram(900)));
     }
 
     #[test]
     fn the_lane_that_is_wanted_goes_first_and_requests_get_their_turn() {
-        let mut host = Host::new(HostModel::default());
+        let mut host = SimHost::new(HostModel::default());
         for len in [1, 2] {
-            host.arrive(Instant(0), Socket::Data, datagram(len));
-            host.arrive(Instant(0), Socket::Token, datagram(len + 10));
+            host.arrive(Instant(0), SimSocket::Data, datagram(len));
+            host.arrive(Instant(0), SimSocket::Token, datagram(len + 10));
             host.request(len as u16);
         }
         host.wrote(Ticket(5));
-        assert!(matches!(host.next(Lane::Data), Some(Task::Persisted { ticket: Ticket(5) })), "however busy it is");
+        assert!(matches!(host.next(Lane::Data), Some(HostTask::Persisted { ticket: Ticket(5) })), "however busy it is");
         assert_eq!(lens(&mut host, Lane::Token), [1_001, 11, 1_002, 12, 1, 2]);
         assert!(!host.has_work());
     }
@@ -308,8 +308,8 @@ mod tests {
     fn a_host_that_was_not_run_reads_all_before_it_looks_at_timers() {
         //= M54 test
         let (asked, now) = (Instant(20_000_000), Instant(300_000_000));
-        let mut host = Host::new(HostModel::default());
-        for (at, socket) in [(30, Socket::Token), (299, Socket::Data)] {
+        let mut host = SimHost::new(HostModel::default());
+        for (at, socket) in [(30, SimSocket::Token), (299, SimSocket::Data)] {
             host.arrive(Instant(at * 1_000_000), socket, datagram(1));
         }
         assert!(!host.is_due(now, Some(asked)), "two datagrams first");
@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_slow_host_pays_more() {
-        let mut host = Host::new(HostModel::SERVER);
+        let mut host = SimHost::new(HostModel::SERVER);
         host.slowness = 3;
         host.spend(Duration::from_micros(10));
         assert_eq!(host.free, Instant(30_000));

@@ -11,7 +11,7 @@
 //! | `host` | a processor that everything waits for, sockets of limited room |
 //! | [`network`], [`link`] | what happens to a datagram on its way; [`link`] also serves the real-time switch |
 //! | [`workload`], [`fault`] | who sends how much; what goes wrong, where and for how long |
-//! | [`message`], `identify` | payloads that name their message, and how a delivery is recognised by its bytes alone |
+//! | [`message`], `identity` | payloads that name their message, and how a delivery is recognised by its bytes alone |
 //! | [`trace`], [`checkers`] | what happened, and one judge per promise; traces of real runs can be judged alike |
 //! | [`story`], [`digest`] | a run as a reader sees it, and as one number |
 //!
@@ -22,15 +22,15 @@ mod clocks;
 pub mod digest;
 pub mod fault;
 mod host;
-mod identify;
+mod identity;
+mod incarnations;
 pub mod link;
-mod lives;
 pub mod machine;
 pub mod message;
 pub mod network;
 pub mod plan;
+mod quiescence;
 mod recorder;
-mod rest;
 pub mod story;
 #[cfg(test)]
 mod tests;

@@ -65,7 +65,7 @@ pub struct Copy {
 
 /// How often a link did what. Every number but `carried` counts a fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct LinkCounts {
     /// Frames handed in.
     pub carried: u64,
     /// Lost by chance.
@@ -82,14 +82,14 @@ pub struct Counts {
     pub corrupted: u64,
 }
 
-impl Counts {
+impl LinkCounts {
     /// How many times the link did something else than carry.
     pub const fn faults(&self) -> u64 {
         self.lost + self.overflowed + self.cut + self.duplicated + self.reordered + self.corrupted
     }
 }
 
-impl std::ops::Add for Counts {
+impl std::ops::Add for LinkCounts {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
@@ -116,18 +116,18 @@ const HELD_BACK: Duration = Duration::from_micros(200);
 
 /// One direction of a connection.
 #[derive(Clone, Debug)]
-pub struct Link {
+pub struct SimLink {
     /// How it behaves; may be changed at any time, and holds for frames handed in from then on.
     pub model: LinkModel,
     rng: Rng,
     idle_at: Instant,
-    counts: Counts,
+    counts: LinkCounts,
 }
 
-impl Link {
+impl SimLink {
     /// A link on which nothing is under way. All its chance comes from `rng`.
     pub fn new(model: LinkModel, rng: Rng) -> Self {
-        Self { model, rng, idle_at: Instant::ZERO, counts: Counts::default() }
+        Self { model, rng, idle_at: Instant::ZERO, counts: LinkCounts::default() }
     }
 
     /// What becomes of a frame of `len` bytes handed in at `now`, which must not run backwards: none, one, two or
@@ -161,7 +161,7 @@ impl Link {
     }
 
     /// How often it did what so far.
-    pub const fn counts(&self) -> Counts {
+    pub const fn counts(&self) -> LinkCounts {
         self.counts
     }
 
@@ -229,8 +229,8 @@ mod tests {
 
     const FRAMES: u64 = 20_000;
 
-    fn link(model: LinkModel) -> Link {
-        Link::new(model, Rng::new(3))
+    fn link(model: LinkModel) -> SimLink {
+        SimLink::new(model, Rng::new(3))
     }
 
     fn micros(n: u64) -> Instant {
@@ -238,7 +238,7 @@ mod tests {
     }
 
     /// One frame of 100 bytes every 100 µs; the arrivals of each.
-    fn run(link: &mut Link) -> Vec<SmallVec<[Copy; 2]>> {
+    fn run(link: &mut SimLink) -> Vec<SmallVec<[Copy; 2]>> {
         (0..FRAMES).map(|i| link.carry(micros(100 * i), 100)).collect()
     }
 

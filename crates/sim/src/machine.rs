@@ -1,8 +1,8 @@
 //! What runs on a host: a whole node with its clients, or an engine alone.
-use crate::digest::Digest;
-use crate::message::{Life, Process};
+use crate::digest::TraceDigest;
+use crate::message::{Process, ProcessIncarnation};
 use crate::trace::witness::index_of;
-use crate::trace::{Grouped, Offered};
+use crate::trace::{Grouped, OfferRecord};
 use bytes::Bytes;
 use consort_order::Destination;
 use consort_session::{ChangeCause, GroupView, Member};
@@ -27,7 +27,7 @@ pub trait Machine {
     /// The first input, with the records that an earlier life left on the disk.
     fn start(&mut self, now: Instant, records: &[Bytes]);
 
-    /// The node is to leave in good order; [`Act::Left`] follows.
+    /// The node is to leave in good order; [`MachineOutput::Left`] follows.
     fn leave(&mut self, now: Instant);
 
     /// Whether its processes come into views that their node is in already.
@@ -49,10 +49,10 @@ pub trait Machine {
     fn handle_persisted(&mut self, now: Instant, ticket: Ticket);
 
     /// A client hands a message over.
-    fn submit(&mut self, now: Instant, client: u16, class: Class, service: Service, payload: Payload) -> Answer;
+    fn submit(&mut self, now: Instant, client: u16, class: Class, service: Service, payload: Payload) -> SubmitAnswer;
 
     /// The next thing to do.
-    fn poll(&mut self) -> Option<Act>;
+    fn poll(&mut self) -> Option<MachineOutput>;
 
     /// When to wake it.
     fn poll_timeout(&self) -> Option<Instant>;
@@ -73,10 +73,10 @@ pub trait Machine {
 
 /// What became of a submit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum SubmitAnswer {
     /// It was accepted, and named if the client is told a name.
     Accepted(Option<MessageId>),
-    /// There is no room; [`Act::Room`] will say when there is.
+    /// There is no room; [`MachineOutput::Room`] will say when there is.
     Full,
     /// The node is leaving and takes no more.
     Leaving,
@@ -86,7 +86,7 @@ pub enum Answer {
 
 /// What a machine asks for, in the order in which it must happen.
 #[derive(Debug)]
-pub enum Act {
+pub enum MachineOutput {
     /// Put a datagram on the network.
     Send {
         /// To whom.
@@ -101,14 +101,14 @@ pub enum Act {
         /// Which client.
         client: u16,
         /// What it is given.
-        message: Received,
+        message: ReceivedMessage,
     },
     /// A process is offered a message before its place is final.
     Offer {
         /// Which client.
         client: u16,
         /// What it is.
-        offer: Offered,
+        offer: OfferRecord,
     },
     /// An offer is taken back from a process.
     Revoke {
@@ -131,14 +131,14 @@ pub enum Act {
         /// Which client.
         client: u16,
         /// The view.
-        view: Seen,
+        view: SeenView,
     },
     /// A process that does not take part (yet) is told a view.
     Network {
         /// Which client.
         client: u16,
         /// The view.
-        view: Seen,
+        view: SeenView,
     },
     /// A process is told that a view is primary.
     Primary {
@@ -230,7 +230,7 @@ pub enum Act {
 
 /// A view as a process is told it.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct SeenView {
     /// Its name.
     pub id: ViewId,
     /// Whether it only closes the view before it.
@@ -281,7 +281,7 @@ impl GroupSeen {
     }
 
     /// The same, with its members by their lives.
-    pub(crate) fn grouped(self, mut life: impl FnMut(MemberId) -> Life) -> Grouped {
+    pub(crate) fn grouped(self, mut life: impl FnMut(MemberId) -> ProcessIncarnation) -> Grouped {
         let mut processes = |members: &[(MemberId, u16)]| {
             let mut members: Vec<_> = members.iter().map(|(m, client)| Process::of(life(*m), *client)).collect();
             members.sort_unstable();
@@ -303,7 +303,7 @@ impl GroupSeen {
 
 /// A message as a process is given it.
 #[derive(Clone, Debug, Default)]
-pub struct Received {
+pub struct ReceivedMessage {
     /// In which order it stands.
     pub stream: OrderStream,
     /// Where, if the process is told.
@@ -326,7 +326,7 @@ pub struct Received {
 
 /// A number that stands for the bytes of an offered message.
 fn sum(payload: &Payload) -> u64 {
-    let mut sum = Digest::default();
+    let mut sum = TraceDigest::default();
     sum.add_bytes(&payload.to_bytes());
     sum.0
 }

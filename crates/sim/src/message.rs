@@ -6,14 +6,14 @@ use std::fmt;
 
 /// One life of one node: what a crash ends and a restart begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Life {
+pub struct ProcessIncarnation {
     /// Which node.
     pub node: NodeId,
     /// Which of its lives, counted from 0.
     pub count: u16,
 }
 
-impl fmt::Display for Life {
+impl fmt::Display for ProcessIncarnation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.count {
             0 => f.pad(&self.node.to_string()),
@@ -44,13 +44,13 @@ impl Process {
     }
 
     /// Names a client of a life.
-    pub const fn of(life: Life, client: u16) -> Self {
+    pub const fn of(life: ProcessIncarnation, client: u16) -> Self {
         Self { node: life.node, life: life.count, client }
     }
 
     /// The life it belongs to.
-    pub const fn life(self) -> Life {
-        Life { node: self.node, count: self.life }
+    pub const fn life(self) -> ProcessIncarnation {
+        ProcessIncarnation { node: self.node, count: self.life }
     }
 }
 

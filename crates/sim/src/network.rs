@@ -1,12 +1,12 @@
 //! The network between hosts: an uplink for each, and two links for each ordered pair, one per socket.
-use crate::fault::{Fault, Lanes, Scope};
-use crate::link::{Copy, Counts, Link, LinkModel};
+use crate::fault::{Fault, FaultScope, Lanes};
+use crate::link::{Copy, LinkCounts, LinkModel, SimLink};
 use consort_types::{Instant, NodeId, Rng};
 
 /// Which of a host's sockets a datagram goes to. Control packets share the data socket when they are multicast and the
 /// token socket when they are not, as in the real driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Socket {
+pub enum SimSocket {
     /// Tokens, and control packets for one node.
     Token,
     /// Messages, and control packets for all.
@@ -42,9 +42,9 @@ pub struct Departure {
 pub struct Network {
     model: NetworkModel,
     nodes: usize,
-    uplinks: Vec<Link>,
-    token: Vec<Link>,
-    data: Vec<Link>,
+    uplinks: Vec<SimLink>,
+    token: Vec<SimLink>,
+    data: Vec<SimLink>,
 }
 
 impl Network {
@@ -52,7 +52,7 @@ impl Network {
     pub fn new(model: NetworkModel, nodes: usize, rng: &mut Rng) -> Self {
         let uplink = LinkModel { rate: model.rate, ..LinkModel::default() };
         let mut links = |model: &LinkModel, n: usize, salt: u64| {
-            (0..n as u64).map(|i| Link::new(model.clone(), rng.fork(salt + i))).collect()
+            (0..n as u64).map(|i| SimLink::new(model.clone(), rng.fork(salt + i))).collect()
         };
         Self {
             uplinks: links(&uplink, nodes, 0),
@@ -84,21 +84,22 @@ impl Network {
         now: Instant,
         from: NodeId,
         to: NodeId,
-        socket: Socket,
+        socket: SimSocket,
         len: usize,
     ) -> smallvec::SmallVec<[Copy; 2]> {
         let at = usize::from(from.0) * self.nodes + usize::from(to.0);
         match socket {
-            Socket::Token => self.token[at].carry(now, len),
-            Socket::Data => self.data[at].carry(now, len),
+            SimSocket::Token => self.token[at].carry(now, len),
+            SimSocket::Data => self.data[at].carry(now, len),
         }
     }
 
     /// Makes every link what it is while these faults, and no others, are active.
     pub fn suffer(&mut self, faults: &[Fault]) {
-        for (socket, links, model) in
-            [(Socket::Token, &mut self.token, &self.model.token), (Socket::Data, &mut self.data, &self.model.data)]
-        {
+        for (socket, links, model) in [
+            (SimSocket::Token, &mut self.token, &self.model.token),
+            (SimSocket::Data, &mut self.data, &self.model.data),
+        ] {
             for (link, at) in links.iter_mut().zip(0..) {
                 let [from, to] = [at / self.nodes, at % self.nodes].map(|node| NodeId(node as u16));
                 link.model = worsened(model.clone(), faults, from, to, socket);
@@ -107,25 +108,25 @@ impl Network {
     }
 
     /// What all links did so far, each number summed.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> LinkCounts {
         let links = self.uplinks.iter().chain(&self.token).chain(&self.data);
-        links.fold(Counts::default(), |sum, link| sum + link.counts())
+        links.fold(LinkCounts::default(), |sum, link| sum + link.counts())
     }
 }
 
 /// How a link fares from one node to a socket of another while these faults are active.
-pub fn worsened(mut model: LinkModel, faults: &[Fault], from: NodeId, to: NodeId, socket: Socket) -> LinkModel {
-    faults.iter().for_each(|fault| worsen(&mut model, fault, Pair { from, to }, socket));
+pub fn worsened(mut model: LinkModel, faults: &[Fault], from: NodeId, to: NodeId, socket: SimSocket) -> LinkModel {
+    faults.iter().for_each(|fault| worsen(&mut model, fault, LinkPair { from, to }, socket));
     model
 }
 
 #[derive(Clone, Copy)]
-struct Pair {
+struct LinkPair {
     from: NodeId,
     to: NodeId,
 }
 
-fn worsen(model: &mut LinkModel, fault: &Fault, pair: Pair, socket: Socket) {
+fn worsen(model: &mut LinkModel, fault: &Fault, pair: LinkPair, socket: SimSocket) {
     if !pair.suffers(fault, socket) {
         return;
     }
@@ -150,13 +151,13 @@ fn either(a: f64, b: f64) -> f64 {
     1.0 - (1.0 - a) * (1.0 - b)
 }
 
-impl Pair {
+impl LinkPair {
     /// Whether a fault touches what one sends to the other's socket.
-    fn suffers(self, fault: &Fault, socket: Socket) -> bool {
+    fn suffers(self, fault: &Fault, socket: SimSocket) -> bool {
         let Self { from, to } = self;
         match *fault {
-            Fault::DataLoss { scope, .. } => socket == Socket::Data && self.is_in(scope),
-            Fault::TokenLoss { scope, .. } => socket == Socket::Token && self.is_in(scope),
+            Fault::DataLoss { scope, .. } => socket == SimSocket::Data && self.is_in(scope),
+            Fault::TokenLoss { scope, .. } => socket == SimSocket::Token && self.is_in(scope),
             Fault::Duplicate { scope, .. }
             | Fault::Echo { scope, .. }
             | Fault::Reorder { scope, .. }
@@ -167,9 +168,9 @@ impl Pair {
             Fault::Cut { scope, lanes } => {
                 let stopped = match lanes {
                     Lanes::Both => true,
-                    Lanes::Token => socket == Socket::Token,
-                    Lanes::Data => socket == Socket::Data,
-                    Lanes::Unicast => false, // the sender's: see `World::send`
+                    Lanes::Token => socket == SimSocket::Token,
+                    Lanes::Data => socket == SimSocket::Data,
+                    Lanes::Unicast => false, // the sender's: see `SimWorld::send`
                 };
                 stopped && self.is_in(scope)
             }
@@ -178,7 +179,7 @@ impl Pair {
         }
     }
 
-    fn is_in(self, scope: Scope) -> bool {
+    fn is_in(self, scope: FaultScope) -> bool {
         scope.holds(self.from, self.to)
     }
 }
@@ -186,14 +187,14 @@ impl Pair {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fault::Part;
+    use crate::fault::NodeSet;
     use consort_types::Duration;
 
     fn network() -> Network {
         Network::new(NetworkModel::default(), 3, &mut Rng::new(1))
     }
 
-    fn arrivals(network: &mut Network, from: u16, to: u16, socket: Socket) -> usize {
+    fn arrivals(network: &mut Network, from: u16, to: u16, socket: SimSocket) -> usize {
         let cross = |i| network.cross(Instant(i), NodeId(from), NodeId(to), socket, 100).len();
         (0..1_000).map(cross).sum()
     }
@@ -201,13 +202,13 @@ mod tests {
     #[test]
     fn a_fault_touches_only_its_scope_and_socket_and_ends() {
         let mut network = network();
-        network.suffer(&[Fault::DataLoss { scope: Scope::To(NodeId(2)), p: 0.5 }]);
-        let lossy = arrivals(&mut network, 0, 2, Socket::Data);
+        network.suffer(&[Fault::DataLoss { scope: FaultScope::To(NodeId(2)), p: 0.5 }]);
+        let lossy = arrivals(&mut network, 0, 2, SimSocket::Data);
         assert!((400..600).contains(&lossy), "{lossy}");
-        assert_eq!(arrivals(&mut network, 0, 2, Socket::Token), 1_000);
-        assert_eq!(arrivals(&mut network, 0, 1, Socket::Data), 1_000);
+        assert_eq!(arrivals(&mut network, 0, 2, SimSocket::Token), 1_000);
+        assert_eq!(arrivals(&mut network, 0, 1, SimSocket::Data), 1_000);
         network.suffer(&[]);
-        assert_eq!(arrivals(&mut network, 1, 2, Socket::Data), 1_000);
+        assert_eq!(arrivals(&mut network, 1, 2, SimSocket::Data), 1_000);
         assert_eq!(network.counts().lost, 1_000 - lossy as u64);
     }
 
@@ -226,16 +227,16 @@ mod tests {
     fn parts_do_not_hear_each_other_and_one_way_is_one_way() {
         let mut network = network();
         network.suffer(&[
-            Fault::Partition { part: Part(0b001) },
-            Fault::Cut { scope: Scope::Between(NodeId(1), NodeId(2)), lanes: Lanes::Token },
+            Fault::Partition { part: NodeSet(0b001) },
+            Fault::Cut { scope: FaultScope::Between(NodeId(1), NodeId(2)), lanes: Lanes::Token },
         ]);
-        assert_eq!(arrivals(&mut network, 0, 1, Socket::Data), 0);
-        assert_eq!(arrivals(&mut network, 2, 0, Socket::Token), 0);
-        assert_eq!(arrivals(&mut network, 1, 2, Socket::Token), 0);
-        assert_eq!(arrivals(&mut network, 1, 2, Socket::Data), 1_000);
-        assert_eq!(arrivals(&mut network, 2, 1, Socket::Token), 1_000);
+        assert_eq!(arrivals(&mut network, 0, 1, SimSocket::Data), 0);
+        assert_eq!(arrivals(&mut network, 2, 0, SimSocket::Token), 0);
+        assert_eq!(arrivals(&mut network, 1, 2, SimSocket::Token), 0);
+        assert_eq!(arrivals(&mut network, 1, 2, SimSocket::Data), 1_000);
+        assert_eq!(arrivals(&mut network, 2, 1, SimSocket::Token), 1_000);
         network.suffer(&[Fault::Apart { a: NodeId(2), b: NodeId(0) }]);
-        let through = |network: &mut Network, from, to| arrivals(network, from, to, Socket::Data);
+        let through = |network: &mut Network, from, to| arrivals(network, from, to, SimSocket::Data);
         assert_eq!([through(&mut network, 0, 2), through(&mut network, 2, 0)], [0, 0]);
         assert_eq!([through(&mut network, 0, 1), through(&mut network, 1, 2)], [1_000, 1_000]);
     }
@@ -243,16 +244,16 @@ mod tests {
     #[test]
     fn faults_that_overlap_add_up() {
         let mut network = network();
-        let scope = Scope::Between(NodeId(0), NodeId(1));
+        let scope = FaultScope::Between(NodeId(0), NodeId(1));
         let spike = Duration::from_millis(3);
         network.suffer(&[
-            Fault::Duplicate { scope: Scope::All, p: 0.5 },
+            Fault::Duplicate { scope: FaultScope::All, p: 0.5 },
             Fault::Duplicate { scope, p: 0.5 },
             Fault::Delay { scope, delay: spike, jitter: Duration::ZERO },
         ]);
-        let copies = arrivals(&mut network, 0, 1, Socket::Token);
+        let copies = arrivals(&mut network, 0, 1, SimSocket::Token);
         assert!((1_650..1_850).contains(&copies), "{copies}");
-        let late = network.cross(Instant::ZERO, NodeId(0), NodeId(1), Socket::Token, 9);
+        let late = network.cross(Instant::ZERO, NodeId(0), NodeId(1), SimSocket::Token, 9);
         assert_eq!(late[0].at, Instant::ZERO + spike);
     }
 }

@@ -10,7 +10,7 @@ use consort_wire::DatagramSize;
 
 /// A run to be.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
+pub struct RunPlan {
     /// Where all chance comes from.
     pub seed: u64,
     /// How many nodes there are.
@@ -42,7 +42,7 @@ pub struct Plan {
 /// How long a drawn run lasts.
 pub const LENGTH: Duration = Duration::from_secs(10);
 
-impl Plan {
+impl RunPlan {
     /// Perfect hosts on a perfect network, and nobody sends: where tests begin.
     pub fn perfect(nodes: u16) -> Self {
         Self {
@@ -142,7 +142,7 @@ impl Plan {
     }
 
     /// Whether nothing is wrong that members who hear each other by these `signs` would have to part for.
-    pub fn is_gentle(&self, signs: Signs) -> bool {
+    pub fn is_gentle(&self, signs: LifeSigns) -> bool {
         let losses = self.faults.iter().map(|activation| match activation.fault {
             Fault::TokenLoss { p, .. } | Fault::Corrupt { p, .. } => Some((activation, p, p)),
             Fault::DataLoss { p, .. } => Some((activation, 0.0, p)),
@@ -156,7 +156,7 @@ impl Plan {
         };
         losses.iter().all(|(activation, ..)| {
             let (token, any) = at_once(activation.from);
-            token < ALL_COPIES && (signs == Signs::Token || any < ALL_HEARTBEATS)
+            token < ALL_COPIES && (signs == LifeSigns::Token || any < ALL_HEARTBEATS)
         })
     }
 
@@ -191,7 +191,7 @@ const ALL_HEARTBEATS: f64 = 0.4;
 
 /// By what members of a view know that the others live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signs {
+pub enum LifeSigns {
     /// A token comes round.
     Token,
     /// Heartbeats, and whatever else is multicast.
@@ -243,21 +243,21 @@ fn draw_host(datagram: usize, rng: &mut Rng) -> HostModel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fault::Scope;
+    use crate::fault::FaultScope;
 
     #[test]
     fn lost_data_parts_those_who_hear_each_other_by_it_alone_and_only_if_much_is_lost_at_once() {
         let lost = |from, until, p| {
-            let fault = Fault::DataLoss { scope: Scope::All, p };
+            let fault = Fault::DataLoss { scope: FaultScope::All, p };
             Activation { from: Instant(from), until: Instant(until), fault }
         };
         let gentle = |faults: &[Activation]| {
-            let plan = Plan { faults: faults.to_vec(), ..Plan::perfect(3) };
-            [Signs::Token, Signs::Heartbeats].map(|signs| plan.is_gentle(signs))
+            let plan = RunPlan { faults: faults.to_vec(), ..RunPlan::perfect(3) };
+            [LifeSigns::Token, LifeSigns::Heartbeats].map(|signs| plan.is_gentle(signs))
         };
         assert_eq!(gentle(&[lost(0, 9, 0.3), lost(5, 7, 0.2)]), [true, false]);
         assert_eq!(gentle(&[lost(0, 5, 0.3), lost(5, 7, 0.2)]), [true, true], "one after the other");
-        let token = Fault::TokenLoss { scope: Scope::All, p: 0.3 };
+        let token = Fault::TokenLoss { scope: FaultScope::All, p: 0.3 };
         assert_eq!(gentle(&[Activation { fault: token, ..lost(0, 9, 0.3) }]), [false, false]);
         let pause = Fault::Pause { node: consort_types::NodeId(0) };
         assert_eq!(gentle(&[Activation { fault: pause, ..lost(0, 9, 0.3) }]), [false, false]);

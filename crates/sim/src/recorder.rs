@@ -1,12 +1,15 @@
 //! Turns what happens in the world into events, and shows them to the checkers, the digest and the story.
 use crate::checkers::{Bounds, Suite, Violation, must_stay_zero};
-use crate::digest::Digest;
-use crate::identify::{Identify, Identity};
-use crate::machine::Received;
-use crate::message::{Life, Mark, Process};
-use crate::rest::Rest;
-use crate::story::Story;
-use crate::trace::{Delivered, Event, Grouped, Installed, Offered, PerProcess, Said, Sender, Submitted, Trace, What};
+use crate::digest::TraceDigest;
+use crate::identity::{DeliveryIdentity, Identify};
+use crate::machine::ReceivedMessage;
+use crate::message::{Mark, Process, ProcessIncarnation};
+use crate::quiescence::QuiescenceCheck;
+use crate::story::RunStory;
+use crate::trace::{
+    DeliveryRecord, DeliverySender, Grouped, InstallRecord, Occurrence, OfferRecord, PerProcess, SaidMessage,
+    Submitted, Trace, TraceEvent,
+};
 use consort_types::{Instant, NodeId, Service, ViewId};
 use consort_wire::Payload;
 
@@ -35,20 +38,20 @@ pub(crate) struct Recorder {
     pub totals: Totals,
     pub violations: Vec<Violation>,
     bounds: Bounds,
-    pub digest: Digest,
-    pub story: Option<Story>,
+    pub digest: TraceDigest,
+    pub story: Option<RunStory>,
     pub trace: Option<Trace>,
     suite: Suite,
     identify: Identify,
     /// Processes that come late and have installed no view yet.
     is_new: PerProcess<bool>,
-    rest: Rest,
+    rest: QuiescenceCheck,
     /// When a regular view was installed last.
     pub changed: Instant,
 }
 
 impl Recorder {
-    pub fn new(bounds: Bounds, story: Option<Story>, trace: Option<Trace>) -> Self {
+    pub fn new(bounds: Bounds, story: Option<RunStory>, trace: Option<Trace>) -> Self {
         Self {
             now: Instant::ZERO,
             latest: Instant::ZERO,
@@ -56,12 +59,12 @@ impl Recorder {
             violations: Vec::new(),
             suite: Suite::new(bounds.clone()),
             bounds,
-            digest: Digest::default(),
+            digest: TraceDigest::default(),
             story,
             trace,
             identify: Identify::default(),
             is_new: PerProcess::default(),
-            rest: Rest::default(),
+            rest: QuiescenceCheck::default(),
             changed: Instant::ZERO,
         }
     }
@@ -84,22 +87,24 @@ impl Recorder {
         self.tell(Some(process.node), '+', || format!("{process} starts"));
         self.identify.start(process, !late);
         *self.is_new.of(process) = late;
-        self.record(process, What::Start { late });
+        self.record(process, Occurrence::Start { late });
     }
 
     /// A process's trace ends, or it is about to.
-    pub fn part(&mut self, process: Process, what: What) {
+    pub fn part(&mut self, process: Process, what: Occurrence) {
         let (sign, how) = match what {
-            What::Crash => ('#', "crashes"),
-            What::Left => ('-', "has left"),
+            Occurrence::Crash => ('#', "crashes"),
+            Occurrence::Left => ('-', "has left"),
             _ => ('-', "leaves"),
         };
         self.tell(Some(process.node), sign, || format!("{process} {how}"));
         self.record(process, what);
     }
 
-    pub fn view(&mut self, process: Process, view: Installed) {
-        let names = |members: &[Life]| members.iter().map(Life::to_string).collect::<Vec<_>>().join(" ");
+    pub fn view(&mut self, process: Process, view: InstallRecord) {
+        let names = |members: &[ProcessIncarnation]| {
+            members.iter().map(ProcessIncarnation::to_string).collect::<Vec<_>>().join(" ")
+        };
         let sign = if view.transitional { 't' } else { 'V' };
         let kind = if view.transitional { "closes" } else { "installs" };
         let pending = if view.pending && !view.transitional { ", pending" } else { "" };
@@ -111,12 +116,12 @@ impl Recorder {
         if !view.transitional {
             self.changed = self.now;
         }
-        self.record(process, What::View(Box::new(view)));
+        self.record(process, Occurrence::View(Box::new(view)));
     }
 
     pub fn primary(&mut self, process: Process, view: ViewId) {
         self.tell(Some(process.node), 'P', || format!("{process} calls {view} primary"));
-        self.record(process, What::Primary(view));
+        self.record(process, Occurrence::Primary(view));
     }
 
     pub fn group(&mut self, process: Process, group: Grouped) {
@@ -126,31 +131,31 @@ impl Recorder {
             let primary = if group.primary { ", primary" } else { "" };
             format!("{process} in {} {}.{} of {}, {apart} apart{primary}", group.group, group.id, group.change, names())
         });
-        self.record(process, What::Group(Box::new(group)));
+        self.record(process, Occurrence::Group(Box::new(group)));
     }
 
     pub fn signal(&mut self, process: Process, group: Box<str>) {
         self.tell(Some(process.node), 'g', || format!("{process} is told that {group} closes"));
-        self.record(process, What::Signal(group));
+        self.record(process, Occurrence::Signal(group));
     }
 
-    pub fn side(&mut self, process: Process, said: Said) {
+    pub fn side(&mut self, process: Process, said: SaidMessage) {
         self.tell(Some(process.node), 'm', || {
             format!("{process} is given {}'s {} to {}", said.from, said.count, said.groups.join(" "))
         });
-        self.record(process, What::Side(Box::new(said)));
+        self.record(process, Occurrence::Side(Box::new(said)));
     }
 
-    pub fn spoke(&mut self, process: Process, said: Said) {
+    pub fn spoke(&mut self, process: Process, said: SaidMessage) {
         self.tell(Some(process.node), 'm', || format!("{process} sends {} to {}", said.count, said.groups.join(" ")));
-        self.record(process, What::Spoke(Box::new(said)));
+        self.record(process, Occurrence::Spoke(Box::new(said)));
     }
 
-    pub fn offer(&mut self, process: Process, what: What) {
+    pub fn offer(&mut self, process: Process, what: Occurrence) {
         let (sign, how) = match &what {
-            What::Offer(Offered { offer, .. }) => ('o', format!("is offered {offer}")),
-            What::Confirm { offer, .. } => ('o', format!("is confirmed {offer}")),
-            What::Revoke(offer) => ('o', format!("is revoked {offer}")),
+            Occurrence::Offer(OfferRecord { offer, .. }) => ('o', format!("is offered {offer}")),
+            Occurrence::Confirm { offer, .. } => ('o', format!("is confirmed {offer}")),
+            Occurrence::Revoke(offer) => ('o', format!("is revoked {offer}")),
             _ => return,
         };
         self.tell(Some(process.node), sign, || format!("{process} {how}"));
@@ -159,7 +164,7 @@ impl Recorder {
 
     pub fn gone(&mut self, process: Process) {
         self.tell(Some(process.node), '-', || format!("{process} has gone"));
-        self.record(process, What::Gone);
+        self.record(process, Occurrence::Gone);
     }
 
     pub fn submit(&mut self, process: Process, submitted: Submitted) {
@@ -167,25 +172,31 @@ impl Recorder {
         self.identify.submit(process, submitted);
         let Submitted { count, service, len, .. } = submitted;
         self.tell(Some(process.node), 's', || format!("{process}#{count} {service}, {len} bytes"));
-        self.record(process, What::Submit(submitted));
+        self.record(process, Occurrence::Submit(submitted));
     }
 
     pub fn wait(&mut self, process: Process) {
         self.totals.waits += 1;
         self.tell(Some(process.node), 'w', || format!("{process} finds no room"));
-        self.record(process, What::Wait);
+        self.record(process, Occurrence::Wait);
     }
 
     pub fn room(&mut self, process: Process) {
         self.tell(Some(process.node), 'r', || format!("{process} may submit again"));
-        self.record(process, What::Room);
+        self.record(process, Occurrence::Room);
     }
 
-    pub fn deliver(&mut self, process: Process, message: &Received, sender: Sender, missing: Vec<NodeId>) {
-        let Identity { mark, nameless, intact } = self.identify.identify(process, message, sender);
+    pub fn deliver(
+        &mut self,
+        process: Process,
+        message: &ReceivedMessage,
+        sender: DeliverySender,
+        missing: Vec<NodeId>,
+    ) {
+        let DeliveryIdentity { mark, nameless, intact } = self.identify.identify(process, message, sender);
         self.latest = self.now;
         self.totals.delivered += u64::from(mark.is_some() || nameless);
-        let delivered = Delivered {
+        let delivered = DeliveryRecord {
             mark,
             nameless,
             intact,
@@ -200,11 +211,11 @@ impl Recorder {
         };
         let sign = if message.service == Service::Safe { 'D' } else { 'd' };
         self.tell(Some(process.node), sign, || describe(&delivered));
-        self.record(process, What::Deliver(delivered));
+        self.record(process, Occurrence::Deliver(delivered));
     }
 
-    pub fn record(&mut self, process: Process, what: What) {
-        let event = Event { at: self.now, process, what };
+    pub fn record(&mut self, process: Process, what: Occurrence) {
+        let event = TraceEvent { at: self.now, process, what };
         digest(&mut self.digest, &event);
         self.rest.see(&event);
         let broken = self.suite.see(&event);
@@ -235,49 +246,49 @@ impl Recorder {
     }
 }
 
-fn describe(delivered: &Delivered) -> String {
+fn describe(delivered: &DeliveryRecord) -> String {
     let mark = delivered.mark.map_or("?".into(), |mark| mark.to_string());
     let at = delivered.position.map_or(String::new(), |position| format!(" at {position}"));
     format!("{mark} {}{at}, {} bytes", delivered.service, delivered.len)
 }
 
 /// Gauges stay out: they are looked at, not done.
-fn digest(digest: &mut Digest, event: &Event) {
+fn digest(digest: &mut TraceDigest, event: &TraceEvent) {
     let number = match &event.what {
-        What::Gauge { .. } => return,
-        What::Start { .. } => 1,
-        What::View(view) => 2 | view.id.number << 8 | u64::from(view.transitional) << 7,
-        What::Network(view) => 24 | view.id.number << 8 | u64::from(view.transitional) << 7,
-        What::Primary(view) => 12 | view.number << 8,
-        What::Group(group) => 13 | group.id.number << 8 | group.change << 40 | u64::from(group.primary) << 39,
-        What::Signal(_) => 20,
-        What::Spoke(said) => 25 | said.count << 8,
-        What::Side(said) => {
+        Occurrence::Gauge { .. } => return,
+        Occurrence::Start { .. } => 1,
+        Occurrence::View(view) => 2 | view.id.number << 8 | u64::from(view.transitional) << 7,
+        Occurrence::Network(view) => 24 | view.id.number << 8 | u64::from(view.transitional) << 7,
+        Occurrence::Primary(view) => 12 | view.number << 8,
+        Occurrence::Group(group) => 13 | group.id.number << 8 | group.change << 40 | u64::from(group.primary) << 39,
+        Occurrence::Signal(_) => 20,
+        Occurrence::Spoke(said) => 25 | said.count << 8,
+        Occurrence::Side(said) => {
             digest.add(name(said.from));
             18 | said.count << 8
         }
-        What::Gone => 19,
-        What::Leave => 14,
-        What::Left => 15,
-        What::Crash => 16,
-        What::Submit(submitted) => 3 | submitted.count << 8 | submitted.len << 40,
-        What::Wait => 4,
-        What::Room => 5,
-        What::Refused(_) => 6,
-        What::Spins => 11,
-        What::Deliver(delivered) => {
+        Occurrence::Gone => 19,
+        Occurrence::Leave => 14,
+        Occurrence::Left => 15,
+        Occurrence::Crash => 16,
+        Occurrence::Submit(submitted) => 3 | submitted.count << 8 | submitted.len << 40,
+        Occurrence::Wait => 4,
+        Occurrence::Room => 5,
+        Occurrence::Refused(_) => 6,
+        Occurrence::Spins => 11,
+        Occurrence::Deliver(delivered) => {
             let mark = delivered.mark.unwrap_or_default();
             digest.add(delivered.position.map_or(0, |position| position.0));
             digest.add(name(mark.origin));
             7 | mark.count << 8 | u64::from(delivered.intact) << 7
         }
-        What::Offer(offered) => 21 | offered.offer << 8,
-        What::Revoke(offer) => 22 | offer << 8,
-        What::Confirm { offer, .. } => 23 | offer << 8,
-        What::Ordered(count) => 17 | count << 8,
-        What::Stable { up_to, .. } => 8 | up_to.0 << 8,
-        What::Calm => 9,
-        What::Quiet => 10,
+        Occurrence::Offer(offered) => 21 | offered.offer << 8,
+        Occurrence::Revoke(offer) => 22 | offer << 8,
+        Occurrence::Confirm { offer, .. } => 23 | offer << 8,
+        Occurrence::Ordered(count) => 17 | count << 8,
+        Occurrence::Stable { up_to, .. } => 8 | up_to.0 << 8,
+        Occurrence::Calm => 9,
+        Occurrence::Quiet => 10,
     };
     digest.add(event.at.0);
     digest.add(name(event.process));

@@ -12,7 +12,7 @@ legend  + starts        V installs a view    s submits            ! a fault begi
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Line {
+struct StoryLine {
     at: Instant,
     node: Option<NodeId>,
     sign: char,
@@ -21,12 +21,12 @@ struct Line {
 
 /// The lines of a run so far.
 #[derive(Clone, Debug, Default)]
-pub struct Story {
+pub struct RunStory {
     nodes: u16,
-    lines: Vec<Line>,
+    lines: Vec<StoryLine>,
 }
 
-impl Story {
+impl RunStory {
     /// A story of so many nodes.
     pub const fn new(nodes: u16) -> Self {
         Self { nodes, lines: Vec::new() }
@@ -34,7 +34,7 @@ impl Story {
 
     /// Adds a line: a sign in the node's column (in every column where it concerns all) and a few words.
     pub fn tell(&mut self, at: Instant, node: Option<NodeId>, sign: char, text: String) {
-        self.lines.push(Line { at, node, sign, text });
+        self.lines.push(StoryLine { at, node, sign, text });
     }
 
     /// The story as text. Of a long one the middle is left out, unless `whole`.
@@ -61,14 +61,14 @@ impl Story {
         format!("{:>11}  {columns}\n", "ms")
     }
 
-    fn line(&self, line: &Line) -> String {
+    fn line(&self, line: &StoryLine) -> String {
         let sign = |node| if line.node.is_none_or(|at| at.0 == node) { line.sign } else { ' ' };
         let columns: String = (0..self.nodes).map(|node| format!("{}    ", sign(node))).collect();
         format!("{:>11}  {columns}{}\n", line.at, line.text)
     }
 }
 
-impl fmt::Display for Story {
+impl fmt::Display for RunStory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text(true))
     }
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn signs_stand_in_their_columns() {
-        let mut story = Story::new(3);
+        let mut story = RunStory::new(3);
         story.tell(Instant(1_500_000), Some(NodeId(1)), 's', "n1c0#1 agreed, 20 bytes".into());
         story.tell(Instant(2_000_000), None, '~', "all is well".into());
         let text = story.text(false);
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn the_middle_of_a_long_story_is_left_out_unless_asked_for() {
-        let mut story = Story::new(1);
+        let mut story = RunStory::new(1);
         (0..1_000).for_each(|i| story.tell(Instant(i), None, 's', i.to_string()));
         assert_eq!(story.text(true).lines().count(), 5 + 1_000);
         let text = story.text(false);

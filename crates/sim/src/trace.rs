@@ -2,7 +2,7 @@
 //!
 //! A trace can be written as text and read back, so that the checkers that judge a simulation can judge any run:
 //! one event per line, `<nanoseconds> <process> <what> name=value ...`.
-use crate::message::{Life, Mark, Process};
+use crate::message::{Mark, Process, ProcessIncarnation};
 use consort_types::{Class, Instant, MessageId, NodeId, OrderStream, Position, Service, ViewId};
 use std::borrow::Cow;
 
@@ -13,28 +13,28 @@ pub use text::Unreadable;
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct TraceEvent {
     /// When, on a clock that all processes share.
     pub at: Instant,
     /// To whom; [`Process::WORLD`] for what concerns all.
     pub process: Process,
     /// What.
-    pub what: What,
+    pub what: Occurrence,
 }
 
 /// What can happen. What a process submits, is given and is told up to its crash is its trace; a restarted node is
 /// other processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum Occurrence {
     /// The process takes part from here on and wants every message.
     Start {
         /// It comes into a view that its node is in already, and misses what was delivered in it before.
         late: bool,
     },
     /// The process has installed a view.
-    View(Box<Installed>),
+    View(Box<InstallRecord>),
     /// The process, which does not take part (yet), was told that its node has installed a view.
-    Network(Box<Installed>),
+    Network(Box<InstallRecord>),
     /// The process was told that the view is primary.
     Primary(ViewId),
     /// The process was told who is in a group of its.
@@ -42,9 +42,9 @@ pub enum What {
     /// The process was told that members of a group of its do not move along.
     Signal(Box<str>),
     /// The process sent a message that is not of the workload.
-    Spoke(Box<Said>),
+    Spoke(Box<SaidMessage>),
     /// The process was given a message that is not of the workload.
-    Side(Box<Said>),
+    Side(Box<SaidMessage>),
     /// The process, which is none of the plan, has gone.
     Gone,
     /// The process submitted a message and it was accepted.
@@ -58,9 +58,9 @@ pub enum What {
     /// The process asked for wake-ups in the past, over and over.
     Spins,
     /// A message was delivered to the process.
-    Deliver(Delivered),
+    Deliver(DeliveryRecord),
     /// The process was offered a message before its place is final.
-    Offer(Offered),
+    Offer(OfferRecord),
     /// An offer was taken back.
     Revoke(u64),
     /// An offered message has its place; it is delivered next.
@@ -102,15 +102,15 @@ pub enum What {
 
 /// A view of the network as a process sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Installed {
+pub struct InstallRecord {
     /// Which configuration. A transitional view carries the name of the regular one that it closes.
     pub id: ViewId,
     /// Whether it only closes the view before it.
     pub transitional: bool,
     /// Its members, ascending.
-    pub members: Vec<Life>,
+    pub members: Vec<ProcessIncarnation>,
     /// Those of them that came here together from the process's last regular view, ascending.
-    pub together: Vec<Life>,
+    pub together: Vec<ProcessIncarnation>,
     /// Whether it may become primary.
     pub pending: bool,
 }
@@ -147,7 +147,7 @@ impl Grouped {
 
 /// A message that is not of the workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct SaidMessage {
     /// Who sent it.
     pub from: Process,
     /// Its number among the sender's.
@@ -158,7 +158,7 @@ pub struct Said {
 
 /// A message that is offered before its place is final.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Offered {
+pub struct OfferRecord {
     /// The offer's number.
     pub offer: u64,
     /// A sum of the message's bytes.
@@ -184,7 +184,7 @@ pub struct Submitted {
 
 /// A delivery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Delivered {
+pub struct DeliveryRecord {
     /// Which message it is by its bytes; `None` where nobody submitted such a message, or where it is `nameless`.
     pub mark: Option<Mark>,
     /// It is too short to carry its name, its sender submitted several such, and what was delivered before does not
@@ -193,7 +193,7 @@ pub struct Delivered {
     /// Whether all bytes are as submitted.
     pub intact: bool,
     /// Which node sent it, according to the delivery; if the process is told, in which life, and which client.
-    pub sender: Option<Sender>,
+    pub sender: Option<DeliverySender>,
     /// In which order it stands.
     pub stream: OrderStream,
     /// Where, if the process is told.
@@ -212,7 +212,7 @@ pub struct Delivered {
 
 /// Who sent a message, as far as a delivery tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sender {
+pub struct DeliverySender {
     /// Which node.
     pub node: NodeId,
     /// Which of its lives.
@@ -221,7 +221,7 @@ pub struct Sender {
     pub client: Option<u16>,
 }
 
-impl Sender {
+impl DeliverySender {
     /// Whether this may be that process.
     pub fn may_be(&self, process: Process) -> bool {
         self.node == process.node
@@ -234,7 +234,7 @@ impl Sender {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
     /// In the order in which they happened.
-    pub events: Vec<Event>,
+    pub events: Vec<TraceEvent>,
 }
 
 /// Something for each process, found by its numbers.
@@ -257,7 +257,10 @@ impl<T: Default + Clone> PerProcess<T> {
     /// All, by ascending process.
     pub fn iter(&self) -> impl Iterator<Item = (Process, &T)> {
         let lives = self.0.iter().zip(0..).flat_map(|(lives, node)| {
-            lives.iter().zip(0..).map(move |(clients, count)| (clients, Life { node: NodeId(node), count }))
+            lives
+                .iter()
+                .zip(0..)
+                .map(move |(clients, count)| (clients, ProcessIncarnation { node: NodeId(node), count }))
         });
         lives.flat_map(|(clients, life)| {
             clients.iter().zip(0..).map(move |(item, client)| (Process::of(life, client), item))
@@ -265,7 +268,7 @@ impl<T: Default + Clone> PerProcess<T> {
     }
 
     /// Those of one life, by ascending client.
-    pub fn of_life(&self, life: Life) -> impl Iterator<Item = (Process, &T)> {
+    pub fn of_life(&self, life: ProcessIncarnation) -> impl Iterator<Item = (Process, &T)> {
         let lives = self.0.get(usize::from(life.node.0));
         let clients = lives.and_then(|lives| lives.get(usize::from(life.count)));
         let clients = clients.map_or(&[][..], |clients| clients);

@@ -4,7 +4,7 @@ use consort_types::{Class, Duration, Instant, Rng, Service};
 
 /// When a sender sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
+pub enum SendPace {
     /// One message at equal intervals.
     Every(Duration),
     /// One message at random intervals of this mean.
@@ -68,7 +68,7 @@ pub struct SenderPlan {
     /// Who.
     pub process: Process,
     /// When it sends.
-    pub pace: Pace,
+    pub pace: SendPace,
     /// How large its messages are.
     pub sizes: Sizes,
     /// Which levels it asks for, each as often as it stands here; never empty.
@@ -87,14 +87,14 @@ pub(crate) struct Draft {
 
 /// A sender at work. It makes a message only when it can submit it, and keeps one that was refused for want of room.
 #[derive(Debug)]
-pub(crate) struct Sender {
+pub(crate) struct WorkloadSender {
     pub plan: SenderPlan,
     /// How many messages were accepted.
     pub accepted: u64,
     /// Whether it waits for room.
     pub waits: bool,
     kept: Option<Draft>,
-    owed: u32,
+    unsent: u32,
     datagram: usize,
     rng: Rng,
 }
@@ -102,16 +102,16 @@ pub(crate) struct Sender {
 /// How many messages a sender that is held up makes up for.
 const OWED_MAX: u32 = 1_000;
 
-impl Sender {
+impl WorkloadSender {
     pub const fn new(plan: SenderPlan, datagram: usize, rng: Rng) -> Self {
-        Self { plan, accepted: 0, waits: false, kept: None, owed: 0, datagram, rng }
+        Self { plan, accepted: 0, waits: false, kept: None, unsent: 0, datagram, rng }
     }
 
     /// When it acts next.
     pub fn next(&mut self, now: Instant) -> Instant {
         let mean = match self.plan.pace {
-            Pace::Every(interval) => return now + interval,
-            Pace::Poisson(mean) | Pace::Burst { every: mean, .. } => mean.as_nanos() as f64,
+            SendPace::Every(interval) => return now + interval,
+            SendPace::Poisson(mean) | SendPace::Burst { every: mean, .. } => mean.as_nanos() as f64,
         };
         now + Duration::from_nanos(self.rng.exponential(mean) as u64 + 1)
     }
@@ -119,27 +119,27 @@ impl Sender {
     /// It acts: how many more messages it wants to submit now.
     pub fn tick(&mut self) -> u32 {
         let more = match self.plan.pace {
-            Pace::Every(_) | Pace::Poisson(_) => 1,
-            Pace::Burst { most, .. } => self.rng.between(1, u64::from(most)) as u32,
+            SendPace::Every(_) | SendPace::Poisson(_) => 1,
+            SendPace::Burst { most, .. } => self.rng.between(1, u64::from(most)) as u32,
         };
-        let before = self.owed;
-        self.owed = (self.owed + more).min(OWED_MAX);
-        self.owed - before
+        let before = self.unsent;
+        self.unsent = (self.unsent + more).min(OWED_MAX);
+        self.unsent - before
     }
 
     /// How many messages it wants to submit.
-    pub const fn owed(&self) -> u32 {
-        self.owed
+    pub const fn unsent(&self) -> u32 {
+        self.unsent
     }
 
     /// It makes no new messages any more.
     pub const fn calm(&mut self) {
-        self.owed = if self.kept.is_some() { 1 } else { 0 };
+        self.unsent = if self.kept.is_some() { 1 } else { 0 };
     }
 
     /// What it submits now, if anything.
     pub fn draft(&mut self) -> Option<Draft> {
-        if self.owed == 0 || self.waits {
+        if self.unsent == 0 || self.waits {
             return None;
         }
         let kept = self.kept.take();
@@ -153,18 +153,18 @@ impl Sender {
 
     /// Its node has stopped: it begins anew, as another process.
     pub fn begin_anew(&mut self) {
-        (self.accepted, self.owed, self.waits, self.kept) = (0, 0, false, None);
+        (self.accepted, self.unsent, self.waits, self.kept) = (0, 0, false, None);
     }
 
     /// The draft was accepted.
     pub const fn accept(&mut self) {
-        self.owed -= 1;
+        self.unsent -= 1;
         self.accepted += 1;
     }
 
     /// The draft was refused for good.
     pub const fn give_up(&mut self) {
-        self.owed -= 1;
+        self.unsent -= 1;
     }
 
     /// The draft found no room.
@@ -188,7 +188,7 @@ pub fn draw(nodes: u16, clients: u16, control: Option<u16>, rng: &mut Rng) -> Ve
         if let Some(client) = control.filter(|_| rng.chance(0.2)) {
             let process = Process::new(consort_types::NodeId(node), client);
             let mut sender = sender(process, Class::Control, 1, rng);
-            sender.pace = Pace::Poisson(Duration::from_millis(rng.between(20, 300)));
+            sender.pace = SendPace::Poisson(Duration::from_millis(rng.between(20, 300)));
             senders.push(sender);
         }
     }
@@ -200,9 +200,9 @@ fn sender(process: Process, class: Class, clients: u16, rng: &mut Rng) -> Sender
     let micros = [rng.between(2_000, 10_000), rng.between(10_000, 200_000)][rng.below(2) as usize];
     let every = Duration::from_micros(micros) * u32::from(clients);
     let pace = match rng.below(3) {
-        0 => Pace::Every(every),
-        1 => Pace::Poisson(every),
-        _ => Pace::Burst { every: every * 20, most: [8, 40, 300][rng.below(3) as usize] },
+        0 => SendPace::Every(every),
+        1 => SendPace::Poisson(every),
+        _ => SendPace::Burst { every: every * 20, most: [8, 40, 300][rng.below(3) as usize] },
     };
     let sizes = if rng.chance(0.3) { Sizes::SMALL } else { Sizes::MIXED };
     let services = match rng.below(4) {
@@ -234,13 +234,13 @@ mod tests {
     fn a_refused_message_is_kept_and_sent_again_even_when_calm() {
         let plan = SenderPlan {
             process: Process::new(NodeId(0), 0),
-            pace: Pace::Burst { every: Duration::from_millis(1), most: 5 },
+            pace: SendPace::Burst { every: Duration::from_millis(1), most: 5 },
             sizes: Sizes::MIXED,
             services: Service::ALL.to_vec(),
             class: Class::Client,
         };
-        let mut sender = Sender::new(plan, 1_440, Rng::new(2));
-        while sender.owed() < 3 {
+        let mut sender = WorkloadSender::new(plan, 1_440, Rng::new(2));
+        while sender.unsent() < 3 {
             sender.tick();
         }
         let draft = sender.draft().unwrap();

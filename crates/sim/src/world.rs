@@ -1,18 +1,18 @@
 //! The world: virtual time, one heap of what will happen, hosts and the network between them.
 use crate::checkers::{Bounds, Violation};
 use crate::clocks::Clocks;
-use crate::digest::Digest;
+use crate::digest::TraceDigest;
 use crate::fault::{Activation, Disk, Fault};
-use crate::host::Host;
-use crate::lives::Lives;
-use crate::machine::{Answer, Machine};
-use crate::message::{Life, Mark, Process};
-use crate::network::{Network, Socket};
-use crate::plan::Plan;
+use crate::host::SimHost;
+use crate::incarnations::Incarnations;
+use crate::machine::{Machine, SubmitAnswer};
+use crate::message::{Mark, Process, ProcessIncarnation};
+use crate::network::{Network, SimSocket};
+use crate::plan::RunPlan;
 use crate::recorder::Recorder;
-use crate::story::Story;
-use crate::trace::{Installed, PerProcess, Trace, What};
-use crate::workload::Sender;
+use crate::story::RunStory;
+use crate::trace::{InstallRecord, Occurrence, PerProcess, Trace};
+use crate::workload::WorkloadSender;
 use bytes::Bytes;
 use consort_types::{Class, Duration, Instant, MemberId, NodeId, Rng, Service, Ticket};
 use consort_wire::Lane;
@@ -35,7 +35,7 @@ const REST: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// What is kept of a run besides its verdict.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct RunOptions {
     /// What gauges may show.
     pub bounds: Bounds,
     /// Tell the story.
@@ -46,11 +46,11 @@ pub struct Options {
 
 /// What came of a run.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// Promises that were broken; the run stops at the first event that breaks any.
     pub violations: Vec<Violation>,
     /// A hash of everything that was sent, delivered, installed and submitted, with its time.
-    pub digest: Digest,
+    pub digest: TraceDigest,
     /// How long it lasted.
     pub simulated: Duration,
     /// How long after the faults had stopped the last view was installed.
@@ -60,14 +60,14 @@ pub struct Outcome {
     /// Datagrams that links lost, doubled, delayed or changed, and those dropped at full sockets.
     pub mishaps: u64,
     /// Its story, if that was asked for.
-    pub story: Option<Story>,
+    pub story: Option<RunStory>,
     /// Its trace, if that was asked for.
     pub trace: Option<Trace>,
 }
 
 /// A datagram on its way, as a filter sees it.
 #[derive(Clone, Copy, Debug)]
-pub struct Frame<'a> {
+pub struct DatagramView<'a> {
     /// When it was sent.
     pub at: Instant,
     /// By whom.
@@ -82,26 +82,26 @@ pub struct Frame<'a> {
 
 /// Says of each datagram how much later than usual it arrives, or with `None` that it is lost. For tests that break one
 /// packet on purpose.
-pub type Fate = Box<dyn FnMut(Frame<'_>) -> Option<Duration>>;
+pub type Fate = Box<dyn FnMut(DatagramView<'_>) -> Option<Duration>>;
 
 /// Makes what runs on a host that starts again, under a new name; none, and the host stays down.
 pub type Maker<'a, M> = Box<dyn Fn(MemberId) -> Option<M> + 'a>;
 
 /// See the module.
-pub struct World<'a, M> {
+pub struct SimWorld<'a, M> {
     machines: Vec<M>,
     maker: Option<Maker<'a, M>>,
-    hosts: Vec<Host>,
-    lives: Lives,
+    hosts: Vec<SimHost>,
+    lives: Incarnations,
     /// The view that each host is in.
-    views: Vec<Option<Installed>>,
+    views: Vec<Option<InstallRecord>>,
     network: Network,
     heap: BinaryHeap<Scheduled>,
     tie: u64,
-    senders: Vec<Sender>,
+    senders: Vec<WorkloadSender>,
     /// How many messages tests submitted.
     by_hand: PerProcess<u64>,
-    plan: Plan,
+    plan: RunPlan,
     active: Vec<Fault>,
     /// Those of them that look at what a datagram is, not only at its way.
     sieves: Vec<Fault>,
@@ -119,16 +119,16 @@ pub struct World<'a, M> {
 }
 
 #[derive(Debug)]
-enum Happens {
-    Arrive { host: u16, socket: Socket, bytes: Bytes },
+enum WorldEvent {
+    Arrive { host: u16, socket: SimSocket, bytes: Bytes },
     Wake { host: u16 },
     Start { host: u16 },
     Tick { sender: u16 },
     Begin { fault: u32 },
     End { fault: u32 },
     Leave { host: u16 },
-    Persisted { life: Life, ticket: Ticket, record: Bytes },
-    Trimmed { life: Life, up_to: Ticket },
+    Persisted { life: ProcessIncarnation, ticket: Ticket, record: Bytes },
+    Trimmed { life: ProcessIncarnation, up_to: Ticket },
     Sample,
     Calm,
 }
@@ -137,7 +137,7 @@ enum Happens {
 struct Scheduled {
     at: Instant,
     tie: u64,
-    happens: Happens,
+    happens: WorldEvent,
 }
 
 impl Ord for Scheduled {
@@ -161,20 +161,20 @@ impl PartialEq for Scheduled {
 
 impl Eq for Scheduled {}
 
-impl<'a, M: Machine> World<'a, M> {
+impl<'a, M: Machine> SimWorld<'a, M> {
     /// A world before its first event, with one machine for each node of the plan, in their order. Every host starts at
     /// once, except where a fault makes it late.
-    pub fn new(plan: Plan, options: Options, machines: Vec<M>) -> Self {
+    pub fn new(plan: RunPlan, options: RunOptions, machines: Vec<M>) -> Self {
         let mut rng = Rng::new(plan.seed ^ 0x0057_05ee_d0d0);
         let nodes = machines.len().min(usize::from(plan.nodes));
-        let sender = |sender| Sender::new(sender, plan.datagram, rng.fork(7));
+        let sender = |sender| WorkloadSender::new(sender, plan.datagram, rng.fork(7));
         let senders: Vec<_> = plan.senders.iter().cloned().map(sender).collect();
-        let story = options.story.then(|| Story::new(plan.nodes));
+        let story = options.story.then(|| RunStory::new(plan.nodes));
         let mut world = Self {
             machines,
             maker: None,
-            hosts: (0..nodes).map(|_| Host::new(plan.host.clone())).collect(),
-            lives: Lives::new(&plan.members()[..nodes]),
+            hosts: (0..nodes).map(|_| SimHost::new(plan.host.clone())).collect(),
+            lives: Incarnations::new(&plan.members()[..nodes]),
             views: vec![None; nodes],
             network: Network::new(plan.network.clone(), nodes, &mut rng),
             heap: BinaryHeap::new(),
@@ -206,7 +206,7 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// Runs to the end, or to the first broken promise.
-    pub fn run(mut self) -> Outcome {
+    pub fn run(mut self) -> RunOutcome {
         while self.recorder.violations.is_empty() && !self.is_over() {
             self.step();
         }
@@ -222,9 +222,9 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// Demands what is owed at the end, and returns what came of it all.
-    pub fn finish(mut self) -> Outcome {
+    pub fn finish(mut self) -> RunOutcome {
         if self.recorder.violations.is_empty() {
-            self.recorder.record(Process::WORLD, What::Quiet);
+            self.recorder.record(Process::WORLD, Occurrence::Quiet);
             self.recorder.end();
             self.sample();
         }
@@ -233,7 +233,7 @@ impl<'a, M: Machine> World<'a, M> {
         }
         let overflowed: u64 = self.hosts.iter().map(|host| host.overflowed).sum();
         let healed = self.recorder.changed.since(self.plan.calm);
-        Outcome {
+        RunOutcome {
             healed,
             violations: self.recorder.violations,
             digest: self.recorder.digest,
@@ -287,12 +287,12 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// Decides from now on which datagrams pass.
-    pub fn filter(&mut self, mut passes: impl FnMut(Frame<'_>) -> bool + 'static) {
+    pub fn filter(&mut self, mut passes: impl FnMut(DatagramView<'_>) -> bool + 'static) {
         self.fate(move |frame| passes(frame).then_some(Duration::ZERO));
     }
 
     /// Decides from now on which datagrams pass, and how much later than usual.
-    pub fn fate(&mut self, fate: impl FnMut(Frame<'_>) -> Option<Duration> + 'static) {
+    pub fn fate(&mut self, fate: impl FnMut(DatagramView<'_>) -> Option<Duration> + 'static) {
         self.fate = Some(Box::new(fate));
     }
 
@@ -305,12 +305,18 @@ impl<'a, M: Machine> World<'a, M> {
     ///
     /// # Errors
     /// The machine's answer, where it did not accept the message.
-    pub fn submit(&mut self, process: Process, class: Class, service: Service, len: usize) -> Result<Mark, Answer> {
+    pub fn submit(
+        &mut self,
+        process: Process,
+        class: Class,
+        service: Service,
+        len: usize,
+    ) -> Result<Mark, SubmitAnswer> {
         let mark = Mark { origin: process, count: *self.by_hand.of(process) + 1 };
         let answer = self.hand_over(mark, class, service, len);
         self.drain(process.node.0);
         self.schedule_wake(process.node.0);
-        let Answer::Accepted(_) = answer else { return Err(answer) };
+        let SubmitAnswer::Accepted(_) = answer else { return Err(answer) };
         *self.by_hand.of(process) = mark.count;
         Ok(mark)
     }
@@ -319,21 +325,21 @@ impl<'a, M: Machine> World<'a, M> {
         for host in 0..self.hosts.len() as u16 {
             let late = |activation: &&Activation| activation.fault == Fault::Late { node: NodeId(host) };
             let at = self.plan.faults.iter().find(late).map_or(Instant::ZERO, |activation| activation.until);
-            self.schedule(at, Happens::Start { host });
+            self.schedule(at, WorldEvent::Start { host });
         }
         for sender in 0..self.senders.len() {
             let at = self.senders[sender].next(Instant::ZERO);
-            self.schedule(at, Happens::Tick { sender: sender as u16 });
+            self.schedule(at, WorldEvent::Tick { sender: sender as u16 });
         }
         for fault in 0..self.plan.faults.len() {
             let at = self.plan.faults[fault].from;
-            self.schedule(at, Happens::Begin { fault: fault as u32 });
+            self.schedule(at, WorldEvent::Begin { fault: fault as u32 });
         }
-        self.schedule(Instant::ZERO + SAMPLE, Happens::Sample);
-        self.schedule(self.plan.calm, Happens::Calm);
+        self.schedule(Instant::ZERO + SAMPLE, WorldEvent::Sample);
+        self.schedule(self.plan.calm, WorldEvent::Calm);
     }
 
-    fn schedule(&mut self, at: Instant, happens: Happens) {
+    fn schedule(&mut self, at: Instant, happens: WorldEvent) {
         self.tie += 1;
         self.heap.push(Scheduled { at, tie: self.tie, happens });
     }
@@ -352,17 +358,17 @@ impl<'a, M: Machine> World<'a, M> {
         self.recorder.now = at;
         self.recorder.totals.events += 1;
         match happens {
-            Happens::Arrive { host, socket, bytes } => self.on_arrive(host, socket, bytes),
-            Happens::Wake { host } => self.on_wake(host),
-            Happens::Start { host } => self.on_start(host),
-            Happens::Tick { sender } => self.on_tick(sender),
-            Happens::Begin { fault } => self.on_begin(fault),
-            Happens::End { fault } => self.on_end(fault),
-            Happens::Leave { host } => self.on_leave(host),
-            Happens::Persisted { life, ticket, record } => self.on_persisted(life, ticket, record),
-            Happens::Trimmed { life, up_to } => self.on_trimmed(life, up_to),
-            Happens::Sample => self.on_sample(),
-            Happens::Calm => self.on_calm(),
+            WorldEvent::Arrive { host, socket, bytes } => self.on_arrive(host, socket, bytes),
+            WorldEvent::Wake { host } => self.on_wake(host),
+            WorldEvent::Start { host } => self.on_start(host),
+            WorldEvent::Tick { sender } => self.on_tick(sender),
+            WorldEvent::Begin { fault } => self.on_begin(fault),
+            WorldEvent::End { fault } => self.on_end(fault),
+            WorldEvent::Leave { host } => self.on_leave(host),
+            WorldEvent::Persisted { life, ticket, record } => self.on_persisted(life, ticket, record),
+            WorldEvent::Trimmed { life, up_to } => self.on_trimmed(life, up_to),
+            WorldEvent::Sample => self.on_sample(),
+            WorldEvent::Calm => self.on_calm(),
         }
     }
 }

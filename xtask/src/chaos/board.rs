@@ -3,8 +3,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use consort_sim::trace::Event;
-use consort_sim::trace::witness::{Cast, End};
+use consort_sim::trace::TraceEvent;
+use consort_sim::trace::witness::{NameBook, SessionEnding};
 use consort_types::{Instant, MemberId, ViewId};
 
 /// Everything shared. Threads read it at every turn of theirs and write what is theirs.
@@ -26,11 +26,11 @@ pub struct Board {
     /// How many messages their senders know to be ordered.
     pub acknowledged: AtomicU64,
     /// Names for lives and clients.
-    pub cast: Mutex<Cast>,
+    pub cast: Mutex<NameBook>,
     nodes: Vec<Mutex<Home>>,
     clients: Vec<Mutex<State>>,
     /// What was handed over, for each set of groups.
-    notes: Vec<Mutex<Vec<Event>>>,
+    notes: Vec<Mutex<Vec<TraceEvent>>>,
 }
 
 /// A node as its clients know it.
@@ -40,7 +40,7 @@ struct Home {
     life: u64,
     up: bool,
     /// How its daemons were ended, by their lives.
-    ended: BTreeMap<u64, End>,
+    ended: BTreeMap<u64, SessionEnding>,
 }
 
 /// How a client is doing.
@@ -94,7 +94,7 @@ impl Board {
     }
 
     /// A node's daemon is about to be ended so.
-    pub fn ends(&self, node: usize, how: End) {
+    pub fn ends(&self, node: usize, how: SessionEnding) {
         let mut home = held(&self.nodes[node]);
         home.up = false;
         let life = home.life;
@@ -108,7 +108,7 @@ impl Board {
     }
 
     /// How a life of a node's daemon was ended, if it was.
-    pub fn end(&self, node: usize, life: u64) -> Option<End> {
+    pub fn end(&self, node: usize, life: u64) -> Option<SessionEnding> {
         held(&self.nodes[node]).ended.get(&life).copied()
     }
 
@@ -128,12 +128,12 @@ impl Board {
     }
 
     /// A client hands over what it wrote down for a set of groups.
-    pub fn hand_over(&self, scope: usize, events: Vec<Event>) {
+    pub fn hand_over(&self, scope: usize, events: Vec<TraceEvent>) {
         held(&self.notes[scope]).extend(events);
     }
 
     /// All that was handed over for a set of groups.
-    pub fn collect(&self, scope: usize) -> Vec<Event> {
+    pub fn collect(&self, scope: usize) -> Vec<TraceEvent> {
         std::mem::take(&mut held(&self.notes[scope]))
     }
 
@@ -231,8 +231,8 @@ mod tests {
     #[test]
     fn whoever_is_connected_to_an_earlier_life_is_not_at_rest() {
         let restarted = |board: &Board| {
-            board.ends(0, End::Crashed);
-            assert_eq!((board.life(0), board.end(0, 1)), (None, Some(End::Crashed)));
+            board.ends(0, SessionEnding::Crashed);
+            assert_eq!((board.life(0), board.end(0, 1)), (None, Some(SessionEnding::Crashed)));
             board.begins(0);
             assert_eq!((board.life(0), board.end(0, 2)), (Some(2), None));
         };
@@ -269,10 +269,10 @@ mod tests {
     #[test]
     fn notes_are_collected_once() {
         let board = at_rest();
-        let event = Event {
+        let event = TraceEvent {
             at: Instant(1),
             process: consort_sim::message::Process::WORLD,
-            what: consort_sim::trace::What::Calm,
+            what: consort_sim::trace::Occurrence::Calm,
         };
         board.hand_over(0, vec![event.clone()]);
         assert_eq!((board.collect(0), board.collect(0)), (vec![event], vec![]));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use consort::{Address, Client, ConnectOptions, DisconnectReason, Error, GroupName, Service};
 use consort_session as session;
 use consort_sim::message::HEADER;
-use consort_sim::trace::witness::{End, Witness};
+use consort_sim::trace::witness::{SessionEnding, Witness};
 use consort_types::{Instant, Rng, ViewKind};
 
 use super::board::{Board, held};
@@ -142,7 +142,7 @@ impl<'a> Session<'a> {
     }
 
     fn on_event(&mut self, event: consort::Event) {
-        if self.board.end(self.role.node, self.life) == Some(End::Left) {
+        if self.board.end(self.role.node, self.life) == Some(SessionEnding::Left) {
             self.witnesses.iter_mut().for_each(|(_, witness)| witness.leaves());
         }
         self.see(&event.into());
@@ -246,7 +246,7 @@ impl<'a> Session<'a> {
             if !is_due {
                 witness.refused(at, format!("its session ended: {error}"));
             }
-            witness.ended(at, how.unwrap_or(End::Crashed));
+            witness.ended(at, how.unwrap_or(SessionEnding::Crashed));
         }
     }
 }

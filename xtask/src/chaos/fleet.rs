@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use consort::{Address, Client, ConnectOptions};
 use consort_sim::fault::Disk;
-use consort_sim::trace::witness::End;
+use consort_sim::trace::witness::SessionEnding;
 use rustix::process::Signal;
 
 use super::board::Board;
@@ -101,7 +101,7 @@ impl<'a> Fleet<'a> {
     /// That it had ended by itself; or the system's.
     pub fn kill(&mut self, node: usize, disk: Disk) -> Result<(), ChaosError> {
         self.runs(node)?;
-        self.board.ends(node, End::Crashed);
+        self.board.ends(node, SessionEnding::Crashed);
         self.homes[node].running = None;
         if disk == Disk::Lost {
             lose(&state(&self.directory, node)).map_err(failed("remove a state directory"))?;
@@ -115,7 +115,7 @@ impl<'a> Fleet<'a> {
     /// That it had ended by itself.
     pub fn ask_to_leave(&mut self, node: usize) -> Result<(), ChaosError> {
         self.runs(node)?;
-        self.board.ends(node, End::Left);
+        self.board.ends(node, SessionEnding::Left);
         let home = &mut self.homes[node];
         if let Some(process) = home.running.take() {
             process.signal(Signal::TERM);

@@ -236,7 +236,7 @@ pub fn spread_door(directory: &Path, node: usize) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use consort_sim::trace::witness::End;
+    use consort_sim::trace::witness::SessionEnding;
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
 
@@ -282,7 +282,7 @@ mod tests {
         let lost = verdict(&[2], last_call).unwrap_err();
         assert!(lost.contains("heard 2 of its own 3 words"), "{lost}");
         let stopped = |board: &Board| {
-            board.ends(0, End::Left);
+            board.ends(0, SessionEnding::Left);
             board.stop.store(true, Ordering::Relaxed);
         };
         assert_eq!(verdict(&[2], stopped), Ok(()), "daemons that end owe nothing more");

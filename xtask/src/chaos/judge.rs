@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use consort_sim::checkers::{Bounds, Promised, Suite, Violation};
-use consort_sim::message::{Life, Process};
+use consort_sim::checkers::{Bounds, PromisedOrder, Suite, Violation};
+use consort_sim::message::{Process, ProcessIncarnation};
 use consort_sim::trace::witness::Merge;
-use consort_sim::trace::{Event, Trace, What};
+use consort_sim::trace::{Occurrence, Trace, TraceEvent};
 use consort_types::{Instant, ViewId};
 
 /// How many violations of one set are kept; what follows from the first ones says little.
@@ -36,7 +36,7 @@ pub struct Seen {
     /// Those of them that changed nothing: the same lives of the same daemons as in the view before.
     pub needless: BTreeSet<ViewId>,
     /// Who was in each client's last regular view.
-    last: BTreeMap<Process, Vec<Life>>,
+    last: BTreeMap<Process, Vec<ProcessIncarnation>>,
 }
 
 impl Judge {
@@ -44,7 +44,7 @@ impl Judge {
     ///
     /// # Errors
     /// The system's.
-    pub fn new(file: &Path, promised: Promised) -> io::Result<Self> {
+    pub fn new(file: &Path, promised: PromisedOrder) -> io::Result<Self> {
         let trace = BufWriter::new(File::create(file)?);
         let suite = Suite::new(Bounds { promised, ..Bounds::default() });
         Ok(Self { suite, merge: Merge::default(), trace, seen: Seen::default(), violations: Vec::new() })
@@ -54,7 +54,7 @@ impl Judge {
     ///
     /// # Errors
     /// The system's, where the trace cannot be written.
-    pub fn take(&mut self, events: Vec<Event>) -> io::Result<()> {
+    pub fn take(&mut self, events: Vec<TraceEvent>) -> io::Result<()> {
         for event in self.merge.next(events) {
             writeln!(self.trace, "{event}")?;
             self.judge(&event);
@@ -67,17 +67,17 @@ impl Judge {
     /// # Errors
     /// The system's, where the trace cannot be written.
     pub fn calm(&mut self, at: Instant) -> io::Result<()> {
-        let event = Event { at, process: Process::WORLD, what: What::Calm };
+        let event = TraceEvent { at, process: Process::WORLD, what: Occurrence::Calm };
         writeln!(self.trace, "{event}")?;
         self.trace.flush()?;
         self.judge(&event);
         Ok(())
     }
 
-    fn judge(&mut self, event: &Event) {
+    fn judge(&mut self, event: &TraceEvent) {
         self.seen.count(event);
         let mut broken = self.suite.see(event);
-        if event.what == What::Calm {
+        if event.what == Occurrence::Calm {
             broken.extend(self.suite.end());
         }
         let room = VIOLATIONS.saturating_sub(self.violations.len());
@@ -86,11 +86,11 @@ impl Judge {
 }
 
 impl Seen {
-    fn count(&mut self, event: &Event) {
+    fn count(&mut self, event: &TraceEvent) {
         match &event.what {
-            What::Submit(_) => self.messages += 1,
-            What::Deliver(_) => self.deliveries += 1,
-            What::View(view) if !view.transitional => {
+            Occurrence::Submit(_) => self.messages += 1,
+            Occurrence::Deliver(_) => self.deliveries += 1,
+            Occurrence::View(view) if !view.transitional => {
                 self.views.insert(view.id);
                 if self.last.insert(event.process, view.members.clone()).is_some_and(|last| last == view.members) {
                     self.needless.insert(view.id);
@@ -105,7 +105,7 @@ impl Seen {
 ///
 /// # Errors
 /// The system's; or which line cannot be read.
-pub fn again(file: &Path, promised: Promised) -> io::Result<(Seen, Vec<Violation>)> {
+pub fn again(file: &Path, promised: PromisedOrder) -> io::Result<(Seen, Vec<Violation>)> {
     let mut judge = Judge::new(Path::new("/dev/null"), promised)?;
     for (line, number) in BufReader::new(File::open(file)?).lines().zip(1..) {
         let one: Trace = line?.parse().map_err(|wrong| io::Error::other(format!("line {number}: {wrong}")))?;
@@ -138,7 +138,7 @@ mod tests {
         )
     }
 
-    fn events(text: &str) -> Vec<Event> {
+    fn events(text: &str) -> Vec<TraceEvent> {
         text.parse::<Trace>().unwrap().events
     }
 
@@ -150,7 +150,7 @@ mod tests {
     fn what_is_owed_is_owed_at_every_calm_and_the_kept_trace_says_the_same() {
         let directory = tempfile::tempdir().unwrap();
         let path = file(directory.path(), 0);
-        let mut judge = Judge::new(&path, Promised::default()).unwrap();
+        let mut judge = Judge::new(&path, PromisedOrder::default()).unwrap();
         judge.take(events(&format!("{MEET}{}", delivered("n1c0", 1)))).unwrap();
         judge.take(events(&delivered("n2c0", 1))).unwrap();
         judge.calm(Instant(8)).unwrap();
@@ -158,7 +158,7 @@ mod tests {
         judge.take(events("10 n1c0 submit count=2 service=agreed len=20 class=- id=-\n")).unwrap();
         judge.calm(Instant(11)).unwrap();
         assert_eq!(ids(&judge.violations), ["SD"]);
-        let (seen, violations) = again(&path, Promised::default()).unwrap();
+        let (seen, violations) = again(&path, PromisedOrder::default()).unwrap();
         assert_eq!((&seen, ids(&violations)), (&judge.seen, vec!["SD"]));
         assert_eq!((seen.messages, seen.deliveries, seen.views.len()), (2, 2, 1));
     }
@@ -182,14 +182,14 @@ mod tests {
         let path = file(directory.path(), 0);
         let whole = format!("{MEET}{}{}", delivered("n1c0", 1), delivered("n2c0", 1));
         std::fs::write(&path, format!("{whole}{CALM}")).unwrap();
-        assert_eq!(ids(&again(&path, Promised::default()).unwrap().1), [""; 0]);
+        assert_eq!(ids(&again(&path, PromisedOrder::default()).unwrap().1), [""; 0]);
         std::fs::write(&path, format!("{whole}{}{CALM}", delivered("n1c0", 2))).unwrap();
         assert_eq!(
-            ids(&again(&path, Promised::default()).unwrap().1),
+            ids(&again(&path, PromisedOrder::default()).unwrap().1),
             ["NC", "LV"],
             "a second message that n1 never sent, at n1 only"
         );
         std::fs::write(&path, format!("{MEET}what\n")).unwrap();
-        assert!(again(&path, Promised::default()).unwrap_err().to_string().starts_with("line 6: "));
+        assert!(again(&path, PromisedOrder::default()).unwrap_err().to_string().starts_with("line 6: "));
     }
 }

@@ -1,7 +1,7 @@
 //! What a seed draws: storm by storm, what goes wrong, when, and for how long.
 use std::time::Duration;
 
-use consort_sim::fault::{Disk, Fault, Lanes, Part, Scope};
+use consort_sim::fault::{Disk, Fault, FaultScope, Lanes, NodeSet};
 use consort_types::{NodeId, Rng};
 
 use super::trouble::Trouble;
@@ -72,7 +72,7 @@ impl Draw {
 
     /// What is wrong all the time.
     fn lasting(&mut self) -> Vec<Planned> {
-        let (scope, until) = (Scope::All, self.length);
+        let (scope, until) = (FaultScope::All, self.length);
         let micros = Duration::from_micros(self.rng.between(50, 2_000));
         let p = self.rng.unit() * 0.03;
         let candidates = [
@@ -160,7 +160,7 @@ impl Draw {
             6 => Trouble::Link(Fault::Delay { scope, delay: self.delay(), jitter: self.delay() }),
             7 | 8 => Trouble::Link(Fault::Partition { part: self.part() }),
             9 | 10 => {
-                let scope = if scope == Scope::All { Scope::To(self.node()) } else { scope };
+                let scope = if scope == FaultScope::All { FaultScope::To(self.node()) } else { scope };
                 Trouble::Link(Fault::Cut { scope, lanes: Lanes::Both })
             }
             _ => {
@@ -175,21 +175,21 @@ impl Draw {
         Duration::from_micros(self.rng.below(most))
     }
 
-    fn scope(&mut self) -> Scope {
+    fn scope(&mut self) -> FaultScope {
         let (a, b) = self.pair();
         match self.rng.below(4) {
-            0 => Scope::All,
-            1 => Scope::From(a),
-            2 => Scope::To(a),
-            _ => Scope::Between(a, b),
+            0 => FaultScope::All,
+            1 => FaultScope::From(a),
+            2 => FaultScope::To(a),
+            _ => FaultScope::Between(a, b),
         }
     }
 
     /// Some of the nodes, but neither none nor all.
-    fn part(&mut self) -> Part {
+    fn part(&mut self) -> NodeSet {
         let all = (1 << self.nodes) - 1;
         let some = self.rng.between(1, all - 1);
-        Part(some << 1)
+        NodeSet(some << 1)
     }
 
     fn node(&mut self) -> NodeId {

@@ -2,9 +2,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use consort_sim::fault::{Disk, Fault, Scope};
+use consort_sim::fault::{Disk, Fault, FaultScope};
 use consort_sim::link::LinkModel;
-use consort_sim::network::{Socket, worsened};
+use consort_sim::network::{SimSocket, worsened};
 use consort_types::NodeId;
 
 /// The bytes that may wait for a low rate.
@@ -16,14 +16,14 @@ pub enum Trouble {
     /// Frames get lost, whatever they carry.
     Loss {
         /// Where.
-        scope: Scope,
+        scope: FaultScope,
         /// How probably.
         p: f64,
     },
     /// Links carry only so much.
     Rate {
         /// Which.
-        scope: Scope,
+        scope: FaultScope,
         /// How many bits per second.
         bits: u64,
     },
@@ -131,7 +131,7 @@ impl Weather {
 
     fn link(&self, from: NodeId, to: NodeId) -> LinkModel {
         let faults: Vec<_> = self.active.iter().filter_map(as_fault).collect();
-        let mut model = worsened(LinkModel::default(), &faults, from, to, Socket::Data);
+        let mut model = worsened(LinkModel::default(), &faults, from, to, SimSocket::Data);
         model.rate = self.active.iter().filter_map(|trouble| rate(trouble, from, to)).min();
         if model.rate.is_some() {
             model.queue = QUEUE;
@@ -152,10 +152,10 @@ const fn as_fault(trouble: &Trouble) -> Option<Fault> {
 fn rate(trouble: &Trouble, from: NodeId, to: NodeId) -> Option<u64> {
     let Trouble::Rate { scope, bits } = *trouble else { return None };
     let touches = match scope {
-        Scope::All => true,
-        Scope::From(node) => node == from,
-        Scope::To(node) => node == to,
-        Scope::Between(a, b) => (a, b) == (from, to),
+        FaultScope::All => true,
+        FaultScope::From(node) => node == from,
+        FaultScope::To(node) => node == to,
+        FaultScope::Between(a, b) => (a, b) == (from, to),
     };
     touches.then_some(bits)
 }
@@ -163,15 +163,15 @@ fn rate(trouble: &Trouble, from: NodeId, to: NodeId) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use consort_sim::fault::{Lanes, Part};
+    use consort_sim::fault::{Lanes, NodeSet};
 
-    const ALL: Scope = Scope::All;
+    const ALL: FaultScope = FaultScope::All;
 
     #[test]
     fn what_is_wrong_at_once_adds_up_and_ends_one_by_one() {
         let mut weather = Weather::default();
         let loss = Trouble::Loss { scope: ALL, p: 0.5 };
-        let cut = Trouble::Link(Fault::Cut { scope: Scope::Between(NodeId(1), NodeId(3)), lanes: Lanes::Both });
+        let cut = Trouble::Link(Fault::Cut { scope: FaultScope::Between(NodeId(1), NodeId(3)), lanes: Lanes::Both });
         [loss, loss, cut].into_iter().for_each(|trouble| weather.begin(trouble));
         let links = weather.links(3);
         assert_eq!((links.len(), links[&(0, 1)].loss, links[&(0, 2)].cut, links[&(2, 0)].cut), (6, 0.75, true, false));
@@ -187,7 +187,7 @@ mod tests {
     fn the_lowest_rate_counts_and_its_queue_is_bounded() {
         let mut weather = Weather::default();
         weather.begin(Trouble::Rate { scope: ALL, bits: 9 });
-        weather.begin(Trouble::Rate { scope: Scope::From(NodeId(2)), bits: 5 });
+        weather.begin(Trouble::Rate { scope: FaultScope::From(NodeId(2)), bits: 5 });
         let links = weather.links(2);
         let rates = [(0, 1), (1, 0)].map(|pair| (links[&pair].rate, links[&pair].queue));
         assert_eq!(rates, [(Some(9), QUEUE), (Some(5), QUEUE)]);
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn parts_and_pairs_are_named_as_in_the_configuration() {
         let mut weather = Weather::default();
-        weather.begin(Trouble::Link(Fault::Partition { part: Part(0b0110) }));
+        weather.begin(Trouble::Link(Fault::Partition { part: NodeSet(0b0110) }));
         let cut: Vec<_> = weather.links(3).into_iter().filter(|(_, model)| model.cut).map(|(pair, _)| pair).collect();
         assert_eq!(cut, [(0, 2), (1, 2), (2, 0), (2, 1)], "1 and 2 on one side, 3 on the other");
         let apart = Trouble::Link(Fault::Apart { a: NodeId(1), b: NodeId(2) });

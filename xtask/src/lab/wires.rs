@@ -4,7 +4,7 @@ use consort_order::{Arrival, Destination, Engine, Lane, Output, Payload, Pressur
 use consort_ring::packet::{Packet, RUN_LEN, TOKEN_LEN};
 use consort_ring::{Config, Ring};
 use consort_sim::HostModel;
-use consort_sim::link::{Link, LinkModel};
+use consort_sim::link::{LinkModel, SimLink};
 use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, OrderStream, Rng, Service, ViewKind};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -83,8 +83,8 @@ struct Host {
     token: Socket,
     data: Socket,
     ran_over: bool,
-    uplink: Link,
-    port: Link,
+    uplink: SimLink,
+    port: SimLink,
     /// Messages that clients want to send: when each was written.
     wants: VecDeque<Instant>,
     /// Own messages that were submitted and not yet delivered.
@@ -372,8 +372,8 @@ impl Host {
             token: Socket::default(),
             data: Socket::default(),
             ran_over: false,
-            uplink: Link::new(link, rng.fork(u64::from(me.0))),
-            port: Link::new(port, rng.fork(1 << 32 | u64::from(me.0))),
+            uplink: SimLink::new(link, rng.fork(u64::from(me.0))),
+            port: SimLink::new(port, rng.fork(1 << 32 | u64::from(me.0))),
             wants: VecDeque::new(),
             ahead: 0,
             client_is_next: false,

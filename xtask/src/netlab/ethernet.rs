@@ -1,5 +1,5 @@
 //! The cables of a switch, and what its ports hold: each station sends and receives at one rate.
-use consort_sim::link::{Counts, Link, LinkModel};
+use consort_sim::link::{LinkCounts, LinkModel, SimLink};
 use consort_types::{Duration, Instant, Rng};
 
 /// What all cables and ports of a switch are like.
@@ -22,8 +22,8 @@ const SHORTEST: usize = 60;
 #[derive(Debug)]
 pub struct Cables {
     latency: Duration,
-    up: Vec<Link>,
-    down: Vec<Link>,
+    up: Vec<SimLink>,
+    down: Vec<SimLink>,
 }
 
 impl Cables {
@@ -32,7 +32,7 @@ impl Cables {
         let cables = |queue| {
             let model = LinkModel { rate: Some(ethernet.rate), queue, ..LinkModel::default() };
             // Without faults nothing is left to chance.
-            (0..stations).map(|_| Link::new(model.clone(), Rng::new(0))).collect()
+            (0..stations).map(|_| SimLink::new(model.clone(), Rng::new(0))).collect()
         };
         // What a station may have waiting at its own interface is its own affair.
         Self { latency: ethernet.latency, up: cables(usize::MAX), down: cables(ethernet.queue) }
@@ -50,12 +50,12 @@ impl Cables {
     }
 
     /// What came of the frames that left for each station.
-    pub fn counts(&self) -> Vec<Counts> {
-        self.down.iter().map(Link::counts).collect()
+    pub fn counts(&self) -> Vec<LinkCounts> {
+        self.down.iter().map(SimLink::counts).collect()
     }
 }
 
-fn carry(cable: &mut Link, now: Instant, len: usize) -> Option<Instant> {
+fn carry(cable: &mut SimLink, now: Instant, len: usize) -> Option<Instant> {
     cable.carry(now, len.max(SHORTEST) + AROUND).first().map(|copy| copy.at)
 }
 

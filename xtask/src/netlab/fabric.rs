@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
-use consort_sim::link::{Counts, Link, LinkModel};
+use consort_sim::link::{LinkCounts, LinkModel, SimLink};
 use consort_types::{Instant, Rng};
 
 use super::ethernet::{Cables, Ethernet};
@@ -48,7 +48,7 @@ pub struct Arrival {
 #[derive(Debug)]
 pub struct Fabric {
     ports: usize,
-    links: Vec<Link>,
+    links: Vec<SimLink>,
     /// Of what every frame takes up a part, whoever it is for; none where links are all there is.
     cables: Option<Cables>,
     stations: BTreeMap<Mac, usize>,
@@ -62,7 +62,7 @@ impl Fabric {
     /// A switch with perfect links, whose chance all comes from `seed`; with cables if it is to be one of an Ethernet.
     pub fn new(ports: usize, seed: u64, ethernet: Option<&Ethernet>) -> Self {
         let mut rng = Rng::new(seed);
-        let links = (0..ports * ports).map(|pair| Link::new(LinkModel::default(), rng.fork(pair as u64))).collect();
+        let links = (0..ports * ports).map(|pair| SimLink::new(LinkModel::default(), rng.fork(pair as u64))).collect();
         let (stations, under_way) = (BTreeMap::new(), BinaryHeap::new());
         let cables = ethernet.map(|ethernet| Cables::new(ethernet, ports));
         Self { ports, links, cables, stations, under_way, bytes: 0, serial: 0, overrun: 0 }
@@ -76,14 +76,14 @@ impl Fabric {
     }
 
     /// What the links did so far: from, to, counts.
-    pub fn counts(&self) -> impl Iterator<Item = (usize, usize, Counts)> {
+    pub fn counts(&self) -> impl Iterator<Item = (usize, usize, LinkCounts)> {
         let pairs =
             self.links.iter().enumerate().map(|(pair, link)| (pair / self.ports, pair % self.ports, link.counts()));
         pairs.filter(|(from, to, _)| from != to)
     }
 
     /// What the cables to the stations did so far; nothing where there are none.
-    pub fn cable_counts(&self) -> Vec<Counts> {
+    pub fn cable_counts(&self) -> Vec<LinkCounts> {
         self.cables.as_ref().map(Cables::counts).unwrap_or_default()
     }
 

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 use std::thread::JoinHandle;
 
-use consort_sim::link::{Counts, LinkModel};
+use consort_sim::link::{LinkCounts, LinkModel};
 use consort_types::Instant;
 use hdrhistogram::Histogram;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -24,9 +24,9 @@ const NICE: i32 = -15;
 #[derive(Clone, Debug)]
 pub struct Report {
     /// For each ordered pair of ports what its link did: from, to, counts.
-    pub pairs: Vec<(usize, usize, Counts)>,
+    pub pairs: Vec<(usize, usize, LinkCounts)>,
     /// For each port what the cable to its station did; nothing where the switch is not one of an Ethernet.
-    pub cables: Vec<Counts>,
+    pub cables: Vec<LinkCounts>,
     /// Frames dropped because too many bytes were under way.
     pub overrun: u64,
     /// Frames an interface did not take, for it was down or without memory.

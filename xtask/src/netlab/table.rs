@@ -64,7 +64,7 @@ fn micros(late: &Histogram<u64>, quantile: f64) -> u128 {
 
 #[cfg(test)]
 mod tests {
-    use consort_sim::link::Counts;
+    use consort_sim::link::LinkCounts;
 
     use super::super::memory::Course;
     use super::*;
@@ -74,7 +74,8 @@ mod tests {
         let mut memory = Course::default();
         [3, 9, 5].into_iter().for_each(|mib| memory.push(mib << 20));
         let node = NodeResult { digest: "0".repeat(64), received: 1_000_000, memory, dropped_before: 4 };
-        let counts = Counts { carried: 123, lost: 4, duplicated: 5, reordered: 6, corrupted: 7, overflowed: 8, cut: 9 };
+        let counts =
+            LinkCounts { carried: 123, lost: 4, duplicated: 5, reordered: 6, corrupted: 7, overflowed: 8, cut: 9 };
         let late = Histogram::new_with_max(1_000_000, 2).unwrap();
         let report = Report { pairs: vec![(0, 1, counts)], cables: vec![], overrun: 11, refused: 12, late };
         let text = Table(&Outcome { took: Duration::from_secs(1), nodes: vec![node], report }).to_string();

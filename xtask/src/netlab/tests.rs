@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use consort_sim::link::{Counts, LinkModel};
+use consort_sim::link::{LinkCounts, LinkModel};
 
 use super::lab::{Lab, Plan};
 use super::namespace::requirements;
@@ -70,7 +70,7 @@ fn drain(socket: &UdpSocket) -> Vec<Vec<u8>> {
     all
 }
 
-fn counts(lab: &Lab, from: usize, to: usize) -> Counts {
+fn counts(lab: &Lab, from: usize, to: usize) -> LinkCounts {
     let pairs = lab.report().unwrap().pairs;
     pairs.into_iter().find(|&(f, t, _)| (f, t) == (from, to)).unwrap().2
 }

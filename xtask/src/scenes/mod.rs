@@ -9,8 +9,8 @@ use crate::engines;
 use consort_order::Engine;
 use consort_sim::machine::Bare;
 use consort_sim::message::{HEADER, Process};
-use consort_sim::plan::Plan;
-use consort_sim::world::{Options as Keep, Outcome, World};
+use consort_sim::plan::RunPlan;
+use consort_sim::world::{RunOptions as Keep, RunOutcome, SimWorld};
 use consort_types::{Class, Duration, Instant, MemberId, NodeId, Service};
 use consort_wire::{Packet, envelope};
 
@@ -18,26 +18,26 @@ pub use plato::plato;
 pub use toto::toto;
 
 /// A scene's name, and what came of it.
-pub type Played = (&'static str, Result<Outcome, String>);
+pub type Played = (&'static str, Result<RunOutcome, String>);
 
 /// One scene: how many nodes there are, how they are set up, and what happens.
 struct Scene<E: Engine, C> {
     name: &'static str,
     nodes: u16,
     adjust: fn(&mut C),
-    play: fn(&mut World<'_, Bare<E>>),
+    play: fn(&mut SimWorld<'_, Bare<E>>),
 }
 
 /// When the plot begins.
 const BEGIN: Instant = Instant(2_000_000_000);
 
 impl<E: Engine, C> Scene<E, C> {
-    fn plan(&self) -> Plan {
-        Plan { seed: 7, ..Plan::lan(self.nodes) }
+    fn plan(&self) -> RunPlan {
+        RunPlan { seed: 7, ..RunPlan::lan(self.nodes) }
     }
 
-    fn played(&self, world: Result<World<'_, Bare<E>>, String>) -> Played {
-        let run = |mut world: World<'_, Bare<E>>| {
+    fn played(&self, world: Result<SimWorld<'_, Bare<E>>, String>) -> Played {
+        let run = |mut world: SimWorld<'_, Bare<E>>| {
             world.run_until(BEGIN);
             (self.play)(&mut world);
             world.run()
@@ -62,7 +62,7 @@ trait Play<P> {
     fn decide(&mut self, fate: impl FnMut(u16, u16, &P) -> Option<Duration> + 'static);
 }
 
-impl<E: Engine> Play<E::Packet> for World<'_, Bare<E>> {
+impl<E: Engine> Play<E::Packet> for SimWorld<'_, Bare<E>> {
     fn say(&mut self, node: u16, service: Service) {
         // A node that has no room for a few short messages is red anyway: liveness tells.
         let _ = self.submit(Process::new(NodeId(node), 0), Class::Client, service, HEADER + 8);

@@ -4,7 +4,7 @@ use crate::plato;
 use consort_member::{Policy, vs};
 use consort_plato::{Plato, PlatoConfig, PlatoPacket, Prediction, Sequencing, StreamContent, StreamPacket};
 use consort_sim::machine::Bare;
-use consort_sim::world::World;
+use consort_sim::world::SimWorld;
 use consort_types::{NodeId, Service};
 
 /// Plays all scenes, with something adjusted in every node.
@@ -23,7 +23,7 @@ pub fn plato(adjust: plato::Adjust<'_>, story: bool) -> impl Iterator<Item = Pla
     })
 }
 
-type Stage<'a> = World<'a, Bare<Plato>>;
+type Stage<'a> = SimWorld<'a, Bare<Plato>>;
 
 const SCENES: &[Scene<Plato, PlatoConfig>] = &[
     Scene { name: "a-single-word", nodes: 3, adjust: |_| {}, play: a_single_word },

@@ -2,7 +2,7 @@
 use super::{AT_ONCE, Play, Played, Scene, keep, ms, unless};
 use crate::toto;
 use consort_sim::machine::Bare;
-use consort_sim::world::World;
+use consort_sim::world::SimWorld;
 use consort_toto::packet::TotoPacket;
 use consort_toto::{Toto, TotoConfig, vs};
 use consort_types::{NodeId, Service};
@@ -21,7 +21,7 @@ pub fn toto(adjust: toto::Adjust<'_>, story: bool) -> impl Iterator<Item = Playe
     })
 }
 
-type Stage<'a> = World<'a, Bare<Toto>>;
+type Stage<'a> = SimWorld<'a, Bare<Toto>>;
 
 const SCENES: &[Scene<Toto, TotoConfig>] = &[
     Scene { name: "late-words", nodes: 4, adjust: |_| {}, play: late_words },

@@ -1,6 +1,6 @@
 //! Many seeds, on all cores.
 use super::{Options, run_as_is};
-use consort_sim::world::Outcome;
+use consort_sim::world::RunOutcome;
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -54,7 +54,7 @@ fn take(next: &AtomicU64, first: u64, seeds: u64) -> Option<u64> {
 }
 
 /// Runs a seed, now and then twice.
-fn judge(options: &Options, seed: u64, first: u64) -> Result<Outcome, String> {
+fn judge(options: &Options, seed: u64, first: u64) -> Result<RunOutcome, String> {
     let outcome = run_as_is(options.protocol, seed, &options.faults, false)?;
     if (seed - first).is_multiple_of(TWICE) {
         let again = run_as_is(options.protocol, seed, &options.faults, false)?;
@@ -66,7 +66,7 @@ fn judge(options: &Options, seed: u64, first: u64) -> Result<Outcome, String> {
 }
 
 impl Sum {
-    fn add(&mut self, seed: u64, result: Result<Outcome, String>) {
+    fn add(&mut self, seed: u64, result: Result<RunOutcome, String>) {
         self.seeds += 1;
         match result {
             Ok(outcome) => {

@@ -4,11 +4,11 @@ use crate::ring;
 use consort_ring::{Config, Ring};
 use consort_sim::fault::{Activation, Disk, Fault};
 use consort_sim::machine::Bare;
-use consort_sim::message::{Life, Process};
-use consort_sim::plan::Plan;
-use consort_sim::trace::{Event, Trace, What};
-use consort_sim::workload::{Pace, SenderPlan, Sizes};
-use consort_sim::world::{Options as Keep, World};
+use consort_sim::message::{Process, ProcessIncarnation};
+use consort_sim::plan::RunPlan;
+use consort_sim::trace::{Occurrence, Trace, TraceEvent};
+use consort_sim::workload::{SendPace, SenderPlan, Sizes};
+use consort_sim::world::{RunOptions as Keep, SimWorld};
 use consort_types::{Class, Duration, Instant, NodeId, Rng, Service};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -51,7 +51,7 @@ fn measure(nodes: u16, run: u64) -> Result<[f64; 4], String> {
     let (plan, script) = plan(nodes, run);
     let settings = |config: &mut Config| *config = ring::defaults(config);
     let keep = Keep { trace: true, ..Keep::default() };
-    let world: World<'_, Bare<Ring>> = ring::bare(plan, keep, &settings)?;
+    let world: SimWorld<'_, Bare<Ring>> = ring::bare(plan, keep, &settings)?;
     let outcome = world.run();
     if let Some(violation) = outcome.violations.first() {
         return Err(violation.to_string());
@@ -74,10 +74,10 @@ fn measure(nodes: u16, run: u64) -> Result<[f64; 4], String> {
 /// When so many were in a view of so many for the first time after `from`, and before `by`.
 fn whole_at(trace: &Trace, from: Instant, there: usize, by: Instant) -> Option<Instant> {
     let mut views: BTreeMap<Process, usize> = BTreeMap::new();
-    for Event { at, process, what } in &trace.events {
+    for TraceEvent { at, process, what } in &trace.events {
         match what {
-            What::View(view) if !view.transitional => drop(views.insert(*process, view.members.len())),
-            What::Crash | What::Left => drop(views.remove(process)),
+            Occurrence::View(view) if !view.transitional => drop(views.insert(*process, view.members.len())),
+            Occurrence::Crash | Occurrence::Left => drop(views.remove(process)),
             _ => continue,
         }
         let whole = views.len() == there && views.values().all(|members| *members == there);
@@ -89,7 +89,7 @@ fn whole_at(trace: &Trace, from: Instant, there: usize, by: Instant) -> Option<I
 }
 
 /// Runs differ in who goes and when.
-fn plan(nodes: u16, run: u64) -> (Plan, Script) {
+fn plan(nodes: u16, run: u64) -> (RunPlan, Script) {
     let mut rng = Rng::new(run).fork(u64::from(nodes));
     let seconds = |from: u64, rng: &mut Rng| Instant(from * 1_000_000_000 + rng.below(500_000_000));
     let mut node = || NodeId(rng.below(u64::from(nodes)) as u16);
@@ -98,8 +98,8 @@ fn plan(nodes: u16, run: u64) -> (Plan, Script) {
     let restart = seconds(5, &mut rng);
     let leave = (left, seconds(8, &mut rng));
     let sender = |node| SenderPlan {
-        process: Process::of(Life { node: NodeId(node), count: 1 }, 0),
-        pace: Pace::Poisson(Duration::from_millis(10)),
+        process: Process::of(ProcessIncarnation { node: NodeId(node), count: 1 }, 0),
+        pace: SendPace::Poisson(Duration::from_millis(10)),
         sizes: Sizes::SMALL,
         services: vec![Service::Agreed],
         class: Class::Client,
@@ -114,7 +114,7 @@ fn plan(nodes: u16, run: u64) -> (Plan, Script) {
         Activation { from: leave.1, until: end, fault: Fault::Leave { node: left, stays: true } },
     ];
     let senders = (0..nodes.min(3)).map(sender).collect();
-    let plan = Plan { seed: run, senders, faults, calm: end, end, ..Plan::lan(nodes) };
+    let plan = RunPlan { seed: run, senders, faults, calm: end, end, ..RunPlan::lan(nodes) };
     (plan, Script { crash, restart, leave })
 }
 

@@ -1,5 +1,5 @@
 //! The words of the command line.
-use consort_sim::checkers::Promised;
+use consort_sim::checkers::PromisedOrder;
 use consort_sim::fault::{Kind, Kinds};
 use lexopt::prelude::*;
 use std::ffi::OsString;
@@ -53,8 +53,8 @@ impl Protocol {
     }
 
     /// What its daemons promise of the order: groups ride on agreed messages only.
-    pub fn promised(self) -> Promised {
-        Promised { per_component: self != Self::Ring, early: false }
+    pub fn promised(self) -> PromisedOrder {
+        PromisedOrder { per_component: self != Self::Ring, early: false }
     }
 }
 

@@ -3,20 +3,20 @@ use crate::config::Protocol;
 use crate::lab::{Heard, Told};
 use consort::{Event, GroupName, Welcome};
 use consort_session as session;
-use consort_sim::checkers::{Bounds, Promised, Suite, judge};
+use consort_sim::checkers::{Bounds, PromisedOrder, Suite, judge};
 use consort_sim::message::Process;
-use consort_sim::trace::witness::{Cast, End, Merge, UNSEEN, Witness};
-use consort_sim::trace::{self, Trace, What};
+use consort_sim::trace::witness::{Merge, NameBook, SessionEnding, UNSEEN, Witness};
+use consort_sim::trace::{self, Occurrence, Trace};
 use consort_types::Instant;
 use std::collections::BTreeMap;
 
 /// The clients' traces.
 pub struct Notes {
     group: GroupName,
-    cast: Cast,
+    cast: NameBook,
     clients: BTreeMap<u64, Client>,
     /// What concerns all.
-    world: Vec<trace::Event>,
+    world: Vec<trace::TraceEvent>,
     /// Messages sent, and deliveries.
     pub sent: u64,
     pub delivered: u64,
@@ -33,7 +33,7 @@ struct Client {
 impl Notes {
     /// Of the clients in this group.
     pub fn new(group: GroupName) -> Self {
-        let (cast, clients, world) = (Cast::default(), BTreeMap::new(), Vec::new());
+        let (cast, clients, world) = (NameBook::default(), BTreeMap::new(), Vec::new());
         Self { group, cast, clients, world, sent: 0, delivered: 0 }
     }
 
@@ -69,7 +69,7 @@ impl Notes {
                 client.witness.submitted(at, number, count, std::slice::from_ref(&self.group), (service, len));
             }
             Heard::Hushed => client.hushed = true,
-            Heard::Ended(_) => client.witness.ended(at, End::Crashed),
+            Heard::Ended(_) => client.witness.ended(at, SessionEnding::Crashed),
         }
     }
 
@@ -86,12 +86,12 @@ impl Notes {
 
     /// From here on nobody sends and nothing goes wrong.
     pub fn calm(&mut self, at: u64) {
-        self.note(at, What::Calm);
+        self.note(at, Occurrence::Calm);
     }
 
     /// All that was to come has come.
     pub fn quiet(&mut self, at: u64) {
-        self.note(at, What::Quiet);
+        self.note(at, Occurrence::Quiet);
     }
 
     /// A client's daemon told its status.
@@ -101,8 +101,8 @@ impl Notes {
         }
     }
 
-    fn note(&mut self, at: u64, what: What) {
-        self.world.push(trace::Event { at: Instant(at), process: Process::WORLD, what });
+    fn note(&mut self, at: u64, what: Occurrence) {
+        self.world.push(trace::TraceEvent { at: Instant(at), process: Process::WORLD, what });
     }
 
     /// All that was written down, in the order of time.
@@ -124,7 +124,7 @@ pub fn promises(protocol: Protocol) -> usize {
 }
 
 fn bounds(protocol: Protocol) -> Bounds {
-    let promised = Promised { per_component: protocol != Protocol::Ring, early: false };
+    let promised = PromisedOrder { per_component: protocol != Protocol::Ring, early: false };
     Bounds { promised, unseen: UNSEEN.into(), ..Bounds::default() }
 }
 

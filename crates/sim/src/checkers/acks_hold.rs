@@ -1,8 +1,8 @@
 //! AK: what is acknowledged is delivered. When a process is told that its messages up to one stand in the order, it has
 //! been given them back already: whatever becomes of its node from then on, they are not lost unnoticed.
-use super::{Checker, Rule, Verdict};
+use super::{Checker, PromiseRule, Verdict};
 use crate::message::Process;
-use crate::trace::{Event, PerProcess, What};
+use crate::trace::{Occurrence, PerProcess, TraceEvent};
 
 /// See the module. How far each process's own messages came back: they come in their order, which is FIFO's matter.
 #[derive(Debug, Default)]
@@ -11,20 +11,20 @@ pub(super) struct Acknowledged {
 }
 
 impl Checker for Acknowledged {
-    fn rule(&self) -> Rule {
-        Rule { id: "AK", name: "acknowledged means delivered" }
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "AK", name: "acknowledged means delivered" }
     }
 
-    fn see(&mut self, event: &Event) -> Verdict {
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
         match &event.what {
-            What::Deliver(delivered) => {
+            Occurrence::Deliver(delivered) => {
                 if let Some(mark) = delivered.mark.filter(|mark| mark.origin == event.process) {
                     let back = self.back.of(event.process);
                     *back = mark.count.max(*back);
                 }
                 Ok(())
             }
-            What::Ordered(count) => self.on_ordered(event.process, *count),
+            Occurrence::Ordered(count) => self.on_ordered(event.process, *count),
             _ => Ok(()),
         }
     }

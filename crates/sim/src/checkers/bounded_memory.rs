@@ -1,7 +1,7 @@
 //! BM: bounded memory. While the run lasts no gauge exceeds its limit; once it has come to rest, what was kept for
 //! others is given back.
-use super::{Checker, Promised, Rule, Verdict};
-use crate::trace::{Event, What};
+use super::{Checker, PromiseRule, PromisedOrder, Verdict};
+use crate::trace::{Occurrence, TraceEvent};
 use consort_types::{Duration, Instant};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
     /// What the engine promises of its order.
-    pub promised: Promised,
+    pub promised: PromisedOrder,
     /// At any time.
     pub running: BTreeMap<&'static str, u64>,
     /// Once the run has come to rest.
@@ -60,14 +60,14 @@ impl Memory {
 }
 
 impl Checker for Memory {
-    fn rule(&self) -> Rule {
-        Rule { id: "BM", name: "bounded memory" }
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "BM", name: "bounded memory" }
     }
 
-    fn see(&mut self, event: &Event) -> Verdict {
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
         match &event.what {
-            What::Quiet => self.quiet = true,
-            What::Gauge { name, value } => {
+            Occurrence::Quiet => self.quiet = true,
+            Occurrence::Gauge { name, value } => {
                 let quiet = self.bounds.quiet.get(name.as_ref()).filter(|_| self.quiet);
                 let limit = quiet.or_else(|| self.bounds.running.get(name.as_ref()));
                 if let Some(limit) = limit.filter(|limit| value > limit) {

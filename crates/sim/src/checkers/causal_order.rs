@@ -1,8 +1,8 @@
 //! CA: causal order. What a process had delivered in a view before it submitted a message comes before that message at
 //! every process that delivers it in that view. (What it had *sent* before is the matter of FIFO.)
-use super::{Checker, Promised, Rule, Verdict};
+use super::{Checker, PromiseRule, PromisedOrder, Verdict};
 use crate::message::{Mark, Process};
-use crate::trace::{Event, PerMessage, PerProcess, What};
+use crate::trace::{Occurrence, PerMessage, PerProcess, TraceEvent};
 use consort_types::ViewId;
 use std::rc::Rc;
 
@@ -23,17 +23,17 @@ struct Past {
 pub(super) struct Causal {
     pasts: PerProcess<Past>,
     known_by: PerMessage<Past>,
-    promised: Promised,
+    promised: PromisedOrder,
 }
 
 impl Checker for Causal {
-    fn rule(&self) -> Rule {
-        Rule { id: "CA", name: "causal order" }
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "CA", name: "causal order" }
     }
 
-    fn see(&mut self, event: &Event) -> Verdict {
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
         match &event.what {
-            What::View(view) => {
+            Occurrence::View(view) => {
                 let view = Some(view.id);
                 let past = self.pasts.of(event.process);
                 if past.view != view {
@@ -41,9 +41,9 @@ impl Checker for Causal {
                     *past = Past { view, partial, latest: Rc::default(), early: Rc::default() };
                 }
             }
-            What::Start { late } => self.pasts.of(event.process).partial = *late,
-            What::Submit(submitted) => self.on_submit(Mark { origin: event.process, count: submitted.count }),
-            What::Deliver(delivered) => {
+            Occurrence::Start { late } => self.pasts.of(event.process).partial = *late,
+            Occurrence::Submit(submitted) => self.on_submit(Mark { origin: event.process, count: submitted.count }),
+            Occurrence::Deliver(delivered) => {
                 self.pasts.of(event.process).partial |= delivered.nameless;
                 let ordered = self.promised.is_ordered(delivered);
                 return delivered.mark.map_or(Ok(()), |mark| self.on_deliver(event.process, mark, ordered));
@@ -56,7 +56,7 @@ impl Checker for Causal {
 
 impl Causal {
     /// Judges messages of the one order by all that came before them, those delivered before it by their like.
-    pub(super) fn new(promised: Promised) -> Self {
+    pub(super) fn new(promised: PromisedOrder) -> Self {
         Self { promised, ..Self::default() }
     }
 

@@ -1,6 +1,6 @@
 //! ND (part of D1): no duplicate. No process is given the same message twice.
-use super::{Checker, Rule, Verdict};
-use crate::trace::{Event, PerMessage, PerProcess, What};
+use super::{Checker, PromiseRule, Verdict};
+use crate::trace::{Occurrence, PerMessage, PerProcess, TraceEvent};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -9,12 +9,12 @@ pub(super) struct Duplicate {
 }
 
 impl Checker for Duplicate {
-    fn rule(&self) -> Rule {
-        Rule { id: "ND", name: "no duplicate" }
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "ND", name: "no duplicate" }
     }
 
-    fn see(&mut self, event: &Event) -> Verdict {
-        let What::Deliver(delivered) = &event.what else { return Ok(()) };
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
+        let Occurrence::Deliver(delivered) = &event.what else { return Ok(()) };
         let Some(mark) = delivered.mark else { return Ok(()) };
         let before = self.delivered.of(event.process).of(mark);
         if std::mem::replace(before, true) { Err(format!("{mark} was delivered before")) } else { Ok(()) }

@@ -1,7 +1,7 @@
 //! FIFO: a sender's messages are delivered in the order in which it submitted them, and within a view none of them is
 //! left out.
-use super::{Checker, Promised, Rule, Verdict};
-use crate::trace::{Event, PerProcess, What};
+use super::{Checker, PromiseRule, PromisedOrder, Verdict};
+use crate::trace::{Occurrence, PerProcess, TraceEvent};
 
 /// The number of each origin's last message, and in which of the process's views it was delivered. What follows in the
 /// closing of a view belongs to it.
@@ -11,25 +11,25 @@ pub(super) struct Fifo {
     /// The same of messages that are delivered before the one order. Which of the two misses one cannot be told.
     early: PerProcess<PerProcess<(u64, u64)>>,
     views: PerProcess<u64>,
-    promised: Promised,
+    promised: PromisedOrder,
 }
 
 impl Fifo {
     /// Judges each sender's messages in the one order, and those before it, by themselves.
-    pub(super) fn new(promised: Promised) -> Self {
+    pub(super) fn new(promised: PromisedOrder) -> Self {
         Self { promised, ..Self::default() }
     }
 }
 
 impl Checker for Fifo {
-    fn rule(&self) -> Rule {
-        Rule { id: "FIFO", name: "sender order" }
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "FIFO", name: "sender order" }
     }
 
-    fn see(&mut self, event: &Event) -> Verdict {
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
         match &event.what {
-            What::View(view) => *self.views.of(event.process) += u64::from(!view.transitional),
-            What::Deliver(delivered) => {
+            Occurrence::View(view) => *self.views.of(event.process) += u64::from(!view.transitional),
+            Occurrence::Deliver(delivered) => {
                 let Some(mark) = delivered.mark else { return Ok(()) };
                 let view = *self.views.of(event.process);
                 let track = if self.promised.is_ordered(delivered) { &mut self.last } else { &mut self.early };

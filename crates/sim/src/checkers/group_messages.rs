@@ -6,18 +6,18 @@
 //! Where parts of a network that fell apart close a view each in an order of their own, what is given while it closes is
 //! judged among those that move together. All else stands in the one order of its view, whoever gets it.
 use super::private_messages::PrivateMessages;
-use super::{Checker, Promised, Rule, Verdict};
+use super::{Checker, PromiseRule, PromisedOrder, Verdict};
 use crate::machine::private;
-use crate::message::{Life, Process};
-use crate::trace::{Event, Grouped, PerProcess, Said, What};
+use crate::message::{Process, ProcessIncarnation};
+use crate::trace::{Grouped, Occurrence, PerProcess, SaidMessage, TraceEvent};
 use consort_types::ViewId;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-type Message = (Process, u64);
+type GroupMessage = (Process, u64);
 
 /// Those that close a view together; `None` is all of a view.
-type Part = Option<Rc<(ViewId, Vec<Life>)>>;
+type ClosingPart = Option<Rc<(ViewId, Vec<ProcessIncarnation>)>>;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -26,32 +26,32 @@ pub(super) struct GroupMessages {
     /// How many messages each process was given.
     count: PerProcess<u64>,
     /// Who was given each message, as which of its own.
-    given: BTreeMap<Message, Vec<(Process, u64, Part)>>,
+    given: BTreeMap<GroupMessage, Vec<(Process, u64, ClosingPart)>>,
     /// How many of a sender's messages a process has seen.
     heard: BTreeMap<(Process, Process), u64>,
     /// The furthest place at the second process of what the first was given.
     furthest: PerProcess<PerProcess<u64>>,
     /// In whose order each process is given what it is given now.
-    part: BTreeMap<Process, Part>,
+    part: BTreeMap<Process, ClosingPart>,
     private: PrivateMessages,
-    promised: Promised,
+    promised: PromisedOrder,
 }
 
 impl Checker for GroupMessages {
-    fn rule(&self) -> Rule {
-        Rule { id: "GM", name: "messages to groups" }
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "GM", name: "messages to groups" }
     }
 
-    fn see(&mut self, event: &Event) -> Verdict {
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
         self.private.see(event)?;
         match &event.what {
-            What::View(view) | What::Network(view) => {
+            Occurrence::View(view) | Occurrence::Network(view) => {
                 let apart = self.promised.per_component && view.transitional;
                 let part = apart.then(|| Rc::new((view.id, view.members.clone())));
                 self.part.insert(event.process, part);
                 Ok(())
             }
-            What::Group(told) => {
+            Occurrence::Group(told) => {
                 let place = (told.group.clone(), event.process);
                 match told.members.contains(&event.process) {
                     true => drop(self.last.insert(place, (**told).clone())),
@@ -59,7 +59,7 @@ impl Checker for GroupMessages {
                 }
                 Ok(())
             }
-            What::Side(said) => self.on_side(event.process, said),
+            Occurrence::Side(said) => self.on_side(event.process, said),
             _ => Ok(()),
         }
     }
@@ -67,11 +67,11 @@ impl Checker for GroupMessages {
 
 impl GroupMessages {
     /// Judges what the engine promises to stand in one order.
-    pub(super) fn new(promised: Promised) -> Self {
+    pub(super) fn new(promised: PromisedOrder) -> Self {
         Self { promised, ..Self::default() }
     }
 
-    fn on_side(&mut self, process: Process, said: &Said) -> Verdict {
+    fn on_side(&mut self, process: Process, said: &SaidMessage) -> Verdict {
         self.addressed(process, said)?;
         let heard = self.heard.entry((process, said.from)).or_default();
         if said.count <= *heard {
@@ -81,7 +81,7 @@ impl GroupMessages {
         self.in_order(process, (said.from, said.count))
     }
 
-    fn addressed(&self, process: Process, said: &Said) -> Verdict {
+    fn addressed(&self, process: Process, said: &SaidMessage) -> Verdict {
         let mut mine = said.groups.iter().any(|group| **group == *private(process));
         for group in &said.groups {
             let Some(told) = self.last.get(&(group.clone(), process)) else { continue };
@@ -93,7 +93,7 @@ impl GroupMessages {
         if mine { Ok(()) } else { Err(format!("is given a message to {}, where it is not", said.groups.join(" "))) }
     }
 
-    fn in_order(&mut self, process: Process, message: Message) -> Verdict {
+    fn in_order(&mut self, process: Process, message: GroupMessage) -> Verdict {
         let part = self.part.get(&process).cloned().flatten();
         let count = self.count.of(process);
         *count += 1;

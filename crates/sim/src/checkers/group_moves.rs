@@ -1,60 +1,62 @@
 //! GS: virtual synchrony of groups. Who is said to have moved together was given the same messages of the group since the
 //! group view before, which was the same, and so was in the end who is in one group view; a change that somebody did not
 //! move along with was signalled, and a signal means that; and the network tells nothing where nothing changed.
-use super::{Checker, Rule, Verdict};
-use crate::message::{Life, Process};
-use crate::trace::{Event, Grouped, Said, What};
+use super::{Checker, PromiseRule, Verdict};
+use crate::message::{Process, ProcessIncarnation};
+use crate::trace::{Grouped, Occurrence, SaidMessage, TraceEvent};
 use consort_types::ViewId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-type Name = (ViewId, u64);
+type ViewName = (ViewId, u64);
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct GroupMoves {
-    stays: BTreeMap<(Box<str>, Process), Stay>,
+    stays: BTreeMap<(Box<str>, Process), GroupStay>,
     /// Who came into a group view, and how.
-    moves: BTreeMap<(Box<str>, Name), BTreeMap<Process, Rc<Move>>>,
+    moves: BTreeMap<(Box<str>, ViewName), BTreeMap<Process, Rc<GroupMove>>>,
     /// Who moves along, where a view is closing.
-    closing: BTreeMap<Life, Vec<Life>>,
+    closing: BTreeMap<ProcessIncarnation, Vec<ProcessIncarnation>>,
     /// Lives that ended. What their clients were told last may be seen behind that, where each client tells for itself.
-    over: BTreeSet<Life>,
+    over: BTreeSet<ProcessIncarnation>,
 }
 
 /// A process in a group view.
 #[derive(Debug)]
-struct Stay {
+struct GroupStay {
     view: Grouped,
     given: Vec<(Process, u64)>,
     signalled: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Move {
-    from: Name,
+struct GroupMove {
+    from: ViewName,
     network: bool,
     together: Vec<Process>,
     given: Vec<(Process, u64)>,
 }
 
 impl Checker for GroupMoves {
-    fn rule(&self) -> Rule {
-        Rule { id: "GS", name: "who moved together" }
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "GS", name: "who moved together" }
     }
 
-    fn see(&mut self, event: &Event) -> Verdict {
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
         let process = event.process;
         match &event.what {
-            What::View(view) if view.transitional => drop(self.closing.insert(process.life(), view.members.clone())),
-            What::View(_) => drop(self.closing.remove(&process.life())),
-            What::Group(told) if told.again => {}
-            What::Group(told) => return self.on_group(process, told),
-            What::Signal(group) => return self.on_signal(process, group),
-            What::Side(said) => self.on_side(process, said),
-            What::Gone => self.stays.retain(|(_, other), _| *other != process),
-            What::Crash | What::Left => drop(self.over.insert(process.life())),
-            What::Quiet => return self.all_are_even(),
+            Occurrence::View(view) if view.transitional => {
+                drop(self.closing.insert(process.life(), view.members.clone()))
+            }
+            Occurrence::View(_) => drop(self.closing.remove(&process.life())),
+            Occurrence::Group(told) if told.again => {}
+            Occurrence::Group(told) => return self.on_group(process, told),
+            Occurrence::Signal(group) => return self.on_signal(process, group),
+            Occurrence::Side(said) => self.on_side(process, said),
+            Occurrence::Gone => self.stays.retain(|(_, other), _| *other != process),
+            Occurrence::Crash | Occurrence::Left => drop(self.over.insert(process.life())),
+            Occurrence::Quiet => return self.all_are_even(),
             _ => {}
         }
         Ok(())
@@ -62,7 +64,7 @@ impl Checker for GroupMoves {
 }
 
 impl GroupMoves {
-    fn on_side(&mut self, process: Process, said: &Said) {
+    fn on_side(&mut self, process: Process, said: &SaidMessage) {
         for group in &said.groups {
             if let Some(stay) = self.stays.get_mut(&(group.clone(), process))
                 && stay.given.last() != Some(&(said.from, said.count))
@@ -74,7 +76,7 @@ impl GroupMoves {
 
     /// Nothing more comes: who is in the same group view was given the same in it.
     fn all_are_even(&self) -> Verdict {
-        let mut first: BTreeMap<(&str, Name), (Process, &Stay)> = BTreeMap::new();
+        let mut first: BTreeMap<(&str, ViewName), (Process, &GroupStay)> = BTreeMap::new();
         for ((group, process), stay) in
             self.stays.iter().filter(|((_, process), _)| !self.over.contains(&process.life()))
         {
@@ -107,7 +109,7 @@ impl GroupMoves {
         if told.members.contains(&process) {
             // Joins and leaves while the view is closing do not undo the signal.
             let signalled = !told.network && before.as_ref().is_some_and(|before| before.signalled);
-            self.stays.insert(place, Stay { view: told.clone(), given: Vec::new(), signalled });
+            self.stays.insert(place, GroupStay { view: told.clone(), given: Vec::new(), signalled });
             if !told.together.contains(&process) {
                 return Err(format!("{} moved without itself", told.group));
             }
@@ -121,8 +123,8 @@ impl GroupMoves {
         }
     }
 
-    fn on_move(&mut self, process: Process, before: Stay, told: &Grouped) -> Verdict {
-        let Stay { view, given, signalled } = before;
+    fn on_move(&mut self, process: Process, before: GroupStay, told: &Grouped) -> Verdict {
+        let GroupStay { view, given, signalled } = before;
         let Grouped { group, members, together, network, .. } = told;
         if let Some(stranger) = together.iter().find(|other| !view.members.contains(other)) {
             return Err(format!("{group} says that {stranger} moved together with it, but it was not there before"));
@@ -140,7 +142,7 @@ impl GroupMoves {
         {
             return Err(format!("{group} changed by itself, and not all that stay moved together"));
         }
-        let mine = Rc::new(Move { from: view.name(), network: *network, together: together.clone(), given });
+        let mine = Rc::new(GroupMove { from: view.name(), network: *network, together: together.clone(), given });
         let moves = self.moves.entry((group.clone(), told.name())).or_default();
         for (other, theirs) in &*moves {
             agree(group, (process, &mine), (*other, theirs))?;
@@ -151,7 +153,7 @@ impl GroupMoves {
 }
 
 /// Two processes that came into the same group view.
-fn agree(group: &str, (p, mine): (Process, &Move), (q, theirs): (Process, &Move)) -> Verdict {
+fn agree(group: &str, (p, mine): (Process, &GroupMove), (q, theirs): (Process, &GroupMove)) -> Verdict {
     let along = mine.together.contains(&q) || theirs.together.contains(&p);
     if mine.network && along && (mine.from != theirs.from || mine.together != theirs.together) {
         return Err(format!("{group}: {p} and {q} moved together, but do not agree on how"));

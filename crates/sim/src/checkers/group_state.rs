@@ -1,7 +1,7 @@
 //! GH: daemons of one view have the same groups. They compare hashes of their tables themselves and count what must never
 //! happen; this looks at the counts.
-use super::{Checker, Rule, Verdict};
-use crate::trace::{Event, What};
+use super::{Checker, PromiseRule, Verdict};
+use crate::trace::{Occurrence, TraceEvent};
 
 /// What daemons count that must never happen.
 pub(super) const GAUGES: [&str; 5] = [
@@ -17,13 +17,13 @@ pub(super) const GAUGES: [&str; 5] = [
 pub(super) struct GroupState;
 
 impl Checker for GroupState {
-    fn rule(&self) -> Rule {
-        Rule { id: "GH", name: "the same groups everywhere" }
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "GH", name: "the same groups everywhere" }
     }
 
-    fn see(&mut self, event: &Event) -> Verdict {
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
         match &event.what {
-            What::Gauge { name, value } if GAUGES.contains(&name.as_ref()) && *value > 0 => {
+            Occurrence::Gauge { name, value } if GAUGES.contains(&name.as_ref()) && *value > 0 => {
                 Err(format!("{name} is {value}"))
             }
             _ => Ok(()),

@@ -2,49 +2,49 @@
 //! it leaves with; their names increase at each process; a name stands for the same members everywhere; and in the end all
 //! members of a group are told the same, and nobody is listed who is not there.
 use super::process_views::Stands;
-use super::{Checker, Promised, Rule, Verdict};
-use crate::message::{Life, Process};
-use crate::trace::{Event, Grouped, What};
+use super::{Checker, PromiseRule, PromisedOrder, Verdict};
+use crate::message::{Process, ProcessIncarnation};
+use crate::trace::{Grouped, Occurrence, TraceEvent};
 use consort_types::ViewId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-type Name = (ViewId, u64);
+type GroupViewName = (ViewId, u64);
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct GroupViews {
     /// What each process was told last, by group.
     last: BTreeMap<(Box<str>, Process), Rc<Grouped>>,
-    known: BTreeMap<(Box<str>, Name), Rc<Grouped>>,
+    known: BTreeMap<(Box<str>, GroupViewName), Rc<Grouped>>,
     /// Who is not there any more.
-    over: BTreeSet<Life>,
+    over: BTreeSet<ProcessIncarnation>,
     gone: BTreeSet<Process>,
     /// Whose own views are in the trace: others may be members and not be seen here.
     met: BTreeSet<Process>,
     stands: Stands,
-    promised: Promised,
+    promised: PromisedOrder,
 }
 
 impl Checker for GroupViews {
-    fn rule(&self) -> Rule {
-        Rule { id: "GV", name: "group views" }
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "GV", name: "group views" }
     }
 
-    fn see(&mut self, event: &Event) -> Verdict {
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
         let process = event.process;
         self.stands.see(event);
-        if matches!(event.what, What::Start { .. } | What::Network(_) | What::Group(_)) {
+        if matches!(event.what, Occurrence::Start { .. } | Occurrence::Network(_) | Occurrence::Group(_)) {
             self.met.insert(process);
         }
         match &event.what {
-            What::Group(group) if group.again => return self.on_again(process, group),
-            What::Group(group) => return self.on_group(process, group),
-            What::Gone => {
+            Occurrence::Group(group) if group.again => return self.on_again(process, group),
+            Occurrence::Group(group) => return self.on_group(process, group),
+            Occurrence::Gone => {
                 self.gone.insert(process);
                 self.last.retain(|(_, other), _| *other != process);
             }
-            What::Crash | What::Left => {
+            Occurrence::Crash | Occurrence::Left => {
                 self.over.insert(process.life());
                 self.last.retain(|(_, other), _| other.life() != process.life());
             }
@@ -80,7 +80,7 @@ impl Checker for GroupViews {
 
 impl GroupViews {
     /// Judges names across parts where the engine promises one order for all of them.
-    pub(super) fn new(promised: Promised) -> Self {
+    pub(super) fn new(promised: PromisedOrder) -> Self {
         Self { promised, ..Self::default() }
     }
 

@@ -1,7 +1,7 @@
 //! W3: views are numbered upwards. Each regular view of a process has a larger number than the one before, so that none is
 //! ever installed twice.
-use super::{Checker, Rule, Verdict};
-use crate::trace::{Event, PerProcess, What};
+use super::{Checker, PromiseRule, Verdict};
+use crate::trace::{Occurrence, PerProcess, TraceEvent};
 use consort_types::ViewId;
 
 /// See the module.
@@ -11,12 +11,12 @@ pub(super) struct Numbers {
 }
 
 impl Checker for Numbers {
-    fn rule(&self) -> Rule {
-        Rule { id: "W3", name: "views are numbered upwards" }
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "W3", name: "views are numbered upwards" }
     }
 
-    fn see(&mut self, event: &Event) -> Verdict {
-        let What::View(view) = &event.what else { return Ok(()) };
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
+        let Occurrence::View(view) = &event.what else { return Ok(()) };
         if view.transitional {
             return Ok(());
         }

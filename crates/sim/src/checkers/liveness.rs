@@ -2,15 +2,15 @@
 //! delivered as much of it as any other, and nobody waits for room. Who was asked to leave has left. No message that the
 //! limits allow is refused for good.
 use super::process_views::Stands;
-use super::{Checker, Promised, Rule, Verdict};
+use super::{Checker, PromiseRule, PromisedOrder, Verdict};
 use crate::message::{Mark, Process};
-use crate::trace::{Event, PerProcess, What};
+use crate::trace::{Occurrence, PerProcess, TraceEvent};
 use consort_types::ViewId;
 use std::collections::BTreeMap;
 
 /// What a process was given in its view so far.
 #[derive(Clone, Debug, Default)]
-struct Progress {
+struct ViewProgress {
     count: u64,
     last: Option<Mark>,
     waits: bool,
@@ -21,30 +21,30 @@ struct Progress {
 #[derive(Debug, Default)]
 pub(super) struct Liveness {
     stands: Stands,
-    progress: PerProcess<Progress>,
+    progress: PerProcess<ViewProgress>,
     calm: bool,
-    promised: Promised,
+    promised: PromisedOrder,
 }
 
 impl Checker for Liveness {
-    fn rule(&self) -> Rule {
-        Rule { id: "LV", name: "liveness" }
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "LV", name: "liveness" }
     }
 
-    fn see(&mut self, event: &Event) -> Verdict {
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
         let change = self.stands.see(event);
         match &event.what {
-            What::Refused(why) => return Err(format!("a message that the limits allow was refused: {why}")),
-            What::Spins => return Err("the process asks for wake-ups in the past, over and over".into()),
-            What::Calm => self.calm = true,
-            What::Wait => self.progress.of(event.process).waits = true,
-            What::Room => self.progress.of(event.process).waits = false,
-            What::Leave => self.progress.of(event.process).leaves = true,
-            What::View(_) if change.is_some() => {
+            Occurrence::Refused(why) => return Err(format!("a message that the limits allow was refused: {why}")),
+            Occurrence::Spins => return Err("the process asks for wake-ups in the past, over and over".into()),
+            Occurrence::Calm => self.calm = true,
+            Occurrence::Wait => self.progress.of(event.process).waits = true,
+            Occurrence::Room => self.progress.of(event.process).waits = false,
+            Occurrence::Leave => self.progress.of(event.process).leaves = true,
+            Occurrence::View(_) if change.is_some() => {
                 let progress = self.progress.of(event.process);
                 (progress.count, progress.last) = (0, None);
             }
-            What::Deliver(delivered) => {
+            Occurrence::Deliver(delivered) => {
                 let progress = self.progress.of(event.process);
                 progress.count += 1;
                 if self.promised.is_ordered(delivered) {
@@ -76,13 +76,13 @@ impl Checker for Liveness {
 
 impl Liveness {
     /// Judges by what the engine promises.
-    pub(super) fn new(promised: Promised) -> Self {
+    pub(super) fn new(promised: PromisedOrder) -> Self {
         Self { promised, ..Self::default() }
     }
 
     /// Who came into its view late is judged by the last message alone.
     fn all_are_even(&self) -> Verdict {
-        let mut first: BTreeMap<ViewId, (Process, &Progress)> = BTreeMap::new();
+        let mut first: BTreeMap<ViewId, (Process, &ViewProgress)> = BTreeMap::new();
         let mut last: BTreeMap<ViewId, (Process, Mark)> = BTreeMap::new();
         for (process, stand) in self.stands.live() {
             let (Some(view), Some(progress)) = (stand.id(), self.progress.get(process)) else { continue };

@@ -1,34 +1,34 @@
 //! W2: views mean the same everywhere. A process belongs to every view it installs; a regular view's name stands for the
 //! same members at all; and no view holds two lives of one node.
 use super::process_views::names;
-use super::{Checker, Rule, Verdict};
-use crate::message::{Life, Process};
-use crate::trace::{Event, Installed, What};
+use super::{Checker, PromiseRule, Verdict};
+use crate::message::{Process, ProcessIncarnation};
+use crate::trace::{InstallRecord, Occurrence, TraceEvent};
 use consort_types::ViewId;
 use std::collections::BTreeMap;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Members {
-    known: BTreeMap<ViewId, Vec<Life>>,
+    known: BTreeMap<ViewId, Vec<ProcessIncarnation>>,
 }
 
 impl Checker for Members {
-    fn rule(&self) -> Rule {
-        Rule { id: "W2", name: "views mean the same" }
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "W2", name: "views mean the same" }
     }
 
-    fn see(&mut self, event: &Event) -> Verdict {
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
         match &event.what {
-            What::View(view) => self.on_view(event.process, view),
+            Occurrence::View(view) => self.on_view(event.process, view),
             _ => Ok(()),
         }
     }
 }
 
 impl Members {
-    fn on_view(&mut self, process: Process, view: &Installed) -> Verdict {
-        let Installed { id, members, transitional, .. } = view;
+    fn on_view(&mut self, process: Process, view: &InstallRecord) -> Verdict {
+        let InstallRecord { id, members, transitional, .. } = view;
         if !members.contains(&process.life()) {
             return Err(format!("view {id} of {} does not have it as a member", names(members)));
         }

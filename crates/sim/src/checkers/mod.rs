@@ -43,7 +43,7 @@
 //! left, cannot be seen from outside: a message that was would break D2 or SD.
 //!
 //! That one seed gives one run (DET) is judged by running it twice and comparing digests.
-use crate::trace::{Delivered, Event, Trace};
+use crate::trace::{DeliveryRecord, Trace, TraceEvent};
 use consort_order::{AcrossPartitions, Capability};
 use consort_types::Service;
 use std::fmt;
@@ -103,13 +103,13 @@ pub fn must_stay_zero(name: &str) -> bool {
 /// Watches over one promise.
 pub trait Checker {
     /// Its id and its name.
-    fn rule(&self) -> Rule;
+    fn rule(&self) -> PromiseRule;
 
     /// Takes the next event.
     ///
     /// # Errors
     /// A sentence that says how the event breaks the promise.
-    fn see(&mut self, event: &Event) -> Verdict;
+    fn see(&mut self, event: &TraceEvent) -> Verdict;
 
     /// The run is over.
     ///
@@ -122,14 +122,14 @@ pub trait Checker {
 
 /// The id of a promise, as the documents cite it, and its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Rule {
+pub struct PromiseRule {
     /// Its id.
     pub id: &'static str,
     /// Its name, a few words.
     pub name: &'static str,
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for PromiseRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.id, self.name)
     }
@@ -137,7 +137,7 @@ impl fmt::Display for Rule {
 
 /// What an engine's capability record says of its order: which promises are judged, and how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Promised {
+pub struct PromisedOrder {
     /// Parts of a network that fell apart close their common view each in an order of its own. Then the order, the
     /// positions and the completeness of what is delivered in a transitional view are judged among those that move
     /// together (VS), not across.
@@ -146,7 +146,7 @@ pub struct Promised {
     pub early: bool,
 }
 
-impl Promised {
+impl PromisedOrder {
     /// Reads a capability record.
     pub fn of(capability: &Capability) -> Self {
         Self {
@@ -156,7 +156,7 @@ impl Promised {
     }
 
     /// Whether a delivered message stands in the one order.
-    fn is_ordered(&self, delivered: &Delivered) -> bool {
+    fn is_ordered(&self, delivered: &DeliveryRecord) -> bool {
         !self.early || delivered.service >= Service::Agreed
     }
 }
@@ -165,9 +165,9 @@ impl Promised {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// Which.
-    pub rule: Rule,
+    pub rule: PromiseRule,
     /// The event that broke it; `None` where it was found at the end.
-    pub event: Option<Event>,
+    pub event: Option<TraceEvent>,
     /// How.
     pub how: String,
 }
@@ -242,12 +242,12 @@ impl Suite {
     }
 
     /// What it watches over.
-    pub fn rules(&self) -> impl Iterator<Item = Rule> {
+    pub fn rules(&self) -> impl Iterator<Item = PromiseRule> {
         self.checkers.iter().map(|checker| checker.rule())
     }
 
     /// Shows an event to all; returns what it broke.
-    pub fn see(&mut self, event: &Event) -> Vec<Violation> {
+    pub fn see(&mut self, event: &TraceEvent) -> Vec<Violation> {
         let judge = |checker: &mut Box<dyn Checker>| {
             let how = checker.see(event).err()?;
             Some(Violation { rule: checker.rule(), event: Some(event.clone()), how })

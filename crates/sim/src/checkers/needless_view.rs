@@ -1,13 +1,13 @@
 //! NV: no needless views. A network in which nothing is wrong is one ring soon, and a ring of all stays as long as
 //! nothing is wrong that it would have to change for. Where something is wrong all the time, all settle down with it.
 use super::process_views::Stands;
-use super::{Calmness, Checker, Rule, Verdict};
+use super::{Calmness, Checker, PromiseRule, Verdict};
 use crate::message::Process;
-use crate::trace::{Event, Installed, PerProcess, What};
+use crate::trace::{InstallRecord, Occurrence, PerProcess, TraceEvent};
 use consort_types::Instant;
 
 #[derive(Clone, Debug, Default)]
-struct Seen {
+struct InstalledView {
     whole: bool,
     changes: u32,
 }
@@ -17,7 +17,7 @@ struct Seen {
 pub(super) struct NeedlessViews {
     expected: Calmness,
     stands: Stands,
-    seen: PerProcess<Seen>,
+    seen: PerProcess<InstalledView>,
     calm: bool,
 }
 
@@ -28,15 +28,15 @@ impl NeedlessViews {
 }
 
 impl Checker for NeedlessViews {
-    fn rule(&self) -> Rule {
-        Rule { id: "NV", name: "no needless views" }
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "NV", name: "no needless views" }
     }
 
-    fn see(&mut self, event: &Event) -> Verdict {
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
         let change = self.stands.see(event);
         match &event.what {
-            What::Calm => self.calm = true,
-            What::View(view) if change.is_some() => return self.on_view(event.process, event.at, view),
+            Occurrence::Calm => self.calm = true,
+            Occurrence::View(view) if change.is_some() => return self.on_view(event.process, event.at, view),
             _ => {}
         }
         Ok(())
@@ -54,7 +54,7 @@ impl Checker for NeedlessViews {
 }
 
 impl NeedlessViews {
-    fn on_view(&mut self, process: Process, at: Instant, view: &Installed) -> Verdict {
+    fn on_view(&mut self, process: Process, at: Instant, view: &InstallRecord) -> Verdict {
         let Calmness { nodes, whole_by, steady, constant_from, most } = self.expected;
         let late = self.stands.get(process).is_some_and(|stand| stand.late);
         let seen = self.seen.of(process);

@@ -1,9 +1,9 @@
 //! TO2: no gap. All members of a view deliver the same messages in it, one for one: nobody leaves out what another
 //! delivered in between. (While a view is closed, messages may be left out: that is the matter of TO3 and VS.)
 use super::process_views::Stands;
-use super::{Checker, Promised, Rule, Verdict};
+use super::{Checker, PromiseRule, PromisedOrder, Verdict};
 use crate::message::{Mark, Process};
-use crate::trace::{Delivered, Event, PerProcess, What};
+use crate::trace::{DeliveryRecord, Occurrence, PerProcess, TraceEvent};
 use consort_types::{OrderStream, ViewId};
 use std::collections::BTreeMap;
 
@@ -11,26 +11,26 @@ use std::collections::BTreeMap;
 type Slot = Option<Mark>;
 
 /// How far a process is in its view's order; none where it came late and has not found its place yet.
-type Progress = BTreeMap<OrderStream, Option<usize>>;
+type OrderProgress = BTreeMap<OrderStream, Option<usize>>;
 
 /// Whoever comes first in a view says what comes next in it.
 #[derive(Debug, Default)]
 pub(super) struct Gap {
     stands: Stands,
-    next: PerProcess<Progress>,
+    next: PerProcess<OrderProgress>,
     orders: BTreeMap<ViewId, BTreeMap<OrderStream, Vec<Slot>>>,
-    promised: Promised,
+    promised: PromisedOrder,
 }
 
 impl Checker for Gap {
-    fn rule(&self) -> Rule {
-        Rule { id: "TO2", name: "no gap" }
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "TO2", name: "no gap" }
     }
 
-    fn see(&mut self, event: &Event) -> Verdict {
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
         match (&event.what, self.stands.see(event)) {
-            (What::View(_), Some(_)) => self.next.of(event.process).clear(),
-            (What::Deliver(delivered), _) => return self.on_deliver(event.process, delivered),
+            (Occurrence::View(_), Some(_)) => self.next.of(event.process).clear(),
+            (Occurrence::Deliver(delivered), _) => return self.on_deliver(event.process, delivered),
             _ => {}
         }
         Ok(())
@@ -39,11 +39,11 @@ impl Checker for Gap {
 
 impl Gap {
     /// Judges what the engine promises to stand in one order.
-    pub(super) fn new(promised: Promised) -> Self {
+    pub(super) fn new(promised: PromisedOrder) -> Self {
         Self { promised, ..Self::default() }
     }
 
-    fn on_deliver(&mut self, process: Process, delivered: &Delivered) -> Verdict {
+    fn on_deliver(&mut self, process: Process, delivered: &DeliveryRecord) -> Verdict {
         let Some(view) = self.stands.id(process).filter(|_| !self.stands.is_closing(process)) else { return Ok(()) };
         if delivered.mark.is_none() && !delivered.nameless || !self.promised.is_ordered(delivered) {
             return Ok(()); // nobody sent it: another checker's; or it stands nowhere

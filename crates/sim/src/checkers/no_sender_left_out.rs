@@ -1,15 +1,15 @@
 //! TO3: what is left out has no sender here. If a process, while it closes a view, delivers a message and has not
 //! delivered one that stands before it in that view, the sender of that one did not move along.
-use super::process_views::{Change, Stands};
-use super::{Checker, Rule, Verdict};
-use crate::message::{Life, Mark, Process};
-use crate::trace::{Delivered, Event, PerProcess, What};
+use super::process_views::{LeftBehind, Stands};
+use super::{Checker, PromiseRule, Verdict};
+use crate::message::{Mark, Process, ProcessIncarnation};
+use crate::trace::{DeliveryRecord, Occurrence, PerProcess, TraceEvent};
 use consort_types::{OrderStream, Position, ViewId};
 use std::collections::BTreeMap;
 
 /// What a process delivered of a view: up to `regular` all there is, then these.
 #[derive(Clone, Debug, Default)]
-struct Segment {
+struct ClosedSegment {
     regular: Option<Position>,
     closing: Vec<Position>,
 }
@@ -18,28 +18,28 @@ struct Segment {
 struct Closed {
     process: Process,
     view: ViewId,
-    together: Vec<Life>,
-    segment: Segment,
+    together: Vec<ProcessIncarnation>,
+    segment: ClosedSegment,
 }
 
 /// See the module. Needs positions, and looks at the first stream only; what nobody delivered does not exist.
 #[derive(Debug, Default)]
 pub(super) struct Holes {
     stands: Stands,
-    segments: PerProcess<Segment>,
+    segments: PerProcess<ClosedSegment>,
     closed: Vec<Closed>,
     known: BTreeMap<ViewId, BTreeMap<Position, Mark>>,
 }
 
 impl Checker for Holes {
-    fn rule(&self) -> Rule {
-        Rule { id: "TO3", name: "holes have no sender here" }
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "TO3", name: "holes have no sender here" }
     }
 
-    fn see(&mut self, event: &Event) -> Verdict {
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
         match (&event.what, self.stands.see(event)) {
-            (What::Deliver(delivered), _) => self.on_deliver(event.process, delivered),
-            (What::View(_), Some(change)) => self.on_change(event.process, &change),
+            (Occurrence::Deliver(delivered), _) => self.on_deliver(event.process, delivered),
+            (Occurrence::View(_), Some(change)) => self.on_change(event.process, &change),
             _ => {}
         }
         Ok(())
@@ -51,7 +51,7 @@ impl Checker for Holes {
 }
 
 impl Holes {
-    fn on_deliver(&mut self, process: Process, delivered: &Delivered) {
+    fn on_deliver(&mut self, process: Process, delivered: &DeliveryRecord) {
         let (Some(position), Some(view)) = (delivered.position, self.stands.id(process)) else { return };
         if delivered.stream != OrderStream(0) {
             return;
@@ -67,9 +67,9 @@ impl Holes {
         }
     }
 
-    fn on_change(&mut self, process: Process, change: &Change) {
+    fn on_change(&mut self, process: Process, change: &LeftBehind) {
         let segment = std::mem::take(self.segments.of(process));
-        if let Change { from: Some(from), together: Some(together), .. } = change
+        if let LeftBehind { from: Some(from), together: Some(together), .. } = change
             && !segment.closing.is_empty()
         {
             let together = together.members.clone();

@@ -1,8 +1,8 @@
 //! NC (part of D1): nothing created, nothing changed. Every delivered message was submitted before, once, by the process that the
 //! delivery names as its sender, with the same bytes, class and service level.
-use super::{Checker, Rule, Verdict};
+use super::{Checker, PromiseRule, Verdict};
 use crate::message::Mark;
-use crate::trace::{Delivered, Event, PerMessage, Submitted, What};
+use crate::trace::{DeliveryRecord, Occurrence, PerMessage, Submitted, TraceEvent};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -11,30 +11,30 @@ pub(super) struct Created {
 }
 
 impl Checker for Created {
-    fn rule(&self) -> Rule {
-        Rule { id: "NC", name: "nothing created" }
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "NC", name: "nothing created" }
     }
 
-    fn see(&mut self, event: &Event) -> Verdict {
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
         match &event.what {
-            What::Submit(submitted) => {
+            Occurrence::Submit(submitted) => {
                 let mark = Mark { origin: event.process, count: submitted.count };
                 *self.submitted.of(mark) = Some(*submitted);
                 Ok(())
             }
-            What::Deliver(delivered) => self.on_deliver(delivered),
+            Occurrence::Deliver(delivered) => self.on_deliver(delivered),
             _ => Ok(()),
         }
     }
 }
 
 impl Created {
-    fn on_deliver(&self, delivered: &Delivered) -> Verdict {
+    fn on_deliver(&self, delivered: &DeliveryRecord) -> Verdict {
         if delivered.nameless {
             return Ok(());
         }
         let Some(mark) = delivered.mark else {
-            let Delivered { len, sender, .. } = delivered;
+            let DeliveryRecord { len, sender, .. } = delivered;
             let sender = sender.map_or("somebody".into(), |sender| sender.node.to_string());
             return Err(format!("{len} bytes said to be sent by {sender} were never submitted"));
         };

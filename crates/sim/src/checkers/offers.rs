@@ -1,16 +1,16 @@
 //! OF: offers are closed. Each is made once, and closed by one revoke or one confirm; what is confirmed is what was offered.
 //! Where a process's offers are strict, a message gets its place only when nothing is on offer that was offered before it.
 //! Nothing is on offer when a view is installed, nor in the end.
-use super::{Checker, Rule, Verdict};
-use crate::message::{Life, Process};
-use crate::trace::{Event, Offered, PerProcess, What};
+use super::{Checker, PromiseRule, Verdict};
+use crate::message::{Process, ProcessIncarnation};
+use crate::trace::{Occurrence, OfferRecord, PerProcess, TraceEvent};
 use std::collections::BTreeSet;
 
 /// What one process has on offer.
 #[derive(Clone, Debug, Default)]
 struct Offers {
     /// In the order in which they were offered.
-    open: Vec<Offered>,
+    open: Vec<OfferRecord>,
     confirmed: BTreeSet<u64>,
     /// It was told where it stands.
     stands: bool,
@@ -23,36 +23,38 @@ struct Offers {
 pub(super) struct OffersClosed {
     of: PerProcess<Offers>,
     /// Nothing more comes from these.
-    over: BTreeSet<Life>,
+    over: BTreeSet<ProcessIncarnation>,
 }
 
 impl Checker for OffersClosed {
-    fn rule(&self) -> Rule {
-        Rule { id: "OF", name: "offers are closed" }
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "OF", name: "offers are closed" }
     }
 
-    fn see(&mut self, event: &Event) -> Verdict {
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
         let offers = match &event.what {
-            What::Crash | What::Left => {
+            Occurrence::Crash | Occurrence::Left => {
                 self.over.insert(event.process.life());
                 return Ok(());
             }
-            What::Gone => {
+            Occurrence::Gone => {
                 *self.of.of(event.process) = Offers::default();
                 return Ok(());
             }
-            What::Quiet => return self.nothing_is_open(),
-            What::Offer(_) | What::Revoke(_) | What::Confirm { .. } | What::Deliver(_) => self.of.of(event.process),
-            What::View(_) | What::Network(_) => self.of.of(event.process),
+            Occurrence::Quiet => return self.nothing_is_open(),
+            Occurrence::Offer(_) | Occurrence::Revoke(_) | Occurrence::Confirm { .. } | Occurrence::Deliver(_) => {
+                self.of.of(event.process)
+            }
+            Occurrence::View(_) | Occurrence::Network(_) => self.of.of(event.process),
             _ => return Ok(()),
         };
         match &event.what {
-            What::Offer(offered) => offers.offer(*offered),
-            What::Revoke(offer) => offers.close(*offer).map(drop),
-            What::Confirm { offer, sum } => offers.confirm(*offer, *sum),
-            What::View(view) => offers.on_view(view.transitional),
-            What::Network(view) if !view.transitional => offers.end_of_view(),
-            What::Deliver(_) => offers.deliver(),
+            Occurrence::Offer(offered) => offers.offer(*offered),
+            Occurrence::Revoke(offer) => offers.close(*offer).map(drop),
+            Occurrence::Confirm { offer, sum } => offers.confirm(*offer, *sum),
+            Occurrence::View(view) => offers.on_view(view.transitional),
+            Occurrence::Network(view) if !view.transitional => offers.end_of_view(),
+            Occurrence::Deliver(_) => offers.deliver(),
             _ => Ok(()),
         }
     }
@@ -69,8 +71,8 @@ impl OffersClosed {
 }
 
 impl Offers {
-    fn offer(&mut self, offered: Offered) -> Verdict {
-        let Offered { offer, .. } = offered;
+    fn offer(&mut self, offered: OfferRecord) -> Verdict {
+        let OfferRecord { offer, .. } = offered;
         if self.open.iter().any(|open| open.offer == offer) {
             return Err(format!("{offer} is offered although it is on offer"));
         }
@@ -81,7 +83,7 @@ impl Offers {
         Ok(())
     }
 
-    fn close(&mut self, offer: u64) -> Result<(usize, Offered), String> {
+    fn close(&mut self, offer: u64) -> Result<(usize, OfferRecord), String> {
         let at = self.open.iter().position(|open| open.offer == offer);
         at.map(|at| (at, self.open.remove(at))).ok_or_else(|| format!("{offer} is closed although it is not on offer"))
     }

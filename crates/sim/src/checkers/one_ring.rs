@@ -1,8 +1,8 @@
 //! W5: once the network is whole and quiet, all that live are in one regular view of exactly those that live.
 use super::process_views::{Stands, names};
-use super::{Checker, Rule, Verdict};
-use crate::message::Life;
-use crate::trace::{Event, What};
+use super::{Checker, PromiseRule, Verdict};
+use crate::message::ProcessIncarnation;
+use crate::trace::{Occurrence, TraceEvent};
 
 /// See the module. How long that may take is decided by whoever runs the run.
 #[derive(Debug, Default)]
@@ -12,12 +12,12 @@ pub(super) struct OneRing {
 }
 
 impl Checker for OneRing {
-    fn rule(&self) -> Rule {
-        Rule { id: "W5", name: "one ring of all that live" }
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "W5", name: "one ring of all that live" }
     }
 
-    fn see(&mut self, event: &Event) -> Verdict {
-        self.calm |= event.what == What::Calm;
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
+        self.calm |= event.what == Occurrence::Calm;
         self.stands.see(event);
         Ok(())
     }
@@ -26,7 +26,7 @@ impl Checker for OneRing {
         if !self.calm {
             return Ok(());
         }
-        let mut lives: Vec<Life> = self.stands.live().map(|(process, _)| process.life()).collect();
+        let mut lives: Vec<ProcessIncarnation> = self.stands.live().map(|(process, _)| process.life()).collect();
         lives.dedup();
         let first = self.stands.live().find_map(|(_, stand)| stand.regular.clone());
         for (process, stand) in self.stands.live() {

@@ -1,9 +1,9 @@
 //! D2: a message belongs to one view. All that deliver it do so in the same regular view or while they close it, and its
 //! sender is a member of that view.
 use super::process_views::Stands;
-use super::{Checker, Rule, Verdict};
+use super::{Checker, PromiseRule, Verdict};
 use crate::message::{Mark, Process};
-use crate::trace::{Event, PerMessage, What};
+use crate::trace::{Occurrence, PerMessage, TraceEvent};
 use consort_types::ViewId;
 
 /// See the module.
@@ -14,14 +14,16 @@ pub(super) struct OneView {
 }
 
 impl Checker for OneView {
-    fn rule(&self) -> Rule {
-        Rule { id: "D2", name: "a message belongs to one view" }
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "D2", name: "a message belongs to one view" }
     }
 
-    fn see(&mut self, event: &Event) -> Verdict {
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
         self.stands.see(event);
         match &event.what {
-            What::Deliver(delivered) => delivered.mark.map_or(Ok(()), |mark| self.on_deliver(event.process, mark)),
+            Occurrence::Deliver(delivered) => {
+                delivered.mark.map_or(Ok(()), |mark| self.on_deliver(event.process, mark))
+            }
             _ => Ok(()),
         }
     }

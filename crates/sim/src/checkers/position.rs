@@ -2,32 +2,32 @@
 //! view and position name one message, the same at every process, and a message has one of each. (While a view is closed by
 //! parts in an order of their own, positions only increase.)
 use super::process_views::Stands;
-use super::{Checker, Promised, Rule, Verdict};
+use super::{Checker, PromiseRule, PromisedOrder, Verdict};
 use crate::message::{Mark, Process};
-use crate::trace::{Event, PerMessage, PerProcess, What};
+use crate::trace::{Occurrence, PerMessage, PerProcess, TraceEvent};
 use consort_types::{OrderStream, Position, ViewId};
 use std::collections::BTreeMap;
 
-type Place = (ViewId, OrderStream, Position);
+type OrderPlace = (ViewId, OrderStream, Position);
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Positions {
     stands: Stands,
     last: PerProcess<BTreeMap<OrderStream, (ViewId, Position)>>,
-    message_at: BTreeMap<Place, Mark>,
-    place_of: PerMessage<Option<Place>>,
-    promised: Promised,
+    message_at: BTreeMap<OrderPlace, Mark>,
+    place_of: PerMessage<Option<OrderPlace>>,
+    promised: PromisedOrder,
 }
 
 impl Checker for Positions {
-    fn rule(&self) -> Rule {
-        Rule { id: "TO1p", name: "positions" }
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "TO1p", name: "positions" }
     }
 
-    fn see(&mut self, event: &Event) -> Verdict {
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
         self.stands.see(event);
-        let What::Deliver(delivered) = &event.what else { return Ok(()) };
+        let Occurrence::Deliver(delivered) = &event.what else { return Ok(()) };
         let Some(position) = delivered.position else { return Ok(()) };
         let view = self.stands.id(event.process).unwrap_or_default();
         let place = (view, delivered.stream, position);
@@ -41,11 +41,11 @@ impl Checker for Positions {
 
 impl Positions {
     /// Judges the positions that the engine promises to be the same everywhere.
-    pub(super) fn new(promised: Promised) -> Self {
+    pub(super) fn new(promised: PromisedOrder) -> Self {
         Self { promised, ..Self::default() }
     }
 
-    fn increases(&mut self, process: Process, (view, stream, position): Place) -> Verdict {
+    fn increases(&mut self, process: Process, (view, stream, position): OrderPlace) -> Verdict {
         match self.last.of(process).insert(stream, (view, position)) {
             Some((same, last)) if same == view && last >= position => {
                 Err(format!("position {position} of {stream} after position {last}"))
@@ -54,8 +54,8 @@ impl Positions {
         }
     }
 
-    fn names_one(&mut self, place: Place, mark: Mark) -> Verdict {
-        let name = |(view, _, position): Place| format!("{position} of {view}");
+    fn names_one(&mut self, place: OrderPlace, mark: Mark) -> Verdict {
+        let name = |(view, _, position): OrderPlace| format!("{position} of {view}");
         let known = self.place_of.of(mark);
         match *known {
             Some(known) if known == place => return Ok(()),

@@ -2,9 +2,9 @@
 //! only after all its members have installed it, or failed; and of any two views that became primary anywhere, a member of the later
 //! one was a member of the earlier, so that it knows that the earlier one is over.
 use super::process_views::Stands;
-use super::{Checker, Rule, Verdict};
-use crate::message::{Life, Process};
-use crate::trace::{Event, What};
+use super::{Checker, PromiseRule, Verdict};
+use crate::message::{Process, ProcessIncarnation};
+use crate::trace::{Occurrence, TraceEvent};
 use consort_types::{NodeId, ViewId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,22 +12,22 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default)]
 pub(super) struct Primaries {
     stands: Stands,
-    installed: BTreeMap<ViewId, BTreeSet<Life>>,
+    installed: BTreeMap<ViewId, BTreeSet<ProcessIncarnation>>,
     primary: BTreeMap<ViewId, Vec<NodeId>>,
 }
 
 impl Checker for Primaries {
-    fn rule(&self) -> Rule {
-        Rule { id: "PR", name: "one primary view" }
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "PR", name: "one primary view" }
     }
 
-    fn see(&mut self, event: &Event) -> Verdict {
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
         match (&event.what, self.stands.see(event)) {
-            (What::View(view), Some(_)) => {
+            (Occurrence::View(view), Some(_)) => {
                 self.installed.entry(view.id).or_default().insert(event.process.life());
                 Ok(())
             }
-            (What::Primary(view), _) => self.on_primary(event.process, *view),
+            (Occurrence::Primary(view), _) => self.on_primary(event.process, *view),
             _ => Ok(()),
         }
     }
@@ -58,7 +58,7 @@ impl Primaries {
     }
 
     /// Clients of a node learn of views late: of those nothing can be said.
-    fn has_installed(&self, id: ViewId, member: Life) -> bool {
+    fn has_installed(&self, id: ViewId, member: ProcessIncarnation) -> bool {
         let excused = self.stands.of_life(member).next().is_none_or(|(_, stand)| stand.late || stand.over);
         excused || self.installed.get(&id).is_some_and(|installed| installed.contains(&member))
     }

@@ -2,25 +2,25 @@
 //! primary. A group is called primary only in a regular view that may be primary (of two such views a later one knows that
 //! the earlier one is over: PR), and is so no more when that view closes, before anything else is told; all memberships that
 //! are called primary from the beginning of a view on are one and the same. In the end all that are in a primary view know.
-use super::{Checker, Rule, Verdict};
+use super::{Checker, PromiseRule, Verdict};
 use crate::message::Process;
-use crate::trace::{Event, Grouped, Installed, What};
+use crate::trace::{Grouped, InstallRecord, Occurrence, TraceEvent};
 use consort_types::ViewId;
 use std::collections::BTreeMap;
 
-type Name = (ViewId, u64);
+type PrimaryViewName = (ViewId, u64);
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct PrimaryGroups {
-    told: BTreeMap<Process, Told>,
+    told: BTreeMap<Process, PrimaryNotice>,
     /// The memberships that were called primary before any change in that view, and to whom.
-    first: BTreeMap<(Box<str>, ViewId), (Name, Process)>,
+    first: BTreeMap<(Box<str>, ViewId), (PrimaryViewName, Process)>,
 }
 
 /// What a process was told last.
 #[derive(Debug, Default)]
-struct Told {
+struct PrimaryNotice {
     /// The regular view, and whether it may become primary.
     view: Option<(ViewId, bool)>,
     closing: bool,
@@ -31,28 +31,28 @@ struct Told {
 }
 
 impl Checker for PrimaryGroups {
-    fn rule(&self) -> Rule {
-        Rule { id: "PG", name: "one primary membership" }
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "PG", name: "one primary membership" }
     }
 
-    fn see(&mut self, event: &Event) -> Verdict {
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
         let process = event.process;
         match &event.what {
-            What::View(view) | What::Network(view) => self.told.entry(process).or_default().on_view(view),
-            What::Primary(_) => {
+            Occurrence::View(view) | Occurrence::Network(view) => self.told.entry(process).or_default().on_view(view),
+            Occurrence::Primary(_) => {
                 self.told.entry(process).or_default().primary = true;
                 Ok(())
             }
-            What::Group(told) => self.on_group(process, told),
-            What::Deliver(_) | What::Side(_) | What::Signal(_) => match self.told.get(&process) {
+            Occurrence::Group(told) => self.on_group(process, told),
+            Occurrence::Deliver(_) | Occurrence::Side(_) | Occurrence::Signal(_) => match self.told.get(&process) {
                 Some(told) if told.closing => told.holds_none("while its view closes"),
                 _ => Ok(()),
             },
-            What::Start { .. } | What::Gone | What::Crash | What::Left => {
+            Occurrence::Start { .. } | Occurrence::Gone | Occurrence::Crash | Occurrence::Left => {
                 self.told.remove(&process);
                 Ok(())
             }
-            What::Quiet => self.told.values().try_for_each(Told::knows),
+            Occurrence::Quiet => self.told.values().try_for_each(PrimaryNotice::knows),
             _ => Ok(()),
         }
     }
@@ -86,8 +86,8 @@ impl PrimaryGroups {
     }
 }
 
-impl Told {
-    fn on_view(&mut self, view: &Installed) -> Verdict {
+impl PrimaryNotice {
+    fn on_view(&mut self, view: &InstallRecord) -> Verdict {
         if view.transitional {
             self.closing = true;
             return Ok(());

@@ -2,38 +2,38 @@
 //! it is for was in, for as long as the sender is told of no view without that client's node.
 use super::Verdict;
 use crate::machine::private;
-use crate::message::{Life, Process};
-use crate::trace::{Event, Said, What};
+use crate::message::{Process, ProcessIncarnation};
+use crate::trace::{Occurrence, SaidMessage, TraceEvent};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct PrivateMessages {
     /// The lives in the view that each process was told last.
-    views: BTreeMap<Process, Vec<Life>>,
+    views: BTreeMap<Process, Vec<ProcessIncarnation>>,
     /// To whom, from whom, and the how manieth of the sender's it is.
     owed: BTreeSet<(Process, Process, u64)>,
 }
 
 impl PrivateMessages {
-    pub fn see(&mut self, event: &Event) -> Verdict {
+    pub fn see(&mut self, event: &TraceEvent) -> Verdict {
         let process = event.process;
         match &event.what {
-            What::View(view) | What::Network(view) => {
+            Occurrence::View(view) | Occurrence::Network(view) => {
                 self.owed.retain(|(to, from, _)| *from != process || view.members.contains(&to.life()));
                 self.views.insert(process, view.members.clone());
             }
-            What::Spoke(said) => self.on_spoke(process, said),
-            What::Side(said) => drop(self.owed.remove(&(process, said.from, said.count))),
-            What::Gone => self.forget(|other| other == process),
-            What::Crash | What::Left => self.forget(|other| other.life() == process.life()),
-            What::Quiet => return self.nothing_is_owed(),
+            Occurrence::Spoke(said) => self.on_spoke(process, said),
+            Occurrence::Side(said) => drop(self.owed.remove(&(process, said.from, said.count))),
+            Occurrence::Gone => self.forget(|other| other == process),
+            Occurrence::Crash | Occurrence::Left => self.forget(|other| other.life() == process.life()),
+            Occurrence::Quiet => return self.nothing_is_owed(),
             _ => {}
         }
         Ok(())
     }
 
-    fn on_spoke(&mut self, from: Process, said: &Said) {
+    fn on_spoke(&mut self, from: Process, said: &SaidMessage) {
         let Some(members) = self.views.get(&from) else { return };
         let named =
             |to: &&Process| members.contains(&to.life()) && said.groups.iter().any(|name| **name == *private(**to));

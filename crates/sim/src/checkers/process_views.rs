@@ -1,6 +1,6 @@
 //! Where a process stands: in which view, whether it came into it late, and whether its trace is over.
-use crate::message::{Life, Process};
-use crate::trace::{Event, Installed, PerProcess, What};
+use crate::message::{Process, ProcessIncarnation};
+use crate::trace::{InstallRecord, Occurrence, PerProcess, TraceEvent};
 use consort_types::ViewId;
 use std::rc::Rc;
 
@@ -11,9 +11,9 @@ pub(super) struct Stand {
     /// The node crashed or left: nothing more comes from it.
     pub over: bool,
     /// The last regular view.
-    pub regular: Option<Rc<Installed>>,
+    pub regular: Option<Rc<InstallRecord>>,
     /// The transitional view that closes it.
-    pub closing: Option<Rc<Installed>>,
+    pub closing: Option<Rc<InstallRecord>>,
     /// It came into the regular view when that was under way, and missed what was delivered before.
     pub partial: bool,
     /// It belongs to those that come into views late.
@@ -39,30 +39,30 @@ pub(super) struct Stands(PerProcess<Stand>);
 
 /// What a process leaves behind when it installs a regular view.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Change {
+pub(super) struct LeftBehind {
     /// The regular view before, if it had one.
-    pub from: Option<Rc<Installed>>,
+    pub from: Option<Rc<InstallRecord>>,
     /// Those that moved together.
-    pub together: Option<Rc<Installed>>,
+    pub together: Option<Rc<InstallRecord>>,
     /// It missed the beginning of the view before.
     pub partial: bool,
 }
 
 impl Stands {
     /// Takes note of an event; answers with what a new regular view replaces.
-    pub fn see(&mut self, event: &Event) -> Option<Change> {
+    pub fn see(&mut self, event: &TraceEvent) -> Option<LeftBehind> {
         match &event.what {
-            What::Start { late } => {
+            Occurrence::Start { late } => {
                 *self.0.of(event.process) = Stand { started: true, late: *late, ..Stand::default() };
             }
-            What::Crash | What::Left => self.0.of(event.process).over = true,
-            What::View(view) => return self.on_view(event.process, view),
+            Occurrence::Crash | Occurrence::Left => self.0.of(event.process).over = true,
+            Occurrence::View(view) => return self.on_view(event.process, view),
             _ => {}
         }
         None
     }
 
-    fn on_view(&mut self, process: Process, view: &Installed) -> Option<Change> {
+    fn on_view(&mut self, process: Process, view: &InstallRecord) -> Option<LeftBehind> {
         let stand = self.0.of(process);
         let is_first = stand.id().is_none();
         stand.first.get_or_insert(view.id);
@@ -72,7 +72,7 @@ impl Stands {
             return None;
         }
         let from = stand.regular.replace(Rc::new(view.clone()));
-        let change = Change { from, together: stand.closing.take(), partial: stand.partial };
+        let change = LeftBehind { from, together: stand.closing.take(), partial: stand.partial };
         stand.partial = is_first && stand.late;
         Some(change)
     }
@@ -102,12 +102,12 @@ impl Stands {
     }
 
     /// The processes of a life.
-    pub fn of_life(&self, life: Life) -> impl Iterator<Item = (Process, &Stand)> {
+    pub fn of_life(&self, life: ProcessIncarnation) -> impl Iterator<Item = (Process, &Stand)> {
         self.0.of_life(life).filter(|(_, stand)| stand.started)
     }
 }
 
 /// Names of lives, for sentences.
-pub(super) fn names(lives: &[Life]) -> String {
-    lives.iter().map(Life::to_string).collect::<Vec<_>>().join(" ")
+pub(super) fn names(lives: &[ProcessIncarnation]) -> String {
+    lives.iter().map(ProcessIncarnation::to_string).collect::<Vec<_>>().join(" ")
 }

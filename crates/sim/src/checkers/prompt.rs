@@ -1,9 +1,9 @@
 //! PL: a good-bye is heard at once. When a node has left in good order, whoever is in a view with it soon is in one without
 //! it, in a run in which nothing else goes wrong.
 use super::process_views::Stands;
-use super::{Checker, Rule, Verdict};
-use crate::message::{Life, Process};
-use crate::trace::{Event, What};
+use super::{Checker, PromiseRule, Verdict};
+use crate::message::{Process, ProcessIncarnation};
+use crate::trace::{Occurrence, TraceEvent};
 use consort_types::{Duration, Instant};
 
 /// See the module. How soon is said before the run.
@@ -12,7 +12,7 @@ pub(super) struct Prompt {
     within: Option<Duration>,
     stands: Stands,
     /// Who is still in a view with whom, and until when that may be.
-    waiting: Vec<(Process, Life, Instant)>,
+    waiting: Vec<(Process, ProcessIncarnation, Instant)>,
 }
 
 impl Prompt {
@@ -22,14 +22,14 @@ impl Prompt {
 }
 
 impl Checker for Prompt {
-    fn rule(&self) -> Rule {
-        Rule { id: "PL", name: "good-byes are heard at once" }
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "PL", name: "good-byes are heard at once" }
     }
 
-    fn see(&mut self, event: &Event) -> Verdict {
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
         let Some(within) = self.within else { return Ok(()) };
         self.stands.see(event);
-        if event.what == What::Left {
+        if event.what == Occurrence::Left {
             let left = event.process.life();
             let with = |(process, stand): (Process, &super::process_views::Stand)| {
                 let members = &stand.regular.as_ref()?.members;

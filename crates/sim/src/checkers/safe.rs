@@ -1,7 +1,7 @@
 //! Who owes the delivery of which safe message: what "safe is delivered by all" is judged by, in views and in their
 //! closing.
 use super::Verdict;
-use crate::message::{Life, Mark, Process};
+use crate::message::{Mark, Process, ProcessIncarnation};
 use crate::trace::{PerMessage, PerProcess};
 use consort_types::ViewId;
 use std::collections::BTreeMap;
@@ -11,11 +11,11 @@ use std::rc::Rc;
 struct Promise {
     mark: Mark,
     by: Process,
-    to: Rc<Vec<Life>>,
+    to: Rc<Vec<ProcessIncarnation>>,
 }
 
 #[derive(Debug, Default)]
-struct Promised {
+struct SafePromise {
     promises: Vec<Promise>,
     /// Those that were in the view and have gone on.
     gone: Vec<Process>,
@@ -24,9 +24,9 @@ struct Promised {
 /// All promises of a run.
 #[derive(Debug, Default)]
 pub(super) struct Promises {
-    views: BTreeMap<ViewId, Promised>,
+    views: BTreeMap<ViewId, SafePromise>,
     /// To whom each message was promised already.
-    promised: PerMessage<Vec<Rc<Vec<Life>>>>,
+    promised: PerMessage<Vec<Rc<Vec<ProcessIncarnation>>>>,
     got: PerProcess<PerMessage<bool>>,
 }
 
@@ -36,7 +36,7 @@ impl Promises {
     }
 
     /// A process delivered a message of a view as safe: so do, sooner or later, all these.
-    pub fn promise(&mut self, view: ViewId, mark: Mark, by: Process, to: &Rc<Vec<Life>>) -> Verdict {
+    pub fn promise(&mut self, view: ViewId, mark: Mark, by: Process, to: &Rc<Vec<ProcessIncarnation>>) -> Verdict {
         let known = self.promised.of(mark);
         if known.iter().any(|known| known == to) {
             return Ok(());
@@ -62,7 +62,7 @@ impl Promises {
         self.views.get(&view).map_or(Ok(()), |promised| Self::judge(&self.got, promised, process))
     }
 
-    fn judge(got: &PerProcess<PerMessage<bool>>, promised: &Promised, process: Process) -> Verdict {
+    fn judge(got: &PerProcess<PerMessage<bool>>, promised: &SafePromise, process: Process) -> Verdict {
         let broken = promised.promises.iter().find(|promise| !keeps(got, process, promise));
         broken.map_or(Ok(()), |promise| Err(say(process, promise)))
     }

@@ -2,9 +2,9 @@
 //! transitional view, every member of that view that goes on from the regular one delivers too.
 use super::process_views::Stands;
 use super::safe::Promises;
-use super::{Checker, Rule, Verdict};
-use crate::message::{Life, Mark, Process};
-use crate::trace::{Event, PerProcess, What};
+use super::{Checker, PromiseRule, Verdict};
+use crate::message::{Mark, Process, ProcessIncarnation};
+use crate::trace::{Occurrence, PerProcess, TraceEvent};
 use consort_types::Service;
 use std::rc::Rc;
 
@@ -12,27 +12,27 @@ use std::rc::Rc;
 #[derive(Debug, Default)]
 pub(super) struct SafeClosing {
     stands: Stands,
-    together: PerProcess<Rc<Vec<Life>>>,
+    together: PerProcess<Rc<Vec<ProcessIncarnation>>>,
     promises: Promises,
 }
 
 impl Checker for SafeClosing {
-    fn rule(&self) -> Rule {
-        Rule { id: "SF3", name: "safe in transition is delivered by all that move along" }
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "SF3", name: "safe in transition is delivered by all that move along" }
     }
 
-    fn see(&mut self, event: &Event) -> Verdict {
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
         let process = event.process;
         match (&event.what, self.stands.see(event)) {
-            (What::View(_), Some(change)) => match change.from {
+            (Occurrence::View(_), Some(change)) => match change.from {
                 Some(from) if !change.partial => self.promises.goes_on(process, from.id),
                 _ => Ok(()),
             },
-            (What::View(view), None) => {
+            (Occurrence::View(view), None) => {
                 *self.together.of(process) = Rc::new(view.members.clone());
                 Ok(())
             }
-            (What::Deliver(delivered), _) if delivered.service == Service::Safe => {
+            (Occurrence::Deliver(delivered), _) if delivered.service == Service::Safe => {
                 delivered.mark.map_or(Ok(()), |mark| self.on_safe(process, mark))
             }
             _ => Ok(()),

@@ -2,9 +2,9 @@
 //! from it delivers too, in it or while it closes it.
 use super::process_views::Stands;
 use super::safe::Promises;
-use super::{Checker, Rule, Verdict};
-use crate::message::{Life, Mark, Process};
-use crate::trace::{Event, PerProcess, What};
+use super::{Checker, PromiseRule, Verdict};
+use crate::message::{Mark, Process, ProcessIncarnation};
+use crate::trace::{Occurrence, PerProcess, TraceEvent};
 use consort_types::Service;
 use std::rc::Rc;
 
@@ -12,27 +12,27 @@ use std::rc::Rc;
 #[derive(Debug, Default)]
 pub(super) struct SafeDelivered {
     stands: Stands,
-    members: PerProcess<Rc<Vec<Life>>>,
+    members: PerProcess<Rc<Vec<ProcessIncarnation>>>,
     promises: Promises,
     calm: bool,
 }
 
 impl Checker for SafeDelivered {
-    fn rule(&self) -> Rule {
-        Rule { id: "SF1", name: "safe is delivered by all" }
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "SF1", name: "safe is delivered by all" }
     }
 
-    fn see(&mut self, event: &Event) -> Verdict {
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
         let process = event.process;
         match (&event.what, self.stands.see(event)) {
-            (What::Calm, _) => self.calm = true,
-            (What::View(view), Some(change)) => {
+            (Occurrence::Calm, _) => self.calm = true,
+            (Occurrence::View(view), Some(change)) => {
                 *self.members.of(process) = Rc::new(view.members.clone());
                 if let Some(from) = change.from.filter(|_| !change.partial) {
                     return self.promises.goes_on(process, from.id);
                 }
             }
-            (What::Deliver(delivered), _) if delivered.service == Service::Safe => {
+            (Occurrence::Deliver(delivered), _) if delivered.service == Service::Safe => {
                 return delivered.mark.map_or(Ok(()), |mark| self.on_safe(process, mark));
             }
             _ => {}

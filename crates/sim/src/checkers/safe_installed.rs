@@ -1,9 +1,9 @@
 //! SF2: safe means installed. When a process delivers a safe message in a regular view, every member of the view has
 //! installed it, or failed since.
 use super::process_views::Stands;
-use super::{Checker, Rule, Verdict};
-use crate::message::{Life, Process};
-use crate::trace::{Event, What};
+use super::{Checker, PromiseRule, Verdict};
+use crate::message::{Process, ProcessIncarnation};
+use crate::trace::{Occurrence, TraceEvent};
 use consort_types::{Service, ViewId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,23 +11,25 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default)]
 pub(super) struct SafeInstalled {
     stands: Stands,
-    installed: BTreeMap<ViewId, BTreeSet<Life>>,
+    installed: BTreeMap<ViewId, BTreeSet<ProcessIncarnation>>,
     safe: BTreeSet<ViewId>,
-    members: BTreeMap<ViewId, Vec<Life>>,
+    members: BTreeMap<ViewId, Vec<ProcessIncarnation>>,
 }
 
 impl Checker for SafeInstalled {
-    fn rule(&self) -> Rule {
-        Rule { id: "SF2", name: "safe means installed by all" }
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "SF2", name: "safe means installed by all" }
     }
 
-    fn see(&mut self, event: &Event) -> Verdict {
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
         match (&event.what, self.stands.see(event)) {
-            (What::View(view), Some(_)) => {
+            (Occurrence::View(view), Some(_)) => {
                 self.installed.entry(view.id).or_default().insert(event.process.life());
                 self.members.entry(view.id).or_insert_with(|| view.members.clone());
             }
-            (What::Deliver(delivered), _) if delivered.service == Service::Safe => return self.on_safe(event.process),
+            (Occurrence::Deliver(delivered), _) if delivered.service == Service::Safe => {
+                return self.on_safe(event.process);
+            }
             _ => {}
         }
         Ok(())
@@ -60,10 +62,10 @@ impl SafeInstalled {
         }
     }
 
-    fn missing(&self, view: ViewId) -> Vec<Life> {
+    fn missing(&self, view: ViewId) -> Vec<ProcessIncarnation> {
         let members = self.members.get(&view).into_iter().flatten();
-        let failed = |member: &Life| self.stands.of_life(*member).any(|(_, stand)| stand.over);
-        let has = |member: &Life| {
+        let failed = |member: &ProcessIncarnation| self.stands.of_life(*member).any(|(_, stand)| stand.over);
+        let has = |member: &ProcessIncarnation| {
             failed(member) || self.installed.get(&view).is_some_and(|installed| installed.contains(member))
         };
         members.filter(|member| !has(member)).copied().collect()

@@ -1,44 +1,44 @@
 //! W4: who moves together agrees on it. The transitional view between two regular ones lists members of both. Two
 //! processes that go from one view to the same next one list the same, and each other; processes that come to a view from
 //! different ones do not list each other. The new view names the same members as having moved together.
-use super::process_views::{Change, Stands, names};
-use super::{Checker, Rule, Verdict};
-use crate::message::{Life, Process};
-use crate::trace::{Event, Installed, What};
+use super::process_views::{LeftBehind, Stands, names};
+use super::{Checker, PromiseRule, Verdict};
+use crate::message::{Process, ProcessIncarnation};
+use crate::trace::{InstallRecord, Occurrence, TraceEvent};
 use consort_types::ViewId;
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug)]
-struct Move {
+struct ViewMove {
     process: Process,
     from: ViewId,
-    together: Vec<Life>,
+    together: Vec<ProcessIncarnation>,
 }
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Together {
     stands: Stands,
-    moves: BTreeMap<ViewId, Vec<Move>>,
+    moves: BTreeMap<ViewId, Vec<ViewMove>>,
 }
 
 impl Checker for Together {
-    fn rule(&self) -> Rule {
-        Rule { id: "W4", name: "who moves together agrees" }
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "W4", name: "who moves together agrees" }
     }
 
-    fn see(&mut self, event: &Event) -> Verdict {
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
         let change = self.stands.see(event);
         match (&event.what, change) {
-            (What::View(view), Some(change)) => self.on_change(event.process, view, &change),
+            (Occurrence::View(view), Some(change)) => self.on_change(event.process, view, &change),
             _ => Ok(()),
         }
     }
 }
 
 impl Together {
-    fn on_change(&mut self, process: Process, view: &Installed, change: &Change) -> Verdict {
-        let Change { from: Some(from), together: Some(together), .. } = change else { return Ok(()) };
+    fn on_change(&mut self, process: Process, view: &InstallRecord, change: &LeftBehind) -> Verdict {
+        let LeftBehind { from: Some(from), together: Some(together), .. } = change else { return Ok(()) };
         let together = &together.members;
         if let Some(stranger) =
             together.iter().find(|life| !from.members.contains(life) || !view.members.contains(life))
@@ -49,7 +49,7 @@ impl Together {
             let (named, seen) = (names(&view.together), names(together));
             return Err(format!("view {} says that {named} moved together, the transitional view {seen}", view.id));
         }
-        let this = Move { process, from: from.id, together: together.clone() };
+        let this = ViewMove { process, from: from.id, together: together.clone() };
         let moves = self.moves.entry(view.id).or_default();
         let verdict = moves.iter().try_for_each(|other| agree(&this, other, view.id));
         moves.push(this);
@@ -57,7 +57,7 @@ impl Together {
     }
 }
 
-fn agree(this: &Move, other: &Move, to: ViewId) -> Verdict {
+fn agree(this: &ViewMove, other: &ViewMove, to: ViewId) -> Verdict {
     let q = other.process;
     if this.from == other.from {
         if this.together == other.together {

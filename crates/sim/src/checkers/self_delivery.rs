@@ -2,9 +2,9 @@
 //! view; every message that was accepted is delivered at its own sender if that stays up; it comes with the id that it
 //! was given, and nobody else sees an id.
 use super::process_views::Stands;
-use super::{Checker, Rule, Verdict};
+use super::{Checker, PromiseRule, Verdict};
 use crate::message::{Mark, Process};
-use crate::trace::{Event, PerMessage, PerProcess, What};
+use crate::trace::{Occurrence, PerMessage, PerProcess, TraceEvent};
 use consort_types::{MessageId, ViewId};
 use std::collections::BTreeMap;
 
@@ -26,21 +26,21 @@ pub(super) struct SelfDelivery {
 }
 
 impl Checker for SelfDelivery {
-    fn rule(&self) -> Rule {
-        Rule { id: "SD", name: "self-delivery" }
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "SD", name: "self-delivery" }
     }
 
-    fn see(&mut self, event: &Event) -> Verdict {
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
         match (&event.what, self.stands.see(event)) {
-            (What::Calm, _) => self.calm = true,
-            (What::Submit(submitted), _) => {
+            (Occurrence::Calm, _) => self.calm = true,
+            (Occurrence::Submit(submitted), _) => {
                 let mark = Mark { origin: event.process, count: submitted.count };
                 *self.own.of(mark) = Own { accepted: true, id: submitted.id, delivered: false };
             }
-            (What::View(_), Some(change)) => {
+            (Occurrence::View(_), Some(change)) => {
                 return change.from.map_or(Ok(()), |from| self.goes_on(event.process, from.id));
             }
-            (What::Deliver(delivered), _) => {
+            (Occurrence::Deliver(delivered), _) => {
                 let Some(mark) = delivered.mark else { return Ok(()) };
                 return self.on_deliver(event.process, mark, delivered.own);
             }

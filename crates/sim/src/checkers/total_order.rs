@@ -2,9 +2,9 @@
 //! cycle. Looks at which messages were delivered, never at a position that the protocol gave them. Where parts close a view
 //! each in an order of its own, what is delivered while a view is closed is left to VS.
 use super::process_views::Stands;
-use super::{Checker, Promised, Rule, Verdict};
+use super::{Checker, PromiseRule, PromisedOrder, Verdict};
 use crate::message::{Mark, Process};
-use crate::trace::{Event, PerMessage, PerProcess, What};
+use crate::trace::{Occurrence, PerMessage, PerProcess, TraceEvent};
 use std::collections::BTreeMap;
 
 /// Keeps for every message a rank that agrees with all orders seen. A delivery that steps down in rank costs a new
@@ -15,17 +15,17 @@ pub(super) struct TotalOrder {
     highest: u64,
     delivered: PerProcess<Vec<Mark>>,
     stands: Stands,
-    promised: Promised,
+    promised: PromisedOrder,
 }
 
 impl Checker for TotalOrder {
-    fn rule(&self) -> Rule {
-        Rule { id: "TO1", name: "total order" }
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "TO1", name: "total order" }
     }
 
-    fn see(&mut self, event: &Event) -> Verdict {
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
         self.stands.see(event);
-        let What::Deliver(delivered) = &event.what else { return Ok(()) };
+        let Occurrence::Deliver(delivered) = &event.what else { return Ok(()) };
         let Some(mark) = delivered.mark else { return Ok(()) };
         let apart = self.promised.per_component && self.stands.is_closing(event.process);
         if apart || !self.promised.is_ordered(delivered) {
@@ -53,7 +53,7 @@ impl Checker for TotalOrder {
 
 impl TotalOrder {
     /// Judges what the engine promises to stand in one order.
-    pub(super) fn new(promised: Promised) -> Self {
+    pub(super) fn new(promised: PromisedOrder) -> Self {
         Self { promised, ..Self::default() }
     }
 

@@ -1,9 +1,9 @@
 //! CC: changes reach everybody. If a process installs a view, every other member of it installs it too, or fails, or goes
 //! on to a later one; and when a member fails or goes on, nobody stays behind.
 use super::process_views::Stands;
-use super::{Checker, Rule, Verdict};
-use crate::message::Life;
-use crate::trace::{Event, What};
+use super::{Checker, PromiseRule, Verdict};
+use crate::message::ProcessIncarnation;
+use crate::trace::{Occurrence, TraceEvent};
 use consort_types::ViewId;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,18 +12,18 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Changes {
     stands: Stands,
     calm: bool,
-    members: BTreeMap<ViewId, Vec<Life>>,
-    installed: BTreeSet<(ViewId, Life)>,
+    members: BTreeMap<ViewId, Vec<ProcessIncarnation>>,
+    installed: BTreeSet<(ViewId, ProcessIncarnation)>,
 }
 
 impl Checker for Changes {
-    fn rule(&self) -> Rule {
-        Rule { id: "CC", name: "changes reach everybody" }
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "CC", name: "changes reach everybody" }
     }
 
-    fn see(&mut self, event: &Event) -> Verdict {
-        self.calm |= event.what == What::Calm;
-        if let (What::View(view), Some(_)) = (&event.what, self.stands.see(event)) {
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
+        self.calm |= event.what == Occurrence::Calm;
+        if let (Occurrence::View(view), Some(_)) = (&event.what, self.stands.see(event)) {
             self.members.entry(view.id).or_insert_with(|| view.members.clone());
             self.installed.insert((view.id, event.process.life()));
         }

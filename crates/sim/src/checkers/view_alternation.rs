@@ -2,9 +2,9 @@
 //! its node is in); then comes exactly one transitional view between any two regular ones, and it closes the one before
 //! it. No message comes before the first view, and nothing at all after a crash or good-bye.
 use super::process_views::{Stands, names};
-use super::{Checker, Rule, Verdict};
+use super::{Checker, PromiseRule, Verdict};
 use crate::message::Process;
-use crate::trace::{Event, Installed, What};
+use crate::trace::{InstallRecord, Occurrence, TraceEvent};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -13,18 +13,18 @@ pub(super) struct Alternate {
 }
 
 impl Checker for Alternate {
-    fn rule(&self) -> Rule {
-        Rule { id: "W1", name: "views alternate" }
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "W1", name: "views alternate" }
     }
 
-    fn see(&mut self, event: &Event) -> Verdict {
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
         let over = self.stands.get(event.process).is_some_and(|stand| stand.over);
         let verdict = match &event.what {
-            What::View(_) | What::Deliver(_) | What::Submit(_) | What::Primary(_) if over => {
+            Occurrence::View(_) | Occurrence::Deliver(_) | Occurrence::Submit(_) | Occurrence::Primary(_) if over => {
                 Err("something happens after the process's end".into())
             }
-            What::View(view) => self.on_view(event.process, view),
-            What::Deliver(_) if self.stands.id(event.process).is_none() => {
+            Occurrence::View(view) => self.on_view(event.process, view),
+            Occurrence::Deliver(_) if self.stands.id(event.process).is_none() => {
                 Err("a message is delivered before any view".into())
             }
             _ => Ok(()),
@@ -35,7 +35,7 @@ impl Checker for Alternate {
 }
 
 impl Alternate {
-    fn on_view(&self, process: Process, view: &Installed) -> Verdict {
+    fn on_view(&self, process: Process, view: &InstallRecord) -> Verdict {
         let Some(stand) = self.stands.get(process) else { return Err("it never started".into()) };
         match (stand.id(), stand.closing.is_some()) {
             (None, _) if stand.late => Ok(()),

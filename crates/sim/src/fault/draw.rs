@@ -1,11 +1,11 @@
 //! Drawing the faults of a run.
-use super::{Activation, Disk, Fault, Kind, Kinds, Lanes, Part, Scope, Target};
+use super::{Activation, CrashTarget, Disk, Fault, FaultScope, Kind, Kinds, Lanes, NodeSet};
 use consort_types::{Duration, Instant, NodeId, Rng};
 
 /// Draws the faults of a run of `nodes` nodes whose faults end at `calm`, each activation with its own place, strength
 /// and length, in the order in which they begin. Most runs mix some of the kinds; others have a temper of their own.
 pub fn draw(kinds: &Kinds, nodes: u16, datagram: usize, calm: Instant, rng: &mut Rng) -> Vec<Activation> {
-    let draw = Draw { nodes, datagram, calm };
+    let draw = FaultDraw { nodes, datagram, calm };
     let mut activations = match rng.below(28) {
         0..3 => draw.mixed(&some(&kinds.among(&Kinds::gentle().0), rng), rng),
         3..6 => draw.constant(&kinds.among(&[Kind::Partition, Kind::OneWay, Kind::Apart]), rng),
@@ -48,13 +48,13 @@ fn stall(rng: &mut Rng) -> Duration {
     Duration::from_millis(rng.between(least, most))
 }
 
-struct Draw {
+struct FaultDraw {
     nodes: u16,
     datagram: usize,
     calm: Instant,
 }
 
-impl Draw {
+impl FaultDraw {
     /// All through the run, whatever comes.
     fn mixed(&self, kinds: &[Kind], rng: &mut Rng) -> Vec<Activation> {
         let mut activations = Vec::new();
@@ -133,7 +133,7 @@ impl Draw {
         ) {
             return None;
         }
-        let scope = if matches!(kind, Kind::OneWay | Kind::Unicast) { self.scope(rng) } else { Scope::All };
+        let scope = if matches!(kind, Kind::OneWay | Kind::Unicast) { self.scope(rng) } else { FaultScope::All };
         let fault = self.fault(kind, scope, rng)?;
         Some(Activation { from, until: self.calm, fault })
     }
@@ -145,17 +145,17 @@ impl Draw {
         Some(Activation { from, until: until.min(self.calm), fault })
     }
 
-    fn scope(&self, rng: &mut Rng) -> Scope {
+    fn scope(&self, rng: &mut Rng) -> FaultScope {
         let node = self.node(rng);
         match rng.below(4) {
-            0 => Scope::All,
-            1 => Scope::From(node),
-            2 => Scope::To(node),
-            _ => Scope::Between(node, self.node(rng)),
+            0 => FaultScope::All,
+            1 => FaultScope::From(node),
+            2 => FaultScope::To(node),
+            _ => FaultScope::Between(node, self.node(rng)),
         }
     }
 
-    fn fault(&self, kind: Kind, scope: Scope, rng: &mut Rng) -> Option<Fault> {
+    fn fault(&self, kind: Kind, scope: FaultScope, rng: &mut Rng) -> Option<Fault> {
         let p = rng.unit() * 0.3;
         Some(match kind {
             Kind::DataLoss => Fault::DataLoss { scope, p },
@@ -182,7 +182,7 @@ impl Draw {
         })
     }
 
-    fn membership(&self, kind: Kind, scope: Scope, rng: &mut Rng) -> Option<Fault> {
+    fn membership(&self, kind: Kind, scope: FaultScope, rng: &mut Rng) -> Option<Fault> {
         let node = self.node(rng);
         Some(match kind {
             Kind::Crash => {
@@ -193,17 +193,17 @@ impl Draw {
             Kind::Pause => Fault::Pause { node },
             Kind::Clock => Fault::Clock { node, by_us: rng.below(200_000_000) as i64 - 100_000_000 },
             Kind::Disk => Fault::Disk { node, delay: Duration::from_millis(rng.below(2_000)) },
-            Kind::Partition => Fault::Partition { part: Part(rng.next_u64() & ((1 << self.nodes.min(63)) - 1)) },
-            Kind::OneWay if scope == Scope::All => return None,
+            Kind::Partition => Fault::Partition { part: NodeSet(rng.next_u64() & ((1 << self.nodes.min(63)) - 1)) },
+            Kind::OneWay if scope == FaultScope::All => return None,
             Kind::OneWay => {
                 Fault::Cut { scope, lanes: [Lanes::Both, Lanes::Token, Lanes::Data][rng.below(3) as usize] }
             }
             Kind::Apart => Fault::Apart { a: node, b: self.node(rng) },
-            Kind::Unicast if scope == Scope::All => return None,
+            Kind::Unicast if scope == FaultScope::All => return None,
             Kind::Unicast => Fault::Cut { scope, lanes: Lanes::Unicast },
             Kind::Stall => Fault::Stall { part: self.part(node, rng) },
             Kind::Aimed => {
-                let target = if rng.chance(0.5) { Target::Lowest(node) } else { Target::Granted };
+                let target = if rng.chance(0.5) { CrashTarget::Lowest(node) } else { CrashTarget::Granted };
                 Fault::Aimed { target, disk: Disk::Kept, after: rng.below(8) as u8 }
             }
             Kind::OldDisk => Fault::Crash { node, disk: Disk::Old, after: rng.below(8) as u8, stays: false },
@@ -213,8 +213,8 @@ impl Draw {
     }
 
     /// Mostly this node alone, else some, or all.
-    fn part(&self, node: NodeId, rng: &mut Rng) -> Part {
-        Part(match rng.below(10) {
+    fn part(&self, node: NodeId, rng: &mut Rng) -> NodeSet {
+        NodeSet(match rng.below(10) {
             0..7 => 1 << node.0.min(63),
             7 => rng.next_u64(),
             _ => u64::MAX,

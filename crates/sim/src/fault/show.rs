@@ -1,9 +1,9 @@
 //! What went wrong, in words.
-use super::{Disk, Fault, Lanes, Part, Scope, Target};
+use super::{CrashTarget, Disk, Fault, FaultScope, Lanes, NodeSet};
 use consort_types::NodeId;
 use std::fmt;
 
-impl fmt::Display for Part {
+impl fmt::Display for NodeSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nodes: Vec<_> = (0..64).map(NodeId).filter(|node| self.contains(*node)).map(|n| n.0.to_string()).collect();
         write!(f, "{{{}}}", nodes.join(" "))
@@ -31,7 +31,7 @@ impl fmt::Display for Disk {
     }
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for CrashTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Lowest(node) => write!(f, "the lowest member of the view of {node}"),
@@ -40,7 +40,7 @@ impl fmt::Display for Target {
     }
 }
 
-impl fmt::Display for Scope {
+impl fmt::Display for FaultScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::All => f.write_str("everywhere"),

@@ -1,6 +1,6 @@
 //! An engine alone.
-use super::{Act, Answer, Machine, Received, Seen, sum};
-use crate::trace::Offered;
+use super::{Machine, MachineOutput, ReceivedMessage, SeenView, SubmitAnswer, sum};
+use crate::trace::OfferRecord;
 use bytes::{Bytes, BytesMut};
 use consort_order::{Arrival, Delivery, Engine, Output, Pressure, Refused, Submission, each_counter, state_of};
 use consort_types::{Class, Instant, OrderStream, Position, Primary, Service, Ticket, ViewId, ViewKind};
@@ -23,7 +23,7 @@ pub struct Bare<E> {
     heads: BytesMut,
     resume: Option<ViewId>,
     /// A message whose offer was confirmed, to be delivered next.
-    confirmed: Option<Act>,
+    confirmed: Option<MachineOutput>,
     now: Instant,
     rejected: BTreeMap<&'static str, u64>,
 }
@@ -59,48 +59,48 @@ impl<E: Engine> Bare<E> {
         self.heads.split().freeze()
     }
 
-    fn act(&mut self, output: Output<E::Packet>) -> Option<Act> {
+    fn act(&mut self, output: Output<E::Packet>) -> Option<MachineOutput> {
         Some(match output {
-            Output::Send { to, lane, packet } => Act::Send { to, lane, bytes: self.seal(lane, &packet) },
+            Output::Send { to, lane, packet } => MachineOutput::Send { to, lane, bytes: self.seal(lane, &packet) },
             Output::Deliver(delivery) => deliver(delivery),
-            Output::Offer(offer) => Act::Offer {
+            Output::Offer(offer) => MachineOutput::Offer {
                 client: 0,
-                offer: Offered { offer: offer.id.0, sum: sum(&offer.delivery.payload), strict: true },
+                offer: OfferRecord { offer: offer.id.0, sum: sum(&offer.delivery.payload), strict: true },
             },
-            Output::Revoke { offer, .. } => Act::Revoke { client: 0, offer: offer.0 },
+            Output::Revoke { offer, .. } => MachineOutput::Revoke { client: 0, offer: offer.0 },
             Output::Confirm { offer, delivery } => {
                 let sum = sum(&delivery.payload);
                 self.confirmed = Some(deliver(delivery));
-                Act::Confirm { client: 0, offer: offer.0, sum }
+                MachineOutput::Confirm { client: 0, offer: offer.0, sum }
             }
             Output::Install(view) => {
                 let transitional = view.kind == ViewKind::Transitional;
                 self.resume = (!transitional).then_some(view.id);
-                let view = Seen {
+                let view = SeenView {
                     id: view.id,
                     transitional,
                     members: view.members,
                     together: view.moved_together,
                     pending: matches!(view.primary, Primary::Yes | Primary::Pending),
                 };
-                Act::View { client: 0, view }
+                MachineOutput::View { client: 0, view }
             }
-            Output::Primary(view) => Act::Primary { client: 0, view },
-            Output::Stable { stream, up_to } => Act::Stable { stream, up_to },
-            Output::Room => Act::Room { client: None },
-            Output::Persist { ticket, record, .. } => Act::Persist { ticket, record },
-            Output::Trim { up_to } => Act::Trim { up_to },
-            Output::Left => Act::Left,
+            Output::Primary(view) => MachineOutput::Primary { client: 0, view },
+            Output::Stable { stream, up_to } => MachineOutput::Stable { stream, up_to },
+            Output::Room => MachineOutput::Room { client: None },
+            Output::Persist { ticket, record, .. } => MachineOutput::Persist { ticket, record },
+            Output::Trim { up_to } => MachineOutput::Trim { up_to },
+            Output::Left => MachineOutput::Left,
             // For layers that a bare engine lacks.
             Output::Beacon { .. } => return None,
         })
     }
 }
 
-fn deliver(delivery: Delivery) -> Act {
-    Act::Deliver {
+fn deliver(delivery: Delivery) -> MachineOutput {
+    MachineOutput::Deliver {
         client: 0,
-        message: Received {
+        message: ReceivedMessage {
             stream: delivery.stream,
             position: (delivery.position != Position::OUTSIDE).then_some(delivery.position),
             sender: delivery.sender.node,
@@ -163,17 +163,17 @@ impl<E: Engine> Machine for Bare<E> {
         self.engine.handle_persisted(now, ticket);
     }
 
-    fn submit(&mut self, now: Instant, _client: u16, class: Class, service: Service, payload: Payload) -> Answer {
+    fn submit(&mut self, now: Instant, _client: u16, class: Class, service: Service, payload: Payload) -> SubmitAnswer {
         self.now = now;
         match self.engine.submit(now, Submission { class, service, stream: OrderStream(0), payload }) {
-            Ok(id) => Answer::Accepted(Some(id)),
-            Err(Refused::Full { .. }) => Answer::Full,
-            Err(Refused::Leaving) => Answer::Leaving,
-            Err(refused) => Answer::Refused(refused.to_string()),
+            Ok(id) => SubmitAnswer::Accepted(Some(id)),
+            Err(Refused::Full { .. }) => SubmitAnswer::Full,
+            Err(Refused::Leaving) => SubmitAnswer::Leaving,
+            Err(refused) => SubmitAnswer::Refused(refused.to_string()),
         }
     }
 
-    fn poll(&mut self) -> Option<Act> {
+    fn poll(&mut self) -> Option<MachineOutput> {
         if let Some(act) = self.confirmed.take() {
             return Some(act);
         }

@@ -3,10 +3,10 @@ mod side;
 
 pub(crate) use side::private;
 
-use super::{Act, Answer, GroupSeen, Holds, Machine, sum};
-use crate::plan::Plan;
-use crate::trace::Offered;
-use crate::trace::witness::{Heard, Listener, index_of};
+use super::{GroupSeen, Holds, Machine, MachineOutput, SubmitAnswer, sum};
+use crate::plan::RunPlan;
+use crate::trace::OfferRecord;
+use crate::trace::witness::{ListenerEvent, SessionListener, index_of};
 use bytes::{Bytes, BytesMut};
 use consort_node::{Effect, Limits, Node, Reading};
 use consort_order::{Engine, state_of};
@@ -29,9 +29,9 @@ pub struct Whole<E: Engine> {
     me: MemberId,
     group: GroupName,
     processes: u16,
-    seats: Vec<Seat>,
+    seats: Vec<ClientSeat>,
     side: Side,
-    acts: VecDeque<Act>,
+    acts: VecDeque<MachineOutput>,
     /// It was asked to leave: what its clients are refused from here on is no wonder.
     leaves: bool,
     holds: Option<Holds<E>>,
@@ -41,13 +41,13 @@ pub struct Whole<E: Engine> {
 }
 
 #[derive(Debug)]
-struct Seat {
+struct ClientSeat {
     client: ClientEnd,
     /// The node does not read from this connection now.
     paused: bool,
     /// It writes only when time has passed: several messages with one write.
     lazy: bool,
-    listener: Listener,
+    listener: SessionListener,
     /// How many of its messages were accepted.
     sent: u64,
     waits: bool,
@@ -61,12 +61,12 @@ struct Seat {
     gone: bool,
 }
 
-impl Seat {
+impl ClientSeat {
     /// Of three seats next to each other one is not optimistic, one undoes any offer, and one only the latest.
     fn new(group: &GroupName, at: u16) -> Self {
         let undo = [None, Some(Undo::Any), Some(Undo::Latest)][usize::from(at % 3)];
         let client = ClientEnd::new(&Hello { wants_views: true, optimistic: undo, ..Hello::default() });
-        let listener = Listener::new(std::slice::from_ref(group));
+        let listener = SessionListener::new(std::slice::from_ref(group));
         let (paused, lazy, waits, gone) = (false, false, false, false);
         Self {
             client,
@@ -87,7 +87,7 @@ impl Seat {
 impl<E: Engine> Whole<E> {
     /// A node of a run that speaks as `identity`, with as many clients as the plan says, all in `group`.
     pub fn new(
-        plan: &Plan,
+        plan: &RunPlan,
         identity: Identity,
         engine: E,
         limits: Limits,
@@ -98,7 +98,7 @@ impl<E: Engine> Whole<E> {
             node: Node::new(identity, engine, limits),
             me: identity.me,
             processes: plan.clients,
-            seats: (0..plan.clients + VISITORS).map(|at| Seat::new(&group, at + identity.me.node.0)).collect(),
+            seats: (0..plan.clients + VISITORS).map(|at| ClientSeat::new(&group, at + identity.me.node.0)).collect(),
             group,
             side: Side::new(plan, identity.me.node),
             acts: VecDeque::new(),
@@ -156,7 +156,7 @@ impl<E: Engine> Whole<E> {
         if asked.is_ok() {
             self.seats[at].said = count;
             let groups = to.iter().map(|to| String::from_utf8_lossy(to.target()).into()).collect();
-            self.acts.push_back(Act::Spoke { client: at as u16, count, groups });
+            self.acts.push_back(MachineOutput::Spoke { client: at as u16, count, groups });
         }
         self.dare(at, asked);
     }
@@ -169,9 +169,9 @@ impl<E: Engine> Whole<E> {
     /// A visitor's connection ends, and another visitor comes.
     fn vanish(&mut self, at: usize) {
         self.seats[at].gone = true;
-        self.acts.push_back(Act::Gone { client: at as u16 });
+        self.acts.push_back(MachineOutput::Gone { client: at as u16 });
         self.node.close_client(self.now, client_at(at));
-        self.seats.push(Seat::new(&self.group, at as u16));
+        self.seats.push(ClientSeat::new(&self.group, at as u16));
         self.node.open_client(self.now, client_at(self.seats.len() - 1));
     }
 
@@ -194,11 +194,11 @@ impl<E: Engine> Whole<E> {
                 let mut bytes = BytesMut::with_capacity(datagram.head.len() + datagram.body.len());
                 bytes.extend_from_slice(&datagram.head);
                 bytes.extend_from_slice(&datagram.body);
-                self.acts.push_back(Act::Send { to, lane, bytes: bytes.freeze() });
+                self.acts.push_back(MachineOutput::Send { to, lane, bytes: bytes.freeze() });
             }
-            Effect::Persist { ticket, record, .. } => self.acts.push_back(Act::Persist { ticket, record }),
-            Effect::Trim { up_to } => self.acts.push_back(Act::Trim { up_to }),
-            Effect::Left => self.acts.push_back(Act::Left),
+            Effect::Persist { ticket, record, .. } => self.acts.push_back(MachineOutput::Persist { ticket, record }),
+            Effect::Trim { up_to } => self.acts.push_back(MachineOutput::Trim { up_to }),
+            Effect::Left => self.acts.push_back(MachineOutput::Left),
             Effect::ReadAgain { client } => {
                 if let Some(seat) = self.seats.get_mut(seat_of(client)) {
                     seat.paused = false;
@@ -231,7 +231,7 @@ impl<E: Engine> Whole<E> {
 
     /// Some client writes what it has to say, if its connection is read from; false where none can.
     fn write(&mut self) -> bool {
-        let able = |seat: &Seat| !seat.paused && !seat.lazy && !seat.gone && !seat.client.output().is_empty();
+        let able = |seat: &ClientSeat| !seat.paused && !seat.lazy && !seat.gone && !seat.client.output().is_empty();
         let Some(at) = self.seats.iter().position(able) else { return false };
         let seat = &mut self.seats[at];
         let whole = seat.client.output().len();
@@ -254,17 +254,17 @@ impl<E: Engine> Whole<E> {
             }
             DaemonEvent::GroupView(view) => {
                 let group = GroupSeen::of(&view, (self.me, client_at(at)));
-                self.acts.push_back(Act::Group { client: at as u16, group: Box::new(group) });
+                self.acts.push_back(MachineOutput::Group { client: at as u16, group: Box::new(group) });
                 self.room(at);
             }
             DaemonEvent::GroupSignal(signal) => {
-                self.acts.push_back(Act::Signal { client: at as u16, group: signal.group.as_str().into() });
+                self.acts.push_back(MachineOutput::Signal { client: at as u16, group: signal.group.as_str().into() });
             }
             DaemonEvent::Message(message) => self.on_message(at, &message),
             DaemonEvent::Offer(offer) => self.on_offer(at, offer),
             DaemonEvent::Revoke(offer) => {
                 self.seats[at].offers.remove(&offer);
-                self.acts.push_back(Act::Revoke { client: at as u16, offer });
+                self.acts.push_back(MachineOutput::Revoke { client: at as u16, offer });
             }
             DaemonEvent::Confirm(offer) => self.on_confirm(at, offer),
             DaemonEvent::Progress(_) => self.room(at),
@@ -279,16 +279,16 @@ impl<E: Engine> Whole<E> {
     fn on_offer(&mut self, at: usize, offer: Offer) {
         let seat = &mut self.seats[at];
         let (strict, payload) = (seat.undo == Some(Undo::Latest), offer.message.clone().into_payload());
-        let told = Offered { offer: offer.number, sum: sum(&payload.into()), strict };
+        let told = OfferRecord { offer: offer.number, sum: sum(&payload.into()), strict };
         seat.offers.insert(offer.number, offer.message);
-        self.acts.push_back(Act::Offer { client: at as u16, offer: told });
+        self.acts.push_back(MachineOutput::Offer { client: at as u16, offer: told });
     }
 
     /// The message of an offer counts from here on as one that was told without.
     fn on_confirm(&mut self, at: usize, offer: u64) {
         let message = self.seats[at].offers.remove(&offer);
         let sum = message.as_ref().map_or(0, |message| sum(&message.clone().into_payload().into()));
-        self.acts.push_back(Act::Confirm { client: at as u16, offer, sum });
+        self.acts.push_back(MachineOutput::Confirm { client: at as u16, offer, sum });
         if let Some(message) = message {
             self.on_event(at, DaemonEvent::Message(message));
         }
@@ -303,13 +303,13 @@ impl<E: Engine> Whole<E> {
             return self.refuse(at, "a message that nobody sends".into());
         };
         let groups = message.groups().map(Into::into).collect();
-        self.acts.push_back(Act::Side { client: at as u16, from: (life, client), count, groups });
+        self.acts.push_back(MachineOutput::Side { client: at as u16, from: (life, client), count, groups });
     }
 
     fn room(&mut self, at: usize) {
         let seat = &mut self.seats[at];
         if seat.listener.is_joined() && std::mem::take(&mut seat.waits) {
-            self.acts.push_back(Act::Room { client: Some(at as u16) });
+            self.acts.push_back(MachineOutput::Room { client: Some(at as u16) });
         }
     }
 
@@ -317,7 +317,7 @@ impl<E: Engine> Whole<E> {
         if self.leaves || self.seats[at].gone {
             return;
         }
-        self.acts.push_back(Act::Refused { client: at as u16, why });
+        self.acts.push_back(MachineOutput::Refused { client: at as u16, why });
     }
 }
 
@@ -328,14 +328,14 @@ const fn is_fair(refusal: &Refusal) -> bool {
 
 /// What a client makes of what it was told of the workload. That it was refused is the machine's to judge, and group views
 /// are told of all groups.
-fn act(client: u16, heard: Heard) -> Option<Act> {
+fn act(client: u16, heard: ListenerEvent) -> Option<MachineOutput> {
     Some(match heard {
-        Heard::View(view) => Act::View { client, view },
-        Heard::Network(view) => Act::Network { client, view },
-        Heard::Primary(view) => Act::Primary { client, view },
-        Heard::Message(message) => Act::Deliver { client, message },
-        Heard::Ordered(count) => Act::Ordered { client, count },
-        Heard::Group(_) | Heard::Signal(_) | Heard::Refused(_) => return None,
+        ListenerEvent::View(view) => MachineOutput::View { client, view },
+        ListenerEvent::Network(view) => MachineOutput::Network { client, view },
+        ListenerEvent::Primary(view) => MachineOutput::Primary { client, view },
+        ListenerEvent::Message(message) => MachineOutput::Deliver { client, message },
+        ListenerEvent::Ordered(count) => MachineOutput::Ordered { client, count },
+        ListenerEvent::Group(_) | ListenerEvent::Signal(_) | ListenerEvent::Refused(_) => return None,
     })
 }
 
@@ -399,11 +399,11 @@ impl<E: Engine> Machine for Whole<E> {
         self.node.handle_persisted(now, ticket);
     }
 
-    fn submit(&mut self, now: Instant, client: u16, _class: Class, service: Service, payload: Payload) -> Answer {
+    fn submit(&mut self, now: Instant, client: u16, _class: Class, service: Service, payload: Payload) -> SubmitAnswer {
         self.now = now;
         let seat = &mut self.seats[usize::from(client)];
         if self.leaves {
-            return Answer::Leaving;
+            return SubmitAnswer::Leaving;
         }
         if seat.listener.is_joined() {
             let groups = std::slice::from_ref(&self.group);
@@ -412,17 +412,17 @@ impl<E: Engine> Machine for Whole<E> {
                     seat.lazy |= self.rng.chance(0.2);
                     seat.sent += 1;
                     seat.listener.sent(number, seat.sent);
-                    return Answer::Accepted(None);
+                    return SubmitAnswer::Accepted(None);
                 }
                 Err(NotSent::Credit { .. }) => {}
-                Err(not_sent) => return Answer::Refused(not_sent.to_string()),
+                Err(not_sent) => return SubmitAnswer::Refused(not_sent.to_string()),
             }
         }
         seat.waits = true;
-        Answer::Full
+        SubmitAnswer::Full
     }
 
-    fn poll(&mut self) -> Option<Act> {
+    fn poll(&mut self) -> Option<MachineOutput> {
         while self.acts.is_empty() {
             if !self.advance() {
                 return None;

@@ -1,11 +1,11 @@
 //! Each flaw of the sequencer is noticed, by the checker that is there for it.
 use super::sequencer::Flaw;
 use super::{plan, run};
-use crate::plan::Plan;
+use crate::plan::RunPlan;
 use consort_types::Service;
 
 /// The ids of the rules that a run broke.
-fn broken(plan: &Plan, flaw: Flaw) -> Vec<&'static str> {
+fn broken(plan: &RunPlan, flaw: Flaw) -> Vec<&'static str> {
     let mut rules: Vec<_> = run(plan, flaw).violations.iter().map(|violation| violation.rule.id).collect();
     rules.sort_unstable();
     rules.dedup();
@@ -67,7 +67,7 @@ fn each_flaw_wakes_its_checker() {
 fn a_sender_that_is_never_told_of_room_is_noticed() {
     let mut plan = plan(3, "none");
     for sender in &mut plan.senders {
-        sender.pace = crate::workload::Pace::Burst { every: consort_types::Duration::from_millis(500), most: 300 };
+        sender.pace = crate::workload::SendPace::Burst { every: consort_types::Duration::from_millis(500), most: 300 };
     }
     assert_eq!(broken(&plan, Flaw::None), [""; 0]);
     assert!(broken(&plan, Flaw::NoRoom).contains(&"LV"));

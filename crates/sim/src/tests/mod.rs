@@ -5,8 +5,8 @@ mod worlds;
 use crate::checkers::Bounds;
 use crate::fault::Kinds;
 use crate::machine::{Bare, Whole};
-use crate::plan::Plan;
-use crate::world::{Options, Outcome, World};
+use crate::plan::RunPlan;
+use crate::world::{RunOptions, RunOutcome, SimWorld};
 use consort_node::Limits;
 use consort_types::{ClusterId, ConfigHash, GroupName, MemberId};
 use consort_wire::Identity;
@@ -16,13 +16,13 @@ fn identity(me: MemberId) -> Identity {
     Identity { cluster: ClusterId(1), config: ConfigHash(2), me }
 }
 
-fn machines(plan: &Plan, flaw: Flaw) -> Vec<Bare<Sequencer>> {
+fn machines(plan: &RunPlan, flaw: Flaw) -> Vec<Bare<Sequencer>> {
     let engine = |me| Sequencer::new(me, plan.members(), flaw);
     let machine = |me| Bare::new(identity(me), engine(me), Some(Sequencer::holds));
     plan.members().into_iter().map(machine).collect()
 }
 
-fn whole_machines(plan: &Plan) -> Vec<Whole<Sequencer>> {
+fn whole_machines(plan: &RunPlan) -> Vec<Whole<Sequencer>> {
     let group = GroupName::new(b"all").unwrap();
     let limits = Limits { credit: 4 << 10, ..Limits::default() };
     let engine = |me| Sequencer::new(me, plan.members(), Flaw::None);
@@ -30,27 +30,27 @@ fn whole_machines(plan: &Plan) -> Vec<Whole<Sequencer>> {
     plan.members().into_iter().map(machine).collect()
 }
 
-fn bounds(plan: &Plan) -> Bounds {
+fn bounds(plan: &RunPlan) -> Bounds {
     let quiet = [("store_packets", 0), ("queued_bytes", 0)].into();
     let needless = if plan.keeps_order() { ["asked"].into() } else { [].into() };
     Bounds { quiet, needless, ..Bounds::default() }
 }
 
-fn plan(seed: u64, faults: &str) -> Plan {
-    lightened(Plan::draw_bare(seed, &faults.parse::<Kinds>().unwrap()))
+fn plan(seed: u64, faults: &str) -> RunPlan {
+    lightened(RunPlan::draw_bare(seed, &faults.parse::<Kinds>().unwrap()))
 }
 
 /// Sequencers are no racers, and send each message whole.
-fn lightened(mut plan: Plan) -> Plan {
+fn lightened(mut plan: RunPlan) -> RunPlan {
     plan.datagram = 65_000;
     for sender in &mut plan.senders {
-        sender.pace = crate::workload::Pace::Poisson(consort_types::Duration::from_millis(40));
+        sender.pace = crate::workload::SendPace::Poisson(consort_types::Duration::from_millis(40));
         sender.sizes = crate::workload::Sizes::SMALL;
     }
     plan
 }
 
-fn run(plan: &Plan, flaw: Flaw) -> Outcome {
-    let options = Options { bounds: bounds(plan), story: false, trace: true };
-    World::new(plan.clone(), options, machines(plan, flaw)).run()
+fn run(plan: &RunPlan, flaw: Flaw) -> RunOutcome {
+    let options = RunOptions { bounds: bounds(plan), story: false, trace: true };
+    SimWorld::new(plan.clone(), options, machines(plan, flaw)).run()
 }

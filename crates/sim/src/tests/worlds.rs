@@ -2,13 +2,13 @@
 use super::sequencer::Flaw;
 use super::{bounds, lightened, machines, plan, run, whole_machines};
 use crate::checkers::judge;
-use crate::fault::{Activation, Fault, Kinds, Lanes, Part, Scope};
-use crate::machine::Answer;
+use crate::fault::{Activation, Fault, FaultScope, Kinds, Lanes, NodeSet};
+use crate::machine::SubmitAnswer;
 use crate::message::Process;
-use crate::plan::Plan;
-use crate::trace::{Trace, What};
-use crate::workload::Pace;
-use crate::world::{Options, World};
+use crate::plan::RunPlan;
+use crate::trace::{Occurrence, Trace};
+use crate::workload::SendPace;
+use crate::world::{RunOptions, SimWorld};
 use consort_order::Lane;
 use consort_types::{Class, Duration, Instant, NodeId, Service};
 use std::cell::Cell;
@@ -39,8 +39,8 @@ fn the_trace_of_a_run_is_judged_alike_when_read_from_text() {
 
 #[test]
 fn a_packet_that_fits_no_datagram_is_not_sent_and_makes_the_run_red() {
-    let plan = Plan { datagram: 400, ..Plan::lan(3) };
-    let mut world = World::new(plan, Options::default(), machines(&Plan::lan(3), Flaw::None));
+    let plan = RunPlan { datagram: 400, ..RunPlan::lan(3) };
+    let mut world = SimWorld::new(plan, RunOptions::default(), machines(&RunPlan::lan(3), Flaw::None));
     world.run_until(Instant(1_000_000));
     world.submit(CLIENT, Class::Client, Service::Safe, 500).unwrap();
     world.run_until(Instant(100_000_000));
@@ -51,8 +51,8 @@ fn a_packet_that_fits_no_datagram_is_not_sent_and_makes_the_run_red() {
 
 #[test]
 fn a_filter_decides_what_passes_and_the_protocol_repairs_it() {
-    let plan = Plan::lan(3);
-    let mut world = World::new(plan.clone(), Options::default(), machines(&plan, Flaw::None));
+    let plan = RunPlan::lan(3);
+    let mut world = SimWorld::new(plan.clone(), RunOptions::default(), machines(&plan, Flaw::None));
     world.run_until(Instant(1_000_000));
     let dropped = Rc::new(Cell::new(0));
     let count = Rc::clone(&dropped);
@@ -73,12 +73,12 @@ fn a_filter_decides_what_passes_and_the_protocol_repairs_it() {
 
 #[test]
 fn a_message_that_finds_no_room_is_refused_and_does_not_count() {
-    let plan = Plan::lan(3);
-    let mut world = World::new(plan.clone(), Options::default(), machines(&plan, Flaw::None));
+    let plan = RunPlan::lan(3);
+    let mut world = SimWorld::new(plan.clone(), RunOptions::default(), machines(&plan, Flaw::None));
     world.run_until(Instant(1_000_000));
     let answers: Vec<_> =
         (0..5).map(|_| world.submit(CLIENT, Class::Client, Service::Agreed, 30_000).map(|mark| mark.count)).collect();
-    assert_eq!(answers, [Ok(1), Ok(2), Ok(3), Err(Answer::Full), Err(Answer::Full)]);
+    assert_eq!(answers, [Ok(1), Ok(2), Ok(3), Err(SubmitAnswer::Full), Err(SubmitAnswer::Full)]);
 }
 
 #[test]
@@ -86,7 +86,8 @@ fn late_hosts_start_late_and_lost_datagrams_are_counted() {
     let late = (1..50).map(|seed| plan(seed, "late")).find(|plan| !plan.faults.is_empty()).unwrap();
     let outcome = run(&late, Flaw::None);
     let fault = late.faults[0];
-    let starts = |event: &&crate::trace::Event| matches!(event.what, What::Start { .. }) && event.at == fault.until;
+    let starts =
+        |event: &&crate::trace::TraceEvent| matches!(event.what, Occurrence::Start { .. }) && event.at == fault.until;
     assert!(outcome.trace.unwrap().events.iter().any(|event| starts(&event)));
     assert_eq!(outcome.totals.faults, late.faults.len() as u64);
     assert_eq!(outcome.violations, []);
@@ -97,8 +98,8 @@ fn late_hosts_start_late_and_lost_datagrams_are_counted() {
 /// How many deliveries come of five messages of the sequencer's own node while a fault lasts.
 fn delivered_while(fault: Fault) -> u64 {
     let activation = Activation { from: Instant(0), until: Instant(1_000_000_000), fault };
-    let plan = Plan { faults: vec![activation], ..Plan::lan(3) };
-    let mut world = World::new(plan.clone(), Options::default(), machines(&plan, Flaw::None));
+    let plan = RunPlan { faults: vec![activation], ..RunPlan::lan(3) };
+    let mut world = SimWorld::new(plan.clone(), RunOptions::default(), machines(&plan, Flaw::None));
     world.run_until(Instant(1_000_000));
     for _ in 0..5 {
         world.submit(Process::new(NodeId(0), 5), Class::Client, Service::Agreed, 100).unwrap();
@@ -109,7 +110,7 @@ fn delivered_while(fault: Fault) -> u64 {
 
 #[test]
 fn faults_that_look_at_a_datagram_take_just_those_they_name() {
-    let scope = Scope::All;
+    let scope = FaultScope::All;
     let numbered = 1; // what the sequencer puts first in a message that has its place
     assert_eq!(delivered_while(Fault::KindLoss { scope, kind: 0xee, p: 1.0 }), 15, "of a kind that nobody sends");
     assert!(delivered_while(Fault::KindLoss { scope, kind: numbered, p: 1.0 }) < 15);
@@ -119,10 +120,11 @@ fn faults_that_look_at_a_datagram_take_just_those_they_name() {
 
 #[test]
 fn a_stalled_host_does_nothing_until_the_stall_ends() {
-    let stall = Fault::Stall { part: Part(0b001) };
+    let stall = Fault::Stall { part: NodeSet(0b001) };
     let until = Instant(500_000_000);
-    let plan = Plan { faults: vec![Activation { from: Instant(2_000_000), until, fault: stall }], ..Plan::lan(3) };
-    let mut world = World::new(plan.clone(), Options::default(), machines(&plan, Flaw::None));
+    let plan =
+        RunPlan { faults: vec![Activation { from: Instant(2_000_000), until, fault: stall }], ..RunPlan::lan(3) };
+    let mut world = SimWorld::new(plan.clone(), RunOptions::default(), machines(&plan, Flaw::None));
     world.run_until(Instant(3_000_000));
     world.submit(CLIENT, Class::Client, Service::Agreed, 100).unwrap();
     world.run_until(Instant(499_000_000));
@@ -141,7 +143,7 @@ fn a_host_that_is_slow_for_two_reasons_is_as_slow_as_for_the_worse_one() {
         let outcome = run(&plan, Flaw::None);
         assert_eq!(outcome.violations, []);
         let events = outcome.trace.unwrap().events.into_iter();
-        let delivers = events.filter(|event| matches!(event.what, What::Deliver { .. }));
+        let delivers = events.filter(|event| matches!(event.what, Occurrence::Deliver { .. }));
         delivers.map(|event| event.at).collect::<Vec<_>>()
     };
     let worse = delivered(&[20]);
@@ -153,10 +155,10 @@ fn a_host_that_is_slow_for_two_reasons_is_as_slow_as_for_the_worse_one() {
 #[test]
 fn whole_nodes_and_their_clients_keep_every_promise() {
     for seed in 1..=12 {
-        let mut plan = lightened(Plan::draw_whole(seed, &Kinds::steady()));
-        plan.senders[0].pace = Pace::Burst { every: Duration::from_millis(700), most: 80 };
-        let options = Options { bounds: bounds(&plan), ..Options::default() };
-        let outcome = World::new(plan.clone(), options, whole_machines(&plan)).run();
+        let mut plan = lightened(RunPlan::draw_whole(seed, &Kinds::steady()));
+        plan.senders[0].pace = SendPace::Burst { every: Duration::from_millis(700), most: 80 };
+        let options = RunOptions { bounds: bounds(&plan), ..RunOptions::default() };
+        let outcome = SimWorld::new(plan.clone(), options, whole_machines(&plan)).run();
         assert_eq!(outcome.violations, [], "seed {seed}");
         assert!(outcome.totals.accepted > 50, "seed {seed}: {:?}", outcome.totals);
     }
@@ -165,8 +167,8 @@ fn whole_nodes_and_their_clients_keep_every_promise() {
 #[test]
 fn the_story_tells_what_happened() {
     let plan = plan(6, "steady");
-    let options = Options { bounds: bounds(&plan), story: true, trace: false };
-    let story = World::new(plan.clone(), options, machines(&plan, Flaw::Cut)).run().story.unwrap().text(true);
+    let options = RunOptions { bounds: bounds(&plan), story: true, trace: false };
+    let story = SimWorld::new(plan.clone(), options, machines(&plan, Flaw::Cut)).run().story.unwrap().text(true);
     for words in ["starts", "installs 2@n0.1", "another length than when it was submitted", "delivered"] {
         assert!(story.contains(words), "{words} is missing in\n{story}");
     }

@@ -1,6 +1,9 @@
 //! A trace as text.
-use super::{Delivered, Event, Grouped, Installed, Offered, Said, Sender, Submitted, Trace, What};
-use crate::message::{Life, Mark, Process};
+use super::{
+    DeliveryRecord, DeliverySender, Grouped, InstallRecord, Occurrence, OfferRecord, SaidMessage, Submitted, Trace,
+    TraceEvent,
+};
+use crate::message::{Mark, Process, ProcessIncarnation};
 use consort_types::{Class, Incarnation, Instant, MemberId, MessageId, NodeId, OrderStream, Position, Service, ViewId};
 use std::borrow::Cow;
 use std::fmt;
@@ -40,44 +43,46 @@ impl FromStr for Trace {
     }
 }
 
-impl fmt::Display for Event {
+impl fmt::Display for TraceEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} ", self.at.0, self.process)?;
         match &self.what {
-            What::Start { late } => write!(f, "start late={late}"),
-            What::View(view) => write_view(f, "view", view),
-            What::Network(view) => write_view(f, "network", view),
-            What::Primary(id) => write!(f, "primary id={id}"),
-            What::Group(group) => write_group(f, group),
-            What::Signal(group) => write!(f, "signal of={group}"),
-            What::Spoke(said) => write_said(f, "spoke", said),
-            What::Side(said) => write_said(f, "side", said),
-            What::Gone => f.write_str("gone"),
-            What::Submit(submitted) => write_submit(f, submitted),
-            What::Wait => f.write_str("wait"),
-            What::Spins => f.write_str("spins"),
-            What::Room => f.write_str("room"),
-            What::Refused(why) => write!(f, "refused why={}", why.replace(char::is_whitespace, "_")),
-            What::Deliver(delivered) => write_deliver(f, delivered),
-            What::Offer(Offered { offer, sum, strict }) => write!(f, "offer offer={offer} sum={sum} strict={strict}"),
-            What::Revoke(offer) => write!(f, "revoke offer={offer}"),
-            What::Confirm { offer, sum } => write!(f, "confirm offer={offer} sum={sum}"),
-            What::Ordered(count) => write!(f, "ordered count={count}"),
-            What::Stable { stream, up_to, missing } => {
+            Occurrence::Start { late } => write!(f, "start late={late}"),
+            Occurrence::View(view) => write_view(f, "view", view),
+            Occurrence::Network(view) => write_view(f, "network", view),
+            Occurrence::Primary(id) => write!(f, "primary id={id}"),
+            Occurrence::Group(group) => write_group(f, group),
+            Occurrence::Signal(group) => write!(f, "signal of={group}"),
+            Occurrence::Spoke(said) => write_said(f, "spoke", said),
+            Occurrence::Side(said) => write_said(f, "side", said),
+            Occurrence::Gone => f.write_str("gone"),
+            Occurrence::Submit(submitted) => write_submit(f, submitted),
+            Occurrence::Wait => f.write_str("wait"),
+            Occurrence::Spins => f.write_str("spins"),
+            Occurrence::Room => f.write_str("room"),
+            Occurrence::Refused(why) => write!(f, "refused why={}", why.replace(char::is_whitespace, "_")),
+            Occurrence::Deliver(delivered) => write_deliver(f, delivered),
+            Occurrence::Offer(OfferRecord { offer, sum, strict }) => {
+                write!(f, "offer offer={offer} sum={sum} strict={strict}")
+            }
+            Occurrence::Revoke(offer) => write!(f, "revoke offer={offer}"),
+            Occurrence::Confirm { offer, sum } => write!(f, "confirm offer={offer} sum={sum}"),
+            Occurrence::Ordered(count) => write!(f, "ordered count={count}"),
+            Occurrence::Stable { stream, up_to, missing } => {
                 write!(f, "stable stream={} up_to={up_to} missing={}", stream.0, list(missing))
             }
-            What::Gauge { name, value } => write!(f, "gauge name={name} value={value}"),
-            What::Leave => f.write_str("leave"),
-            What::Left => f.write_str("left"),
-            What::Crash => f.write_str("crash"),
-            What::Calm => f.write_str("calm"),
-            What::Quiet => f.write_str("quiet"),
+            Occurrence::Gauge { name, value } => write!(f, "gauge name={name} value={value}"),
+            Occurrence::Leave => f.write_str("leave"),
+            Occurrence::Left => f.write_str("left"),
+            Occurrence::Crash => f.write_str("crash"),
+            Occurrence::Calm => f.write_str("calm"),
+            Occurrence::Quiet => f.write_str("quiet"),
         }
     }
 }
 
-fn write_view(f: &mut fmt::Formatter<'_>, what: &str, view: &Installed) -> fmt::Result {
-    let Installed { id, transitional, members, together, pending } = view;
+fn write_view(f: &mut fmt::Formatter<'_>, what: &str, view: &InstallRecord) -> fmt::Result {
+    let InstallRecord { id, transitional, members, together, pending } = view;
     write!(f, "{what} id={id} transitional={transitional} members={}", list(members))?;
     write!(f, " together={} pending={pending}", list(together))
 }
@@ -88,8 +93,8 @@ fn write_group(f: &mut fmt::Formatter<'_>, group: &Grouped) -> fmt::Result {
     write!(f, " primary={primary} members={} together={}", list(members), list(together))
 }
 
-fn write_said(f: &mut fmt::Formatter<'_>, what: &str, said: &Said) -> fmt::Result {
-    let Said { from, count, groups } = said;
+fn write_said(f: &mut fmt::Formatter<'_>, what: &str, said: &SaidMessage) -> fmt::Result {
+    let SaidMessage { from, count, groups } = said;
     write!(f, "{what} from={from} count={count} groups={}", list(groups))
 }
 
@@ -99,7 +104,7 @@ fn write_submit(f: &mut fmt::Formatter<'_>, submitted: &Submitted) -> fmt::Resul
     write!(f, " id={}", option(id.map(|id| id.0)))
 }
 
-fn write_deliver(f: &mut fmt::Formatter<'_>, d: &Delivered) -> fmt::Result {
+fn write_deliver(f: &mut fmt::Formatter<'_>, d: &DeliveryRecord) -> fmt::Result {
     write!(f, "deliver mark={} nameless={} intact={}", option(d.mark), d.nameless, d.intact)?;
     write!(f, " sender={} life={}", option(d.sender.map(|sender| sender.node)), option(d.sender.and_then(|s| s.life)))?;
     write!(f, " client={}", option(d.sender.and_then(|sender| sender.client)))?;
@@ -125,31 +130,33 @@ fn list<T: fmt::Display>(items: &[T]) -> String {
     if items.is_empty() { "-".into() } else { items.join(",") }
 }
 
-fn read(line: &str) -> Option<Event> {
+fn read(line: &str) -> Option<TraceEvent> {
     let mut words = line.split_whitespace();
     let at = Instant(words.next()?.parse().ok()?);
     let process = process(words.next()?)?;
     let word = words.next()?;
-    Some(Event { at, process, what: read_what(word, Fields(line))? })
+    Some(TraceEvent { at, process, what: read_what(word, Fields(line))? })
 }
 
-fn read_what(word: &str, fields: Fields<'_>) -> Option<What> {
+fn read_what(word: &str, fields: Fields<'_>) -> Option<Occurrence> {
     Some(match word {
-        "start" => What::Start { late: fields.number("late")? },
-        "primary" => What::Primary(view_id(fields.text("id")?)?),
-        "leave" => What::Leave,
-        "left" => What::Left,
-        "crash" => What::Crash,
-        "wait" => What::Wait,
-        "spins" => What::Spins,
-        "room" => What::Room,
-        "calm" => What::Calm,
-        "quiet" => What::Quiet,
-        "refused" => What::Refused(Cow::Owned(fields.text("why")?.to_owned())),
-        "gauge" => What::Gauge { name: Cow::Owned(fields.text("name")?.to_owned()), value: fields.number("value")? },
-        "view" => What::View(Box::new(read_view(fields)?)),
-        "network" => What::Network(Box::new(read_view(fields)?)),
-        "group" => What::Group(Box::new(Grouped {
+        "start" => Occurrence::Start { late: fields.number("late")? },
+        "primary" => Occurrence::Primary(view_id(fields.text("id")?)?),
+        "leave" => Occurrence::Leave,
+        "left" => Occurrence::Left,
+        "crash" => Occurrence::Crash,
+        "wait" => Occurrence::Wait,
+        "spins" => Occurrence::Spins,
+        "room" => Occurrence::Room,
+        "calm" => Occurrence::Calm,
+        "quiet" => Occurrence::Quiet,
+        "refused" => Occurrence::Refused(Cow::Owned(fields.text("why")?.to_owned())),
+        "gauge" => {
+            Occurrence::Gauge { name: Cow::Owned(fields.text("name")?.to_owned()), value: fields.number("value")? }
+        }
+        "view" => Occurrence::View(Box::new(read_view(fields)?)),
+        "network" => Occurrence::Network(Box::new(read_view(fields)?)),
+        "group" => Occurrence::Group(Box::new(Grouped {
             group: fields.text("of")?.into(),
             id: view_id(fields.text("id")?)?,
             change: fields.number("change")?,
@@ -160,27 +167,27 @@ fn read_what(word: &str, fields: Fields<'_>) -> Option<What> {
             members: fields.list("members", process)?,
             together: fields.list("together", process)?,
         })),
-        "signal" => What::Signal(fields.text("of")?.into()),
-        "spoke" => What::Spoke(Box::new(read_said(fields)?)),
-        "side" => What::Side(Box::new(read_said(fields)?)),
-        "gone" => What::Gone,
-        "offer" => What::Offer(Offered {
+        "signal" => Occurrence::Signal(fields.text("of")?.into()),
+        "spoke" => Occurrence::Spoke(Box::new(read_said(fields)?)),
+        "side" => Occurrence::Side(Box::new(read_said(fields)?)),
+        "gone" => Occurrence::Gone,
+        "offer" => Occurrence::Offer(OfferRecord {
             offer: fields.number("offer")?,
             sum: fields.number("sum")?,
             strict: fields.number("strict")?,
         }),
-        "revoke" => What::Revoke(fields.number("offer")?),
-        "confirm" => What::Confirm { offer: fields.number("offer")?, sum: fields.number("sum")? },
-        "submit" => What::Submit(Submitted {
+        "revoke" => Occurrence::Revoke(fields.number("offer")?),
+        "confirm" => Occurrence::Confirm { offer: fields.number("offer")?, sum: fields.number("sum")? },
+        "submit" => Occurrence::Submit(Submitted {
             count: fields.number("count")?,
             id: fields.option("id", |text| text.parse().ok().map(MessageId))?,
             class: fields.option("class", class)?,
             service: fields.number("service")?,
             len: fields.number("len")?,
         }),
-        "deliver" => What::Deliver(read_deliver(fields)?),
-        "ordered" => What::Ordered(fields.number("count")?),
-        "stable" => What::Stable {
+        "deliver" => Occurrence::Deliver(read_deliver(fields)?),
+        "ordered" => Occurrence::Ordered(fields.number("count")?),
+        "stable" => Occurrence::Stable {
             stream: OrderStream(fields.number("stream")?),
             up_to: Position(fields.number("up_to")?),
             missing: fields.list("missing", node)?,
@@ -189,18 +196,18 @@ fn read_what(word: &str, fields: Fields<'_>) -> Option<What> {
     })
 }
 
-fn read_said(fields: Fields<'_>) -> Option<Said> {
-    Some(Said {
+fn read_said(fields: Fields<'_>) -> Option<SaidMessage> {
+    Some(SaidMessage {
         from: process(fields.text("from")?)?,
         count: fields.number("count")?,
         groups: fields.list("groups", |text| Some(text.into()))?,
     })
 }
 
-fn read_deliver(fields: Fields<'_>) -> Option<Delivered> {
+fn read_deliver(fields: Fields<'_>) -> Option<DeliveryRecord> {
     let (life, client) = (fields.option("life", number)?, fields.option("client", number)?);
-    let sender = fields.option("sender", node)?.map(|node| Sender { node, life, client });
-    Some(Delivered {
+    let sender = fields.option("sender", node)?.map(|node| DeliverySender { node, life, client });
+    Some(DeliveryRecord {
         mark: fields.option("mark", mark)?,
         nameless: fields.number("nameless")?,
         intact: fields.number("intact")?,
@@ -219,8 +226,8 @@ fn number(text: &str) -> Option<u16> {
     text.parse().ok()
 }
 
-fn read_view(fields: Fields<'_>) -> Option<Installed> {
-    Some(Installed {
+fn read_view(fields: Fields<'_>) -> Option<InstallRecord> {
+    Some(InstallRecord {
         id: view_id(fields.text("id")?)?,
         transitional: fields.number("transitional")?,
         members: fields.list("members", life)?,
@@ -292,12 +299,12 @@ fn node(text: &str) -> Option<NodeId> {
     text.strip_prefix('n')?.parse().ok().map(NodeId)
 }
 
-fn life(text: &str) -> Option<Life> {
+fn life(text: &str) -> Option<ProcessIncarnation> {
     let (of, count) = match text.split_once('.') {
         Some((of, count)) => (of, count.parse::<u16>().ok()?.checked_sub(1)?),
         None => (text, 0),
     };
-    Some(Life { node: node(of)?, count })
+    Some(ProcessIncarnation { node: node(of)?, count })
 }
 
 fn process(text: &str) -> Option<Process> {
@@ -338,10 +345,10 @@ mod tests {
     fn events() -> Trace {
         let process = Process { node: NodeId(2), life: 3, client: 1 };
         let id = ViewId { number: 4, representative: MemberId::new(0, 7) };
-        let view = Installed {
+        let view = InstallRecord {
             id,
             transitional: true,
-            members: vec![Life { node: NodeId(0), count: 0 }, process.life()],
+            members: vec![ProcessIncarnation { node: NodeId(0), count: 0 }, process.life()],
             together: vec![process.life()],
             pending: true,
         };
@@ -356,52 +363,52 @@ mod tests {
             members: vec![Process::new(NodeId(0), 0), process],
             together: vec![process],
         };
-        let said = Said { from: process, count: 4, groups: vec!["a".into(), "#c1#n2".into()] };
-        let delivered = Delivered {
+        let said = SaidMessage { from: process, count: 4, groups: vec!["a".into(), "#c1#n2".into()] };
+        let delivered = DeliveryRecord {
             mark: Some(Mark { origin: process, count: 9 }),
             intact: true,
-            sender: Some(Sender { node: NodeId(2), life: Some(3), client: None }),
+            sender: Some(DeliverySender { node: NodeId(2), life: Some(3), client: None }),
             position: Some(Position(12)),
             class: Some(Class::Control),
             service: Service::Safe,
             own: Some(MessageId(4)),
             len: 33,
             missing: vec![NodeId(1), NodeId(3)],
-            ..Delivered::default()
+            ..DeliveryRecord::default()
         };
         let submitted = Submitted { count: 9, class: Some(Class::Client), len: 33, ..Submitted::default() };
         let whats = [
-            What::Start { late: true },
-            What::View(Box::new(view.clone())),
-            What::Network(Box::new(view)),
-            What::Primary(id),
-            What::Group(Box::new(group)),
-            What::Signal("few1".into()),
-            What::Spoke(Box::new(said.clone())),
-            What::Side(Box::new(said)),
-            What::Gone,
-            What::Submit(submitted),
-            What::Wait,
-            What::Spins,
-            What::Room,
-            What::Refused("too_large".into()),
-            What::Deliver(delivered),
-            What::Deliver(Delivered::default()),
-            What::Offer(Offered { offer: 3, sum: 9, strict: true }),
-            What::Revoke(3),
-            What::Confirm { offer: 4, sum: 8 },
-            What::Ordered(5),
-            What::Stable { stream: OrderStream(1), up_to: Position(8), missing: vec![] },
-            What::Gauge { name: "store_bytes".into(), value: 17 },
-            What::Leave,
-            What::Left,
-            What::Crash,
-            What::Calm,
-            What::Quiet,
+            Occurrence::Start { late: true },
+            Occurrence::View(Box::new(view.clone())),
+            Occurrence::Network(Box::new(view)),
+            Occurrence::Primary(id),
+            Occurrence::Group(Box::new(group)),
+            Occurrence::Signal("few1".into()),
+            Occurrence::Spoke(Box::new(said.clone())),
+            Occurrence::Side(Box::new(said)),
+            Occurrence::Gone,
+            Occurrence::Submit(submitted),
+            Occurrence::Wait,
+            Occurrence::Spins,
+            Occurrence::Room,
+            Occurrence::Refused("too_large".into()),
+            Occurrence::Deliver(delivered),
+            Occurrence::Deliver(DeliveryRecord::default()),
+            Occurrence::Offer(OfferRecord { offer: 3, sum: 9, strict: true }),
+            Occurrence::Revoke(3),
+            Occurrence::Confirm { offer: 4, sum: 8 },
+            Occurrence::Ordered(5),
+            Occurrence::Stable { stream: OrderStream(1), up_to: Position(8), missing: vec![] },
+            Occurrence::Gauge { name: "store_bytes".into(), value: 17 },
+            Occurrence::Leave,
+            Occurrence::Left,
+            Occurrence::Crash,
+            Occurrence::Calm,
+            Occurrence::Quiet,
         ];
         let event = |(what, at)| match what {
-            What::Calm | What::Quiet => Event { at: Instant(at), process: Process::WORLD, what },
-            what => Event { at: Instant(at), process, what },
+            Occurrence::Calm | Occurrence::Quiet => TraceEvent { at: Instant(at), process: Process::WORLD, what },
+            what => TraceEvent { at: Instant(at), process, what },
         };
         Trace { events: whats.into_iter().zip(1_000..).map(event).collect() }
     }

@@ -3,12 +3,12 @@
 //!
 //! | type | what |
 //! |---|---|
-//! | [`Listener`] | sorts what one client is told: what counts, and what came before it was in its groups |
-//! | [`Cast`] | names for lives, clients and messages of a real run |
+//! | [`SessionListener`] | sorts what one client is told: what counts, and what came before it was in its groups |
+//! | [`NameBook`] | names for lives, clients and messages of a real run |
 //! | [`Witness`] | a listener with a name: writes down what happens to it as events, with their times |
 //! | [`Merge`] | the events of all witnesses as one trace |
 //!
-//! For a real run: one [`Cast`], one [`Witness`] for each session, which is told of everything that goes in and comes out;
+//! For a real run: one [`NameBook`], one [`Witness`] for each session, which is told of everything that goes in and comes out;
 //! at the end (or whenever all is quiet) a [`Merge`] of what all have [taken down](Witness::take), and
 //! [`judge`](crate::checkers::judge) on that.
 //!
@@ -26,9 +26,9 @@
 //!
 //! What no client was told, such as messages to a group that nobody is in, is not judged at all.
 use crate::checkers::must_stay_zero;
-use crate::machine::{Received, Seen};
-use crate::message::{HEADER, Life, Mark, Pattern, Process, mark_of};
-use crate::trace::{Delivered, Event, Installed, Sender, Submitted, What};
+use crate::machine::{ReceivedMessage, SeenView};
+use crate::message::{HEADER, Mark, Pattern, Process, ProcessIncarnation, mark_of};
+use crate::trace::{DeliveryRecord, DeliverySender, InstallRecord, Occurrence, Submitted, TraceEvent};
 use consort_session as session;
 use consort_types::{GroupName, Instant, MemberId, Service};
 use consort_wire::Payload;
@@ -43,21 +43,21 @@ mod merge;
 #[cfg(test)]
 mod tests;
 
-pub use listener::{Heard, Listener, index_of};
+pub use listener::{ListenerEvent, SessionListener, index_of};
 pub use merge::Merge;
 
 /// Names for the lives and clients of a real run, and payloads that name their messages.
 #[derive(Clone, Debug, Default)]
-pub struct Cast {
-    lives: BTreeMap<MemberId, Life>,
+pub struct NameBook {
+    lives: BTreeMap<MemberId, ProcessIncarnation>,
     pattern: Pattern,
 }
 
-impl Cast {
+impl NameBook {
     /// The name of a daemon's life; a node's lives are counted in the order in which they are asked for.
-    pub fn life(&mut self, member: MemberId) -> Life {
+    pub fn life(&mut self, member: MemberId) -> ProcessIncarnation {
         let met = self.lives.keys().filter(|known| known.node == member.node).count() as u16;
-        *self.lives.entry(member).or_insert(Life { node: member.node, count: met })
+        *self.lives.entry(member).or_insert(ProcessIncarnation { node: member.node, count: met })
     }
 
     /// Someone who writes down what happens from now on to the client that was welcomed so, as far as it concerns these
@@ -68,7 +68,7 @@ impl Cast {
     pub fn witness(&mut self, at: Instant, welcome: &session::Welcome, groups: &[GroupName]) -> Witness {
         let mut witness = self.bystander(welcome, groups);
         witness.takes_part = true;
-        witness.note(at, What::Start { late: true });
+        witness.note(at, Occurrence::Start { late: true });
         witness
     }
 
@@ -76,19 +76,19 @@ impl Cast {
     /// daemon are given its messages in its place: it should not send before they are in the groups.
     pub fn bystander(&mut self, welcome: &session::Welcome, groups: &[GroupName]) -> Witness {
         let process = Process::of(self.life(welcome.daemon), index_of(welcome.client));
-        let (mut listener, pattern) = (Listener::new(groups), self.pattern.clone());
+        let (mut listener, pattern) = (SessionListener::new(groups), self.pattern.clone());
         listener.welcomed(welcome);
         Witness { process, listener, takes_part: false, leaves: false, events: Vec::new(), pattern }
     }
 
-    fn view(&mut self, seen: &Seen) -> Installed {
+    fn view(&mut self, seen: &SeenView) -> InstallRecord {
         installed(seen, |member| self.life(member))
     }
 }
 
 /// A view with its members by their lives.
-pub(crate) fn installed(seen: &Seen, mut life: impl FnMut(MemberId) -> Life) -> Installed {
-    Installed {
+pub(crate) fn installed(seen: &SeenView, mut life: impl FnMut(MemberId) -> ProcessIncarnation) -> InstallRecord {
+    InstallRecord {
         id: seen.id,
         transitional: seen.transitional,
         members: seen.members.iter().map(|member| life(*member)).collect(),
@@ -99,7 +99,7 @@ pub(crate) fn installed(seen: &Seen, mut life: impl FnMut(MemberId) -> Life) -> 
 
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum SessionEnding {
     /// Its daemon was killed, or broke down.
     Crashed,
     /// Its daemon has left in good order.
@@ -110,10 +110,10 @@ pub enum End {
 #[derive(Clone, Debug)]
 pub struct Witness {
     process: Process,
-    listener: Listener,
+    listener: SessionListener,
     takes_part: bool,
     leaves: bool,
-    events: Vec<Event>,
+    events: Vec<TraceEvent>,
     pattern: Pattern,
 }
 
@@ -141,12 +141,12 @@ impl Witness {
         if groups.iter().any(|group| self.listener.wants(group.as_bytes())) {
             let (service, len) = (sent.0, sent.1 as u64);
             self.listener.sent(number, count);
-            self.note(at, What::Submit(Submitted { count, id: None, class: None, service, len }));
+            self.note(at, Occurrence::Submit(Submitted { count, id: None, class: None, service, len }));
         }
     }
 
     /// The client was told this. Progress must not be handed in before everything that was read before it.
-    pub fn see(&mut self, at: Instant, event: &session::DaemonEvent, cast: &mut Cast) {
+    pub fn see(&mut self, at: Instant, event: &session::DaemonEvent, cast: &mut NameBook) {
         if !self.takes_part {
             return;
         }
@@ -162,7 +162,7 @@ impl Witness {
 
     /// A counter or gauge of the client's daemon has this value.
     pub fn gauge(&mut self, at: Instant, name: &str, value: u64) {
-        self.note_own(at, What::Gauge { name: name.to_owned().into(), value });
+        self.note_own(at, Occurrence::Gauge { name: name.to_owned().into(), value });
     }
 
     /// The client's daemon told its status: of what it counts, that is written down which must never happen.
@@ -176,54 +176,54 @@ impl Witness {
 
     /// The session failed, though its daemon runs on and was not asked to leave: a broken promise in itself.
     pub fn refused(&mut self, at: Instant, why: impl Into<String>) {
-        self.note_own(at, What::Refused(why.into().into()));
+        self.note_own(at, Occurrence::Refused(why.into().into()));
     }
 
     /// The session is over.
-    pub fn ended(&mut self, at: Instant, end: End) {
-        self.note_own(at, if end == End::Left { What::Left } else { What::Crash });
+    pub fn ended(&mut self, at: Instant, end: SessionEnding) {
+        self.note_own(at, if end == SessionEnding::Left { Occurrence::Left } else { Occurrence::Crash });
     }
 
     /// What was written down since the last time.
-    pub fn take(&mut self) -> Vec<Event> {
+    pub fn take(&mut self) -> Vec<TraceEvent> {
         std::mem::take(&mut self.events)
     }
 
-    fn note_own(&mut self, at: Instant, what: What) {
+    fn note_own(&mut self, at: Instant, what: Occurrence) {
         if self.takes_part {
             self.note(at, what);
         }
     }
 
-    fn note(&mut self, at: Instant, what: What) {
-        self.events.push(Event { at, process: self.process, what });
+    fn note(&mut self, at: Instant, what: Occurrence) {
+        self.events.push(TraceEvent { at, process: self.process, what });
     }
 
-    fn on_heard(&mut self, at: Instant, heard: Heard, cast: &mut Cast) {
+    fn on_heard(&mut self, at: Instant, heard: ListenerEvent, cast: &mut NameBook) {
         let what = match heard {
-            Heard::View(seen) => What::View(Box::new(cast.view(&seen))),
-            Heard::Network(_) => return,
-            Heard::Primary(view) => What::Primary(view),
-            Heard::Group(group) => What::Group(Box::new(group.grouped(|member| cast.life(member)))),
-            Heard::Signal(group) => What::Signal(group.as_str().into()),
-            Heard::Message(message) => What::Deliver(self.delivered(&message)),
-            Heard::Ordered(count) => What::Ordered(count),
-            Heard::Refused(_) if self.leaves => return,
-            Heard::Refused(why) => What::Refused(why.into()),
+            ListenerEvent::View(seen) => Occurrence::View(Box::new(cast.view(&seen))),
+            ListenerEvent::Network(_) => return,
+            ListenerEvent::Primary(view) => Occurrence::Primary(view),
+            ListenerEvent::Group(group) => Occurrence::Group(Box::new(group.grouped(|member| cast.life(member)))),
+            ListenerEvent::Signal(group) => Occurrence::Signal(group.as_str().into()),
+            ListenerEvent::Message(message) => Occurrence::Deliver(self.delivered(&message)),
+            ListenerEvent::Ordered(count) => Occurrence::Ordered(count),
+            ListenerEvent::Refused(_) if self.leaves => return,
+            ListenerEvent::Refused(why) => Occurrence::Refused(why.into()),
         };
         self.note(at, what);
     }
 
-    fn delivered(&self, message: &Received) -> Delivered {
+    fn delivered(&self, message: &ReceivedMessage) -> DeliveryRecord {
         let mark = mark_of(&message.payload);
-        let sender = Sender { node: message.sender, life: None, client: message.client };
-        Delivered {
+        let sender = DeliverySender { node: message.sender, life: None, client: message.client };
+        DeliveryRecord {
             mark,
             intact: mark.is_some_and(|mark| self.pattern.is_payload(mark, &message.payload)),
             sender: Some(sender),
             service: message.service,
             len: message.payload.len() as u64,
-            ..Delivered::default()
+            ..DeliveryRecord::default()
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Hosts that start, crash, leave and start again.
-use super::{Happens, World};
+use super::{SimWorld, WorldEvent};
 use crate::fault::Disk;
 use crate::machine::Machine;
 use crate::message::Process;
-use crate::trace::What;
+use crate::trace::Occurrence;
 use consort_types::{MemberId, NodeId};
 
-impl<M: Machine> World<'_, M> {
+impl<M: Machine> SimWorld<'_, M> {
     /// A host starts for the first time.
     pub(super) fn on_start(&mut self, host: u16) {
         if !self.lives.has_begun(host) {
@@ -54,7 +54,7 @@ impl<M: Machine> World<'_, M> {
     }
 
     fn crash(&mut self, host: u16, disk: Disk) {
-        self.stop(host, &What::Crash);
+        self.stop(host, &Occurrence::Crash);
         match disk {
             Disk::Kept => {}
             Disk::Lost => self.lives.lose_disk(host),
@@ -71,17 +71,17 @@ impl<M: Machine> World<'_, M> {
         }
         if place.free > self.recorder.now {
             let at = place.free;
-            return self.schedule(at, Happens::Leave { host });
+            return self.schedule(at, WorldEvent::Leave { host });
         }
         place.leaves = true;
-        self.part(host, &What::Leave);
+        self.part(host, &Occurrence::Leave);
         self.machines[at].leave(self.clocks.read(host, self.recorder.now));
         self.drain(host);
         self.schedule_wake(host);
     }
 
     /// The processes of a host end, and what waited there is lost.
-    pub(super) fn stop(&mut self, host: u16, how: &What) {
+    pub(super) fn stop(&mut self, host: u16, how: &Occurrence) {
         let at = usize::from(host);
         if !self.hosts[at].up {
             return;
@@ -93,7 +93,7 @@ impl<M: Machine> World<'_, M> {
         senders.for_each(|sender| sender.begin_anew());
     }
 
-    fn part(&mut self, host: u16, how: &What) {
+    fn part(&mut self, host: u16, how: &Occurrence) {
         let life = self.lives.present(host);
         for client in 0..self.machines[usize::from(host)].processes() {
             self.recorder.part(Process::of(life, client), how.clone());

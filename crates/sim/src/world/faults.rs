@@ -1,14 +1,14 @@
 //! Faults that begin and end, the calm after them, and the regular look at all gauges.
-use super::{Happens, SAMPLE, World};
-use crate::fault::{Activation, Fault, Lanes, Target};
+use super::{SAMPLE, SimWorld, WorldEvent};
+use crate::fault::{Activation, CrashTarget, Fault, Lanes};
 use crate::machine::Machine;
 use crate::message::Process;
-use crate::trace::What;
-use crate::workload::Sender;
+use crate::trace::Occurrence;
+use crate::workload::WorkloadSender;
 use consort_types::{Duration, Instant, NodeId};
 use std::borrow::Cow;
 
-impl<M: Machine> World<'_, M> {
+impl<M: Machine> SimWorld<'_, M> {
     pub(super) fn on_begin(&mut self, fault: u32) {
         let Activation { until, fault: what, .. } = self.plan.faults[fault as usize];
         self.recorder.totals.faults += 1;
@@ -16,7 +16,7 @@ impl<M: Machine> World<'_, M> {
         self.active.push(what);
         self.apply_faults();
         self.strike(fault, what, until);
-        self.schedule(until, Happens::End { fault });
+        self.schedule(until, WorldEvent::End { fault });
     }
 
     /// What a fault does once, when it begins.
@@ -32,7 +32,7 @@ impl<M: Machine> World<'_, M> {
                 let stalled = self.hosts.iter_mut().zip(0..).filter(|(_, node)| part.contains(NodeId(*node)));
                 stalled.for_each(|(place, _)| place.free = place.free.max(until));
             }
-            Fault::Aimed { target: Target::Lowest(node), disk, after } => {
+            Fault::Aimed { target: CrashTarget::Lowest(node), disk, after } => {
                 let view = self.views.get(usize::from(node.0)).and_then(Option::as_ref);
                 let lowest = view.and_then(|view| view.members.first()).map_or(node, |life| life.node);
                 self.victims.push((number, lowest.0));
@@ -68,7 +68,7 @@ impl<M: Machine> World<'_, M> {
     /// it, the receiver dies.
     pub(super) fn on_grant(&mut self, from: u16, to: NodeId) {
         let aims = |activation: &Activation| match activation.fault {
-            Fault::Aimed { target: Target::Granted, disk, after } => Some((disk, after)),
+            Fault::Aimed { target: CrashTarget::Granted, disk, after } => Some((disk, after)),
             _ => None,
         };
         let now = self.recorder.now;
@@ -93,7 +93,7 @@ impl<M: Machine> World<'_, M> {
             |fault: &&Fault| matches!(fault, Fault::KindLoss { .. } | Fault::Cut { lanes: Lanes::Unicast, .. });
         self.sieves = self.active.iter().filter(is_sieve).copied().collect();
         self.lies_in_wait =
-            self.active.iter().any(|fault| matches!(fault, Fault::Aimed { target: Target::Granted, .. }));
+            self.active.iter().any(|fault| matches!(fault, Fault::Aimed { target: CrashTarget::Granted, .. }));
         for (host, node) in self.hosts.iter_mut().zip(0..) {
             host.slowness = 1;
             host.squeezed = None;
@@ -117,8 +117,8 @@ impl<M: Machine> World<'_, M> {
 
     pub(super) fn on_calm(&mut self) {
         self.recorder.tell(None, '~', || "faults and senders stop".into());
-        self.recorder.record(Process::WORLD, What::Calm);
-        self.senders.iter_mut().for_each(Sender::calm);
+        self.recorder.record(Process::WORLD, Occurrence::Calm);
+        self.senders.iter_mut().for_each(WorkloadSender::calm);
     }
 
     pub(super) fn on_sample(&mut self) {
@@ -126,7 +126,7 @@ impl<M: Machine> World<'_, M> {
         if self.recorder.now >= self.plan.calm {
             self.settled = self.recorder.is_settled();
         }
-        self.schedule(self.recorder.now + SAMPLE, Happens::Sample);
+        self.schedule(self.recorder.now + SAMPLE, WorldEvent::Sample);
     }
 
     pub(super) fn sample(&mut self) {
@@ -134,7 +134,7 @@ impl<M: Machine> World<'_, M> {
         for (machine, node) in machines.iter().zip(0..).filter(|(_, node)| hosts[usize::from(*node)].up) {
             machine.observe(&mut |name, value| {
                 if recorder.watches(name) {
-                    let what = What::Gauge { name: Cow::Owned(name.to_owned()), value };
+                    let what = Occurrence::Gauge { name: Cow::Owned(name.to_owned()), value };
                     recorder.record(Process::of(lives.present(node), 0), what);
                 }
             });

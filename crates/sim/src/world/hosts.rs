@@ -1,18 +1,18 @@
 //! What hosts do when their time has come.
-use super::{Happens, World};
-use crate::host::Task;
-use crate::machine::{Act, Answer, Machine, Received};
-use crate::message::{Life, Mark, Process};
-use crate::network::Socket;
-use crate::trace::{Said, Sender, Submitted, What};
+use super::{SimWorld, WorldEvent};
+use crate::host::HostTask;
+use crate::machine::{Machine, MachineOutput, ReceivedMessage, SubmitAnswer};
+use crate::message::{Mark, Process, ProcessIncarnation};
+use crate::network::SimSocket;
+use crate::trace::{DeliverySender, Occurrence, SaidMessage, Submitted};
 use bytes::Bytes;
 use consort_types::{Class, NodeId, Position, Service, Ticket};
 
 /// How often in a row a machine may ask for a wake-up in the past.
 const SPINS: u32 = 1_000;
 
-impl<M: Machine> World<'_, M> {
-    pub(super) fn on_arrive(&mut self, host: u16, socket: Socket, bytes: Bytes) {
+impl<M: Machine> SimWorld<'_, M> {
+    pub(super) fn on_arrive(&mut self, host: u16, socket: SimSocket, bytes: Bytes) {
         let place = &mut self.hosts[usize::from(host)];
         if !place.up {
             return;
@@ -39,11 +39,11 @@ impl<M: Machine> World<'_, M> {
             let waits = state.waits;
             self.request(host, sender, if waits { 0 } else { more });
         }
-        self.schedule(next, Happens::Tick { sender });
+        self.schedule(next, WorldEvent::Tick { sender });
     }
 
     /// A record is on the disk. A life that ended before that never wrote it.
-    pub(super) fn on_persisted(&mut self, life: Life, ticket: Ticket, record: Bytes) {
+    pub(super) fn on_persisted(&mut self, life: ProcessIncarnation, ticket: Ticket, record: Bytes) {
         if self.is_live(life) {
             let host = life.node.0;
             self.lives.write(host, ticket, record);
@@ -52,13 +52,13 @@ impl<M: Machine> World<'_, M> {
         }
     }
 
-    pub(super) fn on_trimmed(&mut self, life: Life, up_to: Ticket) {
+    pub(super) fn on_trimmed(&mut self, life: ProcessIncarnation, up_to: Ticket) {
         if self.is_live(life) {
             self.lives.trim(life.node.0, up_to);
         }
     }
 
-    fn is_live(&self, life: Life) -> bool {
+    fn is_live(&self, life: ProcessIncarnation) -> bool {
         self.hosts[usize::from(life.node.0)].up && self.lives.present(life.node.0) == life
     }
 
@@ -100,7 +100,7 @@ impl<M: Machine> World<'_, M> {
         let Some(due) = due.map(|due| due.max(place.free).max(now)) else { return };
         if place.up && place.wake.is_none_or(|wake| due < wake) {
             place.wake = Some(due);
-            self.schedule(due, Happens::Wake { host });
+            self.schedule(due, WorldEvent::Wake { host });
         }
     }
 
@@ -109,19 +109,19 @@ impl<M: Machine> World<'_, M> {
         place.spend(place.model.timer);
         place.spins += 1;
         if place.spins > SPINS {
-            self.recorder.record(Process::of(self.lives.present(host), 0), What::Spins);
+            self.recorder.record(Process::of(self.lives.present(host), 0), Occurrence::Spins);
         }
         self.machines[usize::from(host)].handle_timeout(self.clocks.read(host, self.recorder.now));
     }
 
-    fn serve(&mut self, host: u16, task: Task) {
+    fn serve(&mut self, host: u16, task: HostTask) {
         let place = &mut self.hosts[usize::from(host)];
         let local = self.clocks.read(host, self.recorder.now);
         match task {
-            Task::Persisted { ticket } => {
+            HostTask::Persisted { ticket } => {
                 self.machines[usize::from(host)].handle_persisted(local, ticket);
             }
-            Task::Datagram { arrived, read, bytes } => {
+            HostTask::Datagram { arrived, read, bytes } => {
                 place.spend(place.model.receive + place.model.bytes(bytes.len()));
                 if std::mem::take(&mut place.ran_over) {
                     self.machines[usize::from(host)].handle_overflow(local);
@@ -132,7 +132,7 @@ impl<M: Machine> World<'_, M> {
                 let arrived = if machine.needs_arrival_times() { arrived } else { lag.arrival(read) };
                 machine.handle_datagram(local, self.clocks.read(host, arrived), bytes);
             }
-            Task::Request { sender } => {
+            HostTask::Request { sender } => {
                 place.spend(place.model.message);
                 self.serve_sender(sender);
             }
@@ -148,25 +148,25 @@ impl<M: Machine> World<'_, M> {
         let answer = self.hand_over(mark, draft.class, draft.service, draft.len);
         let state = &mut self.senders[usize::from(sender)];
         match answer {
-            Answer::Accepted(_) => state.accept(),
-            Answer::Full => {
+            SubmitAnswer::Accepted(_) => state.accept(),
+            SubmitAnswer::Full => {
                 state.keep(draft);
                 self.recorder.wait(mark.origin);
             }
-            Answer::Leaving => state.give_up(),
-            Answer::Refused(why) => {
+            SubmitAnswer::Leaving => state.give_up(),
+            SubmitAnswer::Refused(why) => {
                 state.give_up();
-                self.recorder.record(mark.origin, What::Refused(why.into()));
+                self.recorder.record(mark.origin, Occurrence::Refused(why.into()));
             }
         }
     }
 
-    pub(super) fn hand_over(&mut self, mark: Mark, class: Class, service: Service, len: usize) -> Answer {
+    pub(super) fn hand_over(&mut self, mark: Mark, class: Class, service: Service, len: usize) -> SubmitAnswer {
         let payload = self.recorder.payload(mark, len);
         let local = self.clocks.read(mark.origin.node.0, self.recorder.now);
         let machine = &mut self.machines[usize::from(mark.origin.node.0)];
         let answer = machine.submit(local, mark.origin.client, class, service, payload);
-        if let Answer::Accepted(id) = answer {
+        if let SubmitAnswer::Accepted(id) = answer {
             let submitted = Submitted { count: mark.count, id, class: Some(class), service, len: len as u64 };
             self.recorder.submit(mark.origin, submitted);
         }
@@ -187,70 +187,74 @@ impl<M: Machine> World<'_, M> {
         }
     }
 
-    fn act(&mut self, host: u16, act: Act) {
+    fn act(&mut self, host: u16, act: MachineOutput) {
         let life = self.lives.present(host);
         let process = |client| Process::of(life, client);
         match act {
-            Act::Send { to, lane, bytes } => self.send(host, to, lane, &bytes),
-            Act::Deliver { client, message } => self.deliver(host, client, &message),
-            Act::Offer { client, offer } => self.recorder.offer(process(client), What::Offer(offer)),
-            Act::Revoke { client, offer } => self.recorder.offer(process(client), What::Revoke(offer)),
-            Act::Confirm { client, offer, sum } => {
-                self.recorder.offer(process(client), What::Confirm { offer, sum });
+            MachineOutput::Send { to, lane, bytes } => self.send(host, to, lane, &bytes),
+            MachineOutput::Deliver { client, message } => self.deliver(host, client, &message),
+            MachineOutput::Offer { client, offer } => self.recorder.offer(process(client), Occurrence::Offer(offer)),
+            MachineOutput::Revoke { client, offer } => self.recorder.offer(process(client), Occurrence::Revoke(offer)),
+            MachineOutput::Confirm { client, offer, sum } => {
+                self.recorder.offer(process(client), Occurrence::Confirm { offer, sum });
             }
-            Act::View { client, view } => {
+            MachineOutput::View { client, view } => {
                 let view = self.lives.view(&view);
                 self.views[usize::from(host)] = Some(view.clone());
                 self.recorder.view(process(client), view);
             }
-            Act::Network { client, view } => {
+            MachineOutput::Network { client, view } => {
                 let view = self.lives.view(&view);
-                self.recorder.record(process(client), What::Network(Box::new(view)));
+                self.recorder.record(process(client), Occurrence::Network(Box::new(view)));
             }
-            Act::Primary { client, view } => self.recorder.primary(process(client), view),
-            Act::Group { client, group } => {
+            MachineOutput::Primary { client, view } => self.recorder.primary(process(client), view),
+            MachineOutput::Group { client, group } => {
                 let group = group.grouped(|member| self.lives.of(member));
                 self.recorder.group(process(client), group);
             }
-            Act::Signal { client, group } => self.recorder.signal(process(client), group),
-            Act::Spoke { client, count, groups } => {
-                self.recorder.spoke(process(client), Said { from: process(client), count, groups });
+            MachineOutput::Signal { client, group } => self.recorder.signal(process(client), group),
+            MachineOutput::Spoke { client, count, groups } => {
+                self.recorder.spoke(process(client), SaidMessage { from: process(client), count, groups });
             }
-            Act::Side { client, from, count, groups } => {
+            MachineOutput::Side { client, from, count, groups } => {
                 let from = Process::of(self.lives.of(from.0), from.1);
-                self.recorder.side(process(client), Said { from, count, groups });
+                self.recorder.side(process(client), SaidMessage { from, count, groups });
             }
-            Act::Gone { client } => self.recorder.gone(process(client)),
-            Act::Ordered { client, count } => self.recorder.record(process(client), What::Ordered(count)),
-            Act::Stable { stream, up_to } => {
+            MachineOutput::Gone { client } => self.recorder.gone(process(client)),
+            MachineOutput::Ordered { client, count } => {
+                self.recorder.record(process(client), Occurrence::Ordered(count))
+            }
+            MachineOutput::Stable { stream, up_to } => {
                 let missing = self.missing(host, up_to);
-                self.recorder.record(process(0), What::Stable { stream, up_to, missing });
+                self.recorder.record(process(0), Occurrence::Stable { stream, up_to, missing });
             }
-            Act::Room { client } => self.room(host, client),
-            Act::Refused { client, why } => self.recorder.record(process(client), What::Refused(why.into())),
-            Act::Persist { .. } if self.hosts[usize::from(host)].disk_fails => {
+            MachineOutput::Room { client } => self.room(host, client),
+            MachineOutput::Refused { client, why } => {
+                self.recorder.record(process(client), Occurrence::Refused(why.into()))
+            }
+            MachineOutput::Persist { .. } if self.hosts[usize::from(host)].disk_fails => {
                 self.recorder.tell(Some(life.node), '!', || "its disk takes no record: it ends".into());
-                self.stop(host, &What::Crash);
+                self.stop(host, &Occurrence::Crash);
             }
-            Act::Persist { ticket, record } => {
+            MachineOutput::Persist { ticket, record } => {
                 let done = self.hosts[usize::from(host)].write();
-                self.schedule(done, Happens::Persisted { life, ticket, record });
+                self.schedule(done, WorldEvent::Persisted { life, ticket, record });
             }
-            Act::Trim { up_to } => {
+            MachineOutput::Trim { up_to } => {
                 let done = self.hosts[usize::from(host)].disk_free.max(self.recorder.now);
-                self.schedule(done, Happens::Trimmed { life, up_to });
+                self.schedule(done, WorldEvent::Trimmed { life, up_to });
             }
-            Act::Left => self.stop(host, &What::Left),
+            MachineOutput::Left => self.stop(host, &Occurrence::Left),
         }
     }
 
-    fn deliver(&mut self, host: u16, client: u16, message: &Received) {
+    fn deliver(&mut self, host: u16, client: u16, message: &ReceivedMessage) {
         let place = &mut self.hosts[usize::from(host)];
         place.spend(place.model.message);
         let safe_at = message.position.filter(|_| message.service == Service::Safe);
         let missing = safe_at.map_or(Vec::new(), |position| self.missing(host, position));
         let life = self.lives.count(message.sender, message.life);
-        let sender = Sender { node: message.sender, life, client: message.client };
+        let sender = DeliverySender { node: message.sender, life, client: message.client };
         let process = Process::of(self.lives.present(host), client);
         self.recorder.deliver(process, message, sender, missing);
     }
@@ -261,7 +265,7 @@ impl<M: Machine> World<'_, M> {
         let Some(view) = self.views[usize::from(host)].as_ref().filter(|view| !view.transitional) else {
             return Vec::new();
         };
-        let lacks = |life: &&Life| {
+        let lacks = |life: &&ProcessIncarnation| {
             let there = &self.machines[usize::from(life.node.0)];
             self.is_live(**life) && there.holds(view.id, position) == Some(false)
         };
@@ -274,7 +278,7 @@ impl<M: Machine> World<'_, M> {
             let process = state.plan.process;
             if state.waits && process.node.0 == host && client.is_none_or(|client| client == process.client) {
                 state.waits = false;
-                let owed = state.owed();
+                let owed = state.unsent();
                 self.recorder.room(Process::of(self.lives.present(host), process.client));
                 self.request(host, sender as u16, owed);
             }

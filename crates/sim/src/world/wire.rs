@@ -1,22 +1,22 @@
 //! What leaves a host, on its way to the others.
-use super::{Frame, Happens, World};
+use super::{DatagramView, SimWorld, WorldEvent};
 use crate::fault::{Fault, Lanes};
 use crate::link::{Copy, flip};
 use crate::machine::Machine;
 use crate::message::Process;
-use crate::network::{Departure, Socket};
-use crate::trace::What;
+use crate::network::{Departure, SimSocket};
+use crate::trace::Occurrence;
 use bytes::{Bytes, BytesMut};
 use consort_order::Destination;
 use consort_types::{Duration, NodeId};
 use consort_wire::{Lane, envelope};
 use std::ops::Range;
 
-impl<M: Machine> World<'_, M> {
+impl<M: Machine> SimWorld<'_, M> {
     pub(super) fn send(&mut self, host: u16, to: Destination, lane: Lane, bytes: &Bytes) {
         let socket = match (lane, to) {
-            (Lane::Token, _) | (Lane::Control, Destination::One(_)) => Socket::Token,
-            (Lane::Data, _) | (Lane::Control, Destination::All) => Socket::Data,
+            (Lane::Token, _) | (Lane::Control, Destination::One(_)) => SimSocket::Token,
+            (Lane::Data, _) | (Lane::Control, Destination::All) => SimSocket::Data,
             (Lane::Reliable, _) => return self.refuse_reliable(host),
         };
         if bytes.len() > self.plan.datagram && lane == Lane::Data {
@@ -26,7 +26,7 @@ impl<M: Machine> World<'_, M> {
         self.recorder.digest.add(self.hosts[usize::from(host)].free.0 ^ u64::from(host) << 48 ^ (lane as u64) << 62);
         self.recorder.digest.add_bytes(&bytes[..bytes.len().min(envelope::LEN)]);
         let alone = matches!(to, Destination::One(_)) || self.network.fans_out();
-        let way = Way { host, lane, socket, alone };
+        let way = LinkDirection { host, lane, socket, alone };
         if let (true, Lane::Token, Destination::One(node)) = (self.lies_in_wait, lane, to) {
             self.on_grant(host, node);
         }
@@ -40,8 +40,8 @@ impl<M: Machine> World<'_, M> {
     }
 
     /// One system call, one serialisation, a copy for each receiver.
-    fn transmit(&mut self, way: Way, receivers: Range<u16>, bytes: &Bytes) {
-        let Way { host, lane, socket, .. } = way;
+    fn transmit(&mut self, way: LinkDirection, receivers: Range<u16>, bytes: &Bytes) {
+        let LinkDirection { host, lane, socket, .. } = way;
         let place = &mut self.hosts[usize::from(host)];
         place.spend(place.model.send + place.model.bytes(bytes.len()));
         let (at, from, len) = (place.free, NodeId(host), bytes.len());
@@ -54,17 +54,17 @@ impl<M: Machine> World<'_, M> {
             if self.is_sifted(way, NodeId(to), bytes) {
                 continue;
             }
-            let frame = Frame { at, from, to: NodeId(to), lane, bytes };
+            let frame = DatagramView { at, from, to: NodeId(to), lane, bytes };
             let Some(late) = self.fate.as_mut().map_or(Some(Duration::ZERO), |fate| fate(frame)) else { continue };
             for Copy { at, flip } in self.network.cross(at_switch, from, NodeId(to), socket, len) {
                 let bytes = flip.map_or_else(|| bytes.clone(), |bit| flipped(bytes, bit));
-                self.schedule(at + late, Happens::Arrive { host: to, socket, bytes });
+                self.schedule(at + late, WorldEvent::Arrive { host: to, socket, bytes });
             }
         }
     }
 
     /// Whether a fault takes the datagram for what it is.
-    fn is_sifted(&mut self, way: Way, to: NodeId, bytes: &Bytes) -> bool {
+    fn is_sifted(&mut self, way: LinkDirection, to: NodeId, bytes: &Bytes) -> bool {
         let from = NodeId(way.host);
         for at in 0..self.sieves.len() {
             let taken = match self.sieves[at] {
@@ -86,21 +86,21 @@ impl<M: Machine> World<'_, M> {
     /// lane, and what forms a ring on the token's.
     fn refuse_long(&mut self, host: u16, len: usize) {
         let why = format!("{len} bytes do not fit a datagram of {}", self.plan.datagram);
-        self.recorder.record(Process::of(self.lives.present(host), 0), What::Refused(why.into()));
+        self.recorder.record(Process::of(self.lives.present(host), 0), Occurrence::Refused(why.into()));
     }
 
     /// No engine asks for reliable streams yet; one that does must not believe it has them.
     fn refuse_reliable(&mut self, host: u16) {
         let why = "the simulator has no reliable lane".into();
-        self.recorder.record(Process::of(self.lives.present(host), 0), What::Refused(why));
+        self.recorder.record(Process::of(self.lives.present(host), 0), Occurrence::Refused(why));
     }
 }
 
 #[derive(Clone, Copy)]
-struct Way {
+struct LinkDirection {
     host: u16,
     lane: Lane,
-    socket: Socket,
+    socket: SimSocket,
     /// It is sent to one node only.
     alone: bool,
 }

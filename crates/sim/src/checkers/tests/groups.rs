@@ -1,6 +1,6 @@
 //! Groups.
 use super::script::{PAIR, broken_with, pair};
-use crate::checkers::{Bounds, Promised};
+use crate::checkers::{Bounds, PromisedOrder};
 
 /// All of them in one group, n1's guest among them.
 const IN_GROUP: &str = "
@@ -17,7 +17,7 @@ const CROSSED: &str = "
 ";
 
 fn per_component(more: &str) -> Vec<&'static str> {
-    let promised = Promised { per_component: true, ..Promised::default() };
+    let promised = PromisedOrder { per_component: true, ..PromisedOrder::default() };
     broken_with(&format!("{PAIR}{IN_GROUP}{more}"), Bounds { promised, ..Bounds::default() })
 }
 

@@ -19,8 +19,11 @@
 //! name is its number and the first of its members.
 use crate::checkers::{Bounds, judge};
 use crate::machine::private;
-use crate::message::{Life, Mark, Process};
-use crate::trace::{Delivered, Event, Grouped, Installed, Offered, Said, Sender, Submitted, Trace, What};
+use crate::message::{Mark, Process, ProcessIncarnation};
+use crate::trace::{
+    DeliveryRecord, DeliverySender, Grouped, InstallRecord, Occurrence, OfferRecord, SaidMessage, Submitted, Trace,
+    TraceEvent,
+};
 use consort_types::{Class, Instant, MemberId, MessageId, NodeId, Position, Service, ViewId};
 use std::collections::BTreeMap;
 
@@ -55,7 +58,7 @@ pub(super) fn pair(more: &str) -> Vec<&'static str> {
 #[derive(Default)]
 struct Reader {
     views: BTreeMap<Process, ViewId>,
-    together: BTreeMap<Process, Vec<Life>>,
+    together: BTreeMap<Process, Vec<ProcessIncarnation>>,
     sent: BTreeMap<Mark, Service>,
 }
 
@@ -65,30 +68,30 @@ fn trace(script: &str) -> Trace {
     let event = |(line, at): (&str, u64)| {
         let words: Vec<_> = line.split_whitespace().collect();
         let (process, what) = reader.read(&words).unwrap_or_else(|| panic!("cannot read `{line}`"));
-        Event { at: Instant(at), process, what }
+        TraceEvent { at: Instant(at), process, what }
     };
     Trace { events: lines.zip(1..).map(event).collect() }
 }
 
 impl Reader {
-    fn read(&mut self, words: &[&str]) -> Option<(Process, What)> {
+    fn read(&mut self, words: &[&str]) -> Option<(Process, Occurrence)> {
         match words {
-            ["calm"] => return Some((Process::WORLD, What::Calm)),
-            ["quiet"] => return Some((Process::WORLD, What::Quiet)),
+            ["calm"] => return Some((Process::WORLD, Occurrence::Calm)),
+            ["quiet"] => return Some((Process::WORLD, Occurrence::Quiet)),
             _ => {}
         }
         let process = Process::of(life(words[0])?, 0);
         let what = match words[1..] {
-            ["starts"] => What::Start { late: false },
-            ["joins"] => What::Start { late: true },
-            ["crashes"] => What::Crash,
-            ["leaves"] => What::Leave,
-            ["left"] => What::Left,
-            ["waits"] => What::Wait,
-            ["spins"] => What::Spins,
-            ["calls", number, "primary"] => What::Primary(self.named(process, number.parse().ok()?)),
-            ["gauge", name, value] => What::Gauge { name: name.to_owned().into(), value: value.parse().ok()? },
-            ["stable", up_to, "without", ref nodes @ ..] => What::Stable {
+            ["starts"] => Occurrence::Start { late: false },
+            ["joins"] => Occurrence::Start { late: true },
+            ["crashes"] => Occurrence::Crash,
+            ["leaves"] => Occurrence::Leave,
+            ["left"] => Occurrence::Left,
+            ["waits"] => Occurrence::Wait,
+            ["spins"] => Occurrence::Spins,
+            ["calls", number, "primary"] => Occurrence::Primary(self.named(process, number.parse().ok()?)),
+            ["gauge", name, value] => Occurrence::Gauge { name: name.to_owned().into(), value: value.parse().ok()? },
+            ["stable", up_to, "without", ref nodes @ ..] => Occurrence::Stable {
                 stream: Default::default(),
                 up_to: Position(up_to.parse().ok()?),
                 missing: nodes.iter().filter_map(|node| Some(life(node)?.node)).collect(),
@@ -100,12 +103,12 @@ impl Reader {
                 let (from, count) = name.split_once('#')?;
                 let (from, count) = (Process::of(life(from)?, 0), count.parse().ok()?);
                 let to = if rest == ["by", "name"] { private(process) } else { "all".into() };
-                What::Side(Box::new(Said { from, count, groups: vec![to.into()] }))
+                Occurrence::Side(Box::new(SaidMessage { from, count, groups: vec![to.into()] }))
             }
-            ["is", "told", "of", "closing"] => What::Signal("all".into()),
+            ["is", "told", "of", "closing"] => Occurrence::Signal("all".into()),
             ["speaks", count, "to", name] => {
                 let to = private(Process::of(life(name)?, 0)).into();
-                What::Spoke(Box::new(Said { from: process, count: count.parse().ok()?, groups: vec![to] }))
+                Occurrence::Spoke(Box::new(SaidMessage { from: process, count: count.parse().ok()?, groups: vec![to] }))
             }
             ["guest", "stands", "in", number, "of", ref rest @ ..] => {
                 let view = self.install(process, number.parse().ok()?, rest)?;
@@ -114,9 +117,9 @@ impl Reader {
             ["guest", ref rest @ ..] => {
                 let guest = Process { client: 1, ..process };
                 let what = match self.read(&[&words[..1], rest].concat())?.1 {
-                    What::View(view) => What::Network(view),
-                    What::Group(told) => {
-                        What::Group(Box::new(Grouped { members: vec![guest], together: vec![guest], ..*told }))
+                    Occurrence::View(view) => Occurrence::Network(view),
+                    Occurrence::Group(told) => {
+                        Occurrence::Group(Box::new(Grouped { members: vec![guest], together: vec![guest], ..*told }))
                     }
                     what => what,
                 };
@@ -124,12 +127,12 @@ impl Reader {
             }
             ["offers", offer, ref rest @ ..] => {
                 let offer = offer.parse().ok()?;
-                What::Offer(Offered { offer, sum: offer, strict: !rest.contains(&"loosely") })
+                Occurrence::Offer(OfferRecord { offer, sum: offer, strict: !rest.contains(&"loosely") })
             }
-            ["revokes", offer] => What::Revoke(offer.parse().ok()?),
+            ["revokes", offer] => Occurrence::Revoke(offer.parse().ok()?),
             ["confirms", offer, ref rest @ ..] => {
                 let offer = offer.parse().ok()?;
-                What::Confirm { offer, sum: offer + rest.len() as u64 }
+                Occurrence::Confirm { offer, sum: offer + rest.len() as u64 }
             }
             ["sends", count, ref rest @ ..] => self.send(process, count.parse().ok()?, rest),
             ["delivers", name, ref rest @ ..] => self.deliver(name, rest)?,
@@ -144,7 +147,7 @@ impl Reader {
         known.copied().unwrap_or(ViewId { number, ..ViewId::default() })
     }
 
-    fn install(&mut self, process: Process, number: u64, rest: &[&str]) -> Option<What> {
+    fn install(&mut self, process: Process, number: u64, rest: &[&str]) -> Option<Occurrence> {
         let mut parts = rest.splitn(2, |word| *word == "with");
         let members: Vec<_> = parts.next()?.iter().filter_map(|word| life(word)).collect();
         let known = self.together.remove(&process).unwrap_or_else(|| vec![process.life()]);
@@ -154,18 +157,18 @@ impl Reader {
         let id = ViewId { number, representative };
         self.views.insert(process, id);
         let pending = rest.contains(&"pending");
-        Some(What::View(Box::new(Installed { id, transitional: false, members, together, pending })))
+        Some(Occurrence::View(Box::new(InstallRecord { id, transitional: false, members, together, pending })))
     }
 
-    fn close(&mut self, process: Process, number: u64, rest: &[&str]) -> Option<What> {
+    fn close(&mut self, process: Process, number: u64, rest: &[&str]) -> Option<Occurrence> {
         let members = rest.iter().map(|word| life(word)).collect::<Option<Vec<_>>>()?;
         self.together.insert(process, members.clone());
         let id = self.named(process, number);
         let together = members.clone();
-        Some(What::View(Box::new(Installed { id, transitional: true, members, together, pending: false })))
+        Some(Occurrence::View(Box::new(InstallRecord { id, transitional: true, members, together, pending: false })))
     }
 
-    fn group(&self, process: Process, name: &str, rest: &[&str]) -> Option<What> {
+    fn group(&self, process: Process, name: &str, rest: &[&str]) -> Option<Occurrence> {
         let (number, change) = name.split_once('.')?;
         let primary = rest.last() == Some(&"primary");
         let rest = &rest[..rest.len() - usize::from(primary)];
@@ -173,38 +176,52 @@ impl Reader {
         let id = self.named(process, number.parse().ok()?);
         let members: Vec<_> = members;
         let (group, change, together) = ("all".into(), change.parse().ok()?, vec![process]);
-        Some(What::Group(Box::new(Grouped { group, id, change, primary, members, together, ..Grouped::default() })))
+        Some(Occurrence::Group(Box::new(Grouped {
+            group,
+            id,
+            change,
+            primary,
+            members,
+            together,
+            ..Grouped::default()
+        })))
     }
 
-    fn send(&mut self, origin: Process, count: u64, rest: &[&str]) -> What {
+    fn send(&mut self, origin: Process, count: u64, rest: &[&str]) -> Occurrence {
         let service = if rest.contains(&"safe") { Service::Safe } else { Service::Agreed };
         self.sent.insert(Mark { origin, count }, service);
-        What::Submit(Submitted { count, id: Some(MessageId(count)), class: Some(Class::Client), service, len: 20 })
+        Occurrence::Submit(Submitted {
+            count,
+            id: Some(MessageId(count)),
+            class: Some(Class::Client),
+            service,
+            len: 20,
+        })
     }
 
     /// The sender's own delivery carries the id it was given.
-    fn deliver(&self, name: &str, rest: &[&str]) -> Option<What> {
+    fn deliver(&self, name: &str, rest: &[&str]) -> Option<Occurrence> {
         let (origin, count) = name.split_once('#')?;
         let mark = Mark { origin: Process::of(life(origin)?, 0), count: count.parse().ok()? };
         let at = rest.iter().position(|word| *word == "at");
         let without = rest.iter().position(|word| *word == "without");
         let own = rest.contains(&"back").then_some(MessageId(mark.count));
-        Some(What::Deliver(Delivered {
+        Some(Occurrence::Deliver(DeliveryRecord {
             mark: Some(mark),
             intact: !rest.contains(&"changed"),
-            sender: Some(Sender { node: mark.origin.node, life: Some(mark.origin.life), client: None }),
+            sender: Some(DeliverySender { node: mark.origin.node, life: Some(mark.origin.life), client: None }),
             position: at.and_then(|at| Some(Position(rest.get(at + 1)?.parse().ok()?))),
             service: self.sent.get(&mark).copied().unwrap_or_default(),
             own,
             len: 20,
             missing: without.and_then(|at| Some(vec![life(rest.get(at + 1)?)?.node])).unwrap_or_default(),
-            ..Delivered::default()
+            ..DeliveryRecord::default()
         }))
     }
 }
 
-fn life(word: &str) -> Option<Life> {
+fn life(word: &str) -> Option<ProcessIncarnation> {
     let word = word.strip_prefix('n')?;
     let (node, count) = word.split_once('.').unwrap_or((word, "1"));
-    Some(Life { node: NodeId(node.parse().ok()?), count: count.parse::<u16>().ok()?.checked_sub(1)? })
+    Some(ProcessIncarnation { node: NodeId(node.parse().ok()?), count: count.parse::<u16>().ok()?.checked_sub(1)? })
 }

@@ -1,7 +1,7 @@
 //! What clients do beside sending: they join and leave groups, send to several of them and to each other, go and come. All
 //! of it follows from the seed, and all of it ends when the run calms down.
 use crate::message::Process;
-use crate::plan::Plan;
+use crate::plan::RunPlan;
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_session::{ClientName, PrivateName, Target};
 use consort_types::{ClientId, Duration, GroupName, Instant, MemberId, NodeId, Rng, Service};
@@ -41,7 +41,7 @@ pub(super) enum Deed {
 }
 
 impl Side {
-    pub fn new(plan: &Plan, node: NodeId) -> Self {
+    pub fn new(plan: &RunPlan, node: NodeId) -> Self {
         let mut rng = Rng::new(plan.seed).fork(0x51de ^ u64::from(node.0) << 16);
         let mut run = Rng::new(plan.seed).fork(0x51de);
         let every = Duration::from_millis([5, 20, 60][run.below(3) as usize]);
@@ -134,13 +134,13 @@ mod tests {
         assert_eq!(read(&payload(life, 2, 9)), Some((life, 2, 9)));
         assert_eq!(read(b"short"), None);
         assert_eq!(private(Process::new(NodeId(4), 1)), "#c2#n4");
-        let plan = Plan::perfect(3);
-        let story = |plan: &Plan| {
+        let plan = RunPlan::perfect(3);
+        let story = |plan: &RunPlan| {
             let mut side = Side::new(plan, NodeId(1));
             (0..200).map(|_| format!("{:?}", side.deed(true))).collect::<Vec<_>>()
         };
         assert_eq!(story(&plan), story(&plan));
-        assert_ne!(story(&plan), story(&Plan { seed: 1, ..plan.clone() }));
+        assert_ne!(story(&plan), story(&RunPlan { seed: 1, ..plan.clone() }));
         let told = story(&plan).concat();
         assert!(
             ["Join {", "Leave", "Vanish", "Client", "closed: true"].iter().all(|deed| told.contains(deed)),

@@ -1,5 +1,5 @@
 //! What one client is told, and what of it counts.
-use crate::machine::{GroupSeen, Received, Seen};
+use crate::machine::{GroupSeen, ReceivedMessage, SeenView};
 use consort_session::{DaemonEvent, Disconnect, GroupSignal, GroupView, Message, NetworkView, Refusal, Welcome};
 use consort_types::{ClientId, GroupName, MemberId, OrderStream, Primary, ViewId, ViewKind};
 use consort_wire::Payload;
@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 /// Sorts what a client of the native door is told. It takes part in its groups from the group view on with which it is in
 /// all of them, in the network view that it was told last before that; nothing earlier counts.
 #[derive(Clone, Debug)]
-pub struct Listener {
+pub struct SessionListener {
     groups: Vec<GroupName>,
     /// Who the client is, once it was told.
     me: Option<(MemberId, ClientId)>,
@@ -22,11 +22,11 @@ pub struct Listener {
 
 /// Something that counts.
 #[derive(Debug)]
-pub enum Heard {
+pub enum ListenerEvent {
     /// A view of the network.
-    View(Seen),
+    View(SeenView),
     /// A view of the network while it is not in its groups.
-    Network(Seen),
+    Network(SeenView),
     /// The view it is in has become primary.
     Primary(ViewId),
     /// A view of its group; told of those that are witnesses for a single one, because a change has its number in all
@@ -35,14 +35,14 @@ pub enum Heard {
     /// Members of its group do not move along; told of single groups, too.
     Signal(GroupName),
     /// A message.
-    Message(Received),
+    Message(ReceivedMessage),
     /// Its own messages up to this one stand in the order.
     Ordered(u64),
     /// One of its requests was refused, or the session ended with these words.
     Refused(String),
 }
 
-impl Listener {
+impl SessionListener {
     /// For a client that joins these groups.
     pub fn new(groups: &[GroupName]) -> Self {
         let (joined, under_way) = (BTreeSet::new(), VecDeque::new());
@@ -70,7 +70,7 @@ impl Listener {
     }
 
     /// Takes what the client was told; `say` gets what counts of it.
-    pub fn hear(&mut self, event: &DaemonEvent, say: impl FnMut(Heard)) {
+    pub fn hear(&mut self, event: &DaemonEvent, say: impl FnMut(ListenerEvent)) {
         match event {
             DaemonEvent::View(view) => self.on_view(view, say),
             DaemonEvent::GroupView(view) => self.on_group_view(view, say),
@@ -86,68 +86,68 @@ impl Listener {
         }
     }
 
-    fn on_view(&mut self, view: &NetworkView, mut say: impl FnMut(Heard)) {
+    fn on_view(&mut self, view: &NetworkView, mut say: impl FnMut(ListenerEvent)) {
         let again = self.view.as_ref().is_some_and(|known| known.id == view.id && known.kind == view.kind);
         self.view = Some(view.clone());
         match (self.is_joined(), again) {
-            (true, true) => say(Heard::Primary(view.id)),
-            (true, false) => say(Heard::View(seen(view))),
+            (true, true) => say(ListenerEvent::Primary(view.id)),
+            (true, false) => say(ListenerEvent::View(seen(view))),
             (false, true) => {}
-            (false, false) => say(Heard::Network(seen(view))),
+            (false, false) => say(ListenerEvent::Network(seen(view))),
         }
     }
 
-    fn on_group_view(&mut self, view: &GroupView, mut say: impl FnMut(Heard)) {
+    fn on_group_view(&mut self, view: &GroupView, mut say: impl FnMut(ListenerEvent)) {
         let was_in = self.is_joined();
         self.joined.insert(view.group.clone());
         let ours = self.groups.contains(&view.group) && self.is_joined();
         let Some(network) = self.view.as_ref().filter(|_| ours) else { return };
         if !was_in {
-            say(Heard::View(seen(network)));
+            say(ListenerEvent::View(seen(network)));
         }
         if let Some(me) = self.me.filter(|_| self.groups.len() == 1) {
-            say(Heard::Group(GroupSeen::of(view, me)));
+            say(ListenerEvent::Group(GroupSeen::of(view, me)));
         }
     }
 
-    fn on_signal(&self, signal: &GroupSignal, mut say: impl FnMut(Heard)) {
+    fn on_signal(&self, signal: &GroupSignal, mut say: impl FnMut(ListenerEvent)) {
         if self.groups == [signal.group.clone()] && self.is_joined() {
-            say(Heard::Signal(signal.group.clone()));
+            say(ListenerEvent::Signal(signal.group.clone()));
         }
     }
 
     /// What comes before the client is in all its groups does not count. What comes although it is in none is not passed
     /// over: no daemon may do that.
-    fn on_message(&mut self, message: &Message, mut say: impl FnMut(Heard)) {
+    fn on_message(&mut self, message: &Message, mut say: impl FnMut(ListenerEvent)) {
         let was_in = |name: &str| self.joined.iter().any(|group| group.as_bytes() == name.as_bytes());
         let is_early = !self.is_joined() && message.groups().any(was_in);
         if !is_early && message.groups().any(|name| self.wants(name.as_bytes())) {
-            say(Heard::Message(received(message)));
+            say(ListenerEvent::Message(received(message)));
         }
     }
 
-    fn on_ordered(&mut self, number: u64, mut say: impl FnMut(Heard)) {
+    fn on_ordered(&mut self, number: u64, mut say: impl FnMut(ListenerEvent)) {
         let ordered = self.under_way.iter().take_while(|(request, _)| *request <= number).count();
         if let Some((_, count)) = self.under_way.drain(..ordered).next_back() {
-            say(Heard::Ordered(count));
+            say(ListenerEvent::Ordered(count));
         }
     }
 
     /// What was refused is not called ordered when a number beyond it is.
-    fn on_refused(&mut self, request: u64, refusal: &Refusal, mut say: impl FnMut(Heard)) {
+    fn on_refused(&mut self, request: u64, refusal: &Refusal, mut say: impl FnMut(ListenerEvent)) {
         self.under_way.retain(|(number, _)| *number != request);
-        say(Heard::Refused(format!("request {request}: {refusal}")));
+        say(ListenerEvent::Refused(format!("request {request}: {refusal}")));
     }
 
     /// The session is over: nothing that was under way is called ordered any more.
-    fn on_disconnect(&mut self, farewell: &Disconnect, mut say: impl FnMut(Heard)) {
+    fn on_disconnect(&mut self, farewell: &Disconnect, mut say: impl FnMut(ListenerEvent)) {
         self.under_way.clear();
-        say(Heard::Refused(farewell.to_string()));
+        say(ListenerEvent::Refused(farewell.to_string()));
     }
 }
 
-fn seen(view: &NetworkView) -> Seen {
-    Seen {
+fn seen(view: &NetworkView) -> SeenView {
+    SeenView {
         id: view.id,
         transitional: view.kind == ViewKind::Transitional,
         members: view.members.clone(),
@@ -156,9 +156,9 @@ fn seen(view: &NetworkView) -> Seen {
     }
 }
 
-fn received(message: &Message) -> Received {
+fn received(message: &Message) -> ReceivedMessage {
     let (node, client) = message.sender();
-    Received {
+    ReceivedMessage {
         stream: OrderStream(0),
         position: None,
         sender: node,

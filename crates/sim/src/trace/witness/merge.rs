@@ -1,6 +1,6 @@
 //! The events of many witnesses as one trace.
 use crate::message::{Mark, Process};
-use crate::trace::{Event, PerMessage, PerProcess, What};
+use crate::trace::{Occurrence, PerMessage, PerProcess, TraceEvent};
 
 /// Puts the events of all witnesses for one set of groups in the order of their times. A witness's own events keep their
 /// order where times are equal.
@@ -16,22 +16,24 @@ pub struct Merge {
 
 impl Merge {
     /// The next part of the trace. Whatever is handed in must have happened after all that was handed in before.
-    pub fn next(&mut self, mut events: Vec<Event>) -> Vec<Event> {
+    pub fn next(&mut self, mut events: Vec<TraceEvent>) -> Vec<TraceEvent> {
         events.sort_by_key(|event| event.at);
         events.iter_mut().for_each(|event| self.number(event.process, &mut event.what));
         events
     }
 
-    fn number(&mut self, process: Process, what: &mut What) {
+    fn number(&mut self, process: Process, what: &mut Occurrence) {
         match what {
-            What::Submit(submitted) => {
+            Occurrence::Submit(submitted) => {
                 let last = self.last.of(process);
                 *last += 1;
                 *self.numbers.of(Mark { origin: process, count: submitted.count }) = *last;
                 submitted.count = *last;
             }
-            What::Deliver(delivered) => delivered.mark = delivered.mark.and_then(|mark| self.known(mark)),
-            What::Ordered(count) => *count = self.known(Mark { origin: process, count: *count }).map_or(0, |m| m.count),
+            Occurrence::Deliver(delivered) => delivered.mark = delivered.mark.and_then(|mark| self.known(mark)),
+            Occurrence::Ordered(count) => {
+                *count = self.known(Mark { origin: process, count: *count }).map_or(0, |m| m.count)
+            }
             _ => {}
         }
     }

@@ -1,7 +1,7 @@
 //! A trace of real sessions that breaks nothing, and the same trace with one thing about it untrue: the judge sees it.
 use super::stage::{Stage, broken, member};
 use crate::trace::Trace;
-use crate::trace::witness::End;
+use crate::trace::witness::SessionEnding;
 use consort_types::Primary;
 use consort_types::Service::{Agreed, Safe};
 
@@ -157,7 +157,7 @@ fn sf1_a_safe_message_that_dies_with_those_that_delivered_it_is_noticed() {
     let mut stage = stage();
     let safe = stage.send(1, Safe, &["g"]);
     stage.deliver(&[1], &safe);
-    stage.end(1, End::Crashed);
+    stage.end(1, SessionEnding::Crashed);
     stage.close(&[2], 18);
     stage.signal("g", 2, 14, 0);
     stage.install(&[2], 22, Primary::No);
@@ -229,7 +229,7 @@ fn w5_and_cc_whoever_is_in_another_view_in_the_end_is_noticed() {
     let behind = without(&last);
     assert!(behind.contains(&"W5") && behind.contains(&"CC"), "{behind:?}");
     let mut stage = stage();
-    stage.end(2, End::Left);
+    stage.end(2, SessionEnding::Left);
     let dead = broken(&stage.trace(0));
     assert!(dead.contains(&"W5") && dead.contains(&"CC"), "n1 is in a view with the dead: {dead:?}");
 }

@@ -1,8 +1,8 @@
 //! Clients on stage: what their sessions tell them, to be written down by witnesses.
-use super::super::{Cast, End, Merge, Witness};
+use super::super::{Merge, NameBook, SessionEnding, Witness};
 use crate::checkers::{Bounds, judge};
 use crate::message::Process;
-use crate::trace::{Event, Trace, What};
+use crate::trace::{Occurrence, Trace, TraceEvent};
 use bytes::Bytes;
 use consort_session::MulticastLayout;
 use consort_session::event::put_message;
@@ -31,10 +31,10 @@ struct Player {
 
 /// All clients, by number; each has one witness for each set of groups that it is given.
 pub struct Stage {
-    cast: Cast,
+    cast: NameBook,
     now: Instant,
     players: BTreeMap<u16, Player>,
-    past: Vec<Vec<Event>>,
+    past: Vec<Vec<TraceEvent>>,
 }
 
 fn group(name: &str) -> GroupName {
@@ -64,7 +64,7 @@ fn told(sent: &Sent) -> Bytes {
 
 impl Stage {
     pub fn new() -> Self {
-        Self { cast: Cast::default(), now: Instant::ZERO, players: BTreeMap::new(), past: Vec::new() }
+        Self { cast: NameBook::default(), now: Instant::ZERO, players: BTreeMap::new(), past: Vec::new() }
     }
 
     /// A client is welcomed, and asks to join all groups of its witnesses; `-` before groups stands for a bystander.
@@ -206,7 +206,7 @@ impl Stage {
     }
 
     /// A daemon is gone, and its clients' sessions with it.
-    pub fn end(&mut self, node: u16, end: End) {
+    pub fn end(&mut self, node: u16, end: SessionEnding) {
         let at = self.tick();
         let mut player = self.players.remove(&node).unwrap();
         player.witnesses.iter_mut().for_each(|witness| witness.ended(at, end));
@@ -223,7 +223,7 @@ impl Stage {
         let living = self.players.values_mut().filter_map(|player| player.witnesses.get_mut(scope)).map(Witness::take);
         let mut events: Vec<_> = living.collect::<Vec<_>>().concat();
         events.extend(self.past.concat());
-        events.push(Event { at, process: Process::WORLD, what: What::Calm });
+        events.push(TraceEvent { at, process: Process::WORLD, what: Occurrence::Calm });
         Trace { events: Merge::default().next(events) }
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! Messages too short for a name are told by their turn: within a view a sender's messages come in their order and none
 //! is left out, so whoever knows which came first knows all that follow.
-use crate::machine::{CONTROL, Received};
-use crate::message::{HEADER, Life, Mark, Pattern, Process, mark_of};
-use crate::trace::{Installed, PerProcess, Sender, Submitted};
+use crate::machine::{CONTROL, ReceivedMessage};
+use crate::message::{HEADER, Mark, Pattern, Process, ProcessIncarnation, mark_of};
+use crate::trace::{DeliverySender, InstallRecord, PerProcess, Submitted};
 use consort_types::{Class, NodeId, ViewId};
 use std::collections::BTreeMap;
 
@@ -14,33 +14,33 @@ pub(crate) struct Identify {
     pub pattern: Pattern,
     submitted: PerProcess<Vec<Submitted>>,
     /// By receiver and sender.
-    turns: PerProcess<PerProcess<Turn>>,
-    standing: PerProcess<Standing>,
+    turns: PerProcess<PerProcess<SenderTurn>>,
+    standing: PerProcess<IdentityStanding>,
     /// Who was in which regular view.
-    members: BTreeMap<ViewId, Vec<Life>>,
+    members: BTreeMap<ViewId, Vec<ProcessIncarnation>>,
     /// Which of a sender's messages is its first of a view: the one after all that it had been given back before.
     firsts: BTreeMap<(ViewId, Process), u64>,
 }
 
 /// The number of a sender's next message, as known in a receiver's so many-eth view.
 #[derive(Clone, Copy, Debug, Default)]
-struct Turn {
+struct SenderTurn {
     views: u32,
     next: u64,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Standing {
+struct IdentityStanding {
     views: u32,
     id: ViewId,
-    members: Vec<Life>,
+    members: Vec<ProcessIncarnation>,
     late: bool,
     alone: bool,
 }
 
 /// What is found out about a delivery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Identity {
+pub(crate) struct DeliveryIdentity {
     pub mark: Option<Mark>,
     pub nameless: bool,
     pub intact: bool,
@@ -64,12 +64,12 @@ impl Identify {
             .filter(|(process, standing)| process.life() == origin.life() && *process != origin && standing.views > 0);
         for (process, standing) in there {
             let turn = self.turns.of(process).of(origin);
-            *turn = Turn { views: standing.views, next: turn.next.max(1) };
+            *turn = SenderTurn { views: standing.views, next: turn.next.max(1) };
         }
     }
 
     /// A process has come into a view; `late` if it is in the middle of it.
-    pub fn view(&mut self, process: Process, view: &Installed, late: bool) {
+    pub fn view(&mut self, process: Process, view: &InstallRecord, late: bool) {
         if view.transitional && !late {
             return;
         }
@@ -80,7 +80,7 @@ impl Identify {
         let members = self.members.get(&view.id).unwrap_or(&view.members).clone();
         let standing = self.standing.of(process);
         let views = standing.views + 1;
-        *standing = Standing { views, id: view.id, members, late, ..*standing };
+        *standing = IdentityStanding { views, id: view.id, members, late, ..*standing };
         for origin in self.served(process) {
             let next = self.turns.of(process).of(origin).next.max(1);
             self.firsts.entry((view.id, origin)).or_insert(next);
@@ -100,15 +100,20 @@ impl Identify {
     }
 
     /// The message that was delivered, if anybody submitted such a one.
-    pub fn identify(&mut self, process: Process, message: &Received, sender: Sender) -> Identity {
+    pub fn identify(
+        &mut self,
+        process: Process,
+        message: &ReceivedMessage,
+        sender: DeliverySender,
+    ) -> DeliveryIdentity {
         if message.payload.len() < HEADER {
             return self.by_turn(process, message, sender);
         }
         let Some(mark) = mark_of(&message.payload).filter(|mark| self.sent(*mark).is_some()) else {
-            return Identity::default();
+            return DeliveryIdentity::default();
         };
         self.note(process, mark);
-        Identity { mark: Some(mark), nameless: false, intact: self.pattern.is_payload(mark, &message.payload) }
+        DeliveryIdentity { mark: Some(mark), nameless: false, intact: self.pattern.is_payload(mark, &message.payload) }
     }
 
     fn sent(&self, mark: Mark) -> Option<&Submitted> {
@@ -117,39 +122,39 @@ impl Identify {
 
     fn note(&mut self, process: Process, mark: Mark) {
         let views = self.standing.of(process).views;
-        *self.turns.of(process).of(mark.origin) = Turn { views, next: mark.count + 1 };
+        *self.turns.of(process).of(mark.origin) = SenderTurn { views, next: mark.count + 1 };
     }
 
-    fn by_turn(&mut self, process: Process, message: &Received, sender: Sender) -> Identity {
-        let nobody = Identity::default();
+    fn by_turn(&mut self, process: Process, message: &ReceivedMessage, sender: DeliverySender) -> DeliveryIdentity {
+        let nobody = DeliveryIdentity::default();
         let Some(origin) = self.origin(process, message, sender) else { return nobody };
         let next = self.next(process, origin);
         let turn = next.map(|count| Mark { origin, count });
         if let Some(mark) = turn.filter(|mark| self.is(*mark, message)) {
             self.note(process, mark);
-            return Identity { mark: Some(mark), nameless: false, intact: true };
+            return DeliveryIdentity { mark: Some(mark), nameless: false, intact: true };
         }
         let sent = self.submitted.get(origin).map_or(0, |sent| sent.len() as u64);
         let alike = (1..=sent).map(|count| Mark { origin, count }).filter(|mark| self.is(*mark, message));
-        let Some(next) = next else { return Identity { nameless: alike.count() > 0, ..nobody } };
+        let Some(next) = next else { return DeliveryIdentity { nameless: alike.count() > 0, ..nobody } };
         // Not the one whose turn it is: the next that looks the same, or the last before.
         let found = alike.fold(None, |found: Option<Mark>, mark| match found {
             Some(found) if found.count >= next => Some(found),
             _ => Some(mark),
         });
-        Identity { mark: found, nameless: false, intact: true }
+        DeliveryIdentity { mark: found, nameless: false, intact: true }
     }
 
-    fn origin(&self, process: Process, message: &Received, sender: Sender) -> Option<Process> {
+    fn origin(&self, process: Process, message: &ReceivedMessage, sender: DeliverySender) -> Option<Process> {
         let by_class = message.class.map(|class| if class == Class::Control { CONTROL } else { 0 });
         let client = sender.client.or(by_class)?;
         let member = || self.standing.get(process)?.members.iter().find(|life| life.node == sender.node).copied();
-        let life = sender.life.map(|count| Life { node: sender.node, count }).or_else(member);
+        let life = sender.life.map(|count| ProcessIncarnation { node: sender.node, count }).or_else(member);
         life.or_else(|| self.last_life(sender.node, client)).map(|life| Process::of(life, client))
     }
 
     /// The last life of a node in which that client sent anything.
-    fn last_life(&self, node: NodeId, client: u16) -> Option<Life> {
+    fn last_life(&self, node: NodeId, client: u16) -> Option<ProcessIncarnation> {
         let sent = self.submitted.iter().filter(|(origin, sent)| origin.node == node && !sent.is_empty());
         sent.filter(|(origin, _)| origin.client == client).map(|(origin, _)| origin.life()).last()
     }
@@ -169,7 +174,7 @@ impl Identify {
         if standing.late { None } else { self.firsts.get(&(standing.id, origin)).copied() }
     }
 
-    fn is(&self, mark: Mark, message: &Received) -> bool {
+    fn is(&self, mark: Mark, message: &ReceivedMessage) -> bool {
         let Some(sent) = self.sent(mark) else { return false };
         sent.len == message.payload.len() as u64 && self.pattern.is_payload(mark, &message.payload)
     }
@@ -183,9 +188,9 @@ mod tests {
     const SENDER: Process = Process::new(NodeId(1), 0);
     const RECEIVER: Process = Process::new(NodeId(0), 0);
 
-    fn view(number: u64) -> Installed {
+    fn view(number: u64) -> InstallRecord {
         let id = ViewId { number, representative: MemberId::new(0, 1) };
-        Installed { id, members: vec![RECEIVER.life(), SENDER.life()], ..Installed::default() }
+        InstallRecord { id, members: vec![RECEIVER.life(), SENDER.life()], ..InstallRecord::default() }
     }
 
     /// Sender and receiver are in a view, and these were sent.
@@ -203,8 +208,9 @@ mod tests {
     /// What a process finds when it is given that message of the sender's.
     fn given(identify: &mut Identify, to: Process, count: u64, len: usize) -> Option<u64> {
         let payload = identify.pattern.payload(Mark { origin: SENDER, count }, len);
-        let message = Received { sender: NodeId(1), payload, class: Some(Class::Client), ..Received::default() };
-        let sender = Sender { node: NodeId(1), life: Some(0), client: None };
+        let message =
+            ReceivedMessage { sender: NodeId(1), payload, class: Some(Class::Client), ..ReceivedMessage::default() };
+        let sender = DeliverySender { node: NodeId(1), life: Some(0), client: None };
         identify.identify(to, &message, sender).mark.map(|mark| mark.count)
     }
 
@@ -235,8 +241,8 @@ mod tests {
         identify.view(late, &view(1), false);
         let given = |identify: &mut Identify, count| {
             let payload = identify.pattern.payload(Mark { origin: late, count }, 0);
-            let message = Received { sender: NodeId(1), payload, ..Received::default() };
-            identify.identify(SENDER, &message, Sender { node: NodeId(1), life: None, client: Some(1) }).mark
+            let message = ReceivedMessage { sender: NodeId(1), payload, ..ReceivedMessage::default() };
+            identify.identify(SENDER, &message, DeliverySender { node: NodeId(1), life: None, client: Some(1) }).mark
         };
         assert_eq!(given(&mut identify, 1), Some(Mark { origin: late, count: 1 }));
         identify.view(SENDER, &view(2), false);
@@ -253,8 +259,8 @@ mod tests {
         }
         let given = |identify: &mut Identify, count| {
             let payload = identify.pattern.payload(Mark { origin: second, count }, 1);
-            let message = Received { sender: NodeId(1), payload, ..Received::default() };
-            identify.identify(SENDER, &message, Sender { node: NodeId(1), life: None, client: Some(1) }).mark
+            let message = ReceivedMessage { sender: NodeId(1), payload, ..ReceivedMessage::default() };
+            identify.identify(SENDER, &message, DeliverySender { node: NodeId(1), life: None, client: Some(1) }).mark
         };
         assert_eq!(given(&mut identify, 1), Some(Mark { origin: second, count: 1 }), "in the view it came late to");
         identify.view(SENDER, &view(3), false);
@@ -279,12 +285,13 @@ mod tests {
         let mut identify = sent(&[7]);
         let back = Process { life: 1, ..SENDER };
         identify.submit(back, Submitted { count: 1, len: 9, ..Submitted::default() });
-        let closing = Installed { transitional: true, members: vec![RECEIVER.life()], ..view(1) };
+        let closing = InstallRecord { transitional: true, members: vec![RECEIVER.life()], ..view(1) };
         let late = Process { client: 1, ..RECEIVER };
         identify.view(late, &closing, true);
         let payload = identify.pattern.payload(Mark { origin: SENDER, count: 1 }, 7);
-        let message = Received { sender: NodeId(1), payload, class: Some(Class::Client), ..Received::default() };
-        let found = identify.identify(late, &message, Sender { node: NodeId(1), life: None, client: None });
+        let message =
+            ReceivedMessage { sender: NodeId(1), payload, class: Some(Class::Client), ..ReceivedMessage::default() };
+        let found = identify.identify(late, &message, DeliverySender { node: NodeId(1), life: None, client: None });
         assert!(found.nameless, "one of the life that was in the view, not of the one that came back: {found:?}");
     }
 
@@ -299,11 +306,11 @@ mod tests {
     fn wrong_bytes_are_noticed() {
         let mut identify = sent(&[100]);
         let mut bytes = identify.pattern.payload(Mark { origin: SENDER, count: 1 }, 100).to_bytes().to_vec();
-        let sender = Sender { node: NodeId(1), life: Some(0), client: None };
+        let sender = DeliverySender { node: NodeId(1), life: Some(0), client: None };
         for (flip, intact) in [(0, true), (1, false)] {
             bytes[50] ^= flip;
             let payload = bytes::Bytes::from(bytes.clone()).into();
-            let message = Received { sender: NodeId(1), payload, ..Received::default() };
+            let message = ReceivedMessage { sender: NodeId(1), payload, ..ReceivedMessage::default() };
             let identity = identify.identify(RECEIVER, &message, sender);
             assert_eq!((identity.mark.is_some(), identity.intact), (true, intact));
         }

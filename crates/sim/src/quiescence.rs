@@ -1,12 +1,12 @@
 //! Whether a run has come to rest: one view of all that live, and nothing owed to anybody.
-use crate::message::{Life, Mark, Process};
-use crate::trace::{Delivered, Event, Installed, PerProcess, Submitted, What};
+use crate::message::{Mark, Process, ProcessIncarnation};
+use crate::trace::{DeliveryRecord, InstallRecord, Occurrence, PerProcess, Submitted, TraceEvent};
 use consort_types::ViewId;
 use std::collections::BTreeSet;
 
 /// What is still to come.
 #[derive(Debug, Default)]
-pub(crate) struct Rest {
+pub(crate) struct QuiescenceCheck {
     live: BTreeSet<Process>,
     owed: PerProcess<Owed>,
 }
@@ -17,35 +17,35 @@ struct Owed {
     own: u64,
     waits: bool,
     leaving: bool,
-    view: Option<(ViewId, Vec<Life>)>,
+    view: Option<(ViewId, Vec<ProcessIncarnation>)>,
     /// What it was given last in this view.
     last: Option<Mark>,
 }
 
-impl Rest {
+impl QuiescenceCheck {
     /// Takes note of an event.
-    pub fn see(&mut self, event: &Event) {
+    pub fn see(&mut self, event: &TraceEvent) {
         let process = event.process;
         match &event.what {
-            What::Start { .. } => drop(self.live.insert(process)),
-            What::Crash | What::Left => drop(self.live.remove(&process)),
-            What::Leave => self.owed.of(process).leaving = true,
-            What::View(view) => self.on_view(process, view),
-            What::Submit(Submitted { .. }) => self.owed.of(process).own += 1,
-            What::Wait => self.owed.of(process).waits = true,
-            What::Room => self.owed.of(process).waits = false,
-            What::Deliver(delivered) => self.on_deliver(process, delivered),
+            Occurrence::Start { .. } => drop(self.live.insert(process)),
+            Occurrence::Crash | Occurrence::Left => drop(self.live.remove(&process)),
+            Occurrence::Leave => self.owed.of(process).leaving = true,
+            Occurrence::View(view) => self.on_view(process, view),
+            Occurrence::Submit(Submitted { .. }) => self.owed.of(process).own += 1,
+            Occurrence::Wait => self.owed.of(process).waits = true,
+            Occurrence::Room => self.owed.of(process).waits = false,
+            Occurrence::Deliver(delivered) => self.on_deliver(process, delivered),
             _ => {}
         }
     }
 
-    fn on_view(&mut self, process: Process, view: &Installed) {
+    fn on_view(&mut self, process: Process, view: &InstallRecord) {
         let owed = self.owed.of(process);
         owed.view = (!view.transitional).then(|| (view.id, view.members.clone()));
         owed.last = None;
     }
 
-    fn on_deliver(&mut self, process: Process, delivered: &Delivered) {
+    fn on_deliver(&mut self, process: Process, delivered: &DeliveryRecord) {
         let Some(mark) = delivered.mark else { return };
         self.owed.of(process).last = Some(mark);
         let served = process == mark.origin || !self.live.contains(&mark.origin);

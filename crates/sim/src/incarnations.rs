@@ -1,7 +1,7 @@
 //! What outlasts a crash: a node's disk, its clock, and the count of its lives.
-use crate::machine::Seen;
-use crate::message::Life;
-use crate::trace::Installed;
+use crate::machine::SeenView;
+use crate::message::ProcessIncarnation;
+use crate::trace::InstallRecord;
 use crate::trace::witness::installed;
 use bytes::Bytes;
 use consort_types::{Incarnation, Instant, MemberId, NodeId, Ticket};
@@ -15,8 +15,8 @@ const BACKUP: u64 = 3;
 
 /// A node's disk and clock.
 #[derive(Clone, Debug, Default)]
-struct Place {
-    life: Option<Life>,
+struct NodeDisk {
+    life: Option<ProcessIncarnation>,
     /// The name of the last life, as the disk remembers it.
     stored: u64,
     records: Vec<(Ticket, Bytes)>,
@@ -28,23 +28,23 @@ struct Place {
 
 /// All lives of all nodes.
 #[derive(Debug)]
-pub(crate) struct Lives {
-    places: Vec<Place>,
-    known: BTreeMap<MemberId, Life>,
+pub(crate) struct Incarnations {
+    places: Vec<NodeDisk>,
+    known: BTreeMap<MemberId, ProcessIncarnation>,
 }
 
-impl Lives {
+impl Incarnations {
     /// Nodes that have names for their first lives already.
     pub fn new(members: &[MemberId]) -> Self {
-        let first = |member: &MemberId| (*member, Life { node: member.node, count: 0 });
-        Self { places: vec![Place::default(); members.len()], known: members.iter().map(first).collect() }
+        let first = |member: &MemberId| (*member, ProcessIncarnation { node: member.node, count: 0 });
+        Self { places: vec![NodeDisk::default(); members.len()], known: members.iter().map(first).collect() }
     }
 
     /// A node begins a life.
-    pub fn begin(&mut self, member: MemberId) -> Life {
+    pub fn begin(&mut self, member: MemberId) -> ProcessIncarnation {
         let place = &mut self.places[usize::from(member.node.0)];
         let count = place.life.map_or(0, |life| life.count + 1);
-        let life = Life { node: member.node, count };
+        let life = ProcessIncarnation { node: member.node, count };
         place.life = Some(life);
         place.stored = member.incarnation.0;
         self.known.insert(member, life);
@@ -69,13 +69,13 @@ impl Lives {
     }
 
     /// The life that a node is in, or was in last.
-    pub fn present(&self, node: u16) -> Life {
-        self.places[usize::from(node)].life.unwrap_or(Life { node: NodeId(node), count: 0 })
+    pub fn present(&self, node: u16) -> ProcessIncarnation {
+        self.places[usize::from(node)].life.unwrap_or(ProcessIncarnation { node: NodeId(node), count: 0 })
     }
 
     /// The life that a member's name means; one that never was, where it means none.
-    pub fn of(&self, member: MemberId) -> Life {
-        let nobody = Life { node: member.node, count: u16::MAX };
+    pub fn of(&self, member: MemberId) -> ProcessIncarnation {
+        let nobody = ProcessIncarnation { node: member.node, count: u16::MAX };
         self.known.get(&member).copied().unwrap_or(nobody)
     }
 
@@ -85,7 +85,7 @@ impl Lives {
     }
 
     /// A view with its members by their lives.
-    pub fn view(&self, seen: &Seen) -> Installed {
+    pub fn view(&self, seen: &SeenView) -> InstallRecord {
         installed(seen, |member| self.of(member))
     }
 
@@ -138,11 +138,11 @@ mod tests {
 
     #[test]
     fn a_life_is_newer_than_what_clock_or_disk_remembers() {
-        let mut lives = Lives::new(&[MemberId::new(0, 1)]);
+        let mut lives = Incarnations::new(&[MemberId::new(0, 1)]);
         lives.begin(MemberId::new(0, 1));
         let second = lives.next(Instant(5_000_000), NODE);
         assert_eq!(second.incarnation.0, EPOCH_US + 5_000);
-        assert_eq!(lives.begin(second), Life { node: NODE, count: 1 });
+        assert_eq!(lives.begin(second), ProcessIncarnation { node: NODE, count: 1 });
         lives.jump(0, -3_600_000_000);
         let third = lives.next(Instant(6_000_000), NODE);
         assert_eq!(third.incarnation.0, second.incarnation.0 + 1, "the disk remembers");
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn an_old_disk_holds_what_it_held_when_the_backup_was_made() {
-        let mut lives = Lives::new(&[MemberId::new(0, 1)]);
+        let mut lives = Incarnations::new(&[MemberId::new(0, 1)]);
         for n in 1..=4 {
             lives.write(0, Ticket(n), Bytes::from(vec![n as u8]));
             lives.trim(0, Ticket(n - 1));
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn records_outlast_a_crash_but_not_the_disk() {
-        let mut lives = Lives::new(&[MemberId::new(0, 1)]);
+        let mut lives = Incarnations::new(&[MemberId::new(0, 1)]);
         lives.write(0, Ticket(1), Bytes::from_static(b"a"));
         lives.write(0, Ticket(2), Bytes::from_static(b"b"));
         lives.trim(0, Ticket(1));
