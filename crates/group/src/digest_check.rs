@@ -127,7 +127,7 @@ mod tests {
     const PEER: MemberId = MemberId::new(1, 1);
 
     fn digest(at: u64, hash: u64) -> StateDigest {
-        StateDigest { view: VIEW, at: Position(at), hash: hash }
+        StateDigest { view: VIEW, at: Position(at), hash }
     }
 
     fn check(steps: &[(u64, u64)]) -> DigestCheck {

@@ -52,7 +52,7 @@ fn without(members: &[MemberId], others: &[MemberId]) -> Vec<NodeId> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use consort_types::{ChangeCause, ViewKind};
+    use consort_types::{ViewCause, ViewKind};
 
     fn view(members: &[(u16, u64)], primary: Primary) -> View {
         View {
@@ -61,7 +61,7 @@ mod tests {
             members: members.iter().map(|(node, life)| MemberId::new(*node, *life)).collect(),
             moved_together: Vec::new(),
             primary,
-            cause: ChangeCause::Started,
+            cause: ViewCause::Started,
             evidence: Vec::new(),
         }
     }
