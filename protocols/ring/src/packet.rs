@@ -18,7 +18,7 @@
 //! requests acknowledgements. Membership packets (5 to 7) may be larger than a datagram of the configured size; they alone may be fragmented by IP.
 use crate::RingId;
 use crate::flow::Load;
-use crate::held::HeldMap;
+use crate::receive_window::HeldMap;
 use crate::requests::Requests;
 use crate::tuning::Signs;
 use bytes::{BufMut, Bytes, BytesMut};

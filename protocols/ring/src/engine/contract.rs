@@ -1,6 +1,6 @@
 //! The ring as an engine.
 use super::{ANNOTATION_MAX, Ring, State, observe_old};
-use crate::installed::{Installed, Old};
+use crate::installation::{Installed, Old};
 use crate::packet::Packet;
 use crate::state::{Next, Why};
 use crate::store::Store;
@@ -149,7 +149,7 @@ impl Engine for Ring {
         self.io.timers.arm(Timer::Leave, now + self.io.config.timers.leave);
         let next = match &mut self.state {
             State::Operational(state) => {
-                state.circle.ask(&mut self.io, now);
+                state.rotation.ask(&mut self.io, now);
                 state.may_leave(&self.io)
             }
             _ => Next::Leave,
@@ -167,8 +167,8 @@ impl Engine for Ring {
 
     fn reads_first(&self) -> Lane {
         match &self.state {
-            State::Operational(state) => state.circle.reads_first(),
-            State::Recovery(state) => state.circle.reads_first(),
+            State::Operational(state) => state.rotation.reads_first(),
+            State::Recovery(state) => state.rotation.reads_first(),
             _ => Lane::Data,
         }
     }
@@ -192,8 +192,8 @@ impl Ring {
         see("assembly_bytes", self.installed().map_or(0, |installed| installed.deliverer.held()) as u64);
         see("torn_messages", self.installed().map_or(0, |installed| installed.deliverer.torn));
         match &self.state {
-            State::Operational(state) => state.circle.observe(see),
-            State::Recovery(state) => state.circle.observe(see),
+            State::Operational(state) => state.rotation.observe(see),
+            State::Recovery(state) => state.rotation.observe(see),
             State::Gather(state) => observe_old(&state.old, see),
             State::Commit(state) => observe_old(&state.old, see),
             State::Still | State::Left => {}
@@ -229,7 +229,7 @@ impl Ring {
 
     fn busy_poll_hint(&self) -> bool {
         //= R46
-        matches!(&self.state, State::Operational(state) if state.circle.expects_soon(&self.io))
+        matches!(&self.state, State::Operational(state) if state.rotation.expects_soon(&self.io))
     }
 }
 

@@ -20,7 +20,7 @@ impl Ring {
             (State::Operational(state), Packet::Token(token)) => state.on_token(io, now, arrival, token),
             (State::Operational(state), Packet::Ack(ack)) => state.on_ack(io, from, ack),
             (State::Operational(state), Packet::TokenRequest(request)) => {
-                state.circle.on_token_request(io, now, from, request);
+                state.rotation.on_token_request(io, now, from, request);
                 Next::Stay
             }
             (State::Recovery(state), Packet::Data(data)) => state.on_data(io, from, data),
@@ -124,7 +124,7 @@ impl Ring {
         });
         match &mut self.state {
             State::Operational(state) => {
-                if state.circle.ring == ring {
+                if state.rotation.ring == ring {
                     io.output.push_back(Output::Beacon { from, annotation: beacon.annotation });
                     return Next::Stay;
                 }
@@ -156,7 +156,7 @@ impl Ring {
             (State::Left | State::Still, _) => Next::Stay,
             (_, Timer::Leave) => Next::Leave,
             (State::Operational(state), Timer::TokenRetransmit) => {
-                state.circle.send_again(io, now);
+                state.rotation.send_again(io, now);
                 Next::Stay
             }
             (State::Operational(state), Timer::TokenLoss) => state.on_token_missed(io, now),
@@ -166,7 +166,7 @@ impl Ring {
             }
             (State::Operational(state), Timer::Hold) => state.on_hold_end(io, now),
             (State::Operational(state), Timer::TokenRequest) => {
-                state.circle.request_again(io, now);
+                state.rotation.request_again(io, now);
                 Next::Stay
             }
             (State::Gather(state), Timer::Join) => {

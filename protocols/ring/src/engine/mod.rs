@@ -13,7 +13,7 @@ pub(crate) use self::io::Io;
 
 use crate::RingId;
 use crate::config::{Config, ConfigError};
-use crate::installed::{Installed, Old};
+use crate::installation::{Installed, Old};
 use crate::packet::{Commit, Join, Packet};
 use crate::state::table::{self, Name};
 use crate::state::{Committing, Gather, Next, Operational, Recovery, Sets, Why};
@@ -83,7 +83,7 @@ impl Ring {
     pub fn holds(&self, position: Position) -> bool {
         let seq = crate::delivery::seq_of(position);
         match &self.state {
-            State::Operational(state) => state.circle.holds(seq),
+            State::Operational(state) => state.rotation.holds(seq),
             State::Gather(state) => old_holds(&state.old, seq),
             State::Commit(state) => old_holds(&state.old, seq),
             State::Recovery(state) => old_holds(&state.old, seq),
@@ -122,7 +122,7 @@ impl Ring {
     #[cfg(test)]
     pub(crate) fn received_for_test(&self) -> u64 {
         let State::Operational(state) = &self.state else { return 0 };
-        state.circle.received()
+        state.rotation.received()
     }
 
     /// The rule whose assertion failed last, if any did.
@@ -162,7 +162,7 @@ impl Ring {
             (_, Next::Leave) => (self.depart(), Next::Stay),
             (State::Operational(state), Next::Gather(why)) => {
                 //= R47
-                if let Some(node) = state.circle.granted_to() {
+                if let Some(node) = state.rotation.granted_to() {
                     self.io.grant_backoff.stop(node, now);
                 }
                 state.note_end(&mut self.io, now);

@@ -6,7 +6,7 @@ use super::Next;
 use super::{Sets, Why};
 use crate::RingId;
 use crate::engine::Io;
-use crate::installed::Old;
+use crate::installation::Old;
 use crate::packet::{Commit, Data, Join, OldRing, PLACES_ALL, Packet};
 use crate::timer::Timer;
 use consort_order::Destination;

@@ -4,7 +4,7 @@
 use super::{Committing, Next, Reason, Sets, Why};
 use crate::RingId;
 use crate::engine::Io;
-use crate::installed::Old;
+use crate::installation::Old;
 use crate::packet::{Commit, Data, Join, Packet};
 use crate::timer::Timer;
 use consort_order::Destination;

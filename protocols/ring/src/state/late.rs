@@ -57,7 +57,7 @@ impl Operational {
 
     fn say_where(&self, io: &mut Io, asks: bool) {
         let heard = self.late.as_ref().map_or_else(BTreeSet::new, |question| question.there.clone());
-        let late = Late { ring: self.circle.ring, asks, trail: self.circle.trail(), heard };
+        let late = Late { ring: self.rotation.ring, asks, trail: self.rotation.trail(), heard };
         io.send(Destination::All, Lane::Control, Packet::Late(late));
     }
 
@@ -70,9 +70,9 @@ impl Operational {
     /// Somebody misses the token, or answers whoever does.
     pub fn on_late(&mut self, io: &mut Io, now: Instant, from: MemberId, late: Late) -> Next {
         //= M57
-        if late.ring != self.circle.ring {
+        if late.ring != self.rotation.ring {
             io.counters.foreign_ring += 1;
-            if late.ring.number < self.circle.ring.number {
+            if late.ring.number < self.rotation.ring.number {
                 io.beacon_soon(now);
             }
             return Next::Stay;
@@ -89,7 +89,7 @@ impl Operational {
             }
             None => {}
         }
-        if self.late.is_some() && self.circle.is_parked() {
+        if self.late.is_some() && self.rotation.is_parked() {
             //= M54
             self.is_found(io);
             io.timers.arm(Timer::TokenLoss, now + io.config.timers.token_loss);
@@ -117,7 +117,7 @@ impl Operational {
         }
         io.counters.token_losses += 1;
         self.quarantine_young(io, now);
-        let mut why = Why::new(ViewCause::TokenLost { after: now.since(self.circle.token_at()) });
+        let mut why = Why::new(ViewCause::TokenLost { after: now.since(self.rotation.token_at()) });
         if !crate::mutated!(io.config, SilentAskedAgain) {
             for member in self.silent() {
                 why = why.failing(member, Reason::Silent);
@@ -136,8 +136,8 @@ impl Operational {
     /// Whom nobody has heard since this member is late.
     fn silent(&self) -> Vec<MemberId> {
         let Some(question) = &self.late else { return Vec::new() };
-        let is_there = |member: &MemberId| *member == self.circle.me || question.there.contains(&member.node);
-        self.circle.members.iter().copied().filter(|member| !is_there(member)).collect()
+        let is_there = |member: &MemberId| *member == self.rotation.me || question.there.contains(&member.node);
+        self.rotation.members.iter().copied().filter(|member| !is_there(member)).collect()
     }
 
     /// Learns from the end of this ring: if all were there and the token was not, it does not pass from one to the next.
@@ -146,21 +146,21 @@ impl Operational {
         if let Some(suspect) = self.stuck_before(io, now)
             && !crate::mutated!(io.config, HopForgotten)
         {
-            io.suspicion.note(self.circle.ring, suspect);
+            io.suspicion.note(self.rotation.ring, suspect);
         }
     }
 
     /// The member that the token did not come to, though all were heard for long enough.
     fn stuck_before(&self, io: &Io, now: Instant) -> Option<MemberId> {
         let question = self.late.as_ref()?;
-        let all_tell = question.heard.len() + 1 == self.circle.members.len();
+        let all_tell = question.heard.len() + 1 == self.rotation.members.len();
         if now.since(question.since) < io.config.timers.consensus / 2 || !all_tell {
             return None;
         }
-        let mine = (self.circle.me, self.circle.trail());
+        let mine = (self.rotation.me, self.rotation.trail());
         let told = question.heard.iter().map(|(member, trail)| (*member, *trail)).chain([mine]);
         let (last, trail) = told.max_by_key(|(_, trail)| trail.token_seq)?;
-        let members = &self.circle.members;
+        let members = &self.rotation.members;
         let place = members.iter().position(|member| *member == last)?;
         let next = members[(place + 1) % members.len()];
         (next.node == trail.to).then_some(next)
@@ -169,7 +169,7 @@ impl Operational {
     /// For `status`: whom this member has asked, and who has not answered.
     pub(super) fn describe_late(&self, now: Instant) -> Option<String> {
         let question = self.late.as_ref()?;
-        let after = now.since(self.circle.token_at());
+        let after = now.since(self.rotation.token_at());
         let silent: Vec<_> = self.silent().iter().map(|member| member.node.to_string()).collect();
         let asked = now.since(question.since);
         Some(match silent.is_empty() {

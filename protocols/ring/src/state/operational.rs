@@ -7,10 +7,10 @@ use super::late::Question;
 use super::{Reason, Why};
 use crate::RingId;
 use crate::engine::Io;
-use crate::installed::{Installed, Old};
+use crate::installation::{Installed, Old};
 use crate::packet::{Ack, Content, Data, Join, Token};
 use crate::timer::Timer;
-use crate::token::{Circle, Pace, Received, Source};
+use crate::token::{DataOutcome, Mode, PacketSource, Rotation};
 use consort_member::Hearing;
 use consort_order::SubmitQueue;
 use consort_order::{Arrival, Output};
@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug)]
 pub(crate) struct Operational {
     pub installed: Installed,
-    pub circle: Circle,
+    pub rotation: Rotation,
     fresh: Fresh,
     pub(super) since: Instant,
     stable_told: Seq,
@@ -37,7 +37,7 @@ struct Fresh {
     primary_due: bool,
 }
 
-impl Source for Fresh {
+impl PacketSource for Fresh {
     fn next(&mut self, queue: &mut SubmitQueue, room: usize) -> Option<Content> {
         if std::mem::take(&mut self.primary_due) {
             return Some(Content::Primary);
@@ -48,7 +48,7 @@ impl Source for Fresh {
 
 impl Operational {
     /// Enters with a view that was just delivered. A ring of one makes its token now; others have theirs already.
-    pub fn enter(io: &mut Io, now: Instant, installed: Installed, circle: Circle) -> Self {
+    pub fn enter(io: &mut Io, now: Instant, installed: Installed, circle: Rotation) -> Self {
         io.timers.disarm(Timer::RecoveryMax);
         io.queue.close_gate(installed.view.id);
         io.installed_number = installed.view.id.number;
@@ -63,10 +63,17 @@ impl Operational {
         }
         let primary_due = pending && circle.is_representative();
         let fresh = Fresh { primary_due };
-        let mut state =
-            Self { installed, circle, fresh, since: now, stable_told: Seq(0), late: None, answered_at: Instant::ZERO };
-        if state.circle.is_alone() {
-            state.circle.originate(io, now, Pace::Configured, &mut state.fresh);
+        let mut state = Self {
+            installed,
+            rotation: circle,
+            fresh,
+            since: now,
+            stable_told: Seq(0),
+            late: None,
+            answered_at: Instant::ZERO,
+        };
+        if state.rotation.is_alone() {
+            state.rotation.first_token(io, now, Mode::Configured, &mut state.fresh);
             state.settle(io);
         }
         state
@@ -74,47 +81,47 @@ impl Operational {
 
     /// Gives the ring up; what it holds stays.
     pub fn into_old(self) -> Old {
-        Old { installed: self.installed, store: self.circle.store, stable: self.circle.stable, frozen: 0 }
+        Old { installed: self.installed, store: self.rotation.store, stable: self.rotation.stable, frozen: 0 }
     }
 
     /// A token came, perhaps some time ago.
     pub fn on_token(&mut self, io: &mut Io, now: Instant, arrival: &Arrival, mut token: Token) -> Next {
-        let useless = self.circle.is_over(now, arrival.at, io.config.timers.patience());
+        let useless = self.rotation.is_over(now, arrival.at, io.config.timers.patience());
         if useless && !crate::mutated!(io.config, StaleTokenUsed) {
             //= M54
             io.counters.stale_tokens += 1; // if the ring still stands, its copy comes
             return Next::Stay;
         }
-        if !self.circle.accept(io, now, arrival, &token) {
+        if !self.rotation.accept(io, now, arrival, &token) {
             return Next::Stay;
         }
         self.is_found(io);
-        if let Some(deaf) = self.circle.deaf_member(io, now, &token) {
+        if let Some(deaf) = self.rotation.deaf_member(io, now, &token) {
             return self.exclude(io, now, deaf);
         }
-        if self.circle.is_representative() && token.seq.0 >= io.config.renew_after {
+        if self.rotation.is_representative() && token.seq.0 >= io.config.renew_after {
             //= R37
             return Next::gather(Why::new(ViewCause::Asked { node: io.me.node }));
         }
         let delivered = self.installed.deliverer.delivered();
         // Who leaves goes once it knows that all is stable.
         let hurries = self.fresh.primary_due || io.leaving;
-        if self.circle.may_park_again(now, &token) && !hurries {
-            self.circle.park_again(io, now, token);
+        if self.rotation.may_park_again(now, &token) && !hurries {
+            self.rotation.park_again(io, now, token);
             return Next::Stay;
         }
-        let came_back = self.circle.is_representative() && std::mem::take(&mut token.granted);
-        if self.circle.may_park(io, now, &token, delivered) && !hurries && !came_back {
-            let rest = Circle::rest_of(io, &token);
-            self.circle.park(io, now, token, rest);
+        let came_back = self.rotation.is_representative() && std::mem::take(&mut token.granted);
+        if self.rotation.may_park(io, now, &token, delivered) && !hurries && !came_back {
+            let rest = Rotation::rest_of(io, &token);
+            self.rotation.park(io, now, token, rest);
             return Next::Stay;
         }
-        if self.circle.is_stuck(io, &token) {
+        if self.rotation.is_stuck(io, &token) {
             let rest = io.config.timers.token_retransmit / 2;
-            self.circle.park(io, now, token, rest);
+            self.rotation.park(io, now, token, rest);
             return Next::Stay;
         }
-        self.circle.visit(io, now, token, Pace::Configured, &mut self.fresh);
+        self.rotation.on_token(io, now, token, Mode::Configured, &mut self.fresh);
         self.settle(io);
         self.may_leave(io)
     }
@@ -125,7 +132,7 @@ impl Operational {
         //= M52
         let mut why = Why::new(ViewCause::Deaf { nodes: vec![deaf.node] });
         // If it is this one, it goes alone: the others must not suffer.
-        for other in self.circle.members.iter().filter(|other| (**other == deaf) != (deaf == io.me)) {
+        for other in self.rotation.members.iter().filter(|other| (**other == deaf) != (deaf == io.me)) {
             io.quarantine.put(other.node, now);
             why = why.failing(*other, Reason::Deaf);
         }
@@ -136,7 +143,7 @@ impl Operational {
     fn settle(&mut self, io: &mut Io) {
         self.deliver(io);
         self.check_lines(io);
-        let stable = self.circle.stable;
+        let stable = self.rotation.stable;
         if stable > self.stable_told {
             self.stable_told = stable;
             let up_to: Position = crate::delivery::position(stable, 0xffff);
@@ -145,11 +152,12 @@ impl Operational {
         //= R22
         let delivered = self.installed.deliverer.delivered();
         let early = crate::mutated!(io.config, DiscardEarly);
-        self.circle.store.discard_to(if early { delivered } else { stable.min(delivered) });
+        self.rotation.store.discard_to(if early { delivered } else { stable.min(delivered) });
     }
 
     fn check_lines(&self, io: &mut Io) {
-        let (store, stable, delivered) = (&self.circle.store, self.circle.stable, self.installed.deliverer.delivered());
+        let (store, stable, delivered) =
+            (&self.rotation.store, self.rotation.stable, self.installed.deliverer.delivered());
         let ascending = store.discarded() <= stable && stable <= store.aru() && store.aru() <= store.highest();
         io.check(ascending && delivered <= store.aru(), "G3: let go <= stable <= all received <= highest held");
         let waits = |data: &Data| data.content.is_safe() && data.seq > stable;
@@ -160,13 +168,13 @@ impl Operational {
     }
 
     fn deliver(&mut self, io: &mut Io) {
-        let (store, stable) = (&self.circle.store, self.circle.stable);
+        let (store, stable) = (&self.rotation.store, self.rotation.stable);
         self.installed.deliverer.advance(&io.config, store, stable, &mut io.queue, &mut io.output);
     }
 
     /// A data packet came. One of another ring is a hint at most: beacons decide.
     pub fn on_data(&mut self, io: &mut Io, now: Instant, from: MemberId, data: Data) -> Next {
-        if data.ring != self.circle.ring && !crate::mutated!(io.config, AnyRingsData) {
+        if data.ring != self.rotation.ring && !crate::mutated!(io.config, AnyRingsData) {
             io.counters.foreign_ring += 1;
             if crate::mutated!(io.config, ForeignDataGathers) && self.installed.member(from.node) != Some(from) {
                 return Next::gather(Why::new(ViewCause::Merged { nodes: vec![from.node] }).adding([from]));
@@ -174,11 +182,12 @@ impl Operational {
             return Next::Stay;
         }
         let (seq, ack_request) = (data.seq, data.requests_ack(from));
-        if self.circle.receive(io, from, data) != Received::New {
+        if self.rotation.receive(io, from, data) != DataOutcome::New {
             return Next::Stay;
         }
-        self.circle.note_new(io, now, seq);
-        let stable = if ack_request { self.circle.on_ack_request(io, from, seq) } else { self.circle.ack_if_due(io) };
+        self.rotation.note_new(io, now, seq);
+        let stable =
+            if ack_request { self.rotation.on_ack_request(io, from, seq) } else { self.rotation.ack_if_due(io) };
         if stable {
             self.settle(io);
             return self.may_leave(io);
@@ -189,7 +198,7 @@ impl Operational {
 
     /// A member acknowledges what it holds.
     pub fn on_ack(&mut self, io: &mut Io, from: MemberId, ack: Ack) -> Next {
-        if self.circle.on_ack(io, from, ack) {
+        if self.rotation.on_ack(io, from, ack) {
             self.settle(io);
         }
         self.may_leave(io)
@@ -197,7 +206,7 @@ impl Operational {
 
     /// The parked token is let go; after a pause, only once another member is known to be there still.
     pub fn on_hold_end(&mut self, io: &mut Io, now: Instant) -> Next {
-        if self.circle.is_over(now, self.circle.token_at(), io.config.timers.patience()) {
+        if self.rotation.is_over(now, self.rotation.token_at(), io.config.timers.patience()) {
             //= M54
             if self.late.is_none() {
                 self.ask_where(io, now);
@@ -209,14 +218,14 @@ impl Operational {
     }
 
     pub(super) fn release(&mut self, io: &mut Io, now: Instant) {
-        self.circle.release(io, now, &mut self.fresh);
+        self.rotation.release(io, now, &mut self.fresh);
         self.settle(io);
     }
 
     /// A ring that dies young was not worth forming: those that were let in for it are kept out for a while.
     pub(super) fn quarantine_young(&self, io: &mut Io, now: Instant) {
         //= M52
-        if now.since(self.since) < io.config.timers.token_loss * 10 && self.circle.visits < YOUNG_VISITS {
+        if now.since(self.since) < io.config.timers.token_loss * 10 && self.rotation.visits < YOUNG_VISITS {
             let view = &self.installed.view;
             for member in view.members.iter().filter(|member| !view.moved_together.contains(member)) {
                 io.quarantine.put(member.node, now);
@@ -236,7 +245,7 @@ impl Operational {
                         Why::new(ViewCause::Left { nodes: vec![from.node] }).failing(from, Reason::Left),
                     );
                 }
-                let late = join.number < self.circle.ring.number;
+                let late = join.number < self.rotation.ring.number;
                 if late || join.fail.contains(&io.me) {
                     return Next::Stay;
                 }
@@ -289,12 +298,12 @@ impl Operational {
     /// A beacon of another ring came: perhaps there is one to merge with.
     pub fn on_beacon(&mut self, io: &mut Io, now: Instant, from: MemberId, ring: RingId) -> Next {
         //= M57
-        if self.installed.member(from.node) == Some(from) && ring.number > self.circle.ring.number {
+        if self.installed.member(from.node) == Some(from) && ring.number > self.rotation.ring.number {
             // That member has gone on: this ring is over.
-            return Next::gather(Why::new(ViewCause::TokenLost { after: now.since(self.circle.token_at()) }));
+            return Next::gather(Why::new(ViewCause::TokenLost { after: now.since(self.rotation.token_at()) }));
         }
         //= M51
-        if !self.circle.is_representative() {
+        if !self.rotation.is_representative() {
             return Next::Stay;
         }
         let willing = self.rings_to_merge(io, now);
@@ -303,7 +312,7 @@ impl Operational {
             io.wants = best;
             io.beacon_soon(now);
         }
-        let mine = self.circle.ring;
+        let mine = self.rotation.ring;
         let agreed = willing.into_iter().filter(|(ring, wants)| ring.representative > io.me && *wants == Some(mine));
         let strangers: Vec<_> = agreed.flat_map(|(ring, _)| members_of(io, now, ring)).collect();
         if strangers.is_empty() {
@@ -322,7 +331,7 @@ impl Operational {
             .heard
             .iter(now)
             .filter(|hearing| {
-                hearing.settled && hearing.view != self.circle.ring && hearing.view.representative == hearing.member
+                hearing.settled && hearing.view != self.rotation.ring && hearing.view.representative == hearing.member
             })
             .filter(|hearing| self.is_mergeable(io, now, &mine, hearing))
             .map(|hearing| (hearing.view, hearing.wants))
@@ -342,13 +351,13 @@ impl Operational {
 
     /// There is something to send: see that the token comes.
     pub fn nudge(&mut self, io: &mut Io, now: Instant) {
-        self.circle.nudge(io, now);
+        self.rotation.nudge(io, now);
     }
 
     /// A leaving member goes once all it sent is known to be everywhere.
     pub fn may_leave(&self, io: &Io) -> Next {
         //= M15
-        let done = io.queue.is_empty() && io.queue.all_delivered() && self.circle.stable >= self.circle.last_own;
+        let done = io.queue.is_empty() && io.queue.all_delivered() && self.rotation.stable >= self.rotation.last_own;
         if io.leaving && done { Next::Leave } else { Next::Stay }
     }
 
@@ -358,12 +367,12 @@ impl Operational {
         if queue.is_gated() || self.late.is_some() {
             return Hold::Membership;
         }
-        self.circle.filled_by().or(self.circle.pinned_by()).map_or(Hold::Window, Hold::Slow)
+        self.rotation.filled_by().or(self.rotation.pinned_by()).map_or(Hold::Window, Hold::Slow)
     }
 
     /// For `status`.
     pub fn describe(&self, now: Instant) -> String {
-        let (ring, n, rotation) = (self.circle.ring, self.circle.members.len(), self.circle.rotation());
+        let (ring, n, rotation) = (self.rotation.ring, self.rotation.members.len(), self.rotation.rotation());
         let late = self.describe_late(now).map_or_else(String::new, |late| format!("; {late}"));
         format!("operational: ring {ring} of {n}, rotation {rotation:?}{late}")
     }

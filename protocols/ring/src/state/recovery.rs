@@ -6,10 +6,10 @@ use super::commit::{gave_up, send};
 use super::operational::Operational;
 use super::{Sets, Why};
 use crate::engine::Io;
-use crate::installed::{Installed, Old};
+use crate::installation::{Installed, Old};
 use crate::packet::{Commit, Content, Data, Join, Recovered, Token};
 use crate::timer::Timer;
-use crate::token::{Circle, Pace, Received, Source};
+use crate::token::{DataOutcome, Mode, PacketSource, Rotation};
 use consort_order::SubmitQueue;
 use consort_order::{Arrival, Output};
 use consort_types::{Instant, MemberId, Primary, Seq, View, ViewCause, ViewKind};
@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 pub(crate) struct Recovery {
     pub old: Old,
     pub sets: Sets,
-    pub circle: Circle,
+    pub rotation: Rotation,
     commit: Commit,
     /// Which of the commit token's old rings is this member's.
     mine: u8,
@@ -39,7 +39,7 @@ pub(crate) struct Recovery {
 #[derive(Clone, Debug, Default)]
 struct ToSend(VecDeque<Recovered>);
 
-impl Source for ToSend {
+impl PacketSource for ToSend {
     fn next(&mut self, _queue: &mut SubmitQueue, _room: usize) -> Option<Content> {
         self.0.pop_front().map(Content::Recovered)
     }
@@ -53,15 +53,26 @@ impl Recovery {
         io.timers.arm(Timer::RecoveryMax, now + io.config.timers.recovery_max);
         let me = commit.members.iter().position(|(member, _)| *member == io.me).unwrap_or(0);
         let mine = commit.members[me].1.unwrap_or_default();
-        let circle = Circle::new(io, now, commit.ring, commit.member_ids());
+        let circle = Rotation::new(io, now, commit.ring, commit.member_ids());
         let total = Seq(commit.olds.iter().map(|old| old.held.needed().count() as u64).sum());
         let holes = commit.olds.iter().map(|old| old.held.holes() as u64).sum::<u64>();
         let total = if crate::mutated!(io.config, HolesRecovered) { Seq(total.0 + holes) } else { total };
         let to_send = ToSend(duties(io, &old, &commit, mine, me as u8));
         let alone = circle.is_alone();
         let (commit_out, originated, passed_before) = (!alone, false, Seq(0));
-        let mut recovery =
-            Self { old, sets, circle, commit, mine, to_send, total, commit_out, originated, passed_before, visits: 0 };
+        let mut recovery = Self {
+            old,
+            sets,
+            rotation: circle,
+            commit,
+            mine,
+            to_send,
+            total,
+            commit_out,
+            originated,
+            passed_before,
+            visits: 0,
+        };
         recovery.check_plan(io);
         recovery.oblige(io);
         if alone {
@@ -79,7 +90,7 @@ impl Recovery {
     }
 
     fn check_install(&self, io: &mut Io, moved_together: &[MemberId]) {
-        let (all_hold, alone) = (self.circle.passed_aru.min(self.circle.store.aru()), self.circle.is_alone());
+        let (all_hold, alone) = (self.rotation.passed_aru.min(self.rotation.store.aru()), self.rotation.is_alone());
         io.check(
             alone || self.visits >= 2 && all_hold >= self.total,
             "G12: two visits, and all hold what is recovered",
@@ -99,7 +110,7 @@ impl Recovery {
     /// Once this member holds everything, others may deliver because of it: it owes them the same deliveries.
     fn oblige(&mut self, io: &Io) {
         //= M33
-        if self.circle.store.aru() >= self.total && !crate::mutated!(io.config, NoObligations) {
+        if self.rotation.store.aru() >= self.total && !crate::mutated!(io.config, NoObligations) {
             let owed = &self.commit.olds[usize::from(self.mine)].obligations;
             self.old.installed.obligations.extend(owed);
             self.old.installed.obligations.extend(self.commit.moving_from(self.mine));
@@ -112,41 +123,41 @@ impl Recovery {
         let last = self.commit.members.last().is_some_and(|(member, _)| *member == from);
         let back = commit.ring == self.commit.ring && commit.rotation == 2 && last;
         let again = self.originated && !crate::mutated!(io.config, FirstTokenTwice);
-        if !back || !self.circle.is_representative() || again {
+        if !back || !self.rotation.is_representative() || again {
             io.counters.unexpected += 1;
             return Next::Stay;
         }
         self.originated = true;
         self.commit_out = false;
-        self.circle.originate(io, now, Pace::Original, &mut self.to_send);
+        self.rotation.first_token(io, now, Mode::Original, &mut self.to_send);
         self.after_visit(io)
     }
 
     /// The token of the ring to be, come perhaps some time ago.
     pub fn on_token(&mut self, io: &mut Io, now: Instant, arrival: &Arrival, token: Token) -> Next {
         //= M31
-        if !self.circle.accept(io, now, arrival, &token) {
+        if !self.rotation.accept(io, now, arrival, &token) {
             return Next::Stay;
         }
-        if self.circle.is_over(now, arrival.at, io.config.timers.token_loss) {
+        if self.rotation.is_over(now, arrival.at, io.config.timers.token_loss) {
             return Next::gather(self.lost(io, now));
         }
         self.commit_out = false;
-        if self.circle.deaf_member(io, now, &token).is_some() {
+        if self.rotation.deaf_member(io, now, &token).is_some() {
             return Next::gather(self.lost(io, now));
         }
-        self.circle.visit(io, now, token, Pace::Original, &mut self.to_send);
+        self.rotation.on_token(io, now, token, Mode::Original, &mut self.to_send);
         self.after_visit(io)
     }
 
     fn after_visit(&mut self, io: &Io) -> Next {
         //= M34
         self.oblige(io);
-        let passed = self.circle.passed_aru;
+        let passed = self.rotation.passed_aru;
         let complete = passed.min(self.passed_before) >= self.total && self.visits >= 1;
         self.passed_before = passed;
         self.visits += 1;
-        self.circle.store.discard_to(self.circle.stable.min(self.total));
+        self.rotation.store.discard_to(self.rotation.stable.min(self.total));
         if complete || crate::mutated!(io.config, InstallsEarly) && passed >= self.total {
             Next::Install
         } else {
@@ -157,7 +168,7 @@ impl Recovery {
     /// A packet of the ring to be. One that was recovered of this member's own old ring goes back to its place there.
     pub fn on_data(&mut self, io: &mut Io, from: MemberId, data: Data) -> Next {
         //= M32
-        if data.ring != self.circle.ring {
+        if data.ring != self.rotation.ring {
             if crate::mutated!(io.config, StoreUnfrozen) && data.ring == self.old.installed.view.id {
                 self.old.store.insert(data);
                 return Next::Stay;
@@ -172,7 +183,7 @@ impl Recovery {
         {
             self.put_back(recovered);
         }
-        if self.circle.receive(io, from, data) == Received::New {
+        if self.rotation.receive(io, from, data) == DataOutcome::New {
             self.oblige(io);
         }
         Next::Stay
@@ -202,7 +213,7 @@ impl Recovery {
             io.counters.tokens_retransmitted += 1;
             self.pass_on_commit(io, now);
         } else {
-            self.circle.send_again(io, now);
+            self.rotation.send_again(io, now);
         }
     }
 
@@ -210,7 +221,7 @@ impl Recovery {
     pub fn lost(&self, io: &Io, now: Instant) -> Why {
         //= M40
         let _ = io;
-        Why::new(ViewCause::TokenLost { after: now.since(self.circle.token_at()) })
+        Why::new(ViewCause::TokenLost { after: now.since(self.rotation.token_at()) })
     }
 
     /// A member of the ring to be has gone back to gathering.
@@ -250,13 +261,13 @@ impl Recovery {
         io.output.push_back(Output::Install(view.clone()));
         //= M38
         let inherited = crate::mutated!(io.config, RecoveryAruInherited);
-        self.circle.passed_aru = if inherited { Seq(u64::MAX) } else { Seq(0) };
+        self.rotation.passed_aru = if inherited { Seq(u64::MAX) } else { Seq(0) };
         let installed = Installed::new(io.me, view, self.total);
         io.check(
-            self.circle.store.aru() >= installed.deliverer.delivered(),
+            self.rotation.store.aru() >= installed.deliverer.delivered(),
             "G13: the new ring counts on from what it recovered",
         );
-        Operational::enter(io, now, installed, self.circle)
+        Operational::enter(io, now, installed, self.rotation)
     }
 
     fn transitional(&self, io: &Io, moved_together: &[MemberId]) -> View {
@@ -279,7 +290,7 @@ impl Recovery {
         let at_install = policy.at_install(&io.config.members, &members);
         let evidence = self.sets.evidence(&io.hearsay(now), &self.old.installed.view.members, &members);
         View {
-            id: self.circle.ring,
+            id: self.rotation.ring,
             kind: ViewKind::Regular,
             members,
             moved_together,
@@ -291,8 +302,8 @@ impl Recovery {
 
     /// For `status`.
     pub fn describe(&self) -> String {
-        let (have, total) = (self.circle.store.aru().min(self.total), self.total);
-        format!("recovering ring {}: {have} of {total} packets", self.circle.ring)
+        let (have, total) = (self.rotation.store.aru().min(self.total), self.total);
+        format!("recovering ring {}: {have} of {total} packets", self.rotation.ring)
     }
 }
 

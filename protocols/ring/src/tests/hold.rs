@@ -104,7 +104,7 @@ fn a_member_that_fills_the_store_is_named() {
     let mut hears_half =
         |flying: &Flying| flying.to == NodeId(3) && matches!(&flying.packet, Packet::Data(data) if data.seq.0 % 2 == 1);
     let filled = |net: &Net| match &net.rings[0].state {
-        State::Operational(state) => state.circle.filled_by(),
+        State::Operational(state) => state.rotation.filled_by(),
         _ => None,
     };
     net.run_dropping_until(Duration::from_millis(180), &mut hears_half, &mut |net| filled(net) == Some(NodeId(3)));

@@ -1,8 +1,8 @@
 //! Packets that are well formed and lie: whatever one member sends, nobody else may fall over, grow without bound, or be
 //! unable to form a ring once it is silent.
 use super::*;
-use crate::held::{HeldMap, PLACES_MAX};
 use crate::packet::{Commit, Join, NUMBER_MAX, OldRing, Recovered, Token};
+use crate::receive_window::{HeldMap, PLACES_MAX};
 use bytes::{BufMut, BytesMut};
 use consort_types::Rng;
 use consort_wire::Packet as _;

@@ -1,5 +1,5 @@
 //! Safe messages while the token rests: members acknowledge them at once, and no rotation has to collect what they hold.
-use super::Circle;
+use super::Rotation;
 use super::rest::Requested;
 use super::state::TokenState;
 use crate::engine::Io;
@@ -47,7 +47,7 @@ impl Data {
     }
 }
 
-impl Circle {
+impl Rotation {
     /// Marks the last of the packets that are about to be sent with a granted token, if one of them is safe.
     pub(super) fn request_acks(&mut self) {
         //= R48

@@ -1,14 +1,14 @@
 //! A token that rests is granted to the one member that asks for it, and returned: not a part of any rotation.
 use super::rest::Requested;
 use super::state::TokenState;
-use super::{Circle, Pace, Source};
+use super::{Mode, PacketSource, Rotation};
 use crate::engine::Io;
 use crate::flow::Load;
 use crate::packet::{Content, Token};
 use crate::timer::Timer;
 use consort_types::{Instant, MemberId, NodeId};
 
-impl Circle {
+impl Rotation {
     /// Whether the token that rests here may leave it without going round: nobody is known to lack anything but what was numbered
     /// since, and the next rotation has time.
     pub(super) fn may_grant(&self, io: &Io, now: Instant, token: &Token, round_at: Instant, to: MemberId) -> bool {
@@ -31,7 +31,7 @@ impl Circle {
         mut token: Token,
         round_at: Instant,
         to: MemberId,
-        source: &mut dyn Source,
+        source: &mut dyn PacketSource,
     ) {
         //= R47
         self.requested_by = Requested::ByNobody;
@@ -42,7 +42,7 @@ impl Circle {
         let round_at = round_at.min(now + Self::rest_of(io, &token));
         if to == self.me {
             self.token_is(io, TokenState::Parked(token.clone(), round_at));
-            return self.visit(io, now, token, Pace::Configured, source);
+            return self.on_token(io, now, token, Mode::Configured, source);
         }
         token.token_seq += 1;
         self.send_token(io, now, TokenState::Granted { copy: token, to, round_at });
@@ -68,9 +68,9 @@ impl Circle {
     }
 
     /// Whether this visit was all there was to do: the token goes back to where it rested, not round.
-    pub(super) fn may_return(&self, io: &Io, token: &Token, pace: Pace) -> bool {
+    pub(super) fn may_return(&self, io: &Io, token: &Token, pace: Mode) -> bool {
         //= R47
-        pace == Pace::Configured
+        pace == Mode::Configured
             && !io.queue.is_ready()
             && !io.leaving
             && token.requests.is_empty()

@@ -1,9 +1,9 @@
 //! The circulation of one ring's token among its members: what Recovery and Operational share.
 mod acks;
+mod arrival;
 mod grant;
 mod rest;
 mod state;
-mod visit;
 
 use crate::RingId;
 use crate::config::Acceleration;
@@ -22,7 +22,7 @@ use state::TokenState;
 
 /// One ring's token, as one member sees it.
 #[derive(Clone, Debug)]
-pub(crate) struct Circle {
+pub(crate) struct Rotation {
     pub ring: RingId,
     pub members: Vec<MemberId>,
     pub me: MemberId,
@@ -73,14 +73,14 @@ pub(crate) struct Circle {
 }
 
 /// Where new packets come from.
-pub(crate) trait Source {
+pub(crate) trait PacketSource {
     /// The content of the next packet, at most `room` bytes of it; `None` if nothing is to be sent.
     fn next(&mut self, queue: &mut SubmitQueue, room: usize) -> Option<Content>;
 }
 
 /// How a ring circulates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pace {
+pub(crate) enum Mode {
     /// As configured.
     Configured,
     /// Like the original ring, whatever is configured, and never idle: while recovering.
@@ -104,14 +104,14 @@ struct Pinned {
 
 /// What became of a data packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Received {
+pub(crate) enum DataOutcome {
     /// It is new and kept.
     New,
     /// It changes nothing.
     Nothing,
 }
 
-impl Circle {
+impl Rotation {
     pub fn new(io: &mut Io, now: Instant, ring: RingId, members: Vec<MemberId>) -> Self {
         //= R1
         let (n, me) = (members.len(), io.me);
@@ -155,12 +155,12 @@ impl Circle {
     }
 
     /// The representative makes the first token.
-    pub fn originate(&mut self, io: &mut Io, now: Instant, pace: Pace, source: &mut dyn Source) {
+    pub fn first_token(&mut self, io: &mut Io, now: Instant, pace: Mode, source: &mut dyn PacketSource) {
         //= R4
         let room = io.reported_room();
         let personal = io.first_window();
         let token = Token { ring: self.ring, window: room, room, personal, ..Token::default() };
-        self.visit(io, now, token, pace, source);
+        self.on_token(io, now, token, pace, source);
     }
 
     /// Takes a token, if it is ours to take.
@@ -240,17 +240,17 @@ impl Circle {
     }
 
     /// A data packet of this ring came.
-    pub fn receive(&mut self, io: &mut Io, from: MemberId, data: Data) -> Received {
+    pub fn receive(&mut self, io: &mut Io, from: MemberId, data: Data) -> DataOutcome {
         if !self.members.iter().any(|member| member.node == data.originator) {
             io.counters.foreign_ring += 1;
-            return Received::Nothing;
+            return DataOutcome::Nothing;
         }
         self.note_evidence(io, data.seq);
         self.note_priority(io, from, &data);
         //= R24
         if data.seq > self.stable.plus(flow::reach(&io.config.windows)) {
             io.counters.beyond_window += 1;
-            return Received::Nothing;
+            return DataOutcome::Nothing;
         }
         if let Some(held) = self.store.get(data.seq) {
             let same = held.originator == data.originator && held.wire_len() == data.wire_len();
@@ -258,11 +258,11 @@ impl Circle {
         }
         let retransmission = data.retransmission;
         match self.store.insert(data) {
-            Inserted::New => Received::New,
+            Inserted::New => DataOutcome::New,
             Inserted::Duplicate => {
                 io.counters.duplicates += 1;
                 io.counters.needless_retransmissions += u64::from(retransmission);
-                Received::Nothing
+                DataOutcome::Nothing
             }
         }
     }

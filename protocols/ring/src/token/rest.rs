@@ -1,7 +1,7 @@
 //! What the ring does while there is nothing to say: the representative parks the token; whoever then has something to
 //! say asks for it.
 use super::state::TokenState;
-use super::{Circle, PATIENCE, Pace, Source};
+use super::{Mode, PATIENCE, PacketSource, Rotation};
 use crate::engine::Io;
 use crate::flow::Load;
 use crate::packet::{IDLE_MAX, Packet, Token, TokenRequest};
@@ -36,7 +36,7 @@ impl Requested {
     }
 }
 
-impl Circle {
+impl Rotation {
     /// Whether the arrived token has nothing to do anywhere, where this node has delivered everything up to there.
     pub fn may_park(&self, io: &Io, now: Instant, token: &Token, delivered: Seq) -> bool {
         //= R28
@@ -93,7 +93,7 @@ impl Circle {
     }
 
     /// The token has rested long enough, or is asked for.
-    pub fn release(&mut self, io: &mut Io, now: Instant, source: &mut dyn Source) {
+    pub fn release(&mut self, io: &mut Io, now: Instant, source: &mut dyn PacketSource) {
         //= R29
         let begun = io.counters.packets_sent;
         while let TokenState::Parked(token, round_at) = &self.token {
@@ -108,7 +108,7 @@ impl Circle {
                 self.received += 1;
             }
             let before = io.counters.packets_sent;
-            self.visit(io, now, token, Pace::Configured, source);
+            self.on_token(io, now, token, Mode::Configured, source);
             let sent = io.counters.packets_sent;
             // A visit that sent nothing waits for what is delivered and let go only after this input.
             if !self.is_alone() || !io.queue.is_ready() || sent == before || sent - begun >= ALONE {

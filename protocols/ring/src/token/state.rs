@@ -1,5 +1,5 @@
 //! Where the ring's token is, as one member knows it, and how that may change.
-use super::Circle;
+use super::Rotation;
 use crate::engine::Io;
 use crate::packet::Token;
 use consort_types::{Instant, MemberId};
@@ -23,7 +23,7 @@ pub(super) enum TokenState {
 
 /// The states by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Name {
+pub(super) enum TokenStateName {
     Awaited,
     Passed,
     Parked,
@@ -31,20 +31,20 @@ pub(super) enum Name {
     Returned,
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for TokenStateName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&format!("{self:?}").to_lowercase())
     }
 }
 
 impl TokenState {
-    pub const fn name(&self) -> Name {
+    pub const fn name(&self) -> TokenStateName {
         match self {
-            Self::Awaited => Name::Awaited,
-            Self::Passed(_) => Name::Passed,
-            Self::Parked(..) => Name::Parked,
-            Self::Granted { .. } => Name::Granted,
-            Self::Returned(_) => Name::Returned,
+            Self::Awaited => TokenStateName::Awaited,
+            Self::Passed(_) => TokenStateName::Passed,
+            Self::Parked(..) => TokenStateName::Parked,
+            Self::Granted { .. } => TokenStateName::Granted,
+            Self::Returned(_) => TokenStateName::Returned,
         }
     }
 
@@ -63,8 +63,8 @@ impl TokenState {
 }
 
 /// From which state to which, and when.
-const TRANSITIONS: [(Name, Name, &str); 12] = {
-    use Name::{Awaited, Granted, Parked, Passed, Returned};
+const TRANSITIONS: [(TokenStateName, TokenStateName, &str); 12] = {
+    use TokenStateName::{Awaited, Granted, Parked, Passed, Returned};
     [
         (Awaited, Passed, "the first token is made, or comes"),
         (Awaited, Parked, "a ring of one"),
@@ -81,7 +81,7 @@ const TRANSITIONS: [(Name, Name, &str); 12] = {
     ]
 };
 
-impl Circle {
+impl Rotation {
     /// The token is there from now on.
     pub(super) fn token_is(&mut self, io: &mut Io, state: TokenState) {
         let (from, to) = (self.token.name(), state.name());

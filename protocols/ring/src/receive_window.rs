@@ -18,7 +18,7 @@ const ALL: u8 = 0xff;
 
 /// What is known of one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holding {
+pub enum SlotState {
     /// Nobody holds it: a hole.
     Nobody,
     /// This member holds it, another lacks it: the index of the first holder in the commit token.
@@ -69,12 +69,12 @@ impl HeldMap {
     }
 
     /// What is known of a place.
-    pub fn at(&self, seq: Seq) -> Holding {
-        let Some(index) = seq.0.checked_sub(self.base.0 + 1) else { return Holding::All };
+    pub fn at(&self, seq: Seq) -> SlotState {
+        let Some(index) = seq.0.checked_sub(self.base.0 + 1) else { return SlotState::All };
         match self.places.get(index as usize) {
-            None | Some(&NOBODY) => Holding::Nobody,
-            Some(&ALL) => Holding::All,
-            Some(holder) => Holding::Some(holder - 1),
+            None | Some(&NOBODY) => SlotState::Nobody,
+            Some(&ALL) => SlotState::All,
+            Some(holder) => SlotState::Some(holder - 1),
         }
     }
 
@@ -157,7 +157,7 @@ mod tests {
         tell(&mut map, 2, Some(0), &[11, 13, 16], 9);
         tell(&mut map, 3, Some(0), &[12], 11);
         let states: Vec<_> = (9..=17).map(|seq| map.at(Seq(seq))).collect();
-        let (all, nobody, by) = (Holding::All, Holding::Nobody, Holding::Some);
+        let (all, nobody, by) = (SlotState::All, SlotState::Nobody, SlotState::Some);
         assert_eq!(states, [all, by(0), all, by(0), by(2), by(0), nobody, by(2), nobody]);
         assert_eq!(map.needed().map(|(seq, _)| seq.0).collect::<Vec<_>>(), [10, 12, 13, 14, 16]);
         assert_eq!(map.highest(), Seq(16));

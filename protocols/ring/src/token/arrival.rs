@@ -1,6 +1,6 @@
 //! One visit of the token: answer, number, send, update, pass on, send the rest.
 use super::state::TokenState;
-use super::{Circle, Pace, Source};
+use super::{Mode, PacketSource, Rotation};
 use crate::config::{Acceleration, Priority, Windows};
 use crate::engine::Io;
 use crate::flow::{self, Load, Shares, UnderWay};
@@ -11,9 +11,9 @@ use consort_order::Destination;
 use consort_types::{Instant, Seq};
 use consort_wire::Lane;
 
-impl Circle {
+impl Rotation {
     /// Handles an accepted token and passes it on. What became deliverable is the caller's to deliver.
-    pub fn visit(&mut self, io: &mut Io, now: Instant, mut token: Token, pace: Pace, source: &mut dyn Source) {
+    pub fn on_token(&mut self, io: &mut Io, now: Instant, mut token: Token, pace: Mode, source: &mut dyn PacketSource) {
         io.check(self.fresh.is_empty(), "G5: what was numbered at the last visit has left");
         let (arrived, sent_before) = ((token.seq, token.aru), token.fcc);
         let windows = flow::windows(&io.config, &token);
@@ -77,7 +77,7 @@ impl Circle {
 
     /// Numbers as many packets as flow control allows. They are stored at once: from here on they are part of the
     /// order, whether or not they were sent.
-    fn number(&mut self, io: &mut Io, token: &mut Token, pace: Pace, source: &mut dyn Source) -> Load {
+    fn number(&mut self, io: &mut Io, token: &mut Token, pace: Mode, source: &mut dyn PacketSource) -> Load {
         //= R10
         //= R11
         let under_way = UnderWay { packets: self.stable.behind(token.seq), bytes: self.store.bytes() };
@@ -107,7 +107,7 @@ impl Circle {
             new.add_packet(data.wire_len());
             let recovers = matches!(data.content, Content::Recovered(_));
             io.check(
-                recovers == (pace == Pace::Original),
+                recovers == (pace == Mode::Original),
                 "G6: messages in Operational, recovered packets in Recovery",
             );
             if !crate::mutated!(io.config, StoreWhenSent) {
@@ -136,9 +136,9 @@ impl Circle {
     }
 
     /// How many of the fresh packets leave after the token.
-    fn after_token(&self, io: &Io, windows: &Windows, pace: Pace) -> usize {
+    fn after_token(&self, io: &Io, windows: &Windows, pace: Mode) -> usize {
         //= R12
-        let accelerated = io.config.acceleration == Acceleration::Accelerated && pace == Pace::Configured;
+        let accelerated = io.config.acceleration == Acceleration::Accelerated && pace == Mode::Configured;
         let worthwhile = accelerated && self.fresh.len() >= windows.accelerated_from as usize;
         if worthwhile { self.fresh.len().min(windows.accelerated as usize) } else { 0 }
     }
@@ -182,10 +182,10 @@ impl Circle {
         self.last_load = load;
     }
 
-    fn update_requests(&mut self, io: &mut Io, token: &mut Token, arrived_seq: Seq, pace: Pace) {
+    fn update_requests(&mut self, io: &mut Io, token: &mut Token, arrived_seq: Seq, pace: Mode) {
         //= R14
         //= R32
-        let accelerated = io.config.acceleration == Acceleration::Accelerated && pace == Pace::Configured;
+        let accelerated = io.config.acceleration == Acceleration::Accelerated && pace == Mode::Configured;
         let late = accelerated && !crate::mutated!(io.config, RequestTooEarly);
         let limit = if late { self.previous_seq.min(arrived_seq) } else { arrived_seq };
         self.previous_seq = arrived_seq;
@@ -208,9 +208,9 @@ impl Circle {
 
     /// Each member adds the signs it has seen; the representative turns those of the rotation that ends into the windows
     /// of the one that begins.
-    fn update_windows(&mut self, io: &mut Io, token: &mut Token, sent: Load, pace: Pace) {
+    fn update_windows(&mut self, io: &mut Io, token: &mut Token, sent: Load, pace: Mode) {
         let backlog = std::mem::take(&mut io.backlog);
-        if pace == Pace::Original || self.is_alone() {
+        if pace == Mode::Original || self.is_alone() {
             return; // a ring of one has nobody to overrun
         }
         let seen = Signs { hungry: self.hungry, lost: self.lost, ..backlog.signs(&io.config, self.rotation, sent) };
