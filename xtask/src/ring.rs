@@ -1,7 +1,7 @@
 //! The ring in the simulator: settings drawn by the seed, limits that its memory must keep.
 use crate::engines;
 use consort_node::Node;
-use consort_ring::{Acceleration, Config, Idling, Priority, Ring, Timers, Tuning, Windows};
+use consort_ring::{Acceleration, IdleHold, Priority, Ring, RingConfig, RingTimeouts, WindowTuning, Windows};
 use consort_sim::checkers::{Bounds, Calmness, PromisedOrder};
 use consort_sim::machine::{Bare, Whole};
 use consort_sim::message;
@@ -11,17 +11,19 @@ use consort_types::{Duration, Instant, MemberId, Rng};
 use consort_wire::DatagramSize;
 
 /// The settings of one run; all nodes share them.
-pub fn settings(plan: &RunPlan) -> Config {
+pub fn settings(plan: &RunPlan) -> RingConfig {
     let members: Vec<_> = plan.members().into_iter().map(|member| member.node).collect();
     let mut rng = Rng::new(plan.seed).fork(0x2196);
-    let mut config = Config::new(members[0], members);
+    let mut config = RingConfig::new(members[0], members);
     config.timers = timers(&config.timers, plan.timers);
     config.datagram = DatagramSize::new(plan.datagram).unwrap_or_default();
     config.acceleration = if rng.chance(0.75) { Acceleration::Accelerated } else { Acceleration::Original };
     config.priority = if rng.chance(0.5) { Priority::Method1 } else { Priority::Method2 };
     config.starvation_guard = [None, Some(16), Some(1024)][rng.below(3) as usize];
-    config.idling =
-        Idling { rounds: rng.between(1, 4) as u8, linger: Duration::from_millis([0, 0, 0, 50][rng.below(4) as usize]) };
+    config.idling = IdleHold {
+        rounds: rng.between(1, 4) as u8,
+        linger: Duration::from_millis([0, 0, 0, 50][rng.below(4) as usize]),
+    };
     config.windows = windows(plan, &mut rng);
     config.message_max = message::LARGEST + 1024; // groups stand before a client's bytes
     config.queue_bytes = config.message_max * [1, 4, 64][rng.below(3) as usize];
@@ -29,16 +31,16 @@ pub fn settings(plan: &RunPlan) -> Config {
     config.primary = engines::policy(plan, &mut rng);
     config.receive_room = (plan.host.socket.min(1 << 30) as f64 * share) as usize;
     if plan.shipped {
-        Config { primary: config.primary.clone(), receive_room: config.receive_room, ..defaults(&config) }
+        RingConfig { primary: config.primary.clone(), receive_room: config.receive_room, ..defaults(&config) }
     } else {
         config
     }
 }
 
 /// These timers at so many percent.
-fn timers(timers: &Timers, percent: u32) -> Timers {
+fn timers(timers: &RingTimeouts, percent: u32) -> RingTimeouts {
     let scaled = |span: Duration| span * percent / 100;
-    Timers {
+    RingTimeouts {
         token_retransmit: scaled(timers.token_retransmit),
         token_retransmit_idle: scaled(timers.token_retransmit_idle),
         token_loss: scaled(timers.token_loss),
@@ -79,20 +81,20 @@ fn windows(plan: &RunPlan, rng: &mut Rng) -> Windows {
 }
 
 /// Every other run of those with windows of their own tunes them, between bounds of its own.
-fn tuning(plan: &RunPlan, personal: u32) -> Option<Tuning> {
+fn tuning(plan: &RunPlan, personal: u32) -> Option<WindowTuning> {
     let mut rng = Rng::new(plan.seed).fork(0x7e4e);
     let (least, most) = (rng.between(1, u64::from(personal)), u64::from(personal) * rng.between(1, 3));
     let brisk = Duration::from_millis(rng.between(1, 20));
-    rng.chance(0.5).then_some(Tuning { least: least as u32, most: most as u32, brisk })
+    rng.chance(0.5).then_some(WindowTuning { least: least as u32, most: most as u32, brisk })
 }
 
 /// The settings that a daemon has where its file says nothing.
-pub fn defaults(config: &Config) -> Config {
-    Config { datagram: config.datagram, ..Config::new(config.me, config.members.clone()) }
+pub fn defaults(config: &RingConfig) -> RingConfig {
+    RingConfig { datagram: config.datagram, ..RingConfig::new(config.me, config.members.clone()) }
 }
 
 /// Says what every node's settings are in the end.
-pub type Adjust<'a> = &'a dyn Fn(&mut Config);
+pub type Adjust<'a> = &'a dyn Fn(&mut RingConfig);
 
 /// Does something to every node before it starts.
 pub type Touch<'a> = &'a dyn Fn(&mut Node<Ring>);
@@ -122,8 +124,8 @@ pub fn whole<'a>(
     engines::whole(plan, keep, Box::new(make), Some(Ring::holds_in), touch)
 }
 
-fn ring(settings: &Config, member: MemberId, adjust: Adjust<'_>) -> Result<Ring, String> {
-    let mut config = Config { me: member.node, ..settings.clone() };
+fn ring(settings: &RingConfig, member: MemberId, adjust: Adjust<'_>) -> Result<Ring, String> {
+    let mut config = RingConfig { me: member.node, ..settings.clone() };
     adjust(&mut config);
     Ring::new(config, member.incarnation).map_err(|error| error.to_string())
 }

@@ -37,13 +37,13 @@ struct Options {
 
 impl Options {
     #[cfg(feature = "mutants")]
-    fn adjust(&self, config: &mut consort_ring::Config) {
+    fn adjust(&self, config: &mut consort_ring::RingConfig) {
         let all = consort_ring::Mutant::ALL.iter().copied();
         config.mutant = all.into_iter().find(|mutant| Some(mutant.name()) == self.mutant.as_deref());
     }
 
     #[cfg(not(feature = "mutants"))]
-    const fn adjust(&self, _config: &mut consort_ring::Config) {}
+    const fn adjust(&self, _config: &mut consort_ring::RingConfig) {}
 }
 
 fn main() -> ExitCode {

@@ -2,7 +2,7 @@
 use crate::fair;
 use crate::world::{Action, World};
 use consort_order::Lane;
-use consort_ring::Config;
+use consort_ring::RingConfig;
 use consort_types::{Duration, NodeId, Service};
 
 /// What is searched.
@@ -41,9 +41,9 @@ impl Start {
     }
 
     /// The same with other settings.
-    pub fn world_of(self, n: u16, adjust: impl Fn(&mut Config)) -> World {
+    pub fn world_of(self, n: u16, adjust: impl Fn(&mut RingConfig)) -> World {
         let nodes: Vec<_> = (1..=n).map(NodeId).collect();
-        let mut config = Config::new(NodeId(1), nodes);
+        let mut config = RingConfig::new(NodeId(1), nodes);
         adjust(&mut config);
         let mut world = World::new(n, config);
         world.beacons = self == Self::Merging;

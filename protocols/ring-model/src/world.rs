@@ -2,10 +2,10 @@
 use crate::digest::Digest;
 use bytes::Bytes;
 use consort_order::{Arrival, Delivery, Destination, Engine, Lane, Output, Submission, state_of};
-use consort_ring::evs::{self, Event, Message, Trace};
+use consort_ring::evs::{self, EvsEvent, EvsMessage, EvsTrace};
 use consort_ring::model::Armed;
-use consort_ring::packet::{Beacon, Content, Packet};
-use consort_ring::{Config, Ring};
+use consort_ring::packet::{Beacon, DataContent, RingPacket};
+use consort_ring::{Ring, RingConfig};
 use consort_types::{Class, Incarnation, Instant, MemberId, NodeId, OrderStream, Service, View};
 use std::collections::VecDeque;
 use std::fmt::{self, Write};
@@ -53,7 +53,7 @@ pub struct Flying {
     from: MemberId,
     to: NodeId,
     lane: Lane,
-    packet: Rc<(Packet, u64)>,
+    packet: Rc<(RingPacket, u64)>,
 }
 
 impl Flying {
@@ -67,16 +67,16 @@ impl fmt::Display for Flying {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { from, to, packet, .. } = self;
         match &packet.0 {
-            Packet::Data(data) => write!(f, "data {} of {} from {from} to {to}", data.seq, data.ring),
-            Packet::Token(token) => write!(f, "token {} of {} from {from} to {to}", token.token_seq, token.ring),
-            Packet::Ack(ack) => write!(f, "ack {} of {} from {from} to {to}", ack.aru, ack.ring),
-            Packet::TokenRequest(_) => write!(f, "token request from {from} to {to}"),
-            Packet::Join(join) => write!(f, "join {:?} without {:?} from {from} to {to}", join.proc, join.fail),
-            Packet::Commit(commit) => {
+            RingPacket::Data(data) => write!(f, "data {} of {} from {from} to {to}", data.seq, data.ring),
+            RingPacket::Token(token) => write!(f, "token {} of {} from {from} to {to}", token.token_seq, token.ring),
+            RingPacket::Ack(ack) => write!(f, "ack {} of {} from {from} to {to}", ack.aru, ack.ring),
+            RingPacket::TokenRequest(_) => write!(f, "token request from {from} to {to}"),
+            RingPacket::Join(join) => write!(f, "join {:?} without {:?} from {from} to {to}", join.proc, join.fail),
+            RingPacket::Commit(commit) => {
                 write!(f, "commit {} rotation {} from {from} to {to}", commit.ring, commit.rotation)
             }
-            Packet::Beacon(beacon) => write!(f, "beacon of {} from {from} to {to}", beacon.ring),
-            Packet::Late(late) => write!(f, "late in {} from {from} to {to}", late.ring),
+            RingPacket::Beacon(beacon) => write!(f, "beacon of {} from {from} to {to}", beacon.ring),
+            RingPacket::Late(late) => write!(f, "late in {} from {from} to {to}", late.ring),
         }
     }
 }
@@ -85,7 +85,7 @@ impl fmt::Display for Flying {
 #[derive(Clone, Debug)]
 struct Node {
     ring: Ring,
-    trace: Trace,
+    trace: EvsTrace,
     told: Digest,
     digest: u64,
 }
@@ -95,10 +95,10 @@ struct Node {
 pub struct World {
     nodes: Vec<Option<Rc<Node>>>,
     /// Traces of lives that are over.
-    past: Vec<Rc<Trace>>,
+    past: Vec<Rc<EvsTrace>>,
     /// The oldest first.
     flying: VecDeque<Rc<Flying>>,
-    config: Rc<Config>,
+    config: Rc<RingConfig>,
     /// When everything happens; only [`crate::fair`] lets time pass.
     pub now: Instant,
     /// Ways that are cut, as pairs of nodes.
@@ -111,7 +111,7 @@ pub struct World {
 
 impl World {
     /// Nodes 1 to `n`, none started.
-    pub fn new(n: u16, config: Config) -> Self {
+    pub fn new(n: u16, config: RingConfig) -> Self {
         Self {
             nodes: (0..n).map(|_| None).collect(),
             past: Vec::new(),
@@ -138,9 +138,9 @@ impl World {
     pub fn start(&mut self, i: usize) {
         let lives = self.past.iter().filter(|trace| usize::from(trace.me.node.0) == i + 1).count() as u64;
         let me = MemberId { node: NodeId(i as u16 + 1), incarnation: Incarnation(1 + lives) };
-        let config = Config { me: me.node, ..(*self.config).clone() };
+        let config = RingConfig { me: me.node, ..(*self.config).clone() };
         let Ok(ring) = Ring::new(config, me.incarnation) else { return };
-        let trace = Trace { me, over: false, events: Vec::new() };
+        let trace = EvsTrace { me, over: false, events: Vec::new() };
         self.nodes[i] = Some(Rc::new(Node { ring, trace, told: Digest::default(), digest: 0 }));
         // A restarted node begins above all numbers of its earlier lives.
         let record = Bytes::copy_from_slice(&(lives * 1_000).to_be_bytes());
@@ -163,7 +163,7 @@ impl World {
         let payload = Bytes::copy_from_slice(text.as_bytes()).into();
         let submission = Submission { class: Class::Client, service, stream: OrderStream(0), payload };
         if let Some(node) = self.nodes[i].as_mut().map(Rc::make_mut) {
-            node.tell(Event::Accepted(text.into()));
+            node.tell(EvsEvent::Accepted(text.into()));
         }
         self.input(i, |ring, now| {
             let _ = ring.submit(now, submission);
@@ -178,7 +178,7 @@ impl World {
     /// The view a node is in, if it runs.
     pub fn view(&self, i: usize) -> Option<&View> {
         let events = &self.nodes[i].as_ref()?.trace.events;
-        events.iter().rev().find_map(|event| if let Event::Installed(view) = event { Some(view) } else { None })
+        events.iter().rev().find_map(|event| if let EvsEvent::Installed(view) = event { Some(view) } else { None })
     }
 
     /// Whether packets are under way.
@@ -212,7 +212,7 @@ impl World {
     }
 
     /// What every life was told.
-    pub fn traces(&self) -> impl Iterator<Item = &Trace> {
+    pub fn traces(&self) -> impl Iterator<Item = &EvsTrace> {
         self.past.iter().map(|trace| &**trace).chain(self.nodes.iter().flatten().map(|node| &node.trace))
     }
 
@@ -374,33 +374,33 @@ impl World {
         self.nodes[i] = Some(shared);
     }
 
-    fn put_out(&mut self, node: &mut Node, output: Output<Packet>) {
+    fn put_out(&mut self, node: &mut Node, output: Output<RingPacket>) {
         match output {
             Output::Send { to, lane, packet } => self.send(node, to, lane, packet),
-            Output::Deliver(delivery) => node.tell(Event::Delivered(message(&delivery))),
+            Output::Deliver(delivery) => node.tell(EvsEvent::Delivered(message(&delivery))),
             Output::Install(view) => {
                 let id = view.id;
-                node.tell(Event::Installed(view));
+                node.tell(EvsEvent::Installed(view));
                 node.ring.resume(self.now, id);
             }
-            Output::Primary(view) => node.tell(Event::Primary(view)),
+            Output::Primary(view) => node.tell(EvsEvent::Primary(view)),
             Output::Persist { ticket, .. } => node.ring.handle_persisted(self.now, ticket),
             _ => {}
         }
     }
 
-    fn send(&mut self, node: &mut Node, to: Destination, lane: Lane, packet: Packet) {
+    fn send(&mut self, node: &mut Node, to: Destination, lane: Lane, packet: RingPacket) {
         let me = node.trace.me;
-        if let Packet::Data(data) = &packet
-            && matches!(data.content, Content::Messages(_))
+        if let RingPacket::Data(data) = &packet
+            && matches!(data.content, DataContent::Messages(_))
             && data.originator == me.node
             && !data.retransmission
         {
-            node.tell(Event::Numbered(data.ring, data.seq));
+            node.tell(EvsEvent::Numbered(data.ring, data.seq));
         }
         let packet = match packet {
             // Every tenth beacon is longer; here that makes no difference.
-            Packet::Beacon(beacon) => Packet::Beacon(Beacon { padding: 0, ..beacon }),
+            RingPacket::Beacon(beacon) => RingPacket::Beacon(Beacon { padding: 0, ..beacon }),
             other => other,
         };
         let digest = Digest::of(&packet);
@@ -417,10 +417,10 @@ impl World {
 }
 
 impl Node {
-    fn tell(&mut self, event: Event) {
+    fn tell(&mut self, event: EvsEvent) {
         let _ = match &event {
             // Why a view came to be is no promise.
-            Event::Installed(view) => {
+            EvsEvent::Installed(view) => {
                 write!(self.told, "{:?}", (view.id, view.kind, &view.members, &view.moved_together))
             }
             other => write!(self.told, "{other:?}"),
@@ -435,8 +435,8 @@ impl Node {
     }
 }
 
-fn message(delivery: &Delivery) -> Message {
-    Message {
+fn message(delivery: &Delivery) -> EvsMessage {
+    EvsMessage {
         position: delivery.position,
         sender: delivery.sender,
         safe: delivery.service == Service::Safe,

@@ -2,9 +2,9 @@
 use consort_types::{Duration, NodeId};
 use consort_wire::DatagramSize;
 
-/// How a ring is set up. Members whose shared settings differ must not talk: see [`Config::shared_settings`].
+/// How a ring is set up. Members whose shared settings differ must not talk: see [`RingConfig::shared_settings`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct Config {
+pub struct RingConfig {
     /// This node.
     pub me: NodeId,
     /// All members, this node among them. Order does not matter: the ring runs by ascending index.
@@ -21,9 +21,9 @@ pub struct Config {
     /// `None` switches the guard off, as in the thesis.
     pub starvation_guard: Option<u32>,
     /// What the ring does while there is nothing to say.
-    pub idling: Idling,
+    pub idling: IdleHold,
     /// When to give up waiting.
-    pub timers: Timers,
+    pub timers: RingTimeouts,
     /// How many bytes of accepted messages may wait for their place. Sessions grant far less to each client.
     pub queue_bytes: usize,
     /// The largest message, in bytes. Shared.
@@ -63,13 +63,13 @@ pub struct Windows {
     /// The same in bytes; bounds the memory of the store.
     pub store_bytes: u32,
     /// How the ring tunes its windows; `None` keeps them as they are.
-    pub tuning: Option<Tuning>,
+    pub tuning: Option<WindowTuning>,
 }
 
 /// Between which bounds the ring tunes its personal window. The global and the accelerated window, and those in bytes,
 /// follow in proportion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tuning {
+pub struct WindowTuning {
     /// The smallest personal window, in packets.
     pub least: u32,
     /// The largest.
@@ -98,7 +98,7 @@ pub enum Priority {
 
 /// When an idle token is parked at the representative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Idling {
+pub struct IdleHold {
     /// How many rotations must pass in which nothing was sent and nobody lacked anything. After one nobody lacks
     /// anything; after two all know it.
     pub rounds: u8,
@@ -108,7 +108,7 @@ pub struct Idling {
 
 /// When to act though nothing came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timers {
+pub struct RingTimeouts {
     /// When to send the copy of the token again: at least this long, and at least two measured rotations.
     pub token_retransmit: Duration,
     /// The same while the token idles: longer than it is parked. From then on four times as often.
@@ -174,7 +174,7 @@ impl Windows {
     }
 }
 
-impl Default for Tuning {
+impl Default for WindowTuning {
     fn default() -> Self {
         Self { least: 20, most: 320, brisk: Duration::from_millis(2) }
     }
@@ -191,19 +191,19 @@ impl Default for Windows {
             personal_bytes: 256 << 10,
             store: 4096,
             store_bytes: 16 << 20,
-            tuning: Some(Tuning::default()),
+            tuning: Some(WindowTuning::default()),
         }
     }
 }
 
-impl Idling {
+impl IdleHold {
     /// Parks an idle token at once.
     pub const PARK: Self = Self { rounds: 1, linger: Duration::ZERO };
     /// Keeps the token circulating for half a second after the last message.
     pub const CIRCULATE: Self = Self { rounds: 1, linger: Duration::from_millis(500) };
 }
 
-impl Timers {
+impl RingTimeouts {
     /// How long the others are asked for a token that does not come. It may have rested before.
     pub(crate) fn question(&self) -> Duration {
         //= M57
@@ -238,7 +238,7 @@ impl Timers {
 /// A setting that cannot work. Names the setting, what is wrong, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{setting}: {problem}")]
-pub struct ConfigError {
+pub struct RingConfigError {
     /// The setting, by its name in the configuration file.
     pub setting: &'static str,
     /// What is wrong and what to do.
@@ -254,10 +254,10 @@ const RENEW_AFTER: u64 = crate::packet::SEQ_END / 2;
 /// The most members a ring can have.
 pub const MEMBERS_MAX: usize = 128;
 
-impl Config {
+impl RingConfig {
     /// The defaults for these members.
     pub fn new(me: NodeId, members: Vec<NodeId>) -> Self {
-        let timers = Timers::lan(members.len());
+        let timers = RingTimeouts::lan(members.len());
         Self {
             me,
             members,
@@ -266,7 +266,7 @@ impl Config {
             acceleration: Acceleration::Accelerated,
             priority: Priority::Method2,
             starvation_guard: Some(1024),
-            idling: Idling::PARK,
+            idling: IdleHold::PARK,
             timers,
             queue_bytes: 32 << 20,
             message_max: consort_wire::MESSAGE_MAX,
@@ -281,15 +281,15 @@ impl Config {
     /// Checks that the settings can work together.
     ///
     /// # Errors
-    /// The first [`ConfigError`] found.
-    pub fn validate(&self) -> Result<(), ConfigError> {
+    /// The first [`RingConfigError`] found.
+    pub fn validate(&self) -> Result<(), RingConfigError> {
         self.validate_members()?;
         self.validate_windows()?;
         self.validate_sizes()?;
         self.validate_timers()
     }
 
-    fn validate_members(&self) -> Result<(), ConfigError> {
+    fn validate_members(&self) -> Result<(), RingConfigError> {
         let mut sorted = self.members.clone();
         sorted.sort_unstable();
         let twice = sorted.windows(2).find(|pair| pair[0] == pair[1]);
@@ -298,10 +298,10 @@ impl Config {
         let n = sorted.len();
         check(n <= MEMBERS_MAX, "node", || format!("{n} nodes; a ring has at most {MEMBERS_MAX}"))?;
         let policy = self.primary.validate(&sorted);
-        policy.map_err(|error| ConfigError { setting: "primary", problem: error.to_string() })
+        policy.map_err(|error| RingConfigError { setting: "primary", problem: error.to_string() })
     }
 
-    fn validate_windows(&self) -> Result<(), ConfigError> {
+    fn validate_windows(&self) -> Result<(), RingConfigError> {
         let w = &self.windows;
         check(w.personal >= 1, "ring.personal_window", || "0 packets; at least 1 is needed".into())?;
         check(w.global >= w.personal, "ring.global_window", || {
@@ -332,9 +332,9 @@ impl Config {
         Ok(())
     }
 
-    fn validate_tuning(&self) -> Result<(), ConfigError> {
+    fn validate_tuning(&self) -> Result<(), RingConfigError> {
         let (w, most_ever) = (&self.windows, u32::from(u16::MAX));
-        let Some(Tuning { least, most, .. }) = w.tuning else { return Ok(()) };
+        let Some(WindowTuning { least, most, .. }) = w.tuning else { return Ok(()) };
         check(1 <= least && least <= w.personal && w.personal <= most && most <= most_ever, "ring.tuning", || {
             format!(
                 "from {least} to {most} packets; give 1 or more, at most {most_ever}, and personal_window {} between",
@@ -343,12 +343,12 @@ impl Config {
         })
     }
 
-    fn validate_sizes(&self) -> Result<(), ConfigError> {
+    fn validate_sizes(&self) -> Result<(), RingConfigError> {
         let checked = consort_order::SubmitQueue::check(self.queue_bytes, self.message_max);
-        checked.map_err(|(setting, problem)| ConfigError { setting, problem })
+        checked.map_err(|(setting, problem)| RingConfigError { setting, problem })
     }
 
-    fn validate_timers(&self) -> Result<(), ConfigError> {
+    fn validate_timers(&self) -> Result<(), RingConfigError> {
         let t = &self.timers;
         check(t.token_loss >= 4 * t.token_retransmit_idle, "ring.token_loss", || {
             let least = 4 * t.token_retransmit_idle;
@@ -419,6 +419,6 @@ impl Config {
     }
 }
 
-fn check(ok: bool, setting: &'static str, problem: impl FnOnce() -> String) -> Result<(), ConfigError> {
-    if ok { Ok(()) } else { Err(ConfigError { setting, problem: problem() }) }
+fn check(ok: bool, setting: &'static str, problem: impl FnOnce() -> String) -> Result<(), RingConfigError> {
+    if ok { Ok(()) } else { Err(RingConfigError { setting, problem: problem() }) }
 }

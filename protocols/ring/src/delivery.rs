@@ -1,6 +1,6 @@
 //! From numbered packets to delivered messages.
-use crate::config::Config;
-use crate::packet::{Content, Data};
+use crate::config::RingConfig;
+use crate::packet::{DataContent, DataPacket};
 use crate::store::Store;
 use consort_order::SubmitQueue;
 use consort_order::{Delivery, Output};
@@ -39,7 +39,7 @@ impl Deliverer {
     /// yet stable.
     pub fn advance<P>(
         &mut self,
-        config: &Config,
+        config: &RingConfig,
         store: &Store,
         stable: Seq,
         queue: &mut SubmitQueue,
@@ -69,7 +69,7 @@ impl Deliverer {
     /// Delivers all that is left: up to the first hole everything, after it only what an `owed` member numbered.
     pub fn finish<P>(
         &mut self,
-        config: &Config,
+        config: &RingConfig,
         store: &Store,
         owed: impl Fn(MemberId) -> bool,
         queue: &mut SubmitQueue,
@@ -82,7 +82,7 @@ impl Deliverer {
                 continue;
             };
             //= M55
-            if data.content == Content::Primary && !crate::mutated!(config, PrimaryWhileClosed) {
+            if data.content == DataContent::Primary && !crate::mutated!(config, PrimaryWhileClosed) {
                 continue; // a view that is being closed does not become primary any more
             }
             let sender = self.members.iter().find(|(member, _)| member.node == data.originator);
@@ -93,9 +93,15 @@ impl Deliverer {
         self.delivered = self.delivered.max(store.highest());
     }
 
-    fn deliver<P>(&mut self, config: &Config, data: &Data, queue: &mut SubmitQueue, output: &mut VecDeque<Output<P>>) {
-        let Content::Messages(body) = &data.content else {
-            if data.content == Content::Primary {
+    fn deliver<P>(
+        &mut self,
+        config: &RingConfig,
+        data: &DataPacket,
+        queue: &mut SubmitQueue,
+        output: &mut VecDeque<Output<P>>,
+    ) {
+        let DataContent::Messages(body) = &data.content else {
+            if data.content == DataContent::Primary {
                 output.push_back(Output::Primary(data.ring));
             }
             return;

@@ -1,17 +1,17 @@
 //! How much may be sent.
-use crate::config::{Config, Windows};
+use crate::config::{RingConfig, Windows};
 use crate::packet::Token;
 
 /// Something sent, counted both ways.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Load {
+pub struct SentLoad {
     /// Packets.
     pub packets: u32,
     /// Their bytes.
     pub bytes: u32,
 }
 
-impl Load {
+impl SentLoad {
     /// Counts one packet more.
     pub(crate) fn add_packet(&mut self, bytes: usize) {
         self.packets = self.packets.saturating_add(1);
@@ -36,7 +36,7 @@ impl Load {
 
 /// What is under way: numbered, but not known to be held by all.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct UnderWay {
+pub(crate) struct UnstableLoad {
     /// Places between the stable line and the token's seq.
     pub packets: u64,
     /// Bytes in the store.
@@ -47,7 +47,7 @@ pub(crate) struct UnderWay {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shares {
     /// What this member sent at its last visit.
-    pub mine: Load,
+    pub mine: SentLoad,
     /// How many members there are.
     pub members: u32,
 }
@@ -56,37 +56,37 @@ impl Shares {
     /// What the global window leaves to this member: what the others did not use, but an equal part at least. With fixed
     /// windows it is what the papers say: the fcc that arrives still contains this member's own last visit, and the personal
     /// window makes up for that.
-    fn left(self, w: &Windows, global: Load, fcc: Load) -> Load {
+    fn left(self, w: &Windows, global: SentLoad, fcc: SentLoad) -> SentLoad {
         //= R8
         //= R44
         if w.tuning.is_none() {
-            return global.plus(Load { packets: w.personal, bytes: w.personal_bytes }).minus(fcc);
+            return global.plus(SentLoad { packets: w.personal, bytes: w.personal_bytes }).minus(fcc);
         }
         let left = global.minus(fcc.minus(self.mine));
         let part = |global: u32, left: u32| left.max(global / self.members.max(1)).max(1);
-        Load { packets: part(global.packets, left.packets), bytes: part(global.bytes, left.bytes) }
+        SentLoad { packets: part(global.packets, left.packets), bytes: part(global.bytes, left.bytes) }
     }
 }
 
 /// How much one visit may add: the least of what the ring's, the member's and the store's windows leave.
-pub(crate) fn allowance(config: &Config, token: &Token, shares: Shares, under_way: UnderWay) -> Load {
+pub(crate) fn allowance(config: &RingConfig, token: &Token, shares: Shares, under_way: UnstableLoad) -> SentLoad {
     //= R8
     let w = &windows(config, token);
-    let fcc = if crate::mutated!(config, WindowIgnored) { Load::default() } else { token.fcc };
+    let fcc = if crate::mutated!(config, WindowIgnored) { SentLoad::default() } else { token.fcc };
     let global_bytes = global_bytes(config, w, token);
     let datagram = if w.tuning.is_some() { config.datagram.get() as u32 } else { 0 };
     let store = store_room(config, under_way);
-    let left = shares.left(w, Load { packets: w.global, bytes: global_bytes }, fcc);
+    let left = shares.left(w, SentLoad { packets: w.global, bytes: global_bytes }, fcc);
     let packets = w.global.min(w.personal).min(left.packets).min(store.packets);
     let bytes = global_bytes.min(w.personal_bytes).min(left.bytes.max(datagram)).min(store.bytes);
     if crate::mutated!(config, WindowIgnored) {
-        return Load { packets: w.store.saturating_mul(2), bytes: u32::MAX };
+        return SentLoad { packets: w.store.saturating_mul(2), bytes: u32::MAX };
     }
-    Load { packets, bytes }
+    SentLoad { packets, bytes }
 }
 
 /// The windows of the rotation that a token is on.
-pub(crate) fn windows(config: &Config, token: &Token) -> Windows {
+pub(crate) fn windows(config: &RingConfig, token: &Token) -> Windows {
     //= R41
     let personal = u32::from(token.personal);
     let largest = crate::mutated!(config, TokensWindowIgnored);
@@ -95,7 +95,7 @@ pub(crate) fn windows(config: &Config, token: &Token) -> Windows {
 
 /// Whether larger windows would let a visit that `allowed` so much send more: neither the store nor what receivers have
 /// room for bound it.
-pub(crate) fn windows_bind(config: &Config, token: &Token, allowed: Load, under_way: UnderWay) -> bool {
+pub(crate) fn windows_bind(config: &RingConfig, token: &Token, allowed: SentLoad, under_way: UnstableLoad) -> bool {
     //= R39
     let (store, room) = (store_room(config, under_way), token.window);
     let by_store = store.packets <= allowed.packets || store.bytes <= allowed.bytes;
@@ -103,7 +103,7 @@ pub(crate) fn windows_bind(config: &Config, token: &Token, allowed: Load, under_
 }
 
 /// Whether a visit that `allowed` so much is kept short by the store's window.
-pub(crate) fn store_binds(config: &Config, w: &Windows, allowed: Load, under_way: UnderWay) -> bool {
+pub(crate) fn store_binds(config: &RingConfig, w: &Windows, allowed: SentLoad, under_way: UnstableLoad) -> bool {
     //= R38
     let store = store_room(config, under_way);
     let short = |room: u32, allowed: u32, personal: u32| room <= allowed && room < personal;
@@ -111,21 +111,21 @@ pub(crate) fn store_binds(config: &Config, w: &Windows, allowed: Load, under_way
 }
 
 /// What is left of the store's window.
-fn store_room(config: &Config, under_way: UnderWay) -> Load {
+fn store_room(config: &RingConfig, under_way: UnstableLoad) -> SentLoad {
     let w = &config.windows;
     let packets = u64::from(w.store).saturating_sub(under_way.packets);
     let bytes = (w.store_bytes as usize).saturating_sub(under_way.bytes);
-    Load { packets: u32::try_from(packets).unwrap_or(u32::MAX), bytes: u32::try_from(bytes).unwrap_or(u32::MAX) }
+    SentLoad { packets: u32::try_from(packets).unwrap_or(u32::MAX), bytes: u32::try_from(bytes).unwrap_or(u32::MAX) }
 }
 
 /// The bytes of a rotation: what is configured, or what the slowest receiver has room for, but always a datagram.
-fn global_bytes(config: &Config, w: &Windows, token: &Token) -> u32 {
+fn global_bytes(config: &RingConfig, w: &Windows, token: &Token) -> u32 {
     //= R9
     w.global_bytes.min(token.window).max(config.datagram.get() as u32)
 }
 
 /// The room this node reports: half of what its sockets hold, because two rotations may overlap.
-pub(crate) fn reported_room(config: &Config) -> u32 {
+pub(crate) fn reported_room(config: &RingConfig) -> u32 {
     //= R9
     u32::try_from(config.receive_room / 2).unwrap_or(u32::MAX)
 }
@@ -143,19 +143,19 @@ mod tests {
     use super::*;
     use consort_types::NodeId;
 
-    fn config() -> Config {
-        Config {
+    fn config() -> RingConfig {
+        RingConfig {
             windows: Windows { accelerated_from: 1, ..Windows::SPREAD },
-            ..Config::new(NodeId(1), vec![NodeId(1)])
+            ..RingConfig::new(NodeId(1), vec![NodeId(1)])
         }
     }
 
     fn token(packets: u32) -> Token {
-        Token { fcc: Load { packets, bytes: packets * 1000 }, window: u32::MAX, ..Token::default() }
+        Token { fcc: SentLoad { packets, bytes: packets * 1000 }, window: u32::MAX, ..Token::default() }
     }
 
-    const ALONE: Shares = Shares { mine: Load { packets: 0, bytes: 0 }, members: 1 };
-    const NOTHING: UnderWay = UnderWay { packets: 0, bytes: 0 };
+    const ALONE: Shares = Shares { mine: SentLoad { packets: 0, bytes: 0 }, members: 1 };
+    const NOTHING: UnstableLoad = UnstableLoad { packets: 0, bytes: 0 };
 
     #[test]
     fn the_personal_window_bounds_a_quiet_ring_and_the_rotation_a_busy_one() {
@@ -170,9 +170,9 @@ mod tests {
     #[test]
     fn tuned_windows_leave_each_what_the_others_do_not_use_but_an_equal_part_at_least() {
         //= R44 test
-        let config = Config { windows: Windows::default(), ..config() };
+        let config = RingConfig { windows: Windows::default(), ..config() };
         let visit = |fcc: u32, mine: u32| {
-            let load = |packets: u32| Load { packets, bytes: packets * 1_400 };
+            let load = |packets: u32| SentLoad { packets, bytes: packets * 1_400 };
             let shares = Shares { mine: load(mine), members: 8 };
             let token = Token { personal: 180, fcc: load(fcc), ..token(0) };
             allowance(&config, &token, shares, NOTHING).packets
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn a_full_store_stops_everything() {
         //= R8 test
-        let under_way = |packets| UnderWay { packets, bytes: 0 };
+        let under_way = |packets| UnstableLoad { packets, bytes: 0 };
         assert_eq!(allowance(&config(), &token(0), ALONE, under_way(1590)).packets, 10);
         assert_eq!(allowance(&config(), &token(0), ALONE, under_way(1600)).packets, 0);
         assert_eq!(allowance(&config(), &token(0), ALONE, under_way(5000)).packets, 0);
@@ -197,7 +197,7 @@ mod tests {
     fn the_store_binds_where_nothing_else_leaves_less() {
         //= R38 test
         let binds = |packets, bytes| {
-            let under_way = UnderWay { packets, bytes };
+            let under_way = UnstableLoad { packets, bytes };
             store_binds(&config(), &config().windows, allowance(&config(), &token(0), ALONE, under_way), under_way)
         };
         assert!(!binds(0, 0) && !binds(1580, 0));

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 /// Stops grants by node, so that a new incarnation does not slip through; four times as long at each repetition.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct GrantBackoff(BTreeMap<NodeId, Stop>);
+pub(crate) struct GrantBackoff(BTreeMap<NodeId, GrantStop>);
 
 #[derive(Clone, Copy, Debug)]
-struct Stop {
+struct GrantStop {
     until: Instant,
     span: Duration,
 }
@@ -27,7 +27,7 @@ impl GrantBackoff {
             Some(stop) => (stop.span * 4).min(LONGEST),
             None => FIRST,
         };
-        self.0.insert(node, Stop { until: now + span, span });
+        self.0.insert(node, GrantStop { until: now + span, span });
     }
 
     /// A token that was granted to this node came back.

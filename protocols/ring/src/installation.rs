@@ -1,7 +1,7 @@
 //! The ring a member has installed: what it delivers from, and what it owes.
-use crate::config::Config;
+use crate::config::RingConfig;
 use crate::delivery::Deliverer;
-use crate::packet::{Data, Packet};
+use crate::packet::{DataPacket, RingPacket};
 use crate::store::{Inserted, Store};
 use consort_order::Output;
 use consort_order::SubmitQueue;
@@ -47,7 +47,7 @@ impl Old {
     }
 
     /// Puts a recovered packet back into its place.
-    pub fn put_back(&mut self, data: Data) {
+    pub fn put_back(&mut self, data: DataPacket) {
         self.frozen += usize::from(self.store.insert(data) == Inserted::New);
     }
 
@@ -65,10 +65,10 @@ impl Old {
     /// Delivers what belongs to the old view itself: up to the first hole or the first safe message beyond `line`.
     pub fn deliver_regular(
         &mut self,
-        config: &Config,
+        config: &RingConfig,
         line: Seq,
         queue: &mut SubmitQueue,
-        out: &mut VecDeque<Output<Packet>>,
+        out: &mut VecDeque<Output<RingPacket>>,
     ) {
         //= M35
         self.installed.deliverer.advance(config, &self.store, line, queue, out);
@@ -78,9 +78,9 @@ impl Old {
     /// numbered, for others may hold what is missing, and what it depends on with it.
     pub fn deliver_transitional(
         &mut self,
-        config: &Config,
+        config: &RingConfig,
         queue: &mut SubmitQueue,
-        out: &mut VecDeque<Output<Packet>>,
+        out: &mut VecDeque<Output<RingPacket>>,
     ) {
         //= M36
         let obligations = &self.installed.obligations;

@@ -47,7 +47,7 @@ mod tuning;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Acceleration, Config, ConfigError, Idling, Priority, Timers, Tuning, Windows};
+pub use config::{Acceleration, IdleHold, Priority, RingConfig, RingConfigError, RingTimeouts, WindowTuning, Windows};
 pub use consort_member::Policy;
 pub use engine::Ring;
 #[cfg(feature = "mutants")]

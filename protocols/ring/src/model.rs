@@ -1,7 +1,7 @@
 //! What the bounded search needs of a node beside the contract: all that decides what it will do next, as text, and timers
 //! that come due when the search says so. In the search time stands still; only the order of things counts.
 use crate::engine::Ring;
-use crate::engine::State;
+use crate::engine::RingState;
 use crate::timer::Timer;
 use consort_types::{Duration, Instant, NodeId};
 use std::fmt::{self, Write};
@@ -48,7 +48,7 @@ impl Ring {
 
     /// Lets an armed timer come due now. Whoever misses the token has asked where it is, and `living` have answered.
     pub fn fire(&mut self, now: Instant, armed: Armed, living: &[NodeId]) {
-        if let (State::Operational(state), Timer::TokenLoss) = (&mut self.state, armed.timer) {
+        if let (RingState::Operational(state), Timer::TokenLoss) = (&mut self.state, armed.timer) {
             state.have_answered(living);
         }
         self.come_due(now, armed.timer);

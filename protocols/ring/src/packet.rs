@@ -17,10 +17,10 @@
 //! seq), or the event that makes a view primary (4: nothing). Bit 0 marks a retransmission, bit 3 (8) messages whose sender
 //! requests acknowledgements. Membership packets (5 to 7) may be larger than a datagram of the configured size; they alone may be fragmented by IP.
 use crate::RingId;
-use crate::flow::Load;
+use crate::flow::SentLoad;
 use crate::receive_window::HeldMap;
 use crate::requests::Requests;
-use crate::tuning::Signs;
+use crate::tuning::RotationSigns;
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_types::{MemberId, NodeId, Seq};
 use consort_wire::cursor::VIEW_ID_LEN;
@@ -30,9 +30,9 @@ use std::collections::BTreeSet;
 
 /// One packet of the ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Packet {
+pub enum RingPacket {
     /// A numbered packet of messages.
-    Data(Data),
+    Data(DataPacket),
     /// The right to number messages.
     Token(Token),
     /// What the sender holds, told outside of any rotation.
@@ -51,7 +51,7 @@ pub enum Packet {
 
 /// A numbered packet: one seq, one datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Data {
+pub struct DataPacket {
     /// The ring that numbered it.
     pub ring: RingId,
     /// Its place.
@@ -65,12 +65,12 @@ pub struct Data {
     /// Its sender requests an acknowledgement of all once they hold everything up to here.
     pub ack_request: bool,
     /// What it carries.
-    pub content: Content,
+    pub content: DataContent,
 }
 
 /// What a numbered packet carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Content {
+pub enum DataContent {
     /// Messages.
     Messages(Body),
     /// A packet of an old ring, for those that lack it.
@@ -112,7 +112,7 @@ pub struct Token {
     /// Who lowered aru last; it alone may raise it again.
     pub aru_by: Option<NodeId>,
     /// What was sent in the last rotation.
-    pub fcc: Load,
+    pub fcc: SentLoad,
     /// Rotations in which nothing was left to do, as counted by the representative.
     pub idle: u8,
     /// The representative has let it rest in this rotation.
@@ -126,7 +126,7 @@ pub struct Token {
     /// Packets that a member may send in a visit of this rotation; the other windows follow from it.
     pub personal: u16,
     /// What members have seen in this rotation so far that bears on the next one's windows.
-    pub signs: Signs,
+    pub signs: RotationSigns,
     /// Which places somebody misses.
     pub requests: Requests,
 }
@@ -269,7 +269,7 @@ const PRIMARY: u8 = 4;
 const ACK_REQUEST: u8 = 8;
 const UNKNOWN: u8 = 0xff;
 
-impl consort_wire::Packet for Packet {
+impl consort_wire::Packet for RingPacket {
     fn encode(&self, head: &mut BytesMut) -> Bytes {
         match self {
             Self::Data(data) => return data.encode(head),
@@ -338,7 +338,7 @@ impl consort_wire::Packet for Packet {
     }
 }
 
-impl Content {
+impl DataContent {
     /// Whether it must not be delivered before it is stable.
     pub fn is_safe(&self) -> bool {
         matches!(self, Self::Messages(body) if body.is_safe())
@@ -353,14 +353,14 @@ impl Content {
     }
 }
 
-impl Data {
+impl DataPacket {
     fn encode(&self, head: &mut BytesMut) -> Bytes {
         let flag = |is_set, flag| if is_set { flag } else { 0 };
         let retransmission = flag(self.retransmission, RETRANSMISSION);
         let (flags, round) = match &self.content {
-            Content::Messages(_) => (flag(self.ack_request, ACK_REQUEST), self.round),
-            Content::Recovered(recovered) => (RECOVERED, recovered.seq.0),
-            Content::Primary => (PRIMARY, self.round),
+            DataContent::Messages(_) => (flag(self.ack_request, ACK_REQUEST), self.round),
+            DataContent::Recovered(recovered) => (RECOVERED, recovered.seq.0),
+            DataContent::Primary => (PRIMARY, self.round),
         };
         head.put_u8(DATA);
         head.put_u8(flags | retransmission);
@@ -369,9 +369,9 @@ impl Data {
         head.put_u16(self.originator.0);
         head.put_u64(round);
         match &self.content {
-            Content::Messages(body) => body.as_bytes().clone(),
-            Content::Primary => Bytes::new(),
-            Content::Recovered(recovered) => {
+            DataContent::Messages(body) => body.as_bytes().clone(),
+            DataContent::Primary => Bytes::new(),
+            DataContent::Recovered(recovered) => {
                 head.put_u8(recovered.old);
                 head.put_u16(recovered.originator.0);
                 recovered.body.as_ref().map_or_else(Bytes::new, |body| body.as_bytes().clone())
@@ -404,7 +404,7 @@ impl<'a> DataView<'a> {
         }
     }
 
-    fn value(self) -> Result<Data, Malformed> {
+    fn value(self) -> Result<DataPacket, Malformed> {
         let mut reader = Reader::new(self.0);
         reader.take(1, "kind")?;
         let flags = reader.u8("flags")?;
@@ -412,20 +412,20 @@ impl<'a> DataView<'a> {
         let seq = place(&mut reader, "seq")?;
         let originator = NodeId(reader.u16("originator")?);
         let (content, round) = match flags & !RETRANSMISSION {
-            RECOVERED => (Content::Recovered(self.recovered(&mut reader)?), 0),
+            RECOVERED => (DataContent::Recovered(self.recovered(&mut reader)?), 0),
             PRIMARY => {
                 let round = reader.u64("round")?;
                 reader.end("primary")?;
-                (Content::Primary, round)
+                (DataContent::Primary, round)
             }
             _ => {
                 let round = reader.u64("round")?;
-                (Content::Messages(Body::new(self.0.slice(reader.at()..))?), round)
+                (DataContent::Messages(Body::new(self.0.slice(reader.at()..))?), round)
             }
         };
         let has = |flag| flags & flag != 0;
         let (retransmission, ack_request) = (has(RETRANSMISSION), has(ACK_REQUEST));
-        Ok(Data { ring, seq, originator, round, retransmission, ack_request, content })
+        Ok(DataPacket { ring, seq, originator, round, retransmission, ack_request, content })
     }
 
     fn recovered(self, reader: &mut Reader<'_>) -> Result<Recovered, Malformed> {
@@ -480,13 +480,13 @@ impl Token {
             (1, node) => Some(node),
             _ => return Err(reader.bad("aru_by")),
         };
-        let fcc = Load { packets: reader.u32("fcc")?, bytes: reader.u32("fcc")? };
+        let fcc = SentLoad { packets: reader.u32("fcc")?, bytes: reader.u32("fcc")? };
         let idle = reader.u8("idle")?;
         let (idle, rested, granted) = (idle & IDLE_MAX, idle & RESTED != 0, idle & GRANTED != 0);
         let (window, room) = (reader.u32("window")?, reader.u32("room")?);
         let personal = reader.u16("personal")?;
         let flags = reader.u8("signs")?;
-        let signs = Signs::new(flags, reader.u16("lost")?).ok_or_else(|| reader.bad("signs"))?;
+        let signs = RotationSigns::new(flags, reader.u16("lost")?).ok_or_else(|| reader.bad("signs"))?;
         let requests = Requests::decode(&mut reader, seq)?;
         reader.end("token")?;
         Ok(Self {

@@ -5,14 +5,14 @@ use consort_wire::{Malformed, Reader, Writer};
 
 /// Consecutive places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct SeqRun {
     /// The first place.
     pub first: Seq,
     /// How many; at least 1.
     pub len: u32,
 }
 
-impl Run {
+impl SeqRun {
     const fn end(self) -> u64 {
         self.first.0 + self.len as u64
     }
@@ -20,7 +20,7 @@ impl Run {
 
 /// Runs of places, ascending and apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Requests(Vec<Run>);
+pub struct Requests(Vec<SeqRun>);
 
 impl Requests {
     /// Whether nothing is asked for.
@@ -73,7 +73,7 @@ impl Requests {
     fn push(&mut self, seq: Seq) {
         match self.0.last_mut() {
             Some(run) if run.end() == seq.0 && run.len < u32::MAX => run.len += 1,
-            _ => self.0.push(Run { first: seq, len: 1 }),
+            _ => self.0.push(SeqRun { first: seq, len: 1 }),
         }
     }
 
@@ -91,7 +91,7 @@ impl Requests {
         let n = reader.count(crate::packet::RUN_LEN, "requests")?;
         let (mut runs, mut end, mut places) = (Vec::with_capacity(n), 0, 0u64);
         for _ in 0..n {
-            let run = Run { first: Seq(reader.u64("request")?), len: reader.u32("request")? };
+            let run = SeqRun { first: Seq(reader.u64("request")?), len: reader.u32("request")? };
             places += u64::from(run.len);
             let apart = runs.is_empty() || run.first.0 > end;
             if run.first.0 == 0 || run.len == 0 || !apart || run.first.0 > seq.0 || run.end() > seq.0 + 1 {

@@ -1,5 +1,5 @@
 //! The packets of one ring that are not yet known to be held by all members.
-use crate::packet::Data;
+use crate::packet::DataPacket;
 use consort_types::Seq;
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 pub(crate) struct Store {
     discarded: Seq,
     aru: Seq,
-    slots: VecDeque<Option<Data>>,
+    slots: VecDeque<Option<DataPacket>>,
     held: usize,
     bytes: usize,
 }
@@ -24,7 +24,7 @@ pub(crate) enum Inserted {
 
 impl Store {
     /// Keeps a packet, unless its place is filled. The caller has bounded how far ahead it may lie.
-    pub fn insert(&mut self, data: Data) -> Inserted {
+    pub fn insert(&mut self, data: DataPacket) -> Inserted {
         //= R23
         // Compared with the discard line and with what is held, never with aru: aru on the token may be lowered.
         let Some(index) = data.seq.0.checked_sub(self.discarded.0 + 1) else { return Inserted::Duplicate };
@@ -50,7 +50,7 @@ impl Store {
     }
 
     /// The packet at a place.
-    pub fn get(&self, seq: Seq) -> Option<&Data> {
+    pub fn get(&self, seq: Seq) -> Option<&DataPacket> {
         let index = seq.0.checked_sub(self.discarded.0 + 1)?;
         self.slots.get(usize::try_from(index).ok()?)?.as_ref()
     }

@@ -1,5 +1,5 @@
 //! The ring's timers, each named by what it is for.
-use crate::state::table::Name;
+use crate::state::table::RingStateName;
 use consort_types::Instant;
 
 /// What a wake-up is for.
@@ -45,7 +45,7 @@ impl Timer {
 
 /// Which timers are armed, and for when.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Timers {
+pub(crate) struct RingTimers {
     at: [Option<Instant>; Timer::ALL.len()],
     /// How often each was postponed since it was armed.
     postponed: [u8; Timer::ALL.len()],
@@ -59,7 +59,7 @@ const POSTPONED_MOST: u8 = 3;
 #[derive(Debug, Default)]
 pub(crate) struct Fired([bool; Timer::ALL.len()]);
 
-impl Timers {
+impl RingTimers {
     pub const fn arm(&mut self, timer: Timer, at: Instant) {
         self.at[timer as usize] = Some(at);
         self.postponed[timer as usize] = 0;
@@ -92,16 +92,18 @@ impl Timers {
     }
 
     /// Whether exactly those are armed that a state must or may have.
-    pub fn armed_as(&self, state: Name) -> bool {
+    pub fn armed_as(&self, state: RingStateName) -> bool {
         use Timer::{
             Beacon, Consensus, Hold, Join, Leave, Question, RecoveryMax, TokenLoss, TokenRequest, TokenRetransmit,
         };
         let (must, may): (&[Timer], &[Timer]) = match state {
-            Name::Still | Name::Left => (&[], &[]),
-            Name::Gather => (&[Beacon, Join, Consensus], &[Leave]),
-            Name::Commit => (&[Beacon, TokenLoss, TokenRetransmit], &[Leave]),
-            Name::Recovery => (&[Beacon, TokenLoss, RecoveryMax], &[Leave, TokenRetransmit]),
-            Name::Operational => (&[Beacon], &[Leave, TokenLoss, Question, TokenRetransmit, Hold, TokenRequest]),
+            RingStateName::Still | RingStateName::Left => (&[], &[]),
+            RingStateName::Gather => (&[Beacon, Join, Consensus], &[Leave]),
+            RingStateName::Commit => (&[Beacon, TokenLoss, TokenRetransmit], &[Leave]),
+            RingStateName::Recovery => (&[Beacon, TokenLoss, RecoveryMax], &[Leave, TokenRetransmit]),
+            RingStateName::Operational => {
+                (&[Beacon], &[Leave, TokenLoss, Question, TokenRetransmit, Hold, TokenRequest])
+            }
         };
         Timer::ALL.into_iter().all(|timer| match self.is_armed(timer) {
             true => must.contains(&timer) || may.contains(&timer),
@@ -137,7 +139,7 @@ mod tests {
 
     #[test]
     fn timers_come_due_one_by_one_in_the_order_of_their_times() {
-        let mut timers = Timers::default();
+        let mut timers = RingTimers::default();
         timers.arm(Timer::TokenLoss, Instant(30));
         timers.arm(Timer::Hold, Instant(10));
         timers.arm(Timer::Join, Instant(20));
@@ -154,7 +156,7 @@ mod tests {
     #[test]
     fn a_timer_is_postponed_a_few_times_each_time_it_is_armed() {
         //= M54 test
-        let mut timers = Timers::default();
+        let mut timers = RingTimers::default();
         assert!(!timers.postpone(Timer::TokenLoss, Instant(9)) && timers.next().is_none(), "it is not armed");
         for begun in [100, 200] {
             timers.arm(Timer::TokenLoss, Instant(begun));

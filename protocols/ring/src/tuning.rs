@@ -1,12 +1,12 @@
 //! How the windows follow what the ring can take: members put signs on the token, the representative turns those of one
 //! rotation into the windows of the next.
-use crate::config::{Config, Tuning};
-use crate::flow::Load;
+use crate::config::{RingConfig, WindowTuning};
+use crate::flow::SentLoad;
 use consort_types::Duration;
 
 /// What members have seen that bears on the windows, in one rotation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Signs {
+pub struct RotationSigns {
     /// Somebody had more to send than the windows let it.
     pub hungry: bool,
     /// Somebody's receive queue is half full.
@@ -17,7 +17,7 @@ pub struct Signs {
     pub lost: u16,
 }
 
-impl Signs {
+impl RotationSigns {
     const HUNGRY: u8 = 1;
     const DEEP: u8 = 2;
     const OVERFLOWED: u8 = 4;
@@ -51,22 +51,26 @@ impl Signs {
 /// How long the oldest packet waited in this node's sockets that it has taken since its last visit, and whether any found
 /// no room there.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Backlog {
+pub(crate) struct SocketBacklog {
     /// The longest wait.
     pub waited: Duration,
     /// Packets found no room.
     pub overflowed: bool,
 }
 
-impl Backlog {
+impl SocketBacklog {
     /// What it says of a ring that sends so much in a rotation of such a length.
-    pub fn signs(self, config: &Config, rotation: Duration, sent: Load) -> Signs {
+    pub fn signs(self, config: &RingConfig, rotation: Duration, sent: SentLoad) -> RotationSigns {
         //= R39
         let rotation = rotation.as_nanos().max(1);
         // What came in while the oldest waited is what the queue held.
         let depth = (u128::from(sent.bytes) * self.waited.as_nanos().min(rotation) / rotation) as usize;
         let room = config.receive_room;
-        Signs { deep: depth > room / 2, overflowed: self.overflowed || depth > room - room / 8, ..Signs::default() }
+        RotationSigns {
+            deep: depth > room / 2,
+            overflowed: self.overflowed || depth > room - room / 8,
+            ..RotationSigns::default()
+        }
     }
 }
 
@@ -74,7 +78,7 @@ impl Backlog {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rotation {
     /// What members saw.
-    pub signs: Signs,
+    pub signs: RotationSigns,
     /// How many packets were sent in it.
     pub packets: u32,
     /// How long it took.
@@ -120,7 +124,7 @@ impl Default for Tuner {
 
 impl Tuner {
     /// The personal window of the next rotation, in packets.
-    pub fn tune(&mut self, config: &Config, personal: u32, last: Rotation) -> u32 {
+    pub fn tune(&mut self, config: &RingConfig, personal: u32, last: Rotation) -> u32 {
         //= R40
         let Some(tuning) = config.windows.tuning else { return personal };
         if !last.took.is_zero() {
@@ -147,7 +151,7 @@ impl Tuner {
         self.loss = self.loss - self.loss / 8 + now as u32 / 8;
     }
 
-    fn lower(&mut self, config: &Config, personal: u32) -> u32 {
+    fn lower(&mut self, config: &RingConfig, personal: u32) -> u32 {
         let (first, most) = PATIENCE;
         let again = self.ceiling.is_some_and(|ceiling| personal > ceiling - ceiling / 4);
         self.patience = if again { (self.patience * 2).min(most) } else { first };
@@ -173,14 +177,14 @@ impl Tuner {
     }
 
     /// A shorter rotation is worth filling: most of it may be spent on passing the token.
-    fn worth_filling(&self, config: &Config, tuning: Tuning) -> Duration {
+    fn worth_filling(&self, config: &RingConfig, tuning: WindowTuning) -> Duration {
         let by_delays = self.shortest.min(config.timers.token_loss) * FULL;
         // The token must stay far from being called lost, unless the network's delays alone bring it near.
         let bound = (config.timers.token_loss / 16).max(self.shortest.min(config.timers.token_loss) * 2);
         tuning.brisk.max(by_delays).min(bound)
     }
 
-    fn too_long(&self, config: &Config, tuning: Tuning) -> Duration {
+    fn too_long(&self, config: &RingConfig, tuning: WindowTuning) -> Duration {
         self.worth_filling(config, tuning) * TOO_LONG
     }
 }
@@ -191,13 +195,13 @@ mod tests {
     use crate::config::Windows;
     use consort_types::NodeId;
 
-    const HUNGRY: Signs = Signs { hungry: true, deep: false, overflowed: false, lost: 0 };
+    const HUNGRY: RotationSigns = RotationSigns { hungry: true, deep: false, overflowed: false, lost: 0 };
 
-    fn config() -> Config {
-        Config::new(NodeId(1), vec![NodeId(1), NodeId(2)])
+    fn config() -> RingConfig {
+        RingConfig::new(NodeId(1), vec![NodeId(1), NodeId(2)])
     }
 
-    fn rotation(signs: Signs) -> Rotation {
+    fn rotation(signs: RotationSigns) -> Rotation {
         let took = Duration::from_micros(500);
         Rotation { signs, packets: 500, took, usual: took }
     }
@@ -210,25 +214,25 @@ mod tests {
     #[test]
     fn signs_add_up_travel_as_flags_and_unknown_flags_are_refused() {
         //= R39 test
-        let lost = Signs { lost: 7, deep: true, ..Signs::default() };
-        let both = HUNGRY.and(lost).and(Signs { lost: 3, overflowed: true, ..Signs::default() });
-        assert_eq!(both, Signs { hungry: true, deep: true, overflowed: true, lost: 7 });
-        assert_eq!(Signs::new(both.flags(), 7), Some(both));
-        assert_eq!(Signs::new(8, 0), None);
+        let lost = RotationSigns { lost: 7, deep: true, ..RotationSigns::default() };
+        let both = HUNGRY.and(lost).and(RotationSigns { lost: 3, overflowed: true, ..RotationSigns::default() });
+        assert_eq!(both, RotationSigns { hungry: true, deep: true, overflowed: true, lost: 7 });
+        assert_eq!(RotationSigns::new(both.flags(), 7), Some(both));
+        assert_eq!(RotationSigns::new(8, 0), None);
     }
 
     #[test]
     fn a_queue_is_as_deep_as_what_came_in_while_its_oldest_packet_waited() {
         //= R39 test
-        let config = Config { receive_room: 1_000_000, ..config() };
-        let (rotation, sent) = (Duration::from_millis(10), Load { packets: 900, bytes: 1_200_000 });
+        let config = RingConfig { receive_room: 1_000_000, ..config() };
+        let (rotation, sent) = (Duration::from_millis(10), SentLoad { packets: 900, bytes: 1_200_000 });
         let signs = |waited_ms| {
-            let backlog = Backlog { waited: Duration::from_millis(waited_ms), overflowed: false };
+            let backlog = SocketBacklog { waited: Duration::from_millis(waited_ms), overflowed: false };
             let signs = backlog.signs(&config, rotation, sent);
             (signs.deep, signs.overflowed)
         };
         assert_eq!([signs(4), signs(5), signs(8)], [(false, false), (true, false), (true, true)]);
-        let full = Backlog { overflowed: true, ..Backlog::default() };
+        let full = SocketBacklog { overflowed: true, ..SocketBacklog::default() };
         assert!(full.signs(&config, Duration::ZERO, sent).overflowed);
     }
 
@@ -237,7 +241,11 @@ mod tests {
         //= R40 test
         let mut tuner = Tuner::default();
         assert_eq!(after(&mut tuner, 180, 100, rotation(HUNGRY)), 320, "up to the bound");
-        let others = [Signs { hungry: false, ..HUNGRY }, Signs { deep: true, ..HUNGRY }, Signs { lost: 1, ..HUNGRY }];
+        let others = [
+            RotationSigns { hungry: false, ..HUNGRY },
+            RotationSigns { deep: true, ..HUNGRY },
+            RotationSigns { lost: 1, ..HUNGRY },
+        ];
         for signs in others {
             assert_eq!(after(&mut Tuner::default(), 180, 3, rotation(signs)), 180, "{signs:?}");
         }
@@ -246,12 +254,12 @@ mod tests {
     #[test]
     fn windows_fall_when_a_queue_runs_over_or_much_is_lost_and_then_settle() {
         //= R40 test
-        let over = rotation(Signs { overflowed: true, ..HUNGRY });
+        let over = rotation(RotationSigns { overflowed: true, ..HUNGRY });
         let mut tuner = Tuner::default();
         assert_eq!(after(&mut tuner, 180, 1, over), 135);
         assert_eq!(after(&mut tuner, 135, SETTLES, over), 135, "these signs are of the larger window");
         assert_eq!(after(&mut tuner, 135, 200, over), 20, "down to the bound");
-        let lossy = |lost| rotation(Signs { lost, ..HUNGRY });
+        let lossy = |lost| rotation(RotationSigns { lost, ..HUNGRY });
         assert!(after(&mut Tuner::default(), 180, 20, lossy(30)) < 180);
         assert_eq!(after(&mut Tuner::default(), 180, 1_000, lossy(5)), 180, "one in a hundred is borne");
     }
@@ -259,7 +267,7 @@ mod tests {
     #[test]
     fn a_window_that_was_too_large_is_approached_ever_more_slowly() {
         //= R40 test
-        let over = rotation(Signs { overflowed: true, ..HUNGRY });
+        let over = rotation(RotationSigns { overflowed: true, ..HUNGRY });
         let mut tuner = Tuner::default();
         let mut last = 0;
         for _ in 0..3 {
@@ -280,10 +288,10 @@ mod tests {
         //= R40 test
         let slow = Duration::from_millis(40);
         let mut tuner = Tuner::default();
-        after(&mut tuner, 180, 1, rotation(Signs::default()));
+        after(&mut tuner, 180, 1, rotation(RotationSigns::default()));
         let long = Rotation { took: slow, usual: slow, ..rotation(HUNGRY) };
         assert!(after(&mut tuner, 180, 10, long) < 120);
-        let fixed = Config { windows: Windows { tuning: None, ..Windows::default() }, ..config() };
+        let fixed = RingConfig { windows: Windows { tuning: None, ..Windows::default() }, ..config() };
         assert_eq!(tuner.tune(&fixed, 180, long), 180);
     }
 

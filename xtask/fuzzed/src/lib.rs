@@ -15,8 +15,8 @@ pub mod spread;
 
 use bytes::{Bytes, BytesMut};
 use consort_order::{Arrival, Destination, Engine, Lane, Output, Packet as _, Submission};
-use consort_ring::packet::Packet;
-use consort_ring::{Config, Ring};
+use consort_ring::packet::RingPacket;
+use consort_ring::{Ring, RingConfig};
 use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, OrderStream, Service};
 use std::collections::VecDeque;
 
@@ -37,7 +37,7 @@ pub fn member(node: u16) -> MemberId {
 
 /// The ring of one of `n` nodes, numbered from 1.
 pub fn ring(me: u16, n: u16) -> Ring {
-    let config = Config::new(NodeId(me), (1..=n).map(NodeId).collect());
+    let config = RingConfig::new(NodeId(me), (1..=n).map(NodeId).collect());
     Ring::new(config, Incarnation(100 + u64::from(me))).expect("the defaults are right")
 }
 
@@ -50,9 +50,9 @@ thread_local! {
 #[derive(Clone, Debug)]
 pub struct Pair {
     rings: [Ring; 2],
-    flying: VecDeque<(usize, Lane, Packet)>,
+    flying: VecDeque<(usize, Lane, RingPacket)>,
     /// All packets that the second ring sent.
-    sent: Vec<Packet>,
+    sent: Vec<RingPacket>,
     now: Instant,
 }
 
@@ -85,18 +85,18 @@ impl Pair {
 
     /// A packet that the second ring sent, counted from the last, with some of its bytes replaced; `None` if it is none
     /// any more.
-    pub fn forge(&self, back: u8, at: u8, bytes: &[u8]) -> Option<Packet> {
+    pub fn forge(&self, back: u8, at: u8, bytes: &[u8]) -> Option<RingPacket> {
         let mut forged = BytesMut::new();
         let body = self.sent.iter().rev().nth(usize::from(back))?.encode(&mut forged);
         forged.extend_from_slice(&body);
         let at = usize::from(at).min(forged.len());
         let end = forged.len().min(at + bytes.len());
         forged[at..end].copy_from_slice(&bytes[..end - at]);
-        Packet::decode(forged.freeze()).ok()
+        RingPacket::decode(forged.freeze()).ok()
     }
 
     /// Hands a packet to the first ring, as if the second had sent it.
-    pub fn hand_over(&mut self, lane: Lane, packet: Packet) {
+    pub fn hand_over(&mut self, lane: Lane, packet: RingPacket) {
         self.flying.push_front((0, lane, packet));
         self.step();
     }

@@ -1,6 +1,6 @@
 //! A packet of the ring is read or refused; what is read encodes to the same bytes.
 use bytes::{Bytes, BytesMut};
-use consort_ring::packet::Packet;
+use consort_ring::packet::RingPacket;
 use consort_wire::Packet as _;
 
 /// Takes one input.
@@ -8,7 +8,7 @@ use consort_wire::Packet as _;
 /// # Panics
 /// Where a promise is broken.
 pub fn run(bytes: &[u8]) {
-    let Ok(packet) = Packet::decode(Bytes::copy_from_slice(bytes)) else { return };
+    let Ok(packet) = RingPacket::decode(Bytes::copy_from_slice(bytes)) else { return };
     let mut head = BytesMut::new();
     let body = packet.encode(&mut head);
     head.extend_from_slice(&body);

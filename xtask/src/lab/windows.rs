@@ -1,7 +1,7 @@
 //! The ring's windows: those that it tunes itself against the thesis's grid of fixed personal and accelerated windows, and the
 //! accelerated against the original ring at equal windows.
 use super::wires::{LEN, Load, Measured, Site, Wires};
-use consort_ring::{Acceleration, Config, Windows};
+use consort_ring::{Acceleration, RingConfig, Windows};
 use consort_sim::HostModel;
 use consort_types::Duration;
 
@@ -64,7 +64,7 @@ struct Row {
     loaded: Measured,
 }
 
-fn row(lab: &Lab, place: &Place, before: Duration, adjust: &dyn Fn(&mut Config)) -> Result<Row, String> {
+fn row(lab: &Lab, place: &Place, before: Duration, adjust: &dyn Fn(&mut RingConfig)) -> Result<Row, String> {
     let span = Duration::from_millis(lab.millis);
     let measure = |load| -> Result<Measured, String> {
         Ok(Wires::start(&place.site, lab.nodes as usize, load, adjust)?.measure(before, span))

@@ -1,8 +1,8 @@
 //! Rings on a switch: hosts whose processor and sockets are limited, interfaces and switch ports of one rate. What finds no
 //! room at a port or in a socket is lost, and the engine is told of its own sockets, as by the kernel.
 use consort_order::{Arrival, Destination, Engine, Lane, Output, Payload, Pressure, Submission, each_counter};
-use consort_ring::packet::{Packet, RUN_LEN, TOKEN_LEN};
-use consort_ring::{Config, Ring};
+use consort_ring::packet::{RUN_LEN, RingPacket, TOKEN_LEN};
+use consort_ring::{Ring, RingConfig};
 use consort_sim::HostModel;
 use consort_sim::link::{LinkModel, SimLink};
 use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, OrderStream, Rng, Service, ViewKind};
@@ -71,7 +71,7 @@ struct Flying {
     from: usize,
     lane: Lane,
     len: usize,
-    packet: Packet,
+    packet: RingPacket,
 }
 
 struct Host {
@@ -120,7 +120,7 @@ impl<'a> Wires<'a> {
     ///
     /// # Errors
     /// What is wrong with the settings, or that no ring came about.
-    pub fn start(site: &'a Site, members: usize, load: Load, adjust: &dyn Fn(&mut Config)) -> Result<Self, String> {
+    pub fn start(site: &'a Site, members: usize, load: Load, adjust: &dyn Fn(&mut RingConfig)) -> Result<Self, String> {
         let mut rng = Rng::new(7);
         let nodes: Vec<_> = (0..members as u16).map(NodeId).collect();
         let hosts: Result<Vec<_>, String> =
@@ -319,7 +319,7 @@ impl<'a> Wires<'a> {
         }
     }
 
-    fn send(&mut self, at: usize, to: Destination, lane: Lane, packet: Packet) {
+    fn send(&mut self, at: usize, to: Destination, lane: Lane, packet: RingPacket) {
         let len = len(&packet);
         let host = &mut self.hosts[at];
         host.free += self.site.host.send + per_byte(&self.site.host, len);
@@ -353,10 +353,10 @@ impl Host {
         site: &Site,
         me: NodeId,
         nodes: &[NodeId],
-        adjust: &dyn Fn(&mut Config),
+        adjust: &dyn Fn(&mut RingConfig),
         rng: &mut Rng,
     ) -> Result<Self, String> {
-        let mut config = Config::new(me, nodes.to_vec());
+        let mut config = RingConfig::new(me, nodes.to_vec());
         let share = config.datagram.get() as f64 / (config.datagram.get() + site.host.overhead) as f64;
         config.receive_room = (site.host.socket as f64 * share) as usize;
         adjust(&mut config);
@@ -412,10 +412,10 @@ fn per_byte(model: &HostModel, len: usize) -> Duration {
 }
 
 /// The datagram's bytes. What membership packets take hardly matters.
-fn len(packet: &Packet) -> usize {
+fn len(packet: &RingPacket) -> usize {
     let bare = match packet {
-        Packet::Data(data) => data.wire_len(),
-        Packet::Token(token) => TOKEN_LEN + RUN_LEN * token.requests.runs(),
+        RingPacket::Data(data) => data.wire_len(),
+        RingPacket::Token(token) => TOKEN_LEN + RUN_LEN * token.requests.runs(),
         _ => 200,
     };
     consort_wire::envelope::LEN + bare

@@ -1,7 +1,7 @@
 //! How long members are without a view of those that are there: after a crash, a good-bye, a restart, and at first.
 use super::fail;
 use crate::ring;
-use consort_ring::{Config, Ring};
+use consort_ring::{Ring, RingConfig};
 use consort_sim::fault::{Activation, Disk, Fault};
 use consort_sim::machine::Bare;
 use consort_sim::message::{Process, ProcessIncarnation};
@@ -49,7 +49,7 @@ fn shown(mut times: Vec<f64>) -> String {
 
 fn measure(nodes: u16, run: u64) -> Result<[f64; 4], String> {
     let (plan, script) = plan(nodes, run);
-    let settings = |config: &mut Config| *config = ring::defaults(config);
+    let settings = |config: &mut RingConfig| *config = ring::defaults(config);
     let keep = Keep { trace: true, ..Keep::default() };
     let world: SimWorld<'_, Bare<Ring>> = ring::bare(plan, keep, &settings)?;
     let outcome = world.run();

@@ -5,7 +5,7 @@ use crate::world::identity;
 use bytes::{Bytes, BytesMut};
 use consort_order::{Arrival, Engine, Lane, Packet as _};
 use consort_ring::Ring;
-use consort_ring::packet::{Data, Packet, Token};
+use consort_ring::packet::{DataPacket, RingPacket, Token};
 use consort_types::{Instant, NodeId};
 use consort_wire::{Identity, envelope};
 use std::hint::black_box;
@@ -16,13 +16,13 @@ const HEAD: usize = 512;
 /// The engine takes a token, decides what to send and passes the token on; nothing of it is put into bytes.
 #[inline(never)]
 pub fn token(ring: &mut Ring, now: Instant, arrival: Arrival, token: Token) {
-    ring.handle_packet(now, arrival, Packet::Token(token));
+    ring.handle_packet(now, arrival, RingPacket::Token(token));
 }
 
 /// The engine takes a packet of messages.
 #[inline(never)]
-pub fn data(ring: &mut Ring, now: Instant, arrival: Arrival, data: Data) {
-    ring.handle_packet(now, arrival, Packet::Data(data));
+pub fn data(ring: &mut Ring, now: Instant, arrival: Arrival, data: DataPacket) {
+    ring.handle_packet(now, arrival, RingPacket::Data(data));
 }
 
 /// A node takes a token's datagram and does all that follows, up to the datagrams it sends.
@@ -46,21 +46,21 @@ pub fn request(world: &mut World, at: usize, said: Bytes) {
 
 /// A packet of messages becomes a datagram.
 #[inline(never)]
-pub fn encode_data(sender: &Identity, head: &mut BytesMut, packet: &Packet) -> Bytes {
+pub fn encode_data(sender: &Identity, head: &mut BytesMut, packet: &RingPacket) -> Bytes {
     seal(sender, Lane::Data, head, packet)
 }
 
 /// A token becomes a datagram.
 #[inline(never)]
-pub fn encode_token(sender: &Identity, head: &mut BytesMut, packet: &Packet) -> Bytes {
+pub fn encode_token(sender: &Identity, head: &mut BytesMut, packet: &RingPacket) -> Bytes {
     seal(sender, Lane::Token, head, packet)
 }
 
 /// A datagram becomes a packet of messages.
 #[inline(never)]
-pub fn decode_data(receiver: &Identity, bytes: Bytes) -> Option<Data> {
+pub fn decode_data(receiver: &Identity, bytes: Bytes) -> Option<DataPacket> {
     match open(receiver, bytes)? {
-        Packet::Data(data) => Some(data),
+        RingPacket::Data(data) => Some(data),
         _ => None,
     }
 }
@@ -69,13 +69,13 @@ pub fn decode_data(receiver: &Identity, bytes: Bytes) -> Option<Data> {
 #[inline(never)]
 pub fn decode_token(receiver: &Identity, bytes: Bytes) -> Option<Token> {
     match open(receiver, bytes)? {
-        Packet::Token(token) => Some(token),
+        RingPacket::Token(token) => Some(token),
         _ => None,
     }
 }
 
 #[inline(always)]
-fn seal(sender: &Identity, lane: Lane, head: &mut BytesMut, packet: &Packet) -> Bytes {
+fn seal(sender: &Identity, lane: Lane, head: &mut BytesMut, packet: &RingPacket) -> Bytes {
     envelope::reserve(head);
     let body = packet.encode(head);
     envelope::seal(sender, lane, head, &body);
@@ -83,9 +83,9 @@ fn seal(sender: &Identity, lane: Lane, head: &mut BytesMut, packet: &Packet) -> 
 }
 
 #[inline(always)]
-fn open(receiver: &Identity, bytes: Bytes) -> Option<Packet> {
+fn open(receiver: &Identity, bytes: Bytes) -> Option<RingPacket> {
     let (_, packet) = envelope::open(receiver, bytes).ok()?;
-    Packet::decode(packet).ok()
+    RingPacket::decode(packet).ok()
 }
 
 /// Reads these datagrams as their receivers do and writes them again.
@@ -100,12 +100,12 @@ pub fn codecs(datagrams: &[(NodeId, Lane, Bytes)]) {
         match lane {
             Lane::Data => {
                 let Some(data) = decode_data(&receiver, bytes.clone()) else { continue };
-                let body = encode_data(&sender, &mut head, &Packet::Data(data));
+                let body = encode_data(&sender, &mut head, &RingPacket::Data(data));
                 assert_eq!(black_box(head.len() + body.len()), bytes.len(), "{bytes:?}");
             }
             Lane::Token => {
                 let Some(token) = decode_token(&receiver, bytes.clone()) else { continue };
-                let body = encode_token(&sender, &mut head, &Packet::Token(token));
+                let body = encode_token(&sender, &mut head, &RingPacket::Token(token));
                 assert_eq!(black_box(head.len() + body.len()), bytes.len(), "{bytes:?}");
             }
             Lane::Control | Lane::Reliable => {}

@@ -3,7 +3,7 @@ use crate::measured;
 use bytes::Bytes;
 use consort_order::{Arrival, Capability, Engine, Fact, Lane, Link, Output, Pressure, Refused, Submission, WaitState};
 use consort_ring::Ring;
-use consort_ring::packet::Packet;
+use consort_ring::packet::RingPacket;
 use consort_types::{Instant, MessageId, NodeId, Ticket, ViewId};
 
 /// The ring as it is; tokens and data reach it through [`measured`].
@@ -11,12 +11,12 @@ use consort_types::{Instant, MessageId, NodeId, Ticket, ViewId};
 pub struct Metered(pub Ring);
 
 impl Engine for Metered {
-    type Packet = Packet;
+    type Packet = RingPacket;
 
-    fn handle_packet(&mut self, now: Instant, arrival: Arrival, packet: Packet) {
+    fn handle_packet(&mut self, now: Instant, arrival: Arrival, packet: RingPacket) {
         match packet {
-            Packet::Token(token) => measured::token(&mut self.0, now, arrival, token),
-            Packet::Data(data) => measured::data(&mut self.0, now, arrival, data),
+            RingPacket::Token(token) => measured::token(&mut self.0, now, arrival, token),
+            RingPacket::Data(data) => measured::data(&mut self.0, now, arrival, data),
             other => self.0.handle_packet(now, arrival, other),
         }
     }
@@ -61,7 +61,7 @@ impl Engine for Metered {
         self.0.leave(now);
     }
 
-    fn poll_output(&mut self) -> Option<Output<Packet>> {
+    fn poll_output(&mut self) -> Option<Output<RingPacket>> {
         self.0.poll_output()
     }
 

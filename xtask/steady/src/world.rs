@@ -5,7 +5,7 @@ use crate::traffic::{self, Traffic};
 use bytes::Bytes;
 use consort_node::{Effect, Node, Reading};
 use consort_order::{Destination, Lane};
-use consort_ring::{Config, Ring};
+use consort_ring::{Ring, RingConfig};
 use consort_session::Limits;
 use consort_types::{ClientId, ClusterId, ConfigHash, Duration, Instant, MemberId, NodeId};
 use consort_wire::{Bump, Identity};
@@ -203,7 +203,7 @@ pub(crate) fn identity(node: NodeId) -> Identity {
 #[expect(clippy::unwrap_used, reason = "a configuration that is right")]
 fn node(index: u16, life: u64) -> Node<Metered> {
     let identity = Identity { me: MemberId::new(index, life), ..identity(NodeId(index)) };
-    let mut config = Config::new(NodeId(index), (0..NODES).map(NodeId).collect());
+    let mut config = RingConfig::new(NodeId(index), (0..NODES).map(NodeId).collect());
     config.timers.beacon = Duration::from_secs(60);
     let ring = Ring::new(config, identity.me.incarnation).unwrap();
     Node::new(identity, Metered(ring), Limits::default())

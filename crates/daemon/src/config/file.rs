@@ -172,7 +172,7 @@ fn ring(section: &mut Section<'_, '_>, settings: &mut Settings) {
     section.finish();
 }
 
-fn timers(section: &mut Section<'_, '_>, timers: &mut consort_ring::Timers) {
+fn timers(section: &mut Section<'_, '_>, timers: &mut consort_ring::RingTimeouts) {
     set(&mut timers.token_retransmit, section.duration("token_retransmit"));
     set(&mut timers.token_retransmit_idle, section.duration("token_retransmit_idle"));
     if let Some(token_loss) = section.duration("token_loss") {

@@ -9,7 +9,7 @@ use crate::failure::{Failure, Outcome};
 use crate::local::{self, LocalCluster};
 use consort_net::IdleProfile as Waiting;
 use consort_node::Limits;
-use consort_ring::{Acceleration, Config as RingConfig, Idling as Parking};
+use consort_ring::{Acceleration, IdleHold as Parking, RingConfig};
 use consort_types::{ConfigHash, NodeId};
 use sha2::{Digest, Sha256};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};

@@ -99,7 +99,7 @@ fn engine_and_node(settings: &Settings, incarnation: Incarnation, receive_room: 
     let identity = Identity { cluster: settings.cluster_id(), config: settings.hash(), me };
     match settings.protocol {
         Protocol::Ring => {
-            let ring = consort_ring::Config { receive_room, ..settings.ring.clone() };
+            let ring = consort_ring::RingConfig { receive_room, ..settings.ring.clone() };
             let engine = Ring::new(ring, incarnation).map_err(|error| Failure::usage(error.to_string()))?;
             Ok(AnyNode::Ring(Box::new(Node::new(identity, engine, settings.limits))))
         }

@@ -1,8 +1,8 @@
 //! The ring as an engine.
-use super::{ANNOTATION_MAX, Ring, State, observe_old};
+use super::{ANNOTATION_MAX, Ring, RingState, observe_old};
 use crate::installation::{Installed, Old};
-use crate::packet::Packet;
-use crate::state::{Next, Why};
+use crate::packet::RingPacket;
+use crate::state::{StateChange, Why};
 use crate::store::Store;
 use crate::timer::{Fired, Timer};
 use bytes::Bytes;
@@ -17,7 +17,7 @@ use consort_types::{
 use consort_wire::Lane;
 
 impl Engine for Ring {
-    type Packet = Packet;
+    type Packet = RingPacket;
 
     fn capability(&self) -> Capability {
         Capability {
@@ -53,7 +53,7 @@ impl Engine for Ring {
             Old { installed: Installed::new(me, view, Seq(0)), store: Store::default(), stable: Seq(0), frozen: 0 };
         (self.state, _) = self.gather(now, old, None, &Why::new(ViewCause::Started));
         self.send_beacon(now);
-        self.finish(now, Next::Stay);
+        self.finish(now, StateChange::Stay);
     }
 
     fn submit(&mut self, now: Instant, submission: Submission) -> Result<MessageId, Refused> {
@@ -64,13 +64,13 @@ impl Engine for Ring {
             return Err(Refused::Leaving);
         }
         let id = self.io.queue.push(submission)?;
-        if let State::Operational(state) = &mut self.state {
+        if let RingState::Operational(state) = &mut self.state {
             state.nudge(&mut self.io, now);
         }
         Ok(id)
     }
 
-    fn handle_packet(&mut self, now: Instant, arrival: Arrival, packet: Packet) {
+    fn handle_packet(&mut self, now: Instant, arrival: Arrival, packet: RingPacket) {
         self.note_pause(now);
         if !self.io.config.members.contains(&arrival.from.node) {
             self.io.counters.strangers += 1;
@@ -86,7 +86,7 @@ impl Engine for Ring {
             return;
         }
         let next = match packet {
-            Packet::Data(_) | Packet::Token(_) | Packet::Ack(_) | Packet::TokenRequest(_) => {
+            RingPacket::Data(_) | RingPacket::Token(_) | RingPacket::Ack(_) | RingPacket::TokenRequest(_) => {
                 if !self.knows(arrival.from) {
                     return;
                 }
@@ -94,7 +94,7 @@ impl Engine for Ring {
                 self.on_regular(now, &arrival, packet)
             }
             _ if self.io.heeds(now, &arrival) => self.on_membership(now, &arrival, packet),
-            _ => Next::Stay,
+            _ => StateChange::Stay,
         };
         self.finish(now, next);
     }
@@ -106,15 +106,15 @@ impl Engine for Ring {
             let next = self.expire(now, timer);
             self.go(now, next);
         }
-        self.finish(now, Next::Stay);
+        self.finish(now, StateChange::Stay);
     }
 
     fn handle_persisted(&mut self, now: Instant, _ticket: Ticket) {
         //= M03
         self.io.numbers.reserved();
         let next = match &mut self.state {
-            State::Gather(state) => state.try_commit(&mut self.io, now),
-            _ => Next::Stay,
+            RingState::Gather(state) => state.try_commit(&mut self.io, now),
+            _ => StateChange::Stay,
         };
         self.finish(now, next);
     }
@@ -135,7 +135,7 @@ impl Engine for Ring {
 
     fn resume(&mut self, now: Instant, view: ViewId) {
         if self.io.queue.open_gate(view)
-            && let State::Operational(state) = &mut self.state
+            && let RingState::Operational(state) = &mut self.state
         {
             state.nudge(&mut self.io, now);
         }
@@ -148,16 +148,16 @@ impl Engine for Ring {
         }
         self.io.timers.arm(Timer::Leave, now + self.io.config.timers.leave);
         let next = match &mut self.state {
-            State::Operational(state) => {
+            RingState::Operational(state) => {
                 state.rotation.ask(&mut self.io, now);
                 state.may_leave(&self.io)
             }
-            _ => Next::Leave,
+            _ => StateChange::Leave,
         };
         self.finish(now, next);
     }
 
-    fn poll_output(&mut self) -> Option<Output<Packet>> {
+    fn poll_output(&mut self) -> Option<Output<RingPacket>> {
         self.io.output.pop_front()
     }
 
@@ -167,8 +167,8 @@ impl Engine for Ring {
 
     fn reads_first(&self) -> Lane {
         match &self.state {
-            State::Operational(state) => state.rotation.reads_first(),
-            State::Recovery(state) => state.rotation.reads_first(),
+            RingState::Operational(state) => state.rotation.reads_first(),
+            RingState::Recovery(state) => state.rotation.reads_first(),
             _ => Lane::Data,
         }
     }
@@ -192,11 +192,11 @@ impl Ring {
         see("assembly_bytes", self.installed().map_or(0, |installed| installed.deliverer.held()) as u64);
         see("torn_messages", self.installed().map_or(0, |installed| installed.deliverer.torn));
         match &self.state {
-            State::Operational(state) => state.rotation.observe(see),
-            State::Recovery(state) => state.rotation.observe(see),
-            State::Gather(state) => observe_old(&state.old, see),
-            State::Commit(state) => observe_old(&state.old, see),
-            State::Still | State::Left => {}
+            RingState::Operational(state) => state.rotation.observe(see),
+            RingState::Recovery(state) => state.rotation.observe(see),
+            RingState::Gather(state) => observe_old(&state.old, see),
+            RingState::Commit(state) => observe_old(&state.old, see),
+            RingState::Still | RingState::Left => {}
         }
     }
 
@@ -222,26 +222,26 @@ impl Ring {
             return None;
         }
         Some(match &self.state {
-            State::Operational(state) => state.hold(&self.io.queue),
+            RingState::Operational(state) => state.hold(&self.io.queue),
             _ => Hold::Membership,
         })
     }
 
     fn busy_poll_hint(&self) -> bool {
         //= R46
-        matches!(&self.state, State::Operational(state) if state.rotation.expects_soon(&self.io))
+        matches!(&self.state, RingState::Operational(state) if state.rotation.expects_soon(&self.io))
     }
 }
 
 impl Ring {
     fn describe_state(&self, now: Instant) -> String {
         match &self.state {
-            State::Still => "not started".into(),
-            State::Gather(state) => state.describe(),
-            State::Commit(state) => state.describe(),
-            State::Recovery(state) => state.describe(),
-            State::Operational(state) => state.describe(now),
-            State::Left => "left".into(),
+            RingState::Still => "not started".into(),
+            RingState::Gather(state) => state.describe(),
+            RingState::Commit(state) => state.describe(),
+            RingState::Recovery(state) => state.describe(),
+            RingState::Operational(state) => state.describe(now),
+            RingState::Left => "left".into(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Which state handles which input: the tables.
-use super::{Ring, State};
-use crate::packet::{Beacon, Commit, Join, Late, Packet};
-use crate::state::{Next, Why};
+use super::{Ring, RingState};
+use crate::packet::{Beacon, Commit, Join, Late, RingPacket};
+use crate::state::{StateChange, Why};
 use crate::timer::Timer;
 use consort_member::Hearing;
 use consort_order::{Arrival, Destination, Output};
@@ -10,104 +10,106 @@ use consort_wire::Lane;
 
 impl Ring {
     /// Packet x state, for the packets of a ring that works.
-    pub(super) fn on_regular(&mut self, now: Instant, arrival: &Arrival, packet: Packet) -> Next {
+    pub(super) fn on_regular(&mut self, now: Instant, arrival: &Arrival, packet: RingPacket) -> StateChange {
         let (io, from) = (&mut self.io, arrival.from);
         match (&mut self.state, packet) {
-            (State::Operational(state), Packet::Data(data)) => {
+            (RingState::Operational(state), RingPacket::Data(data)) => {
                 io.backlog.waited = io.backlog.waited.max(now.since(arrival.at));
                 state.on_data(io, now, from, data)
             }
-            (State::Operational(state), Packet::Token(token)) => state.on_token(io, now, arrival, token),
-            (State::Operational(state), Packet::Ack(ack)) => state.on_ack(io, from, ack),
-            (State::Operational(state), Packet::TokenRequest(request)) => {
+            (RingState::Operational(state), RingPacket::Token(token)) => state.on_token(io, now, arrival, token),
+            (RingState::Operational(state), RingPacket::Ack(ack)) => state.on_ack(io, from, ack),
+            (RingState::Operational(state), RingPacket::TokenRequest(request)) => {
                 state.rotation.on_token_request(io, now, from, request);
-                Next::Stay
+                StateChange::Stay
             }
-            (State::Recovery(state), Packet::Data(data)) => state.on_data(io, from, data),
-            (State::Recovery(state), Packet::Token(token)) => state.on_token(io, now, arrival, token),
-            (State::Commit(state), Packet::Data(data)) => {
+            (RingState::Recovery(state), RingPacket::Data(data)) => state.on_data(io, from, data),
+            (RingState::Recovery(state), RingPacket::Token(token)) => state.on_token(io, now, arrival, token),
+            (RingState::Commit(state), RingPacket::Data(data)) => {
                 state.on_data(io, data);
-                Next::Stay
+                StateChange::Stay
             }
-            (State::Gather(state), Packet::Data(data)) => {
+            (RingState::Gather(state), RingPacket::Data(data)) => {
                 state.on_data(io, data);
-                Next::Stay
+                StateChange::Stay
             }
             // Tokens of a ring that was given up are worth nothing; no ring is parked here.
             _ => {
                 io.counters.unexpected += 1;
-                Next::Stay
+                StateChange::Stay
             }
         }
     }
 
     /// Packet x state, for the packets of membership.
-    pub(super) fn on_membership(&mut self, now: Instant, arrival: &Arrival, packet: Packet) -> Next {
+    pub(super) fn on_membership(&mut self, now: Instant, arrival: &Arrival, packet: RingPacket) -> StateChange {
         let from = arrival.from;
         if !self.is_plausible(&packet) {
             self.io.counters.implausible += 1;
-            return Next::Stay;
+            return StateChange::Stay;
         }
         match packet {
-            Packet::Join(join) => {
+            RingPacket::Join(join) => {
                 if self.io.heeds_join(now, arrival, &join) {
                     self.on_join(now, from, &join)
                 } else {
-                    Next::Stay
+                    StateChange::Stay
                 }
             }
-            Packet::Commit(commit) => self.on_commit(now, from, commit),
-            Packet::Beacon(beacon) => self.on_beacon(now, from, beacon),
-            Packet::Late(late) => self.on_late(now, from, late),
-            _ => Next::Stay,
+            RingPacket::Commit(commit) => self.on_commit(now, from, commit),
+            RingPacket::Beacon(beacon) => self.on_beacon(now, from, beacon),
+            RingPacket::Late(late) => self.on_late(now, from, late),
+            _ => StateChange::Stay,
         }
     }
 
     /// Whether a membership packet names lives that configured nodes can have, and a number that this ring could have come to.
-    fn is_plausible(&self, packet: &Packet) -> bool {
+    fn is_plausible(&self, packet: &RingPacket) -> bool {
         //= M06
         //= M07
         let io = &self.io;
         let possible =
             |member: &MemberId| io.config.members.contains(&member.node) && member.incarnation.is_plausible();
         match packet {
-            Packet::Join(join) => {
+            RingPacket::Join(join) => {
                 let number = join.attempt.map_or(join.number, |attempt| attempt.number.max(join.number));
                 io.numbers.believes(number) && join.proc.iter().chain(&join.fail).all(possible)
             }
-            Packet::Commit(commit) => {
+            RingPacket::Commit(commit) => {
                 io.numbers.believes(commit.ring.number) && commit.members.iter().all(|(member, _)| possible(member))
             }
-            Packet::Beacon(beacon) => io.numbers.believes(beacon.ring.number) && beacon.members.iter().all(possible),
+            RingPacket::Beacon(beacon) => {
+                io.numbers.believes(beacon.ring.number) && beacon.members.iter().all(possible)
+            }
             _ => true,
         }
     }
 
-    fn on_join(&mut self, now: Instant, from: MemberId, join: &Join) -> Next {
+    fn on_join(&mut self, now: Instant, from: MemberId, join: &Join) -> StateChange {
         let io = &mut self.io;
         match &mut self.state {
-            State::Operational(state) => state.on_join(io, now, from, join),
-            State::Gather(state) => state.on_join(io, now, from, join),
-            State::Commit(state) => state.on_join(io, from, join),
-            State::Recovery(state) => state.on_join(io, from, join),
-            State::Still | State::Left => Next::Stay,
+            RingState::Operational(state) => state.on_join(io, now, from, join),
+            RingState::Gather(state) => state.on_join(io, now, from, join),
+            RingState::Commit(state) => state.on_join(io, from, join),
+            RingState::Recovery(state) => state.on_join(io, from, join),
+            RingState::Still | RingState::Left => StateChange::Stay,
         }
     }
 
-    fn on_commit(&mut self, now: Instant, from: MemberId, commit: Commit) -> Next {
+    fn on_commit(&mut self, now: Instant, from: MemberId, commit: Commit) -> StateChange {
         let io = &mut self.io;
         match &mut self.state {
-            State::Gather(state) => state.on_commit(io, from, commit),
-            State::Commit(state) => state.on_commit(io, now, from, commit),
-            State::Recovery(state) => state.on_commit(io, now, from, &commit),
-            State::Operational(_) | State::Still | State::Left => {
+            RingState::Gather(state) => state.on_commit(io, from, commit),
+            RingState::Commit(state) => state.on_commit(io, now, from, commit),
+            RingState::Recovery(state) => state.on_commit(io, now, from, &commit),
+            RingState::Operational(_) | RingState::Still | RingState::Left => {
                 io.counters.unexpected += 1;
-                Next::Stay
+                StateChange::Stay
             }
         }
     }
 
-    fn on_beacon(&mut self, now: Instant, from: MemberId, beacon: Beacon) -> Next {
+    fn on_beacon(&mut self, now: Instant, from: MemberId, beacon: Beacon) -> StateChange {
         //= M50
         let io = &mut self.io;
         io.numbers.saw(beacon.ring.number);
@@ -123,71 +125,71 @@ impl Ring {
             settled: beacon.settled,
         });
         match &mut self.state {
-            State::Operational(state) => {
+            RingState::Operational(state) => {
                 if state.rotation.ring == ring {
                     io.output.push_back(Output::Beacon { from, annotation: beacon.annotation });
-                    return Next::Stay;
+                    return StateChange::Stay;
                 }
                 state.on_beacon(io, now, from, ring)
             }
-            State::Gather(state) => state.on_beacon(io, now, from),
-            _ => Next::Stay,
+            RingState::Gather(state) => state.on_beacon(io, now, from),
+            _ => StateChange::Stay,
         }
     }
 
-    fn on_late(&mut self, now: Instant, from: MemberId, late: Late) -> Next {
+    fn on_late(&mut self, now: Instant, from: MemberId, late: Late) -> StateChange {
         match &mut self.state {
-            State::Operational(state) => state.on_late(&mut self.io, now, from, late),
+            RingState::Operational(state) => state.on_late(&mut self.io, now, from, late),
             _ => {
                 self.io.counters.unexpected += 1;
-                Next::Stay
+                StateChange::Stay
             }
         }
     }
 
     /// Timer x state.
-    pub(super) fn expire(&mut self, now: Instant, timer: Timer) -> Next {
+    pub(super) fn expire(&mut self, now: Instant, timer: Timer) -> StateChange {
         let io = &mut self.io;
         match (&mut self.state, timer) {
             (_, Timer::Beacon) => {
                 self.send_beacon(now);
-                Next::Stay
+                StateChange::Stay
             }
-            (State::Left | State::Still, _) => Next::Stay,
-            (_, Timer::Leave) => Next::Leave,
-            (State::Operational(state), Timer::TokenRetransmit) => {
+            (RingState::Left | RingState::Still, _) => StateChange::Stay,
+            (_, Timer::Leave) => StateChange::Leave,
+            (RingState::Operational(state), Timer::TokenRetransmit) => {
                 state.rotation.send_again(io, now);
-                Next::Stay
+                StateChange::Stay
             }
-            (State::Operational(state), Timer::TokenLoss) => state.on_token_missed(io, now),
-            (State::Operational(state), Timer::Question) => {
+            (RingState::Operational(state), Timer::TokenLoss) => state.on_token_missed(io, now),
+            (RingState::Operational(state), Timer::Question) => {
                 state.ask_again(io, now);
-                Next::Stay
+                StateChange::Stay
             }
-            (State::Operational(state), Timer::Hold) => state.on_hold_end(io, now),
-            (State::Operational(state), Timer::TokenRequest) => {
+            (RingState::Operational(state), Timer::Hold) => state.on_hold_end(io, now),
+            (RingState::Operational(state), Timer::TokenRequest) => {
                 state.rotation.request_again(io, now);
-                Next::Stay
+                StateChange::Stay
             }
-            (State::Gather(state), Timer::Join) => {
+            (RingState::Gather(state), Timer::Join) => {
                 state.on_join_timeout(io, now);
-                Next::Stay
+                StateChange::Stay
             }
-            (State::Gather(state), Timer::Consensus) => state.on_consensus_timeout(io, now),
-            (State::Commit(state), Timer::TokenRetransmit) => {
+            (RingState::Gather(state), Timer::Consensus) => state.on_consensus_timeout(io, now),
+            (RingState::Commit(state), Timer::TokenRetransmit) => {
                 state.on_retransmit(io, now);
-                Next::Stay
+                StateChange::Stay
             }
-            (State::Commit(state), Timer::TokenLoss) => Next::gather(Why::new(state.sets.trigger.clone())),
-            (State::Recovery(state), Timer::TokenRetransmit) => {
+            (RingState::Commit(state), Timer::TokenLoss) => StateChange::gather(Why::new(state.sets.trigger.clone())),
+            (RingState::Recovery(state), Timer::TokenRetransmit) => {
                 state.on_retransmit(io, now);
-                Next::Stay
+                StateChange::Stay
             }
-            (State::Recovery(state), Timer::TokenLoss | Timer::RecoveryMax) => {
+            (RingState::Recovery(state), Timer::TokenLoss | Timer::RecoveryMax) => {
                 //= M39
-                Next::gather(Why::new(state.sets.trigger.clone()))
+                StateChange::gather(Why::new(state.sets.trigger.clone()))
             }
-            _ => Next::Stay,
+            _ => StateChange::Stay,
         }
     }
 
@@ -198,7 +200,7 @@ impl Ring {
         }
         let Some(installed) = self.installed() else { return };
         let (ring, members) = (installed.view.id, installed.view.members.clone());
-        let settled = matches!(self.state, State::Operational(_)) && !self.io.leaving;
+        let settled = matches!(self.state, RingState::Operational(_)) && !self.io.leaving;
         let io = &mut self.io;
         let heard = io.hears(now);
         let padded = io.beacons.is_multiple_of(10);
@@ -208,7 +210,7 @@ impl Ring {
         io.beacons += 1;
         io.counters.beacons_sent += 1;
         io.beacon_at = now;
-        io.send(Destination::All, Lane::Control, Packet::Beacon(Beacon { padding, ..beacon }));
+        io.send(Destination::All, Lane::Control, RingPacket::Beacon(Beacon { padding, ..beacon }));
         let tenth = io.config.timers.beacon.as_nanos() as u64 / 10;
         let jitter = Duration::from_nanos(io.rng.below(2 * tenth));
         io.timers.arm(Timer::Beacon, now + (io.config.timers.beacon - Duration::from_nanos(tenth) + jitter));
@@ -219,10 +221,10 @@ impl Ring {
     pub(super) fn knows(&mut self, from: MemberId) -> bool {
         //= R35
         let known = match &self.state {
-            State::Operational(_) if crate::mutated!(self.io.config, ForeignDataGathers) => {
+            RingState::Operational(_) if crate::mutated!(self.io.config, ForeignDataGathers) => {
                 self.io.heard.latest(from.node)
             }
-            State::Operational(state) => state.installed.member(from.node),
+            RingState::Operational(state) => state.installed.member(from.node),
             _ => self.io.heard.latest(from.node),
         };
         match known.map(|member| from.incarnation.cmp(&member.incarnation)) {

@@ -1,12 +1,12 @@
 //! What all states share.
 use super::counters::Counters;
 use crate::RingId;
-use crate::config::Config;
+use crate::config::RingConfig;
 use crate::flow;
 use crate::grant_backoff::GrantBackoff;
-use crate::packet::{Join, Packet};
-use crate::timer::{Timer, Timers};
-use crate::tuning::Backlog;
+use crate::packet::{Join, RingPacket};
+use crate::timer::{RingTimers, Timer};
+use crate::tuning::SocketBacklog;
 use bytes::Bytes;
 use consort_member::{HearingTable, Hearsay, Quarantine, ViewNumbers};
 use consort_order::SubmitQueue;
@@ -17,12 +17,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What all states share: the way out, what clients want sent, timers, settings, and what is known of the others.
 #[derive(Clone, Debug)]
-pub(crate) struct Io {
-    pub config: Config,
+pub(crate) struct RingIo {
+    pub config: RingConfig,
     pub me: MemberId,
     pub queue: SubmitQueue,
-    pub timers: Timers,
-    pub output: VecDeque<Output<Packet>>,
+    pub timers: RingTimers,
+    pub output: VecDeque<Output<RingPacket>>,
     pub counters: Counters,
     pub rng: Rng,
     pub heard: HearingTable,
@@ -41,7 +41,7 @@ pub(crate) struct Io {
     /// The personal window that the last token told.
     pub personal: u32,
     /// What waited in this node's sockets since the last visit.
-    pub backlog: Backlog,
+    pub backlog: SocketBacklog,
     /// How many bytes the layer above can take soon.
     pub(super) room: usize,
     pub episodes: BTreeMap<MemberId, u64>,
@@ -82,13 +82,13 @@ fn rides(service: Service) -> Service {
     service.max(Service::Agreed)
 }
 
-impl Io {
-    pub(super) fn new(config: Config, incarnation: Incarnation) -> Self {
+impl RingIo {
+    pub(super) fn new(config: RingConfig, incarnation: Incarnation) -> Self {
         let me = MemberId { node: config.me, incarnation };
         Self {
             me,
             queue: SubmitQueue::new(config.queue_bytes, config.message_max, rides),
-            timers: Timers::default(),
+            timers: RingTimers::default(),
             output: VecDeque::new(),
             counters: Counters::default(),
             rng: Rng::new(incarnation.0 ^ u64::from(me.node.0) << 48),
@@ -103,7 +103,7 @@ impl Io {
             wants: None,
             leaving: false,
             personal: config.windows.personal,
-            backlog: Backlog::default(),
+            backlog: SocketBacklog::default(),
             room: usize::MAX,
             episodes: BTreeMap::new(),
             annotation: Bytes::new(),
@@ -128,7 +128,7 @@ impl Io {
         u16::try_from(personal).unwrap_or(u16::MAX)
     }
 
-    pub fn send(&mut self, to: Destination, lane: Lane, packet: Packet) {
+    pub fn send(&mut self, to: Destination, lane: Lane, packet: RingPacket) {
         self.output.push_back(Output::Send { to, lane, packet });
     }
 

@@ -9,14 +9,14 @@ mod counters;
 mod dispatch;
 mod io;
 
-pub(crate) use self::io::Io;
+pub(crate) use self::io::RingIo;
 
 use crate::RingId;
-use crate::config::{Config, ConfigError};
+use crate::config::{RingConfig, RingConfigError};
 use crate::installation::{Installed, Old};
-use crate::packet::{Commit, Join, Packet};
-use crate::state::table::{self, Name};
-use crate::state::{Committing, Gather, Next, Operational, Recovery, Sets, Why};
+use crate::packet::{Commit, Join, RingPacket};
+use crate::state::table::{self, RingStateName};
+use crate::state::{Committing, Gather, Operational, Recovery, Sets, StateChange, Why};
 use crate::timer::Timer;
 use consort_order::{Destination, Output};
 use consort_types::{Incarnation, Instant, Position, Seq};
@@ -29,13 +29,13 @@ pub const ANNOTATION_MAX: usize = 64;
 /// One node of a ring.
 #[derive(Clone, Debug)]
 pub struct Ring {
-    io: Io,
-    pub(crate) state: State,
+    io: RingIo,
+    pub(crate) state: RingState,
 }
 
 /// Each state owns its data.
 #[derive(Clone, Debug)]
-pub(crate) enum State {
+pub(crate) enum RingState {
     /// Not started, or between two states.
     Still,
     /// Members look for each other.
@@ -50,15 +50,15 @@ pub(crate) enum State {
     Left,
 }
 
-impl State {
-    const fn name(&self) -> Name {
+impl RingState {
+    const fn name(&self) -> RingStateName {
         match self {
-            Self::Still => Name::Still,
-            Self::Gather(_) => Name::Gather,
-            Self::Commit(_) => Name::Commit,
-            Self::Recovery(_) => Name::Recovery,
-            Self::Operational(_) => Name::Operational,
-            Self::Left => Name::Left,
+            Self::Still => RingStateName::Still,
+            Self::Gather(_) => RingStateName::Gather,
+            Self::Commit(_) => RingStateName::Commit,
+            Self::Recovery(_) => RingStateName::Recovery,
+            Self::Operational(_) => RingStateName::Operational,
+            Self::Left => RingStateName::Left,
         }
     }
 }
@@ -66,11 +66,11 @@ impl Ring {
     /// A node that is about to start; `incarnation` is this life of it, larger than every earlier one.
     ///
     /// # Errors
-    /// [`ConfigError`] if the settings cannot work.
-    pub fn new(mut config: Config, incarnation: Incarnation) -> Result<Self, ConfigError> {
+    /// [`RingConfigError`] if the settings cannot work.
+    pub fn new(mut config: RingConfig, incarnation: Incarnation) -> Result<Self, RingConfigError> {
         config.validate()?;
         config.members.sort_unstable();
-        Ok(Self { io: Io::new(config, incarnation), state: State::Still })
+        Ok(Self { io: RingIo::new(config, incarnation), state: RingState::Still })
     }
 
     /// Whether this node holds the packet of a position of a ring, or once held it and knows that all do; `None` if it
@@ -83,16 +83,16 @@ impl Ring {
     pub fn holds(&self, position: Position) -> bool {
         let seq = crate::delivery::seq_of(position);
         match &self.state {
-            State::Operational(state) => state.rotation.holds(seq),
-            State::Gather(state) => old_holds(&state.old, seq),
-            State::Commit(state) => old_holds(&state.old, seq),
-            State::Recovery(state) => old_holds(&state.old, seq),
-            State::Still | State::Left => false,
+            RingState::Operational(state) => state.rotation.holds(seq),
+            RingState::Gather(state) => old_holds(&state.old, seq),
+            RingState::Commit(state) => old_holds(&state.old, seq),
+            RingState::Recovery(state) => old_holds(&state.old, seq),
+            RingState::Still | RingState::Left => false,
         }
     }
 
     /// The settings.
-    pub const fn config(&self) -> &Config {
+    pub const fn config(&self) -> &RingConfig {
         &self.io.config
     }
 
@@ -103,12 +103,12 @@ impl Ring {
 
     /// What all states share, for looking at.
     #[cfg(any(test, feature = "model"))]
-    pub(crate) const fn io(&self) -> &Io {
+    pub(crate) const fn io(&self) -> &RingIo {
         &self.io
     }
 
     #[cfg(feature = "model")]
-    pub(crate) const fn io_mut(&mut self) -> &mut Io {
+    pub(crate) const fn io_mut(&mut self) -> &mut RingIo {
         &mut self.io
     }
 
@@ -121,7 +121,7 @@ impl Ring {
 
     #[cfg(test)]
     pub(crate) fn received_for_test(&self) -> u64 {
-        let State::Operational(state) = &self.state else { return 0 };
+        let RingState::Operational(state) = &self.state else { return 0 };
         state.rotation.received()
     }
 
@@ -137,16 +137,16 @@ impl Ring {
 
     pub(crate) fn installed(&self) -> Option<&Installed> {
         match &self.state {
-            State::Operational(state) => Some(&state.installed),
-            State::Gather(state) => Some(&state.old.installed),
-            State::Commit(state) => Some(&state.old.installed),
-            State::Recovery(state) => Some(&state.old.installed),
-            State::Still | State::Left => None,
+            RingState::Operational(state) => Some(&state.installed),
+            RingState::Gather(state) => Some(&state.old.installed),
+            RingState::Commit(state) => Some(&state.old.installed),
+            RingState::Recovery(state) => Some(&state.old.installed),
+            RingState::Still | RingState::Left => None,
         }
     }
 
     /// Goes wherever the answer leads, and where that leads. The table of ways is in `state/table.rs`.
-    fn go(&mut self, now: Instant, mut next: Next) {
+    fn go(&mut self, now: Instant, mut next: StateChange) {
         while let Some(step) = next.step() {
             let from = self.state.name();
             next = self.enter(now, next);
@@ -155,12 +155,12 @@ impl Ring {
     }
 
     /// State x step: makes the state that follows out of the one that ends.
-    fn enter(&mut self, now: Instant, answer: Next) -> Next {
-        let state = std::mem::replace(&mut self.state, State::Still);
+    fn enter(&mut self, now: Instant, answer: StateChange) -> StateChange {
+        let state = std::mem::replace(&mut self.state, RingState::Still);
         let next;
         (self.state, next) = match (state, answer) {
-            (_, Next::Leave) => (self.depart(), Next::Stay),
-            (State::Operational(state), Next::Gather(why)) => {
+            (_, StateChange::Leave) => (self.depart(), StateChange::Stay),
+            (RingState::Operational(state), StateChange::Gather(why)) => {
                 //= R47
                 if let Some(node) = state.rotation.granted_to() {
                     self.io.grant_backoff.stop(node, now);
@@ -168,39 +168,41 @@ impl Ring {
                 state.note_end(&mut self.io, now);
                 self.gather(now, state.into_old(), None, &why)
             }
-            (State::Commit(state), Next::Gather(why)) => self.gather(now, state.old, Some(state.sets), &why),
-            (State::Recovery(state), Next::Gather(why)) => self.gather(now, state.old, Some(state.sets), &why),
-            (State::Gather(state), Next::Commit(commit)) => self.commit(now, *state, commit),
-            (State::Commit(state), Next::Recover(commit)) => {
+            (RingState::Commit(state), StateChange::Gather(why)) => self.gather(now, state.old, Some(state.sets), &why),
+            (RingState::Recovery(state), StateChange::Gather(why)) => {
+                self.gather(now, state.old, Some(state.sets), &why)
+            }
+            (RingState::Gather(state), StateChange::Commit(commit)) => self.commit(now, *state, commit),
+            (RingState::Commit(state), StateChange::Recover(commit)) => {
                 let (state, next) = Recovery::enter(&mut self.io, now, state.old, state.sets, commit);
-                (State::Recovery(Box::new(state)), next)
+                (RingState::Recovery(Box::new(state)), next)
             }
-            (State::Recovery(state), Next::Install) => {
-                (State::Operational(Box::new(state.install(&mut self.io, now))), Next::Stay)
+            (RingState::Recovery(state), StateChange::Install) => {
+                (RingState::Operational(Box::new(state.install(&mut self.io, now))), StateChange::Stay)
             }
-            (state, _) => (state, Next::Stay),
+            (state, _) => (state, StateChange::Stay),
         };
         next
     }
 
-    fn commit(&mut self, now: Instant, state: Gather, commit: Commit) -> (State, Next) {
+    fn commit(&mut self, now: Instant, state: Gather, commit: Commit) -> (RingState, StateChange) {
         let alone = commit.members.len() == 1;
         let agreed = commit.member_ids() == state.sets.candidates();
         let led = commit.members.first().is_some_and(|(first, _)| *first == commit.ring.representative);
         self.io.check(agreed && led, "G9: the ring to be is what was agreed, led by its lowest");
         match Committing::enter(&mut self.io, now, state.old, state.sets, commit) {
             Ok(state) => {
-                let next = if alone { Next::Recover(state.alone()) } else { Next::Stay };
-                (State::Commit(Box::new(state)), next)
+                let next = if alone { StateChange::Recover(state.alone()) } else { StateChange::Stay };
+                (RingState::Commit(Box::new(state)), next)
             }
             Err(back) => {
                 let (old, sets) = *back;
-                (State::Gather(Box::new(Gather::enter(&mut self.io, now, old, sets))), Next::Stay)
+                (RingState::Gather(Box::new(Gather::enter(&mut self.io, now, old, sets))), StateChange::Stay)
             }
         }
     }
 
-    fn gather(&mut self, now: Instant, old: Old, sets: Option<Sets>, why: &Why) -> (State, Next) {
+    fn gather(&mut self, now: Instant, old: Old, sets: Option<Sets>, why: &Why) -> (RingState, StateChange) {
         //= M10
         let fresh = sets.is_none();
         if fresh {
@@ -210,12 +212,12 @@ impl Ring {
         let mut sets = sets.unwrap_or_else(|| Sets::new(self.io.me, &old.installed.view.members, why.trigger.clone()));
         sets.take(self.io.me, why);
         let mut gather = Gather::enter(&mut self.io, now, old, sets);
-        let next = if fresh { gather.try_commit(&mut self.io, now) } else { Next::Stay };
-        (State::Gather(Box::new(gather)), next)
+        let next = if fresh { gather.try_commit(&mut self.io, now) } else { StateChange::Stay };
+        (RingState::Gather(Box::new(gather)), next)
     }
 
     /// Says good-bye, three times because it cannot be asked for again.
-    fn depart(&mut self) -> State {
+    fn depart(&mut self) -> RingState {
         //= M15
         let me = self.io.me;
         let goodbye = Join {
@@ -229,11 +231,11 @@ impl Ring {
             attempt: None,
         };
         for _ in 0..3 {
-            self.io.send(Destination::All, Lane::Control, Packet::Join(goodbye.clone()));
+            self.io.send(Destination::All, Lane::Control, RingPacket::Join(goodbye.clone()));
         }
         self.io.timers.disarm_all_but(&[]);
         self.io.output.push_back(Output::Left);
-        State::Left
+        RingState::Left
     }
 
     /// A wake-up that comes much later than it was asked for means that this node was paused. What it waited for may lie
@@ -249,7 +251,7 @@ impl Ring {
         self.io.paused_at = now;
         self.io.counters.pauses += 1;
         let grace = now + 3 * t.token_retransmit_idle;
-        if let State::Operational(state) = &mut self.state {
+        if let RingState::Operational(state) = &mut self.state {
             return state.on_pause(&mut self.io, now);
         }
         for timer in [Timer::TokenLoss, Timer::Consensus] {
@@ -257,7 +259,7 @@ impl Ring {
         }
     }
 
-    fn finish(&mut self, now: Instant, next: Next) {
+    fn finish(&mut self, now: Instant, next: StateChange) {
         self.go(now, next);
         let armed = self.io.timers.armed_as(self.state.name());
         self.io.check(armed, "G14: exactly the timers of the state are armed");

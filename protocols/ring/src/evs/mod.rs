@@ -1,6 +1,6 @@
 //! Extended Virtual Synchrony as predicates over what the members of rings were told.
 //!
-//! One [`Trace`] for each life of each node. [`check`] says at any time whether what happened so far was promised;
+//! One [`EvsTrace`] for each life of each node. [`check`] says at any time whether what happened so far was promised;
 //! [`check_end`] says it of a world that has come to rest. Part of tests and of the bounded search, of no release.
 
 mod order;
@@ -13,24 +13,24 @@ use std::collections::BTreeMap;
 
 /// What one life of one node did and was told, in order.
 #[derive(Clone, Debug)]
-pub struct Trace {
+pub struct EvsTrace {
     /// Which life.
     pub me: MemberId,
     /// It crashed or left: it owes nothing any more.
     pub over: bool,
     /// What happened.
-    pub events: Vec<Event>,
+    pub events: Vec<EvsEvent>,
 }
 
 /// One thing that a node did or was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum EvsEvent {
     /// A message was accepted from its clients.
     Accepted(String),
     /// It gave a place to a packet of its clients' messages: this is when they count as sent.
     Numbered(ViewId, Seq),
     /// A message was delivered.
-    Delivered(Message),
+    Delivered(EvsMessage),
     /// A view was installed.
     Installed(View),
     /// The view became primary.
@@ -39,7 +39,7 @@ pub enum Event {
 
 /// A delivered message. Texts are different for all messages of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
+pub struct EvsMessage {
     /// Where it stands.
     pub position: Position,
     /// Who sent it.
@@ -50,7 +50,7 @@ pub struct Message {
     pub text: String,
 }
 
-impl Message {
+impl EvsMessage {
     /// The packet that completes it.
     pub const fn seq(&self) -> Seq {
         crate::delivery::seq_of(self.position)
@@ -59,14 +59,14 @@ impl Message {
 
 /// What a node was told from the install of a view until the next.
 #[derive(Debug)]
-pub(crate) struct Stay<'a> {
+pub(crate) struct ViewStay<'a> {
     pub view: &'a View,
     /// Delivered in the view itself.
-    pub regular: Vec<&'a Message>,
+    pub regular: Vec<&'a EvsMessage>,
     /// The view that closes it, where there was a change.
     pub transitional: Option<&'a View>,
     /// Delivered in that.
-    pub after: Vec<&'a Message>,
+    pub after: Vec<&'a EvsMessage>,
     /// Places given away, each with the number of messages delivered here before.
     pub numbered: Vec<(Seq, usize)>,
     pub primary: bool,
@@ -74,9 +74,9 @@ pub(crate) struct Stay<'a> {
     pub continues: bool,
 }
 
-impl<'a> Stay<'a> {
+impl<'a> ViewStay<'a> {
     /// All that was delivered, in order.
-    pub fn delivered(&self) -> impl Iterator<Item = &'a Message> {
+    pub fn delivered(&self) -> impl Iterator<Item = &'a EvsMessage> {
         self.regular.iter().chain(&self.after).copied()
     }
 
@@ -88,34 +88,34 @@ impl<'a> Stay<'a> {
 
 /// A trace by views.
 #[derive(Debug)]
-pub(crate) struct Life<'a> {
+pub(crate) struct TraceByView<'a> {
     pub me: MemberId,
     pub over: bool,
     pub accepted: Vec<&'a str>,
-    pub stays: Vec<Stay<'a>>,
+    pub stays: Vec<ViewStay<'a>>,
     index: BTreeMap<ViewId, usize>,
 }
 
-impl Life<'_> {
+impl TraceByView<'_> {
     /// What the node was told while this view held.
-    pub fn stay(&self, view: ViewId) -> Option<&Stay<'_>> {
+    pub fn stay(&self, view: ViewId) -> Option<&ViewStay<'_>> {
         self.index.get(&view).map(|at| &self.stays[*at])
     }
 
     /// What it was told while the view before this one held, if it installed this one.
-    pub fn before(&self, view: ViewId) -> Option<&Stay<'_>> {
+    pub fn before(&self, view: ViewId) -> Option<&ViewStay<'_>> {
         self.index.get(&view)?.checked_sub(1).map(|at| &self.stays[at])
     }
 }
 
 /// What a rule says: nothing, or how it is broken.
-pub(crate) type Verdict = Result<(), String>;
+pub(crate) type EvsVerdict = Result<(), String>;
 
 /// Checks everything that must hold at all times.
 ///
 /// # Errors
 /// The first broken promise, beginning with its rule.
-pub fn check<'a>(traces: impl IntoIterator<Item = &'a Trace>) -> Result<(), String> {
+pub fn check<'a>(traces: impl IntoIterator<Item = &'a EvsTrace>) -> Result<(), String> {
     let lives = traces.into_iter().map(parse).collect::<Result<Vec<_>, _>>()?;
     views::check(&lives)?;
     order::check(&lives)
@@ -125,7 +125,7 @@ pub fn check<'a>(traces: impl IntoIterator<Item = &'a Trace>) -> Result<(), Stri
 ///
 /// # Errors
 /// The first broken promise, beginning with its rule.
-pub fn check_end<'a>(traces: impl IntoIterator<Item = &'a Trace>) -> Result<(), String> {
+pub fn check_end<'a>(traces: impl IntoIterator<Item = &'a EvsTrace>) -> Result<(), String> {
     let lives = traces.into_iter().map(parse).collect::<Result<Vec<_>, _>>()?;
     views::check(&lives)?;
     order::check(&lives)?;
@@ -134,14 +134,15 @@ pub fn check_end<'a>(traces: impl IntoIterator<Item = &'a Trace>) -> Result<(), 
 }
 
 /// W1, D3: the events of one life make sense by themselves.
-fn parse(trace: &Trace) -> Result<Life<'_>, String> {
+fn parse(trace: &EvsTrace) -> Result<TraceByView<'_>, String> {
     let me = trace.me;
-    let mut life = Life { me, over: trace.over, accepted: Vec::new(), stays: Vec::new(), index: BTreeMap::new() };
+    let mut life =
+        TraceByView { me, over: trace.over, accepted: Vec::new(), stays: Vec::new(), index: BTreeMap::new() };
     for event in &trace.events {
         match event {
-            Event::Accepted(text) => life.accepted.push(text),
-            Event::Installed(view) => install(&mut life, view)?,
-            Event::Numbered(..) | Event::Delivered(_) | Event::Primary(_) => {
+            EvsEvent::Accepted(text) => life.accepted.push(text),
+            EvsEvent::Installed(view) => install(&mut life, view)?,
+            EvsEvent::Numbered(..) | EvsEvent::Delivered(_) | EvsEvent::Primary(_) => {
                 let Some(stay) = life.stays.last_mut() else {
                     return Err(format!("W1: {me} does {event:?} before any view"));
                 };
@@ -152,7 +153,7 @@ fn parse(trace: &Trace) -> Result<Life<'_>, String> {
     Ok(life)
 }
 
-fn install<'a>(life: &mut Life<'a>, view: &'a View) -> Verdict {
+fn install<'a>(life: &mut TraceByView<'a>, view: &'a View) -> EvsVerdict {
     let me = life.me;
     let closed = life.stays.last().is_none_or(|stay| stay.transitional.is_some());
     match (view.kind, life.stays.last_mut()) {
@@ -166,22 +167,22 @@ fn install<'a>(life: &mut Life<'a>, view: &'a View) -> Verdict {
             life.index.insert(view.id, life.stays.len());
             let (regular, after, numbered) = Default::default();
             let (transitional, primary, continues) = (None, false, false);
-            life.stays.push(Stay { view, regular, transitional, after, numbered, primary, continues });
+            life.stays.push(ViewStay { view, regular, transitional, after, numbered, primary, continues });
         }
         _ => return Err(format!("W1: {me} is told {:?} {} out of turn", view.kind, view.id)),
     }
     Ok(())
 }
 
-fn happen<'a>(me: MemberId, stay: &mut Stay<'a>, event: &'a Event) -> Verdict {
+fn happen<'a>(me: MemberId, stay: &mut ViewStay<'a>, event: &'a EvsEvent) -> EvsVerdict {
     let closed = stay.transitional.is_some();
     match event {
-        Event::Delivered(message) if closed => stay.after.push(message),
-        Event::Delivered(message) => stay.regular.push(message),
-        Event::Numbered(ring, seq) if !closed && *ring == stay.view.id => {
+        EvsEvent::Delivered(message) if closed => stay.after.push(message),
+        EvsEvent::Delivered(message) => stay.regular.push(message),
+        EvsEvent::Numbered(ring, seq) if !closed && *ring == stay.view.id => {
             stay.numbered.push((*seq, stay.regular.len()));
         }
-        Event::Primary(view) if *view == stay.view.id && !stay.primary => stay.primary = true,
+        EvsEvent::Primary(view) if *view == stay.view.id && !stay.primary => stay.primary = true,
         _ => return Err(format!("D3: {me} does {event:?} in {} (closed: {closed})", stay.view.id)),
     }
     Ok(())

@@ -1,9 +1,9 @@
 //! Promises about messages: D, VS, TO, CA, SF, SD.
-use super::{Life, Message, Stay, Verdict};
+use super::{EvsMessage, EvsVerdict, TraceByView, ViewStay};
 use consort_types::{MemberId, Position, ViewId};
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(super) fn check(lives: &[Life<'_>]) -> Verdict {
+pub(super) fn check(lives: &[TraceByView<'_>]) -> EvsVerdict {
     lives.iter().try_for_each(once)?;
     lives.iter().try_for_each(in_order)?;
     one_place_one_message(lives)?;
@@ -14,12 +14,12 @@ pub(super) fn check(lives: &[Life<'_>]) -> Verdict {
     one_order(lives)
 }
 
-fn texts(messages: &[&Message]) -> Vec<String> {
+fn texts(messages: &[&EvsMessage]) -> Vec<String> {
     messages.iter().map(|message| message.text.chars().take(24).collect()).collect()
 }
 
 /// D1: nothing twice, and only from members of the view.
-fn once(life: &Life<'_>) -> Verdict {
+fn once(life: &TraceByView<'_>) -> EvsVerdict {
     let mut seen = BTreeSet::new();
     for stay in &life.stays {
         for message in stay.delivered() {
@@ -35,7 +35,7 @@ fn once(life: &Life<'_>) -> Verdict {
 }
 
 /// TO1: places increase while a view holds.
-fn in_order(life: &Life<'_>) -> Verdict {
+fn in_order(life: &TraceByView<'_>) -> EvsVerdict {
     for stay in &life.stays {
         let positions: Vec<_> = stay.delivered().map(|message| message.position).collect();
         if !positions.is_sorted_by(|a, b| a < b) {
@@ -45,13 +45,13 @@ fn in_order(life: &Life<'_>) -> Verdict {
     Ok(())
 }
 
-fn all_stays<'a>(lives: &'a [Life<'a>]) -> impl Iterator<Item = (MemberId, &'a Stay<'a>)> {
+fn all_stays<'a>(lives: &'a [TraceByView<'a>]) -> impl Iterator<Item = (MemberId, &'a ViewStay<'a>)> {
     lives.iter().flat_map(|life| life.stays.iter().map(|stay| (life.me, stay)))
 }
 
 /// TO1: a place means one message, and a message one place, whoever delivers it.
-fn one_place_one_message(lives: &[Life<'_>]) -> Verdict {
-    let mut at: BTreeMap<(ViewId, Position), &Message> = BTreeMap::new();
+fn one_place_one_message(lives: &[TraceByView<'_>]) -> EvsVerdict {
+    let mut at: BTreeMap<(ViewId, Position), &EvsMessage> = BTreeMap::new();
     let mut places: BTreeMap<(MemberId, &str), (ViewId, Position)> = BTreeMap::new();
     for (me, stay) in all_stays(lives) {
         for message in stay.delivered() {
@@ -70,7 +70,7 @@ fn one_place_one_message(lives: &[Life<'_>]) -> Verdict {
 }
 
 /// VS: who went together from one view to the next delivered the same in both its parts.
-fn virtual_synchrony(lives: &[Life<'_>]) -> Verdict {
+fn virtual_synchrony(lives: &[TraceByView<'_>]) -> EvsVerdict {
     for p in lives {
         for (pair, q) in p.stays.windows(2).flat_map(|pair| lives.iter().map(move |q| (pair, q))) {
             let (mine, Some(theirs)) = (&pair[0], q.before(pair[1].view.id)) else { continue };
@@ -89,8 +89,8 @@ fn virtual_synchrony(lives: &[Life<'_>]) -> Verdict {
 }
 
 /// All messages of a view that anybody delivered.
-fn known<'a>(lives: &'a [Life<'a>]) -> BTreeMap<ViewId, BTreeMap<Position, &'a Message>> {
-    let mut known: BTreeMap<ViewId, BTreeMap<Position, &Message>> = BTreeMap::new();
+fn known<'a>(lives: &'a [TraceByView<'a>]) -> BTreeMap<ViewId, BTreeMap<Position, &'a EvsMessage>> {
+    let mut known: BTreeMap<ViewId, BTreeMap<Position, &EvsMessage>> = BTreeMap::new();
     for (_, stay) in all_stays(lives) {
         known.entry(stay.view.id).or_default().extend(stay.delivered().map(|message| (message.position, message)));
     }
@@ -98,7 +98,7 @@ fn known<'a>(lives: &'a [Life<'a>]) -> BTreeMap<ViewId, BTreeMap<Position, &'a M
 }
 
 /// TO2, TO3: no gaps in the view itself; afterwards only messages of those that did not move along may be missing.
-fn no_gaps(lives: &[Life<'_>]) -> Verdict {
+fn no_gaps(lives: &[TraceByView<'_>]) -> EvsVerdict {
     let known = known(lives);
     for (me, stay) in all_stays(lives) {
         let Some(last) = stay.delivered().last() else { continue };
@@ -120,7 +120,7 @@ fn no_gaps(lives: &[Life<'_>]) -> Verdict {
 }
 
 /// CA: what the sender of a message had delivered before it numbered it, comes before it everywhere.
-fn causal(lives: &[Life<'_>]) -> Verdict {
+fn causal(lives: &[TraceByView<'_>]) -> EvsVerdict {
     for (me, mine) in all_stays(lives) {
         for q in lives.iter().filter(|q| q.me != me) {
             let Some(theirs) = q.stay(mine.view.id) else { continue };
@@ -142,7 +142,7 @@ fn causal(lives: &[Life<'_>]) -> Verdict {
 }
 
 /// SF1, SF2, SF3: what one delivers as safe, all deliver that it is safe for.
-fn safe(lives: &[Life<'_>]) -> Verdict {
+fn safe(lives: &[TraceByView<'_>]) -> EvsVerdict {
     for (me, stay) in all_stays(lives) {
         for (part, scope, rule) in [(&stay.regular, &stay.view.members[..], "SF1"), (&stay.after, stay.moved(), "SF3")]
         {
@@ -165,7 +165,12 @@ fn safe(lives: &[Life<'_>]) -> Verdict {
     Ok(())
 }
 
-fn all_safe_delivered(me: MemberId, part: &[&Message], (q, theirs): (MemberId, &Stay<'_>), rule: &str) -> Verdict {
+fn all_safe_delivered(
+    me: MemberId,
+    part: &[&EvsMessage],
+    (q, theirs): (MemberId, &ViewStay<'_>),
+    rule: &str,
+) -> EvsVerdict {
     if !theirs.continues {
         return Ok(());
     }
@@ -177,7 +182,7 @@ fn all_safe_delivered(me: MemberId, part: &[&Message], (q, theirs): (MemberId, &
 }
 
 /// TO (K11): "delivered before" has no circle, over all members and all views.
-fn one_order(lives: &[Life<'_>]) -> Verdict {
+fn one_order(lives: &[TraceByView<'_>]) -> EvsVerdict {
     type Key = (ViewId, Position);
     let mut after: BTreeMap<Key, BTreeSet<Key>> = BTreeMap::new();
     let mut waits: BTreeMap<Key, usize> = BTreeMap::new();
@@ -209,9 +214,9 @@ fn one_order(lives: &[Life<'_>]) -> Verdict {
 }
 
 /// SD: at rest, whoever lives has delivered all it accepted.
-pub(super) fn check_end(lives: &[Life<'_>]) -> Verdict {
+pub(super) fn check_end(lives: &[TraceByView<'_>]) -> EvsVerdict {
     for life in lives.iter().filter(|life| !life.over) {
-        let own = life.stays.iter().flat_map(Stay::delivered).filter(|message| message.sender == life.me);
+        let own = life.stays.iter().flat_map(ViewStay::delivered).filter(|message| message.sender == life.me);
         let own: BTreeSet<_> = own.map(|message| message.text.as_str()).collect();
         if let Some(lost) = life.accepted.iter().find(|text| !own.contains(*text)) {
             return Err(format!("SD: {} accepted {lost:?} and never delivered it", life.me));

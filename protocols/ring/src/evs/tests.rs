@@ -10,57 +10,57 @@ fn members(nodes: &[u16]) -> Vec<MemberId> {
     nodes.iter().copied().map(member).collect()
 }
 
-fn view(kind: ViewKind, number: u64, nodes: &[u16], together: &[u16]) -> Event {
+fn view(kind: ViewKind, number: u64, nodes: &[u16], together: &[u16]) -> EvsEvent {
     let id = ViewId { number, representative: member(nodes[0]) };
     let (members, moved_together) = (members(nodes), members(together));
     let (primary, cause, evidence) = (Primary::No, ViewCause::Started, Vec::new());
-    Event::Installed(View { id, kind, members, moved_together, primary, cause, evidence })
+    EvsEvent::Installed(View { id, kind, members, moved_together, primary, cause, evidence })
 }
 
-fn regular(number: u64, nodes: &[u16], together: &[u16]) -> Event {
+fn regular(number: u64, nodes: &[u16], together: &[u16]) -> EvsEvent {
     view(ViewKind::Regular, number, nodes, together)
 }
 
 /// Closes the view `number` of `first`.
-fn closing(number: u64, first: u16, nodes: &[u16]) -> Event {
-    let Event::Installed(mut view) = view(ViewKind::Transitional, number, nodes, nodes) else { unreachable!() };
+fn closing(number: u64, first: u16, nodes: &[u16]) -> EvsEvent {
+    let EvsEvent::Installed(mut view) = view(ViewKind::Transitional, number, nodes, nodes) else { unreachable!() };
     view.id.representative = member(first);
-    Event::Installed(view)
+    EvsEvent::Installed(view)
 }
 
-fn message(seq: u64, sender: u16, safe: bool) -> Event {
+fn message(seq: u64, sender: u16, safe: bool) -> EvsEvent {
     let text = format!("{seq} of {sender}");
-    Event::Delivered(Message { position: Position(seq << 16), sender: member(sender), safe, text })
+    EvsEvent::Delivered(EvsMessage { position: Position(seq << 16), sender: member(sender), safe, text })
 }
 
-fn agreed(seq: u64, sender: u16) -> Event {
+fn agreed(seq: u64, sender: u16) -> EvsEvent {
     message(seq, sender, false)
 }
 
-fn safe(seq: u64, sender: u16) -> Event {
+fn safe(seq: u64, sender: u16) -> EvsEvent {
     message(seq, sender, true)
 }
 
 /// Three nodes that come into view 10 together, and what each is told from then on.
-fn world(told: [Vec<Event>; 3]) -> Vec<Trace> {
-    let life = |(i, told): (usize, Vec<Event>)| {
+fn world(told: [Vec<EvsEvent>; 3]) -> Vec<EvsTrace> {
+    let life = |(i, told): (usize, Vec<EvsEvent>)| {
         let me = i as u16 + 1;
         let mut events = vec![regular(u64::from(me), &[me], &[me]), closing(u64::from(me), me, &[me])];
         events.push(regular(10, &[1, 2, 3], &[me]));
         events.extend(told);
-        Trace { me: member(me), over: false, events }
+        EvsTrace { me: member(me), over: false, events }
     };
     told.into_iter().enumerate().map(life).collect()
 }
 
 /// Node 3 is lost; the other two go on together into view 20, with something before and after the closing of view 10.
-fn split(first: [Vec<Event>; 2], after: [Vec<Event>; 2], third: Vec<Event>) -> Vec<Trace> {
+fn split(first: [Vec<EvsEvent>; 2], after: [Vec<EvsEvent>; 2], third: Vec<EvsEvent>) -> Vec<EvsTrace> {
     let [(a, b), (c, d)] = {
         let [a, c] = first;
         let [b, d] = after;
         [(a, b), (c, d)]
     };
-    let told = |before: Vec<Event>, after: Vec<Event>| {
+    let told = |before: Vec<EvsEvent>, after: Vec<EvsEvent>| {
         let mut told = before;
         told.push(closing(10, 1, &[1, 2]));
         told.extend(after);
@@ -72,7 +72,7 @@ fn split(first: [Vec<Event>; 2], after: [Vec<Event>; 2], third: Vec<Event>) -> V
     traces
 }
 
-fn broken(traces: &[Trace]) -> String {
+fn broken(traces: &[EvsTrace]) -> String {
     check(traces).unwrap_err().chars().take_while(|c| *c != ':').collect()
 }
 
@@ -112,7 +112,7 @@ fn broken_orders_are_found() {
     assert_eq!(broken(&one(vec![agreed(2, 1), agreed(1, 1)])), "TO1");
     assert_eq!(broken(&world([vec![agreed(1, 1)], vec![agreed(1, 2)], vec![]])), "TO1", "one place, two messages");
     assert_eq!(broken(&world([vec![agreed(1, 1), agreed(2, 1)], vec![agreed(2, 1)], vec![]])), "TO2");
-    let numbered = Event::Numbered(ViewId { number: 9, representative: member(1) }, Seq(1));
+    let numbered = EvsEvent::Numbered(ViewId { number: 9, representative: member(1) }, Seq(1));
     assert_eq!(broken(&one(vec![numbered])), "D3", "numbered for another view than the one it is in");
     let gap = vec![closing(10, 1, &[1, 2]), agreed(2, 3)];
     assert_eq!(broken(&world([gap, vec![agreed(1, 2)], vec![]])), "TO3", "node 2 moves along, its message is left out");
@@ -146,7 +146,7 @@ fn broken_causality_is_found() {
     let ring = ViewId { number: 10, representative: member(1) };
     let effect = |knows| {
         let mut told = vec![agreed(1, 3)];
-        told.insert(usize::from(knows), Event::Numbered(ring, Seq(2)));
+        told.insert(usize::from(knows), EvsEvent::Numbered(ring, Seq(2)));
         told.push(agreed(2, 2));
         told
     };
@@ -158,7 +158,7 @@ fn broken_causality_is_found() {
 #[test]
 fn what_is_owed_at_the_end_is_found() {
     let mut traces = world([vec![], vec![], vec![]]);
-    traces[1].events.push(Event::Accepted("lost".into()));
+    traces[1].events.push(EvsEvent::Accepted("lost".into()));
     assert!(check(&traces).is_ok());
     assert!(check_end(&traces).unwrap_err().starts_with("SD"));
     let mut traces = world([vec![], vec![], vec![]]);
@@ -169,13 +169,13 @@ fn what_is_owed_at_the_end_is_found() {
 #[test]
 fn primary_views_that_are_told_too_early_or_twice_are_found() {
     let ring = ViewId { number: 10, representative: member(1) };
-    let mut traces = world([vec![Event::Primary(ring)], vec![], vec![]]);
+    let mut traces = world([vec![EvsEvent::Primary(ring)], vec![], vec![]]);
     assert_eq!(check(&traces), Ok(()));
     traces[2].events.truncate(1);
     assert_eq!(broken(&traces), "PR", "node 3 has not installed it");
     let alone = |node: u16, number| {
         let id = ViewId { number, representative: member(node) };
-        vec![closing(10, 1, &[node]), regular(number, &[node], &[node]), Event::Primary(id)]
+        vec![closing(10, 1, &[node]), regular(number, &[node], &[node]), EvsEvent::Primary(id)]
     };
     assert_eq!(broken(&world([alone(1, 20), alone(2, 21), vec![]])), "PR", "two that share nobody");
 }

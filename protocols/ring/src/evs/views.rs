@@ -1,9 +1,9 @@
 //! Promises about views: W, CC, and what primary means.
-use super::{Life, Verdict};
+use super::{EvsVerdict, TraceByView};
 use consort_types::{MemberId, View, ViewId};
 use std::collections::BTreeMap;
 
-pub(super) fn check(lives: &[Life<'_>]) -> Verdict {
+pub(super) fn check(lives: &[TraceByView<'_>]) -> EvsVerdict {
     lives.iter().try_for_each(starts_alone_and_grows)?;
     one_id_one_view(lives)?;
     moved_together(lives)?;
@@ -11,7 +11,7 @@ pub(super) fn check(lives: &[Life<'_>]) -> Verdict {
 }
 
 /// W1, W2, W3.
-fn starts_alone_and_grows(life: &Life<'_>) -> Verdict {
+fn starts_alone_and_grows(life: &TraceByView<'_>) -> EvsVerdict {
     let me = life.me;
     if life.stays.first().is_some_and(|stay| stay.view.members != [me]) {
         return Err(format!("W1: {me} does not start alone"));
@@ -37,7 +37,7 @@ fn starts_alone_and_grows(life: &Life<'_>) -> Verdict {
 }
 
 /// W2, W3: a name means the same members to all.
-fn one_id_one_view(lives: &[Life<'_>]) -> Verdict {
+fn one_id_one_view(lives: &[TraceByView<'_>]) -> EvsVerdict {
     let mut members: BTreeMap<ViewId, &View> = BTreeMap::new();
     for stay in lives.iter().flat_map(|life| &life.stays) {
         let first = *members.entry(stay.view.id).or_insert(stay.view);
@@ -49,7 +49,7 @@ fn one_id_one_view(lives: &[Life<'_>]) -> Verdict {
 }
 
 /// W4: who moved together says so of each other, and came from the same view.
-fn moved_together(lives: &[Life<'_>]) -> Verdict {
+fn moved_together(lives: &[TraceByView<'_>]) -> EvsVerdict {
     for p in lives {
         for pair in p.stays.windows(2) {
             let (from, to) = (&pair[0], &pair[1]);
@@ -66,7 +66,12 @@ fn moved_together(lives: &[Life<'_>]) -> Verdict {
     Ok(())
 }
 
-fn agree_on_moving(p: &Life<'_>, q: &Life<'_>, (from, to): (ViewId, ViewId), together: &[MemberId]) -> Verdict {
+fn agree_on_moving(
+    p: &TraceByView<'_>,
+    q: &TraceByView<'_>,
+    (from, to): (ViewId, ViewId),
+    together: &[MemberId],
+) -> EvsVerdict {
     if q.stay(to).is_none() {
         return Ok(());
     }
@@ -81,7 +86,7 @@ fn agree_on_moving(p: &Life<'_>, q: &Life<'_>, (from, to): (ViewId, ViewId), tog
 }
 
 /// A view is primary only once all its members have installed it; two primary views share a node.
-fn primary(lives: &[Life<'_>]) -> Verdict {
+fn primary(lives: &[TraceByView<'_>]) -> EvsVerdict {
     let mut primaries: BTreeMap<ViewId, &View> = BTreeMap::new();
     for stay in lives.iter().flat_map(|life| &life.stays).filter(|stay| stay.primary) {
         primaries.insert(stay.view.id, stay.view);
@@ -104,7 +109,7 @@ fn primary(lives: &[Life<'_>]) -> Verdict {
 }
 
 /// W5, CC: at rest all that live are in one view, which is exactly them.
-pub(super) fn check_end(lives: &[Life<'_>]) -> Verdict {
+pub(super) fn check_end(lives: &[TraceByView<'_>]) -> EvsVerdict {
     let mut living: Vec<_> = lives.iter().filter(|life| !life.over).collect();
     living.sort_by_key(|life| life.me);
     let members: Vec<_> = living.iter().map(|life| life.me).collect();

@@ -2,12 +2,12 @@
 //! frozen: what arrives now was not told, and must not make a difference.
 //!
 //! Leaves for Recovery with the second rotation, or back to Gather.
-use super::Next;
+use super::StateChange;
 use super::{Sets, Why};
 use crate::RingId;
-use crate::engine::Io;
+use crate::engine::RingIo;
 use crate::installation::Old;
-use crate::packet::{Commit, Data, Join, OldRing, PLACES_ALL, Packet};
+use crate::packet::{Commit, DataPacket, Join, OldRing, PLACES_ALL, RingPacket};
 use crate::timer::Timer;
 use consort_order::Destination;
 use consort_types::{Instant, MemberId, Seq};
@@ -25,7 +25,7 @@ pub(crate) struct Committing {
 impl Committing {
     /// Whether a commit token is one to take part in: in its first rotation, from this member's predecessor on the ring
     /// to be, next to be told by this member, and newer than any other it took part in.
-    pub fn is_my_turn(io: &Io, from: MemberId, commit: &Commit) -> bool {
+    pub fn is_my_turn(io: &RingIo, from: MemberId, commit: &Commit) -> bool {
         //= M21
         //= M03
         let told = commit.told();
@@ -39,7 +39,7 @@ impl Committing {
 
     /// Enters with a token in which this member is the next to tell; `None` where what it holds does not fit into it.
     pub fn enter(
-        io: &mut Io,
+        io: &mut RingIo,
         now: Instant,
         mut old: Old,
         sets: Sets,
@@ -63,39 +63,39 @@ impl Committing {
         Commit { rotation: 2, ..self.commit.clone() }
     }
 
-    fn pass_on(&self, io: &mut Io, now: Instant) {
+    fn pass_on(&self, io: &mut RingIo, now: Instant) {
         send(io, &self.commit);
         io.timers.arm(Timer::TokenRetransmit, now + io.config.timers.token_retransmit);
     }
 
     /// Nothing shows that the commit token moved on.
-    pub fn on_retransmit(&self, io: &mut Io, now: Instant) {
+    pub fn on_retransmit(&self, io: &mut RingIo, now: Instant) {
         io.counters.tokens_retransmitted += 1;
         self.pass_on(io, now);
     }
 
     /// The token came back, or came by a second time.
-    pub fn on_commit(&mut self, io: &mut Io, now: Instant, from: MemberId, commit: Commit) -> Next {
+    pub fn on_commit(&mut self, io: &mut RingIo, now: Instant, from: MemberId, commit: Commit) -> StateChange {
         //= M23
         let mine = commit.ring == self.commit.ring && self.stands_in(&commit);
         let place = commit.members.iter().position(|(member, _)| *member == io.me).unwrap_or(0);
         let n = commit.members.len();
         let of_predecessor = commit.members[(place + n - 1) % n].0 == from;
         match (mine && of_predecessor, commit.rotation, place) {
-            (true, 1, 0) | (true, 2, 1..) => Next::Recover(Commit { rotation: 2, ..commit }),
+            (true, 1, 0) | (true, 2, 1..) => StateChange::Recover(Commit { rotation: 2, ..commit }),
             _ if commit.member_ids() == self.commit.member_ids() && Self::is_my_turn(io, from, &commit) => {
                 // The same members try again: what this member told stands, for nothing was added to it since.
                 self.commit = commit;
                 if !tell(io, &self.old, &mut self.commit) {
-                    return Next::Stay;
+                    return StateChange::Stay;
                 }
                 io.take_part(self.commit.ring);
                 self.pass_on(io, now);
-                Next::Stay
+                StateChange::Stay
             }
             _ => {
                 io.counters.unexpected += 1;
-                Next::Stay
+                StateChange::Stay
             }
         }
     }
@@ -116,13 +116,13 @@ impl Committing {
     }
 
     /// A member of the ring to be has gone back to gathering.
-    pub fn on_join(&self, io: &Io, from: MemberId, join: &Join) -> Next {
+    pub fn on_join(&self, io: &RingIo, from: MemberId, join: &Join) -> StateChange {
         //= M24
         gave_up(&self.commit, &self.sets, io, from, join)
     }
 
     /// A packet of the old ring, too late: others were told what is held.
-    pub fn on_data(&mut self, io: &mut Io, data: Data) {
+    pub fn on_data(&mut self, io: &mut RingIo, data: DataPacket) {
         //= M24
         if crate::mutated!(io.config, StoreUnfrozen) && data.ring == self.old.installed.view.id {
             self.old.store.insert(data);
@@ -138,30 +138,30 @@ impl Committing {
 }
 
 /// A JOIN in Commit or Recovery: news from a member that knows of this attempt and has left it, or a good-bye.
-pub(super) fn gave_up(commit: &Commit, sets: &Sets, io: &Io, from: MemberId, join: &Join) -> Next {
+pub(super) fn gave_up(commit: &Commit, sets: &Sets, io: &RingIo, from: MemberId, join: &Join) -> StateChange {
     //= M40
     let member = commit.members.iter().any(|(member, _)| *member == from);
     if !member || join.number < commit.ring.number && !join.leave || join.fail.contains(&io.me) && !join.leave {
-        return Next::Stay;
+        return StateChange::Stay;
     }
     let mut why = Why::new(sets.trigger.clone());
     if join.leave {
         why = why.failing(from, super::Reason::Left);
     }
-    Next::gather(why)
+    StateChange::gather(why)
 }
 
 /// Passes a commit token to the next member.
-pub(super) fn send(io: &mut Io, commit: &Commit) {
+pub(super) fn send(io: &mut RingIo, commit: &Commit) {
     let place = commit.members.iter().position(|(member, _)| *member == io.me).unwrap_or(0);
     let successor = commit.members[(place + 1) % commit.members.len()].0;
     if successor != io.me {
-        io.send(Destination::One(successor.node), Lane::Token, Packet::Commit(commit.clone()));
+        io.send(Destination::One(successor.node), Lane::Token, RingPacket::Commit(commit.clone()));
     }
 }
 
 /// Adds what this member holds of its old ring.
-fn tell(io: &Io, old: &Old, commit: &mut Commit) -> bool {
+fn tell(io: &RingIo, old: &Old, commit: &mut Commit) -> bool {
     //= M22
     let Some(place) = commit.members.iter().position(|(member, _)| *member == io.me) else { return false };
     let ring = old.installed.view.id;

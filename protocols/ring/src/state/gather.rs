@@ -1,11 +1,11 @@
 //! Gather: members tell each other who should be in and who should be out, until all that should be in say the same.
 //!
 //! Leaves for Commit: with a commit token for exactly these members, built here by the lowest of them or received.
-use super::{Committing, Next, Reason, Sets, Why};
+use super::{Committing, Reason, Sets, StateChange, Why};
 use crate::RingId;
-use crate::engine::Io;
+use crate::engine::RingIo;
 use crate::installation::Old;
-use crate::packet::{Commit, Data, Join, Packet};
+use crate::packet::{Commit, DataPacket, Join, RingPacket};
 use crate::timer::Timer;
 use consort_order::Destination;
 use consort_types::{Duration, Instant, MemberId};
@@ -33,7 +33,7 @@ const JOIN_LEAST: Duration = Duration::from_millis(2);
 
 impl Gather {
     /// Enters from a ring that is over, or returns from one that was not finished.
-    pub fn enter(io: &mut Io, now: Instant, old: Old, sets: Sets) -> Self {
+    pub fn enter(io: &mut RingIo, now: Instant, old: Old, sets: Sets) -> Self {
         //= M10
         io.timers.disarm_all_but(&[Timer::Beacon, Timer::Leave]);
         io.counters.gathers += 1;
@@ -52,11 +52,11 @@ impl Gather {
         gather
     }
 
-    fn wait_for_consensus(&self, io: &mut Io, now: Instant) {
+    fn wait_for_consensus(&self, io: &mut RingIo, now: Instant) {
         io.timers.arm(Timer::Consensus, now + io.config.timers.consensus);
     }
 
-    fn send_join(&mut self, io: &mut Io, now: Instant) {
+    fn send_join(&mut self, io: &mut RingIo, now: Instant) {
         self.joined_at = now;
         io.check(self.sets.are_sound(io.me), "G9: this member is in, nobody is out who was never in, one life a node");
         let join = Join {
@@ -70,14 +70,14 @@ impl Gather {
             attempt: io.attempt,
         };
         io.counters.joins_sent += 1;
-        io.send(Destination::All, Lane::Control, Packet::Join(join));
+        io.send(Destination::All, Lane::Control, RingPacket::Join(join));
         let span = io.config.timers.join;
         let jitter = io.rng.below(span.as_nanos() as u64 / 2);
         io.timers.arm(Timer::Join, now + span + Duration::from_nanos(jitter));
     }
 
     /// The sets have changed: nobody is known to agree any more.
-    fn restart(&mut self, io: &mut Io, now: Instant) {
+    fn restart(&mut self, io: &mut RingIo, now: Instant) {
         //= M10
         if !crate::mutated!(io.config, AgreementKept) {
             self.agreed = [io.me].into();
@@ -93,12 +93,12 @@ impl Gather {
     }
 
     /// Time to say it again.
-    pub fn on_join_timeout(&mut self, io: &mut Io, now: Instant) {
+    pub fn on_join_timeout(&mut self, io: &mut RingIo, now: Instant) {
         self.send_join(io, now);
     }
 
     /// Somebody told whom it wants.
-    pub fn on_join(&mut self, io: &mut Io, now: Instant, from: MemberId, join: &Join) -> Next {
+    pub fn on_join(&mut self, io: &mut RingIo, now: Instant, from: MemberId, join: &Join) -> StateChange {
         //= M11
         self.note_attempt(io, now, from, join.attempt);
         if crate::mutated!(io.config, EarlierLifeKept) {
@@ -113,7 +113,7 @@ impl Gather {
             return self.try_commit(io, now);
         }
         if self.sets.fail.contains(&from) || !self.sets.proc.contains(&from) && !self.admits(io, now, from, join) {
-            return Next::Stay;
+            return StateChange::Stay;
         }
         if join.leave || self.sets.equal(&join.proc, &join.fail) {
             self.agreed.insert(from);
@@ -126,7 +126,7 @@ impl Gather {
     }
 
     /// A stranger is let in if it hears us, and is not in quarantine.
-    fn admits(&self, io: &Io, now: Instant, from: MemberId, join: &Join) -> bool {
+    fn admits(&self, io: &RingIo, now: Instant, from: MemberId, join: &Join) -> bool {
         //= M17
         join.heard.contains(&io.me.node) && !join.fail.contains(&io.me) && !io.quarantine.holds(from.node, now)
     }
@@ -136,14 +136,14 @@ impl Gather {
     }
 
     /// All agree: the lowest builds the commit token, the others wait for it.
-    pub fn try_commit(&mut self, io: &mut Io, now: Instant) -> Next {
+    pub fn try_commit(&mut self, io: &mut RingIo, now: Instant) -> StateChange {
         //= M20
         let candidates = self.sets.candidates();
         let alone = candidates.len() == 1;
         let hasty = alone && !self.waited && !self.is_deserted(io);
         let unasked = crate::mutated!(io.config, CommitsUnasked) && candidates.len() > 1 && self.agreed.len() > 1;
         if !(self.has_consensus(&candidates) || unasked) || hasty || self.committing {
-            return Next::Stay;
+            return StateChange::Stay;
         }
         if let Some(suspect) = self.blocker(io, &candidates) {
             return self.exclude(io, now, suspect);
@@ -151,20 +151,20 @@ impl Gather {
         if candidates.first() != Some(&io.me) {
             self.committing = true;
             io.timers.arm(Timer::Consensus, now + io.config.timers.token_loss);
-            return Next::Stay;
+            return StateChange::Stay;
         }
         let reused = crate::mutated!(io.config, NumberReused);
         let number = if reused { io.installed_number + 4 } else { io.numbers.propose() };
         if !io.numbers.may_use(number) {
-            return Next::Stay; // the ceiling is being raised; `handle_persisted` tries again
+            return StateChange::Stay; // the ceiling is being raised; `handle_persisted` tries again
         }
         let ring = RingId { number, representative: io.me };
         let members = candidates.into_iter().map(|member| (member, None)).collect();
-        Next::Commit(Commit { ring, rotation: 1, members, olds: Vec::new() })
+        StateChange::Commit(Commit { ring, rotation: 1, members, olds: Vec::new() })
     }
 
     /// Whether there were others, and each of them said good-bye or was asked in vain.
-    fn is_deserted(&self, io: &Io) -> bool {
+    fn is_deserted(&self, io: &RingIo) -> bool {
         //= M14
         let mut others = self.sets.proc.iter().filter(|member| **member != io.me).peekable();
         let reason = |member: &MemberId| self.sets.reasons.get(&member.node);
@@ -173,7 +173,7 @@ impl Gather {
     }
 
     /// The member that the last commit token did not get past, if that happened twice running.
-    fn blocker(&self, io: &mut Io, candidates: &[MemberId]) -> Option<MemberId> {
+    fn blocker(&self, io: &mut RingIo, candidates: &[MemberId]) -> Option<MemberId> {
         //= M25
         let attempt = candidates.iter().filter_map(|member| self.attempt_of(io, *member)).max()?;
         if candidates.first() != Some(&attempt.representative) {
@@ -186,7 +186,7 @@ impl Gather {
 
     /// Notes the last attempt a member saw. One that nobody has told of yet has used up what was agreed before: those
     /// that agreed may have seen it, too, and must say so before anybody is suspected.
-    fn note_attempt(&mut self, io: &mut Io, now: Instant, from: MemberId, attempt: Option<RingId>) {
+    fn note_attempt(&mut self, io: &mut RingIo, now: Instant, from: MemberId, attempt: Option<RingId>) {
         //= M25
         let latest = self.attempts.values().copied().max().flatten().max(io.attempt);
         self.attempts.insert(from, attempt);
@@ -195,11 +195,11 @@ impl Gather {
         }
     }
 
-    fn attempt_of(&self, io: &Io, member: MemberId) -> Option<RingId> {
+    fn attempt_of(&self, io: &RingIo, member: MemberId) -> Option<RingId> {
         if member == io.me { io.attempt } else { self.attempts.get(&member).copied().flatten() }
     }
 
-    fn exclude(&mut self, io: &mut Io, now: Instant, suspect: MemberId) -> Next {
+    fn exclude(&mut self, io: &mut RingIo, now: Instant, suspect: MemberId) -> StateChange {
         //= M25
         //= M52
         io.suspicion.clear();
@@ -214,11 +214,11 @@ impl Gather {
             self.sets.refuse(io.me, suspect, Reason::Deaf);
         }
         self.restart(io, now);
-        Next::Stay
+        StateChange::Stay
     }
 
     /// Long enough waited.
-    pub fn on_consensus_timeout(&mut self, io: &mut Io, now: Instant) -> Next {
+    pub fn on_consensus_timeout(&mut self, io: &mut RingIo, now: Instant) -> StateChange {
         //= M12
         //= M13
         //= M14
@@ -230,7 +230,7 @@ impl Gather {
             self.agreed = [io.me].into();
             self.send_join(io, now);
             io.timers.arm(Timer::Consensus, now + io.config.timers.token_loss);
-            return Next::Stay;
+            return StateChange::Stay;
         }
         self.wait_for_consensus(io, now);
         let silent: Vec<_> = candidates.iter().copied().filter(|member| !self.agreed.contains(member)).collect();
@@ -238,7 +238,7 @@ impl Gather {
             return self.try_commit(io, now);
         }
         if crate::mutated!(io.config, SilentKept) {
-            return Next::Stay;
+            return StateChange::Stay;
         }
         for member in silent {
             self.sets.refuse(io.me, member, Reason::Silent);
@@ -248,19 +248,19 @@ impl Gather {
     }
 
     /// A commit token came: take part if it is for exactly those this member wants, newer than any before, and its turn.
-    pub fn on_commit(&mut self, io: &mut Io, from: MemberId, commit: Commit) -> Next {
+    pub fn on_commit(&mut self, io: &mut RingIo, from: MemberId, commit: Commit) -> StateChange {
         //= M21
         let candidates = self.sets.candidates();
         let wanted = commit.member_ids() == candidates || crate::mutated!(io.config, CommitForOthers);
         if wanted && Committing::is_my_turn(io, from, &commit) {
-            return Next::Commit(commit);
+            return StateChange::Commit(commit);
         }
         io.counters.unexpected += 1;
-        Next::Stay
+        StateChange::Stay
     }
 
     /// A packet of the installed ring: kept, so that it need not be recovered; not delivered.
-    pub fn on_data(&mut self, io: &mut Io, data: Data) {
+    pub fn on_data(&mut self, io: &mut RingIo, data: DataPacket) {
         let reach = crate::flow::reach(&io.config.windows);
         if data.ring == self.old.installed.view.id && data.seq <= self.old.stable.plus(reach) {
             self.old.store.insert(data);
@@ -270,14 +270,14 @@ impl Gather {
     }
 
     /// A settled stranger that all candidates hear and that hears all of them.
-    pub fn on_beacon(&mut self, io: &mut Io, now: Instant, from: MemberId) -> Next {
+    pub fn on_beacon(&mut self, io: &mut RingIo, now: Instant, from: MemberId) -> StateChange {
         //= M51
-        let Some(hearing) = io.heard.get(from.node, now) else { return Next::Stay };
+        let Some(hearing) = io.heard.get(from.node, now) else { return StateChange::Stay };
         let strangers = hearing.members.clone();
         let known = |member: &MemberId| self.sets.proc.contains(member);
         if !hearing.settled || strangers.iter().any(known) || strangers.iter().any(|m| io.quarantine.holds(m.node, now))
         {
-            return Next::Stay;
+            return StateChange::Stay;
         }
         let nodes =
             self.sets.candidates().into_iter().chain(strangers.iter().copied()).map(|member| member.node).collect();
@@ -287,7 +287,7 @@ impl Gather {
                 self.restart(io, now);
             }
         }
-        Next::Stay
+        StateChange::Stay
     }
 
     /// For `status`.

@@ -1,10 +1,10 @@
 //! A member that misses the token asks the others before it gives the ring up: whoever was not run for a while comes back,
 //! and the token with it.
-use super::Next;
 use super::Operational;
+use super::StateChange;
 use super::{Reason, Why};
-use crate::engine::Io;
-use crate::packet::{Late, Packet, Trail};
+use crate::engine::RingIo;
+use crate::packet::{Late, RingPacket, Trail};
 use crate::timer::Timer;
 use consort_order::Destination;
 use consort_types::{Duration, Instant, MemberId, NodeId, ViewCause};
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What others said since this member is late.
 #[derive(Clone, Debug)]
-pub(super) struct Question {
+pub(super) struct LateInquiry {
     since: Instant,
     heard: BTreeMap<MemberId, Trail>,
     /// Whom this member or another has heard: a way that is cut in one direction is no reason to part.
@@ -22,18 +22,18 @@ pub(super) struct Question {
 
 impl Operational {
     /// No new token for `token_loss`: asks the others; or, if that was long ago, gives the ring up.
-    pub fn on_token_missed(&mut self, io: &mut Io, now: Instant) -> Next {
+    pub fn on_token_missed(&mut self, io: &mut RingIo, now: Instant) -> StateChange {
         //= R27
         //= M57
         if self.late.is_some() || crate::mutated!(io.config, GivenUpUnasked) {
             return self.on_token_loss(io, now);
         }
         self.ask_where(io, now);
-        Next::Stay
+        StateChange::Stay
     }
 
     /// Begins to ask.
-    pub(super) fn ask_where(&mut self, io: &mut Io, now: Instant) {
+    pub(super) fn ask_where(&mut self, io: &mut RingIo, now: Instant) {
         //= M57
         io.counters.tokens_late += 1;
         // The token may have rested before whoever has it now was not run any more.
@@ -41,13 +41,13 @@ impl Operational {
         self.ask_anew(io, now);
     }
 
-    fn ask_anew(&mut self, io: &mut Io, now: Instant) {
-        self.late = Some(Question { since: now, heard: BTreeMap::new(), there: BTreeSet::new() });
+    fn ask_anew(&mut self, io: &mut RingIo, now: Instant) {
+        self.late = Some(LateInquiry { since: now, heard: BTreeMap::new(), there: BTreeSet::new() });
         self.ask_again(io, now);
     }
 
     /// Time to ask again.
-    pub fn ask_again(&self, io: &mut Io, now: Instant) {
+    pub fn ask_again(&self, io: &mut RingIo, now: Instant) {
         //= M57
         self.say_where(io, true);
         let span = io.config.timers.join;
@@ -55,27 +55,27 @@ impl Operational {
         io.timers.arm(Timer::Question, now + span + Duration::from_nanos(jitter));
     }
 
-    fn say_where(&self, io: &mut Io, asks: bool) {
+    fn say_where(&self, io: &mut RingIo, asks: bool) {
         let heard = self.late.as_ref().map_or_else(BTreeSet::new, |question| question.there.clone());
         let late = Late { ring: self.rotation.ring, asks, trail: self.rotation.trail(), heard };
-        io.send(Destination::All, Lane::Control, Packet::Late(late));
+        io.send(Destination::All, Lane::Control, RingPacket::Late(late));
     }
 
     /// A token came, or is known not to be missed.
-    pub(super) fn is_found(&mut self, io: &mut Io) {
+    pub(super) fn is_found(&mut self, io: &mut RingIo) {
         self.late = None;
         io.timers.disarm(Timer::Question);
     }
 
     /// Somebody misses the token, or answers whoever does.
-    pub fn on_late(&mut self, io: &mut Io, now: Instant, from: MemberId, late: Late) -> Next {
+    pub fn on_late(&mut self, io: &mut RingIo, now: Instant, from: MemberId, late: Late) -> StateChange {
         //= M57
         if late.ring != self.rotation.ring {
             io.counters.foreign_ring += 1;
             if late.ring.number < self.rotation.ring.number {
                 io.beacon_soon(now);
             }
-            return Next::Stay;
+            return StateChange::Stay;
         }
         match &mut self.late {
             Some(question) => {
@@ -96,12 +96,12 @@ impl Operational {
             self.release(io, now);
             return self.may_leave(io);
         }
-        Next::Stay
+        StateChange::Stay
     }
 
     /// This node was not run for a while: what it has heard before is not what is so now, and it must first hear what the
     /// others say.
-    pub fn on_pause(&mut self, io: &mut Io, now: Instant) {
+    pub fn on_pause(&mut self, io: &mut RingIo, now: Instant) {
         //= M54
         if self.late.is_some() && io.timers.postpone(Timer::TokenLoss, now + io.config.timers.question()) {
             self.ask_anew(io, now);
@@ -109,11 +109,11 @@ impl Operational {
     }
 
     /// Asked in vain: this ring is over. Who was silent all the time is out from the start.
-    pub fn on_token_loss(&self, io: &mut Io, now: Instant) -> Next {
+    pub fn on_token_loss(&self, io: &mut RingIo, now: Instant) -> StateChange {
         //= R27
         //= M57
         if crate::mutated!(io.config, TokenLossIgnored) {
-            return Next::Stay;
+            return StateChange::Stay;
         }
         io.counters.token_losses += 1;
         self.quarantine_young(io, now);
@@ -123,14 +123,14 @@ impl Operational {
                 why = why.failing(member, Reason::Silent);
             }
         }
-        Next::gather(why)
+        StateChange::gather(why)
     }
 
     /// This member has asked for the token, and these were heard.
     #[cfg(feature = "model")]
     pub fn have_answered(&mut self, there: &[consort_types::NodeId]) {
         let there = there.iter().copied().collect();
-        self.late = Some(Question { since: Instant::ZERO, heard: BTreeMap::new(), there });
+        self.late = Some(LateInquiry { since: Instant::ZERO, heard: BTreeMap::new(), there });
     }
 
     /// Whom nobody has heard since this member is late.
@@ -141,7 +141,7 @@ impl Operational {
     }
 
     /// Learns from the end of this ring: if all were there and the token was not, it does not pass from one to the next.
-    pub fn note_end(&self, io: &mut Io, now: Instant) {
+    pub fn note_end(&self, io: &mut RingIo, now: Instant) {
         //= M58
         if let Some(suspect) = self.stuck_before(io, now)
             && !crate::mutated!(io.config, HopForgotten)
@@ -151,7 +151,7 @@ impl Operational {
     }
 
     /// The member that the token did not come to, though all were heard for long enough.
-    fn stuck_before(&self, io: &Io, now: Instant) -> Option<MemberId> {
+    fn stuck_before(&self, io: &RingIo, now: Instant) -> Option<MemberId> {
         let question = self.late.as_ref()?;
         let all_tell = question.heard.len() + 1 == self.rotation.members.len();
         if now.since(question.since) < io.config.timers.consensus / 2 || !all_tell {

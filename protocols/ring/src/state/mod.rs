@@ -1,5 +1,5 @@
 //! The states of a member. Each file holds data that exists only in its state, what the state does on each input, and
-//! why it leaves. States do not change themselves: they answer with what is [`Next`], and the engine's table does it.
+//! why it leaves. States do not change themselves: they answer with what is [`StateChange`], and the engine's table does it.
 
 mod commit;
 mod gather;
@@ -15,11 +15,11 @@ pub(crate) use operational::Operational;
 pub(crate) use recovery::Recovery;
 
 use crate::packet::Commit;
-use table::Step;
+use table::TableStep;
 
 /// What an input leads to.
 #[derive(Debug)]
-pub(crate) enum Next {
+pub(crate) enum StateChange {
     /// The state stays.
     Stay,
     /// Look for members anew.
@@ -34,20 +34,20 @@ pub(crate) enum Next {
     Leave,
 }
 
-impl Next {
+impl StateChange {
     pub fn gather(why: Why) -> Self {
         Self::Gather(Box::new(why))
     }
 
     /// Which step this is; `None` where the state stays.
-    pub const fn step(&self) -> Option<Step> {
+    pub const fn step(&self) -> Option<TableStep> {
         match self {
             Self::Stay => None,
-            Self::Gather(_) => Some(Step::Gather),
-            Self::Commit(_) => Some(Step::Commit),
-            Self::Recover(_) => Some(Step::Recover),
-            Self::Install => Some(Step::Install),
-            Self::Leave => Some(Step::Leave),
+            Self::Gather(_) => Some(TableStep::Gather),
+            Self::Commit(_) => Some(TableStep::Commit),
+            Self::Recover(_) => Some(TableStep::Recover),
+            Self::Install => Some(TableStep::Install),
+            Self::Leave => Some(TableStep::Leave),
         }
     }
 }

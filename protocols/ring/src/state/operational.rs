@@ -2,13 +2,13 @@
 //!
 //! Leaves for Gather when the token is lost, a member says good-bye or asks for another ring, comes back in a new life, or
 //! turns out to be deaf; and when another ring is found with which all hear each other.
-use super::Next;
-use super::late::Question;
+use super::StateChange;
+use super::late::LateInquiry;
 use super::{Reason, Why};
 use crate::RingId;
-use crate::engine::Io;
+use crate::engine::RingIo;
 use crate::installation::{Installed, Old};
-use crate::packet::{Ack, Content, Data, Join, Token};
+use crate::packet::{Ack, DataContent, DataPacket, Join, Token};
 use crate::timer::Timer;
 use crate::token::{DataOutcome, Mode, PacketSource, Rotation};
 use consort_member::Hearing;
@@ -26,7 +26,7 @@ pub(crate) struct Operational {
     pub(super) since: Instant,
     stable_told: Seq,
     /// No token came for long, and the others were asked.
-    pub(super) late: Option<Question>,
+    pub(super) late: Option<LateInquiry>,
     /// When this member answered whoever misses the token.
     pub(super) answered_at: Instant,
 }
@@ -38,17 +38,17 @@ struct Fresh {
 }
 
 impl PacketSource for Fresh {
-    fn next(&mut self, queue: &mut SubmitQueue, room: usize) -> Option<Content> {
+    fn next(&mut self, queue: &mut SubmitQueue, room: usize) -> Option<DataContent> {
         if std::mem::take(&mut self.primary_due) {
-            return Some(Content::Primary);
+            return Some(DataContent::Primary);
         }
-        queue.next_body(room).map(Content::Messages)
+        queue.next_body(room).map(DataContent::Messages)
     }
 }
 
 impl Operational {
     /// Enters with a view that was just delivered. A ring of one makes its token now; others have theirs already.
-    pub fn enter(io: &mut Io, now: Instant, installed: Installed, circle: Rotation) -> Self {
+    pub fn enter(io: &mut RingIo, now: Instant, installed: Installed, circle: Rotation) -> Self {
         io.timers.disarm(Timer::RecoveryMax);
         io.queue.close_gate(installed.view.id);
         io.installed_number = installed.view.id.number;
@@ -85,15 +85,15 @@ impl Operational {
     }
 
     /// A token came, perhaps some time ago.
-    pub fn on_token(&mut self, io: &mut Io, now: Instant, arrival: &Arrival, mut token: Token) -> Next {
+    pub fn on_token(&mut self, io: &mut RingIo, now: Instant, arrival: &Arrival, mut token: Token) -> StateChange {
         let useless = self.rotation.is_over(now, arrival.at, io.config.timers.patience());
         if useless && !crate::mutated!(io.config, StaleTokenUsed) {
             //= M54
             io.counters.stale_tokens += 1; // if the ring still stands, its copy comes
-            return Next::Stay;
+            return StateChange::Stay;
         }
         if !self.rotation.accept(io, now, arrival, &token) {
-            return Next::Stay;
+            return StateChange::Stay;
         }
         self.is_found(io);
         if let Some(deaf) = self.rotation.deaf_member(io, now, &token) {
@@ -101,25 +101,25 @@ impl Operational {
         }
         if self.rotation.is_representative() && token.seq.0 >= io.config.renew_after {
             //= R37
-            return Next::gather(Why::new(ViewCause::Asked { node: io.me.node }));
+            return StateChange::gather(Why::new(ViewCause::Asked { node: io.me.node }));
         }
         let delivered = self.installed.deliverer.delivered();
         // Who leaves goes once it knows that all is stable.
         let hurries = self.fresh.primary_due || io.leaving;
         if self.rotation.may_park_again(now, &token) && !hurries {
             self.rotation.park_again(io, now, token);
-            return Next::Stay;
+            return StateChange::Stay;
         }
         let came_back = self.rotation.is_representative() && std::mem::take(&mut token.granted);
         if self.rotation.may_park(io, now, &token, delivered) && !hurries && !came_back {
             let rest = Rotation::rest_of(io, &token);
             self.rotation.park(io, now, token, rest);
-            return Next::Stay;
+            return StateChange::Stay;
         }
         if self.rotation.is_stuck(io, &token) {
             let rest = io.config.timers.token_retransmit / 2;
             self.rotation.park(io, now, token, rest);
-            return Next::Stay;
+            return StateChange::Stay;
         }
         self.rotation.on_token(io, now, token, Mode::Configured, &mut self.fresh);
         self.settle(io);
@@ -127,7 +127,7 @@ impl Operational {
     }
 
     /// A member does not receive.
-    fn exclude(&self, io: &mut Io, now: Instant, deaf: MemberId) -> Next {
+    fn exclude(&self, io: &mut RingIo, now: Instant, deaf: MemberId) -> StateChange {
         //= M53
         //= M52
         let mut why = Why::new(ViewCause::Deaf { nodes: vec![deaf.node] });
@@ -136,11 +136,11 @@ impl Operational {
             io.quarantine.put(other.node, now);
             why = why.failing(*other, Reason::Deaf);
         }
-        Next::gather(why)
+        StateChange::gather(why)
     }
 
     /// Delivers what became deliverable, tells what became stable, lets go of what nobody will ask for.
-    fn settle(&mut self, io: &mut Io) {
+    fn settle(&mut self, io: &mut RingIo) {
         self.deliver(io);
         self.check_lines(io);
         let stable = self.rotation.stable;
@@ -155,35 +155,35 @@ impl Operational {
         self.rotation.store.discard_to(if early { delivered } else { stable.min(delivered) });
     }
 
-    fn check_lines(&self, io: &mut Io) {
+    fn check_lines(&self, io: &mut RingIo) {
         let (store, stable, delivered) =
             (&self.rotation.store, self.rotation.stable, self.installed.deliverer.delivered());
         let ascending = store.discarded() <= stable && stable <= store.aru() && store.aru() <= store.highest();
         io.check(ascending && delivered <= store.aru(), "G3: let go <= stable <= all received <= highest held");
-        let waits = |data: &Data| data.content.is_safe() && data.seq > stable;
+        let waits = |data: &DataPacket| data.content.is_safe() && data.seq > stable;
         io.check(
             store.get(delivered.next()).is_none_or(waits),
             "G7: only a hole or a safe message holds delivery back",
         );
     }
 
-    fn deliver(&mut self, io: &mut Io) {
+    fn deliver(&mut self, io: &mut RingIo) {
         let (store, stable) = (&self.rotation.store, self.rotation.stable);
         self.installed.deliverer.advance(&io.config, store, stable, &mut io.queue, &mut io.output);
     }
 
     /// A data packet came. One of another ring is a hint at most: beacons decide.
-    pub fn on_data(&mut self, io: &mut Io, now: Instant, from: MemberId, data: Data) -> Next {
+    pub fn on_data(&mut self, io: &mut RingIo, now: Instant, from: MemberId, data: DataPacket) -> StateChange {
         if data.ring != self.rotation.ring && !crate::mutated!(io.config, AnyRingsData) {
             io.counters.foreign_ring += 1;
             if crate::mutated!(io.config, ForeignDataGathers) && self.installed.member(from.node) != Some(from) {
-                return Next::gather(Why::new(ViewCause::Merged { nodes: vec![from.node] }).adding([from]));
+                return StateChange::gather(Why::new(ViewCause::Merged { nodes: vec![from.node] }).adding([from]));
             }
-            return Next::Stay;
+            return StateChange::Stay;
         }
         let (seq, ack_request) = (data.seq, data.requests_ack(from));
         if self.rotation.receive(io, from, data) != DataOutcome::New {
-            return Next::Stay;
+            return StateChange::Stay;
         }
         self.rotation.note_new(io, now, seq);
         let stable =
@@ -193,11 +193,11 @@ impl Operational {
             return self.may_leave(io);
         }
         self.deliver(io);
-        Next::Stay
+        StateChange::Stay
     }
 
     /// A member acknowledges what it holds.
-    pub fn on_ack(&mut self, io: &mut Io, from: MemberId, ack: Ack) -> Next {
+    pub fn on_ack(&mut self, io: &mut RingIo, from: MemberId, ack: Ack) -> StateChange {
         if self.rotation.on_ack(io, from, ack) {
             self.settle(io);
         }
@@ -205,25 +205,25 @@ impl Operational {
     }
 
     /// The parked token is let go; after a pause, only once another member is known to be there still.
-    pub fn on_hold_end(&mut self, io: &mut Io, now: Instant) -> Next {
+    pub fn on_hold_end(&mut self, io: &mut RingIo, now: Instant) -> StateChange {
         if self.rotation.is_over(now, self.rotation.token_at(), io.config.timers.patience()) {
             //= M54
             if self.late.is_none() {
                 self.ask_where(io, now);
             }
-            return Next::Stay;
+            return StateChange::Stay;
         }
         self.release(io, now);
         self.may_leave(io)
     }
 
-    pub(super) fn release(&mut self, io: &mut Io, now: Instant) {
+    pub(super) fn release(&mut self, io: &mut RingIo, now: Instant) {
         self.rotation.release(io, now, &mut self.fresh);
         self.settle(io);
     }
 
     /// A ring that dies young was not worth forming: those that were let in for it are kept out for a while.
-    pub(super) fn quarantine_young(&self, io: &mut Io, now: Instant) {
+    pub(super) fn quarantine_young(&self, io: &mut RingIo, now: Instant) {
         //= M52
         if now.since(self.since) < io.config.timers.token_loss * 10 && self.rotation.visits < YOUNG_VISITS {
             let view = &self.installed.view;
@@ -234,50 +234,50 @@ impl Operational {
     }
 
     /// Somebody asks for another ring.
-    pub fn on_join(&mut self, io: &mut Io, now: Instant, from: MemberId, join: &Join) -> Next {
+    pub fn on_join(&mut self, io: &mut RingIo, now: Instant, from: MemberId, join: &Join) -> StateChange {
         //= M11
         let trigger = || ViewCause::Asked { node: from.node };
         match self.installed.member(from.node) {
             Some(member) if member == from => {
                 if join.leave {
                     //= M15
-                    return Next::gather(
+                    return StateChange::gather(
                         Why::new(ViewCause::Left { nodes: vec![from.node] }).failing(from, Reason::Left),
                     );
                 }
                 let late = join.number < self.rotation.ring.number;
                 if late || join.fail.contains(&io.me) {
-                    return Next::Stay;
+                    return StateChange::Stay;
                 }
                 let mut why = Why::new(trigger()).adding(join.proc.iter().copied());
                 for member in &join.fail {
                     why = why.failing(*member, Reason::Apart);
                 }
-                Next::gather(why)
+                StateChange::gather(why)
             }
             Some(earlier) if from.incarnation > earlier.incarnation && !join.leave => {
                 //= M16
                 let trigger = ViewCause::Restarted { nodes: vec![from.node] };
-                Next::gather(Why::new(trigger).adding([from]).failing(earlier, Reason::Restarted))
+                StateChange::gather(Why::new(trigger).adding([from]).failing(earlier, Reason::Restarted))
             }
-            _ if join.leave => Next::Stay,
+            _ if join.leave => StateChange::Stay,
             _ if self.admits(io, now, from, join) => {
                 let nodes =
                     join.proc.iter().map(|member| member.node).filter(|node| self.installed.member(*node).is_none());
                 let trigger = ViewCause::Merged { nodes: nodes.collect() };
-                Next::gather(Why::new(trigger).adding(join.proc.iter().copied()))
+                StateChange::gather(Why::new(trigger).adding(join.proc.iter().copied()))
             }
             _ => {
                 //= M19
                 io.beacon_soon(now);
-                Next::Stay
+                StateChange::Stay
             }
         }
     }
 
     /// Whether a stranger may tear this ring down: only if it, and all it brings, and all members hear each other, and it
     /// wants none of them out.
-    fn admits(&self, io: &Io, now: Instant, from: MemberId, join: &Join) -> bool {
+    fn admits(&self, io: &RingIo, now: Instant, from: MemberId, join: &Join) -> bool {
         //= M17
         if crate::mutated!(io.config, StrangersAdmitted) {
             return true;
@@ -296,15 +296,15 @@ impl Operational {
     }
 
     /// A beacon of another ring came: perhaps there is one to merge with.
-    pub fn on_beacon(&mut self, io: &mut Io, now: Instant, from: MemberId, ring: RingId) -> Next {
+    pub fn on_beacon(&mut self, io: &mut RingIo, now: Instant, from: MemberId, ring: RingId) -> StateChange {
         //= M57
         if self.installed.member(from.node) == Some(from) && ring.number > self.rotation.ring.number {
             // That member has gone on: this ring is over.
-            return Next::gather(Why::new(ViewCause::TokenLost { after: now.since(self.rotation.token_at()) }));
+            return StateChange::gather(Why::new(ViewCause::TokenLost { after: now.since(self.rotation.token_at()) }));
         }
         //= M51
         if !self.rotation.is_representative() {
-            return Next::Stay;
+            return StateChange::Stay;
         }
         let willing = self.rings_to_merge(io, now);
         let best = willing.first().map(|(ring, _)| *ring);
@@ -316,15 +316,15 @@ impl Operational {
         let agreed = willing.into_iter().filter(|(ring, wants)| ring.representative > io.me && *wants == Some(mine));
         let strangers: Vec<_> = agreed.flat_map(|(ring, _)| members_of(io, now, ring)).collect();
         if strangers.is_empty() {
-            return Next::Stay;
+            return StateChange::Stay;
         }
         let trigger = ViewCause::Merged { nodes: strangers.iter().map(|member| member.node).collect() };
-        Next::gather(Why::new(trigger).adding(strangers))
+        StateChange::gather(Why::new(trigger).adding(strangers))
     }
 
     /// The settled rings with whose members all members hear each other, and which ring each of them wants; lowest
     /// representative first.
-    fn rings_to_merge(&self, io: &Io, now: Instant) -> Vec<(RingId, Option<RingId>)> {
+    fn rings_to_merge(&self, io: &RingIo, now: Instant) -> Vec<(RingId, Option<RingId>)> {
         //= M51
         let mine: BTreeSet<NodeId> = self.installed.view.members.iter().map(|member| member.node).collect();
         let mut rings: Vec<_> = io
@@ -340,7 +340,7 @@ impl Operational {
         rings
     }
 
-    fn is_mergeable(&self, io: &Io, now: Instant, mine: &BTreeSet<NodeId>, hearing: &Hearing) -> bool {
+    fn is_mergeable(&self, io: &RingIo, now: Instant, mine: &BTreeSet<NodeId>, hearing: &Hearing) -> bool {
         let there = |member: &MemberId| {
             io.heard.get(member.node, now).is_some_and(|known| known.member == *member && known.view == hearing.view)
         };
@@ -350,15 +350,15 @@ impl Operational {
     }
 
     /// There is something to send: see that the token comes.
-    pub fn nudge(&mut self, io: &mut Io, now: Instant) {
+    pub fn nudge(&mut self, io: &mut RingIo, now: Instant) {
         self.rotation.nudge(io, now);
     }
 
     /// A leaving member goes once all it sent is known to be everywhere.
-    pub fn may_leave(&self, io: &Io) -> Next {
+    pub fn may_leave(&self, io: &RingIo) -> StateChange {
         //= M15
         let done = io.queue.is_empty() && io.queue.all_delivered() && self.rotation.stable >= self.rotation.last_own;
-        if io.leaving && done { Next::Leave } else { Next::Stay }
+        if io.leaving && done { StateChange::Leave } else { StateChange::Stay }
     }
 
     /// What own messages wait for that were numbered, or have yet to be.
@@ -381,6 +381,6 @@ impl Operational {
 /// A ring whose token never went round so often never worked.
 const YOUNG_VISITS: u64 = 3;
 
-fn members_of(io: &Io, now: Instant, ring: RingId) -> Vec<MemberId> {
+fn members_of(io: &RingIo, now: Instant, ring: RingId) -> Vec<MemberId> {
     io.heard.get(ring.representative.node, now).map(|hearing| hearing.members.clone()).unwrap_or_default()
 }

@@ -1,13 +1,13 @@
 //! Recovery: on the new ring's own token, each packet that somebody lacks of its old ring is sent once, by one member.
 //!
 //! Leaves for Operational when all members hold everything that any of them held, or back to Gather with nothing lost.
-use super::Next;
+use super::StateChange;
 use super::commit::{gave_up, send};
 use super::operational::Operational;
 use super::{Sets, Why};
-use crate::engine::Io;
+use crate::engine::RingIo;
 use crate::installation::{Installed, Old};
-use crate::packet::{Commit, Content, Data, Join, Recovered, Token};
+use crate::packet::{Commit, DataContent, DataPacket, Join, Recovered, Token};
 use crate::timer::Timer;
 use crate::token::{DataOutcome, Mode, PacketSource, Rotation};
 use consort_order::SubmitQueue;
@@ -40,14 +40,14 @@ pub(crate) struct Recovery {
 struct ToSend(VecDeque<Recovered>);
 
 impl PacketSource for ToSend {
-    fn next(&mut self, _queue: &mut SubmitQueue, _room: usize) -> Option<Content> {
-        self.0.pop_front().map(Content::Recovered)
+    fn next(&mut self, _queue: &mut SubmitQueue, _room: usize) -> Option<DataContent> {
+        self.0.pop_front().map(DataContent::Recovered)
     }
 }
 
 impl Recovery {
     /// Enters with the commit token's second rotation; passes it on. A ring of one has nothing to wait for.
-    pub fn enter(io: &mut Io, now: Instant, old: Old, sets: Sets, commit: Commit) -> (Self, Next) {
+    pub fn enter(io: &mut RingIo, now: Instant, old: Old, sets: Sets, commit: Commit) -> (Self, StateChange) {
         //= M30
         io.timers.disarm_all_but(&[Timer::Beacon, Timer::Leave]);
         io.timers.arm(Timer::RecoveryMax, now + io.config.timers.recovery_max);
@@ -76,20 +76,20 @@ impl Recovery {
         recovery.check_plan(io);
         recovery.oblige(io);
         if alone {
-            return (recovery, Next::Install);
+            return (recovery, StateChange::Install);
         }
         recovery.pass_on_commit(io, now);
-        (recovery, Next::Stay)
+        (recovery, StateChange::Stay)
     }
 
-    fn check_plan(&self, io: &mut Io) {
+    fn check_plan(&self, io: &mut RingIo) {
         let mine = &self.commit.olds[usize::from(self.mine)];
         io.check(self.commit.ring.number > io.installed_number, "G2: ring numbers grow");
         io.check_told(mine.held.base() >= self.old.stable, "G11: what is stable is held by all");
         io.check_told(mine.line <= mine.held.highest(), "G11: what was proven stable is held by somebody");
     }
 
-    fn check_install(&self, io: &mut Io, moved_together: &[MemberId]) {
+    fn check_install(&self, io: &mut RingIo, moved_together: &[MemberId]) {
         let (all_hold, alone) = (self.rotation.passed_aru.min(self.rotation.store.aru()), self.rotation.is_alone());
         io.check(
             alone || self.visits >= 2 && all_hold >= self.total,
@@ -102,13 +102,13 @@ impl Recovery {
         io.check_told(owed.iter().all(|member| before.contains(member)), "G10: nothing is owed to strangers");
     }
 
-    fn pass_on_commit(&self, io: &mut Io, now: Instant) {
+    fn pass_on_commit(&self, io: &mut RingIo, now: Instant) {
         send(io, &self.commit);
         io.timers.arm(Timer::TokenRetransmit, now + io.config.timers.token_retransmit);
     }
 
     /// Once this member holds everything, others may deliver because of it: it owes them the same deliveries.
-    fn oblige(&mut self, io: &Io) {
+    fn oblige(&mut self, io: &RingIo) {
         //= M33
         if self.rotation.store.aru() >= self.total && !crate::mutated!(io.config, NoObligations) {
             let owed = &self.commit.olds[usize::from(self.mine)].obligations;
@@ -118,14 +118,14 @@ impl Recovery {
     }
 
     /// The second rotation came back: all members have the plan, and the first token may go.
-    pub fn on_commit(&mut self, io: &mut Io, now: Instant, from: MemberId, commit: &Commit) -> Next {
+    pub fn on_commit(&mut self, io: &mut RingIo, now: Instant, from: MemberId, commit: &Commit) -> StateChange {
         //= M23
         let last = self.commit.members.last().is_some_and(|(member, _)| *member == from);
         let back = commit.ring == self.commit.ring && commit.rotation == 2 && last;
         let again = self.originated && !crate::mutated!(io.config, FirstTokenTwice);
         if !back || !self.rotation.is_representative() || again {
             io.counters.unexpected += 1;
-            return Next::Stay;
+            return StateChange::Stay;
         }
         self.originated = true;
         self.commit_out = false;
@@ -134,23 +134,23 @@ impl Recovery {
     }
 
     /// The token of the ring to be, come perhaps some time ago.
-    pub fn on_token(&mut self, io: &mut Io, now: Instant, arrival: &Arrival, token: Token) -> Next {
+    pub fn on_token(&mut self, io: &mut RingIo, now: Instant, arrival: &Arrival, token: Token) -> StateChange {
         //= M31
         if !self.rotation.accept(io, now, arrival, &token) {
-            return Next::Stay;
+            return StateChange::Stay;
         }
         if self.rotation.is_over(now, arrival.at, io.config.timers.token_loss) {
-            return Next::gather(self.lost(io, now));
+            return StateChange::gather(self.lost(io, now));
         }
         self.commit_out = false;
         if self.rotation.deaf_member(io, now, &token).is_some() {
-            return Next::gather(self.lost(io, now));
+            return StateChange::gather(self.lost(io, now));
         }
         self.rotation.on_token(io, now, token, Mode::Original, &mut self.to_send);
         self.after_visit(io)
     }
 
-    fn after_visit(&mut self, io: &Io) -> Next {
+    fn after_visit(&mut self, io: &RingIo) -> StateChange {
         //= M34
         self.oblige(io);
         let passed = self.rotation.passed_aru;
@@ -159,25 +159,25 @@ impl Recovery {
         self.visits += 1;
         self.rotation.store.discard_to(self.rotation.stable.min(self.total));
         if complete || crate::mutated!(io.config, InstallsEarly) && passed >= self.total {
-            Next::Install
+            StateChange::Install
         } else {
-            Next::Stay
+            StateChange::Stay
         }
     }
 
     /// A packet of the ring to be. One that was recovered of this member's own old ring goes back to its place there.
-    pub fn on_data(&mut self, io: &mut Io, from: MemberId, data: Data) -> Next {
+    pub fn on_data(&mut self, io: &mut RingIo, from: MemberId, data: DataPacket) -> StateChange {
         //= M32
         if data.ring != self.rotation.ring {
             if crate::mutated!(io.config, StoreUnfrozen) && data.ring == self.old.installed.view.id {
                 self.old.store.insert(data);
-                return Next::Stay;
+                return StateChange::Stay;
             }
             io.counters.foreign_ring += 1;
-            return Next::Stay;
+            return StateChange::Stay;
         }
         self.commit_out = false;
-        if let Content::Recovered(recovered) = &data.content
+        if let DataContent::Recovered(recovered) = &data.content
             && recovered.old == self.mine
             && !crate::mutated!(io.config, NotPutBack)
         {
@@ -186,7 +186,7 @@ impl Recovery {
         if self.rotation.receive(io, from, data) == DataOutcome::New {
             self.oblige(io);
         }
-        Next::Stay
+        StateChange::Stay
     }
 
     fn put_back(&mut self, recovered: &Recovered) {
@@ -195,8 +195,8 @@ impl Recovery {
         if recovered.seq > held.highest() {
             return;
         }
-        let content = recovered.body.clone().map_or(Content::Primary, Content::Messages);
-        self.old.put_back(Data {
+        let content = recovered.body.clone().map_or(DataContent::Primary, DataContent::Messages);
+        self.old.put_back(DataPacket {
             ring: self.old.installed.view.id,
             seq: recovered.seq,
             originator: recovered.originator,
@@ -208,7 +208,7 @@ impl Recovery {
     }
 
     /// Nothing shows that the last token, or the commit token, moved on.
-    pub fn on_retransmit(&mut self, io: &mut Io, now: Instant) {
+    pub fn on_retransmit(&mut self, io: &mut RingIo, now: Instant) {
         if self.commit_out {
             io.counters.tokens_retransmitted += 1;
             self.pass_on_commit(io, now);
@@ -218,19 +218,19 @@ impl Recovery {
     }
 
     /// Why to gather again when the token of the ring to be is lost.
-    pub fn lost(&self, io: &Io, now: Instant) -> Why {
+    pub fn lost(&self, io: &RingIo, now: Instant) -> Why {
         //= M40
         let _ = io;
         Why::new(ViewCause::TokenLost { after: now.since(self.rotation.token_at()) })
     }
 
     /// A member of the ring to be has gone back to gathering.
-    pub fn on_join(&self, io: &Io, from: MemberId, join: &Join) -> Next {
+    pub fn on_join(&self, io: &RingIo, from: MemberId, join: &Join) -> StateChange {
         gave_up(&self.commit, &self.sets, io, from, join)
     }
 
     /// One step, with nothing between: the rest of the old view, the transitional view, what belongs to it, the new view.
-    pub fn install(mut self, io: &mut Io, now: Instant) -> Operational {
+    pub fn install(mut self, io: &mut RingIo, now: Instant) -> Operational {
         //= M35
         let line = self.commit.olds[usize::from(self.mine)].line;
         let line = if crate::mutated!(io.config, NoCutLine) { self.old.store.highest() } else { line };
@@ -270,7 +270,7 @@ impl Recovery {
         Operational::enter(io, now, installed, self.rotation)
     }
 
-    fn transitional(&self, io: &Io, moved_together: &[MemberId]) -> View {
+    fn transitional(&self, io: &RingIo, moved_together: &[MemberId]) -> View {
         View {
             id: self.old.installed.view.id,
             kind: ViewKind::Transitional,
@@ -282,7 +282,7 @@ impl Recovery {
         }
     }
 
-    fn regular(&self, io: &Io, now: Instant, moved_together: Vec<MemberId>) -> View {
+    fn regular(&self, io: &RingIo, now: Instant, moved_together: Vec<MemberId>) -> View {
         //= M55
         let members = self.commit.member_ids();
         let policy = &io.config.primary;
@@ -308,7 +308,7 @@ impl Recovery {
 }
 
 /// The packets of this member's old ring that it, and nobody else, is to send.
-fn duties(io: &Io, old: &Old, commit: &Commit, mine: u8, me: u8) -> VecDeque<Recovered> {
+fn duties(io: &RingIo, old: &Old, commit: &Commit, mine: u8, me: u8) -> VecDeque<Recovered> {
     //= M31
     let everything = crate::mutated!(io.config, EverybodySends);
     let needed = commit.olds[usize::from(mine)].held.needed();
@@ -316,7 +316,7 @@ fn duties(io: &Io, old: &Old, commit: &Commit, mine: u8, me: u8) -> VecDeque<Rec
     let recovered = assigned.filter_map(|(seq, _)| {
         let data = old.store.get(seq)?;
         let body = match &data.content {
-            Content::Messages(body) => Some(body.clone()),
+            DataContent::Messages(body) => Some(body.clone()),
             _ => None,
         };
         Some(Recovered { old: mine, seq, originator: data.originator, body })

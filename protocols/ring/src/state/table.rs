@@ -3,7 +3,7 @@ use std::fmt;
 
 /// The states by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Name {
+pub(crate) enum RingStateName {
     Still,
     Gather,
     Commit,
@@ -12,7 +12,7 @@ pub(crate) enum Name {
     Left,
 }
 
-impl Name {
+impl RingStateName {
     /// As `status` and the page write it.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -26,7 +26,7 @@ impl Name {
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for RingStateName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
@@ -34,7 +34,7 @@ impl fmt::Display for Name {
 
 /// What a state answers with, without what it carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum TableStep {
     Gather,
     Commit,
     Recover,
@@ -45,44 +45,44 @@ pub(crate) enum Step {
 /// One way to go: from a state by a step to a state, and when that happens.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transition {
-    pub from: Name,
-    pub step: Step,
-    pub to: Name,
+    pub from: RingStateName,
+    pub step: TableStep,
+    pub to: RingStateName,
     #[cfg_attr(not(test), expect(dead_code, reason = "for the page, which a test compares"))]
     pub when: &'static str,
 }
 
-const fn way(from: Name, step: Step, to: Name, when: &'static str) -> Transition {
+const fn way(from: RingStateName, step: TableStep, to: RingStateName, when: &'static str) -> Transition {
     Transition { from, step, to, when }
 }
 
 /// All ways there are. In Gather the sets change without leaving the state.
 pub(crate) const TRANSITIONS: [Transition; 18] = {
-    use Name::{Commit, Gather, Left, Operational, Recovery, Still};
+    use RingStateName::{Commit, Gather, Left, Operational, Recovery, Still};
     [
-        way(Still, Step::Gather, Gather, "start"),
-        way(Gather, Step::Commit, Commit, "all agree, it is the lowest"),
-        way(Gather, Step::Commit, Commit, "commit token, its turn"),
-        way(Gather, Step::Commit, Gather, "what it holds does not fit"),
-        way(Commit, Step::Recover, Recovery, "second rotation"),
-        way(Commit, Step::Gather, Gather, "commit token lost"),
-        way(Commit, Step::Gather, Gather, "a member gave up"),
-        way(Recovery, Step::Install, Operational, "all is recovered"),
-        way(Recovery, Step::Gather, Gather, "token lost, or recovery_max"),
-        way(Recovery, Step::Gather, Gather, "a member gave up"),
-        way(Operational, Step::Gather, Gather, "token lost"),
-        way(Operational, Step::Gather, Gather, "a member gathers, left, restarted or is deaf"),
-        way(Operational, Step::Gather, Gather, "another ring found, or places run out"),
-        way(Still, Step::Leave, Left, "leave"),
-        way(Gather, Step::Leave, Left, "leave"),
-        way(Commit, Step::Leave, Left, "leave"),
-        way(Recovery, Step::Leave, Left, "leave"),
-        way(Operational, Step::Leave, Left, "leave, all is stable"),
+        way(Still, TableStep::Gather, Gather, "start"),
+        way(Gather, TableStep::Commit, Commit, "all agree, it is the lowest"),
+        way(Gather, TableStep::Commit, Commit, "commit token, its turn"),
+        way(Gather, TableStep::Commit, Gather, "what it holds does not fit"),
+        way(Commit, TableStep::Recover, Recovery, "second rotation"),
+        way(Commit, TableStep::Gather, Gather, "commit token lost"),
+        way(Commit, TableStep::Gather, Gather, "a member gave up"),
+        way(Recovery, TableStep::Install, Operational, "all is recovered"),
+        way(Recovery, TableStep::Gather, Gather, "token lost, or recovery_max"),
+        way(Recovery, TableStep::Gather, Gather, "a member gave up"),
+        way(Operational, TableStep::Gather, Gather, "token lost"),
+        way(Operational, TableStep::Gather, Gather, "a member gathers, left, restarted or is deaf"),
+        way(Operational, TableStep::Gather, Gather, "another ring found, or places run out"),
+        way(Still, TableStep::Leave, Left, "leave"),
+        way(Gather, TableStep::Leave, Left, "leave"),
+        way(Commit, TableStep::Leave, Left, "leave"),
+        way(Recovery, TableStep::Leave, Left, "leave"),
+        way(Operational, TableStep::Leave, Left, "leave, all is stable"),
     ]
 };
 
 /// Whether a step may lead from one state to another.
-pub(crate) fn allows(from: Name, step: Step, to: Name) -> bool {
+pub(crate) fn allows(from: RingStateName, step: TableStep, to: RingStateName) -> bool {
     //= M05
     TRANSITIONS.iter().any(|way| (way.from, way.step, way.to) == (from, step, to))
 }
@@ -97,14 +97,14 @@ mod tests {
         let mut lines = String::from("```mermaid\nstateDiagram-v2\n");
         let mut done = Vec::new();
         for Transition { from, to, .. } in TRANSITIONS {
-            if done.contains(&(from, to)) || (from, to) == (Name::Still, Name::Left) {
+            if done.contains(&(from, to)) || (from, to) == (RingStateName::Still, RingStateName::Left) {
                 continue;
             }
             done.push((from, to));
             let ways = TRANSITIONS.iter().filter(|way| (way.from, way.to) == (from, to));
             let when: Vec<_> = ways.map(|way| way.when).collect();
-            let from = if from == Name::Still { "[*]" } else { from.as_str() };
-            let to = if to == Name::Left { "[*]" } else { to.as_str() };
+            let from = if from == RingStateName::Still { "[*]" } else { from.as_str() };
+            let to = if to == RingStateName::Left { "[*]" } else { to.as_str() };
             writeln!(lines, "    {from} --> {to}: {}", when.join(" / ")).unwrap();
         }
         lines.push_str("```\n");
@@ -123,20 +123,20 @@ mod tests {
     #[test]
     fn every_state_can_be_reached_and_only_left_is_an_end() {
         //= M05 test
-        let mut reached = vec![Name::Still];
+        let mut reached = vec![RingStateName::Still];
         for _ in 0..TRANSITIONS.len() {
             let next =
                 TRANSITIONS.iter().filter(|way| reached.contains(&way.from)).map(|way| way.to).collect::<Vec<_>>();
             reached.extend(next);
         }
-        use Name::{Commit, Gather, Left, Operational, Recovery, Still};
+        use RingStateName::{Commit, Gather, Left, Operational, Recovery, Still};
         for name in [Gather, Commit, Recovery, Operational, Left] {
             assert!(reached.contains(&name), "{name}");
         }
         for name in [Still, Gather, Commit, Recovery, Operational] {
-            assert!(allows(name, Step::Leave, Left), "{name}");
+            assert!(allows(name, TableStep::Leave, Left), "{name}");
         }
         assert!(TRANSITIONS.iter().all(|way| way.from != Left));
-        assert!(!allows(Gather, Step::Recover, Recovery) && !allows(Commit, Step::Install, Operational));
+        assert!(!allows(Gather, TableStep::Recover, Recovery) && !allows(Commit, TableStep::Install, Operational));
     }
 }

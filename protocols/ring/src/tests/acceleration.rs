@@ -6,7 +6,7 @@ fn windows(personal: u32, accelerated: u32) -> Windows {
 }
 
 /// The kinds of what node 1 sends in the visit in which it has `n` packets to send.
-fn visit(n: usize, adjust: impl Fn(&mut Config)) -> Vec<(char, u64)> {
+fn visit(n: usize, adjust: impl Fn(&mut RingConfig)) -> Vec<(char, u64)> {
     let mut net = Net::formed(2, adjust);
     while net.flying.iter().all(|f| !(f.to == NodeId(1) && f.lane == Lane::Token)) {
         net.step(&mut |_| false);
@@ -17,8 +17,8 @@ fn visit(n: usize, adjust: impl Fn(&mut Config)) -> Vec<(char, u64)> {
         net.step(&mut |_| false);
     }
     let kind = |flying: &Flying| match &flying.packet {
-        Packet::Data(data) => ('d', data.round),
-        Packet::Token(_) => ('t', 0),
+        RingPacket::Data(data) => ('d', data.round),
+        RingPacket::Token(_) => ('t', 0),
         other => panic!("{other:?}"),
     };
     net.sent.iter().filter(|flying| flying.from == member(1)).map(kind).collect()
@@ -31,7 +31,7 @@ fn the_last_packets_of_a_visit_leave_after_the_token() {
     let kinds = |n, personal, accelerated| -> String {
         let sent = visit(n, |config| {
             config.windows = windows(personal, accelerated);
-            config.idling = crate::Idling { rounds: 255, ..crate::Idling::PARK };
+            config.idling = crate::IdleHold { rounds: 255, ..crate::IdleHold::PARK };
         });
         sent.into_iter().map(|(kind, _)| kind).collect()
     };
@@ -47,7 +47,7 @@ fn few_packets_leave_before_the_token_unless_the_thesis_is_followed() {
     //= R12 test
     let sent = visit(2, |config| {
         config.windows = Windows { accelerated_from: 3, ..windows(5, 5) };
-        config.idling = crate::Idling { rounds: 255, ..crate::Idling::PARK };
+        config.idling = crate::IdleHold { rounds: 255, ..crate::IdleHold::PARK };
     });
     assert_eq!(sent.iter().map(|(kind, _)| *kind).collect::<String>(), "ddt");
 }
@@ -59,7 +59,7 @@ fn rounds_are_stamped_by_the_method_of_priority() {
         let sent = visit(4, |config| {
             config.windows = windows(4, 2);
             config.priority = priority;
-            config.idling = crate::Idling { rounds: 255, ..crate::Idling::PARK };
+            config.idling = crate::IdleHold { rounds: 255, ..crate::IdleHold::PARK };
         });
         let rounds: Vec<_> = sent.iter().filter(|(kind, _)| *kind == 'd').map(|(_, round)| *round).collect();
         (rounds[1] - rounds[0], rounds[2] - rounds[1], rounds[3] - rounds[2])
@@ -75,7 +75,7 @@ fn the_token_gains_priority_by_a_first_packet_of_the_predecessors_next_round_onl
     let ring = net.views[0][0].id;
     let received = net.rings[2].received_for_test();
     let packet = |seq, originator: u16, round, retransmission| {
-        Packet::Data(Data { ring, originator: NodeId(originator), round, retransmission, ..data(seq) })
+        RingPacket::Data(DataPacket { ring, originator: NodeId(originator), round, retransmission, ..data(seq) })
     };
     let mut hand = |from: u16, packet| {
         net.hand_over(Flying { from: member(from), to: NodeId(3), lane: Lane::Data, packet });
@@ -94,7 +94,7 @@ fn the_guard_takes_the_token_after_so_much_data() {
     let ring = net.views[0][0].id;
     for seq in 1..=11 {
         assert_eq!(net.rings[2].reads_first(), Lane::Data, "{seq}");
-        let packet = Packet::Data(Data { ring, ..data(seq) });
+        let packet = RingPacket::Data(DataPacket { ring, ..data(seq) });
         net.hand_over(Flying { from: member(1), to: NodeId(3), lane: Lane::Data, packet });
     }
     assert_eq!(net.rings[2].reads_first(), Lane::Token);
@@ -107,13 +107,13 @@ fn holes_are_asked_for_one_rotation_later_than_in_the_original_ring() {
     let visits_until_asked = |acceleration| {
         let mut net = Net::formed(3, |config| {
             config.acceleration = acceleration;
-            config.idling = crate::Idling { rounds: 255, ..crate::Idling::PARK };
+            config.idling = crate::IdleHold { rounds: 255, ..crate::IdleHold::PARK };
         });
         net.submit(0, Service::Agreed, "lost at n2");
         let start = net.counter(1, "visits");
         let mut lost = false;
         let mut drop = |flying: &Flying| {
-            let hit = !lost && flying.to == NodeId(2) && matches!(flying.packet, Packet::Data(_));
+            let hit = !lost && flying.to == NodeId(2) && matches!(flying.packet, RingPacket::Data(_));
             lost |= hit;
             hit
         };

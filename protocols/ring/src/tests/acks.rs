@@ -16,7 +16,7 @@ fn run_looking(net: &mut Net, span: Duration, drop: &mut dyn FnMut(&Flying) -> b
 }
 
 fn is_ack(flying: &Flying) -> bool {
-    matches!(flying.packet, Packet::Ack(_))
+    matches!(flying.packet, RingPacket::Ack(_))
 }
 
 fn acks(net: &Net) -> usize {
@@ -109,7 +109,7 @@ fn who_lacks_a_packet_says_nothing_before_it_came() {
     net.sent.clear();
     net.submit(2, Service::Safe, "safe");
     // Nor does it ask for the token, and so have it repeated.
-    let is_request = |flying: &Flying| matches!(flying.packet, Packet::TokenRequest(_)) && flying.from == member(2);
+    let is_request = |flying: &Flying| matches!(flying.packet, RingPacket::TokenRequest(_)) && flying.from == member(2);
     run_looking(&mut net, Duration::from_micros(300), &mut |flying| is_request(flying));
     assert_eq!(acks(&net), 2, "of the others");
     assert!(net.delivered.iter().all(|delivered| delivered.len() < 2), "one lacks a packet");
@@ -126,8 +126,8 @@ fn what_cannot_be_true_is_not_believed_nor_what_is_said_of_another_ring() {
     let mut net = resting(4);
     let ring = net.views[0][0].id;
     let ack = |aru| Ack { ring, aru: Seq(aru), stable: Seq(aru) };
-    net.hand(2, 0, Packet::Ack(Ack { ring: crate::RingId { number: ring.number + 1, ..ring }, ..ack(1) }));
-    net.hand(2, 0, Packet::Ack(ack(1 << 40)));
+    net.hand(2, 0, RingPacket::Ack(Ack { ring: crate::RingId { number: ring.number + 1, ..ring }, ..ack(1) }));
+    net.hand(2, 0, RingPacket::Ack(ack(1 << 40)));
     assert_eq!((net.counter(0, "foreign_ring"), net.counter(0, "beyond_window")), (1, 1));
     net.submit(1, Service::Safe, "safe");
     net.run_dropping(Duration::from_micros(500), &mut |flying| flying.is_data() && flying.to == NodeId(4));
@@ -141,9 +141,9 @@ fn nobody_believes_to_be_stable_what_it_does_not_hold_and_one_alone_proves_nothi
     //= R48 test
     let mut net = resting(4);
     let ring = net.views[0][0].id;
-    net.hand(2, 0, Packet::Ack(Ack { ring, aru: Seq(100), stable: Seq(100) }));
+    net.hand(2, 0, RingPacket::Ack(Ack { ring, aru: Seq(100), stable: Seq(100) }));
     assert_eq!((net.counter(0, "stable"), net.counter(0, "assertion_failures")), (net.counter(0, "aru"), 0));
-    net.hand(2, 1, Packet::Ack(Ack { ring, aru: Seq(100), stable: Seq(0) }));
+    net.hand(2, 1, RingPacket::Ack(Ack { ring, aru: Seq(100), stable: Seq(0) }));
     net.submit(1, Service::Safe, "safe");
     let is_of_others = |flying: &Flying| is_ack(flying) && flying.from != member(3);
     net.run_dropping(Duration::from_micros(300), &mut |flying| is_of_others(flying));

@@ -11,7 +11,7 @@ pub(super) struct Far {
 }
 
 impl Far {
-    pub fn formed(n: u16, delay: Duration, adjust: impl Fn(&mut Config)) -> Self {
+    pub fn formed(n: u16, delay: Duration, adjust: impl Fn(&mut RingConfig)) -> Self {
         let mut far = Self { net: Net::new(n, adjust), delay, on_the_way: BTreeMap::new(), sent: 0 };
         (0..usize::from(n)).for_each(|i| far.net.start(i));
         far.run(Duration::from_secs(2));

@@ -69,11 +69,13 @@ impl Net {
     }
 
     /// A packet from one node to another, made by hand and handed over at once.
-    pub fn hand(&mut self, from: usize, to: usize, packet: Packet) {
+    pub fn hand(&mut self, from: usize, to: usize, packet: RingPacket) {
         let lane = match packet {
-            Packet::Token(_) | Packet::Commit(_) | Packet::Ack(_) | Packet::TokenRequest(_) => Lane::Token,
-            Packet::Data(_) => Lane::Data,
-            Packet::Join(_) | Packet::Beacon(_) | Packet::Late(_) => Lane::Control,
+            RingPacket::Token(_) | RingPacket::Commit(_) | RingPacket::Ack(_) | RingPacket::TokenRequest(_) => {
+                Lane::Token
+            }
+            RingPacket::Data(_) => Lane::Data,
+            RingPacket::Join(_) | RingPacket::Beacon(_) | RingPacket::Late(_) => Lane::Control,
         };
         let flying = Flying { from: self.life(from), to: NodeId(to as u16 + 1), lane, packet };
         self.hand_over(flying);
@@ -145,29 +147,29 @@ impl Net {
 
 impl Flying {
     pub fn is_token(&self) -> bool {
-        matches!(self.packet, Packet::Token(_))
+        matches!(self.packet, RingPacket::Token(_))
     }
 
     pub fn is_data(&self) -> bool {
-        matches!(self.packet, Packet::Data(_))
+        matches!(self.packet, RingPacket::Data(_))
     }
 
     pub fn join(&self) -> Option<&Join> {
-        if let Packet::Join(join) = &self.packet { Some(join) } else { None }
+        if let RingPacket::Join(join) = &self.packet { Some(join) } else { None }
     }
 
     pub fn commit(&self) -> Option<&Commit> {
-        if let Packet::Commit(commit) = &self.packet { Some(commit) } else { None }
+        if let RingPacket::Commit(commit) = &self.packet { Some(commit) } else { None }
     }
 
     /// The place of a data packet.
     pub fn seq(&self) -> Option<u64> {
-        if let Packet::Data(data) = &self.packet { Some(data.seq.0) } else { None }
+        if let RingPacket::Data(data) = &self.packet { Some(data.seq.0) } else { None }
     }
 
     pub fn recovered(&self) -> Option<&Recovered> {
         match &self.packet {
-            Packet::Data(Data { content: Content::Recovered(recovered), .. }) => Some(recovered),
+            RingPacket::Data(DataPacket { content: DataContent::Recovered(recovered), .. }) => Some(recovered),
             _ => None,
         }
     }

@@ -117,7 +117,7 @@ fn a_token_that_is_lost_on_either_way_is_sent_again() {
 fn between_two_rotations_a_member_sends_no_more_than_in_one_visit() {
     //= R47 test
     //= R8 test
-    let windows = |config: &mut Config| {
+    let windows = |config: &mut RingConfig| {
         config.windows = crate::Windows { global: 40, personal: 20, accelerated: 0, tuning: None, ..config.windows };
     };
     for sender in 0..3 {
@@ -177,7 +177,7 @@ fn a_token_numbered_almost_to_the_end_of_numbers_makes_nobody_fall_over() {
         let mut net = resting(3);
         let mut last = None;
         net.run_dropping(Duration::from_millis(40), &mut |flying| match &flying.packet {
-            Packet::Token(token) if flying.to == NodeId(1) && last.is_none() => {
+            RingPacket::Token(token) if flying.to == NodeId(1) && last.is_none() => {
                 last = Some(token.clone());
                 true
             }
@@ -185,7 +185,7 @@ fn a_token_numbered_almost_to_the_end_of_numbers_makes_nobody_fall_over() {
         });
         let parked = net.counter(0, "holds");
         let lie = Token { token_seq: u64::MAX - to_the_end, ..last.unwrap() };
-        net.hand_over(Flying { from: member(3), to: NodeId(1), lane: Lane::Token, packet: Packet::Token(lie) });
+        net.hand_over(Flying { from: member(3), to: NodeId(1), lane: Lane::Token, packet: RingPacket::Token(lie) });
         assert_eq!(net.counter(0, "holds") - parked, accepted, "{to_the_end}");
         net.submit(1, Service::Agreed, "x");
         net.run(Duration::from_millis(500));
@@ -200,7 +200,7 @@ fn nobody_else_can_give_a_token_back() {
     let mut token = Token::default();
     net.submit(2, Service::Agreed, vec![7; 2_000]);
     net.run_dropping(Duration::from_millis(1), &mut |flying| {
-        if let Packet::Token(back) = &flying.packet
+        if let RingPacket::Token(back) = &flying.packet
             && flying.to == NodeId(1)
         {
             token = back.clone();
@@ -211,7 +211,12 @@ fn nobody_else_can_give_a_token_back() {
     let again = Token { token_seq: token.token_seq + 10, ..token };
     assert!(again.granted);
     for (from, packet) in [(3, again.clone()), (2, again.clone()), (2, Token { granted: false, ..again })] {
-        net.hand_over(Flying { from: member(from), to: NodeId(1), lane: Lane::Token, packet: Packet::Token(packet) });
+        net.hand_over(Flying {
+            from: member(from),
+            to: NodeId(1),
+            lane: Lane::Token,
+            packet: RingPacket::Token(packet),
+        });
     }
     assert_eq!(net.counter(0, "wrong_sender"), refused + 3, "it was not granted to them");
     net.submit(3, Service::Agreed, "y");
@@ -227,7 +232,7 @@ fn a_token_that_is_said_to_be_granted_is_taken_from_nobody_else() {
     let is_passed_on = |f: &Flying| f.from == member(2) && f.to == NodeId(3) && f.is_token();
     net.run_until(Duration::from_millis(10), |net| net.flying.iter().any(is_passed_on));
     let passed = net.flying.iter_mut().find(|flying| is_passed_on(flying)).unwrap();
-    let Packet::Token(token) = &mut passed.packet else { unreachable!() };
+    let RingPacket::Token(token) = &mut passed.packet else { unreachable!() };
     token.granted = true;
     net.run(Duration::from_millis(400));
     assert_eq!((net.counter(2, "wrong_sender"), net.total("token_losses")), (1, 0), "it was sent again");
@@ -242,7 +247,7 @@ fn ask_at_the_last_moment(net: &mut Net, rest: Duration) {
         net.skip_to(at);
         net.step(&mut |_| false);
     }
-    let packet = Packet::TokenRequest(crate::packet::TokenRequest { ring: net.views[0][0].id });
+    let packet = RingPacket::TokenRequest(crate::packet::TokenRequest { ring: net.views[0][0].id });
     net.hand_over(Flying { from: member(3), to: NodeId(1), lane: Lane::Token, packet });
     net.step(&mut |_| false);
     net.step = Duration::from_micros(100);
@@ -266,7 +271,7 @@ fn look_at(net: &Net, seen: &mut BTreeMap<u64, (NodeId, Token)>) {
     let stable = (0..net.rings.len()).map(|i| net.counter(i, "stable")).max();
     assert!(stable <= aru, "R20: {stable:?} is stable, {aru:?} is held");
     for flying in &net.flying {
-        if let Packet::Token(token) = &flying.packet {
+        if let RingPacket::Token(token) = &flying.packet {
             let known = seen.entry(token.token_seq).or_insert_with(|| (flying.to, token.clone()));
             assert_eq!(*known, (flying.to, token.clone()), "two tokens");
         }

@@ -1,7 +1,7 @@
 //! What messages wait for, as the ring tells it.
 use super::*;
 use crate::Windows;
-use crate::engine::State;
+use crate::engine::RingState;
 use consort_types::Hold;
 
 const SOON: Duration = Duration::from_millis(100);
@@ -13,7 +13,7 @@ fn narrow(personal: u32) -> Windows {
 
 /// The third node receives no data, but all else.
 fn deaf_third(flying: &Flying) -> bool {
-    flying.to == NodeId(3) && matches!(flying.packet, Packet::Data(_))
+    flying.to == NodeId(3) && matches!(flying.packet, RingPacket::Data(_))
 }
 
 #[test]
@@ -101,10 +101,11 @@ fn a_member_that_fills_the_store_is_named() {
     let mut net = Net::formed(3, |config| config.windows = narrow(40));
     (0..3_000).for_each(|_| net.submit(0, Service::Agreed, vec![0; 1_300]));
     // It lacks so much, here and there, that the token has no room to ask for all of it.
-    let mut hears_half =
-        |flying: &Flying| flying.to == NodeId(3) && matches!(&flying.packet, Packet::Data(data) if data.seq.0 % 2 == 1);
+    let mut hears_half = |flying: &Flying| {
+        flying.to == NodeId(3) && matches!(&flying.packet, RingPacket::Data(data) if data.seq.0 % 2 == 1)
+    };
     let filled = |net: &Net| match &net.rings[0].state {
-        State::Operational(state) => state.rotation.filled_by(),
+        RingState::Operational(state) => state.rotation.filled_by(),
         _ => None,
     };
     net.run_dropping_until(Duration::from_millis(180), &mut hears_half, &mut |net| filled(net) == Some(NodeId(3)));

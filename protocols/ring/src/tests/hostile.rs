@@ -10,7 +10,7 @@ use consort_wire::Packet as _;
 /// What fits into one UDP datagram with the envelope.
 const DATAGRAM_MAX: usize = 65_507 - 56;
 
-fn bytes(packet: &Packet) -> Bytes {
+fn bytes(packet: &RingPacket) -> Bytes {
     let mut head = BytesMut::new();
     let body = packet.encode(&mut head);
     head.extend_from_slice(&body);
@@ -53,10 +53,10 @@ fn nodes_that_are_not_configured_never_become_candidates() {
         let strangers = (0..6_000).map(|k| MemberId::new(100 + round * 6_000 + k, 1));
         let mut lie = join(&net, 1);
         lie.proc.extend(strangers);
-        net.hand(1, 0, Packet::Join(lie));
+        net.hand(1, 0, RingPacket::Join(lie));
     }
     net.run(ms(1_000));
-    let joins = net.sent.iter().filter(|flying| matches!(flying.packet, Packet::Join(_)));
+    let joins = net.sent.iter().filter(|flying| matches!(flying.packet, RingPacket::Join(_)));
     let longest = joins.map(|flying| bytes(&flying.packet).len()).max().unwrap_or_default();
     assert!(longest < 1_000, "a JOIN of {longest} bytes");
     forms_again(&mut net);
@@ -69,10 +69,10 @@ fn lives_that_never_were_do_not_make_joins_too_long_to_be_sent() {
     for round in 0..5u64 {
         let mut lie = join(&net, 1);
         lie.proc.extend((0..6_000).map(|k| MemberId::new(3, 1_000 + round * 6_000 + k)));
-        net.hand(1, 0, Packet::Join(lie));
+        net.hand(1, 0, RingPacket::Join(lie));
     }
     net.run(ms(100));
-    let joins = net.sent.iter().filter(|flying| matches!(flying.packet, Packet::Join(_)));
+    let joins = net.sent.iter().filter(|flying| matches!(flying.packet, RingPacket::Join(_)));
     let longest = joins.map(|flying| bytes(&flying.packet).len()).max().unwrap_or_default();
     assert!(longest < DATAGRAM_MAX, "a JOIN of {longest} bytes");
     forms_again(&mut net);
@@ -84,7 +84,7 @@ fn one_lie_does_not_use_up_all_ring_numbers() {
     let mut net = Net::formed(3, |_| {});
     let mut lie = join(&net, 1);
     lie.number = NUMBER_MAX;
-    net.hand(1, 0, Packet::Join(lie));
+    net.hand(1, 0, RingPacket::Join(lie));
     forms_again(&mut net);
     net.restart(0);
     forms_again(&mut net);
@@ -103,9 +103,9 @@ fn a_commit_token_cannot_claim_more_places_than_it_has_bytes_for() {
         members: vec![(member(1), Some(0)), (member(2), None)],
         olds: (1..=1_000).map(old).collect(),
     };
-    let bytes = bytes(&Packet::Commit(lie));
+    let bytes = bytes(&RingPacket::Commit(lie));
     assert!(bytes.len() < DATAGRAM_MAX);
-    assert!(Packet::decode(bytes).is_err(), "1000 maps of {PLACES_MAX} places in one datagram");
+    assert!(RingPacket::decode(bytes).is_err(), "1000 maps of {PLACES_MAX} places in one datagram");
 }
 
 /// Brings node 2 of two into Commit; returns the commit token it has passed on.
@@ -113,11 +113,11 @@ fn committing() -> (Net, Commit) {
     let mut net = Net::formed(2, |_| {});
     net.submit(0, Service::Agreed, "something");
     net.run(ms(5));
-    let token = |flying: &Flying| matches!(flying.packet, Packet::Token(_));
+    let token = |flying: &Flying| matches!(flying.packet, RingPacket::Token(_));
     let mut drop = |flying: &Flying| token(flying);
     net.run_dropping_until(ms(2_000), &mut drop, &mut |net: &Net| net.rings[1].state() == "commit");
     let commit = net.sent.iter().rev().find_map(|flying| match &flying.packet {
-        Packet::Commit(commit) if flying.from.node == NodeId(2) => Some(commit.clone()),
+        RingPacket::Commit(commit) if flying.from.node == NodeId(2) => Some(commit.clone()),
         _ => None,
     });
     net.flying.clear();
@@ -136,9 +136,10 @@ fn a_second_rotation_that_says_other_than_what_was_told_is_not_believed() {
     raw.put_u16(1_000);
     lie.olds[0].held = HeldMap::decode(&mut consort_wire::Reader::new(&raw), PLACES_MAX).unwrap();
     let ring = lie.ring;
-    net.hand(0, 1, Packet::Commit(lie));
-    let content = Content::Recovered(Recovered { old: 0, seq: Seq((1 << 47) + 5), originator: NodeId(1), body: None });
-    net.hand(0, 1, Packet::Data(Data { ring, content, ..data(1) }));
+    net.hand(0, 1, RingPacket::Commit(lie));
+    let content =
+        DataContent::Recovered(Recovered { old: 0, seq: Seq((1 << 47) + 5), originator: NodeId(1), body: None });
+    net.hand(0, 1, RingPacket::Data(DataPacket { ring, content, ..data(1) }));
     forms_again(&mut net);
 }
 
@@ -147,7 +148,7 @@ fn a_second_rotation_for_others_is_not_believed() {
     let (mut net, mut lie) = committing();
     lie.rotation = 2;
     lie.members.pop();
-    net.hand(0, 1, Packet::Commit(lie));
+    net.hand(0, 1, RingPacket::Commit(lie));
     forms_again(&mut net);
 }
 
@@ -158,7 +159,7 @@ fn a_token_at_the_end_of_its_numbers_is_not_passed_on() {
     net.submit(1, Service::Agreed, "something");
     net.run(ms(1));
     let token = tokens(&net.sent).pop().unwrap();
-    net.hand(0, 1, Packet::Token(Token { token_seq: u64::MAX, ..token }));
+    net.hand(0, 1, RingPacket::Token(Token { token_seq: u64::MAX, ..token }));
     forms_again(&mut net);
 }
 
@@ -167,15 +168,15 @@ fn packets_that_the_token_does_not_cover_and_counts_without_this_member_are_surv
     //= R6 test
     let mut net = Net::formed(3, |_| {});
     let ring = net.views[0].last().unwrap().id;
-    net.hand(1, 2, Packet::Data(Data { ring, originator: NodeId(2), ..data(50) }));
-    net.hand(1, 2, Packet::Data(Data { ring, originator: NodeId(3), ..data(1) }));
+    net.hand(1, 2, RingPacket::Data(DataPacket { ring, originator: NodeId(2), ..data(50) }));
+    net.hand(1, 2, RingPacket::Data(DataPacket { ring, originator: NodeId(3), ..data(1) }));
     for i in 0..3 {
         net.submit(i, Service::Agreed, "something");
     }
     net.run(ms(1));
     let token = tokens(&net.sent).pop().unwrap();
     let lie = Token { fcc: Default::default(), token_seq: token.token_seq + 30, ..token };
-    net.hand(0, 1, Packet::Token(lie));
+    net.hand(0, 1, RingPacket::Token(lie));
     net.run(ms(2_000));
 }
 
@@ -185,14 +186,14 @@ fn a_later_life_of_this_node_that_is_out_does_not_put_this_one_out() {
     let mut net = Net::formed(3, |_| {});
     let mut lie = join(&net, 1);
     lie.fail = [MemberId::new(1, 9_000)].into();
-    net.hand(1, 0, Packet::Join(lie.clone()));
+    net.hand(1, 0, RingPacket::Join(lie.clone()));
     lie.proc.insert(MemberId::new(1, 7));
-    net.hand(1, 0, Packet::Join(lie));
+    net.hand(1, 0, RingPacket::Join(lie));
     forms_again(&mut net);
 }
 
 /// One number of a packet is changed into another that reads well.
-fn bent(rng: &mut Rng, packet: &Packet) -> Option<Packet> {
+fn bent(rng: &mut Rng, packet: &RingPacket) -> Option<RingPacket> {
     let mut bytes = bytes(packet).to_vec();
     for _ in 0..rng.between(1, 3) {
         let at = rng.between(1, bytes.len() as u64 - 1) as usize;
@@ -203,7 +204,7 @@ fn bent(rng: &mut Rng, packet: &Packet) -> Option<Packet> {
             _ => bytes[at] = bytes[at].wrapping_add(1),
         }
     }
-    Packet::decode(bytes.into()).ok()
+    RingPacket::decode(bytes.into()).ok()
 }
 
 /// Everybody submits, a while passes, and packets that went by are bent and handed in once more, mostly by their senders.

@@ -31,7 +31,7 @@ fn a_token_rests_only_when_safe_messages_are_delivered_everywhere() {
 fn lose_tokens(net: &mut Net, many: u32, to: NodeId, span: Duration) {
     let mut lost = 0;
     net.run_dropping(span, &mut |flying| {
-        let hit = lost < many && flying.to == to && matches!(flying.packet, Packet::Token(_));
+        let hit = lost < many && flying.to == to && matches!(flying.packet, RingPacket::Token(_));
         lost += u32::from(hit);
         hit
     });
@@ -77,7 +77,7 @@ fn an_idle_token_may_be_lost_twelve_times_running() {
     net.run(Duration::from_millis(100));
     let mut lost = 0;
     net.run_dropping(Duration::from_millis(400), &mut |flying| {
-        let hit = lost < 12 && matches!(flying.packet, Packet::Token(_));
+        let hit = lost < 12 && matches!(flying.packet, RingPacket::Token(_));
         lost += u32::from(hit);
         hit
     });
@@ -106,7 +106,7 @@ fn tokens_for(net: &mut Net, senders: &[usize]) -> Vec<u16> {
     senders.iter().for_each(|i| net.submit(*i, Service::Agreed, "hurry"));
     while net.delivered.iter().any(|delivered| delivered.len() < before + senders.len()) {
         net.step(&mut |flying| {
-            tokens.extend(matches!(flying.packet, Packet::Token(_)).then_some(flying.to.0));
+            tokens.extend(matches!(flying.packet, RingPacket::Token(_)).then_some(flying.to.0));
             false
         });
     }
@@ -125,7 +125,7 @@ fn a_token_that_rests_is_handed_to_the_one_that_asks_and_goes_round_for_several(
     // Two ask at once.
     let ring = net.views[0][0].id;
     for node in [4, 6] {
-        let packet = Packet::TokenRequest(crate::packet::TokenRequest { ring });
+        let packet = RingPacket::TokenRequest(crate::packet::TokenRequest { ring });
         net.hand_over(Flying { from: member(node), to: NodeId(1), lane: Lane::Token, packet });
     }
     assert!(tokens_for(&mut net, &[5]).starts_with(&[2, 3, 4, 5, 6]));
@@ -155,7 +155,7 @@ fn the_token_is_expected_where_it_was_asked_for_where_it_came_from_and_while_it_
     assert!(net.delivered.iter().all(|delivered| delivered.len() == 1));
     // Two ask.
     for node in [2, 3] {
-        let packet = Packet::TokenRequest(crate::packet::TokenRequest { ring: net.views[0][0].id });
+        let packet = RingPacket::TokenRequest(crate::packet::TokenRequest { ring: net.views[0][0].id });
         net.hand_over(Flying { from: member(node), to: NodeId(1), lane: Lane::Token, packet });
     }
     net.run_until(Duration::from_millis(1), |net| expecting(net) == [1, 2, 3]);
@@ -230,7 +230,7 @@ fn a_lost_wake_up_is_sent_again() {
     net.submit(2, Service::Agreed, "hurry");
     let mut lost = 0;
     net.run_dropping(Duration::from_millis(30), &mut |flying| {
-        let hit = lost < 3 && matches!(flying.packet, Packet::TokenRequest(_));
+        let hit = lost < 3 && matches!(flying.packet, RingPacket::TokenRequest(_));
         lost += u32::from(hit);
         hit
     });
@@ -245,11 +245,11 @@ fn a_wake_up_that_comes_too_early_is_remembered() {
     let ring = net.views[0][0].id;
     net.run(Duration::from_millis(100));
     // Let the parked token go, and while it is away ask for it.
-    while net.flying.iter().all(|f| !matches!(f.packet, Packet::Token(_))) {
+    while net.flying.iter().all(|f| !matches!(f.packet, RingPacket::Token(_))) {
         net.run(Duration::from_micros(100));
     }
     let holds = net.counter(0, "holds");
-    let packet = Packet::TokenRequest(crate::packet::TokenRequest { ring });
+    let packet = RingPacket::TokenRequest(crate::packet::TokenRequest { ring });
     net.hand_over(Flying { from: member(2), to: NodeId(1), lane: Lane::Token, packet });
     let visits = net.counter(0, "visits");
     while net.counter(0, "visits") == visits {
@@ -261,7 +261,7 @@ fn a_wake_up_that_comes_too_early_is_remembered() {
 #[test]
 fn a_lingering_ring_keeps_the_token_moving_after_traffic() {
     //= R28 test
-    let mut net = Net::formed(3, |config| config.idling = crate::Idling::CIRCULATE);
+    let mut net = Net::formed(3, |config| config.idling = crate::IdleHold::CIRCULATE);
     net.run(Duration::from_secs(1));
     net.submit(0, Service::Agreed, "x");
     net.run(Duration::from_millis(30));
@@ -279,7 +279,7 @@ fn open_requests_keep_the_token_moving() {
     net.submit(0, Service::Agreed, "x");
     let mut gone = 0;
     net.run_dropping(Duration::from_millis(40), &mut |flying| {
-        let hit = flying.to == NodeId(2) && matches!(flying.packet, Packet::Data(_)) && gone < 20;
+        let hit = flying.to == NodeId(2) && matches!(flying.packet, RingPacket::Data(_)) && gone < 20;
         gone += u32::from(hit);
         hit
     });

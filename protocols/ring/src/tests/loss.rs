@@ -8,7 +8,7 @@ fn a_lost_token_is_sent_again_as_an_exact_copy() {
     let mut lost = None;
     net.submit(0, Service::Agreed, "x");
     net.run_dropping(Duration::from_millis(50), &mut |flying| {
-        let hit = lost.is_none() && flying.to == NodeId(3) && matches!(flying.packet, Packet::Token(_));
+        let hit = lost.is_none() && flying.to == NodeId(3) && matches!(flying.packet, RingPacket::Token(_));
         if hit {
             lost = Some(flying.packet.clone());
         }
@@ -27,13 +27,13 @@ fn only_a_packet_numbered_after_the_token_is_evidence_that_it_moved_on() {
     let ring = net.views[0][0].id;
     (0..5).for_each(|_| net.submit(0, Service::Agreed, vec![0; 1_300]));
     // Node 2 gets the token with seq 5, passes it on, and the token is lost.
-    let mut drop = |flying: &Flying| flying.from == member(2) && matches!(flying.packet, Packet::Token(_));
+    let mut drop = |flying: &Flying| flying.from == member(2) && matches!(flying.packet, RingPacket::Token(_));
     while net.counter(1, "aru") < 5 || !tokens(&net.sent).iter().any(|token| token.seq == Seq(5)) {
         net.step(&mut drop);
     }
     (0..20).for_each(|_| net.step(&mut drop));
     let retransmitted = |net: &Net| net.counter(1, "tokens_retransmitted");
-    let packet = |seq| Packet::Data(Data { ring, retransmission: false, ..data(seq) });
+    let packet = |seq| RingPacket::Data(DataPacket { ring, retransmission: false, ..data(seq) });
     let to_second = |packet| Flying { from: member(1), to: NodeId(2), lane: Lane::Data, packet };
     net.hand_over(to_second(packet(5)));
     let before = retransmitted(&net);
@@ -71,7 +71,7 @@ fn waiting_for_lost_tokens_does_not_make_the_wait_longer() {
     for k in 0..300 {
         net.submit(k % 3, Service::Agreed, vec![k as u8; 4_000]);
         net.run_dropping(Duration::from_millis(30), &mut |flying| {
-            matches!(flying.packet, Packet::Token(_)) && rng.chance(0.2)
+            matches!(flying.packet, RingPacket::Token(_)) && rng.chance(0.2)
         });
     }
     net.run(Duration::from_millis(500));
@@ -88,7 +88,7 @@ fn many_tokens_may_be_lost_where_a_rotation_has_many_hops() {
     for k in 0..5_000 {
         far.net.submit(k % 12, Service::Agreed, vec![k as u8; 100]);
         far.run_dropping(Duration::from_millis(2), &mut |flying| {
-            matches!(flying.packet, Packet::Token(_)) && rng.chance(0.1)
+            matches!(flying.packet, RingPacket::Token(_)) && rng.chance(0.1)
         });
     }
     let rotations: Vec<_> = (0..12).map(|i| far.net.counter(i, "rotation_us")).collect();
@@ -131,7 +131,7 @@ fn requests_that_were_satisfied_go_silently() {
     let token =
         crate::packet::Token { ring, token_seq: 1 << 30, seq: Seq(1), aru: Seq(1), requests, ..Default::default() };
     net.sent.clear();
-    net.hand_over(Flying { from: member(2), to: NodeId(1), lane: Lane::Token, packet: Packet::Token(token) });
+    net.hand_over(Flying { from: member(2), to: NodeId(1), lane: Lane::Token, packet: RingPacket::Token(token) });
     assert_eq!(net.counter(0, "retransmissions_sent"), sent);
     assert!(tokens(&net.sent).iter().all(|token| token.requests.is_empty()));
 }

@@ -119,9 +119,9 @@ fn a_majority_is_primary_once_all_have_installed() {
     net.run(Duration::from_millis(100));
     net.run_parted(Duration::from_millis(1000), &[3]);
     let last = |i: usize| net.traces[i].events.last();
-    assert_eq!(last(0), Some(&Event::Primary(net.view(0).id)));
-    assert_eq!(last(1), Some(&Event::Primary(net.view(0).id)));
-    assert!(matches!(last(2), Some(Event::Installed(view)) if view.primary == consort_types::Primary::No));
+    assert_eq!(last(0), Some(&EvsEvent::Primary(net.view(0).id)));
+    assert_eq!(last(1), Some(&EvsEvent::Primary(net.view(0).id)));
+    assert!(matches!(last(2), Some(EvsEvent::Installed(view)) if view.primary == consort_types::Primary::No));
     net.check();
 }
 
@@ -177,7 +177,7 @@ fn a_stranger_that_wants_one_of_ours_out_is_not_heeded() {
         episode: net.rings[1].io().episode,
         attempt: None,
     };
-    net.hand(1, 0, Packet::Join(join));
+    net.hand(1, 0, RingPacket::Join(join));
     assert_eq!(net.state(0), "operational");
     net.end();
 }

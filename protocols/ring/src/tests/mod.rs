@@ -14,9 +14,9 @@ mod packets;
 
 mod scenarios;
 
-use crate::evs::{Event, Message, Trace};
-use crate::packet::{Content, Data, Packet};
-use crate::{Config, Ring};
+use crate::evs::{EvsEvent, EvsMessage, EvsTrace};
+use crate::packet::{DataContent, DataPacket, RingPacket};
+use crate::{Ring, RingConfig};
 use bytes::Bytes;
 use consort_order::{Arrival, Delivery, Destination, Engine, Lane, Output, Refused, Submission};
 use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, OrderStream, Seq, Service, View};
@@ -26,14 +26,22 @@ use std::collections::{BTreeSet, VecDeque};
 pub(crate) const STEP: Duration = Duration::from_micros(10);
 
 /// A data packet with one small message.
-pub(crate) fn data(seq: u64) -> Data {
+pub(crate) fn data(seq: u64) -> DataPacket {
     let mut body = bytes::BytesMut::new();
     let payload = Bytes::from(format!("message {seq}"));
     OutgoingMessage::new(Class::Client, Service::Agreed, payload.into()).pack(&mut body, 1000);
     let body = Body::new(body.freeze()).unwrap();
     let ring = crate::RingId::default();
-    let content = Content::Messages(body);
-    Data { ring, seq: Seq(seq), originator: NodeId(1), round: 0, retransmission: false, ack_request: false, content }
+    let content = DataContent::Messages(body);
+    DataPacket {
+        ring,
+        seq: Seq(seq),
+        originator: NodeId(1),
+        round: 0,
+        retransmission: false,
+        ack_request: false,
+        content,
+    }
 }
 
 /// What travels: from, to, lane, packet.
@@ -42,7 +50,7 @@ pub(crate) struct Flying {
     pub from: MemberId,
     pub to: NodeId,
     pub lane: Lane,
-    pub packet: Packet,
+    pub packet: RingPacket,
 }
 
 /// Nodes and what travels between them. The first node is number 1, but stands at index 0.
@@ -56,7 +64,7 @@ pub(crate) struct Net {
     /// Who runs, in which life.
     pub lives: Vec<Option<MemberId>>,
     /// What every life did and was told, from its start on.
-    pub traces: Vec<Trace>,
+    pub traces: Vec<EvsTrace>,
     /// How long a packet takes; everything else waits meanwhile.
     pub step: Duration,
     /// Ways that are cut: from, to.
@@ -77,17 +85,17 @@ pub(crate) fn member(node: u16) -> MemberId {
 
 /// `cargo xtask mutants` asks which scenario notices a broken rule.
 #[cfg(feature = "mutants")]
-fn break_a_rule(config: &mut Config) {
+fn break_a_rule(config: &mut RingConfig) {
     let name = std::env::var("CONSORT_RING_MUTANT").unwrap_or_default();
     config.mutant = crate::Mutant::ALL.iter().copied().find(|mutant| mutant.name() == name);
 }
 
 impl Net {
     /// `n` nodes, numbered from 1, not yet started.
-    pub fn new(n: u16, adjust: impl Fn(&mut Config)) -> Self {
+    pub fn new(n: u16, adjust: impl Fn(&mut RingConfig)) -> Self {
         let members: Vec<_> = (1..=n).map(NodeId).collect();
         let ring = |me: &NodeId| {
-            let mut config = Config::new(*me, members.clone());
+            let mut config = RingConfig::new(*me, members.clone());
             adjust(&mut config);
             #[cfg(feature = "mutants")]
             break_a_rule(&mut config);
@@ -114,7 +122,7 @@ impl Net {
     }
 
     /// `n` nodes with an operational ring.
-    pub fn formed(n: u16, adjust: impl Fn(&mut Config)) -> Self {
+    pub fn formed(n: u16, adjust: impl Fn(&mut RingConfig)) -> Self {
         let mut net = Self::new(n, adjust);
         (0..net.rings.len()).for_each(|i| net.start(i));
         net.run(Duration::from_millis(300));
@@ -129,7 +137,7 @@ impl Net {
         let now = self.now;
         let me = MemberId { node: NodeId(i as u16 + 1), incarnation: self.rings[i].incarnation() };
         self.lives[i] = Some(me);
-        self.traces.push(Trace { me, over: false, events: Vec::new() });
+        self.traces.push(EvsTrace { me, over: false, events: Vec::new() });
         let records: Vec<_> = self.disks[i].iter().cloned().collect();
         self.rings[i].start(now, &records);
         self.drain(i);
@@ -144,12 +152,12 @@ impl Net {
         let text = String::from_utf8_lossy(&payload).into_owned();
         let submission = Submission { class, service, stream: OrderStream(0), payload: payload.into() };
         self.rings[i].submit(now, submission)?;
-        self.note(i, Event::Accepted(text));
+        self.note(i, EvsEvent::Accepted(text));
         self.drain(i);
         Ok(())
     }
 
-    fn note(&mut self, i: usize, event: Event) {
+    fn note(&mut self, i: usize, event: EvsEvent) {
         let me = self.lives[i];
         let trace = self.traces.iter_mut().rfind(|trace| Some(trace.me) == me);
         trace.unwrap().events.push(event);
@@ -166,7 +174,7 @@ impl Net {
                     self.disks[i] = Some(record);
                     self.rings[i].handle_persisted(now, ticket);
                 }
-                Output::Primary(view) => self.note(i, Event::Primary(view)),
+                Output::Primary(view) => self.note(i, EvsEvent::Primary(view)),
                 Output::Install(view) => self.install(i, view),
                 Output::Left => self.crash(i),
                 _ => {}
@@ -177,26 +185,26 @@ impl Net {
     fn deliver(&mut self, i: usize, delivery: Delivery) {
         let (position, sender, safe) = (delivery.position, delivery.sender, delivery.service == Service::Safe);
         let text = String::from_utf8_lossy(&delivery.payload.to_bytes()).into_owned();
-        self.note(i, Event::Delivered(Message { position, sender, safe, text }));
+        self.note(i, EvsEvent::Delivered(EvsMessage { position, sender, safe, text }));
         self.delivered[i].push(delivery);
     }
 
     fn install(&mut self, i: usize, view: View) {
         let (now, id) = (self.now, view.id);
-        self.note(i, Event::Installed(view.clone()));
+        self.note(i, EvsEvent::Installed(view.clone()));
         self.views[i].push(view);
         if self.resumes {
             self.rings[i].resume(now, id);
         }
     }
 
-    fn send(&mut self, i: usize, from: MemberId, to: Destination, lane: Lane, packet: &Packet) {
-        if let Packet::Data(data) = packet
-            && matches!(data.content, Content::Messages(_))
+    fn send(&mut self, i: usize, from: MemberId, to: Destination, lane: Lane, packet: &RingPacket) {
+        if let RingPacket::Data(data) = packet
+            && matches!(data.content, DataContent::Messages(_))
             && data.originator == from.node
             && !data.retransmission
         {
-            self.note(i, Event::Numbered(data.ring, data.seq));
+            self.note(i, EvsEvent::Numbered(data.ring, data.seq));
         }
         for node in (1..=self.rings.len() as u16).map(NodeId).filter(|node| *node != from.node) {
             if to == Destination::All || to == Destination::One(node) {
@@ -320,14 +328,14 @@ impl Net {
 }
 
 /// With a `linger`, however short, the token always goes round.
-pub(crate) fn never_granted(config: &mut Config) {
+pub(crate) fn never_granted(config: &mut RingConfig) {
     config.idling.linger = Duration::from_nanos(1);
 }
 
 /// The tokens among what was sent.
 pub(crate) fn tokens(sent: &[Flying]) -> Vec<crate::packet::Token> {
     let token = |flying: &Flying| match &flying.packet {
-        Packet::Token(token) => Some(token.clone()),
+        RingPacket::Token(token) => Some(token.clone()),
         _ => None,
     };
     sent.iter().filter_map(token).collect()

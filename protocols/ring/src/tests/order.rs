@@ -89,7 +89,7 @@ fn tokens_of_the_wrong_ring_sender_or_age_are_dropped() {
     let mut net = Net::formed(3, |_| {});
     let ring = net.views[0][0].id;
     let token = |ring, token_seq| Token { ring, token_seq, requests: Requests::default(), ..Token::default() };
-    let to_first = |from, token| Flying { from, to: NodeId(1), lane: Lane::Token, packet: Packet::Token(token) };
+    let to_first = |from, token| Flying { from, to: NodeId(1), lane: Lane::Token, packet: RingPacket::Token(token) };
     let other = crate::RingId { number: 99, ..ring };
     let visits = net.counter(0, "visits");
     net.hand_over(to_first(member(3), token(other, 1_000)));
@@ -108,7 +108,7 @@ fn data_beyond_the_windows_is_not_kept() {
     let ring = net.views[0][0].id;
     let reach = crate::flow::reach(&net.rings[0].config().windows);
     for (seq, kept) in [(reach, 1), (reach + 1, 1)] {
-        let packet = Packet::Data(Data { ring, originator: NodeId(2), ..data(seq) });
+        let packet = RingPacket::Data(DataPacket { ring, originator: NodeId(2), ..data(seq) });
         net.hand_over(Flying { from: member(2), to: NodeId(1), lane: Lane::Data, packet });
         assert_eq!(net.counter(0, "store_packets"), kept);
     }
@@ -168,6 +168,6 @@ fn a_token_beyond_the_windows_is_not_accepted() {
     let ring = net.views[0].last().unwrap().id;
     let token = Token { ring, token_seq: 1 << 40, seq: Seq(1 << 47), aru: Seq(0), ..Token::default() };
     let visits = net.counter(0, "visits");
-    net.hand_over(Flying { from: member(2), to: NodeId(1), lane: Lane::Token, packet: Packet::Token(token) });
+    net.hand_over(Flying { from: member(2), to: NodeId(1), lane: Lane::Token, packet: RingPacket::Token(token) });
     assert_eq!((net.counter(0, "beyond_window"), net.counter(0, "visits")), (1, visits));
 }

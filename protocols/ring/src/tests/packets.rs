@@ -1,5 +1,5 @@
 use super::*;
-use crate::flow::Load;
+use crate::flow::SentLoad;
 use crate::packet::{
     Ack, Beacon, Commit, DATA_LEN, Join, Late, OldRing, RECOVERED_LEN, RUN_LEN, Recovered, TOKEN_LEN, Token,
     TokenRequest, Trail,
@@ -8,15 +8,15 @@ use crate::requests::Requests;
 use bytes::BytesMut;
 use consort_wire::Packet as _;
 
-fn bytes(packet: &Packet) -> Bytes {
+fn bytes(packet: &RingPacket) -> Bytes {
     let mut head = BytesMut::new();
     let body = packet.encode(&mut head);
     head.extend_from_slice(&body);
     head.freeze()
 }
 
-fn recovered(content: Content) -> Recovered {
-    let Content::Messages(body) = content else { panic!("{content:?}") };
+fn recovered(content: DataContent) -> Recovered {
+    let DataContent::Messages(body) = content else { panic!("{content:?}") };
     Recovered { old: 1, seq: Seq(3), originator: NodeId(2), body: Some(body) }
 }
 
@@ -29,32 +29,32 @@ fn commit() -> Commit {
     Commit { ring, rotation: 1, members: vec![(member(1), Some(0)), (member(2), None)], olds }
 }
 
-fn samples() -> Vec<Packet> {
+fn samples() -> Vec<RingPacket> {
     let ring = crate::RingId { number: 7, representative: member(1) };
     let mut requests = Requests::default();
     requests.merge([2, 3, 4, 9].into_iter().map(Seq), 10);
     vec![
-        Packet::Data(Data { ring, ..data(5) }),
-        Packet::Data(Data { ring, retransmission: true, round: 9, ..data(6) }),
-        Packet::Token(Token {
+        RingPacket::Data(DataPacket { ring, ..data(5) }),
+        RingPacket::Data(DataPacket { ring, retransmission: true, round: 9, ..data(6) }),
+        RingPacket::Token(Token {
             ring,
             token_seq: 77,
             seq: Seq(20),
             aru: Seq(12),
             aru_by: Some(NodeId(0)),
-            fcc: Load { packets: 3, bytes: 4_000 },
+            fcc: SentLoad { packets: 3, bytes: 4_000 },
             idle: 2,
             rested: true,
             granted: true,
             window: 100,
             room: 90,
             personal: 77,
-            signs: crate::tuning::Signs { hungry: true, deep: false, overflowed: true, lost: 5 },
+            signs: crate::tuning::RotationSigns { hungry: true, deep: false, overflowed: true, lost: 5 },
             requests,
         }),
-        Packet::Data(Data { ring, content: Content::Primary, ..data(7) }),
-        Packet::Data(Data { ring, content: Content::Recovered(recovered(data(3).content)), ..data(8) }),
-        Packet::Join(Join {
+        RingPacket::Data(DataPacket { ring, content: DataContent::Primary, ..data(7) }),
+        RingPacket::Data(DataPacket { ring, content: DataContent::Recovered(recovered(data(3).content)), ..data(8) }),
+        RingPacket::Join(Join {
             proc: [member(1), member(2)].into(),
             fail: [member(2)].into(),
             number: 99,
@@ -64,8 +64,8 @@ fn samples() -> Vec<Packet> {
             episode: 4,
             attempt: Some(ring),
         }),
-        Packet::Commit(commit()),
-        Packet::Beacon(Beacon {
+        RingPacket::Commit(commit()),
+        RingPacket::Beacon(Beacon {
             ring,
             members: vec![member(1), member(4)],
             heard: [NodeId(4)].into(),
@@ -74,16 +74,21 @@ fn samples() -> Vec<Packet> {
             annotation: Bytes::from_static(b"hash"),
             padding: 100,
         }),
-        Packet::Data(Data { ring, ack_request: true, ..data(9) }),
-        Packet::Ack(Ack { ring, aru: Seq(20), stable: Seq(12) }),
-        Packet::TokenRequest(TokenRequest { ring }),
-        Packet::Late(Late {
+        RingPacket::Data(DataPacket { ring, ack_request: true, ..data(9) }),
+        RingPacket::Ack(Ack { ring, aru: Seq(20), stable: Seq(12) }),
+        RingPacket::TokenRequest(TokenRequest { ring }),
+        RingPacket::Late(Late {
             ring,
             asks: true,
             trail: Trail { token_seq: 78, to: NodeId(3) },
             heard: [NodeId(1), NodeId(4)].into(),
         }),
-        Packet::Late(Late { ring, asks: false, trail: Trail { token_seq: 78, to: NodeId(2) }, heard: BTreeSet::new() }),
+        RingPacket::Late(Late {
+            ring,
+            asks: false,
+            trail: Trail { token_seq: 78, to: NodeId(2) },
+            heard: BTreeSet::new(),
+        }),
     ]
 }
 
@@ -92,21 +97,21 @@ fn every_packet_reads_back_and_has_the_documented_length() {
     for packet in samples() {
         let bytes = bytes(&packet);
         let len = match &packet {
-            Packet::Data(data) => match &data.content {
-                Content::Messages(body) => DATA_LEN + body.as_bytes().len(),
-                Content::Recovered(recovered) => RECOVERED_LEN + recovered.body.as_ref().unwrap().as_bytes().len(),
-                Content::Primary => DATA_LEN,
+            RingPacket::Data(data) => match &data.content {
+                DataContent::Messages(body) => DATA_LEN + body.as_bytes().len(),
+                DataContent::Recovered(recovered) => RECOVERED_LEN + recovered.body.as_ref().unwrap().as_bytes().len(),
+                DataContent::Primary => DATA_LEN,
             },
-            Packet::Token(_) => TOKEN_LEN + 2 * RUN_LEN,
-            Packet::Join(_) => 54 + 3 * 2 + 3 * 10 + 2 * 2,
-            Packet::Beacon(beacon) => beacon.bare_len() + 100,
-            Packet::Commit(_) => bytes.len(),
-            Packet::Ack(_) => 35,
-            Packet::TokenRequest(_) => 19,
-            Packet::Late(late) => 32 + 2 * late.heard.len(),
+            RingPacket::Token(_) => TOKEN_LEN + 2 * RUN_LEN,
+            RingPacket::Join(_) => 54 + 3 * 2 + 3 * 10 + 2 * 2,
+            RingPacket::Beacon(beacon) => beacon.bare_len() + 100,
+            RingPacket::Commit(_) => bytes.len(),
+            RingPacket::Ack(_) => 35,
+            RingPacket::TokenRequest(_) => 19,
+            RingPacket::Late(late) => 32 + 2 * late.heard.len(),
         };
         assert_eq!(bytes.len(), len, "{packet:?}");
-        assert_eq!(Packet::decode(bytes), Ok(packet));
+        assert_eq!(RingPacket::decode(bytes), Ok(packet));
     }
     assert_eq!((DATA_LEN, TOKEN_LEN, RECOVERED_LEN), (38, 70, 41));
 }
@@ -116,7 +121,7 @@ fn no_mutation_panics_and_what_is_accepted_encodes_to_itself() {
     for packet in samples() {
         consort_wire::mutate::each(&bytes(&packet), 5_000, |mutated| {
             let mutated = Bytes::copy_from_slice(mutated);
-            if let Ok(read) = Packet::decode(mutated.clone()) {
+            if let Ok(read) = RingPacket::decode(mutated.clone()) {
                 assert_eq!(bytes(&read), mutated);
             }
         });
@@ -127,7 +132,7 @@ fn no_mutation_panics_and_what_is_accepted_encodes_to_itself() {
 fn any_packets_in_any_state_leave_a_ring_standing() {
     for packet in samples() {
         consort_wire::mutate::each(&bytes(&packet), 300, |mutated| {
-            let Ok(read) = Packet::decode(Bytes::copy_from_slice(mutated)) else { return };
+            let Ok(read) = RingPacket::decode(Bytes::copy_from_slice(mutated)) else { return };
             for start in [false, true] {
                 let mut net = Net::new(2, |_| {});
                 if start {
@@ -143,18 +148,18 @@ fn any_packets_in_any_state_leave_a_ring_standing() {
 #[test]
 fn a_token_never_outgrows_a_datagram() {
     //= R14 test
-    let config = Config::new(NodeId(1), vec![NodeId(1)]);
+    let config = RingConfig::new(NodeId(1), vec![NodeId(1)]);
     let max_runs = (config.datagram.packet_room() - TOKEN_LEN) / RUN_LEN;
     let mut requests = Requests::default();
     requests.merge((1..=10_000).map(|k| Seq(2 * k)), max_runs);
-    let token = Packet::Token(Token { seq: Seq(20_000), requests, ..Token::default() });
+    let token = RingPacket::Token(Token { seq: Seq(20_000), requests, ..Token::default() });
     assert!(bytes(&token).len() <= config.datagram.packet_room());
 }
 
 #[test]
 fn bad_settings_are_refused_by_name() {
-    let refused = |adjust: &dyn Fn(&mut Config)| {
-        let mut config = Config::new(NodeId(1), vec![NodeId(1), NodeId(2)]);
+    let refused = |adjust: &dyn Fn(&mut RingConfig)| {
+        let mut config = RingConfig::new(NodeId(1), vec![NodeId(1), NodeId(2)]);
         adjust(&mut config);
         Ring::new(config, Incarnation(1)).unwrap_err().setting
     };

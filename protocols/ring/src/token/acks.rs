@@ -2,9 +2,9 @@
 use super::Rotation;
 use super::rest::Requested;
 use super::state::TokenState;
-use crate::engine::Io;
+use crate::engine::RingIo;
 use crate::flow;
-use crate::packet::{Ack, Data, Packet};
+use crate::packet::{Ack, DataPacket, RingPacket};
 use crate::timer::Timer;
 use consort_order::Destination;
 use consort_types::{Instant, MemberId, Seq};
@@ -40,7 +40,7 @@ impl Acks {
     }
 }
 
-impl Data {
+impl DataPacket {
     /// Whether the one that it comes from requests an acknowledgement.
     pub fn requests_ack(&self, from: MemberId) -> bool {
         self.ack_request && !self.retransmission && self.originator == from.node
@@ -58,7 +58,7 @@ impl Rotation {
     }
 
     /// A packet came that requests an acknowledgement. Whether the stable line moved.
-    pub fn on_ack_request(&mut self, io: &mut Io, by: MemberId, seq: Seq) -> bool {
+    pub fn on_ack_request(&mut self, io: &mut RingIo, by: MemberId, seq: Seq) -> bool {
         //= R48
         self.acks.requested = self.acks.requested.max(seq);
         // It returned the token, so it lacked nothing.
@@ -71,7 +71,7 @@ impl Rotation {
     }
 
     /// Acknowledges what is requested, once everything up to there is held. Whether the stable line moved.
-    pub fn ack_if_due(&mut self, io: &mut Io) -> bool {
+    pub fn ack_if_due(&mut self, io: &mut RingIo) -> bool {
         //= R48
         let held = |seq| self.store.aru() >= seq || crate::mutated!(io.config, AckedBlindly);
         let Some((by, _)) = self.acks.ack_due.filter(|(_, seq)| held(*seq)) else { return false };
@@ -85,7 +85,7 @@ impl Rotation {
     }
 
     /// A member acknowledges. Whether the stable line moved.
-    pub fn on_ack(&mut self, io: &mut Io, from: MemberId, ack: Ack) -> bool {
+    pub fn on_ack(&mut self, io: &mut RingIo, from: MemberId, ack: Ack) -> bool {
         //= R48
         if ack.ring != self.ring {
             io.counters.foreign_ring += 1;
@@ -107,7 +107,7 @@ impl Rotation {
     }
 
     /// Until when the token may rest that is back: not for long while acknowledgements are awaited.
-    pub(super) fn rests_until(&mut self, io: &Io, now: Instant, round_at: Instant) -> Instant {
+    pub(super) fn rests_until(&mut self, io: &RingIo, now: Instant, round_at: Instant) -> Instant {
         //= R48
         if !self.awaits_acks() || crate::mutated!(io.config, AcksNotAwaited) {
             self.acks.deadline = None;
@@ -129,7 +129,7 @@ impl Rotation {
     }
 
     /// Moves the stable line to what all others acknowledged, as far as this node holds it, too.
-    fn note_stable_by_acks(&mut self, io: &mut Io) -> bool {
+    fn note_stable_by_acks(&mut self, io: &mut RingIo) -> bool {
         //= R48
         let others = self.members.iter().zip(&self.acks.acked).filter(|(member, _)| **member != self.me);
         let others = others.map(|(_, acked)| *acked);
@@ -152,11 +152,11 @@ impl Rotation {
         true
     }
 
-    fn ack(&self, io: &mut Io, to: Destination, lane: Lane) {
+    fn ack(&self, io: &mut RingIo, to: Destination, lane: Lane) {
         let mut ack = Ack { ring: self.ring, aru: self.store.aru(), stable: self.stable };
         if crate::mutated!(io.config, AckedBlindly) {
             ack.aru = ack.aru.max(self.acks.requested);
         }
-        io.send(to, lane, Packet::Ack(ack));
+        io.send(to, lane, RingPacket::Ack(ack));
     }
 }

@@ -2,18 +2,25 @@
 use super::state::TokenState;
 use super::{Mode, PacketSource, Rotation};
 use crate::config::{Acceleration, Priority, Windows};
-use crate::engine::Io;
-use crate::flow::{self, Load, Shares, UnderWay};
-use crate::packet::{Content, DATA_LEN, Data, Packet, RUN_LEN, SEQ_END, TOKEN_LEN, Token};
+use crate::engine::RingIo;
+use crate::flow::{self, SentLoad, Shares, UnstableLoad};
+use crate::packet::{DATA_LEN, DataContent, DataPacket, RUN_LEN, RingPacket, SEQ_END, TOKEN_LEN, Token};
 use crate::store::Inserted;
-use crate::tuning::{Rotation, Signs};
+use crate::tuning::{Rotation, RotationSigns};
 use consort_order::Destination;
 use consort_types::{Instant, Seq};
 use consort_wire::Lane;
 
 impl Rotation {
     /// Handles an accepted token and passes it on. What became deliverable is the caller's to deliver.
-    pub fn on_token(&mut self, io: &mut Io, now: Instant, mut token: Token, pace: Mode, source: &mut dyn PacketSource) {
+    pub fn on_token(
+        &mut self,
+        io: &mut RingIo,
+        now: Instant,
+        mut token: Token,
+        pace: Mode,
+        source: &mut dyn PacketSource,
+    ) {
         io.check(self.fresh.is_empty(), "G5: what was numbered at the last visit has left");
         let (arrived, sent_before) = ((token.seq, token.aru), token.fcc);
         let windows = flow::windows(&io.config, &token);
@@ -51,9 +58,9 @@ impl Rotation {
     }
 
     /// Sends what others miss and we hold, before everything else.
-    fn answer(&mut self, io: &mut Io, token: &mut Token, windows: &Windows) -> Load {
+    fn answer(&mut self, io: &mut RingIo, token: &mut Token, windows: &Windows) -> SentLoad {
         //= R7
-        let mut answered = Load::default();
+        let mut answered = SentLoad::default();
         if token.requests.is_empty() || crate::mutated!(io.config, RetransmissionNotAnswered) {
             return answered;
         }
@@ -64,8 +71,8 @@ impl Rotation {
             _ if seq <= stable => false,
             Some(data) if answered.packets < cap => {
                 answered.add_packet(data.wire_len());
-                let again = Data { retransmission: true, ack_request: false, round: 0, ..data.clone() };
-                io.send(Destination::All, Lane::Data, Packet::Data(again));
+                let again = DataPacket { retransmission: true, ack_request: false, round: 0, ..data.clone() };
+                io.send(Destination::All, Lane::Data, RingPacket::Data(again));
                 false
             }
             Some(_) => true,
@@ -77,16 +84,16 @@ impl Rotation {
 
     /// Numbers as many packets as flow control allows. They are stored at once: from here on they are part of the
     /// order, whether or not they were sent.
-    fn number(&mut self, io: &mut Io, token: &mut Token, pace: Mode, source: &mut dyn PacketSource) -> Load {
+    fn number(&mut self, io: &mut RingIo, token: &mut Token, pace: Mode, source: &mut dyn PacketSource) -> SentLoad {
         //= R10
         //= R11
-        let under_way = UnderWay { packets: self.stable.behind(token.seq), bytes: self.store.bytes() };
+        let under_way = UnstableLoad { packets: self.stable.behind(token.seq), bytes: self.store.bytes() };
         let shares = Shares { mine: self.last_load, members: self.members.len() as u32 };
         let most = flow::allowance(&io.config, token, shares, under_way);
         //= R47
         let allowed = if token.granted { most.minus(self.last_load) } else { most };
         let room = io.config.body_room();
-        let mut new = Load::default();
+        let mut new = SentLoad::default();
         while new.packets < allowed.packets
             && allowed.bytes.saturating_sub(new.bytes) >= (DATA_LEN + room) as u32
             && token.seq.0 + 1 < SEQ_END
@@ -95,7 +102,7 @@ impl Rotation {
             let reused = crate::mutated!(io.config, SeqReused) && new.packets == 1;
             token.seq = if reused { token.seq } else { token.seq.next() };
             self.last_own = token.seq;
-            let data = Data {
+            let data = DataPacket {
                 ring: self.ring,
                 seq: token.seq,
                 originator: self.me.node,
@@ -105,7 +112,7 @@ impl Rotation {
                 content,
             };
             new.add_packet(data.wire_len());
-            let recovers = matches!(data.content, Content::Recovered(_));
+            let recovers = matches!(data.content, DataContent::Recovered(_));
             io.check(
                 recovers == (pace == Mode::Original),
                 "G6: messages in Operational, recovered packets in Recovery",
@@ -128,7 +135,7 @@ impl Rotation {
     }
 
     /// Notes what kept a visit from sending more: the store's window, or those that the ring may tune.
-    fn note_what_binds(&mut self, io: &Io, token: &Token, allowed: Load, under_way: UnderWay) {
+    fn note_what_binds(&mut self, io: &RingIo, token: &Token, allowed: SentLoad, under_way: UnstableLoad) {
         let windows = flow::windows(&io.config, token);
         let more = io.queue.is_ready();
         self.store_is_full = more && flow::store_binds(&io.config, &windows, allowed, under_way);
@@ -136,7 +143,7 @@ impl Rotation {
     }
 
     /// How many of the fresh packets leave after the token.
-    fn after_token(&self, io: &Io, windows: &Windows, pace: Mode) -> usize {
+    fn after_token(&self, io: &RingIo, windows: &Windows, pace: Mode) -> usize {
         //= R12
         let accelerated = io.config.acceleration == Acceleration::Accelerated && pace == Mode::Configured;
         let worthwhile = accelerated && self.fresh.len() >= windows.accelerated_from as usize;
@@ -144,7 +151,7 @@ impl Rotation {
     }
 
     /// What packets that leave before the token are stamped with.
-    pub(super) const fn round_before(&self, io: &Io) -> u64 {
+    pub(super) const fn round_before(&self, io: &RingIo) -> u64 {
         //= R17
         match io.config.priority {
             Priority::Method1 => self.visits + 1,
@@ -152,13 +159,13 @@ impl Rotation {
         }
     }
 
-    pub(super) fn send_fresh(&self, io: &mut Io, range: std::ops::Range<usize>, round: u64) {
+    pub(super) fn send_fresh(&self, io: &mut RingIo, range: std::ops::Range<usize>, round: u64) {
         for data in &self.fresh[range] {
-            io.send(Destination::All, Lane::Data, Packet::Data(Data { round, ..data.clone() }));
+            io.send(Destination::All, Lane::Data, RingPacket::Data(DataPacket { round, ..data.clone() }));
         }
     }
 
-    fn update_aru(&mut self, io: &mut Io, token: &mut Token, (arrived_seq, arrived_aru): (Seq, Seq)) {
+    fn update_aru(&mut self, io: &mut RingIo, token: &mut Token, (arrived_seq, arrived_aru): (Seq, Seq)) {
         //= R13
         let mine = self.store.aru();
         let lowered_by_me = token.aru_by == Some(self.me.node) && !crate::mutated!(io.config, AruNeverRaised);
@@ -172,7 +179,7 @@ impl Rotation {
         io.check(token.aru <= token.seq, "R13: aru never passes seq");
     }
 
-    fn update_fcc(&mut self, io: &mut Io, token: &mut Token, load: Load) {
+    fn update_fcc(&mut self, io: &mut RingIo, token: &mut Token, load: SentLoad) {
         //= R15
         if !crate::mutated!(io.config, FccNotSubtracted) {
             io.check_told(token.fcc.covers(self.last_load), "R15: the count contains this member's last visit");
@@ -182,7 +189,7 @@ impl Rotation {
         self.last_load = load;
     }
 
-    fn update_requests(&mut self, io: &mut Io, token: &mut Token, arrived_seq: Seq, pace: Mode) {
+    fn update_requests(&mut self, io: &mut RingIo, token: &mut Token, arrived_seq: Seq, pace: Mode) {
         //= R14
         //= R32
         let accelerated = io.config.acceleration == Acceleration::Accelerated && pace == Mode::Configured;
@@ -208,12 +215,13 @@ impl Rotation {
 
     /// Each member adds the signs it has seen; the representative turns those of the rotation that ends into the windows
     /// of the one that begins.
-    fn update_windows(&mut self, io: &mut Io, token: &mut Token, sent: Load, pace: Mode) {
+    fn update_windows(&mut self, io: &mut RingIo, token: &mut Token, sent: SentLoad, pace: Mode) {
         let backlog = std::mem::take(&mut io.backlog);
         if pace == Mode::Original || self.is_alone() {
             return; // a ring of one has nobody to overrun
         }
-        let seen = Signs { hungry: self.hungry, lost: self.lost, ..backlog.signs(&io.config, self.rotation, sent) };
+        let seen =
+            RotationSigns { hungry: self.hungry, lost: self.lost, ..backlog.signs(&io.config, self.rotation, sent) };
         let signs = token.signs.and(seen);
         io.personal = flow::windows(&io.config, token).personal;
         if !self.is_representative() {
@@ -223,11 +231,11 @@ impl Rotation {
         let last = Rotation { signs, packets: sent.packets, took: self.took, usual: self.rotation };
         let personal = self.tuner.tune(&io.config, io.personal, last);
         token.personal = u16::try_from(personal).unwrap_or(u16::MAX);
-        token.signs = Signs::default();
+        token.signs = RotationSigns::default();
     }
 
     /// The representative turns the least room of the rotation that ends into the window of the one that begins.
-    fn update_room(&self, io: &Io, token: &mut Token) {
+    fn update_room(&self, io: &RingIo, token: &mut Token) {
         //= R9
         let mine = io.reported_room();
         if self.is_representative() {
@@ -238,7 +246,7 @@ impl Rotation {
         }
     }
 
-    fn pass_on(&mut self, io: &mut Io, now: Instant, token: Token) {
+    fn pass_on(&mut self, io: &mut RingIo, now: Instant, token: Token) {
         //= R16
         if self.successor == self.me {
             self.keep_for_myself(io, now, token);
@@ -248,7 +256,7 @@ impl Rotation {
     }
 
     /// Moves the stable line.
-    pub(super) fn advance_stable(&mut self, io: &mut Io, passed_aru: Seq) {
+    pub(super) fn advance_stable(&mut self, io: &mut RingIo, passed_aru: Seq) {
         //= R20
         let proven = if crate::mutated!(io.config, OneAru) { passed_aru } else { passed_aru.min(self.passed_aru) };
         self.passed_aru = passed_aru;

@@ -2,16 +2,16 @@
 use super::rest::Requested;
 use super::state::TokenState;
 use super::{Mode, PacketSource, Rotation};
-use crate::engine::Io;
-use crate::flow::Load;
-use crate::packet::{Content, Token};
+use crate::engine::RingIo;
+use crate::flow::SentLoad;
+use crate::packet::{DataContent, Token};
 use crate::timer::Timer;
 use consort_types::{Instant, MemberId, NodeId};
 
 impl Rotation {
     /// Whether the token that rests here may leave it without going round: nobody is known to lack anything but what was numbered
     /// since, and the next rotation has time.
-    pub(super) fn may_grant(&self, io: &Io, now: Instant, token: &Token, round_at: Instant, to: MemberId) -> bool {
+    pub(super) fn may_grant(&self, io: &RingIo, now: Instant, token: &Token, round_at: Instant, to: MemberId) -> bool {
         //= R47
         !self.is_alone()
             && (to == self.me || !io.queue.is_ready())
@@ -26,7 +26,7 @@ impl Rotation {
     /// Sends the token, as it rested here, to the member that asks for it; or uses it where it is.
     pub(super) fn grant(
         &mut self,
-        io: &mut Io,
+        io: &mut RingIo,
         now: Instant,
         mut token: Token,
         round_at: Instant,
@@ -50,7 +50,7 @@ impl Rotation {
 
     /// Whether this token may come from there: a granted one from the representative, or back to it from the member that has it;
     /// any other from the predecessor.
-    pub(super) fn may_come_from(&self, io: &Io, from: MemberId, token: &Token) -> bool {
+    pub(super) fn may_come_from(&self, io: &RingIo, from: MemberId, token: &Token) -> bool {
         //= R5
         match (token.granted, self.is_representative()) {
             (false, _) => from == self.predecessor,
@@ -68,18 +68,18 @@ impl Rotation {
     }
 
     /// Whether this visit was all there was to do: the token goes back to where it rested, not round.
-    pub(super) fn may_return(&self, io: &Io, token: &Token, pace: Mode) -> bool {
+    pub(super) fn may_return(&self, io: &RingIo, token: &Token, pace: Mode) -> bool {
         //= R47
         pace == Mode::Configured
             && !io.queue.is_ready()
             && !io.leaving
             && token.requests.is_empty()
             && (self.store.aru() == token.seq || crate::mutated!(io.config, ReturnsWithHole))
-            && self.fresh.iter().all(|data| matches!(data.content, Content::Messages(_)))
+            && self.fresh.iter().all(|data| matches!(data.content, DataContent::Messages(_)))
     }
 
     /// Sends what was numbered and returns the token, with what all hold left as it is: that is for a rotation to tell.
-    pub(super) fn return_token(&mut self, io: &mut Io, now: Instant, mut token: Token, load: Load) {
+    pub(super) fn return_token(&mut self, io: &mut RingIo, now: Instant, mut token: Token, load: SentLoad) {
         //= R47
         self.request_acks();
         self.send_fresh(io, 0..self.fresh.len(), self.round_before(io));
@@ -124,7 +124,7 @@ impl Rotation {
     }
 
     /// The token rests again; until it goes round no longer than it would have rested at first.
-    pub fn park_again(&mut self, io: &mut Io, now: Instant, mut token: Token) {
+    pub fn park_again(&mut self, io: &mut RingIo, now: Instant, mut token: Token) {
         //= R29
         let (TokenState::Granted { round_at, .. } | TokenState::Parked(_, round_at)) = self.token else { return };
         token.granted = false;

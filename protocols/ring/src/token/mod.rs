@@ -7,9 +7,9 @@ mod state;
 
 use crate::RingId;
 use crate::config::Acceleration;
-use crate::engine::Io;
-use crate::flow::{self, Load};
-use crate::packet::{Content, Data, Packet, Token, Trail};
+use crate::engine::RingIo;
+use crate::flow::{self, SentLoad};
+use crate::packet::{DataContent, DataPacket, RingPacket, Token, Trail};
 use crate::store::{Inserted, Store};
 use crate::timer::Timer;
 use crate::tuning::Tuner;
@@ -38,7 +38,7 @@ pub(crate) struct Rotation {
     /// The seq on the token that came at the last visit: what lies beyond may still be in post-token flight.
     previous_seq: Seq,
     /// What this node sent at its last visit.
-    last_load: Load,
+    last_load: SentLoad,
     last_token_seq: u64,
     /// Tokens received from the predecessor; what rounds of its packets are compared with.
     received: u64,
@@ -62,7 +62,7 @@ pub(crate) struct Rotation {
     lost: u16,
     /// What is missing up to here was counted.
     asked_to: Seq,
-    fresh: Vec<Data>,
+    fresh: Vec<DataPacket>,
     pinned: Option<Pinned>,
     /// Who had the least on the token that was passed on last, if not all had everything.
     behind: Option<NodeId>,
@@ -75,7 +75,7 @@ pub(crate) struct Rotation {
 /// Where new packets come from.
 pub(crate) trait PacketSource {
     /// The content of the next packet, at most `room` bytes of it; `None` if nothing is to be sent.
-    fn next(&mut self, queue: &mut SubmitQueue, room: usize) -> Option<Content>;
+    fn next(&mut self, queue: &mut SubmitQueue, room: usize) -> Option<DataContent>;
 }
 
 /// How a ring circulates.
@@ -112,7 +112,7 @@ pub(crate) enum DataOutcome {
 }
 
 impl Rotation {
-    pub fn new(io: &mut Io, now: Instant, ring: RingId, members: Vec<MemberId>) -> Self {
+    pub fn new(io: &mut RingIo, now: Instant, ring: RingId, members: Vec<MemberId>) -> Self {
         //= R1
         let (n, me) = (members.len(), io.me);
         let place = members.iter().position(|member| *member == me).unwrap_or(0);
@@ -127,7 +127,7 @@ impl Rotation {
             last_own: Seq(0),
             passed_aru: Seq(0),
             previous_seq: Seq(0),
-            last_load: Load::default(),
+            last_load: SentLoad::default(),
             last_token_seq: 0,
             received: 0,
             visits: 0,
@@ -155,7 +155,7 @@ impl Rotation {
     }
 
     /// The representative makes the first token.
-    pub fn first_token(&mut self, io: &mut Io, now: Instant, pace: Mode, source: &mut dyn PacketSource) {
+    pub fn first_token(&mut self, io: &mut RingIo, now: Instant, pace: Mode, source: &mut dyn PacketSource) {
         //= R4
         let room = io.reported_room();
         let personal = io.first_window();
@@ -164,7 +164,7 @@ impl Rotation {
     }
 
     /// Takes a token, if it is ours to take.
-    pub fn accept(&mut self, io: &mut Io, now: Instant, arrival: &Arrival, token: &Token) -> bool {
+    pub fn accept(&mut self, io: &mut RingIo, now: Instant, arrival: &Arrival, token: &Token) -> bool {
         //= R5
         let from = arrival.from;
         if token.ring != self.ring && !crate::mutated!(io.config, AnyRingsTokens) {
@@ -231,7 +231,7 @@ impl Rotation {
         self.token_at = now;
     }
 
-    fn watch_token(&self, io: &mut Io, now: Instant) {
+    fn watch_token(&self, io: &mut RingIo, now: Instant) {
         if self.successor == self.me {
             io.timers.disarm(Timer::TokenLoss);
         } else {
@@ -240,7 +240,7 @@ impl Rotation {
     }
 
     /// A data packet of this ring came.
-    pub fn receive(&mut self, io: &mut Io, from: MemberId, data: Data) -> DataOutcome {
+    pub fn receive(&mut self, io: &mut RingIo, from: MemberId, data: DataPacket) -> DataOutcome {
         if !self.members.iter().any(|member| member.node == data.originator) {
             io.counters.foreign_ring += 1;
             return DataOutcome::Nothing;
@@ -268,7 +268,7 @@ impl Rotation {
     }
 
     /// Whether a packet shows that the token moved on: only one numbered after the token we passed.
-    fn note_evidence(&mut self, io: &mut Io, seq: Seq) {
+    fn note_evidence(&mut self, io: &mut RingIo, seq: Seq) {
         //= R26
         let moved_on = self.token.copy().is_some_and(|copy| seq > copy.seq);
         if moved_on || crate::mutated!(io.config, AnyDataIsEvidence) {
@@ -276,7 +276,7 @@ impl Rotation {
         }
     }
 
-    fn note_priority(&mut self, io: &mut Io, from: MemberId, data: &Data) {
+    fn note_priority(&mut self, io: &mut RingIo, from: MemberId, data: &DataPacket) {
         //= R17
         let first = !data.retransmission || crate::mutated!(io.config, RetransmissionRaisesPriority);
         let of_predecessor = from == self.predecessor && data.originator == from.node;
@@ -293,7 +293,7 @@ impl Rotation {
     }
 
     /// Sends the token that is about to be there, and keeps the copy.
-    fn send_token(&mut self, io: &mut Io, now: Instant, state: TokenState) {
+    fn send_token(&mut self, io: &mut RingIo, now: Instant, state: TokenState) {
         self.token_is(io, state);
         let Some(token) = self.token.copy() else { return };
         //= R25
@@ -302,7 +302,7 @@ impl Rotation {
     }
 
     /// Nothing shows that the token moved on: send the copy again, exactly.
-    pub fn send_again(&mut self, io: &mut Io, now: Instant) {
+    pub fn send_again(&mut self, io: &mut RingIo, now: Instant) {
         //= R25
         if crate::mutated!(io.config, TokenNotRetransmitted) {
             return;
@@ -322,9 +322,9 @@ impl Rotation {
         self.send_copy(io);
     }
 
-    fn send_copy(&self, io: &mut Io) {
+    fn send_copy(&self, io: &mut RingIo) {
         if let Some(copy) = self.token.copy() {
-            io.send(Destination::One(self.sent_to().node), Lane::Token, Packet::Token(copy.clone()));
+            io.send(Destination::One(self.sent_to().node), Lane::Token, RingPacket::Token(copy.clone()));
         }
     }
 
@@ -337,7 +337,7 @@ impl Rotation {
     }
 
     /// How long to wait for a sign of the token that was passed on before its copy is sent for the first time.
-    fn retransmit_after(&self, io: &Io, token: &Token) -> Duration {
+    fn retransmit_after(&self, io: &RingIo, token: &Token) -> Duration {
         let t = &io.config.timers;
         // The measured rotation contains the wait for lost tokens: without the cap, loss would feed on itself.
         let busy = t.token_retransmit.max(self.rotation * 2).min(t.token_retransmit_idle);
@@ -370,7 +370,7 @@ impl Rotation {
     }
 
     /// The member that has kept aru from moving for so long, over so many rotations, that it must be deaf.
-    pub fn deaf_member(&mut self, io: &Io, now: Instant, token: &Token) -> Option<MemberId> {
+    pub fn deaf_member(&mut self, io: &RingIo, now: Instant, token: &Token) -> Option<MemberId> {
         //= M53
         let by = token.aru_by.filter(|_| token.aru < token.seq && !token.granted)?;
         let pinned = match self.pinned {

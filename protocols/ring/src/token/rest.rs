@@ -2,9 +2,9 @@
 //! say asks for it.
 use super::state::TokenState;
 use super::{Mode, PATIENCE, PacketSource, Rotation};
-use crate::engine::Io;
-use crate::flow::Load;
-use crate::packet::{IDLE_MAX, Packet, Token, TokenRequest};
+use crate::engine::RingIo;
+use crate::flow::SentLoad;
+use crate::packet::{IDLE_MAX, RingPacket, Token, TokenRequest};
 use crate::timer::Timer;
 use consort_order::Destination;
 use consort_types::{Duration, Instant, MemberId, Seq};
@@ -38,7 +38,7 @@ impl Requested {
 
 impl Rotation {
     /// Whether the arrived token has nothing to do anywhere, where this node has delivered everything up to there.
-    pub fn may_park(&self, io: &Io, now: Instant, token: &Token, delivered: Seq) -> bool {
+    pub fn may_park(&self, io: &RingIo, now: Instant, token: &Token, delivered: Seq) -> bool {
         //= R28
         if crate::mutated!(io.config, ParksWithWork) && self.is_representative() && !token.requests.is_empty() {
             return true;
@@ -54,7 +54,7 @@ impl Rotation {
     }
 
     /// Whether the token carries nothing but requests that nobody could fill for many rotations: it need not hurry.
-    pub fn is_stuck(&self, io: &Io, token: &Token) -> bool {
+    pub fn is_stuck(&self, io: &RingIo, token: &Token) -> bool {
         //= R36
         let pinned = |pinned: super::Pinned| pinned.aru == token.aru && pinned.visits >= PATIENCE;
         self.is_representative()
@@ -65,13 +65,13 @@ impl Rotation {
     }
 
     /// How long an idle token rests: not for long before all know that all is stable.
-    pub fn rest_of(io: &Io, token: &Token) -> Duration {
+    pub fn rest_of(io: &RingIo, token: &Token) -> Duration {
         //= R29
         if token.idle >= ALL_KNOW { io.config.timers.hold } else { io.config.timers.hold / 5 }
     }
 
     /// Keeps the token for a while.
-    pub fn park(&mut self, io: &mut Io, now: Instant, token: Token, rest: Duration) {
+    pub fn park(&mut self, io: &mut RingIo, now: Instant, token: Token, rest: Duration) {
         //= R29
         io.counters.holds += 1;
         self.acks.deadline = None;
@@ -83,7 +83,7 @@ impl Rotation {
     }
 
     /// A ring of one hands the token to itself by a timer: never by recursion, and never while there is nothing to do.
-    pub(super) fn keep_for_myself(&mut self, io: &mut Io, now: Instant, token: Token) {
+    pub(super) fn keep_for_myself(&mut self, io: &mut RingIo, now: Instant, token: Token) {
         //= R31
         let rests = token.idle >= ALL_KNOW.max(io.config.idling.rounds) && !io.queue.is_ready();
         self.token_is(io, TokenState::Parked(token, now));
@@ -93,7 +93,7 @@ impl Rotation {
     }
 
     /// The token has rested long enough, or is asked for.
-    pub fn release(&mut self, io: &mut Io, now: Instant, source: &mut dyn PacketSource) {
+    pub fn release(&mut self, io: &mut RingIo, now: Instant, source: &mut dyn PacketSource) {
         //= R29
         let begun = io.counters.packets_sent;
         while let TokenState::Parked(token, round_at) = &self.token {
@@ -119,7 +119,7 @@ impl Rotation {
 
     /// Counts how often in a row the token left the representative with the same places given out and held by all; whoever
     /// has something to do, or is known to have, sets the count back.
-    pub(super) fn note_idleness(&mut self, io: &mut Io, now: Instant, token: &mut Token, load: Load) {
+    pub(super) fn note_idleness(&mut self, io: &mut RingIo, now: Instant, token: &mut Token, load: SentLoad) {
         //= R28
         let same = token.seq == self.passed_seq;
         if !is_complete(token) {
@@ -133,7 +133,7 @@ impl Rotation {
                 true => token.idle.saturating_add(1).min(IDLE_MAX),
                 false => 1,
             };
-        } else if load != Load::default() || io.queue.is_ready() {
+        } else if load != SentLoad::default() || io.queue.is_ready() {
             // What the windows hold back waits for the token, too, and nobody else knows of it.
             token.idle = 0;
         }
@@ -150,7 +150,7 @@ impl Rotation {
     }
 
     /// There is something to send: see that the token comes.
-    pub fn nudge(&mut self, io: &mut Io, now: Instant) {
+    pub fn nudge(&mut self, io: &mut RingIo, now: Instant) {
         //= R30
         if !io.queue.is_ready() {
             return;
@@ -165,7 +165,7 @@ impl Rotation {
     }
 
     /// Sees that the token comes by even if there is nothing to send.
-    pub fn ask(&mut self, io: &mut Io, now: Instant) {
+    pub fn ask(&mut self, io: &mut RingIo, now: Instant) {
         if matches!(self.token, TokenState::Parked(..)) {
             self.requested_by = Requested::BySeveral;
             io.timers.arm(Timer::Hold, now);
@@ -175,14 +175,14 @@ impl Rotation {
     }
 
     /// A packet is new. Whoever lacks one before it asks for the token, which may rest and be granted for a while.
-    pub fn note_new(&mut self, io: &mut Io, now: Instant, seq: Seq) {
+    pub fn note_new(&mut self, io: &mut RingIo, now: Instant, seq: Seq) {
         //= R47
         if self.store.aru() < seq {
             self.request_if_it_rests(io, now);
         }
     }
 
-    fn request_if_it_rests(&self, io: &mut Io, now: Instant) {
+    fn request_if_it_rests(&self, io: &mut RingIo, now: Instant) {
         //= R30
         let rests = self.token.may_rest_elsewhere() && !self.is_representative();
         if rests && !io.timers.is_armed(Timer::TokenRequest) {
@@ -190,15 +190,15 @@ impl Rotation {
         }
     }
 
-    fn request(&self, io: &mut Io, now: Instant) {
+    fn request(&self, io: &mut RingIo, now: Instant) {
         io.counters.token_requests_sent += 1;
-        let request = Packet::TokenRequest(TokenRequest { ring: self.ring });
+        let request = RingPacket::TokenRequest(TokenRequest { ring: self.ring });
         io.send(Destination::One(self.ring.representative.node), Lane::Token, request);
         io.timers.arm(Timer::TokenRequest, now + io.config.timers.hold_cancel);
     }
 
     /// The token that was asked for has not come yet.
-    pub fn request_again(&self, io: &mut Io, now: Instant) {
+    pub fn request_again(&self, io: &mut RingIo, now: Instant) {
         //= R30
         if io.queue.is_ready() {
             self.request(io, now);
@@ -206,7 +206,7 @@ impl Rotation {
     }
 
     /// Somebody wants the token. Sticky: if it is not here, it will not be parked when it next comes.
-    pub fn on_token_request(&mut self, io: &mut Io, now: Instant, from: MemberId, request: TokenRequest) {
+    pub fn on_token_request(&mut self, io: &mut RingIo, now: Instant, from: MemberId, request: TokenRequest) {
         //= R30
         if request.ring != self.ring || !self.is_representative() {
             io.counters.unexpected += 1;
@@ -223,7 +223,7 @@ impl Rotation {
 
     /// Whether the token is on its way and comes within a rotation (it is known to be busy, it is asked for, or it is granted
     /// from here), or members are about to say what they hold.
-    pub fn expects_soon(&self, io: &Io) -> bool {
+    pub fn expects_soon(&self, io: &RingIo) -> bool {
         //= R46
         let comes = match &self.token {
             TokenState::Passed(copy) | TokenState::Returned(copy) => copy.idle == 0,

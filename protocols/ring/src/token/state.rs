@@ -1,6 +1,6 @@
 //! Where the ring's token is, as one member knows it, and how that may change.
 use super::Rotation;
-use crate::engine::Io;
+use crate::engine::RingIo;
 use crate::packet::Token;
 use consort_types::{Instant, MemberId};
 use std::fmt;
@@ -83,7 +83,7 @@ const TRANSITIONS: [(TokenStateName, TokenStateName, &str); 12] = {
 
 impl Rotation {
     /// The token is there from now on.
-    pub(super) fn token_is(&mut self, io: &mut Io, state: TokenState) {
+    pub(super) fn token_is(&mut self, io: &mut RingIo, state: TokenState) {
         let (from, to) = (self.token.name(), state.name());
         let allowed = TRANSITIONS.iter().any(|way| (way.0, way.1) == (from, to));
         io.check(allowed, "G15: the token goes only where its table says");

@@ -3,7 +3,7 @@ use super::*;
 use consort_types::{Rng, ViewId};
 use consort_wire::Packet as _;
 
-fn bytes_of(packet: &Packet) -> Bytes {
+fn bytes_of(packet: &RingPacket) -> Bytes {
     let mut head = bytes::BytesMut::new();
     let body = packet.encode(&mut head);
     head.extend_from_slice(&body);
@@ -107,7 +107,7 @@ fn f49_no_broken_packet_does_harm_in_any_state() {
                 bytes[at] = rng.next_u64() as u8;
             }
             bytes.truncate(bytes.len() - rng.below(4) as usize * rng.below(2) as usize);
-            if let Ok(packet) = Packet::decode(bytes.into())
+            if let Ok(packet) = RingPacket::decode(bytes.into())
                 && mostly_harmless(&packet)
             {
                 net.hand_over(Flying { to: NodeId(2), packet, ..sample.clone() });
@@ -120,8 +120,8 @@ fn f49_no_broken_packet_does_harm_in_any_state() {
 
 /// A changed packet that claims to be a token of this ring with places nobody gave away, is a lie no checksum let pass;
 /// it may cost the ring, and trips assertions. Here only what cannot be told from a stranger's packet is of interest.
-const fn mostly_harmless(packet: &Packet) -> bool {
-    !matches!(packet, Packet::Token(_))
+const fn mostly_harmless(packet: &RingPacket) -> bool {
+    !matches!(packet, RingPacket::Token(_))
 }
 
 #[test]
@@ -138,12 +138,12 @@ fn f49_absurd_sizes_are_refused_before_they_cost_anything() {
         held,
     }];
     let commit = Commit { ring, rotation: 1, members: vec![(member(1), Some(0)), (member(2), None)], olds };
-    let bytes = bytes_of(&Packet::Commit(commit));
+    let bytes = bytes_of(&RingPacket::Commit(commit));
     for at in 0..bytes.len().min(400) {
         for value in [0, 1, 0x7f, 0xff] {
             let mut changed = bytes.to_vec();
             changed[at] = value;
-            if let Ok(Packet::Commit(commit)) = Packet::decode(changed.into()) {
+            if let Ok(RingPacket::Commit(commit)) = RingPacket::decode(changed.into()) {
                 assert!(
                     commit.members.len() <= 2
                         && commit.olds[0].held.needed().count() <= crate::receive_window::PLACES_MAX
@@ -152,7 +152,7 @@ fn f49_absurd_sizes_are_refused_before_they_cost_anything() {
         }
     }
     for cut in 0..bytes.len() {
-        assert!(Packet::decode(bytes.slice(..cut)).is_err(), "cut at {cut}");
+        assert!(RingPacket::decode(bytes.slice(..cut)).is_err(), "cut at {cut}");
     }
 }
 
@@ -230,8 +230,8 @@ fn f53_a_third_of_tokens_and_commits_and_half_of_all_data_may_be_lost() {
         let mut net = Net::new(4, |_| {});
         (0..4).for_each(|i| net.start(i));
         let mut lossy = |flying: &Flying| match &flying.packet {
-            Packet::Token(_) | Packet::Commit(_) => rng.chance(0.3),
-            Packet::Data(_) => rng.chance(0.5),
+            RingPacket::Token(_) | RingPacket::Commit(_) => rng.chance(0.3),
+            RingPacket::Data(_) => rng.chance(0.5),
             _ => false,
         };
         for round in 0..10 {

@@ -28,23 +28,28 @@ fn f35_numbers_at_their_ends_are_read_or_refused_but_never_wrapped() {
     //= R37 test
     use crate::packet::{Beacon, NUMBER_MAX, SEQ_END, Token};
     let ring = |number| crate::RingId { number, representative: member(1) };
-    let reads = |packet: Packet| {
+    let reads = |packet: RingPacket| {
         let mut head = bytes::BytesMut::new();
         let body = packet.encode(&mut head);
         head.extend_from_slice(&body);
-        Packet::decode(head.freeze()) == Ok(packet)
+        RingPacket::decode(head.freeze()) == Ok(packet)
     };
     for seq in [1 << 30, (1 << 30) + 1, 1 << 32, SEQ_END - 1] {
-        assert!(reads(Packet::Data(data(seq))));
-        assert!(reads(Packet::Token(Token { ring: ring(1), token_seq: u64::MAX, seq: Seq(seq), ..Token::default() })));
+        assert!(reads(RingPacket::Data(data(seq))));
+        assert!(reads(RingPacket::Token(Token {
+            ring: ring(1),
+            token_seq: u64::MAX,
+            seq: Seq(seq),
+            ..Token::default()
+        })));
     }
     for seq in [0, SEQ_END, u64::MAX] {
-        assert!(!reads(Packet::Data(data(seq))), "{seq}");
+        assert!(!reads(RingPacket::Data(data(seq))), "{seq}");
     }
-    assert!(!reads(Packet::Token(Token { seq: Seq(SEQ_END), ..Token::default() })));
+    assert!(!reads(RingPacket::Token(Token { seq: Seq(SEQ_END), ..Token::default() })));
     let beacon = |number| {
         let (members, heard, annotation) = (vec![member(1)], BTreeSet::new(), Bytes::new());
-        Packet::Beacon(Beacon {
+        RingPacket::Beacon(Beacon {
             ring: ring(number),
             members,
             heard,
@@ -85,7 +90,7 @@ fn f37_a_reliable_message_is_as_late_as_any_other_while_the_layer_above_settles(
 fn sealed(identity: &Identity) -> Vec<u8> {
     let mut head = bytes::BytesMut::new();
     envelope::reserve(&mut head);
-    let body = Packet::Data(data(1)).encode(&mut head);
+    let body = RingPacket::Data(data(1)).encode(&mut head);
     envelope::seal(identity, Lane::Data, &mut head, &body);
     head.extend_from_slice(&body);
     head.to_vec()
@@ -101,8 +106,8 @@ const fn member_here(node: u16) -> MemberId {
 fn f50_nodes_with_other_settings_are_never_heard() {
     //= R24 test
     // Every setting that the members must share is in the text that the configuration hash is made of.
-    let base = || Config::new(NodeId(1), vec![NodeId(1), NodeId(2)]);
-    let adjusted: [&dyn Fn(&mut Config); 6] = [
+    let base = || RingConfig::new(NodeId(1), vec![NodeId(1), NodeId(2)]);
+    let adjusted: [&dyn Fn(&mut RingConfig); 6] = [
         &|config| config.members.push(NodeId(3)),
         &|config| config.windows.store += 1,
         &|config| config.acceleration = crate::Acceleration::Original,
@@ -151,9 +156,9 @@ fn f32_a_token_of_the_right_ring_from_another_or_of_another_ring_from_the_right_
             token_seq: 1_000 + k,
             ..Default::default()
         };
-        net.hand(1, 0, Packet::Token(token(ring.number)));
-        net.hand(2, 0, Packet::Token(token(ring.number + 4)));
-        net.hand(2, 0, Packet::Token(token(ring.number - 4)));
+        net.hand(1, 0, RingPacket::Token(token(ring.number)));
+        net.hand(2, 0, RingPacket::Token(token(ring.number + 4)));
+        net.hand(2, 0, RingPacket::Token(token(ring.number - 4)));
         net.run_dropping(ms(5), &mut Flying::is_token);
     }
     assert!(net.now.since(begun) <= net.rings[0].config().timers.patience() + ms(10));

@@ -43,7 +43,7 @@ fn f03_a_commit_token_that_is_not_mine_to_fill_falls_through() {
         let olds = vec![crate::packet::OldRing { ring: old, line: Seq(0), obligations: BTreeSet::new(), held }];
         let members = members.iter().take(held_by).enumerate();
         let members = members.map(|(i, member)| (*member, (i < told).then_some(0))).collect();
-        Packet::Commit(Commit { ring, rotation: 1, members, olds })
+        RingPacket::Commit(Commit { ring, rotation: 1, members, olds })
     };
     let unexpected = net.counter(1, "unexpected");
     net.hand(0, 1, commit(0, 3)); // not even its maker has told
@@ -93,8 +93,8 @@ fn f07_a_number_is_never_given_twice_and_tokens_of_a_ring_given_up_are_worth_not
 #[test]
 fn f09_timers_that_split_rings_are_refused_and_the_defaults_split_none() {
     //= M12 test
-    let refused = |adjust: &dyn Fn(&mut Config)| {
-        let mut config = Config::new(NodeId(1), vec![NodeId(1), NodeId(2)]);
+    let refused = |adjust: &dyn Fn(&mut RingConfig)| {
+        let mut config = RingConfig::new(NodeId(1), vec![NodeId(1), NodeId(2)]);
         adjust(&mut config);
         Ring::new(config, Incarnation(1)).unwrap_err()
     };
@@ -133,10 +133,10 @@ fn f29_a_commit_token_of_an_older_attempt_is_ignored() {
     net.run_dropping_until(ms(500), &mut drop, &mut |net| newer(net));
     assert_eq!(net.state(1), "commit");
     let unexpected = net.counter(1, "unexpected");
-    net.hand(0, 1, Packet::Commit(old.clone()));
+    net.hand(0, 1, RingPacket::Commit(old.clone()));
     assert_eq!((net.state(1), net.counter(1, "unexpected")), ("commit", unexpected + 1));
     net.run_until_whole(ms(500));
-    net.hand(0, 1, Packet::Commit(old.clone()));
+    net.hand(0, 1, RingPacket::Commit(old.clone()));
     assert_eq!(net.state(1), "operational");
     assert!(net.view(1).id > old.ring);
     net.end();
@@ -196,11 +196,11 @@ fn f51_all_nodes_order_members_alike_and_no_list_is_cut() {
     let obligations = all.iter().copied().collect();
     let olds = vec![crate::packet::OldRing { ring: old, line: Seq(0), obligations, held }];
     let commit = Commit { ring, rotation: 2, members: all.iter().map(|member| (*member, Some(0))).collect(), olds };
-    for packet in [Packet::Join(join), Packet::Commit(commit)] {
+    for packet in [RingPacket::Join(join), RingPacket::Commit(commit)] {
         let mut head = bytes::BytesMut::new();
         let body = packet.encode(&mut head);
         assert!(body.is_empty());
-        assert_eq!(Packet::decode(head.freeze()), Ok(packet));
+        assert_eq!(RingPacket::decode(head.freeze()), Ok(packet));
     }
     // By node, whatever the incarnations say.
     let mut net = Net::new(4, |_| {});

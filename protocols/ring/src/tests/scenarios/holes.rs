@@ -38,7 +38,7 @@ fn f39_more_holes_than_a_token_can_ask_for_are_filled_over_several_rotations() {
     net.submit_packets(1, Service::Agreed, 900);
     // Every second packet is lost at node 3, so that each hole is a run of its own.
     let mut drop = |flying: &Flying| {
-        let first = matches!(&flying.packet, Packet::Data(data) if !data.retransmission);
+        let first = matches!(&flying.packet, RingPacket::Data(data) if !data.retransmission);
         first && flying.to == NodeId(3) && flying.seq().is_some_and(|seq| seq % 2 == 0)
     };
     net.run_dropping(ms(150), &mut drop);

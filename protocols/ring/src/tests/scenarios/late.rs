@@ -91,7 +91,7 @@ fn f58_a_crash_is_told_in_less_than_half_a_second_whoever_crashes() {
 #[test]
 fn f58_the_holder_of_the_token_crashes_with_it() {
     //= M57 test
-    let mut net = Net::formed(3, |config| config.idling = crate::Idling::CIRCULATE);
+    let mut net = Net::formed(3, |config| config.idling = crate::IdleHold::CIRCULATE);
     net.chatter("before", 5);
     while net.flying.iter().all(|flying| !(flying.is_token() && flying.to == NodeId(2))) {
         net.step(&mut |_| false);
@@ -111,11 +111,16 @@ fn f59_who_is_not_late_answers_now_and_then_and_who_has_gone_on_says_so() {
     net.run(ms(100));
     let ring = net.view(0).id;
     let late = |ring| {
-        Packet::Late(Late { ring, asks: true, trail: Trail { token_seq: 1, to: NodeId(2) }, heard: BTreeSet::new() })
+        RingPacket::Late(Late {
+            ring,
+            asks: true,
+            trail: Trail { token_seq: 1, to: NodeId(2) },
+            heard: BTreeSet::new(),
+        })
     };
     net.sent.clear();
     (0..10).for_each(|_| net.hand(2, 1, late(ring)));
-    let answers = |net: &Net| net.sent.iter().filter(|flying| matches!(flying.packet, Packet::Late(_))).count();
+    let answers = |net: &Net| net.sent.iter().filter(|flying| matches!(flying.packet, RingPacket::Late(_))).count();
     assert_eq!(answers(&net), 1, "one for all that ask in 20 ms");
     net.run(ms(21));
     net.hand(2, 1, late(ring));
@@ -125,7 +130,7 @@ fn f59_who_is_not_late_answers_now_and_then_and_who_has_gone_on_says_so() {
     net.hand(2, 1, late(crate::RingId { number: ring.number - 4, ..ring }));
     net.run(ms(1));
     let beacons =
-        net.sent.iter().filter(|flying| matches!(flying.packet, Packet::Beacon(_)) && flying.from == member(2));
+        net.sent.iter().filter(|flying| matches!(flying.packet, RingPacket::Beacon(_)) && flying.from == member(2));
     assert_eq!((answers(&net), beacons.count()), (0, 1), "that ring is over");
     assert_eq!(views(&net), 0);
     net.end();
@@ -172,7 +177,7 @@ fn f60_a_node_that_one_other_does_not_hear_is_there_all_the_same() {
 #[test]
 fn f61_a_token_that_lay_too_long_is_not_used_but_its_copy_is() {
     //= M54 test
-    let mut net = Net::formed(3, |config| config.idling = crate::Idling::CIRCULATE);
+    let mut net = Net::formed(3, |config| config.idling = crate::IdleHold::CIRCULATE);
     net.submit(1, Service::Agreed, "keeps the token moving");
     while net.flying.iter().all(|flying| !(flying.is_token() && flying.to == NodeId(3))) {
         net.step(&mut |_| false);

@@ -32,7 +32,7 @@ fn f04_a_join_that_fails_us_is_none_of_our_business_and_parts_healed_midway_stil
     let mut net = Net::formed(4, |_| {});
     let mut join = net.join_of(1);
     join.fail = [net.life(0)].into();
-    net.hand(1, 0, Packet::Join(join));
+    net.hand(1, 0, RingPacket::Join(join));
     assert_eq!(net.state(0), "operational");
     net.part(&[1, 2]);
     // Halfway: the token is missed on both sides, but nobody has been failed yet.
@@ -48,11 +48,11 @@ fn f05_a_member_that_gathers_has_lost_the_ring_even_if_it_says_nothing_new() {
     //= M11 test
     let mut net = Net::formed(3, |_| {});
     let join = net.join_of(1);
-    net.hand(1, 0, Packet::Join(join.clone()));
+    net.hand(1, 0, RingPacket::Join(join.clone()));
     assert_eq!(net.state(0), "gather", "at once, not when the token is missed");
     // One that was sent before this ring stood is late.
     let number = join.number - 1;
-    net.hand(1, 2, Packet::Join(Join { number, ..join }));
+    net.hand(1, 2, RingPacket::Join(Join { number, ..join }));
     assert_eq!(net.state(2), "operational");
     net.end();
 }
@@ -108,7 +108,7 @@ fn f18_a_good_bye_is_not_taken_for_agreement() {
     // Node 2 says what node 1 says word for word, but takes its leave.
     let mine = net.sent.iter().rev().find(|flying| flying.from == net.life(0) && flying.join().is_some());
     let join = mine.unwrap().join().unwrap().clone();
-    net.hand(1, 0, Packet::Join(Join { leave: true, ..join }));
+    net.hand(1, 0, RingPacket::Join(Join { leave: true, ..join }));
     net.run_until(ms(50), |net| net.state(0) == "operational");
     assert_eq!(net.last_members(0), [1, 3], "without it, and at once");
     net.check();
@@ -132,7 +132,7 @@ fn f24_what_a_member_said_in_an_earlier_gathering_counts_for_nothing_in_a_later_
     net.heal();
     net.run_until_whole(ms(3_000));
     net.lose_the_token();
-    net.hand(1, 0, Packet::Join(old));
+    net.hand(1, 0, RingPacket::Join(old));
     net.run_until(ms(50), |net| net.state(0) == "operational");
     assert_eq!(net.last_members(0), [1, 2, 3], "it came late, and says nothing about now");
     net.end();
@@ -200,7 +200,7 @@ impl Net {
         };
         let from = MemberId { incarnation: Incarnation(incarnation), ..self.life(of) };
         for to in (1..=self.rings.len() as u16).map(NodeId) {
-            let packet = Packet::Beacon(beacon.clone());
+            let packet = RingPacket::Beacon(beacon.clone());
             self.hand_over(Flying { from, to, lane: Lane::Control, packet });
         }
     }
@@ -274,7 +274,8 @@ fn f50_two_nodes_with_one_id_do_not_take_turns() {
     let mut net = Net::formed(3, |_| {});
     let twin = MemberId { incarnation: Incarnation(9_000), ..net.life(2) };
     let join = Join { proc: [twin].into(), heard: [NodeId(1), NodeId(2)].into(), episode: 1, ..net.join_of(2) };
-    let flying = |to| Flying { from: twin, to: NodeId(to), lane: Lane::Control, packet: Packet::Join(join.clone()) };
+    let flying =
+        |to| Flying { from: twin, to: NodeId(to), lane: Lane::Control, packet: RingPacket::Join(join.clone()) };
     (1..=3).for_each(|to| net.hand_over(flying(to)));
     assert_eq!(net.counter(2, "twins"), 1, "the one that is older says so");
     assert!(net.rings[2].describe(net.now).contains("another process runs as n3"), "{}", net.describe());

@@ -99,7 +99,7 @@ fn f17_a_join_that_comes_with_the_token_is_looked_at_when_the_visit_is_over() {
     //= M05 test
     let mut net = Net::formed(3, |config| {
         config.windows = crate::Windows::SPREAD;
-        config.idling = crate::Idling::CIRCULATE;
+        config.idling = crate::IdleHold::CIRCULATE;
     });
     net.submit(1, Service::Agreed, "keeps the token moving");
     while net.flying.front().is_none_or(|flying| !(flying.is_token() && flying.to == NodeId(1))) {
@@ -112,7 +112,7 @@ fn f17_a_join_that_comes_with_the_token_is_looked_at_when_the_visit_is_over() {
     let now = net.now;
     let arrival = |from, lane| Arrival { at: now, from, lane };
     net.rings[0].handle_packet(now, arrival(token.from, Lane::Token), token.packet);
-    net.rings[0].handle_packet(now, arrival(member(2), Lane::Control), Packet::Join(join));
+    net.rings[0].handle_packet(now, arrival(member(2), Lane::Control), RingPacket::Join(join));
     net.sent.clear();
     net.drain(0);
     let kinds: String = net
@@ -192,7 +192,7 @@ fn f36_a_message_that_comes_while_the_token_is_being_parked_waits_five_milliseco
         // The first wake-up may even be lost.
         let mut lost = 0;
         let mut drop = |flying: &Flying| {
-            let hit = matches!(flying.packet, Packet::TokenRequest(_)) && lost == 0;
+            let hit = matches!(flying.packet, RingPacket::TokenRequest(_)) && lost == 0;
             lost += u32::from(hit);
             hit
         };

@@ -76,7 +76,7 @@ fn f06_all_agree_but_the_commit_token_does_not_come() {
     net.crash(0);
     let gone = net.now;
     net.run_until(ms(900), |net| net.last_members(1) == [2, 3] && net.last_members(2) == [2, 3]);
-    let t = crate::Config::new(NodeId(1), vec![NodeId(1)]).timers;
+    let t = crate::RingConfig::new(NodeId(1), vec![NodeId(1)]).timers;
     assert!(
         net.now.since(gone) <= t.token_loss * 2 + ms(50),
         "asked once more, then failed: {:?}",
@@ -114,7 +114,7 @@ fn f10_more_packets_than_any_window_are_recovered() {
     let (ring, base) = (net.view(0).id, base(&net));
     for seq in base + 1..=base + 4_200 {
         for to in 0..2 {
-            net.hand(3, to, Packet::Data(Data { ring, originator: NodeId(4), ..data(seq) }));
+            net.hand(3, to, RingPacket::Data(DataPacket { ring, originator: NodeId(4), ..data(seq) }));
         }
     }
     net.crash(3);
@@ -122,7 +122,7 @@ fn f10_more_packets_than_any_window_are_recovered() {
     net.lose_the_token();
     net.run_until_whole(ms(4_000));
     let recovered = net.sent.iter().filter(|flying| flying.recovered().is_some());
-    let first = recovered.filter(|f| matches!(&f.packet, Packet::Data(data) if !data.retransmission));
+    let first = recovered.filter(|f| matches!(&f.packet, RingPacket::Data(data) if !data.retransmission));
     assert_eq!(first.count(), 4_200, "each once");
     let most = tokens(&net.sent).iter().map(|token| token.fcc.packets).max();
     assert!(most <= Some(15), "the windows hold while recovering, too: {most:?}");
@@ -145,7 +145,7 @@ fn f12_recovered_packets_are_let_go_when_all_hold_them_and_nobody_asks_for_them_
     net.run_dropping_until(ms(500), &mut drop, &mut Net::is_whole);
     let senders = |again| {
         let copies = net.sent.iter().filter_map(|flying| Some((flying.from.node.0, flying.recovered()?, flying)));
-        let copies = copies.filter(|(_, _, f)| matches!(&f.packet, Packet::Data(d) if d.retransmission == again));
+        let copies = copies.filter(|(_, _, f)| matches!(&f.packet, RingPacket::Data(d) if d.retransmission == again));
         copies.map(|(from, recovered, _)| (from, recovered.seq.0)).collect::<Vec<_>>()
     };
     assert_eq!(senders(false).len(), 20, "each packet has one sender");
@@ -163,7 +163,7 @@ fn f13_a_packet_that_fills_a_datagram_still_fits_into_one_when_it_is_recovered()
     use consort_wire::Packet as _;
     let mut net = third_lacks_after(|net| (0..5).for_each(|k| net.submit(0, Service::Agreed, format!("{k:.>4000}"))));
     net.run_until_whole(ms(500));
-    let len = |packet: &Packet| {
+    let len = |packet: &RingPacket| {
         let mut head = bytes::BytesMut::new();
         let body = packet.encode(&mut head);
         head.len() + body.len()
@@ -182,7 +182,7 @@ fn f28_what_comes_after_a_member_has_told_what_it_holds_is_dropped_by_all() {
     net.submit(0, Service::Agreed, "common");
     net.run(ms(5));
     let ring = net.view(0).id;
-    let late = Packet::Data(Data { ring, ..data(net.counter(0, "aru") + 1) });
+    let late = RingPacket::Data(DataPacket { ring, ..data(net.counter(0, "aru") + 1) });
     let late = |to| Flying { from: member(1), to: NodeId(to), lane: Lane::Data, packet: late.clone() };
     net.crash(0);
     net.lose_the_token();

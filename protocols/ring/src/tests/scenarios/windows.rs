@@ -1,11 +1,11 @@
 //! Windows that follow what the ring can take.
 use super::*;
-use crate::{Tuning, Windows};
+use crate::{WindowTuning, Windows};
 use consort_order::Pressure;
 
-const TUNING: Tuning = Tuning { least: 4, most: 60, brisk: Duration::from_millis(50) };
+const TUNING: WindowTuning = WindowTuning { least: 4, most: 60, brisk: Duration::from_millis(50) };
 
-fn tuned(config: &mut Config) {
+fn tuned(config: &mut RingConfig) {
     config.windows = Windows {
         personal: 20,
         global: 60,
@@ -41,8 +41,8 @@ fn visits(net: &Net) -> Vec<(usize, u32)> {
     for flying in &net.sent {
         let node = usize::from(flying.from.node.0);
         match &flying.packet {
-            Packet::Data(data) if !data.retransmission => sent[node] += 1,
-            Packet::Token(token) => {
+            RingPacket::Data(data) if !data.retransmission => sent[node] += 1,
+            RingPacket::Token(token) => {
                 let new = std::mem::take(&mut sent[node]);
                 visits.extend((node > 1).then_some((new, u32::from(token.personal))));
             }
@@ -83,15 +83,15 @@ fn f56_no_visit_sends_more_than_its_token_says_and_what_it_says_is_clamped() {
     let mut held = None;
     (0..3).for_each(|i| fill(&mut net, i, "held", 200));
     net.run_dropping(ms(2), &mut |flying| {
-        let token = matches!(&flying.packet, Packet::Token(_)) && flying.to == NodeId(2);
+        let token = matches!(&flying.packet, RingPacket::Token(_)) && flying.to == NodeId(2);
         if token && held.is_none() {
             held = Some(flying.packet.clone());
         }
         token
     });
-    let Some(Packet::Token(token)) = held else { panic!("no token in {:?}", ms(2)) };
+    let Some(RingPacket::Token(token)) = held else { panic!("no token in {:?}", ms(2)) };
     net.sent.clear();
-    net.hand(0, 1, Packet::Token(crate::packet::Token { personal: u16::MAX, ..token }));
+    net.hand(0, 1, RingPacket::Token(crate::packet::Token { personal: u16::MAX, ..token }));
     net.run(ms(200));
     assert!(visits(&net).iter().all(|(new, _)| *new as u32 <= TUNING.most));
     assert!((0..3).all(|i| net.counter(i, "personal_window") <= u64::from(TUNING.most)));
