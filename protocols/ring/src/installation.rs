@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 /// The view and how far its messages are delivered.
 #[derive(Clone, Debug)]
-pub(crate) struct Installed {
+pub(crate) struct Installation {
     pub view: View,
     pub deliverer: Deliverer,
     /// Whose messages must be delivered even after a hole: those that others may have delivered because of what this
@@ -21,14 +21,14 @@ pub(crate) struct Installed {
 /// The installed ring once its token is gone: what recovery works on.
 #[derive(Clone, Debug)]
 pub(crate) struct Old {
-    pub installed: Installed,
+    pub installed: Installation,
     pub store: Store,
     pub stable: Seq,
     /// How many packets it held when that was told, and how many were recovered since.
     pub frozen: usize,
 }
 
-impl Installed {
+impl Installation {
     pub fn new(me: MemberId, view: View, recovered: Seq) -> Self {
         let deliverer = Deliverer::new(me, &view.members, recovered);
         Self { view, deliverer, obligations: [me].into() }

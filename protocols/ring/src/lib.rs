@@ -18,7 +18,7 @@
 //! | `token` | the circulation of one ring's token, which operational and recovery share |
 //! | `installation` | the installed ring: what is delivered from it and what is owed |
 //! | `tuning` | how the windows follow what the ring can take |
-//! | `store`, `queue`, `flow`, `requests`, `receive_window`, `delivery`, `timer` | small policies with few verbs |
+//! | `store`, `queue`, `flow`, `requests`, `holdings`, `delivery`, `timer` | small policies with few verbs |
 //!
 //! Membership is Totem's, with the corrections of `docs/protocols/membership.md`: members gather until they agree on a
 //! set, commit to it, recover what some of them lack, and install the new view in one step.
@@ -30,13 +30,13 @@ pub mod engine;
 pub mod evs;
 mod flow;
 mod grant_backoff;
+pub mod holdings;
 mod installation;
 #[cfg(feature = "model")]
 pub mod model;
 #[cfg(feature = "mutants")]
 pub mod mutant;
 pub mod packet;
-pub mod receive_window;
 mod requests;
 mod state;
 mod store;

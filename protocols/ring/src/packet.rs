@@ -18,7 +18,7 @@
 //! requests acknowledgements. Membership packets (5 to 7) may be larger than a datagram of the configured size; they alone may be fragmented by IP.
 use crate::RingId;
 use crate::flow::SentLoad;
-use crate::receive_window::HeldMap;
+use crate::holdings::HoldingsMap;
 use crate::requests::Requests;
 use crate::tuning::RotationSigns;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -181,7 +181,7 @@ pub struct OldRing {
     /// Whose messages must be delivered even after a hole.
     pub obligations: BTreeSet<MemberId>,
     /// Who holds what.
-    pub held: HeldMap,
+    pub held: HoldingsMap,
 }
 
 /// Says where the sender is and whom it hears, on the data path, in every state, under every load.
@@ -672,7 +672,7 @@ impl OldRing {
         let ring = reader.view_id("old ring")?;
         let line = Seq(reader.u64("line")?);
         let obligations = members(reader, "obligations")?.into_iter().collect();
-        let held = HeldMap::decode(reader, *left)?;
+        let held = HoldingsMap::decode(reader, *left)?;
         *left -= held.places();
         Ok(Self { ring, line, obligations, held })
     }

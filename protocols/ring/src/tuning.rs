@@ -76,7 +76,7 @@ impl SocketBacklog {
 
 /// What the last rotation was like.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rotation {
+pub(crate) struct RotationSample {
     /// What members saw.
     pub signs: RotationSigns,
     /// How many packets were sent in it.
@@ -124,7 +124,7 @@ impl Default for Tuner {
 
 impl Tuner {
     /// The personal window of the next rotation, in packets.
-    pub fn tune(&mut self, config: &RingConfig, personal: u32, last: Rotation) -> u32 {
+    pub fn tune(&mut self, config: &RingConfig, personal: u32, last: RotationSample) -> u32 {
         //= R40
         let Some(tuning) = config.windows.tuning else { return personal };
         if !last.took.is_zero() {
@@ -145,7 +145,7 @@ impl Tuner {
         next.clamp(tuning.least, tuning.most)
     }
 
-    fn note_loss(&mut self, last: Rotation) {
+    fn note_loss(&mut self, last: RotationSample) {
         let sent = last.packets.max(1);
         let now = u32::from(last.signs.lost).min(sent) as u64 * 65_536 / u64::from(sent);
         self.loss = self.loss - self.loss / 8 + now as u32 / 8;
@@ -160,7 +160,7 @@ impl Tuner {
         if crate::mutated!(config, WindowNeverLowered) { personal } else { personal - personal.div_ceil(4) }
     }
 
-    fn raise(&mut self, personal: u32, last: Rotation, worth_filling: Duration) -> u32 {
+    fn raise(&mut self, personal: u32, last: RotationSample, worth_filling: Duration) -> u32 {
         let signs = last.signs;
         if signs.deep || signs.lost > 0 || !signs.hungry || last.usual >= worth_filling {
             return personal;
@@ -201,13 +201,13 @@ mod tests {
         RingConfig::new(NodeId(1), vec![NodeId(1), NodeId(2)])
     }
 
-    fn rotation(signs: RotationSigns) -> Rotation {
+    fn rotation(signs: RotationSigns) -> RotationSample {
         let took = Duration::from_micros(500);
-        Rotation { signs, packets: 500, took, usual: took }
+        RotationSample { signs, packets: 500, took, usual: took }
     }
 
     /// The window after so many rotations like this.
-    fn after(tuner: &mut Tuner, from: u32, rotations: u32, last: Rotation) -> u32 {
+    fn after(tuner: &mut Tuner, from: u32, rotations: u32, last: RotationSample) -> u32 {
         (0..rotations).fold(from, |personal, _| tuner.tune(&config(), personal, last))
     }
 
@@ -289,7 +289,7 @@ mod tests {
         let slow = Duration::from_millis(40);
         let mut tuner = Tuner::default();
         after(&mut tuner, 180, 1, rotation(RotationSigns::default()));
-        let long = Rotation { took: slow, usual: slow, ..rotation(HUNGRY) };
+        let long = RotationSample { took: slow, usual: slow, ..rotation(HUNGRY) };
         assert!(after(&mut tuner, 180, 10, long) < 120);
         let fixed = RingConfig { windows: Windows { tuning: None, ..Windows::default() }, ..config() };
         assert_eq!(tuner.tune(&fixed, 180, long), 180);

@@ -1,6 +1,6 @@
 //! The ring as an engine.
 use super::{ANNOTATION_MAX, Ring, RingState, observe_old};
-use crate::installation::{Installed, Old};
+use crate::installation::{Installation, Old};
 use crate::packet::RingPacket;
 use crate::state::{StateChange, Why};
 use crate::store::Store;
@@ -50,7 +50,7 @@ impl Engine for Ring {
         };
         self.io.output.push_back(Output::Install(view.clone()));
         let old =
-            Old { installed: Installed::new(me, view, Seq(0)), store: Store::default(), stable: Seq(0), frozen: 0 };
+            Old { installed: Installation::new(me, view, Seq(0)), store: Store::default(), stable: Seq(0), frozen: 0 };
         (self.state, _) = self.gather(now, old, None, &Why::new(ViewCause::Started));
         self.send_beacon(now);
         self.finish(now, StateChange::Stay);

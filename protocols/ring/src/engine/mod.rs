@@ -13,7 +13,7 @@ pub(crate) use self::io::RingIo;
 
 use crate::RingId;
 use crate::config::{RingConfig, RingConfigError};
-use crate::installation::{Installed, Old};
+use crate::installation::{Installation, Old};
 use crate::packet::{Commit, Join, RingPacket};
 use crate::state::table::{self, RingStateName};
 use crate::state::{Committing, Gather, Operational, Recovery, Sets, StateChange, Why};
@@ -135,7 +135,7 @@ impl Ring {
         self.state.name().as_str()
     }
 
-    pub(crate) fn installed(&self) -> Option<&Installed> {
+    pub(crate) fn installed(&self) -> Option<&Installation> {
         match &self.state {
             RingState::Operational(state) => Some(&state.installed),
             RingState::Gather(state) => Some(&state.old.installed),

@@ -181,7 +181,7 @@ fn all_safe_delivered(
     }
 }
 
-/// TO (K11): "delivered before" has no circle, over all members and all views.
+/// TO (K11): "delivered before" has no rotation, over all members and all views.
 fn one_order(lives: &[TraceByView<'_>]) -> EvsVerdict {
     type Key = (ViewId, Position);
     let mut after: BTreeMap<Key, BTreeSet<Key>> = BTreeMap::new();
@@ -210,7 +210,7 @@ fn one_order(lives: &[TraceByView<'_>]) -> EvsVerdict {
             }
         }
     }
-    if done == waits.len() { Ok(()) } else { Err("TO: the order of deliveries has a circle".into()) }
+    if done == waits.len() { Ok(()) } else { Err("TO: the order of deliveries has a rotation".into()) }
 }
 
 /// SD: at rest, whoever lives has delivered all it accepted.

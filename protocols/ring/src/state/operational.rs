@@ -7,7 +7,7 @@ use super::late::LateInquiry;
 use super::{Reason, Why};
 use crate::RingId;
 use crate::engine::RingIo;
-use crate::installation::{Installed, Old};
+use crate::installation::{Installation, Old};
 use crate::packet::{Ack, DataContent, DataPacket, Join, Token};
 use crate::timer::Timer;
 use crate::token::{DataOutcome, Mode, PacketSource, Rotation};
@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 /// The state's data.
 #[derive(Clone, Debug)]
 pub(crate) struct Operational {
-    pub installed: Installed,
+    pub installed: Installation,
     pub rotation: Rotation,
     fresh: Fresh,
     pub(super) since: Instant,
@@ -48,7 +48,7 @@ impl PacketSource for Fresh {
 
 impl Operational {
     /// Enters with a view that was just delivered. A ring of one makes its token now; others have theirs already.
-    pub fn enter(io: &mut RingIo, now: Instant, installed: Installed, circle: Rotation) -> Self {
+    pub fn enter(io: &mut RingIo, now: Instant, installed: Installation, rotation: Rotation) -> Self {
         io.timers.disarm(Timer::RecoveryMax);
         io.queue.close_gate(installed.view.id);
         io.installed_number = installed.view.id.number;
@@ -61,11 +61,11 @@ impl Operational {
         if pending && crate::mutated!(io.config, PrimaryAtInstall) {
             io.output.push_back(Output::Primary(installed.view.id));
         }
-        let primary_due = pending && circle.is_representative();
+        let primary_due = pending && rotation.is_representative();
         let fresh = Fresh { primary_due };
         let mut state = Self {
             installed,
-            rotation: circle,
+            rotation,
             fresh,
             since: now,
             stable_told: Seq(0),

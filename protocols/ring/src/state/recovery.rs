@@ -6,7 +6,7 @@ use super::commit::{gave_up, send};
 use super::operational::Operational;
 use super::{Sets, Why};
 use crate::engine::RingIo;
-use crate::installation::{Installed, Old};
+use crate::installation::{Installation, Old};
 use crate::packet::{Commit, DataContent, DataPacket, Join, Recovered, Token};
 use crate::timer::Timer;
 use crate::token::{DataOutcome, Mode, PacketSource, Rotation};
@@ -53,17 +53,17 @@ impl Recovery {
         io.timers.arm(Timer::RecoveryMax, now + io.config.timers.recovery_max);
         let me = commit.members.iter().position(|(member, _)| *member == io.me).unwrap_or(0);
         let mine = commit.members[me].1.unwrap_or_default();
-        let circle = Rotation::new(io, now, commit.ring, commit.member_ids());
+        let rotation = Rotation::new(io, now, commit.ring, commit.member_ids());
         let total = Seq(commit.olds.iter().map(|old| old.held.needed().count() as u64).sum());
         let holes = commit.olds.iter().map(|old| old.held.holes() as u64).sum::<u64>();
         let total = if crate::mutated!(io.config, HolesRecovered) { Seq(total.0 + holes) } else { total };
         let to_send = ToSend(duties(io, &old, &commit, mine, me as u8));
-        let alone = circle.is_alone();
+        let alone = rotation.is_alone();
         let (commit_out, originated, passed_before) = (!alone, false, Seq(0));
         let mut recovery = Self {
             old,
             sets,
-            rotation: circle,
+            rotation,
             commit,
             mine,
             to_send,
@@ -262,7 +262,7 @@ impl Recovery {
         //= M38
         let inherited = crate::mutated!(io.config, RecoveryAruInherited);
         self.rotation.passed_aru = if inherited { Seq(u64::MAX) } else { Seq(0) };
-        let installed = Installed::new(io.me, view, self.total);
+        let installed = Installation::new(io.me, view, self.total);
         io.check(
             self.rotation.store.aru() >= installed.deliverer.delivered(),
             "G13: the new ring counts on from what it recovered",

@@ -1,8 +1,8 @@
 //! Packets that are well formed and lie: whatever one member sends, nobody else may fall over, grow without bound, or be
 //! unable to form a ring once it is silent.
 use super::*;
+use crate::holdings::{HoldingsMap, PLACES_MAX};
 use crate::packet::{Commit, Join, NUMBER_MAX, OldRing, Recovered, Token};
-use crate::receive_window::{HeldMap, PLACES_MAX};
 use bytes::{BufMut, BytesMut};
 use consort_types::Rng;
 use consort_wire::Packet as _;
@@ -94,7 +94,7 @@ fn one_lie_does_not_use_up_all_ring_numbers() {
 fn a_commit_token_cannot_claim_more_places_than_it_has_bytes_for() {
     //= M41 test
     let ring = |number| crate::RingId { number, representative: member(1) };
-    let mut held = HeldMap::default();
+    let mut held = HoldingsMap::default();
     assert!(held.tell(0, None, Seq(0), Seq(PLACES_MAX as u64), |_| true));
     let old = |n| OldRing { ring: ring(n), line: Seq(0), obligations: BTreeSet::new(), held: held.clone() };
     let lie = Commit {
@@ -134,7 +134,7 @@ fn a_second_rotation_that_says_other_than_what_was_told_is_not_believed() {
     raw.put_u16(1);
     raw.put_u8(1);
     raw.put_u16(1_000);
-    lie.olds[0].held = HeldMap::decode(&mut consort_wire::Reader::new(&raw), PLACES_MAX).unwrap();
+    lie.olds[0].held = HoldingsMap::decode(&mut consort_wire::Reader::new(&raw), PLACES_MAX).unwrap();
     let ring = lie.ring;
     net.hand(0, 1, RingPacket::Commit(lie));
     let content =

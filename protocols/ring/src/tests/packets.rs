@@ -23,7 +23,7 @@ fn recovered(content: DataContent) -> Recovered {
 fn commit() -> Commit {
     let ring = crate::RingId { number: 11, representative: member(1) };
     let old = crate::RingId { number: 7, representative: member(2) };
-    let mut held = crate::receive_window::HeldMap::default();
+    let mut held = crate::holdings::HoldingsMap::default();
     assert!(held.tell(0, None, Seq(5), Seq(9), |seq| seq.0 == 8 || seq.0 == 9));
     let olds = vec![OldRing { ring: old, line: Seq(4), obligations: [member(2)].into(), held }];
     Commit { ring, rotation: 1, members: vec![(member(1), Some(0)), (member(2), None)], olds }

@@ -6,7 +6,7 @@ use crate::engine::RingIo;
 use crate::flow::{self, SentLoad, Shares, UnstableLoad};
 use crate::packet::{DATA_LEN, DataContent, DataPacket, RUN_LEN, RingPacket, SEQ_END, TOKEN_LEN, Token};
 use crate::store::Inserted;
-use crate::tuning::{Rotation, RotationSigns};
+use crate::tuning::{RotationSample, RotationSigns};
 use consort_order::Destination;
 use consort_types::{Instant, Seq};
 use consort_wire::Lane;
@@ -228,7 +228,7 @@ impl Rotation {
             token.signs = signs;
             return;
         }
-        let last = Rotation { signs, packets: sent.packets, took: self.took, usual: self.rotation };
+        let last = RotationSample { signs, packets: sent.packets, took: self.took, usual: self.rotation };
         let personal = self.tuner.tune(&io.config, io.personal, last);
         token.personal = u16::try_from(personal).unwrap_or(u16::MAX);
         token.signs = RotationSigns::default();

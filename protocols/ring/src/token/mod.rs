@@ -116,7 +116,7 @@ impl Rotation {
         //= R1
         let (n, me) = (members.len(), io.me);
         let place = members.iter().position(|member| *member == me).unwrap_or(0);
-        let circle = Self {
+        let rotation = Self {
             ring,
             me,
             predecessor: members[(place + n - 1) % n],
@@ -150,8 +150,8 @@ impl Rotation {
             reads_first: Lane::Data,
             data_since_token: 0,
         };
-        circle.watch_token(io, now);
-        circle
+        rotation.watch_token(io, now);
+        rotation
     }
 
     /// The representative makes the first token.

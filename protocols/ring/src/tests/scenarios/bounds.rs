@@ -128,7 +128,7 @@ const fn mostly_harmless(packet: &RingPacket) -> bool {
 fn f49_absurd_sizes_are_refused_before_they_cost_anything() {
     //= M41 test
     let ring = crate::RingId { number: 7, representative: member(1) };
-    let mut held = crate::receive_window::HeldMap::default();
+    let mut held = crate::holdings::HoldingsMap::default();
     assert!(held.tell(0, None, Seq(1), Seq(60_000), |seq| seq.0 % 2 == 0));
     assert!(!held.tell(1, Some(0), Seq(1), Seq(1 << 40), |_| true), "no map of a million million places");
     let olds = vec![crate::packet::OldRing {
@@ -145,8 +145,7 @@ fn f49_absurd_sizes_are_refused_before_they_cost_anything() {
             changed[at] = value;
             if let Ok(RingPacket::Commit(commit)) = RingPacket::decode(changed.into()) {
                 assert!(
-                    commit.members.len() <= 2
-                        && commit.olds[0].held.needed().count() <= crate::receive_window::PLACES_MAX
+                    commit.members.len() <= 2 && commit.olds[0].held.needed().count() <= crate::holdings::PLACES_MAX
                 );
             }
         }

@@ -37,7 +37,7 @@ fn f03_a_commit_token_that_is_not_mine_to_fill_falls_through() {
     let members: Vec<_> = (0..3).map(|i| net.life(i)).collect();
     let commit = |told: usize, held_by: usize| {
         let ring = RingId { number: 500, representative: members[0] };
-        let mut held = crate::receive_window::HeldMap::default();
+        let mut held = crate::holdings::HoldingsMap::default();
         held.tell(0, None, Seq(0), Seq(0), |_| false);
         let old = crate::RingId { number: 1, representative: members[0] };
         let olds = vec![crate::packet::OldRing { ring: old, line: Seq(0), obligations: BTreeSet::new(), held }];
@@ -190,7 +190,7 @@ fn f51_all_nodes_order_members_alike_and_no_list_is_cut() {
         episode: 1,
         attempt: None,
     };
-    let mut held = crate::receive_window::HeldMap::default();
+    let mut held = crate::holdings::HoldingsMap::default();
     held.tell(0, None, Seq(0), Seq(4_000), |seq| seq.0 % 2 == 0);
     let old = crate::RingId { number: 1, representative: all[0] };
     let obligations = all.iter().copied().collect();

@@ -5,7 +5,7 @@ use consort_wire::{Malformed, Reader, Writer};
 
 /// One state for each place of a range. Everything below the range is held by all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HeldMap {
+pub struct HoldingsMap {
     /// The place before the first of the range.
     base: Seq,
     places: Vec<u8>,
@@ -32,7 +32,7 @@ pub const PLACES_MAX: usize = 1 << 17;
 /// The bytes of a run: state and length.
 const RUN_LEN: usize = 3;
 
-impl HeldMap {
+impl HoldingsMap {
     /// A member tells: it holds everything up to `aru` and beyond that what `holds` says, up to `highest`. `index` is its
     /// own in the commit token, `first` that of the first member that told before it, if any did.
     ///
@@ -144,7 +144,7 @@ impl HeldMap {
 mod tests {
     use super::*;
 
-    fn tell(map: &mut HeldMap, index: u8, first: Option<u8>, held: &[u64], aru: u64) {
+    fn tell(map: &mut HoldingsMap, index: u8, first: Option<u8>, held: &[u64], aru: u64) {
         let highest = held.iter().copied().max().unwrap_or(aru).max(aru);
         assert!(map.tell(index, first, Seq(aru), Seq(highest), |seq| held.contains(&seq.0)));
     }
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn one_first_holder_for_each_place_that_somebody_lacks() {
         //= M41 test
-        let mut map = HeldMap::default();
+        let mut map = HoldingsMap::default();
         tell(&mut map, 0, None, &[11, 12, 14], 10);
         tell(&mut map, 2, Some(0), &[11, 13, 16], 9);
         tell(&mut map, 3, Some(0), &[12], 11);
@@ -165,11 +165,11 @@ mod tests {
 
     #[test]
     fn a_map_reads_back() {
-        let mut map = HeldMap::default();
+        let mut map = HoldingsMap::default();
         tell(&mut map, 0, None, &(20..90_000).filter(|n| n % 1_000 != 0).collect::<Vec<_>>(), 10);
         let mut head = BytesMut::new();
         map.encode(&mut head);
         assert!(head.len() < 1_000);
-        assert_eq!(HeldMap::decode(&mut Reader::new(&head), PLACES_MAX), Ok(map));
+        assert_eq!(HoldingsMap::decode(&mut Reader::new(&head), PLACES_MAX), Ok(map));
     }
 }
