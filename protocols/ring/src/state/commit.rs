@@ -72,6 +72,8 @@ impl Committing {
     pub fn on_retransmit(&self, io: &mut RingIo, now: Instant) {
         io.counters.tokens_retransmitted += 1;
         self.pass_on(io, now);
+        //= M23
+        io.send(Destination::All, Lane::Control, RingPacket::Commit(self.commit.clone()));
     }
 
     /// The token came back, or came by a second time.

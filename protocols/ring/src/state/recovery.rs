@@ -7,12 +7,13 @@ use super::operational::Operational;
 use super::{Sets, Why};
 use crate::engine::RingIo;
 use crate::installation::{Installation, Old};
-use crate::packet::{Commit, DataContent, DataPacket, Join, Recovered, Token};
+use crate::packet::{Commit, DataContent, DataPacket, Join, Recovered, RingPacket, Token};
 use crate::timer::Timer;
 use crate::token::{DataOutcome, Mode, PacketSource, Rotation};
 use consort_order::SubmitQueue;
-use consort_order::{Arrival, Output};
+use consort_order::{Arrival, Destination, Output};
 use consort_types::{Instant, MemberId, Primary, Seq, View, ViewCause, ViewKind};
+use consort_wire::Lane;
 use std::collections::VecDeque;
 
 /// The state's data.
@@ -212,6 +213,7 @@ impl Recovery {
         if self.commit_out {
             io.counters.tokens_retransmitted += 1;
             self.pass_on_commit(io, now);
+            io.send(Destination::All, Lane::Control, RingPacket::Commit(self.commit.clone()));
         } else {
             self.rotation.send_again(io, now);
         }

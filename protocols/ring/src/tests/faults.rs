@@ -150,6 +150,11 @@ impl Flying {
         matches!(self.packet, RingPacket::Token(_))
     }
 
+    /// Whether it is a token or a commit token, on whichever lane: copies go to all.
+    pub fn is_any_token(&self) -> bool {
+        matches!(self.packet, RingPacket::Token(_) | RingPacket::Commit(_))
+    }
+
     pub fn is_data(&self) -> bool {
         matches!(self.packet, RingPacket::Data(_))
     }

@@ -272,8 +272,13 @@ fn look_at(net: &Net, seen: &mut BTreeMap<u64, (NodeId, Token)>) {
     assert!(stable <= aru, "R20: {stable:?} is stable, {aru:?} is held");
     for flying in &net.flying {
         if let RingPacket::Token(token) = &flying.packet {
-            let known = seen.entry(token.token_seq).or_insert_with(|| (flying.to, token.clone()));
-            assert_eq!(*known, (flying.to, token.clone()), "two tokens");
+            // Copies go to all; its receiver stands on the first sending.
+            if flying.lane == Lane::Token {
+                let known = seen.entry(token.token_seq).or_insert_with(|| (flying.to, token.clone()));
+                assert_eq!(*known, (flying.to, token.clone()), "two tokens");
+            } else if let Some((_, known)) = seen.get(&token.token_seq) {
+                assert_eq!(known, token, "two tokens");
+            }
         }
     }
 }

@@ -13,6 +13,7 @@ mod order;
 mod packets;
 
 mod scenarios;
+mod unicast;
 
 use crate::evs::{EvsEvent, EvsMessage, EvsTrace};
 use crate::packet::{DataContent, DataPacket, RingPacket};

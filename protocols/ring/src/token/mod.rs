@@ -172,7 +172,8 @@ impl Rotation {
             return false;
         }
         if !self.may_come_from(io, from, token) {
-            io.counters.wrong_sender += 1;
+            let for_another = arrival.lane == Lane::Control; // a copy that went to all
+            io.counters.wrong_sender += u64::from(!for_another);
             return false;
         }
         if token.token_seq >= TOKEN_SEQ_END {
@@ -314,12 +315,17 @@ impl Rotation {
             copy.token_seq += 1;
         }
         let Some(copy) = self.token.copy() else { return };
+        let (copy_is_granted, again) = (self.granted_to().is_some(), copy.clone());
         // The rest of an idle token is over by now: it is missed.
         let rests =
             if copy.idle > 0 { io.config.timers.token_retransmit_idle / 4 } else { self.retransmit_after(io, copy) };
         io.timers.arm(Timer::TokenRetransmit, now + rests);
         io.counters.tokens_retransmitted += 1;
         self.send_copy(io);
+        // Its receiver is the successor, or the representative; of a grant the packet does not say.
+        if !copy_is_granted {
+            io.send(Destination::All, Lane::Control, RingPacket::Token(again));
+        }
     }
 
     fn send_copy(&self, io: &mut RingIo) {

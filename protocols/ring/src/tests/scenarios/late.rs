@@ -138,7 +138,7 @@ fn f59_who_is_not_late_answers_now_and_then_and_who_has_gone_on_says_so() {
 
 /// Tokens do not pass from one node to the next, all else does.
 fn without_tokens(net: &mut Net, from: u16, to: u16, span: Duration) {
-    let lost = |flying: &Flying| flying.lane == Lane::Token && flying.from.node.0 == from && flying.to.0 == to;
+    let lost = |flying: &Flying| flying.is_any_token() && flying.from.node.0 == from && flying.to.0 == to;
     net.run_dropping(span, &mut |flying| lost(flying));
 }
 
@@ -150,7 +150,7 @@ fn f60_whoever_no_token_gets_to_is_out_after_three_tries() {
         let mut net = Net::formed(4, |_| {});
         net.chatter("before", 2);
         let begun = net.now;
-        let lost = |flying: &Flying| flying.lane == Lane::Token && flying.from.node.0 == from && flying.to.0 == to;
+        let lost = |flying: &Flying| flying.is_any_token() && flying.from.node.0 == from && flying.to.0 == to;
         let parted = |net: &Net| (0..4).filter(|i| net.view(*i).members.len() == 3).count() == 3;
         net.run_dropping_until(ms(2_000), &mut |flying| lost(flying), &mut |net| parted(net));
         // The ring that was lost counts as a try: one commit token more, and all know.
