@@ -9,6 +9,7 @@ mod crowd;
 mod engines;
 mod instructions;
 mod lab;
+mod modules;
 mod mutants;
 mod netlab;
 mod plato;
@@ -32,6 +33,7 @@ cargo xtask <task>
   search         take a few nodes of the ring through every order of events within bounds
   mutants        break the protocol's rules one by one; each must be noticed
   trace          list rules that no code or no test cites
+  modules        list circles between modules
   lab            measure again what the papers measured, in virtual time or with real daemons
   instructions   count what the hot paths take, against what is recorded
   netlab         run real daemons on a network that is bad on purpose
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         Some("search") => search::main(words),
         Some("mutants") => mutants::main(words),
         Some("trace") => trace::main(words),
+        Some("modules") => modules::main(words),
         Some("lab") => lab::main(words),
         Some("instructions") => instructions::main(words),
         Some("netlab") => netlab::main(words),

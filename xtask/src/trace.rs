@@ -83,7 +83,8 @@ fn name(root: &Path, path: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).display().to_string()
 }
 
-fn each_file(folder: &Path, extension: &str, see: &mut impl FnMut(&Path, &str)) -> io::Result<()> {
+/// Shows every file below a folder that has this extension, in the order of their names.
+pub fn each_file(folder: &Path, extension: &str, see: &mut impl FnMut(&Path, &str)) -> io::Result<()> {
     let mut entries = std::fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
     entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {

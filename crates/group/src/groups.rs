@@ -1,8 +1,9 @@
 //! The state machine: ordered payloads and views in, recipients and changes out.
+pub mod apply;
 mod multicast;
 mod views;
 
-use crate::apply::{Announcement, PendingWork};
+use self::apply::{Announcement, PendingWork};
 use crate::digest_check::{DigestCheck, Mismatch, StateDigest};
 use crate::exchange::Exchange;
 use crate::member::{ClientName, GroupViewId, Member};

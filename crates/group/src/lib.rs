@@ -12,9 +12,8 @@
 //! | [`ordered`] | the payloads that travel in the order |
 //! | [`part`] | those of them that daemons exchange when they meet |
 //! | [`groups`] | [`Groups`], the state machine |
-//! | [`apply`] | what follows from a payload or a view, step by step |
+//! | [`groups::apply`] | what follows from a payload or a view, step by step |
 
-pub mod apply;
 pub mod batch;
 mod digest_check;
 mod exchange;
@@ -33,8 +32,8 @@ pub mod targets;
 #[cfg(test)]
 mod tests;
 
-pub use apply::{GroupChange, GroupStep, TransitionalSignal};
 pub use digest_check::Mismatch;
+pub use groups::apply::{GroupChange, GroupStep, TransitionalSignal};
 pub use groups::{Asked, GroupDelivery, Groups, Ignored};
 pub use member::{ChangeCause, ClientName, GroupViewId, Member};
 #[cfg(feature = "mutants")]

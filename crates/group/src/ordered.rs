@@ -11,6 +11,8 @@
 //! | … | leave: the group's name behind its length in one byte |
 use crate::batch;
 use crate::member::ClientName;
+pub(crate) use crate::part::PART;
+pub use crate::part::read_client;
 use crate::part::{self, StatePart};
 use crate::targets::{put_name, read_group};
 use bytes::{BufMut, Bytes, BytesMut};
@@ -22,7 +24,6 @@ const JOIN: u8 = 2;
 const LEAVE: u8 = 3;
 const DISCONNECT: u8 = 4;
 const JOIN_CLOSED: u8 = 5;
-pub(crate) const PART: u8 = 6;
 const NOTED: u8 = 7;
 const BATCH: u8 = 8;
 
@@ -210,16 +211,6 @@ fn decode_control(kind: u8, payload: &Payload) -> Result<Ordered, Malformed> {
     };
     reader.end("end")?;
     Ok(ordered)
-}
-
-/// Reads a client's name.
-///
-/// # Errors
-/// [`Malformed`] where it is none.
-pub fn read_client(reader: &mut Reader<'_>) -> Result<ClientName, Malformed> {
-    let before = reader.clone();
-    let len = reader.u8("client name")?;
-    ClientName::new(reader.take(usize::from(len), "client name")?).ok_or(before.bad("client name"))
 }
 
 #[cfg(test)]

@@ -19,12 +19,14 @@
 //! | 2 | how many of the sender's clients follow, at least 1 |
 //! | 4, 1 + n each | a client: its number and its name |
 use crate::member::{ClientName, GroupViewId};
-use crate::ordered::{PART, read_client};
 use crate::targets::{put_name, read_group};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_types::{ClientId, GroupName, MemberId, ViewId};
 use consort_wire::cursor::VIEW_ID_LEN;
 use consort_wire::{MEMBER_LEN, Malformed, Reader, Writer};
+
+/// The first byte of a part.
+pub(crate) const PART: u8 = 6;
 
 /// The most bytes of one part.
 pub const PART_MAX: usize = 8 << 10;
@@ -168,6 +170,16 @@ fn read_flags(reader: &mut Reader<'_>, known: u8) -> Result<u8, Malformed> {
     let before = reader.clone();
     let flags = reader.u8("flags")?;
     if flags & !known == 0 { Ok(flags) } else { Err(before.bad("flags")) }
+}
+
+/// Reads a client's name.
+///
+/// # Errors
+/// [`Malformed`] where it is none.
+pub fn read_client(reader: &mut Reader<'_>) -> Result<ClientName, Malformed> {
+    let before = reader.clone();
+    let len = reader.u8("client name")?;
+    ClientName::new(reader.take(usize::from(len), "client name")?).ok_or(before.bad("client name"))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! Opening the sockets of a node.
-use crate::error::{BindError, SocketRole};
+use crate::error::{BindError, SocketRole, refused};
 use crate::journal::Journal;
 use crate::listeners::Listener;
 use crate::options::{Dialect, Fanout, ListenAddress, Options};
@@ -170,18 +170,6 @@ fn buffers(socket: &Socket, receive: usize, send: usize) -> Result<(), BindError
     let set = |bytes, is_receive| sys::force_buffer(socket.as_fd(), bytes, is_receive);
     set(receive, true).and_then(|()| set(send, false)).map_err(other("size a socket's buffers"))?;
     sys::count_overflow(socket.as_fd()).map_err(other("count dropped datagrams"))
-}
-
-/// Translates what the kernel says about an address.
-pub(crate) fn refused(role: SocketRole, address: SocketAddr, source: io::Error) -> BindError {
-    match source.kind() {
-        io::ErrorKind::AddrInUse => BindError::InUse { role, address },
-        io::ErrorKind::AddrNotAvailable => {
-            BindError::NotLocal { role, address: address.ip(), usable: sys::interfaces() }
-        }
-        io::ErrorKind::PermissionDenied => BindError::Permission { role, address },
-        _ => BindError::Other { doing: "bind a socket", source },
-    }
 }
 
 /// The group's socket if there is to be one, and how data to all leaves.

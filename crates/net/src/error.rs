@@ -204,3 +204,15 @@ fn disk_hint(source: &io::Error) -> &'static str {
         _ => "",
     }
 }
+
+/// Translates what the kernel says about an address.
+pub(crate) fn refused(role: SocketRole, address: SocketAddr, source: io::Error) -> BindError {
+    match source.kind() {
+        io::ErrorKind::AddrInUse => BindError::InUse { role, address },
+        io::ErrorKind::AddrNotAvailable => {
+            BindError::NotLocal { role, address: address.ip(), usable: crate::sys::interfaces() }
+        }
+        io::ErrorKind::PermissionDenied => BindError::Permission { role, address },
+        _ => BindError::Other { doing: "bind a socket", source },
+    }
+}

@@ -1,6 +1,6 @@
 //! Where clients come in.
-use crate::bind::refused;
 use crate::clients::rings::{Declined, Rings};
+use crate::error::refused;
 use crate::error::{BindError, SocketRole};
 use crate::options::{Dialect, ListenAddress};
 use crate::sys::{self, PeerProcess};

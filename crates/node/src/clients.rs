@@ -1,11 +1,13 @@
 //! All sessions of one node, and who of them waits for what.
+pub(crate) mod client_session;
 mod ending;
+pub(crate) mod entry;
 mod telling;
 mod waiting;
 
 use crate::backlog::Backlog;
-use crate::client_session::{ClientRequest, ClientSession, Placed};
-use crate::entry::ClientRecord;
+use crate::clients::client_session::{ClientRequest, ClientSession, Placed};
+use crate::clients::entry::ClientRecord;
 use crate::notice::{Notice, Notices};
 use crate::partial_frames::PartialFrames;
 use crate::pending_deliveries::PendingDeliveries;

@@ -1,5 +1,5 @@
 //! PendingDelivery: engine, group, session, client.
-use crate::client_session::{Placed, Telling, Written};
+use crate::clients::client_session::{Placed, Telling, Written};
 use crate::fan_out::{CROWD, FanOut, READER, READERS};
 use crate::pending_deliveries::PendingDelivery;
 use crate::{Effect, NetworkChange, Node, Notice};

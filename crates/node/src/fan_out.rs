@@ -1,6 +1,6 @@
 //! Messages for many clients: written once, and told to a few of them at a time.
 use crate::Node;
-use crate::client_session::{Telling, Written};
+use crate::clients::client_session::{Telling, Written};
 use crate::mutant::mutated;
 use consort_group::ordered::MulticastLayout;
 use consort_order::{Delivery, Engine};

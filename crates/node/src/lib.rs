@@ -10,12 +10,10 @@
 
 mod backlog;
 mod change;
-mod client_session;
 mod clients;
 mod datagrams;
 mod deliver;
 mod effect;
-mod entry;
 mod fan_out;
 mod listing;
 mod mutant;

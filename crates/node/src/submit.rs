@@ -1,5 +1,5 @@
 //! Submission: client, session, engine.
-use crate::client_session::ClientRequest;
+use crate::clients::client_session::ClientRequest;
 use crate::{Effect, Node, Reading, STREAM};
 use consort_group::{ClientName, ordered};
 use consort_order::{Engine, Refused, Submission};

@@ -3,6 +3,9 @@ use crate::frame::HEAD_LEN;
 use consort_group::{Targets, batch};
 use consort_types::Duration;
 
+/// About how many bytes a frame has that is neither a message nor a list.
+pub(crate) const SMALL_FRAME: usize = 128;
+
 /// The budgets of one client session. Whoever exceeds one is refused or disconnected with a reason that names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

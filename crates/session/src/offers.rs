@@ -1,7 +1,7 @@
 //! Messages that one client was offered before their place was final, and was told nothing more of.
 use crate::event;
+use crate::limits::SMALL_FRAME;
 use crate::output::FrameQueue;
-use crate::server::WORD;
 use consort_types::{Instant, NodeId, OfferId, Service};
 use consort_wire::Payload;
 use std::collections::VecDeque;
@@ -90,12 +90,12 @@ impl OpenOffers {
         let Some(at) = self.position(id) else { return false };
         //= G43
         let Undo::Latest = self.undo else {
-            self.open.remove(at).iter().for_each(|open| event::put_revoke(out.put(WORD), open.number));
+            self.open.remove(at).iter().for_each(|open| event::put_revoke(out.put(SMALL_FRAME), open.number));
             return true;
         };
         let behind = self.open.split_off(at + 1);
         let revoked = self.open.pop_back();
-        behind.iter().rev().chain(&revoked).for_each(|open| event::put_revoke(out.put(WORD), open.number));
+        behind.iter().rev().chain(&revoked).for_each(|open| event::put_revoke(out.put(SMALL_FRAME), open.number));
         self.put_again(out, now, behind.iter());
         true
     }
@@ -105,10 +105,10 @@ impl OpenOffers {
     pub(crate) fn confirm(&mut self, out: &mut FrameQueue, now: Instant, offered: &PendingOffer) {
         let first = self.open.front().is_none_or(|open| open.id == offered.id);
         let undone = if self.undo == Undo::Latest && !first { std::mem::take(&mut self.open) } else { VecDeque::new() };
-        undone.iter().rev().for_each(|open| event::put_revoke(out.put(WORD), open.number));
+        undone.iter().rev().for_each(|open| event::put_revoke(out.put(SMALL_FRAME), open.number));
         self.offer(out, now, offered);
         let confirmed = self.position(offered.id).and_then(|at| self.open.remove(at));
-        confirmed.iter().for_each(|open| event::put_confirm(out.put(WORD), open.number));
+        confirmed.iter().for_each(|open| event::put_confirm(out.put(SMALL_FRAME), open.number));
         self.put_again(out, now, undone.iter().filter(|open| open.id != offered.id));
     }
 

@@ -2,6 +2,7 @@
 use crate::event::{self, Welcome};
 use crate::frame::{self, Alike, Frames, HEAD_LEN, Head};
 use crate::ledger::RequestLedger;
+use crate::limits::SMALL_FRAME;
 use crate::listing::ListQuery;
 use crate::offers::{OpenOffers, PendingOffer};
 use crate::output::FrameQueue;
@@ -13,9 +14,6 @@ use consort_group::ordered::{self, MulticastLayout};
 use consort_group::{ClientName, batch};
 use consort_types::{ClientId, GroupName, Hold, Instant, MemberId, NodeId, OfferId, Service};
 use consort_wire::{Malformed, Payload};
-
-/// About how many bytes a frame has that is neither a message nor a list.
-pub(crate) const WORD: usize = 128;
 
 /// One client of a daemon: what it said and was not yet taken, what it has under way, what it is to read.
 ///
@@ -235,7 +233,7 @@ impl Session {
             Request::List(question) => return Ok(self.settled(Ask::List(question))),
             Request::Goodbye => return Ok(self.settled(Ask::Goodbye)),
             Request::Ping(token) => {
-                event::put_pong(self.output.put(WORD), token);
+                event::put_pong(self.output.put(SMALL_FRAME), token);
                 self.settle();
                 return Ok(None);
             }
@@ -272,7 +270,7 @@ impl Session {
         let Alike { frames, len } = self.settle();
         for frame in 0..frames {
             let number = self.ledger.refuse(if frame == 0 { len } else { 0 });
-            event::put_refused(self.output.put(WORD), number, refusal);
+            event::put_refused(self.output.put(SMALL_FRAME), number, refusal);
         }
         self.refused += frames;
         self.progress_due = true;
@@ -306,7 +304,7 @@ impl Session {
     /// Tells the client how far its requests are, if that has changed. Once a turn is enough: the counts add up.
     pub fn tell_progress(&mut self) {
         if std::mem::take(&mut self.progress_due) && self.is_open() {
-            event::put_progress(self.output.put(WORD), self.ledger.progress());
+            event::put_progress(self.output.put(SMALL_FRAME), self.ledger.progress());
         }
     }
 
@@ -320,7 +318,7 @@ impl Session {
         if let Some(hold) = hold.filter(|_| waits == Waits::Long && self.is_open())
             && let Some(waiting) = self.watch.tell(progress.ordered, hold)
         {
-            event::put_waiting(self.output.put(WORD), waiting);
+            event::put_waiting(self.output.put(SMALL_FRAME), waiting);
         }
         waits
     }
@@ -328,7 +326,7 @@ impl Session {
     /// Tells the client that request number `request`, which is in the order, changed nothing.
     pub fn tell_refused(&mut self, request: u64, refusal: &Refusal) {
         if self.is_open() {
-            event::put_refused(self.output.put(WORD), request, refusal);
+            event::put_refused(self.output.put(SMALL_FRAME), request, refusal);
         }
     }
 
@@ -348,7 +346,7 @@ impl Session {
             credit: u32::try_from(limits.credit).unwrap_or(u32::MAX),
             groups_max: u16::try_from(limits.groups_max).unwrap_or(u16::MAX),
         };
-        event::put_welcome(self.output.put(WORD), &welcome);
+        event::put_welcome(self.output.put(SMALL_FRAME), &welcome);
     }
 
     /// Appends a message of a client of node `sender`, or a batch.
@@ -400,7 +398,7 @@ impl Session {
         if self.stage != SessionStage::Closed {
             self.stage = SessionStage::Closed;
             self.input.clear();
-            event::put_disconnect(self.output.put(WORD), farewell);
+            event::put_disconnect(self.output.put(SMALL_FRAME), farewell);
         }
     }
 

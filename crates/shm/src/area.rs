@@ -2,6 +2,7 @@
 //! safe to call.
 #![allow(unsafe_code)]
 
+use crate::counter::CounterOffset;
 use crate::map::Map;
 use crate::sync::Ordering;
 use std::time::Duration;
@@ -9,17 +10,6 @@ use std::time::Duration;
 /// So many bytes are copied by one call. Above a little more, common C libraries leave a copy to `rep movsb`, which some
 /// processors (Zen 3 and 4) do at a twelfth of their speed where the target begins shortly behind the source within a page.
 const STEP: usize = 2 << 10;
-
-/// Counters in an area.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum CounterOffset {
-    Magic = 0,
-    Version = 4,
-    Written = 64,
-    Read = 128,
-    ReaderSleeps = 192,
-    WriterSleeps = 256,
-}
 
 /// Copies in steps of [`STEP`].
 ///

@@ -36,6 +36,7 @@
 #![cfg_attr(loom, allow(dead_code))] // the tests are the model's only users
 
 mod area;
+mod counter;
 mod ring;
 
 #[cfg(loom)]

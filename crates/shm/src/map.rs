@@ -1,7 +1,7 @@
 //! A memory file in the memory of this process.
 #![allow(unsafe_code)]
 
-use crate::area::CounterOffset;
+use crate::counter::CounterOffset;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use rustix::thread::futex;
 use std::io;

@@ -54,7 +54,7 @@ pub(crate) mod sync {
 
 pub(crate) mod map {
     use super::sync::{AtomicU32, Break, Ordering, is_broken};
-    use crate::area::CounterOffset;
+    use crate::counter::CounterOffset;
     use loom::cell::UnsafeCell;
     use loom::sync::{Condvar, Mutex};
     use std::sync::Arc;

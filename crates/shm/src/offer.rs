@@ -1,5 +1,6 @@
 //! Areas as files: made, sealed, given away, and checked before they are taken.
-use crate::area::{CounterOffset, OwnArea, Theirs};
+use crate::area::{OwnArea, Theirs};
+use crate::counter::CounterOffset;
 use crate::map::{HEAD, Map, memory_of};
 use crate::pass::MemoryFile;
 use crate::ring::{RingReader, RingWriter};

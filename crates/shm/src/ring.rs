@@ -1,5 +1,6 @@
 //! Bytes in, bytes out, and who is to be woken.
-use crate::area::{CounterOffset, OwnArea, Theirs};
+use crate::area::{OwnArea, Theirs};
+use crate::counter::CounterOffset;
 use crate::sync::{Ordering, fence};
 use std::io::IoSlice;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! What runs on a host: a whole node with its clients, or an engine alone.
 use crate::digest::TraceDigest;
+use crate::message::index_of;
 use crate::message::{Process, ProcessIncarnation};
-use crate::trace::witness::index_of;
 use crate::trace::{Grouped, OfferRecord};
 use bytes::Bytes;
 use consort_order::Destination;

@@ -1,6 +1,6 @@
 //! Who sends what: names for processes and messages, and payloads from which a receiver can read the name back.
 use bytes::{BufMut, Bytes, BytesMut};
-use consort_types::{NodeId, Rng};
+use consort_types::{ClientId, NodeId, Rng};
 use consort_wire::Payload;
 use std::fmt;
 
@@ -161,6 +161,11 @@ fn header_of(mark: Mark) -> [u8; HEADER] {
     header[8..10].copy_from_slice(&mark.origin.life.to_le_bytes());
     header[10..].copy_from_slice(&mark.origin.client.to_le_bytes());
     header
+}
+
+/// Clients are numbered from 1 by their connections, from 0 in traces.
+pub fn index_of(client: ClientId) -> u16 {
+    u16::try_from(client.0.saturating_sub(1)).unwrap_or(u16::MAX)
 }
 
 #[cfg(test)]

@@ -249,7 +249,7 @@ pub struct RingConfigError {
 pub const STORE_MAX: u32 = 1 << 16;
 
 /// Half of all places there are: whatever is under way when it is reached still finds room.
-const RENEW_AFTER: u64 = crate::packet::SEQ_END / 2;
+const RENEW_AFTER: u64 = crate::SEQ_END / 2;
 
 /// The most members a ring can have.
 pub const MEMBERS_MAX: usize = 128;

@@ -1,38 +1,7 @@
 //! How much may be sent.
 use crate::config::{RingConfig, Windows};
+use crate::load::SentLoad;
 use crate::packet::Token;
-
-/// Something sent, counted both ways.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SentLoad {
-    /// Packets.
-    pub packets: u32,
-    /// Their bytes.
-    pub bytes: u32,
-}
-
-impl SentLoad {
-    /// Counts one packet more.
-    pub(crate) fn add_packet(&mut self, bytes: usize) {
-        self.packets = self.packets.saturating_add(1);
-        self.bytes = self.bytes.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
-    }
-
-    /// Both counts raised by another's.
-    pub(crate) const fn plus(self, other: Self) -> Self {
-        Self { packets: self.packets.saturating_add(other.packets), bytes: self.bytes.saturating_add(other.bytes) }
-    }
-
-    /// Both counts lowered by another's, never below nothing.
-    pub(crate) const fn minus(self, other: Self) -> Self {
-        Self { packets: self.packets.saturating_sub(other.packets), bytes: self.bytes.saturating_sub(other.bytes) }
-    }
-
-    /// Whether both counts are at least another's.
-    pub(crate) const fn covers(self, other: Self) -> bool {
-        self.packets >= other.packets && self.bytes >= other.bytes
-    }
-}
 
 /// What is under way: numbered, but not known to be held by all.
 #[derive(Clone, Copy, Debug)]

@@ -123,7 +123,7 @@ impl HoldingsMap {
     /// Reads a map of at most `most` places, and never more than [`PLACES_MAX`].
     pub(crate) fn decode(reader: &mut Reader<'_>, most: usize) -> Result<Self, Malformed> {
         let base = Seq(reader.u64("base")?);
-        if base.0 >= crate::packet::SEQ_END {
+        if base.0 >= crate::SEQ_END {
             return Err(reader.bad("base"));
         }
         let n = reader.count(RUN_LEN, "held")?;

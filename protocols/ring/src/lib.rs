@@ -32,6 +32,7 @@ mod flow;
 mod grant_backoff;
 pub mod holdings;
 mod installation;
+pub mod load;
 #[cfg(feature = "model")]
 pub mod model;
 #[cfg(feature = "mutants")]
@@ -52,6 +53,9 @@ pub use consort_member::Policy;
 pub use engine::Ring;
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
+
+/// Places end here: a position keeps 16 bits for the message within its packet.
+pub const SEQ_END: u64 = 1 << 48;
 
 /// The ring's name for a view: the number of the ring and its representative.
 pub type RingId = consort_types::ViewId;

@@ -17,10 +17,11 @@
 //! seq), or the event that makes a view primary (4: nothing). Bit 0 marks a retransmission, bit 3 (8) messages whose sender
 //! requests acknowledgements. Membership packets (5 to 7) may be larger than a datagram of the configured size; they alone may be fragmented by IP.
 use crate::RingId;
-use crate::flow::SentLoad;
+pub use crate::SEQ_END;
 use crate::holdings::HoldingsMap;
+use crate::load::{RotationSigns, SentLoad};
+pub use crate::requests::RUN_LEN;
 use crate::requests::Requests;
-use crate::tuning::RotationSigns;
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_types::{MemberId, NodeId, Seq};
 use consort_wire::cursor::VIEW_ID_LEN;
@@ -252,9 +253,6 @@ pub const DATA_LEN: usize = 2 + VIEW_ID_LEN + 8 + 2 + 8;
 pub const RECOVERED_LEN: usize = DATA_LEN + 1 + 2;
 /// The bytes of a token without requests.
 pub const TOKEN_LEN: usize = 1 + VIEW_ID_LEN + 8 + 8 + 8 + 3 + 8 + 1 + 4 + 4 + 2 + 3 + 2;
-/// The bytes of one run of requests.
-pub const RUN_LEN: usize = 12;
-
 const DATA: u8 = 1;
 const TOKEN: u8 = 2;
 const ACK: u8 = 3;
@@ -442,9 +440,6 @@ fn place(reader: &mut Reader<'_>, what: &'static str) -> Result<Seq, Malformed> 
     let seq = Seq(reader.u64(what)?);
     if seq.0 == 0 || seq.0 >= SEQ_END { Err(reader.bad(what)) } else { Ok(seq) }
 }
-
-/// Places end here: a position keeps 16 bits for the message within its packet.
-pub const SEQ_END: u64 = 1 << 48;
 
 impl Token {
     fn encode(&self, head: &mut BytesMut) {

@@ -3,6 +3,9 @@ use bytes::{BufMut, BytesMut};
 use consort_types::Seq;
 use consort_wire::{Malformed, Reader, Writer};
 
+/// The bytes of one run of requests.
+pub const RUN_LEN: usize = 12;
+
 /// Consecutive places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeqRun {
@@ -88,7 +91,7 @@ impl Requests {
     /// Reads runs that are ascending, apart, not empty, and not beyond `seq`. A run may claim at most
     /// [`Requests::PLACES_MAX`] places in all, so that walking it is bounded.
     pub(crate) fn decode(reader: &mut Reader<'_>, seq: Seq) -> Result<Self, Malformed> {
-        let n = reader.count(crate::packet::RUN_LEN, "requests")?;
+        let n = reader.count(RUN_LEN, "requests")?;
         let (mut runs, mut end, mut places) = (Vec::with_capacity(n), 0, 0u64);
         for _ in 0..n {
             let run = SeqRun { first: Seq(reader.u64("request")?), len: reader.u32("request")? };

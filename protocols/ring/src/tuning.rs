@@ -1,52 +1,8 @@
 //! How the windows follow what the ring can take: members put signs on the token, the representative turns those of one
 //! rotation into the windows of the next.
 use crate::config::{RingConfig, WindowTuning};
-use crate::flow::SentLoad;
+use crate::load::{RotationSigns, SentLoad};
 use consort_types::Duration;
-
-/// What members have seen that bears on the windows, in one rotation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RotationSigns {
-    /// Somebody had more to send than the windows let it.
-    pub hungry: bool,
-    /// Somebody's receive queue is half full.
-    pub deep: bool,
-    /// Somebody's receive queue ran over, or nearly.
-    pub overflowed: bool,
-    /// How many packets the member misses that missed most, each counted once.
-    pub lost: u16,
-}
-
-impl RotationSigns {
-    const HUNGRY: u8 = 1;
-    const DEEP: u8 = 2;
-    const OVERFLOWED: u8 = 4;
-
-    /// The signs that these flags and this number stand for; `None` where a flag has no meaning.
-    pub(crate) fn new(flags: u8, lost: u16) -> Option<Self> {
-        let has = |flag| flags & flag != 0;
-        let known = flags & !(Self::HUNGRY | Self::DEEP | Self::OVERFLOWED) == 0;
-        let (hungry, deep, overflowed) = (has(Self::HUNGRY), has(Self::DEEP), has(Self::OVERFLOWED));
-        known.then_some(Self { hungry, deep, overflowed, lost })
-    }
-
-    /// The flags as a byte.
-    pub(crate) fn flags(self) -> u8 {
-        let flag = |is: bool, flag| if is { flag } else { 0 };
-        flag(self.hungry, Self::HUNGRY) | flag(self.deep, Self::DEEP) | flag(self.overflowed, Self::OVERFLOWED)
-    }
-
-    /// Both: whatever one of them has seen, and the larger loss.
-    pub(crate) fn and(self, other: Self) -> Self {
-        //= R39
-        Self {
-            hungry: self.hungry || other.hungry,
-            deep: self.deep || other.deep,
-            overflowed: self.overflowed || other.overflowed,
-            lost: self.lost.max(other.lost),
-        }
-    }
-}
 
 /// How long the oldest packet waited in this node's sockets that it has taken since its last visit, and whether any found
 /// no room there.

@@ -1,6 +1,6 @@
 //! What a view changes: whose groups go on, and the exchange of what members know that came from elsewhere.
+use super::apply::PendingWork;
 use super::{GroupDelivery, Groups};
-use crate::apply::PendingWork;
 use crate::exchange::{Exchange, PartOutcome, ReceivedState};
 use crate::ordered::Ordered;
 use bytes::Bytes;

@@ -1,7 +1,7 @@
 //! What clients are told, and what becomes of those that do not read it.
 use super::Sessions;
-use crate::client_session::{ClientSession, Telling};
-use crate::entry::ClientRecord;
+use crate::clients::client_session::{ClientSession, Telling};
+use crate::clients::entry::ClientRecord;
 use crate::mutant::mutated;
 use bytes::BytesMut;
 use consort_session::{Disconnect, DisconnectReason, PendingOffer, SHARED, Waits};

@@ -1,6 +1,6 @@
 //! Who of the clients waits, and what for: room in the engine, time for answers, room for a frame.
 use super::Sessions;
-use crate::entry::ClientRecord;
+use crate::clients::entry::ClientRecord;
 use consort_types::{ClientId, Instant};
 use std::collections::BTreeMap;
 

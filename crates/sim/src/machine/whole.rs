@@ -4,9 +4,10 @@ mod side;
 pub(crate) use side::private;
 
 use super::{GroupSeen, Holds, Machine, MachineOutput, SubmitAnswer, sum};
+use crate::message::index_of;
 use crate::plan::RunPlan;
 use crate::trace::OfferRecord;
-use crate::trace::witness::{ListenerEvent, SessionListener, index_of};
+use crate::trace::witness::{ListenerEvent, SessionListener};
 use bytes::{Bytes, BytesMut};
 use consort_node::{Effect, Limits, Node, Reading};
 use consort_order::{Engine, state_of};

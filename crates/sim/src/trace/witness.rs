@@ -27,6 +27,7 @@
 //! What no client was told, such as messages to a group that nobody is in, is not judged at all.
 use crate::checkers::must_stay_zero;
 use crate::machine::{ReceivedMessage, SeenView};
+use crate::message::index_of;
 use crate::message::{HEADER, Mark, Pattern, Process, ProcessIncarnation, mark_of};
 use crate::trace::{DeliveryRecord, DeliverySender, InstallRecord, Occurrence, Submitted, TraceEvent};
 use consort_session as session;
@@ -43,7 +44,7 @@ mod merge;
 #[cfg(test)]
 mod tests;
 
-pub use listener::{ListenerEvent, SessionListener, index_of};
+pub use listener::{ListenerEvent, SessionListener};
 pub use merge::Merge;
 
 /// Names for the lives and clients of a real run, and payloads that name their messages.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::flow::SentLoad;
+use crate::load::SentLoad;
 use crate::packet::{
     Ack, Beacon, Commit, DATA_LEN, Join, Late, OldRing, RECOVERED_LEN, RUN_LEN, Recovered, TOKEN_LEN, Token,
     TokenRequest, Trail,
@@ -49,7 +49,7 @@ fn samples() -> Vec<RingPacket> {
             window: 100,
             room: 90,
             personal: 77,
-            signs: crate::tuning::RotationSigns { hungry: true, deep: false, overflowed: true, lost: 5 },
+            signs: crate::load::RotationSigns { hungry: true, deep: false, overflowed: true, lost: 5 },
             requests,
         }),
         RingPacket::Data(DataPacket { ring, content: DataContent::Primary, ..data(7) }),

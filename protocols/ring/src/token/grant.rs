@@ -3,7 +3,7 @@ use super::rest::Requested;
 use super::state::TokenState;
 use super::{Mode, PacketSource, Rotation};
 use crate::engine::RingIo;
-use crate::flow::SentLoad;
+use crate::load::SentLoad;
 use crate::packet::{DataContent, Token};
 use crate::timer::Timer;
 use consort_types::{Instant, MemberId, NodeId};

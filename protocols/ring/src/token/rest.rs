@@ -3,7 +3,7 @@
 use super::state::TokenState;
 use super::{Mode, PATIENCE, PacketSource, Rotation};
 use crate::engine::RingIo;
-use crate::flow::SentLoad;
+use crate::load::SentLoad;
 use crate::packet::{IDLE_MAX, RingPacket, Token, TokenRequest};
 use crate::timer::Timer;
 use consort_order::Destination;

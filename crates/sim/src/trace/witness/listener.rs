@@ -1,5 +1,6 @@
 //! What one client is told, and what of it counts.
 use crate::machine::{GroupSeen, ReceivedMessage, SeenView};
+use crate::message::index_of;
 use consort_session::{DaemonEvent, Disconnect, GroupSignal, GroupView, Message, NetworkView, Refusal, Welcome};
 use consort_types::{ClientId, GroupName, MemberId, OrderStream, Primary, ViewId, ViewKind};
 use consort_wire::Payload;
@@ -169,9 +170,4 @@ fn received(message: &Message) -> ReceivedMessage {
         service: message.service(),
         payload: Payload::from(message.clone().into_payload()),
     }
-}
-
-/// Clients are numbered from 1 by their connections, from 0 in traces.
-pub fn index_of(client: ClientId) -> u16 {
-    u16::try_from(client.0.saturating_sub(1)).unwrap_or(u16::MAX)
 }

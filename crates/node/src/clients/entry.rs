@@ -1,5 +1,5 @@
 //! One client of a node: its session, and what it waits for.
-use crate::client_session::ClientSession;
+use crate::clients::client_session::ClientSession;
 use consort_session::Limits;
 use consort_session::listing::{Connection, ConnectionStage, Transport};
 use consort_types::{ClientId, Instant};
