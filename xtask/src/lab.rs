@@ -11,6 +11,7 @@
 //!
 //! For ToTo and PLATO hosts cost nothing and links lose nothing: what is measured is how long a protocol waits, not how fast a machine
 //! is. The simulator's network draws delays evenly; the papers' delays have a tail, so the laboratory has its own.
+mod check;
 mod deltas;
 mod model;
 mod net;
@@ -30,6 +31,12 @@ use std::process::ExitCode;
 
 /// Runs the command with the words behind its name.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let words: Vec<_> = words.into_iter().collect();
+    if let [check, rest @ ..] = &words[..]
+        && check == "--check"
+    {
+        return check::main(rest);
+    }
     let options = match Options::read(words) {
         Ok(Some(options)) => options,
         Ok(None) => {
@@ -41,17 +48,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let table = match options.which {
-        Which::Toto(lab) => toto::table(options.seed, &lab),
-        Which::Plato(lab) => plato::table(options.seed, &lab),
-        Which::Deltas(lab) => deltas::table(options.seed, &lab),
-        Which::Swaps(lab) => swaps::table(options.seed, &lab),
-        Which::RealToto(lab) => real::toto::table(options.seed, &lab),
-        Which::RealPlato(lab) => real::plato::table(options.seed, &lab),
-        Which::Windows(lab) => windows::table(&lab),
-        Which::Rings(lab) => real::rings::table(options.seed, &lab),
-    };
-    match table {
+    match table(&options) {
         Ok(table) => {
             print!("{table}");
             ExitCode::SUCCESS
@@ -60,5 +57,19 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
             eprintln!("lab: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+fn table(options: &Options) -> Result<String, String> {
+    let seed = options.seed;
+    match &options.which {
+        Which::Toto(lab) => toto::table(seed, lab),
+        Which::Plato(lab) => plato::table(seed, lab),
+        Which::Deltas(lab) => deltas::table(seed, lab),
+        Which::Swaps(lab) => swaps::table(seed, lab),
+        Which::RealToto(lab) => real::toto::table(seed, lab),
+        Which::RealPlato(lab) => real::plato::table(seed, lab),
+        Which::Windows(lab) => windows::table(lab),
+        Which::Rings(lab) => real::rings::table(seed, lab),
     }
 }

@@ -12,6 +12,7 @@ mod lab;
 mod modules;
 mod mutants;
 mod netlab;
+mod pages;
 mod plato;
 mod ring;
 #[cfg(any(test, feature = "mutants"))]

@@ -79,7 +79,8 @@ fn trace(root: &Path) -> io::Result<Rules> {
     Ok(rules)
 }
 
-fn name(root: &Path, path: &Path) -> String {
+/// A file, as seen from the workspace.
+pub fn name(root: &Path, path: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).display().to_string()
 }
 

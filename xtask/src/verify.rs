@@ -1,5 +1,5 @@
 //! `cargo xtask verify`: everything that must hold before a change is taken in, and how long each part takes.
-use crate::{modules, mutants, sim, trace};
+use crate::{modules, mutants, pages, sim, trace};
 use std::ffi::OsString;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ cargo xtask verify [--only PART,...]
   clippy    no warning, in any target, with and without the mutants
   tests     all tests of the workspace
   docs      the documentation builds without a warning
+  pages     no link of a page is dead, and sentences are short; prints the ten longest
   trace     every rule of the protocol pages has code and a test
   modules   no circle between modules
   sim       a short simulation: 100 seeds with all faults, 40 without
@@ -30,6 +31,7 @@ const PARTS: &[Part] = &[
     Part { name: "clippy", check: clippy },
     Part { name: "tests", check: || cargo(&["test", "--quiet", "--workspace"]) },
     Part { name: "docs", check: docs },
+    Part { name: "pages", check: pages::check },
     Part { name: "trace", check: || is_success(trace::main([])) },
     Part { name: "modules", check: || is_success(modules::main([])) },
     Part { name: "sim", check: simulation },

@@ -15,6 +15,7 @@ cargo xtask lab deltas [options]   PLATO's latency and late revokes, from a shor
 cargo xtask lab swaps [options]    how close to each other packets come that were swapped, and all packets
 cargo xtask lab windows [options]  the ring's own windows against fixed ones; the accelerated against the original ring
 cargo xtask lab rings [options]    the accelerated against the original ring with real daemons, on an Ethernet
+cargo xtask lab --check [all]      what is printed now against the tables of docs/lab.md; `all` takes some minutes more
 
   --seed S          where all chance comes from (default 1)
   --network NET     of toto and plato: `virtual` (default), or `namespaces`

@@ -1,0 +1,146 @@
+//! `cargo xtask verify --only pages`: links of the pages lead somewhere, lines and sentences are short.
+use crate::trace::{each_file, name, root};
+use std::io;
+use std::path::Path;
+
+/// The most words of a sentence.
+const WORDS: usize = 25;
+/// So many longer ones stand in the pages still: lower it when you mend some.
+const LONG: usize = 165;
+const TOP: [&str; 5] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"];
+
+/// A sentence, or a part of one that ends with a colon or a semicolon.
+struct Sentence {
+    words: usize,
+    place: String,
+    text: String,
+}
+
+/// Checks all pages, prints what is wrong and the ten longest sentences, and tells whether all is well.
+pub fn check() -> bool {
+    let (mut sentences, mut dead) = (Vec::new(), Vec::new());
+    let root = root();
+    let book = std::fs::read_to_string(root.join("docs/SUMMARY.md")).unwrap_or_default();
+    let read = each_page(&root, &mut |path, text| {
+        let file = name(&root, path);
+        read_page(&file, text, &mut sentences);
+        dead.extend(dead_links(path, text).map(|link| format!("{file}: {link} leads nowhere")));
+        let page =
+            file.strip_prefix("docs/").filter(|page| *page != "SUMMARY.md" && !book.contains(&format!("({page})")));
+        dead.extend(page.map(|page| format!("docs/SUMMARY.md: {page} is missing from the book")));
+    });
+    if let Err(error) = read {
+        eprintln!("pages: {error}");
+        return false;
+    }
+    sentences.sort_by_key(|sentence| std::cmp::Reverse(sentence.words));
+    for sentence in sentences.iter().take(10) {
+        println!("{} words, {}: {}", sentence.words, sentence.place, sentence.text);
+    }
+    dead.iter().for_each(|link| println!("{link}"));
+    let long = sentences.iter().filter(|sentence| sentence.words > WORDS).count();
+    println!(
+        "pages: {} sentences, {long} of more than {WORDS} words (at most {LONG}), {} dead links",
+        sentences.len(),
+        dead.len()
+    );
+    long <= LONG && dead.is_empty() && !sentences.is_empty()
+}
+
+fn each_page(root: &Path, see: &mut impl FnMut(&Path, &str)) -> io::Result<()> {
+    for page in TOP.map(|page| root.join(page)) {
+        see(&page, &std::fs::read_to_string(&page)?);
+    }
+    each_file(&root.join("docs"), "md", see)
+}
+
+/// Splits a page's paragraphs and list items into sentences; code, tables and headings have none.
+fn read_page(file: &str, text: &str, sentences: &mut Vec<Sentence>) {
+    let (mut in_code, mut paragraph, mut began) = (false, String::new(), 1);
+    for (line, number) in text.lines().chain([""]).zip(1..) {
+        let line = line.trim();
+        let is_fence = line.starts_with("```");
+        let is_item =
+            line.starts_with("- ") || line.split_once(". ").is_some_and(|(front, _)| front.parse::<u8>().is_ok());
+        if is_fence || is_item || line.is_empty() || line.starts_with(['|', '#']) {
+            split(&format!("{file}:{began}"), &paragraph, sentences);
+            paragraph.clear();
+            began = number;
+        }
+        in_code ^= is_fence;
+        if !in_code && !is_fence && !line.starts_with(['|', '#']) {
+            paragraph.push_str(line);
+            paragraph.push(' ');
+        }
+    }
+}
+
+fn split(place: &str, paragraph: &str, sentences: &mut Vec<Sentence>) {
+    let mut text = String::new();
+    for word in paragraph.split_whitespace() {
+        text.push_str(word);
+        text.push(' ');
+        if word.trim_end_matches(['"', '*', '_', ')', '`']).ends_with(['.', '!', '?', ':', ';']) {
+            sentences.extend(sentence(place, &std::mem::take(&mut text)));
+        }
+    }
+    sentences.extend(sentence(place, &text));
+}
+
+fn sentence(place: &str, text: &str) -> Option<Sentence> {
+    let words = text.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count();
+    (words > 0).then(|| Sentence { words, place: place.into(), text: text.trim().into() })
+}
+
+/// The links of a page to files of the tree that are not there, or to headings that are not in them.
+fn dead_links(page: &Path, text: &str) -> impl Iterator<Item = String> {
+    let links = text.split("](").skip(1).filter_map(|rest| rest.split_once(')').map(|(link, _)| link));
+    links.filter(|link| !link.contains("://") && !leads_somewhere(page, text, link)).map(String::from)
+}
+
+fn leads_somewhere(page: &Path, text: &str, link: &str) -> bool {
+    let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+    let target = page.parent().unwrap_or(page).join(file);
+    match (file.is_empty(), heading.is_empty()) {
+        (true, _) => has_heading(text, heading),
+        (false, true) => target.exists(),
+        (false, false) => std::fs::read_to_string(target).is_ok_and(|text| has_heading(&text, heading)),
+    }
+}
+
+fn has_heading(text: &str, wanted: &str) -> bool {
+    text.lines().filter(|line| line.starts_with('#')).any(|line| anchor(line) == wanted)
+}
+
+/// How a heading is linked: small letters, hyphens for spaces, no other signs.
+fn anchor(heading: &str) -> String {
+    let kept =
+        heading.trim_start_matches('#').trim().chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_end_with_their_signs_and_code_and_tables_have_none() {
+        let mut sentences = Vec::new();
+        read_page(
+            "p.md",
+            "# Head\nOne two. Three,\nfour: five\n- six\n\n```\ncode a b\n```\n| t | u |\n",
+            &mut sentences,
+        );
+        let found: Vec<_> = sentences.iter().map(|sentence| (sentence.words, &sentence.text[..])).collect();
+        assert_eq!(found, [(2, "One two."), (2, "Three, four:"), (1, "five"), (1, "- six")]);
+    }
+
+    #[test]
+    fn links_to_no_file_and_to_no_heading_are_dead() {
+        let page = root().join("README.md");
+        let text =
+            "# A `b`, c\n[x](#a-b-c) [x](#no) [x](docs/lab.md) [x](docs/no.md) [x](docs/lab.md#no) [x](https://no)";
+        let dead: Vec<_> = dead_links(&page, text).collect();
+        assert_eq!(dead, ["#no", "docs/no.md", "docs/lab.md#no"]);
+    }
+}
