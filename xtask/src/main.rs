@@ -13,6 +13,7 @@ mod modules;
 mod mutants;
 mod netlab;
 mod pages;
+mod paxos;
 mod plato;
 mod ring;
 #[cfg(any(test, feature = "mutants"))]

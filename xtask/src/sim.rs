@@ -4,7 +4,7 @@ mod failover;
 mod options;
 
 use crate::ring::{self, Adjust, Touch};
-use crate::{plato, toto};
+use crate::{paxos, plato, toto};
 use consort_sim::fault::Kinds;
 use consort_sim::plan::RunPlan;
 use consort_sim::world::{RunOptions as Keep, RunOutcome};
@@ -43,6 +43,7 @@ fn run_as_is(protocol: Protocol, seed: u64, faults: &Kinds, story: bool) -> Resu
         Protocol::Ring => run(seed, faults, &|_| {}, story),
         Protocol::Toto => run_toto(seed, faults, &|_| {}, story),
         Protocol::Plato => run_plato(seed, faults, &|_| {}, story),
+        Protocol::Paxos => run_paxos(seed, faults, &|_| {}, story),
     }
 }
 
@@ -68,6 +69,18 @@ pub fn run_plato(seed: u64, faults: &Kinds, adjust: plato::Adjust<'_>, story: bo
     } else {
         let plan = RunPlan::draw_bare(seed, faults);
         Ok(plato::bare(plan.clone(), keep(&plan)?, adjust)?.run())
+    }
+}
+
+/// Runs one seed of Ring Paxos: an odd one drives engines alone, an even one whole nodes with their clients.
+pub fn run_paxos(seed: u64, faults: &Kinds, adjust: paxos::Adjust<'_>, story: bool) -> Result<RunOutcome, String> {
+    let whole = seed.is_multiple_of(2);
+    let plan = paxos::suited(if whole { RunPlan::draw_whole(seed, faults) } else { RunPlan::draw_bare(seed, faults) });
+    let keep = Keep { bounds: paxos::bounds(&plan)?, story, trace: false };
+    if whole {
+        Ok(paxos::whole(plan, keep, adjust, &|_| {})?.run())
+    } else {
+        Ok(paxos::bare(plan, keep, adjust)?.run())
     }
 }
 

@@ -42,8 +42,8 @@ pub use notice::{Notice, PeerState};
 use bytes::BytesMut;
 use clients::Sessions;
 use consort_group::{Groups, Mismatch};
-use consort_order::{Arrival, Fact};
-use consort_types::{OrderStream, View, ViewId};
+use consort_order::{Arrival, Fact, Link};
+use consort_types::{NodeId, OrderStream, View, ViewId};
 use consort_wire::Bump;
 use datagrams::Datagrams;
 use deliver::GroupNotice;
@@ -229,6 +229,12 @@ impl<E: Engine> Node<E> {
     pub fn handle_persisted(&mut self, now: Instant, ticket: Ticket) {
         self.begin(now);
         self.engine.handle_persisted(now, ticket);
+    }
+
+    /// A reliable stream to a peer came up or broke.
+    pub fn handle_link(&mut self, now: Instant, peer: NodeId, link: Link) {
+        self.begin(now);
+        self.engine.handle_link(now, peer, link);
     }
 
     /// Leaves the group in good order: what was accepted is sent, the others are told. [`Effect::Left`] follows within a

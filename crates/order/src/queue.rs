@@ -145,9 +145,14 @@ impl SubmitQueue {
         !body.is_empty()
     }
 
+    /// The bytes that the next message takes in a body by itself; `None` if nothing may be sent now.
+    pub fn next_len(&mut self) -> Option<usize> {
+        Some(self.next_line()?.waiting.front()?.1.payload.len() + CHUNK_LEN)
+    }
+
     /// Packs whole messages, as many as fit into `room`, or one that is larger; `None` if nothing may be sent now.
     pub fn next_whole(&mut self, room: usize) -> Option<Body> {
-        let first = self.next_line()?.waiting.front()?.1.payload.len() + CHUNK_LEN;
+        let first = self.next_len()?;
         let mut body = BytesMut::with_capacity(first.max(room.min(self.client.bytes + self.control.bytes)));
         while let Some((_, front)) = self.next_line().and_then(|line| line.waiting.front_mut()) {
             let len = front.payload.len() + CHUNK_LEN;

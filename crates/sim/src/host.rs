@@ -109,6 +109,8 @@ pub(crate) struct SimHost {
     pub disk_delay: Duration,
     /// Its disk takes no record at present.
     pub disk_fails: bool,
+    /// When its disk begins, or began, what it writes last.
+    pub disk_begins: Instant,
     /// When its disk has written all it was given.
     pub disk_free: Instant,
     /// It crashes once its machine's next so many wishes are fulfilled, and this becomes of its disk.
@@ -117,6 +119,7 @@ pub(crate) struct SimHost {
     pub leaves: bool,
     token: Queue,
     data: Queue,
+    streams: Queue,
     requests: VecDeque<u16>,
     written: VecDeque<Ticket>,
     request_is_next: bool,
@@ -137,11 +140,13 @@ impl SimHost {
             spins: 0,
             disk_delay: Duration::ZERO,
             disk_fails: false,
+            disk_begins: Instant::ZERO,
             disk_free: Instant::ZERO,
             dies_after: None,
             leaves: false,
             token: Queue::default(),
             data: Queue::default(),
+            streams: Queue::default(),
             requests: VecDeque::new(),
             written: VecDeque::new(),
             request_is_next: false,
@@ -161,9 +166,15 @@ impl SimHost {
         };
     }
 
-    /// When a record is on the disk that is given to it now.
-    pub fn write(&mut self) -> Instant {
-        self.disk_free = self.disk_free.max(self.free) + self.model.disk + self.disk_delay;
+    /// When a record is on the disk that is given to it now. Records that come while others are written follow one by one,
+    /// or with `group` all at once.
+    pub fn write(&mut self, group: bool) -> Instant {
+        let takes = self.model.disk + self.disk_delay;
+        if !group || self.free >= self.disk_free {
+            (self.disk_begins, self.disk_free) = (self.disk_free.max(self.free), self.disk_free.max(self.free) + takes);
+        } else if self.free >= self.disk_begins {
+            (self.disk_begins, self.disk_free) = (self.disk_free, self.disk_free + takes);
+        }
         self.disk_free
     }
 
@@ -182,6 +193,11 @@ impl SimHost {
         true
     }
 
+    /// A frame of a stream has come. Who sends it waits where there is no room: nothing is dropped.
+    pub fn arrive_whole(&mut self, now: Instant, bytes: Bytes) {
+        self.streams.waiting.push_back((now, bytes));
+    }
+
     /// A sender on this host wants to submit.
     pub fn request(&mut self, sender: u16) {
         self.requests.push_back(sender);
@@ -192,7 +208,7 @@ impl SimHost {
     }
 
     fn has_datagrams(&self) -> bool {
-        [&self.token, &self.data].iter().any(|socket| !socket.waiting.is_empty())
+        [&self.token, &self.data, &self.streams].iter().any(|socket| !socket.waiting.is_empty())
     }
 
     /// It runs, and had asked to be woken at `due`. Returns whether a timer is to be served: not while it is behind.
@@ -237,7 +253,7 @@ impl SimHost {
             Lane::Token => (SimSocket::Token, SimSocket::Data),
             _ => (SimSocket::Data, SimSocket::Token),
         };
-        self.take(first).or_else(|| self.take(second))
+        self.take(first).or_else(|| self.take(second)).or_else(|| self.take_whole())
     }
 
     fn take(&mut self, socket: SimSocket) -> Option<HostTask> {
@@ -251,6 +267,11 @@ impl SimHost {
         queue.bytes -= bytes.len().saturating_add(overhead);
         queue.read.0 -= 1;
         Some(HostTask::Datagram { arrived, read: queue.read.1, bytes })
+    }
+
+    fn take_whole(&mut self) -> Option<HostTask> {
+        let (arrived, bytes) = self.streams.waiting.pop_front()?;
+        Some(HostTask::Datagram { arrived, read: self.free, bytes })
     }
 
     const fn queue(&mut self, socket: SimSocket) -> &mut Queue {
@@ -317,6 +338,20 @@ mod tests {
         assert_eq!(lens(&mut host, Lane::Data), [1, 1]);
         assert!(host.is_due(now, Some(asked)));
         assert_eq!(host.lag.arrival(now), now);
+    }
+
+    #[test]
+    fn records_that_come_while_others_are_written_are_written_together() {
+        let disk = Duration::from_nanos(100);
+        let written = |group| {
+            let mut host = SimHost::new(HostModel { disk, ..HostModel::default() });
+            [0, 10, 20, 150, 160, 500].map(|at| {
+                host.free = Instant(at);
+                host.write(group).0
+            })
+        };
+        assert_eq!(written(true), [100, 200, 200, 300, 300, 600]);
+        assert_eq!(written(false), [100, 200, 300, 400, 500, 600]);
     }
 
     #[test]

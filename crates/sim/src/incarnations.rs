@@ -20,6 +20,8 @@ struct NodeDisk {
     /// The name of the last life, as the disk remembers it.
     stored: u64,
     records: Vec<(Ticket, Bytes)>,
+    /// What is being written, or is written and not synced.
+    unsynced: Vec<(Ticket, Bytes)>,
     /// What a backup of the records holds.
     backup: Vec<(Ticket, Bytes)>,
     writes: u64,
@@ -89,14 +91,34 @@ impl Incarnations {
         installed(seen, |member| self.of(member))
     }
 
-    /// A record has reached the disk.
+    /// A record is on its way to the disk.
     pub fn write(&mut self, node: u16, ticket: Ticket, record: Bytes) {
+        self.places[usize::from(node)].unsynced.push((ticket, record));
+    }
+
+    /// A record is written; with `sync` it has reached the disk, and all before it.
+    pub fn wrote(&mut self, node: u16, ticket: Ticket, sync: bool) {
+        let unsynced = &self.places[usize::from(node)].unsynced;
+        let last = unsynced.iter().position(|(known, _)| *known == ticket).filter(|_| sync);
+        self.reach_disk(node, last.map_or(0, |last| last + 1));
+    }
+
+    fn reach_disk(&mut self, node: u16, records: usize) {
         let place = &mut self.places[usize::from(node)];
-        place.records.push((ticket, record));
-        place.writes += 1;
-        if place.writes.is_multiple_of(BACKUP) {
-            place.backup = place.records.clone();
+        for record in place.unsynced.drain(..records) {
+            place.records.push(record);
+            place.writes += 1;
+            if place.writes.is_multiple_of(BACKUP) {
+                place.backup = place.records.clone();
+            }
         }
+    }
+
+    /// A node stops. Of what is not synced the disk has the first so many records, and nothing of the rest.
+    pub fn stop(&mut self, node: u16, keeps: impl FnOnce(usize) -> usize) {
+        let unsynced = self.places[usize::from(node)].unsynced.len();
+        self.reach_disk(node, keeps(unsynced).min(unsynced));
+        self.places[usize::from(node)].unsynced.clear();
     }
 
     /// Records are not needed any more.
@@ -158,6 +180,7 @@ mod tests {
         let mut lives = Incarnations::new(&[MemberId::new(0, 1)]);
         for n in 1..=4 {
             lives.write(0, Ticket(n), Bytes::from(vec![n as u8]));
+            lives.wrote(0, Ticket(n), true);
             lives.trim(0, Ticket(n - 1));
         }
         assert_eq!(lives.records(0), [&[4][..]]);
@@ -166,10 +189,26 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_synced_may_be_lost_from_somewhere_on() {
+        let mut lives = Incarnations::new(&[MemberId::new(0, 1)]);
+        (1..=5).for_each(|n| lives.write(0, Ticket(n), Bytes::from(vec![n as u8])));
+        lives.wrote(0, Ticket(1), false);
+        assert!(lives.records(0).is_empty(), "written is not synced");
+        lives.wrote(0, Ticket(2), true);
+        assert_eq!(lives.records(0), [&[1][..], &[2]]);
+        lives.wrote(0, Ticket(3), false);
+        lives.stop(0, |unsynced| unsynced - 1);
+        assert_eq!(lives.records(0), [&[1][..], &[2], &[3], &[4]]);
+        lives.stop(0, |unsynced| unsynced);
+        assert_eq!(lives.records(0).len(), 4);
+    }
+
+    #[test]
     fn records_outlast_a_crash_but_not_the_disk() {
         let mut lives = Incarnations::new(&[MemberId::new(0, 1)]);
         lives.write(0, Ticket(1), Bytes::from_static(b"a"));
         lives.write(0, Ticket(2), Bytes::from_static(b"b"));
+        lives.wrote(0, Ticket(2), true);
         lives.trim(0, Ticket(1));
         assert_eq!(lives.records(0), [&b"b"[..]]);
         lives.lose_disk(0);

@@ -15,7 +15,7 @@
 //! | [`trace`], [`checkers`] | what happened, and one judge per promise; traces of real runs can be judged alike |
 //! | [`story`], [`digest`] | a run as a reader sees it, and as one number |
 //!
-//! Absent so far: reliable streams between hosts, and disks that keep a part of a record.
+//! Absent so far: disks that keep a part of a record; a driver's checksums drop it.
 
 pub mod checkers;
 mod clocks;

@@ -4,7 +4,7 @@ use crate::message::index_of;
 use crate::message::{Process, ProcessIncarnation};
 use crate::trace::{Grouped, OfferRecord};
 use bytes::Bytes;
-use consort_order::Destination;
+use consort_order::{Destination, Link};
 use consort_session::{ChangeCause, GroupView, Member};
 use consort_types::{
     Class, ClientId, Incarnation, Instant, MemberId, MessageId, NodeId, OrderStream, Position, Primary, Service,
@@ -47,6 +47,9 @@ pub trait Machine {
 
     /// A record is on the disk.
     fn handle_persisted(&mut self, now: Instant, ticket: Ticket);
+
+    /// A reliable stream to a peer came up or broke.
+    fn handle_link(&mut self, now: Instant, peer: NodeId, link: Link);
 
     /// A client hands a message over.
     fn submit(&mut self, now: Instant, client: u16, class: Class, service: Service, payload: Payload) -> SubmitAnswer;
@@ -218,6 +221,8 @@ pub enum MachineOutput {
         ticket: Ticket,
         /// What is to be written.
         record: Bytes,
+        /// Whether it is done only once it outlasts a crash.
+        sync: bool,
     },
     /// Records up to this one are not needed any more.
     Trim {

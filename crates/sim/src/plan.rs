@@ -27,6 +27,8 @@ pub struct RunPlan {
     pub shipped: bool,
     /// How long an engine's timers are, in percent of what they are by default.
     pub timers: u32,
+    /// Disks write records together that come together, and a crash loses what is not synced, from somewhere on.
+    pub tears: bool,
     /// By how many millionths the clock of each host runs fast, or slow if below zero; hosts not named have true clocks.
     pub drift: Vec<i32>,
     /// Who sends.
@@ -54,6 +56,7 @@ impl RunPlan {
             host: HostModel::default(),
             shipped: false,
             timers: 100,
+            tears: false,
             drift: Vec::new(),
             senders: Vec::new(),
             faults: Vec::new(),
@@ -115,6 +118,7 @@ impl RunPlan {
             host,
             shipped,
             timers,
+            tears: false,
             drift: draw_drift(kinds, nodes, &mut own),
             senders,
             faults: fault::draw(kinds, nodes, datagram, calm, &mut rng),

@@ -14,6 +14,7 @@ use crate::story::RunStory;
 use crate::trace::{InstallRecord, Occurrence, PerProcess, Trace};
 use crate::workload::WorkloadSender;
 use bytes::Bytes;
+use consort_order::Link;
 use consort_types::{Class, Duration, Instant, MemberId, NodeId, Rng, Service, Ticket};
 use consort_wire::Lane;
 use std::cmp::Ordering;
@@ -22,6 +23,7 @@ use std::collections::BinaryHeap;
 mod end;
 mod faults;
 mod hosts;
+mod streams;
 mod wire;
 
 pub use crate::recorder::Totals;
@@ -96,6 +98,7 @@ pub struct SimWorld<'a, M> {
     /// The view that each host is in.
     views: Vec<Option<InstallRecord>>,
     network: Network,
+    streams: streams::Streams,
     heap: BinaryHeap<Scheduled>,
     tie: u64,
     senders: Vec<WorkloadSender>,
@@ -108,6 +111,8 @@ pub struct SimWorld<'a, M> {
     /// How many datagrams they took.
     sifted: u64,
     chance: Rng,
+    /// How much of what is being written a crash leaves.
+    tears: Rng,
     /// A fault waits for somebody to be granted the token.
     lies_in_wait: bool,
     /// Whom faults have struck that chose when they began.
@@ -127,7 +132,10 @@ enum WorldEvent {
     Begin { fault: u32 },
     End { fault: u32 },
     Leave { host: u16 },
-    Persisted { life: ProcessIncarnation, ticket: Ticket, record: Bytes },
+    Persisted { life: ProcessIncarnation, ticket: Ticket, sync: bool },
+    Streamed { from: u16, to: u16, breaks: u32, bytes: Bytes },
+    Resend { from: u16, to: u16, breaks: u32 },
+    Link { host: u16, peer: u16, link: Link },
     Trimmed { life: ProcessIncarnation, up_to: Ticket },
     Sample,
     Calm,
@@ -177,6 +185,7 @@ impl<'a, M: Machine> SimWorld<'a, M> {
             lives: Incarnations::new(&plan.members()[..nodes]),
             views: vec![None; nodes],
             network: Network::new(plan.network.clone(), nodes, &mut rng),
+            streams: streams::Streams::new(),
             heap: BinaryHeap::new(),
             tie: 0,
             by_hand: PerProcess::default(),
@@ -185,6 +194,7 @@ impl<'a, M: Machine> SimWorld<'a, M> {
             sieves: Vec::new(),
             sifted: 0,
             chance: Rng::new(plan.seed ^ 0x0005_1e7e),
+            tears: Rng::new(plan.seed ^ 0x7ea5),
             lies_in_wait: false,
             victims: Vec::new(),
             clocks: Clocks::new(plan.drift.clone()),
@@ -365,7 +375,10 @@ impl<'a, M: Machine> SimWorld<'a, M> {
             WorldEvent::Begin { fault } => self.on_begin(fault),
             WorldEvent::End { fault } => self.on_end(fault),
             WorldEvent::Leave { host } => self.on_leave(host),
-            WorldEvent::Persisted { life, ticket, record } => self.on_persisted(life, ticket, record),
+            WorldEvent::Persisted { life, ticket, sync } => self.on_persisted(life, ticket, sync),
+            WorldEvent::Streamed { from, to, breaks, bytes } => self.on_streamed(from, to, breaks, bytes),
+            WorldEvent::Resend { from, to, breaks } => self.on_resend(from, to, breaks),
+            WorldEvent::Link { host, peer, link } => self.on_link(host, peer, link),
             WorldEvent::Trimmed { life, up_to } => self.on_trimmed(life, up_to),
             WorldEvent::Sample => self.on_sample(),
             WorldEvent::Calm => self.on_calm(),

@@ -80,7 +80,7 @@ impl Config {
             window_bytes: 16 << 20,
             value: 64 << 10,
             values: 16,
-            credit: (16 << 20) / members.len().max(1),
+            credit: ((2 << 20) / members.len().max(1)).max(128 << 10),
             members,
             beat: Duration::from_millis(25),
             lease: Duration::from_millis(250),

@@ -25,6 +25,18 @@ pub struct Present {
     pub last: BTreeMap<MemberId, u64>,
     /// Whether it was decided that all have installed it.
     pub primary: bool,
+    /// Who was left out by a view and not let in again, each with the number of the last view it was in.
+    pub away: BTreeMap<MemberId, u64>,
+}
+
+impl Present {
+    /// Who is away once these are there. A life that its node has ended never comes back.
+    fn away_after(&self, there: &BTreeMap<MemberId, u64>) -> BTreeMap<MemberId, u64> {
+        let left = self.last.keys().map(|member| (*member, self.number));
+        let away = self.away.iter().map(|(member, number)| (*member, *number)).chain(left);
+        let returns = |member: &MemberId| there.keys().any(|other| other.node == member.node && other >= member);
+        away.filter(|(member, _)| !returns(member)).collect()
+    }
 }
 
 /// What an instance turned out to mean.
@@ -122,7 +134,8 @@ impl Learner {
             (Item::View { number, after, members }, _) if after == self.present.number => {
                 //= X43
                 let last = members.into_iter().map(|member| (member, 0)).collect();
-                let before = std::mem::replace(&mut self.present, Present { number, last, primary: false });
+                let away = self.present.away_after(&last);
+                let before = std::mem::replace(&mut self.present, Present { number, last, primary: false, away });
                 Meaning::View { before }
             }
             (Item::Primary(number), _) if number == self.present.number && !self.present.primary => {

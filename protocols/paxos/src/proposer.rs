@@ -51,7 +51,8 @@ impl Proposer {
     pub fn next(&mut self, config: &Config, now: Instant) -> Option<Sent> {
         let view = self.view?;
         //= X49
-        let has_credit = self.sent.len() < config.values && self.bytes + config.value <= config.credit;
+        let most = config.value.max(self.queue.next_len()?);
+        let has_credit = self.sent.len() < config.values && self.bytes + most <= config.credit;
         if !(has_credit || self.sent.is_empty()) {
             return None;
         }

@@ -83,6 +83,9 @@ impl Options {
         match name {
             "--protocol" => {
                 self.protocol = Protocol::named(&value()?.to_string_lossy()).map_err(|why| format!("{name}: {why}"))?;
+                if self.protocol == Protocol::Paxos {
+                    return Err(format!("{name}: no daemon offers paxos yet; use ring, toto or plato"));
+                }
             }
             "--keep" => self.keep = true,
             "--nodes" => self.nodes = within(name, value()?, 2..=32)?,

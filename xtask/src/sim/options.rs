@@ -27,11 +27,13 @@ pub enum Protocol {
     Toto,
     /// A sequencer whose receivers predict.
     Plato,
+    /// Votes of a majority over a log.
+    Paxos,
 }
 
 impl Protocol {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Ring, Self::Toto, Self::Plato];
+    pub const ALL: [Self; 4] = [Self::Ring, Self::Toto, Self::Plato, Self::Paxos];
 
     /// Its name on the command line.
     pub const fn name(self) -> &'static str {
@@ -39,6 +41,7 @@ impl Protocol {
             Self::Ring => "ring",
             Self::Toto => "toto",
             Self::Plato => "plato",
+            Self::Paxos => "paxos",
         }
     }
 
@@ -54,7 +57,11 @@ impl Protocol {
 
     /// What its daemons promise of the order: groups ride on agreed messages only.
     pub fn promised(self) -> PromisedOrder {
-        PromisedOrder { per_component: self != Self::Ring, early: false }
+        PromisedOrder {
+            per_component: matches!(self, Self::Toto | Self::Plato),
+            early: false,
+            quorum: self == Self::Paxos,
+        }
     }
 }
 
@@ -76,7 +83,7 @@ pub fn help() -> String {
     let faults: String = Kind::ALL.iter().map(|kind| format!("    {:<12}{}\n", kind.name(), kind.what())).collect();
     format!(
         "\
-cargo xtask sim --protocol ring|toto|plato [options]
+cargo xtask sim --protocol ring|toto|plato|paxos [options]
 
   --seeds N          run N seeds of 10 simulated seconds (default 100)
   --first-seed S     the first of them (default 1)

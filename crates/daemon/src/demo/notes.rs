@@ -124,7 +124,7 @@ pub fn promises(protocol: Protocol) -> usize {
 }
 
 fn bounds(protocol: Protocol) -> Bounds {
-    let promised = PromisedOrder { per_component: protocol != Protocol::Ring, early: false };
+    let promised = PromisedOrder { per_component: protocol != Protocol::Ring, ..PromisedOrder::default() };
     Bounds { promised, unseen: UNSEEN.into(), ..Bounds::default() }
 }
 

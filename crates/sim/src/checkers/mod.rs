@@ -144,6 +144,9 @@ pub struct PromisedOrder {
     pub per_component: bool,
     /// Messages below agreed are delivered before the one order, and stand nowhere in it.
     pub early: bool,
+    /// A majority of voters keeps the order. Then views follow from the order, not from who was in the one before (PR),
+    /// and safe means decided, not held (SF4) or installed (SF2) by all.
+    pub quorum: bool,
 }
 
 impl PromisedOrder {
@@ -152,6 +155,7 @@ impl PromisedOrder {
         Self {
             per_component: capability.across_partitions == AcrossPartitions::PerComponent,
             early: capability.services.iter().any(|service| *service < Service::Agreed),
+            quorum: capability.quorum,
         }
     }
 
@@ -218,7 +222,7 @@ impl Suite {
                 Box::<self_delivery::SelfDelivery>::default(),
                 Box::<acks_hold::Acknowledged>::default(),
                 Box::<offers::OffersClosed>::default(),
-                Box::<primary::Primaries>::default(),
+                Box::new(primary::Primaries::new(promised)),
                 Box::<primary_group::PrimaryGroups>::default(),
                 Box::new(groups::GroupViews::new(promised)),
                 Box::new(group_messages::GroupMessages::new(promised)),
@@ -236,6 +240,9 @@ impl Suite {
         };
         if !promised.per_component {
             suite.checkers.push(Box::<no_sender_left_out::Holes>::default());
+        }
+        if promised.quorum {
+            suite.checkers.retain(|checker| !["SF2", "SF4"].contains(&checker.rule().id));
         }
         suite.checkers.retain(|checker| !unseen.contains(checker.rule().id));
         suite

@@ -2,7 +2,7 @@
 //! only after all its members have installed it, or failed; and of any two views that became primary anywhere, a member of the later
 //! one was a member of the earlier, so that it knows that the earlier one is over.
 use super::process_views::Stands;
-use super::{Checker, PromiseRule, Verdict};
+use super::{Checker, PromiseRule, PromisedOrder, Verdict};
 use crate::message::{Process, ProcessIncarnation};
 use crate::trace::{Occurrence, TraceEvent};
 use consort_types::{NodeId, ViewId};
@@ -14,6 +14,7 @@ pub(super) struct Primaries {
     stands: Stands,
     installed: BTreeMap<ViewId, BTreeSet<ProcessIncarnation>>,
     primary: BTreeMap<ViewId, Vec<NodeId>>,
+    promised: PromisedOrder,
 }
 
 impl Checker for Primaries {
@@ -34,6 +35,11 @@ impl Checker for Primaries {
 }
 
 impl Primaries {
+    /// Judges whether views have members in common where no order tells which is later.
+    pub(super) fn new(promised: PromisedOrder) -> Self {
+        Self { promised, ..Self::default() }
+    }
+
     fn on_primary(&mut self, process: Process, id: ViewId) -> Verdict {
         let stand = self.stands.get(process);
         let Some(view) = stand.and_then(|stand| stand.regular.clone()).filter(|view| view.id == id) else {
@@ -49,7 +55,7 @@ impl Primaries {
             return Err(format!("view {id} is called primary, but {member} has not installed it"));
         }
         let nodes: Vec<_> = view.members.iter().map(|member| member.node).collect();
-        let apart = |other: &[NodeId]| !other.iter().any(|node| nodes.contains(node));
+        let apart = |other: &[NodeId]| !self.promised.quorum && !other.iter().any(|node| nodes.contains(node));
         if let Some((other, _)) = self.primary.iter().find(|(other, there)| **other != id && apart(there)) {
             return Err(format!("views {other} and {id} were both primary and have no member in common"));
         }

@@ -2,8 +2,8 @@
 use super::{Machine, MachineOutput, ReceivedMessage, SeenView, SubmitAnswer, sum};
 use crate::trace::OfferRecord;
 use bytes::{Bytes, BytesMut};
-use consort_order::{Arrival, Delivery, Engine, Output, Pressure, Refused, Submission, each_counter, state_of};
-use consort_types::{Class, Instant, OrderStream, Position, Primary, Service, Ticket, ViewId, ViewKind};
+use consort_order::{Arrival, Delivery, Engine, Link, Output, Pressure, Refused, Submission, each_counter, state_of};
+use consort_types::{Class, Instant, NodeId, OrderStream, Position, Primary, Service, Ticket, ViewId, ViewKind};
 use consort_wire::{Identity, Lane, Packet, Payload, Rejected, envelope};
 use std::collections::BTreeMap;
 
@@ -88,7 +88,7 @@ impl<E: Engine> Bare<E> {
             Output::Primary(view) => MachineOutput::Primary { client: 0, view },
             Output::Stable { stream, up_to } => MachineOutput::Stable { stream, up_to },
             Output::Room => MachineOutput::Room { client: None },
-            Output::Persist { ticket, record, .. } => MachineOutput::Persist { ticket, record },
+            Output::Persist { ticket, record, sync } => MachineOutput::Persist { ticket, record, sync },
             Output::Trim { up_to } => MachineOutput::Trim { up_to },
             Output::Left => MachineOutput::Left,
             // For layers that a bare engine lacks.
@@ -161,6 +161,11 @@ impl<E: Engine> Machine for Bare<E> {
     fn handle_persisted(&mut self, now: Instant, ticket: Ticket) {
         self.now = now;
         self.engine.handle_persisted(now, ticket);
+    }
+
+    fn handle_link(&mut self, now: Instant, peer: NodeId, link: Link) {
+        self.now = now;
+        self.engine.handle_link(now, peer, link);
     }
 
     fn submit(&mut self, now: Instant, _client: u16, class: Class, service: Service, payload: Payload) -> SubmitAnswer {

@@ -10,10 +10,10 @@ use crate::trace::OfferRecord;
 use crate::trace::witness::{ListenerEvent, SessionListener};
 use bytes::{Bytes, BytesMut};
 use consort_node::{Effect, Limits, Node, Reading};
-use consort_order::{Engine, state_of};
+use consort_order::{Engine, Link, state_of};
 use consort_session::client::NotSent;
 use consort_session::{Addressee, ClientEnd, DaemonEvent, Hello, Message, Offer, Refusal, RefusalCause, Target, Undo};
-use consort_types::{Class, ClientId, GroupName, Instant, MemberId, Position, Rng, Service, Ticket, ViewId};
+use consort_types::{Class, ClientId, GroupName, Instant, MemberId, NodeId, Position, Rng, Service, Ticket, ViewId};
 use consort_wire::{Identity, Lane, Payload};
 use side::{Deed, Side};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -197,7 +197,9 @@ impl<E: Engine> Whole<E> {
                 bytes.extend_from_slice(&datagram.body);
                 self.acts.push_back(MachineOutput::Send { to, lane, bytes: bytes.freeze() });
             }
-            Effect::Persist { ticket, record, .. } => self.acts.push_back(MachineOutput::Persist { ticket, record }),
+            Effect::Persist { ticket, record, sync } => {
+                self.acts.push_back(MachineOutput::Persist { ticket, record, sync })
+            }
             Effect::Trim { up_to } => self.acts.push_back(MachineOutput::Trim { up_to }),
             Effect::Left => self.acts.push_back(MachineOutput::Left),
             Effect::ReadAgain { client } => {
@@ -398,6 +400,11 @@ impl<E: Engine> Machine for Whole<E> {
     fn handle_persisted(&mut self, now: Instant, ticket: Ticket) {
         self.now = now;
         self.node.handle_persisted(now, ticket);
+    }
+
+    fn handle_link(&mut self, now: Instant, peer: NodeId, link: Link) {
+        self.now = now;
+        self.node.handle_link(now, peer, link);
     }
 
     fn submit(&mut self, now: Instant, client: u16, _class: Class, service: Service, payload: Payload) -> SubmitAnswer {

@@ -88,6 +88,9 @@ impl<M: Machine> SimWorld<'_, M> {
         }
         self.part(host, how);
         self.hosts[at].stop();
+        let (tears, chance) = (self.plan.tears, &mut self.tears);
+        self.lives.stop(host, |unsynced| if tears { chance.below(unsynced as u64 + 1) as usize } else { 0 });
+        self.break_streams(host);
         self.views[at] = None;
         let senders = self.senders.iter_mut().filter(|sender| sender.plan.process.node.0 == host);
         senders.for_each(|sender| sender.begin_anew());

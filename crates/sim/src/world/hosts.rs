@@ -43,10 +43,10 @@ impl<M: Machine> SimWorld<'_, M> {
     }
 
     /// A record is on the disk. A life that ended before that never wrote it.
-    pub(super) fn on_persisted(&mut self, life: ProcessIncarnation, ticket: Ticket, record: Bytes) {
+    pub(super) fn on_persisted(&mut self, life: ProcessIncarnation, ticket: Ticket, sync: bool) {
         if self.is_live(life) {
             let host = life.node.0;
-            self.lives.write(host, ticket, record);
+            self.lives.wrote(host, ticket, sync || !self.plan.tears);
             self.hosts[usize::from(host)].wrote(ticket);
             self.schedule_wake(host);
         }
@@ -236,9 +236,10 @@ impl<M: Machine> SimWorld<'_, M> {
                 self.recorder.tell(Some(life.node), '!', || "its disk takes no record: it ends".into());
                 self.stop(host, &Occurrence::Crash);
             }
-            MachineOutput::Persist { ticket, record } => {
-                let done = self.hosts[usize::from(host)].write();
-                self.schedule(done, WorldEvent::Persisted { life, ticket, record });
+            MachineOutput::Persist { ticket, record, sync } => {
+                self.lives.write(host, ticket, record);
+                let done = self.hosts[usize::from(host)].write(self.plan.tears);
+                self.schedule(done, WorldEvent::Persisted { life, ticket, sync });
             }
             MachineOutput::Trim { up_to } => {
                 let done = self.hosts[usize::from(host)].disk_free.max(self.recorder.now);

@@ -17,7 +17,7 @@ impl<M: Machine> SimWorld<'_, M> {
         let socket = match (lane, to) {
             (Lane::Token, _) | (Lane::Control, Destination::One(_)) => SimSocket::Token,
             (Lane::Data, _) | (Lane::Control, Destination::All) => SimSocket::Data,
-            (Lane::Reliable, _) => return self.refuse_reliable(host),
+            (Lane::Reliable, _) => return self.send_reliable(host, to, bytes),
         };
         if bytes.len() > self.plan.datagram && lane == Lane::Data {
             return self.refuse_long(host, bytes.len());
@@ -89,10 +89,23 @@ impl<M: Machine> SimWorld<'_, M> {
         self.recorder.record(Process::of(self.lives.present(host), 0), Occurrence::Refused(why.into()));
     }
 
-    /// No engine asks for reliable streams yet; one that does must not believe it has them.
-    fn refuse_reliable(&mut self, host: u16) {
-        let why = "the simulator has no reliable lane".into();
-        self.recorder.record(Process::of(self.lives.present(host), 0), Occurrence::Refused(why));
+    /// Occurrence may not be lost goes to one node.
+    fn send_reliable(&mut self, host: u16, to: Destination, bytes: &Bytes) {
+        let Destination::One(node) = to else {
+            let why = "a reliable stream leads to one node, not to all".into();
+            return self.recorder.record(Process::of(self.lives.present(host), 0), Occurrence::Refused(why));
+        };
+        self.recorder.totals.sent += 1;
+        self.recorder.digest.add(self.hosts[usize::from(host)].free.0 ^ u64::from(host) << 48 ^ 3 << 62);
+        self.recorder.digest.add_bytes(&bytes[..bytes.len().min(envelope::LEN)]);
+        self.stream(host, node, bytes);
+    }
+
+    /// Whether a fault takes all that is sent from one node to the other alone.
+    pub(super) fn is_unicast_cut(&self, from: NodeId, to: NodeId) -> bool {
+        let takes =
+            |fault: &Fault| matches!(fault, Fault::Cut { scope, lanes: Lanes::Unicast } if scope.holds(from, to));
+        self.sieves.iter().any(takes)
     }
 }
 

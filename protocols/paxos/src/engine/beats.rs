@@ -130,7 +130,7 @@ impl Paxos {
 
     fn say_good_bye(&mut self, now: Instant) {
         if let Farewell::Leaving { until } = self.farewell
-            && (now >= until || (self.inside.is_none() && self.proposer.is_done()))
+            && (now >= until || (self.members().is_none() && self.proposer.is_done()))
         {
             self.farewell = Farewell::Gone;
             self.output.push_back(Output::Left);

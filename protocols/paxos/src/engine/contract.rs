@@ -31,6 +31,7 @@ impl Engine for Paxos {
 
     fn start(&mut self, now: Instant, records: &[Bytes]) {
         self.started = now;
+        self.begin_alone();
         let read: Vec<_> = records.iter().map_while(|record| Record::decode(record).ok()).collect();
         self.check(read.len() == records.len(), "X04: what was kept can be read");
         let has_log = read.iter().any(|record| matches!(record, Record::Log(_)));
@@ -57,10 +58,12 @@ impl Engine for Paxos {
     }
 
     fn handle_packet(&mut self, now: Instant, arrival: Arrival, packet: Packet) {
-        if arrival.from.node == self.me.node || !self.heard.is_latest(arrival.from, now) {
+        //= X05
+        if arrival.from.node == self.me.node || self.latest.outdates(arrival.from) {
+            self.counters.outdated += 1;
             return;
         }
-        self.heard.refresh(arrival.from, now);
+        self.latest.note(arrival.from);
         match packet.content {
             Content::Beat(beat) => self.on_beat(now, arrival.from, packet.log, *beat),
             //= X52
@@ -134,6 +137,7 @@ impl Paxos {
     pub(crate) fn each_counter(&self, see: &mut dyn FnMut(&'static str, u64)) {
         let c = &self.counters;
         see("foreign_log", c.foreign_log);
+        see("outdated_packets", c.outdated);
         see("terms_led", c.led);
         see("instances_proposed", c.proposed);
         see("instances_decided", c.decided);
@@ -160,7 +164,8 @@ impl Paxos {
             node: *node,
             heard: self.peers.get(node).map(|peer| now.since(peer.at)),
             hears_us: self.peers.get(node).is_some_and(|peer| self.is_mutual(peer, now)),
-            ..self.heard.reach(self.me.node, *node, now)
+            quarantined: false,
+            outdated: None,
         };
         others.map(reach).collect()
     }
@@ -178,7 +183,7 @@ impl Paxos {
             Some(Standing::Voting) => "acceptor",
         };
         let leader = self.leader.as_ref().map_or("nobody".into(), |lead| lead.ballot.to_string());
-        let place = if self.inside.is_some() { "in" } else { "outside" };
+        let place = if self.members().is_some() { "in" } else { "outside" };
         let near = self.peers.values().filter(|peer| self.is_near(peer, now)).count();
         let (view, next) = (self.learner.present().number, self.learner.next());
         format!("{stands}, {role}, led by {leader}, {place} view {view}, knows {next} instances, hears {near}")
@@ -186,6 +191,6 @@ impl Paxos {
 
     fn wait_cause(&self) -> Option<Hold> {
         let waits = !self.proposer.is_done();
-        waits.then_some(if self.inside.is_none() { Hold::Membership } else { Hold::Window })
+        waits.then_some(if self.members().is_none() { Hold::Membership } else { Hold::Window })
     }
 }

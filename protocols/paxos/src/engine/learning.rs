@@ -3,7 +3,7 @@ use super::{Asked, Paxos, find};
 use crate::ballot::{Item, LogId};
 use crate::packet::Content;
 use crate::record::Record;
-use consort_types::{Instant, NodeId};
+use consort_types::{Duration, Instant, NodeId};
 use consort_wire::pack::Body;
 
 /// How much one answer holds at most.
@@ -40,17 +40,23 @@ impl Paxos {
     /// Asks somebody who knows more.
     pub(super) fn learn(&mut self, now: Instant) {
         //= X41
-        if now.since(self.asked.at) < self.config.beat && self.asked.at != Instant::ZERO {
+        if self.asked.until > now {
             return;
         }
         let next = self.learner.next();
-        let knows = self.peers.values().filter(|peer| peer.log == self.log && self.is_near(peer, now));
-        let knows: Vec<_> = knows.filter(|peer| peer.beat.next > next).map(|peer| peer.member.node).collect();
+        let near = self.peers.values().filter(|peer| peer.log == self.log && self.is_near(peer, now));
+        let near: Vec<_> = near.filter(|peer| peer.beat.next > next).collect();
+        let most = near.iter().map(|peer| peer.beat.next).max().unwrap_or(next);
+        // Those who know little more answer with little.
+        let knows = near.iter().filter(|peer| peer.beat.next - next >= (most - next).div_ceil(2));
+        let knows: Vec<_> = knows.map(|peer| peer.member.node).collect();
         if knows.is_empty() {
             return;
         }
+        // Who is slow to answer is not helped by being asked for the same again.
         let turn = self.asked.turn + 1;
-        self.asked = Asked { at: now, next, turn };
+        let wait = (self.asked.wait * 2).clamp(self.config.lease, self.config.lease * 8);
+        self.asked = Asked { until: now + wait, wait, next, turn };
         self.send(knows[turn % knows.len()], Content::Learn(next));
     }
 
@@ -80,7 +86,7 @@ impl Paxos {
         }
         self.take_decided(now);
         if self.learner.next() > before {
-            self.asked.at = Instant::ZERO;
+            (self.asked.until, self.asked.wait) = (now, Duration::ZERO);
             self.learn(now);
         }
         self.lead_if_promised(now);

@@ -7,9 +7,8 @@ use crate::learner::{Learner, Pool};
 use crate::packet::{Beat, Content, Lead, Packet};
 use crate::proposer::Proposer;
 use bytes::Bytes;
-use consort_member::HearingTable;
 use consort_order::{Destination, Lane, Output};
-use consort_types::{Incarnation, Instant, MemberId, NodeId, Rng, Ticket, View};
+use consort_types::{Duration, Incarnation, Instant, MemberId, NodeId, Rng, Ticket, View};
 use consort_wire::pack::Body;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -33,12 +32,15 @@ pub struct Paxos {
     pool: Pool,
     proposer: Proposer,
     role: Role,
-    heard: HearingTable,
+    /// The latest life that was heard of each node.
+    latest: Lives,
     peers: BTreeMap<NodeId, Peer>,
     /// The coordinator that was heard last.
     leader: Option<Lead>,
     /// Of each acceptor the latest life that is known.
     lives: Lives,
+    /// Those of them that are kept: who forgot once does not make this acceptor write at each question.
+    noted: Lives,
     /// The largest round that was heard of.
     round: u64,
     /// The view that this node is in.
@@ -74,7 +76,9 @@ struct Peer {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Asked {
-    at: Instant,
+    /// Until then its answer is waited for.
+    until: Instant,
+    wait: Duration,
     next: u64,
     turn: usize,
 }
@@ -82,7 +86,10 @@ struct Asked {
 /// What is done once a record is kept.
 #[derive(Clone, Debug)]
 enum Then {
+    /// Nothing, and it may be kept whenever something else is.
     Nothing,
+    /// Nothing.
+    Rest,
     /// This node's own ballot may be used.
     Stand(Ballot),
     Promise {
@@ -94,7 +101,7 @@ enum Then {
         at: u64,
     },
     /// The life of one that forgot is noted: it is told what it may have promised.
-    Answer(NodeId),
+    Answer(MemberId),
     /// Everything that was adopted is kept.
     Adopted,
 }
@@ -115,6 +122,7 @@ enum Farewell {
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
     foreign_log: u64,
+    outdated: u64,
     led: u64,
     proposed: u64,
     decided: u64,
@@ -148,10 +156,11 @@ impl Paxos {
             pool: Pool::new(),
             proposer: Proposer::new(&config, me),
             role: Role::Follower { stand_at: Instant::ZERO },
-            heard: HearingTable::new(config.silence),
+            latest: Lives::default(),
             peers: BTreeMap::new(),
             leader: None,
             lives,
+            noted: Lives::default(),
             round: 0,
             inside: None,
             farewell: Farewell::Stays,
@@ -197,9 +206,12 @@ impl Paxos {
         self.me
     }
 
-    /// The members of the view that this node is in, if it is in one.
+    /// The members of the log's view that this node is in, if it is in one.
     pub fn members(&self) -> Option<&[MemberId]> {
-        self.inside.as_ref().map(|view| &view.members[..])
+        self.inside
+            .as_ref()
+            .filter(|view| self.is_member(self.learner.present().number) && view.id.number > 0)
+            .map(|view| &view.members[..])
     }
 
     /// The log that it belongs to.

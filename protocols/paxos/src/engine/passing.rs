@@ -52,7 +52,7 @@ impl Paxos {
     pub(super) fn resend(&mut self, now: Instant) {
         //= X62
         let Some(leader) = self.leader.as_ref().map(|lead| lead.ballot.owner.node) else { return };
-        let (retry, mut late) = (self.config.retry * 2, Vec::new());
+        let (retry, mut late) = (self.config.retry * 4, Vec::new());
         for value in self.proposer.sent().filter(|value| now.since(value.at) >= retry) {
             value.at = now;
             late.push((value.id, value.body.clone()));

@@ -64,7 +64,7 @@ impl Paxos {
         if let Some(acceptor) = &mut self.acceptor {
             acceptor.standing = Standing::Voting;
         }
-        self.keep(now, &Record::Log(log), Then::Nothing);
+        self.keep(now, &Record::Log(log), Then::Rest);
     }
 
     /// Whoever is bound to no log takes up the one that acceptors have promised something in.
@@ -99,15 +99,19 @@ impl Paxos {
         }
         if self.acceptor.as_ref().is_some_and(|acceptor| acceptor.votes()) {
             self.lives.note(from);
-            self.keep(now, &Record::Life(from), Then::Answer(from.node));
+            if self.noted.iter().any(|life| life == from) {
+                return self.answer(from);
+            }
+            self.keep(now, &Record::Life(from), Then::Answer(from));
         }
     }
 
-    pub(super) fn answer(&mut self, node: NodeId) {
+    pub(super) fn answer(&mut self, life: MemberId) {
+        self.noted.note(life);
         let next = self.learner.next();
         let Some(acceptor) = self.acceptor.as_ref().filter(|acceptor| acceptor.votes()) else { return };
         let (told, promised) = (acceptor.tell(self.lives.clone(), next, 0), acceptor.promised);
-        self.send(node, Content::Recovered(told, promised));
+        self.send(life.node, Content::Recovered(told, promised));
     }
 
     pub(super) fn on_recovered(&mut self, now: Instant, from: MemberId, told: Told, promised: Ballot) {

@@ -13,7 +13,8 @@ impl Paxos {
             Meaning::Messages { id, body, place } => self.on_messages(id, &body, place),
             Meaning::View { before } => self.on_view(now, &before),
             Meaning::Primary => {
-                let primary = self.inside.as_ref().map(|view| Output::Primary(view.id));
+                let view = self.inside.as_ref().filter(|_| self.is_member(self.learner.present().number));
+                let primary = view.map(|view| Output::Primary(view.id));
                 self.output.extend(primary);
             }
             Meaning::Void(_) | Meaning::Nothing => {}
@@ -25,9 +26,9 @@ impl Paxos {
         let own = id.sender == self.me;
         if own {
             let placed = self.proposer.placed(id);
-            self.check(placed || self.inside.is_none(), "X54: own values get their places in their order");
+            self.check(placed, "X54: own values get their places in their order");
         }
-        if self.inside.is_none() {
+        if !self.is_member(self.learner.present().number) {
             return;
         }
         for (chunk, place) in body.chunks().zip(place..) {
@@ -53,27 +54,45 @@ impl Paxos {
         if let Role::Leading(leading) = &mut self.role {
             leading.offered.clear();
         }
-        let included = members.contains(&self.me);
-        //= X44
-        let stays: Vec<_> = members.iter().filter(|member| before.last.contains_key(member)).copied().collect();
-        let old = self.inside.take();
-        let together = match (&old, included) {
-            (Some(_), true) => stays,
-            _ => vec![self.me],
-        };
-        if let Some(old) = old {
-            //= X45
-            self.output.push_back(Output::Install(closing(old, together.clone())));
+        let member = self.is_member(before.number);
+        if !members.contains(&self.me) {
+            return if member {
+                self.go_away(now)
+            };
         }
-        if included {
-            self.install(now, number, members, together);
-        } else {
-            self.proposer.enter(None);
-            self.gone(now);
+        let with_me: Box<dyn Fn(&MemberId) -> bool> = match self.inside.as_ref().map(|view| view.id.number) {
+            //= X44
+            _ if member => Box::new(|other| before.last.contains_key(other)),
+            //= X45
+            Some(last) if last > 0 => Box::new(move |other| before.away.get(other) == Some(&last)),
+            _ => Box::new(|other| *other == self.me),
+        };
+        let together = members.iter().copied().filter(|other| with_me(other)).collect();
+        drop(with_me);
+        self.install(number, members, together);
+    }
+
+    /// Others go on without this node.
+    fn go_away(&mut self, now: Instant) {
+        self.proposer.enter(None);
+        if matches!(self.farewell, Farewell::Leaving { .. }) {
+            self.beat_at = now;
         }
     }
 
-    fn install(&mut self, _now: Instant, number: u64, members: Vec<MemberId>, together: Vec<MemberId>) {
+    /// Whether this node is in the view of this number. The one in which it is alone at first is none of the log's.
+    pub(super) fn is_member(&self, number: u64) -> bool {
+        number > 0 && self.inside.as_ref().is_some_and(|view| view.id.number == number)
+    }
+
+    fn close_view(&mut self, together: Vec<MemberId>) {
+        if let Some(old) = self.inside.take() {
+            self.output.push_back(Output::Install(closing(old, together)));
+        }
+    }
+
+    fn install(&mut self, number: u64, members: Vec<MemberId>, together: Vec<MemberId>) {
+        self.close_view(together.clone());
         let representative = members.first().copied().unwrap_or(self.me);
         let id = ViewId { number, representative };
         let view = View {
@@ -90,10 +109,21 @@ impl Paxos {
         self.output.push_back(Output::Install(view));
     }
 
-    fn gone(&mut self, now: Instant) {
-        if matches!(self.farewell, Farewell::Leaving { .. }) {
-            self.beat_at = now;
-        }
+    /// Before a node is in any view of the log it is alone.
+    pub(super) fn begin_alone(&mut self) {
+        //= X55
+        let alone = vec![self.me];
+        let view = View {
+            id: ViewId { number: 0, representative: self.me },
+            kind: ViewKind::Regular,
+            members: alone.clone(),
+            moved_together: alone,
+            primary: Primary::No,
+            cause: ViewCause::Started,
+            evidence: Vec::new(),
+        };
+        self.inside = Some(view.clone());
+        self.output.push_back(Output::Install(view));
     }
 }
 

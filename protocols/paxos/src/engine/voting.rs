@@ -32,11 +32,11 @@ impl Paxos {
 
     fn kept(&mut self, now: Instant, then: Then) {
         match then {
-            Then::Nothing => {}
+            Then::Nothing | Then::Rest => {}
             Then::Stand(ballot) => self.stand(now, ballot),
             Then::Promise { ballot, from } => self.promise(ballot, from),
             Then::Vote { ballot, at } => self.vote(ballot, at),
-            Then::Answer(node) => self.answer(node),
+            Then::Answer(life) => self.answer(life),
             Then::Adopted => self.adopted(),
         }
     }
@@ -139,6 +139,7 @@ impl Paxos {
                 Record::Log(log) => self.log = log,
                 Record::Life(life) => {
                     self.lives.note(life);
+                    self.noted.note(life);
                 }
                 Record::Promised(ballot) => self.promised_before(ballot),
                 Record::Accepted { ballot, at, item, body } => {

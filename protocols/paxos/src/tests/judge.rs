@@ -6,7 +6,7 @@ use crate::engine::Paxos;
 use crate::learner::Entry;
 use crate::record::Record;
 use consort_order::Delivery;
-use consort_types::{MemberId, NodeId, View, ViewKind};
+use consort_types::{MemberId, NodeId, View, ViewId, ViewKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Panics with the name of the promise that is broken.
@@ -27,7 +27,7 @@ pub struct Judge {
     places: BTreeMap<(u16, u64), Option<u64>>,
     /// The last message of each sender's life.
     fifo: BTreeMap<(u16, u64), BTreeMap<(u16, u64), u64>>,
-    views: BTreeMap<u64, (Vec<MemberId>, Option<u64>)>,
+    views: BTreeMap<ViewId, (Vec<MemberId>, Option<u64>)>,
     inside: BTreeMap<(u16, u64), View>,
     submitted: BTreeMap<(u16, u64), u64>,
     delivered: BTreeMap<(u16, u64), u64>,
@@ -155,11 +155,13 @@ impl Judge {
             return;
         }
         assert!(before.as_ref().is_none_or(|b| b.kind == ViewKind::Transitional && b.id < view.id), "views alternate");
-        let moves = before.is_some();
+        let moves = before.as_ref().is_some_and(|before| before.id.number + 1 == view.id.number);
         let last = self.places.get(&(node, life)).copied().flatten().filter(|_| moves && view.moved_together != [me]);
+        assert!(before.is_some() || view.members == [me], "alone at first");
         let together = before.map_or(vec![me], |before| before.members);
         assert_eq!(view.moved_together, together, "who moves together");
-        let known = self.views.entry(view.id.number).or_insert((view.members.clone(), last));
+        assert!(together.iter().all(|member| view.members.contains(member)), "who moves together is there");
+        let known = self.views.entry(view.id).or_insert((view.members.clone(), last));
         assert_eq!(known.0, view.members, "one membership for each view");
         assert!(last.is_none_or(|last| known.1.is_none_or(|place| place == last)), "views at one place");
         known.1 = known.1.or(last);

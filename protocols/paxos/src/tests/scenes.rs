@@ -313,6 +313,7 @@ fn nothing_new_is_proposed_before_what_was_inherited_is_decided() {
 
 #[test]
 fn views_stand_in_the_order_and_close_the_ones_before_with_those_that_stay() {
+    //= X05 test
     //= X44 test
     let mut world = settled(13, 4, 3, Storage::Memory);
     world.stop(3, Disk::Lost);
@@ -321,4 +322,13 @@ fn views_stand_in_the_order_and_close_the_ones_before_with_those_that_stay() {
     world.restart(3);
     settles(&mut world, 2_000);
     assert_eq!(world.hosts[3].engine.members().unwrap().len(), 4);
+    let old = consort_types::MemberId::new(3, 1);
+    let (now, log) = (Instant(world.now), world.hosts[0].engine.log());
+    let beat = crate::packet::Beat { hears: vec![world.hosts[0].engine.me()], ..Default::default() };
+    let stray = Packet { log, content: Content::Beat(Box::new(beat)) };
+    let arrival = consort_order::Arrival { at: now, from: old, lane: consort_order::Lane::Control };
+    world.hosts[0].engine.handle_packet(now, arrival, stray);
+    assert_eq!(gauge(&world, 0, "outdated_packets"), 1);
+    settles(&mut world, 200);
+    assert!(!world.hosts[0].engine.members().unwrap().contains(&old));
 }

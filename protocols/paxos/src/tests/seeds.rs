@@ -108,6 +108,7 @@ fn promises_hold_whatever_goes_wrong_and_all_goes_on_afterwards() {
 
 #[test]
 fn three_nodes_form_a_view_and_order_messages() {
+    //= X55 test
     for storage in [Storage::Memory, Storage::Sync] {
         let mut world = World::new(7, 3, 3, storage);
         assert!(world.run_until(2_000, World::is_settled), "{}", world.describe());
