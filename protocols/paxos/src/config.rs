@@ -35,6 +35,9 @@ pub struct Config {
     pub queue_bytes: usize,
     /// The largest message, in bytes. Shared.
     pub message_max: usize,
+    /// The rule that is broken on purpose.
+    #[cfg(feature = "mutants")]
+    pub mutant: Option<crate::mutant::Mutant>,
 }
 
 /// What acceptors keep through a restart.
@@ -88,13 +91,16 @@ impl Config {
             retry: Duration::from_millis(50),
             queue_bytes: 32 << 20,
             message_max: consort_wire::MESSAGE_MAX,
+            #[cfg(feature = "mutants")]
+            mutant: None,
         }
     }
 
     /// How many acceptors are a majority.
-    pub const fn quorum(&self) -> usize {
+    pub fn quorum(&self) -> usize {
         //= X01
-        self.acceptors.len() / 2 + 1
+        let majority = self.acceptors.len() / 2 + 1;
+        if crate::mutated!(self, SmallQuorum) { majority - 1 } else { majority }
     }
 
     /// Whether a node votes.

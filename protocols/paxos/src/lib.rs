@@ -21,6 +21,8 @@ pub mod config;
 pub mod coordinator;
 pub mod engine;
 pub mod learner;
+#[cfg(feature = "mutants")]
+pub mod mutant;
 pub mod packet;
 pub mod proposer;
 pub mod record;
@@ -30,3 +32,20 @@ mod tests;
 
 pub use config::{Config, ConfigError, Storage};
 pub use engine::Paxos;
+#[cfg(feature = "mutants")]
+pub use mutant::Mutant;
+
+/// Whether the engine under test breaks this rule on purpose. Without the feature there is nothing to ask.
+macro_rules! mutated {
+    ($config:expr, $mutant:ident) => {{
+        #[cfg(feature = "mutants")]
+        let broken = $config.mutant == Some($crate::mutant::Mutant::$mutant);
+        #[cfg(not(feature = "mutants"))]
+        let broken = {
+            let _ = &$config;
+            false
+        };
+        broken
+    }};
+}
+pub(crate) use mutated;

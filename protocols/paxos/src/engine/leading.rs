@@ -91,7 +91,8 @@ impl Paxos {
         self.grant_time(now);
         self.form_ring(now);
         for at in from..next {
-            let item = best.get(&at).map_or(Item::Nothing, |(_, item)| item.clone());
+            let known = best.get(&at).filter(|_| !crate::mutated!(self.config, AcceptedIgnored));
+            let item = known.map_or(Item::Nothing, |(_, item)| item.clone());
             self.propose(now, at, item);
         }
         self.beat_at = now;

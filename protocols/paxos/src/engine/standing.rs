@@ -131,7 +131,8 @@ impl Paxos {
         let Some(Acceptor { standing: Standing::Blank { answers }, .. }) = &self.acceptor else { return };
         let counts = |(life, _): &(&MemberId, &(Told, Ballot))| !self.lives.outdates(**life);
         let told: Vec<_> = answers.iter().filter(counts).map(|(life, answer)| (*life, answer.clone())).collect();
-        if told.len() < self.config.quorum() {
+        let alone = crate::mutated!(self.config, RecoversAlone) && !told.is_empty();
+        if told.len() < self.config.quorum() && !alone {
             return;
         }
         let promised = told.iter().map(|(_, (_, promised))| *promised).max().unwrap_or(Ballot::ZERO);

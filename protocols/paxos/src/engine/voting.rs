@@ -85,10 +85,16 @@ impl Paxos {
         };
         let Some(acceptor) = &mut self.acceptor else { return };
         acceptor.waiting.remove(&at);
+        if crate::mutated!(self.config, AcceptsBelow) {
+            acceptor.promised = acceptor.promised.min(ballot);
+        }
         match acceptor.accept(ballot, at, &item, body.clone()) {
             Answer::Granted => {
                 //= X21
                 self.keep(now, &Record::Accepted { ballot, at, item, body }, Then::Vote { ballot, at });
+                if crate::mutated!(self.config, VotesUnkept) {
+                    self.vote(ballot, at);
+                }
             }
             Answer::Again => self.vote(ballot, at),
             Answer::Waits => {}

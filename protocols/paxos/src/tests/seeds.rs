@@ -117,3 +117,16 @@ fn three_nodes_form_a_view_and_order_messages() {
         assert_eq!(world.judge.deliveries, 9);
     }
 }
+
+#[cfg(feature = "mutants")]
+#[test]
+fn every_rule_that_is_broken_on_purpose_is_noticed() {
+    for mutant in crate::Mutant::ALL {
+        let noticed = (1..=200).find(|seed| {
+            let mut world = draw(*seed);
+            world.break_rule(*mutant);
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(world))).is_err()
+        });
+        assert!(noticed.is_some(), "{} is not noticed: it {}", mutant.name(), mutant.what());
+    }
+}

@@ -104,6 +104,12 @@ impl World {
         world
     }
 
+    /// From the next start on, every node breaks this rule. Nothing has happened yet.
+    #[cfg(feature = "mutants")]
+    pub fn break_rule(&mut self, mutant: crate::Mutant) {
+        self.config.mutant = Some(mutant);
+    }
+
     pub fn nodes(&self) -> u16 {
         self.hosts.len() as u16
     }
