@@ -124,7 +124,7 @@ fn absolute(module: &[String], path: &[String]) -> Option<Module> {
 fn paths(code: &str) -> Vec<Module> {
     let (mut found, mut prefixes) = (Vec::new(), Vec::new());
     let (mut path, mut word): (Module, String) = (Vec::new(), String::new());
-    let mut chars = code.chars().peekable();
+    let mut chars = code.chars().chain(['\n']).peekable();
     while let Some(c) = chars.next() {
         if c.is_alphanumeric() || c == '_' {
             word.push(c);

@@ -1,5 +1,6 @@
 //! What can go wrong, and what to do about it.
 use crate::ListenAddress;
+pub use crate::sys::Interface;
 use consort_types::NodeId;
 use std::fmt;
 use std::io;
@@ -28,15 +29,6 @@ impl fmt::Display for SocketRole {
             Self::Clients => "client",
         })
     }
-}
-
-/// An interface of this machine that could be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Interface {
-    /// Its name.
-    pub name: String,
-    /// Its address.
-    pub address: Ipv4Addr,
 }
 
 /// Why the sockets could not be bound. Nothing stays bound.

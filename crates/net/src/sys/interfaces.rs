@@ -1,10 +1,18 @@
 //! The machine's interfaces.
 use super::checked;
-use crate::error::Interface;
 use std::ffi::CStr;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// An interface of this machine that could be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its address.
+    pub address: Ipv4Addr,
+}
 
 /// The interfaces that are up and have an IPv4 address; empty if the kernel does not tell.
 pub(crate) fn interfaces() -> Vec<Interface> {
