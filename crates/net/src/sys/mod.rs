@@ -8,6 +8,7 @@ mod receive;
 mod send;
 mod timer;
 
+pub use interfaces::Interface;
 pub(crate) use interfaces::{interfaces, mtu};
 pub(crate) use options::{PeerProcess, coalesce, count_overflow, force_buffer, own_user, peer_process, stamp_arrivals};
 pub(crate) use receive::{ReceivedBuffer, Receiving};
