@@ -1,6 +1,7 @@
 //! The loop.
 mod log;
 mod probing;
+mod scheduling;
 
 use self::log::Log;
 use crate::bind::Sockets;
@@ -58,7 +59,10 @@ const FIRST_CLIENT: usize = 1 << 16;
 /// [`RunError`] where going on would break a promise or is impossible. Trouble with single packets or clients is
 /// counted and logged, never returned.
 pub fn run<E: Engine>(sockets: Sockets, node: Node<E>, stop: Stop) -> Result<(), RunError> {
+    let scheduling = scheduling::take(sockets.options.scheduling, sockets.options.idling)?;
     let (mut driver, records) = Driver::new(sockets, node, stop)?;
+    driver.scheduling = scheduling;
+    driver.node.note_driver(driver.own_facts());
     driver.node.start(driver.now, &records);
     driver.drain()?;
     while driver.turn()? {}
@@ -89,6 +93,8 @@ struct Driver<E: Engine> {
     /// The last turn took few packets.
     light: bool,
     log: Log,
+    /// What `status` tells of its scheduling class.
+    scheduling: &'static str,
     counters: DriverCounters,
 }
 
@@ -152,6 +158,7 @@ impl<E: Engine> Driver<E> {
             left: false,
             light: false,
             log: Log::default(),
+            scheduling: "normal",
             counters: DriverCounters::default(),
         };
         Ok((driver, found))

@@ -169,6 +169,12 @@ pub enum RunError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// Real time was asked for and is not permitted.
+    #[error(
+        "cannot run in real time: {0}; permit it (LimitRTPRIO=1 in the unit file, `ulimit -r 1`, or the capability \
+         CAP_SYS_NICE), or set scheduling = \"auto\""
+    )]
+    RealTime(#[source] io::Error),
     /// The engine keeps durable records, but there is no place for them.
     #[error("this protocol keeps durable records; configure a file for them")]
     NoRecords,

@@ -62,6 +62,18 @@ impl IdleProfile {
     }
 }
 
+/// In which scheduling class the loop's thread runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scheduling {
+    /// Like every other process.
+    #[default]
+    Normal,
+    /// In real time where this is permitted and the loop never yields, else like every other process.
+    Auto,
+    /// In real time (`SCHED_RR` 1): before every process of ordinary priority, however many there are.
+    RealTime,
+}
+
 /// Where clients connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenAddress {
@@ -113,6 +125,8 @@ pub struct Options {
     pub shared: Vec<(String, String)>,
     /// What to do when there is nothing to do.
     pub idling: IdleProfile,
+    /// In which scheduling class the loop's thread runs.
+    pub scheduling: Scheduling,
     /// How large the kernel's receive buffer for data should be, in bytes.
     pub receive_buffer: usize,
     /// Where the engine's durable records are kept; needed only for engines that are durable.
@@ -136,6 +150,7 @@ impl Options {
             probe_paths: true,
             shared: Vec::new(),
             idling: IdleProfile::default(),
+            scheduling: Scheduling::default(),
             receive_buffer: RECEIVE_BUFFER,
             records: None,
         }

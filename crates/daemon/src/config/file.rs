@@ -1,6 +1,6 @@
 //! The file: `consort.toml`, the same on every machine.
 use super::reader::{Notes, Section};
-use super::{NodeAddress, PROFILES, PROTOCOLS, RINGS, Settings, protocol, spread};
+use super::{NodeAddress, PROFILES, PROTOCOLS, RINGS, SCHEDULINGS, Settings, protocol, spread};
 use crate::failure::{Failure, Outcome};
 use crate::{local, place};
 use consort_ring::Policy;
@@ -135,6 +135,7 @@ fn general(root: &mut Section<'_, '_>, settings: &mut Settings) {
     }
     set(&mut settings.protocol, root.choice("protocol", &PROTOCOLS));
     set(&mut settings.profile, root.choice("idling", &PROFILES));
+    set(&mut settings.scheduling, root.choice("scheduling", &SCHEDULINGS));
     settings.ring.primary = root.text("primary", primary).unwrap_or(Policy::Majority);
     settings.state = root.text("state", |text| Ok(text.into()));
     set(&mut settings.receive_buffer, root.number("receive_buffer", 65_536..=1 << 30));

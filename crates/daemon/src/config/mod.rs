@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 
+pub use consort_net::Scheduling;
 pub use file::read;
 pub use protocol::{PROTOCOLS, Plato, Protocol, Toto};
 pub use spread::SpreadDoor;
@@ -61,6 +62,8 @@ pub struct Settings {
     /// The ring's own settings, and those that all protocols share; its `me` is set by [`Settings::choose`].
     pub ring: RingConfig,
     pub profile: Profile,
+    /// In which scheduling class the daemon runs.
+    pub scheduling: Scheduling,
     pub limits: Limits,
     /// Where clients may connect besides the local socket.
     pub listen: Vec<SocketAddr>,
@@ -86,6 +89,10 @@ pub const RINGS: [(&str, Acceleration); 2] =
 /// How the profiles are named.
 pub const PROFILES: [(&str, Profile); 3] =
     [("latency", Profile::Latency), ("balanced", Profile::Balanced), ("frugal", Profile::Frugal)];
+
+/// How the scheduling classes are named.
+pub const SCHEDULINGS: [(&str, Scheduling); 3] =
+    [("normal", Scheduling::Normal), ("auto", Scheduling::Auto), ("realtime", Scheduling::RealTime)];
 
 impl Profile {
     /// The profile's name.
@@ -143,6 +150,7 @@ impl Settings {
             nodes,
             multicast,
             profile: Profile::Balanced,
+            scheduling: Scheduling::Normal,
             limits: Limits::default(),
             listen: Vec::new(),
             users: Vec::new(),

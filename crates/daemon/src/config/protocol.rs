@@ -1,6 +1,6 @@
 //! Which protocol orders the messages, and the own knobs of those that are not the ring.
-use super::Settings;
 use super::reader::{self, Section};
+use super::{Profile, Scheduling, Settings};
 use consort_plato::{PlatoConfig, Prediction};
 use consort_toto::{Early, Phi, TotoConfig};
 use consort_types::Duration;
@@ -192,6 +192,10 @@ impl Settings {
     /// # Errors
     /// Which setting, by its name in the file, and what is wrong with it.
     pub fn validate(&self) -> Result<(), (&'static str, String)> {
+        if (self.scheduling, self.profile) == (Scheduling::RealTime, Profile::Latency) {
+            let remedy = "idling `latency` yields, which in real time starves all others; take `balanced` or `frugal`";
+            return Err(("scheduling", remedy.into()));
+        }
         self.ring.validate().map_err(|error| (error.setting, error.problem))?;
         match self.protocol {
             Protocol::Ring => Ok(()),

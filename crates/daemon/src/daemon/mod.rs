@@ -34,6 +34,8 @@ Always:
   --node ID          which node this is [the lowest free one at home here]
   --idling PROFILE   latency, balanced or frugal: how much CPU a quick answer
                      is worth [balanced]
+  --scheduling CLASS normal, auto (real time where permitted) or realtime, which
+                     runs before all of ordinary priority [normal]
   --listen ADDR      serve clients at this TCP address too, not encrypted;
                      may be given several times
   --spread [PORT]    serve existing Spread clients at this port of this machine

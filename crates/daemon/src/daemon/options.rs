@@ -2,7 +2,9 @@
 use super::HELP;
 use super::log::{FORMATS, Format};
 use crate::args::Args;
-use crate::config::{self, PROFILES, PROTOCOLS, Profile, Protocol, RINGS, Settings, SpreadDoor};
+use crate::config::{
+    self, PROFILES, PROTOCOLS, Profile, Protocol, RINGS, SCHEDULINGS, Scheduling, Settings, SpreadDoor,
+};
 use crate::failure::{Failure, Outcome};
 use crate::local;
 use consort_ring::Acceleration;
@@ -21,6 +23,7 @@ pub struct Options {
     datagram: Option<DatagramSize>,
     config: Option<PathBuf>,
     idling: Option<Profile>,
+    scheduling: Option<Scheduling>,
     listen: Vec<SocketAddr>,
     spread: Option<u16>,
     client_output: Option<usize>,
@@ -59,6 +62,7 @@ impl Options {
             "--config" => self.config = Some(args.path()?),
             "--node" => self.node = Some(args.number(1..=u64::from(u16::MAX))? as u16),
             "--idling" => self.idling = Some(args.choice(&PROFILES)?),
+            "--scheduling" => self.scheduling = Some(args.choice(&SCHEDULINGS)?),
             "--listen" => self.listen.push(args.parsed("ADDRESS:PORT, such as 127.0.0.1:4840")?),
             "--spread" => {
                 let port = args.optional_number(1..=u64::from(u16::MAX))?;
@@ -84,6 +88,7 @@ impl Options {
             None => self.local(),
         };
         settings.profile = self.idling.unwrap_or(settings.profile);
+        settings.scheduling = self.scheduling.unwrap_or(settings.scheduling);
         settings.listen.extend(&self.listen);
         settings.spread = self.spread.map(SpreadDoor::at).or(settings.spread);
         settings.limits.output_max = self.client_output.unwrap_or(settings.limits.output_max);
@@ -191,6 +196,8 @@ mod tests {
             "--metrics: `9464` does not fit; give ADDRESS:PORT, such as 127.0.0.1:9464"
         );
         assert_eq!(problem("--protocol vote"), "--protocol: `vote` does not fit; give ring, toto or plato");
+        assert_eq!(problem("--scheduling fast"), "--scheduling: `fast` does not fit; give normal, auto or realtime");
+        assert!(problem("--scheduling realtime --idling latency").starts_with("scheduling: idling `latency` yields"));
         assert_eq!(problem("--ring fast"), "--ring: `fast` does not fit; give accelerated or original");
         assert_eq!(problem("extra"), "`extra` is not an option; options start with -- (see --help)");
         assert_eq!(

@@ -251,6 +251,7 @@ fn net_options(settings: &Settings, card: &Card) -> Outcome<NetOptions> {
     }
     options.datagram = settings.ring.datagram;
     options.idling = settings.profile.waiting();
+    options.scheduling = settings.scheduling;
     options.receive_buffer = settings.receive_buffer;
     options.shared_memory = settings.shared_memory;
     options.probe_paths = settings.probe_paths;

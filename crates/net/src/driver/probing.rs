@@ -55,12 +55,18 @@ impl<E: Engine> Driver<E> {
         }
     }
 
+    /// What does not change while it runs.
+    pub(super) fn own_facts(&self) -> Vec<(String, String)> {
+        vec![("scheduling".to_owned(), self.scheduling.to_owned())]
+    }
+
     /// The node tells of it in its status.
     fn tell_of_paths(&mut self) {
         self.settle_counters();
         let Some(paths) = &self.path_mtus else { return };
         let known = paths.known(self.now);
-        let mut facts: Vec<_> = known.map(|(node, passes)| (format!("path_{node}"), words(paths, passes))).collect();
+        let mut facts = self.own_facts();
+        facts.extend(known.map(|(node, passes)| (format!("path_{node}"), words(paths, passes))));
         facts.extend(self.shared.differences(self.now).map(|(node, what)| (format!("settings_{node}"), what)));
         self.counters.observe_paths(&mut |name, value| facts.push((name.to_owned(), value.to_string())));
         self.node.note_driver(facts);

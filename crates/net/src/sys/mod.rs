@@ -5,6 +5,7 @@
 mod interfaces;
 mod options;
 mod receive;
+mod scheduling;
 mod send;
 mod timer;
 
@@ -12,6 +13,7 @@ pub use interfaces::Interface;
 pub(crate) use interfaces::{interfaces, mtu};
 pub(crate) use options::{PeerProcess, coalesce, count_overflow, force_buffer, own_user, peer_process, stamp_arrivals};
 pub(crate) use receive::{ReceivedBuffer, Receiving};
+pub(crate) use scheduling::run_in_real_time;
 pub(crate) use send::{SegmentedBatch, Sending};
 pub(crate) use timer::TimerFd;
 
