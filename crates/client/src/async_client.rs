@@ -178,7 +178,7 @@ impl AsyncClient {
     }
 
     /// Asks the daemon for its status and waits for the answer. If the call is given up, the answer comes as
-    /// [`DaemonEvent::Status`].
+    /// [`Event::Status`].
     ///
     /// # Errors
     /// [`Error`] where the session is over; [`Error::Unread`].

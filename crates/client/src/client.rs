@@ -210,7 +210,7 @@ impl Client {
         Ok(())
     }
 
-    /// Asks the daemon for its status and waits for the answer. One that comes too late comes as [`DaemonEvent::Status`].
+    /// Asks the daemon for its status and waits for the answer. One that comes too late comes as [`Event::Status`].
     ///
     /// # Errors
     /// [`Error::TimedOut`] where the time was not enough; [`Error`] where the session is over.

@@ -70,9 +70,9 @@ impl ConnectOptions {
         Self { wants_views: true, ..self }
     }
 
-    /// Wants to be offered messages before their place is final: [`DaemonEvent::MemoryOffer`](crate::Event::Offer),
-    /// [`DaemonEvent::Revoke`](crate::Event::Revoke) and [`DaemonEvent::Confirm`](crate::Event::Confirm) come instead of
-    /// [`DaemonEvent::Message`](crate::Event::Message). Where the daemon's protocol offers nothing, both come at once.
+    /// Wants to be offered messages before their place is final: [`Event::Offer`](crate::Event::Offer),
+    /// [`Event::Revoke`](crate::Event::Revoke) and [`Event::Confirm`](crate::Event::Confirm) come instead of
+    /// [`Event::Message`](crate::Event::Message). Where the daemon's protocol offers nothing, both come at once.
     #[must_use]
     pub fn optimistic(self, undo: Undo) -> Self {
         Self { optimistic: Some(undo), ..self }

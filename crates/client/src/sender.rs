@@ -86,7 +86,7 @@ impl Sender {
         sent
     }
 
-    /// Asks for the daemon's status; the receiver gets it as [`DaemonEvent::Status`](crate::Event::Status).
+    /// Asks for the daemon's status; the receiver gets it as [`Event::Status`](crate::Event::Status).
     ///
     /// # Errors
     /// [`Error`] where the session is over.

@@ -12,7 +12,7 @@
 //! | 8b | members | for each: node (2), incarnation (8), client (4), name (1 + n) |
 //! | 8c | clients | for each: see [`Connection`] |
 //!
-//! Answers are no [`DaemonEvent`](crate::Event)s: they stand outside the order, and only who asked for one reads any.
+//! Answers are no [`DaemonEvent`](crate::DaemonEvent)s: they stand outside the order, and only who asked for one reads any.
 mod inquirer;
 
 pub use inquirer::{Inquirer, Reply};

@@ -17,7 +17,7 @@
 //! taken already while packets travel plain: turning encryption on changes no fragment size.
 //!
 //! What drivers say to each other wears the same envelope, with a kind of 16 or above in the lane's place: see
-//! [`path_mtu`](crate::path).
+//! [`path_mtu`](crate::path_mtu).
 use crate::{Lane, Malformed, Reader};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use consort_types::{ClusterId, ConfigHash, MemberId};
