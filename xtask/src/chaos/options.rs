@@ -82,10 +82,10 @@ impl Options {
         let seconds = |number: f64, unit: f64| Duration::from_secs_f64(number * unit);
         match name {
             "--protocol" => {
-                self.protocol = Protocol::named(&value()?.to_string_lossy()).map_err(|why| format!("{name}: {why}"))?;
-                if self.protocol == Protocol::Paxos {
-                    return Err(format!("{name}: no daemon offers paxos yet; use ring, toto or plato"));
-                }
+                let given = value()?.to_string_lossy().into_owned();
+                let offered = Protocol::named(&given).ok().filter(|protocol| *protocol != Protocol::Paxos);
+                let problem = || format!("{name}: no daemon offers `{given}`; use ring, toto or plato");
+                self.protocol = offered.ok_or_else(problem)?;
             }
             "--keep" => self.keep = true,
             "--nodes" => self.nodes = within(name, value()?, 2..=32)?,
@@ -143,7 +143,10 @@ mod tests {
         assert_eq!(problem("--nodes 1"), "--nodes: `1` does not fit; give a number from 2 to 32");
         assert_eq!(problem("--minutes soon"), "--minutes: `soon` does not fit; give a number from 0.05 to 1440");
         assert_eq!(problem("--seconds NaN"), "--seconds: `NaN` does not fit; give a number from 3 to 86400");
-        assert_eq!(problem("--protocol vote"), "--protocol: no protocol `vote`; there are ring and toto and plato");
+        for none in ["vote", "paxos"] {
+            let problem = problem(&format!("--protocol {none}"));
+            assert_eq!(problem, format!("--protocol: no daemon offers `{none}`; use ring, toto or plato"));
+        }
         assert_eq!(problem("--seed"), "--seed needs a value; see --help");
         assert_eq!(problem("--faults all"), "--faults: there is no such option; --help lists the options");
         assert!(problem("stray").contains("stray"));
