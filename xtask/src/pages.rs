@@ -6,7 +6,7 @@ use std::path::Path;
 /// The most words of a sentence.
 const WORDS: usize = 25;
 /// So many longer ones stand in the pages still: lower it when you mend some.
-const LONG: usize = 165;
+const LONG: usize = 138;
 const TOP: [&str; 5] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"];
 
 /// A sentence, or a part of one that ends with a colon or a semicolon.
