@@ -96,7 +96,7 @@ pub enum GroupDelivery<'a> {
         /// How many messages.
         messages: usize,
         /// Why not.
-        misfit: NotRepresentable,
+        cause: NotRepresentable,
         /// The receiver, which speaks Spread.
         member: Member,
     },

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
     use bytes::{BufMut, BytesMut};
 
-    fn misfit(names: &[&str], data: usize) -> Option<NotRepresentable> {
+    fn limit(names: &[&str], data: usize) -> Option<NotRepresentable> {
         let mut list = BytesMut::new();
         list.put_u16(names.len() as u16);
         names.iter().for_each(|name| crate::targets::put_name(name.as_bytes(), &mut list));
@@ -67,11 +67,11 @@ mod tests {
     fn what_does_not_fit_is_named_with_the_limit() {
         //= S21 test
         let long = "x".repeat(32);
-        assert_eq!(misfit(&["g"; 100], 143_200 - 48 - 3_200), None);
-        assert_eq!(misfit(&["g"], 143_121), Some(NotRepresentable::Message(143_201)));
-        assert_eq!(misfit(&["g"; 101], 0), Some(NotRepresentable::Names(101)));
-        assert_eq!(misfit(&["g", &long], 0), Some(NotRepresentable::Name(32)));
-        assert_eq!(misfit(&["g", &long[1..]], 0), None);
-        assert_eq!(misfit(&[&long], 0).unwrap().to_string(), "a name of 32 bytes, and Spread clients take 31");
+        assert_eq!(limit(&["g"; 100], 143_200 - 48 - 3_200), None);
+        assert_eq!(limit(&["g"], 143_121), Some(NotRepresentable::Message(143_201)));
+        assert_eq!(limit(&["g"; 101], 0), Some(NotRepresentable::Names(101)));
+        assert_eq!(limit(&["g", &long], 0), Some(NotRepresentable::Name(32)));
+        assert_eq!(limit(&["g", &long[1..]], 0), None);
+        assert_eq!(limit(&[&long], 0).unwrap().to_string(), "a name of 32 bytes, and Spread clients take 31");
     }
 }

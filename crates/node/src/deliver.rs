@@ -262,8 +262,8 @@ impl<E: Engine> Node<E> {
             Ok(GroupDelivery::Shut { client, messages, group }) if own => {
                 self.shut(client, Placed::Multicasts { messages, len: payload.len() }, &group);
             }
-            Ok(GroupDelivery::NotRepresentable { client, messages, misfit, member }) if own => {
-                self.unfit(client, Placed::Multicasts { messages, len: payload.len() }, misfit, &member);
+            Ok(GroupDelivery::NotRepresentable { client, messages, cause, member }) if own => {
+                self.not_representable(client, Placed::Multicasts { messages, len: payload.len() }, cause, &member);
             }
             Ok(GroupDelivery::Changes { client, asked: Some(asked) }) if own => self.settle(client, &asked),
             Ok(GroupDelivery::Changes { client, asked: None }) if own => self.clients.gone(client),
@@ -293,10 +293,10 @@ impl<E: Engine> Node<E> {
     }
 
     /// An own client's messages have their place, but one of its receivers could not be told.
-    fn unfit(&mut self, client: ClientId, placed: Placed<'_>, misfit: NotRepresentable, member: &Member) {
+    fn not_representable(&mut self, client: ClientId, placed: Placed<'_>, cause: NotRepresentable, member: &Member) {
         //= S21
         let name = PrivateName::new(&member.name, member.daemon.node);
-        let refusal = Refusal::new(RefusalCause::NotRepresentable, format!("{name} cannot be told it: {misfit}"));
+        let refusal = Refusal::new(RefusalCause::NotRepresentable, format!("{name} cannot be told it: {cause}"));
         self.clients.order(client, placed, Some(&refusal));
     }
 

@@ -44,7 +44,7 @@ impl Groups {
         let (messages, shut, unfit) = Targets::of(payload, told.targets_at, judge)??;
         Ok(match (shut, unfit) {
             (Some(group), _) => GroupDelivery::Shut { client, messages, group },
-            (_, Some((misfit, member))) => GroupDelivery::NotRepresentable { client, messages, misfit, member },
+            (_, Some((cause, member))) => GroupDelivery::NotRepresentable { client, messages, cause, member },
             _ => GroupDelivery::Multicast { client, messages, told, recipients: &self.recipients },
         })
     }
@@ -52,11 +52,11 @@ impl Groups {
     //= S21
     /// The first member who could not be told a message of `data` bytes, and why.
     fn find_unfit(&mut self, targets: Targets<'_>, data: usize) -> Option<(NotRepresentable, Member)> {
-        let misfit = NotRepresentable::of(targets, data)?;
+        let cause = NotRepresentable::of(targets, data)?;
         for name in targets.names() {
             let Some(group) = self.table.look_up(name) else { continue };
             if let Some(member) = group.members.iter().find(|member| member.client.speaks_spread()) {
-                return Some((misfit, member.clone()));
+                return Some((cause, member.clone()));
             }
         }
         None
