@@ -4,7 +4,7 @@ use consort_types::{Duration, NodeId};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Beacons come more than twice as often.
+/// Who is heard no better than one way, and has not been heard for so long, is silent.
 const SILENT: Duration = Duration::from_millis(500);
 
 /// How another node is reached, in one word.
@@ -16,7 +16,7 @@ pub enum PeerState {
     Heard,
     /// It is heard, but does not hear us.
     OneWay,
-    /// It has not been heard for half a second.
+    /// It is not heard any more.
     Silent,
     /// It is kept out for a while.
     Quarantined,
@@ -28,10 +28,11 @@ impl PeerState {
     const fn of(reach: &PeerReach) -> Self {
         match (reach.outdated, reach.heard) {
             (Some(_), _) => Self::Outdated,
-            (None, Some(since)) if since.as_nanos() >= SILENT.as_nanos() => Self::Silent,
+            // The engine knows how often its beacons come: as long as it counts on the way there and back, that stands.
+            (None, Some(since)) if !reach.hears_us && since.as_nanos() >= SILENT.as_nanos() => Self::Silent,
             _ if reach.quarantined => Self::Quarantined,
-            (None, None) => Self::Unheard,
             (None, Some(_)) if reach.hears_us => Self::Heard,
+            (None, None) => Self::Unheard,
             (None, Some(_)) => Self::OneWay,
         }
     }
@@ -89,8 +90,8 @@ mod tests {
         assert_eq!(peers.note(&reach(None, false)), None);
         assert_eq!(peers.note(&reach(Some(3), false)), Some(PeerState::OneWay));
         assert_eq!(peers.note(&reach(Some(5), true)), Some(PeerState::Heard));
-        assert_eq!(peers.note(&reach(Some(400), true)), None);
-        assert_eq!(peers.note(&reach(Some(500), true)), Some(PeerState::Silent));
+        assert_eq!(peers.note(&reach(Some(5_000), true)), None, "beacons may be rare");
+        assert_eq!(peers.note(&reach(Some(500), false)), Some(PeerState::Silent));
         let outdated = Some((Incarnation(1), Incarnation(2)));
         assert_eq!(peers.note(&PeerReach { outdated, ..reach(Some(1), false) }), Some(PeerState::Outdated));
         assert_eq!(peers.note(&PeerReach { quarantined: true, ..reach(None, false) }), Some(PeerState::Quarantined));
