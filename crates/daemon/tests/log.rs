@@ -94,6 +94,30 @@ fn a_signal_has_the_log_tell_more() {
     daemon.says("client connected");
 }
 
+struct Killed(std::process::Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_daemon_whose_log_is_stuck_serves_on_and_ends() {
+    let world = World::new();
+    let (_stuck, mut log) = std::io::pipe().unwrap();
+    log.write_all(&[b'.'; 64 << 10]).unwrap();
+    let words = ["daemon", "--cluster", &world.cluster, "--nodes", "1"];
+    let mut daemon = Killed(world.command(&words).stderr(log).spawn().unwrap());
+    support::wait_until("it serves", || {
+        let client = Client::connect(&Address::Unix(world.door(1)), &ConnectOptions::default());
+        client.is_ok_and(|mut client| client.status(std::time::Duration::from_secs(1)).is_ok())
+    });
+    rustix::process::kill_process(rustix::process::Pid::from_child(&daemon.0), Signal::TERM).unwrap();
+    support::wait_until("it ends", || daemon.0.try_wait().unwrap().is_some());
+}
+
 #[test]
 fn a_filter_that_says_nothing_is_refused() {
     let world = World::new();

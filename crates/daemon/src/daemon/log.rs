@@ -5,6 +5,7 @@ use signal_hook::iterator::Signals;
 use std::io::{self, IsTerminal};
 use std::sync::OnceLock;
 use std::time::Duration;
+use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -29,8 +30,12 @@ pub const FORMATS: [(&str, Format); 2] = [("text", Format::Text), ("json", Forma
 /// The filter of this process, for changing it.
 static FILTER: OnceLock<(String, reload::Handle<EnvFilter, Registry>)> = OnceLock::new();
 
-/// Begins to log what `filter` says, or the variable CONSORT_LOG, or all of level `info`.
-pub fn start(filter: Option<&str>, format: Format) -> Outcome {
+/// How many lines wait for a reader that is stuck. The others are lost: the daemon must not wait.
+const LINES: usize = 4096;
+
+/// Begins to log what `filter` says, or the variable CONSORT_LOG, or all of level `info`. Dropped, what is returned writes the
+/// lines that wait, for a second at most.
+pub fn start(filter: Option<&str>, format: Format) -> Outcome<WorkerGuard> {
     let from_variable = std::env::var("CONSORT_LOG").ok().filter(|filter| !filter.is_empty());
     let (source, text) = match (filter, from_variable) {
         (Some(filter), _) => ("--log", filter.to_owned()),
@@ -39,10 +44,11 @@ pub fn start(filter: Option<&str>, format: Format) -> Outcome {
     };
     let filter = parse(&text).map_err(|problem| Failure::usage(format!("{source}: {problem}")))?;
     let (filter, handle) = reload::Layer::new(filter);
+    let (writer, guard) = NonBlockingBuilder::default().buffered_lines_limit(LINES).lossy(true).finish(io::stderr());
     let lines = fmt::layer()
         .with_target(false)
         .with_ansi(io::stderr().is_terminal())
-        .with_writer(io::stderr)
+        .with_writer(writer)
         // It would tell of a log that cannot be written by a line on the standard error, and panic where that fails, too.
         .log_internal_errors(false);
     let log = tracing_subscriber::registry().with(filter);
@@ -51,7 +57,7 @@ pub fn start(filter: Option<&str>, format: Format) -> Outcome {
         Format::Json => log.with(lines.json().flatten_event(true)).init(),
     }
     let _ = FILTER.set((text, handle));
-    Ok(())
+    Ok(guard)
 }
 
 /// A filter in the words of `EnvFilter`; a single word must be a level, for else it would be taken for a part of the program

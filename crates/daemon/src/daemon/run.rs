@@ -20,7 +20,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 
 /// Runs a daemon until it is told to end.
 pub fn run(options: &Options) -> Outcome {
-    log::start(options.log.as_deref(), options.log_format)?;
+    let _log = log::start(options.log.as_deref(), options.log_format)?;
     log::raise_on_signal().trying(|| "cannot watch for SIGUSR1".into())?;
     let settings = options.settings()?;
     let stop = stop_on_signals().trying(|| "cannot watch for signals".into())?;

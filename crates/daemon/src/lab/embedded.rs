@@ -63,7 +63,7 @@ impl Lab {
 pub fn run(words: Vec<String>) -> Outcome {
     let options = options::read(words.into_iter().map(OsString::from).collect())?;
     let settings = options.settings()?;
-    log::start(options.log.as_deref(), options.log_format)?;
+    let _log = log::start(options.log.as_deref(), options.log_format)?;
     end_with_any_thread();
     run::open_many_files(settings.limits.clients_most);
     let mut builder = Builder::from_settings(settings);
