@@ -49,8 +49,9 @@ fn survivors_log_who_was_killed_why_and_what_followed() {
         assert_eq!(view["span"]["cluster"], world.cluster.as_str(), "{view}");
         let settled = event(daemon, "groups agreed, messages flow", "", "");
         assert_eq!(settled["view"], view["view"]);
-        let silent = event(daemon, "node is not reached", "node", "n2");
-        assert_eq!(text(&silent, "state"), "silent", "{silent}");
+        // A busy host may first find it kept out for a while.
+        let silent = event(daemon, "node is not reached", "state", "silent");
+        assert_eq!(text(&silent, "node"), "n2", "{silent}");
     }
     let _back = world.daemon_as(&["daemon", "--config", &file, "--node", "2"]);
     event(&daemons[0], "node is heard", "node", "n2");
