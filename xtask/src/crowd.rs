@@ -149,7 +149,7 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
     allow_many_files();
     let program = match &options.program {
         Some(program) => program.clone(),
-        None => built::program("consort-daemon", "release")?,
+        None => built::program("consort-cli", "release")?,
     };
     let place = directory("consort-crowd-")?;
     let fleet = Fleet::start(&program, place.path(), options.daemons)?;

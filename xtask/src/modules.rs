@@ -17,7 +17,7 @@ begin with `crate`, `super` or `self`; tests do not count. Fails if there are an
 /// The folders whose crates are read. The laboratory is not among them.
 const FOLDERS: &[&str] = &["crates", "protocols"];
 /// Crates with circles that still have to go.
-const EXEMPT: &[&str] = &["crates/daemon"];
+const EXEMPT: &[&str] = &["crates/cli", "crates/daemon"];
 
 /// A module's path inside its crate, without `crate`; the root is empty.
 type Module = Vec<String>;

@@ -40,7 +40,8 @@
 //!
 //! Large messages need not be copied out of that memory: [`Client::receive_with`] shows them where they lie.
 //!
-//! With the feature `tokio` there is an `AsyncClient`, which does the same for one task of a tokio runtime.
+//! With the feature `tokio` there is an `AsyncClient`, which does the same for one task of a tokio runtime. With the
+//! feature `embedded` a program is a node itself: module `embedded`.
 
 // This crate talks to the machine: its business is sockets, and waiting for them.
 #![allow(clippy::disallowed_methods)]
@@ -52,6 +53,8 @@ mod async_client;
 mod async_stream;
 mod chunks;
 mod client;
+#[cfg(feature = "embedded")]
+pub mod embedded;
 mod error;
 mod event;
 mod host_timeout;

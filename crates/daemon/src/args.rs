@@ -25,6 +25,7 @@ impl Args {
     }
 
     /// The next option with its dashes (`--group`); other words are collected in `words`.
+    #[expect(clippy::should_implement_trait, reason = "no iterator: the value of an option is read before the next")]
     pub fn next(&mut self) -> Outcome<Option<String>> {
         loop {
             let found = match self.parser.next().map_err(|error| Failure::usage(error.to_string()))? {

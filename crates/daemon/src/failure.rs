@@ -25,7 +25,9 @@ pub enum Code {
 /// Why a command ends early. The message says what is wrong, where, and what to do.
 #[derive(Debug)]
 pub struct Failure {
+    /// For scripts.
     pub code: Code,
+    /// For people: what is wrong, where, and what to do.
     pub message: String,
 }
 

@@ -9,6 +9,7 @@ const SILENT_MS: u64 = 1_000;
 /// What a daemon knows of the way to and from another node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Peer {
+    /// Its number.
     pub node: u16,
     /// How long ago it was heard last; absent if never.
     pub heard_ms_ago: Option<u64>,

@@ -258,7 +258,7 @@ fn not_an_address(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Profile, Protocol, SpreadDoor};
+    use crate::config::{EXAMPLE, Profile, Protocol, SpreadDoor};
     use consort_ring::Acceleration;
 
     const GOOD: &str = r#"
@@ -271,9 +271,6 @@ id = 2
 address = "192.0.2.12:5000"
 interface = "198.51.100.12"
 "#;
-
-    /// The file with every default spelled out.
-    const EXAMPLE: &str = include_str!("../../consort.toml");
 
     #[test]
     fn the_majority_of_the_configured_nodes_may_act_where_nothing_is_said() {

@@ -35,6 +35,7 @@ pub enum Profile {
 /// One node's addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeAddress {
+    /// Its number, the same for all.
     pub id: NodeId,
     /// Where it receives tokens.
     pub token: SocketAddr,
@@ -49,7 +50,9 @@ pub struct NodeAddress {
 pub struct Settings {
     /// Whether they come from a file; else they follow from the command line.
     pub from_file: bool,
+    /// The cluster's name.
     pub cluster: String,
+    /// All nodes of the cluster.
     pub nodes: Vec<NodeAddress>,
     /// `None` sends to each node by itself.
     pub multicast: Option<SocketAddrV4>,
@@ -61,9 +64,11 @@ pub struct Settings {
     pub plato: Plato,
     /// The ring's own settings, and those that all protocols share; its `me` is set by [`Settings::choose`].
     pub ring: RingConfig,
+    /// How much CPU a quick answer is worth.
     pub profile: Profile,
     /// In which scheduling class the daemon runs.
     pub scheduling: Scheduling,
+    /// What clients may ask for and have waiting.
     pub limits: Limits,
     /// Where clients may connect besides the local socket.
     pub listen: Vec<SocketAddr>,
@@ -82,6 +87,9 @@ pub struct Settings {
     /// Whether to find out which size of datagram reaches which node.
     pub probe_paths: bool,
 }
+
+/// A file with every default spelled out.
+pub const EXAMPLE: &str = include_str!("../../consort.toml");
 
 /// How the kinds of ring are named.
 pub const RINGS: [(&str, Acceleration); 2] =

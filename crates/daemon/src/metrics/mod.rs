@@ -8,13 +8,12 @@ mod table;
 mod text;
 
 use crate::clock;
-use crate::connect;
 use crate::failure::{Failure, Outcome};
-use consort::Address;
 use http::{Request, Response};
 use server::{End, Server};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -27,6 +26,9 @@ pub fn is_number(key: &str) -> bool {
     labelled || table::METRICS.iter().any(|(known, ..)| *known == key)
 }
 
+/// Asks the daemon behind a socket for its status: pairs of key and value, or why there are none.
+pub type Ask = fn(&Path) -> Result<Vec<(String, String)>, String>;
+
 type Status = BTreeMap<String, String>;
 /// A daemon's status, or why there is none.
 type Answer = Result<Arc<Status>, String>;
@@ -34,17 +36,18 @@ type Answer = Result<Arc<Status>, String>;
 /// The daemon that is asked.
 pub struct Daemon {
     /// Where it serves clients of this machine.
-    pub door: Address,
+    pub door: PathBuf,
     /// Its cluster's name.
     pub cluster: String,
+    ask: Ask,
     /// When it was asked last, and what it said.
     last: Mutex<Option<(u64, Answer)>>,
 }
 
 impl Daemon {
     /// The one behind this door.
-    pub fn new(door: Address, cluster: String) -> Self {
-        Self { door, cluster, last: Mutex::new(None) }
+    pub fn new(door: PathBuf, cluster: String, ask: Ask) -> Self {
+        Self { door, cluster, ask, last: Mutex::new(None) }
     }
 
     fn status(&self) -> Answer {
@@ -54,8 +57,7 @@ impl Daemon {
         {
             return answer.clone();
         }
-        let asked = connect::status(&self.door).map(|pairs| Arc::new(pairs.into_iter().collect()));
-        let answer = asked.map_err(|failure| failure.message);
+        let answer = (self.ask)(&self.door).map(|pairs| Arc::new(pairs.into_iter().collect()));
         *last = Some((clock::now_ns(), answer.clone()));
         answer
     }
@@ -129,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_daemon_that_does_not_answer_is_unavailable() {
-        let daemon = Daemon::new(Address::Unix("/nowhere/node-1.sock".into()), "c".into());
+        let daemon = Daemon::new("/nowhere/node-1.sock".into(), "c".into(), |door| Err(door.display().to_string()));
         for path in ["/metrics", "/ready"] {
             let response = daemon.answer(&Request { head_only: false, path: path.into() });
             assert!(response.status.starts_with("503"), "{response:?}");

@@ -3,7 +3,7 @@ use super::Status;
 use super::table::{Kind, LABELLED, METRICS};
 use crate::peers;
 use crate::usage;
-use consort::Primary;
+use consort_types::Primary;
 use std::fmt::Write;
 
 /// Everything that a daemon's status tells in numbers, and what its process costs.

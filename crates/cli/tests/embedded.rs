@@ -1,8 +1,8 @@
 //! Nodes within a program, among themselves and beside daemons.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "tests run real nodes")]
 
+use consort::embedded::{Builder, Node};
 use consort::{Client, ConnectOptions, Event, GroupName, Service};
-use consort_daemon::embedded::{Builder, Node};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 

@@ -4,8 +4,8 @@
 //! serves whoever connects, and shows in `consort status`. The program talks to it as to any daemon, with a [`Client`].
 //!
 //! ```no_run
+//! use consort::embedded::Builder;
 //! use consort::{ConnectOptions, GroupName, Service};
-//! use consort_daemon::embedded::Builder;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let node = Builder::from_file("consort.toml").node(2).start()?;
@@ -18,14 +18,15 @@
 //! # Ok(())
 //! # }
 //! ```
-use crate::config::{self, Settings};
-use crate::daemon::run::{Ready, prepare};
-use crate::failure::{Failure, Outcome};
-use crate::place::check_cluster;
-use consort::{Address, Client, ConnectOptions};
+use crate::{Address, Client, ConnectOptions, Error};
+use consort_daemon::config::{self, Settings};
+use consort_daemon::failure::{Failure, Outcome};
+use consort_daemon::place::check_cluster;
+use consort_daemon::run::{Ready, prepare};
 use consort_net::Stop;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Why a node does not start, or ended. The text says what is wrong, where, and what to do.
 #[derive(Debug)]
@@ -73,7 +74,8 @@ impl Builder {
     }
 
     /// A node with settings that this program has made itself.
-    pub(crate) fn from_settings(settings: Settings) -> Self {
+    #[doc(hidden)]
+    pub fn from_settings(settings: Settings) -> Self {
         Self { source: Source::Given(Box::new(settings)), node: None, state: None }
     }
 
@@ -96,7 +98,7 @@ impl Builder {
     /// # Errors
     /// A file with mistakes, a name or a number out of range, a node that is taken, addresses that are not this machine's.
     pub fn start(self) -> Result<Node, EmbedError> {
-        let ready = prepare(self.settings()?, self.node)?;
+        let ready = prepare(self.settings()?, self.node, ask)?;
         let stop = Stop::new().map_err(|error| EmbedError(format!("cannot make a pair of sockets: {error}")))?;
         let door = Address::Unix(ready.card.door.clone());
         let id = ready.card.node;
@@ -122,6 +124,13 @@ impl Builder {
         settings.hand_on();
         Ok(settings)
     }
+}
+
+/// The metrics ask like any client.
+fn ask(door: &Path) -> Result<Vec<(String, String)>, String> {
+    let options = ConnectOptions::default().without_shared_memory();
+    let mut client = Client::connect(&Address::Unix(door.into()), &options).map_err(|error| error.to_string())?;
+    client.status(Duration::from_secs(5)).map_err(|error| error.to_string())
 }
 
 fn run(ready: Ready, stop: Stop, id: u16) -> Result<JoinHandle<Outcome>, EmbedError> {
@@ -153,7 +162,7 @@ impl Node {
     ///
     /// # Errors
     /// As [`Client::connect`]; also when the node has ended.
-    pub fn connect(&self, options: &ConnectOptions) -> Result<Client, consort::Error> {
+    pub fn connect(&self, options: &ConnectOptions) -> Result<Client, Error> {
         Client::connect(&self.door, options)
     }
 
@@ -195,9 +204,13 @@ mod tests {
                     [spread]\nport = 4803\nmessages = 77\n";
         std::fs::write(&file, text).unwrap();
         let settings = Builder::from_file(&file).settings().unwrap();
-        let line = ["--config".into(), file.into_os_string()];
-        let daemon = crate::daemon::options::read(line.into()).unwrap().settings().unwrap();
+        let daemon = {
+            let mut settings = config::read(&file).unwrap();
+            settings.hand_on();
+            settings
+        };
         assert_eq!((settings.ring.idling, settings.limits), (daemon.ring.idling, daemon.limits));
+        assert_eq!(settings.profile, config::Profile::Latency);
         assert_eq!(settings.limits.spread_messages, Some(77));
     }
 

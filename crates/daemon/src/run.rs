@@ -1,11 +1,8 @@
 //! From settings to a node that runs.
-use super::options::Options;
-use super::{incarnation, log};
 use crate::config::{NodeAddress, Protocol, Settings};
-use crate::failure::{Failure, Outcome, Trying, heard_or_not};
-use crate::metrics;
+use crate::failure::{Failure, Outcome};
 use crate::place::{self, Card, Place, Seat};
-use consort::Address;
+use crate::{incarnation, metrics};
 use consort_net::{BindError, Fanout, ListenAddress, Options as NetOptions, Peer, SocketRole, Sockets, Stop};
 use consort_node::{Identity, Node};
 use consort_plato::Plato;
@@ -13,25 +10,8 @@ use consort_ring::Ring;
 use consort_toto::Toto;
 use consort_types::{Incarnation, MemberId, NodeId};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::collections::BTreeSet;
-use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
-
-/// Runs a daemon until it is told to end.
-pub fn run(options: &Options) -> Outcome {
-    let _log = log::start(options.log.as_deref(), options.log_format)?;
-    log::raise_on_signal().trying(|| "cannot watch for SIGUSR1".into())?;
-    let settings = options.settings()?;
-    let stop = stop_on_signals().trying(|| "cannot watch for signals".into())?;
-    if options.while_stdin_open {
-        stop_with_stdin(stop.clone());
-    }
-    open_many_files(settings.limits.clients_most);
-    let ready = prepare(settings, options.node)?;
-    announce(&ready.card)?;
-    ready.serve(stop)
-}
 
 /// A node with its identity and its sockets, about to run.
 pub struct Ready {
@@ -50,8 +30,12 @@ enum AnyNode {
     Plato(Box<Node<Plato>>),
 }
 
-/// Takes the node's place on this machine and binds.
-pub fn prepare(mut settings: Settings, node: Option<u16>) -> Outcome<Ready> {
+/// Takes the node's place on this machine and binds: the given node, or the lowest free one that is at home here. `ask` is
+/// how the metrics ask the daemon, as its client, for its status.
+///
+/// # Errors
+/// A node that does not exist or is taken, a sibling with other settings, addresses that cannot be bound.
+pub fn prepare(mut settings: Settings, node: Option<u16>, ask: metrics::Ask) -> Outcome<Ready> {
     let place = Place::open(&place::runtime_directory(), &settings.cluster)?;
     if !settings.users.is_empty() {
         place.let_others_pass()?;
@@ -64,7 +48,7 @@ pub fn prepare(mut settings: Settings, node: Option<u16>) -> Outcome<Ready> {
     let incarnation = incarnation::begin(settings.state.as_deref(), &settings.cluster, card.node)?;
     let sockets = Sockets::bind(net_options(&settings, &card)?).map_err(|error| explain(&error, &settings))?;
     let node = engine_and_node(&settings, incarnation, sockets.receive_room())?;
-    let metrics = settings.metrics.map(|address| tell_metrics(address, &card)).transpose()?;
+    let metrics = settings.metrics.map(|address| tell_metrics(address, &card, ask)).transpose()?;
     if let Some(spread) = &settings.spread {
         tracing::info!(address = %spread.address, "serves Spread clients");
     }
@@ -87,11 +71,11 @@ impl Ready {
     }
 }
 
-fn tell_metrics(address: SocketAddr, card: &Card) -> Outcome<metrics::Serving> {
+fn tell_metrics(address: SocketAddr, card: &Card, ask: metrics::Ask) -> Outcome<metrics::Serving> {
     let listener = metrics::open(address)?;
     let address = listener.local_addr().unwrap_or(address);
     tracing::info!(%address, "tells metrics");
-    metrics::serve(listener, metrics::Daemon::new(Address::Unix(card.door.clone()), card.cluster.clone()))
+    metrics::serve(listener, metrics::Daemon::new(card.door.clone(), card.cluster.clone(), ask))
 }
 
 fn engine_and_node(settings: &Settings, incarnation: Incarnation, receive_room: usize) -> Outcome<AnyNode> {
@@ -132,14 +116,6 @@ pub fn open_many_files(clients: usize) {
             "this process may not open a file for each client: raise its limit (`ulimit -n`, LimitNOFILE), or lower `most` below [clients]"
         );
     }
-}
-
-/// Tells whoever started us that clients can connect.
-fn announce(card: &Card) -> Outcome {
-    let mut out = io::stdout();
-    let (node, cluster, door) = (card.node, &card.cluster, card.door.display());
-    let written = writeln!(out, "ready: node {node} of cluster {cluster} serves clients at {door}");
-    heard_or_not(written.and_then(|()| out.flush()))
 }
 
 /// Finds out which node this is, and holds that identity.
@@ -273,21 +249,4 @@ fn explain(error: &BindError, settings: &Settings) -> Failure {
         _ => "",
     };
     Failure::new(format!("{error}{remedy}"))
-}
-
-fn stop_on_signals() -> io::Result<Stop> {
-    let stop = Stop::new()?;
-    for signal in [SIGTERM, SIGINT, SIGHUP] {
-        stop.on_signal(signal)?;
-    }
-    Ok(stop)
-}
-
-fn stop_with_stdin(stop: Stop) {
-    std::thread::spawn(move || {
-        let mut input = io::stdin().lock();
-        let mut ignored = [0; 256];
-        while matches!(input.read(&mut ignored), Ok(n) if n > 0) {}
-        stop.set();
-    });
 }

@@ -1,12 +1,12 @@
 //! The daemon's command line.
 use super::HELP;
-use super::log::{FORMATS, Format};
 use crate::args::Args;
 use crate::config::{
     self, PROFILES, PROTOCOLS, Profile, Protocol, RINGS, SCHEDULINGS, Scheduling, Settings, SpreadDoor,
 };
 use crate::failure::{Failure, Outcome};
 use crate::local;
+use consort_daemon::log::{FORMATS, Format};
 use consort_ring::Acceleration;
 use consort_wire::DatagramSize;
 use std::ffi::OsString;
@@ -46,7 +46,7 @@ pub fn read(words: Vec<OsString>) -> Outcome<Options> {
     }
     args.no_words()?;
     if options.example {
-        return Err(Failure::shown(include_str!("../../consort.toml")));
+        return Err(Failure::shown(consort_daemon::config::EXAMPLE));
     }
     Ok(options)
 }

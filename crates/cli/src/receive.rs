@@ -196,7 +196,7 @@ mod tests {
     fn the_time_runs_out_though_messages_keep_coming() {
         let state = tempfile::tempdir().unwrap();
         let cluster = format!("receive-{}", std::process::id());
-        let node = crate::embedded::Builder::on_this_machine(cluster, 1).state_dir(state.path()).start().unwrap();
+        let node = consort::embedded::Builder::on_this_machine(cluster, 1).state_dir(state.path()).start().unwrap();
         let mut client = node.connect(&ConnectOptions::default()).unwrap();
         let lobby = connect::usual_group().unwrap();
         client.join(&lobby).unwrap();
