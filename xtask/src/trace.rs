@@ -7,21 +7,25 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const HELP: &str = "\
-cargo xtask trace
+cargo xtask trace [RULE]
 
 Lists the rules of docs/protocols/*.md (written there as **R12**) that no code cites with `//= R12`, or that no test
 cites with `//= R12 test`, and citations of rules that do not exist. Fails if there are any.
+
+With a rule, such as R12: prints where it is stated, kept and tried.
 ";
 
 /// Runs the command with the words behind its name.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
-    if let Some(word) = words.into_iter().next() {
+    let word = words.into_iter().next();
+    let wanted = word.as_ref().and_then(|word| id(word.to_str()?));
+    if let (Some(word), None) = (&word, &wanted) {
         print!("{HELP}");
         let asked = word == "--help" || word == "-h";
         return if asked { ExitCode::SUCCESS } else { ExitCode::from(2) };
     }
     match trace(&root()) {
-        Ok(rules) => report(&rules),
+        Ok(rules) => wanted.map_or_else(|| report(&rules), |id| show(&rules, &id)),
         Err(error) => {
             eprintln!("trace: {error}");
             ExitCode::FAILURE
@@ -55,7 +59,20 @@ impl Rule {
     }
 }
 
-type Rules = BTreeMap<(String, u32, String), Rule>;
+/// Letters, number and small letter of a rule's id.
+type Id = (String, u32, String);
+type Rules = BTreeMap<Id, Rule>;
+
+fn show(rules: &Rules, id: &Id) -> ExitCode {
+    let Some(rule) = rules.get(id) else {
+        eprintln!("trace: no page of docs/protocols states {}{}{}", id.0, id.1, id.2);
+        return ExitCode::FAILURE;
+    };
+    for (verb, places) in [("stated", &rule.stated), ("kept", &rule.kept), ("tried", &rule.tried)] {
+        places.iter().for_each(|place| println!("{verb:<6} {place}"));
+    }
+    ExitCode::SUCCESS
+}
 
 fn report(rules: &Rules) -> ExitCode {
     let mut open = 0;
@@ -124,7 +141,7 @@ fn read_code(rules: &mut Rules, file: &str, text: &str) {
 }
 
 /// Capital letters, a number, perhaps a small letter: `R12`, `SF4`, `TO1p`.
-fn id(text: &str) -> Option<(String, u32, String)> {
+fn id(text: &str) -> Option<Id> {
     let digits = text.find(|c: char| c.is_ascii_digit())?;
     let (letters, rest) = text.split_at(digits);
     let tail = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());

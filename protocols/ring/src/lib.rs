@@ -18,7 +18,7 @@
 //! | `token` | the circulation of one ring's token, which operational and recovery share |
 //! | `installation` | the installed ring: what is delivered from it and what is owed |
 //! | `tuning` | how the windows follow what the ring can take |
-//! | `store`, `queue`, `flow`, `requests`, `holdings`, `delivery`, `timer` | small policies with few verbs |
+//! | `store`, `flow`, `requests`, `holdings`, `delivery`, `timer` | small policies with few verbs |
 //!
 //! Membership is Totem's, with the corrections of `docs/protocols/membership.md`: members gather until they agree on a
 //! set, commit to it, recover what some of them lack, and install the new view in one step.
