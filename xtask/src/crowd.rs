@@ -3,7 +3,6 @@
 //! Its clients join one group and leave all that is told to them unread, while a client of another daemon fills that group
 //! and a third one reads. Then they go, all at once. No token may be lost, no view may change, and memory stays within
 //! what the daemon promises.
-use crate::built;
 use crate::netlab::memory::resident;
 use crate::netlab::{directory, number};
 use consort::{Address, Client, ConnectOptions, Event, GroupName, Service};
@@ -149,7 +148,7 @@ pub fn run(options: &Options) -> Result<Outcome, Failure> {
     allow_many_files();
     let program = match &options.program {
         Some(program) => program.clone(),
-        None => built::program("consort-cli", "release")?,
+        None => consort_testbed::program("consort-cli", "release")?,
     };
     let place = directory("consort-crowd-")?;
     let fleet = Fleet::start(&program, place.path(), options.daemons)?;

@@ -1,7 +1,6 @@
 //! Developer tasks: `cargo xtask <task>`.
 #![allow(clippy::disallowed_methods)] // a program: it may read the clock and start threads
 
-mod built;
 mod chaos;
 #[cfg(test)]
 mod conformance;

@@ -1,7 +1,7 @@
 //! Which command.
 use crate::failure::{Failure, Outcome};
-use crate::lab::helper;
-use crate::{bench, clients, daemon, demo, explain, groups, receive, send, status, words};
+use crate::{clients, companion, daemon, demo, explain, groups, receive, send, status, words};
+use consort_testbed::helper;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -18,7 +18,9 @@ Usage: consort COMMAND [options]
   clients   who is connected, and what waits for whom
   explain   the last changes among the daemons, and why they came
   demo      see it work: three daemons, one order, a few seconds
-  bench     measure it, beside the bare sockets of this machine
+  bench     measure it, beside the bare sockets of this machine; a program of
+            its own, as the next one
+  lab       measure again what the papers measured
 
   consort COMMAND --help    what a command can do
   consort --version         which version this is
@@ -55,8 +57,7 @@ fn dispatch(mut words: Vec<OsString>) -> Outcome {
         Some("clients") => clients::main(words),
         Some("explain") => explain::main(words),
         Some("demo") => demo::main(words),
-        Some("bench") => bench::main(words),
-        Some(helper::COMMAND) => helper::main(&words),
+        Some(helper::COMMAND) => helper::main(&words, &[]),
         Some("help") if !words.is_empty() => {
             words.truncate(1);
             words.push("--help".into());
@@ -64,13 +65,28 @@ fn dispatch(mut words: Vec<OsString>) -> Outcome {
         }
         Some("--help" | "-h" | "help") => Err(Failure::shown(HELP)),
         Some("--version" | "-V") => Err(Failure::shown(format!("consort {}\n", env!("CARGO_PKG_VERSION")))),
-        _ => Err(unknown(&command.to_string_lossy())),
+        _ => {
+            let command = command.to_string_lossy();
+            Err(companion::start(&command, &words).unwrap_or_else(|| unknown(&command)))
+        }
     }
 }
 
 fn unknown(command: &str) -> Failure {
-    let commands =
-        ["daemon", "send", "receive", "status", "groups", "clients", "explain", "demo", "bench", "--help", "--version"];
+    let commands = [
+        "daemon",
+        "send",
+        "receive",
+        "status",
+        "groups",
+        "clients",
+        "explain",
+        "demo",
+        "bench",
+        "lab",
+        "--help",
+        "--version",
+    ];
     let near = words::nearest(command, commands).map(|near| format!("; did you mean {near}?"));
     Failure::usage(format!(
         "`{command}` is not a command{}",
@@ -96,7 +112,7 @@ mod tests {
     #[test]
     fn version_and_help_end_well() {
         assert_eq!(failure(&["--version"]).message, format!("consort {}\n", env!("CARGO_PKG_VERSION")));
-        for command in ["daemon", "send", "receive", "status", "groups", "clients", "explain", "demo", "bench"] {
+        for command in ["daemon", "send", "receive", "status", "groups", "clients", "explain", "demo"] {
             let help = failure(&[command, "--help"]);
             assert_eq!(help.code, crate::failure::Code::Fine);
             assert!(help.message.starts_with(&format!("Usage: consort {command}")), "{command}");

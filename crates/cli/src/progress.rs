@@ -1,6 +1,6 @@
 //! One line on a terminal that says how far long work is.
 use crate::clock;
-use crate::lab::figures::thousands;
+use crate::figures::thousands;
 use std::io::{self, IsTerminal, Write};
 
 /// Work that takes no longer shows no line, in nanoseconds.

@@ -7,7 +7,7 @@ use crate::args::Args;
 use crate::clock;
 use crate::connect::{self, Wanted};
 use crate::failure::{Failure, Outcome, note};
-use crate::lab::figures::{bytes, thousands};
+use crate::figures::{bytes, thousands};
 use consort::{ConnectOptions, Error, GroupName, Sender, Service};
 use serde_json::{Value, json};
 use source::Source;

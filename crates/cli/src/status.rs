@@ -3,7 +3,7 @@ use crate::args::Args;
 use crate::columns;
 use crate::connect::{self, Wanted};
 use crate::failure::{Failure, Outcome};
-use crate::lab::figures::bytes;
+use crate::figures::bytes;
 use crate::metrics;
 use crate::peers;
 use crate::place::Card;

@@ -8,18 +8,23 @@
 //! | [`metrics`] | what a running daemon tells monitoring over HTTP |
 //! | [`peers`] | whom a daemon hears, read from its status |
 //! | [`log`] | the log on the standard error |
-//! | [`args`], [`words`], [`failure`] | command line, words for people, ends that are not good |
+//! | [`options`] | the command line of `consort daemon` |
+//! | [`args`], [`failure`] | command lines, ends that are not good |
+//! | [`words`], [`figures`], [`columns`] | words, numbers and tables for people |
 //! | [`clock`], [`usage`] | time, cost |
 #![allow(clippy::disallowed_methods, reason = "a program is where clocks, threads and waiting live")]
 
 pub mod args;
 pub mod clock;
+pub mod columns;
 pub mod config;
 pub mod failure;
+pub mod figures;
 mod incarnation;
 pub mod local;
 pub mod log;
 pub mod metrics;
+pub mod options;
 pub mod peers;
 pub mod place;
 pub mod run;

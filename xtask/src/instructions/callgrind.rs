@@ -1,5 +1,4 @@
 //! Steady traffic under valgrind's callgrind, and what it counted.
-use crate::built;
 use consort_steady::Traffic;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +19,8 @@ pub type Counts = BTreeMap<String, u64>;
 /// # Errors
 /// A sentence that says what failed.
 pub fn count() -> Result<Counts, String> {
-    let program = built::program(PACKAGE, "release").map_err(|e| format!("{PACKAGE} cannot be built: {e}"))?;
+    let program =
+        consort_testbed::program(PACKAGE, "release").map_err(|e| format!("{PACKAGE} cannot be built: {e}"))?;
     let directory = tempfile::tempdir().map_err(|e| format!("no temporary directory: {e}"))?;
     let mut counts = Counts::new();
     for traffic in Traffic::ALL.map(|traffic| traffic.name) {

@@ -37,16 +37,13 @@ pub struct Program {
 /// # Errors
 /// If cargo cannot be run, or fails; then it has said why.
 pub fn build() -> Result<PathBuf, LabError> {
-    crate::built::program("consort-cli", "release").map_err(failed("build the program"))
+    consort_testbed::program("consort-cli", "release").map_err(failed("build the program"))
 }
 
 /// The same, built as the running test is: most often it is there already.
 #[cfg(test)]
 pub fn built_for_tests() -> Result<PathBuf, LabError> {
-    let test = std::env::current_exe().map_err(failed("say where this test is"))?;
-    let profile = test.ancestors().nth(2).and_then(|directory| directory.file_name()?.to_str());
-    let profile = profile.filter(|profile| *profile != "debug").unwrap_or("dev");
-    crate::built::program("consort-cli", profile).map_err(failed("build the program"))
+    consort_testbed::built_for_tests().map_err(failed("build the program"))
 }
 
 impl Program {

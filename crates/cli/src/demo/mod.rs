@@ -8,9 +8,9 @@ mod verdict;
 use crate::args::Args;
 use crate::config::{PROTOCOLS, Protocol};
 use crate::failure::{Failure, Outcome, Trying};
-use crate::lab::job::{Load, Pace};
-use crate::lab::{Lab, Round};
 use crate::{clock, connect};
+use consort_testbed::job::{Load, Pace};
+use consort_testbed::{Round, Testbed};
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufWriter, Write};
@@ -54,20 +54,21 @@ pub fn main(words: Vec<OsString>) -> Outcome {
     let options = read(words)?;
     let began = clock::now_ns();
     let story = Story::new(options.json);
-    let mut lab = Lab::start(options.nodes, &["--protocol".into(), options.protocol.name().into()])?;
-    story.daemons(&lab, options.protocol)?;
-    let (file, lines) = file_of_lines(&options, lab.directory())?;
+    let mut testbed = Testbed::start(options.nodes, &["--protocol".into(), options.protocol.name().into()])?;
+    story.daemons(&testbed, options.protocol)?;
+    let (file, lines) = file_of_lines(&options, testbed.directory())?;
     story.start(options.nodes, lines)?;
     let loud = round("loud", Load::Lines(file), Pace::Max)
-        .run(&mut lab, &mut story.progress(lines * square(options.nodes)))?;
-    let retransmissions = retransmissions(&lab)?;
+        .run(&mut testbed, &mut story.progress(lines * square(options.nodes)))?;
+    let retransmissions = retransmissions(&testbed)?;
     story.sequences(&loud, lines)?;
     story.load(&loud, retransmissions)?;
-    let trouble =
-        (options.nodes > 1).then(|| trouble::play(&mut lab, options.nodes, options.protocol, &story)).transpose()?;
-    let quiet = round("quiet", Load::Made(100), Pace::Even(QUIET_RATE)).run(&mut lab, &mut |_| {})?;
+    let trouble = (options.nodes > 1)
+        .then(|| trouble::play(&mut testbed, options.nodes, options.protocol, &story))
+        .transpose()?;
+    let quiet = round("quiet", Load::Made(100), Pace::Even(QUIET_RATE)).run(&mut testbed, &mut |_| {})?;
     story.quiet(&quiet, QUIET_RATE)?;
-    lab.stop();
+    testbed.stop();
     let parts = verdict::Parts { loud: &loud, trouble, quiet: &quiet, retransmissions };
     let verdict = Verdict::new(&options_of(&options, lines), parts, clock::now_ns() - began);
     story.end(&verdict)?;
@@ -120,7 +121,7 @@ fn round(group: &str, load: Load, pace: Pace) -> Round {
 fn file_of_lines(options: &Options, directory: &Path) -> Outcome<(PathBuf, u64)> {
     if let Some(file) = &options.file {
         let text = fs::read(file).trying(|| format!("--file: cannot read {}", file.display()))?;
-        let lines = crate::lab::lines_of(&text).count() as u64;
+        let lines = consort_testbed::lines_of(&text).count() as u64;
         return match lines {
             0 => Err(Failure::usage(format!("--file: {} has no lines to send", file.display()))),
             lines => Ok((file.clone(), lines)),
@@ -137,9 +138,9 @@ fn file_of_lines(options: &Options, directory: &Path) -> Outcome<(PathBuf, u64)>
 }
 
 /// How many packets the daemons had to send again.
-fn retransmissions(lab: &Lab) -> Outcome<u64> {
+fn retransmissions(testbed: &Testbed) -> Outcome<u64> {
     let mut sum = 0;
-    for card in lab.cards() {
+    for card in testbed.cards() {
         sum += connect::counter(&card, "retransmissions_sent")?;
     }
     Ok(sum)

@@ -1,12 +1,12 @@
 //! What the clients of the demonstration saw, written down for the checkers of the simulator.
 use crate::config::Protocol;
-use crate::lab::{Heard, Told};
 use consort::{Event, GroupName, Welcome};
 use consort_session as session;
 use consort_sim::checkers::{Bounds, PromisedOrder, Suite, judge};
 use consort_sim::message::Process;
 use consort_sim::trace::witness::{Merge, NameBook, SessionEnding, UNSEEN, Witness};
 use consort_sim::trace::{self, Occurrence, Trace};
+use consort_testbed::{Heard, Told};
 use consort_types::Instant;
 use std::collections::BTreeMap;
 

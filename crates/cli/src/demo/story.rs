@@ -3,9 +3,9 @@ use super::trouble::{Trouble, Viewed};
 use super::verdict::{self, Cpu, Verdict};
 use crate::config::Protocol;
 use crate::failure::{Outcome, heard_or_not};
-use crate::lab::figures::{bytes, micros, thousands};
-use crate::lab::{Lab, RoundResult};
+use crate::figures::{bytes, micros, thousands};
 use crate::words;
+use consort_testbed::{RoundResult, Testbed};
 use std::io::{self, IsTerminal, Write};
 
 /// Tells the story, or keeps silent until the end for the sake of a machine.
@@ -29,8 +29,8 @@ impl Story {
     }
 
     /// The daemons run.
-    pub fn daemons(&self, lab: &Lab, protocol: Protocol) -> Outcome {
-        let pids: Vec<String> = lab.daemon_ids().iter().map(u32::to_string).collect();
+    pub fn daemons(&self, testbed: &Testbed, protocol: Protocol) -> Outcome {
+        let pids: Vec<String> = testbed.daemon_ids().iter().map(u32::to_string).collect();
         self.say(&format!("{} daemons run on this machine: processes {}.", pids.len(), pids.join(", ")))?;
         let how = match protocol {
             Protocol::Ring => "pass a token round",

@@ -3,10 +3,10 @@ use super::notes::{self, Notes};
 use super::story::Story;
 use crate::config::Protocol;
 use crate::failure::{Outcome, Trying};
-use crate::lab::{Audience, Heard, Lab, Task, Told, Visitor};
 use crate::{clock, connect};
 use consort::{Address, Event, GroupName, Service, ViewKind};
 use consort_sim::trace::Trace;
+use consort_testbed::{Audience, Heard, Task, Testbed, Told, Visitor};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -62,7 +62,7 @@ pub struct Viewed {
 }
 
 struct Act<'a> {
-    lab: &'a mut Lab,
+    testbed: &'a mut Testbed,
     audience: Audience,
     scene: Scene<'a>,
 }
@@ -81,11 +81,11 @@ struct Scene<'a> {
 }
 
 /// Plays it.
-pub fn play(lab: &mut Lab, nodes: u16, protocol: Protocol, story: &Story) -> Outcome<Trouble> {
+pub fn play(testbed: &mut Testbed, nodes: u16, protocol: Protocol, story: &Story) -> Outcome<Trouble> {
     let group = GroupName::new(GROUP.as_bytes()).trying(|| "group".into())?;
     let mut act = Act {
-        lab,
-        audience: Audience::new(),
+        testbed,
+        audience: Audience::default(),
         scene: Scene { story, notes: Notes::new(group), teller: 0, since: None, views: Vec::new(), untold: Ok(()) },
     };
     (1..=nodes).try_for_each(|node| act.seat(node, nodes))?;
@@ -105,7 +105,7 @@ pub fn play(lab: &mut Lab, nodes: u16, protocol: Protocol, story: &Story) -> Out
 
 impl Act<'_> {
     fn seat(&mut self, node: u16, nodes: u16) -> Outcome {
-        let visitor = Visitor::connect(self.lab.door(node), GROUP)?;
+        let visitor = Visitor::connect(self.testbed.door(node), GROUP)?;
         let number = self.audience.next_number();
         let witness = self.scene.notes.welcome(number, clock::now_ns(), visitor.welcome());
         let service = |count: u64| if count.is_multiple_of(SAFE) { Service::Safe } else { Service::Agreed };
@@ -116,26 +116,26 @@ impl Act<'_> {
     }
 
     fn await_view(&mut self) -> Outcome<u64> {
-        let together = self.audience.await_view(self.lab, &mut |told| self.scene.see(told))?;
+        let together = self.audience.await_view(self.testbed, &mut |told| self.scene.see(told))?;
         Ok(together.at)
     }
 
     fn flow(&mut self, span: u64) -> Outcome {
-        self.audience.listen_until(self.lab, clock::now_ns() + span, &mut |told| self.scene.see(told))?;
+        self.audience.listen_until(self.testbed, clock::now_ns() + span, &mut |told| self.scene.see(told))?;
         std::mem::replace(&mut self.scene.untold, Ok(()))
     }
 
     /// Returns how many milliseconds it took until all survivors were told.
     fn kill(&mut self) -> Outcome<f64> {
         self.audience.retire(VICTIM);
-        let at = self.lab.kill(VICTIM)?;
+        let at = self.testbed.kill(VICTIM)?;
         self.scene.since = Some(at);
         Ok(ms(self.await_view()?, at))
     }
 
     /// Returns how many milliseconds it took until all were told.
     fn revive(&mut self, nodes: u16) -> Outcome<f64> {
-        let at = self.lab.revive(VICTIM)?;
+        let at = self.testbed.revive(VICTIM)?;
         self.scene.since = Some(at);
         self.seat(VICTIM, nodes)?;
         Ok(ms(self.await_view()?, at))
@@ -150,7 +150,7 @@ impl Act<'_> {
         self.scene.notes.calm(clock::now_ns());
         // What does not arrive is for the checkers to tell.
         self.listen_while(deadline, |notes| !notes.are_ordered(&numbers))?;
-        while let Some(told) = self.audience.listen(self.lab, clock::now_ns() + SILENCE)? {
+        while let Some(told) = self.audience.listen(self.testbed, clock::now_ns() + SILENCE)? {
             self.scene.see(told);
         }
         Ok(())
@@ -158,7 +158,7 @@ impl Act<'_> {
 
     fn listen_while(&mut self, deadline: u64, goes_on: impl Fn(&Notes) -> bool) -> Outcome {
         while goes_on(&self.scene.notes) {
-            match self.audience.listen(self.lab, deadline)? {
+            match self.audience.listen(self.testbed, deadline)? {
                 Some(told) => self.scene.see(told),
                 None => break,
             }
@@ -169,7 +169,7 @@ impl Act<'_> {
     fn judge(mut self, protocol: Protocol, crash_ms: f64, restart_ms: f64) -> Outcome<Trouble> {
         let now = clock::now_ns();
         self.scene.notes.quiet(now);
-        for card in self.lab.cards() {
+        for card in self.testbed.cards() {
             let status = connect::status(&Address::Unix(card.door.clone()))?;
             if let Some(number) = self.audience.number_at(card.node) {
                 self.scene.notes.status(number, now, &status);

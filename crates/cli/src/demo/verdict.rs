@@ -1,7 +1,7 @@
 //! Whether the demonstration held what it promised, and its figures.
 use super::trouble::Trouble;
-use crate::lab::RoundResult;
-use crate::lab::figures::Quantiles;
+use consort_testbed::Quantiles;
+use consort_testbed::RoundResult;
 use serde::Serialize;
 
 /// What was set out to do.
@@ -122,8 +122,8 @@ fn missing(result: &RoundResult, messages: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::figures::Times;
-    use crate::lab::job::{Go, Received, Sent};
+    use consort_testbed::Times;
+    use consort_testbed::job::{Go, Received, Sent};
 
     fn result(digests: [&str; 2], messages: [u64; 2]) -> RoundResult {
         let one = |digest: &str, messages| Received {

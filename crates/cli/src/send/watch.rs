@@ -2,7 +2,7 @@
 use super::Sent;
 use crate::clock;
 use crate::failure::{Code, Failure, Outcome, note};
-use crate::lab::figures::thousands;
+use crate::figures::thousands;
 use crate::progress::Progress;
 use consort::{Error, Event, Receiver, WaitCause};
 use std::sync::Arc;

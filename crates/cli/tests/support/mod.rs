@@ -12,6 +12,12 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
+/// The program that is tried.
+const PROGRAM: &str = match (option_env!("CARGO_BIN_EXE_consort"), option_env!("CARGO_BIN_EXE_consort-bench")) {
+    (Some(consort), _) => consort,
+    (None, Some(bench)) => bench,
+    (None, None) => panic!("these tests belong to a program"),
+};
 /// No command of these tests takes longer, however busy the machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 static CLUSTERS: AtomicU32 = AtomicU32::new(0);
@@ -84,7 +90,7 @@ impl World {
     }
 
     pub fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_consort"));
+        let mut command = Command::new(PROGRAM);
         command.args(words).env("CONSORT_RUNTIME_DIR", self.path("run")).env("XDG_STATE_HOME", self.path("state"));
         command.env_remove("CONSORT_LOG").env("TMPDIR", self.directory.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

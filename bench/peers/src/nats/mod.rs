@@ -1,0 +1,136 @@
+//! A cluster of NATS servers with JetStream.
+
+mod clients;
+
+use crate::tools::{address, free_addresses, quoted, runs};
+use crate::{Peer, Tuning, Work};
+use consort_daemon::failure::{Outcome, Trying};
+use consort_testbed::job::Job;
+use consort_testbed::{Door, Hosted, Listener, Speaker, System, Testbed};
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+
+/// The largest message that a server takes unless it is told otherwise.
+const PAYLOAD_MAX: usize = 1 << 20;
+
+/// NATS with JetStream.
+pub struct Nats;
+
+impl System for Nats {
+    fn name(&self) -> &'static str {
+        "NATS"
+    }
+
+    fn speak<'j>(&self, job: &'j Job, at: &str) -> Outcome<Box<dyn Speaker + 'j>> {
+        Ok(Box::new(clients::NatsSpeaker::connect(job, address(at)?)?))
+    }
+
+    fn listen(&self, job: &Job, at: &str) -> Outcome<Box<dyn Listener>> {
+        Ok(Box::new(clients::NatsListener::join(job, address(at)?)?))
+    }
+}
+
+impl Peer for Nats {
+    fn option(&self) -> (&'static str, &'static str) {
+        ("--nats", "PROGRAM")
+    }
+
+    fn obstacle(&self, program: &Path, work: &Work) -> Option<String> {
+        obstacle(program, work)
+    }
+
+    fn start(&self, program: &Path, work: &Work, _tuning: &Tuning) -> Outcome<Testbed> {
+        start(program, work.nodes)
+    }
+}
+
+fn obstacle(program: &Path, work: &Work) -> Option<String> {
+    if work.size > PAYLOAD_MAX {
+        return Some(format!("it takes messages of {PAYLOAD_MAX} bytes at most; give a smaller --size"));
+    }
+    if !runs(&program.display().to_string(), &["--version"]) {
+        return Some(format!("--nats: cannot run {} --version", program.display()));
+    }
+    (!runs("setpriv", &["--version"])).then(|| "`setpriv` is not installed".into())
+}
+
+fn start(program: &Path, nodes: u16) -> Outcome<Testbed> {
+    let program = fs::canonicalize(program).trying(|| format!("--nats: {}", program.display()))?;
+    let addresses = free_addresses(2 * usize::from(nodes))?;
+    let (clients, routes) = addresses.split_at(nodes.into());
+    Testbed::host("nats", nodes, |directory| {
+        let write = |name: String, text: String| {
+            let path = directory.join(name);
+            fs::write(&path, text).trying(|| format!("cannot write {}", path.display()))
+        };
+        for node in 0..usize::from(nodes) {
+            write(format!("nats-{}.conf", node + 1), configuration(node, clients, routes, directory))?;
+        }
+        write("nats.sh".into(), script(&program, nodes, directory))?;
+        let file = directory.join("nats.sh").display().to_string();
+        let doors = clients.iter().map(|address| Door::other(&Nats, address)).collect();
+        Ok(Hosted { words: ["sh", &file].map(String::from).into(), doors, members_only: false })
+    })
+}
+
+fn configuration(node: usize, clients: &[SocketAddr], routes: &[SocketAddr], directory: &Path) -> String {
+    let all: Vec<String> = routes.iter().map(|route| format!("nats-route://{route}")).collect();
+    let cluster = match clients.len() {
+        1 => String::new(),
+        _ => format!("cluster {{\n  name: bench\n  listen: \"{}\"\n  routes: [{}]\n}}\n", routes[node], all.join(", ")),
+    };
+    format!(
+        "server_name: n{0}\nlisten: \"{1}\"\njetstream {{\n  store_dir: \"{2}/nats-{0}\"\n  max_mem: 3G\n  max_file: 1G\n}}\n{cluster}",
+        node + 1,
+        clients[node],
+        directory.display()
+    )
+}
+
+fn script(program: &Path, nodes: u16, directory: &Path) -> String {
+    let (program, directory) = (quoted(program), quoted(directory));
+    format!(
+        "cd {directory}
+pids=
+for node in $(seq 1 {nodes}); do
+  setpriv --pdeathsig KILL {program} -c nats-$node.conf < /dev/null > nats-$node.log 2>&1 &
+  pids=\"$pids $!\"
+  echo pid $!
+done
+sleep 1
+for pid in $pids; do
+  if ! kill -0 $pid; then tail -n 5 nats-*.log >&2; exit 1; fi
+done
+echo ready
+cat > /dev/null
+kill $pids
+wait
+"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn each_server_knows_all_routes_and_one_alone_none() {
+        let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let text = configuration(1, &[at(1), at(2)], &[at(3), at(4)], Path::new("/tmp/x"));
+        assert!(text.contains("server_name: n2\nlisten: \"127.0.0.1:2\"\n"), "{text}");
+        assert!(
+            text.contains("listen: \"127.0.0.1:4\"\n  routes: [nats-route://127.0.0.1:3, nats-route://127.0.0.1:4]")
+        );
+        assert!(!configuration(0, &[at(1)], &[at(3)], Path::new("/tmp/x")).contains("cluster"));
+    }
+
+    #[test]
+    fn the_script_is_one_that_a_shell_understands() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("script");
+        std::fs::write(&file, script(Path::new("/opt/it's/nats"), 3, directory.path())).unwrap();
+        assert!(runs("sh", &["-n", &file.display().to_string()]));
+    }
+}
