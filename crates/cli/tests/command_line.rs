@@ -1,5 +1,5 @@
 //! What the program says to people: help, versions, and what is wrong with a command line or a file.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "tests")]
 
 mod support;
 use support::World;
@@ -125,4 +125,24 @@ fn a_file_without_this_machine_in_it_says_so() {
     assert!(ran.errors.contains("none of 192.0.2.11 is an address of this machine"), "{}", ran.errors);
     let ran = world.run(&["daemon", "--config", &file, "--node", "7"]);
     assert!(ran.errors.contains("node 7: cluster `prod` has no such node; it has 1"), "{}", ran.errors);
+}
+
+#[test]
+fn a_command_that_is_a_program_of_its_own_says_how_to_install_it() {
+    let world = World::new();
+    let consort = world.path("consort");
+    std::fs::copy(env!("CARGO_BIN_EXE_consort"), &consort).unwrap();
+    let run = |command: &str| {
+        let ran = std::process::Command::new(&consort).args([command, "ring"]).env("PATH", "").output().unwrap();
+        (ran.status.code(), String::from_utf8(ran.stderr).unwrap())
+    };
+    for (command, folder) in [("bench", "bench/bench"), ("lab", "bench/papers")] {
+        let (code, errors) = run(command);
+        assert!(errors.starts_with(&format!("consort: `consort {command}` is a program of its own, ")), "{errors}");
+        assert!(code == Some(1) && errors.ends_with(&format!("--path {folder} installs it\n")), "{errors}");
+    }
+    // One that lies beside it is started with the words.
+    std::os::unix::fs::symlink("/bin/echo", world.path("consort-bench")).unwrap();
+    let ran = std::process::Command::new(&consort).args(["bench", "ring"]).env("PATH", "").output().unwrap();
+    assert_eq!(String::from_utf8(ran.stdout).unwrap(), "ring\n");
 }
