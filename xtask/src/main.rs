@@ -1,16 +1,12 @@
 //! Developer tasks: `cargo xtask <task>`.
 #![allow(clippy::disallowed_methods)] // a program: it may read the clock and start threads
 
-mod chaos;
 #[cfg(test)]
 mod conformance;
-mod crowd;
 mod engines;
 mod instructions;
-mod lab;
 mod modules;
 mod mutants;
-mod netlab;
 mod pages;
 mod paxos;
 mod plato;
@@ -21,7 +17,6 @@ mod search;
 mod sim;
 mod toto;
 mod trace;
-mod trials;
 mod verify;
 
 use std::process::ExitCode;
@@ -35,12 +30,7 @@ cargo xtask <task>
   mutants        break the protocol's rules one by one; each must be noticed
   trace          list rules that no code or no test cites
   modules        list circles between modules
-  lab            measure again what the papers measured, in virtual time or with real daemons
   instructions   count what the hot paths take, against what is recorded
-  netlab         run real daemons on a network that is bad on purpose
-  crowd          run real daemons, one of them with many clients that never read
-  chaos          run real daemons while everything goes wrong, and judge what clients saw
-  trials         run real daemons through single faults, and tell what each cost
 
 cargo xtask <task> --help says more.
 ";
@@ -55,12 +45,7 @@ fn main() -> ExitCode {
         Some("mutants") => mutants::main(words),
         Some("trace") => trace::main(words),
         Some("modules") => modules::main(words),
-        Some("lab") => lab::main(words),
         Some("instructions") => instructions::main(words),
-        Some("netlab") => netlab::main(words),
-        Some("crowd") => crowd::main(words),
-        Some("chaos") => chaos::main(words),
-        Some("trials") => trials::main(words),
         None | Some("" | "help" | "--help" | "-h") => {
             print!("{HELP}");
             ExitCode::SUCCESS

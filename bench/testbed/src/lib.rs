@@ -13,8 +13,11 @@ mod hosted;
 pub mod job;
 mod message;
 mod native;
+#[cfg(feature = "network")]
+pub mod network;
 mod observer;
 mod process;
+mod promised;
 mod receiver;
 mod rotations;
 mod round;
@@ -22,8 +25,10 @@ mod schedule;
 mod scratch;
 mod sender;
 mod sequence;
+mod signals;
 mod stalls;
 mod times;
+pub mod units;
 mod watch;
 
 pub use audience::Audience;
@@ -35,11 +40,13 @@ pub use hosted::Hosted;
 pub use message::{HEADER, Kind, Stamp};
 pub use observer::{Heard, Task, Told, Visitor};
 pub use process::{Line, Process};
+pub use promised::promised;
 pub use receiver::Seen;
 pub use rotations::Rotations;
 pub use round::{Result as RoundResult, Round};
 pub use schedule::Schedule;
 pub use scratch::Scratch;
+pub use signals::{seed_from_clock, stop_on_signals};
 pub use stalls::Stalls;
 pub use times::{Quantiles, Times};
 

@@ -1,5 +1,4 @@
 //! The words of the command line.
-use consort_sim::checkers::PromisedOrder;
 use consort_sim::fault::{Kind, Kinds};
 use lexopt::prelude::*;
 use std::ffi::OsString;
@@ -53,15 +52,6 @@ impl Protocol {
         let names = || Self::ALL.map(Self::name).join(" and ");
         let found = Self::ALL.into_iter().find(|protocol| protocol.name() == name);
         found.ok_or_else(|| format!("no protocol `{name}`; there are {}", names()))
-    }
-
-    /// What its daemons promise of the order: groups ride on agreed messages only.
-    pub fn promised(self) -> PromisedOrder {
-        PromisedOrder {
-            per_component: matches!(self, Self::Toto | Self::Plato),
-            early: false,
-            quorum: self == Self::Paxos,
-        }
     }
 }
 

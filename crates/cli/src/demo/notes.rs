@@ -2,11 +2,11 @@
 use crate::config::Protocol;
 use consort::{Event, GroupName, Welcome};
 use consort_session as session;
-use consort_sim::checkers::{Bounds, PromisedOrder, Suite, judge};
+use consort_sim::checkers::{Bounds, Suite, judge};
 use consort_sim::message::Process;
 use consort_sim::trace::witness::{Merge, NameBook, SessionEnding, UNSEEN, Witness};
 use consort_sim::trace::{self, Occurrence, Trace};
-use consort_testbed::{Heard, Told};
+use consort_testbed::{Heard, Told, promised};
 use consort_types::Instant;
 use std::collections::BTreeMap;
 
@@ -124,8 +124,7 @@ pub fn promises(protocol: Protocol) -> usize {
 }
 
 fn bounds(protocol: Protocol) -> Bounds {
-    let promised = PromisedOrder { per_component: protocol != Protocol::Ring, ..PromisedOrder::default() };
-    Bounds { promised, unseen: UNSEEN.into(), ..Bounds::default() }
+    Bounds { promised: promised(protocol), unseen: UNSEEN.into(), ..Bounds::default() }
 }
 
 #[cfg(test)]

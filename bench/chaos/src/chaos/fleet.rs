@@ -1,0 +1,305 @@
+//! The daemons: started, killed, stopped, asked to leave, and watched.
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use consort::{Address, Client, ConnectOptions};
+use consort_sim::fault::Disk;
+use consort_sim::trace::witness::SessionEnding;
+use rustix::process::Signal;
+
+use super::board::Board;
+use super::guest::spread_door;
+use super::outcome::ChaosError;
+use consort_daemon::config::Protocol;
+use consort_testbed::network::Network;
+use consort_testbed::network::memory::{Course, resident};
+use consort_testbed::network::namespace::{NetworkError, failed};
+use consort_testbed::network::process::Process;
+
+/// The cluster's name.
+pub const CLUSTER: &str = "chaos";
+/// Where a daemon also serves clients within its namespace.
+const LISTEN: &str = "127.0.0.1:4840";
+/// How long a daemon may need to end when asked to.
+const LEAVE: Duration = Duration::from_secs(15);
+/// How long a daemon may take to say how it is.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// All daemons of a run.
+pub struct Fleet<'a> {
+    network: &'a Network,
+    board: &'a Board,
+    file: PathBuf,
+    directory: PathBuf,
+    homes: Vec<Home>,
+}
+
+#[derive(Default)]
+struct Home {
+    running: Option<Process>,
+    /// Asked to end, by then.
+    leaving: Option<(Process, Instant)>,
+    stopped: bool,
+    lives: usize,
+    memory: Course,
+}
+
+impl<'a> Fleet<'a> {
+    /// Prepares the directory for daemons with these files; starts nothing yet. Each lives in the namespace of its number,
+    /// or all in the one that there is.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn new(
+        network: &'a Network,
+        board: &'a Board,
+        file: PathBuf,
+        directory: &Path,
+        files: &[String],
+    ) -> Result<Self, NetworkError> {
+        let homes = files.iter().map(|_| Home::default()).collect();
+        let fleet = Self { network, board, file, directory: directory.to_owned(), homes };
+        let write = || -> std::io::Result<()> {
+            files.iter().enumerate().try_for_each(|(node, text)| {
+                std::fs::create_dir(place(directory, node))?;
+                std::fs::write(fleet.config(node), text)
+            })
+        };
+        write().map_err(failed(format!("write to {}", directory.display())))?;
+        Ok(fleet)
+    }
+
+    /// Starts a node's daemon; waits first for one that is still leaving.
+    ///
+    /// # Errors
+    /// The system's; or that the one before does not end.
+    pub fn start(&mut self, node: usize) -> Result<(), ChaosError> {
+        while self.homes[node].leaving.is_some() {
+            self.watch_leaving(node)?;
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let config = self.config(node);
+        let home = &mut self.homes[node];
+        home.lives += 1;
+        let name = format!("daemon-{}-life-{}", node + 1, home.lives);
+        let mut command = Command::new(&self.file);
+        command.arg("daemon").arg("--config").arg(config);
+        command.args(["--node", &(node + 1).to_string(), "--while-stdin-open", "--state-dir"]);
+        command.arg(state(&self.directory, node)).env("CONSORT_RUNTIME_DIR", place(&self.directory, node));
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
+        home.running =
+            Some(Process::start(self.network, node % self.network.nodes(), &name, &self.directory, &mut command)?);
+        home.stopped = false;
+        self.board.begins(node);
+        Ok(())
+    }
+
+    /// Kills a daemon; its state directory may go with it.
+    ///
+    /// # Errors
+    /// That it had ended by itself; or the system's.
+    pub fn kill(&mut self, node: usize, disk: Disk) -> Result<(), ChaosError> {
+        self.runs(node)?;
+        self.board.ends(node, SessionEnding::Crashed);
+        self.homes[node].running = None;
+        if disk == Disk::Lost {
+            lose(&state(&self.directory, node)).map_err(failed("remove a state directory"))?;
+        }
+        Ok(())
+    }
+
+    /// Asks a daemon to end.
+    ///
+    /// # Errors
+    /// That it had ended by itself.
+    pub fn ask_to_leave(&mut self, node: usize) -> Result<(), ChaosError> {
+        self.runs(node)?;
+        self.board.ends(node, SessionEnding::Left);
+        let home = &mut self.homes[node];
+        if let Some(process) = home.running.take() {
+            process.signal(Signal::TERM);
+            home.leaving = Some((process, Instant::now() + LEAVE));
+        }
+        Ok(())
+    }
+
+    /// Stops a daemon, or lets it go on.
+    pub fn stop(&mut self, node: usize, stopped: bool) {
+        let home = &mut self.homes[node];
+        home.stopped = stopped;
+        if let Some(process) = &home.running {
+            process.signal(if stopped { Signal::STOP } else { Signal::CONT });
+        }
+    }
+
+    /// The same for all.
+    pub fn stop_all(&mut self, stopped: bool) {
+        (0..self.homes.len()).for_each(|node| self.stop(node, stopped));
+    }
+
+    /// Brings everybody back: daemons that are down are started, those that are stopped go on.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn revive(&mut self) -> Result<(), ChaosError> {
+        for node in 0..self.homes.len() {
+            if self.homes[node].running.is_none() {
+                self.start(node)?;
+            } else if self.homes[node].stopped {
+                self.stop(node, false);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sees that every daemon runs that should, and that those asked to leave do.
+    ///
+    /// # Errors
+    /// That one has ended by itself, or badly, or not in time.
+    pub fn watch(&mut self) -> Result<(), ChaosError> {
+        for node in 0..self.homes.len() {
+            self.runs(node)?;
+            self.watch_leaving(node)?;
+        }
+        Ok(())
+    }
+
+    /// Notes what each daemon holds in memory.
+    pub fn sample(&mut self) {
+        for home in &mut self.homes {
+            let held = home.running.as_ref().and_then(|process| resident(process.id()));
+            held.into_iter().for_each(|bytes| home.memory.push(bytes));
+        }
+    }
+
+    /// Ends all daemons in good order and says what became of each: how many lives it had, and its memory.
+    ///
+    /// # Errors
+    /// That one does not end, or badly.
+    pub fn finish(mut self) -> Result<Vec<(usize, Course)>, ChaosError> {
+        (0..self.homes.len()).try_for_each(|node| self.ask_to_leave(node))?;
+        while self.homes.iter().any(|home| home.leaving.is_some()) {
+            (0..self.homes.len()).try_for_each(|node| self.watch_leaving(node))?;
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(self.homes.into_iter().map(|home| (home.lives, home.memory)).collect())
+    }
+
+    /// Writes down what each daemon that answers says of itself, for whoever looks into a red run.
+    pub fn describe(&self) {
+        for node in (0..self.homes.len()).filter(|node| !self.homes[*node].stopped) {
+            let text = match self.status(node) {
+                Ok(pairs) => pairs.iter().map(|(key, value)| format!("{key:<28} {value}\n")).collect(),
+                Err(error) => format!("{error}\n"),
+            };
+            // What cannot be written is missed in the directory.
+            let _ = std::fs::write(self.directory.join(format!("status-{}.txt", node + 1)), text);
+        }
+    }
+
+    /// What a daemon says of itself.
+    ///
+    /// # Errors
+    /// That it does not answer in time.
+    pub fn status(&self, node: usize) -> Result<Vec<(String, String)>, consort::Error> {
+        let options = ConnectOptions { connect_within: ANSWER, ..ConnectOptions::default() };
+        Client::connect(&door(&self.directory, node), &options).and_then(|mut me| me.status(ANSWER))
+    }
+
+    /// The process of a daemon that runs.
+    pub fn id(&self, node: usize) -> Option<u32> {
+        self.homes[node].running.as_ref().map(Process::id)
+    }
+
+    fn runs(&mut self, node: usize) -> Result<(), ChaosError> {
+        self.homes[node].running.as_mut().map_or(Ok(()), |process| Ok(process.runs()?))
+    }
+
+    /// One that is asked to leave before it listens to signals dies of it: that is no fault.
+    fn watch_leaving(&mut self, node: usize) -> Result<(), ChaosError> {
+        let home = &mut self.homes[node];
+        let Some((process, deadline)) = &mut home.leaving else { return Ok(()) };
+        match process.ended()? {
+            Some(status) if status.success() => home.leaving = None,
+            Some(status) if status.signal() == Some(Signal::TERM.as_raw()) && !process.has_said("serving") => {
+                home.leaving = None;
+            }
+            Some(status) => return Err(process.failed(format!("was asked to leave and ended with {status}")).into()),
+            None if Instant::now() > *deadline => {
+                return Err(process.failed(format!("was asked to leave and runs on after {LEAVE:?}")).into());
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn config(&self, node: usize) -> PathBuf {
+        self.directory.join(format!("consort-{}.toml", node + 1))
+    }
+}
+
+/// Where clients reach a node's daemon from everywhere.
+pub fn door(directory: &Path, node: usize) -> Address {
+    Address::Unix(place(directory, node).join(CLUSTER).join(format!("node-{}.sock", node + 1)))
+}
+
+/// Where clients within a node's namespace reach its daemon.
+pub fn inner_door() -> Result<Address, ChaosError> {
+    LISTEN.parse().map_err(|_| ChaosError::Bug("the daemons' address within their namespaces"))
+}
+
+fn place(directory: &Path, node: usize) -> PathBuf {
+    directory.join(format!("node-{}", node + 1))
+}
+
+fn state(directory: &Path, node: usize) -> PathBuf {
+    place(directory, node).join("state")
+}
+
+fn lose(directory: &Path) -> std::io::Result<()> {
+    match std::fs::remove_dir_all(directory) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// The files of all nodes: they differ in nothing but where Spread clients come in.
+pub fn configs(protocol: Protocol, nodes: usize, directory: &Path) -> Vec<String> {
+    (0..nodes).map(|node| config(protocol, nodes, &spread_door(directory, node))).collect()
+}
+
+fn config(protocol: Protocol, nodes: usize, spread: &Path) -> String {
+    let head = format!("cluster = \"{CLUSTER}\"\nprotocol = \"{}\"\nprimary = \"majority\"\n", protocol.name());
+    let head = format!(
+        "{head}\n[clients]\nlisten = [\"{LISTEN}\"]\n\n[spread]\nport = 4803\nunix = \"{}\"\n",
+        spread.display()
+    );
+    let node = |node| format!("\n[[node]]\nid = {}\naddress = \"{}\"\n", node + 1, Network::address(node));
+    (0..nodes).map(node).fold(head, |file, node| file + &node)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_names_every_node_and_the_doors_fit_it() {
+        let file = config(Protocol::Toto, 2, Path::new("/d/spread-1.sock"));
+        assert!(file.contains("protocol = \"toto\"\n"), "{file}");
+        assert!(file.contains("primary = \"majority\"") && file.contains("id = 2\naddress = \"10.77.0.2\""), "{file}");
+        assert!(file.contains(&inner_door().unwrap().to_string()));
+        let outer = door(Path::new("/d"), 1).to_string();
+        assert!(outer.ends_with("/d/node-2/chaos/node-2.sock"), "{outer}");
+    }
+
+    #[test]
+    fn a_state_that_was_never_written_can_be_lost() {
+        let directory = tempfile::tempdir().unwrap();
+        lose(&state(directory.path(), 0)).unwrap();
+        std::fs::create_dir_all(state(directory.path(), 0)).unwrap();
+        lose(&state(directory.path(), 0)).unwrap();
+        assert!(!state(directory.path(), 0).exists());
+    }
+}

@@ -1,0 +1,166 @@
+//! The command line of `cargo chaos run`.
+use consort_daemon::config::{PROTOCOLS, Protocol};
+use consort_daemon::words;
+use std::ffi::OsString;
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// What `--help` prints.
+pub const HELP: &str = "\
+Usage: cargo chaos run [options]
+       cargo chaos run --judge DIR
+
+Runs real daemons in network namespaces while everything goes wrong that a seed
+can think of: kill -9, restart with the state directory kept or lost, leaving in
+good order, SIGSTOP for less and for more than token_loss, up to 2 s, also of all
+at once, partitions, cuts in one direction or between two nodes only, loss, delay,
+jitter, duplication, reordering, corruption, low rates. Real clients send and
+receive in several groups. Storms alternate with calms, in which all must come back to one view and
+all must be delivered that living clients had sent. What every client saw is
+judged by the checkers of the simulator.
+
+This needs Linux, root, /dev/net/tun, and the program `ip` (apt-get install
+iproute2); without them it says so and does nothing, unless CONSORT_REQUIRE_NETNS
+is 1.
+
+  --protocol NAME  ring, toto or plato: what orders the messages [ring]
+  --nodes N        daemons, 2 to 32 [5]
+  --minutes M      how long faults come and go, such as 10 or 0.5 [1]
+  --seconds S      the same in seconds
+  --seed S         what is drawn from chance [taken from the clock, and printed]
+  --keep           keep traces and logs of a run in which all was well, too
+  --judge DIR      judge the traces that a run has kept, once more
+";
+
+/// What is asked of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    pub protocol: Protocol,
+    pub nodes: u16,
+    pub length: Duration,
+    pub seed: Option<u64>,
+    pub keep: bool,
+    pub judge: Option<PathBuf>,
+}
+
+/// What is wrong with the command line; `None` if help was asked for.
+pub type Misuse = Option<String>;
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            protocol: Protocol::Ring,
+            nodes: 5,
+            length: Duration::from_secs(60),
+            seed: None,
+            keep: false,
+            judge: None,
+        }
+    }
+}
+
+impl Options {
+    /// Reads the words behind the command's name.
+    pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, Misuse> {
+        let mut options = Self::default();
+        let mut parser = lexopt::Parser::from_args(words);
+        while let Some(word) = parser.next().map_err(|error| Some(error.to_string()))? {
+            let name = match word {
+                lexopt::Arg::Long("help") | lexopt::Arg::Short('h') => return Err(None),
+                lexopt::Arg::Long(name) => format!("--{name}"),
+                other => return Err(Some(other.unexpected().to_string())),
+            };
+            options.take(&name, &mut parser).map_err(Some)?;
+        }
+        Ok(options)
+    }
+
+    fn take(&mut self, name: &str, parser: &mut lexopt::Parser) -> Result<(), String> {
+        let mut value = || parser.value().map_err(|_| format!("{name} needs a value; see --help"));
+        let seconds = |number: f64, unit: f64| Duration::from_secs_f64(number * unit);
+        match name {
+            "--protocol" => {
+                let given = value()?.to_string_lossy().into_owned();
+                let offered = PROTOCOLS.iter().find(|(known, _)| *known == given);
+                let names = || words::either(&PROTOCOLS.map(|(known, _)| known));
+                let problem = || format!("{name}: no daemon offers `{given}`; use {}", names());
+                self.protocol = offered.ok_or_else(problem)?.1;
+            }
+            "--keep" => self.keep = true,
+            "--nodes" => self.nodes = within(name, value()?, 2..=32)?,
+            "--minutes" => self.length = seconds(within(name, value()?, 0.05..=1_440.0)?, 60.0),
+            "--seconds" => self.length = seconds(within(name, value()?, 3.0..=86_400.0)?, 1.0),
+            "--seed" => self.seed = Some(within(name, value()?, 0..=u64::MAX)?),
+            "--judge" => self.judge = Some(value()?.into()),
+            _ => return Err(format!("{name}: there is no such option; --help lists the options")),
+        }
+        Ok(())
+    }
+}
+
+fn within<T>(name: &str, value: OsString, range: RangeInclusive<T>) -> Result<T, String>
+where
+    T: FromStr + PartialOrd + fmt::Display,
+{
+    let text = value.to_string_lossy();
+    text.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| {
+        format!("{name}: `{text}` does not fit; give a number from {} to {}", range.start(), range.end())
+    })
+}
+
+impl fmt::Display for Options {
+    /// The options that lead to this run again, but for the seed.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let protocol = self.protocol.name();
+        write!(f, "--protocol {protocol} --nodes {} --seconds {}", self.nodes, self.length.as_secs_f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Options, Misuse> {
+        Options::read(line.split_whitespace().map(OsString::from))
+    }
+
+    fn problem(line: &str) -> String {
+        read(line).unwrap_err().unwrap()
+    }
+
+    #[test]
+    fn the_printed_form_leads_to_the_same_run() {
+        let options = read("--protocol toto --nodes 7 --minutes 2.5 --seed 9").unwrap();
+        assert_eq!(options.protocol, Protocol::Toto);
+        assert_eq!((options.nodes, options.length, options.seed), (7, Duration::from_secs(150), Some(9)));
+        assert_eq!(read(&format!("{options} --seed 9")).unwrap(), options);
+        assert_eq!(read("").unwrap(), Options::default());
+    }
+
+    #[test]
+    fn wrong_lines_name_option_value_and_what_fits() {
+        assert_eq!(problem("--nodes 1"), "--nodes: `1` does not fit; give a number from 2 to 32");
+        assert_eq!(problem("--minutes soon"), "--minutes: `soon` does not fit; give a number from 0.05 to 1440");
+        assert_eq!(problem("--seconds NaN"), "--seconds: `NaN` does not fit; give a number from 3 to 86400");
+        for none in ["vote", "paxos"] {
+            let problem = problem(&format!("--protocol {none}"));
+            assert_eq!(problem, format!("--protocol: no daemon offers `{none}`; use ring, toto or plato"));
+        }
+        assert_eq!(problem("--seed"), "--seed needs a value; see --help");
+        assert_eq!(problem("--faults all"), "--faults: there is no such option; --help lists the options");
+        assert!(problem("stray").contains("stray"));
+        assert_eq!(read("--help"), Err(None));
+    }
+
+    #[test]
+    fn help_names_every_option() {
+        for name in HELP.split_whitespace().filter(|word| word.starts_with("--")) {
+            if let Err(Some(problem)) = read(name) {
+                assert!(!problem.contains("no such option"), "{name}: {problem}");
+            }
+        }
+    }
+}

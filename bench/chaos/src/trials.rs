@@ -1,0 +1,91 @@
+//! `cargo chaos trials`: real daemons, one fault at a time, and what it cost.
+//!
+//! ```text
+//! trial      what there is to try              stage    namespaces, daemons and clients of one trial
+//! networks   a stale ARP entry, a wrong address, a forged beacon             forge
+//! hosts      daemons that are stopped or killed, programs that compete       stress
+//! readers    clients that do not read
+//! watch      clients that measure              outcome  figures, goals, and the table
+//! ```
+//!
+//! Chaos judges promises under all faults at once; this tells what a single fault costs, so that two programs can be
+//! compared. Goals say what a fault may cost at most; they do not depend on the program.
+
+mod forge;
+mod hosts;
+mod networks;
+mod options;
+mod outcome;
+mod readers;
+mod stage;
+mod stress;
+mod trial;
+mod watch;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use consort_testbed::network::namespace::requirements;
+use consort_testbed::network::program;
+use consort_testbed::stop_on_signals;
+use options::Options;
+use outcome::{Row, Table};
+use trial::{Site, TRIALS};
+
+/// Runs the command with the words behind its name.
+pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let options = match Options::read(words) {
+        Ok(options) => options,
+        Err(None) => {
+            print!("{}", options::HELP);
+            TRIALS.iter().for_each(|trial| println!("  {:<20} {}", trial.name, trial.about));
+            return ExitCode::SUCCESS;
+        }
+        Err(Some(misuse)) => {
+            eprintln!("trials: {misuse}");
+            return ExitCode::from(2);
+        }
+    };
+    if let Err(reason) = requirements() {
+        let required = std::env::var_os("CONSORT_REQUIRE_NETNS").is_some_and(|wanted| wanted == "1");
+        eprintln!("trials: {}: {reason}", if required { "FAILED" } else { "SKIPPED" });
+        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    }
+    match run(&options) {
+        Ok(rows) => {
+            println!("\n{}", Table(&rows));
+            if rows.iter().all(Row::is_green) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(error) => {
+            eprintln!("trials: FAILED: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<Vec<Row>, String> {
+    let stop = stop_on_signals().map_err(|error| format!("cannot listen to signals: {error}"))?;
+    let programs = match options.programs.is_empty() {
+        true => vec![program::build().map_err(|error| error.to_string())?],
+        false => options.programs.clone(),
+    };
+    let mut rows = Vec::new();
+    for trial in &options.trials {
+        for file in &programs {
+            let site = Site { options, file, stop: &stop };
+            let row = Row { trial: trial.name, program: shown(file, &programs), outcome: (trial.run)(&site) };
+            if site.is_stopped() {
+                return Err("interrupted".into());
+            }
+            eprintln!("trials: {row}");
+            rows.push(row);
+        }
+    }
+    Ok(rows)
+}
+
+/// A program's name, where there are several.
+fn shown(file: &Path, programs: &[PathBuf]) -> String {
+    if programs.len() < 2 { String::new() } else { file.display().to_string() }
+}

@@ -1,0 +1,139 @@
+//! The command line of `cargo chaos trials`.
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::trial::{TRIALS, Trial};
+
+/// What `--help` prints, in front of the trials.
+pub const HELP: &str = "\
+Usage: cargo chaos trials [NAME..] [options]
+
+Runs real daemons through one fault at a time, with clients that measure, and
+prints for each trial: views made and how many of them were needless, the longest
+pause of ordering, lost tokens, resident memory of the largest daemon before and
+after and at most, and whether the goal was met. Without names, all trials run.
+
+This needs Linux, root, /dev/net/tun, and the program `ip` (apt-get install
+iproute2); without them it says so and does nothing, unless CONSORT_REQUIRE_NETNS
+is 1. It ends with 1 where a goal was missed.
+
+  --consort PATH   the program; given again, each trial runs with each in turn
+                   [built for release]
+  --seconds S      how long the faults of networks last, 5 to 600 [36]
+  --minutes M      how long storms of processes last, 0.1 to 60 [0.5]
+  --crashes N      how many daemons are killed, 1 to 100 [5]
+  --stops N        how often daemons are stopped, 1 to 100 [12]
+
+Trials:
+";
+
+/// What is asked of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    pub trials: Vec<&'static Trial>,
+    pub programs: Vec<PathBuf>,
+    pub network: Duration,
+    pub storm: Duration,
+    pub crashes: u32,
+    pub stops: u32,
+}
+
+/// What is wrong with the command line; `None` if help was asked for.
+pub type Misuse = Option<String>;
+
+impl Options {
+    /// Reads the words behind the command's name.
+    ///
+    /// # Errors
+    /// [`Misuse`].
+    pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, Misuse> {
+        let mut options = Self {
+            trials: Vec::new(),
+            programs: Vec::new(),
+            network: Duration::from_secs(36),
+            storm: Duration::from_secs(30),
+            crashes: 5,
+            stops: 12,
+        };
+        let mut parser = lexopt::Parser::from_args(words);
+        while let Some(word) = parser.next().map_err(|error| Some(error.to_string()))? {
+            match word {
+                lexopt::Arg::Long("help") | lexopt::Arg::Short('h') => return Err(None),
+                lexopt::Arg::Value(name) => options.trials.push(named(&name.to_string_lossy())?),
+                lexopt::Arg::Long(name) => {
+                    let name = format!("--{name}");
+                    options.take(&name, &mut parser).map_err(Some)?;
+                }
+                other => return Err(Some(other.unexpected().to_string())),
+            }
+        }
+        if options.trials.is_empty() {
+            options.trials = TRIALS.iter().collect();
+        }
+        Ok(options)
+    }
+
+    fn take(&mut self, name: &str, parser: &mut lexopt::Parser) -> Result<(), String> {
+        let mut value = || parser.value().map_err(|_| format!("{name} needs a value; see --help"));
+        let seconds = |number: f64, unit: f64| Duration::from_secs_f64(number * unit);
+        match name {
+            "--consort" => self.programs.push(program(value()?.into())?),
+            "--seconds" => self.network = seconds(within(name, &value()?, 5.0, 600.0)?, 1.0),
+            "--minutes" => self.storm = seconds(within(name, &value()?, 0.1, 60.0)?, 60.0),
+            "--crashes" => self.crashes = within(name, &value()?, 1.0, 100.0)? as u32,
+            "--stops" => self.stops = within(name, &value()?, 1.0, 100.0)? as u32,
+            _ => return Err(format!("{name}: there is no such option; --help lists the options")),
+        }
+        Ok(())
+    }
+}
+
+fn named(name: &str) -> Result<&'static Trial, Misuse> {
+    let known = || TRIALS.iter().map(|trial| trial.name).collect::<Vec<_>>().join(", ");
+    TRIALS
+        .iter()
+        .find(|trial| trial.name == name)
+        .ok_or_else(|| Some(format!("there is no trial `{name}`; there are: {}", known())))
+}
+
+fn program(path: PathBuf) -> Result<PathBuf, String> {
+    std::fs::canonicalize(&path).map_err(|error| format!("--consort: {}: {error}", path.display()))
+}
+
+fn within(name: &str, value: &OsString, least: f64, most: f64) -> Result<f64, String> {
+    let text = value.to_string_lossy();
+    let fits = |number: &f64| (least..=most).contains(number);
+    text.parse()
+        .ok()
+        .filter(fits)
+        .ok_or_else(|| format!("{name}: `{text}` does not fit; give a number from {least} to {most}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(words: &[&str]) -> Result<Options, Misuse> {
+        Options::read(words.iter().map(OsString::from))
+    }
+
+    #[test]
+    fn names_choose_trials_and_without_any_all_run() {
+        assert_eq!(read(&[]).unwrap().trials.len(), TRIALS.len());
+        let chosen = read(&["stops-250", "crash", "--crashes", "3", "--minutes", "0.5"]).unwrap();
+        let names: Vec<_> = chosen.trials.iter().map(|trial| trial.name).collect();
+        assert_eq!((names, chosen.crashes, chosen.storm), (vec!["stops-250", "crash"], 3, Duration::from_secs(30)));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_what_would() {
+        let refused = |words: &[&str]| read(words).unwrap_err().unwrap();
+        assert!(refused(&["flood"]).starts_with("there is no trial `flood`; there are: stale-arp, "));
+        assert_eq!(refused(&["--crashes", "0"]), "--crashes: `0` does not fit; give a number from 1 to 100");
+        assert!(refused(&["--consort", "/nowhere/consort"]).starts_with("--consort: /nowhere/consort: "));
+        assert_eq!(refused(&["--stops"]), "--stops needs a value; see --help");
+        assert!(refused(&["--fast"]).ends_with("there is no such option; --help lists the options"));
+        assert_eq!(read(&["--help"]), Err(None));
+    }
+}

@@ -1,0 +1,214 @@
+//! Namespaces, daemons and clients of one trial.
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::outcome::{AT_REST, Figures};
+use super::trial::Site;
+use super::watch::{Beat, EndAtEnd, Watch};
+use crate::chaos::board::Board;
+use crate::chaos::fleet::{CLUSTER, Fleet};
+use consort_testbed::network::directory;
+use consort_testbed::network::memory::{Course, resident};
+use consort_testbed::network::port::INTERFACE;
+use consort_testbed::network::{Network, Plan};
+
+/// How long daemons may need to come together.
+const TOGETHER: Duration = Duration::from_secs(30);
+/// How long they must have been together, so that nothing of the start is measured.
+const SETTLE: Duration = Duration::from_secs(2);
+/// How often all is looked after, and how often memory is sampled.
+const STEP: Duration = Duration::from_millis(10);
+const SAMPLE: Duration = Duration::from_millis(200);
+/// Where data is multicast.
+pub const GROUP: ([u8; 4], u16) = ([239, 192, 77, 7], 4_843);
+/// Where a node listens.
+const PORT: u16 = 4_841;
+
+/// Where daemons live.
+#[derive(Clone, Copy, Debug)]
+pub enum Hosts {
+    /// Each in a namespace of its own, and so many namespaces more.
+    Apart {
+        /// Without a daemon.
+        empty: usize,
+    },
+    /// All in one: no process stands between them.
+    Together,
+}
+
+/// What a trial is set up with.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup<'a> {
+    pub hosts: Hosts,
+    pub nodes: usize,
+    /// Whose daemons run from the start.
+    pub first: &'a [usize],
+    pub beat: Beat,
+}
+
+/// A trial under way.
+pub struct Stage<'a> {
+    site: Site<'a>,
+    pub network: &'a Network,
+    pub fleet: Fleet<'a>,
+    pub watch: &'a Watch,
+    pub directory: &'a Path,
+    nodes: usize,
+    sampled: Instant,
+    memory: Course,
+    losses: Vec<u64>,
+}
+
+/// Sets all up, waits until the first daemons are in one view and settled, has the trial run, and removes all again.
+///
+/// # Errors
+/// What kept it from running, or its own.
+pub fn with(
+    site: &Site<'_>,
+    setup: &Setup<'_>,
+    run: impl FnOnce(&mut Stage<'_>) -> Result<Figures, String>,
+) -> Result<Figures, String> {
+    let Setup { hosts, nodes, first, beat } = *setup;
+    let place = directory("consort-trials-").map_err(|error| format!("cannot make a directory: {error}"))?;
+    let namespaces = if let Hosts::Apart { empty } = hosts { nodes + empty } else { 1 };
+    let network = Network::build(&Plan { nodes: namespaces, mtu: 1_500, seed: 1, ethernet: None }).map_err(text)?;
+    if matches!(hosts, Hosts::Together) {
+        network.namespace(0).configure(&addresses(nodes)).map_err(text)?;
+    }
+    let board = Board::new(nodes as u16, 0, 0);
+    let files = vec![config(nodes); nodes];
+    let fleet = Fleet::new(&network, &board, site.file.to_owned(), place.path(), &files).map_err(text)?;
+    let watch = Watch::new(nodes, beat)?;
+    std::thread::scope(|scope| {
+        let _end = EndAtEnd(&watch);
+        let (sampled, memory, losses) = (Instant::now(), Course::default(), vec![0; nodes]);
+        let (site, directory) = (*site, place.path());
+        let mut stage =
+            Stage { site, network: &network, fleet, watch: &watch, directory, nodes, sampled, memory, losses };
+        first.iter().try_for_each(|node| stage.fleet.start(*node).map_err(text))?;
+        watch.start(scope, place.path());
+        stage.together(first)?;
+        stage.pass(SETTLE)?;
+        stage.mark(first);
+        run(&mut stage)
+    })
+}
+
+impl Stage<'_> {
+    /// What is measured counts from here on.
+    pub fn mark(&mut self, nodes: &[usize]) {
+        for node in nodes {
+            self.losses[*node] = self.losses(*node);
+        }
+        self.memory = Course::default();
+        self.sample();
+        self.watch.mark();
+    }
+
+    /// Lets time pass.
+    ///
+    /// # Errors
+    /// That a daemon has ended by itself, or that somebody wants this to end.
+    pub fn pass(&mut self, time: Duration) -> Result<(), String> {
+        let until = Instant::now() + time;
+        while Instant::now() < until {
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    /// Waits until it is so; false if it does not become so in time.
+    ///
+    /// # Errors
+    /// As [`Self::pass`].
+    pub fn until(&mut self, within: Duration, is_so: impl Fn(&Watch) -> bool) -> Result<bool, String> {
+        let deadline = Instant::now() + within;
+        while !is_so(self.watch) {
+            if Instant::now() > deadline {
+                return Ok(false);
+            }
+            self.step()?;
+        }
+        Ok(true)
+    }
+
+    /// Waits until these nodes are in one view of just them.
+    ///
+    /// # Errors
+    /// That they do not come together.
+    pub fn together(&mut self, nodes: &[usize]) -> Result<(), String> {
+        match self.until(TOGETHER, |watch| watch.is_one_view(nodes))? {
+            true => Ok(()),
+            false => Err(format!("the daemons are not in one view within {TOGETHER:?}")),
+        }
+    }
+
+    /// What came of it, as these nodes saw it; so many views the fault accounts for.
+    pub fn figures(&mut self, nodes: &[usize], needed: usize) -> Figures {
+        self.sample();
+        let views = nodes.iter().map(|node| self.watch.views(*node).len()).max().unwrap_or(0);
+        let pause = nodes.iter().map(|node| self.watch.pause(*node)).max().unwrap_or_default();
+        let losses = nodes.iter().map(|node| self.losses(*node).saturating_sub(self.losses[*node])).max().unwrap_or(0);
+        let (before, after, most) = self.memory.summary().unwrap_or_default();
+        let memory = [before, after, most];
+        let last = nodes.iter().filter_map(|node| self.watch.views(*node).pop()).max_by_key(|seen| seen.at);
+        let notes = last.filter(|_| views > needed).map(|seen| format!("the last view: {}", seen.cause));
+        let notes = notes.into_iter().collect();
+        Figures { views, needed, pause, losses, memory, budget: AT_REST, notes, missed: Vec::new() }
+    }
+
+    fn step(&mut self) -> Result<(), String> {
+        if self.site.is_stopped() {
+            return Err("interrupted".into());
+        }
+        self.fleet.watch().map_err(text)?;
+        if self.sampled.elapsed() > SAMPLE {
+            self.sample();
+        }
+        std::thread::sleep(STEP);
+        Ok(())
+    }
+
+    /// Notes what the largest daemon has.
+    fn sample(&mut self) {
+        self.sampled = Instant::now();
+        let all = (0..self.nodes).filter_map(|node| resident(self.fleet.id(node)?));
+        all.max().into_iter().for_each(|bytes| self.memory.push(bytes));
+    }
+
+    /// How many tokens a daemon says it has lost; 0 where none answers.
+    fn losses(&self, node: usize) -> u64 {
+        let told = self.fleet.id(node).and_then(|_| self.fleet.status(node).ok()).unwrap_or_default();
+        told.iter().find(|(key, _)| key == "token_losses").and_then(|(_, value)| value.parse().ok()).unwrap_or(0)
+    }
+}
+
+/// The addresses of all but the first, for the one namespace that all live in.
+fn addresses(nodes: usize) -> String {
+    (1..nodes).map(|node| format!("address add {}/24 dev {INTERFACE}\n", Network::address(node))).collect()
+}
+
+/// The file of all nodes.
+pub fn config(nodes: usize) -> String {
+    let ([a, b, c, d], port) = GROUP;
+    let head = format!("cluster = \"{CLUSTER}\"\nmulticast = \"{a}.{b}.{c}.{d}:{port}\"\n");
+    let node = |node| format!("\n[[node]]\nid = {}\naddress = \"{}:{PORT}\"\n", node + 1, Network::address(node));
+    (0..nodes).map(node).fold(head, |file, node| file + &node)
+}
+
+pub fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_daemons_find_each_other_by_one_file() {
+        let file = config(2);
+        assert!(file.starts_with("cluster = \"chaos\"\nmulticast = \"239.192.77.7:4843\"\n"), "{file}");
+        assert!(file.ends_with("\n[[node]]\nid = 2\naddress = \"10.77.0.2:4841\"\n"), "{file}");
+        assert_eq!(addresses(2), "address add 10.77.0.2/24 dev eth0\n");
+    }
+}

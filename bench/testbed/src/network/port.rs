@@ -1,0 +1,60 @@
+//! The switch's end of a TAP device.
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use tun_rs::{DeviceBuilder, Layer, SyncDevice};
+
+use super::namespace::{Namespace, NetworkError, failed};
+
+/// The interface's name within its namespace.
+pub const INTERFACE: &str = "eth0";
+
+/// The largest frame a TAP device gives: an MTU of 65,535 and the Ethernet header.
+pub const FRAME_MAX: usize = 65_535 + 14;
+
+/// The switch's end of a TAP device: what is read here was sent by the interface in the namespace, what is written here
+/// is received by it. The interface vanishes with this value.
+pub struct Port {
+    device: SyncDevice,
+}
+
+impl Port {
+    /// Makes the interface within the namespace, still down and without address.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn open(namespace: &Namespace) -> Result<Self, NetworkError> {
+        let what = || format!("open a TAP device in {}", namespace.name());
+        let build = || DeviceBuilder::new().name(INTERFACE).layer(Layer::L2).enable(false).build_sync();
+        let device = namespace.enter(build)?.map_err(failed(what()))?;
+        device.set_nonblocking(true).map_err(failed(what()))?;
+        Ok(Self { device })
+    }
+
+    /// The next frame's length, its bytes in `buffer`; `None` if there is none now.
+    ///
+    /// # Errors
+    /// The system's, if the device is gone.
+    pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        match self.device.recv(buffer) {
+            Ok(len) => Ok(Some(len)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Hands a frame to the interface.
+    ///
+    /// # Errors
+    /// The system's, if it is down or has no memory.
+    pub fn write(&self, frame: &[u8]) -> io::Result<()> {
+        self.device.send(frame).map(drop)
+    }
+}
+
+impl AsFd for Port {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.device.as_fd()
+    }
+}
