@@ -1,5 +1,5 @@
 //! What happens to a frame on its way. Pure: time and chance are handed in, so that one model serves the simulator and
-//! the real-time switch of `cargo xtask netlab`.
+//! the real-time switch of `cargo chaos lines`.
 use consort_types::{Duration, Instant, Rng};
 use smallvec::SmallVec;
 
