@@ -9,7 +9,7 @@ use support::{World, lives};
 /// A world with a daemon to measure: its program is built where it is missing.
 fn world() -> World {
     static BUILT: std::sync::Once = std::sync::Once::new();
-    BUILT.call_once(|| drop(consort_testbed::built_for_tests().unwrap()));
+    BUILT.call_once(|| drop(consort_testbed::program_for_tests().unwrap()));
     World::new()
 }
 

@@ -4,7 +4,7 @@
 #![allow(missing_docs, reason = "the parts of programs, not a library for others")]
 
 mod audience;
-mod built;
+mod cargo_build;
 mod door;
 mod floods;
 pub mod helper;
@@ -32,7 +32,7 @@ pub mod units;
 mod watch;
 
 pub use audience::Audience;
-pub use built::{built_for_tests, program};
+pub use cargo_build::{program, program_for_tests};
 pub use door::{Door, Listener, Speaker, System, Take};
 pub use floods::FloodPlan;
 pub use helper::tell;

@@ -1,6 +1,6 @@
 //! The loop.
 mod log;
-mod probing;
+mod paths;
 mod scheduling;
 
 use self::log::Log;

@@ -1,9 +1,9 @@
 //! All sessions of one node, and who of them waits for what.
 pub(crate) mod client_session;
-mod ending;
+mod disconnect;
 pub(crate) mod entry;
-mod telling;
-mod waiting;
+mod notify;
+mod pause;
 
 use crate::backlog::Backlog;
 use crate::clients::client_session::{ClientRequest, ClientSession, Placed};

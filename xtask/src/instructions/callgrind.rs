@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 /// The program that carries the traffic.
 const PACKAGE: &str = "consort-steady";
 /// The module whose functions are the operations.
-const MODULE: &str = "consort_steady::measured::";
+const MODULE: &str = "consort_steady::operations::";
 /// The one of them within which operations are counted.
 const STEADY: &str = "steady";
 
@@ -102,20 +102,20 @@ mod tests {
 events: Ir
 fn=consort_steady::world::World::pass
 141 77
-cfi=/src/measured.rs
-cfn=consort_steady::measured::visit
+cfi=/src/operations.rs
+cfn=consort_steady::operations::visit
 calls=2 30
 123 9608
-cfn=consort_steady::measured::visit::h0123456789abcdef
+cfn=consort_steady::operations::visit::h0123456789abcdef
 calls=1 30
 125 392
-cfn=consort_steady::measured::steady
+cfn=consort_steady::operations::steady
 calls=0 118
 18 533990
 cfn=memcpy
 calls=9 1
 126 99999
-fn=consort_steady::measured::visit
+fn=consort_steady::operations::visit
 30 1000
 ";
 
@@ -128,7 +128,7 @@ fn=consort_steady::measured::visit
 
     #[test]
     fn what_is_no_profile_has_no_operations() {
-        for profile in ["", "calls=", "cfn=consort_steady::measured::x\ncalls=a\nb", "cfn=x\ncalls=1 2"] {
+        for profile in ["", "calls=", "cfn=consort_steady::operations::x\ncalls=a\nb", "cfn=x\ncalls=1 2"] {
             assert_eq!(operations(profile), BTreeMap::new(), "{profile}");
         }
     }

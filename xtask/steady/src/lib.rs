@@ -2,11 +2,11 @@
 //! allocations by a test and in instructions by `cargo xtask instructions`. Nothing is left to chance, so that the same code
 //! does the same each time.
 
-pub mod measured;
-mod metered;
+mod metered_ring;
+pub mod operations;
 mod traffic;
 mod world;
 
-pub use metered::Metered;
+pub use metered_ring::MeteredRing;
 pub use traffic::Traffic;
 pub use world::{NODES, World};

@@ -1,5 +1,5 @@
 //! Steady traffic, to be run under a profiler: `consort-steady TRAFFIC`, where the traffic is one of `rest`, `100` and `1350`.
-use consort_steady::{Traffic, World, measured};
+use consort_steady::{Traffic, World, operations};
 use std::process::ExitCode;
 
 /// Until all buffers have grown to what they need.
@@ -19,7 +19,7 @@ fn main() -> ExitCode {
     let mut world = World::new();
     world.rounds(traffic, WARM_UP);
     let rounds = if *traffic == Traffic::REST { AT_REST } else { ROUNDS };
-    measured::steady(&mut world, traffic, rounds);
+    operations::steady(&mut world, traffic, rounds);
     println!("{} datagrams; clients were told {:?} bytes", world.datagrams(), world.told());
     ExitCode::SUCCESS
 }

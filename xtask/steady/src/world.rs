@@ -1,6 +1,6 @@
 //! Three nodes and a network that loses nothing.
-use crate::measured;
-use crate::metered::Metered;
+use crate::metered_ring::MeteredRing;
+use crate::operations;
 use crate::traffic::{self, Traffic};
 use bytes::Bytes;
 use consort_node::{Effect, Node, Reading};
@@ -25,7 +25,7 @@ const UNDER_WAY: usize = 4_096;
 #[derive(Debug)]
 pub struct World {
     now: Instant,
-    nodes: Vec<Node<Metered>>,
+    nodes: Vec<Node<MeteredRing>>,
     network: VecDeque<Datagram>,
     /// What the network has room for.
     room: Bump,
@@ -73,7 +73,7 @@ impl World {
         self.pass(Duration::from_millis(800));
         self.begin(at);
         self.pass(Duration::from_millis(800));
-        let members = |node: &Node<Metered>| node.view().map_or(0, |view| view.members.len());
+        let members = |node: &Node<MeteredRing>| node.view().map_or(0, |view| view.members.len());
         assert!(self.nodes.iter().all(|node| members(node) == self.nodes.len()), "they are together again");
     }
 
@@ -90,7 +90,7 @@ impl World {
     /// Every client says this, and there is time for it.
     pub fn round(&mut self, said: &Bytes) {
         for at in 0..self.nodes.len() {
-            measured::request(self, at, said.clone());
+            operations::request(self, at, said.clone());
         }
         self.pass(ROUND);
     }
@@ -134,10 +134,10 @@ impl World {
     fn carry(&mut self, Datagram { to, lane, bytes }: Datagram) {
         self.datagrams += 1;
         match lane {
-            Lane::Token => measured::visit(self, to, bytes),
+            Lane::Token => operations::visit(self, to, bytes),
             Lane::Data => {
                 self.arrive(to, bytes);
-                measured::deliver(self, to);
+                operations::deliver(self, to);
             }
             Lane::Control | Lane::Reliable => {
                 self.arrive(to, bytes);
@@ -201,10 +201,10 @@ pub(crate) fn identity(node: NodeId) -> Identity {
 
 /// A node whose beacons come only once a minute: there are few of them whatever the traffic.
 #[expect(clippy::unwrap_used, reason = "a configuration that is right")]
-fn node(index: u16, life: u64) -> Node<Metered> {
+fn node(index: u16, life: u64) -> Node<MeteredRing> {
     let identity = Identity { me: MemberId::new(index, life), ..identity(NodeId(index)) };
     let mut config = RingConfig::new(NodeId(index), (0..NODES).map(NodeId).collect());
     config.timers.beacon = Duration::from_secs(60);
     let ring = Ring::new(config, identity.me.incarnation).unwrap();
-    Node::new(identity, Metered(ring), Limits::default())
+    Node::new(identity, MeteredRing(ring), Limits::default())
 }

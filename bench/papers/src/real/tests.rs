@@ -1,6 +1,6 @@
 //! Needs root, `ip` and TUN; elsewhere the test says why it is skipped, and fails if `CONSORT_REQUIRE_NETNS=1`.
 use super::*;
-use consort_testbed::network::program::built_for_tests;
+use consort_testbed::network::program::program_for_tests;
 
 /// Whether this machine can have a lab; if not, the reason is printed.
 fn has_namespaces() -> bool {
@@ -18,7 +18,7 @@ fn real_daemons_print_the_same_columns() {
     if !has_namespaces() {
         return;
     }
-    let program = Some(built_for_tests().unwrap());
+    let program = Some(program_for_tests().unwrap());
     let toto = toto::Lab { nodes: 3, seconds: 2, only: Some(200), program: program.clone(), ..toto::Lab::default() };
     let text = toto::table(1, &toto).unwrap();
     let rows: Vec<_> = text.lines().filter(|line| line.starts_with(" 200 ")).collect();
@@ -46,7 +46,7 @@ fn both_rings_are_measured_and_only_one_sends_behind_the_token() {
         runs: 1,
         millis: 300,
         json: true,
-        program: Some(built_for_tests().unwrap()),
+        program: Some(program_for_tests().unwrap()),
         ..rings::Lab::default()
     };
     let told: serde_json::Value = serde_json::from_str(&rings::table(1, &lab).unwrap()).unwrap();

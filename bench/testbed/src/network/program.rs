@@ -40,8 +40,8 @@ pub fn build() -> Result<PathBuf, NetworkError> {
 }
 
 /// The same, built as the running test is: most often it is there already.
-pub fn built_for_tests() -> Result<PathBuf, NetworkError> {
-    crate::built_for_tests().map_err(failed("build the program"))
+pub fn program_for_tests() -> Result<PathBuf, NetworkError> {
+    crate::program_for_tests().map_err(failed("build the program"))
 }
 
 impl Program {

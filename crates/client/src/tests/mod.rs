@@ -4,7 +4,7 @@ mod asynchronous;
 mod daemon;
 mod ends;
 mod sending;
-mod waiting;
+mod wait_causes;
 
 use crate::{Address, Client, ClientName, ConnectOptions, Error, Event, GroupName, Service, Undo, WaitCause};
 use consort_node::Limits;

@@ -14,7 +14,7 @@ mod spread;
 #[path = "../../../spread/src/tests/client.rs"]
 mod spread_client;
 mod views;
-mod waiting;
+mod wait_causes;
 
 use crate::{Effect, Identity, Limits, Node, Reading};
 use bytes::{Bytes, BytesMut};

@@ -2,7 +2,7 @@
 use super::*;
 use crate::network::directory;
 use crate::network::process::Process;
-use crate::network::program::{Program, Settings, built_for_tests};
+use crate::network::program::{Program, Settings, program_for_tests};
 use consort::{Address, Client, ConnectOptions, Event, GroupName, Service};
 
 const NODES: usize = 3;
@@ -38,7 +38,7 @@ impl Fleet {
         let network = network_of(NODES, mtu)?;
         let place = directory("consort-narrow-").unwrap();
         let settings = Settings { nodes: NODES, head: head.into(), sections: String::new() };
-        let program = Program::new(built_for_tests().unwrap(), place.path(), &settings).unwrap();
+        let program = Program::new(program_for_tests().unwrap(), place.path(), &settings).unwrap();
         let group = GroupName::new(b"narrow").unwrap();
         let mut fleet = Self { clients: Vec::new(), daemons: Vec::new(), program, network, group, _place: place };
         fleet.take_frames_up_to(frame_max);

@@ -26,7 +26,7 @@ pub fn program(package: &str, profile: &str) -> io::Result<PathBuf> {
 ///
 /// # Errors
 /// As [`program`].
-pub fn built_for_tests() -> io::Result<PathBuf> {
+pub fn program_for_tests() -> io::Result<PathBuf> {
     let test = std::env::current_exe()?;
     let profile = test.ancestors().nth(2).and_then(|directory| directory.file_name()?.to_str());
     program("consort-cli", profile.filter(|profile| *profile != "debug").unwrap_or("dev"))

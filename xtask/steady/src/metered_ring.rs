@@ -1,22 +1,22 @@
 //! A ring whose handling of packets can be told apart from what the node does around it.
-use crate::measured;
+use crate::operations;
 use bytes::Bytes;
 use consort_order::{Arrival, Capability, Engine, Fact, Lane, Link, Output, Pressure, Refused, Submission, WaitState};
 use consort_ring::Ring;
 use consort_ring::packet::RingPacket;
 use consort_types::{Instant, MessageId, NodeId, Ticket, ViewId};
 
-/// The ring as it is; tokens and data reach it through [`measured`].
+/// The ring as it is; tokens and data reach it through [`operations`].
 #[derive(Debug)]
-pub struct Metered(pub Ring);
+pub struct MeteredRing(pub Ring);
 
-impl Engine for Metered {
+impl Engine for MeteredRing {
     type Packet = RingPacket;
 
     fn handle_packet(&mut self, now: Instant, arrival: Arrival, packet: RingPacket) {
         match packet {
-            RingPacket::Token(token) => measured::token(&mut self.0, now, arrival, token),
-            RingPacket::Data(data) => measured::data(&mut self.0, now, arrival, data),
+            RingPacket::Token(token) => operations::token(&mut self.0, now, arrival, token),
+            RingPacket::Data(data) => operations::data(&mut self.0, now, arrival, data),
             other => self.0.handle_packet(now, arrival, other),
         }
     }
