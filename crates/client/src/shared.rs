@@ -27,7 +27,7 @@ impl Known {
     fn cause(&self) -> Option<WaitCause> {
         // Once all of them are ordered it is over.
         let holds = self.waiting.filter(|waiting| self.progress.ordered < waiting.up_to);
-        holds.map(|waiting| waiting.hold.into())
+        holds.map(|waiting| waiting.cause.into())
     }
 }
 

@@ -1,5 +1,5 @@
 //! Why a send cannot go now.
-use consort_types::{Hold, NodeId};
+use consort_types::{NodeId, OrderWait};
 use std::fmt;
 
 /// Why a send cannot go now: what the sends before it wait for.
@@ -16,12 +16,12 @@ pub enum WaitCause {
     Slow(NodeId),
 }
 
-impl From<Hold> for WaitCause {
-    fn from(hold: Hold) -> Self {
-        match hold {
-            Hold::Window => Self::Window,
-            Hold::Membership => Self::Membership,
-            Hold::Slow(node) => Self::Slow(node),
+impl From<OrderWait> for WaitCause {
+    fn from(cause: OrderWait) -> Self {
+        match cause {
+            OrderWait::Window => Self::Window,
+            OrderWait::Membership => Self::Membership,
+            OrderWait::Slow(node) => Self::Slow(node),
         }
     }
 }
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn every_cause_has_its_name_and_its_words() {
-        let told = [Hold::Window, Hold::Membership, Hold::Slow(NodeId(3))].map(WaitCause::from);
+        let told = [OrderWait::Window, OrderWait::Membership, OrderWait::Slow(NodeId(3))].map(WaitCause::from);
         assert_eq!(told.map(|cause| cause.to_string()), ["window", "membership", "slow:n3"]);
         assert_eq!(WaitCause::Budget.to_string(), "budget");
         assert_eq!(told[2].explain(), "all wait for daemon n3, which lags behind");

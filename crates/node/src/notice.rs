@@ -12,7 +12,7 @@ pub(crate) use views::Log;
 use consort_order::PeerReach;
 use consort_session::listing::Transport;
 use consort_session::{ClientName, Disconnect, DisconnectReason, Refusal, RefusalCause};
-use consort_types::{ClientId, Duration, Hold, Instant, MemberId, NodeId, Position, Primary, ViewId};
+use consort_types::{ClientId, Duration, Instant, MemberId, NodeId, OrderWait, Position, Primary, ViewId};
 use std::collections::VecDeque;
 
 /// How many of one kind are told in a [`WINDOW`].
@@ -70,7 +70,7 @@ pub enum Notice {
     /// Clients' requests have begun to wait for long, or for something else.
     Waiting {
         /// What for.
-        cause: Hold,
+        cause: OrderWait,
     },
     /// They do not wait any more.
     Flowing,

@@ -5,7 +5,7 @@
 use crate::{Node, Notice};
 use consort_order::Engine;
 use consort_session::Waits;
-use consort_types::{Duration, Hold, Instant};
+use consort_types::{Duration, Instant, OrderWait};
 
 /// How often it is looked. What has waited from one look to the next waits for long.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(50);
@@ -16,7 +16,7 @@ pub(crate) struct WaitMonitor {
     /// `None` while nothing waits.
     at: Option<Instant>,
     /// What native clients' requests waited for at the last look, if some waited for long.
-    held: Option<Hold>,
+    held: Option<OrderWait>,
 }
 
 impl WaitMonitor {
@@ -24,7 +24,7 @@ impl WaitMonitor {
         self.at
     }
 
-    pub(crate) const fn held(&self) -> Option<Hold> {
+    pub(crate) const fn held(&self) -> Option<OrderWait> {
         self.held
     }
 }
@@ -41,10 +41,10 @@ impl<E: Engine> Node<E> {
         if self.wait_monitor.at.is_none_or(|at| at > self.now) {
             return;
         }
-        let hold = self.engine.wait_state().wait_cause;
-        let waits = self.clients.tell_waiting(hold);
+        let cause = self.engine.wait_state().wait_cause;
+        let waits = self.clients.tell_waiting(cause);
         self.wait_monitor.at = (waits > Waits::No).then(|| self.now + CHECK_INTERVAL);
-        let held = hold.filter(|_| waits == Waits::Long);
+        let held = cause.filter(|_| waits == Waits::Long);
         if held != std::mem::replace(&mut self.wait_monitor.held, held) {
             self.clients.notices.push(held.map_or(Notice::Flowing, |cause| Notice::Waiting { cause }));
         }

@@ -34,7 +34,7 @@ pub use in_place::{InPlace, look};
 use crate::{Disconnect, Refusal};
 use bytes::Bytes;
 use consort_group::{ChangeCause, ClientName, GroupViewId, Member, PrivateName, Targets};
-use consort_types::{ClientId, Duration, GroupName, Hold, MemberId, NodeId, Primary, Service, ViewId, ViewKind};
+use consort_types::{ClientId, Duration, GroupName, MemberId, NodeId, OrderWait, Primary, Service, ViewId, ViewKind};
 use std::ops::Range;
 
 const WELCOME: u8 = 0x81;
@@ -284,5 +284,5 @@ pub struct WaitNotice {
     /// Those up to this number, as far as they are not ordered.
     pub up_to: u64,
     /// What they wait for.
-    pub hold: Hold,
+    pub cause: OrderWait,
 }

@@ -12,7 +12,7 @@ use crate::{Disconnect, DisconnectReason, Limits, Refusal, RefusalCause, VERSION
 use bytes::Bytes;
 use consort_group::ordered::{self, MulticastLayout};
 use consort_group::{ClientName, batch};
-use consort_types::{ClientId, GroupName, Hold, Instant, MemberId, NodeId, OfferId, Service};
+use consort_types::{ClientId, GroupName, Instant, MemberId, NodeId, OfferId, OrderWait, Service};
 use consort_wire::{Malformed, Payload};
 
 /// One client of a daemon: what it said and was not yet taken, what it has under way, what it is to read.
@@ -310,13 +310,13 @@ impl Session {
 
     /// Looks how long its requests wait, from one call to the next, and tells the client what for if they wait for long
     /// and it does not know.
-    pub fn tell_waiting(&mut self, hold: Option<Hold>) -> Waits {
+    pub fn tell_waiting(&mut self, cause: Option<OrderWait>) -> Waits {
         let progress = self.ledger.progress();
         // The one that waits at the front was read, too.
         let read = progress.accepted + self.asked.map_or(0, |asked| asked.frames);
         let waits = self.watch.look(read, progress.ordered);
-        if let Some(hold) = hold.filter(|_| waits == Waits::Long && self.is_open())
-            && let Some(waiting) = self.watch.tell(progress.ordered, hold)
+        if let Some(cause) = cause.filter(|_| waits == Waits::Long && self.is_open())
+            && let Some(waiting) = self.watch.tell(progress.ordered, cause)
         {
             event::put_waiting(self.output.put(SMALL_FRAME), waiting);
         }

@@ -1,6 +1,6 @@
 //! Whether a client's requests wait for long, and what it was told of that.
 use crate::event::WaitNotice;
-use consort_types::Hold;
+use consort_types::OrderWait;
 
 /// How long a client's requests wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,11 +32,11 @@ impl WaitWatch {
     }
 
     /// What is to be told of requests that wait for this, unless it was told and still holds.
-    pub(crate) fn tell(&mut self, ordered: u64, hold: Hold) -> Option<WaitNotice> {
-        if self.told.is_some_and(|told| told.hold == hold && ordered < told.up_to) {
+    pub(crate) fn tell(&mut self, ordered: u64, cause: OrderWait) -> Option<WaitNotice> {
+        if self.told.is_some_and(|told| told.cause == cause && ordered < told.up_to) {
             return None;
         }
-        self.told = Some(WaitNotice { up_to: self.read, hold });
+        self.told = Some(WaitNotice { up_to: self.read, cause });
         self.told
     }
 }
@@ -61,12 +61,12 @@ mod tests {
     fn a_cause_is_told_once_until_another_comes_or_all_it_was_told_of_is_settled() {
         let mut watch = WaitWatch::default();
         watch.look(5, 0);
-        let slow = Hold::Slow(NodeId(3));
-        assert_eq!(watch.tell(0, Hold::Window), Some(WaitNotice { up_to: 5, hold: Hold::Window }));
-        assert_eq!(watch.tell(4, Hold::Window), None);
-        assert_eq!(watch.tell(4, slow), Some(WaitNotice { up_to: 5, hold: slow }));
+        let slow = OrderWait::Slow(NodeId(3));
+        assert_eq!(watch.tell(0, OrderWait::Window), Some(WaitNotice { up_to: 5, cause: OrderWait::Window }));
+        assert_eq!(watch.tell(4, OrderWait::Window), None);
+        assert_eq!(watch.tell(4, slow), Some(WaitNotice { up_to: 5, cause: slow }));
         assert_eq!(watch.tell(4, slow), None);
         watch.look(9, 5);
-        assert_eq!(watch.tell(5, slow), Some(WaitNotice { up_to: 9, hold: slow }));
+        assert_eq!(watch.tell(5, slow), Some(WaitNotice { up_to: 9, cause: slow }));
     }
 }

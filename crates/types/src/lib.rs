@@ -2,21 +2,21 @@
 //!
 //! Words are the field's own; `docs/glossary.md` spells them out.
 
-mod hold;
 mod id;
 mod mutant;
 mod name;
+mod order_wait;
 mod rng;
 mod service;
 mod time;
 mod view;
 
-pub use hold::Hold;
 pub use id::{
     ClientId, ClusterId, ConfigHash, Incarnation, MemberId, MessageId, NodeId, OfferId, OrderStream, Position, Seq,
     Ticket,
 };
 pub use name::{GroupName, NameError};
+pub use order_wait::OrderWait;
 pub use rng::Rng;
 pub use service::{Class, Service};
 pub use time::Instant;

@@ -27,7 +27,7 @@ impl Armed {
 
     /// When a parked token goes round although nobody asked for it, or a question is asked that was asked before.
     pub const fn is_repetition(self) -> bool {
-        matches!(self.timer, Timer::Hold | Timer::Question)
+        matches!(self.timer, Timer::IdleHold | Timer::Question)
     }
 
     /// When a node tells where it is.

@@ -13,7 +13,7 @@ pub(crate) enum Timer {
     /// When to ask the others again where the token is.
     Question,
     /// When the representative lets a parked token go.
-    Hold,
+    IdleHold,
     /// When to ask again for a token that may be parked.
     TokenRequest,
     /// When to send JOIN again.
@@ -33,7 +33,7 @@ impl Timer {
         Self::TokenRetransmit,
         Self::TokenLoss,
         Self::Question,
-        Self::Hold,
+        Self::IdleHold,
         Self::TokenRequest,
         Self::Join,
         Self::Consensus,
@@ -94,7 +94,7 @@ impl RingTimers {
     /// Whether exactly those are armed that a state must or may have.
     pub fn armed_as(&self, state: RingStateName) -> bool {
         use Timer::{
-            Beacon, Consensus, Hold, Join, Leave, Question, RecoveryMax, TokenLoss, TokenRequest, TokenRetransmit,
+            Beacon, Consensus, IdleHold, Join, Leave, Question, RecoveryMax, TokenLoss, TokenRequest, TokenRetransmit,
         };
         let (must, may): (&[Timer], &[Timer]) = match state {
             RingStateName::Still | RingStateName::Left => (&[], &[]),
@@ -102,7 +102,7 @@ impl RingTimers {
             RingStateName::Commit => (&[Beacon, TokenLoss, TokenRetransmit], &[Leave]),
             RingStateName::Recovery => (&[Beacon, TokenLoss, RecoveryMax], &[Leave, TokenRetransmit]),
             RingStateName::Operational => {
-                (&[Beacon], &[Leave, TokenLoss, Question, TokenRetransmit, Hold, TokenRequest])
+                (&[Beacon], &[Leave, TokenLoss, Question, TokenRetransmit, IdleHold, TokenRequest])
             }
         };
         Timer::ALL.into_iter().all(|timer| match self.is_armed(timer) {
@@ -141,15 +141,15 @@ mod tests {
     fn timers_come_due_one_by_one_in_the_order_of_their_times() {
         let mut timers = RingTimers::default();
         timers.arm(Timer::TokenLoss, Instant(30));
-        timers.arm(Timer::Hold, Instant(10));
+        timers.arm(Timer::IdleHold, Instant(10));
         timers.arm(Timer::Join, Instant(20));
         assert_eq!(timers.next(), Some(Instant(10)));
         let mut fired = Fired::default();
-        assert_eq!(timers.take_due(Instant(25), &mut fired), Some(Timer::Hold));
-        timers.arm(Timer::Hold, Instant(25));
+        assert_eq!(timers.take_due(Instant(25), &mut fired), Some(Timer::IdleHold));
+        timers.arm(Timer::IdleHold, Instant(25));
         assert_eq!(timers.take_due(Instant(25), &mut fired), Some(Timer::Join));
         assert_eq!(timers.take_due(Instant(25), &mut fired), None);
-        assert_eq!(timers.take_due(Instant(25), &mut Fired::default()), Some(Timer::Hold));
+        assert_eq!(timers.take_due(Instant(25), &mut Fired::default()), Some(Timer::IdleHold));
         assert!(timers.is_armed(Timer::TokenLoss));
     }
 

@@ -132,7 +132,7 @@ fn without_credit_a_send_says_so_or_waits_as_long_as_it_may() {
 #[test]
 fn what_is_waited_for_is_named() {
     let daemon = Daemon::on_tcp(tight());
-    daemon.hold_for(consort_types::Hold::Membership);
+    daemon.hold_for(consort_types::OrderWait::Membership);
     run(async {
         let mut ann = connect(&daemon, "ann").await;
         let (to, payload) = ([group("g")], [0; 900]);

@@ -5,8 +5,8 @@ use consort_order::{
     Submission, WaitState,
 };
 use consort_types::{
-    ClusterId, ConfigHash, Hold, MemberId, MessageId, NodeId, OrderStream, Position, Primary, Service, Ticket, View,
-    ViewCause, ViewId, ViewKind,
+    ClusterId, ConfigHash, MemberId, MessageId, NodeId, OrderStream, OrderWait, Position, Primary, Service, Ticket,
+    View, ViewCause, ViewId, ViewKind,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};
@@ -73,7 +73,7 @@ impl Daemon {
     }
 
     /// Holds messages back, and names this reason.
-    pub fn hold_for(&self, hold: Hold) {
+    pub fn hold_for(&self, hold: OrderWait) {
         let reason = HOLDS.iter().position(|known| *known == hold).unwrap();
         self.orders.reason.store(reason + 1, Ordering::SeqCst);
         self.hold(true);
@@ -95,7 +95,7 @@ impl Daemon {
 }
 
 /// The reasons that a test may have named.
-const HOLDS: [Hold; 3] = [Hold::Window, Hold::Membership, Hold::Slow(NodeId(3))];
+const HOLDS: [OrderWait; 3] = [OrderWait::Window, OrderWait::Membership, OrderWait::Slow(NodeId(3))];
 
 impl Drop for Daemon {
     fn drop(&mut self) {
@@ -348,7 +348,7 @@ impl Alone {
         "alone".into()
     }
 
-    fn wait_cause(&self) -> Option<Hold> {
+    fn wait_cause(&self) -> Option<OrderWait> {
         HOLDS.get(self.orders.reason.load(Ordering::SeqCst).wrapping_sub(1)).copied()
     }
 }

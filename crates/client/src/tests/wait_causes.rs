@@ -1,8 +1,8 @@
 //! What sends wait for, and for how long one may.
 use super::*;
-use consort_types::{Hold, NodeId};
+use consort_types::{NodeId, OrderWait};
 
-const SLOW: Hold = Hold::Slow(NodeId(3));
+const SLOW: OrderWait = OrderWait::Slow(NodeId(3));
 
 fn send(client: &mut Client) -> Result<u64, Error> {
     client.multicast_within(Service::Agreed, &[group("g")], &[0; 900], SHORT)
@@ -18,7 +18,7 @@ fn hears(client: &mut Client, cause: WaitCause) {
 #[test]
 fn errors_name_what_the_daemon_says_until_all_is_ordered() {
     let daemon = Daemon::on_tcp(tight());
-    daemon.hold_for(Hold::Membership);
+    daemon.hold_for(OrderWait::Membership);
     let mut ann = connect(&daemon.address, "ann");
     assert_eq!(send(&mut ann).unwrap(), 1);
     assert_eq!(ann.wait_cause(), None);
@@ -52,7 +52,7 @@ fn without_a_word_of_the_daemon_it_is_the_own_credit() {
 #[test]
 fn both_halves_know_what_is_waited_for() {
     let daemon = Daemon::on_tcp(tight());
-    daemon.hold_for(Hold::Window);
+    daemon.hold_for(OrderWait::Window);
     let (mut sender, mut receiver) = connect(&daemon.address, "ann").split();
     sender.multicast(Service::Agreed, &[group("g")], &[0; 900]).unwrap();
     sender.flush().unwrap();

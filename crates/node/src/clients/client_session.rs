@@ -9,7 +9,7 @@ use consort_session::{
 };
 use consort_spread::messages::{self, RegularMessage};
 use consort_spread::{MulticastNote, Reject, SpreadRequest, SpreadSession};
-use consort_types::{ClientId, GroupName, Hold, Instant, MemberId, NodeId, OfferId, Service};
+use consort_types::{ClientId, GroupName, Instant, MemberId, NodeId, OfferId, OrderWait, Service};
 use consort_wire::Payload;
 
 /// A client's session at the door through which it came.
@@ -221,9 +221,9 @@ impl ClientSession {
     }
 
     /// Tells a native client what its requests wait for, if they do for long; the others cannot be told.
-    pub fn tell_waiting(&mut self, hold: Option<Hold>) -> Waits {
+    pub fn tell_waiting(&mut self, cause: Option<OrderWait>) -> Waits {
         match self {
-            Self::Native(session) => session.tell_waiting(hold),
+            Self::Native(session) => session.tell_waiting(cause),
             Self::Spread { .. } => Waits::No,
         }
     }

@@ -5,7 +5,7 @@ use crate::clients::entry::ClientRecord;
 use crate::mutant::mutated;
 use bytes::BytesMut;
 use consort_session::{Disconnect, DisconnectReason, PendingOffer, SHARED, Waits};
-use consort_types::{ClientId, GroupName, Hold, Instant, OfferId};
+use consort_types::{ClientId, GroupName, Instant, OfferId, OrderWait};
 use consort_wire::Bytes;
 
 /// What looking at a client costs, counted as bytes copied.
@@ -133,15 +133,15 @@ impl Sessions {
     }
 
     /// Looks whose requests wait, and tells those that wait for long what for. Returns how long the longest waits.
-    pub(crate) fn tell_waiting(&mut self, hold: Option<Hold>) -> Waits {
+    pub(crate) fn tell_waiting(&mut self, cause: Option<OrderWait>) -> Waits {
         let waiting = self.all.iter().filter(|(_, entry)| entry.paused || entry.session.outstanding() > 0);
         let waiting: Vec<_> = waiting.map(|(client, _)| *client).collect();
         let mut most = Waits::No;
         for client in waiting {
-            self.tell_with(client, |session| most = most.max(session.tell_waiting(hold)));
+            self.tell_with(client, |session| most = most.max(session.tell_waiting(cause)));
         }
-        if let Some(hold) = hold.filter(|_| most == Waits::Long) {
-            *self.counts.waits.entry(hold.name()).or_default() += 1;
+        if let Some(cause) = cause.filter(|_| most == Waits::Long) {
+            *self.counts.waits.entry(cause.name()).or_default() += 1;
         }
         most
     }

@@ -6,8 +6,8 @@ use consort_order::{
     Payload, Pressure, Refused, Submission, WaitState,
 };
 use consort_types::{
-    Class, Duration, Hold, Instant, MemberId, MessageId, NodeId, OrderStream, Position, Primary, Service, Ticket, View,
-    ViewCause, ViewId, ViewKind,
+    Class, Duration, Instant, MemberId, MessageId, NodeId, OrderStream, OrderWait, Position, Primary, Service, Ticket,
+    View, ViewCause, ViewId, ViewKind,
 };
 use consort_wire::Reader;
 use std::collections::VecDeque;
@@ -61,7 +61,7 @@ pub(super) struct Sequencer {
     /// The first member delivers what it is given within `submit`.
     pub at_once: bool,
     /// What it says that messages wait for.
-    pub hold: Option<Hold>,
+    pub wait_cause: Option<OrderWait>,
     /// Nothing moves, whatever time it is.
     pub stuck: bool,
     /// How views begin.
@@ -88,7 +88,7 @@ impl Sequencer {
             control_limit: usize::MAX,
             room: usize::MAX,
             at_once: false,
-            hold: None,
+            wait_cause: None,
             stuck: false,
             primary: Primary::NoPolicy,
             refused: false,
@@ -289,7 +289,7 @@ impl Sequencer {
         format!("testing, {} queued", self.queue.len())
     }
 
-    fn wait_cause(&self) -> Option<Hold> {
-        self.hold.filter(|_| self.queued > 0)
+    fn wait_cause(&self) -> Option<OrderWait> {
+        self.wait_cause.filter(|_| self.queued > 0)
     }
 }

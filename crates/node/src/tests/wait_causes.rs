@@ -2,14 +2,14 @@
 use super::*;
 use crate::wait_monitor::CHECK_INTERVAL;
 use consort_session::WaitNotice;
-use consort_types::Hold;
+use consort_types::OrderWait;
 
-const SLOW: Hold = Hold::Slow(NodeId(1));
+const SLOW: OrderWait = OrderWait::Slow(NodeId(1));
 
 /// One node that orders nothing, for this reason.
-fn stuck(hold: Hold) -> World {
+fn stuck(cause: OrderWait) -> World {
     let mut world = World::new(1, Limits::default());
-    (world.nodes[0].engine.stuck, world.nodes[0].engine.hold) = (true, Some(hold));
+    (world.nodes[0].engine.stuck, world.nodes[0].engine.wait_cause) = (true, Some(cause));
     world
 }
 
@@ -30,17 +30,17 @@ impl World {
 
 #[test]
 fn who_waits_for_long_is_told_why_once_and_again_when_that_changes() {
-    let mut world = stuck(Hold::Membership);
+    let mut world = stuck(OrderWait::Membership);
     let (ann, idle) = (world.connect(0, "ann"), world.connect(0, "idle"));
     (0..3).for_each(|n| world.multicast(ann, &["g"], &format!("{n}")));
     world.pass(5);
-    let first = WaitNotice { up_to: 3, hold: Hold::Membership };
+    let first = WaitNotice { up_to: 3, cause: OrderWait::Membership };
     assert_eq!((told(&world, ann), told(&world, idle)), (vec![first], vec![]));
     assert!(world.nodes[0].status().contains(&("requests_wait_for".into(), "membership".into())));
-    world.nodes[0].engine.hold = Some(SLOW);
+    world.nodes[0].engine.wait_cause = Some(SLOW);
     world.multicast(ann, &["g"], "more");
     world.pass(3);
-    assert_eq!(told(&world, ann)[1..], [WaitNotice { up_to: 4, hold: SLOW }]);
+    assert_eq!(told(&world, ann)[1..], [WaitNotice { up_to: 4, cause: SLOW }]);
     assert!(world.counter(0, "requests_waited_slow") > 0);
     world.nodes[0].engine.stuck = false;
     world.pass(3);
@@ -51,7 +51,7 @@ fn who_waits_for_long_is_told_why_once_and_again_when_that_changes() {
 
 #[test]
 fn a_request_that_waits_for_room_is_told_of_too() {
-    let mut world = stuck(Hold::Window);
+    let mut world = stuck(OrderWait::Window);
     world.nodes[0].engine.limit = 60;
     let ann = world.connect(0, "ann");
     (0..9).for_each(|n| world.multicast(ann, &["g"], &format!("{n}")));
@@ -59,13 +59,13 @@ fn a_request_that_waits_for_room_is_told_of_too() {
     assert!(world.programs[ann].paused);
     let accepted = world.counter(0, "requests_accepted");
     assert!((1..8).contains(&accepted), "{accepted}");
-    assert_eq!(told(&world, ann), [WaitNotice { up_to: accepted + 1, hold: Hold::Window }]);
+    assert_eq!(told(&world, ann), [WaitNotice { up_to: accepted + 1, cause: OrderWait::Window }]);
 }
 
 #[test]
 fn what_is_ordered_soon_costs_no_word_and_no_look() {
     let mut world = World::new(2, Limits::default());
-    (0..2).for_each(|node| world.nodes[node].engine.hold = Some(Hold::Window));
+    (0..2).for_each(|node| world.nodes[node].engine.wait_cause = Some(OrderWait::Window));
     let ann = world.connect(1, "ann");
     for n in 0..200 {
         world.multicast(ann, &["g"], &format!("{n}"));
@@ -79,8 +79,8 @@ fn what_is_ordered_soon_costs_no_word_and_no_look() {
 
 #[test]
 fn an_engine_that_knows_no_reason_has_none_told() {
-    let mut world = stuck(Hold::Window);
-    world.nodes[0].engine.hold = None;
+    let mut world = stuck(OrderWait::Window);
+    world.nodes[0].engine.wait_cause = None;
     let ann = world.connect(0, "ann");
     world.multicast(ann, &["g"], "x");
     world.pass(4);

@@ -7,7 +7,7 @@ use super::{
 use crate::{Disconnect, DisconnectReason, Refusal, RefusalCause};
 use bytes::Bytes;
 use consort_group::{ChangeCause, ClientName, GroupViewId, Member, Targets, ordered, targets};
-use consort_types::{ClientId, Duration, Hold, MemberId, NodeId, Primary, Service, ViewKind};
+use consort_types::{ClientId, Duration, MemberId, NodeId, OrderWait, Primary, Service, ViewKind};
 use consort_wire::{MEMBER_LEN, Malformed, Reader};
 use std::ops::Range;
 
@@ -121,13 +121,13 @@ fn read_progress(reader: &mut Reader<'_>) -> Result<Progress, Malformed> {
 
 fn read_waiting(reader: &mut Reader<'_>) -> Result<WaitNotice, Malformed> {
     let (up_to, cause, node) = (reader.u64("up to")?, reader.u8("cause")?, reader.u16("node")?);
-    let hold = match (cause, node) {
-        (WINDOW, 0) => Hold::Window,
-        (MEMBERSHIP, 0) => Hold::Membership,
-        (SLOW, node) => Hold::Slow(NodeId(node)),
+    let cause = match (cause, node) {
+        (WINDOW, 0) => OrderWait::Window,
+        (MEMBERSHIP, 0) => OrderWait::Membership,
+        (SLOW, node) => OrderWait::Slow(NodeId(node)),
         _ => return Err(reader.bad("cause")),
     };
-    Ok(WaitNotice { up_to, hold })
+    Ok(WaitNotice { up_to, cause })
 }
 
 fn read_refused(reader: &mut Reader<'_>) -> Result<DaemonEvent, Malformed> {

@@ -9,7 +9,7 @@ use crate::{Disconnect, PendingOffer, Refusal};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_group::ordered::MulticastLayout;
 use consort_group::{GroupChange, GroupViewId, Member, TransitionalSignal, targets};
-use consort_types::{Duration, Hold, MemberId, NodeId, Service, View, ViewKind};
+use consort_types::{Duration, MemberId, NodeId, OrderWait, Service, View, ViewKind};
 use consort_wire::{Payload, Writer, append};
 
 /// The bytes of a message's frame that do not stand in the ordered payload.
@@ -151,10 +151,10 @@ pub(crate) fn put_progress(out: &mut BytesMut, progress: Progress) {
 }
 
 pub(crate) fn put_waiting(out: &mut BytesMut, waiting: WaitNotice) {
-    let (cause, node) = match waiting.hold {
-        Hold::Window => (WINDOW, 0),
-        Hold::Membership => (MEMBERSHIP, 0),
-        Hold::Slow(node) => (SLOW, node.0),
+    let (cause, node) = match waiting.cause {
+        OrderWait::Window => (WINDOW, 0),
+        OrderWait::Membership => (MEMBERSHIP, 0),
+        OrderWait::Slow(node) => (SLOW, node.0),
     };
     frame::put_head(out, WAITING, 11);
     out.put_u64(waiting.up_to);

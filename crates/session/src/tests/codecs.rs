@@ -10,7 +10,7 @@ use consort_group::{
     ClientName, GroupChange, GroupStep, GroupViewId, Groups, Member, TransitionalSignal, ordered, targets,
 };
 use consort_types::{
-    ClientId, Duration, GroupName, Hold, Instant, MemberId, NodeId, OfferId, Position, Primary, Service, View,
+    ClientId, Duration, GroupName, Instant, MemberId, NodeId, OfferId, OrderWait, Position, Primary, Service, View,
     ViewCause, ViewId, ViewKind,
 };
 use consort_wire::Payload;
@@ -168,7 +168,7 @@ fn every_event() -> Vec<Bytes> {
         written(|out| event::put_status(out, &pairs)),
         written(|out| event::put_pong(out, u64::MAX)),
         written(|out| event::put_disconnect(out, &Disconnect::new(DisconnectReason::Slow, "too slow"))),
-        written(|out| event::put_waiting(out, WaitNotice { up_to: 9, hold: Hold::Slow(NodeId(3)) })),
+        written(|out| event::put_waiting(out, WaitNotice { up_to: 9, cause: OrderWait::Slow(NodeId(3)) })),
     ]
 }
 
@@ -220,13 +220,15 @@ fn every_event_reads_back() {
     assert!(matches!(status, DaemonEvent::Status(pairs) if pairs[0].1 == "operational" && pairs[1].0 == "ä"));
     assert_eq!(pong, DaemonEvent::Pong(u64::MAX));
     assert_eq!(farewell, DaemonEvent::Disconnect(Disconnect::new(DisconnectReason::Slow, "too slow")));
-    assert_eq!(waiting, DaemonEvent::Waiting(WaitNotice { up_to: 9, hold: Hold::Slow(NodeId(3)) }));
+    assert_eq!(waiting, DaemonEvent::Waiting(WaitNotice { up_to: 9, cause: OrderWait::Slow(NodeId(3)) }));
 }
 
 #[test]
 fn every_cause_of_waiting_reads_back_and_others_are_refused() {
-    for hold in [Hold::Window, Hold::Membership, Hold::Slow(NodeId(0)), Hold::Slow(NodeId(u16::MAX))] {
-        let waiting = WaitNotice { up_to: u64::MAX, hold };
+    for cause in
+        [OrderWait::Window, OrderWait::Membership, OrderWait::Slow(NodeId(0)), OrderWait::Slow(NodeId(u16::MAX))]
+    {
+        let waiting = WaitNotice { up_to: u64::MAX, cause };
         assert_eq!(read(&written(|out| event::put_waiting(out, waiting))), DaemonEvent::Waiting(waiting));
     }
     for (cause, node) in [(0, 0), (1, 3), (2, 3), (4, 0), (255, 0)] {

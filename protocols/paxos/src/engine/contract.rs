@@ -8,7 +8,7 @@ use bytes::Bytes;
 use consort_order::{
     AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Output, PeerReach, Refused, Submission, WaitState,
 };
-use consort_types::{Duration, Hold, Instant, MessageId, NodeId, OrderStream, Service, Ticket, ViewId};
+use consort_types::{Duration, Instant, MessageId, NodeId, OrderStream, OrderWait, Service, Ticket, ViewId};
 
 /// How long a node that leaves waits for its messages and for the others to let it go.
 const FAREWELL: Duration = Duration::from_millis(300);
@@ -189,8 +189,8 @@ impl Paxos {
         format!("{stands}, {role}, led by {leader}, {place} view {view}, knows {next} instances, hears {near}")
     }
 
-    fn wait_cause(&self) -> Option<Hold> {
+    fn wait_cause(&self) -> Option<OrderWait> {
         let waits = !self.proposer.is_done();
-        waits.then_some(if self.members().is_none() { Hold::Membership } else { Hold::Window })
+        waits.then_some(if self.members().is_none() { OrderWait::Membership } else { OrderWait::Window })
     }
 }

@@ -12,7 +12,7 @@ use consort_order::{
     WaitState,
 };
 use consort_types::{
-    Hold, Instant, MessageId, NodeId, OrderStream, Seq, Service, Ticket, View, ViewCause, ViewId, ViewKind,
+    Instant, MessageId, NodeId, OrderStream, OrderWait, Seq, Service, Ticket, View, ViewCause, ViewId, ViewKind,
 };
 use consort_wire::Lane;
 
@@ -216,14 +216,14 @@ impl Ring {
         }
     }
 
-    fn wait_cause(&self) -> Option<Hold> {
+    fn wait_cause(&self) -> Option<OrderWait> {
         //= R38
         if self.io.queue.is_empty() && self.io.queue.all_delivered() {
             return None;
         }
         Some(match &self.state {
-            RingState::Operational(state) => state.hold(&self.io.queue),
-            _ => Hold::Membership,
+            RingState::Operational(state) => state.wait_cause(&self.io.queue),
+            _ => OrderWait::Membership,
         })
     }
 

@@ -166,7 +166,7 @@ impl Ring {
                 state.ask_again(io, now);
                 StateChange::Stay
             }
-            (RingState::Operational(state), Timer::Hold) => state.on_hold_end(io, now),
+            (RingState::Operational(state), Timer::IdleHold) => state.on_hold_end(io, now),
             (RingState::Operational(state), Timer::TokenRequest) => {
                 state.rotation.request_again(io, now);
                 StateChange::Stay

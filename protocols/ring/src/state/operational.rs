@@ -14,7 +14,7 @@ use crate::token::{DataOutcome, Mode, PacketSource, Rotation};
 use consort_member::Hearing;
 use consort_order::SubmitQueue;
 use consort_order::{Arrival, Output};
-use consort_types::{Hold, Instant, MemberId, NodeId, OrderStream, Position, Primary, Seq, ViewCause};
+use consort_types::{Instant, MemberId, NodeId, OrderStream, OrderWait, Position, Primary, Seq, ViewCause};
 use std::collections::BTreeSet;
 
 /// The state's data.
@@ -362,12 +362,12 @@ impl Operational {
     }
 
     /// What own messages wait for that were numbered, or have yet to be.
-    pub fn hold(&self, queue: &SubmitQueue) -> Hold {
+    pub fn wait_cause(&self, queue: &SubmitQueue) -> OrderWait {
         //= R38
         if queue.is_gated() || self.late.is_some() {
-            return Hold::Membership;
+            return OrderWait::Membership;
         }
-        self.rotation.filled_by().or(self.rotation.pinned_by()).map_or(Hold::Window, Hold::Slow)
+        self.rotation.filled_by().or(self.rotation.pinned_by()).map_or(OrderWait::Window, OrderWait::Slow)
     }
 
     /// For `status`.

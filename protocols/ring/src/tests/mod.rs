@@ -4,13 +4,13 @@ mod acks;
 mod distance;
 mod faults;
 mod grants;
-mod hold;
 mod hostile;
 mod idle;
 mod loss;
 mod membership;
 mod order;
 mod packets;
+mod wait_causes;
 
 mod scenarios;
 mod unicast;

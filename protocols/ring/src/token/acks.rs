@@ -146,7 +146,7 @@ impl Rotation {
         if !self.awaits_acks() {
             self.acks.deadline = None;
             if let (TokenState::Parked(_, round_at), Requested::ByNobody) = (&self.token, self.requested_by) {
-                io.timers.arm(Timer::Hold, *round_at);
+                io.timers.arm(Timer::IdleHold, *round_at);
             }
         }
         true

@@ -133,6 +133,6 @@ impl Rotation {
             self.requested_by.add(self.me);
         }
         let until = self.rests_until(io, now, round_at);
-        io.timers.arm(Timer::Hold, if self.requested_by == Requested::ByNobody { until } else { now });
+        io.timers.arm(Timer::IdleHold, if self.requested_by == Requested::ByNobody { until } else { now });
     }
 }

@@ -76,9 +76,9 @@ impl Rotation {
         io.counters.holds += 1;
         self.acks.deadline = None;
         self.token_is(io, TokenState::Parked(token, now + rest));
-        io.timers.arm(Timer::Hold, now + rest);
+        io.timers.arm(Timer::IdleHold, now + rest);
         if crate::mutated!(io.config, ParksWithWork) {
-            io.timers.disarm(Timer::Hold);
+            io.timers.disarm(Timer::IdleHold);
         }
     }
 
@@ -88,7 +88,7 @@ impl Rotation {
         let rests = token.idle >= ALL_KNOW.max(io.config.idling.rounds) && !io.queue.is_ready();
         self.token_is(io, TokenState::Parked(token, now));
         if !rests {
-            io.timers.arm(Timer::Hold, now);
+            io.timers.arm(Timer::IdleHold, now);
         }
     }
 
@@ -158,7 +158,7 @@ impl Rotation {
         if matches!(self.token, TokenState::Parked(..)) {
             // By the timer, not at once: what else arrives in the same turn shall travel in the same visit.
             self.requested_by.add(self.me);
-            io.timers.arm(Timer::Hold, now);
+            io.timers.arm(Timer::IdleHold, now);
         } else {
             self.request_if_it_rests(io, now);
         }
@@ -168,7 +168,7 @@ impl Rotation {
     pub fn ask(&mut self, io: &mut RingIo, now: Instant) {
         if matches!(self.token, TokenState::Parked(..)) {
             self.requested_by = Requested::BySeveral;
-            io.timers.arm(Timer::Hold, now);
+            io.timers.arm(Timer::IdleHold, now);
         } else if !self.is_representative() {
             self.request(io, now);
         }
@@ -215,7 +215,7 @@ impl Rotation {
         match self.token {
             // It asked again before what it asked for came.
             TokenState::Granted { to, .. } if to == from => return,
-            TokenState::Parked(..) => io.timers.arm(Timer::Hold, now),
+            TokenState::Parked(..) => io.timers.arm(Timer::IdleHold, now),
             _ => {}
         }
         self.requested_by.add(from);

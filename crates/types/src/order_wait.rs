@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Why messages that were accepted have no place in the order yet, or have one and are not delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Hold {
+pub enum OrderWait {
     /// Their turn, and the windows of flow control: more is offered than is carried.
     Window,
     /// The daemons agree on who is there, or tell each other their groups.
@@ -13,7 +13,7 @@ pub enum Hold {
     Slow(NodeId),
 }
 
-impl Hold {
+impl OrderWait {
     /// Its name in metrics; that of [`Self::Slow`] names no node.
     pub const fn name(self) -> &'static str {
         match self {
@@ -25,7 +25,7 @@ impl Hold {
 }
 
 /// `window`, `membership`, `slow:n3`.
-impl fmt::Display for Hold {
+impl fmt::Display for OrderWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Slow(node) => write!(f, "slow:{node}"),

@@ -2,7 +2,7 @@
 use super::*;
 use crate::Windows;
 use crate::engine::RingState;
-use consort_types::Hold;
+use consort_types::OrderWait;
 
 const SOON: Duration = Duration::from_millis(100);
 
@@ -25,7 +25,7 @@ fn before_a_ring_stands_messages_wait_for_the_membership() {
     net.submit(0, Service::Agreed, "early");
     assert_eq!(
         (net.rings[0].wait_state().wait_cause, net.rings[1].wait_state().wait_cause),
-        (Some(Hold::Membership), None)
+        (Some(OrderWait::Membership), None)
     );
     net.run(Duration::from_millis(300));
     net.agree_on(1);
@@ -40,10 +40,10 @@ fn until_the_view_is_resumed_client_messages_wait_for_the_membership() {
     (0..2).for_each(|i| net.start(i));
     net.run_until(Duration::from_secs(1), Net::is_whole);
     net.submit(1, Service::Agreed, "gated");
-    assert_eq!(net.rings[1].wait_state().wait_cause, Some(Hold::Membership));
+    assert_eq!(net.rings[1].wait_state().wait_cause, Some(OrderWait::Membership));
     let (now, view) = (net.now, net.views[1].last().unwrap().id);
     net.rings[1].resume(now, view);
-    assert_eq!(net.rings[1].wait_state().wait_cause, Some(Hold::Window));
+    assert_eq!(net.rings[1].wait_state().wait_cause, Some(OrderWait::Window));
     net.drain(1);
     net.run(SOON);
     assert_eq!(net.rings[1].wait_state().wait_cause, None);
@@ -56,7 +56,7 @@ fn while_the_token_is_late_messages_wait_for_the_membership() {
     let mut silent = |flying: &Flying| flying.from.node == NodeId(2);
     net.run_dropping(SOON, &mut silent);
     net.submit(0, Service::Safe, "late");
-    let late = |net: &Net| net.rings[0].wait_state().wait_cause == Some(Hold::Membership);
+    let late = |net: &Net| net.rings[0].wait_state().wait_cause == Some(OrderWait::Membership);
     net.run_dropping_until(Duration::from_millis(300), &mut silent, &mut |net| late(net));
     assert!(late(&net));
     assert_eq!(net.state(0), "operational", "the ring is not given up yet");
@@ -68,8 +68,8 @@ fn a_ring_that_is_offered_more_than_it_carries_waits_for_its_windows() {
     let mut net = Net::formed(3, |config| config.windows = narrow(1));
     (0..500).for_each(|_| net.submit(0, Service::Agreed, vec![0; 1_300]));
     let mut seen = 0;
-    while let Some(hold) = net.rings[0].wait_state().wait_cause {
-        assert_eq!(hold, Hold::Window);
+    while let Some(cause) = net.rings[0].wait_state().wait_cause {
+        assert_eq!(cause, OrderWait::Window);
         seen += 1;
         net.step(&mut |_| false);
     }
@@ -83,12 +83,12 @@ fn a_member_that_keeps_all_waiting_is_named_until_it_is_out() {
     //= R38 test
     let mut net = Net::formed(3, |config| config.windows = narrow(10));
     (0..1_000).for_each(|_| net.submit(0, Service::Agreed, vec![0; 1_300]));
-    let named = |net: &Net| net.rings[0].wait_state().wait_cause == Some(Hold::Slow(NodeId(3)));
+    let named = |net: &Net| net.rings[0].wait_state().wait_cause == Some(OrderWait::Slow(NodeId(3)));
     net.run_dropping_until(SOON, &mut deaf_third, &mut |net| named(net));
     assert_eq!(net.rings[1].wait_state().wait_cause, None, "nothing waits there");
     let gathers = |net: &Net| net.state(0) != "operational";
     net.run_dropping_until(Duration::from_secs(1), &mut deaf_third, &mut |net| gathers(net));
-    assert_eq!(net.rings[0].wait_state().wait_cause, Some(Hold::Membership));
+    assert_eq!(net.rings[0].wait_state().wait_cause, Some(OrderWait::Membership));
     net.run_dropping_until(Duration::from_secs(2), &mut deaf_third, &mut |net| {
         net.rings[0].wait_state().wait_cause.is_none()
     });
@@ -109,7 +109,7 @@ fn a_member_that_fills_the_store_is_named() {
         _ => None,
     };
     net.run_dropping_until(Duration::from_millis(180), &mut hears_half, &mut |net| filled(net) == Some(NodeId(3)));
-    assert_eq!(net.rings[0].wait_state().wait_cause, Some(Hold::Slow(NodeId(3))));
+    assert_eq!(net.rings[0].wait_state().wait_cause, Some(OrderWait::Slow(NodeId(3))));
     net.run(Duration::from_secs(1));
     net.agree_on(3_000);
     assert!(net.rings.iter().all(|ring| ring.wait_state().wait_cause.is_none()));
@@ -121,7 +121,7 @@ fn a_member_that_lacks_what_is_to_be_safe_is_named() {
     let mut net = Net::formed(3, |_| {});
     net.submit(0, Service::Safe, "safe");
     net.run_dropping_until(SOON, &mut deaf_third, &mut |net| {
-        net.rings[0].wait_state().wait_cause == Some(Hold::Slow(NodeId(3)))
+        net.rings[0].wait_state().wait_cause == Some(OrderWait::Slow(NodeId(3)))
     });
     assert!(net.delivered[0].is_empty());
     net.run(SOON);
