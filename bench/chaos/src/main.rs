@@ -2,7 +2,6 @@
 #![allow(clippy::disallowed_methods)] // a program: it may read the clock and start threads
 
 mod chaos;
-mod crowd;
 mod lines;
 mod trials;
 
@@ -14,7 +13,6 @@ cargo chaos <task>
   lines          run real daemons on a network that is bad on purpose
   run            run real daemons while everything goes wrong, and judge what clients saw
   trials         run real daemons through single faults, and tell what each cost
-  crowd          run real daemons, one of them with many clients that never read
 
 cargo chaos <task> --help says more.
 ";
@@ -26,7 +24,6 @@ fn main() -> ExitCode {
         Some("lines") => lines::main(words),
         Some("run") => chaos::main(words),
         Some("trials") => trials::main(words),
-        Some("crowd") => crowd::main(words),
         None | Some("" | "help" | "--help" | "-h") => {
             print!("{HELP}");
             ExitCode::SUCCESS

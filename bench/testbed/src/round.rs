@@ -239,7 +239,7 @@ impl Running<'_> {
 
     fn cpu(&self) -> [Option<Duration>; 2] {
         if self.testbed.embeds() {
-            let each = self.testbed.daemon_ids().into_iter().map(|id| usage::cpu_apart(id, host::CLIENTS));
+            let each = self.testbed.daemon_ids().into_iter().map(|id| crate::usage::cpu_apart(id, host::CLIENTS));
             let each: Option<Vec<[Duration; 2]>> = each.collect();
             return [0, 1].map(|which| Some(each.as_ref()?.iter().map(|one| one[which]).sum()));
         }
@@ -260,7 +260,7 @@ impl Running<'_> {
         let spent = |which: usize| Some(after[which]?.saturating_sub(before[which]?));
         let end = if round.is_file() { received.iter().map(|one| one.last).max().unwrap_or(go.from) } else { go.until };
         let seconds = end.saturating_sub(go.from) as f64 / 1e9;
-        let daemon_peak = self.testbed.daemon_ids().into_iter().filter_map(usage::peak).max();
+        let daemon_peak = self.testbed.daemon_ids().into_iter().filter_map(crate::usage::peak).max();
         self.clients.into_iter().for_each(Process::stop);
         if self.testbed.embeds() {
             self.testbed.order_all(&Order::Over)?;

@@ -9,33 +9,13 @@ pub fn cpu(pid: u32) -> Option<Duration> {
     by_thread(pid).max(by_ticks(pid))
 }
 
-/// The CPU time of a process's threads, apart: first of those whose names begin otherwise, then of those whose names begin
-/// so. Threads that have ended are not counted; to the nanosecond, or 10 ms where the kernel has no scheduler records.
-pub fn cpu_apart(pid: u32, name: &str) -> Option<[Duration; 2]> {
-    let mut apart = [Duration::ZERO; 2];
-    for task in fs::read_dir(format!("/proc/{pid}/task")).ok()? {
-        let task = task.ok()?.path();
-        let told = fs::read_to_string(task.join("comm")).ok().zip(recorded(&task).or_else(|| ticks(&task)));
-        match told {
-            Some((comm, cpu)) => apart[usize::from(comm.starts_with(name))] += cpu,
-            None if task.exists() => return None,
-            None => {} // it has just ended
-        }
-    }
-    Some(apart)
-}
-
 /// The memory a process has resident, in bytes.
 pub fn resident(pid: u32) -> Option<u64> {
     memory(pid, "VmRSS:")
 }
 
-/// The most memory a process ever had resident, in bytes.
-pub fn peak(pid: u32) -> Option<u64> {
-    memory(pid, "VmHWM:")
-}
-
-fn memory(pid: u32, key: &str) -> Option<u64> {
+/// A line about its memory in a process's status, in bytes.
+pub fn memory(pid: u32, key: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(key))?;
     Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
@@ -44,6 +24,11 @@ fn memory(pid: u32, key: &str) -> Option<u64> {
 /// In nanoseconds, from each thread's scheduler record. Threads that have ended are not counted.
 fn by_thread(pid: u32) -> Option<Duration> {
     fs::read_dir(format!("/proc/{pid}/task")).ok()?.map(|task| recorded(&task.ok()?.path())).sum()
+}
+
+/// The CPU time of one thread.
+pub fn of_thread(task: &Path) -> Option<Duration> {
+    recorded(task).or_else(|| ticks(task))
 }
 
 fn recorded(task: &Path) -> Option<Duration> {
@@ -75,7 +60,7 @@ mod tests {
         assert!(cpu(std::process::id()).unwrap() >= before);
         assert!(by_ticks(std::process::id()).is_some());
         let now = resident(std::process::id()).unwrap();
-        assert!(now > 100_000 && peak(std::process::id()).unwrap() > 100_000);
+        assert!(now > 100_000);
     }
 
     #[test]
@@ -92,23 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_told_apart_by_name_and_those_that_they_start_count_with_them() {
-        let me = std::process::id();
-        let named = move || cpu_apart(me, "apart-").unwrap()[1];
-        let before = named();
-        let burn = move || {
-            let end = std::time::Instant::now() + Duration::from_millis(50);
-            while std::time::Instant::now() < end || named() < Duration::from_millis(10) {}
-            named()
-        };
-        let start = move || std::thread::spawn(burn).join().unwrap();
-        let after = std::thread::Builder::new().name("apart-1".into()).spawn(start).unwrap().join().unwrap();
-        assert!(before.is_zero() && after >= Duration::from_millis(10), "{before:?} {after:?}");
-        assert!(cpu_apart(me, "apart-").unwrap()[0] > Duration::ZERO);
-    }
-
-    #[test]
     fn a_process_that_is_gone_costs_nothing_known() {
-        assert_eq!((cpu(u32::MAX), resident(u32::MAX), cpu_apart(u32::MAX, "")), (None, None, None));
+        assert_eq!((cpu(u32::MAX), resident(u32::MAX)), (None, None));
     }
 }

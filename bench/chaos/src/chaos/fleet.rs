@@ -13,8 +13,9 @@ use super::board::Board;
 use super::guest::spread_door;
 use super::outcome::ChaosError;
 use consort_daemon::config::Protocol;
+use consort_daemon::usage::resident;
 use consort_testbed::network::Network;
-use consort_testbed::network::memory::{Course, resident};
+use consort_testbed::network::memory::Course;
 use consort_testbed::network::namespace::{NetworkError, failed};
 use consort_testbed::network::process::Process;
 

@@ -7,7 +7,8 @@ use consort_sim::link::LinkModel;
 
 use super::content::{Checker, Follower, Lines, share};
 use super::options::{Cut, Options};
-use consort_testbed::network::memory::{Course, Growing, mib, resident};
+use consort_daemon::usage::resident;
+use consort_testbed::network::memory::{Course, Growing, mib};
 use consort_testbed::network::namespace::NetworkError;
 use consort_testbed::network::process::{Failed, Process};
 use consort_testbed::network::program::Program;

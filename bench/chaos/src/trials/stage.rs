@@ -7,8 +7,9 @@ use super::trial::Site;
 use super::watch::{Beat, EndAtEnd, Watch};
 use crate::chaos::board::Board;
 use crate::chaos::fleet::{CLUSTER, Fleet};
+use consort_daemon::usage::resident;
 use consort_testbed::network::directory;
-use consort_testbed::network::memory::{Course, resident};
+use consort_testbed::network::memory::Course;
 use consort_testbed::network::port::INTERFACE;
 use consort_testbed::network::{Network, Plan};
 

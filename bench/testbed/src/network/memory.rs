@@ -3,13 +3,6 @@
 /// How much more than the plateau a process may hold, in bytes.
 const SLACK: u64 = 64 << 20;
 
-/// The memory a process has resident, in bytes; `None` when it has ended.
-pub fn resident(pid: u32) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
-}
-
 /// What a process held in the course of a run, at equal distances of time.
 #[derive(Clone, Debug, Default)]
 pub struct Course(Vec<u64>);
@@ -83,7 +76,5 @@ mod tests {
 
     #[test]
     fn this_process_holds_something_and_none_nothing() {
-        assert!(resident(std::process::id()).unwrap() > 100_000);
-        assert_eq!(resident(u32::MAX), None);
     }
 }

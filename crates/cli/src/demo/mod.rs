@@ -1,6 +1,6 @@
 //! `consort demo`: real daemons on this machine deliver one order to real clients, told as a short story.
 
-mod notes;
+mod outcome;
 mod story;
 mod trouble;
 mod verdict;

@@ -1,5 +1,5 @@
 //! The demonstration as it is told.
-use super::trouble::{Trouble, Viewed};
+use super::outcome::{Trouble, Viewed};
 use super::verdict::{self, Cpu, Verdict};
 use crate::config::Protocol;
 use crate::failure::{Outcome, heard_or_not};

@@ -1,13 +1,13 @@
 //! The middle part: one daemon is killed and comes back while messages flow, and what all clients saw is judged.
-use super::notes::{self, Notes};
+use super::outcome::{Trouble, Viewed};
 use super::story::Story;
 use crate::config::Protocol;
 use crate::failure::{Outcome, Trying};
 use crate::{clock, connect};
 use consort::{Address, Event, GroupName, Service, ViewKind};
 use consort_sim::trace::Trace;
+use consort_testbed::judge::{self, Notes};
 use consort_testbed::{Audience, Heard, Task, Testbed, Told, Visitor};
-use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,40 +26,6 @@ const FLOW: u64 = 350 * MS;
 const SILENCE: u64 = 150 * MS;
 /// For so long is waited for what is still under way.
 const PATIENCE: u64 = 10_000 * MS;
-
-/// What came of it.
-#[derive(Debug, Serialize)]
-pub struct Trouble {
-    /// The node whose daemon was killed.
-    pub node: u16,
-    /// From the kill until the clients of all others were told.
-    pub crash_ms: f64,
-    /// From the new start until the clients of all were told.
-    pub restart_ms: f64,
-    /// The views that the first node's client was told.
-    pub views: Vec<Viewed>,
-    pub clients: usize,
-    pub sent: u64,
-    pub delivered: u64,
-    /// How many promises were watched over.
-    pub promises: usize,
-    /// Those that were broken, a sentence each.
-    pub violations: Vec<String>,
-    /// Where the clients' traces were kept because of that.
-    pub trace: Option<PathBuf>,
-}
-
-/// A view as a client was told it.
-#[derive(Clone, Debug, Serialize)]
-pub struct Viewed {
-    /// Milliseconds since the kill or the new start.
-    pub ms: f64,
-    /// `regular` or `transitional`.
-    pub kind: &'static str,
-    pub view: String,
-    pub members: Vec<u16>,
-    pub cause: String,
-}
 
 struct Act<'a> {
     testbed: &'a mut Testbed,
@@ -178,9 +144,9 @@ impl Act<'_> {
         let Scene { notes, views, .. } = self.scene;
         let (clients, sent, delivered) = (notes.clients(), notes.sent, notes.delivered);
         let trace = notes.trace();
-        let violations = notes::violations(&trace, protocol);
+        let violations = judge::violations(&trace, protocol);
         let trace = if violations.is_empty() { None } else { Some(keep(&trace)?) };
-        let promises = notes::promises(protocol);
+        let promises = judge::promises(protocol);
         Ok(Trouble { node: VICTIM, crash_ms, restart_ms, views, clients, sent, delivered, promises, violations, trace })
     }
 }

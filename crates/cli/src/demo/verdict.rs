@@ -1,5 +1,5 @@
 //! Whether the demonstration held what it promised, and its figures.
-use super::trouble::Trouble;
+use super::outcome::Trouble;
 use consort_testbed::Quantiles;
 use consort_testbed::RoundResult;
 use serde::Serialize;

@@ -1,12 +1,12 @@
-//! What the clients of the demonstration saw, written down for the checkers of the simulator.
-use crate::config::Protocol;
+//! What clients of real daemons saw, written down for the checkers of the simulator, and what these may demand.
+use crate::{Heard, Told};
 use consort::{Event, GroupName, Welcome};
+use consort_daemon::config::Protocol;
 use consort_session as session;
-use consort_sim::checkers::{Bounds, Suite, judge};
+use consort_sim::checkers::{Bounds, PromisedOrder, Suite, judge};
 use consort_sim::message::Process;
 use consort_sim::trace::witness::{Merge, NameBook, SessionEnding, UNSEEN, Witness};
 use consort_sim::trace::{self, Occurrence, Trace};
-use consort_testbed::{Heard, Told, promised};
 use consort_types::Instant;
 use std::collections::BTreeMap;
 
@@ -121,6 +121,12 @@ pub fn violations(trace: &Trace, protocol: Protocol) -> Vec<String> {
 /// How many promises of a protocol are watched over: those of which clients see something.
 pub fn promises(protocol: Protocol) -> usize {
     Suite::new(bounds(protocol)).rules().count()
+}
+
+/// What daemons promise of the order: groups ride on agreed messages only.
+pub fn promised(protocol: Protocol) -> PromisedOrder {
+    let per_component = matches!(protocol, Protocol::Toto | Protocol::Plato);
+    PromisedOrder { per_component, ..PromisedOrder::default() }
 }
 
 fn bounds(protocol: Protocol) -> Bounds {
