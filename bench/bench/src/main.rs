@@ -6,6 +6,7 @@ mod failover;
 mod floor;
 mod idle_states;
 mod latency;
+mod median;
 mod page;
 mod peers;
 mod report;

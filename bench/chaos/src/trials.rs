@@ -17,6 +17,7 @@ mod networks;
 mod options;
 mod outcome;
 mod readers;
+mod site;
 mod stage;
 mod stress;
 mod trial;
@@ -31,7 +32,8 @@ use consort_testbed::network::program;
 use consort_testbed::stop_on_signals;
 use options::Options;
 use outcome::{Row, Table};
-use trial::{Site, TRIALS};
+use site::Site;
+use trial::TRIALS;
 
 /// Runs the command with the words behind its name.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -73,7 +75,7 @@ fn run(options: &Options) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for trial in &options.trials {
         for file in &programs {
-            let site = Site { options, file, stop: &stop };
+            let site = Site { lengths: options.lengths, file, stop: &stop };
             let row = Row { trial: trial.name, program: shown(file, &programs), outcome: (trial.run)(&site) };
             if site.is_stopped() {
                 return Err("interrupted".into());

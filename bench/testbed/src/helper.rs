@@ -1,14 +1,15 @@
 //! The far end of `testbed::process`: what this program does when a demonstration or measurement starts it as a helper.
-use super::door::{self, Door, System};
+use super::client::be_client;
 use super::floods::FloodPlan;
-use super::job::{Job, Report, Role};
-use super::watch::{Parent, Starter, end_with_stdin};
-use super::{host, receiver, sender};
+use super::host;
+use super::job::Job;
+use super::system::System;
+use super::watch::{Parent, end_with_stdin, tell};
 use consort_daemon::failure::{Failure, Outcome, Trying};
 use consort_net::raw::{self, HopWait};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
-use std::io::{self, Read, Write};
+use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -56,28 +57,6 @@ pub fn main(words: &[OsString], systems: &[&dyn System]) -> Outcome {
         Task::ReceiveFlood(plan) => receive_flood(&plan),
         Task::ReadStream { door } => read_stream(&door),
     }
-}
-
-/// Is a client until it is not wanted any more.
-pub fn be_client(job: &Job, starter: &dyn Starter, systems: &[&dyn System]) -> Outcome {
-    if let Door::Other { system, at } = &job.door
-        && let Some(failure) = door::named(systems, system)?.become_client(job, at)
-    {
-        tell(&Report::Failed(format!("the client of {system} at node {}: {}", job.index + 1, failure.message)))?;
-        return Err(failure);
-    }
-    match job.role {
-        Role::Sender => sender::run(job, starter, systems),
-        Role::Receiver => receiver::run(job, starter, systems),
-    }
-}
-
-/// Tells whoever started us, as one line of JSON.
-pub fn tell(report: &impl Serialize) -> Outcome {
-    let text = serde_json::to_string(report).trying(|| "cannot write a report".into())?;
-    let mut out = io::stdout();
-    writeln!(out, "{text}")?;
-    Ok(out.flush()?)
 }
 
 fn pass_hops_on(next: SocketAddr, spin: bool) -> Outcome {

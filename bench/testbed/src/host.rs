@@ -2,9 +2,9 @@
 //!
 //! The node runs as programs run it that embed one; each client has a thread of its own and connects at the node's door.
 use super::Testbed;
-use super::helper::{self, tell};
+use super::client::be_client;
 use super::job::{Go, Job, Report};
-use super::watch::Starter;
+use super::watch::{Starter, tell};
 use consort::embedded::{Builder, EmbedError};
 use consort_daemon::failure::{Failure, Outcome, Trying};
 use consort_daemon::{log, options, run};
@@ -98,7 +98,7 @@ fn start(number: usize, job: Job) -> Outcome<Sender<Go>> {
     let starter = Host { number, orders: hear };
     let thread = std::thread::Builder::new().name(format!("{CLIENTS}{number}"));
     // Why it failed it has told.
-    let spawned = thread.spawn(move || drop(helper::be_client(&job, &starter, &[])));
+    let spawned = thread.spawn(move || drop(be_client(&job, &starter, &[])));
     spawned.map(|_| tell).trying(|| "cannot start a thread".into())
 }
 

@@ -1,9 +1,24 @@
 //! What is said between a measurement and its clients: a job on the command line, one `Go` on standard input, reports
 //! on standard output; all as JSON, one object a line.
-use super::door::Door;
 use super::times::Packed;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+
+/// Where a client connects, and how it speaks there.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Door {
+    /// The socket of a daemon of this program.
+    Native(PathBuf),
+    /// A daemon of another system, by the name of the system, and where it is in that system's words.
+    Other { system: String, at: String },
+}
+
+impl Door {
+    /// A daemon of another system.
+    pub fn other(system: &str, at: impl ToString) -> Self {
+        Self::Other { system: system.to_owned(), at: at.to_string() }
+    }
+}
 
 /// What one client process has to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]

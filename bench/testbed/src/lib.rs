@@ -5,6 +5,7 @@
 
 mod audience;
 mod cargo_build;
+mod client;
 mod door;
 mod floods;
 pub mod helper;
@@ -27,6 +28,7 @@ mod sender;
 mod sequence;
 mod signals;
 mod stalls;
+mod system;
 mod times;
 pub mod units;
 mod usage;
@@ -34,10 +36,9 @@ mod watch;
 
 pub use audience::Audience;
 pub use cargo_build::{program, program_for_tests};
-pub use door::{Door, Listener, Speaker, System, Take};
 pub use floods::FloodPlan;
-pub use helper::tell;
 pub use hosted::Hosted;
+pub use job::Door;
 pub use judge::promised;
 pub use message::{HEADER, Kind, Stamp};
 pub use observer::{Heard, Task, Told, Visitor};
@@ -49,6 +50,7 @@ pub use schedule::Schedule;
 pub use scratch::Scratch;
 pub use signals::{seed_from_clock, stop_on_signals};
 pub use stalls::Stalls;
+pub use system::{Listener, Speaker, System, Take};
 pub use times::{Quantiles, Times};
 
 use consort_daemon::clock;

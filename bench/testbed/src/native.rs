@@ -1,6 +1,6 @@
 //! Clients of this program's daemons.
-use super::door::{Listener, Speaker, Take};
 use super::job::Job;
+use super::system::{Listener, Speaker, Take};
 use consort::{Address, Client, ConnectOptions, Error, Event, GroupName, Service, Shown};
 use consort_daemon::clock::now_ns;
 use consort_daemon::failure::{Failure, Outcome, Trying};

@@ -1,8 +1,9 @@
 //! The receiving client of a measurement.
-use super::door::{self, System};
+use super::door;
 use super::job::{Go, Job, Received, Report};
 use super::message::{Kind, Stamp};
 use super::sequence::Sequence;
+use super::system::System;
 use super::times::Times;
 use super::watch::Starter;
 use consort_daemon::clock::now_ns;

@@ -73,7 +73,7 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::door::Door;
+    use crate::job::Door;
     use crate::job::{Load, Role};
 
     const GO: Go = Go { start: 1_000, from: 1_000, until: 1_000_001_000 };

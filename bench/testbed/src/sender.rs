@@ -1,9 +1,10 @@
 //! The sending client of a measurement.
-use super::door::{self, Speaker, System};
+use super::door;
 use super::job::{Go, Job, Load, Report, Sent};
 use super::lines_of;
 use super::message::{HEADER, Kind, Stamp};
 use super::schedule::Schedule;
+use super::system::{Speaker, System};
 use super::watch::Starter;
 use consort_daemon::clock::now_ns;
 use consort_daemon::failure::{Outcome, Trying};

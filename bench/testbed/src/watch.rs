@@ -1,8 +1,16 @@
 //! A client of a measurement and whoever started it: one signal to go, reports, and the end of everything.
-use super::helper::tell;
 use super::job::{Go, Report};
 use consort_daemon::failure::{Failure, Outcome, Trying};
-use std::io::{self, Read};
+use serde::Serialize;
+use std::io::{self, Read, Write};
+
+/// Tells whoever started us, as one line of JSON.
+pub fn tell(report: &impl Serialize) -> Outcome {
+    let text = serde_json::to_string(report).trying(|| "cannot write a report".into())?;
+    let mut out = io::stdout();
+    writeln!(out, "{text}")?;
+    Ok(out.flush()?)
+}
 
 /// Whoever started a client.
 pub trait Starter {

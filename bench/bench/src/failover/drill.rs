@@ -1,6 +1,6 @@
 //! What is done to the daemons, and when their clients are told.
-use super::Plan;
 use super::report::{Change, Figures, Pause};
+use super::{PAUSE, Plan};
 use crate::clock;
 use crate::failure::Outcome;
 use consort::{Event, Service, ViewId, ViewKind};
@@ -8,8 +8,6 @@ use consort_testbed::{Audience, Heard, Stalls, Task, Testbed, Told, Visitor};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long a daemon is stopped.
-pub const PAUSE: Duration = Duration::from_millis(100);
 /// For how long after a pause views are counted: longer than a ring takes to be formed anew.
 const AFTERMATH: u64 = 500 * MS;
 /// The bytes of a message.

@@ -12,6 +12,7 @@ use drill::Drill;
 use report::{Figures, Report};
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::time::Duration;
 
 /// What `consort bench failover --help` prints.
 pub const HELP: &str = "\
@@ -41,6 +42,9 @@ for a pause. They are for daemons with default timers that share two cores with
 nobody else, and a missed one is told, not an error. Where the machine ran
 another thread late at that moment, the report says so (stall_ms).
 ";
+
+/// How long a daemon is stopped.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq)]

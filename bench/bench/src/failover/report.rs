@@ -143,7 +143,7 @@ impl Report {
             crash_ms,
             leave_ms,
             restart_ms,
-            pause_ms: super::drill::PAUSE.as_millis() as u64,
+            pause_ms: super::PAUSE.as_millis() as u64,
             pauses: figures.pauses.len(),
             pause_view_changes,
             disturbing_pauses,

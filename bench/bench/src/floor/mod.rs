@@ -5,8 +5,8 @@ mod raw;
 mod report;
 mod stream;
 
+use super::median::{median, quantiles};
 use super::page;
-use super::sample::{median, quantiles};
 use super::setup::{Outlet, Setup};
 use crate::args::Args;
 use crate::config::Profile;

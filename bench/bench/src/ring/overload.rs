@@ -2,8 +2,9 @@
 use crate::args::Args;
 use crate::failure::{Failure, Outcome};
 use crate::figures::thousands;
+use crate::median::median;
 use crate::page::{self, Chart, Page, Scale, Series, Table, exact, percentiles};
-use crate::sample::{Figures, Sample, Work, median, within};
+use crate::sample::{Figures, Sample, Work, within};
 use crate::setup::Setup;
 use crate::{floor, floor::Floor};
 use consort_testbed::Testbed;

@@ -10,7 +10,6 @@ use consort_sim::trace::witness::SessionEnding;
 use rustix::process::Signal;
 
 use super::board::Board;
-use super::guest::spread_door;
 use super::outcome::ChaosError;
 use consort_daemon::config::Protocol;
 use consort_daemon::usage::resident;
@@ -279,6 +278,11 @@ fn config(protocol: Protocol, nodes: usize, spread: &Path) -> String {
     );
     let node = |node| format!("\n[[node]]\nid = {}\naddress = \"{}\"\n", node + 1, Network::address(node));
     (0..nodes).map(node).fold(head, |file, node| file + &node)
+}
+
+/// Where a node's daemon serves Spread clients.
+pub fn spread_door(directory: &Path, node: usize) -> PathBuf {
+    directory.join(format!("spread-{}.sock", node + 1))
 }
 
 #[cfg(test)]

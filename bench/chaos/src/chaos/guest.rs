@@ -1,6 +1,6 @@
 //! Guests: clients that come and go during storms, through both doors. All talk in one group of their own, and what they
 //! hear there must be in one order, whichever door it came through. In the groups of the others they are only seen.
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use consort::{ChangeCause, Client, ConnectOptions, Error, Event, GroupName, Serv
 use consort_types::Rng;
 
 use super::board::Board;
-use super::fleet::door;
+use super::fleet::{door, spread_door};
 use super::ledger::{LEN, Ledger, Log, Word};
 use super::spread;
 
@@ -226,11 +226,6 @@ impl Seat {
         }
         Ok(())
     }
-}
-
-/// Where a node's daemon serves Spread clients.
-pub fn spread_door(directory: &Path, node: usize) -> PathBuf {
-    directory.join(format!("spread-{}.sock", node + 1))
 }
 
 #[cfg(test)]

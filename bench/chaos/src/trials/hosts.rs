@@ -5,9 +5,9 @@ use consort::Service;
 use consort_sim::fault::Disk;
 
 use super::outcome::Figures;
+use super::site::Site;
 use super::stage::{Hosts, Setup, Stage, text, with};
 use super::stress::Stress;
-use super::trial::Site;
 use super::watch::Beat;
 
 const BEAT: Beat = Beat { node: 0, every: Duration::from_millis(20), service: Service::Agreed };
@@ -42,7 +42,7 @@ pub fn stops_all(site: &Site<'_>) -> Result<Figures, String> {
 
 fn stops(site: &Site<'_>, who: &[usize], span: Duration, each: usize) -> Result<Figures, String> {
     on_one_host(site, 3, |stage, all| {
-        for _ in 0..site.options.stops {
+        for _ in 0..site.lengths.stops {
             who.iter().for_each(|node| stage.fleet.stop(*node, true));
             let stopped = stage.pass(span);
             who.iter().for_each(|node| stage.fleet.stop(*node, false));
@@ -50,15 +50,15 @@ fn stops(site: &Site<'_>, who: &[usize], span: Duration, each: usize) -> Result<
             stage.pass(APART)?;
         }
         stage.together(all)?;
-        Ok(stage.figures(&[0, 1], each * site.options.stops as usize))
+        Ok(stage.figures(&[0, 1], each * site.lengths.stops as usize))
     })
 }
 
 /// Idle daemons beside programs that want all cores, memory and disk.
 pub fn storm(site: &Site<'_>) -> Result<Figures, String> {
     on_one_host(site, 3, |stage, all| {
-        let stress = Stress::start(stage.network, stage.directory, site.options.storm)?;
-        stage.pass(site.options.storm)?;
+        let stress = Stress::start(stage.network, stage.directory, site.lengths.storm)?;
+        stage.pass(site.lengths.storm)?;
         let mut figures = stage.figures(all, 0);
         figures.notes.push(format!("{} programs", stress.len()));
         Ok(figures)
@@ -78,7 +78,7 @@ pub fn crash_16(site: &Site<'_>) -> Result<Figures, String> {
 /// Beside programs that compete; what they cost in views is another trial's.
 pub fn crash_storm(site: &Site<'_>) -> Result<Figures, String> {
     on_one_host(site, 3, |stage, all| {
-        let most = Duration::from_secs(10) * site.options.crashes + TOLD;
+        let most = Duration::from_secs(10) * site.lengths.crashes + TOLD;
         let _stress = Stress::start(stage.network, stage.directory, most)?;
         stage.pass(APART)?;
         crashes(site, stage, all, Duration::from_secs(2))
@@ -89,7 +89,7 @@ pub fn crash_storm(site: &Site<'_>) -> Result<Figures, String> {
 fn crashes(site: &Site<'_>, stage: &mut Stage<'_>, all: &[usize], goal: Duration) -> Result<Figures, String> {
     let mut took = Vec::new();
     stage.mark(all);
-    for number in 0..site.options.crashes as usize {
+    for number in 0..site.lengths.crashes as usize {
         // The first is not killed: what it was told is counted.
         let victim = 1 + number % (all.len() - 1);
         took.push(killed(stage, all, victim)?);

@@ -5,8 +5,8 @@ use consort::Service;
 
 use super::forge;
 use super::outcome::Figures;
+use super::site::Site;
 use super::stage::{Hosts, Setup, Stage, config, text, with};
-use super::trial::Site;
 use super::watch::Beat;
 use consort_sim::fault::Disk;
 use consort_testbed::network::Network;
@@ -28,7 +28,7 @@ pub fn stale_arp(site: &Site<'_>) -> Result<Figures, String> {
         let wrong =
             format!("neigh replace {} lladdr 02:00:00:00:00:99 nud permanent dev {INTERFACE}\n", Network::address(2));
         stage.network.namespace(0).configure(&wrong).map_err(text)?;
-        stage.pass(site.options.network)?;
+        stage.pass(site.lengths.network)?;
         Ok(stage.figures(&all, 1))
     })
 }
@@ -41,7 +41,7 @@ pub fn wrong_address(site: &Site<'_>) -> Result<Figures, String> {
         let wrong = config(3).replace(&format!("{address}:4841"), &format!("{address}:4941"));
         std::fs::write(stage.directory.join("consort-2.toml"), wrong).map_err(text)?;
         stage.fleet.start(1).map_err(text)?;
-        stage.pass(site.options.network)?;
+        stage.pass(site.lengths.network)?;
         let mut figures = stage.figures(&well, 0);
         let pause = figures.pause;
         figures.wants(pause <= SHORT, || format!("a pause above {SHORT:?}"));

@@ -3,6 +3,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::site::Lengths;
 use super::trial::{TRIALS, Trial};
 
 /// What `--help` prints, in front of the trials.
@@ -33,10 +34,7 @@ Trials:
 pub struct Options {
     pub trials: Vec<&'static Trial>,
     pub programs: Vec<PathBuf>,
-    pub network: Duration,
-    pub storm: Duration,
-    pub crashes: u32,
-    pub stops: u32,
+    pub lengths: Lengths,
 }
 
 /// What is wrong with the command line; `None` if help was asked for.
@@ -51,10 +49,12 @@ impl Options {
         let mut options = Self {
             trials: Vec::new(),
             programs: Vec::new(),
-            network: Duration::from_secs(36),
-            storm: Duration::from_secs(30),
-            crashes: 5,
-            stops: 12,
+            lengths: Lengths {
+                network: Duration::from_secs(36),
+                storm: Duration::from_secs(30),
+                crashes: 5,
+                stops: 12,
+            },
         };
         let mut parser = lexopt::Parser::from_args(words);
         while let Some(word) = parser.next().map_err(|error| Some(error.to_string()))? {
@@ -79,10 +79,10 @@ impl Options {
         let seconds = |number: f64, unit: f64| Duration::from_secs_f64(number * unit);
         match name {
             "--consort" => self.programs.push(program(value()?.into())?),
-            "--seconds" => self.network = seconds(within(name, &value()?, 5.0, 600.0)?, 1.0),
-            "--minutes" => self.storm = seconds(within(name, &value()?, 0.1, 60.0)?, 60.0),
-            "--crashes" => self.crashes = within(name, &value()?, 1.0, 100.0)? as u32,
-            "--stops" => self.stops = within(name, &value()?, 1.0, 100.0)? as u32,
+            "--seconds" => self.lengths.network = seconds(within(name, &value()?, 5.0, 600.0)?, 1.0),
+            "--minutes" => self.lengths.storm = seconds(within(name, &value()?, 0.1, 60.0)?, 60.0),
+            "--crashes" => self.lengths.crashes = within(name, &value()?, 1.0, 100.0)? as u32,
+            "--stops" => self.lengths.stops = within(name, &value()?, 1.0, 100.0)? as u32,
             _ => return Err(format!("{name}: there is no such option; --help lists the options")),
         }
         Ok(())
@@ -123,7 +123,10 @@ mod tests {
         assert_eq!(read(&[]).unwrap().trials.len(), TRIALS.len());
         let chosen = read(&["stops-250", "crash", "--crashes", "3", "--minutes", "0.5"]).unwrap();
         let names: Vec<_> = chosen.trials.iter().map(|trial| trial.name).collect();
-        assert_eq!((names, chosen.crashes, chosen.storm), (vec!["stops-250", "crash"], 3, Duration::from_secs(30)));
+        assert_eq!(
+            (names, chosen.lengths.crashes, chosen.lengths.storm),
+            (vec!["stops-250", "crash"], 3, Duration::from_secs(30))
+        );
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 use consort::{Client, ConnectOptions, Event, GroupName, Service};
 
 use super::outcome::{AT_REST, Figures};
+use super::site::Site;
 use super::stage::{Hosts, Setup, Stage, text, with};
-use super::trial::Site;
 use super::watch::Beat;
 use crate::chaos::fleet::door;
 

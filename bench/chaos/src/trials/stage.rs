@@ -3,7 +3,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::outcome::{AT_REST, Figures};
-use super::trial::Site;
+use super::site::Site;
 use super::watch::{Beat, EndAtEnd, Watch};
 use crate::chaos::board::Board;
 use crate::chaos::fleet::{CLUSTER, Fleet};

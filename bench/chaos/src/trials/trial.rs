@@ -1,10 +1,6 @@
 //! What there is to try.
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use super::options::Options;
 use super::outcome::Figures;
+use super::site::Site;
 use super::{hosts, networks, readers};
 
 /// One fault, and what it may cost.
@@ -18,22 +14,6 @@ pub struct Trial {
 impl PartialEq for Trial {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
-    }
-}
-
-/// What a trial runs with.
-#[derive(Clone, Copy, Debug)]
-pub struct Site<'a> {
-    pub options: &'a Options,
-    /// The program.
-    pub file: &'a Path,
-    pub stop: &'a Arc<AtomicBool>,
-}
-
-impl Site<'_> {
-    /// Whether somebody wants this to end.
-    pub fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
     }
 }
 

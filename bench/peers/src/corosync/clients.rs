@@ -87,7 +87,7 @@ mod tests {
     fn job(index: u16, pace: Pace) -> Job {
         Job {
             role: Role::Receiver,
-            door: Door::other(&super::super::Corosync, "daemon.pid"),
+            door: Door::other("Corosync", "daemon.pid"),
             index,
             senders: 2,
             receivers: 3,

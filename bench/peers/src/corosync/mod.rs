@@ -112,7 +112,7 @@ fn start(program: &Path, nodes: u16, tuning: &Tuning) -> Outcome<Testbed> {
         write("corosync-node.sh".into(), node_script(&program))?;
         let file = directory.join("corosync.sh").display().to_string();
         let words = ["unshare", "--net", "sh", &file].map(String::from).into();
-        let door = |node| Door::other(&Corosync, pid_file(directory, node).display());
+        let door = |node| Door::other(Corosync.name(), pid_file(directory, node).display());
         Ok(Hosted { words, doors: (1..=nodes).map(door).collect(), members_only: true })
     })
 }

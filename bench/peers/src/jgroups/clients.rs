@@ -194,7 +194,7 @@ mod tests {
     fn job(address: SocketAddr, pace: Pace) -> Job {
         Job {
             role: Role::Sender,
-            door: Door::other(&super::super::JGroups, address),
+            door: Door::other("JGroups", address),
             index: 1,
             senders: 2,
             receivers: 3,

@@ -92,7 +92,7 @@ fn start(jar: &Path, work: &Work, tuning: &Tuning) -> Outcome<Testbed> {
         let words = ["sh".into(), path.display().to_string()].into();
         Ok(Hosted {
             words,
-            doors: doors.iter().map(|address| Door::other(&JGroups, address)).collect(),
+            doors: doors.iter().map(|address| Door::other(JGroups.name(), address)).collect(),
             members_only: false,
         })
     })?;

@@ -69,7 +69,7 @@ fn start(program: &Path, nodes: u16) -> Outcome<Testbed> {
         }
         write("nats.sh".into(), script(&program, nodes, directory))?;
         let file = directory.join("nats.sh").display().to_string();
-        let doors = clients.iter().map(|address| Door::other(&Nats, address)).collect();
+        let doors = clients.iter().map(|address| Door::other(Nats.name(), address)).collect();
         Ok(Hosted { words: ["sh", &file].map(String::from).into(), doors, members_only: false })
     })
 }

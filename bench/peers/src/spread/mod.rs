@@ -78,7 +78,7 @@ fn start(program: &Path, nodes: u16) -> Outcome<Testbed> {
         write("spread.sh", script(&program, nodes, port, directory))?;
         let file = directory.join("spread.sh").display().to_string();
         let words = ["unshare", "--net", "sh", &file].map(String::from).into();
-        let door = |node| Door::other(&Spread, directory.join(socket(node)).display());
+        let door = |node| Door::other(Spread.name(), directory.join(socket(node)).display());
         let doors = (1..=nodes).map(door).collect();
         Ok(Hosted { words, doors, members_only: false })
     })

@@ -73,8 +73,4 @@ mod tests {
         assert_eq!(course([3, 2, 9, 4, 5, 4]).thirds(), Some((3 << 20, 5 << 20)));
         assert_eq!((course([7]).thirds(), course([]).thirds()), (Some((7 << 20, 7 << 20)), None));
     }
-
-    #[test]
-    fn this_process_holds_something_and_none_nothing() {
-    }
 }

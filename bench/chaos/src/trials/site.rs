@@ -1,0 +1,32 @@
+//! What a trial runs with.
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How long, and how often.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lengths {
+    /// Of faults of networks.
+    pub network: Duration,
+    /// Of storms of processes.
+    pub storm: Duration,
+    pub crashes: u32,
+    pub stops: u32,
+}
+
+/// What a trial runs with.
+#[derive(Clone, Copy, Debug)]
+pub struct Site<'a> {
+    pub lengths: Lengths,
+    /// The program.
+    pub file: &'a Path,
+    pub stop: &'a Arc<AtomicBool>,
+}
+
+impl Site<'_> {
+    /// Whether somebody wants this to end.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
