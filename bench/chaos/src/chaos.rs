@@ -34,10 +34,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use crate::command;
 use board::{Board, StopAtEnd};
 use client::Role;
 use consort_daemon::config::Protocol;
-use consort_testbed::network::namespace::{failed, requirements};
+use consort_testbed::network::namespace::failed;
 use consort_testbed::network::{Network, Plan};
 use consort_testbed::network::{directory, program};
 use consort_testbed::{promised, seed_from_clock, stop_on_signals};
@@ -51,24 +52,15 @@ const PREFIX: &str = "consort-chaos-";
 
 /// Runs the command with the words behind its name.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let options = match Options::read(words) {
+    let options = match command::begin("chaos", options::HELP, Options::read(words)) {
         Ok(options) => options,
-        Err(None) => {
-            print!("{}", options::HELP);
-            return ExitCode::SUCCESS;
-        }
-        Err(Some(misuse)) => {
-            eprintln!("chaos: {misuse}");
-            return ExitCode::from(2);
-        }
+        Err(code) => return code,
     };
     if let Some(directory) = &options.judge {
         return again(directory, options.protocol);
     }
-    if let Err(reason) = requirements() {
-        let required = std::env::var_os("CONSORT_REQUIRE_NETNS").is_some_and(|wanted| wanted == "1");
-        eprintln!("chaos: {}: {reason}", if required { "FAILED" } else { "SKIPPED" });
-        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    if let Some(code) = command::skip("chaos") {
+        return code;
     }
     let seed = options.seed.unwrap_or_else(seed_from_clock);
     println!("chaos: cargo chaos run {options} --seed {seed}");

@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods)] // a program: it may read the clock and start threads
 
 mod chaos;
+mod command;
 mod lines;
 mod trials;
 

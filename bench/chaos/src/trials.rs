@@ -27,32 +27,21 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use consort_testbed::network::namespace::requirements;
+use crate::command;
 use consort_testbed::network::program;
 use consort_testbed::stop_on_signals;
 use options::Options;
 use outcome::{Row, Table};
 use site::Site;
-use trial::TRIALS;
 
 /// Runs the command with the words behind its name.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let options = match Options::read(words) {
+    let options = match command::begin("trials", options::help(), Options::read(words)) {
         Ok(options) => options,
-        Err(None) => {
-            print!("{}", options::HELP);
-            TRIALS.iter().for_each(|trial| println!("  {:<20} {}", trial.name, trial.about));
-            return ExitCode::SUCCESS;
-        }
-        Err(Some(misuse)) => {
-            eprintln!("trials: {misuse}");
-            return ExitCode::from(2);
-        }
+        Err(code) => return code,
     };
-    if let Err(reason) = requirements() {
-        let required = std::env::var_os("CONSORT_REQUIRE_NETNS").is_some_and(|wanted| wanted == "1");
-        eprintln!("trials: {}: {reason}", if required { "FAILED" } else { "SKIPPED" });
-        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    if let Some(code) = command::skip("trials") {
+        return code;
     }
     match run(&options) {
         Ok(rows) => {

@@ -1,11 +1,10 @@
 //! The command line of `cargo chaos run`.
+use crate::command::{self, Misuse, within};
 use consort_daemon::config::{PROTOCOLS, Protocol};
 use consort_daemon::words;
 use std::ffi::OsString;
 use std::fmt;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 /// What `--help` prints.
@@ -46,9 +45,6 @@ pub struct Options {
     pub judge: Option<PathBuf>,
 }
 
-/// What is wrong with the command line; `None` if help was asked for.
-pub type Misuse = Option<String>;
-
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -66,15 +62,7 @@ impl Options {
     /// Reads the words behind the command's name.
     pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, Misuse> {
         let mut options = Self::default();
-        let mut parser = lexopt::Parser::from_args(words);
-        while let Some(word) = parser.next().map_err(|error| Some(error.to_string()))? {
-            let name = match word {
-                lexopt::Arg::Long("help") | lexopt::Arg::Short('h') => return Err(None),
-                lexopt::Arg::Long(name) => format!("--{name}"),
-                other => return Err(Some(other.unexpected().to_string())),
-            };
-            options.take(&name, &mut parser).map_err(Some)?;
-        }
+        command::read(words, |word, parser| options.take(&word.option()?, parser))?;
         Ok(options)
     }
 
@@ -90,25 +78,15 @@ impl Options {
                 self.protocol = offered.ok_or_else(problem)?.1;
             }
             "--keep" => self.keep = true,
-            "--nodes" => self.nodes = within(name, value()?, 2..=32)?,
-            "--minutes" => self.length = seconds(within(name, value()?, 0.05..=1_440.0)?, 60.0),
-            "--seconds" => self.length = seconds(within(name, value()?, 3.0..=86_400.0)?, 1.0),
-            "--seed" => self.seed = Some(within(name, value()?, 0..=u64::MAX)?),
+            "--nodes" => self.nodes = within(name, &value()?, 2..=32)?,
+            "--minutes" => self.length = seconds(within(name, &value()?, 0.05..=1_440.0)?, 60.0),
+            "--seconds" => self.length = seconds(within(name, &value()?, 3.0..=86_400.0)?, 1.0),
+            "--seed" => self.seed = Some(within(name, &value()?, 0..=u64::MAX)?),
             "--judge" => self.judge = Some(value()?.into()),
             _ => return Err(format!("{name}: there is no such option; --help lists the options")),
         }
         Ok(())
     }
-}
-
-fn within<T>(name: &str, value: OsString, range: RangeInclusive<T>) -> Result<T, String>
-where
-    T: FromStr + PartialOrd + fmt::Display,
-{
-    let text = value.to_string_lossy();
-    text.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| {
-        format!("{name}: `{text}` does not fit; give a number from {} to {}", range.start(), range.end())
-    })
 }
 
 impl fmt::Display for Options {

@@ -16,6 +16,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::command;
 use consort_testbed::network::namespace::{self, failed};
 use consort_testbed::network::program::{self, Program, Settings};
 use consort_testbed::network::{Network, directory};
@@ -29,16 +30,9 @@ const KEEP: Duration = Duration::from_secs(3600);
 
 /// Runs the command with the words behind its name.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let options = match Options::read(words) {
+    let options = match command::begin("lines", options::HELP, Options::read(words)) {
         Ok(options) => options,
-        Err(None) => {
-            print!("{}", options::HELP);
-            return ExitCode::SUCCESS;
-        }
-        Err(Some(misuse)) => {
-            eprintln!("lines: {misuse}");
-            return ExitCode::from(2);
-        }
+        Err(code) => return code,
     };
     let seed = options.seed.unwrap_or_else(seed_from_clock);
     let replay = format!("cargo chaos lines {options} --seed {seed}");

@@ -3,6 +3,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::time::Duration;
 
+use crate::command::{self, Misuse};
 use consort_sim::link::LinkModel;
 use consort_testbed::units::{number, span};
 
@@ -65,9 +66,6 @@ pub struct Options {
     pub keep: bool,
 }
 
-/// What is wrong with the command line; `None` if help was asked for.
-pub type Misuse = Option<String>;
-
 impl Default for Options {
     fn default() -> Self {
         let (loss, jitter, queue) = (0.02, Duration::from_millis(1), 256_000);
@@ -89,15 +87,7 @@ impl Options {
     /// Reads the words behind the command's name.
     pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, Misuse> {
         let mut options = Self::default();
-        let mut parser = lexopt::Parser::from_args(words);
-        while let Some(word) = parser.next().map_err(|error| Some(error.to_string()))? {
-            let name = match word {
-                lexopt::Arg::Long("help") | lexopt::Arg::Short('h') => return Err(None),
-                lexopt::Arg::Long(name) => format!("--{name}"),
-                other => return Err(Some(other.unexpected().to_string())),
-            };
-            options.take(&name, &mut parser).map_err(Some)?;
-        }
+        command::read(words, |word, parser| options.take(&word.option()?, parser))?;
         options.check().map_err(Some)?;
         Ok(options)
     }

@@ -3,11 +3,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::command::{self, Misuse, Word, within};
+
 use super::site::Lengths;
 use super::trial::{TRIALS, Trial};
 
-/// What `--help` prints, in front of the trials.
-pub const HELP: &str = "\
+/// What `--help` prints in front of the trials.
+const HELP: &str = "\
 Usage: cargo chaos trials [NAME..] [options]
 
 Runs real daemons through one fault at a time, with clients that measure, and
@@ -29,6 +31,12 @@ is 1. It ends with 1 where a goal was missed.
 Trials:
 ";
 
+/// What `--help` prints.
+pub fn help() -> String {
+    let trials = TRIALS.iter().map(|trial| format!("  {:<20} {}\n", trial.name, trial.about));
+    std::iter::once(HELP.to_owned()).chain(trials).collect()
+}
+
 /// What is asked of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
@@ -36,9 +44,6 @@ pub struct Options {
     pub programs: Vec<PathBuf>,
     pub lengths: Lengths,
 }
-
-/// What is wrong with the command line; `None` if help was asked for.
-pub type Misuse = Option<String>;
 
 impl Options {
     /// Reads the words behind the command's name.
@@ -56,18 +61,13 @@ impl Options {
                 stops: 12,
             },
         };
-        let mut parser = lexopt::Parser::from_args(words);
-        while let Some(word) = parser.next().map_err(|error| Some(error.to_string()))? {
-            match word {
-                lexopt::Arg::Long("help") | lexopt::Arg::Short('h') => return Err(None),
-                lexopt::Arg::Value(name) => options.trials.push(named(&name.to_string_lossy())?),
-                lexopt::Arg::Long(name) => {
-                    let name = format!("--{name}");
-                    options.take(&name, &mut parser).map_err(Some)?;
-                }
-                other => return Err(Some(other.unexpected().to_string())),
+        command::read(words, |word, parser| match word {
+            Word::Option(name) => options.take(&name, parser),
+            Word::Name(name) => {
+                options.trials.push(named(&name)?);
+                Ok(())
             }
-        }
+        })?;
         if options.trials.is_empty() {
             options.trials = TRIALS.iter().collect();
         }
@@ -79,35 +79,26 @@ impl Options {
         let seconds = |number: f64, unit: f64| Duration::from_secs_f64(number * unit);
         match name {
             "--consort" => self.programs.push(program(value()?.into())?),
-            "--seconds" => self.lengths.network = seconds(within(name, &value()?, 5.0, 600.0)?, 1.0),
-            "--minutes" => self.lengths.storm = seconds(within(name, &value()?, 0.1, 60.0)?, 60.0),
-            "--crashes" => self.lengths.crashes = within(name, &value()?, 1.0, 100.0)? as u32,
-            "--stops" => self.lengths.stops = within(name, &value()?, 1.0, 100.0)? as u32,
+            "--seconds" => self.lengths.network = seconds(within(name, &value()?, 5.0..=600.0)?, 1.0),
+            "--minutes" => self.lengths.storm = seconds(within(name, &value()?, 0.1..=60.0)?, 60.0),
+            "--crashes" => self.lengths.crashes = within(name, &value()?, 1..=100)?,
+            "--stops" => self.lengths.stops = within(name, &value()?, 1..=100)?,
             _ => return Err(format!("{name}: there is no such option; --help lists the options")),
         }
         Ok(())
     }
 }
 
-fn named(name: &str) -> Result<&'static Trial, Misuse> {
+fn named(name: &str) -> Result<&'static Trial, String> {
     let known = || TRIALS.iter().map(|trial| trial.name).collect::<Vec<_>>().join(", ");
     TRIALS
         .iter()
         .find(|trial| trial.name == name)
-        .ok_or_else(|| Some(format!("there is no trial `{name}`; there are: {}", known())))
+        .ok_or_else(|| format!("there is no trial `{name}`; there are: {}", known()))
 }
 
 fn program(path: PathBuf) -> Result<PathBuf, String> {
     std::fs::canonicalize(&path).map_err(|error| format!("--consort: {}: {error}", path.display()))
-}
-
-fn within(name: &str, value: &OsString, least: f64, most: f64) -> Result<f64, String> {
-    let text = value.to_string_lossy();
-    let fits = |number: &f64| (least..=most).contains(number);
-    text.parse()
-        .ok()
-        .filter(fits)
-        .ok_or_else(|| format!("{name}: `{text}` does not fit; give a number from {least} to {most}"))
 }
 
 #[cfg(test)]
