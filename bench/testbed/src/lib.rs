@@ -42,7 +42,7 @@ pub use job::Door;
 pub use judge::promised;
 pub use message::{HEADER, Kind, Stamp};
 pub use observer::{Heard, Task, Told, Visitor};
-pub use process::{Line, Process};
+pub use process::{Line, Process, installed};
 pub use receiver::Seen;
 pub use rotations::Rotations;
 pub use round::{Result as RoundResult, Round};
@@ -312,7 +312,7 @@ pub fn lines_of(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.strip_suffix(b"\n").unwrap_or(text).split(|byte| *byte == b'\n').take(count)
 }
 
-/// Ctrl-C, SIGTERM and the end of the terminal set a flag, so that everything is put away on the way out. All labs of this
+/// Ctrl-C, SIGTERM and the end of the terminal set a flag, so that everything is put away on the way out. All testbeds of this
 /// program share it: what comes between two of them is heard by the next.
 fn watch_for_interrupt() -> Outcome<Arc<AtomicBool>> {
     static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();

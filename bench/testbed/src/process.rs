@@ -5,6 +5,7 @@
 use consort_daemon::failure::{Failure, Outcome, Trying};
 use consort_daemon::{clock, place};
 use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -20,15 +21,24 @@ pub fn this_program() -> Outcome<PathBuf> {
 
 /// The program `consort`: this one, or the one beside it, or the one in PATH.
 pub fn daemon_program() -> Outcome<PathBuf> {
-    let this = this_program()?;
-    let in_path = std::env::var_os("PATH");
-    let directories = this.parent().map(Path::to_owned).into_iter();
-    let directories = directories.chain(in_path.iter().flat_map(std::env::split_paths));
-    let found = directories.map(|directory| directory.join(DAEMON)).find(|program| program.is_file());
-    found.ok_or_else(|| {
+    installed(DAEMON)?.ok_or_else(|| {
         let remedy = "cargo install --locked --path crates/cli";
-        Failure::new(format!("no program `{DAEMON}` beside {} or in PATH; install it: {remedy}", this.display()))
+        Failure::new(format!("no program `{DAEMON}` beside this one or in PATH; install it: {remedy}"))
     })
+}
+
+/// Where a program of this project is: beside this one, or in PATH.
+///
+/// # Errors
+/// The system does not tell where this one is.
+pub fn installed(program: &str) -> Outcome<Option<PathBuf>> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    Ok(find(program, this_program()?.parent(), &path))
+}
+
+fn find(program: &str, beside: Option<&Path>, path: &OsStr) -> Option<PathBuf> {
+    let directories = beside.map(Path::to_owned).into_iter().chain(std::env::split_paths(path));
+    directories.map(|directory| directory.join(program)).find(|file| file.is_file())
 }
 
 /// The name of the program whose daemons are started.
@@ -186,4 +196,23 @@ fn forward(number: usize, output: ChildStdout, lines: Sender<Line>) {
         }
         let _ = lines.send(Line { from: number, text: None });
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_looked_for_beside_this_one_first() {
+        let [beside, path] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let found = || find("consort-bench", Some(beside.path()), path.path().as_os_str());
+        assert_eq!(found(), None);
+        fs::write(path.path().join("consort-bench"), "").unwrap();
+        assert_eq!(found(), Some(path.path().join("consort-bench")));
+        fs::create_dir(beside.path().join("consort-bench")).unwrap();
+        assert_eq!(found(), Some(path.path().join("consort-bench")), "a directory is no program");
+        fs::remove_dir(beside.path().join("consort-bench")).unwrap();
+        fs::write(beside.path().join("consort-bench"), "").unwrap();
+        assert_eq!(found(), Some(beside.path().join("consort-bench")));
+    }
 }
