@@ -1,6 +1,7 @@
 //! Opening the sockets of a node.
 use crate::error::{BindError, SocketRole, refused};
 use crate::journal::Journal;
+use crate::links;
 use crate::listeners::Listener;
 use crate::options::{Dialect, Fanout, ListenAddress, Options};
 use crate::{probe, sys};
@@ -41,6 +42,7 @@ pub struct Sockets {
     pub(crate) data: Socket,
     pub(crate) group: Option<Socket>,
     pub(crate) listeners: Vec<(Listener, Dialect)>,
+    pub(crate) links: Option<mio::net::TcpListener>,
     pub(crate) journal: Option<Journal>,
     reach: FanoutChoice,
     room: usize,
@@ -58,6 +60,7 @@ impl Sockets {
         let own = own.ok_or(BindError::NotConfigured { me: options.me, peers: 0 })?;
         let token = unicast(SocketRole::Token, &mut own.token, TOKEN_BUFFER, TOKEN_BUFFER)?;
         let data = unicast(SocketRole::Data, &mut own.data, options.receive_buffer, SEND_BUFFER)?;
+        let links = if options.links { Some(links::listen(own.token)?) } else { None };
         let (group, reach) = open_group(&options, &data)?;
         let native = options.listeners.iter().map(|address| (address, Dialect::Native));
         let all = native.chain(options.spread_listeners.iter().map(|address| (address, Dialect::Spread)));
@@ -71,7 +74,7 @@ impl Sockets {
             socket.set_nonblocking(true).map_err(other("make a socket non-blocking"))?;
         }
         let room = [Some(&data), group.as_ref()].into_iter().flatten().map(|s| usable(s, options.datagram.get())).min();
-        let sockets = Self { token, data, group, listeners, journal, reach, room: room.unwrap_or(0), options };
+        let sockets = Self { token, data, group, listeners, links, journal, reach, room: room.unwrap_or(0), options };
         sockets.report();
         Ok(sockets)
     }

@@ -31,6 +31,10 @@ macro_rules! counters {
             pub(crate) token_out: LaneTraffic,
             /// Data sent, probes and pieces among it; in unicast fan-out each copy counts.
             pub(crate) data_out: LaneTraffic,
+            /// Frames that came through reliable links.
+            pub(crate) link_in: LaneTraffic,
+            /// Frames that were put into them.
+            pub(crate) link_out: LaneTraffic,
             $($(#[$about])* pub(crate) $name: u64,)*
         }
 
@@ -45,6 +49,12 @@ macro_rules! counters {
                 ] {
                     see(datagrams, traffic.datagrams);
                     see(bytes, traffic.bytes);
+                }
+                if self.link_out.datagrams > 0 {
+                    see("net_link_in_frames", self.link_in.datagrams);
+                    see("net_link_in_bytes", self.link_in.bytes);
+                    see("net_link_out_frames", self.link_out.datagrams);
+                    see("net_link_out_bytes", self.link_out.bytes);
                 }
                 $(see(concat!("net_", stringify!($name)), self.$name);)*
             }
@@ -103,6 +113,12 @@ counters! {
     wakeups,
     /// How often the loop looked again instead of sleeping.
     spins,
+    /// Reliable links that broke.
+    links_broken,
+    /// Connections of other nodes, or of strangers, that were closed because what came was not right.
+    links_refused,
+    /// Frames that were dropped because their link was down.
+    link_frames_unsent,
     /// Clients that connected.
     clients_accepted,
     /// Times that a connection could not be accepted for want of descriptors or memory.

@@ -1,4 +1,5 @@
 //! The loop.
+mod frames;
 mod log;
 mod paths;
 mod scheduling;
@@ -13,13 +14,14 @@ use crate::error::RunError;
 use crate::idle::{Idle, Iteration, Wait};
 use crate::inbox::{Inbox, ReceivedDatagram, Receivers};
 use crate::journal::JournalWriter;
+use crate::links::Links;
 use crate::outbox::Outbox;
 use crate::path_mtu::PathMtus;
 use crate::settings::SharedSettings;
 use crate::stop::Stop;
 use crate::users::Users;
 use crate::wake::Wake;
-use consort_node::{Disconnect, DisconnectReason, Effect, Engine, Lag, Node, OUTPUT_PIECES, Reading};
+use consort_node::{Disconnect, DisconnectReason, Effect, Engine, Lag, Lane, Node, OUTPUT_PIECES, Reading};
 use consort_types::{ClientId, Instant, NodeId};
 use mio::Token;
 use std::io::{self, IoSlice};
@@ -47,7 +49,9 @@ const FAREWELL: Duration = Duration::from_millis(200);
 const TIMER: Token = Token(8);
 const STOP: Token = Token(9);
 const RECORDS: Token = Token(10);
+const LINKS: Token = Token(11);
 const FIRST_LISTENER: usize = 16;
+const FIRST_LINK: usize = 1 << 15;
 const FIRST_CLIENT: usize = 1 << 16;
 
 /// Drives `node` with these sockets until `stop` is set.
@@ -76,6 +80,8 @@ struct Driver<E: Engine> {
     node: Node<E>,
     inbox: Inbox,
     outbox: Outbox,
+    /// Where the engine sends on them.
+    links: Option<Links>,
     /// Unless it is not to probe.
     path_mtus: Option<PathMtus>,
     shared: SharedSettings,
@@ -104,6 +110,9 @@ impl<E: Engine> Driver<E> {
         if capability.durable && sockets.journal.is_none() {
             return Err(RunError::NoRecords);
         }
+        if capability.reliable_links && sockets.links.is_none() {
+            return Err(RunError::NoLinks);
+        }
         Self::assemble(sockets, node, stop, capability.needs_arrival_times).map_err(RunError::Wait)
     }
 
@@ -114,7 +123,7 @@ impl<E: Engine> Driver<E> {
         arrival_times: bool,
     ) -> io::Result<(Self, Vec<bytes::Bytes>)> {
         let by_multicast = sockets.reach().multicast;
-        let Sockets { options, token, data, group, listeners, mut journal, .. } = sockets;
+        let Sockets { options, token, data, group, listeners, links, mut journal, .. } = sockets;
         let (token, data, group) = (Rc::new(token), Rc::new(data), group.map(Rc::new));
         let to_all = by_multicast.then_some(SocketAddr::V4(options.multicast));
         let identity = *node.identity();
@@ -134,6 +143,17 @@ impl<E: Engine> Driver<E> {
         wake.watch(stop.descriptor(), STOP)?;
         let found = journal.as_mut().map(|journal| journal.take_records()).unwrap_or_default();
         let records = journal.map(|journal| journal.start(wake.waker(RECORDS)?)).transpose()?;
+        let link = |listener| {
+            Links::new(
+                identity,
+                wake.registry().try_clone()?,
+                listener,
+                &options.peers,
+                LINKS,
+                FIRST_LINK..FIRST_CLIENT,
+            )
+        };
+        let links = links.map(link).transpose()?;
         let users = Users::new(options.users);
         let mut clients =
             Connections::new(wake.registry().try_clone()?, listeners, users, FIRST_LISTENER..FIRST_CLIENT)?;
@@ -145,6 +165,7 @@ impl<E: Engine> Driver<E> {
             node,
             inbox,
             outbox,
+            links,
             path_mtus: paths,
             shared,
             peers,
@@ -170,6 +191,7 @@ impl<E: Engine> Driver<E> {
         if worked {
             self.note_overflow()?;
         }
+        worked |= self.take_frames()?;
         worked |= self.handle_timers()?;
         self.keep_paths();
         if self.serve_clients()? {
@@ -177,7 +199,7 @@ impl<E: Engine> Driver<E> {
             worked = true;
             self.handle_timers()?;
         }
-        self.outbox.flush(&mut self.counters);
+        self.flush();
         self.write_log();
         self.rest(worked)?;
         Ok(!self.left)
@@ -198,7 +220,9 @@ impl<E: Engine> Driver<E> {
             let first = self.node.reads_first();
             let Some(arrived) = self.inbox.next(first, &mut self.counters) else {
                 self.light = taken <= LIGHT && bytes <= LIGHT_BYTES;
-                self.lag.catch_up();
+                if !self.has_frames() {
+                    self.lag.catch_up();
+                }
                 return Ok(taken > 0);
             };
             bytes += arrived.bytes.len();
@@ -232,6 +256,7 @@ impl<E: Engine> Driver<E> {
         if self.lag.note(self.now, self.node.poll_timeout()) {
             self.counters.pauses += 1;
             self.inbox.mark_all();
+            self.links.iter_mut().for_each(Links::mark_all);
         }
     }
 
@@ -243,7 +268,7 @@ impl<E: Engine> Driver<E> {
         if !(1..=FEW).contains(&self.clients.writable()) {
             return Ok(());
         }
-        self.outbox.flush(&mut self.counters);
+        self.flush();
         self.tell_clients(self.now)
     }
 
@@ -286,7 +311,7 @@ impl<E: Engine> Driver<E> {
             self.close(client)?;
         }
         self.hear_clients(began)?;
-        self.outbox.flush(&mut self.counters);
+        self.flush();
         self.queue_outputs()?;
         self.tell_clients(self.now)?;
         Ok(true)
@@ -369,6 +394,7 @@ impl<E: Engine> Driver<E> {
     fn drain(&mut self) -> Result<(), RunError> {
         while let Some(effect) = self.node.poll_effect() {
             match effect {
+                Effect::Send { to, lane: Lane::Reliable, datagram } => self.push_frame(to, &datagram),
                 Effect::Send { to, lane, datagram } => self.outbox.push(to, lane, datagram),
                 Effect::Persist { ticket, record, sync } => match &self.records {
                     Some(writer) => writer.write(ticket, record, sync),
@@ -381,14 +407,14 @@ impl<E: Engine> Driver<E> {
                 Effect::Close { client } => self.clients.dismiss(client, self.now),
             }
         }
-        if self.outbox.is_due() {
-            self.outbox.flush(&mut self.counters);
+        if self.outbox.is_due() || self.links.as_ref().is_some_and(Links::is_due) {
+            self.flush();
         }
         Ok(())
     }
 
     fn rest(&mut self, worked: bool) -> Result<(), RunError> {
-        let busy = self.inbox.has_more() || self.clients.has_more() || self.node.has_writable();
+        let busy = self.inbox.has_more() || self.has_frames() || self.clients.has_more() || self.node.has_writable();
         let turn = Iteration { worked, busy, expects: self.node.engine().wait_state().busy_poll_hint };
         match self.idle.wait(self.now, turn) {
             Wait::None => self.wake.look(),
@@ -418,7 +444,8 @@ impl<E: Engine> Driver<E> {
 
     fn next_timeout(&self) -> Option<Instant> {
         let paths = self.path_mtus.as_ref().map(PathMtus::poll_timeout);
-        self.node.poll_timeout().into_iter().chain(self.clients.poll_timeout()).chain(paths).min()
+        let links = self.links.as_ref().and_then(Links::poll_timeout);
+        self.node.poll_timeout().into_iter().chain(self.clients.poll_timeout()).chain(paths).chain(links).min()
     }
 
     fn see_events(&mut self) -> Result<(), RunError> {
@@ -428,8 +455,12 @@ impl<E: Engine> Driver<E> {
                 TIMER => {}
                 STOP => told |= self.stop.take(),
                 RECORDS => written = true,
+                LINKS => self.links.iter_mut().for_each(Links::on_listener_ready),
                 Token(place) if place < TIMER.0 => self.inbox.mark(place),
-                Token(listener) if listener < FIRST_CLIENT => self.clients.on_listener_ready(listener - FIRST_LISTENER),
+                Token(listener) if listener < FIRST_LINK => self.clients.on_listener_ready(listener - FIRST_LISTENER),
+                Token(link) if link < FIRST_CLIENT => {
+                    self.links.iter_mut().for_each(|links| links.event(self.now, event, &mut self.counters));
+                }
                 _ => self.clients.event(event),
             }
         }
@@ -459,7 +490,7 @@ impl<E: Engine> Driver<E> {
 
     /// Tells clients that the daemon stops and lets them read what stands in their outputs, but not for long.
     fn take_leave(mut self) -> Result<(), RunError> {
-        self.outbox.flush(&mut self.counters);
+        self.flush();
         self.tick();
         let until = self.now + FAREWELL;
         self.clients.close_listeners();
@@ -472,7 +503,7 @@ impl<E: Engine> Driver<E> {
             self.see_events()?;
             self.tick();
         }
-        self.outbox.flush(&mut self.counters);
+        self.flush();
         self.write_log();
         for (name, value) in self.facts() {
             tracing::debug!(name, value, "counted");

@@ -16,6 +16,8 @@ pub enum SocketRole {
     Data,
     /// Data to all.
     Multicast,
+    /// Reliable links to other nodes.
+    Links,
     /// Clients over TCP.
     Clients,
 }
@@ -26,6 +28,7 @@ impl fmt::Display for SocketRole {
             Self::Token => "token",
             Self::Data => "data",
             Self::Multicast => "multicast",
+            Self::Links => "link",
             Self::Clients => "client",
         })
     }
@@ -178,6 +181,9 @@ pub enum RunError {
     /// The engine keeps durable records, but there is no place for them.
     #[error("this protocol keeps durable records; configure a file for them")]
     NoRecords,
+    /// The engine sends through reliable links, but there are none.
+    #[error("this protocol needs reliable links; bind the sockets with `links`")]
+    NoLinks,
 }
 
 fn list(usable: &[Interface]) -> String {

@@ -13,6 +13,7 @@
 //! | `bind`, `listeners`, `probe` | opening sockets; whether multicast works here |
 //! | `inbox`, `arena` | batches of datagrams into shared memory; two lanes, read in the order the node wants |
 //! | `outbox` | datagrams out in the order the node emitted them, equal ones as super-packets |
+//! | `links` | reliable links: a TCP connection to each other node, for engines that ask for them |
 //! | `path_mtu` | which size of datagram reaches which node, found out by probes |
 //! | `driver_packets`, `fragments` | what is for the driver and not for the node; joins what was too long for its way |
 //! | `clients`, `users` | connections, their bytes in and out, and who of this machine may have one |
@@ -40,6 +41,7 @@ mod fragments;
 mod idle;
 mod inbox;
 mod journal;
+mod links;
 mod listeners;
 mod options;
 mod outbox;

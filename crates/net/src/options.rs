@@ -101,6 +101,8 @@ pub struct Options {
     pub me: NodeId,
     /// All nodes, this one too.
     pub peers: Vec<Peer>,
+    /// Whether there are reliable links, of TCP at the nodes' token addresses; needed only for engines that use them.
+    pub links: bool,
     /// The multicast group and port for data to all.
     pub multicast: SocketAddrV4,
     /// The address of the interface on which the group is joined and sent to.
@@ -139,6 +141,7 @@ impl Options {
         Self {
             me,
             peers,
+            links: false,
             multicast,
             interface,
             fanout: Fanout::default(),

@@ -43,7 +43,7 @@ use bytes::BytesMut;
 use clients::Sessions;
 use consort_group::{Groups, Mismatch};
 use consort_order::{Arrival, Fact, Link};
-use consort_types::{NodeId, OrderStream, View, ViewId};
+use consort_types::{MemberId, NodeId, OrderStream, View, ViewId};
 use consort_wire::Bump;
 use datagrams::Datagrams;
 use deliver::GroupNotice;
@@ -109,6 +109,8 @@ struct NodeCounts {
     ordered_malformed: u64,
     parts_refused: u64,
     digests_malformed: u64,
+    /// Frames of reliable links that are another member's, or belong on another lane.
+    frames_misplaced: u64,
 }
 
 impl<E: Engine> Node<E> {
@@ -175,6 +177,20 @@ impl<E: Engine> Node<E> {
             let arrival = Arrival { at: arrived, from: envelope.from, lane: envelope.lane };
             self.engine.handle_packet(now, arrival, packet);
         }
+    }
+
+    /// A frame came through the reliable link to a member. Returns whether it was right: a driver breaks the link else, for
+    /// what comes behind a frame that is lost must not be taken.
+    pub fn handle_frame(&mut self, now: Instant, arrived: Instant, from: MemberId, bytes: Bytes) -> bool {
+        self.begin(now);
+        let Some((envelope, packet)) = self.datagrams.open(bytes) else { return false };
+        if (envelope.from, envelope.lane) != (from, Lane::Reliable) {
+            self.counts.frames_misplaced += 1;
+            return false;
+        }
+        let arrival = Arrival { at: arrived, from, lane: Lane::Reliable };
+        self.engine.handle_packet(now, arrival, packet);
+        true
     }
 
     /// Datagrams that came to this node found no room in its sockets.

@@ -15,6 +15,7 @@ impl<E: Engine> Node<E> {
         see("ordered_malformed", self.counts.ordered_malformed);
         see("group_parts_refused", self.counts.parts_refused);
         see("group_digests_malformed", self.counts.digests_malformed);
+        see("frames_misplaced", self.counts.frames_misplaced);
     }
 
     /// The answer to a client's status request.

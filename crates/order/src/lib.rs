@@ -38,6 +38,8 @@ pub struct Capability {
     pub quorum: bool,
     /// Survives a restart of all nodes: uses `Persist`.
     pub durable: bool,
+    /// Sends on [`Lane::Reliable`]: its driver keeps a reliable link to each other node.
+    pub reliable_links: bool,
     /// Goes on in a minority part of a partition.
     pub continues_in_minority: bool,
     /// How orders of separated parts relate.

@@ -263,6 +263,7 @@ impl Engine for Alone {
             needs_arrival_times: false,
             quorum: false,
             durable: false,
+            reliable_links: false,
             continues_in_minority: true,
             across_partitions: AcrossPartitions::PerComponent,
         }

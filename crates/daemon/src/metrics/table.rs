@@ -84,6 +84,7 @@ pub const METRICS: &[Metric] = &[
     ("group_hashes_compared", Counter, "Comparisons of all groups with another daemon's. Normal: grows."),
     ("group_hash_mismatches", Counter, "Comparisons that differed. Normal: 0; anything else is a fault of Consort."),
     ("group_digests_malformed", Counter, "Comparisons that could not be read. Normal: 0."),
+    ("frames_misplaced", Counter, "Frames of reliable links that belong elsewhere. Normal: 0."),
     ("ordered_malformed", Counter, "Ordered messages that no daemon writes. Normal: 0."),
     // The ring at work.
     ("visits", Counter, "Visits of the token. Normal: thousands a second under load, tens at rest."),

@@ -1,5 +1,6 @@
 //! What the driver does about the ways between nodes.
 use super::Driver;
+use crate::links::Links;
 use crate::path_mtu::{News, PathMtus};
 use consort_node::Engine;
 
@@ -55,9 +56,21 @@ impl<E: Engine> Driver<E> {
         }
     }
 
-    /// What does not change while it runs.
+    /// What it tells of itself beside the ways.
     pub(super) fn own_facts(&self) -> Vec<(String, String)> {
-        vec![("scheduling".to_owned(), self.scheduling.to_owned())]
+        let mut facts = vec![("scheduling".to_owned(), self.scheduling.to_owned())];
+        let word = |up| if up { "up" } else { "down" }.to_owned();
+        let links = self.links.iter().flat_map(Links::each);
+        facts.extend(links.map(|(node, up)| (format!("link_{node}"), word(up))));
+        facts
+    }
+
+    /// Something of that has changed.
+    pub(super) fn note_facts(&mut self) {
+        match &self.path_mtus {
+            Some(_) => self.tell_of_paths(),
+            None => self.node.note_driver(self.own_facts()),
+        }
     }
 
     /// The node tells of it in its status.

@@ -120,10 +120,15 @@ impl TestClient {
 
     /// A number from the daemon's status.
     pub fn counter(&mut self, name: &str) -> u64 {
+        self.fact(name).map_or(0, |value| value.parse().unwrap())
+    }
+
+    /// A fact from the daemon's status.
+    pub fn fact(&mut self, name: &str) -> Option<String> {
         self.session.status();
         loop {
             if let DaemonEvent::Status(pairs) = self.next() {
-                return pairs.iter().find(|(key, _)| key == name).map_or(0, |(_, value)| value.parse().unwrap());
+                return pairs.into_iter().find(|(key, _)| key == name).map(|(_, value)| value);
             }
         }
     }

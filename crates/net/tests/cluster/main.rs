@@ -10,7 +10,8 @@ use consort_net::{Fanout, IdleProfile, ListenAddress, Options, Peer, RunError, S
 use consort_node::{Identity, Limits, Node};
 use consort_types::{ClusterId, ConfigHash, MemberId, NodeId};
 use sequencer::Sequencer;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, UdpSocket};
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
@@ -35,12 +36,15 @@ struct Kind {
     fanout: Fanout,
     idling: IdleProfile,
     arrival_times: bool,
+    reliable: bool,
 }
 
 struct Cluster {
     stops: Vec<Stop>,
     threads: Vec<JoinHandle<Result<(), RunError>>>,
     doors: Vec<Vec<ListenAddress>>,
+    /// Where each takes links, if it does.
+    links: Vec<SocketAddr>,
     _folder: TempDir,
 }
 
@@ -61,19 +65,21 @@ impl Cluster {
             let mut options = Options::new(NodeId(n), peers.clone(), group, Ipv4Addr::LOCALHOST);
             options.fanout = kind.fanout;
             options.idling = kind.idling;
+            options.links = kind.reliable;
             options.listeners = vec![
                 ListenAddress::Unix(folder.path().join(format!("n{n}"))),
                 ListenAddress::Tcp(([127, 0, 0, 1], 0).into()),
             ];
             sockets.push(Sockets::bind(options).unwrap());
         }
+        let links = peers.iter().map(|peer| peer.token).collect();
         if kind.fanout != Fanout::Unicast && !sockets[0].reach().multicast {
             eprintln!("skipped: no multicast on the loopback interface: {}", sockets[0].reach().why);
             return None;
         }
         let doors = sockets.iter().map(Sockets::listeners).collect();
         let (stops, threads) = sockets.into_iter().zip(0..).map(|(sockets, n)| spawn(sockets, n, kind)).unzip();
-        Some(Self { stops, threads, doors, _folder: folder })
+        Some(Self { stops, threads, doors, links, _folder: folder })
     }
 
     fn socket_file(&self, node: usize) -> PathBuf {
@@ -102,6 +108,7 @@ fn spawn(sockets: Sockets, n: u16, kind: Kind) -> (Stop, JoinHandle<Result<(), R
     let identity = Identity { cluster: ClusterId(7), config: ConfigHash(7), me: members[usize::from(n)] };
     let mut engine = Sequencer::new(identity.me, members);
     engine.needs_arrival_times = kind.arrival_times;
+    engine.reliable = kind.reliable;
     let stop = Stop::new().unwrap();
     let told = stop.clone();
     let thread = thread::spawn(move || consort_net::run(sockets, Node::new(identity, engine, limits()), told));
@@ -129,17 +136,52 @@ fn all_agree(kind: Kind) {
 
 #[test]
 fn all_agree_by_multicast() {
-    all_agree(Kind { fanout: Fanout::Auto, idling: IdleProfile::Balanced, arrival_times: false });
+    all_agree(Kind { fanout: Fanout::Auto, idling: IdleProfile::Balanced, arrival_times: false, reliable: false });
 }
 
 #[test]
 fn all_agree_by_unicast() {
-    all_agree(Kind { fanout: Fanout::Unicast, idling: IdleProfile::Frugal, arrival_times: false });
+    all_agree(Kind { fanout: Fanout::Unicast, idling: IdleProfile::Frugal, arrival_times: false, reliable: false });
 }
 
 #[test]
 fn all_agree_where_every_packet_is_stamped_and_the_loop_spins() {
-    all_agree(Kind { fanout: Fanout::Auto, idling: IdleProfile::Latency, arrival_times: true });
+    all_agree(Kind { fanout: Fanout::Auto, idling: IdleProfile::Latency, arrival_times: true, reliable: false });
+}
+
+const RELIABLE: Kind =
+    Kind { fanout: Fanout::Unicast, idling: IdleProfile::Balanced, arrival_times: false, reliable: true };
+
+#[test]
+fn all_agree_through_reliable_links() {
+    all_agree(RELIABLE);
+    all_agree(Kind { idling: IdleProfile::Frugal, ..RELIABLE });
+}
+
+#[test]
+fn reliable_links_hold_while_strangers_say_whatever_they_like() {
+    let Some(cluster) = Cluster::start(RELIABLE) else { return };
+    let mut client = cluster.connect(2);
+    client.join();
+    let mut silent = Vec::new();
+    for round in 0..20 {
+        for address in &cluster.links {
+            let mut stranger = TcpStream::connect(address).unwrap();
+            let _it_may_be_cut_off = stranger.write_all(&vec![0xff; 997 * round]);
+            silent.push(stranger);
+        }
+        assert_eq!(client.exchange(round, 50, 50).len(), 50);
+    }
+    assert_eq!(client.fact(&format!("link_{}", NodeId(0))).as_deref(), Some("up"));
+    cluster.stop();
+}
+
+#[test]
+fn an_engine_that_needs_links_does_not_start_without() {
+    let single = Single::new();
+    let ended =
+        single.run_with(single.options(), |engine| engine.reliable = true, |client| assert!(client.is_refused()));
+    assert!(matches!(ended, Err(RunError::NoLinks)), "{ended:?}");
 }
 
 /// The engine of these tests cuts nothing: whatever it orders must fit a datagram.
@@ -147,7 +189,8 @@ fn limits() -> Limits {
     Limits { batch_max: 0, ..Limits::default() }
 }
 
-const QUIET: Kind = Kind { fanout: Fanout::Unicast, idling: IdleProfile::Frugal, arrival_times: false };
+const QUIET: Kind =
+    Kind { fanout: Fanout::Unicast, idling: IdleProfile::Frugal, arrival_times: false, reliable: false };
 
 #[test]
 fn a_stop_tells_clients_and_leaves_no_socket_file() {

@@ -72,6 +72,8 @@ pub struct Sequencer {
     me: MemberId,
     members: Vec<MemberId>,
     pub needs_arrival_times: bool,
+    /// It sends everything through reliable links.
+    pub reliable: bool,
     /// The first member writes each message down before it numbers it.
     pub durable: bool,
     found: u64,
@@ -102,6 +104,7 @@ impl Sequencer {
             me,
             members,
             needs_arrival_times: false,
+            reliable: false,
             durable: false,
             found: 0,
             written: 0,
@@ -130,6 +133,13 @@ impl Sequencer {
     }
 
     fn send(&mut self, to: Destination, lane: Lane, packet: Message) {
+        if self.reliable {
+            let others =
+                self.members.iter().filter(|member| **member != self.me).map(|member| Destination::One(member.node));
+            let to: Vec<_> = if to == Destination::All { others.collect() } else { vec![to] };
+            let send = |to| Output::Send { to, lane: Lane::Reliable, packet: packet.clone() };
+            return self.outputs.extend(to.into_iter().map(send));
+        }
         self.outputs.push_back(Output::Send { to, lane, packet });
     }
 
@@ -212,6 +222,7 @@ impl Engine for Sequencer {
             needs_arrival_times: self.needs_arrival_times,
             quorum: false,
             durable: self.durable,
+            reliable_links: self.reliable,
             continues_in_minority: false,
             across_partitions: AcrossPartitions::PerComponent,
         }

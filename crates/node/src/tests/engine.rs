@@ -174,6 +174,7 @@ impl Engine for Sequencer {
             needs_arrival_times: false,
             quorum: false,
             durable: false,
+            reliable_links: false,
             continues_in_minority: true,
             across_partitions: AcrossPartitions::PerComponent,
         }

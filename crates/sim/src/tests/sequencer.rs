@@ -372,6 +372,7 @@ impl Engine for Sequencer {
             needs_arrival_times: false,
             quorum: false,
             durable: false,
+            reliable_links: false,
             continues_in_minority: false,
             across_partitions: AcrossPartitions::PerComponent,
         }

@@ -1,6 +1,7 @@
 //! As an engine.
 use super::{Farewell, Paxos};
 use crate::acceptor::Standing;
+use crate::config::Storage;
 use crate::coordinator::Role;
 use crate::packet::{Content, Packet};
 use crate::record::Record;
@@ -23,7 +24,8 @@ impl Engine for Paxos {
             optimistic: false,
             needs_arrival_times: false,
             quorum: true,
-            durable: true,
+            durable: self.config.storage == Storage::Sync,
+            reliable_links: true,
             continues_in_minority: false,
             across_partitions: AcrossPartitions::Evs,
         }

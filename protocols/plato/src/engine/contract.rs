@@ -19,6 +19,7 @@ impl Engine for Plato {
             needs_arrival_times: true,
             quorum: false,
             durable: false,
+            reliable_links: false,
             continues_in_minority: true,
             across_partitions: AcrossPartitions::PerComponent,
         }

@@ -27,6 +27,7 @@ impl Engine for Ring {
             needs_arrival_times: false,
             quorum: false,
             durable: false,
+            reliable_links: false,
             continues_in_minority: true,
             across_partitions: AcrossPartitions::Evs,
         }

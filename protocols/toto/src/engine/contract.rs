@@ -22,6 +22,7 @@ impl Engine for Toto {
             needs_arrival_times: false,
             quorum: false,
             durable: false,
+            reliable_links: false,
             continues_in_minority: true,
             across_partitions: AcrossPartitions::PerComponent,
         }
