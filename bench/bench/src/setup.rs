@@ -17,7 +17,8 @@ macro_rules! shared_help {
         "  --nodes N          daemons, 1 to 64 [3]
   --size BYTES       payload of a message, 24 to 16MiB [1350]
   --service LEVEL    agreed or safe [agreed]
-  --protocol NAME    ring, toto or plato: what orders the messages [ring]
+  --protocol NAME    ring, toto, plato or paxos: what orders the messages
+                     [ring]
   --ring KIND        accelerated or original [accelerated]
   --idling PROFILE   latency, balanced or frugal [balanced]
   --datagram SIZE    bytes of one datagram, 576 to 65000 [1472]
@@ -355,6 +356,6 @@ mod tests {
         assert_eq!(names("--compare hosts"), ["daemons", "embedded"]);
         assert_eq!(names("--compare hosts --embedded"), ["embedded", "daemons"]);
         assert_eq!(names("--compare idlings"), ["balanced", "latency", "frugal"]);
-        assert_eq!(names("--compare protocols --protocol plato"), ["plato", "ring", "toto"]);
+        assert_eq!(names("--compare protocols --protocol plato"), ["plato", "ring", "toto", "paxos"]);
     }
 }

@@ -126,7 +126,7 @@ pub fn promises(protocol: Protocol) -> usize {
 /// What daemons promise of the order: groups ride on agreed messages only.
 pub fn promised(protocol: Protocol) -> PromisedOrder {
     let per_component = matches!(protocol, Protocol::Toto | Protocol::Plato);
-    PromisedOrder { per_component, ..PromisedOrder::default() }
+    PromisedOrder { per_component, quorum: protocol == Protocol::Paxos, ..PromisedOrder::default() }
 }
 
 fn bounds(protocol: Protocol) -> Bounds {

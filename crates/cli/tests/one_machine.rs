@@ -57,6 +57,11 @@ fn three_daemons_with_a_sequencer_deliver_one_order() {
     one_order_of_three(&["--protocol", "plato"]);
 }
 
+#[test]
+fn three_daemons_of_which_a_majority_keeps_the_order_deliver_one() {
+    one_order_of_three(&["--protocol", "paxos"]);
+}
+
 fn one_order_of_three(options: &[&str]) {
     let world = World::new();
     let _daemons = world.daemons(3, options);

@@ -27,7 +27,8 @@ daemon takes the lowest free place, and those that run find each other.
 On one machine:
   --cluster NAME     which cluster [default]
   --nodes N          how many nodes it may have, 1 to 64; the same for all [8]
-  --protocol NAME    ring, toto or plato: what orders the messages [ring]
+  --protocol NAME    ring, toto, plato or paxos: what orders the messages
+                     [ring]
   --ring KIND        accelerated or original [accelerated]
   --datagram SIZE    bytes of one datagram, 576 to 65000 [1472]
 
@@ -225,6 +226,12 @@ mod tests {
         assert!(settings.summary().starts_with("3 nodes, toto with phi 50%"), "{}", settings.summary());
         let settings = options("--protocol plato --nodes 3").unwrap().settings().unwrap();
         assert!(settings.summary().starts_with("3 nodes, plato, "), "{}", settings.summary());
+        let settings = options("--protocol paxos --nodes 3").unwrap().settings().unwrap();
+        assert!(
+            settings.summary().starts_with("3 nodes, paxos with acceptors 1 2 3 in memory, "),
+            "{}",
+            settings.summary()
+        );
     }
 
     #[test]
@@ -252,7 +259,7 @@ mod tests {
             problem("--metrics 9464"),
             "--metrics: `9464` does not fit; give ADDRESS:PORT, such as 127.0.0.1:9464"
         );
-        assert_eq!(problem("--protocol vote"), "--protocol: `vote` does not fit; give ring, toto or plato");
+        assert_eq!(problem("--protocol vote"), "--protocol: `vote` does not fit; give ring, toto, plato or paxos");
         assert_eq!(problem("--scheduling fast"), "--scheduling: `fast` does not fit; give normal, auto or realtime");
         assert!(problem("--scheduling realtime --idling latency").starts_with("scheduling: idling `latency` yields"));
         assert_eq!(problem("--ring fast"), "--ring: `fast` does not fit; give accelerated or original");

@@ -5,6 +5,7 @@ use crate::place::{self, Card, Place, Seat};
 use crate::{incarnation, metrics};
 use consort_net::{BindError, Fanout, ListenAddress, Options as NetOptions, Peer, SocketRole, Sockets, Stop};
 use consort_node::{Identity, Node};
+use consort_paxos::Paxos;
 use consort_plato::Plato;
 use consort_ring::Ring;
 use consort_toto::Toto;
@@ -28,6 +29,7 @@ enum AnyNode {
     Ring(Box<Node<Ring>>),
     Toto(Box<Node<Toto>>),
     Plato(Box<Node<Plato>>),
+    Paxos(Box<Node<Paxos>>),
 }
 
 /// Takes the node's place on this machine and binds: the given node, or the lowest free one that is at home here. `ask` is
@@ -64,6 +66,7 @@ impl Ready {
             AnyNode::Ring(node) => consort_net::run(self.sockets, *node, stop),
             AnyNode::Toto(node) => consort_net::run(self.sockets, *node, stop),
             AnyNode::Plato(node) => consort_net::run(self.sockets, *node, stop),
+            AnyNode::Paxos(node) => consort_net::run(self.sockets, *node, stop),
         };
         ended.map_err(|error| Failure::new(error.to_string()))?;
         tracing::info!("ended");
@@ -96,6 +99,11 @@ fn engine_and_node(settings: &Settings, incarnation: Incarnation, receive_room: 
             let engine = Plato::new(settings.plato_config(), incarnation);
             let engine = engine.map_err(|error| Failure::usage(error.to_string()))?;
             Ok(AnyNode::Plato(Box::new(Node::new(identity, engine, settings.limits))))
+        }
+        Protocol::Paxos => {
+            let engine = Paxos::new(settings.paxos_config(), incarnation);
+            let engine = engine.map_err(|error| Failure::usage(error.to_string()))?;
+            Ok(AnyNode::Paxos(Box::new(Node::new(identity, engine, settings.limits))))
         }
     }
 }
@@ -225,6 +233,7 @@ fn net_options(settings: &Settings, card: &Card) -> Outcome<NetOptions> {
         options.spread_listeners.extend(spread.unix.clone().map(ListenAddress::Unix));
         options.spread_listeners.push(ListenAddress::Tcp(spread.address));
     }
+    options.links = settings.protocol == Protocol::Paxos;
     options.datagram = settings.ring.datagram;
     options.idling = settings.profile.waiting();
     options.scheduling = settings.scheduling;

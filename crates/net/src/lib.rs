@@ -57,6 +57,7 @@ mod wake;
 pub use bind::{FanoutChoice, Sockets};
 pub use driver::run;
 pub use error::{BindError, Interface, RunError, SocketRole};
+pub use links::LINK_MESSAGE_MAX;
 pub use options::{
     Dialect, Fanout, IdleProfile, ListenAddress, Options, Peer, RECEIVE_BUFFER, SHARED_MEMORY, Scheduling,
 };

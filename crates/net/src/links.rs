@@ -25,8 +25,10 @@ use std::time::Duration;
 
 pub(crate) use sockets::listen;
 
-/// The longest frame: the largest message, with room to spare.
+/// The longest frame: the largest message, and what engines say beside it.
 const FRAME_MAX: usize = 32 << 20;
+/// The longest message, in bytes, of an engine that sends through reliable links.
+pub const LINK_MESSAGE_MAX: usize = FRAME_MAX - (1 << 20);
 /// So many bytes may wait for a link. Beyond that it is broken: whoever reads so slowly is better told what it missed.
 const BUDGET: usize = 64 << 20;
 /// So many bytes that wait are written without waiting for more.
@@ -47,7 +49,7 @@ const CLOSED_FOR: Duration = Duration::from_millis(100);
 const GREETING: Duration = Duration::from_secs(2);
 /// How long after a failure it is dialled again, at first and at most.
 const REDIAL: Duration = Duration::from_millis(10);
-const REDIAL_MAX: Duration = Duration::from_millis(250);
+const REDIAL_MAX: Duration = Duration::from_millis(100);
 /// A link that stood for so long has shown that the other end is in order.
 const STEADY: Duration = Duration::from_secs(1);
 

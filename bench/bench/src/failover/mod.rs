@@ -24,7 +24,8 @@ and starts it again, lets it leave (SIGTERM) and starts it again, stops it for
 100 ms (SIGSTOP, SIGCONT).
 
   --nodes N          daemons, 2 to 64 [3]
-  --protocol NAME    ring, toto or plato: what orders the messages [ring]
+  --protocol NAME    ring, toto, plato or paxos: what orders the messages
+                     [ring]
   --runs N           how often, 1 to 1000 [20]
   --rate R           messages a second over all clients, of 100 bytes [1000]
   --json             print one JSON object

@@ -25,7 +25,7 @@ This needs Linux, root, /dev/net/tun, and the program `ip` (apt-get install
 iproute2); without them it says so and does nothing, unless CONSORT_REQUIRE_NETNS
 is 1.
 
-  --protocol NAME  ring, toto or plato: what orders the messages [ring]
+  --protocol NAME  ring, toto, plato or paxos: what orders the messages [ring]
   --nodes N        daemons, 2 to 32 [5]
   --minutes M      how long faults come and go, such as 10 or 0.5 [1]
   --seconds S      the same in seconds
@@ -123,9 +123,9 @@ mod tests {
         assert_eq!(problem("--nodes 1"), "--nodes: `1` does not fit; give a number from 2 to 32");
         assert_eq!(problem("--minutes soon"), "--minutes: `soon` does not fit; give a number from 0.05 to 1440");
         assert_eq!(problem("--seconds NaN"), "--seconds: `NaN` does not fit; give a number from 3 to 86400");
-        for none in ["vote", "paxos"] {
+        for none in ["vote", "raft"] {
             let problem = problem(&format!("--protocol {none}"));
-            assert_eq!(problem, format!("--protocol: no daemon offers `{none}`; use ring, toto or plato"));
+            assert_eq!(problem, format!("--protocol: no daemon offers `{none}`; use ring, toto, plato or paxos"));
         }
         assert_eq!(problem("--seed"), "--seed needs a value; see --help");
         assert_eq!(problem("--faults all"), "--faults: there is no such option; --help lists the options");

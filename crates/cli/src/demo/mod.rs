@@ -32,7 +32,7 @@ no promise is broken.
 
   --nodes N        daemons to start, 1 to 16 [3]
   --lines N        lines in the file, 1 to 10,000,000 [20,000]
-  --protocol NAME  ring, toto or plato: what orders the messages [ring]
+  --protocol NAME  ring, toto, plato or paxos: what orders the messages [ring]
   --file FILE      send the lines of this file instead
   --json           print one JSON object instead of the story
 ";

@@ -36,8 +36,10 @@ impl Story {
             Protocol::Ring => "pass a token round",
             Protocol::Toto => "order messages by votes",
             Protocol::Plato => "have the lowest of them say the order",
+            Protocol::Paxos => "have a majority of them keep the order",
         };
-        self.say(&format!("They talk by multicast on the loopback interface and {how}."))
+        let way = if protocol == Protocol::Paxos { "TCP" } else { "multicast" };
+        self.say(&format!("They talk by {way} on the loopback interface and {how}."))
     }
 
     /// The sending begins.

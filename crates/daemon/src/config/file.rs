@@ -58,6 +58,7 @@ fn settings(notes: &mut Notes, table: &toml::de::DeTable<'_>) -> Option<Settings
     ring(&mut root.table("ring"), &mut settings);
     protocol::read(&mut root.table("toto"), &mut settings.toto);
     protocol::read_plato(&mut root.table("plato"), &mut settings.plato);
+    protocol::read_paxos(&mut root.table("paxos"), &mut settings.paxos);
     clients(&mut root.table("clients"), &mut settings);
     settings.spread = spread::read(&mut root.table("spread"));
     settings.metrics = metrics(&mut root.table("metrics"));
@@ -294,6 +295,7 @@ interface = "198.51.100.12"
         let toto = |settings: &Settings| format!("{:?}", settings.toto_config());
         assert_eq!((spelled.protocol, toto(&spelled)), (plain.protocol, toto(&plain)));
         assert_eq!(format!("{:?}", spelled.plato_config()), format!("{:?}", plain.plato_config()));
+        assert_eq!(format!("{:?}", spelled.paxos_config()), format!("{:?}", plain.paxos_config()));
         assert_eq!(format!("{:?}", spelled.limits), format!("{:?}", plain.limits));
         assert_eq!((spelled.profile, spelled.receive_buffer), (plain.profile, plain.receive_buffer));
         assert_eq!(spelled.shared_memory, plain.shared_memory);
@@ -302,7 +304,8 @@ interface = "198.51.100.12"
         assert_eq!((spelled.metrics, plain.metrics), (Some(([127, 0, 0, 1], 9464).into()), None));
         assert_eq!((spelled.spread, plain.spread), (Some(SpreadDoor::at(4803)), None));
         // A key that the example misses would be named here among those that are known.
-        for section in ["", "[ring]", "[toto]", "[plato]", "[clients]", "[spread]", "[metrics]", "[limits]", "[[node]]"]
+        for section in
+            ["", "[ring]", "[toto]", "[plato]", "[paxos]", "[clients]", "[spread]", "[metrics]", "[limits]", "[[node]]"]
         {
             let message = problems(&format!("{section}\nzzzzzzzz = 1\n"));
             let known = message.split("known here: ").nth(1).unwrap().lines().next().unwrap();
@@ -396,6 +399,36 @@ interface = "198.51.100.12"
         assert!(wrong("delta = \"5\"").contains("or write \"adaptive\" or \"paper\""));
         assert!(wrong("delta = 5").contains("plato.delta: "));
         assert!(wrong("silence = \"20ms\"").contains("plato.silence: "));
+    }
+
+    #[test]
+    fn paxos_is_set_in_its_own_section_and_what_it_cannot_work_with_is_said_there() {
+        let four = "cluster = \"p\"\n".to_owned()
+            + &(1..=4).map(|id| format!("[[node]]\nid = {id}\naddress = \"192.0.2.{id}\"\n")).collect::<String>();
+        let with = |head: &str, lines: &str| format!("protocol = \"paxos\"\n{head}\n{four}\n[paxos]\n{lines}\n");
+        let settings = parse("consort.toml", &with("", "acceptors = [2, 3, 4]\nstorage = \"memory\"")).unwrap();
+        assert_eq!(
+            (settings.protocol, settings.paxos_config().acceptors),
+            (Protocol::Paxos, [2, 3, 4].map(NodeId).into())
+        );
+        assert!(settings.summary().contains("paxos with acceptors 2 3 4 in memory"), "{}", settings.summary());
+        let plain = parse("consort.toml", &with("", "")).unwrap();
+        assert_eq!(plain.paxos_config().acceptors, [1, 2, 3].map(NodeId));
+        let wrong = |lines: &str| problems(&with("", lines));
+        assert!(wrong("acceptors = [1, 2]").contains("paxos.acceptors: 2 of them; use 1, 3, 5 or 7"));
+        assert!(wrong("acceptors = []").contains("paxos.acceptors: 0 of them"));
+        assert!(wrong("acceptors = [1, 2, 2]").contains("paxos.acceptors: one is named twice"));
+        assert!(wrong("acceptors = [1, 2, 9]").contains("is no node; name configured ones"));
+        assert!(wrong("acceptors = 3").contains("paxos.acceptors: 3 is not a list of whole numbers"));
+        for storage in ["sync", "async"] {
+            let problem = wrong(&format!("storage = \"{storage}\""));
+            assert!(problem.contains("paxos.storage: ") && problem.contains("is not offered yet"), "{problem}");
+        }
+        assert!(wrong("storage = \"disk\"").contains("paxos.storage: \"disk\" is not known; use \"memory\""));
+        assert!(wrong("window = 3").contains("known here: acceptors, storage"));
+        assert!(problems(&with("primary = \"node 2\"", "")).contains("primary: with protocol = \"paxos\""));
+        let long = format!("{}[limits]\nmessage = 40_000_000\nqueue = 100_000_000\n", with("", ""));
+        assert!(problems(&long).contains("limits.message: 40000000 bytes; with protocol"), "{}", problems(&long));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 pub use consort_net::Scheduling;
 pub use file::read;
-pub use protocol::{PROTOCOLS, Plato, Protocol, Toto};
+pub use protocol::{PROTOCOLS, Paxos, Plato, Protocol, Toto};
 pub use spread::SpreadDoor;
 
 /// How much CPU is spent on answering quickly.
@@ -62,6 +62,8 @@ pub struct Settings {
     pub toto: Toto,
     /// PLATO's, where that is it.
     pub plato: Plato,
+    /// Ring Paxos', where that is it.
+    pub paxos: Paxos,
     /// The ring's own settings, and those that all protocols share; its `me` is set by [`Settings::choose`].
     pub ring: RingConfig,
     /// How much CPU a quick answer is worth.
@@ -155,6 +157,7 @@ impl Settings {
             protocol: Protocol::Ring,
             toto: Toto::default(),
             plato: Plato::default(),
+            paxos: Paxos::default(),
             nodes,
             multicast,
             profile: Profile::Balanced,
@@ -202,6 +205,7 @@ impl Settings {
             Protocol::Ring => self.ring.shared_settings(),
             Protocol::Toto => self.toto_config().shared_settings(),
             Protocol::Plato => self.plato_config().shared_settings(),
+            Protocol::Paxos => self.paxos_config().shared_settings(),
         };
         let mut nodes = self.nodes.clone();
         nodes.sort_unstable_by_key(|node| node.id);
@@ -226,6 +230,10 @@ impl Settings {
             Protocol::Ring => format!("{ring} ring"),
             Protocol::Toto => format!("toto with phi {}%", self.toto.phi.percent()),
             Protocol::Plato => "plato".to_owned(),
+            Protocol::Paxos => {
+                let paxos = self.paxos_config();
+                format!("paxos with acceptors {} in {}", list(&paxos.acceptors), paxos.storage.name())
+            }
         };
         let nodes = self.nodes.len();
         let data = self.multicast.map_or_else(|| "unicast".into(), |group| format!("multicast {group}"));
@@ -237,6 +245,10 @@ impl Settings {
     pub fn cluster_id(&self) -> consort_types::ClusterId {
         local::cluster_id(&self.cluster)
     }
+}
+
+fn list(nodes: &[NodeId]) -> String {
+    nodes.iter().map(|node| node.0.to_string()).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -271,6 +283,14 @@ mod tests {
         assert_ne!(toto(&|_| {}), toto(&|own| own.early = true));
         assert_ne!(toto(&|_| {}), toto(&|own| own.ack_floor = true));
         assert_eq!(toto(&|_| {}), toto(&|own| own.ack = Some(Duration::from_millis(2))));
+        let paxos = |acceptors: Option<Vec<NodeId>>| {
+            hash(&|s| {
+                s.protocol = Protocol::Paxos;
+                s.paxos.acceptors.clone_from(&acceptors);
+            })
+        };
+        assert_eq!(paxos(None), paxos(Some(vec![NodeId(3), NodeId(1), NodeId(2)])), "the first three of three");
+        assert!(plain != paxos(None) && paxos(None) != paxos(Some(vec![NodeId(2)])));
         assert_ne!(plain, Settings::local("test", 4).hash());
         assert_ne!(plain, hash(&|s| s.allow(10)));
         assert_ne!(plain, hash(&|s| s.nodes[1].token.set_port(4851)));

@@ -1,9 +1,11 @@
 //! Which protocol orders the messages, and the own knobs of those that are not the ring.
 use super::reader::{self, Section};
 use super::{Profile, Scheduling, Settings};
+use consort_paxos::{Config as PaxosConfig, Storage};
 use consort_plato::{PlatoConfig, Prediction};
+use consort_ring::Policy;
 use consort_toto::{Early, Phi, TotoConfig};
-use consort_types::Duration;
+use consort_types::{Duration, NodeId};
 
 /// Which protocol orders the messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,11 +17,13 @@ pub enum Protocol {
     Toto,
     /// One member says the order, the others predict it.
     Plato,
+    /// A majority of acceptors keeps the order.
+    Paxos,
 }
 
 /// How the protocols are named.
-pub const PROTOCOLS: [(&str, Protocol); 3] =
-    [("ring", Protocol::Ring), ("toto", Protocol::Toto), ("plato", Protocol::Plato)];
+pub const PROTOCOLS: [(&str, Protocol); 4] =
+    [("ring", Protocol::Ring), ("toto", Protocol::Toto), ("plato", Protocol::Plato), ("paxos", Protocol::Paxos)];
 
 impl Protocol {
     /// Its name.
@@ -69,6 +73,41 @@ pub struct Plato {
 impl Default for Plato {
     fn default() -> Self {
         Self { every: 10, within: None, delta: Prediction::default(), silence: None }
+    }
+}
+
+/// What of Ring Paxos can be set; the rest it shares with the ring.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Paxos {
+    /// Who votes; where nothing is said the first up to seven nodes, an odd number of them.
+    pub acceptors: Option<Vec<NodeId>>,
+    /// What acceptors keep through a restart.
+    pub storage: Storage,
+}
+
+impl Default for Paxos {
+    fn default() -> Self {
+        Self { acceptors: None, storage: Storage::Memory }
+    }
+}
+
+/// Reads the section `[paxos]`.
+pub fn read_paxos(section: &mut Section<'_, '_>, paxos: &mut Paxos) {
+    let acceptors = section.numbers("acceptors", 1..=u16::MAX);
+    paxos.acceptors = acceptors.map(|nodes| nodes.into_iter().map(NodeId).collect());
+    paxos.storage = section.text("storage", storage).unwrap_or(paxos.storage);
+    section.finish();
+}
+
+/// Reads what acceptors keep. Daemons have no log on disk for it yet.
+fn storage(text: &str) -> Result<Storage, String> {
+    match text {
+        "memory" => Ok(Storage::Memory),
+        "sync" | "async" => Err(format!(
+            "\"{text}\" is not offered yet: daemons keep no votes on disk; use \"memory\", which loses all if a \
+             majority of the acceptors restarts at once"
+        )),
+        text => Err(format!("\"{text}\" is not known; use \"memory\"")),
     }
 }
 
@@ -187,6 +226,33 @@ impl Settings {
         config
     }
 
+    /// Ring Paxos' settings: what it shares with the ring is set in one place.
+    pub fn paxos_config(&self) -> PaxosConfig {
+        let ring = &self.ring;
+        let mut config = PaxosConfig::new(ring.me, ring.members.clone());
+        if let Some(acceptors) = &self.paxos.acceptors {
+            config.acceptors.clone_from(acceptors);
+        }
+        config.storage = self.paxos.storage;
+        config.message_max = ring.message_max;
+        config.queue_bytes = ring.queue_bytes;
+        config
+    }
+
+    fn validate_paxos(&self) -> Result<(), (&'static str, String)> {
+        if self.from_file && self.ring.primary != Policy::Majority {
+            let remedy = "with protocol = \"paxos\" the majority of the acceptors is primary; leave it out";
+            return Err(("primary", remedy.into()));
+        }
+        let most = consort_net::LINK_MESSAGE_MAX;
+        if self.ring.message_max > most {
+            let (given, most) = (self.limits.message_max, most >> 20);
+            let problem = format!("{given} bytes; with protocol = \"paxos\" use less than {most} MiB");
+            return Err(("limits.message", problem));
+        }
+        self.paxos_config().validate().map_err(|error| (error.setting, error.problem))
+    }
+
     /// Checks that the settings of the chosen protocol can work together.
     ///
     /// # Errors
@@ -203,6 +269,7 @@ impl Settings {
             Protocol::Plato => {
                 self.plato_config().validate().map_err(|error| (plato_key(error.setting), error.problem))
             }
+            Protocol::Paxos => self.validate_paxos(),
         }
     }
 }

@@ -153,6 +153,20 @@ pub const METRICS: &[Metric] = &[
     ("places_awaited", Gauge, "Places whose packets are still to come. Normal: below 100."),
     ("foreign_packets", Counter, "Packets of other views. Normal: a few whenever daemons come or go."),
     ("wrong_packets", Counter, "Packets that no right member sends. Normal: 0."),
+    // Ring Paxos at work.
+    ("terms_led", Counter, "Times that this node became the coordinator. Normal: grows only when daemons come or go."),
+    ("instances_proposed", Counter, "Items proposed here. Normal: grows at the coordinator only."),
+    ("instances_decided", Counter, "Items decided here. Normal: grows at the coordinator only."),
+    ("instances_known", Gauge, "Items of the order that this node holds. Normal: about equal at all nodes."),
+    ("instances_learnt", Counter, "Items asked of other nodes. Normal: grows when this daemon was away."),
+    ("open_instances", Gauge, "Items that wait for votes. Normal: below 256."),
+    ("values_voided", Counter, "Values sent again in a later view. Normal: grows only when daemons come or go."),
+    ("values_fetched", Counter, "Values asked of other nodes. Normal: grows only when daemons come or go."),
+    ("under_way_bytes", Gauge, "Bytes of this node's values without a place. Normal: below 2097152."),
+    ("pool_values", Gauge, "Values held without a place. Normal: below 1000."),
+    ("links_lost", Counter, "Links to other nodes that broke. Normal: grows only when daemons come or go."),
+    ("foreign_log", Counter, "Packets of another log. Normal: a few when daemons come or go."),
+    ("outdated_packets", Counter, "Packets of earlier lives of nodes. Normal: a few when daemons come or go."),
     // Membership.
     ("views", Counter, "Regular views installed. Normal: grows only when daemons come or go."),
     (

@@ -188,7 +188,10 @@ impl Paxos {
         let place = if self.members().is_some() { "in" } else { "outside" };
         let near = self.peers.values().filter(|peer| self.is_near(peer, now)).count();
         let (view, next) = (self.learner.present().number, self.learner.next());
-        format!("{stands}, {role}, led by {leader}, {place} view {view}, knows {next} instances, hears {near}")
+        let storage = self.config.storage.name();
+        format!(
+            "{stands}, {role}, led by {leader}, {place} view {view}, knows {next} instances, hears {near}, storage {storage}"
+        )
     }
 
     fn wait_cause(&self) -> Option<OrderWait> {
