@@ -81,7 +81,7 @@ impl Listener for Ear {
     fn receive(&mut self, take: Take<'_>) -> Outcome {
         // What came together came at one time.
         let (mut now, mut taken) = (None, Ok(()));
-        let shown = self.client.receive_with(None, |shown| {
+        let shown = self.client.receive_borrowed(None, |shown| {
             let now = *now.get_or_insert_with(now_ns);
             if let (Shown::Message(message), Ok(())) = (shown, &taken) {
                 taken = take(now, message.payload());

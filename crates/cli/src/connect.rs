@@ -132,7 +132,7 @@ pub fn usual_group() -> Outcome<GroupName> {
 /// Reads a group's name.
 pub fn group(args: &mut Args) -> Outcome<GroupName> {
     let name = args.text()?;
-    GroupName::new(name.as_bytes()).map_err(|problem| Failure::usage(format!("--group: {problem}")))
+    GroupName::new(name).map_err(|problem| Failure::usage(format!("--group: {problem}")))
 }
 
 fn address(args: &mut Args) -> Outcome<Address> {

@@ -64,7 +64,7 @@ fn messages(client: &mut Client, count: usize) -> Vec<Vec<u8>> {
 fn shown(client: &mut Client, count: usize) -> Vec<Vec<u8>> {
     let mut messages = Vec::new();
     while messages.len() < count {
-        let shown = client.receive_with(PATIENCE, |shown| {
+        let shown = client.receive_borrowed(PATIENCE, |shown| {
             if let Shown::Message(message) = shown {
                 messages.push(message.payload().to_vec());
             }

@@ -30,7 +30,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 /// # async fn talk() -> Result<(), Box<dyn std::error::Error>> {
 /// let address: Address = "127.0.0.1:4840".parse()?;
 /// let mut client = AsyncClient::connect(&address, &ConnectOptions::default().called("ann")?).await?;
-/// let orders = GroupName::new(b"orders")?;
+/// let orders = GroupName::new("orders")?;
 /// client.join(&orders).await?;
 /// client.multicast(Service::Agreed, &[orders], b"a pound of tea").await?;
 /// loop {
@@ -163,6 +163,23 @@ impl AsyncClient {
             }
             self.step().await?;
         }
+    }
+
+    /// The next event, if one is here; waits for nothing. The runtime must have had a turn since the event came: a loop
+    /// around this call awaits something between two calls.
+    ///
+    /// # Errors
+    /// As [`Self::receive`].
+    pub fn try_receive(&mut self) -> Result<Option<Event>, Error> {
+        self.write();
+        if let Some(event) = self.inbox.next()? {
+            return Ok(Some(event));
+        }
+        if let Some(error) = self.inbox.shared().ended() {
+            return Err(error);
+        }
+        self.inbox.read(|chunk| self.stream.try_read(chunk))?;
+        self.inbox.next()
     }
 
     /// Writes all that was collected and waits until every send is ordered or refused.

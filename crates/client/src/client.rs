@@ -154,7 +154,7 @@ impl Client {
     /// use consort::{Event, Shown};
     ///
     /// let mut sum = 0_u64;
-    /// while client.receive_with(None, |shown| match shown {
+    /// while client.receive_borrowed(None, |shown| match shown {
     ///     Shown::Message(message) => sum += message.payload().iter().map(|byte| u64::from(*byte)).sum::<u64>(),
     ///     Shown::Other(Event::GroupView(view)) => println!("{} in the group", view.members.len()),
     ///     Shown::Other(_) => {}
@@ -165,7 +165,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`Self::receive`].
-    pub fn receive_with(
+    pub fn receive_borrowed(
         &mut self,
         within: impl Into<Option<Duration>>,
         mut see: impl FnMut(Shown<'_>),
@@ -174,13 +174,13 @@ impl Client {
         let (mut deadline, mut left) = (None, within);
         loop {
             match self.write() {
-                Ok(true) => return self.receiver.receive_with(left, see),
+                Ok(true) => return self.receiver.receive_borrowed(left, see),
                 Ok(false) => deadline = deadline.or_else(|| until(within)),
                 Err(_) => {
                     return self.receive_last().map(|event| event.map_or(0, |event| Shown::show(event, &mut see)));
                 }
             }
-            let shown = self.receiver.receive_with(Duration::ZERO, &mut see)?;
+            let shown = self.receiver.receive_borrowed(Duration::ZERO, &mut see)?;
             if shown > 0 || !self.await_either(left)? {
                 return Ok(shown);
             }
@@ -188,13 +188,22 @@ impl Client {
         }
     }
 
+    /// The next event, if one is here; waits for nothing. What was collected is written as far as the connection takes
+    /// it at once.
+    ///
+    /// # Errors
+    /// As [`Self::receive`].
+    pub fn try_receive(&mut self) -> Result<Option<Event>, Error> {
+        self.receive(Duration::ZERO)
+    }
+
     /// The next event of those that were read already; writes and reads nothing and waits for nothing. After
     /// [`Self::receive`] this takes the rest of what came together with its event.
     ///
     /// # Errors
     /// As [`Self::receive`].
-    pub fn receive_read(&mut self) -> Result<Option<Event>, Error> {
-        self.receiver.receive_read()
+    pub fn receive_buffered(&mut self) -> Result<Option<Event>, Error> {
+        self.receiver.receive_buffered()
     }
 
     /// Writes all that was collected and waits until every send is ordered or refused.

@@ -10,7 +10,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let node = Builder::from_file("consort.toml").node(2).start()?;
 //! let mut client = node.connect(&ConnectOptions::default())?;
-//! let orders = GroupName::new(b"orders")?;
+//! let orders = GroupName::new("orders")?;
 //! client.join(&orders)?;
 //! client.multicast(Service::Safe, &[orders], b"a pound of tea")?;
 //! client.wait_ordered(None)?;

@@ -37,7 +37,7 @@ pub enum Event {
     Status(Vec<(String, String)>),
 }
 
-/// An event, for as long as it is looked at: what [`Client::receive_with`](crate::Client::receive_with) shows.
+/// An event, for as long as it is looked at: what [`Client::receive_borrowed`](crate::Client::receive_borrowed) shows.
 #[derive(Debug)]
 pub enum Shown<'a> {
     /// The next message of the order for a group this client is in; its `to_kept` makes a copy.

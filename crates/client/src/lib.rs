@@ -6,7 +6,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let address: Address = "127.0.0.1:4840".parse()?;
 //! let mut client = Client::connect(&address, &ConnectOptions::default())?;
-//! let orders = GroupName::new(b"orders")?;
+//! let orders = GroupName::new("orders")?;
 //! client.join(&orders)?;
 //! client.multicast(Service::Agreed, &[orders], b"hello")?;
 //! while let Some(event) = client.receive(None)? {
@@ -38,7 +38,7 @@
 //! A daemon on this machine, reached at its Unix socket, is offered to exchange bytes through shared memory, which costs less
 //! than the socket; it may decline. [`ConnectOptions::without_shared_memory`] offers nothing.
 //!
-//! Large messages need not be copied out of that memory: [`Client::receive_with`] shows them where they lie.
+//! Large messages need not be copied out of that memory: [`Client::receive_borrowed`] shows them where they lie.
 //!
 //! With the feature `tokio` there is an `AsyncClient`, which does the same for one task of a tokio runtime. With the
 //! feature `embedded` a program is a node itself: module `embedded`.

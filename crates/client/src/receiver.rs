@@ -55,21 +55,29 @@ impl Receiver {
         Ok(None)
     }
 
+    /// The next event, if one is here; waits for nothing.
+    ///
+    /// # Errors
+    /// As [`Self::receive`].
+    pub fn try_receive(&mut self) -> Result<Option<Event>, Error> {
+        self.receive(Duration::ZERO)
+    }
+
     /// The next event of those that were read already; reads nothing and waits for nothing. After [`Self::receive`] this
     /// takes the rest of what came together with its event.
     ///
     /// # Errors
     /// As [`Self::receive`].
-    pub fn receive_read(&mut self) -> Result<Option<Event>, Error> {
+    pub fn receive_buffered(&mut self) -> Result<Option<Event>, Error> {
         self.inbox.next()
     }
 
     /// Shows the next event, and all others that came with it; returns how many, 0 if none came in time. See
-    /// [`Client::receive_with`](crate::Client::receive_with).
+    /// [`Client::receive_borrowed`](crate::Client::receive_borrowed).
     ///
     /// # Errors
     /// As [`Self::receive`].
-    pub fn receive_with(
+    pub fn receive_borrowed(
         &mut self,
         within: impl Into<Option<Duration>>,
         mut see: impl FnMut(Shown<'_>),

@@ -1,5 +1,6 @@
 //! Names that people choose.
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 /// The name of a process group: 1 to 64 bytes of printable ASCII without space, not starting with `#`.
@@ -29,11 +30,15 @@ impl GroupName {
     /// The longest name, in bytes.
     pub const MAX: usize = 64;
 
-    /// Checks a name.
+    /// Checks a name, given as text or as the bytes that travel.
     ///
     /// # Errors
     /// [`NameError`] says what is wrong and where.
-    pub fn new(name: &[u8]) -> Result<Self, NameError> {
+    pub fn new(name: impl AsRef<[u8]>) -> Result<Self, NameError> {
+        Self::checked(name.as_ref())
+    }
+
+    fn checked(name: &[u8]) -> Result<Self, NameError> {
         if name.is_empty() {
             return Err(NameError::Empty);
         }
@@ -56,6 +61,22 @@ impl GroupName {
     /// The name as it travels.
     pub fn as_bytes(&self) -> &[u8] {
         self.0.as_bytes()
+    }
+}
+
+impl FromStr for GroupName {
+    type Err = NameError;
+
+    fn from_str(name: &str) -> Result<Self, NameError> {
+        Self::new(name)
+    }
+}
+
+impl TryFrom<&str> for GroupName {
+    type Error = NameError;
+
+    fn try_from(name: &str) -> Result<Self, NameError> {
+        Self::new(name)
     }
 }
 
@@ -94,9 +115,11 @@ mod tests {
     #[test]
     fn good_names_pass_and_bad_ones_say_where() {
         assert_eq!(GroupName::new(b"orders").unwrap().as_str(), "orders");
+        assert_eq!("orders".parse(), GroupName::new("orders"));
+        assert_eq!(GroupName::try_from("#x"), Err(NameError::Character { at: 0, byte: b'#' }));
         assert_eq!(GroupName::new(b"a#b").unwrap().as_str(), "a#b");
         assert_eq!(GroupName::new(b""), Err(NameError::Empty));
-        assert_eq!(GroupName::new(&[b'x'; 65]), Err(NameError::TooLong { len: 65 }));
+        assert_eq!(GroupName::new([b'x'; 65]), Err(NameError::TooLong { len: 65 }));
         assert_eq!(GroupName::new(b"#x"), Err(NameError::Character { at: 0, byte: b'#' }));
         assert_eq!(GroupName::new(b"a b"), Err(NameError::Character { at: 1, byte: b' ' }));
         assert_eq!(GroupName::new("ä".as_bytes()), Err(NameError::Character { at: 0, byte: 0xc3 }));

@@ -22,7 +22,7 @@ impl Arguments {
         let daemon = words.next().ok_or("<daemon> is missing: a path with a slash in it, or host:port")?;
         let daemon = daemon.parse().map_err(|problem| format!("<daemon>: {problem}"))?;
         let group = words.next().ok_or("<group> is missing")?;
-        let group = GroupName::new(group.as_bytes()).map_err(|problem| format!("<group> `{group}`: {problem}"))?;
+        let group = GroupName::new(&group).map_err(|problem| format!("<group> `{group}`: {problem}"))?;
         let name = words.next().map(|name| client_name(&name)).transpose()?;
         match words.next() {
             Some(word) => Err(format!("`{word}` is one word too many")),

@@ -69,6 +69,24 @@ fn one_task_sends_far_more_than_its_credit_and_receives_all_of_it_in_order() {
 }
 
 #[test]
+fn try_receive_waits_for_nothing_and_misses_nothing() {
+    let daemon = Daemon::on_tcp(Limits::default());
+    run(async {
+        let mut ann = connect(&daemon, "ann").await;
+        assert_eq!(ann.try_receive().unwrap(), None);
+        ann.join(&group("g")).await.unwrap();
+        ann.multicast(Service::Agreed, &[group("g")], b"hello").await.unwrap();
+        loop {
+            match ann.try_receive().unwrap() {
+                Some(Event::Message(message)) => break assert_eq!(message.payload(), b"hello"),
+                Some(_) => {}
+                None => tokio::time::sleep(Duration::from_millis(1)).await,
+            }
+        }
+    });
+}
+
+#[test]
 fn a_call_that_is_given_up_loses_no_event_and_sends_nothing() {
     let daemon = Daemon::on_tcp(tight());
     run(async {

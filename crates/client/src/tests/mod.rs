@@ -17,7 +17,7 @@ const LONG: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(30);
 
 fn group(name: &str) -> GroupName {
-    GroupName::new(name.as_bytes()).unwrap()
+    GroupName::new(name).unwrap()
 }
 
 fn named(name: &str) -> ConnectOptions {
@@ -70,6 +70,25 @@ fn nothing_in_time_is_no_error() {
     let mut ann = connect(&daemon.address, "ann");
     assert_eq!(ann.receive(SHORT).unwrap(), None);
     assert_eq!(ann.receive(Duration::ZERO).unwrap(), None);
+}
+
+#[test]
+fn try_receive_waits_for_nothing_and_misses_nothing() {
+    let daemon = Daemon::on_tcp(Limits::default());
+    let mut ann = connect(&daemon.address, "ann");
+    assert_eq!(ann.try_receive().unwrap(), None);
+    ann.join(&group("g")).unwrap();
+    ann.multicast(Service::Agreed, &[group("g")], b"first").unwrap();
+    ann.multicast(Service::Agreed, &[group("g")], b"second").unwrap();
+    ann.wait_ordered(LONG).unwrap();
+    let mut payloads = Vec::new();
+    let late = std::time::Instant::now() + LONG;
+    while payloads.len() < 2 && std::time::Instant::now() < late {
+        if let Some(Event::Message(message)) = ann.try_receive().unwrap() {
+            payloads.push(message.into_payload());
+        }
+    }
+    assert_eq!(payloads, [&b"first"[..], b"second"]);
 }
 
 #[test]

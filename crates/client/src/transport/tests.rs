@@ -149,7 +149,7 @@ fn receiver(incoming: TransportReader) -> Receiver {
 /// Numbers and lengths of the messages that are shown next; each is one throughout.
 fn shown(receiver: &mut Receiver, within: Duration) -> Result<Vec<(u8, usize)>, Error> {
     let mut seen = Vec::new();
-    let count = receiver.receive_with(within, |shown| {
+    let count = receiver.receive_borrowed(within, |shown| {
         let Shown::Message(message) = shown else { panic!("no message: {shown:?}") };
         let payload = message.payload();
         assert!(payload.iter().all(|byte| *byte == payload[0]) && message.sender_name() == "ann");
@@ -199,7 +199,7 @@ fn a_large_message_is_not_copied_and_others_can_follow_whatever_is_kept_of_it() 
     for number in 0..40 {
         assert_eq!(daemon.tell(&message(number, 16_000)), message(number, 16_000).len());
         receiver
-            .receive_with(LONG, |shown| {
+            .receive_borrowed(LONG, |shown| {
                 let Shown::Message(message) = shown else { panic!("no message") };
                 places.push(message.payload().as_ptr() as usize);
                 kept.push(message.to_kept());
@@ -236,7 +236,7 @@ fn a_daemon_that_tells_nonsense_is_told_of_and_nothing_is_shown_twice() {
     daemon.tell(&[message(1, 5_000), bad].concat());
     let mut count = 0;
     for _ in 0..3 {
-        let end = receiver.receive_with(LONG, |_| count += 1);
+        let end = receiver.receive_borrowed(LONG, |_| count += 1);
         assert!(matches!(&end, Err(Error::ConnectionLost { why, .. }) if why.contains("malformed")), "{end:?}");
     }
     assert_eq!(count, 1);
@@ -263,7 +263,7 @@ fn nobody_waits_for_the_rest_of_what_a_daemon_begins_after_its_farewell() {
     daemon.tell(&farewell);
     let end = receiver.receive(None);
     assert!(matches!(end, Err(Error::Disconnected { .. })), "{end:?}");
-    let end = receiver.receive_with(None, |shown| panic!("{shown:?}"));
+    let end = receiver.receive_borrowed(None, |shown| panic!("{shown:?}"));
     assert!(matches!(end, Err(Error::Disconnected { .. })), "{end:?}");
 }
 

@@ -227,7 +227,7 @@ fn listen(client: &mut Client, clock: Clock, round: &Round, senders: usize) -> R
         }
         while let Some(some) = event {
             ear.take(some, now, round)?;
-            event = client.receive_read().map_err(text)?;
+            event = client.receive_buffered().map_err(text)?;
         }
     }
     Ok(ear)
