@@ -277,7 +277,12 @@ fn config(protocol: Protocol, nodes: usize, spread: &Path) -> String {
         spread.display()
     );
     let node = |node| format!("\n[[node]]\nid = {}\naddress = \"{}\"\n", node + 1, Network::address(node));
-    (0..nodes).map(node).fold(head, |file, node| file + &node)
+    let acceptors = match protocol {
+        Protocol::Paxos if nodes < 3 => "\n[paxos]\nacceptors = [1]\n",
+        Protocol::Paxos => "\n[paxos]\nacceptors = [1, 2, 3]\n",
+        _ => "",
+    };
+    (0..nodes).map(node).fold(head, |file, node| file + &node) + acceptors
 }
 
 /// Where a node's daemon serves Spread clients.

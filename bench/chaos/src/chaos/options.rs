@@ -19,7 +19,8 @@ at once, partitions, cuts in one direction or between two nodes only, loss, dela
 jitter, duplication, reordering, corruption, low rates. Real clients send and
 receive in several groups. Storms alternate with calms, in which all must come back to one view and
 all must be delivered that living clients had sent. What every client saw is
-judged by the checkers of the simulator.
+judged by the checkers of the simulator. With paxos nodes 1 and 2, of the three
+acceptors, are never ended: votes are kept in memory.
 
 This needs Linux, root, /dev/net/tun, and the program `ip` (apt-get install
 iproute2); without them it says so and does nothing, unless CONSORT_REQUIRE_NETNS
