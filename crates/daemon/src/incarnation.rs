@@ -49,10 +49,10 @@ fn wrong_clock() -> String {
     "the clock shows a time after the year 2255; set it".into()
 }
 
-/// Where the node's protocol keeps its records: beside the incarnation, if that could be stored.
-pub fn records(directory: Option<&Path>, cluster: &str, node: u16) -> Option<PathBuf> {
+/// Where the node keeps files: beside the incarnation, if that could be stored.
+pub fn home(directory: Option<&Path>, cluster: &str, node: u16) -> Option<PathBuf> {
     let home = directory.map(Path::to_owned).or_else(usual_directory)?.join(cluster);
-    home.join(format!("node-{node}.incarnation")).exists().then(|| home.join(format!("node-{node}.records")))
+    home.join(format!("node-{node}.incarnation")).exists().then_some(home)
 }
 
 fn usual_directory() -> Option<PathBuf> {

@@ -1,11 +1,12 @@
 //! The daemon's command line.
 use crate::args::Args;
 use crate::config::{
-    self, PROFILES, PROTOCOLS, Profile, Protocol, RINGS, SCHEDULINGS, Scheduling, Settings, SpreadDoor,
+    self, PROFILES, PROTOCOLS, Profile, Protocol, RINGS, SCHEDULINGS, STORAGES, Scheduling, Settings, SpreadDoor,
 };
 use crate::failure::{Failure, Outcome};
 use crate::local;
 use crate::log::{FORMATS, Format};
+use consort_paxos::Storage;
 use consort_ring::Acceleration;
 use consort_wire::DatagramSize;
 use std::ffi::OsString;
@@ -29,6 +30,7 @@ On one machine:
   --nodes N          how many nodes it may have, 1 to 64; the same for all [8]
   --protocol NAME    ring, toto, plato or paxos: what orders the messages
                      [ring]
+  --storage KIND     what acceptors of paxos keep: memory, async or sync [sync]
   --ring KIND        accelerated or original [accelerated]
   --datagram SIZE    bytes of one datagram, 576 to 65000 [1472]
 
@@ -73,6 +75,7 @@ pub struct Options {
     cluster: Option<String>,
     nodes: Option<u16>,
     protocol: Option<Protocol>,
+    storage: Option<Storage>,
     ring: Option<Acceleration>,
     datagram: Option<DatagramSize>,
     config: Option<PathBuf>,
@@ -115,6 +118,7 @@ impl Options {
             "--cluster" => self.cluster = Some(args.cluster()?),
             "--nodes" => self.nodes = Some(args.number(1..=u64::from(local::NODES_MAX))? as u16),
             "--protocol" => self.protocol = Some(args.choice(&PROTOCOLS)?),
+            "--storage" => self.storage = Some(args.choice(&STORAGES)?),
             "--ring" => self.ring = Some(args.choice(&RINGS)?),
             "--datagram" => self.datagram = Some(datagram(args)?),
             "--config" => self.config = Some(args.path()?),
@@ -162,6 +166,7 @@ impl Options {
         let mut settings =
             Settings::local(self.cluster.as_deref().unwrap_or("default"), self.nodes.unwrap_or(local::NODES));
         settings.protocol = self.protocol.unwrap_or(settings.protocol);
+        settings.paxos.storage = self.storage.unwrap_or(settings.paxos.storage);
         settings.ring.acceleration = self.ring.unwrap_or(settings.ring.acceleration);
         settings.ring.datagram = self.datagram.unwrap_or(settings.ring.datagram);
         settings
@@ -173,6 +178,7 @@ impl Options {
             ("--cluster", self.cluster.is_some(), "cluster"),
             ("--nodes", self.nodes.is_some(), "[[node]]"),
             ("--protocol", self.protocol.is_some(), "protocol"),
+            ("--storage", self.storage.is_some(), "storage below [paxos]"),
             ("--ring", self.ring.is_some(), "protocol below [ring]"),
             ("--datagram", self.datagram.is_some(), "datagram"),
         ];
@@ -228,7 +234,7 @@ mod tests {
         assert!(settings.summary().starts_with("3 nodes, plato, "), "{}", settings.summary());
         let settings = options("--protocol paxos --nodes 3").unwrap().settings().unwrap();
         assert!(
-            settings.summary().starts_with("3 nodes, paxos with acceptors 1 2 3 in memory, "),
+            settings.summary().starts_with("3 nodes, paxos with acceptors 1 2 3, storage sync, "),
             "{}",
             settings.summary()
         );
@@ -259,6 +265,7 @@ mod tests {
             problem("--metrics 9464"),
             "--metrics: `9464` does not fit; give ADDRESS:PORT, such as 127.0.0.1:9464"
         );
+        assert_eq!(problem("--storage disk"), "--storage: `disk` does not fit; give memory, async or sync");
         assert_eq!(problem("--protocol vote"), "--protocol: `vote` does not fit; give ring, toto, plato or paxos");
         assert_eq!(problem("--scheduling fast"), "--scheduling: `fast` does not fit; give normal, auto or realtime");
         assert!(problem("--scheduling realtime --idling latency").starts_with("scheduling: idling `latency` yields"));

@@ -3,9 +3,11 @@ use crate::config::{NodeAddress, Protocol, Settings};
 use crate::failure::{Failure, Outcome};
 use crate::place::{self, Card, Place, Seat};
 use crate::{incarnation, metrics};
-use consort_net::{BindError, Fanout, ListenAddress, Options as NetOptions, Peer, SocketRole, Sockets, Stop};
+use consort_net::{
+    BindError, Fanout, Keep, ListenAddress, Options as NetOptions, Peer, Records, RunError, SocketRole, Sockets, Stop,
+};
 use consort_node::{Identity, Node};
-use consort_paxos::Paxos;
+use consort_paxos::{Paxos, Storage};
 use consort_plato::Plato;
 use consort_ring::Ring;
 use consort_toto::Toto;
@@ -21,6 +23,7 @@ pub struct Ready {
     _seat: Seat,
     sockets: Sockets,
     node: AnyNode,
+    settings: Settings,
     _metrics: Option<metrics::Serving>,
 }
 
@@ -47,31 +50,54 @@ pub fn prepare(mut settings: Settings, node: Option<u16>, ask: metrics::Ask) -> 
     check_siblings(&place, &card)?;
     seat.furnish(&card)?;
     warn_of_open_doors(&settings);
-    let incarnation = incarnation::begin(settings.state.as_deref(), &settings.cluster, card.node)?;
-    let sockets = Sockets::bind(net_options(&settings, &card)?).map_err(|error| explain(&error, &settings))?;
-    let node = engine_and_node(&settings, incarnation, sockets.receive_room())?;
+    let (sockets, node) = begin(&settings, &card)?;
     let metrics = settings.metrics.map(|address| tell_metrics(address, &card, ask)).transpose()?;
     if let Some(spread) = &settings.spread {
         tracing::info!(address = %spread.address, "serves Spread clients");
     }
-    tracing::info!(node = card.node, cluster = %card.cluster, %incarnation, settings = %card.summary, "serving");
-    Ok(Ready { card, _seat: seat, sockets, node, _metrics: metrics })
+    Ok(Ready { card, _seat: seat, sockets, node, settings, _metrics: metrics })
 }
 
 impl Ready {
     /// Runs until told to stop.
     pub fn serve(self, stop: Stop) -> Outcome {
         let _named = tracing::info_span!("consort", cluster = %self.card.cluster, node = self.card.node).entered();
-        let ended = match self.node {
-            AnyNode::Ring(node) => consort_net::run(self.sockets, *node, stop),
-            AnyNode::Toto(node) => consort_net::run(self.sockets, *node, stop),
-            AnyNode::Plato(node) => consort_net::run(self.sockets, *node, stop),
-            AnyNode::Paxos(node) => consort_net::run(self.sockets, *node, stop),
-        };
-        ended.map_err(|error| Failure::new(error.to_string()))?;
+        let (mut sockets, mut node) = (self.sockets, self.node);
+        loop {
+            let records = match node.run(sockets, stop.clone()) {
+                Ok(()) => break,
+                Err(RunError::Restart { cause, records }) => {
+                    tracing::warn!(cause, "starts anew");
+                    records
+                }
+                Err(error) => return Err(Failure::new(error.to_string())),
+            };
+            (sockets, node) = begin(&self.settings, &self.card)?;
+            sockets.carry(records);
+        }
         tracing::info!("ended");
         Ok(())
     }
+}
+
+impl AnyNode {
+    fn run(self, sockets: Sockets, stop: Stop) -> Result<(), RunError> {
+        match self {
+            Self::Ring(node) => consort_net::run(sockets, *node, stop),
+            Self::Toto(node) => consort_net::run(sockets, *node, stop),
+            Self::Plato(node) => consort_net::run(sockets, *node, stop),
+            Self::Paxos(node) => consort_net::run(sockets, *node, stop),
+        }
+    }
+}
+
+/// Begins an incarnation of the node whose place is taken.
+fn begin(settings: &Settings, card: &Card) -> Outcome<(Sockets, AnyNode)> {
+    let incarnation = incarnation::begin(settings.state.as_deref(), &settings.cluster, card.node)?;
+    let sockets = Sockets::bind(net_options(settings, card)?).map_err(|error| explain(&error, settings))?;
+    let node = engine_and_node(settings, incarnation, sockets.receive_room())?;
+    tracing::info!(node = card.node, cluster = %card.cluster, %incarnation, settings = %card.summary, "serving");
+    Ok((sockets, node))
 }
 
 fn tell_metrics(address: SocketAddr, card: &Card, ask: metrics::Ask) -> Outcome<metrics::Serving> {
@@ -241,8 +267,35 @@ fn net_options(settings: &Settings, card: &Card) -> Outcome<NetOptions> {
     options.shared_memory = settings.shared_memory;
     options.probe_paths = settings.probe_paths;
     options.shared = settings.shared();
-    options.records = incarnation::records(settings.state.as_deref(), &settings.cluster, card.node);
+    options.records = records(settings, card.node)?;
     Ok(options)
+}
+
+/// No more bytes of records than that are right for protocols that keep a number.
+const NUMBERS_MOST: u64 = 64 << 20;
+
+/// Where the node's protocol keeps its records. Votes stand in a directory of their own.
+fn records(settings: &Settings, node: u16) -> Outcome<Option<Records>> {
+    let Some(home) = incarnation::home(settings.state.as_deref(), &settings.cluster, node) else { return Ok(None) };
+    if settings.protocol != Protocol::Paxos {
+        let directory = home.join(format!("node-{node}.records"));
+        return Ok(Some(Records { directory, keep: Keep::Synced, most: NUMBERS_MOST }));
+    }
+    let (directory, config) = (home.join(format!("node-{node}.votes")), settings.paxos_config());
+    let keep = match config.storage {
+        Storage::Memory if directory.exists() => {
+            return Err(Failure::usage(format!(
+                "storage = \"memory\" would forget the votes in {}; set it to what they were kept with, or move the \
+                 directory away",
+                directory.display()
+            )));
+        }
+        Storage::Memory => return Ok(None),
+        Storage::Async => Keep::UntilReboot,
+        Storage::Sync => Keep::Synced,
+    };
+    // While members are slow four times as much is retained, and records may be written twice.
+    Ok(Some(Records { directory, keep, most: (config.retain as u64).saturating_mul(16) }))
 }
 
 /// Adds what only this program knows: where ports and paths come from.

@@ -5,6 +5,7 @@ use crate::links;
 use crate::listeners::Listener;
 use crate::options::{Dialect, Fanout, ListenAddress, Options};
 use crate::{probe, sys};
+use bytes::Bytes;
 use consort_types::NodeId;
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 use std::collections::BTreeSet;
@@ -44,6 +45,8 @@ pub struct Sockets {
     pub(crate) listeners: Vec<(Listener, Dialect)>,
     pub(crate) links: Option<mio::net::TcpListener>,
     pub(crate) journal: Option<Journal>,
+    /// What the last incarnation of this process handed over.
+    pub(crate) carried: Vec<Bytes>,
     reach: FanoutChoice,
     room: usize,
 }
@@ -69,14 +72,30 @@ impl Sockets {
         if !options.users.is_empty() {
             listeners.iter().try_for_each(|(listener, _)| listener.admit_all())?;
         }
-        let journal = options.records.as_deref().map(Journal::open).transpose()?;
+        let journal = options.records.as_ref().map(Journal::open).transpose()?;
         for socket in [Some(&token), Some(&data), group.as_ref()].into_iter().flatten() {
             socket.set_nonblocking(true).map_err(other("make a socket non-blocking"))?;
         }
         let room = [Some(&data), group.as_ref()].into_iter().flatten().map(|s| usable(s, options.datagram.get())).min();
-        let sockets = Self { token, data, group, listeners, links, journal, reach, room: room.unwrap_or(0), options };
+        let sockets = Self {
+            token,
+            data,
+            group,
+            listeners,
+            links,
+            journal,
+            carried: Vec::new(),
+            reach,
+            room: room.unwrap_or(0),
+            options,
+        };
         sockets.report();
         Ok(sockets)
+    }
+
+    /// Starts the engine with these, unless it finds records of its own: see [`RunError::Restart`](crate::RunError::Restart).
+    pub fn carry(&mut self, records: Vec<Bytes>) {
+        self.carried = records;
     }
 
     /// How many bytes of data may be on their way to this node before its kernel drops some: the receive buffer as the

@@ -70,7 +70,9 @@ pub fn run<E: Engine>(sockets: Sockets, node: Node<E>, stop: Stop) -> Result<(),
     driver.node.start(driver.now, &records);
     driver.drain()?;
     while driver.turn()? {}
-    driver.take_leave()
+    let restart = driver.restart.take();
+    driver.take_leave()?;
+    restart.map_or(Ok(()), Err)
 }
 
 struct Driver<E: Engine> {
@@ -96,6 +98,8 @@ struct Driver<E: Engine> {
     /// Told to stop: the node says good-bye, and the loop ends when it has.
     leaving: bool,
     left: bool,
+    /// The node is to be started anew.
+    restart: Option<RunError>,
     /// The last turn took few packets.
     light: bool,
     log: Log,
@@ -123,7 +127,7 @@ impl<E: Engine> Driver<E> {
         arrival_times: bool,
     ) -> io::Result<(Self, Vec<bytes::Bytes>)> {
         let by_multicast = sockets.reach().multicast;
-        let Sockets { options, token, data, group, listeners, links, mut journal, .. } = sockets;
+        let Sockets { options, token, data, group, listeners, links, mut journal, carried, .. } = sockets;
         let (token, data, group) = (Rc::new(token), Rc::new(data), group.map(Rc::new));
         let to_all = by_multicast.then_some(SocketAddr::V4(options.multicast));
         let identity = *node.identity();
@@ -141,7 +145,8 @@ impl<E: Engine> Driver<E> {
             wake.watch(descriptor, Token(place))?;
         }
         wake.watch(stop.descriptor(), STOP)?;
-        let found = journal.as_mut().map(|journal| journal.take_records()).unwrap_or_default();
+        let found = journal.as_mut().map(|journal| journal.take_records()).filter(|found| !found.is_empty());
+        let found = found.unwrap_or(carried);
         let records = journal.map(|journal| journal.start(wake.waker(RECORDS)?)).transpose()?;
         let link = |listener| {
             Links::new(
@@ -177,6 +182,7 @@ impl<E: Engine> Driver<E> {
             stop,
             leaving: false,
             left: false,
+            restart: None,
             light: false,
             log: Log::default(),
             scheduling: "normal",
@@ -403,6 +409,10 @@ impl<E: Engine> Driver<E> {
                 },
                 Effect::Trim { up_to } => self.records.iter().for_each(|writer| writer.trim(up_to)),
                 Effect::Left => self.left = true,
+                Effect::Restart { cause, records } => {
+                    self.left = true;
+                    self.restart = Some(RunError::Restart { cause, records });
+                }
                 Effect::ReadAgain { client } => self.clients.resume(client),
                 Effect::Close { client } => self.clients.dismiss(client, self.now),
             }

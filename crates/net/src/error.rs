@@ -131,17 +131,31 @@ pub enum BindError {
     },
     /// The engine's records cannot be right.
     #[error(
-        "the record file {} cannot be right: {what}; move it away and start again: what it holds this node learns from the others",
+        "the records in {} cannot be right: {what}; move them away and start again: what they hold this node learns from the others",
         path.display()
     )]
     Damaged {
-        /// The file.
+        /// The file or directory.
         path: PathBuf,
         /// What is wrong with it.
         what: String,
     },
+    /// The engine's records are kept in another way than is asked for now.
+    #[error(
+        "the records in {} were kept with storage = \"{was}\", and \"{now}\" is asked for; set it back, or move the \
+         directory away if this node may forget what it voted for",
+        path.display()
+    )]
+    Kept {
+        /// The directory.
+        path: PathBuf,
+        /// How they were kept.
+        was: &'static str,
+        /// What is asked for.
+        now: &'static str,
+    },
     /// The engine's records cannot be read or written.
-    #[error("cannot use the record file {}: {source}", path.display())]
+    #[error("cannot use the records in {}: {source}", path.display())]
     Records {
         /// The file.
         path: PathBuf,
@@ -165,12 +179,20 @@ pub enum RunError {
     #[error("cannot wait for events: {0}")]
     Wait(#[source] io::Error),
     /// A durable record could not be written. Going on would break a promise.
-    #[error("cannot write to the record file {}: {source}{}", path.display(), disk_hint(source))]
+    #[error("cannot write to the records in {}: {source}{}", path.display(), disk_hint(source))]
     Persist {
         /// The file.
         path: PathBuf,
         /// What the kernel said.
         source: io::Error,
+    },
+    /// The node cannot go on in this incarnation. Whoever runs it starts it anew, in a later one, with these records.
+    #[error("the node must start anew: {cause}")]
+    Restart {
+        /// What happened.
+        cause: String,
+        /// For [`Sockets::carry`](crate::Sockets::carry).
+        records: Vec<bytes::Bytes>,
     },
     /// Real time was asked for and is not permitted.
     #[error(
@@ -179,7 +201,7 @@ pub enum RunError {
     )]
     RealTime(#[source] io::Error),
     /// The engine keeps durable records, but there is no place for them.
-    #[error("this protocol keeps durable records; configure a file for them")]
+    #[error("this protocol keeps durable records; configure a directory for them")]
     NoRecords,
     /// The engine sends through reliable links, but there are none.
     #[error("this protocol needs reliable links; bind the sockets with `links`")]

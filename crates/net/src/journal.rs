@@ -1,277 +1,179 @@
-//! Durable records: one file, appended and synced on a helper thread so that no disk stalls the loop.
+//! Durable records: an append-only log of segments, written and synced on a helper thread so that no disk stalls the loop.
 //!
-//! A record stands in the file as its length (4 bytes), a CRC-32 of the rest (4), its ticket (8) and its bytes. Tickets
-//! ascend. What was trimmed is cut off once it is most of the file; an engine may see trimmed records again after a
-//! restart.
+//! | module | what |
+//! |---|---|
+//! | `frame` | one record in a file: length, checksum, bytes |
+//! | `segment` | one file: appended to, read back, checked |
+//! | `owner` | how the directory is kept, and whether the machine has stopped since |
+//! | `writer` | the helper thread: many records a sync |
+//!
+//! Records are numbered through all incarnations; a segment is named after its first. Whole segments go when all their
+//! records are trimmed, so that an engine may see some trimmed records again after a restart.
+mod frame;
+mod owner;
+mod segment;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use owner::{Keep, Records};
+pub(crate) use writer::JournalWriter;
+
+use self::owner::Owner;
+use self::segment::Segment;
 use crate::error::BindError;
 use bytes::Bytes;
 use consort_types::Ticket;
-use mio::Waker;
 use std::collections::VecDeque;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
 
-/// The bytes before each record.
-const HEAD: usize = 16;
-/// Trimmed bytes below that number are left where they are.
-const WORTH_CUTTING: u64 = 1 << 20;
-/// No record is longer, in bytes.
-const RECORD_MAX: usize = 1 << 20;
-/// No file is longer, in bytes: what was trimmed is cut off long before.
-const FILE_MAX: u64 = 64 << 20;
-
-/// The records of an earlier life, and the file that takes those of this one.
+/// The records of earlier incarnations, and the segments that take those of this one.
 #[derive(Debug)]
 pub(crate) struct Journal {
-    path: PathBuf,
-    file: File,
-    index: VecDeque<(Ticket, u64)>,
+    options: Records,
+    /// Those that are full, oldest first.
+    full: VecDeque<Segment>,
+    /// The one that is appended to.
+    last: Segment,
+    /// The number of the record before the one with ticket 1.
+    base: u64,
     records: Vec<Bytes>,
+    /// Something is written and not synced.
+    dirty: bool,
 }
 
-impl Journal {
-    /// Opens or makes the file. A record at its end that was only half written is taken off: nobody was told that it was
-    /// durable. What cannot be right in any other way is left as it is.
-    pub(crate) fn open(path: &Path) -> Result<Self, BindError> {
-        Self::read(path).map_err(|wrong| match wrong {
-            UnusableFile::Failed(source) => BindError::Records { path: path.to_owned(), source },
-            UnusableFile::Damaged(what) => BindError::Damaged { path: path.to_owned(), what },
-        })
-    }
-
-    fn read(path: &Path) -> Result<Self, UnusableFile> {
-        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-        let about = file.metadata()?;
-        if !about.is_file() {
-            return Err(UnusableFile::Failed(io::Error::new(ErrorKind::InvalidInput, "not a regular file")));
-        }
-        if about.len() > FILE_MAX {
-            return Err(UnusableFile::Damaged(format!(
-                "it has {} bytes, where at most {FILE_MAX} can be right",
-                about.len()
-            )));
-        }
-        let mut all = Vec::new();
-        file.read_to_end(&mut all)?;
-        let all = Bytes::from(all);
-        let (mut at, mut index, mut records) = (0, VecDeque::new(), Vec::new());
-        while let Some((ticket, record)) = record_at(&all, at).map_err(UnusableFile::Damaged)? {
-            let len = HEAD + record.len();
-            index.push_back((ticket, len as u64));
-            records.push(record);
-            at += len;
-        }
-        if at < all.len() {
-            tracing::warn!(path = %path.display(), bytes = all.len() - at, "taking off a half-written record");
-            file.set_len(at as u64)?;
-        }
-        file.seek(SeekFrom::Start(at as u64))?;
-        Ok(Self { path: path.to_owned(), file, index, records })
-    }
-
-    /// The records that were found, oldest first.
-    pub(crate) fn take_records(&mut self) -> Vec<Bytes> {
-        std::mem::take(&mut self.records)
-    }
-
-    /// Starts the helper thread; it wakes the loop by `waker` whenever something is done.
-    pub(crate) fn start(self, waker: Waker) -> io::Result<JournalWriter> {
-        let (orders, to_do) = channel();
-        let (results, done) = channel();
-        let (path, waker) = (self.path.clone(), Arc::new(waker));
-        let worker = JournalWorker { journal: self, results, waker: Arc::clone(&waker) };
-        let work = move || worker.work(&to_do);
-        let thread = std::thread::Builder::new().name("records".to_owned()).spawn(work)?;
-        Ok(JournalWriter { path, orders: Some(orders), done, thread: Some(thread), _waker: waker })
-    }
-
-    fn append(&mut self, ticket: Ticket, record: &[u8]) -> io::Result<()> {
-        let fitting = u32::try_from(record.len()).ok().filter(|_| record.len() <= RECORD_MAX);
-        let len = fitting.ok_or_else(|| io::Error::from(ErrorKind::FileTooLarge))?;
-        let mut frame = Vec::with_capacity(HEAD + record.len());
-        frame.extend_from_slice(&len.to_be_bytes());
-        frame.extend_from_slice(&[0; 4]);
-        frame.extend_from_slice(&ticket.0.to_be_bytes());
-        frame.extend_from_slice(record);
-        let sum = crc32fast::hash(&frame[8..]);
-        frame[4..8].copy_from_slice(&sum.to_be_bytes());
-        self.file.write_all(&frame)?;
-        self.index.push_back((ticket, frame.len() as u64));
-        Ok(())
-    }
-
-    fn trim(&mut self, up_to: Ticket) -> io::Result<()> {
-        let gone = self.index.iter().take_while(|(ticket, _)| *ticket <= up_to).count();
-        let bytes = |index: &mut dyn Iterator<Item = &(Ticket, u64)>| index.map(|(_, len)| len).sum::<u64>();
-        let (dead, live) = (bytes(&mut self.index.iter().take(gone)), bytes(&mut self.index.iter().skip(gone)));
-        if dead < WORTH_CUTTING || dead < live {
-            return Ok(());
-        }
-        self.cut_off(dead)?;
-        self.index.drain(..gone);
-        Ok(())
-    }
-
-    /// Puts a file without the first `dead` bytes in place of this one.
-    fn cut_off(&mut self, dead: u64) -> io::Result<()> {
-        let fresh_path = self.path.with_extension("new");
-        let mut fresh = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&fresh_path)?;
-        self.file.seek(SeekFrom::Start(dead))?;
-        io::copy(&mut self.file, &mut fresh)?;
-        fresh.sync_all()?;
-        fs::rename(&fresh_path, &self.path)?;
-        if let Some(folder) = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            File::open(folder)?.sync_all()?;
-        }
-        self.file = fresh;
-        Ok(())
-    }
-}
-
-/// Why a file cannot be used.
-enum UnusableFile {
+/// Why a directory cannot be used.
+#[derive(Debug)]
+enum Unusable {
     Failed(io::Error),
-    Damaged(String),
+    Damaged(PathBuf, String),
+    Kept(&'static str),
 }
 
-impl From<io::Error> for UnusableFile {
+impl From<io::Error> for Unusable {
     fn from(error: io::Error) -> Self {
         Self::Failed(error)
     }
 }
 
-/// The record that begins at `at`; none where the file ends, be it in the middle of one.
-fn record_at(all: &Bytes, at: usize) -> Result<Option<(Ticket, Bytes)>, String> {
-    let damaged = |what| Err(format!("{what} of the record at byte {at} is damaged"));
-    let number = |from: usize| all.get(from..from + 4).and_then(|b| b.try_into().ok()).map(u32::from_be_bytes);
-    let (Some(len), Some(sum)) = (number(at), number(at + 4)) else { return Ok(None) };
-    let end = at + HEAD + len as usize;
-    if len as usize > RECORD_MAX {
-        return damaged("the length");
-    }
-    let Some(summed) = all.get(at + 8..end) else {
-        // Half written, unless some other length makes the sum right.
-        return if is_sum_of_a_part(&all[at + 8..], sum) { damaged("the length") } else { Ok(None) };
-    };
-    if crc32fast::hash(summed) != sum {
-        // A crash of the machine may leave a file that has grown, but not what was to stand there: zeroes.
-        let is_last = all[end..].iter().all(|byte| *byte == 0);
-        return if is_last { Ok(None) } else { damaged("the content") };
-    }
-    let ticket = summed[..8].try_into().map(u64::from_be_bytes).unwrap_or_default();
-    Ok(Some((Ticket(ticket), all.slice(at + HEAD..end))))
-}
-
-/// Whether a sum is that of a ticket and any number of the bytes after it.
-fn is_sum_of_a_part(bytes: &[u8], sum: u32) -> bool {
-    let Some((ticket, rest)) = bytes.split_at_checked(HEAD - 8) else { return false };
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(ticket);
-    let mut fits = hasher.clone().finalize() == sum;
-    for byte in rest {
-        hasher.update(std::slice::from_ref(byte));
-        fits |= hasher.clone().finalize() == sum;
-    }
-    fits
-}
-
-enum WriteOrder {
-    Write { ticket: Ticket, record: Bytes, sync: bool },
-    Trim { up_to: Ticket },
-}
-
-/// The loop's end of the helper thread.
-#[derive(Debug)]
-pub(crate) struct JournalWriter {
-    pub(crate) path: PathBuf,
-    orders: Option<Sender<WriteOrder>>,
-    done: Receiver<io::Result<Ticket>>,
-    thread: Option<JoinHandle<()>>,
-    /// Kept so that the thread's last wake-up is not lost with its waker.
-    _waker: Arc<Waker>,
-}
-
-impl JournalWriter {
-    /// Has a record written; [`Self::next_done`] tells when it is.
-    pub(crate) fn write(&self, ticket: Ticket, record: Bytes, sync: bool) {
-        self.order(WriteOrder::Write { ticket, record, sync });
+impl Journal {
+    /// Opens or makes the directory. A record at the end that was only half written is taken off: nobody was told that it
+    /// was durable. What cannot be right in any other way is left as it is.
+    pub(crate) fn open(options: &Records) -> Result<Self, BindError> {
+        Self::read(options).map_err(|wrong| match wrong {
+            Unusable::Failed(source) => BindError::Records { path: options.directory.clone(), source },
+            Unusable::Damaged(path, what) => BindError::Damaged { path, what },
+            Unusable::Kept(was) => BindError::Kept { path: options.directory.clone(), was, now: options.keep.name() },
+        })
     }
 
-    /// Records up to this one may go.
-    pub(crate) fn trim(&self, up_to: Ticket) {
-        self.order(WriteOrder::Trim { up_to });
-    }
-
-    /// The next write that is done, in the order in which they were asked for.
-    ///
-    /// # Errors
-    /// The first failure; nothing is written after it.
-    pub(crate) fn next_done(&self) -> io::Result<Option<Ticket>> {
-        self.done.try_recv().ok().transpose()
-    }
-
-    fn order(&self, order: WriteOrder) {
-        if let Some(orders) = &self.orders {
-            let _fails_only_after_an_error_was_reported = orders.send(order);
+    fn read(options: &Records) -> Result<Self, Unusable> {
+        let directory = &options.directory;
+        if directory.is_file() {
+            return Err(Unusable::Damaged(directory.clone(), "it is a file, as earlier versions wrote it".into()));
         }
-    }
-}
-
-impl Drop for JournalWriter {
-    /// Waits until everything that was asked for is written.
-    fn drop(&mut self) {
-        self.orders = None;
-        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the thread that writes records has failed");
+        fs::create_dir_all(directory)?;
+        match Owner::last(options)? {
+            Owner::Counts => {}
+            Owner::Forgotten => forget(directory)?,
+            Owner::Other(was) => return Err(Unusable::Kept(was)),
         }
-    }
-}
-
-struct JournalWorker {
-    journal: Journal,
-    results: Sender<io::Result<Ticket>>,
-    waker: Arc<Waker>,
-}
-
-impl JournalWorker {
-    /// Takes all orders that wait, carries them out, syncs once for all of them, and reports.
-    fn work(mut self, orders: &Receiver<WriteOrder>) {
-        while let Ok(first) = orders.recv() {
-            let batch: Vec<_> = std::iter::once(first).chain(orders.try_iter()).collect();
-            let result = self.carry_out(&batch);
-            let failed = result.is_err();
-            let done = batch.iter().filter_map(|order| match order {
-                WriteOrder::Write { ticket, .. } => Some(*ticket),
-                WriteOrder::Trim { .. } => None,
-            });
-            match result {
-                Ok(()) => done.for_each(|ticket| drop(self.results.send(Ok(ticket)))),
-                Err(error) => drop(self.results.send(Err(error))),
+        Owner::claim(options)?;
+        let paths = segment::list(directory)?;
+        check_size(directory, &paths, options.most)?;
+        let (mut full, mut records) = (VecDeque::new(), Vec::new());
+        let count = paths.len();
+        for (at, (first, path)) in paths.into_iter().enumerate() {
+            let is_last = at + 1 == count;
+            let expected = full.back().map_or(first, Segment::end);
+            if first != expected {
+                let what = format!("it begins with record {first}, but record {expected} is missing before it");
+                return Err(Unusable::Damaged(path, what));
             }
-            if self.waker.wake().is_err() || failed {
-                return;
+            full.extend(Segment::read(path, first, is_last, &mut records)?);
+        }
+        let base = full.front().map_or(1, |segment| segment.first) - 1;
+        let next = full.back().map_or(base + 1, Segment::end);
+        let last = match full.pop_back() {
+            Some(last) => last,
+            None => Segment::create(directory, next)?,
+        };
+        Ok(Self { options: options.clone(), full, last, base, records, dirty: false })
+    }
+
+    /// The records that were found, oldest first: they have the tickets from 1 on.
+    pub(crate) fn take_records(&mut self) -> Vec<Bytes> {
+        std::mem::take(&mut self.records)
+    }
+
+    /// Appends records, in as few system calls as go; the last segment may begin anew before each.
+    fn append(&mut self, mut records: &[Bytes]) -> io::Result<()> {
+        while !records.is_empty() {
+            if self.last.is_full() {
+                self.roll()?;
+            }
+            self.dirty = true;
+            records = &records[self.last.append(records)?..];
+        }
+        Ok(())
+    }
+
+    /// Goes on in a new segment. The old one is synced first: a crash must not lose its end and keep what follows.
+    fn roll(&mut self) -> io::Result<()> {
+        self.last.sync()?;
+        let next = Segment::create(&self.options.directory, self.last.end())?;
+        self.full.push_back(std::mem::replace(&mut self.last, next));
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.dirty) { self.last.sync() } else { Ok(()) }
+    }
+
+    /// Removes the segments whose records are all trimmed, the oldest first. What was written since is synced before: it may
+    /// be what makes the others needless.
+    fn trim(&mut self, up_to: Ticket) -> io::Result<()> {
+        let end = self.base + up_to.0 + 1;
+        while self.full.front().is_some_and(|segment| segment.end() <= end) {
+            self.sync()?;
+            if let Some(gone) = self.full.pop_front() {
+                fs::remove_file(&gone.path)?;
+                sync_directory(&self.options.directory)?;
             }
         }
+        Ok(())
     }
 
-    fn carry_out(&mut self, batch: &[WriteOrder]) -> io::Result<()> {
-        let mut to_sync = false;
-        for order in batch {
-            match order {
-                WriteOrder::Write { ticket, record, sync } => {
-                    self.journal.append(*ticket, record)?;
-                    to_sync |= sync;
-                }
-                WriteOrder::Trim { up_to } => self.journal.trim(*up_to)?,
-            }
-        }
-        if to_sync { self.journal.file.sync_data() } else { Ok(()) }
+    /// All is written: what an earlier stop of the machine could not have lost.
+    fn close(mut self) -> io::Result<()> {
+        self.dirty = true;
+        self.sync()?;
+        Owner::leave(&self.options)
     }
 }
 
-#[cfg(test)]
-mod tests;
+/// The machine has stopped with writes that were not synced: nothing that is left counts.
+fn forget(directory: &Path) -> io::Result<()> {
+    for (_, path) in segment::list(directory)? {
+        tracing::warn!(path = %path.display(), "the machine has stopped since this was written: it counts as lost");
+        fs::remove_file(path)?;
+        sync_directory(directory)?;
+    }
+    Ok(())
+}
+
+fn check_size(directory: &Path, paths: &[(u64, PathBuf)], most: u64) -> Result<(), Unusable> {
+    let sizes = paths.iter().map(|(_, path)| Ok(fs::metadata(path)?.len())).collect::<io::Result<Vec<_>>>()?;
+    let bytes: u64 = sizes.iter().sum();
+    if bytes <= most {
+        return Ok(());
+    }
+    let what = format!("its segments have {bytes} bytes, where at most {most} can be right");
+    Err(Unusable::Damaged(directory.to_owned(), what))
+}
+
+fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}

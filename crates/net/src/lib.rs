@@ -18,7 +18,7 @@
 //! | `driver_packets`, `fragments` | what is for the driver and not for the node; joins what was too long for its way |
 //! | `clients`, `users` | connections, their bytes in and out, and who of this machine may have one |
 //! | `driver`, `idle`, `wake` | the loop, and how it waits |
-//! | `journal` | durable records |
+//! | `journal` | durable records: segments, one sync for many |
 //! | [`raw`] | the floor: what these sockets do without any protocol |
 //! | `sys` | the kernel's calls that no safe crate offers; the only `unsafe` here |
 //!
@@ -57,6 +57,7 @@ mod wake;
 pub use bind::{FanoutChoice, Sockets};
 pub use driver::run;
 pub use error::{BindError, Interface, RunError, SocketRole};
+pub use journal::{Keep, Records};
 pub use links::LINK_MESSAGE_MAX;
 pub use options::{
     Dialect, Fanout, IdleProfile, ListenAddress, Options, Peer, RECEIVE_BUFFER, SHARED_MEMORY, Scheduling,

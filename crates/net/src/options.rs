@@ -1,4 +1,5 @@
 //! What a driver is told: addresses, how to fan out, how to wait.
+use crate::journal::Records;
 use consort_types::NodeId;
 use consort_wire::DatagramSize;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -131,8 +132,8 @@ pub struct Options {
     pub scheduling: Scheduling,
     /// How large the kernel's receive buffer for data should be, in bytes.
     pub receive_buffer: usize,
-    /// Where the engine's durable records are kept; needed only for engines that are durable.
-    pub records: Option<PathBuf>,
+    /// Where the engine's durable records are kept, and how; needed only for engines that are durable.
+    pub records: Option<Records>,
 }
 
 impl Options {

@@ -38,6 +38,14 @@ pub enum Effect {
         /// The last one that may go.
         up_to: Ticket,
     },
+    /// The node cannot go on in this incarnation: it is to be started anew in a later one. See
+    /// [`Output::Restart`](consort_order::Output::Restart).
+    Restart {
+        /// What happened.
+        cause: String,
+        /// What the next incarnation is to start with, unless there are records of its own.
+        records: Vec<Bytes>,
+    },
     /// The node has said good-bye: the driver may stop.
     Left,
     /// Read from this client again; its reading was paused.

@@ -190,7 +190,15 @@ pub enum Output<P> {
         /// Whether it must have reached the disk.
         sync: bool,
     },
-    /// Records up to this ticket are not needed any more.
+    /// This node has missed more of the order than any other still has, and cannot go on in this incarnation: it is to be
+    /// started anew in a new one, with its records.
+    Restart {
+        /// What happened, for the log.
+        cause: String,
+        /// What an engine that keeps no records must not forget all the same; one that does finds its own.
+        records: Vec<Bytes>,
+    },
+    /// Records up to this ticket are not needed any more, those of earlier incarnations among them.
     Trim {
         /// The last one that may go.
         up_to: Ticket,
@@ -239,7 +247,8 @@ pub trait Engine {
     /// What this protocol can do; never changes.
     fn capability(&self) -> Capability;
 
-    /// The first input, once, with the durable records of an earlier life.
+    /// The first input, once, with the durable records of earlier lives: they have the tickets from 1 on, and those of
+    /// this life follow.
     fn start(&mut self, now: Instant, records: &[Bytes]);
 
     /// Takes a message for ordering and names it.

@@ -224,6 +224,13 @@ pub enum MachineOutput {
         /// Whether it is done only once it outlasts a crash.
         sync: bool,
     },
+    /// It is to be started anew in a later incarnation.
+    Restart {
+        /// What happened.
+        cause: String,
+        /// What it starts with, unless its disk holds records.
+        records: Vec<Bytes>,
+    },
     /// Records up to this one are not needed any more.
     Trim {
         /// The last that may go.

@@ -411,21 +411,27 @@ interface = "198.51.100.12"
             (settings.protocol, settings.paxos_config().acceptors),
             (Protocol::Paxos, [2, 3, 4].map(NodeId).into())
         );
-        assert!(settings.summary().contains("paxos with acceptors 2 3 4 in memory"), "{}", settings.summary());
+        assert!(settings.summary().contains("paxos with acceptors 2 3 4, storage memory"), "{}", settings.summary());
         let plain = parse("consort.toml", &with("", "")).unwrap();
         assert_eq!(plain.paxos_config().acceptors, [1, 2, 3].map(NodeId));
+        assert!(plain.summary().contains("storage sync"), "{}", plain.summary());
+        let kept = "storage = \"async\"\nretain = 33_554_432\nretain_for = \"90s\"";
+        let kept = parse("consort.toml", &with("", kept)).unwrap().paxos_config();
+        assert_eq!(
+            (kept.storage.name(), kept.retain, kept.retain_for),
+            ("async", 32 << 20, consort_types::Duration::from_secs(90))
+        );
         let wrong = |lines: &str| problems(&with("", lines));
         assert!(wrong("acceptors = [1, 2]").contains("paxos.acceptors: 2 of them; use 1, 3, 5 or 7"));
         assert!(wrong("acceptors = []").contains("paxos.acceptors: 0 of them"));
         assert!(wrong("acceptors = [1, 2, 2]").contains("paxos.acceptors: one is named twice"));
         assert!(wrong("acceptors = [1, 2, 9]").contains("is no node; name configured ones"));
         assert!(wrong("acceptors = 3").contains("paxos.acceptors: 3 is not a list of whole numbers"));
-        for storage in ["sync", "async"] {
-            let problem = wrong(&format!("storage = \"{storage}\""));
-            assert!(problem.contains("paxos.storage: ") && problem.contains("is not offered yet"), "{problem}");
-        }
-        assert!(wrong("storage = \"disk\"").contains("paxos.storage: \"disk\" is not known; use \"memory\""));
-        assert!(wrong("window = 3").contains("known here: acceptors, storage"));
+        assert!(wrong("storage = \"disk\"").contains("paxos.storage: "), "{}", wrong("storage = \"disk\""));
+        assert!(wrong("storage = \"disk\"").contains("async"), "{}", wrong("storage = \"disk\""));
+        assert!(wrong("retain = 1000").contains("paxos.retain: "), "{}", wrong("retain = 1000"));
+        assert!(wrong("retain_for = 9").contains("paxos.retain_for: "), "{}", wrong("retain_for = 9"));
+        assert!(wrong("window = 3").contains("known here: acceptors, storage, retain, retain_for"));
         assert!(problems(&with("primary = \"node 2\"", "")).contains("primary: with protocol = \"paxos\""));
         let long = format!("{}[limits]\nmessage = 40_000_000\nqueue = 100_000_000\n", with("", ""));
         assert!(problems(&long).contains("limits.message: 40000000 bytes; with protocol"), "{}", problems(&long));

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 pub use consort_net::Scheduling;
 pub use file::read;
-pub use protocol::{PROTOCOLS, Paxos, Plato, Protocol, Toto};
+pub use protocol::{PROTOCOLS, Paxos, Plato, Protocol, STORAGES, Toto};
 pub use spread::SpreadDoor;
 
 /// How much CPU is spent on answering quickly.
@@ -232,7 +232,7 @@ impl Settings {
             Protocol::Plato => "plato".to_owned(),
             Protocol::Paxos => {
                 let paxos = self.paxos_config();
-                format!("paxos with acceptors {} in {}", list(&paxos.acceptors), paxos.storage.name())
+                format!("paxos with acceptors {}, storage {}", list(&paxos.acceptors), paxos.storage.name())
             }
         };
         let nodes = self.nodes.len();

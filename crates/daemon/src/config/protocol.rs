@@ -83,33 +83,35 @@ pub struct Paxos {
     pub acceptors: Option<Vec<NodeId>>,
     /// What acceptors keep through a restart.
     pub storage: Storage,
+    /// How many bytes of the order are retained.
+    pub retain: Option<usize>,
+    /// For how long at most.
+    pub retain_for: Option<Duration>,
 }
 
 impl Default for Paxos {
     fn default() -> Self {
-        Self { acceptors: None, storage: Storage::Memory }
+        Self { acceptors: None, storage: Storage::Sync, retain: None, retain_for: None }
     }
 }
+
+/// What acceptors may keep, by name.
+pub const STORAGES: [(&str, Storage); 3] =
+    [("memory", Storage::Memory), ("async", Storage::Async), ("sync", Storage::Sync)];
 
 /// Reads the section `[paxos]`.
 pub fn read_paxos(section: &mut Section<'_, '_>, paxos: &mut Paxos) {
     let acceptors = section.numbers("acceptors", 1..=u16::MAX);
     paxos.acceptors = acceptors.map(|nodes| nodes.into_iter().map(NodeId).collect());
-    paxos.storage = section.text("storage", storage).unwrap_or(paxos.storage);
+    paxos.storage = section.choice("storage", &STORAGES).unwrap_or(paxos.storage);
+    paxos.retain = section.number("retain", RETAIN_LEAST..=RETAIN_MOST);
+    paxos.retain_for = section.duration("retain_for");
     section.finish();
 }
 
-/// Reads what acceptors keep. Daemons have no log on disk for it yet.
-fn storage(text: &str) -> Result<Storage, String> {
-    match text {
-        "memory" => Ok(Storage::Memory),
-        "sync" | "async" => Err(format!(
-            "\"{text}\" is not offered yet: daemons keep no votes on disk; use \"memory\", which loses all if a \
-             majority of the acceptors restarts at once"
-        )),
-        text => Err(format!("\"{text}\" is not known; use \"memory\"")),
-    }
-}
+/// Bytes of the order that may be retained.
+const RETAIN_LEAST: usize = 1 << 20;
+const RETAIN_MOST: usize = 64 << 30;
 
 /// Reads the section `[plato]`.
 pub fn read_plato(section: &mut Section<'_, '_>, plato: &mut Plato) {
@@ -234,6 +236,8 @@ impl Settings {
             config.acceptors.clone_from(acceptors);
         }
         config.storage = self.paxos.storage;
+        config.retain = self.paxos.retain.unwrap_or(config.retain);
+        config.retain_for = self.paxos.retain_for.unwrap_or(config.retain_for);
         config.message_max = ring.message_max;
         config.queue_bytes = ring.queue_bytes;
         config

@@ -109,6 +109,7 @@ impl MembershipIo {
 
     /// Takes up the ceiling of an earlier life.
     pub fn recall(&mut self, records: &[Bytes]) {
+        self.ticket = records.len() as u64;
         //= M03
         let stored = records.iter().filter_map(|record| Some(u64::from_be_bytes(record[..].try_into().ok()?))).max();
         self.numbers = ViewNumbers::new(stored.unwrap_or_default());

@@ -1,5 +1,10 @@
+use super::frame::{HEAD, RECORD_MAX};
 use super::*;
-use mio::{Poll, Token};
+use mio::{Poll, Token, Waker};
+use std::fs::OpenOptions;
+use std::io::ErrorKind;
+
+const SEGMENT_HEAD: usize = segment::HEAD;
 
 fn waker() -> (Poll, Waker) {
     let poll = Poll::new().unwrap();
@@ -7,17 +12,29 @@ fn waker() -> (Poll, Waker) {
     (poll, waker)
 }
 
-/// Writes records 1 to `n` of `len` bytes and waits for them.
+fn options(directory: &Path) -> Records {
+    Records { directory: directory.to_owned(), keep: Keep::Synced, most: 1 << 30 }
+}
+
+/// Writes `n` records of `len` bytes behind those that are there, and waits for them.
 fn write(path: &Path, n: u64, len: usize, trimmed: u64) {
     let (_poll, waker) = waker();
-    let writer = Journal::open(path).unwrap().start(waker).unwrap();
-    (1..=n).for_each(|t| writer.write(Ticket(t), vec![t as u8; len].into(), t == n));
+    let mut journal = Journal::open(&options(path)).unwrap();
+    let found = journal.take_records().len() as u64;
+    let writer = journal.start(waker).unwrap();
+    (1..=n).for_each(|t| writer.write(Ticket(found + t), vec![t as u8; len].into(), t == n));
     writer.trim(Ticket(trimmed));
     drop(writer);
 }
 
 fn found(path: &Path) -> Vec<Vec<u8>> {
-    Journal::open(path).unwrap().take_records().iter().map(|record| record.to_vec()).collect()
+    Journal::open(&options(path)).unwrap().take_records().iter().map(|record| record.to_vec()).collect()
+}
+
+/// The only segment.
+fn only(path: &Path) -> PathBuf {
+    let [(_, path)] = &segment::list(path).unwrap()[..] else { panic!("one segment") };
+    path.clone()
 }
 
 #[test]
@@ -35,70 +52,76 @@ fn what_is_written_is_found_again_in_order() {
 fn completions_come_in_order_and_wake_the_loop() {
     let folder = tempfile::tempdir().unwrap();
     let (mut poll, waker) = waker();
-    let writer = Journal::open(&folder.path().join("records")).unwrap().start(waker).unwrap();
-    (1..=50).for_each(|t| writer.write(Ticket(t), Bytes::from_static(b"record"), true));
+    let writer = Journal::open(&options(folder.path())).unwrap().start(waker).unwrap();
+    (1..=900).for_each(|t| writer.write(Ticket(t), Bytes::from_static(b"record"), true));
     let (mut done, mut events) = (Vec::new(), mio::Events::with_capacity(4));
-    while done.len() < 50 {
+    while done.len() < 900 {
         poll.poll(&mut events, None).unwrap();
         done.extend(std::iter::from_fn(|| writer.next_done().unwrap()).map(|ticket| ticket.0));
     }
-    assert_eq!(done, (1..=50).collect::<Vec<_>>());
+    assert_eq!(done, (1..=900).collect::<Vec<_>>());
+    drop(writer);
+    assert_eq!(found(folder.path()).len(), 900, "more than one system call takes");
 }
 
 #[test]
 fn a_half_written_end_is_taken_off_wherever_it_was_cut() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("records");
-    write(&path, 2, 40, 0);
+    write(folder.path(), 2, 40, 0);
+    let path = only(folder.path());
     let whole = fs::read(&path).unwrap();
-    for len in whole.len() / 2 + 1..whole.len() {
+    let first = SEGMENT_HEAD + HEAD + 40;
+    for len in first..whole.len() {
         fs::write(&path, &whole[..len]).unwrap();
-        assert_eq!(found(&path), [[1; 40]], "cut at {len}");
-        assert_eq!(fs::metadata(&path).unwrap().len() as usize, whole.len() / 2);
+        assert_eq!(found(folder.path()), [[1; 40]], "cut at {len}");
+        assert_eq!(fs::metadata(&path).unwrap().len() as usize, first);
+    }
+    for len in 0..SEGMENT_HEAD {
+        fs::write(&path, &whole[..len]).unwrap();
+        assert!(found(folder.path()).is_empty(), "cut at {len}");
+        fs::remove_file(&path).unwrap();
     }
 }
 
 #[test]
 fn an_end_that_a_crash_of_the_machine_left_as_zeroes_is_taken_off() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("records");
-    write(&path, 2, 8, 0);
+    write(folder.path(), 2, 16, 0);
+    let path = only(folder.path());
     let whole = fs::read(&path).unwrap();
     for (kept, zeroes) in [(48, 24), (48, 4_000), (48, 7), (30, 18), (30, 200), (47, 25), (24, 24), (0, 72)] {
-        fs::write(&path, [&whole[..kept], &vec![0; zeroes]].concat()).unwrap();
-        assert_eq!(found(&path).len(), kept / 24, "{kept} bytes, {zeroes} zeroes");
-        assert_eq!(fs::metadata(&path).unwrap().len() as usize, kept / 24 * 24);
+        fs::write(&path, [&whole[..SEGMENT_HEAD + kept], &vec![0; zeroes]].concat()).unwrap();
+        assert_eq!(found(folder.path()).len(), kept / 24, "{kept} bytes, {zeroes} zeroes");
+        assert_eq!(fs::metadata(&path).unwrap().len() as usize, SEGMENT_HEAD + kept / 24 * 24);
     }
 }
 
 #[test]
 fn a_damaged_record_in_the_middle_is_an_error_that_says_where() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("records");
-    write(&path, 3, 40, 0);
+    write(folder.path(), 3, 40, 0);
+    let path = only(folder.path());
     let mut bytes = fs::read(&path).unwrap();
-    bytes[HEAD + 40 + HEAD] ^= 1;
+    bytes[SEGMENT_HEAD + HEAD + 40 + HEAD] ^= 1;
     fs::write(&path, &bytes).unwrap();
-    let error = Journal::open(&path).unwrap_err().to_string();
-    assert!(
-        error.contains("byte 56 is damaged") && error.contains("records") && error.contains("move it away"),
-        "{error}"
-    );
+    let error = Journal::open(&options(folder.path())).unwrap_err().to_string();
+    assert!(error.contains("byte 64 is damaged") && error.contains("move them away"), "{error}");
+    assert!(error.contains(path.to_str().unwrap()), "{error}");
     assert_eq!(fs::read(&path).unwrap(), bytes);
 }
 
 #[test]
 fn a_damaged_length_is_no_half_written_record() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("records");
-    write(&path, 5, 40, 0);
+    write(folder.path(), 5, 40, 0);
+    let path = only(folder.path());
     let whole = fs::read(&path).unwrap();
     for record in 0..5 {
         for bit in 0..32 {
-            let (mut bytes, at) = (whole.clone(), record * 56);
+            let (mut bytes, at) = (whole.clone(), SEGMENT_HEAD + record * 48);
             bytes[at + bit / 8] ^= 1 << (bit % 8);
             fs::write(&path, &bytes).unwrap();
-            let error = Journal::open(&path).unwrap_err().to_string();
+            let error = Journal::open(&options(folder.path())).unwrap_err().to_string();
             assert!(error.contains(&format!("the record at byte {at} is damaged")), "bit {bit}: {error}");
             assert_eq!(fs::read(&path).unwrap(), bytes, "it is left as it is");
         }
@@ -106,48 +129,86 @@ fn a_damaged_length_is_no_half_written_record() {
 }
 
 #[test]
-fn a_file_of_a_size_that_cannot_be_is_refused_unread() {
+fn a_directory_of_a_size_that_cannot_be_is_refused_unread() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("records");
-    File::create(&path).unwrap().set_len(3 << 30).unwrap();
-    let error = Journal::open(&path).unwrap_err().to_string();
-    assert!(error.contains("3221225472 bytes") && error.contains("move it away"), "{error}");
+    write(folder.path(), 1, 40, 0);
+    OpenOptions::new().write(true).open(only(folder.path())).unwrap().set_len(3 << 30).unwrap();
+    let error = Journal::open(&options(folder.path())).unwrap_err().to_string();
+    assert!(error.contains("3221225472 bytes") && error.contains("move them away"), "{error}");
 }
 
 #[test]
 fn a_record_that_would_be_refused_later_is_not_written() {
     let (mut poll, waker) = waker();
     let folder = tempfile::tempdir().unwrap();
-    let writer = Journal::open(&folder.path().join("records")).unwrap().start(waker).unwrap();
+    let writer = Journal::open(&options(folder.path())).unwrap().start(waker).unwrap();
     writer.write(Ticket(1), vec![0; RECORD_MAX + 1].into(), true);
     poll.poll(&mut mio::Events::with_capacity(4), None).unwrap();
     assert_eq!(writer.next_done().unwrap_err().kind(), ErrorKind::FileTooLarge);
 }
 
 #[test]
-fn what_was_trimmed_is_cut_off_once_it_is_worth_it_and_writing_goes_on() {
+fn segments_whose_records_are_all_trimmed_go_and_writing_goes_on() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("records");
-    write(&path, 3, 100, 2);
-    assert_eq!(found(&path).len(), 3, "little is left where it is");
-    fs::remove_file(&path).unwrap();
-    write(&path, 30, 100_000, 28);
-    assert_eq!(found(&path), [vec![29; 100_000], vec![30; 100_000]]);
-    write(&path, 1, 7, 0);
-    assert_eq!(found(&path).len(), 3);
+    let path = folder.path();
+    write(path, 3, 100, 2);
+    assert_eq!(found(path).len(), 3, "the last segment stays");
+    write(path, 30, 1 << 20, 20);
+    let left = found(path);
+    assert!((13..=20).contains(&left.len()), "{} of 33 records are left", left.len());
+    assert_eq!(left.last().unwrap()[..], vec![30; 1 << 20]);
+    let before = segment::list(path).unwrap();
+    write(path, 1, 7, left.len() as u64 + 1);
+    assert_eq!(segment::list(path).unwrap().len(), 1, "of {}", before.len());
+    assert_eq!(found(path).last().unwrap(), &[1; 7]);
 }
 
 #[test]
-fn what_is_no_file_is_refused() {
-    let error = Journal::open(Path::new("/dev/full")).unwrap_err();
-    assert_eq!(error.to_string(), "cannot use the record file /dev/full: not a regular file");
+fn segments_that_are_missing_cut_off_or_in_each_others_place_are_errors() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), 30, 1 << 20, 0);
+    let segments = segment::list(folder.path()).unwrap();
+    assert!(segments.len() > 2);
+    let (path, whole) = (&segments[1].1, fs::read(&segments[1].1).unwrap());
+    let error = || Journal::open(&options(folder.path())).unwrap_err().to_string();
+    fs::remove_file(path).unwrap();
+    assert!(error().contains(&format!("record {:x} is missing", segments[1].0)) || error().contains("is missing"));
+    fs::write(path, &whole[..whole.len() - 1]).unwrap();
+    assert!(error().contains("others follow in later files"), "{}", error());
+    fs::copy(&segments[0].1, path).unwrap();
+    assert!(error().contains("its head is damaged"), "{}", error());
+    fs::write(path, &whole).unwrap();
+    assert_eq!(found(folder.path()).len(), 30);
+}
+
+#[test]
+fn what_was_kept_otherwise_is_refused_and_what_a_reboot_may_have_cost_counts_as_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let with = |keep| Journal::open(&Records { keep, ..options(folder.path()) });
+    write(folder.path(), 2, 9, 0);
+    let error = with(Keep::UntilReboot).unwrap_err().to_string();
+    assert!(error.contains("storage = \"sync\", and \"async\" is asked for; set it back"), "{error}");
+    fs::write(folder.path().join("kept"), "async clean\n").unwrap();
+    assert_eq!(with(Keep::UntilReboot).unwrap().take_records().len(), 2, "stopped before the machine");
+    assert_eq!(with(Keep::UntilReboot).unwrap().take_records().len(), 2, "killed");
+    fs::write(folder.path().join("kept"), "async another-boot\n").unwrap();
+    assert_eq!(with(Keep::UntilReboot).unwrap().take_records().len(), 0, "the machine has stopped");
+    fs::write(folder.path().join("kept"), "soup\n").unwrap();
+    assert!(with(Keep::Synced).unwrap_err().to_string().contains("which no daemon writes"));
+}
+
+#[test]
+fn what_is_no_directory_is_refused() {
+    let error = Journal::open(&options(Path::new("/dev/full"))).unwrap_err();
+    assert!(error.to_string().starts_with("cannot use the records in /dev/full: "), "{error}");
 }
 
 #[test]
 fn a_full_disk_is_reported_and_nothing_is_written_after_it() {
     let (mut poll, waker) = waker();
-    let file = OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let journal = Journal { path: "/dev/full".into(), file, index: VecDeque::new(), records: Vec::new() };
+    let folder = tempfile::tempdir().unwrap();
+    let mut journal = Journal::open(&options(folder.path())).unwrap();
+    journal.last.file = OpenOptions::new().write(true).open("/dev/full").unwrap();
     let writer = journal.start(waker).unwrap();
     writer.write(Ticket(1), Bytes::from_static(b"record"), true);
     poll.poll(&mut mio::Events::with_capacity(4), None).unwrap();

@@ -4,6 +4,7 @@ use crate::fault::Disk;
 use crate::machine::Machine;
 use crate::message::Process;
 use crate::trace::Occurrence;
+use bytes::Bytes;
 use consort_types::{MemberId, NodeId};
 
 impl<M: Machine> SimWorld<'_, M> {
@@ -26,7 +27,7 @@ impl<M: Machine> SimWorld<'_, M> {
         for client in 0..self.machines[at].processes() {
             self.recorder.start(Process::of(life, client), late);
         }
-        let records = self.lives.records(host);
+        let records = self.lives.begin_records(host);
         self.machines[at].start(self.clocks.read(host, now), &records);
         self.drain(host);
         self.schedule_wake(host);
@@ -94,6 +95,15 @@ impl<M: Machine> SimWorld<'_, M> {
         self.views[at] = None;
         let senders = self.senders.iter_mut().filter(|sender| sender.plan.process.node.0 == host);
         senders.for_each(|sender| sender.begin_anew());
+    }
+
+    /// A machine asks to be started anew: at once, and it forgets nothing.
+    pub(super) fn on_restart(&mut self, host: u16, cause: &str, records: Vec<Bytes>) {
+        let life = self.lives.present(host);
+        self.recorder.tell(Some(life.node), '!', || format!("it starts anew: {cause}"));
+        self.stop(host, &Occurrence::Crash);
+        self.lives.carry(host, records);
+        self.schedule(self.recorder.now, WorldEvent::Again { host });
     }
 
     fn part(&mut self, host: u16, how: &Occurrence) {

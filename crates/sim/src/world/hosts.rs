@@ -245,6 +245,7 @@ impl<M: Machine> SimWorld<'_, M> {
                 let done = self.hosts[usize::from(host)].disk_free.max(self.recorder.now);
                 self.schedule(done, WorldEvent::Trimmed { life, up_to });
             }
+            MachineOutput::Restart { cause, records } => self.on_restart(host, &cause, records),
             MachineOutput::Left => self.stop(host, &Occurrence::Left),
         }
     }

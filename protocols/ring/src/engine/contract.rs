@@ -35,6 +35,7 @@ impl Engine for Ring {
 
     fn start(&mut self, now: Instant, records: &[Bytes]) {
         //= M04
+        self.io.ticket = records.len() as u64;
         let stored = records.iter().filter_map(|record| Some(u64::from_be_bytes(record[..].try_into().ok()?))).max();
         self.io.numbers = ViewNumbers::new(stored.unwrap_or_default());
         let me = self.io.me;
