@@ -31,6 +31,10 @@ pub struct Config {
     pub silence: Duration,
     /// After what time something unanswered is sent again.
     pub retry: Duration,
+    /// How many bytes of the decided log are retained, for nodes that missed something and for programs that read it again.
+    pub retain: usize,
+    /// For how long they are retained at most; zero means without such a limit.
+    pub retain_for: Duration,
     /// How many bytes of accepted messages may wait, for each class.
     pub queue_bytes: usize,
     /// The largest message, in bytes. Shared.
@@ -45,6 +49,9 @@ pub struct Config {
 pub enum Storage {
     /// Nothing: whoever restarts asks a majority of the others first. If a majority restarts at once, all is lost.
     Memory,
+    /// What the operating system keeps: an acceptor votes once its vote is written, not synced. It outlasts the process;
+    /// where the machine stops with it, the disk counts as lost.
+    Async,
     /// Everything: an acceptor votes only once its vote is on the disk.
     Sync,
 }
@@ -54,6 +61,7 @@ impl Storage {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
+            Self::Async => "async",
             Self::Sync => "sync",
         }
     }
@@ -89,6 +97,8 @@ impl Config {
             lease: Duration::from_millis(250),
             silence: Duration::from_millis(600),
             retry: Duration::from_millis(50),
+            retain: 256 << 20,
+            retain_for: Duration::ZERO,
             queue_bytes: 32 << 20,
             message_max: consort_wire::MESSAGE_MAX,
             #[cfg(feature = "mutants")]
@@ -134,6 +144,9 @@ impl Config {
         })?;
         check(self.silence >= self.lease, "paxos.silence", || {
             format!("{:?} is below the lease {:?}; raise it", self.silence, self.lease)
+        })?;
+        check(self.retain >= self.value, "paxos.retain", || {
+            format!("{} bytes are less than one value of {}; raise it", self.retain, self.value)
         })?;
         let checked = consort_order::SubmitQueue::check(self.queue_bytes, self.message_max);
         checked.map_err(|(setting, problem)| ConfigError { setting, problem })

@@ -2,7 +2,7 @@
 use crate::ballot::{Item, ValueId};
 use consort_types::MemberId;
 use consort_wire::pack::Body;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Payloads by name: of values that are not decided here.
 pub type Pool = BTreeMap<ValueId, Body>;
@@ -64,71 +64,21 @@ pub enum Meaning {
     Nothing,
 }
 
-/// The decided log and the state that follows from it.
-#[derive(Clone, Debug, Default)]
-pub struct Learner {
-    log: Vec<Entry>,
-    ahead: BTreeMap<u64, Item>,
-    present: Present,
-    place: u64,
-    /// How many values did not count.
-    pub voided: u64,
+/// What follows from the log below an instance: all that a reader must know that begins there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The instance: everything below is taken into account.
+    pub at: u64,
+    /// The place of the last message.
+    pub place: u64,
+    /// Who is there.
+    pub present: Present,
 }
 
-impl Learner {
-    /// Everything below is decided and known here.
-    pub const fn next(&self) -> u64 {
-        self.log.len() as u64
-    }
-
-    /// Who is there.
-    pub const fn present(&self) -> &Present {
-        &self.present
-    }
-
-    /// The place of the last message.
-    pub const fn place(&self) -> u64 {
-        self.place
-    }
-
-    /// What is known to be decided at an instance.
-    pub fn decided(&self, at: u64) -> Option<&Item> {
-        self.entry(at).map(|entry| &entry.item).or_else(|| self.ahead.get(&at))
-    }
-
-    /// What is known in full at an instance.
-    pub fn entry(&self, at: u64) -> Option<&Entry> {
-        self.log.get(usize::try_from(at).ok()?)
-    }
-
-    /// Whether something is decided that cannot be taken yet.
-    pub fn is_behind(&self) -> bool {
-        !self.ahead.is_empty()
-    }
-
-    /// Notes that something is decided. Returns false where something else is known to be.
-    pub fn decide(&mut self, at: u64, item: Item) -> bool {
-        if let Some(known) = self.decided(at) {
-            return *known == item;
-        }
-        self.ahead.insert(at, item);
-        true
-    }
-
-    /// Takes the next instance, if it is decided and its payload is held, which is asked for by name.
-    pub fn take(&mut self, payload: impl Fn(&ValueId) -> Option<Body>) -> Option<(u64, Meaning)> {
-        //= X40
-        let at = self.next();
-        let body = match self.ahead.get(&at)? {
-            Item::Value(id) => Some(payload(id)?),
-            Item::Nothing | Item::View { .. } | Item::Primary(_) => None,
-        };
-        let item = self.ahead.remove(&at)?;
-        self.log.push(Entry { item: item.clone(), body: body.clone() });
-        Some((at, self.mean(item, body)))
-    }
-
-    fn mean(&mut self, item: Item, body: Option<Body>) -> Meaning {
+impl Checkpoint {
+    /// Takes the next instance into account. A value comes with its payload.
+    fn apply(&mut self, item: Item, body: Option<Body>) -> Meaning {
+        self.at += 1;
         match (item, body) {
             (Item::Value(id), Some(body)) => self.on_value(id, body),
             (Item::View { number, after, members }, _) if after == self.present.number => {
@@ -159,10 +109,139 @@ impl Learner {
                 self.place += body.chunks().count() as u64;
                 Meaning::Messages { id, body, place }
             }
-            _ => {
-                self.voided += 1;
-                Meaning::Void(id)
-            }
+            _ => Meaning::Void(id),
         }
+    }
+}
+
+/// What an entry takes beside its payload, in bytes.
+const ENTRY: usize = 128;
+
+impl Entry {
+    fn bytes(&self) -> usize {
+        ENTRY + self.body.as_ref().map_or(0, |body| body.as_bytes().len())
+    }
+}
+
+/// The decided log, as far as it is retained, and the state that follows from it.
+#[derive(Clone, Debug, Default)]
+pub struct Learner {
+    /// Where the retained log begins.
+    first: Checkpoint,
+    log: VecDeque<Entry>,
+    bytes: usize,
+    ahead: BTreeMap<u64, Item>,
+    /// Where it ends.
+    head: Checkpoint,
+    /// How many values did not count.
+    pub voided: u64,
+}
+
+impl Learner {
+    /// Everything below is decided and known here.
+    pub const fn next(&self) -> u64 {
+        self.head.at
+    }
+
+    /// Where the retained log begins.
+    pub const fn first(&self) -> &Checkpoint {
+        &self.first
+    }
+
+    /// Where it ends.
+    pub const fn head(&self) -> &Checkpoint {
+        &self.head
+    }
+
+    /// Bytes of the retained log.
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Who is there.
+    pub const fn present(&self) -> &Present {
+        &self.head.present
+    }
+
+    /// The place of the last message.
+    pub const fn place(&self) -> u64 {
+        self.head.place
+    }
+
+    /// What is known to be decided at an instance.
+    pub fn decided(&self, at: u64) -> Option<&Item> {
+        self.entry(at).map(|entry| &entry.item).or_else(|| self.ahead.get(&at))
+    }
+
+    /// What is retained at an instance.
+    pub fn entry(&self, at: u64) -> Option<&Entry> {
+        self.log.get(usize::try_from(at.checked_sub(self.first.at)?).ok()?)
+    }
+
+    /// Whether something is decided that cannot be taken yet.
+    pub fn is_behind(&self) -> bool {
+        !self.ahead.is_empty()
+    }
+
+    /// Notes that something is decided. Returns false where something else is known to be. What is not retained any more is
+    /// not compared.
+    pub fn decide(&mut self, at: u64, item: Item) -> bool {
+        if let Some(known) = self.decided(at) {
+            return *known == item;
+        }
+        if at >= self.next() {
+            self.ahead.insert(at, item);
+        }
+        true
+    }
+
+    /// Takes the next instance, if it is decided and its payload is held, which is asked for by name.
+    pub fn take(&mut self, payload: impl Fn(&ValueId) -> Option<Body>) -> Option<(u64, Meaning)> {
+        //= X40
+        let at = self.next();
+        let body = match self.ahead.get(&at)? {
+            Item::Value(id) => Some(payload(id)?),
+            Item::Nothing | Item::View { .. } | Item::Primary(_) => None,
+        };
+        let item = self.ahead.remove(&at)?;
+        let entry = Entry { item: item.clone(), body: body.clone() };
+        self.bytes += entry.bytes();
+        self.log.push_back(entry);
+        let meaning = self.head.apply(item, body);
+        self.voided += u64::from(matches!(meaning, Meaning::Void(_)));
+        Some((at, meaning))
+    }
+
+    /// Retains nothing below an instance.
+    pub fn trim(&mut self, to: u64) {
+        //= X80
+        while self.first.at < to {
+            let Some(entry) = self.log.pop_front() else { return };
+            self.bytes -= entry.bytes();
+            self.first.apply(entry.item, entry.body);
+        }
+    }
+
+    /// The first instance from which on at most so many bytes are retained.
+    pub fn within(&self, bytes: usize) -> u64 {
+        let (mut at, mut left) = (self.first.at, self.bytes);
+        for entry in &self.log {
+            if left <= bytes {
+                break;
+            }
+            left -= entry.bytes();
+            at += 1;
+        }
+        at
+    }
+
+    /// Goes on at a checkpoint that lies ahead; nothing before it is known any more.
+    pub fn jump(&mut self, to: Checkpoint) {
+        //= X82
+        self.ahead = self.ahead.split_off(&to.at);
+        self.log.clear();
+        self.bytes = 0;
+        self.head = to.clone();
+        self.first = to;
     }
 }

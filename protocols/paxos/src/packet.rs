@@ -16,11 +16,14 @@
 //! | 11 learnt | first instance, items with their payloads |
 //! | 12 recover | |
 //! | 13 recovered | lives, promised ballot, next instance, accepted items with their ballots |
+//! | 14 checkpoint | instance, place, view: its number, whether primary, members and those away, each with a number |
 use crate::ballot::{Ballot, Item, Lives, LogId, ValueId};
+use crate::learner::{Checkpoint, Present};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_types::{MemberId, NodeId};
 use consort_wire::pack::Body;
 use consort_wire::{MEMBER_LEN, Malformed, Reader, Writer};
+use std::collections::BTreeMap;
 
 /// One packet of the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +106,8 @@ pub enum Content {
     Recover,
     /// What another knows for it.
     Recovered(Told, Ballot),
+    /// What was asked for is not retained any more; the log goes on from here.
+    Checkpoint(Box<Checkpoint>),
 }
 
 /// What an acceptor tells of itself.
@@ -251,13 +256,47 @@ pub(crate) fn read_item(reader: &mut Reader<'_>) -> Result<Item, Malformed> {
     })
 }
 
-fn put_lives(out: &mut BytesMut, lives: &Lives) {
+pub(crate) fn put_lives(out: &mut BytesMut, lives: &Lives) {
     out.put_count(lives.len());
     lives.iter().for_each(|life| out.put_member(life));
 }
 
-fn read_lives(reader: &mut Reader<'_>) -> Result<Lives, Malformed> {
+pub(crate) fn read_lives(reader: &mut Reader<'_>) -> Result<Lives, Malformed> {
     Ok(read_members(reader)?.into_iter().collect())
+}
+
+fn put_numbers(out: &mut BytesMut, numbers: &BTreeMap<MemberId, u64>) {
+    out.put_count(numbers.len());
+    for (member, number) in numbers {
+        out.put_member(*member);
+        out.put_u64(*number);
+    }
+}
+
+fn read_numbers(reader: &mut Reader<'_>) -> Result<BTreeMap<MemberId, u64>, Malformed> {
+    let n = reader.count(MEMBER_LEN + 8, "members")?;
+    (0..n).map(|_| Ok((reader.member("member")?, reader.u64("number")?))).collect()
+}
+
+pub(crate) fn put_checkpoint(out: &mut BytesMut, from: &Checkpoint) {
+    let Checkpoint { at, place, present: Present { number, last, primary, away } } = from;
+    out.put_u64(*at);
+    out.put_u64(*place);
+    out.put_u64(*number);
+    out.put_u8(u8::from(*primary));
+    put_numbers(out, last);
+    put_numbers(out, away);
+}
+
+pub(crate) fn read_checkpoint(reader: &mut Reader<'_>) -> Result<Checkpoint, Malformed> {
+    let (at, place, number) = (reader.u64("instance")?, reader.u64("place")?, reader.u64("view")?);
+    let primary = match reader.u8("primary")? {
+        0 => false,
+        1 => true,
+        _ => return Err(reader.bad("primary")),
+    };
+    let (last, away) = (read_numbers(reader)?, read_numbers(reader)?);
+    Ok(Checkpoint { at, place, present: Present { number, last, primary, away } })
 }
 
 fn put_told(out: &mut BytesMut, told: &Told) {
@@ -391,6 +430,7 @@ impl Content {
             Self::Learnt { .. } => 11,
             Self::Recover => 12,
             Self::Recovered(..) => 13,
+            Self::Checkpoint(_) => 14,
         }
     }
 
@@ -439,6 +479,7 @@ impl Content {
                 out.put_u64(*from);
                 put_entries(out, entries);
             }
+            Self::Checkpoint(from) => put_checkpoint(out, from),
             Self::Recover => {}
         }
         Bytes::new()
@@ -469,6 +510,7 @@ impl Content {
                 let ballot = read_ballot(reader)?;
                 Self::Recovered(read_told(reader)?, ballot)
             }
+            14 => Self::Checkpoint(Box::new(read_checkpoint(reader)?)),
             _ => return Err(reader.bad("kind")),
         })
     }

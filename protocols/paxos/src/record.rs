@@ -2,14 +2,17 @@
 //!
 //! | kind | fields |
 //! |---|---|
-//! | 1 log | its name (8) |
+//! | 1 checkpoint | log (8), lives, promised ballot (22), instance (8), place (8), view |
 //! | 2 life | a later life of an acceptor (10) |
 //! | 3 promised | the ballot (22) |
 //! | 4 accepted | the ballot (22), instance (8), item, payload |
 //! | 5 learnt | instance (8), item, payload: decided, and not what was accepted there |
 //! | 6 decided | everything below this instance (8) is decided as accepted or learnt |
-use crate::ballot::{Ballot, Item, LogId};
-use crate::packet::{put_ballot, put_item, read_ballot, read_item};
+//! | 7 empty | nothing that stands before it counts |
+use crate::ballot::{Ballot, Item, Lives, LogId};
+use crate::learner::Checkpoint;
+use crate::packet::{put_ballot, put_checkpoint, put_item, put_lives};
+use crate::packet::{read_ballot, read_checkpoint, read_item, read_lives};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_types::MemberId;
 use consort_wire::pack::Body;
@@ -18,8 +21,8 @@ use consort_wire::{Malformed, Reader, Writer};
 /// One record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// It belongs to this log.
-    Log(LogId),
+    /// It belongs to this log, and what is retained begins here. Without it the disk counts as empty.
+    Checkpoint(Box<LogStart>),
     /// An acceptor has come back in this life and may have forgotten.
     Life(MemberId),
     /// No earlier ballot is heeded.
@@ -46,16 +49,42 @@ pub enum Record {
     },
     /// Everything below is decided as accepted or learnt.
     Decided(u64),
+    /// Nothing that stands before it counts.
+    Empty,
+}
+
+/// All that an acceptor must know of a log beside what it accepted and learnt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogStart {
+    /// The log's name.
+    pub log: LogId,
+    /// Of each acceptor the latest life that is known.
+    pub lives: Lives,
+    /// No earlier ballot is heeded.
+    pub promised: Ballot,
+    /// Where what is retained begins.
+    pub from: Checkpoint,
 }
 
 impl Record {
+    /// The instance that it tells of, where it tells of one.
+    pub const fn instance(&self) -> Option<u64> {
+        match self {
+            Self::Accepted { at, .. } | Self::Learnt { at, .. } => Some(*at),
+            Self::Checkpoint(_) | Self::Life(_) | Self::Promised(_) | Self::Decided(_) | Self::Empty => None,
+        }
+    }
+
     /// The bytes that go to the disk.
     pub fn encode(&self) -> Bytes {
         let mut out = BytesMut::new();
         match self {
-            Self::Log(log) => {
+            Self::Checkpoint(start) => {
                 out.put_u8(1);
-                out.put_u64(log.0);
+                out.put_u64(start.log.0);
+                put_lives(&mut out, &start.lives);
+                put_ballot(&mut out, start.promised);
+                put_checkpoint(&mut out, &start.from);
             }
             Self::Life(life) => {
                 out.put_u8(2);
@@ -78,6 +107,7 @@ impl Record {
                 out.put_u8(6);
                 out.put_u64(*next);
             }
+            Self::Empty => out.put_u8(7),
         }
         out.freeze()
     }
@@ -89,7 +119,11 @@ impl Record {
     pub fn decode(bytes: &Bytes) -> Result<Self, Malformed> {
         let mut reader = Reader::new(bytes);
         let record = match reader.u8("kind")? {
-            1 => Self::Log(LogId(reader.u64("log")?)),
+            1 => {
+                let (log, lives) = (LogId(reader.u64("log")?), read_lives(&mut reader)?);
+                let (promised, from) = (read_ballot(&mut reader)?, read_checkpoint(&mut reader)?);
+                Self::Checkpoint(Box::new(LogStart { log, lives, promised, from }))
+            }
             2 => Self::Life(reader.member("life")?),
             3 => Self::Promised(read_ballot(&mut reader)?),
             4 => {
@@ -102,6 +136,7 @@ impl Record {
                 Self::Learnt { at, item, body }
             }
             6 => Self::Decided(reader.u64("next")?),
+            7 => Self::Empty,
             _ => return Err(reader.bad("kind")),
         };
         reader.end("record")?;

@@ -9,7 +9,9 @@ use consort_types::{Instant, MemberId};
 impl Paxos {
     /// Whether a node was heard lately.
     pub(super) fn is_near(&self, peer: &Peer, now: Instant) -> bool {
-        now.since(peer.at) < self.config.silence
+        //= X74
+        let broken = self.links_down.contains(&peer.member.node);
+        now.since(peer.at) < if broken { self.config.lease } else { self.config.silence }
     }
 
     /// Whether a node was heard lately and says that it hears this one.
@@ -26,6 +28,7 @@ impl Paxos {
         self.catch_up(now);
         self.resend(now);
         self.mark();
+        self.retain(now);
         self.say_good_bye(now);
         self.say_beat(now);
     }

@@ -4,7 +4,6 @@ use crate::acceptor::Standing;
 use crate::config::Storage;
 use crate::coordinator::Role;
 use crate::packet::{Content, Packet};
-use crate::record::Record;
 use bytes::Bytes;
 use consort_order::{
     AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Output, PeerReach, Refused, Submission, WaitState,
@@ -24,7 +23,7 @@ impl Engine for Paxos {
             optimistic: false,
             needs_arrival_times: false,
             quorum: true,
-            durable: self.config.storage == Storage::Sync,
+            durable: self.config.storage != Storage::Memory,
             reliable_links: true,
             continues_in_minority: false,
             across_partitions: AcrossPartitions::Evs,
@@ -34,14 +33,7 @@ impl Engine for Paxos {
     fn start(&mut self, now: Instant, records: &[Bytes]) {
         self.started = now;
         self.begin_alone();
-        let read: Vec<_> = records.iter().map_while(|record| Record::decode(record).ok()).collect();
-        self.check(read.len() == records.len(), "X04: what was kept can be read");
-        let has_log = read.iter().any(|record| matches!(record, Record::Log(_)));
-        if let Some(acceptor) = self.acceptor.as_mut().filter(|_| has_log) {
-            //= X34
-            acceptor.standing = Standing::Voting;
-            self.replay(read);
-        }
+        self.replay(now, records);
         self.take_decided(now);
         self.beat_at = now;
         self.settle(now);
@@ -88,9 +80,14 @@ impl Engine for Paxos {
     }
 
     /// What was in a stream that broke is asked for again at its time; the coordinator leaves out whom it does not hear.
-    fn handle_link(&mut self, _now: Instant, _peer: NodeId, link: Link) {
-        if link == Link::Down {
-            self.counters.links_lost += 1;
+    fn handle_link(&mut self, _now: Instant, peer: NodeId, link: Link) {
+        //= X74
+        match link {
+            Link::Up => drop(self.links_down.remove(&peer)),
+            Link::Down => {
+                self.counters.links_lost += 1;
+                self.links_down.insert(peer);
+            }
         }
     }
 
@@ -144,6 +141,9 @@ impl Paxos {
         see("instances_proposed", c.proposed);
         see("instances_decided", c.decided);
         see("instances_known", self.learner.next());
+        see("instances_retained", self.learner.next() - self.learner.first().at);
+        see("retained_bytes", self.learner.bytes() as u64);
+        see("checkpoints_taken", c.jumps);
         see("instances_learnt", c.learnt);
         see("values_voided", self.learner.voided);
         see("values_fetched", c.fetched);
@@ -187,10 +187,10 @@ impl Paxos {
         let leader = self.leader.as_ref().map_or("nobody".into(), |lead| lead.ballot.to_string());
         let place = if self.members().is_some() { "in" } else { "outside" };
         let near = self.peers.values().filter(|peer| self.is_near(peer, now)).count();
-        let (view, next) = (self.learner.present().number, self.learner.next());
+        let (view, next, first) = (self.learner.present().number, self.learner.next(), self.learner.first().at);
         let storage = self.config.storage.name();
         format!(
-            "{stands}, {role}, led by {leader}, {place} view {view}, knows {next} instances, hears {near}, storage {storage}"
+            "{stands}, {role}, led by {leader}, {place} view {view}, knows {next} instances from {first} on, hears {near}, storage {storage}"
         )
     }
 

@@ -51,7 +51,7 @@ impl Paxos {
     }
 
     /// Gives up leading for a while, each time another.
-    fn rest(&mut self, now: Instant) {
+    pub(super) fn rest(&mut self, now: Instant) {
         let some = Duration::from_nanos(self.rng.below(self.config.lease.as_nanos() as u64));
         self.role = Role::Follower { stand_at: now + self.config.beat + some };
     }

@@ -9,6 +9,8 @@ use consort_wire::pack::Body;
 /// How much one answer holds at most.
 const ENTRIES: usize = 256;
 const BYTES: usize = 256 << 10;
+/// With more records on their way to the disk nothing is asked for that would add to them.
+const UNWRITTEN: usize = 4_096;
 
 impl Paxos {
     pub(super) fn on_decide(&mut self, now: Instant, at: u64, item: Item, hops: u16) {
@@ -40,7 +42,7 @@ impl Paxos {
     /// Asks somebody who knows more.
     pub(super) fn learn(&mut self, now: Instant) {
         //= X41
-        if self.asked.until > now {
+        if self.asked.until > now || self.writing.len() > UNWRITTEN {
             return;
         }
         let next = self.learner.next();
@@ -61,6 +63,11 @@ impl Paxos {
     }
 
     pub(super) fn on_learn(&mut self, from: NodeId, first: u64) {
+        let retained = self.learner.first();
+        if first < retained.at && self.log != LogId::NONE {
+            //= X82
+            return self.send(from, Content::Checkpoint(Box::new(retained.clone())));
+        }
         let (mut entries, mut bytes) = (Vec::new(), 0);
         while let Some(entry) = self.learner.entry(first + entries.len() as u64)
             && entries.len() < ENTRIES

@@ -1,4 +1,5 @@
 //! All roles of one node together.
+use self::retention::{Ledger, Timeline};
 use crate::acceptor::Acceptor;
 use crate::ballot::{Ballot, Item, Lives, LogId, ValueId};
 use crate::config::{Config, ConfigError};
@@ -10,13 +11,15 @@ use bytes::Bytes;
 use consort_order::{Destination, Lane, Output};
 use consort_types::{Duration, Incarnation, Instant, MemberId, NodeId, Rng, Ticket, View};
 use consort_wire::pack::Body;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 mod beats;
 mod contract;
 mod leading;
 mod learning;
 mod passing;
+mod recovery;
+mod retention;
 mod standing;
 mod views;
 mod voting;
@@ -35,6 +38,8 @@ pub struct Paxos {
     /// The latest life that was heard of each node.
     latest: Lives,
     peers: BTreeMap<NodeId, Peer>,
+    /// Nodes whose link broke and has not come up again.
+    links_down: BTreeSet<NodeId>,
     /// The coordinator that was heard last.
     leader: Option<Lead>,
     /// Of each acceptor the latest life that is known.
@@ -57,6 +62,8 @@ pub struct Paxos {
     /// How far the disk knows what is decided.
     marked: u64,
     ticket: u64,
+    ledger: Ledger,
+    timeline: Timeline,
     writing: BTreeMap<Ticket, Then>,
     /// What this node says to itself.
     loopback: VecDeque<Content>,
@@ -104,6 +111,8 @@ enum Then {
     Answer(MemberId),
     /// Everything that was adopted is kept.
     Adopted,
+    /// Records up to this one may go.
+    Trim(Ticket),
 }
 
 /// How far this node is with leaving.
@@ -130,6 +139,7 @@ struct Counters {
     learnt: u64,
     fetched: u64,
     records: u64,
+    jumps: u64,
     links_lost: u64,
     assertion_failures: u64,
     last_assertion: Option<&'static str>,
@@ -158,6 +168,7 @@ impl Paxos {
             role: Role::Follower { stand_at: Instant::ZERO },
             latest: Lives::default(),
             peers: BTreeMap::new(),
+            links_down: BTreeSet::new(),
             leader: None,
             lives,
             noted: Lives::default(),
@@ -172,6 +183,8 @@ impl Paxos {
             asked: Asked::default(),
             marked: 0,
             ticket: 0,
+            ledger: Ledger::default(),
+            timeline: Timeline::default(),
             writing: BTreeMap::new(),
             loopback: VecDeque::new(),
             output: VecDeque::new(),
@@ -261,6 +274,7 @@ impl Paxos {
             Content::Learnt { from: first, entries } => self.on_learnt(now, first, entries),
             Content::Recover => self.on_recover(now, from),
             Content::Recovered(told, promised) => self.on_recovered(now, from, told, promised),
+            Content::Checkpoint(start) => self.on_checkpoint(now, *start),
         }
     }
 

@@ -64,7 +64,8 @@ impl Paxos {
         if let Some(acceptor) = &mut self.acceptor {
             acceptor.standing = Standing::Voting;
         }
-        self.keep(now, &Record::Log(log), Then::Rest);
+        let start = self.log_start();
+        self.keep(now, &start, Then::Rest);
     }
 
     /// Whoever is bound to no log takes up the one that acceptors have promised something in.
@@ -158,17 +159,17 @@ impl Paxos {
         best.values().filter_map(lacks).collect()
     }
 
-    /// The name of the log is written last: what stands on the disk without it is not all.
+    /// The checkpoint with the log's name is written last: what stands on the disk without it is not all.
     fn take_over(&mut self, now: Instant, promised: Ballot, best: BTreeMap<u64, (Ballot, Item)>) {
         //= X34
         self.round = self.round.max(promised.round);
-        let mut records: Vec<_> = self.lives.iter().map(Record::Life).collect();
-        for at in 0..self.learner.next() {
+        let mut records = Vec::new();
+        for at in self.learner.first().at..self.learner.next() {
             let Some(Entry { item, body }) = self.learner.entry(at).cloned() else { break };
             records.push(Record::Learnt { at, item, body });
         }
         self.marked = self.learner.next();
-        records.extend([Record::Decided(self.marked), Record::Promised(promised)]);
+        records.push(Record::Decided(self.marked));
         for (at, (ballot, item)) in best {
             let body = if let Item::Value(id) = &item { self.payload(id) } else { None };
             records.push(Record::Accepted { ballot, at, item: item.clone(), body: body.clone() });
@@ -181,7 +182,8 @@ impl Paxos {
             acceptor.standing = Standing::Adopting;
         }
         records.iter().for_each(|record| self.keep(now, record, Then::Nothing));
-        self.keep(now, &Record::Log(self.log), Then::Adopted);
+        let start = self.log_start();
+        self.keep(now, &start, Then::Adopted);
     }
 
     pub(super) fn adopted(&mut self) {

@@ -17,10 +17,11 @@ impl Paxos {
             return self.kept(now, then);
         }
         self.ticket += 1;
-        let ticket = Ticket(self.ticket);
-        let sync = !matches!(then, Then::Nothing);
+        let (ticket, bytes) = (Ticket(self.ticket), record.encode());
+        self.ledger.note(ticket, record.instance(), bytes.len());
+        let sync = !matches!(then, Then::Nothing) && self.config.storage == Storage::Sync;
         self.writing.insert(ticket, then);
-        self.output.push_back(Output::Persist { ticket, record: record.encode(), sync });
+        self.output.push_back(Output::Persist { ticket, record: bytes, sync });
     }
 
     /// A record is on the disk.
@@ -38,6 +39,7 @@ impl Paxos {
             Then::Vote { ballot, at } => self.vote(ballot, at),
             Then::Answer(life) => self.answer(life),
             Then::Adopted => self.adopted(),
+            Then::Trim(up_to) => self.output.push_back(Output::Trim { up_to }),
         }
     }
 
@@ -73,7 +75,7 @@ impl Paxos {
     }
 
     fn consider(&mut self, now: Instant, ballot: Ballot, at: u64, item: Item) {
-        if !self.acceptor.as_ref().is_some_and(|acceptor| acceptor.votes()) {
+        if !self.acceptor.as_ref().is_some_and(|acceptor| acceptor.votes()) || at < self.learner.first().at {
             return;
         }
         let body = match &item {
@@ -134,53 +136,6 @@ impl Paxos {
             acceptor.keep(ballot, at);
             let lives = self.lives.clone();
             self.send(ballot.owner.node, Content::Vote { ballot, at, lives });
-        }
-    }
-
-    /// What the disk holds from an earlier life.
-    pub(super) fn replay(&mut self, records: Vec<Record>) {
-        let (mut learnt, mut decided) = (std::collections::BTreeMap::new(), 0);
-        for record in records {
-            match record {
-                Record::Log(log) => self.log = log,
-                Record::Life(life) => {
-                    self.lives.note(life);
-                    self.noted.note(life);
-                }
-                Record::Promised(ballot) => self.promised_before(ballot),
-                Record::Accepted { ballot, at, item, body } => {
-                    self.promised_before(ballot);
-                    self.accepted_before(ballot, at, item, body);
-                }
-                Record::Learnt { at, item, body } => {
-                    learnt.insert(at, (item, body));
-                }
-                Record::Decided(next) => decided = decided.max(next),
-            }
-        }
-        for at in 0..decided {
-            let accepted = || {
-                let accepted = self.acceptor.as_ref()?.accepted.get(&at)?;
-                Some((accepted.item.clone(), accepted.body.clone()))
-            };
-            let Some((item, body)) = learnt.remove(&at).or_else(accepted) else { break };
-            self.remember(item.clone(), body);
-            self.learner.decide(at, item);
-        }
-        self.marked = decided;
-    }
-
-    fn promised_before(&mut self, ballot: Ballot) {
-        self.round = self.round.max(ballot.round);
-        if let Some(acceptor) = &mut self.acceptor {
-            acceptor.promised = acceptor.promised.max(ballot);
-        }
-    }
-
-    fn accepted_before(&mut self, ballot: Ballot, at: u64, item: Item, body: Option<consort_wire::pack::Body>) {
-        let Some(acceptor) = &mut self.acceptor else { return };
-        if acceptor.accepted.get(&at).is_none_or(|known| known.ballot <= ballot) {
-            acceptor.accepted.insert(at, crate::acceptor::Accepted { ballot, item, body, kept: true });
         }
     }
 

@@ -39,7 +39,7 @@ impl Judge {
     pub fn new(config: &Config) -> Self {
         Self {
             quorum: config.quorum(),
-            durable: config.storage == Storage::Sync,
+            durable: config.storage != Storage::Memory,
             log: Vec::new(),
             seen: BTreeMap::new(),
             accepts: BTreeMap::new(),
@@ -71,6 +71,14 @@ impl Judge {
         self.look(node, engine);
     }
 
+    pub fn promised(&self, node: u16) -> Option<Ballot> {
+        self.promised.get(&node).copied()
+    }
+
+    pub fn promises(&mut self, node: u16, promised: Option<Ballot>) {
+        self.promised.extend(promised.map(|promised| (node, promised)));
+    }
+
     pub fn lost(&mut self, node: u16) {
         self.promised.remove(&node);
     }
@@ -94,6 +102,7 @@ impl Judge {
     /// What a node knows now.
     pub fn look(&mut self, node: u16, engine: &Paxos) {
         let seen = self.seen.entry(node).or_default();
+        *seen = (*seen).max(engine.learner().first().at);
         while let Some(entry) = engine.learner().entry(*seen) {
             let at = *seen as usize;
             *seen += 1;

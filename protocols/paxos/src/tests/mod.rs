@@ -2,6 +2,7 @@
 mod judge;
 mod packets;
 mod parts;
+mod retention;
 mod scenes;
 mod seeds;
 mod world;

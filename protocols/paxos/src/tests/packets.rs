@@ -1,8 +1,9 @@
 //! Packets and records to the byte.
 use super::body;
 use crate::ballot::{Ballot, Item, LogId, ValueId};
+use crate::learner::{Checkpoint, Present};
 use crate::packet::{Acceptance, Beat, Content, Lead, Packet, Told, Value};
-use crate::record::Record;
+use crate::record::{LogStart, Record};
 use bytes::{Bytes, BytesMut};
 use consort_types::{MemberId, NodeId};
 use consort_wire::Packet as _;
@@ -46,12 +47,23 @@ fn samples() -> Vec<Packet> {
         Content::Learnt { from: 4, entries: items().map(|item| (item.clone(), body_of(&item))).into() },
         Content::Recover,
         Content::Recovered(told, BALLOT),
+        Content::Checkpoint(Box::new(checkpoint())),
     ];
     for item in items() {
         contents.push(Content::Accept { ballot: BALLOT, at: 3, item: item.clone(), hops: 1 });
         contents.push(Content::Decide { at: 3, item, hops: 1 });
     }
     contents.into_iter().map(|content| Packet { log: LogId(77), content }).collect()
+}
+
+fn checkpoint() -> Checkpoint {
+    let (last, away) = ([(MemberId::new(0, 3), 9)].into(), [(MemberId::new(4, 1), 3)].into());
+    Checkpoint { at: 70, place: 900, present: Present { number: 4, last, primary: true, away } }
+}
+
+fn log_start() -> Box<LogStart> {
+    let lives = [MemberId::new(0, 3)].into_iter().collect();
+    Box::new(LogStart { log: LogId(5), lives, promised: BALLOT, from: checkpoint() })
 }
 
 fn bytes(packet: &Packet) -> Bytes {
@@ -94,8 +106,13 @@ fn views_that_cannot_be_are_refused() {
 fn records_read_back_and_no_mutation_panics() {
     //= X04 test
     let body_of = |item: &Item| matches!(item, Item::Value(_)).then(|| body(&["tea"]));
-    let mut records =
-        vec![Record::Log(LogId(5)), Record::Life(MemberId::new(2, 8)), Record::Promised(BALLOT), Record::Decided(12)];
+    let mut records = vec![
+        Record::Checkpoint(log_start()),
+        Record::Empty,
+        Record::Life(MemberId::new(2, 8)),
+        Record::Promised(BALLOT),
+        Record::Decided(12),
+    ];
     for item in items() {
         records.push(Record::Accepted { ballot: BALLOT, at: 7, item: item.clone(), body: body_of(&item) });
         records.push(Record::Learnt { at: 7, body: body_of(&item), item });

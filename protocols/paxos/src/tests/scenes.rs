@@ -30,7 +30,9 @@ fn nobody_uses_a_ballot_before_its_disk_holds_it() {
     let config = crate::Config { me: NodeId(0), ..world.config.clone() };
     let mut engine = crate::Paxos::new(config, Incarnation(9)).unwrap();
     // It knows its log, and that it promised round 41 to an earlier life of its own.
-    let log = crate::record::Record::Log(crate::ballot::LogId(5)).encode();
+    let (lives, promised, from) = Default::default();
+    let start = crate::record::LogStart { log: crate::ballot::LogId(5), lives, promised, from };
+    let log = crate::record::Record::Checkpoint(Box::new(start)).encode();
     let owner = consort_types::MemberId::new(0, 8);
     let old = Ballot { generation: 0, round: 41, owner };
     engine.start(Instant::ZERO, &[log, crate::record::Record::Promised(old).encode()]);
@@ -97,6 +99,23 @@ fn a_coordinator_that_is_killed_is_replaced_within_half_a_second() {
         let other = (first + 1) % 3;
         world.submit(other, 30);
         assert!(world.run_until(500, |world| world.judge.deliveries > before), "seed {seed}: {}", world.describe());
+    }
+}
+
+#[test]
+fn a_crash_is_told_in_half_a_second_and_a_link_that_breaks_alone_is_none() {
+    //= X74 test
+    for seed in 1..=20 {
+        let mut world = settled(seed, 3, 3, Storage::Memory);
+        let views = |world: &World| world.hosts[0].engine.learner().present().number;
+        let before = views(&world);
+        world.filter = Some(|_, _, packet| matches!(packet.content, Content::Beat(_)));
+        world.break_link(0, 2);
+        world.run(400);
+        assert_eq!(views(&world), before, "its beats are heard");
+        world.filter = None;
+        world.stop(2, Disk::Kept);
+        assert!(world.run_until(500, |world| views(world) > before), "seed {seed}: {}", world.describe());
     }
 }
 

@@ -12,6 +12,7 @@ fn draw(seed: u64) -> World {
     config.window = [256, 4, 1][rng.below(3) as usize];
     config.values = [16, 1][rng.below(2) as usize];
     config.value = [64 << 10, 1_024][rng.below(2) as usize];
+    config.retain = [256 << 20, 8 << 10][rng.below(2) as usize].max(config.value);
     let mut world = World::with(seed, config);
     world.loss = [0.0, 0.05, 0.3][rng.below(3) as usize];
     world
@@ -81,7 +82,7 @@ fn trouble(world: &mut World) {
 
 fn seeds(first: u64, last: u64) {
     let story = std::env::var("STORY").is_ok();
-    let (mut deliveries, mut instances) = (0, 0);
+    let (mut deliveries, mut instances, mut restarts) = (0, 0, 0);
     for seed in first..=last {
         let mut world = draw(seed);
         world.story = story;
@@ -90,11 +91,12 @@ fn seeds(first: u64, last: u64) {
             Ok(world) => {
                 deliveries += world.judge.deliveries;
                 instances += world.judge.instances();
+                restarts += world.restarts;
             }
             Err(_) => panic!("seed {seed}"),
         }
     }
-    println!("{} seeds, {deliveries} deliveries, {instances} instances", last + 1 - first);
+    println!("{} seeds, {deliveries} deliveries, {instances} instances, {restarts} restarts", last + 1 - first);
 }
 
 #[test]

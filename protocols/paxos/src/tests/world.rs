@@ -24,13 +24,22 @@ pub struct Host {
     pub up: bool,
     pub life: u64,
     /// What would outlast a crash.
-    disk: Vec<Bytes>,
+    disk: Vec<(Ticket, Bytes)>,
     /// What is being written.
     pub writing: Vec<(Ticket, Bytes)>,
     disk_free: u64,
+    /// Bytes of records that its disk ever took.
+    pub written: usize,
     /// It has forgotten and has not recovered.
     pub forgot: bool,
     count: u64,
+}
+
+impl Host {
+    /// What its disk holds.
+    pub fn records(&self) -> Vec<Bytes> {
+        self.disk.iter().map(|(_, record)| record.clone()).collect()
+    }
 }
 
 enum Event {
@@ -55,6 +64,8 @@ pub struct World {
     lives: u64,
     pub judge: Judge,
     pub story: bool,
+    /// How often an engine asked to be started anew.
+    pub restarts: u64,
     /// Packets that do not pass.
     pub filter: Option<fn(NodeId, NodeId, &Packet) -> bool>,
     /// Payloads that were sent, by link.
@@ -79,6 +90,7 @@ impl World {
             disk: Vec::new(),
             writing: Vec::new(),
             disk_free: 0,
+            written: 0,
             forgot: false,
             count: 0,
         };
@@ -94,6 +106,7 @@ impl World {
             lives: 1,
             judge: Judge::new(&config),
             story: false,
+            restarts: 0,
             filter: None,
             carried: Vec::new(),
             config,
@@ -163,6 +176,9 @@ impl World {
                 let stands = epoch.is_none_or(|epoch| epoch == epoch_now);
                 let host = &mut self.hosts[usize::from(to)];
                 if host.up && stands {
+                    if epoch.is_some() {
+                        host.engine.handle_link(now, from.node, Link::Up);
+                    }
                     host.engine.handle_packet(now, Arrival { at: now, from, lane }, packet);
                     self.drain(to);
                 }
@@ -194,7 +210,8 @@ impl World {
         host.engine = engine(&self.config, NodeId(node), host.life);
         host.up = true;
         host.disk_free = self.now;
-        let records = host.disk.clone();
+        host.disk.iter_mut().zip(1..).for_each(|((number, _), ticket)| *number = Ticket(ticket));
+        let records = host.records();
         host.engine.start(now, &records);
         let (life, forgot) = (host.life, host.forgot);
         self.judge.started(node, life, forgot, &self.hosts[usize::from(node)].engine);
@@ -210,7 +227,8 @@ impl World {
         let at = host.writing.iter().position(|(known, _)| *known == ticket).unwrap();
         let (_, record) = host.writing.remove(at);
         self.judge.written(node, &Record::decode(&record).unwrap());
-        host.disk.push(record);
+        host.written += record.len();
+        host.disk.push((ticket, record));
         host.engine.handle_persisted(Instant(self.now), ticket);
         self.drain(node);
     }
@@ -239,6 +257,11 @@ impl World {
                     }
                     let life = self.hosts[at].life;
                     self.judge.installed(node, life, &view);
+                }
+                Output::Trim { up_to } => self.hosts[at].disk.retain(|(ticket, _)| *ticket > up_to),
+                Output::Restart { cause, records } => {
+                    self.tell(|| format!("n{node} is to restart: {cause}"));
+                    return self.start_anew(node, records);
                 }
                 Output::Left => {
                     self.tell(|| format!("n{node} left"));
@@ -320,9 +343,9 @@ impl World {
         host.up = false;
         let keeps = self.rng.below(host.writing.len() as u64 + 1) as usize;
         let writing = std::mem::take(&mut host.writing);
-        for (_, record) in writing.into_iter().take(keeps) {
+        for (ticket, record) in writing.into_iter().take(keeps) {
             self.judge.written(node, &Record::decode(&record).unwrap());
-            host.disk.push(record);
+            host.disk.push((ticket, record));
         }
         let votes = self.config.acceptors.contains(&NodeId(node));
         if disk == Disk::Lost || self.config.storage == Storage::Memory {
@@ -333,6 +356,20 @@ impl World {
         for peer in (0..self.nodes()).filter(|peer| *peer != node) {
             self.break_link(node, peer);
         }
+    }
+
+    /// A restart that an engine asked for: what its disk does not hold is carried over.
+    fn start_anew(&mut self, node: u16, records: Vec<Bytes>) {
+        let (promised, forgot) = (self.judge.promised(node), self.hosts[usize::from(node)].forgot);
+        self.stop(node, Disk::Kept);
+        let host = &mut self.hosts[usize::from(node)];
+        if self.config.storage == Storage::Memory {
+            host.disk = (1..).map(Ticket).zip(records).collect();
+            host.forgot = forgot || host.disk.is_empty();
+            self.judge.promises(node, promised);
+        }
+        self.restarts += 1;
+        self.restart(node);
     }
 
     pub fn restart(&mut self, node: u16) {
@@ -356,8 +393,9 @@ impl World {
         let log = self.hosts.iter().max_by_key(|host| host.engine.learner().next()).map(|host| host.engine.log());
         let host = &self.hosts[usize::from(node)];
         let stays = self.config.storage == Storage::Sync || host.up && !self.judge.is_leaving(node);
-        let kept = || host.disk.iter().filter_map(|record| Record::decode(record).ok());
-        let kept = || kept().filter_map(|record| if let Record::Log(log) = record { Some(log) } else { None }).last();
+        let kept = || host.disk.iter().filter_map(|(_, record)| Record::decode(record).ok());
+        let log_of = |record| if let Record::Checkpoint(start) = record { Some(start.log) } else { None };
+        let kept = || kept().filter_map(log_of).last();
         let votes = host.engine.acceptor().is_some_and(|acceptor| acceptor.votes());
         stays && log == if host.up { votes.then_some(host.engine.log()) } else { kept() }
     }

@@ -1,0 +1,193 @@
+//! What is retained of the log, in memory and on the disk, and what becomes of a node that missed more.
+use super::{Paxos, Then};
+use crate::acceptor::Accepted;
+use crate::config::Storage;
+use crate::coordinator::Role;
+use crate::learner::Checkpoint;
+use crate::record::{LogStart, Record};
+use bytes::Bytes;
+use consort_order::Output;
+use consort_types::{Duration, Instant, Ticket};
+use std::collections::VecDeque;
+
+/// Records go from the disk by so many bytes at a time.
+const CHUNK: usize = 1 << 20;
+/// For a member that is slow to read up to so many times more is retained.
+const PATIENCE: usize = 4;
+/// In how many steps time passes for what is retained.
+const STEPS: u32 = 64;
+
+/// Which records stand on the disk, by chunks: up to which ticket, and of which instances.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ledger {
+    chunks: VecDeque<Chunk>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Chunk {
+    last: Ticket,
+    /// All its instances are below.
+    end: u64,
+    bytes: usize,
+}
+
+impl Ledger {
+    /// A record was written.
+    pub fn note(&mut self, ticket: Ticket, instance: Option<u64>, len: usize) {
+        let end = instance.map_or(0, |at| at.saturating_add(1));
+        match self.chunks.back_mut() {
+            Some(chunk) if chunk.bytes < CHUNK => {
+                *chunk = Chunk { last: ticket, end: chunk.end.max(end), bytes: chunk.bytes + len };
+            }
+            _ => self.chunks.push_back(Chunk { last: ticket, end, bytes: len }),
+        }
+    }
+
+    /// The records that were found, from ticket 1 on: the instance of each, where it tells of one, and its length.
+    pub fn of(records: impl Iterator<Item = (Option<u64>, usize)>) -> Self {
+        let mut ledger = Self::default();
+        (1..).zip(records).for_each(|(ticket, (instance, len))| ledger.note(Ticket(ticket), instance, len));
+        ledger
+    }
+
+    /// The last ticket of the full chunks that tell of nothing from an instance on.
+    fn below(&mut self, at: u64) -> Option<Ticket> {
+        let mut last = None;
+        while let [first, _, ..] = self.chunks.make_contiguous()
+            && first.end <= at
+        {
+            last = self.chunks.pop_front().map(|chunk| chunk.last);
+        }
+        last
+    }
+}
+
+/// When the log was how long, for what is retained by time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Timeline(VecDeque<(Instant, u64)>);
+
+impl Timeline {
+    /// Notes how long the log is now; returns the first instance that came after `since`.
+    fn pass(&mut self, now: Instant, next: u64, since: Instant, every: Duration) -> u64 {
+        if self.0.back().is_none_or(|(at, _)| now.since(*at) >= every) {
+            self.0.push_back((now, next));
+        }
+        let old = self.0.iter().take_while(|(at, _)| *at < since).count();
+        self.0.drain(..old).next_back().map_or(0, |(_, next)| next)
+    }
+}
+
+impl Paxos {
+    /// Lets go what need not be retained any more.
+    pub(super) fn retain(&mut self, now: Instant) {
+        //= X80
+        let (bytes, limit) = (self.learner.bytes(), self.config.retain);
+        let mut to = self.outdated(now);
+        if bytes > limit + limit / 8 {
+            to = to.max(self.learner.within(limit));
+        }
+        if bytes <= limit * PATIENCE {
+            to = to.min(self.needed(now));
+        }
+        if to > self.learner.first().at {
+            self.learner.trim(to);
+            self.trim_disk(now);
+        }
+    }
+
+    /// What is retained longer than it is to be ends here.
+    fn outdated(&mut self, now: Instant) -> u64 {
+        let span = self.config.retain_for;
+        if span.is_zero() {
+            return 0;
+        }
+        let since = Instant(now.0.saturating_sub(span.as_nanos() as u64));
+        self.timeline.pass(now, self.learner.next(), since, span / STEPS)
+    }
+
+    /// The first instance that a member of the view has yet to read.
+    fn needed(&self, now: Instant) -> u64 {
+        //= X81
+        let present = self.learner.present();
+        let reads = self.peers.values().filter(|peer| {
+            self.is_near(peer, now) && peer.beat.view == present.number && present.last.contains_key(&peer.member)
+        });
+        reads.map(|peer| peer.beat.next).fold(self.learner.next(), u64::min)
+    }
+
+    /// What the disk holds below the retained log may go once all else that it tells is written anew.
+    fn trim_disk(&mut self, now: Instant) {
+        //= X83
+        let votes = self.acceptor.as_ref().is_some_and(|acceptor| acceptor.votes());
+        if !votes || self.config.storage == Storage::Memory {
+            return;
+        }
+        if let Some(up_to) = self.ledger.below(self.learner.first().at) {
+            let start = self.log_start();
+            self.keep(now, &start, Then::Trim(up_to));
+        }
+    }
+
+    /// The record without which the disk counts as empty.
+    pub(super) fn log_start(&self) -> Record {
+        let promised = self.acceptor.as_ref().map_or_else(Default::default, |acceptor| acceptor.promised);
+        let (log, lives, from) = (self.log, self.lives.clone(), self.learner.first().clone());
+        Record::Checkpoint(Box::new(LogStart { log, lives, promised, from }))
+    }
+
+    /// What was asked for is gone everywhere: the log goes on from here.
+    pub(super) fn on_checkpoint(&mut self, now: Instant, from: Checkpoint) {
+        //= X82
+        if from.at <= self.learner.next() {
+            return;
+        }
+        let was_member = self.inside.as_ref().is_some_and(|view| view.id.number > 0);
+        let was_let_in = [&from.present.last, &from.present.away].iter().any(|lives| lives.contains_key(&self.me));
+        if was_member || was_let_in {
+            //= X84
+            let cause = format!(
+                "the other nodes retain the order from instance {} on, and this node has read {}",
+                from.at,
+                self.learner.next()
+            );
+            let records = self.carried();
+            return self.output.push_back(Output::Restart { cause, records });
+        }
+        self.jump(now, from);
+    }
+
+    /// What this acceptor has promised and accepted: a restart that it asks for itself makes it forget nothing.
+    fn carried(&self) -> Vec<Bytes> {
+        let Some(acceptor) = self.acceptor.as_ref().filter(|acceptor| acceptor.votes()) else { return Vec::new() };
+        let (log, lives, promised) = (self.log, self.lives.clone(), acceptor.promised);
+        let start = LogStart { log, lives, promised, from: self.learner.head().clone() };
+        let accepted = acceptor.accepted.range(self.learner.next()..).map(|(at, accepted)| {
+            let Accepted { ballot, item, body, .. } = accepted.clone();
+            Record::Accepted { ballot, at: *at, item, body }
+        });
+        let all = std::iter::once(Record::Checkpoint(Box::new(start))).chain(accepted);
+        all.map(|record| record.encode()).collect()
+    }
+
+    fn jump(&mut self, now: Instant, from: Checkpoint) {
+        if !matches!(self.role, Role::Follower { .. }) {
+            self.rest(now);
+        }
+        self.counters.jumps += 1;
+        self.marked = self.marked.max(from.at);
+        let number = from.present.number;
+        self.pool.retain(|id, _| id.view >= number);
+        if let Some(acceptor) = &mut self.acceptor {
+            acceptor.accepted = acceptor.accepted.split_off(&from.at);
+            acceptor.waiting = acceptor.waiting.split_off(&from.at);
+        }
+        self.learner.jump(from);
+        if self.acceptor.as_ref().is_some_and(|acceptor| acceptor.votes()) {
+            let start = self.log_start();
+            self.keep(now, &start, Then::Rest);
+        }
+        self.take_decided(now);
+        (self.asked.until, self.asked.wait) = (now, Default::default());
+        self.learn(now);
+    }
+}

@@ -1,0 +1,155 @@
+//! What is retained, and what becomes of nodes that missed more.
+use super::world::{Disk, World};
+use crate::acceptor::Standing;
+use crate::config::{Config, Storage};
+use crate::record::Record;
+use bytes::Bytes;
+use consort_order::{Engine, Output};
+use consort_types::{Duration, Incarnation, Instant, NodeId};
+
+const RETAIN: usize = 16 << 10;
+
+fn world(seed: u64, storage: Storage, adjust: impl Fn(&mut Config)) -> World {
+    let mut config = Config::new(NodeId(0), (0..4).map(NodeId).collect());
+    config.acceptors.truncate(3);
+    (config.storage, config.value, config.retain) = (storage, 1_024, RETAIN);
+    adjust(&mut config);
+    let mut world = World::with(seed, config);
+    assert!(world.run_until(2_000, World::is_settled), "{}", world.describe());
+    world
+}
+
+/// Orders some 100 KB.
+fn fill(world: &mut World, node: u16) {
+    for _ in 0..100 {
+        assert!(world.submit(node, 1_000));
+        world.run(5);
+    }
+}
+
+fn settles(world: &mut World) {
+    assert!(world.run_until(6_000, World::is_settled), "{:?}\n{}", world.judge.owed(world), world.describe());
+}
+
+fn first(world: &World, node: usize) -> u64 {
+    world.hosts[node].engine.learner().first().at
+}
+
+#[test]
+fn a_node_retains_so_many_bytes_and_one_that_starts_begins_at_a_checkpoint() {
+    //= X80 test
+    //= X82 test
+    for storage in [Storage::Memory, Storage::Async, Storage::Sync] {
+        let mut world = world(1, storage, |_| {});
+        world.stop(3, Disk::Lost);
+        world.run(1_000);
+        fill(&mut world, 0);
+        for host in &world.hosts[..3] {
+            let bytes = host.engine.learner().bytes();
+            assert!((RETAIN / 2..=RETAIN + RETAIN / 4).contains(&bytes), "{bytes}");
+        }
+        world.restart(3);
+        settles(&mut world);
+        assert!(first(&world, 3) > 50, "begins where the others do");
+        assert_eq!(world.hosts[3].engine.learner().place(), world.hosts[0].engine.learner().place());
+        fill(&mut world, 3);
+        settles(&mut world);
+    }
+}
+
+#[test]
+fn what_is_older_than_it_may_be_goes() {
+    //= X80 test
+    let mut world = world(2, Storage::Memory, |config| config.retain_for = Duration::from_secs(2));
+    (0..8).for_each(|_| assert!(world.submit(0, 500)));
+    world.run(1_000);
+    assert_eq!(first(&world, 0), 0);
+    world.run(1_500);
+    let learner = world.hosts[0].engine.learner();
+    assert_eq!((learner.first().at, learner.bytes()), (learner.next(), 0));
+}
+
+#[test]
+fn what_a_slow_member_has_yet_to_read_is_held_for_it_up_to_four_times_as_much() {
+    //= X81 test
+    let mut world = world(3, Storage::Memory, |_| {});
+    // It hears beats, and nothing else.
+    world.filter = Some(|_, to, packet| to != NodeId(3) || matches!(packet.content, crate::packet::Content::Beat(_)));
+    let before = world.hosts[3].engine.learner().next();
+    for _ in 0..40 {
+        assert!(world.submit(0, 1_000));
+        world.run(5);
+    }
+    assert!(first(&world, 0) <= before && world.hosts[0].engine.learner().bytes() > 2 * RETAIN);
+    fill(&mut world, 0);
+    assert!(first(&world, 0) > before, "but no more");
+    assert!(world.hosts[0].engine.learner().bytes() <= 5 * RETAIN);
+}
+
+#[test]
+fn a_member_that_missed_more_starts_anew_and_an_acceptor_takes_its_promises_along() {
+    //= X84 test
+    for (seed, storage) in (4..12).zip([Storage::Memory, Storage::Sync].into_iter().cycle()) {
+        let mut world = world(seed, storage, |_| {});
+        let (life, promised) = (world.hosts[2].life, world.hosts[2].engine.acceptor().unwrap().promised);
+        for other in [0, 1, 3] {
+            world.cut(2, other);
+            world.cut(other, 2);
+        }
+        fill(&mut world, 0);
+        world.heal();
+        settles(&mut world);
+        let host = &world.hosts[2];
+        assert!(host.life > life && world.restarts == 1, "seed {seed}: {} restarts", world.restarts);
+        let acceptor = host.engine.acceptor().unwrap();
+        assert!(acceptor.promised >= promised && acceptor.standing == Standing::Voting);
+    }
+}
+
+#[test]
+fn the_disk_is_trimmed_behind_a_checkpoint_that_is_synced() {
+    //= X83 test
+    let mut world = world(5, Storage::Sync, |_| {});
+    // A megabyte of records goes at a time.
+    for _ in 0..40 {
+        fill(&mut world, 0);
+    }
+    let written = world.hosts[1].written;
+    let disk: usize = world.hosts[1].records().iter().map(Bytes::len).sum();
+    assert!(written > 4 << 20 && disk < 2 << 20, "{written} bytes written, {disk} kept");
+    let place = world.hosts[1].engine.learner().place();
+    (0..4).for_each(|node| world.stop(node, Disk::Kept));
+    (0..4).for_each(|node| world.restart(node));
+    settles(&mut world);
+    assert_eq!(world.hosts[1].engine.learner().place(), place, "after all have restarted");
+}
+
+fn engine(records: &[Bytes]) -> (crate::Paxos, Vec<(u64, Record)>) {
+    let config = Config::new(NodeId(0), (0..3).map(NodeId).collect());
+    let mut engine = crate::Paxos::new(config, Incarnation(9)).unwrap();
+    engine.start(Instant::ZERO, records);
+    let mut written = Vec::new();
+    while let Some(output) = engine.poll_output() {
+        if let Output::Persist { ticket, record, .. } = output {
+            written.push((ticket.0, Record::decode(&record).unwrap()));
+        }
+    }
+    (engine, written)
+}
+
+#[test]
+fn a_disk_without_a_checkpoint_counts_as_empty_for_ever() {
+    //= X34 test
+    let ballot = crate::ballot::Ballot { round: 7, ..Default::default() };
+    let stale = Record::Learnt { at: 0, item: crate::ballot::Item::Primary(3), body: None };
+    let records = [stale.encode(), Record::Promised(ballot).encode(), Record::Decided(1).encode()];
+    let (engine, written) = engine(&records);
+    assert!(engine.acceptor().unwrap().is_blank() && engine.learner().next() == 0);
+    assert_eq!(written, [(3 + 1, Record::Empty)]);
+    let (lives, promised, from) = Default::default();
+    let start = crate::record::LogStart { log: crate::ballot::LogId(5), lives, promised, from };
+    let later = [Record::Empty, Record::Checkpoint(Box::new(start))].map(|record| record.encode());
+    let (engine, _) = self::engine(&[records.to_vec(), later.to_vec()].concat());
+    assert!(engine.acceptor().unwrap().votes() && engine.acceptor().unwrap().is_fresh());
+    assert_eq!(engine.learner().next(), 0, "what an earlier log left counts no more");
+}
