@@ -4,7 +4,7 @@ use crate::outbox::{Outgoing, SendBuffer};
 use crate::receiver::Receiver;
 use crate::sender::Sender;
 use crate::shared::SessionState;
-use crate::stream::{DaemonStream, time_left, until};
+use crate::stream::{DaemonStream, is_over, time_left, until};
 use crate::transport::{self, TransportReader};
 use crate::{
     Address, Addressee, ConnectOptions, DisconnectReason, Error, Event, GroupName, Progress, Service, Shown, WaitCause,
@@ -46,6 +46,11 @@ impl Client {
     #[cfg(test)]
     pub(crate) const fn of(sender: Sender, receiver: Receiver, welcome: Welcome) -> Self {
         Self { sender, receiver, welcome }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn has_unwritten(&self) -> bool {
+        !self.sender.outbox.bytes().is_empty()
     }
 
     /// What the daemon said when the session opened: who it is, who this client is, and its limits.
@@ -132,7 +137,7 @@ impl Client {
                 Err(_) => return self.receive_last(),
             }
             let event = self.receiver.receive(Duration::ZERO)?;
-            if event.is_some() || !self.await_either(left)? {
+            if event.is_some() || is_over(left) || !self.await_either(left)? {
                 return Ok(event);
             }
             left = time_left(deadline);
@@ -181,7 +186,7 @@ impl Client {
                 }
             }
             let shown = self.receiver.receive_borrowed(Duration::ZERO, &mut see)?;
-            if shown > 0 || !self.await_either(left)? {
+            if shown > 0 || is_over(left) || !self.await_either(left)? {
                 return Ok(shown);
             }
             left = time_left(deadline);
@@ -305,9 +310,7 @@ impl Client {
                 return Ok(());
             }
             let left = time_left(deadline);
-            if !self.receiver.read_buffered(Some(Duration::ZERO))? && !self.await_either(left)?
-                || left.is_some_and(|left| left.is_zero())
-            {
+            if !self.receiver.read_buffered(Some(Duration::ZERO))? && !self.await_either(left)? || is_over(left) {
                 return Err(self.receiver.inbox.shared().timed_out());
             }
         }
@@ -326,7 +329,7 @@ impl Client {
     /// Reads once and keeps the events.
     fn read_until(&mut self, deadline: Option<Instant>) -> Result<(), Error> {
         let left = time_left(deadline);
-        if left.is_some_and(|left| left.is_zero()) || !self.receiver.read_buffered(left)? {
+        if is_over(left) || !self.receiver.read_buffered(left)? {
             return Err(self.receiver.inbox.shared().timed_out());
         }
         Ok(())
@@ -354,7 +357,7 @@ fn await_welcome(receiver: &mut Receiver, address: &Address, deadline: Option<In
             return Ok(welcome);
         }
         let left = time_left(deadline);
-        if left.is_some_and(|left| left.is_zero()) || !receiver.read(left).map_err(no_daemon)? {
+        if is_over(left) || !receiver.read(left).map_err(no_daemon)? {
             return Err(Error::TimedOut { cause: None });
         }
     }

@@ -166,6 +166,11 @@ pub(crate) fn time_left(deadline: Option<Instant>) -> Option<Duration> {
     deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
 }
 
+/// Whether a time that was left is over; without a deadline it never is.
+pub(crate) fn is_over(left: Option<Duration>) -> bool {
+    left.is_some_and(|left| left.is_zero())
+}
+
 /// Calls until something is done; waits in between, for no longer than it may. The socket's own timeouts would do, but
 /// they are counted in ticks of the kernel: looking whether there is something would take milliseconds.
 fn in_time(
@@ -181,7 +186,7 @@ fn in_time(
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => {
                 let left = time_left(deadline);
-                if left.is_some_and(|left| left.is_zero()) {
+                if is_over(left) {
                     return Ok(None);
                 }
                 await_ready(socket, ready, left)?;

@@ -180,6 +180,44 @@ fn neither_does_that_of_a_thread_that_only_sends() {
     sender.wait_ordered(LONG).unwrap();
 }
 
+/// A client of a daemon that reads and says nothing.
+fn with_silent_daemon(path: &std::path::Path, options: &ConnectOptions) -> (Client, std::thread::JoinHandle<()>) {
+    use std::io::{Read, Write};
+    let listener = std::os::unix::net::UnixListener::bind(path).unwrap();
+    let thread = std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        let mut room = vec![0; 1 << 20];
+        let _hello = socket.read(&mut room).unwrap();
+        let mut session = consort_session::Session::new(consort_types::ClientId(1));
+        let (name, me) = (ClientName::new(b"ann").unwrap(), consort_types::MemberId::new(0, 7));
+        session.welcome(name, me, "n0", &roomy());
+        socket.write_all(session.output().front()).unwrap();
+        while socket.read(&mut room).is_ok_and(|n| n > 0) {}
+    });
+    (Client::connect(&Address::Unix(path.into()), options).unwrap(), thread)
+}
+
+#[test]
+fn receiving_takes_no_longer_than_it_may_though_writing_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = named("ann").without_shared_memory();
+    let (mut ann, daemon) = with_silent_daemon(&dir.path().join("socket"), &options);
+    let once: fn(&mut Client) = |ann| assert_eq!(ann.try_receive().unwrap(), None);
+    let borrowed: fn(&mut Client) = |ann| assert_eq!(ann.receive_borrowed(Duration::ZERO, |_| {}).unwrap(), 0);
+    for receive in [once, borrowed] {
+        ann.try_multicast(Service::Agreed, &[group("g")], &vec![0; LARGE]).unwrap();
+        let mut calls = 0;
+        while ann.has_unwritten() {
+            receive(&mut ann);
+            calls += 1;
+        }
+        // A socket takes no megabyte at once.
+        assert!(calls >= LARGE >> 20, "{calls} calls wrote it all");
+    }
+    drop(ann);
+    daemon.join().unwrap();
+}
+
 /// A client that has more set aside than it may, and a daemon that does nothing.
 fn with_much_unread(daemon: &Daemon) -> Client {
     let mut ann = connect(&daemon.address, "ann");
