@@ -7,9 +7,14 @@ use support::{World, free_port, wait_until};
 
 /// A file of three nodes at these ports.
 fn file(world: &World, name: &str, ports: [u16; 3], more: &str) -> String {
-    let node = |(id, port): (usize, u16)| format!("[[node]]\nid = {}\naddress = \"127.0.0.1:{port}\"\n", id + 1);
-    let nodes: String = ports.into_iter().enumerate().map(node).collect();
-    let text = format!("cluster = \"{}\"\nmulticast = \"239.192.1.7:{}\"\n{nodes}{more}", world.cluster, ports[2] + 2);
+    file_of(world, name, &ports, ports[2] + 2, more)
+}
+
+/// A file of nodes at these ports, with this port for multicast.
+fn file_of(world: &World, name: &str, ports: &[u16], multicast: u16, more: &str) -> String {
+    let node = |(id, port): (usize, &u16)| format!("[[node]]\nid = {}\naddress = \"127.0.0.1:{port}\"\n", id + 1);
+    let nodes: String = ports.iter().enumerate().map(node).collect();
+    let text = format!("cluster = \"{}\"\nmulticast = \"239.192.1.7:{multicast}\"\n{nodes}{more}", world.cluster);
     world.write(name, &text)
 }
 
@@ -61,4 +66,28 @@ fn a_node_whose_file_gives_it_another_address_disturbs_nobody_and_all_are_told_w
             assert!(ran.out.contains(&text), "{command}: {}", ran.out);
         }
     }
+}
+
+#[test]
+fn a_node_of_other_settings_beside_a_ring_that_lacks_nobody_is_told_why_and_so_is_the_ring() {
+    let (here, mut there) = (World::new(), World::new());
+    there.cluster.clone_from(&here.cluster);
+    let ports = [free_port(), free_port(), free_port()];
+    let pair = file_of(&here, "pair.toml", &ports[..2], ports[2] + 2, "");
+    let three = file_of(&there, "three.toml", &ports, ports[2] + 2, "");
+    let daemons = ["1", "2"].map(|node| here.daemon_as(&["daemon", "--config", &pair, "--node", node]));
+    wait_until("both are in one view", || {
+        let told: serde_json::Value =
+            serde_json::from_str(&here.run(&["explain", "--node", "1", "--json"]).out).unwrap();
+        told["members"].as_array().unwrap().len() == 2
+    });
+    let third = there.daemon_as(&["daemon", "--config", &three, "--node", "3"]);
+    let line = third.says("the node has other settings");
+    assert!(line.contains("nodes is n1 n2 there and n1 n2 n3 here"), "{line}");
+    for daemon in &daemons {
+        let line = daemon.says("the node has other settings");
+        assert!(line.contains("nodes is n1 n2 n3 there and n1 n2 here"), "{line}");
+    }
+    let status = there.run(&["status"]).out;
+    assert!(status.contains("its settings differ") && status.contains("n1 n2 there"), "{status}");
 }

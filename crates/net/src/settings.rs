@@ -19,6 +19,8 @@ const MOST: usize = 16;
 pub(crate) struct SharedSettings {
     lines: Vec<(String, String)>,
     next: usize,
+    /// Datagrams of other settings that had come when they were counted last.
+    foreign: u64,
     strangers: BTreeMap<NodeId, Stranger>,
     /// When people were told of a node last.
     told: BTreeMap<NodeId, Instant>,
@@ -35,7 +37,7 @@ struct Stranger {
 
 impl SharedSettings {
     pub(crate) fn new(lines: Vec<(String, String)>) -> Self {
-        Self { lines, next: 0, strangers: BTreeMap::new(), told: BTreeMap::new() }
+        Self { lines, next: 0, foreign: 0, strangers: BTreeMap::new(), told: BTreeMap::new() }
     }
 
     /// The next packet that tells of this node's settings; none if nothing is known of them.
@@ -69,6 +71,12 @@ impl SharedSettings {
                 stranger.differ.insert(key, value);
             }
         }
+    }
+
+    /// Whether a node of other settings was heard lately; `foreign` datagrams of such have come so far.
+    pub(crate) fn hears_stranger(&mut self, now: Instant, foreign: u64) -> bool {
+        let more = foreign > std::mem::replace(&mut self.foreign, foreign);
+        more || self.differences(now).next().is_some()
     }
 
     /// In what the settings of those differ that were heard lately.
@@ -166,6 +174,17 @@ mod tests {
         hand_over(&mut there, 2, &mut here, at(1));
         assert_eq!(here.differences(at(1)).count(), 0);
         assert_eq!(SharedSettings::new(Vec::new()).packet(&identity(0)), None);
+    }
+
+    #[test]
+    fn a_stranger_is_heard_by_what_it_tells_or_by_any_datagram_of_it() {
+        //= W12 test
+        let mut here = SharedSettings::new(lines(&[("datagram", "1472")]));
+        assert!(!here.hears_stranger(at(0), 0));
+        assert!(here.hears_stranger(at(100), 3) && !here.hears_stranger(at(200), 3));
+        let mut there = SharedSettings::new(lines(&[("datagram", "1000")]));
+        hand_over(&mut there, 9, &mut here, at(300));
+        assert!(here.hears_stranger(at(5_299), 3) && !here.hears_stranger(at(5_300), 3));
     }
 
     #[test]

@@ -49,6 +49,11 @@ impl Datagrams {
         Datagram { head: self.heads.take(), body }
     }
 
+    /// How many came from nodes whose settings differ.
+    pub(crate) fn of_other_settings(&self) -> u64 {
+        self.rejected.get(Rejected::Configuration(self.identity.config).name()).copied().unwrap_or(0)
+    }
+
     pub(crate) fn observe(&self, see: &mut dyn FnMut(&str, u64)) {
         see("datagrams_own", self.own);
         self.rejected.iter().for_each(|(cause, count)| see(&format!("datagrams_rejected_{cause}"), *count));

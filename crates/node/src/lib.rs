@@ -158,6 +158,11 @@ impl<E: Engine> Node<E> {
         self.datagrams.identity()
     }
 
+    /// How many datagrams came from nodes of the cluster whose shared settings differ.
+    pub fn datagrams_of_other_settings(&self) -> u64 {
+        self.datagrams.of_other_settings()
+    }
+
     /// What the driver says of itself, by name: told with the node's own status, in place of what it said before.
     pub fn note_driver(&mut self, facts: Vec<(String, String)>) {
         self.driver = facts;

@@ -34,11 +34,12 @@ impl<E: Engine> Driver<E> {
         self.tell_of_paths();
     }
 
-    /// While somebody is missing it may be for its settings, or for this node's.
+    /// Somebody who is missing, or is heard and belongs to no view, may be so for its settings, or for this node's.
     fn tell_of_settings(&mut self) {
         //= W12
         let missing = self.node.view().is_none_or(|view| view.members.len() < self.peers);
-        if let Some(packet) = self.shared.packet(self.node.identity()).filter(|_| missing) {
+        let strange = self.shared.hears_stranger(self.now, self.node.datagrams_of_other_settings());
+        if let Some(packet) = self.shared.packet(self.node.identity()).filter(|_| missing || strange) {
             self.outbox.push_probe(packet);
         }
         for (node, what) in self.shared.news(self.now) {
