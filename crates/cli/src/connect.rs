@@ -1,10 +1,10 @@
 //! Finding a daemon on this machine, and talking to it.
 use crate::args::Args;
 use crate::failure::{Code, Failure, Outcome, note};
+use crate::inquiry::Inquiry;
 use crate::place::{self, Card};
 use consort::{Address, Client, ConnectOptions, Error};
 use consort_types::GroupName;
-use std::time::Duration;
 
 /// Which daemon is wanted.
 #[derive(Clone, Debug, Default)]
@@ -111,10 +111,7 @@ pub fn absent(why: &str) -> Failure {
 
 /// Asks a daemon for its status.
 pub fn status(address: &Address) -> Outcome<Vec<(String, String)>> {
-    let mut client = connect(address, &ConnectOptions::default().without_shared_memory())?;
-    client
-        .status(Duration::from_secs(5))
-        .map_err(|error| Failure::new(format!("{address} does not tell its status: {error}")))
+    Inquiry::open(address)?.status()
 }
 
 /// One counter of a daemon.

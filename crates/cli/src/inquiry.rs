@@ -1,4 +1,4 @@
-//! Asking a daemon for lists, page by page: a session that does nothing else.
+//! Asking a daemon for its status, and for lists page by page: a session that does nothing else.
 use crate::connect;
 use crate::failure::{Code, Failure, Outcome};
 use consort::Address;
@@ -10,10 +10,10 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// How long a daemon may take for one page.
+/// How long a daemon may take for one answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A session with a daemon that is asked for lists.
+/// A session with a daemon that is only asked.
 pub struct Inquiry {
     address: Address,
     stream: Box<dyn Stream>,
@@ -40,6 +40,15 @@ impl Inquiry {
             _ => return Err(inquiry.beside_the_point()),
         }
         Ok(inquiry)
+    }
+
+    /// The daemon's status: pairs of key and value.
+    pub fn status(&mut self) -> Outcome<Vec<(String, String)>> {
+        self.inquirer.ask_status();
+        match self.hear()? {
+            Reply::Status(pairs) => Ok(pairs),
+            _ => Err(self.beside_the_point()),
+        }
     }
 
     /// Calls `see` with every group, by name.

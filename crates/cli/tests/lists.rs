@@ -67,3 +67,27 @@ fn clients_are_listed_with_door_state_and_what_waits() {
     let ran = world.run(&["clients", "--daemon", &address]);
     assert!(ran.out.starts_with("CLUSTER  NODE  NAME") && ran.out.lines().count() == 4, "{}", ran.out);
 }
+
+#[test]
+fn a_daemon_whose_places_are_taken_still_answers_who_only_asks() {
+    let world = World::new();
+    let port = free_port();
+    let file = world.write(
+        "full.toml",
+        &format!(
+            "cluster = \"{}\"\nmulticast = \"off\"\n[[node]]\nid = 1\naddress = \"127.0.0.1:{port}\"\n[clients]\nmost = 1\n",
+            world.cluster
+        ),
+    );
+    let _daemon = world.daemon_as(&["daemon", "--config", &file]);
+    let first = world.start(&["receive", "--group", "orders"], None);
+    first.says("1 member");
+    let refused = world.run(&["send", "hello"]);
+    assert!(refused.code == 3 && refused.errors.contains("serves 1 clients"), "{refused:?}");
+    for words in [&["status"][..], &["explain"], &["groups"], &["clients"]] {
+        let ran = world.run(words);
+        assert_eq!((ran.code, ran.out.is_empty()), (0, false), "{words:?}: {}", ran.errors);
+    }
+    let status = json(&world, &["status"]);
+    assert_eq!(status[0]["status"]["sessions_ended_too_many_clients"], 1);
+}

@@ -18,12 +18,17 @@ use consort_wire::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 
+/// So many places are kept for those that only ask, such as `consort status`, beside those of all clients.
+const ASKING: usize = 8;
+
 #[derive(Debug)]
 pub(crate) struct Sessions {
     limits: Limits,
     all: BTreeMap<ClientId, ClientRecord>,
-    /// How many of them were not sent away.
+    /// How many of them were not sent away, but for those that only ask.
     served: usize,
+    /// How many of them only ask.
+    asking_only: usize,
     /// By when each connection without a hello must have said one.
     silent: BTreeSet<(Instant, ClientId)>,
     /// Paused for want of room in the engine; first come first served.
@@ -76,6 +81,7 @@ impl Sessions {
             limits,
             all: BTreeMap::new(),
             served: 0,
+            asking_only: 0,
             silent: BTreeSet::new(),
             paused: VecDeque::new(),
             asking: VecDeque::new(),
@@ -107,9 +113,29 @@ impl Sessions {
         self.silent.insert((hello_by, client));
         self.all.insert(client, ClientRecord::new(client, hello_by));
         self.served += 1;
-        if self.served > self.limits.clients_most {
+        // A native client may say in its hello that it only asks.
+        if !self.has_place(!client.speaks_spread()) {
             self.turn_back(client);
         }
+    }
+
+    /// Gives a client its place, now that it has said what it wants; false where there is none, and it is sent away again.
+    pub(crate) fn seat(&mut self, client: ClientId) -> bool {
+        let asks = self.all.get(&client).is_some_and(|entry| entry.session.only_asks());
+        if asks {
+            self.served -= 1;
+            self.asking_only += 1;
+        }
+        let has_place = self.has_place(asks);
+        if !has_place {
+            self.turn_back(client);
+        }
+        has_place
+    }
+
+    fn has_place(&self, asks: bool) -> bool {
+        let most = self.limits.clients_most;
+        self.served + self.asking_only <= most.saturating_add(ASKING) && (asks || self.served <= most)
     }
 
     /// How many clients there may be.

@@ -134,6 +134,9 @@ impl<E: Engine> Node<E> {
     }
 
     fn on_hello(&mut self, client: ClientId, chosen: Option<ClientName>) {
+        if !self.clients.seat(client) {
+            return;
+        }
         let Some(name) = self.claim_name(client, chosen) else { return };
         self.clients.welcome(client, name, self.datagrams.identity().me);
         let wants_views = self.clients.get(client).is_some_and(|session| session.wants_views());

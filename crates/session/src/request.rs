@@ -2,7 +2,7 @@
 //!
 //! | kind | request | body |
 //! |---|---|---|
-//! | 01 | hello | magic (4), version (2), flags (1: bit 0 wants views, 1 offers, 2 undoes the latest only), name (1 + n), session (8), position (8) |
+//! | 01 | hello | magic (4), version (2), flags (1: bit 0 wants views, 1 offers, 2 undoes the latest only, 3 only asks), name (1 + n), session (8), position (8) |
 //! | 02 | join | group (1 + n) |
 //! | 03 | leave | group (1 + n) |
 //! | 04 | status | |
@@ -32,6 +32,8 @@ const MULTICAST: u8 = 0x10;
 const WANTS_VIEWS: u8 = 1;
 const WANTS_OFFERS: u8 = 2;
 const WANTS_OFFERS_UNDOES_LATEST: u8 = WANTS_OFFERS | 4;
+/// With no other flag.
+const ONLY_ASKS: u8 = 8;
 /// No body but a multicast's is longer.
 pub(crate) const BODY_MAX: usize = 256;
 
@@ -44,6 +46,9 @@ pub struct Hello {
     pub wants_views: bool,
     /// Whether it wants to be offered messages before their place is final, and which offers it can undo.
     pub optimistic: Option<Undo>,
+    /// Whether it will only ask, for status and lists: it is let in where others are turned back for want of a place.
+    /// It wants neither views nor offers then.
+    pub only_asks: bool,
     /// The session it wants to continue, 0 for a new one. This version knows none and always opens a new one.
     pub session: u64,
     /// The last position it has of that session; 0 with a new one.
@@ -77,6 +82,9 @@ impl Hello {
     }
 
     fn flags(&self) -> u8 {
+        if self.only_asks {
+            return ONLY_ASKS;
+        }
         let offers = match self.optimistic {
             None => 0,
             Some(Undo::Any) => WANTS_OFFERS,
@@ -95,7 +103,9 @@ impl Hello {
             return Err(NotHello::Version(version));
         }
         let flags = reader.u8("flags")?;
+        let only_asks = flags == ONLY_ASKS;
         let optimistic = match flags & !WANTS_VIEWS {
+            _ if only_asks => None,
             0 => None,
             WANTS_OFFERS => Some(Undo::Any),
             WANTS_OFFERS_UNDOES_LATEST => Some(Undo::Latest),
@@ -104,7 +114,7 @@ impl Hello {
         let name = listing::read_client_name(&mut reader)?;
         let (session, position) = (reader.u64("session")?, reader.u64("position")?);
         reader.end("end of hello")?;
-        Ok(Self { name, wants_views: flags & WANTS_VIEWS != 0, optimistic, session, position })
+        Ok(Self { name, wants_views: flags & WANTS_VIEWS != 0, optimistic, only_asks, session, position })
     }
 }
 

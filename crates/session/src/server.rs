@@ -26,6 +26,7 @@ pub struct Session {
     stage: SessionStage,
     name: ClientName,
     wants_views: bool,
+    only_asks: bool,
     offers: Option<OpenOffers>,
     prefix: Bytes,
     batch_prefix: Bytes,
@@ -86,6 +87,7 @@ impl Session {
             client,
             stage: SessionStage::Silent,
             wants_views: false,
+            only_asks: false,
             offers: None,
             prefix: ordered::multicast_prefix(client, &name),
             batch_prefix: ordered::batch_prefix(client, &name),
@@ -123,6 +125,11 @@ impl Session {
     /// Whether it wants to read of network views.
     pub const fn wants_views(&self) -> bool {
         self.wants_views
+    }
+
+    /// Whether it said that it only asks: it may not join, leave or send.
+    pub const fn only_asks(&self) -> bool {
+        self.only_asks
     }
 
     /// Whether it is offered messages before their place is final.
@@ -188,12 +195,13 @@ impl Session {
         self.settle();
         self.stage = SessionStage::Open;
         self.input.allow(limits.frame_max());
-        self.wants_views = hello.wants_views;
+        (self.wants_views, self.only_asks) = (hello.wants_views, hello.only_asks);
         self.offers = hello.optimistic.map(OpenOffers::new);
         Ok(Ask::Hello(hello.name))
     }
 
     fn on_multicast(&mut self, head: Head, service: Service, limits: &Limits) -> Result<Option<Ask>, Malformed> {
+        self.may_do_more_than_ask()?;
         let payload = self.body(head, self.prefix.clone().into());
         let (groups, len) = request::check_multicast(&payload, self.prefix.len())?;
         let refusal = if len > limits.message_max {
@@ -238,11 +246,16 @@ impl Session {
                 return Ok(None);
             }
         };
+        self.may_do_more_than_ask()?;
         if let Some(refusal) = self.over_budget(head, limits) {
             self.refuse(&refusal);
             return Ok(None);
         }
         Ok(Some(ask))
+    }
+
+    const fn may_do_more_than_ask(&self) -> Result<(), Malformed> {
+        if self.only_asks { Err(Malformed { what: "request of a client that only asks", at: 0 }) } else { Ok(()) }
     }
 
     fn over_budget(&self, head: Head, limits: &Limits) -> Option<Refusal> {

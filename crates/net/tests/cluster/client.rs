@@ -42,7 +42,7 @@ impl TestClient {
     }
 
     fn new(wire: Box<dyn Wire>) -> Self {
-        let hello = Hello { name: None, wants_views: false, optimistic: None, session: 0, position: 0 };
+        let hello = Hello::default();
         Self { wire, session: ClientEnd::new(&hello), members: 0 }
     }
 

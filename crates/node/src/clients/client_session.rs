@@ -203,6 +203,11 @@ impl ClientSession {
         matches!(self, Self::Native(session) if session.wants_views())
     }
 
+    /// Whether it said that it only asks.
+    pub const fn only_asks(&self) -> bool {
+        matches!(self, Self::Native(session) if session.only_asks())
+    }
+
     pub fn refused(&self) -> u64 {
         match self {
             Self::Native(session) => session.refused(),

@@ -14,13 +14,19 @@ impl Sessions {
         self.backlog.forget(client);
         self.partial_frames.finish(client);
         self.outputs -= entry.charge;
-        self.served -= usize::from(!entry.session.is_closed());
+        if !entry.session.is_closed() {
+            self.leave_place(entry.session.only_asks());
+        }
         self.silent.remove(&(entry.hello_by, client));
         let name = entry.session.named().cloned();
         if !entry.session.is_closed() {
             self.notices.push(Notice::Disconnected { client, name: name.clone() });
         }
         self.part(client, name, entry.joined && entry.session.is_open());
+    }
+
+    fn leave_place(&mut self, only_asks: bool) {
+        *if only_asks { &mut self.asking_only } else { &mut self.served } -= 1;
     }
 
     /// A client's name is free again; its going is to be ordered if it was in any group.
@@ -67,13 +73,14 @@ impl Sessions {
         let Some(entry) = self.all.get_mut(&client).filter(|entry| !entry.session.is_closed()) else { return };
         let (name, joined) = (entry.session.named().cloned(), entry.joined && entry.session.is_open());
         self.work += entry.session.output().len() / FREED;
-        self.served -= 1;
+        let only_asks = entry.session.only_asks();
         entry.session.close(farewell);
         if entry.session.wakes() {
             self.writable.push_back(client);
         }
         entry.account(&mut self.outputs);
         self.silent.remove(&(entry.hello_by, client));
+        self.leave_place(only_asks);
         self.partial_frames.finish(client);
         self.notices.push(Notice::ended(client, name.clone(), farewell));
         self.part(client, name, joined);

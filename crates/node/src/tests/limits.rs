@@ -1,8 +1,22 @@
 //! Who is refused, who is sent away, and what is dropped.
 use super::*;
 use consort_session::DisconnectReason;
+use consort_session::listing::{Inquirer, Reply};
 use consort_session::{RefusalCause, request};
 use consort_types::Duration;
+
+/// Asks node 0 for its status over a connection that stays: whether it answers, and whether it ends the session.
+fn ask_status(world: &mut World) -> (bool, bool) {
+    let (mut inquirer, id) = (Inquirer::new(), ClientId(9_000 + world.counter(0, "clients") as u32));
+    world.nodes[0].open_client(world.now, id);
+    inquirer.ask_status();
+    let _ = world.nodes[0].handle_client(world.now, id, inquirer.take_output());
+    world.drain(0);
+    inquirer.feed(world.nodes[0].client_outputs(id).flatten().copied().collect());
+    let replies: Vec<_> = std::iter::from_fn(|| inquirer.next_reply().unwrap()).collect();
+    let is = |fits: fn(&Reply) -> bool| replies.iter().any(fits);
+    (is(|reply| matches!(reply, Reply::Status(_))), is(|reply| matches!(reply, Reply::Farewell(_))))
+}
 
 fn ended(world: &mut World, at: usize, parting: &str) {
     assert_eq!(world.story(at).last().unwrap(), &format!("disconnect {parting}"));
@@ -233,6 +247,10 @@ fn who_comes_when_all_places_are_taken_is_told_so_at_each_door_and_a_place_is_fr
     assert_eq!(world.nodes[0].client_output(spread), [-3_i8 as u8]);
     assert_eq!(world.counter(0, "sessions_ended_too_many_clients"), 2);
     assert!(!world.programs[ann].closed && !world.programs[bob].closed);
+    for _ in 0..2 {
+        let (told, ended) = ask_status(&mut world);
+        assert!(told && !ended, "who only asks is answered");
+    }
     world.vanish(ann);
     let late = world.connect(0, "eve");
     assert!(matches!(&world.programs[late].events[..], [DaemonEvent::Welcome(_), ..]));
@@ -240,4 +258,37 @@ fn who_comes_when_all_places_are_taken_is_told_so_at_each_door_and_a_place_is_fr
     world.settle();
     let last = world.connect(0, "ann");
     assert!(matches!(&world.programs[last].events[..], [DaemonEvent::Welcome(_), ..]));
+}
+
+#[test]
+fn so_many_places_are_kept_for_those_who_only_ask_and_no_more() {
+    let mut world = World::new(1, Limits { clients_most: 1, ..Limits::default() });
+    world.connect(0, "ann");
+    let answers: Vec<_> = (0..10).map(|_| ask_status(&mut world)).collect();
+    assert_eq!(answers[..8], [(true, false); 8]);
+    assert_eq!(answers[8..], [(false, true); 2]);
+}
+
+#[test]
+fn who_said_that_it_only_asks_and_sends_is_sent_away() {
+    let mut world = World::new(1, Limits::default());
+    for put in [
+        (|out| request::put_join(out, &group("g"), false)) as fn(&mut BytesMut),
+        |out| request::put_leave(out, &group("g")),
+        |out| request::put_multicast(out, Service::Agreed, &[group("g")], b"x"),
+    ] {
+        let id = ClientId(9_000);
+        world.nodes[0].open_client(world.now, id);
+        let asked = raw(|out| {
+            Hello { only_asks: true, ..Hello::default() }.put(out);
+            put(out);
+        });
+        assert_eq!(world.nodes[0].handle_client(world.now, id, asked), Reading::Pause);
+        let told: Vec<u8> = world.nodes[0].client_outputs(id).flatten().copied().collect();
+        let told = String::from_utf8_lossy(&told);
+        assert!(told.ends_with("malformed request of a client that only asks at byte 5 of frame 2"), "{told}");
+        world.nodes[0].close_client(world.now, id);
+        world.drain(0);
+    }
+    assert_eq!((world.counter(0, "sessions_ended_malformed"), world.counter(0, "requests_accepted")), (3, 0));
 }

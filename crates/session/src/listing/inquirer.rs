@@ -1,7 +1,7 @@
-//! A client that joins nothing and sends nothing: it asks.
+//! A client that joins nothing and sends nothing: it asks, also where all places of a daemon are taken.
 use super::{ListQuery, Listing};
 use crate::frame::{Frames, HEAD_LEN};
-use crate::{DaemonEvent, Disconnect, Hello, Welcome};
+use crate::{DaemonEvent, Disconnect, Hello, Welcome, request};
 use bytes::{Bytes, BytesMut};
 use consort_wire::Malformed;
 
@@ -22,6 +22,8 @@ pub enum Reply {
     Welcome(Welcome),
     /// The page that was asked for; answers come in the order of the questions.
     Listing(Listing),
+    /// The status that was asked for: pairs of key and value.
+    Status(Vec<(String, String)>),
     /// The daemon ends the session.
     Farewell(Disconnect),
 }
@@ -36,13 +38,18 @@ impl Inquirer {
     /// An inquirer that has only its hello to send.
     pub fn new() -> Self {
         let mut output = BytesMut::new();
-        Hello::default().put(&mut output);
+        Hello { only_asks: true, ..Hello::default() }.put(&mut output);
         Self { output, frames: Frames::new(FRAME_MAX) }
     }
 
-    /// Asks.
+    /// Asks for a page of a list.
     pub fn ask(&mut self, question: &ListQuery) {
         question.put(&mut self.output);
+    }
+
+    /// Asks for the daemon's status.
+    pub fn ask_status(&mut self) {
+        request::put_status(&mut self.output);
     }
 
     /// Takes what is to be written to the daemon.
@@ -71,6 +78,7 @@ impl Inquirer {
             match DaemonEvent::decode(head.kind, body).map_err(in_frame)? {
                 DaemonEvent::Welcome(welcome) => return Ok(Some(Reply::Welcome(welcome))),
                 DaemonEvent::Disconnect(farewell) => return Ok(Some(Reply::Farewell(farewell))),
+                DaemonEvent::Status(pairs) => return Ok(Some(Reply::Status(pairs))),
                 _ => {}
             }
         }

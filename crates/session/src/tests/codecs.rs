@@ -274,8 +274,16 @@ fn what_follows_an_event_inside_its_frame_is_refused() {
 #[test]
 fn a_hello_reads_back_and_no_mutation_panics() {
     let optimistic = Some(Undo::Any);
-    let named = Hello { name: ClientName::new(b"bob"), wants_views: true, optimistic, session: 3, position: 4 };
-    for hello in [named, Hello { optimistic: Some(Undo::Latest), ..Hello::default() }, Hello::default()] {
+    let named = Hello {
+        name: ClientName::new(b"bob"),
+        wants_views: true,
+        optimistic,
+        only_asks: false,
+        session: 3,
+        position: 4,
+    };
+    let asks = Hello { only_asks: true, ..Hello::default() };
+    for hello in [named, asks, Hello { optimistic: Some(Undo::Latest), ..Hello::default() }, Hello::default()] {
         let frame = written(|out| hello.put(out));
         assert_eq!(Hello::decode(&frame[HEAD_LEN..]), Ok(hello));
         consort_wire::mutate::each(&frame[HEAD_LEN..], 5_000, |bytes| drop(Hello::decode(bytes)));
