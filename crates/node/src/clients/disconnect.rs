@@ -75,6 +75,7 @@ impl Sessions {
         self.work += entry.session.output().len() / FREED;
         let only_asks = entry.session.only_asks();
         entry.session.close(farewell);
+        entry.cut = farewell.reason == DisconnectReason::Slow;
         if entry.session.wakes() {
             self.writable.push_back(client);
         }

@@ -18,7 +18,7 @@ pub(crate) struct ClientRecord {
     pub transport: Transport,
     /// What its output costs.
     pub charge: usize,
-    /// Its output was cut: no more of it can be given back.
+    /// Its output was cut: what is left is the frame that it has begun, and why it is sent away.
     pub cut: bool,
     /// Has begun a frame, or waits for room to go on with one.
     pub begun: bool,

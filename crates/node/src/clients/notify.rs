@@ -101,15 +101,20 @@ impl Sessions {
         }
     }
 
-    /// All outputs together are too large: what the largest holds is given back. Whoever has no more than its share stays,
-    /// though those that are gone may not have read their last frame yet.
+    /// All outputs together are too large: what the largest holds is given back. Those go first that were sent away for
+    /// that already, and lose the frame that they had begun. Whoever has no more than its share stays.
     fn end_furthest_behind(&mut self) {
         let (memory, share) = (self.memory(), self.limits.outputs_max / self.all.len().max(1));
         self.work += self.all.len() * LOOK;
         let waiting = |entry: &ClientRecord| entry.session.output().len();
-        let may_go = |entry: &ClientRecord| !entry.cut && waiting(entry) > share;
-        let largest = self.all.iter_mut().filter(|(_, entry)| may_go(entry)).max_by_key(|(_, entry)| waiting(entry));
-        let Some((client, entry)) = largest else { return };
+        let mut largest = self.all.iter_mut().filter(|(_, entry)| waiting(entry) > share);
+        let Some(first) = largest.next() else { return };
+        let rank = |entry: &ClientRecord| (entry.cut, waiting(entry));
+        let (client, entry) = largest.fold(first, |a, b| if rank(b.1) >= rank(a.1) { b } else { a });
+        if entry.cut {
+            let client = *client;
+            return self.forget(client);
+        }
         entry.cut = true;
         let text = format!(
             "{memory} bytes wait to be read by all clients, {} of them by this one; this daemon keeps {} for all",

@@ -187,7 +187,11 @@ fn who_has_little_stays_while_one_that_goes_still_holds_a_frame_larger_than_all_
     assert_eq!((world.counter(0, "sessions_ended_slow"), world.programs[eve].closed), (1, false));
     (0..100).for_each(|_| world.multicast(ann, &["small"], &"z".repeat(100)));
     world.settle();
-    assert_eq!(world.counter(0, "sessions_ended_slow"), 2, "until eve has more than its share");
+    assert!(world.nodes[0].client_output(bob).is_empty(), "it goes before anybody who is there");
+    assert_eq!((world.counter(0, "sessions_ended_slow"), world.programs[eve].closed), (1, false));
+    (0..200).for_each(|_| world.multicast(ann, &["small"], &"z".repeat(100)));
+    world.settle();
+    assert_eq!(world.counter(0, "sessions_ended_slow"), 2, "eve has more than all may");
 }
 
 #[test]
@@ -268,4 +272,41 @@ fn who_does_not_finish_a_frame_in_time_is_sent_away_and_makes_room() {
     let Some(DaemonEvent::Disconnect(farewell)) = world.programs[all[0]].events.last() else { panic!("still there") };
     assert_eq!(farewell.text, format!("a frame of {} bytes was begun and not finished in time", frame.len()));
     assert!(!world.programs[all[1]].paused && !world.programs[all[1]].closed);
+}
+
+#[test]
+fn who_was_sent_away_in_the_middle_of_a_large_frame_gives_it_up_before_anybody_else_goes() {
+    let (most, len) = (200_000, 20_000);
+    let mut world = World::new(1, Limits { outputs_max: most, output_max: 30_000, ..Limits::default() });
+    let (ann, eve) = (world.connect(0, "ann"), world.connect(0, "eve"));
+    world.join(eve, "small");
+    world.programs[eve].reads = false;
+    for number in 0..9 {
+        let (bob, own) = (ClientId(9_000 + number), format!("large{number}"));
+        world.nodes[0].open_client(world.now, bob);
+        let hello = raw(|out| {
+            Hello::default().put(out);
+            consort_session::request::put_join(out, &group(&own), false);
+        });
+        assert_eq!(world.nodes[0].handle_client(world.now, bob, hello), Reading::Go);
+        world.drain(0);
+        world.settle();
+        let told = world.nodes[0].client_output(bob).len();
+        world.nodes[0].client_written(world.now, bob, told);
+        world.multicast(ann, &[&own], &"x".repeat(len));
+        world.settle();
+        world.nodes[0].client_written(world.now, bob, 10);
+        world.multicast(ann, &[&own], &"y".repeat(len));
+        world.settle();
+    }
+    let slow = |world: &World| (world.counter(0, "sessions_ended_slow"), world.counter(0, "clients"));
+    assert_eq!(slow(&world), (9, 11), "all are to read the frame that they have begun, and why they go");
+    for _ in 0..25 {
+        world.multicast(ann, &["small"], &"z".repeat(1_000));
+    }
+    world.settle();
+    let memory = world.counter(0, "client_output_memory_bytes");
+    assert!(memory <= most as u64 && memory > most as u64 - 2 * len as u64, "{memory}");
+    assert_eq!(slow(&world), (9, 10), "one frame was enough");
+    assert!(!world.programs[eve].closed);
 }
