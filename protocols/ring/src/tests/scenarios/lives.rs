@@ -267,6 +267,26 @@ fn f60_what_an_earlier_life_said_late_disturbs_no_ring_of_the_later_one() {
 }
 
 #[test]
+fn f60_a_late_join_of_an_earlier_life_disturbs_nobody_though_the_later_one_is_forgotten() {
+    //= M07 test
+    let mut net = Net::formed(3, |_| {});
+    let (old, join) = (net.life(2), net.join_of(2));
+    net.restart(2);
+    net.run_until_whole(ms(1_000));
+    net.stop(2);
+    net.run_until(ms(3_000), |net| net.last_members(0) == [1, 2] && net.state(0) == "operational");
+    net.run(ms(1_500));
+    let before = [0, 1].map(|node| net.regular_views(node));
+    for to in [NodeId(1), NodeId(2)] {
+        let join = Join { proc: [net.life(0), net.life(1), old].into(), episode: 1, ..join.clone() };
+        net.hand_over(Flying { from: old, to, lane: Lane::Control, packet: RingPacket::Join(join) });
+        assert!((0..2).all(|i| net.state(i) == "operational"), "{}", net.describe());
+    }
+    net.run(ms(1_000));
+    assert_eq!([0, 1].map(|node| net.regular_views(node)), before, "no view for it");
+}
+
+#[test]
 fn f50_two_nodes_with_one_id_do_not_take_turns() {
     //= M01 test
     //= M11 test
