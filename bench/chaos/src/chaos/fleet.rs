@@ -11,7 +11,7 @@ use rustix::process::Signal;
 
 use super::board::Board;
 use super::outcome::ChaosError;
-use consort_daemon::config::Protocol;
+use consort_daemon::config::{Protocol, Storage};
 use consort_daemon::usage::resident;
 use consort_testbed::network::Network;
 use consort_testbed::network::memory::Course;
@@ -266,23 +266,25 @@ fn lose(directory: &Path) -> std::io::Result<()> {
 }
 
 /// The files of all nodes: they differ in nothing but where Spread clients come in.
-pub fn configs(protocol: Protocol, nodes: usize, directory: &Path) -> Vec<String> {
-    (0..nodes).map(|node| config(protocol, nodes, &spread_door(directory, node))).collect()
+pub fn configs(orders: (Protocol, Storage), nodes: usize, directory: &Path) -> Vec<String> {
+    (0..nodes).map(|node| config(orders, nodes, &spread_door(directory, node))).collect()
 }
 
-fn config(protocol: Protocol, nodes: usize, spread: &Path) -> String {
+/// How many bytes of the order are retained: little, so that runs reach the end of it.
+const RETAIN: usize = 4 << 20;
+
+fn config((protocol, storage): (Protocol, Storage), nodes: usize, spread: &Path) -> String {
     let head = format!("cluster = \"{CLUSTER}\"\nprotocol = \"{}\"\nprimary = \"majority\"\n", protocol.name());
     let head = format!(
         "{head}\n[clients]\nlisten = [\"{LISTEN}\"]\n\n[spread]\nport = 4803\nunix = \"{}\"\n",
         spread.display()
     );
     let node = |node| format!("\n[[node]]\nid = {}\naddress = \"{}\"\n", node + 1, Network::address(node));
-    let acceptors = match protocol {
-        Protocol::Paxos if nodes < 3 => "\n[paxos]\nacceptors = [1]\n",
-        Protocol::Paxos => "\n[paxos]\nacceptors = [1, 2, 3]\n",
-        _ => "",
-    };
-    (0..nodes).map(node).fold(head, |file, node| file + &node) + acceptors
+    let acceptors = if nodes < 3 { "1" } else { "1, 2, 3" };
+    let storage = storage.name();
+    let paxos = format!("\n[paxos]\nacceptors = [{acceptors}]\nstorage = \"{storage}\"\nretain = {RETAIN}\n");
+    let tail = if protocol == Protocol::Paxos { &paxos[..] } else { "" };
+    (0..nodes).map(node).fold(head, |file, node| file + &node) + tail
 }
 
 /// Where a node's daemon serves Spread clients.
@@ -296,7 +298,7 @@ mod tests {
 
     #[test]
     fn the_file_names_every_node_and_the_doors_fit_it() {
-        let file = config(Protocol::Toto, 2, Path::new("/d/spread-1.sock"));
+        let file = config((Protocol::Toto, Storage::Sync), 2, Path::new("/d/spread-1.sock"));
         assert!(file.contains("protocol = \"toto\"\n"), "{file}");
         assert!(file.contains("primary = \"majority\"") && file.contains("id = 2\naddress = \"10.77.0.2\""), "{file}");
         assert!(file.contains(&inner_door().unwrap().to_string()));

@@ -1,6 +1,6 @@
 //! The command line of `cargo chaos run`.
 use crate::command::{self, Misuse, within};
-use consort_daemon::config::{PROTOCOLS, Protocol};
+use consort_daemon::config::{PROTOCOLS, Protocol, STORAGES, Storage};
 use consort_daemon::words;
 use std::ffi::OsString;
 use std::fmt;
@@ -19,14 +19,16 @@ at once, partitions, cuts in one direction or between two nodes only, loss, dela
 jitter, duplication, reordering, corruption, low rates. Real clients send and
 receive in several groups. Storms alternate with calms, in which all must come back to one view and
 all must be delivered that living clients had sent. What every client saw is
-judged by the checkers of the simulator. With paxos nodes 1 and 2, of the three
-acceptors, are never ended: votes are kept in memory.
+judged by the checkers of the simulator. With paxos all daemons may be killed at
+once, and nodes 1 and 2, of the three acceptors, keep their state. With storage
+memory these two are never ended.
 
 This needs Linux, root, /dev/net/tun, and the program `ip` (apt-get install
 iproute2); without them it says so and does nothing, unless CONSORT_REQUIRE_NETNS
 is 1.
 
   --protocol NAME  ring, toto, plato or paxos: what orders the messages [ring]
+  --storage KIND   what acceptors of paxos keep: memory, async or sync [sync]
   --nodes N        daemons, 2 to 32 [5]
   --minutes M      how long faults come and go, such as 10 or 0.5 [1]
   --seconds S      the same in seconds
@@ -39,6 +41,7 @@ is 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     pub protocol: Protocol,
+    pub storage: Storage,
     pub nodes: u16,
     pub length: Duration,
     pub seed: Option<u64>,
@@ -50,6 +53,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             protocol: Protocol::Ring,
+            storage: Storage::Sync,
             nodes: 5,
             length: Duration::from_secs(60),
             seed: None,
@@ -71,13 +75,8 @@ impl Options {
         let mut value = || parser.value().map_err(|_| format!("{name} needs a value; see --help"));
         let seconds = |number: f64, unit: f64| Duration::from_secs_f64(number * unit);
         match name {
-            "--protocol" => {
-                let given = value()?.to_string_lossy().into_owned();
-                let offered = PROTOCOLS.iter().find(|(known, _)| *known == given);
-                let names = || words::either(&PROTOCOLS.map(|(known, _)| known));
-                let problem = || format!("{name}: no daemon offers `{given}`; use {}", names());
-                self.protocol = offered.ok_or_else(problem)?.1;
-            }
+            "--protocol" => self.protocol = one_of(name, &value()?, &PROTOCOLS)?,
+            "--storage" => self.storage = one_of(name, &value()?, &STORAGES)?,
             "--keep" => self.keep = true,
             "--nodes" => self.nodes = within(name, &value()?, 2..=32)?,
             "--minutes" => self.length = seconds(within(name, &value()?, 0.05..=1_440.0)?, 60.0),
@@ -90,11 +89,19 @@ impl Options {
     }
 }
 
+fn one_of<T: Copy, const N: usize>(name: &str, given: &OsString, offered: &[(&str, T); N]) -> Result<T, String> {
+    let given = given.to_string_lossy();
+    let found = offered.iter().find(|(known, _)| *known == given);
+    let names = || words::either(&offered.map(|(known, _)| known));
+    found.map(|(_, value)| *value).ok_or_else(|| format!("{name}: no daemon offers `{given}`; use {}", names()))
+}
+
 impl fmt::Display for Options {
     /// The options that lead to this run again, but for the seed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let protocol = self.protocol.name();
-        write!(f, "--protocol {protocol} --nodes {} --seconds {}", self.nodes, self.length.as_secs_f64())
+        let (protocol, storage) = (self.protocol.name(), self.storage.name());
+        let storage = if self.protocol == Protocol::Paxos { format!(" --storage {storage}") } else { String::new() };
+        write!(f, "--protocol {protocol}{storage} --nodes {} --seconds {}", self.nodes, self.length.as_secs_f64())
     }
 }
 
@@ -117,6 +124,8 @@ mod tests {
         assert_eq!((options.nodes, options.length, options.seed), (7, Duration::from_secs(150), Some(9)));
         assert_eq!(read(&format!("{options} --seed 9")).unwrap(), options);
         assert_eq!(read("").unwrap(), Options::default());
+        let paxos = read("--protocol paxos --storage memory --seconds 40").unwrap();
+        assert_eq!((read(&paxos.to_string()).unwrap(), paxos.storage), (paxos.clone(), Storage::Memory));
     }
 
     #[test]
@@ -128,6 +137,7 @@ mod tests {
             let problem = problem(&format!("--protocol {none}"));
             assert_eq!(problem, format!("--protocol: no daemon offers `{none}`; use ring, toto, plato or paxos"));
         }
+        assert_eq!(problem("--storage disk"), "--storage: no daemon offers `disk`; use memory, async or sync");
         assert_eq!(problem("--seed"), "--seed needs a value; see --help");
         assert_eq!(problem("--faults all"), "--faults: there is no such option; --help lists the options");
         assert!(problem("stray").contains("stray"));

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use consort::GroupName;
 use consort_daemon::config::Protocol;
+use consort_sim::fault::Disk;
 use consort_sim::link::LinkModel;
 use consort_types::Rng;
 
@@ -122,7 +123,7 @@ impl<'a> Run<'a> {
     ) -> Result<Self, ChaosError> {
         let judges = (0..SCOPES).map(|scope| Judge::new(&judge::file(directory, scope), promised(options.protocol)));
         let judges = judges.collect::<Result<Vec<_>, _>>()?;
-        let files = configs(options.protocol, network.nodes(), directory);
+        let files = configs((options.protocol, options.storage), network.nodes(), directory);
         let mut fleet = Fleet::new(network, board, file, directory, &files)?;
         fleet.revive()?;
         let outcome = Outcome { nodes: options.nodes, ..Outcome::default() };
@@ -145,8 +146,8 @@ impl<'a> Run<'a> {
         self.outcome.seen = std::mem::take(&mut together.seen);
         self.outcome.acknowledged = self.board.acknowledged.load(Ordering::Relaxed);
         self.outcome.deliveries = single.iter().map(|judge| judge.seen.deliveries).sum();
-        // That engine keeps all that was ever ordered.
-        if self.options.protocol != Protocol::Paxos {
+        // Where all are killed at once, nobody's memory is that of the whole run.
+        if !storm::spared(self.options.protocol, self.options.storage, self.options.nodes, self.seed).outlasts {
             self.outcome.is_flat()?;
         }
         Ok(self.outcome)
@@ -162,7 +163,7 @@ impl<'a> Run<'a> {
         self.calm()?;
         let start = Instant::now();
         let nodes = self.options.nodes;
-        let spared = storm::spared(self.options.protocol, nodes, self.seed);
+        let spared = storm::spared(self.options.protocol, self.options.storage, nodes, self.seed);
         for number in 0.. {
             let left = self.options.length.saturating_sub(start.elapsed());
             if left < Duration::from_secs(1) {
@@ -204,6 +205,9 @@ impl<'a> Run<'a> {
             Trouble::Leave { node } => self.fleet.ask_to_leave(index(node.0))?,
             Trouble::Pause { node } => self.fleet.stop(index(node.0), true),
             Trouble::PauseAll => self.fleet.stop_all(true),
+            Trouble::KillAll => {
+                (0..usize::from(self.options.nodes)).try_for_each(|node| self.fleet.kill(node, Disk::Kept))?;
+            }
             link => self.weather.begin(link),
         }
         self.set_links(&fault.what)
@@ -215,6 +219,7 @@ impl<'a> Run<'a> {
             Trouble::Kill { node, .. } | Trouble::Leave { node } => self.fleet.start(index(node.0))?,
             Trouble::Pause { node } => self.fleet.stop(index(node.0), false),
             Trouble::PauseAll => self.fleet.stop_all(false),
+            Trouble::KillAll => self.fleet.revive()?,
             link => self.weather.end(&link),
         }
         self.set_links(&fault.what)

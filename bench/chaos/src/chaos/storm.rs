@@ -1,7 +1,7 @@
 //! What a seed draws: storm by storm, what goes wrong, when, and for how long.
 use std::time::Duration;
 
-use consort_daemon::config::Protocol;
+use consort_daemon::config::{Protocol, Storage};
 use consort_sim::fault::{Disk, Fault, FaultScope, Lanes, NodeSet};
 use consort_types::{NodeId, Rng};
 
@@ -38,15 +38,32 @@ pub fn elder(nodes: u16, seed: u64) -> NodeId {
     NodeId(Rng::new(seed).fork(1 << 32).between(1, nodes.into()) as u16)
 }
 
-/// Who is never ended. Acceptors that keep their votes in memory forget all when a majority of them restarts at once: of
-/// three only the last may be ended.
-pub fn spared(protocol: Protocol, nodes: u16, seed: u64) -> Vec<NodeId> {
-    let acceptors: &[NodeId] = if protocol == Protocol::Paxos { &[NodeId(1), NodeId(2)] } else { &[] };
-    acceptors.iter().copied().chain([elder(nodes, seed)]).collect()
+/// What a run spares.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spared {
+    /// Who is never ended alone.
+    pub daemons: Vec<NodeId>,
+    /// Whose state directories are never lost.
+    pub disks: Vec<NodeId>,
+    /// All daemons may be killed at once.
+    pub outlasts: bool,
+}
+
+/// Acceptors that keep their votes in memory forget all when a majority of them restarts at once: of three only the last
+/// may be ended. Where they keep votes on disk, all may be killed at once, and of three disks only the last may be lost.
+pub fn spared(protocol: Protocol, storage: Storage, nodes: u16, seed: u64) -> Spared {
+    let (majority, elder) = (vec![NodeId(1), NodeId(2)], elder(nodes, seed));
+    match (protocol, storage) {
+        (Protocol::Paxos, Storage::Memory) => {
+            Spared { daemons: [majority, vec![elder]].concat(), disks: Vec::new(), outlasts: false }
+        }
+        (Protocol::Paxos, _) => Spared { daemons: vec![elder], disks: majority, outlasts: true },
+        _ => Spared { daemons: vec![elder], disks: Vec::new(), outlasts: false },
+    }
 }
 
 /// The storm of this number, from 0, of a run of so many nodes that spares these; of at most this length.
-pub fn draw(nodes: u16, spared: &[NodeId], seed: u64, number: u64, most: Duration) -> Storm {
+pub fn draw(nodes: u16, spared: &Spared, seed: u64, number: u64, most: Duration) -> Storm {
     let mut rng = Rng::new(seed).fork(number);
     let length = Duration::from_millis(rng.between(LENGTH_MS.0, LENGTH_MS.1)).min(most);
     let busy = vec![Duration::ZERO; usize::from(nodes) + 1];
@@ -62,7 +79,7 @@ pub fn draw(nodes: u16, spared: &[NodeId], seed: u64, number: u64, most: Duratio
 
 struct Draw<'a> {
     nodes: u16,
-    spared: &'a [NodeId],
+    spared: &'a Spared,
     length: Duration,
     /// Until when each node's daemon is down or stopped.
     busy: Vec<Duration>,
@@ -99,7 +116,8 @@ impl Draw<'_> {
             0..4 => self.kill(from),
             4..6 => self.leave(from),
             6..9 => self.pause(from),
-            9 => self.pause_all(from),
+            9 => self.all_up(from).then_some(Trouble::PauseAll),
+            10 if self.spared.outlasts => self.all_up(from).then_some(Trouble::KillAll),
             _ => None,
         };
         let what = what.or_else(|| self.link())?;
@@ -108,7 +126,7 @@ impl Draw<'_> {
             Trouble::Kill { node, .. } | Trouble::Leave { node } | Trouble::Pause { node } => {
                 self.busy[usize::from(node.0)] = until;
             }
-            Trouble::PauseAll => self.busy.fill(until),
+            Trouble::PauseAll | Trouble::KillAll => self.busy.fill(until),
             _ => {}
         }
         Some(Planned { from, until, what })
@@ -136,13 +154,14 @@ impl Draw<'_> {
     }
 
     fn kill(&mut self, at: Duration) -> Option<Trouble> {
-        let node = self.free(at).filter(|node| !self.spared.contains(node))?;
-        let disk = if self.rng.chance(0.25) { Disk::Lost } else { Disk::Kept };
+        let node = self.free(at).filter(|node| !self.spared.daemons.contains(node))?;
+        let lost = self.rng.chance(0.25) && !self.spared.disks.contains(&node);
+        let disk = if lost { Disk::Lost } else { Disk::Kept };
         Some(Trouble::Kill { node, disk })
     }
 
     fn leave(&mut self, at: Duration) -> Option<Trouble> {
-        let node = self.free(at).filter(|node| !self.spared.contains(node))?;
+        let node = self.free(at).filter(|node| !self.spared.daemons.contains(node))?;
         Some(Trouble::Leave { node })
     }
 
@@ -150,9 +169,9 @@ impl Draw<'_> {
         Some(Trouble::Pause { node: self.free(at)? })
     }
 
-    /// Only while all daemons are up and none is stopped.
-    fn pause_all(&mut self, at: Duration) -> Option<Trouble> {
-        self.busy.iter().all(|until| *until <= at).then_some(Trouble::PauseAll)
+    /// Whether all daemons are up and none is stopped.
+    fn all_up(&self, at: Duration) -> bool {
+        self.busy.iter().all(|until| *until <= at)
     }
 
     fn link(&mut self) -> Option<Trouble> {
@@ -219,7 +238,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(3_600);
 
     fn drawn(nodes: u16, seed: u64, number: u64) -> Storm {
-        draw(nodes, &spared(Protocol::Ring, nodes, seed), seed, number, LONG)
+        draw(nodes, &spared(Protocol::Ring, Storage::Sync, nodes, seed), seed, number, LONG)
     }
 
     fn storms(nodes: u16) -> impl Iterator<Item = Storm> {
@@ -286,7 +305,7 @@ mod tests {
                 let (node, ends) = match fault.what {
                     Trouble::Kill { node, .. } | Trouble::Leave { node } => (node, true),
                     Trouble::Pause { node } => (node, false),
-                    Trouble::PauseAll => {
+                    Trouble::PauseAll | Trouble::KillAll => {
                         assert!(busy.values().all(|until| *until <= fault.from), "seed {seed}");
                         continue;
                     }
@@ -317,13 +336,29 @@ mod tests {
 
     #[test]
     fn of_three_acceptors_that_keep_votes_in_memory_at_most_one_is_ended() {
-        let ended: BTreeSet<_> = (0..50)
-            .flat_map(|seed| draw(5, &spared(Protocol::Paxos, 5, seed), seed, 0, LONG).faults)
+        let ended: BTreeSet<_> = paxos(Storage::Memory)
             .filter_map(|fault| match fault.what {
                 Trouble::Kill { node, .. } | Trouble::Leave { node } => Some(node.0),
                 _ => None,
             })
             .collect();
         assert_eq!(ended, [3, 4, 5].into());
+    }
+
+    fn paxos(storage: Storage) -> impl Iterator<Item = Planned> {
+        (0..50).flat_map(move |seed| draw(5, &spared(Protocol::Paxos, storage, 5, seed), seed, 0, LONG).faults)
+    }
+
+    #[test]
+    fn acceptors_that_keep_votes_on_disk_may_all_be_killed_at_once_and_two_of_three_keep_their_disks() {
+        let lost: BTreeSet<_> = paxos(Storage::Sync)
+            .filter_map(|fault| match fault.what {
+                Trouble::Kill { node, disk: Disk::Lost } => Some(node.0),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(lost, [3, 4, 5].into());
+        assert!(paxos(Storage::Sync).any(|fault| fault.what == Trouble::KillAll));
+        assert!(paxos(Storage::Memory).all(|fault| fault.what != Trouble::KillAll));
     }
 }

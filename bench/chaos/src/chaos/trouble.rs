@@ -48,6 +48,8 @@ pub enum Trouble {
     },
     /// All daemons are stopped at once, as on a host that is itself stopped, and go on later.
     PauseAll,
+    /// All daemons are killed with SIGKILL at once, and started again later with their state.
+    KillAll,
 }
 
 impl Trouble {
@@ -62,6 +64,7 @@ impl Trouble {
             Self::Leave { .. } => "leave",
             Self::Pause { .. } => "pause",
             Self::PauseAll => "pause of all",
+            Self::KillAll => "kill -9 of all",
         }
     }
 
@@ -95,6 +98,7 @@ impl fmt::Display for Trouble {
             Self::Leave { node } => write!(f, "{node} is asked to leave"),
             Self::Pause { node } => write!(f, "{node} is stopped"),
             Self::PauseAll => write!(f, "all are stopped"),
+            Self::KillAll => write!(f, "all are killed"),
         }
     }
 }

@@ -16,6 +16,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 
 pub use consort_net::Scheduling;
+pub use consort_paxos::Storage;
 pub use file::read;
 pub use protocol::{PROTOCOLS, Paxos, Plato, Protocol, STORAGES, Toto};
 pub use spread::SpreadDoor;
