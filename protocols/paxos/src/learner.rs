@@ -2,7 +2,7 @@
 use crate::ballot::{Item, ValueId};
 use consort_types::MemberId;
 use consort_wire::pack::Body;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Payloads by name: of values that are not decided here.
 pub type Pool = BTreeMap<ValueId, Body>;
@@ -181,6 +181,11 @@ impl Learner {
     /// Whether something is decided that cannot be taken yet.
     pub fn is_behind(&self) -> bool {
         !self.ahead.is_empty()
+    }
+
+    /// Values that are decided and not taken yet, whether they will count or not.
+    pub fn ahead(&self) -> BTreeSet<ValueId> {
+        self.ahead.values().filter_map(|item| if let Item::Value(id) = item { Some(*id) } else { None }).collect()
     }
 
     /// Notes that something is decided. Returns false where something else is known to be. What is not retained any more is

@@ -175,8 +175,8 @@ impl Paxos {
         }
         self.counters.jumps += 1;
         self.marked = self.marked.max(from.at);
-        let number = from.present.number;
-        self.pool.retain(|id, _| id.view >= number);
+        let (number, ahead) = (from.present.number, self.learner.ahead());
+        self.pool.retain(|id, _| id.view >= number || ahead.contains(id));
         if let Some(acceptor) = &mut self.acceptor {
             acceptor.accepted = acceptor.accepted.split_off(&from.at);
             acceptor.waiting = acceptor.waiting.split_off(&from.at);

@@ -50,7 +50,8 @@ impl Paxos {
     fn on_view(&mut self, now: Instant, before: &Present) {
         let number = self.learner.present().number;
         let members: Vec<_> = self.learner.present().last.keys().copied().collect();
-        self.pool.retain(|id, _| id.view >= number);
+        let ahead = self.learner.ahead();
+        self.pool.retain(|id, _| id.view >= number || ahead.contains(id));
         if let Role::Leading(leading) = &mut self.role {
             leading.offered.clear();
         }

@@ -2,6 +2,7 @@
 mod judge;
 mod packets;
 mod parts;
+mod replays;
 mod retention;
 mod scenes;
 mod seeds;
