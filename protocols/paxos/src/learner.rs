@@ -135,6 +135,9 @@ pub struct Learner {
     head: Checkpoint,
     /// How many values did not count.
     pub voided: u64,
+    /// The rule that is broken on purpose.
+    #[cfg(feature = "mutants")]
+    pub mutant: Option<crate::mutant::Mutant>,
 }
 
 impl Learner {
@@ -212,9 +215,28 @@ impl Learner {
         let entry = Entry { item: item.clone(), body: body.clone() };
         self.bytes += entry.bytes();
         self.log.push_back(entry);
+        #[cfg(feature = "mutants")]
+        let item = self.misread(item);
         let meaning = self.head.apply(item, body);
         self.voided += u64::from(matches!(meaning, Meaning::Void(_)));
         Some((at, meaning))
+    }
+
+    /// Takes a value for one that counts, where a rule is broken on purpose.
+    #[cfg(feature = "mutants")]
+    fn misread(&mut self, item: Item) -> Item {
+        let Item::Value(mut id) = item else { return item };
+        if crate::mutated!(self, AnyViewCounts) {
+            id.view = self.present().number;
+        }
+        let (skips, repeats) = (crate::mutated!(self, AnyTurnCounts), crate::mutated!(self, DuplicatesCount));
+        let current = id.view == self.present().number;
+        if let Some(last) = self.head.present.last.get_mut(&id.sender).filter(|_| current)
+            && (skips && id.number > *last || repeats && id.number <= *last)
+        {
+            *last = id.number - 1;
+        }
+        Item::Value(id)
     }
 
     /// Retains nothing below an instance.

@@ -52,13 +52,14 @@ impl Proposer {
         let view = self.view?;
         //= X49
         let most = config.value.max(self.queue.next_len()?);
-        let has_credit = self.sent.len() < config.values && self.bytes + most <= config.credit;
+        let has_credit = self.sent.len() < config.values && self.bytes + most <= config.credit
+            || crate::mutated!(config, CreditIgnored);
         if !(has_credit || self.sent.is_empty()) {
             return None;
         }
         //= X48
         let body = self.queue.next_whole(config.value)?;
-        self.number += 1;
+        self.number = if crate::mutated!(config, NamesReused) { self.sent.len() as u64 } else { self.number } + 1;
         self.bytes += body.as_bytes().len();
         let id = ValueId { sender: self.me, view, number: self.number };
         let sent = Sent { id, body, at: now };

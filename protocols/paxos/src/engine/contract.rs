@@ -61,7 +61,9 @@ impl Engine for Paxos {
         match packet.content {
             Content::Beat(beat) => self.on_beat(now, arrival.from, packet.log, *beat),
             //= X52
-            content if packet.log == self.log => self.on_content(now, arrival.from, content),
+            content if packet.log == self.log || crate::mutated!(self.config, AnyLogHeeded) => {
+                self.on_content(now, arrival.from, content)
+            }
             _ => self.counters.foreign_log += 1,
         }
         self.settle(now);

@@ -15,14 +15,20 @@ impl Paxos {
         //= X02
         //= X03
         let Some(acceptor) = &mut self.acceptor else { return };
-        let round = self.round.max(acceptor.promised.round) + 1;
-        let ballot = Ballot { generation: 0, round, owner: self.me };
+        let known = self.round.max(acceptor.promised.round);
+        let round = if crate::mutated!(self.config, RoundReused) { known.max(1) } else { known + 1 };
+        let owner =
+            if crate::mutated!(self.config, BallotWithoutLife) { MemberId::new(self.me.node.0, 0) } else { self.me };
+        let ballot = Ballot { generation: 0, round, owner };
         if acceptor.prepare(ballot) == Answer::Refused {
             return;
         }
         self.round = round;
         self.role = Role::Standing { ballot };
         self.keep(now, &Record::Promised(ballot), Then::Stand(ballot));
+        if crate::mutated!(self.config, StandsUnkept) {
+            self.stand(now, ballot);
+        }
     }
 
     /// The own promise is kept: the ballot may be used.
@@ -70,18 +76,22 @@ impl Paxos {
     pub(super) fn lead_if_promised(&mut self, now: Instant) {
         let Role::Preparing { ballot, promises, .. } = &self.role else { return };
         //= X31
-        let counts = |(life, _): &(&MemberId, &Told)| !self.lives.outdates(**life);
+        let all = crate::mutated!(self.config, OldPromisesCount);
+        let counts = |(life, _): &(&MemberId, &Told)| all || !self.lives.outdates(**life);
         let told: Vec<_> = promises.iter().filter(counts).map(|(life, told)| (*life, told.clone())).collect();
         if told.len() < self.config.quorum() {
             return;
         }
-        let (from, best) = latest(told.iter().map(|(_, told)| told), self.learner.next());
+        let (mut from, best) = latest(told.iter().map(|(_, told)| told), self.learner.next());
+        if crate::mutated!(self.config, StartsBelow) {
+            from = self.learner.next();
+        }
         if self.learner.next() < from {
             return self.learn(now);
         }
         //= X15
         let missing = self.missing(&best);
-        if !missing.is_empty() {
+        if !missing.is_empty() && !crate::mutated!(self.config, InheritsUnheld) {
             return told.iter().for_each(|(life, _)| self.send(life.node, Content::Fetch(missing.clone())));
         }
         let ballot = *ballot;
@@ -170,7 +180,9 @@ impl Paxos {
         //= X27
         let Role::Leading(leading) = &self.role else { return None };
         let full = leading.open.len() >= self.config.window || leading.bytes() >= self.config.window_bytes;
-        if full || self.learner.next() < leading.inherited || leading.changes() {
+        let full = full && !crate::mutated!(self.config, WindowIgnored);
+        let inherits = self.learner.next() < leading.inherited && !crate::mutated!(self.config, InheritedOvertaken);
+        if full || inherits || leading.changes() {
             return None;
         }
         let present = self.learner.present();
@@ -179,7 +191,8 @@ impl Paxos {
             crate::ballot::ValueId { sender: *sender, view: present.number, number }
         });
         // Those who have had least go first.
-        next.filter(|id| self.pool.contains_key(id)).min_by_key(|id| id.number)
+        let unheld = crate::mutated!(self.config, ProposesUnheld);
+        next.filter(|id| self.pool.contains_key(id) || unheld && id.number == 1).min_by_key(|id| id.number)
     }
 
     pub(super) fn on_vote(&mut self, now: Instant, from: MemberId, ballot: Ballot, at: u64, lives: &Lives) {
@@ -188,9 +201,11 @@ impl Paxos {
         let quorum = self.config.quorum();
         let Role::Leading(leading) = &mut self.role else { return };
         let Some(open) = leading.open.get_mut(&at).filter(|_| leading.ballot == ballot) else { return };
-        open.votes.add(from);
+        let twice = crate::mutated!(self.config, VotesCounted) && open.votes.holds(from);
+        open.votes.add(if twice { nobody(from) } else { from });
+        let old = crate::mutated!(self.config, OldVotesCount).then(Lives::default);
         //= X25
-        if open.votes.count(&self.lives) < quorum {
+        if open.votes.count(old.as_ref().unwrap_or(&self.lives)) < quorum {
             return;
         }
         let Some(open) = leading.open.remove(&at) else { return };
@@ -208,7 +223,8 @@ impl Paxos {
         self.lead_if_promised(now);
         let Role::Leading(leading) = &self.role else { return };
         //= X71
-        if now >= leading.lease_until(self.config.quorum(), self.config.lease) {
+        let over = now >= leading.lease_until(self.config.quorum(), self.config.lease);
+        if over && !crate::mutated!(self.config, LeadsForEver) {
             return self.rest(now);
         }
         self.form_ring(now);
@@ -220,6 +236,9 @@ impl Paxos {
     /// Votes that are missing are asked for directly: whatever happened to the ring, this gets through.
     fn ask_for_votes(&mut self, now: Instant) {
         //= X24
+        if crate::mutated!(self.config, AcceptsOnce) {
+            return;
+        }
         let Role::Leading(leading) = &mut self.role else { return };
         let (ballot, retry, mut asks) = (leading.ballot, self.config.retry, Vec::new());
         for (at, open) in leading.open.iter_mut().filter(|(_, open)| now.since(open.at) >= retry) {
@@ -247,7 +266,8 @@ impl Paxos {
             ring.push(left.remove(at).member.node);
         }
         let Role::Leading(leading) = &mut self.role else { return };
-        if leading.ring != ring {
+        let stays = crate::mutated!(self.config, RingUnmended) && leading.version > 0;
+        if leading.ring != ring && !stays {
             leading.ring = ring;
             leading.version += 1;
             self.leader = self.lead();
@@ -297,7 +317,8 @@ impl Paxos {
         };
         let Role::Leading(leading) = &mut self.role else { return };
         let asked = leading.open.values().any(|open| open.item == Item::Primary(present.number));
-        if present.primary || asked || present.number == 0 || !present.last.keys().all(in_view) {
+        let all = present.last.keys().all(in_view) || crate::mutated!(self.config, PrimaryUnasked);
+        if present.primary || asked || present.number == 0 || !all {
             return;
         }
         let at = leading.next;
@@ -327,4 +348,9 @@ impl Paxos {
         members.sort_unstable();
         members
     }
+}
+
+/// One that is nobody: a broken rule counts its vote.
+const fn nobody(life: MemberId) -> MemberId {
+    MemberId { node: NodeId(life.node.0 ^ 0x4000), ..life }
 }

@@ -76,6 +76,12 @@ impl Paxos {
             bytes += entry.body.as_ref().map_or(0, |body| body.as_bytes().len());
             entries.push((entry.item.clone(), entry.body.clone()));
         }
+        if entries.is_empty() && crate::mutated!(self.config, HolesDecided) {
+            entries.push((Item::Nothing, None));
+        }
+        if crate::mutated!(self.config, NothingRelearnt) {
+            entries.clear();
+        }
         if !entries.is_empty() && self.log != LogId::NONE {
             self.send(from, Content::Learnt { from: first, entries });
         }
@@ -119,7 +125,8 @@ impl Paxos {
         acceptor.waiting.remove(&at);
         let Some(entry) = self.learner.entry(at) else { return };
         let same = acceptor.accepted.remove(&at).is_some_and(|accepted| accepted.item == entry.item);
-        if !same && at >= self.marked && !acceptor.is_blank() {
+        let unwritten = crate::mutated!(self.config, LearntUnwritten);
+        if !same && at >= self.marked && !acceptor.is_blank() && !unwritten {
             let record = Record::Learnt { at, item: entry.item.clone(), body: entry.body.clone() };
             self.keep(now, &record, super::Then::Nothing);
         }

@@ -158,11 +158,17 @@ impl Paxos {
         if acceptor.is_some() {
             lives.note(me);
         }
+        #[cfg_attr(not(feature = "mutants"), allow(unused_mut))]
+        let mut learner = Learner::default();
+        #[cfg(feature = "mutants")]
+        {
+            learner.mutant = config.mutant;
+        }
         Ok(Self {
             me,
             log: LogId::NONE,
             acceptor,
-            learner: Learner::default(),
+            learner,
             pool: Pool::new(),
             proposer: Proposer::new(&config, me),
             role: Role::Follower { stand_at: Instant::ZERO },

@@ -67,7 +67,8 @@ impl Paxos {
     pub(super) fn on_value(&mut self, now: Instant, value: Value) {
         //= X61
         let Value { id, hops, body } = value;
-        if hops > 0 {
+        let stops = crate::mutated!(self.config, HeldStops) && self.pool.contains_key(&id);
+        if hops > 0 && !stops {
             self.pass_on(Content::Value(Value { id, hops: hops - 1, body: body.clone() }));
         }
         let present = self.learner.present();

@@ -34,7 +34,11 @@ impl Paxos {
         };
         let mut acceptors = self.config.acceptors.clone();
         acceptors.sort_unstable();
-        let lives = acceptors.iter().map(life).collect::<Option<Vec<_>>>()?;
+        if crate::mutated!(self.config, LogByMajority) {
+            acceptors.retain(|node| life(node).is_some());
+            acceptors.truncate(if acceptors.len() < self.config.quorum() { 0 } else { acceptors.len() });
+        }
+        let lives = acceptors.iter().map(life).collect::<Option<Vec<_>>>().filter(|lives| !lives.is_empty())?;
         let says_so = |life: &MemberId| {
             *life == self.me
                 || self.peers.get(&life.node).is_some_and(|peer| {
@@ -85,6 +89,9 @@ impl Paxos {
         let Some(acceptor) = &self.acceptor else { return };
         if !matches!(acceptor.standing, Standing::Blank { .. }) || self.log == LogId::NONE {
             return;
+        }
+        if crate::mutated!(self.config, EmptyDiskTrusted) {
+            return self.found(self.started, self.log);
         }
         //= X32
         let me = self.me.node;
@@ -138,7 +145,7 @@ impl Paxos {
         }
         let promised = told.iter().map(|(_, (_, promised))| *promised).max().unwrap_or(Ballot::ZERO);
         let (from, best) = latest(told.iter().map(|(_, (told, _))| told), self.learner.next());
-        if self.learner.next() < from {
+        if self.learner.next() < from && !crate::mutated!(self.config, AdoptsUnlearnt) {
             return self.learn(now);
         }
         let missing: Vec<_> = self.missing(&best);
@@ -164,6 +171,9 @@ impl Paxos {
         //= X34
         self.round = self.round.max(promised.round);
         let mut records = Vec::new();
+        if crate::mutated!(self.config, LogNameFirst) {
+            records.push(self.log_start());
+        }
         for at in self.learner.first().at..self.learner.next() {
             let Some(Entry { item, body }) = self.learner.entry(at).cloned() else { break };
             records.push(Record::Learnt { at, item, body });

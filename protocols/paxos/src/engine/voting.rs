@@ -45,14 +45,21 @@ impl Paxos {
 
     pub(super) fn on_prepare(&mut self, now: Instant, from: MemberId, ballot: Ballot, first: u64) {
         self.round = self.round.max(ballot.round);
-        let Some(acceptor) = self.acceptor.as_mut().filter(|acceptor| acceptor.votes()) else { return };
+        let blank = crate::mutated!(self.config, BlankVotes);
+        let Some(acceptor) = self.acceptor.as_mut().filter(|acceptor| acceptor.votes() || blank) else { return };
+        if crate::mutated!(self.config, PromisesBelow) {
+            acceptor.promised = acceptor.promised.min(ballot);
+        }
         let free = acceptor.is_free_for(from, now);
+        let free = free && !(ballot == acceptor.promised && crate::mutated!(self.config, EqualRefused));
         match if free { acceptor.prepare(ballot) } else { Answer::Refused } {
+            Answer::Refused if crate::mutated!(self.config, RefusesSilently) => {}
             Answer::Refused => {
                 //= X11
                 let promised = acceptor.promised;
                 self.send(from.node, Content::Nack { ballot, promised });
             }
+            _ if crate::mutated!(self.config, PromisesUnkept) => self.promise(ballot, first),
             _ => self.keep(now, &Record::Promised(ballot), Then::Promise { ballot, from: first }),
         }
     }
@@ -75,7 +82,9 @@ impl Paxos {
     }
 
     fn consider(&mut self, now: Instant, ballot: Ballot, at: u64, item: Item) {
-        if !self.acceptor.as_ref().is_some_and(|acceptor| acceptor.votes()) || at < self.learner.first().at {
+        let blank = crate::mutated!(self.config, BlankVotes);
+        let votes = self.acceptor.as_ref().is_some_and(|acceptor| acceptor.votes() || blank);
+        if !votes || at < self.learner.first().at {
             return;
         }
         let body = match &item {
@@ -90,7 +99,15 @@ impl Paxos {
         if crate::mutated!(self.config, AcceptsBelow) {
             acceptor.promised = acceptor.promised.min(ballot);
         }
-        match acceptor.accept(ballot, at, &item, body.clone()) {
+        let (before, kept) =
+            (acceptor.promised, acceptor.accepted.get(&at).map(|old| (old.item.clone(), old.body.clone())));
+        let kept = kept.filter(|_| crate::mutated!(self.config, OldItemKept));
+        let (item, body) = kept.unwrap_or((item, body));
+        let answer = acceptor.accept(ballot, at, &item, body.clone());
+        if crate::mutated!(self.config, PromiseUnraised) {
+            acceptor.promised = before;
+        }
+        match answer {
             Answer::Granted => {
                 //= X21
                 self.keep(now, &Record::Accepted { ballot, at, item, body }, Then::Vote { ballot, at });

@@ -1,18 +1,25 @@
 //! The promises of a quorum protocol, judged by what engines know, disks hold and clients are told.
 use super::world::World;
-use crate::ballot::{Ballot, Item};
+use crate::ballot::{Ballot, Item, LogId, ValueId};
 use crate::config::{Config, Storage};
+use crate::coordinator::Role;
 use crate::engine::Paxos;
 use crate::learner::Entry;
+use crate::packet::{Content, Packet};
 use crate::record::Record;
 use consort_order::Delivery;
 use consort_types::{MemberId, NodeId, View, ViewId, ViewKind};
+use consort_wire::pack::Body;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Panics with the name of the promise that is broken.
+/// Panics with the name of the promise that is broken, and how.
 pub struct Judge {
     quorum: usize,
     durable: bool,
+    /// How many bytes a node may have under way.
+    credit: u64,
+    /// How many instances a coordinator may have open, a view and the word that it is primary among them.
+    window: usize,
     /// What stands at each instance, for ever.
     log: Vec<Entry>,
     /// How far each node's log was compared.
@@ -32,14 +39,27 @@ pub struct Judge {
     submitted: BTreeMap<(u16, u64), u64>,
     delivered: BTreeMap<(u16, u64), u64>,
     leaving: BTreeSet<u16>,
+    /// Which life used a ballot first.
+    ballots: BTreeMap<Ballot, MemberId>,
+    /// The bytes of each value, wherever it was seen.
+    payloads: BTreeMap<ValueId, Body>,
+    /// What each disk holds of its log: how far everything is decided.
+    marked: BTreeMap<u16, u64>,
+    /// The log in which anything is decided.
+    log_id: Option<LogId>,
     pub deliveries: u64,
 }
+
+/// More than any message of these worlds takes.
+const LARGEST: usize = 16 << 10;
 
 impl Judge {
     pub fn new(config: &Config) -> Self {
         Self {
-            quorum: config.quorum(),
+            quorum: config.acceptors.len() / 2 + 1,
             durable: config.storage != Storage::Memory,
+            credit: config.credit.max(LARGEST.max(config.value)) as u64,
+            window: config.window + 2,
             log: Vec::new(),
             seen: BTreeMap::new(),
             accepts: BTreeMap::new(),
@@ -52,6 +72,10 @@ impl Judge {
             submitted: BTreeMap::new(),
             delivered: BTreeMap::new(),
             leaving: BTreeSet::new(),
+            ballots: BTreeMap::new(),
+            payloads: BTreeMap::new(),
+            marked: BTreeMap::new(),
+            log_id: None,
             deliveries: 0,
         }
     }
@@ -67,6 +91,8 @@ impl Judge {
         if let (false, Some(acceptor), Some(promised)) = (forgot, engine.acceptor(), self.promised.get(&node)) {
             let now = acceptor.promised;
             assert!(now >= *promised, "promises: n{node} promised {promised} and starts with {now}");
+            let (next, marked) = (engine.learner().next(), self.marked.get(&node).copied().unwrap_or(0));
+            assert!(next >= marked, "replay: n{node} had written that all below {marked} is decided, and knows {next}");
         }
         self.look(node, engine);
     }
@@ -81,6 +107,36 @@ impl Judge {
 
     pub fn lost(&mut self, node: u16) {
         self.promised.remove(&node);
+        self.marked.remove(&node);
+    }
+
+    /// A packet leaves its sender.
+    pub fn sent(&mut self, from: MemberId, packet: &Packet) {
+        match &packet.content {
+            Content::Prepare { ballot, .. } => self.used(from, *ballot),
+            Content::Beat(beat) => beat.lead.iter().for_each(|lead| self.used(from, lead.ballot)),
+            Content::Value(value) => {
+                let known = self.payloads.entry(value.id).or_insert_with(|| value.body.clone());
+                assert!(*known == value.body, "names: {:?} has two payloads", value.id);
+            }
+            _ => {}
+        }
+    }
+
+    fn used(&mut self, by: MemberId, ballot: Ballot) {
+        let first = *self.ballots.entry(ballot).or_insert(by);
+        let own = (first, ballot.owner) == (by, by);
+        assert!(own, "ballots: {by} uses {ballot}, which {first} used first");
+    }
+
+    /// A packet asks for votes, or is a vote: neither leaves before its sender's disk has its promise.
+    pub fn depends(&self, from: MemberId, packet: &Packet) {
+        let kept = self.promised.get(&from.node.0).copied().unwrap_or(Ballot::ZERO);
+        if let (true, Content::Prepare { ballot, .. } | Content::Promise { ballot, .. }) =
+            (self.durable, &packet.content)
+        {
+            assert!(kept >= *ballot, "kept first: {from} speaks by {ballot} while its disk has promised {kept}");
+        }
     }
 
     pub fn written(&mut self, node: u16, record: &Record) {
@@ -93,6 +149,11 @@ impl Judge {
                 assert!(one, "one value for a ballot: instance {at}, ballot {ballot}: {by:?}");
                 *ballot
             }
+            Record::Decided(next) => {
+                let known = self.marked.entry(node).or_default();
+                *known = (*next).max(*known);
+                return;
+            }
             _ => return,
         };
         let known = self.promised.entry(node).or_insert(ballot);
@@ -101,26 +162,53 @@ impl Judge {
 
     /// What a node knows now.
     pub fn look(&mut self, node: u16, engine: &Paxos) {
+        self.look_at_accepted(node, engine);
+        engine.each_counter(&mut |name, value| {
+            assert!(
+                name != "under_way_bytes" || value <= self.credit,
+                "credit: {value} bytes of n{node} are under way"
+            );
+        });
+        if let Role::Leading(leading) = engine.role() {
+            let open = leading.open.keys().filter(|at| **at >= leading.inherited).count();
+            assert!(open <= self.window, "window: n{node} has opened {open} instances");
+        }
+        if engine.learner().next() > 0 {
+            let log = *self.log_id.get_or_insert(engine.log());
+            assert!(log == engine.log(), "one log: n{node} has {}, others {log}", engine.log());
+        }
         let seen = self.seen.entry(node).or_default();
         *seen = (*seen).max(engine.learner().first().at);
         while let Some(entry) = engine.learner().entry(*seen) {
             let at = *seen as usize;
             *seen += 1;
             match self.log.get(at) {
-                Some(known) => assert_eq!(known, entry, "one value: instance {at} at n{node}"),
+                Some(known) => {
+                    let (item, other) = (&known.item, &entry.item);
+                    assert!(known == entry, "one value: instance {at} is {item:?}, at n{node} {other:?}");
+                }
                 None => {
                     assert_eq!(self.log.len(), at);
                     self.log.push(entry.clone());
-                    if self.durable {
+                    if self.durable || self.quorum > 1 {
                         let full = |((i, _), by): (&(u64, Ballot), &BTreeMap<u16, Item>)| {
                             *i == at as u64 && by.values().filter(|item| **item == entry.item).count() >= self.quorum
                         };
                         let mut held =
                             self.accepts.range((at as u64, Ballot::ZERO)..).take_while(|((i, _), _)| *i == at as u64);
-                        assert!(held.any(full), "durable quorum: instance {at} {:?} at n{node}", entry.item);
+                        assert!(held.any(full), "quorum: instance {at} {:?} at n{node}", entry.item);
                     }
                 }
             }
+        }
+    }
+
+    /// Where nothing is written down, what acceptors have accepted is seen in them.
+    fn look_at_accepted(&mut self, node: u16, engine: &Paxos) {
+        let Some(acceptor) = engine.acceptor().filter(|_| !self.durable) else { return };
+        for (at, accepted) in &acceptor.accepted {
+            let by = self.accepts.entry((*at, accepted.ballot)).or_default();
+            by.insert(node, accepted.item.clone());
         }
     }
 
@@ -133,7 +221,7 @@ impl Judge {
         let bytes = delivery.payload.to_bytes().to_vec();
         let place = delivery.position.0;
         let known = self.order.entry(place).or_insert_with(|| bytes.clone());
-        assert_eq!(*known, bytes, "one order: place {place} at n{node}");
+        assert!(*known == bytes, "one order: place {place} at n{node}");
         let last = self.places.insert((node, life), Some(place)).flatten();
         let inside = self.inside.get(&(node, life)).expect("member: delivers outside any view");
         assert_eq!(inside.kind, ViewKind::Regular);
@@ -149,7 +237,7 @@ impl Judge {
         *fifo = count;
         if sender == (node, life) {
             let own = self.delivered.entry(sender).or_default();
-            assert_eq!(count, *own + 1, "own messages in their order, once");
+            assert!(count == *own + 1, "own messages: {count} after {own} at n{node}.{life}");
             *own = count;
             assert!(delivery.id.is_some(), "own message named");
         }

@@ -1,11 +1,15 @@
 //! Whole engines over links and disks of their own, decided by a seed; and the promises judged after each event.
 mod judge;
+#[cfg(feature = "mutants")]
+mod mutants;
 mod packets;
 mod parts;
 mod replays;
 mod retention;
 mod scenes;
 mod seeds;
+mod solo;
+mod violations;
 mod world;
 
 use bytes::{Bytes, BytesMut};

@@ -23,7 +23,7 @@ fn settles(world: &mut World, ms: u64) {
 }
 
 #[test]
-fn nobody_uses_a_ballot_before_its_disk_holds_it() {
+pub fn nobody_uses_a_ballot_before_its_disk_holds_it() {
     //= X02 test
     //= X03 test
     let mut world = World::new(3, 3, 3, Storage::Sync);
@@ -52,11 +52,12 @@ fn nobody_uses_a_ballot_before_its_disk_holds_it() {
         (prepares, tickets)
     };
     let (prepares, tickets) = sent(&mut engine);
-    assert_eq!((prepares.len(), tickets.len()), (0, 1));
+    assert!((prepares.len(), tickets.len()) == (0, 1), "kept first: it asks by {prepares:?}");
     engine.handle_persisted(Instant(2), tickets[0]);
     let (prepares, _) = sent(&mut engine);
     assert_eq!(prepares.len(), 2);
-    assert!(prepares.iter().all(|ballot| ballot.round == 42 && ballot.owner.incarnation == Incarnation(9)));
+    let new = |ballot: &Ballot| ballot.round == 42 && ballot.owner.incarnation == Incarnation(9);
+    assert!(prepares.iter().all(new), "ballots: {prepares:?} after round 41");
 }
 
 #[test]
@@ -120,20 +121,21 @@ fn a_crash_is_told_in_half_a_second_and_a_link_that_breaks_alone_is_none() {
 }
 
 #[test]
-fn a_coordinator_that_hears_no_majority_stops_calling_itself_one() {
+pub fn a_coordinator_that_hears_no_majority_stops_calling_itself_one() {
     //= X71 test
     let mut world = settled(2, 3, 3, Storage::Memory);
     let first = leader(&world);
     for other in (0..3).filter(|node| *node != first) {
         world.cut(other, first);
     }
-    assert!(world.run_until(400, |world| !matches!(world.hosts[usize::from(first)].engine.role(), Role::Leading(_))));
+    let rests = |world: &World| !matches!(world.hosts[usize::from(first)].engine.role(), Role::Leading(_));
+    assert!(world.run_until(400, rests), "lease: n{first} leads on");
     world.heal();
     settles(&mut world, 3_000);
 }
 
 #[test]
-fn two_that_do_not_hear_each_other_do_not_take_turns_in_leading() {
+pub fn two_that_do_not_hear_each_other_do_not_take_turns_in_leading() {
     //= X70 test
     //= X72 test
     //= X73 test
@@ -142,7 +144,7 @@ fn two_that_do_not_hear_each_other_do_not_take_turns_in_leading() {
     world.cut(1, 0);
     world.run(5_000);
     let led: u64 = (0..3).map(|node| gauge(&world, node, "terms_led")).sum();
-    assert!(led <= 2, "{led} terms in five seconds");
+    assert!(led <= 2, "lease: {led} terms in five seconds");
     world.heal();
     settles(&mut world, 3_000);
 }
@@ -212,21 +214,22 @@ fn an_acceptor_that_recovers_and_falls_again_before_all_is_written_recovers_agai
 }
 
 #[test]
-fn a_log_is_begun_by_all_acceptors_together_and_by_no_fewer() {
+pub fn a_log_is_begun_by_all_acceptors_together_and_by_no_fewer() {
     //= X51 test
     //= X53 test
     let mut world = World::new(8, 4, 3, Storage::Memory);
     world.run(0);
     world.stop(2, Disk::Lost);
     world.run(3_000);
-    assert_eq!(world.judge.instances(), 0, "two of three may have forgotten what the third has promised");
+    let ordered = world.judge.instances();
+    assert!(ordered == 0, "one log: begun without the third, who may have promised something in another");
     world.restart(2);
     settles(&mut world, 2_000);
     assert!(world.hosts.iter().all(|host| host.engine.log() == world.hosts[0].engine.log()), "the learner's, too");
 }
 
 #[test]
-fn packets_of_another_log_are_not_heeded() {
+pub fn packets_of_another_log_are_not_heeded() {
     //= X52 test
     let mut world = settled(9, 3, 3, Storage::Memory);
     let host = &mut world.hosts[0];
@@ -239,11 +242,12 @@ fn packets_of_another_log_are_not_heeded() {
     let now = Instant(world.now);
     let arrival = consort_order::Arrival { at: now, from, lane: consort_order::Lane::Reliable };
     host.engine.handle_packet(now, arrival, strange);
-    assert_eq!((host.engine.learner().next(), gauge(&world, 0, "foreign_log")), (next, 1));
+    assert!(host.engine.learner().next() == next, "one log: something of another is decided here");
+    assert_eq!(gauge(&world, 0, "foreign_log"), 1);
 }
 
 #[test]
-fn a_refused_candidate_is_told_by_whom_and_stands_above_that() {
+pub fn a_refused_candidate_is_told_by_whom_and_stands_above_that() {
     //= X11 test
     let mut world = settled(10, 3, 3, Storage::Memory);
     let first = leader(&world);
@@ -265,7 +269,7 @@ fn a_refused_candidate_is_told_by_whom_and_stands_above_that() {
         }
         _ => None,
     });
-    assert_eq!(nack, Some((promised, later)));
+    assert!(nack == Some((promised, later)), "refusal: n{first} is told {nack:?}");
 }
 
 #[test]
@@ -308,7 +312,7 @@ fn each_link_carries_each_payload_once() {
 }
 
 #[test]
-fn nothing_new_is_proposed_before_what_was_inherited_is_decided() {
+pub fn nothing_new_is_proposed_before_what_was_inherited_is_decided() {
     //= X15 test
     //= X16 test
     //= X27 test

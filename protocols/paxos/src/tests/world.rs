@@ -83,6 +83,8 @@ impl World {
     }
 
     pub fn with(seed: u64, config: Config) -> Self {
+        #[cfg(feature = "mutants")]
+        let config = Config { mutant: super::mutants::broken(), ..config };
         let host = |node: &NodeId| Host {
             engine: engine(&config, *node, 1),
             up: false,
@@ -115,12 +117,6 @@ impl World {
             world.schedule(0, Event::Start { node });
         }
         world
-    }
-
-    /// From the next start on, every node breaks this rule. Nothing has happened yet.
-    #[cfg(feature = "mutants")]
-    pub fn break_rule(&mut self, mutant: crate::Mutant) {
-        self.config.mutant = Some(mutant);
     }
 
     pub fn nodes(&self) -> u16 {
@@ -290,6 +286,8 @@ impl World {
 
     fn transmit(&mut self, from: u16, to: Destination, lane: Lane, packet: Packet) {
         let member = MemberId { node: NodeId(from), incarnation: Incarnation(self.hosts[usize::from(from)].life) };
+        self.judge.sent(member, &packet);
+        self.judge.depends(member, &packet);
         for node in (0..self.nodes()).filter(|node| *node != from) {
             let goes = to == Destination::All || to == Destination::One(NodeId(node));
             if !goes || self.filter.is_some_and(|passes| !passes(NodeId(from), NodeId(node), &packet)) {
@@ -386,7 +384,7 @@ impl World {
         let acceptor = |other: &u16| self.config.acceptors.contains(&NodeId(*other));
         let others = (0..self.nodes()).filter(|other| *other != node && acceptor(other));
         let forgot = others.filter(|other| !self.remembers(*other)).count();
-        !acceptor(&node) || forgot < self.config.acceptors.len() - self.config.quorum()
+        !acceptor(&node) || forgot < (self.config.acceptors.len() - 1) / 2
     }
 
     fn remembers(&self, node: u16) -> bool {

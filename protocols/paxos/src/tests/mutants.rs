@@ -1,0 +1,114 @@
+//! Every rule that is broken on purpose is noticed, and by which promise.
+use super::seeds::{draw, run};
+use super::{scenes as s, violations as v};
+use crate::Mutant;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+thread_local! {
+    static BROKEN: Cell<Option<Mutant>> = const { Cell::new(None) };
+}
+
+/// The rule that is broken in all worlds of this thread, or by `cargo xtask mutants` in all.
+pub fn broken() -> Option<Mutant> {
+    let name = || std::env::var("CONSORT_PAXOS_MUTANT").unwrap_or_default();
+    BROKEN.get().or_else(|| Mutant::ALL.iter().copied().find(|mutant| mutant.name() == name()))
+}
+
+/// What a judge says of it, if anything: the promise's name stands before the colon.
+fn noticed(mutant: Mutant, play: impl FnOnce()) -> Option<String> {
+    BROKEN.set(Some(mutant));
+    let played = catch_unwind(AssertUnwindSafe(play));
+    BROKEN.set(None);
+    let panic = played.err()?;
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+}
+
+/// Where a rule is missed.
+enum Where {
+    /// In one of the first seeds.
+    Seeds,
+    /// Where it is made to happen.
+    Scene(fn()),
+}
+use Where::{Scene, Seeds};
+
+/// Each rule, the promise that its loss breaks, and where.
+const NOTICED: &[(Mutant, &str, Where)] = &[
+    (Mutant::SmallQuorum, "quorum", Seeds),
+    (Mutant::VotesCounted, "quorum", Scene(v::a_vote_that_comes_twice_counts_once)),
+    (Mutant::OldVotesCount, "quorum", Scene(v::votes_of_a_life_that_has_a_later_one_do_not_count)),
+    (Mutant::OldPromisesCount, "quorum", Scene(v::promises_of_a_life_that_has_a_later_one_do_not_count)),
+    (Mutant::OldItemKept, "one value for a ballot", Scene(v::what_is_voted_for_is_what_is_kept)),
+    (Mutant::AcceptsBelow, "promises", Scene(v::an_older_ballot_does_not_overwrite_what_a_later_one_had_accepted)),
+    (Mutant::PromiseUnraised, "promises", Scene(v::an_older_ballot_does_not_overwrite_what_a_later_one_had_accepted)),
+    (Mutant::PromisesBelow, "promises", Scene(v::a_ballot_below_the_promise_is_refused)),
+    (Mutant::EqualRefused, "liveness", Scene(v::a_request_that_comes_again_is_promised_again)),
+    (Mutant::RefusesSilently, "refusal", Scene(s::a_refused_candidate_is_told_by_whom_and_stands_above_that)),
+    (Mutant::PromisesUnkept, "kept first", Seeds),
+    (Mutant::VotesUnkept, "quorum", Seeds),
+    (Mutant::StandsUnkept, "kept first", Seeds),
+    (Mutant::RoundReused, "ballots", Scene(s::nobody_uses_a_ballot_before_its_disk_holds_it)),
+    (Mutant::BallotWithoutLife, "ballots", Scene(v::two_lives_of_one_node_never_share_a_ballot)),
+    (Mutant::AcceptedIgnored, "one value", Seeds),
+    (Mutant::StartsBelow, "one value", Scene(v::a_coordinator_learns_what_is_decided_and_fills_no_holes_below)),
+    (Mutant::InheritsUnheld, "payloads", Scene(v::what_others_accepted_is_proposed_again_once_its_payload_is_held)),
+    (Mutant::ProposesUnheld, "payloads", Scene(v::a_value_is_proposed_once_its_payload_is_held)),
+    (Mutant::InheritedOvertaken, "sender's order", Scene(v::nothing_new_overtakes_what_others_accepted)),
+    (Mutant::AcceptsOnce, "liveness", Seeds),
+    (
+        Mutant::RecoversAlone,
+        "quorum",
+        Scene(v::it_votes_when_a_majority_of_the_others_has_told_it_what_it_may_have_promised),
+    ),
+    (Mutant::AdoptsUnlearnt, "one value", Scene(v::it_votes_once_it_has_learnt_what_any_of_them_knows_to_be_decided)),
+    (Mutant::EmptyDiskTrusted, "quorum", Scene(v::an_acceptor_that_forgot_neither_promises_nor_votes)),
+    (Mutant::BlankVotes, "quorum", Scene(v::an_acceptor_that_forgot_neither_promises_nor_votes)),
+    (Mutant::LogNameFirst, "promises", Scene(v::half_of_what_it_adopted_counts_as_nothing)),
+    (Mutant::LearntUnwritten, "replay", Seeds),
+    (Mutant::LogByMajority, "one log", Scene(s::a_log_is_begun_by_all_acceptors_together_and_by_no_fewer)),
+    (Mutant::AnyLogHeeded, "one log", Scene(s::packets_of_another_log_are_not_heeded)),
+    (Mutant::HolesDecided, "one value", Scene(v::nobody_tells_of_what_it_does_not_know)),
+    (Mutant::NothingRelearnt, "liveness", Seeds),
+    (Mutant::AnyTurnCounts, "sender's order", Scene(v::values_count_in_their_view_in_their_turn_and_once)),
+    (Mutant::DuplicatesCount, "sender's order", Scene(v::values_count_in_their_view_in_their_turn_and_once)),
+    (Mutant::AnyViewCounts, "sender's order", Scene(v::values_count_in_their_view_in_their_turn_and_once)),
+    (Mutant::NamesReused, "names", Scene(v::no_two_values_have_one_name)),
+    (Mutant::HeldStops, "liveness", Scene(v::a_value_that_is_sent_again_goes_all_the_way_round)),
+    (Mutant::RingUnmended, "ring", Scene(v::a_silent_node_is_left_out_of_the_ring)),
+    (Mutant::LeaseIgnored, "lease", Scene(s::two_that_do_not_hear_each_other_do_not_take_turns_in_leading)),
+    (Mutant::LeadsForEver, "lease", Scene(s::a_coordinator_that_hears_no_majority_stops_calling_itself_one)),
+    (Mutant::PrimaryUnasked, "primary", Scene(v::a_view_is_called_primary_once_all_have_installed_it)),
+    (Mutant::CreditIgnored, "credit", Scene(v::no_more_is_under_way_than_the_credit_allows)),
+    (Mutant::WindowIgnored, "window", Seeds),
+    (Mutant::PoolKept, "memory", Scene(v::payloads_of_values_that_cannot_count_any_more_are_dropped)),
+];
+
+/// A promise's name, from what its judge says.
+fn promise(said: &str) -> &str {
+    said.lines().next().and_then(|line| line.split_once(':')).map_or(said, |(name, _)| name)
+}
+
+#[test]
+fn every_rule_that_is_broken_on_purpose_is_noticed_by_the_promise_that_needs_it() {
+    assert!(NOTICED.iter().map(|(mutant, ..)| mutant).eq(Mutant::ALL), "each mutant has its line, in their order");
+    for (mutant, name, place) in NOTICED {
+        let said = match place {
+            Seeds => (1..=60).find_map(|seed| noticed(*mutant, || drop(run(draw(seed))))),
+            Scene(play) => noticed(*mutant, play),
+        };
+        let said = said.unwrap_or_else(|| panic!("{} is not noticed: it {}", mutant.name(), mutant.what()));
+        assert_eq!(promise(&said), *name, "{}: {said}", mutant.name());
+    }
+}
+
+#[test]
+fn every_scene_of_a_broken_rule_is_played_well_by_one_that_keeps_it() {
+    for (mutant, _, place) in NOTICED.iter().filter(|_| broken().is_none()) {
+        if let Scene(play) = place {
+            let played = catch_unwind(AssertUnwindSafe(play));
+            assert!(played.is_ok(), "the scene of {} fails without it", mutant.name());
+        }
+    }
+}
