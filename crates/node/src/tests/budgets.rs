@@ -2,7 +2,7 @@
 use super::*;
 use consort_types::Duration;
 
-const MANY: usize = 150;
+const MANY: usize = 200;
 
 /// Many clients in one group, of whom nobody reads, and how often it took another input to tell them all.
 fn crowd(limits: Limits) -> (World, usize) {
@@ -309,4 +309,36 @@ fn who_was_sent_away_in_the_middle_of_a_large_frame_gives_it_up_before_anybody_e
     assert!(memory <= most as u64 && memory > most as u64 - 2 * len as u64, "{memory}");
     assert_eq!(slow(&world), (9, 10), "one frame was enough");
     assert!(!world.programs[eve].closed);
+}
+
+/// The largest number of bytes that all outputs took at once while `ann` spoke to the crowd.
+fn speak(world: &mut World, ann: usize, messages: usize, len: usize) -> u64 {
+    let mut most = 0;
+    for n in 0..messages {
+        world.multicast(ann, &["crowd"], &format!("{n:0len$}"));
+        for _ in 0..4 {
+            world.carry();
+            world.now += TICK;
+            world.wake(0);
+            most = most.max(world.counter(0, "client_output_memory_bytes"));
+        }
+    }
+    most
+}
+
+#[test]
+fn a_silent_crowd_keeps_within_all_budgets_and_neither_the_engine_nor_who_reads_waits_for_it() {
+    let (output_max, outputs_max, len, messages) = (1 << 20, 3 << 20, 16 << 10, 200);
+    let (mut world, _) = crowd(Limits { output_max, outputs_max, ..Limits::default() });
+    let ann = world.connect(0, "ann");
+    world.join(ann, "crowd");
+    let most = speak(&mut world, ann, messages, len);
+    assert!(most <= (outputs_max + len + 1_000) as u64, "{most} bytes of {outputs_max}");
+    assert_eq!(world.counter(0, "sessions_ended_slow"), MANY as u64, "the crowd never reads");
+    let slice = world.counter(0, "delivery_slice_max_bytes");
+    assert!(slice <= 600 << 10, "the engine waited for {slice} bytes");
+    let story = world.story(ann);
+    let heard = story.iter().filter(|line| line.starts_with("n0/")).count();
+    assert_eq!((heard, world.programs[ann].closed), (messages, false), "who reads misses nothing");
+    assert_eq!(world.counter(0, "clients"), 1);
 }
