@@ -32,13 +32,13 @@ const EXPIRES: usize = 16;
 const FAREWELL: Duration = Duration::from_secs(10);
 
 /// All connections of one node.
-pub(crate) struct Connections {
+pub(crate) struct ClientConnections {
     registry: Registry,
     /// The event names from here on are clients'.
     first: usize,
     acceptors: Vec<Acceptor>,
     users: Users,
-    open: BTreeMap<ClientId, Connection>,
+    open: BTreeMap<ClientId, ClientConnection>,
     next: u32,
     arena: Arena,
     /// Those that have something to say, in turn.
@@ -57,7 +57,7 @@ pub(crate) struct Connections {
 }
 
 #[derive(Debug)]
-struct Connection {
+struct ClientConnection {
     stream: ClientStream,
     /// Nothing was read from it yet.
     is_new: bool,
@@ -111,7 +111,7 @@ pub(crate) enum Wrote {
     Ended,
 }
 
-impl Connections {
+impl ClientConnections {
     /// Opens the listeners; those that are socket files of the daemon's own dialect to `users` alone. Events name them by
     /// `names`, and clients by what follows.
     pub(crate) fn new(
@@ -420,7 +420,7 @@ impl Connections {
     }
 }
 
-impl Connection {
+impl ClientConnection {
     fn new(stream: ClientStream) -> Self {
         Self {
             stream,

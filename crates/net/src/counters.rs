@@ -115,7 +115,7 @@ counters! {
     spins,
     /// Reliable links that broke.
     links_broken,
-    /// Connections of other nodes, or of strangers, that were closed because what came was not right.
+    /// ClientConnections of other nodes, or of strangers, that were closed because what came was not right.
     links_refused,
     /// Frames that were dropped because their link was down.
     link_frames_unsent,

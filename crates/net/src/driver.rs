@@ -6,7 +6,7 @@ mod scheduling;
 
 use self::log::Log;
 use crate::bind::Sockets;
-use crate::clients::{Connections, ReadOutcome, Wrote};
+use crate::clients::{ClientConnections, ReadOutcome, Wrote};
 use crate::clock::Clock;
 use crate::counters::DriverCounters;
 use crate::driver_packets::DriverPackets;
@@ -89,7 +89,7 @@ struct Driver<E: Engine> {
     shared: SharedSettings,
     /// How many nodes there may be.
     peers: usize,
-    clients: Connections,
+    clients: ClientConnections,
     records: Option<JournalWriter>,
     wake: Wake,
     idle: Idle,
@@ -161,7 +161,7 @@ impl<E: Engine> Driver<E> {
         let links = links.map(link).transpose()?;
         let users = Users::new(options.users);
         let mut clients =
-            Connections::new(wake.registry().try_clone()?, listeners, users, FIRST_LISTENER..FIRST_CLIENT)?;
+            ClientConnections::new(wake.registry().try_clone()?, listeners, users, FIRST_LISTENER..FIRST_CLIENT)?;
         clients.allow_sharing(options.shared_memory);
         clients.allow(node.clients_most());
         let driver = Self {

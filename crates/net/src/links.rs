@@ -9,7 +9,7 @@ mod sockets;
 use crate::arena::Arena;
 use crate::counters::DriverCounters;
 use crate::options::Peer;
-use connection::{Connection, Read, Stage};
+use connection::{PeerConnection, Read, Stage};
 use consort_node::{Datagram, Destination};
 use consort_order::Link;
 use consort_types::{Instant, MemberId, NodeId};
@@ -74,8 +74,8 @@ pub(crate) struct Links {
     names: Range<usize>,
     next_name: usize,
     peers: BTreeMap<NodeId, PeerLink>,
-    open: BTreeMap<usize, Connection>,
-    /// Connections that may have something to read.
+    open: BTreeMap<usize, PeerConnection>,
+    /// ClientConnections that may have something to read.
     turn: VecDeque<usize>,
     reads_left: u32,
     changes: VecDeque<(NodeId, Link)>,
@@ -201,7 +201,7 @@ impl Links {
     /// When to call [`Self::tend`], if nothing happens before.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let dials = self.peers.values().filter_map(|link| link.dial?.at);
-        let greetings = self.open.values().filter_map(Connection::until);
+        let greetings = self.open.values().filter_map(PeerConnection::until);
         let closed = if let Listening::Closed(until) = self.listening { Some(until) } else { None };
         dials.chain(greetings).chain(closed).min()
     }
@@ -250,7 +250,7 @@ impl Links {
     fn add(&mut self, mut stream: mio::net::TcpStream, stage: Stage) -> io::Result<()> {
         let name = self.free_name();
         self.registry.register(&mut stream, Token(name), Interest::READABLE | Interest::WRITABLE)?;
-        self.open.insert(name, Connection::new(stream, stage));
+        self.open.insert(name, PeerConnection::new(stream, stage));
         Ok(())
     }
 

@@ -131,7 +131,7 @@ impl Socket {
     }
 }
 
-struct Connection {
+struct ServedSocket {
     socket: Socket,
     paused: bool,
     closing: bool,
@@ -156,7 +156,7 @@ fn serve(orders: &Arc<Orders>, limits: Limits, accept: impl Fn() -> io::Result<S
             socket.set_nonblocking().unwrap();
             let client = ClientId(turn as u32);
             node.open_client(now, client);
-            connections.insert(client, Connection { socket, paused: false, closing: false });
+            connections.insert(client, ServedSocket { socket, paused: false, closing: false });
         }
         let mut busy = false;
         for client in connections.keys().copied().collect::<Vec<_>>() {
@@ -176,9 +176,9 @@ fn serve(orders: &Arc<Orders>, limits: Limits, accept: impl Fn() -> io::Result<S
     }
 }
 
-type Connections = BTreeMap<ClientId, Connection>;
+type ServedSockets = BTreeMap<ClientId, ServedSocket>;
 
-fn read(node: &mut Node<Alone>, now: Instant, client: ClientId, connections: &mut Connections) -> bool {
+fn read(node: &mut Node<Alone>, now: Instant, client: ClientId, connections: &mut ServedSockets) -> bool {
     let Some(connection) = connections.get_mut(&client).filter(|c| !c.paused && !c.closing) else { return false };
     let mut bytes = vec![0; 16 << 10];
     match connection.socket.read(&mut bytes) {
@@ -200,7 +200,7 @@ fn read(node: &mut Node<Alone>, now: Instant, client: ClientId, connections: &mu
     true
 }
 
-fn drain(node: &mut Node<Alone>, connections: &mut Connections) {
+fn drain(node: &mut Node<Alone>, connections: &mut ServedSockets) {
     while let Some(effect) = node.poll_effect() {
         match effect {
             Effect::ReadAgain { client } => {
@@ -219,7 +219,7 @@ fn drain(node: &mut Node<Alone>, connections: &mut Connections) {
     while node.poll_writable().is_some() {}
 }
 
-fn write(node: &mut Node<Alone>, now: Instant, client: ClientId, connections: &mut Connections) -> bool {
+fn write(node: &mut Node<Alone>, now: Instant, client: ClientId, connections: &mut ServedSockets) -> bool {
     let Some(connection) = connections.get_mut(&client) else { return false };
     let output = node.client_output(client);
     let written = if output.is_empty() { 0 } else { connection.socket.write(output).unwrap_or(0) };

@@ -1,5 +1,5 @@
 //! Listeners, and the clients that they accept.
-use super::{Connection, Connections, name};
+use super::{ClientConnection, ClientConnections, name};
 use crate::counters::DriverCounters;
 use crate::listeners::{ClientStream, Listener};
 use crate::options::Dialect;
@@ -21,7 +21,7 @@ pub(super) struct Acceptor {
     pub(super) closed_until: Option<Instant>,
 }
 
-impl Connections {
+impl ClientConnections {
     /// A client waits at a listener.
     pub(crate) fn on_listener_ready(&mut self, acceptor: usize) {
         if let Some(acceptor) = self.acceptors.get_mut(acceptor) {
@@ -92,7 +92,7 @@ impl Connections {
         tracing::debug!(client = %id, who = stream.describe(), "connected");
         self.next = number + 1;
         // What a client of Spread attaches means nothing.
-        self.open.insert(id, Connection { is_new: dialect == Dialect::Native, ..Connection::new(stream) });
+        self.open.insert(id, ClientConnection { is_new: dialect == Dialect::Native, ..ClientConnection::new(stream) });
         self.queue_reading(id);
         Some(id)
     }

@@ -11,7 +11,7 @@ const NOW: Instant = Instant::ZERO;
 
 struct Bench {
     poll: Poll,
-    clients: Connections,
+    clients: ClientConnections,
     counters: DriverCounters,
     folder: TempDir,
 }
@@ -27,7 +27,7 @@ impl Bench {
             .collect();
         let poll = Poll::new().unwrap();
         let clients =
-            Connections::new(poll.registry().try_clone().unwrap(), listeners, Users::new(Vec::new()), 0..10).unwrap();
+            ClientConnections::new(poll.registry().try_clone().unwrap(), listeners, Users::new(Vec::new()), 0..10).unwrap();
         Self { poll, clients, counters: DriverCounters::default(), folder }
     }
 

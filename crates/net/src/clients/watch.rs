@@ -1,13 +1,13 @@
 //! Clients in shared memory, looked at without a bell while there is traffic.
 use super::rings::{Declined, Rings};
-use super::{Connection, Connections, DriverCounters};
+use super::{ClientConnection, ClientConnections, DriverCounters};
 use consort_shm::MemoryFile;
 use consort_types::ClientId;
 
 /// After so many turns in which a client neither sent nor read anything, its bell is waited for.
 const IN_VAIN: u32 = 64;
 
-impl Connections {
+impl ClientConnections {
     /// Takes a client's offer of shared memory, if there is some left.
     pub(super) fn share(&mut self, id: ClientId, file: MemoryFile, counters: &mut DriverCounters) {
         match self.try_share(id, file) {
@@ -94,7 +94,7 @@ impl Connections {
     }
 }
 
-impl Connection {
+impl ClientConnection {
     /// Its bell is waited for; false if there is something already.
     fn begin_sleep(&mut self) -> bool {
         let (reads, writes) = (!self.has_bytes, self.full);

@@ -44,7 +44,7 @@ pub(super) enum Read {
 }
 
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct PeerConnection {
     stream: TcpStream,
     stage: Stage,
     input: Input,
@@ -57,7 +57,7 @@ pub(super) struct Connection {
     full: bool,
 }
 
-impl Connection {
+impl PeerConnection {
     pub(super) fn new(stream: TcpStream, stage: Stage) -> Self {
         let (input, output) = (Input::default(), Output::default());
         Self { stream, stage, input, output, has_bytes: true, has_ended: false, full: true }
