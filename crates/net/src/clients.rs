@@ -8,7 +8,7 @@ use crate::counters::DriverCounters;
 use crate::listeners::{ClientStream, Listener};
 use crate::options::Dialect;
 use crate::users::Users;
-use acceptor::Acceptor;
+use acceptor::ClientAcceptor;
 use bytes::Bytes;
 use consort_node::Transport;
 use consort_types::{ClientId, Instant};
@@ -36,7 +36,7 @@ pub(crate) struct ClientConnections {
     registry: Registry,
     /// The event names from here on are clients'.
     first: usize,
-    acceptors: Vec<Acceptor>,
+    acceptors: Vec<ClientAcceptor>,
     users: Users,
     open: BTreeMap<ClientId, ClientConnection>,
     next: u32,
@@ -123,7 +123,7 @@ impl ClientConnections {
         let mut acceptors = Vec::new();
         for ((mut listener, dialect), name) in listeners.into_iter().zip(names.clone()) {
             listener.register(&registry, Token(name))?;
-            acceptors.push(Acceptor { listener, dialect, ready: true, closed_until: None });
+            acceptors.push(ClientAcceptor { listener, dialect, ready: true, closed_until: None });
         }
         Ok(Self {
             registry,
@@ -396,7 +396,7 @@ impl ClientConnections {
 
     /// Whether there is something to do at once.
     pub(crate) fn has_more(&self) -> bool {
-        let waits = |acceptor: &Acceptor| acceptor.ready && acceptor.closed_until.is_none();
+        let waits = |acceptor: &ClientAcceptor| acceptor.ready && acceptor.closed_until.is_none();
         !self.readable.is_empty() || !self.writable.is_empty() || self.acceptors.iter().any(waits)
     }
 

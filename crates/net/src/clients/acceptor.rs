@@ -12,7 +12,7 @@ const ACCEPTS: usize = 16;
 /// How long a listener stays closed when there are no descriptors or no memory for another connection.
 pub(super) const CLOSED_FOR: Duration = Duration::from_millis(100);
 
-pub(super) struct Acceptor {
+pub(super) struct ClientAcceptor {
     pub(super) listener: Listener,
     pub(super) dialect: Dialect,
     /// Somebody waits.
