@@ -77,16 +77,16 @@ struct ClientConnection {
     full: bool,
     /// It reads no more, but what it has sent before is still to be taken.
     deaf: bool,
-    farewell: Closing,
+    farewell: CloseStage,
 }
 
 /// How far a connection that the node has given up is from being closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Closing {
+enum CloseStage {
     None,
     /// It is still to read what stands in its output; nothing is taken from it any more.
     Flushing,
-    /// It was told the end; what it still sends is thrown away until it ends too. Closing at once would make TCP take
+    /// It was told the end; what it still sends is thrown away until it ends too. CloseStage at once would make TCP take
     /// back what was not read yet.
     Lingering,
 }
@@ -210,7 +210,7 @@ impl ClientConnections {
                 client.is_new = false;
                 // a short read has emptied the socket; only an end that was seen may still stand behind it
                 client.has_bytes = n == READ || client.has_ended;
-                let discarded = client.farewell != Closing::None;
+                let discarded = client.farewell != CloseStage::None;
                 if let Some(file) = offered.filter(|_| !discarded) {
                     self.share(id, file, counters);
                 }
@@ -263,7 +263,7 @@ impl ClientConnections {
     /// Takes no more from the client, and closes the connection once it has read what stands in its output.
     pub(crate) fn dismiss(&mut self, id: ClientId, now: Instant) {
         if let Some(client) = self.open.get_mut(&id) {
-            client.farewell = Closing::Flushing;
+            client.farewell = CloseStage::Flushing;
             self.leaving.insert(id, now + FAREWELL);
             self.queue_writing(id);
         }
@@ -306,7 +306,7 @@ impl ClientConnections {
             return self.say_the_end(id);
         }
         if client.deaf {
-            if client.farewell == Closing::Flushing {
+            if client.farewell == CloseStage::Flushing {
                 self.queue_writing(id);
             }
             return Wrote::Bytes(len);
@@ -315,7 +315,7 @@ impl ClientConnections {
             Ok(n) => {
                 counters.client_out_bytes += n as u64;
                 counters.client_writes += 1;
-                if n < len || client.farewell == Closing::Flushing {
+                if n < len || client.farewell == CloseStage::Flushing {
                     self.queue_writing(id);
                 }
                 Wrote::Bytes(n)
@@ -338,10 +338,10 @@ impl ClientConnections {
     /// A dismissed client has read everything.
     fn say_the_end(&mut self, id: ClientId) -> Wrote {
         let Some(client) = self.open.get_mut(&id) else { return Wrote::Bytes(0) };
-        if client.farewell != Closing::Flushing {
+        if client.farewell != CloseStage::Flushing {
             return Wrote::Bytes(0);
         }
-        client.farewell = Closing::Lingering;
+        client.farewell = CloseStage::Lingering;
         if client.has_ended || client.stream.end().is_err() {
             self.forget(id);
             return Wrote::Ended;
@@ -433,15 +433,15 @@ impl ClientConnection {
             to_write: false,
             full: false,
             deaf: false,
-            farewell: Closing::None,
+            farewell: CloseStage::None,
         }
     }
 
     fn may_read(&self) -> bool {
         let wanted = match self.farewell {
-            Closing::None => !self.paused,
-            Closing::Flushing => false,
-            Closing::Lingering => true,
+            CloseStage::None => !self.paused,
+            CloseStage::Flushing => false,
+            CloseStage::Lingering => true,
         };
         wanted && self.has_bytes
     }
