@@ -19,7 +19,7 @@ pub(crate) type ClientKey = (MemberId, ClientId);
 pub(crate) struct GroupTable {
     me: MemberId,
     index: BTreeMap<GroupName, u32>,
-    groups: Vec<GroupEntry>,
+    groups: Vec<GroupRecord>,
     free: Vec<u32>,
     clients: BTreeMap<ClientKey, ClientEntry>,
     recent: Recent,
@@ -38,7 +38,7 @@ pub(crate) struct ClientEntry {
 
 /// A group. One without members is nowhere to be found; its place waits for another.
 #[derive(Debug)]
-pub(crate) struct GroupEntry {
+pub(crate) struct GroupRecord {
     pub name: GroupName,
     pub id: GroupViewId,
     pub closed: bool,
@@ -98,14 +98,14 @@ impl GroupTable {
         MEMBER_COST + if self.index.contains_key(group) { 0 } else { group_cost(group) }
     }
 
-    pub fn find(&self, name: &[u8]) -> Option<&GroupEntry> {
+    pub fn find(&self, name: &[u8]) -> Option<&GroupRecord> {
         self.place(name).map(|at| &self.groups[at as usize])
     }
 
     /// The same for the way of every message: guesses first.
-    pub fn look_up(&mut self, name: &[u8]) -> Option<&GroupEntry> {
+    pub fn look_up(&mut self, name: &[u8]) -> Option<&GroupRecord> {
         let guess = self.recent.guess(name);
-        let is_it = |group: &GroupEntry| group.name.as_bytes() == name && !group.members.is_empty();
+        let is_it = |group: &GroupRecord| group.name.as_bytes() == name && !group.members.is_empty();
         if self.groups.get(guess as usize).is_some_and(is_it) {
             return self.groups.get(guess as usize);
         }
@@ -120,18 +120,18 @@ impl GroupTable {
     }
 
     /// The first group behind this name, in the order of names; the very first where there is none.
-    pub fn after(&self, name: Option<&GroupName>) -> Option<&GroupEntry> {
+    pub fn after(&self, name: Option<&GroupName>) -> Option<&GroupRecord> {
         self.all_after(name).next()
     }
 
     /// The groups behind this name, in the order of names; all of them where there is none.
-    pub fn all_after(&self, name: Option<&GroupName>) -> impl Iterator<Item = &GroupEntry> {
+    pub fn all_after(&self, name: Option<&GroupName>) -> impl Iterator<Item = &GroupRecord> {
         let from = name.map_or(Bound::Unbounded, |name| Bound::Excluded(name.as_str()));
         self.index.range::<str, _>((from, Bound::Unbounded)).map(|(_, at)| &self.groups[*at as usize])
     }
 
     /// All groups by name.
-    pub fn all(&self) -> impl Iterator<Item = &GroupEntry> {
+    pub fn all(&self) -> impl Iterator<Item = &GroupRecord> {
         self.index.values().map(|at| &self.groups[*at as usize])
     }
 
@@ -216,7 +216,7 @@ impl GroupTable {
     fn open(&mut self, name: &GroupName) -> u32 {
         let (id, closed) = (GroupViewId::default(), false);
         let (told_primary, members, local) = (false, Vec::new(), Vec::new());
-        let group = GroupEntry { name: name.clone(), id, closed, told_primary, members, local };
+        let group = GroupRecord { name: name.clone(), id, closed, told_primary, members, local };
         let at = self.free.pop().unwrap_or(self.groups.len() as u32);
         match self.groups.get_mut(at as usize) {
             Some(emptied) => *emptied = group,
@@ -229,7 +229,7 @@ impl GroupTable {
     }
 }
 
-impl GroupEntry {
+impl GroupRecord {
     fn insert(&mut self, member: &Member, local: bool) {
         if let Err(at) = self.members.binary_search_by_key(&member.key(), Member::key) {
             //= G03

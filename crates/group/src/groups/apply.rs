@@ -2,7 +2,7 @@
 use crate::exchange::{ReceivedState, Staged};
 use crate::groups::Groups;
 use crate::member::{ChangeCause, GroupViewId, Member};
-use crate::table::{ClientEntry, ClientKey, GroupEntry};
+use crate::table::{ClientEntry, ClientKey, GroupRecord};
 use consort_types::{ClientId, GroupName, MemberId, Primary};
 use std::collections::btree_set;
 
@@ -277,7 +277,7 @@ impl Groups {
     }
 
     /// Whether some member of a group does not move along.
-    fn parts(&self, group: &GroupEntry) -> bool {
+    fn parts(&self, group: &GroupRecord) -> bool {
         let along = self.closing.as_deref().unwrap_or_default();
         let parts = group.members.iter().any(|member| !along.contains(&member.daemon));
         let mutes = crate::mutated!(self, SignalForgotten);
