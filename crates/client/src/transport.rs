@@ -37,13 +37,13 @@ pub(crate) fn answered(
 #[derive(Debug)]
 pub(crate) struct TransportReader {
     stream: DaemonStream,
-    transport: Transport,
+    stage: TransportStage,
     /// The other direction, until somebody takes it.
     writer: Option<RingWriter>,
 }
 
 #[derive(Debug)]
-enum Transport {
+enum TransportStage {
     Socket,
     /// The daemon has not said yet whether it takes the offer.
     Offered(MemoryOffer),
@@ -54,7 +54,7 @@ enum Transport {
 
 impl TransportReader {
     pub(crate) fn new(stream: DaemonStream, offer: Option<MemoryOffer>) -> Self {
-        Self { stream, transport: offer.map_or(Transport::Socket, Transport::Offered), writer: None }
+        Self { stream, stage: offer.map_or(TransportStage::Socket, TransportStage::Offered), writer: None }
     }
 
     /// The way back, once the daemon has spoken.
@@ -64,22 +64,22 @@ impl TransportReader {
 
     /// Reads what there is; nothing if nothing came in time. With no time at all it only looks.
     pub(crate) fn read(&mut self, into: &mut [u8], within: Option<Duration>) -> io::Result<Option<usize>> {
-        match std::mem::replace(&mut self.transport, Transport::Socket) {
-            Transport::Socket => self.stream.read(into, within),
-            Transport::Offered(offer) => self.read_first(offer, into, within),
-            Transport::Memory(mut reader) => {
+        match std::mem::replace(&mut self.stage, TransportStage::Socket) {
+            TransportStage::Socket => self.stream.read(into, within),
+            TransportStage::Offered(offer) => self.read_first(offer, into, within),
+            TransportStage::Memory(mut reader) => {
                 let read = read_memory(&mut reader, &self.stream, into, within);
                 let ended = matches!(read, Ok(MemoryRead::Ended));
-                self.transport = if ended { Transport::Ended(reader) } else { Transport::Memory(reader) };
+                self.stage = if ended { TransportStage::Ended(reader) } else { TransportStage::Memory(reader) };
                 match read? {
                     MemoryRead::Bytes(n) => Ok(Some(n)),
                     MemoryRead::Nothing => Ok(None),
                     MemoryRead::Ended => self.read(into, within),
                 }
             }
-            Transport::Ended(mut reader) => {
+            TransportStage::Ended(mut reader) => {
                 let read = reader.read(into);
-                self.transport = Transport::Ended(reader);
+                self.stage = TransportStage::Ended(reader);
                 Ok(Some(read?))
             }
         }
@@ -87,21 +87,21 @@ impl TransportReader {
 
     /// Whether what comes can be looked at where it lies.
     pub(crate) fn reads_in_place(&self) -> bool {
-        matches!(&self.transport, Transport::Memory(reader) | Transport::Ended(reader) if reader.reads_in_place())
+        matches!(&self.stage, TransportStage::Memory(reader) | TransportStage::Ended(reader) if reader.reads_in_place())
     }
 
     /// Waits until there is something to look at. False if nothing came in time; at the end there is nothing, but that is
     /// true.
     pub(crate) fn await_bytes(&mut self, within: Option<Duration>) -> io::Result<bool> {
-        match std::mem::replace(&mut self.transport, Transport::Socket) {
-            Transport::Memory(mut reader) => {
+        match std::mem::replace(&mut self.stage, TransportStage::Socket) {
+            TransportStage::Memory(mut reader) => {
                 let waited = await_memory(&mut reader, &self.stream, within);
                 let ended = matches!(waited, Ok(MemoryWait::Ended));
-                self.transport = if ended { Transport::Ended(reader) } else { Transport::Memory(reader) };
+                self.stage = if ended { TransportStage::Ended(reader) } else { TransportStage::Memory(reader) };
                 waited.map(|waited| !matches!(waited, MemoryWait::Nothing))
             }
             other => {
-                self.transport = other;
+                self.stage = other;
                 Ok(true)
             }
         }
@@ -109,15 +109,15 @@ impl TransportReader {
 
     /// What waits, where it lies.
     pub(crate) fn view(&self) -> io::Result<&[u8]> {
-        match &self.transport {
-            Transport::Memory(reader) | Transport::Ended(reader) => Ok(reader.view()?),
-            Transport::Socket | Transport::Offered(_) => Ok(&[]),
+        match &self.stage {
+            TransportStage::Memory(reader) | TransportStage::Ended(reader) => Ok(reader.view()?),
+            TransportStage::Socket | TransportStage::Offered(_) => Ok(&[]),
         }
     }
 
     /// The first `n` bytes of what waits are done with.
     pub(crate) fn pass(&mut self, n: usize) -> io::Result<()> {
-        if let Transport::Memory(reader) | Transport::Ended(reader) = &mut self.transport {
+        if let TransportStage::Memory(reader) | TransportStage::Ended(reader) = &mut self.stage {
             reader.pass(n)?;
             if reader.wakes_writer() {
                 self.stream.ring();
@@ -134,11 +134,11 @@ impl TransportReader {
     ) -> io::Result<Option<usize>> {
         let deadline = until(within);
         let Some((n, memory)) = self.stream.read_first(into, within)? else {
-            self.transport = Transport::Offered(offer);
+            self.stage = TransportStage::Offered(offer);
             return Ok(None);
         };
         let Some((writer, reader)) = answered(offer, &into[..n], memory)? else { return Ok(Some(n)) };
-        self.transport = Transport::Memory(reader);
+        self.stage = TransportStage::Memory(reader);
         self.writer = Some(writer);
         self.read(into, deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())))
     }
@@ -208,7 +208,7 @@ pub(crate) fn await_either(
     outgoing: &mut TransportWriter,
     within: Option<Duration>,
 ) -> io::Result<bool> {
-    let (Transport::Memory(reader), Some(writer)) = (&mut incoming.transport, &mut outgoing.memory) else {
+    let (TransportStage::Memory(reader), Some(writer)) = (&mut incoming.stage, &mut outgoing.memory) else {
         return incoming.stream.await_either(within);
     };
     let sleeps = reader.begin_sleep()? && writer.begin_sleep()?;
@@ -217,9 +217,9 @@ pub(crate) fn await_either(
     writer.end_sleep();
     let heard = heard?;
     if heard == Some(false)
-        && let Transport::Memory(reader) = std::mem::replace(&mut incoming.transport, Transport::Socket)
+        && let TransportStage::Memory(reader) = std::mem::replace(&mut incoming.stage, TransportStage::Socket)
     {
-        incoming.transport = Transport::Ended(reader);
+        incoming.stage = TransportStage::Ended(reader);
     }
     Ok(heard.is_some())
 }
