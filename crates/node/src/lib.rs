@@ -48,7 +48,7 @@ use consort_wire::Bump;
 use datagrams::Datagrams;
 use deliver::GroupNotice;
 use fan_out::FanOut;
-use notice::Log;
+use notice::LoggedState;
 use offers::OfferTable;
 use pending_deliveries::PendingDeliveries;
 use std::collections::VecDeque;
@@ -78,7 +78,7 @@ pub struct Node<E: Engine> {
     pending_state_part: Option<Bytes>,
     /// The view to be resumed once the groups have settled into it.
     settling: Option<ViewId>,
-    log: Log,
+    log: LoggedState,
     /// What is being told of a group.
     notice: Option<GroupNotice>,
     /// A message that is being told to many.
@@ -134,7 +134,7 @@ impl<E: Engine> Node<E> {
             control_full: false,
             pending_state_part: None,
             settling: None,
-            log: Log::default(),
+            log: LoggedState::default(),
             notice: None,
             crowd: None,
             #[cfg(feature = "mutants")]

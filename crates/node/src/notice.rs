@@ -7,7 +7,7 @@ mod peers;
 mod views;
 
 pub use peers::PeerState;
-pub(crate) use views::Log;
+pub(crate) use views::LoggedState;
 
 use consort_order::PeerReach;
 use consort_session::listing::Transport;

@@ -4,14 +4,14 @@ use consort_types::{Instant, MemberId, NodeId, Primary, View, ViewId};
 
 /// What the log was told last, to tell only what is new.
 #[derive(Debug, Default)]
-pub(crate) struct Log {
+pub(crate) struct LoggedState {
     pub peers: Peers,
     members: Vec<MemberId>,
     installed: Instant,
     primary: bool,
 }
 
-impl Log {
+impl LoggedState {
     /// A regular view was installed.
     pub fn install(&mut self, now: Instant, view: &View) -> Vec<Notice> {
         let before = std::mem::replace(&mut self.members, view.members.clone());
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn who_came_and_who_went_is_told_also_of_one_that_did_both() {
-        let mut log = Log::default();
+        let mut log = LoggedState::default();
         let first = log.install(Instant::ZERO, &view(&[(1, 1), (2, 1), (3, 1)], Primary::Pending));
         assert_eq!(came_and_went(&first), (vec![1, 2, 3], vec![]));
         let second = log.install(Instant::ZERO, &view(&[(1, 1), (2, 2)], Primary::Pending));
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_majority_that_changes_keeps_its_primary_without_a_word() {
-        let mut log = Log::default();
+        let mut log = LoggedState::default();
         assert_eq!(log.install(Instant::ZERO, &view(&[(1, 1)], Primary::Pending)).len(), 1);
         let gained = |gained| Some(Notice::Primary { view: ViewId::default(), gained });
         assert_eq!(log.primary(ViewId::default(), Primary::Yes), gained(true));
