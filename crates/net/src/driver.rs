@@ -4,7 +4,7 @@ mod log;
 mod paths;
 mod scheduling;
 
-use self::log::Log;
+use self::log::PeriodicLog;
 use crate::bind::Sockets;
 use crate::clients::{ClientConnections, ReadOutcome, Wrote};
 use crate::clock::Clock;
@@ -102,7 +102,7 @@ struct Driver<E: Engine> {
     restart: Option<RunError>,
     /// The last turn took few packets.
     light: bool,
-    log: Log,
+    log: PeriodicLog,
     /// What `status` tells of its scheduling class.
     scheduling: &'static str,
     counters: DriverCounters,
@@ -184,7 +184,7 @@ impl<E: Engine> Driver<E> {
             left: false,
             restart: None,
             light: false,
-            log: Log::default(),
+            log: PeriodicLog::default(),
             scheduling: "normal",
             counters: DriverCounters::default(),
         };

@@ -12,7 +12,7 @@ const LOSSES: Duration = Duration::from_secs(1);
 
 /// What the log is told now and then.
 #[derive(Debug, Default)]
-pub(super) struct Log {
+pub(super) struct PeriodicLog {
     peers_at: Instant,
     losses_at: Instant,
     lost: u64,
