@@ -9,7 +9,7 @@ use consort_types::Rng;
 
 use super::board::Board;
 use super::fleet::{door, spread_door};
-use super::ledger::{LEN, Ledger, Log, Word};
+use super::ledger::{LEN, Ledger, VisitLog, Word};
 use super::spread;
 
 /// The group of the guests.
@@ -53,9 +53,9 @@ impl Visits<'_> {
         self.board.talk.load(Ordering::Relaxed)
     }
 
-    fn log(&self, spread: bool) -> Log {
+    fn log(&self, spread: bool) -> VisitLog {
         let who = format!("a guest at n{}, by the {} door", self.node + 1, if spread { "Spread" } else { "native" });
-        Log { who, spread, ..Log::default() }
+        VisitLog { who, spread, ..VisitLog::default() }
     }
 
     /// Visits a node's daemon again and again through the native door, until told to stop. Joins some of these groups; what
@@ -78,7 +78,7 @@ impl Visits<'_> {
     }
 
     /// One visit. Some guests leave their groups, some say good-bye, some just go.
-    fn stay(&self, mut client: Client, groups: &[GroupName], log: &mut Log, rng: &mut Rng) -> Result<(), Error> {
+    fn stay(&self, mut client: Client, groups: &[GroupName], log: &mut VisitLog, rng: &mut Rng) -> Result<(), Error> {
         let joined: Vec<_> = groups.iter().filter(|_| rng.chance(0.6)).collect();
         joined.iter().try_for_each(|group| client.join(group).map(drop))?;
         let (visit, turns, mut count) = (rng.next_u64(), rng.between(1, 80), 0);
@@ -183,7 +183,7 @@ impl Visits<'_> {
 }
 
 /// Takes down what a guest is told of its group.
-fn note(log: &mut Log, event: &Event) {
+fn note(log: &mut VisitLog, event: &Event) {
     match event {
         Event::Message(message) if message.groups().any(|group| group == GROUP) => {
             Word::of(message.payload()).into_iter().for_each(|word| log.hear(word));
@@ -199,7 +199,7 @@ fn note(log: &mut Log, event: &Event) {
 /// A Spread client at its daemon.
 struct Seat {
     session: spread::Session,
-    log: Log,
+    log: VisitLog,
     visit: u64,
     said: u64,
     /// Of its own.

@@ -42,7 +42,7 @@ impl fmt::Display for Word {
 
 /// What one visitor was told in one visit.
 #[derive(Clone, Debug, Default)]
-pub struct Log {
+pub struct VisitLog {
     /// For errors: who, where, through which door.
     pub who: String,
     /// Whether that was the door for Spread clients.
@@ -55,7 +55,7 @@ pub struct Log {
     pub closing: bool,
 }
 
-impl Log {
+impl VisitLog {
     /// A word came.
     pub fn hear(&mut self, word: Word) {
         self.heard.push(word);
@@ -68,7 +68,7 @@ impl Log {
 /// What all were told.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    logs: Mutex<Vec<Log>>,
+    logs: Mutex<Vec<VisitLog>>,
     wrong: Mutex<Vec<String>>,
 }
 
@@ -85,7 +85,7 @@ pub struct Extent {
 
 impl Ledger {
     /// A visit is over.
-    pub fn add(&self, log: Log) {
+    pub fn add(&self, log: VisitLog) {
         held(&self.logs).push(log);
     }
 
@@ -116,7 +116,7 @@ impl Ledger {
 }
 
 /// A speaker's words come in their order, and none twice.
-fn each_in_order(log: &Log) -> Result<(), String> {
+fn each_in_order(log: &VisitLog) -> Result<(), String> {
     let mut last = BTreeMap::new();
     for word in &log.heard {
         let before = last.insert(word.visit, word.count).unwrap_or(0);
@@ -128,7 +128,7 @@ fn each_in_order(log: &Log) -> Result<(), String> {
 }
 
 /// There is an order that all logs agree with; how many words it has.
-fn in_one_order(logs: &[Log], per_component: bool) -> Result<usize, String> {
+fn in_one_order(logs: &[VisitLog], per_component: bool) -> Result<usize, String> {
     let mut follow: BTreeMap<Word, Vec<Word>> = BTreeMap::new();
     let mut before: BTreeMap<Word, usize> = BTreeMap::new();
     for log in logs {
@@ -175,7 +175,7 @@ mod tests {
         let ledger = Ledger::default();
         for (number, heard) in logs.iter().enumerate() {
             let heard = heard.iter().map(|(visit, count)| word(*visit, *count)).collect();
-            ledger.add(Log { who: format!("visitor {number}"), spread: number == 0, heard, ..Log::default() });
+            ledger.add(VisitLog { who: format!("visitor {number}"), spread: number == 0, heard, ..VisitLog::default() });
         }
         ledger.judge(false)
     }
@@ -205,7 +205,7 @@ mod tests {
     fn what_came_while_a_view_was_closing_is_in_an_order_of_its_part() {
         let ledger = Ledger::default();
         for (closing, words) in [(false, [word(1, 1), word(2, 1)]), (true, [word(2, 1), word(1, 1)])] {
-            let mut log = Log { closing, ..Log::default() };
+            let mut log = VisitLog { closing, ..VisitLog::default() };
             words.into_iter().for_each(|word| log.hear(word));
             ledger.add(log);
         }
