@@ -175,7 +175,12 @@ mod tests {
         let ledger = Ledger::default();
         for (number, heard) in logs.iter().enumerate() {
             let heard = heard.iter().map(|(visit, count)| word(*visit, *count)).collect();
-            ledger.add(VisitLog { who: format!("visitor {number}"), spread: number == 0, heard, ..VisitLog::default() });
+            ledger.add(VisitLog {
+                who: format!("visitor {number}"),
+                spread: number == 0,
+                heard,
+                ..VisitLog::default()
+            });
         }
         ledger.judge(false)
     }

@@ -27,7 +27,8 @@ impl Bench {
             .collect();
         let poll = Poll::new().unwrap();
         let clients =
-            ClientConnections::new(poll.registry().try_clone().unwrap(), listeners, Users::new(Vec::new()), 0..10).unwrap();
+            ClientConnections::new(poll.registry().try_clone().unwrap(), listeners, Users::new(Vec::new()), 0..10)
+                .unwrap();
         Self { poll, clients, counters: DriverCounters::default(), folder }
     }
 
