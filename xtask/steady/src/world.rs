@@ -162,7 +162,9 @@ impl World {
                 Effect::Send { to, lane, datagram } => self.send(at, to, lane, &datagram),
                 Effect::Persist { ticket, .. } => self.nodes[at].handle_persisted(self.now, ticket),
                 Effect::Trim { .. } => {}
-                Effect::Left | Effect::ReadAgain { .. } | Effect::Close { .. } => panic!("not steady: {effect:?}"),
+                Effect::Left | Effect::Restart { .. } | Effect::ReadAgain { .. } | Effect::Close { .. } => {
+                    panic!("not steady: {effect:?}")
+                }
             }
         }
         while let Some(client) = self.nodes[at].poll_writable() {
