@@ -8,7 +8,8 @@ const HELP: &str = "\
 cargo xtask mutants [options]
 
   --seeds N        give each mutant so many seeds of 10 simulated seconds to be noticed (default 400)
-  --protocol NAME  try only those of ring (and the groups over it), toto (and the view-synchronous membership) or plato
+  --protocol NAME  try only those of ring (and the groups over it), toto (and the view-synchronous membership), plato or
+                   paxos
   --mutant NAME    try only this one
   --seed S         with --mutant: run this seed and tell its story
   --scene NAME     with --mutant: play this scene and tell its story
@@ -109,6 +110,7 @@ mod noticed {
         Toto(consort_toto::Mutant),
         Views(consort_toto::vs::Mutant),
         Plato(consort_plato::Mutant),
+        Paxos(consort_paxos::Mutant),
     }
 
     impl Mutant {
@@ -118,7 +120,9 @@ mod noticed {
             let ring = ring.chain(consort_node::Mutant::ALL.iter().copied().map(Self::Node));
             let views = consort_toto::vs::Mutant::ALL.iter().copied().map(Self::Views);
             let plato = consort_plato::Mutant::ALL.iter().copied().map(Self::Plato);
-            ring.chain(consort_toto::Mutant::ALL.iter().copied().map(Self::Toto)).chain(views).chain(plato).collect()
+            let paxos = consort_paxos::Mutant::ALL.iter().copied().map(Self::Paxos);
+            let toto = consort_toto::Mutant::ALL.iter().copied().map(Self::Toto);
+            ring.chain(toto).chain(views).chain(plato).chain(paxos).collect()
         }
 
         const fn name(self) -> &'static str {
@@ -129,6 +133,7 @@ mod noticed {
                 Self::Toto(mutant) => mutant.name(),
                 Self::Views(mutant) => mutant.name(),
                 Self::Plato(mutant) => mutant.name(),
+                Self::Paxos(mutant) => mutant.name(),
             }
         }
 
@@ -140,6 +145,7 @@ mod noticed {
                 Self::Toto(mutant) => mutant.what(),
                 Self::Views(mutant) => mutant.what(),
                 Self::Plato(mutant) => mutant.what(),
+                Self::Paxos(mutant) => mutant.what(),
             }
         }
 
@@ -149,6 +155,7 @@ mod noticed {
                 Self::Ring(_) | Self::Group(_) | Self::Node(_) => Protocol::Ring,
                 Self::Toto(_) | Self::Views(_) => Protocol::Toto,
                 Self::Plato(_) => Protocol::Plato,
+                Self::Paxos(_) => Protocol::Paxos,
             }
         }
 
@@ -223,6 +230,7 @@ mod noticed {
             Mutant::Toto(mutant) => sim::run_toto(seed, &faults, &|config| config.mutant = Some(mutant), story),
             Mutant::Views(mutant) => sim::run_toto(seed, &faults, &|config| config.vs_mutant = Some(mutant), story),
             Mutant::Plato(mutant) => sim::run_plato(seed, &faults, &|config| config.mutant = Some(mutant), story),
+            Mutant::Paxos(mutant) => sim::run_paxos(seed, &faults, &|config| config.mutant = Some(mutant), story),
             Mutant::Group(mutant) => {
                 sim::run_whole(seed, &faults, (&|_| {}, &|node| node.mutate_groups(mutant)), story)
             }
@@ -250,7 +258,7 @@ mod noticed {
             Mutant::Toto(mutant) => scenes::toto(&|config| config.mutant = Some(mutant), story).collect(),
             Mutant::Views(mutant) => scenes::toto(&|config| config.vs_mutant = Some(mutant), story).collect(),
             Mutant::Plato(mutant) => scenes::plato(&|config| config.mutant = Some(mutant), story).collect(),
-            Mutant::Ring(_) | Mutant::Group(_) | Mutant::Node(_) => Vec::new(),
+            Mutant::Ring(_) | Mutant::Group(_) | Mutant::Node(_) | Mutant::Paxos(_) => Vec::new(),
         }
     }
 
@@ -356,6 +364,7 @@ mod noticed {
             Mutant::Toto(_) => ("consort-toto", "tests", "CONSORT_TOTO_MUTANT"),
             Mutant::Views(_) => ("consort-member", "vs::tests", "CONSORT_VS_MUTANT"),
             Mutant::Plato(_) => ("consort-plato", "tests", "CONSORT_PLATO_MUTANT"),
+            Mutant::Paxos(_) => ("consort-paxos", "tests", "CONSORT_PAXOS_MUTANT"),
         };
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut tests = std::process::Command::new(cargo);
@@ -366,8 +375,44 @@ mod noticed {
         eprintln!("{}: {} scenarios", mutant.name(), failed.len());
         let first = (*failed.first()?).to_owned();
         let name = first.rsplit("::").next().unwrap_or(&first).trim_end_matches(" --- FAILED").to_owned();
-        Some(Noticed { place: Place::Test, rules: vec!["scenario"], how: name, simulated: 0.0 })
+        let rule = match mutant {
+            Mutant::Paxos(_) => promise(&text, &name).unwrap_or("scenario"),
+            _ => "scenario",
+        };
+        Some(Noticed { place: Place::Test, rules: vec![rule], how: name, simulated: 0.0 })
     }
+
+    /// What the judge of Ring Paxos calls the promise that a test found broken: the word before the colon.
+    fn promise(output: &str, test: &str) -> Option<&'static str> {
+        let block = output.split("---- ").find(|block| block.lines().next().is_some_and(|line| line.contains(test)))?;
+        let said = block.lines().skip_while(|line| !line.contains("panicked at")).nth(1)?;
+        PROMISES.iter().copied().find(|name| said.strip_prefix(name).is_some_and(|rest| rest.starts_with(':')))
+    }
+
+    /// The promises of `protocols/paxos/src/tests`.
+    const PROMISES: [&str; 21] = [
+        "ballots",
+        "credit",
+        "kept first",
+        "lease",
+        "liveness",
+        "memory",
+        "names",
+        "no gap",
+        "one log",
+        "one order",
+        "one value",
+        "one value for a ballot",
+        "own messages",
+        "payloads",
+        "primary",
+        "promises",
+        "quorum",
+        "refusal",
+        "replay",
+        "ring",
+        "sender's order",
+    ];
 
     fn print_table(mutants: &[Mutant], results: &[Option<Result<Noticed, String>>]) -> ExitCode {
         println!("{:<28} {:<14} {:>22} {:>10}  how", "mutant", "checker", "seed or scene", "simulated");
