@@ -42,7 +42,7 @@ impl Paxos {
         self.ask_for_promises(now);
     }
 
-    fn ask_for_promises(&mut self, now: Instant) {
+    pub(super) fn ask_for_promises(&mut self, now: Instant) {
         let Role::Preparing { ballot, since, promises } = &self.role else { return };
         let (ballot, from) = (*ballot, self.learner.next());
         if now.since(*since) > self.config.lease {
@@ -147,7 +147,7 @@ impl Paxos {
         Some(Lead { ballot: leading.ballot, version: leading.version, ring: leading.ring.clone() })
     }
 
-    fn propose(&mut self, now: Instant, at: u64, item: Item) {
+    pub(super) fn propose(&mut self, now: Instant, at: u64, item: Item) {
         let bytes = match &item {
             Item::Value(id) => self.payload(id).map_or(0, |body| body.as_bytes().len()),
             Item::Nothing | Item::View { .. } | Item::Primary(_) => 0,
@@ -234,7 +234,7 @@ impl Paxos {
     }
 
     /// Votes that are missing are asked for directly: whatever happened to the ring, this gets through.
-    fn ask_for_votes(&mut self, now: Instant) {
+    pub(super) fn ask_for_votes(&mut self, now: Instant) {
         //= X24
         if crate::mutated!(self.config, AcceptsOnce) {
             return;

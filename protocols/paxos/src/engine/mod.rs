@@ -17,6 +17,8 @@ mod beats;
 mod contract;
 mod leading;
 mod learning;
+#[cfg(feature = "model")]
+mod model;
 mod passing;
 mod recovery;
 mod retention;
