@@ -24,6 +24,39 @@ impl Args {
         Self { parser, help, option: String::new(), words: Vec::new() }
     }
 
+    /// Hands each option to `take`, which is false for one that it does not know; returns the other words, in order.
+    ///
+    /// # Errors
+    /// What `take` says, and usage for an option that nobody knows.
+    pub fn each(
+        words: impl IntoIterator<Item = OsString>,
+        help: &'static str,
+        mut take: impl FnMut(&str, &mut Self) -> Outcome<bool>,
+    ) -> Outcome<Vec<OsString>> {
+        let mut args = Self::new(words, help);
+        while let Some(option) = args.next()? {
+            if !take(&option, &mut args)? {
+                return Err(args.unknown());
+            }
+        }
+        Ok(args.words)
+    }
+
+    /// The same for a command that has no use for other words.
+    ///
+    /// # Errors
+    /// As [`Self::each`], and usage for a word that is no option.
+    pub fn only_options(
+        words: impl IntoIterator<Item = OsString>,
+        help: &'static str,
+        take: impl FnMut(&str, &mut Self) -> Outcome<bool>,
+    ) -> Outcome {
+        match Self::each(words, help, take)?.first() {
+            None => Ok(()),
+            Some(word) => Err(useless(word)),
+        }
+    }
+
     /// The next option with its dashes (`--group`); other words are collected in `words`.
     #[expect(clippy::should_implement_trait, reason = "no iterator: the value of an option is read before the next")]
     pub fn next(&mut self) -> Outcome<Option<String>> {
@@ -56,10 +89,7 @@ impl Args {
     pub fn no_words(&self) -> Outcome {
         match self.words.first() {
             None => Ok(()),
-            Some(word) => Err(Failure::usage(format!(
-                "`{}` is not an option; options start with -- (see --help)",
-                word.to_string_lossy()
-            ))),
+            Some(word) => Err(useless(word)),
         }
     }
 
@@ -139,6 +169,19 @@ impl Args {
     fn value(&mut self) -> Outcome<OsString> {
         self.parser.value().map_err(|_| Failure::usage(format!("{} needs a value; see --help", self.option)))
     }
+}
+
+fn useless(word: &OsString) -> Failure {
+    Failure::usage(format!("`{}` is not an option; options start with -- (see --help)", word.to_string_lossy()))
+}
+
+/// The options that a help text shows and `read` does not know: a command has none.
+pub fn shown_but_unknown<T>(help: &'static str, read: impl Fn(Vec<OsString>) -> Outcome<T>) -> Vec<&'static str> {
+    let unknown = |option: &&str| match read(vec![option.into(), "1".into()]) {
+        Err(failure) => failure.message.contains("no such option"),
+        Ok(_) => false,
+    };
+    options_of(help).filter(unknown).collect()
 }
 
 /// All options that a help text shows.
