@@ -115,6 +115,7 @@ impl Paxos {
             self.on_meaning(now, meaning);
         }
         if self.learner.next() > before {
+            self.retain(now);
             self.propose_values(now);
         }
     }
