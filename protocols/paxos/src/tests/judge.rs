@@ -20,8 +20,8 @@ pub struct Judge {
     credit: u64,
     /// How many instances a coordinator may have open, a view and the word that it is primary among them.
     window: usize,
-    /// What stands at each instance, for ever.
-    log: Vec<Entry>,
+    /// What stands at each instance, for ever, as far as anybody retained it until it was looked at.
+    log: BTreeMap<u64, Entry>,
     /// How far each node's log was compared.
     seen: BTreeMap<u16, u64>,
     /// Whose disk ever held an accept of an item at an instance by a ballot.
@@ -60,7 +60,7 @@ impl Judge {
             durable: config.storage != Storage::Memory,
             credit: config.credit.max(LARGEST.max(config.value)) as u64,
             window: config.window + 2,
-            log: Vec::new(),
+            log: BTreeMap::new(),
             seen: BTreeMap::new(),
             accepts: BTreeMap::new(),
             promised: BTreeMap::new(),
@@ -81,7 +81,7 @@ impl Judge {
     }
 
     pub fn instances(&self) -> u64 {
-        self.log.len() as u64
+        self.log.last_key_value().map_or(0, |(at, _)| at + 1)
     }
 
     pub fn started(&mut self, node: u16, life: u64, forgot: bool, engine: &Paxos) {
@@ -180,22 +180,20 @@ impl Judge {
         let seen = self.seen.entry(node).or_default();
         *seen = (*seen).max(engine.learner().first().at);
         while let Some(entry) = engine.learner().entry(*seen) {
-            let at = *seen as usize;
+            let at = *seen;
             *seen += 1;
-            match self.log.get(at) {
+            match self.log.get(&at) {
                 Some(known) => {
                     let (item, other) = (&known.item, &entry.item);
                     assert!(known == entry, "one value: instance {at} is {item:?}, at n{node} {other:?}");
                 }
                 None => {
-                    assert_eq!(self.log.len(), at);
-                    self.log.push(entry.clone());
+                    self.log.insert(at, entry.clone());
                     if self.durable || self.quorum > 1 {
                         let full = |((i, _), by): (&(u64, Ballot), &BTreeMap<u16, Item>)| {
-                            *i == at as u64 && by.values().filter(|item| **item == entry.item).count() >= self.quorum
+                            *i == at && by.values().filter(|item| **item == entry.item).count() >= self.quorum
                         };
-                        let mut held =
-                            self.accepts.range((at as u64, Ballot::ZERO)..).take_while(|((i, _), _)| *i == at as u64);
+                        let mut held = self.accepts.range((at, Ballot::ZERO)..).take_while(|((i, _), _)| *i == at);
                         assert!(held.any(full), "quorum: instance {at} {:?} at n{node}", entry.item);
                     }
                 }
