@@ -17,10 +17,12 @@ pub use consort_wire::{Lane, Malformed, Packet, Payload};
 pub use fact::{Fact, PeerReach, Pressure, WaitState, each_counter, state_of};
 pub use lag::Lag;
 pub use queue::{Rides, SubmitQueue};
+pub use replay::Retained;
 
 mod fact;
 mod lag;
 mod queue;
+mod replay;
 
 /// What a protocol can do. Sessions read it to know what they may ask for, the conformance suite to choose checkers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +44,8 @@ pub struct Capability {
     pub reliable_links: bool,
     /// Goes on in a minority part of a partition.
     pub continues_in_minority: bool,
+    /// Positions are consecutive, outlive restarts, and what stands there can be read again: `retained` and `replay`.
+    pub replays: bool,
     /// How orders of separated parts relate.
     pub across_partitions: AcrossPartitions,
 }
@@ -290,6 +294,15 @@ pub trait Engine {
 
     /// Which lane to read first; asked before every packet, also inside a batch already received.
     fn reads_first(&self) -> Lane;
+
+    /// What can be read again; `None` while nothing can, and always where `replays` is not set.
+    fn retained(&self) -> Option<Retained> {
+        None
+    }
+
+    /// Shows what is retained from a position on, in its order, until `see` says no or the end is reached. It shows nothing
+    /// where the position is not retained. One call costs what it shows, whatever is retained.
+    fn replay(&self, _from: Position, _see: &mut dyn FnMut(&Delivery) -> bool) {}
 
     /// What submitted messages wait for, and whether to poll for the next packet. Cheap: drivers ask before every wait.
     fn wait_state(&self) -> WaitState {

@@ -265,6 +265,7 @@ impl Engine for Alone {
             durable: false,
             reliable_links: false,
             continues_in_minority: true,
+            replays: false,
             across_partitions: AcrossPartitions::PerComponent,
         }
     }

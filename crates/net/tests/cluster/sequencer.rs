@@ -224,6 +224,7 @@ impl Engine for Sequencer {
             durable: self.durable,
             reliable_links: self.reliable,
             continues_in_minority: false,
+            replays: false,
             across_partitions: AcrossPartitions::PerComponent,
         }
     }

@@ -176,6 +176,7 @@ impl Engine for Sequencer {
             durable: false,
             reliable_links: false,
             continues_in_minority: true,
+            replays: false,
             across_partitions: AcrossPartitions::PerComponent,
         }
     }

@@ -374,6 +374,7 @@ impl Engine for Sequencer {
             durable: false,
             reliable_links: false,
             continues_in_minority: false,
+            replays: false,
             across_partitions: AcrossPartitions::PerComponent,
         }
     }

@@ -6,9 +6,10 @@ use crate::coordinator::Role;
 use crate::packet::{Content, Packet};
 use bytes::Bytes;
 use consort_order::{
-    AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Output, PeerReach, Refused, Submission, WaitState,
+    AcrossPartitions, Arrival, Capability, Delivery, Engine, Fact, Lane, Link, Output, PeerReach, Refused, Retained,
+    Submission, WaitState,
 };
-use consort_types::{Duration, Instant, MessageId, NodeId, OrderStream, OrderWait, Service, Ticket, ViewId};
+use consort_types::{Duration, Instant, MessageId, NodeId, OrderStream, OrderWait, Position, Service, Ticket, ViewId};
 
 /// How long a node that leaves waits for its messages and for the others to let it go.
 const FAREWELL: Duration = Duration::from_millis(300);
@@ -26,6 +27,7 @@ impl Engine for Paxos {
             durable: self.config.storage != Storage::Memory,
             reliable_links: true,
             continues_in_minority: false,
+            replays: true,
             across_partitions: AcrossPartitions::Evs,
         }
     }
@@ -121,6 +123,14 @@ impl Engine for Paxos {
 
     fn reads_first(&self) -> Lane {
         Lane::Data
+    }
+
+    fn retained(&self) -> Option<Retained> {
+        self.retained_places()
+    }
+
+    fn replay(&self, from: Position, see: &mut dyn FnMut(&Delivery) -> bool) {
+        self.show_from(from.0, see);
     }
 
     fn wait_state(&self) -> WaitState {

@@ -112,6 +112,7 @@ impl Paxos {
         while let Some((at, meaning)) = self.learner.take(|id| find(&self.pool, self.acceptor.as_ref(), id)) {
             self.write_learnt(now, at);
             self.close(at);
+            self.places.note(at, &meaning, &self.learner);
             self.on_meaning(now, meaning);
         }
         if self.learner.next() > before {

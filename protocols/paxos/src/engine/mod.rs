@@ -11,6 +11,7 @@ use bytes::Bytes;
 use consort_order::{Destination, Lane, Output};
 use consort_types::{Duration, Incarnation, Instant, MemberId, NodeId, Rng, Ticket, View};
 use consort_wire::pack::Body;
+use replay::Places;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 mod beats;
@@ -21,6 +22,7 @@ mod learning;
 mod model;
 mod passing;
 mod recovery;
+mod replay;
 mod retention;
 mod standing;
 mod views;
@@ -34,6 +36,7 @@ pub struct Paxos {
     log: LogId,
     acceptor: Option<Acceptor>,
     learner: Learner,
+    places: Places,
     pool: Pool,
     proposer: Proposer,
     role: Role,
@@ -171,6 +174,7 @@ impl Paxos {
             log: LogId::NONE,
             acceptor,
             learner,
+            places: Places::default(),
             pool: Pool::new(),
             proposer: Proposer::new(&config, me),
             role: Role::Follower { stand_at: Instant::ZERO },

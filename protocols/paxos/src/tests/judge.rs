@@ -80,6 +80,11 @@ impl Judge {
         }
     }
 
+    /// What every node was told at a place.
+    pub fn stands_at(&self, place: u64) -> Option<&[u8]> {
+        self.order.get(&place).map(Vec::as_slice)
+    }
+
     pub fn instances(&self) -> u64 {
         self.log.last_key_value().map_or(0, |(at, _)| at + 1)
     }

@@ -21,6 +21,7 @@ impl Engine for Plato {
             durable: false,
             reliable_links: false,
             continues_in_minority: true,
+            replays: false,
             across_partitions: AcrossPartitions::PerComponent,
         }
     }

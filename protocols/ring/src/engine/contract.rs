@@ -29,6 +29,7 @@ impl Engine for Ring {
             durable: false,
             reliable_links: false,
             continues_in_minority: true,
+            replays: false,
             across_partitions: AcrossPartitions::Evs,
         }
     }

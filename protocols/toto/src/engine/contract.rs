@@ -24,6 +24,7 @@ impl Engine for Toto {
             durable: false,
             reliable_links: false,
             continues_in_minority: true,
+            replays: false,
             across_partitions: AcrossPartitions::PerComponent,
         }
     }
