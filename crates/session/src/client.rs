@@ -4,11 +4,13 @@
 //! in each and hands the latest [`Progress`] across. [`ClientEnd`] is both in one.
 use crate::event::{Batch, DaemonEvent, Message, Progress, Welcome};
 use crate::frame::{Frames, HEAD_LEN};
+use crate::reading::{self, Place};
 use crate::request::{self, Hello};
 use bytes::{Buf, Bytes, BytesMut};
 use consort_group::{Addressee, Targets};
-use consort_types::{GroupName, Service};
+use consort_types::{GroupName, Incarnation, NodeId, Service};
 use consort_wire::{Malformed, append};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// No daemon sends a larger frame.
@@ -169,11 +171,13 @@ pub struct Replies {
     frames: Frames,
     progress: Progress,
     batch: Option<Batch>,
+    /// Which incarnation of each node sends.
+    lives: BTreeMap<NodeId, Incarnation>,
 }
 
 impl Default for Replies {
     fn default() -> Self {
-        Self { frames: Frames::new(FRAME_MAX), progress: Progress::default(), batch: None }
+        Self { frames: Frames::new(FRAME_MAX), progress: Progress::default(), batch: None, lives: BTreeMap::new() }
     }
 }
 
@@ -204,20 +208,35 @@ impl Replies {
     fn read_event(&mut self) -> Result<Option<DaemonEvent>, Malformed> {
         loop {
             if let Some(message) = self.next_of_batch() {
-                return Ok(Some(DaemonEvent::Message(message)));
+                return Ok(Some(DaemonEvent::of(message)));
             }
             let Some(head) = self.frames.whole()? else { return Ok(None) };
             let (kind, body) = (head.kind, self.frames.take_body(head));
             let in_body = |error: Malformed| Malformed { at: error.at + HEAD_LEN, ..error };
             if Batch::is_one(kind) {
-                self.batch = Some(Batch::decode(kind, body).map_err(in_body)?);
+                let mut batch = Batch::decode(kind, body).map_err(in_body)?;
+                batch.sent_by(|node| self.lives.get(&node).copied());
+                self.batch = Some(batch);
                 continue;
             }
-            let event = DaemonEvent::decode(kind, body).map_err(in_body)?;
-            if let DaemonEvent::Progress(progress) = event {
-                self.progress = progress;
+            let mut event = DaemonEvent::decode(kind, body).map_err(in_body)?;
+            match &mut event {
+                DaemonEvent::Progress(progress) => self.progress = *progress,
+                DaemonEvent::Message(message) | DaemonEvent::Read(message) => self.sent_by(message),
+                DaemonEvent::Life(life) => {
+                    self.lives.insert(life.node, life.incarnation);
+                    continue;
+                }
+                _ => {}
             }
             return Ok(Some(event));
+        }
+    }
+
+    /// Adds to a message which incarnation of its node has sent it, where it is known where it stands.
+    pub fn sent_by<B>(&self, message: &mut Message<B>) {
+        if message.has_standing() {
+            message.sent_by(self.lives.get(&message.node()).copied());
         }
     }
 
@@ -303,6 +322,11 @@ impl ClientEnd {
         let known = self.replies.progress();
         let requests = self.requests.as_mut().ok_or(NotSent::NotOpen)?;
         requests.multicast(&mut self.output, service, to, payload, known)
+    }
+
+    /// Asks to read by position; with no groups, to end that.
+    pub fn read(&mut self, order: u64, from: Place, groups: &[GroupName]) {
+        reading::put_read(&mut self.output, order, from, groups);
     }
 
     /// Asks for the daemon's status.

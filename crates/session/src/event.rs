@@ -17,6 +17,10 @@
 //! | 91-95 | message; the second digit is the service | sender's node (2), client number (4), name (1 + n), targets, payload |
 //! | a1-a5 | offer; the second digit is the service | offer (8), microseconds (4), then as in a message |
 //! | b1-b5 | batch of messages; likewise | sender's node (2), client number (4), name (1 + n), messages as in [`consort_group::batch`] |
+//! | c1-c5, d1-d5 | message or batch, with where it stands | position (8), in a batch index (2), then as without |
+//! | e1-e5, f1-f5 | the same for a reader | likewise |
+//! | f8-fb | see [`crate::reading`] | |
+//! | fc | incarnation | node (2), incarnation (8): who sends from here on |
 //!
 //! Texts stand behind their length in two bytes.
 mod batch;
@@ -25,16 +29,21 @@ mod encode;
 mod in_place;
 
 pub(crate) use batch::Batch;
-pub use encode::{message, put_group_signal, put_group_view, put_message, put_status, put_view};
+pub use encode::{
+    ToldAs, message, placed, put_group_signal, put_group_view, put_message, put_placed, put_status, put_view,
+};
 pub(crate) use encode::{
-    put_confirm, put_disconnect, put_offer, put_pong, put_progress, put_refused, put_revoke, put_waiting, put_welcome,
+    put_confirm, put_disconnect, put_life, put_offer, put_pong, put_progress, put_refused, put_revoke, put_waiting,
+    put_welcome,
 };
 pub use in_place::{InPlace, look};
 
-use crate::{Disconnect, Refusal};
+use crate::{Disconnect, Place, Reading, Refusal};
 use bytes::Bytes;
 use consort_group::{ChangeCause, ClientName, GroupViewId, Member, PrivateName, Targets};
-use consort_types::{ClientId, Duration, GroupName, MemberId, NodeId, OrderWait, Primary, Service, ViewId, ViewKind};
+use consort_types::{
+    ClientId, Duration, GroupName, Incarnation, MemberId, NodeId, OrderWait, Primary, Service, ViewId, ViewKind,
+};
 use std::ops::Range;
 
 const WELCOME: u8 = 0x81;
@@ -54,6 +63,14 @@ const OFFER: u8 = 0xa0;
 /// The bytes of an offer before those of its message.
 const OFFER_LEN: usize = 12;
 const BATCH: u8 = 0xb0;
+const PLACED: u8 = 0xc0;
+const PLACED_BATCH: u8 = 0xd0;
+const READ_MESSAGE: u8 = 0xe0;
+const READ_BATCH: u8 = 0xf0;
+const LIFE: u8 = 0xfc;
+/// The bytes before those of a message that say where it stands, and before those of a batch.
+const PLACED_LEN: usize = 8;
+const PLACED_BATCH_LEN: usize = 8 + 2;
 /// What requests wait for, by number.
 const WINDOW: u8 = 1;
 const MEMBERSHIP: u8 = 2;
@@ -68,6 +85,12 @@ pub enum DaemonEvent {
     Welcome(Welcome),
     /// The next message of the order, for a group this client is in.
     Message(Message),
+    /// The next message of a reading by position.
+    Read(Message),
+    /// What the daemon says of a reading beside its messages.
+    Reading(Reading),
+    /// Which incarnation of its node sends messages from here on.
+    Life(MemberId),
     /// The same before its place is final; only optimistic clients are told so, and nothing as a message.
     Offer(Offer),
     /// The message of the offer with this number will stand elsewhere, or nowhere: as if it had not been offered.
@@ -127,11 +150,25 @@ pub struct Welcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message<B = Bytes> {
     sender: (NodeId, ClientId),
+    standing: Option<Standing>,
     service: Service,
     body: B,
     name_end: usize,
     targets_at: usize,
     payload: Range<usize>,
+}
+
+/// Where a message stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Its place.
+    pub place: Place,
+    /// The place that follows: where to read on once this message is done with.
+    pub next: Place,
+    /// Which incarnation of its node has sent it, if the daemon said.
+    pub incarnation: Option<Incarnation>,
+    /// Whether it was read, and not delivered to a member.
+    pub is_read: bool,
 }
 
 /// Where a message's body has the sender's name: behind its node and its number.
@@ -144,6 +181,23 @@ impl<B: AsRef<[u8]>> Message<B> {
     /// Who sent it: a daemon, and a client's number there.
     pub const fn sender(&self) -> (NodeId, ClientId) {
         self.sender
+    }
+
+    /// Where it stands in the order, if the client asked for that ([`Hello::wants_positions`](crate::Hello)) or reads.
+    /// Where the ordering protocol retains nothing, positions mean something within one network view only.
+    pub const fn standing(&self) -> Option<Standing> {
+        self.standing
+    }
+
+    /// The position at which it stands, likewise. Messages that were ordered as one have the same.
+    pub fn position(&self) -> Option<u64> {
+        self.standing.map(|standing| standing.place.position)
+    }
+
+    /// The sender's daemon with its incarnation, likewise.
+    pub fn sender_daemon(&self) -> Option<MemberId> {
+        let incarnation = self.standing?.incarnation?;
+        Some(MemberId { node: self.sender.0, incarnation })
     }
 
     /// What the sender is called.
@@ -176,15 +230,44 @@ impl<B: AsRef<[u8]>> Message<B> {
     /// The same message, to be looked at.
     #[inline]
     pub fn borrowed(&self) -> BorrowedMessage<'_> {
-        let Self { sender, service, name_end, targets_at, ref payload, .. } = *self;
-        Message { sender, service, body: self.body.as_ref(), name_end, targets_at, payload: payload.clone() }
+        let Self { sender, standing, service, name_end, targets_at, ref payload, .. } = *self;
+        Message { sender, standing, service, body: self.body.as_ref(), name_end, targets_at, payload: payload.clone() }
     }
 
     /// A copy, to be kept.
     pub fn to_kept(&self) -> Message {
-        let Self { sender, service, name_end, targets_at, ref payload, .. } = *self;
+        let Self { sender, standing, service, name_end, targets_at, ref payload, .. } = *self;
         let body = Bytes::copy_from_slice(self.body.as_ref());
-        Message { sender, service, body, name_end, targets_at, payload: payload.clone() }
+        Message { sender, standing, service, body, name_end, targets_at, payload: payload.clone() }
+    }
+}
+
+impl DaemonEvent {
+    /// A message, to a member or a reader.
+    pub(crate) fn of(message: Message) -> Self {
+        if message.is_read() { Self::Read(message) } else { Self::Message(message) }
+    }
+}
+
+impl<B> Message<B> {
+    /// Whether it was read by position, and not delivered to a member.
+    pub const fn is_read(&self) -> bool {
+        matches!(self.standing, Some(Standing { is_read: true, .. }))
+    }
+
+    pub(crate) const fn has_standing(&self) -> bool {
+        self.standing.is_some()
+    }
+
+    pub(crate) const fn node(&self) -> NodeId {
+        self.sender.0
+    }
+
+    /// Adds which incarnation of its node has sent it, where it is known where it stands.
+    pub(crate) fn sent_by(&mut self, incarnation: Option<Incarnation>) {
+        if let Some(standing) = &mut self.standing {
+            standing.incarnation = incarnation;
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 //! | [`frame`] | bytes cut into frames, without copying what came in one piece |
 //! | [`request`] | what clients say |
 //! | [`event`] | what daemons say |
+//! | [`reading`] | reading by position |
 //! | [`listing`] | questions about groups and connections, and their answers, a page at a time |
 //! | [`server`] | [`Session`], a daemon's end of one connection |
 //! | [`client`] | [`ClientEnd`], the other end, and its two halves for programs with two threads |
@@ -28,11 +29,13 @@ pub mod listing;
 mod offers;
 mod output;
 mod pool;
+pub mod reading;
 mod reason;
 pub mod request;
 pub mod server;
 #[cfg(test)]
 mod tests;
+mod text;
 mod watch;
 
 pub use client::ClientEnd;
@@ -40,14 +43,16 @@ pub use consort_group::ordered::MulticastLayout;
 pub use consort_group::{Addressee, ChangeCause, ClientName, GroupViewId, Member, PrivateName, Target};
 pub use consort_wire::append;
 pub use event::{
-    BorrowedMessage, DaemonEvent, GroupSignal, GroupView, Message, NetworkView, Offer, Progress, WaitNotice, Welcome,
+    BorrowedMessage, DaemonEvent, GroupSignal, GroupView, Message, NetworkView, Offer, Progress, Standing, WaitNotice,
+    Welcome,
 };
 pub use limits::Limits;
 pub use listing::{Inquirer, ListQuery, Listing};
 pub use offers::{PendingOffer, Undo};
 pub use output::{FrameQueue, OUTPUT_PIECES, SHARED};
 pub use pool::Pool;
-pub use reason::{Disconnect, DisconnectReason, Refusal, RefusalCause};
+pub use reading::{Place, PlaceError, ReadRequest, Reading, ReadingEnd};
+pub use reason::{Disconnect, DisconnectReason, ReadingEndCause, Refusal, RefusalCause};
 pub use request::Hello;
 pub use server::{Ask, Session};
 pub use watch::Waits;

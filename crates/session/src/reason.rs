@@ -66,6 +66,26 @@ codes! {
 }
 
 codes! {
+    /// Why there is no reading by position, or none any more.
+    ReadingEndCause {
+        /// What was asked for is not retained any more.
+        Trimmed = 1 "trimmed",
+        /// The order does not reach that far.
+        BeyondEnd = 2 "beyond_end",
+        /// The daemon's ordering protocol retains nothing.
+        Unsupported = 3 "unsupported",
+        /// A closed group that the client is not in.
+        Closed = 4 "closed",
+        /// What no group can be called.
+        BadGroup = 5 "bad_group",
+        /// The position belongs to another order than the daemon's.
+        OtherOrder = 6 "other_order",
+        /// The client ended it, or began another.
+        Ended = 7 "ended",
+    }
+}
+
+codes! {
     /// What kind of end.
     DisconnectReason {
         /// The client said good-bye.

@@ -2,7 +2,7 @@
 //!
 //! | kind | request | body |
 //! |---|---|---|
-//! | 01 | hello | magic (4), version (2), flags (1: bit 0 wants views, 1 offers, 2 undoes the latest only, 3 only asks), name (1 + n), session (8), position (8) |
+//! | 01 | hello | magic (4), version (2), flags (1: bit 0 wants views, 1 offers, 2 undoes the latest only, 3 only asks, 4 wants positions), name (1 + n), session (8), position (8) |
 //! | 02 | join | group (1 + n) |
 //! | 03 | leave | group (1 + n) |
 //! | 04 | status | |
@@ -10,11 +10,13 @@
 //! | 06 | goodbye | |
 //! | 07 | join that closes the group if it opens it | group (1 + n) |
 //! | 08-0a | questions: see [`crate::listing`] | |
+//! | 0b | read by position: see [`crate::reading`] | |
 //! | 11-15 | multicast; the second digit is the service | targets, payload |
 //!
 //! Joins, leaves and multicasts are numbered.
 use crate::frame::{self, HEAD_LEN, Head};
 use crate::listing::{self, ListQuery};
+use crate::reading::{READ, ReadRequest};
 use crate::{MAGIC, Undo, VERSION};
 use bytes::{BufMut, BytesMut};
 use consort_group::{Addressee, ClientName, Targets, targets};
@@ -34,6 +36,7 @@ const WANTS_OFFERS: u8 = 2;
 const WANTS_OFFERS_UNDOES_LATEST: u8 = WANTS_OFFERS | 4;
 /// With no other flag.
 const ONLY_ASKS: u8 = 8;
+const WANTS_POSITIONS: u8 = 16;
 /// No body but a multicast's is longer.
 pub(crate) const BODY_MAX: usize = 256;
 
@@ -49,6 +52,9 @@ pub struct Hello {
     /// Whether it will only ask, for status and lists: it is let in where others are turned back for want of a place.
     /// It wants neither views nor offers then.
     pub only_asks: bool,
+    /// Whether messages are to come with their position and their sender's incarnation. Not for optimistic clients: offers
+    /// have no position yet.
+    pub wants_positions: bool,
     /// The session it wants to continue, 0 for a new one. This version knows none and always opens a new one.
     pub session: u64,
     /// The last position it has of that session; 0 with a new one.
@@ -90,7 +96,8 @@ impl Hello {
             Some(Undo::Any) => WANTS_OFFERS,
             Some(Undo::Latest) => WANTS_OFFERS_UNDOES_LATEST,
         };
-        offers | if self.wants_views { WANTS_VIEWS } else { 0 }
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        offers | flag(self.wants_views, WANTS_VIEWS) | flag(self.wants_positions, WANTS_POSITIONS)
     }
 
     pub(crate) fn decode(body: &[u8]) -> Result<Self, NotHello> {
@@ -106,7 +113,7 @@ impl Hello {
         let only_asks = flags == ONLY_ASKS;
         let optimistic = match flags & !WANTS_VIEWS {
             _ if only_asks => None,
-            0 => None,
+            0 | WANTS_POSITIONS => None,
             WANTS_OFFERS => Some(Undo::Any),
             WANTS_OFFERS_UNDOES_LATEST => Some(Undo::Latest),
             _ => return Err(reader.bad("flags").into()),
@@ -114,7 +121,8 @@ impl Hello {
         let name = listing::read_client_name(&mut reader)?;
         let (session, position) = (reader.u64("session")?, reader.u64("position")?);
         reader.end("end of hello")?;
-        Ok(Self { name, wants_views: flags & WANTS_VIEWS != 0, optimistic, only_asks, session, position })
+        let (wants_views, wants_positions) = (flags & WANTS_VIEWS != 0, flags & WANTS_POSITIONS != 0);
+        Ok(Self { name, wants_views, optimistic, only_asks, wants_positions, session, position })
     }
 }
 
@@ -174,6 +182,7 @@ pub(crate) enum Request {
     Leave(GroupName),
     Status,
     List(ListQuery),
+    Read(ReadRequest),
     Ping(u64),
     Goodbye,
 }
@@ -198,7 +207,8 @@ pub(crate) fn check_multicast(payload: &Payload, at: usize) -> Result<(usize, us
 
 /// Reads any frame but a hello and a multicast.
 pub(crate) fn decode(head: Head, body: &Payload) -> Result<Request, Malformed> {
-    if body.len() > BODY_MAX {
+    let most = if head.kind == READ { Targets::MAX_LEN } else { BODY_MAX };
+    if body.len() > most {
         return Err(Malformed { what: "frame length", at: 0 });
     }
     let bytes = body.to_bytes();
@@ -210,6 +220,7 @@ pub(crate) fn decode(head: Head, body: &Payload) -> Result<Request, Malformed> {
         LEAVE => Request::Leave(targets::read_group(&mut reader)?),
         STATUS => Request::Status,
         kind if ListQuery::is_one(kind) => Request::List(ListQuery::read(kind, &mut reader)?),
+        READ => Request::Read(ReadRequest::read(&mut reader)?),
         PING => Request::Ping(reader.u64("token")?),
         GOODBYE => Request::Goodbye,
         HELLO => return Err(Malformed { what: "second hello", at: 0 }),

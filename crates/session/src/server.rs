@@ -1,19 +1,21 @@
 //! A daemon's end of one connection.
-use crate::event::{self, Welcome};
+use crate::event::{self, ToldAs, Welcome};
 use crate::frame::{self, Alike, Frames, HEAD_LEN, Head};
 use crate::ledger::RequestLedger;
 use crate::limits::SMALL_FRAME;
 use crate::listing::ListQuery;
 use crate::offers::{OpenOffers, PendingOffer};
 use crate::output::FrameQueue;
+use crate::reading::ReadRequest;
 use crate::request::{self, Hello, NotHello, Request};
 use crate::watch::{WaitWatch, Waits};
 use crate::{Disconnect, DisconnectReason, Limits, Refusal, RefusalCause, VERSION};
 use bytes::Bytes;
 use consort_group::ordered::{self, MulticastLayout};
 use consort_group::{ClientName, batch};
-use consort_types::{ClientId, GroupName, Instant, MemberId, NodeId, OfferId, OrderWait, Service};
+use consort_types::{ClientId, GroupName, Incarnation, Instant, MemberId, NodeId, OfferId, OrderWait, Service};
 use consort_wire::{Malformed, Payload};
+use std::collections::BTreeMap;
 
 /// One client of a daemon: what it said and was not yet taken, what it has under way, what it is to read.
 ///
@@ -27,6 +29,9 @@ pub struct Session {
     name: ClientName,
     wants_views: bool,
     only_asks: bool,
+    wants_positions: bool,
+    /// Of each node the incarnation that the client was told last.
+    told_lives: BTreeMap<NodeId, Incarnation>,
     offers: Option<OpenOffers>,
     prefix: Bytes,
     batch_prefix: Bytes,
@@ -75,6 +80,8 @@ pub enum Ask {
     Status,
     /// A page of a list; answer with [`Session::tell`].
     List(ListQuery),
+    /// To read by position, or to end it; answer with [`Session::tell`].
+    Read(ReadRequest),
     /// To end the session; all it sent is in the order or on its way there.
     Goodbye,
 }
@@ -88,6 +95,8 @@ impl Session {
             stage: SessionStage::Silent,
             wants_views: false,
             only_asks: false,
+            wants_positions: false,
+            told_lives: BTreeMap::new(),
             offers: None,
             prefix: ordered::multicast_prefix(client, &name),
             batch_prefix: ordered::batch_prefix(client, &name),
@@ -130,6 +139,11 @@ impl Session {
     /// Whether it said that it only asks: it may not join, leave or send.
     pub const fn only_asks(&self) -> bool {
         self.only_asks
+    }
+
+    /// Whether its messages come with their position and their sender's incarnation.
+    pub const fn wants_positions(&self) -> bool {
+        self.wants_positions
     }
 
     /// Whether it is offered messages before their place is final.
@@ -196,6 +210,7 @@ impl Session {
         self.stage = SessionStage::Open;
         self.input.allow(limits.frame_max());
         (self.wants_views, self.only_asks) = (hello.wants_views, hello.only_asks);
+        self.wants_positions = hello.wants_positions;
         self.offers = hello.optimistic.map(OpenOffers::new);
         Ok(Ask::Hello(hello.name))
     }
@@ -239,6 +254,10 @@ impl Session {
             Request::Leave(group) => Ask::Leave(group),
             Request::Status => return Ok(self.settled(Ask::Status)),
             Request::List(question) => return Ok(self.settled(Ask::List(question))),
+            Request::Read(request) => {
+                self.may_do_more_than_ask()?;
+                return Ok(self.settled(Ask::Read(request)));
+            }
             Request::Goodbye => return Ok(self.settled(Ask::Goodbye)),
             Request::Ping(token) => {
                 event::put_pong(self.output.put(SMALL_FRAME), token);
@@ -365,6 +384,33 @@ impl Session {
     /// Appends a message of a client of node `sender`, or a batch.
     pub fn tell_message(&mut self, sender: NodeId, service: Service, multicast: &Payload, told: &MulticastLayout) {
         event::put_message(&mut self.output, sender, service, multicast, told);
+    }
+
+    /// The same with where it stands: in the order for a member, or by position for a reader.
+    pub fn tell_placed(
+        &mut self,
+        sender: MemberId,
+        service: Service,
+        multicast: &Payload,
+        told: &MulticastLayout,
+        told_as: ToldAs,
+    ) {
+        self.tell_life(sender);
+        event::put_placed(&mut self.output, sender.node, service, multicast, told, told_as);
+    }
+
+    /// The same for frames that [`event::placed`] has written and other clients are told, too.
+    pub fn tell_placed_shared(&mut self, sender: MemberId, frames: &Bytes) {
+        self.tell_life(sender);
+        self.output.share(frames);
+    }
+
+    /// Tells the incarnation of a node, if the client does not know it.
+    fn tell_life(&mut self, sender: MemberId) {
+        let told = self.told_lives.insert(sender.node, sender.incarnation);
+        if told != Some(sender.incarnation) {
+            event::put_life(self.output.put(SMALL_FRAME), sender);
+        }
     }
 
     /// Offers a message to an optimistic client, unless it is on offer; nothing to any other.

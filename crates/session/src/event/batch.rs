@@ -1,8 +1,10 @@
 //! Messages that came as one.
 use super::decode::MessageFront;
-use super::{BATCH, Message};
+use super::decode::read_standing;
+use super::{BATCH, Message, PLACED_BATCH, PLACED_BATCH_LEN, READ_BATCH};
 use bytes::Bytes;
 use consort_group::batch;
+use consort_types::{Incarnation, NodeId, Service};
 use consort_wire::Malformed;
 
 /// A batch of which some messages were not taken yet.
@@ -16,7 +18,8 @@ pub(crate) struct Batch {
 impl Batch {
     /// Whether a frame of this kind is a batch.
     pub const fn is_one(kind: u8) -> bool {
-        kind & 0xf0 == BATCH
+        matches!(kind & 0xf0, BATCH | PLACED_BATCH)
+            || kind & 0xf0 == READ_BATCH && Service::from_wire(kind & 0x0f).is_some()
     }
 
     /// Reads the body of a batch's frame; no message of it can be found bad later.
@@ -24,6 +27,17 @@ impl Batch {
     /// # Errors
     /// [`Malformed`] says which field is wrong.
     pub fn decode(kind: u8, body: Bytes) -> Result<Self, Malformed> {
+        if kind & 0xf0 == BATCH {
+            return Self::decode_messages(kind, body);
+        }
+        let standing = Some(read_standing(kind, &body)?);
+        let in_messages = |error: Malformed| Malformed { at: error.at + PLACED_BATCH_LEN, ..error };
+        let mut batch = Self::decode_messages(kind, body.slice(PLACED_BATCH_LEN..)).map_err(in_messages)?;
+        batch.front.standing = standing;
+        Ok(batch)
+    }
+
+    fn decode_messages(kind: u8, body: Bytes) -> Result<Self, Malformed> {
         let front = MessageFront::read(kind, &body, batch::HEAD_LEN)?;
         batch::check(&body.clone().into(), front.name_end, front.targets_len)?;
         Ok(Self { front, body, at: front.name_end })
@@ -33,6 +47,20 @@ impl Batch {
     pub fn next(&mut self) -> Option<Message> {
         let payload = batch::next(&self.body, self.at, self.front.targets_len)?;
         self.at = payload.end;
-        Some(self.front.message(self.body.clone(), payload))
+        let mut message = self.front.message(self.body.clone(), payload);
+        if let (Some(here), Some(ahead)) = (&mut message.standing, &mut self.front.standing) {
+            ahead.place.index = ahead.place.index.saturating_add(1);
+            // Behind the last one comes the next position.
+            here.next = if self.at < self.body.len() { ahead.place } else { here.next };
+        }
+        Some(message)
+    }
+
+    /// Adds which incarnation of its node has sent them, where it is known where they stand.
+    pub fn sent_by(&mut self, incarnation: impl Fn(NodeId) -> Option<Incarnation>) {
+        let node = self.front.sender.0;
+        if let Some(standing) = &mut self.front.standing {
+            standing.incarnation = incarnation(node);
+        }
     }
 }

@@ -1,10 +1,11 @@
 //! Frames to events. Whatever a daemon sends, the answer is an event or a [`Malformed`].
 use super::{
-    CLOSED, CONFIRM, DISCONNECT, DaemonEvent, GROUP_SIGNAL, GROUP_VIEW, GroupSignal, GroupView, MEMBERSHIP, MESSAGE,
-    Message, NetworkView, OFFER, OFFER_LEN, Offer, PONG, PROGRESS, Progress, REFUSED, REVOKE, SLOW, STATUS, VIEW,
-    WAITING, WELCOME, WINDOW, WaitNotice, Welcome,
+    CLOSED, CONFIRM, DISCONNECT, DaemonEvent, GROUP_SIGNAL, GROUP_VIEW, GroupSignal, GroupView, LIFE, MEMBERSHIP,
+    MESSAGE, Message, NetworkView, OFFER, OFFER_LEN, Offer, PLACED, PLACED_BATCH, PLACED_LEN, PONG, PROGRESS, Progress,
+    READ_BATCH, READ_MESSAGE, REFUSED, REVOKE, SLOW, STATUS, Standing, VIEW, WAITING, WELCOME, WINDOW, WaitNotice,
+    Welcome,
 };
-use crate::{Disconnect, DisconnectReason, Refusal, RefusalCause};
+use crate::{Disconnect, DisconnectReason, Place, Reading, Refusal, RefusalCause, text};
 use bytes::Bytes;
 use consort_group::{ChangeCause, ClientName, GroupViewId, Member, Targets, ordered, targets};
 use consort_types::{ClientId, Duration, MemberId, NodeId, OrderWait, Primary, Service, ViewKind};
@@ -20,8 +21,11 @@ impl DaemonEvent {
     /// # Errors
     /// [`Malformed`] says which field is wrong.
     pub fn decode(kind: u8, body: Bytes) -> Result<Self, Malformed> {
-        if kind & 0xf0 == MESSAGE {
-            return MessageFront::read(kind, &body, 0).map(|front| Self::Message(front.whole(body)));
+        match kind & 0xf0 {
+            MESSAGE => return MessageFront::read(kind, &body, 0).map(|front| Self::Message(front.whole(body))),
+            PLACED => return read_placed(kind, body).map(Self::Message),
+            READ_MESSAGE => return read_placed(kind, body).map(Self::Read),
+            _ => {}
         }
         if kind & 0xf0 == OFFER {
             return read_offer(kind, body).map(Self::Offer);
@@ -43,7 +47,8 @@ impl DaemonEvent {
             STATUS => Self::Status(read_status(&mut reader)?),
             PONG => Self::Pong(reader.u64("token")?),
             DISCONNECT => Self::Disconnect(read_disconnect(&mut reader)?),
-            _ => return Err(reader.bad("kind")),
+            LIFE => Self::Life(reader.member("sender")?),
+            kind => Self::Reading(Reading::read(kind, &mut reader)?.ok_or(reader.bad("kind"))?),
         };
         reader.end("end of event")?;
         Ok(event)
@@ -53,7 +58,8 @@ impl DaemonEvent {
 /// What stands before the client's bytes of a message, or of the first one of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MessageFront {
-    sender: (NodeId, ClientId),
+    pub sender: (NodeId, ClientId),
+    pub standing: Option<Standing>,
     service: Service,
     pub name_end: usize,
     targets_at: usize,
@@ -76,7 +82,13 @@ impl MessageFront {
         reader.take(before_targets, "message of a batch")?;
         let targets_at = reader.at();
         let targets = Targets::read(reader.rest()).map_err(|error| Malformed { at: error.at + targets_at, ..error })?;
-        Ok(Self { sender, service, name_end, targets_at, targets_len: targets.encoded_len() })
+        let targets_len = targets.encoded_len();
+        Ok(Self { sender, standing: None, service, name_end, targets_at, targets_len })
+    }
+
+    /// The same where it is known where the message stands.
+    pub const fn standing(self, standing: Option<Standing>) -> Self {
+        Self { standing, ..self }
     }
 
     /// The message whose frame has this body.
@@ -87,9 +99,27 @@ impl MessageFront {
 
     /// The message whose bytes stand there in this body.
     pub fn message<B>(self, body: B, payload: Range<usize>) -> Message<B> {
-        let Self { sender, service, name_end, targets_at, .. } = self;
-        Message { sender, service, body, name_end, targets_at, payload }
+        let Self { sender, standing, service, name_end, targets_at, .. } = self;
+        Message { sender, standing, service, body, name_end, targets_at, payload }
     }
+}
+
+/// Where the message stands whose frame has this body.
+pub(super) fn read_standing(kind: u8, body: &[u8]) -> Result<Standing, Malformed> {
+    let mut reader = Reader::new(body);
+    let (position, kind) = (reader.u64("position")?, kind & 0xf0);
+    let is_batch = matches!(kind, PLACED_BATCH | READ_BATCH);
+    let index = if is_batch { reader.u16("index")? } else { 0 };
+    let next = Place::at(position.saturating_add(1));
+    let is_read = matches!(kind, READ_MESSAGE | READ_BATCH);
+    Ok(Standing { place: Place { position, index }, next, incarnation: None, is_read })
+}
+
+fn read_placed(kind: u8, mut body: Bytes) -> Result<Message, Malformed> {
+    let standing = Some(read_standing(kind, &body)?);
+    let body = body.split_off(PLACED_LEN);
+    let front = MessageFront::read(kind, &body, 0).map_err(|error| Malformed { at: error.at + PLACED_LEN, ..error })?;
+    Ok(front.standing(standing).whole(body))
 }
 
 fn read_offer(kind: u8, mut body: Bytes) -> Result<Offer, Malformed> {
@@ -106,7 +136,7 @@ fn read_welcome(reader: &mut Reader<'_>) -> Result<Welcome, Malformed> {
         daemon: reader.member("daemon")?,
         session: reader.u64("session")?,
         client: ClientId(reader.u32("client")?),
-        daemon_name: read_text(reader, "daemon name")?,
+        daemon_name: text::read(reader, "daemon name")?,
         name: ordered::read_client(reader)?,
         message_max: reader.u32("largest message")?,
         credit: reader.u32("credit")?,
@@ -133,12 +163,12 @@ fn read_waiting(reader: &mut Reader<'_>) -> Result<WaitNotice, Malformed> {
 fn read_refused(reader: &mut Reader<'_>) -> Result<DaemonEvent, Malformed> {
     let request = reader.u64("request")?;
     let cause = RefusalCause::from_wire(reader.u8("cause")?).ok_or(reader.bad("cause"))?;
-    Ok(DaemonEvent::Refused { request, refusal: Refusal { cause, text: read_text(reader, "text")? } })
+    Ok(DaemonEvent::Refused { request, refusal: Refusal { cause, text: text::read(reader, "text")? } })
 }
 
 fn read_disconnect(reader: &mut Reader<'_>) -> Result<Disconnect, Malformed> {
     let parting = DisconnectReason::from_wire(reader.u8("parting")?).ok_or(reader.bad("parting"))?;
-    Ok(Disconnect { reason: parting, text: read_text(reader, "text")? })
+    Ok(Disconnect { reason: parting, text: text::read(reader, "text")? })
 }
 
 fn read_view(reader: &mut Reader<'_>) -> Result<NetworkView, Malformed> {
@@ -150,7 +180,7 @@ fn read_view(reader: &mut Reader<'_>) -> Result<NetworkView, Malformed> {
     };
     let primary = read_primary(reader)?;
     let (members, moved_together) = (read_daemons(reader)?, read_daemons(reader)?);
-    Ok(NetworkView { id, kind, primary, members, moved_together, cause: read_text(reader, "cause")? })
+    Ok(NetworkView { id, kind, primary, members, moved_together, cause: text::read(reader, "cause")? })
 }
 
 fn read_primary(reader: &mut Reader<'_>) -> Result<Primary, Malformed> {
@@ -178,7 +208,7 @@ fn read_group_view_id(reader: &mut Reader<'_>) -> Result<GroupViewId, Malformed>
 
 fn read_status(reader: &mut Reader<'_>) -> Result<Vec<(String, String)>, Malformed> {
     let count = reader.count(4, "pairs")?;
-    (0..count).map(|_| Ok((read_text(reader, "key")?, read_text(reader, "value")?))).collect()
+    (0..count).map(|_| Ok((text::read(reader, "key")?, text::read(reader, "value")?))).collect()
 }
 
 fn read_daemons(reader: &mut Reader<'_>) -> Result<Vec<MemberId>, Malformed> {
@@ -202,10 +232,4 @@ fn read_client(reader: &mut Reader<'_>) -> Result<Member, Malformed> {
     let daemon = reader.member("daemon")?;
     let client = ClientId(reader.u32("client")?);
     Ok(Member { daemon, client, name: ordered::read_client(reader)? })
-}
-
-fn read_text(reader: &mut Reader<'_>, what: &'static str) -> Result<String, Malformed> {
-    let len = reader.count(1, what)?;
-    let bytes = reader.take(len, what)?;
-    std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| reader.bad(what))
 }

@@ -1,21 +1,20 @@
 //! Events to frames, appended where the client will read them.
 use super::{
-    BATCH, CLOSED, CONFIRM, DISCONNECT, GROUP_SIGNAL, GROUP_VIEW, MEMBERSHIP, MESSAGE, OFFER, OFFER_LEN, PONG,
-    PROGRESS, Progress, REFUSED, REVOKE, SLOW, STATUS, VIEW, WAITING, WELCOME, WINDOW, WaitNotice, Welcome,
+    BATCH, CLOSED, CONFIRM, DISCONNECT, GROUP_SIGNAL, GROUP_VIEW, LIFE, MEMBERSHIP, MESSAGE, OFFER, OFFER_LEN, PLACED,
+    PLACED_BATCH, PLACED_BATCH_LEN, PLACED_LEN, PONG, PROGRESS, Progress, READ_BATCH, READ_MESSAGE, REFUSED, REVOKE,
+    SLOW, STATUS, VIEW, WAITING, WELCOME, WINDOW, WaitNotice, Welcome,
 };
 use crate::frame::{self, HEAD_LEN};
 use crate::output::FrameQueue;
-use crate::{Disconnect, PendingOffer, Refusal};
+use crate::{Disconnect, PendingOffer, Place, Refusal, text};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_group::ordered::MulticastLayout;
 use consort_group::{GroupChange, GroupViewId, Member, TransitionalSignal, targets};
 use consort_types::{Duration, MemberId, NodeId, OrderWait, Service, View, ViewKind};
-use consort_wire::{Payload, Writer, append};
+use consort_wire::{MEMBER_LEN, Payload, Writer, append};
 
 /// The bytes of a message's frame that do not stand in the ordered payload.
 const MESSAGE_HEAD_LEN: usize = HEAD_LEN + 2;
-/// The longest text, in bytes.
-const TEXT_MAX: usize = u16::MAX as usize;
 
 /// Appends a message of a client of node `sender`, or a batch of them: what receivers are told of an ordered multicast.
 pub fn put_message(
@@ -28,6 +27,74 @@ pub fn put_message(
     let len = multicast.len().saturating_sub(told.at);
     out.put(MESSAGE_HEAD_LEN + len).extend_from_slice(&message_head(sender, service, len, told));
     multicast.for_each_part(told.at, len, |part, range| out.inlay(part, range));
+}
+
+/// As whose message, and where, it is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToldAs {
+    /// A member's, in its order.
+    Member(Place),
+    /// A reader's.
+    Reader(Place),
+}
+
+impl ToldAs {
+    const fn place(self) -> Place {
+        match self {
+            Self::Member(place) | Self::Reader(place) => place,
+        }
+    }
+
+    const fn kind(self, batch: bool) -> u8 {
+        match (self, batch) {
+            (Self::Member(_), false) => PLACED,
+            (Self::Member(_), true) => PLACED_BATCH,
+            (Self::Reader(_), false) => READ_MESSAGE,
+            (Self::Reader(_), true) => READ_BATCH,
+        }
+    }
+}
+
+/// As [`put_message`], with where it stands; in a batch the index is the first message's.
+pub fn put_placed(
+    out: &mut FrameQueue,
+    sender: NodeId,
+    service: Service,
+    multicast: &Payload,
+    told: &MulticastLayout,
+    told_as: ToldAs,
+) {
+    let len = multicast.len().saturating_sub(told.at);
+    let head = placed_head(sender, service, len, told.batch, told_as);
+    out.put(head.len() + len).extend_from_slice(&head);
+    multicast.for_each_part(told.at, len, |part, range| out.inlay(part, range));
+}
+
+/// The same in one piece, which many clients may read.
+pub fn placed(sender: NodeId, service: Service, multicast: &Payload, told: &MulticastLayout, told_as: ToldAs) -> Bytes {
+    let len = multicast.len().saturating_sub(told.at);
+    let mut out = placed_head(sender, service, len, told.batch, told_as);
+    out.reserve(len);
+    multicast.for_each(told.at, len, |part| append(&mut out, part));
+    out.freeze()
+}
+
+fn placed_head(sender: NodeId, service: Service, len: usize, batch: bool, told_as: ToldAs) -> BytesMut {
+    let (place, at) = (told_as.place(), if batch { PLACED_BATCH_LEN } else { PLACED_LEN });
+    let mut out = BytesMut::with_capacity(MESSAGE_HEAD_LEN + at);
+    frame::put_head(&mut out, told_as.kind(batch) | service as u8, at + 2 + len);
+    out.put_u64(place.position);
+    if batch {
+        out.put_u16(place.index);
+    }
+    out.put_u16(sender.0);
+    out
+}
+
+/// Appends which incarnation of its node sends from here on.
+pub(crate) fn put_life(out: &mut BytesMut, sender: MemberId) {
+    frame::put_head(out, LIFE, MEMBER_LEN);
+    out.put_member(sender);
 }
 
 /// The same in one piece, which many clients may read.
@@ -113,18 +180,18 @@ pub fn put_view(out: &mut BytesMut, view: &View) {
         out.put_u8(view.primary.to_wire());
         put_daemons(out, &view.members);
         put_daemons(out, &view.moved_together);
-        put_text(out, &view.why());
+        text::put(out, &view.why());
     });
 }
 
 /// Appends a daemon's status.
 pub fn put_status(out: &mut BytesMut, pairs: &[(String, String)]) {
-    let pairs = &pairs[..pairs.len().min(TEXT_MAX)];
+    let pairs = &pairs[..pairs.len().min(text::MAX)];
     frame::put(out, STATUS, |out| {
         out.put_count(pairs.len());
         for (key, value) in pairs {
-            put_text(out, key);
-            put_text(out, value);
+            text::put(out, key);
+            text::put(out, value);
         }
     });
 }
@@ -135,7 +202,7 @@ pub(crate) fn put_welcome(out: &mut BytesMut, welcome: &Welcome) {
         out.put_member(welcome.daemon);
         out.put_u64(welcome.session);
         out.put_u32(welcome.client.0);
-        put_text(out, &welcome.daemon_name);
+        text::put(out, &welcome.daemon_name);
         targets::put_name(welcome.name.as_str().as_bytes(), out);
         out.put_u32(welcome.message_max);
         out.put_u32(welcome.credit);
@@ -166,7 +233,7 @@ pub(crate) fn put_refused(out: &mut BytesMut, request: u64, refusal: &Refusal) {
     frame::put(out, REFUSED, |out| {
         out.put_u64(request);
         out.put_u8(refusal.cause as u8);
-        put_text(out, &refusal.text);
+        text::put(out, &refusal.text);
     });
 }
 
@@ -178,7 +245,7 @@ pub(crate) fn put_pong(out: &mut BytesMut, token: u64) {
 pub(crate) fn put_disconnect(out: &mut BytesMut, farewell: &Disconnect) {
     frame::put(out, DISCONNECT, |out| {
         out.put_u8(farewell.reason as u8);
-        put_text(out, &farewell.text);
+        text::put(out, &farewell.text);
     });
 }
 
@@ -191,14 +258,4 @@ fn put_client(out: &mut BytesMut, member: &Member) {
     out.put_member(member.daemon);
     out.put_u32(member.client.0);
     targets::put_name(member.name.as_str().as_bytes(), out);
-}
-
-/// Appends a text behind its length; what is too long is cut where a character ends.
-fn put_text(out: &mut BytesMut, text: &str) {
-    let mut len = text.len().min(TEXT_MAX);
-    while !text.is_char_boundary(len) {
-        len -= 1;
-    }
-    out.put_count(len);
-    out.put_slice(&text.as_bytes()[..len]);
 }

@@ -1,6 +1,6 @@
 //! Messages read where their frames lie.
-use super::decode::MessageFront;
-use super::{BorrowedMessage, MESSAGE};
+use super::decode::{MessageFront, read_standing};
+use super::{BorrowedMessage, MESSAGE, PLACED, PLACED_LEN};
 use crate::frame::{HEAD_LEN, len_of};
 use consort_wire::Malformed;
 
@@ -23,14 +23,21 @@ pub enum InPlace<'a> {
 pub fn look(bytes: &[u8]) -> Result<InPlace<'_>, Malformed> {
     let Some((kind, len)) = large_message(bytes) else { return Ok(InPlace::Other(others(bytes))) };
     let body = &bytes[HEAD_LEN..len];
-    let front = MessageFront::read(kind, body, 0).map_err(|error| Malformed { at: error.at + HEAD_LEN, ..error })?;
-    Ok(InPlace::Message(front.whole(body), len))
+    let in_body = |at: usize| move |error: Malformed| Malformed { at: error.at + at, ..error };
+    if kind & 0xf0 == MESSAGE {
+        let front = MessageFront::read(kind, body, 0).map_err(in_body(HEAD_LEN))?;
+        return Ok(InPlace::Message(front.whole(body), len));
+    }
+    let standing = Some(read_standing(kind, body).map_err(in_body(HEAD_LEN))?);
+    let body = &body[PLACED_LEN..];
+    let front = MessageFront::read(kind, body, 0).map_err(in_body(HEAD_LEN + PLACED_LEN))?;
+    Ok(InPlace::Message(front.standing(standing).whole(body), len))
 }
 
 /// Kind and length of the frame at the front, if it is a large message's and all of it is there.
 fn large_message(bytes: &[u8]) -> Option<(u8, usize)> {
     let (kind, len) = (*bytes.get(HEAD_LEN - 1)?, len_of(bytes));
-    (kind & 0xf0 == MESSAGE && (LARGE..=bytes.len()).contains(&len)).then_some((kind, len))
+    (matches!(kind & 0xf0, MESSAGE | PLACED) && (LARGE..=bytes.len()).contains(&len)).then_some((kind, len))
 }
 
 /// The bytes of whole frames before the next large message, or of one whose end is not there.

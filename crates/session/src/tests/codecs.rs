@@ -279,11 +279,14 @@ fn a_hello_reads_back_and_no_mutation_panics() {
         wants_views: true,
         optimistic,
         only_asks: false,
+        wants_positions: false,
         session: 3,
         position: 4,
     };
     let asks = Hello { only_asks: true, ..Hello::default() };
-    for hello in [named, asks, Hello { optimistic: Some(Undo::Latest), ..Hello::default() }, Hello::default()] {
+    let placed = Hello { wants_positions: true, ..Hello::default() };
+    let latest = Hello { optimistic: Some(Undo::Latest), ..Hello::default() };
+    for hello in [named, asks, placed, latest, Hello::default()] {
         let frame = written(|out| hello.put(out));
         assert_eq!(Hello::decode(&frame[HEAD_LEN..]), Ok(hello));
         consort_wire::mutate::each(&frame[HEAD_LEN..], 5_000, |bytes| drop(Hello::decode(bytes)));

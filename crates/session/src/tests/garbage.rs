@@ -33,7 +33,7 @@ fn whoever_does_not_speak_the_protocol_is_told_so() {
 
 #[test]
 fn a_hello_with_flags_that_mean_nothing_is_refused() {
-    for flags in [4, 5, 9, 10, 14, 16, 0x80] {
+    for flags in [4, 5, 9, 10, 14, 16 | 2, 16 | 6, 16 | 8, 32, 0x80] {
         let mut hello = BytesMut::new();
         Hello::default().put(&mut hello);
         hello[frame::HEAD_LEN + 6] = flags;

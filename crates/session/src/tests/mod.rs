@@ -5,6 +5,7 @@ mod credit;
 mod dialogue;
 mod garbage;
 mod page;
+mod positions;
 
 use crate::{Ask, ClientEnd, DaemonEvent, Disconnect, Hello, Limits, Session};
 use bytes::Bytes;
@@ -79,7 +80,7 @@ impl Pair {
                         if let Ask::Multicast { payload, .. } = &ask { payload.to_bytes() } else { Bytes::new() };
                     self.ordered.push((payload, before - self.session.input_held()));
                 }
-                Ask::Status | Ask::List(_) | Ask::Goodbye => {}
+                Ask::Status | Ask::List(_) | Ask::Read(_) | Ask::Goodbye => {}
             }
             self.asks.push(ask);
         }
