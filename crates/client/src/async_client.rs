@@ -2,12 +2,13 @@
 use crate::async_stream::AsyncStream;
 use crate::inbox::EventReader;
 use crate::outbox::{Outgoing, SendBuffer};
+use crate::reading;
 use crate::receiver::LAST_READ;
 use crate::shared::{SessionEnd, SessionState};
 use crate::transport;
 use crate::{
-    Address, Addressee, ConnectOptions, DisconnectReason, Error, Event, GroupName, Progress, Service, WaitCause,
-    Welcome,
+    Address, Addressee, Bookmark, ConnectOptions, DisconnectReason, Error, Event, GroupName, Progress, ReadFrom,
+    Service, WaitCause, Welcome,
 };
 use consort_session::client::RequestWriter;
 use std::io::IoSlice;
@@ -138,6 +139,30 @@ impl AsyncClient {
     /// [`Error::WouldBlock`] where there is too little credit; otherwise as [`Self::multicast`].
     pub fn try_multicast<T: Addressee>(&mut self, service: Service, to: &[T], payload: &[u8]) -> Result<u64, Error> {
         self.try_send(Outgoing::Multicast(service, to, payload))
+    }
+
+    /// Reads what the groups were sent, from a place on, and then what comes: as
+    /// [`Client::read`](crate::Client::read). If the call is given up, the daemon is asked all the same, later.
+    ///
+    /// # Errors
+    /// [`Error::Groups`]; [`Error`] where the session is over; [`Error::Unread`].
+    pub async fn read(&mut self, groups: &[GroupName], from: impl Into<ReadFrom>) -> Result<(), Error> {
+        reading::put(&mut self.outbox, groups, from.into())?;
+        self.flush().await
+    }
+
+    /// Ends the reading. What was told before is still received, then an [`Event::Reading`] that says the end.
+    ///
+    /// # Errors
+    /// [`Error`] where the session is over; [`Error::Unread`].
+    pub async fn stop_reading(&mut self) -> Result<(), Error> {
+        self.outbox.put_read(ReadFrom::Start, &[]);
+        self.flush().await
+    }
+
+    /// How far the reading has come: behind the last message that was received. `None` before any began.
+    pub const fn bookmark(&self) -> Option<Bookmark> {
+        self.inbox.bookmark()
     }
 
     /// Writes all that was collected.

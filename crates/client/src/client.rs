@@ -1,14 +1,15 @@
 //! Both halves of a client, for one thread.
 use crate::inbox::EventReader;
 use crate::outbox::{Outgoing, SendBuffer};
+use crate::reading;
 use crate::receiver::Receiver;
 use crate::sender::Sender;
 use crate::shared::SessionState;
 use crate::stream::{DaemonStream, is_over, time_left, until};
 use crate::transport::{self, TransportReader};
 use crate::{
-    Address, Addressee, ConnectOptions, DisconnectReason, Error, Event, GroupName, Progress, Service, Shown, WaitCause,
-    Welcome,
+    Address, Addressee, Bookmark, ConnectOptions, DisconnectReason, Error, Event, GroupName, Progress, ReadFrom,
+    Service, Shown, WaitCause, Welcome,
 };
 use consort_session::client::RequestWriter;
 use std::sync::Arc;
@@ -112,6 +113,51 @@ impl Client {
     pub fn try_multicast<T: Addressee>(&mut self, service: Service, to: &[T], payload: &[u8]) -> Result<u64, Error> {
         let sent = self.sender.try_multicast(service, to, payload);
         self.explained(sent)
+    }
+
+    /// Reads what the groups were sent, from a place on, and then what comes: [`Event::Reading`] says that it begins, or why
+    /// not, [`Event::Read`] is each message. No group is joined, and nobody learns of it. The daemons must keep an order
+    /// that lasts (`protocol = "paxos"`). A client has one reading; another one ends it.
+    ///
+    /// Closed groups are read by their members only.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let address: consort::Address = "127.0.0.1:4840".parse()?;
+    /// # let mut client = consort::Client::connect(&address, &consort::ConnectOptions::default())?;
+    /// use consort::{Event, GroupName, ReadFrom, ReadingStatus};
+    ///
+    /// client.read(&[GroupName::new("orders")?], ReadFrom::Start)?;
+    /// while let Some(event) = client.receive(None)? {
+    ///     match event {
+    ///         Event::Read(message) => println!("{:?}: {:?}", message.position(), message.payload()),
+    ///         Event::Reading(ReadingStatus::Ended(end)) => return Err(end.into()),
+    ///         _ => {}
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Groups`]; [`Error`] where the session is over.
+    pub fn read(&mut self, groups: &[GroupName], from: impl Into<ReadFrom>) -> Result<(), Error> {
+        reading::put(&mut self.sender.outbox, groups, from.into())?;
+        self.flush()
+    }
+
+    /// Ends the reading. What was told before is still received, then an [`Event::Reading`] that says the end.
+    ///
+    /// # Errors
+    /// [`Error`] where the session is over.
+    pub fn stop_reading(&mut self) -> Result<(), Error> {
+        self.sender.outbox.put_read(ReadFrom::Start, &[]);
+        self.flush()
+    }
+
+    /// How far the reading has come: behind the last message that was received. `None` before any began.
+    pub const fn bookmark(&self) -> Option<Bookmark> {
+        self.receiver.bookmark()
     }
 
     /// Writes all that was collected.

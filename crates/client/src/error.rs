@@ -70,6 +70,14 @@ pub enum Error {
         /// The limit.
         max: usize,
     },
+    /// A reading of no group, or of more than one may name. Nothing was sent.
+    #[error("a reading of {count} groups; name 1 to {max}")]
+    Groups {
+        /// How many were named.
+        count: usize,
+        /// The limit.
+        max: usize,
+    },
     /// So many events wait to be received that no more are read to make room for sending. Call
     /// [`Client::receive`](crate::Client::receive), or split the client.
     #[error("{bytes} bytes of events wait to be received; receive them before sending more")]

@@ -1,5 +1,7 @@
 //! What a program receives.
-use consort_session::{self as session, BorrowedMessage, GroupSignal, GroupView, Message, NetworkView, Offer, Refusal};
+use consort_session::{
+    self as session, BorrowedMessage, GroupSignal, GroupView, Message, NetworkView, Offer, ReadingStatus, Refusal,
+};
 
 /// What happened, in the order in which it happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -7,6 +9,10 @@ use consort_session::{self as session, BorrowedMessage, GroupSignal, GroupView, 
 pub enum Event {
     /// The next message of the order for a group this client is in.
     Message(Message),
+    /// The next message of a reading: [`Client::read`](crate::Client::read).
+    Read(Message),
+    /// How a reading is: that it began, that all there is was told, that something is lost, that it is refused or over.
+    Reading(ReadingStatus),
     /// The same before its place is final. Only optimistic clients get offers, and they get no messages.
     Offer(Offer),
     /// An offered message will stand elsewhere, or nowhere: as if it had not been offered.
@@ -62,6 +68,8 @@ impl From<Event> for session::DaemonEvent {
     fn from(event: Event) -> Self {
         match event {
             Event::Message(message) => Self::Message(message),
+            Event::Read(message) => Self::Read(message),
+            Event::Reading(status) => Self::Reading(status),
             Event::Offer(offer) => Self::Offer(offer),
             Event::Revoke { offer } => Self::Revoke(offer),
             Event::Confirm { offer } => Self::Confirm(offer),
@@ -75,15 +83,22 @@ impl From<Event> for session::DaemonEvent {
 }
 
 impl Event {
+    /// A message, to a member or a reader.
+    pub(crate) fn of(message: Message) -> Self {
+        if message.is_read() { Self::Read(message) } else { Self::Message(message) }
+    }
+
     /// About how many bytes it keeps.
     pub(crate) fn weight(&self) -> usize {
         size_of::<Self>()
             + match self {
-                Self::Message(message) | Self::Offer(Offer { message, .. }) => message.payload().len(),
+                Self::Message(message) | Self::Read(message) | Self::Offer(Offer { message, .. }) => {
+                    message.payload().len()
+                }
                 Self::GroupView(view) => {
                     size_of_val(&view.members[..]) + size_of_val(&view.who[..]) + 2 * view.sets.len()
                 }
-                Self::GroupSignal(_) | Self::View(_) | Self::Refused { .. } | Self::Status(_) => 0,
+                Self::GroupSignal(_) | Self::View(_) | Self::Refused { .. } | Self::Status(_) | Self::Reading(_) => 0,
                 Self::Revoke { .. } | Self::Confirm { .. } => 0,
             }
     }

@@ -2,6 +2,7 @@
 //! read.
 use crate::chunks::Chunks;
 use crate::event::{Event, Shown};
+use crate::reading::{Bookmark, Reached};
 use crate::shared::{SessionEnd, SessionState};
 use crate::{Address, Error, Progress};
 use consort_session::client::Replies;
@@ -24,13 +25,16 @@ pub(crate) struct EventReader {
     aside_bytes: usize,
     /// How often the daemon's status came.
     told: u64,
+    /// How far the program has read.
+    reached: Reached,
     shared: Arc<SessionState>,
 }
 
 impl EventReader {
     pub(crate) fn new(shared: Arc<SessionState>) -> Self {
         let (replies, chunks) = (Replies::default(), Chunks::default());
-        Self { replies, chunks, buffered: VecDeque::new(), aside_bytes: 0, told: 0, shared }
+        let (buffered, reached) = (VecDeque::new(), Reached::default());
+        Self { replies, chunks, buffered, aside_bytes: 0, told: 0, reached, shared }
     }
 
     pub(crate) fn shared(&self) -> &SessionState {
@@ -61,8 +65,17 @@ impl EventReader {
     pub(crate) fn next(&mut self) -> Result<Option<Event>, Error> {
         match self.take_aside() {
             Some(event) => Ok(Some(event)),
-            None => self.next_read(),
+            None => {
+                let event = self.next_read()?;
+                event.iter().for_each(|event| self.reached.on_event(event));
+                Ok(event)
+            }
         }
+    }
+
+    /// How far the program has read.
+    pub(crate) const fn bookmark(&self) -> Option<Bookmark> {
+        self.reached.bookmark()
     }
 
     /// Whether the daemon has let us in; nothing until it has spoken.
@@ -83,7 +96,7 @@ impl EventReader {
     /// The next event that was read; none of those set aside.
     fn next_read(&mut self) -> Result<Option<Event>, Error> {
         if let Some(message) = self.replies.next_of_batch() {
-            return Ok(Some(Event::Message(message)));
+            return Ok(Some(Event::of(message)));
         }
         while let Some(event) = self.next_reply()? {
             if let Some(event) = self.note(event)? {
@@ -107,7 +120,13 @@ impl EventReader {
             while self.buffered.is_empty()
                 && let Some(message) = self.replies.next_of_batch()
             {
-                see(Shown::Message(message.borrowed()));
+                if message.is_read() {
+                    let event = Event::Read(message);
+                    self.reached.on_event(&event);
+                    see(Shown::Other(event));
+                } else {
+                    see(Shown::Message(message.borrowed()));
+                }
                 shown += 1;
             }
             match self.next() {
@@ -124,7 +143,8 @@ impl EventReader {
     pub(crate) fn show_in_place(&self, bytes: &[u8], see: &mut impl FnMut(Shown<'_>)) -> Result<Option<usize>, Error> {
         let malformed = |error| self.shared.end(SessionEnd::Lost(format!("the daemon sent a {error}")));
         match look(bytes).map_err(malformed)? {
-            InPlace::Message(message, len) => {
+            InPlace::Message(mut message, len) => {
+                self.replies.sent_by(&mut message);
                 see(Shown::Message(message));
                 Ok(Some(len))
             }
@@ -150,6 +170,8 @@ impl EventReader {
     fn note(&mut self, event: session::DaemonEvent) -> Result<Option<Event>, Error> {
         Ok(Some(match event {
             session::DaemonEvent::Message(message) => Event::Message(message),
+            session::DaemonEvent::Read(message) => Event::Read(message),
+            session::DaemonEvent::Reading(status) => Event::Reading(status),
             session::DaemonEvent::Offer(offer) => Event::Offer(offer),
             session::DaemonEvent::Revoke(offer) => Event::Revoke { offer },
             session::DaemonEvent::Confirm(offer) => Event::Confirm { offer },
@@ -171,7 +193,9 @@ impl EventReader {
             }
             session::DaemonEvent::Disconnect(farewell) => return Err(self.shared.end(SessionEnd::Farewell(farewell))),
             // Nobody asked.
-            session::DaemonEvent::Pong(_) | session::DaemonEvent::Welcome(_) => return Ok(None),
+            session::DaemonEvent::Pong(_) | session::DaemonEvent::Welcome(_) | session::DaemonEvent::Life(_) => {
+                return Ok(None);
+            }
         }))
     }
 
@@ -200,6 +224,7 @@ impl EventReader {
     pub(crate) fn take_aside(&mut self) -> Option<Event> {
         let event = self.buffered.pop_front()?;
         self.aside_bytes -= event.weight();
+        self.reached.on_event(&event);
         Some(event)
     }
 

@@ -30,6 +30,9 @@
 //! A client connected with [`ConnectOptions::optimistic`] does not wait for the order: it is offered messages as soon as
 //! their place is likely, and told later which offers hold and which are revoked.
 //!
+//! Where the daemons keep an order that lasts (`protocol = "paxos"`), [`Client::read`] tells what groups were sent from a
+//! position on, and then what comes, without joining them. A [`Bookmark`] says where to read on, at any daemon.
+//!
 //! If the daemon dies, [`Error::ConnectionLost`] says which sends are of unknown fate.
 //!
 //! A [`Client`] serves one thread. [`Client::split`] makes a [`Sender`] and a [`Receiver`] for two; the receiver must be
@@ -61,6 +64,7 @@ mod host_timeout;
 mod inbox;
 mod options;
 mod outbox;
+mod reading;
 mod receiver;
 mod sender;
 mod shared;
@@ -77,13 +81,14 @@ pub use bytes::Bytes;
 pub use client::Client;
 pub use consort_session::{
     Addressee, BorrowedMessage, ChangeCause, ClientName, Disconnect, DisconnectReason, GroupSignal, GroupView,
-    GroupViewId, Member, Message, NetworkView, Offer, PrivateName, Progress, Refusal, RefusalCause, Target, Undo,
-    Welcome,
+    GroupViewId, Member, Message, NetworkView, Offer, Place, PlaceError, PrivateName, Progress, ReadingEnd,
+    ReadingEndCause, ReadingStatus, Refusal, RefusalCause, Standing, Target, Undo, Welcome,
 };
 pub use consort_types::{ClientId, GroupName, MemberId, NameError, NodeId, Primary, Service, ViewId, ViewKind};
 pub use error::{ClientNameError, Error};
 pub use event::{Event, Shown};
 pub use options::ConnectOptions;
+pub use reading::{Bookmark, ReadFrom};
 pub use receiver::Receiver;
 pub use sender::Sender;
 pub use wait_cause::WaitCause;

@@ -24,6 +24,9 @@ pub struct ConnectOptions {
     pub wants_views: bool,
     /// Whether it is offered messages before their place is final, and which offers it can undo.
     pub optimistic: Option<Undo>,
+    /// Whether each message tells its position in the order and its sender's incarnation, for eight bytes a message. Means
+    /// nothing to optimistic clients: what is offered has no position yet. Daemons of earlier releases refuse the session.
+    pub wants_positions: bool,
     /// How long connecting may take, the daemon's welcome included.
     pub connect_within: Duration,
     /// How long a send may wait for credit; for as long as it takes where nothing is said.
@@ -45,6 +48,7 @@ impl Default for ConnectOptions {
             name: None,
             wants_views: false,
             optimistic: None,
+            wants_positions: false,
             connect_within: Duration::from_secs(5),
             send_within: None,
             unbatched: false,
@@ -68,6 +72,12 @@ impl ConnectOptions {
     #[must_use]
     pub fn with_views(self) -> Self {
         Self { wants_views: true, ..self }
+    }
+
+    /// Has each message tell its position and its sender's incarnation; see [`Self::wants_positions`].
+    #[must_use]
+    pub fn with_positions(self) -> Self {
+        Self { wants_positions: true, ..self }
     }
 
     /// Wants to be offered messages before their place is final: [`Event::Offer`](crate::Event::Offer),
@@ -117,7 +127,8 @@ impl ConnectOptions {
     pub(crate) fn hello(&self) -> BytesMut {
         let mut hello = BytesMut::new();
         let Self { name, wants_views, optimistic, .. } = self.clone();
-        Hello { name, wants_views, optimistic, ..Hello::default() }.put(&mut hello);
+        let wants_positions = self.wants_positions && optimistic.is_none();
+        Hello { name, wants_views, optimistic, wants_positions, ..Hello::default() }.put(&mut hello);
         hello
     }
 }
@@ -136,6 +147,7 @@ mod tests {
             .host_timeout(long)
             .unbatched()
             .optimistic(Undo::Latest)
+            .with_positions()
             .without_shared_memory();
         let name = ClientName::new(b"ann");
         assert!(name.is_some());
@@ -143,6 +155,7 @@ mod tests {
             name,
             wants_views: true,
             optimistic: Some(Undo::Latest),
+            wants_positions: true,
             connect_within: long,
             send_within: Some(short),
             unbatched: true,

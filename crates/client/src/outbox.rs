@@ -1,9 +1,9 @@
 //! What is to be written to the daemon. Writes to no socket: blocking and async clients take from it what they write.
 use crate::shared::SessionState;
-use crate::{Addressee, Error, GroupName, Progress, Service, WaitCause};
+use crate::{Addressee, Error, GroupName, Progress, ReadFrom, Service, WaitCause};
 use bytes::{Buf, BytesMut};
 use consort_session::client::{NotSent, RequestWriter};
-use consort_session::{append, request};
+use consort_session::{append, reading, request};
 use std::sync::Arc;
 
 /// The buffer is written when it holds this many bytes.
@@ -133,6 +133,13 @@ impl SendBuffer {
         request::put_status(&mut self.buffer);
         self.asked += 1;
         self.asked
+    }
+
+    /// A reading, or with no groups its end. It is written at once.
+    pub(crate) fn put_read(&mut self, from: ReadFrom, groups: &[GroupName]) {
+        let (order, place) = from.parts();
+        reading::put_read(&mut self.buffer, order, place, groups);
+        self.prompt = true;
     }
 
     pub(crate) fn put_goodbye(&mut self) {

@@ -4,7 +4,7 @@ use crate::inbox::EventReader;
 use crate::shared::SessionEnd;
 use crate::stream::{DaemonStream, until};
 use crate::transport::{self, TransportReader, TransportWriter};
-use crate::{Error, Progress, WaitCause};
+use crate::{Bookmark, Error, Progress, WaitCause};
 use std::time::{Duration, Instant};
 
 /// How long what came before the end of a broken connection is read.
@@ -164,6 +164,11 @@ impl Receiver {
 
     fn lost(&self, why: &std::io::Error) -> Error {
         self.inbox.shared().end(SessionEnd::Lost(why.to_string()))
+    }
+
+    /// How far the reading has come: behind the last message that was received. `None` before any began.
+    pub const fn bookmark(&self) -> Option<Bookmark> {
+        self.inbox.bookmark()
     }
 
     /// How far the sends are.

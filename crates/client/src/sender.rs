@@ -1,8 +1,9 @@
 //! The half of a client that sends.
 use crate::outbox::{Outgoing, SendBuffer};
+use crate::reading;
 use crate::stream::{time_left, until};
 use crate::transport::TransportWriter;
-use crate::{Addressee, Error, GroupName, Progress, Service, WaitCause};
+use crate::{Addressee, Error, GroupName, Progress, ReadFrom, Service, WaitCause};
 use std::io::IoSlice;
 use std::time::{Duration, Instant};
 
@@ -48,6 +49,24 @@ impl Sender {
     /// [`Error`] says what is wrong; with [`Error::TimedOut`] nothing was sent.
     pub fn leave(&mut self, group: &GroupName) -> Result<u64, Error> {
         self.send::<GroupName>(Outgoing::Leave(group), self.send_within)
+    }
+
+    /// Reads what the groups were sent, from a place on, and then what comes: as [`Client::read`](crate::Client::read).
+    ///
+    /// # Errors
+    /// [`Error::Groups`]; [`Error`] where the session is over.
+    pub fn read(&mut self, groups: &[GroupName], from: impl Into<ReadFrom>) -> Result<(), Error> {
+        reading::put(&mut self.outbox, groups, from.into())?;
+        self.flush()
+    }
+
+    /// Ends the reading. What was told before is still received, then an event that says the end.
+    ///
+    /// # Errors
+    /// [`Error`] where the session is over.
+    pub fn stop_reading(&mut self) -> Result<(), Error> {
+        self.outbox.put_read(ReadFrom::Start, &[]);
+        self.flush()
     }
 
     /// Sends a message to all members of the groups and to the clients that are named; returns the send's number. Waits

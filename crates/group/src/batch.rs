@@ -42,6 +42,20 @@ pub fn check(payload: &Payload, at: usize, targets_len: usize) -> Result<usize, 
     Ok(count)
 }
 
+/// A payload with a batch at byte `at` that [`check`] has found good, without its first messages; none where none is left.
+pub fn behind(payload: &Payload, at: usize, messages: usize) -> Option<Payload> {
+    let mut reader = payload.read_from(at);
+    for _ in 0..messages {
+        let length = u32::from_be_bytes(reader.take()?);
+        reader.skip(length as usize);
+    }
+    let left = reader.left();
+    let (mut front, mut rest) = (payload.clone(), payload.clone());
+    rest.split_to(payload.len() - left);
+    let front = front.split_to(at);
+    (left > 0).then(|| front.parts().chain(rest.parts()).cloned().collect())
+}
+
 /// Where the client's bytes of each message stand in a batch that [`check`] has found good.
 pub fn messages(batch: &[u8], targets_len: usize) -> impl Iterator<Item = Range<usize>> {
     let mut at = 0;
@@ -79,6 +93,19 @@ mod tests {
         }
         let told: Vec<_> = messages(BATCH, TARGETS).map(|message| &BATCH[message]).collect();
         assert_eq!(told, [&b"ab"[..], b"", b"c"]);
+    }
+
+    #[test]
+    fn a_batch_goes_on_behind_its_first_messages() {
+        let tail = b"\0\0\0\x06\x14\0\x01\x01gc";
+        for cut in 0..=BATCH.len() {
+            let bytes = Bytes::from_static(BATCH);
+            let rope: Payload =
+                [Bytes::from_static(b"before"), bytes.slice(..cut), bytes.slice(cut..)].into_iter().collect();
+            assert_eq!(behind(&rope, 6, 0).as_ref(), Some(&rope));
+            assert_eq!(behind(&rope, 6, 2).unwrap().to_bytes(), [b"before", &tail[..]].concat());
+            assert_eq!((behind(&rope, 6, 3), behind(&rope, 6, 99)), (None, None));
+        }
     }
 
     #[test]

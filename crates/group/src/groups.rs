@@ -340,6 +340,11 @@ impl Groups {
         self.table.all_after(name).map(|group| (&group.name, group.closed, &group.members[..]))
     }
 
+    /// Whether a client is a member of a group.
+    pub fn is_in(&self, client: (MemberId, ClientId), group: &GroupName) -> bool {
+        self.table.client(client).is_some_and(|client| client.groups.contains(group))
+    }
+
     /// In how many groups a client is.
     pub fn memberships(&self, client: (MemberId, ClientId)) -> usize {
         self.table.client(client).map_or(0, |client| client.groups.len())

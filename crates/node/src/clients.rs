@@ -54,6 +54,8 @@ pub(crate) struct Sessions {
     progressed: Vec<ClientId>,
     /// Those who are offered messages before their place is final.
     optimistic: BTreeSet<ClientId>,
+    /// Those whose messages come with their position.
+    positioned: BTreeSet<ClientId>,
     /// Whose names are free again.
     parted: Vec<(ClientId, ClientName)>,
     /// What happened to clients, and to their node, for the log.
@@ -98,6 +100,7 @@ impl Sessions {
             mutant: None,
             progressed: Vec::new(),
             optimistic: BTreeSet::new(),
+            positioned: BTreeSet::new(),
             parted: Vec::new(),
             notices: Notices::default(),
             counts: ClientCounts::default(),
@@ -204,6 +207,7 @@ impl Sessions {
         if let Some(entry) = self.all.get_mut(&client) {
             entry.session.welcome(name, me, &self.limits);
             self.optimistic.extend(entry.session.is_optimistic().then_some(client));
+            self.positioned.extend(entry.session.wants_positions().then_some(client));
             self.entered(client);
         }
     }

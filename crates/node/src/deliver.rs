@@ -8,7 +8,7 @@ use consort_group::{
     Asked, ChangeCause, GroupDelivery, GroupStep, Groups, Ignored, Member, NotRepresentable, PrivateName,
 };
 use consort_order::{Delivery, Engine, Output, Refused};
-use consort_session::{Refusal, RefusalCause, event};
+use consort_session::{Place, Refusal, RefusalCause, event};
 use consort_spread::messages::{self, MembershipMessage};
 use consort_types::{Class, ClientId, GroupName, MemberId, OfferId, Primary, Service, View, ViewId, ViewKind};
 
@@ -241,18 +241,22 @@ impl<E: Engine> Node<E> {
         let (offer, offered) = self.offers.close(offer);
         let own = *sender == self.datagrams.identity().me;
         self.clients.ordered(payload.len());
-        match self.groups.deliver(*sender, *position, payload) {
+        let delivered = self.groups.deliver(*sender, *position, payload);
+        let refused = matches!(delivered, Ok(GroupDelivery::Shut { .. } | GroupDelivery::NotRepresentable { .. }));
+        match delivered {
             Ok(GroupDelivery::Multicast { client, messages, told, recipients }) => {
                 if own {
                     self.clients.order(client, Placed::Multicasts { messages, len: payload.len() }, None);
                 }
                 let (sender, own) = ((*sender, client), own.then_some(client));
                 let (service, now, written) = (*service, self.now, None);
-                let telling = Telling { sender, own, service, messages, payload, told, offer, now, written };
+                let place = Place::at(position.0);
+                let telling = Telling { sender, own, service, messages, payload, told, place, offer, now, written };
                 if recipients.len() >= CROWD {
                     let written = Written::new(&telling, recipients, &self.clients);
                     self.pending.spend(payload.len());
                     self.crowd = Some(FanOut::new(delivery, &telling, offered, written));
+                    self.note_verdict(*position, false);
                     return;
                 }
                 self.pending.spend(recipients.len() * payload.len());
@@ -276,6 +280,7 @@ impl<E: Engine> Node<E> {
             ) => {}
             Err(_) => self.counts.ordered_malformed += 1,
         }
+        self.note_verdict(*position, refused);
         self.take_back(offered, offer);
     }
 

@@ -4,6 +4,7 @@ use crate::clients::client_session::{Telling, Written};
 use crate::mutant::mutated;
 use consort_group::ordered::MulticastLayout;
 use consort_order::{Delivery, Engine};
+use consort_session::Place;
 use consort_types::{ClientId, OfferId};
 
 /// So many receivers of a message, and more, share what was written for all.
@@ -42,7 +43,7 @@ impl<E: Engine> Node<E> {
     /// Tells a few more receivers of the message that is being told.
     pub(crate) fn tell_crowd(&mut self) -> bool {
         let Some(crowd) = &mut self.crowd else { return false };
-        let Delivery { sender, service, payload, .. } = &crowd.delivery;
+        let Delivery { sender, position, service, payload, .. } = &crowd.delivery;
         let readers = self.groups.last_recipients();
         let at_once = if mutated!(self, CrowdAtOnce) { readers.len() } else { READERS };
         let end = readers.len().min(crowd.reached + at_once);
@@ -55,6 +56,7 @@ impl<E: Engine> Node<E> {
             messages: crowd.messages,
             payload,
             told: crowd.told,
+            place: Place::at(position.0),
             offer: crowd.offer,
             now: self.now,
             written: Some(&crowd.written).filter(|_| !mutated!(self, CopiedForEach)),

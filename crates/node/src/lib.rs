@@ -21,6 +21,7 @@ mod notice;
 mod offers;
 mod partial_frames;
 mod pending_deliveries;
+mod reading;
 mod status;
 mod submit;
 #[cfg(test)]
@@ -51,6 +52,7 @@ use fan_out::FanOut;
 use notice::LoggedState;
 use offers::OfferTable;
 use pending_deliveries::PendingDeliveries;
+use reading::{Readers, Verdicts};
 use std::collections::VecDeque;
 use wait_monitor::WaitMonitor;
 
@@ -68,6 +70,10 @@ pub struct Node<E: Engine> {
     groups: Groups,
     pending: PendingDeliveries,
     offers: OfferTable,
+    /// Whether the engine can show what it has retained.
+    replays: bool,
+    readers: Readers,
+    verdicts: Verdicts,
     effects: VecDeque<Effect>,
     now: Instant,
     /// The engine has refused a message for want of room and has not said that there is room again.
@@ -122,6 +128,9 @@ impl<E: Engine> Node<E> {
             limits.batch_max = 0;
         }
         Self {
+            replays: engine.capability().replays,
+            readers: Readers::default(),
+            verdicts: Verdicts::default(),
             engine,
             datagrams: Datagrams::new(identity),
             clients: Sessions::new(limits),
@@ -286,7 +295,7 @@ impl<E: Engine> Node<E> {
                         return Some(effect);
                     }
                 }
-                None if self.notify_next() || self.submit_next() => {}
+                None if self.notify_next() || self.submit_next() || self.read_next() => {}
                 None => return None,
             }
         }
@@ -296,7 +305,7 @@ impl<E: Engine> Node<E> {
     pub fn poll_timeout(&self) -> Option<Instant> {
         let (paused, asking) = (self.clients.has_paused(), self.clients.has_asking());
         let waits = paused || self.clients.next_leaving().is_some() || asking && !self.has_answered_enough();
-        if self.has_to_tell() || !self.full && waits {
+        if self.has_to_tell() || self.has_to_read() || !self.full && waits {
             return Some(self.now);
         }
         let answers = (!self.full && asking).then(|| self.next_answers());
@@ -305,6 +314,7 @@ impl<E: Engine> Node<E> {
             self.clients.next_silent(),
             self.clients.next_unfinished(),
             self.wait_monitor.at(),
+            self.readers.next_impatient(),
         ];
         others.into_iter().chain([answers]).flatten().min()
     }
@@ -345,6 +355,7 @@ impl<E: Engine> Node<E> {
     pub fn client_written(&mut self, now: Instant, client: ClientId, n: usize) {
         self.begin(now);
         self.clients.written(client, n);
+        self.readers.has_room(client);
     }
 
     /// The next event for the log, and how many of its kind were left out before it.
@@ -388,6 +399,7 @@ impl<E: Engine> Node<E> {
     fn begin(&mut self, now: Instant) {
         self.notice(now);
         self.pending.begin();
+        self.readers.begin();
         if let Some(room) = self.clients.room(now, &self.pending) {
             self.engine.handle_pressure(Pressure::Room(room));
         }
@@ -404,6 +416,7 @@ impl<E: Engine> Node<E> {
     fn free_names(&mut self) {
         while let Some((client, name)) = self.clients.next_parted() {
             self.groups.exit(client, &name);
+            self.readers.remove(client);
         }
     }
 

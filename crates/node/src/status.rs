@@ -11,6 +11,7 @@ impl<E: Engine> Node<E> {
         self.datagrams.observe(see);
         self.clients.observe(see);
         self.groups.observe(see);
+        self.readers.observe(see);
         see("delivery_slice_max_bytes", self.pending.most() as u64);
         see("ordered_malformed", self.counts.ordered_malformed);
         see("group_parts_refused", self.counts.parts_refused);

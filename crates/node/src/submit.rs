@@ -19,7 +19,7 @@ impl<E: Engine> Node<E> {
     /// Takes what a client asks, as far as there is room for it.
     pub(crate) fn serve(&mut self, client: ClientId) -> Reading {
         while let Some(wish) = self.clients.next(self.now, client) {
-            let asks = matches!(wish, ClientRequest::Common(Ask::Status | Ask::List(_)));
+            let asks = matches!(wish, ClientRequest::Common(Ask::Status | Ask::List(_) | Ask::Read(_)));
             if !self.handle_request(client, wish) {
                 self.clients.pause(client);
                 return Reading::Pause;
@@ -55,6 +55,7 @@ impl<E: Engine> Node<E> {
             Ask::Hello(name) => self.on_hello(client, name),
             Ask::Status => self.on_status(client),
             Ask::List(question) => self.on_question(client, &question),
+            Ask::Read(request) => self.on_read(client, &request),
             Ask::Goodbye => self.clients.end(client, &Disconnect::new(DisconnectReason::Goodbye, "good-bye")),
         }
         true
@@ -179,7 +180,7 @@ impl<E: Engine> Node<E> {
         self.answer(client);
     }
 
-    fn answer(&mut self, client: ClientId) {
+    pub(crate) fn answer(&mut self, client: ClientId) {
         self.clients.tell(client, &self.frames);
         self.answered += self.frames.len();
     }

@@ -38,7 +38,7 @@ pub(crate) use encode::{
 };
 pub use in_place::{InPlace, look};
 
-use crate::{Disconnect, Place, Reading, Refusal};
+use crate::{Disconnect, Place, ReadingStatus, Refusal};
 use bytes::Bytes;
 use consort_group::{ChangeCause, ClientName, GroupViewId, Member, PrivateName, Targets};
 use consort_types::{
@@ -88,7 +88,7 @@ pub enum DaemonEvent {
     /// The next message of a reading by position.
     Read(Message),
     /// What the daemon says of a reading beside its messages.
-    Reading(Reading),
+    Reading(ReadingStatus),
     /// Which incarnation of its node sends messages from here on.
     Life(MemberId),
     /// The same before its place is final; only optimistic clients are told so, and nothing as a message.

@@ -51,7 +51,7 @@ pub use listing::{Inquirer, ListQuery, Listing};
 pub use offers::{PendingOffer, Undo};
 pub use output::{FrameQueue, OUTPUT_PIECES, SHARED};
 pub use pool::Pool;
-pub use reading::{Place, PlaceError, ReadRequest, Reading, ReadingEnd};
+pub use reading::{Place, PlaceError, ReadRequest, ReadingEnd, ReadingStatus};
 pub use reason::{Disconnect, DisconnectReason, ReadingEndCause, Refusal, RefusalCause};
 pub use request::Hello;
 pub use server::{Ask, Session};

@@ -3,15 +3,15 @@
 //! | kind | frame | body |
 //! |---|---|---|
 //! | 0b | read | order (8), position (8), index (2), how many groups (2), each group's name (1 + n) |
-//! | f8 | reading began | order (8), oldest position (8), newest (8) |
+//! | f8 | reading began | order (8), first place: position (8), index (2); oldest position (8), newest (8) |
 //! | f9 | no reading | cause (1), oldest position (8), newest (8), text |
 //! | fa | caught up | position (8) |
 //! | fb | lost | from (8), to (8) |
 use crate::reason::ReadingEndCause;
 use crate::{frame, text};
 use bytes::{BufMut, BytesMut};
-use consort_group::Addressee;
 use consort_group::targets::put_name;
+use consort_group::{Addressee, Targets};
 use consort_types::GroupName;
 use consort_wire::{Malformed, Reader, Writer};
 use std::fmt;
@@ -84,13 +84,13 @@ pub struct ReadRequest {
 
 impl ReadRequest {
     /// How many groups one reading may name.
-    pub const GROUPS_MAX: usize = 1_000;
+    pub const GROUPS_MAX: usize = 100;
 
     /// Reads the body of a frame.
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let (order, position, index) = (reader.u64("order")?, reader.u64("position")?, reader.u16("index")?);
         let count = reader.count(1, "group count")?;
-        if count > Self::GROUPS_MAX {
+        if count > Targets::MAX {
             return Err(reader.bad("group count"));
         }
         let mut name = || {
@@ -115,11 +115,13 @@ pub fn put_read(out: &mut BytesMut, order: u64, from: Place, groups: &[GroupName
 
 /// What a daemon says of a reading beside its messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reading {
+pub enum ReadingStatus {
     /// It begins: the messages follow.
     Began {
         /// Names the order; positions of another mean nothing.
         order: u64,
+        /// The first message that is told: the oldest where the start was asked for.
+        from: Place,
         /// The oldest position that the daemon can tell.
         oldest: u64,
         /// The newest.
@@ -156,11 +158,18 @@ pub struct ReadingEnd {
     pub text: String,
 }
 
-impl Reading {
+impl ReadingStatus {
     /// Appends the frame.
     pub fn put(&self, out: &mut BytesMut) {
         match self {
-            Self::Began { order, oldest, newest } => put_numbers(out, BEGAN, &[*order, *oldest, *newest]),
+            Self::Began { order, from, oldest, newest } => {
+                frame::put_head(out, BEGAN, 34);
+                out.put_u64(*order);
+                out.put_u64(from.position);
+                out.put_u16(from.index);
+                out.put_u64(*oldest);
+                out.put_u64(*newest);
+            }
             Self::CaughtUp { position } => put_numbers(out, CAUGHT_UP, &[*position]),
             Self::Lost { from, to } => put_numbers(out, LOST, &[*from, *to]),
             Self::Ended(end) => frame::put(out, NO_READING, |out| {
@@ -177,6 +186,7 @@ impl Reading {
         Ok(Some(match kind {
             BEGAN => Self::Began {
                 order: reader.u64("order")?,
+                from: Place { position: reader.u64("position")?, index: reader.u16("index")? },
                 oldest: reader.u64("oldest position")?,
                 newest: reader.u64("newest position")?,
             },

@@ -70,6 +70,8 @@ pub const METRICS: &[Metric] = &[
     ("clients_optimistic", Gauge, "Clients that are offered messages before their place is final. Normal: any."),
     ("messages_offered", Counter, "Messages offered before their place was final, once for each client. Normal: any."),
     ("messages_revoked", Counter, "Offers that were taken back. Normal: below 1 in 100 offers."),
+    ("readers", Gauge, "Clients that read by position. Normal: any."),
+    ("messages_read", Counter, "Messages told to them. Normal: any."),
     // Groups.
     ("groups", Gauge, "Groups that have members. Normal: equal at all daemons of a view."),
     ("group_bytes", Gauge, "Memory that all groups take. Normal: far below 268435456, where joins are refused."),

@@ -3,9 +3,10 @@ use crate::clients::Sessions;
 use bytes::{Bytes, BytesMut};
 use consort_group::ordered::{self, MulticastLayout};
 use consort_group::{ClientName, NotRepresentable, Targets, batch};
+use consort_session::event::ToldAs;
 use consort_session::{
-    Ask, Disconnect, DisconnectReason, FrameQueue, Limits, PendingOffer, Refusal, RefusalCause, SHARED, Session, Waits,
-    event, request,
+    Ask, Disconnect, DisconnectReason, FrameQueue, Limits, PendingOffer, Place, Refusal, RefusalCause, SHARED, Session,
+    Waits, event, request,
 };
 use consort_spread::messages::{self, RegularMessage};
 use consort_spread::{MulticastNote, Reject, SpreadRequest, SpreadSession};
@@ -59,6 +60,8 @@ pub(crate) struct Telling<'a> {
     pub messages: usize,
     pub payload: &'a Payload,
     pub told: MulticastLayout,
+    /// Where it stands.
+    pub place: Place,
     /// What optimistic clients know it by.
     pub offer: OfferId,
     pub now: Instant,
@@ -70,6 +73,8 @@ pub(crate) struct Telling<'a> {
 #[derive(Debug)]
 pub(crate) struct Written {
     native: Bytes,
+    /// For native clients that want positions.
+    placed: Bytes,
     spread: Vec<Bytes>,
     /// Some message of it cannot be told to Spread clients.
     unfit: bool,
@@ -83,6 +88,11 @@ impl Written {
             true => clients.keep_all(event::message(sender.0.node, *service, payload, told)),
             false => Bytes::new(),
         };
+        let told_as = ToldAs::Member(telling.place);
+        let placed = match readers.iter().any(|client| clients.wants_positions(*client)) {
+            true => clients.keep_all(event::placed(sender.0.node, *service, payload, told, told_as)),
+            false => Bytes::new(),
+        };
         let (mut spread, mut unfit) = (Vec::new(), false);
         if readers.iter().any(|client| client.speaks_spread()) {
             unfit = !telling.each_for_spread(|message| {
@@ -91,13 +101,13 @@ impl Written {
                 spread.push(clients.keep(&mut out));
             });
         }
-        Self { native, spread, unfit }
+        Self { native, placed, spread, unfit }
     }
 
     /// How many bytes of it are copied for each reader.
     pub fn copied(&self) -> usize {
         let small = |frame: &&Bytes| frame.len() < SHARED;
-        std::iter::once(&self.native).chain(&self.spread).filter(small).map(Bytes::len).sum()
+        [&self.native, &self.placed].into_iter().chain(&self.spread).filter(small).map(Bytes::len).sum()
     }
 }
 
@@ -115,6 +125,15 @@ impl Telling<'_> {
             return session.tell_confirm(self.now, &self.offered(self.payload.clone(), self.told.at));
         }
         self.each_apart(|_, message| session.tell_confirm(self.now, &self.offered(message, 0)));
+    }
+
+    /// Tells a native client that wants positions.
+    fn tell_placed(&self, session: &mut Session) {
+        let Telling { sender, service, payload, told, place, written, .. } = self;
+        match written {
+            Some(written) => session.tell_placed_shared(sender.0, &written.placed),
+            None => session.tell_placed(sender.0, *service, payload, told, ToldAs::Member(*place)),
+        }
     }
 
     /// Calls `see` with each message as Spread clients are told it; false if some cannot be told.
@@ -347,6 +366,10 @@ impl ClientSession {
                 telling.confirm(session);
                 true
             }
+            Self::Native(session) if session.wants_positions() => {
+                telling.tell_placed(session);
+                true
+            }
             Self::Native(session) => {
                 let Telling { sender, service, payload, told, written, .. } = telling;
                 match written {
@@ -357,6 +380,19 @@ impl ClientSession {
             }
             Self::Spread { session, client, .. } => telling.tell_spread(session, telling.own == Some(*client)),
         }
+    }
+
+    /// Appends a message that a reader is told.
+    pub fn tell_read(&mut self, telling: &Telling<'_>) {
+        if let Self::Native(session) = self {
+            let Telling { sender, service, payload, told, place, .. } = telling;
+            session.tell_placed(sender.0, *service, payload, told, ToldAs::Reader(*place));
+        }
+    }
+
+    /// Whether its messages come with their position.
+    pub const fn wants_positions(&self) -> bool {
+        matches!(self, Self::Native(session) if session.wants_positions())
     }
 
     /// Whether it is offered messages before their place is final.

@@ -32,6 +32,7 @@ impl Sessions {
     /// A client's name is free again; its going is to be ordered if it was in any group.
     pub(super) fn part(&mut self, client: ClientId, name: Option<ClientName>, joined: bool) {
         self.optimistic.remove(&client);
+        self.positioned.remove(&client);
         self.parted.extend(name.map(|name| (client, name)));
         if joined {
             self.leaving.push_back(client);

@@ -20,6 +20,31 @@ impl Sessions {
         self.counts.untold += if told { 0 } else { telling.messages as u64 };
     }
 
+    /// Whether a client's messages come with their position.
+    pub(crate) fn wants_positions(&self, client: ClientId) -> bool {
+        self.positioned.contains(&client)
+    }
+
+    /// Tells a reader a message.
+    pub(crate) fn tell_read(&mut self, client: ClientId, telling: &Telling<'_>) {
+        self.tell_in_turn(client, |session| session.tell_read(telling));
+    }
+
+    /// Tells a reader how its reading is.
+    pub(crate) fn tell_reader(&mut self, client: ClientId, frames: &[u8]) {
+        self.tell_in_turn(client, |session| session.tell(frames));
+    }
+
+    /// Tells one that is told no more than it reads: nobody waits for it, and it is not too slow.
+    fn tell_in_turn(&mut self, client: ClientId, say: impl FnOnce(&mut ClientSession)) {
+        let Some(entry) = self.all.get_mut(&client).filter(|entry| entry.session.is_open()) else { return };
+        say(&mut entry.session);
+        if entry.session.wakes() {
+            self.writable.push_back(client);
+        }
+        entry.account(&mut self.outputs);
+    }
+
     pub(crate) fn has_optimistic(&self) -> bool {
         !self.optimistic.is_empty()
     }

@@ -3,7 +3,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_order::{
     AcrossPartitions, Arrival, Capability, Delivery, Destination, Engine, Fact, Lane, Link, Malformed, Output, Packet,
-    Payload, Pressure, Refused, Submission, WaitState,
+    Payload, Pressure, Refused, Retained, Submission, WaitState,
 };
 use consort_types::{
     Class, Duration, Instant, MemberId, MessageId, NodeId, OrderStream, OrderWait, Position, Primary, Service, Ticket,
@@ -68,6 +68,16 @@ pub(super) struct Sequencer {
     pub primary: Primary,
     refused: bool,
     pub numbered: u64,
+    /// Whether it can show again what it was given.
+    pub replays: bool,
+    /// All that has its place.
+    log: Vec<Delivery>,
+    /// The first position that is retained.
+    pub oldest: u64,
+    /// Learns what has its place and delivers none of it, as one that others left out.
+    pub is_away: bool,
+    /// Names the order.
+    pub order: u64,
     submitted: u64,
     tick: Option<Instant>,
     outputs: VecDeque<Output<Numbered>>,
@@ -93,6 +103,11 @@ impl Sequencer {
             primary: Primary::NoPolicy,
             refused: false,
             numbered: 0,
+            replays: true,
+            log: Vec::new(),
+            oldest: 1,
+            is_away: false,
+            order: 77,
             submitted: 0,
             tick: None,
             outputs: VecDeque::new(),
@@ -151,7 +166,7 @@ impl Sequencer {
     }
 
     fn deliver(&mut self, message: Numbered) {
-        self.outputs.push_back(Output::Deliver(Delivery {
+        let delivery = Delivery {
             stream: OrderStream(0),
             position: Position(message.position),
             sender: message.sender,
@@ -159,7 +174,11 @@ impl Sequencer {
             class: message.class,
             service: message.service,
             payload: message.payload.into(),
-        }));
+        };
+        self.log.push(delivery.clone());
+        if !self.is_away {
+            self.outputs.push_back(Output::Deliver(delivery));
+        }
     }
 }
 
@@ -176,7 +195,7 @@ impl Engine for Sequencer {
             durable: false,
             reliable_links: false,
             continues_in_minority: true,
-            replays: false,
+            replays: self.replays,
             across_partitions: AcrossPartitions::PerComponent,
         }
     }
@@ -270,6 +289,16 @@ impl Engine for Sequencer {
 
     fn reads_first(&self) -> Lane {
         Lane::Token
+    }
+
+    fn retained(&self) -> Option<Retained> {
+        let last = self.log.last()?.position;
+        Some(Retained { order: self.order, first: Position(self.oldest), last }).filter(|_| self.replays)
+    }
+
+    fn replay(&self, from: Position, see: &mut dyn FnMut(&Delivery) -> bool) {
+        let retained = self.log.iter().filter(|delivery| delivery.position.0 >= self.oldest);
+        let _ = retained.skip_while(|delivery| delivery.position < from).all(see);
     }
 
     fn wait_state(&self) -> WaitState {

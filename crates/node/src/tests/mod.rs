@@ -9,6 +9,7 @@ mod limits;
 mod lists;
 mod offers;
 mod order;
+mod reading;
 mod scenarios;
 mod spread;
 #[path = "../../../spread/src/tests/client.rs"]
@@ -19,7 +20,7 @@ mod wait_causes;
 use crate::{Effect, Identity, Limits, Node, Reading};
 use bytes::{Bytes, BytesMut};
 use consort_order::Destination;
-use consort_session::{ClientEnd, ClientName, DaemonEvent, Hello};
+use consort_session::{ClientEnd, ClientName, DaemonEvent, Hello, ReadingStatus};
 use consort_types::{ClientId, ClusterId, ConfigHash, GroupName, Instant, MemberId, NodeId, Service};
 use engine::{Sequencer, TICK};
 use std::collections::VecDeque;
@@ -255,6 +256,18 @@ fn line(event: &DaemonEvent) -> Option<String> {
             let groups: Vec<_> = message.groups().collect();
             let (node, client) = message.sender();
             Some(format!("{node}/{client} {}: {}", groups.join("+"), String::from_utf8_lossy(message.payload())))
+        }
+        DaemonEvent::Read(message) => {
+            let place = message.standing()?.place;
+            Some(format!("{place} {}", String::from_utf8_lossy(message.payload())))
+        }
+        DaemonEvent::Reading(ReadingStatus::Began { order, oldest, newest, .. }) => {
+            Some(format!("reads {order}: {oldest} to {newest}"))
+        }
+        DaemonEvent::Reading(ReadingStatus::CaughtUp { position }) => Some(format!("caught up at {position}")),
+        DaemonEvent::Reading(ReadingStatus::Lost { from, to }) => Some(format!("lost {from} to {to}")),
+        DaemonEvent::Reading(ReadingStatus::Ended(end)) => {
+            Some(format!("{} ({} to {}): {end}", end.cause, end.oldest, end.newest))
         }
         DaemonEvent::Offer(offer) => {
             let message = line(&DaemonEvent::Message(offer.message.clone()))?;

@@ -5,7 +5,7 @@ use super::{
     READ_BATCH, READ_MESSAGE, REFUSED, REVOKE, SLOW, STATUS, Standing, VIEW, WAITING, WELCOME, WINDOW, WaitNotice,
     Welcome,
 };
-use crate::{Disconnect, DisconnectReason, Place, Reading, Refusal, RefusalCause, text};
+use crate::{Disconnect, DisconnectReason, Place, ReadingStatus, Refusal, RefusalCause, text};
 use bytes::Bytes;
 use consort_group::{ChangeCause, ClientName, GroupViewId, Member, Targets, ordered, targets};
 use consort_types::{ClientId, Duration, MemberId, NodeId, OrderWait, Primary, Service, ViewKind};
@@ -48,7 +48,7 @@ impl DaemonEvent {
             PONG => Self::Pong(reader.u64("token")?),
             DISCONNECT => Self::Disconnect(read_disconnect(&mut reader)?),
             LIFE => Self::Life(reader.member("sender")?),
-            kind => Self::Reading(Reading::read(kind, &mut reader)?.ok_or(reader.bad("kind"))?),
+            kind => Self::Reading(ReadingStatus::read(kind, &mut reader)?.ok_or(reader.bad("kind"))?),
         };
         reader.end("end of event")?;
         Ok(event)

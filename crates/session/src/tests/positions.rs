@@ -2,7 +2,7 @@
 use super::*;
 use crate::event::ToldAs;
 use crate::frame::{self, HEAD_LEN};
-use crate::reading::{self, ReadRequest, Reading, ReadingEnd};
+use crate::reading::{self, ReadRequest, ReadingEnd, ReadingStatus};
 use crate::{Place, ReadingEndCause};
 use bytes::{BufMut, BytesMut};
 use consort_group::ClientName;
@@ -56,12 +56,12 @@ fn every_frame() -> Vec<Bytes> {
     frames
 }
 
-fn every_reading() -> [Reading; 4] {
+fn every_reading() -> [ReadingStatus; 4] {
     [
-        Reading::Began { order: 7, oldest: 1, newest: 9 },
-        Reading::CaughtUp { position: 9 },
-        Reading::Lost { from: 2, to: 5 },
-        Reading::Ended(ReadingEnd { cause: ReadingEndCause::Trimmed, oldest: 3, newest: 9, text: "ä".into() }),
+        ReadingStatus::Began { order: 7, from: Place { position: 3, index: 4 }, oldest: 1, newest: 9 },
+        ReadingStatus::CaughtUp { position: 9 },
+        ReadingStatus::Lost { from: 2, to: 5 },
+        ReadingStatus::Ended(ReadingEnd { cause: ReadingEndCause::Trimmed, oldest: 3, newest: 9, text: "ä".into() }),
     ]
 }
 

@@ -1,0 +1,324 @@
+//! Reading by position: what the engine has retained of an order that lasts is told once more, and then what comes.
+//!
+//! A reader is told from the log alone, also what is new: as much as its client reads, in the order, each message once. So
+//! it holds no memory but its place, and nobody waits for it.
+mod readers;
+mod verdicts;
+
+pub(crate) use readers::Readers;
+pub(crate) use verdicts::Verdicts;
+
+use crate::Node;
+use crate::clients::client_session::Telling;
+use bytes::BytesMut;
+use consort_group::ordered::{self, MulticastLayout, Ordered};
+use consort_group::{Groups, Targets, batch};
+use consort_order::{Delivery, Engine, Retained};
+use consort_session::{Place, ReadRequest, ReadingEnd, ReadingEndCause, ReadingStatus};
+use consort_types::{ClientId, GroupName, OfferId, Position};
+use consort_wire::Payload;
+use readers::{Reader, Stage, Waits};
+use verdicts::Verdict;
+
+/// While so many bytes wait for a reader, it is told no more.
+const AHEAD: usize = 64 << 10;
+/// What looking at one message of the log costs, counted as bytes copied.
+const LOOK: usize = 128;
+
+/// A message that a reader is to be told.
+struct Found {
+    sender: consort_types::MemberId,
+    client: ClientId,
+    service: consort_types::Service,
+    messages: usize,
+    payload: Payload,
+    told: MulticastLayout,
+    place: Place,
+}
+
+impl<E: Engine> Node<E> {
+    /// A client asks to read, or to read no more.
+    pub(crate) fn on_read(&mut self, client: ClientId, request: &ReadRequest) {
+        let reads = self.readers.remove(client).is_some();
+        if reads || request.groups.is_empty() {
+            self.end_reading(client, ReadingEndCause::Ended, "the client reads no more, or something else".to_owned());
+        }
+        if request.groups.is_empty() {
+            return;
+        }
+        let capability = self.engine.capability();
+        if !capability.replays {
+            let text = format!(
+                "the daemons order with `{}`, which retains nothing to be read; reading by position needs `protocol = \"paxos\"`",
+                capability.protocol
+            );
+            return self.end_reading(client, ReadingEndCause::Unsupported, text);
+        }
+        match groups_of(request) {
+            Ok(groups) => self.readers.insert(client, Reader::new(request, groups)),
+            Err(text) => self.end_reading(client, ReadingEndCause::BadGroup, text),
+        }
+    }
+
+    /// Whether some reader may be told something.
+    pub(crate) fn has_to_read(&self) -> bool {
+        !self.readers.is_empty() && self.readers.has_turn(self.place_in_order())
+    }
+
+    /// Tells the next reader a little, if this slice has room for it.
+    pub(crate) fn read_next(&mut self) -> bool {
+        if self.readers.is_empty() || !self.readers.may_read() {
+            return false;
+        }
+        self.readers.wake(self.now, self.place_in_order());
+        let Some(client) = self.readers.next_turn() else { return false };
+        let waits = self.serve_reader(client);
+        self.readers.waits(client, waits);
+        true
+    }
+
+    /// How far this node has taken the order, and whether it knows where it stands.
+    fn place_in_order(&self) -> (Option<u64>, bool) {
+        (self.verdicts.last(), self.settling.is_none() && self.groups.is_settled())
+    }
+
+    /// The order as far as readers are told of it: nobody reads what members have yet to be told.
+    fn readable(&self) -> Option<Retained> {
+        let last = Position(self.verdicts.last()?);
+        self.engine.retained().map(|retained| Retained { last, ..retained })
+    }
+
+    fn serve_reader(&mut self, client: ClientId) -> Waits {
+        self.readers.spend(LOOK);
+        let waiting = self.clients.get(client).map_or(0, |session| session.output().len());
+        if waiting >= AHEAD {
+            return Waits::Room;
+        }
+        let Some(readable) = self.readable() else { return Waits::Order };
+        if !self.may_go_on(client) {
+            return Waits::Order;
+        }
+        let Some(reader) = self.readers.get_mut(client) else { return Waits::Order };
+        if matches!(reader.stage, Stage::Asked { .. }) {
+            return self.begin_reading(client, readable);
+        }
+        self.read_on(client, readable, AHEAD - waiting)
+    }
+
+    /// Ends the reading of one that may not read a group any more, or not yet.
+    fn may_go_on(&mut self, client: ClientId) -> bool {
+        //= G52
+        let (me, now) = (self.datagrams.identity().me, self.groups.hash());
+        let Some(reader) = self.readers.get_mut(client) else { return false };
+        if reader.seen_groups == Some(now) {
+            return true;
+        }
+        reader.seen_groups = Some(now);
+        let groups = &self.groups;
+        let shut = |group: &&GroupName| groups.is_closed(group.as_bytes()) && !groups.is_in((me, client), group);
+        let Some(group) = reader.groups.iter().find(shut).cloned() else { return true };
+        let text = format!("{group} is closed: only its members may read it; join it first");
+        self.end_reading(client, ReadingEndCause::Closed, text);
+        false
+    }
+
+    fn begin_reading(&mut self, client: ClientId, readable: Retained) -> Waits {
+        let (now, is_settled) = (self.now, self.place_in_order().1);
+        let Some(reader) = self.readers.get_mut(client) else { return Waits::Order };
+        if !is_settled {
+            reader.stage = Stage::Asked { until: None };
+            return Waits::Order;
+        }
+        let Retained { order, first: Position(oldest), last: Position(newest) } = readable;
+        let (from, wanted) = (reader.next.position, reader.order);
+        if wanted != 0 && wanted != order {
+            let text = format!(
+                "position {from} is of the order {wanted:016x}, and this is the order {order:016x}: it was begun anew, with \
+                 other messages; read from the start"
+            );
+            self.end_reading(client, ReadingEndCause::OtherOrder, text);
+        } else if from > newest + 1 {
+            if reader.is_patient(now) {
+                return Waits::Order;
+            }
+            let text = format!(
+                "position {from} is beyond the end: the newest message of this order is at {newest}; if it was begun anew, \
+                 read from the start"
+            );
+            self.end_reading(client, ReadingEndCause::BeyondEnd, text);
+        } else if from > 0 && from < oldest {
+            let text = format!(
+                "position {from} is not retained any more: the oldest there is is {oldest}; restore what you know from \
+                 elsewhere, or read from the start"
+            );
+            self.end_reading(client, ReadingEndCause::Trimmed, text);
+        } else {
+            reader.stage = Stage::Begun;
+            reader.order = order;
+            reader.next = if from == 0 { Place::at(oldest) } else { reader.next };
+            let from = reader.next;
+            self.say(client, &ReadingStatus::Began { order, from, oldest, newest });
+        }
+        Waits::Turn
+    }
+
+    /// Tells a reader what follows, as far as there is room.
+    fn read_on(&mut self, client: ClientId, readable: Retained, room: usize) -> Waits {
+        let Some(reader) = self.readers.get_mut(client) else { return Waits::Order };
+        let (next, oldest) = (reader.next.position, readable.first.0);
+        if next < oldest {
+            //= G54
+            reader.next = Place::at(oldest);
+            self.say(client, &ReadingStatus::Lost { from: next, to: oldest - 1 });
+            return Waits::Turn;
+        }
+        if next > readable.last.0 {
+            if std::mem::replace(&mut reader.stage, Stage::Live) != Stage::Live {
+                self.say(client, &ReadingStatus::CaughtUp { position: readable.last.0 });
+            }
+            return Waits::Order;
+        }
+        match self.tell_from_log(client, readable.last, room) {
+            true => Waits::Turn,
+            false => Waits::Order,
+        }
+    }
+
+    /// Looks at the log from a reader's place on, and tells it what is for it, until so many bytes are told or looked at.
+    /// False where the log shows nothing.
+    fn tell_from_log(&mut self, client: ClientId, last: Position, room: usize) -> bool {
+        //= G50
+        //= G51
+        let most = room.min(self.readers.left()).max(1);
+        let Self { engine, readers, groups, verdicts, .. } = self;
+        let Some(reader) = readers.get_mut(client) else { return false };
+        let (mut found, mut lost, mut spent, from) = (Vec::new(), None, 0, reader.next);
+        engine.replay(Position(from.position), &mut |delivery| {
+            let at = delivery.position;
+            if at > last || lost.is_some() || spent >= most {
+                return false;
+            }
+            spent += LOOK;
+            let skipped = if at.0 == from.position { from.index } else { 0 };
+            match look(delivery, skipped, &reader.groups, verdicts, groups) {
+                Look::Other => {}
+                Look::Lost => lost = Some(at.0),
+                Look::Found(message) => {
+                    spent += message.payload.len();
+                    found.push(message);
+                }
+            }
+            reader.next = Place::at(at.0 + 1);
+            true
+        });
+        readers.spend(spent);
+        found.iter().for_each(|message| self.tell_read(client, message));
+        if let Some(at) = lost {
+            //= G53
+            self.say(client, &ReadingStatus::Lost { from: at, to: at });
+        }
+        spent > 0
+    }
+
+    fn tell_read(&mut self, client: ClientId, found: &Found) {
+        let Found { sender, service, messages, payload, told, place, .. } = found;
+        self.readers.messages += *messages as u64;
+        let telling = Telling {
+            sender: (*sender, found.client),
+            own: None,
+            service: *service,
+            messages: *messages,
+            payload,
+            told: *told,
+            place: *place,
+            offer: OfferId(0),
+            now: self.now,
+            written: None,
+        };
+        self.clients.tell_read(client, &telling);
+    }
+
+    fn end_reading(&mut self, client: ClientId, cause: ReadingEndCause, text: String) {
+        self.readers.remove(client);
+        let (oldest, newest) = self.readable().map_or((0, 0), |readable| (readable.first.0, readable.last.0));
+        let end = ReadingStatus::Ended(ReadingEnd { cause, oldest, newest, text });
+        self.frames.clear();
+        end.put(&mut self.frames);
+        // It may ask as often as it likes, but must read the answers.
+        self.answer(client);
+    }
+
+    fn say(&mut self, client: ClientId, reading: &ReadingStatus) {
+        let mut frame = BytesMut::new();
+        reading.put(&mut frame);
+        self.clients.tell_reader(client, &frame);
+    }
+
+    /// A message has its place: what became of it there.
+    pub(crate) fn note_verdict(&mut self, at: Position, refused: bool) {
+        if !self.replays || at == Position::OUTSIDE || !self.verdicts.take(at.0, refused) {
+            return;
+        }
+        if let Some(retained) = self.engine.retained() {
+            self.verdicts.forget_below(retained.first.0);
+        }
+    }
+}
+
+/// The groups that a request names, each once.
+fn groups_of(request: &ReadRequest) -> Result<Vec<GroupName>, String> {
+    if request.groups.len() > ReadRequest::GROUPS_MAX {
+        let count = request.groups.len();
+        return Err(format!("{count} groups; one reading may name {}", ReadRequest::GROUPS_MAX));
+    }
+    let name = |name: &Vec<u8>| {
+        let text = String::from_utf8_lossy(name);
+        GroupName::new(name).map_err(|problem| format!("no group can be called {text:?}: {problem}"))
+    };
+    let mut groups = request.groups.iter().map(name).collect::<Result<Vec<_>, _>>()?;
+    groups.sort_unstable();
+    groups.dedup();
+    Ok(groups)
+}
+
+/// What a reader makes of a message.
+enum Look {
+    /// It is not for it.
+    Other,
+    /// It may be for it, but nobody here knows whether it was refused.
+    Lost,
+    Found(Found),
+}
+
+fn look(delivery: &Delivery, skipped: u16, wanted: &[GroupName], verdicts: &Verdicts, groups: &Groups) -> Look {
+    let Delivery { sender, position, service, payload, .. } = delivery;
+    let Ok(Ordered::Multicast { client, told }) = ordered::decode(payload) else { return Look::Other };
+    let verdict = verdicts.of(position.0);
+    let is_wanted = |name: &[u8]| wanted.binary_search_by(|group| group.as_bytes().cmp(name)).is_ok();
+    let judge = |targets: Targets<'_>| {
+        let names = targets.names().any(is_wanted);
+        let in_doubt = verdict == Verdict::Unknown && targets.names().any(|name| groups.is_closed(name));
+        (names && verdict != Verdict::Refused, in_doubt, targets.encoded_len())
+    };
+    let (is_for_it, in_doubt, len) = match Targets::of(payload, told.targets_at, judge) {
+        Ok(judged) => judged,
+        Err(_) => return Look::Other,
+    };
+    let whole = if told.batch { batch::check(payload, told.body_at(), len) } else { Ok(1) };
+    let (true, Ok(messages)) = (is_for_it, whole) else { return Look::Other };
+    if in_doubt {
+        return Look::Lost;
+    }
+    let index = usize::from(skipped);
+    let place = Place { position: position.0, index: skipped };
+    let payload = match (index, told.batch) {
+        (0, _) => payload.clone(),
+        (_, false) => return Look::Other,
+        (_, true) => match batch::behind(payload, told.body_at(), index) {
+            Some(rest) => rest,
+            None => return Look::Other,
+        },
+    };
+    let messages = messages - index.min(messages);
+    Look::Found(Found { sender: *sender, client, service: *service, messages, payload, told, place })
+}
