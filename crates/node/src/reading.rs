@@ -84,8 +84,11 @@ impl<E: Engine> Node<E> {
 
     /// The order as far as readers are told of it: nobody reads what members have yet to be told.
     fn readable(&self) -> Option<Retained> {
-        let last = Position(self.verdicts.last()?);
-        self.engine.retained().map(|retained| Retained { last, ..retained })
+        let retained = self.engine.retained()?;
+        // An order in which nothing stands yet, as the node is in a view of it.
+        let is_empty = || retained.last.0 == 0 && self.view.as_ref().is_some_and(|view| view.id.number > 0);
+        let last = self.verdicts.last().or_else(|| is_empty().then_some(0))?;
+        Some(Retained { last: Position(last), ..retained })
     }
 
     fn serve_reader(&mut self, client: ClientId) -> Waits {

@@ -2,7 +2,7 @@
 use consort_node::{Bytes, ClientId, Effect, Identity, Instant, Limits, Node, Reading};
 use consort_order::{
     AcrossPartitions, Arrival, Capability, Delivery, Engine, Fact, Lane, Link, Malformed, Output, Packet, Refused,
-    Submission, WaitState,
+    Retained, Submission, WaitState,
 };
 use consort_types::{
     ClusterId, ConfigHash, MemberId, MessageId, NodeId, OrderStream, OrderWait, Position, Primary, Service, Ticket,
@@ -140,7 +140,14 @@ struct ServedSocket {
 fn serve(orders: &Arc<Orders>, limits: Limits, accept: impl Fn() -> io::Result<Socket>) {
     let me = MemberId::new(0, 7);
     let identity = Identity { cluster: ClusterId(1), config: ConfigHash(1), me };
-    let engine = Alone { me, orders: Arc::clone(orders), waiting: VecDeque::new(), outputs: VecDeque::new(), count: 0 };
+    let engine = Alone {
+        me,
+        orders: Arc::clone(orders),
+        waiting: VecDeque::new(),
+        log: Vec::new(),
+        outputs: VecDeque::new(),
+        count: 0,
+    };
     let mut node = Node::new(identity, engine, limits);
     let mut connections = BTreeMap::new();
     node.start(Instant::ZERO, &[]);
@@ -248,6 +255,7 @@ struct Alone {
     me: MemberId,
     orders: Arc<Orders>,
     waiting: VecDeque<Delivery>,
+    log: Vec<Delivery>,
     outputs: VecDeque<Output<Never>>,
     count: u64,
 }
@@ -265,7 +273,7 @@ impl Engine for Alone {
             durable: false,
             reliable_links: false,
             continues_in_minority: true,
-            replays: false,
+            replays: true,
             across_partitions: AcrossPartitions::PerComponent,
         }
     }
@@ -303,6 +311,7 @@ impl Engine for Alone {
 
     fn handle_timeout(&mut self, _now: Instant) {
         if !self.orders.hold.load(Ordering::SeqCst) {
+            self.log.extend(self.waiting.iter().cloned());
             self.outputs.extend(self.waiting.drain(..).map(Output::Deliver));
         }
     }
@@ -329,6 +338,14 @@ impl Engine for Alone {
 
     fn reads_first(&self) -> Lane {
         Lane::Token
+    }
+
+    fn retained(&self) -> Option<Retained> {
+        Some(Retained { order: 9, first: Position(1), last: Position(self.log.len() as u64) })
+    }
+
+    fn replay(&self, from: Position, see: &mut dyn FnMut(&Delivery) -> bool) {
+        let _ = self.log.iter().skip_while(|delivery| delivery.position < from).all(see);
     }
 
     fn wait_state(&self) -> WaitState {

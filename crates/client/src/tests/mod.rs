@@ -3,6 +3,7 @@
 mod asynchronous;
 mod daemon;
 mod ends;
+mod reading;
 mod sending;
 mod wait_causes;
 
