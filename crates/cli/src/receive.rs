@@ -1,14 +1,15 @@
 //! `consort receive`: what a group is told, in the one order.
 
 mod print;
+mod reading;
 
 use crate::args::Args;
 use crate::clock;
 use crate::connect::{self, Wanted};
 use crate::failure::{Code, Failure, Outcome, Trying};
 use crate::progress::Progress;
-use consort::{Client, ConnectOptions, Error, Event, GroupName, Undo};
-use print::Printer;
+use consort::{Client, ConnectOptions, Error, Event, GroupName, ReadingStatus, Undo};
+use print::{Printer, Style};
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::os::unix::ffi::OsStringExt;
@@ -25,6 +26,13 @@ that all receivers see. Who is in the group goes to the standard error.
   --count N        end after so many messages
   --until TEXT     end after a message that is exactly TEXT
   --timeout TIME   give up after so long (such as 10s), with exit code 5
+  --from WHERE     read instead of joining: print what the groups were sent from
+                   this position on, and then what comes; start or 0 is the
+                   oldest message there is (with `protocol = \"paxos\"`)
+  --checkpoint FILE  read, and keep in this file how far; if it exists, go on
+                   there instead of where --from says. After a crash the last
+                   messages may come again
+  --positions      print before each message its position and its sender
   --optimistic     print each message as soon as its place is likely (`offer 3:
                    text`), and later whether it holds: `confirm 3`, or `revoke
                    3`, and then it is offered again where it stands. Only
@@ -50,6 +58,8 @@ struct Options {
     count: Option<u64>,
     until: Option<Vec<u8>>,
     timeout: Option<Duration>,
+    reading: reading::Wanted,
+    positions: bool,
     optimistic: bool,
     undo: Option<Undo>,
     views: bool,
@@ -65,15 +75,20 @@ pub fn main(words: Vec<OsString>) -> Outcome {
     let mut client = options.wanted.connect(&ConnectOptions {
         wants_views: options.views,
         optimistic: options.optimistic.then(|| options.undo.unwrap_or_default()),
+        wants_positions: options.positions || options.json,
         ..ConnectOptions::default()
     })?;
-    for group in &options.groups {
-        client.join(group).map_err(ended)?;
+    if options.reading.reads() {
+        options.reading.begin(&mut client, &options.groups)?;
+    } else {
+        options.groups.iter().try_for_each(|group| client.join(group).map(drop)).map_err(ended)?;
     }
-    let mut printer = Printer::new(options.json, options.quiet, options.digest, options.until.clone());
-    let outcome = receive(&mut client, &options, deadline, &mut printer);
+    let mut printer = Printer::new(options.style(), options.digest, options.until.clone());
+    let mut keeper = options.reading.keeper();
+    let outcome = receive(&mut client, &options, deadline, &mut printer, &mut keeper);
     // What was received is told even where it is less than was wanted.
     printer.finish()?;
+    keeper.keep(client.bookmark())?;
     outcome
 }
 
@@ -82,6 +97,11 @@ fn read(words: Vec<OsString>) -> Outcome<Options> {
     Args::only_options(words, HELP, |option, args| options.take(option, args))?;
     if options.undo.is_some() && !options.optimistic {
         return Err(Failure::usage("--undo: only offers are undone; add --optimistic"));
+    }
+    if options.optimistic && (options.reading.reads() || options.positions) {
+        return Err(Failure::usage(
+            "--optimistic: what is offered has no position yet; leave it out, or --from, --checkpoint and --positions",
+        ));
     }
     if options.groups.is_empty() {
         options.groups.push(connect::usual_group()?);
@@ -102,13 +122,30 @@ impl Options {
             "--json" => self.json = true,
             "--quiet" => self.quiet = true,
             "--digest" => self.digest = true,
-            _ => return self.wanted.take(option, args),
+            "--positions" => self.positions = true,
+            _ => return Ok(self.wanted.take(option, args)? || self.reading.take(option, args)?),
         }
         Ok(true)
     }
+
+    const fn style(&self) -> Style {
+        match (self.quiet, self.json, self.positions) {
+            (true, true, _) => Style::QuietJson,
+            (true, false, _) => Style::Quiet,
+            (false, true, _) => Style::Json,
+            (false, false, true) => Style::Placed,
+            (false, false, false) => Style::Plain,
+        }
+    }
 }
 
-fn receive(client: &mut Client, options: &Options, deadline: Option<u64>, printer: &mut Printer) -> Outcome {
+fn receive(
+    client: &mut Client,
+    options: &Options,
+    deadline: Option<u64>,
+    printer: &mut Printer,
+    keeper: &mut reading::Keeper,
+) -> Outcome {
     // Where messages are printed to the terminal they show by themselves how far it is.
     let mut progress = Progress::new(options.count.is_some() && (options.quiet || !io::stdout().is_terminal()));
     loop {
@@ -119,6 +156,7 @@ fn receive(client: &mut Client, options: &Options, deadline: Option<u64>, printe
             None => {
                 // Nothing more is there for now: show what came, then wait.
                 printer.flush()?;
+                keeper.keep(client.bookmark())?;
                 client.receive(left).map_err(ended)?
             }
         };
@@ -126,10 +164,17 @@ fn receive(client: &mut Client, options: &Options, deadline: Option<u64>, printe
         if let Event::Refused { refusal, .. } = &event {
             return Err(Failure::new(format!("cannot join: {refusal}")));
         }
-        if !matches!(event, Event::Message(_)) {
+        if let Event::Reading(ReadingStatus::Ended(end)) = &event {
+            return Err(Failure::new(format!("cannot read: {end}")));
+        }
+        if !matches!(event, Event::Message(_) | Event::Read(_)) {
             progress.clear();
         }
         printer.print(&event)?;
+        if keeper.is_due() {
+            printer.flush()?;
+            keeper.keep(client.bookmark())?;
+        }
         if printer.has_ended || options.count == Some(printer.count) {
             return Ok(());
         }
@@ -179,6 +224,12 @@ mod tests {
         let offers = self::options("--optimistic --undo latest").unwrap();
         assert_eq!((offers.optimistic, offers.undo), (true, Some(Undo::Latest)));
         for (line, wrong) in [
+            ("--from x", "--from: `x` does not fit; give start, or a position such as 1234"),
+            ("--from -1", "--from: `-1` does not fit; give start, or a position such as 1234"),
+            (
+                "--from 0 --optimistic",
+                "--optimistic: what is offered has no position yet; leave it out, or --from, --checkpoint and --positions",
+            ),
             ("--undo any", "--undo: only offers are undone; add --optimistic"),
             ("--optimistic --undo first", "--undo: `first` does not fit; give any or latest"),
         ] {
@@ -199,8 +250,9 @@ mod tests {
             client.multicast(consort::Service::Agreed, std::slice::from_ref(&lobby), b"x").unwrap();
         }
         client.wait_ordered(Duration::from_secs(60)).unwrap();
-        let mut printer = Printer::new(false, true, false, None);
-        let ended = receive(&mut client, &options("").unwrap(), Some(clock::now_ns()), &mut printer).unwrap_err();
+        let (mut printer, mut keeper) = (Printer::new(Style::Quiet, false, None), reading::Keeper::default());
+        let now = Some(clock::now_ns());
+        let ended = receive(&mut client, &options("").unwrap(), now, &mut printer, &mut keeper).unwrap_err();
         assert_eq!((ended.code, printer.count), (Code::Timeout, 0), "five wait, and there is no time for any");
     }
 

@@ -1,17 +1,41 @@
 //! Events as lines.
 use super::written;
 use crate::failure::{Failure, Outcome, note};
-use consort::{ChangeCause, Event, GroupView, Member, Message, NetworkView, Offer, Primary};
+use consort::{ChangeCause, Event, GroupView, Member, Message, NetworkView, Offer, Primary, ReadingStatus};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Stdout, Write};
 
+/// How messages are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// Each on a line.
+    Plain,
+    /// The same behind its position and its sender.
+    Placed,
+    /// Events as objects.
+    Json,
+    /// No messages.
+    Quiet,
+    /// Events as objects, but for messages.
+    QuietJson,
+}
+
+impl Style {
+    const fn is_json(self) -> bool {
+        matches!(self, Self::Json | Self::QuietJson)
+    }
+
+    const fn is_quiet(self) -> bool {
+        matches!(self, Self::Quiet | Self::QuietJson)
+    }
+}
+
 /// Prints events, counts and hashes messages.
 pub struct Printer {
     out: BufWriter<Stdout>,
-    json: bool,
-    quiet: bool,
+    style: Style,
     digest: Option<Sha256>,
     /// The message that ends it.
     until: Option<Vec<u8>>,
@@ -25,16 +49,17 @@ pub struct Printer {
 
 impl Printer {
     /// As the options say.
-    pub fn new(json: bool, quiet: bool, digest: bool, until: Option<Vec<u8>>) -> Self {
+    pub fn new(style: Style, digest: bool, until: Option<Vec<u8>>) -> Self {
         let out = BufWriter::with_capacity(1 << 16, io::stdout());
         let digest = digest.then(Sha256::new);
-        Self { out, json, quiet, digest, until, open: BTreeMap::new(), count: 0, has_ended: false }
+        Self { out, style, digest, until, open: BTreeMap::new(), count: 0, has_ended: false }
     }
 
     /// Prints an event.
     pub fn print(&mut self, event: &Event) -> Outcome {
         match event {
-            Event::Message(message) => self.message(message),
+            Event::Message(message) | Event::Read(message) => self.message(message),
+            Event::Reading(status) => self.change(|| reading(status), || describe_reading(status)),
             Event::Offer(offer) => self.offer(offer),
             Event::Revoke { offer } => self.close("revoke", *offer).map(drop),
             Event::Confirm { offer } => {
@@ -49,7 +74,7 @@ impl Printer {
     }
 
     fn change(&mut self, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> Outcome {
-        if self.json {
+        if self.style.is_json() {
             return self.line(&json());
         }
         // Messages that came before go before.
@@ -69,7 +94,7 @@ impl Printer {
 
     fn offer(&mut self, offer: &Offer) -> Outcome {
         self.open.insert(offer.number, offer.message.clone());
-        match (self.quiet, self.json) {
+        match (self.style.is_quiet(), self.style.is_json()) {
             (true, _) => Ok(()),
             (_, true) => self.line(&offer_as_json(offer)),
             _ => {
@@ -84,7 +109,7 @@ impl Printer {
         let Some(message) = self.open.remove(&offer) else {
             return Err(Failure::new(format!("the daemon says {what} of offer {offer}, which is not open")));
         };
-        match (self.quiet, self.json) {
+        match (self.style.is_quiet(), self.style.is_json()) {
             (true, _) => {}
             (_, true) => self.line(&json!({ "event": what, "offer": offer }))?,
             _ => written(writeln!(self.out, "{what} {offer}"))?,
@@ -94,9 +119,14 @@ impl Printer {
 
     fn message(&mut self, message: &Message) -> Outcome {
         self.count(message);
-        match (self.quiet, self.json) {
+        match (self.style.is_quiet(), self.style.is_json()) {
             (true, _) => Ok(()),
             (_, true) => self.line(&as_json(message)),
+            _ if self.style == Style::Placed => {
+                let text = String::from_utf8_lossy(message.payload());
+                let (node, place) = (message.sender().0, place(message));
+                written(writeln!(self.out, "{place} {node}/{}: {text}", message.sender_name()))
+            }
             _ => written(self.out.write_all(message.payload()).and_then(|()| self.out.write_all(b"\n"))),
         }
     }
@@ -115,7 +145,7 @@ impl Printer {
         if let Some(digest) = self.digest.take() {
             let text: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
             let count = self.count;
-            match self.json {
+            match self.style.is_json() {
                 true => self.line(&json!({ "event": "end", "sha256": text, "count": count }))?,
                 false => written(writeln!(self.out, "{text} {count}"))?,
             }
@@ -128,18 +158,56 @@ fn as_json(message: &Message) -> Value {
     let (node, client) = message.sender();
     let groups: Vec<&str> = message.groups().collect();
     let mut value = json!({
-        "event": "message",
+        "event": if message.is_read() { "read" } else { "message" },
         "node": node.0,
         "client": client.0,
         "service": message.service().name(),
         "groups": groups,
     });
+    if let Some(standing) = message.standing() {
+        value["position"] = standing.place.position.into();
+        value["index"] = standing.place.index.into();
+    }
+    if let Some(daemon) = message.sender_daemon() {
+        value["incarnation"] = daemon.incarnation.0.into();
+    }
     // Bytes that are no text would not survive as text.
     match std::str::from_utf8(message.payload()) {
         Ok(text) => value["text"] = text.into(),
         Err(_) => value["hex"] = message.payload().iter().map(|byte| format!("{byte:02x}")).collect::<String>().into(),
     }
     value
+}
+
+/// Where a message stands; `-` where that is not known.
+fn place(message: &Message) -> String {
+    message.standing().map_or_else(|| "-".to_owned(), |standing| standing.place.to_string())
+}
+
+fn reading(status: &ReadingStatus) -> Value {
+    match status {
+        ReadingStatus::Began { order, from, oldest, newest } => json!({
+            "event": "reading",
+            "order": format!("{order:016x}"),
+            "from": from.to_string(),
+            "oldest": oldest,
+            "newest": newest,
+        }),
+        ReadingStatus::CaughtUp { position } => json!({ "event": "caught_up", "position": position }),
+        ReadingStatus::Lost { from, to } => json!({ "event": "lost", "from": from, "to": to }),
+        ReadingStatus::Ended(end) => json!({ "event": "reading_ended", "cause": end.cause.name() }),
+    }
+}
+
+fn describe_reading(status: &ReadingStatus) -> String {
+    match status {
+        ReadingStatus::Began { from, oldest, newest, .. } => {
+            format!("reading from {from}; the daemon has {oldest} to {newest}")
+        }
+        ReadingStatus::CaughtUp { position } => format!("read all up to {position}; what follows is new"),
+        ReadingStatus::Lost { from, to } => format!("positions {from} to {to} are lost: the daemon cannot tell them"),
+        ReadingStatus::Ended(end) => end.to_string(),
+    }
 }
 
 fn offer_as_json(offer: &Offer) -> Value {

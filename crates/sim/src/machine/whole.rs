@@ -276,6 +276,8 @@ impl<E: Engine> Whole<E> {
                 if self.seats[at].dared.contains(&request) && is_fair(&refusal) => {}
             DaemonEvent::Refused { refusal, .. } => self.refuse(at, format!("{refusal:?}")),
             DaemonEvent::Disconnect(farewell) => self.refuse(at, format!("{farewell:?}")),
+            // No simulated client reads by position.
+            DaemonEvent::Read(_) | DaemonEvent::Reading(_) | DaemonEvent::Life(_) => {}
             DaemonEvent::View(_) | DaemonEvent::Waiting(_) | DaemonEvent::Status(_) | DaemonEvent::Pong(_) => {}
         }
     }

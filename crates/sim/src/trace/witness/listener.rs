@@ -83,6 +83,8 @@ impl SessionListener {
             DaemonEvent::GroupSignal(signal) => self.on_signal(signal, say),
             // What is offered counts once it has its place.
             DaemonEvent::Offer(_) | DaemonEvent::Revoke(_) | DaemonEvent::Confirm(_) => {}
+            // A reader is no member.
+            DaemonEvent::Read(_) | DaemonEvent::Reading(_) | DaemonEvent::Life(_) => {}
             DaemonEvent::Waiting(_) | DaemonEvent::Status(_) | DaemonEvent::Pong(_) => {}
         }
     }

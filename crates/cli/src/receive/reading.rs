@@ -1,0 +1,134 @@
+//! Reading by position: where it begins, and where it goes on the next time.
+use super::ended;
+use crate::args::Args;
+use crate::clock;
+use crate::failure::{Failure, Outcome, Trying};
+use consort::{Bookmark, Client, GroupName, Place, ReadFrom};
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+/// A checkpoint is written anew no more often, in nanoseconds, while messages keep coming.
+const EACH: u64 = 1_000_000_000;
+
+/// What the command line says of reading.
+#[derive(Debug, Default)]
+pub struct Wanted {
+    from: Option<ReadFrom>,
+    checkpoint: Option<PathBuf>,
+}
+
+impl Wanted {
+    /// Takes `--from` or `--checkpoint`; false for any other option.
+    pub fn take(&mut self, option: &str, args: &mut Args) -> Outcome<bool> {
+        match option {
+            "--from" => self.from = Some(place(args)?),
+            "--checkpoint" => self.checkpoint = Some(args.path()?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Whether it reads instead of joining.
+    pub const fn reads(&self) -> bool {
+        self.from.is_some() || self.checkpoint.is_some()
+    }
+
+    /// Begins to read.
+    pub fn begin(&self, client: &mut Client, groups: &[GroupName]) -> Outcome {
+        let kept = self.checkpoint.as_ref().map(load).transpose()?.flatten();
+        let from = kept.map_or(self.from.unwrap_or_default(), ReadFrom::After);
+        client.read(groups, from).map_err(ended)
+    }
+
+    /// What keeps the checkpoint.
+    pub fn keeper(&self) -> Keeper {
+        Keeper { path: self.checkpoint.clone(), kept: None, at: 0 }
+    }
+}
+
+/// Keeps a file up to date that says how far was read.
+#[derive(Debug, Default)]
+pub struct Keeper {
+    path: Option<PathBuf>,
+    kept: Option<Bookmark>,
+    at: u64,
+}
+
+impl Keeper {
+    /// Whether it is time to write it though messages keep coming.
+    pub fn is_due(&self) -> bool {
+        self.path.is_some() && clock::now_ns() >= self.at + EACH
+    }
+
+    /// Writes how far was read, of which all must have been printed: better twice than never.
+    pub fn keep(&mut self, bookmark: Option<Bookmark>) -> Outcome {
+        self.at = clock::now_ns();
+        let (Some(path), Some(bookmark)) = (&self.path, bookmark.filter(|_| bookmark != self.kept)) else {
+            return Ok(());
+        };
+        let mut new = path.clone().into_os_string();
+        new.push(".new");
+        let done = fs::write(&new, format!("{bookmark}\n")).and_then(|()| fs::rename(&new, path));
+        done.trying(|| format!("--checkpoint: cannot write {}", path.display()))?;
+        self.kept = Some(bookmark);
+        Ok(())
+    }
+}
+
+/// The bookmark in a file, if there is such a file.
+fn load(path: &PathBuf) -> Outcome<Option<Bookmark>> {
+    match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).trying(|| format!("--checkpoint: cannot read {}", path.display())),
+        Ok(text) => text.trim_end().parse().map(Some).map_err(|_| {
+            Failure::usage(format!(
+                "--checkpoint: {} holds no checkpoint but {:?}; delete it to read from the start",
+                path.display(),
+                text.chars().take(40).collect::<String>()
+            ))
+        }),
+    }
+}
+
+fn place(args: &mut Args) -> Outcome<ReadFrom> {
+    let text = args.text()?;
+    if text == "start" {
+        return Ok(ReadFrom::Start);
+    }
+    let place: Result<Place, _> = text.parse();
+    place.map(ReadFrom::Place).map_err(|_| args.wrong(&text, "start, or a position such as 1234"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keeper(path: PathBuf) -> Keeper {
+        Wanted { checkpoint: Some(path), ..Wanted::default() }.keeper()
+    }
+
+    #[test]
+    fn a_checkpoint_reads_back_and_garbage_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("place");
+        assert_eq!(load(&path).unwrap(), None);
+        let bookmark = Bookmark { order: 7, next: Place { position: 12, index: 3 } };
+        let mut keeper = keeper(path.clone());
+        keeper.keep(None).unwrap();
+        assert!(!path.exists());
+        keeper.keep(Some(bookmark)).unwrap();
+        assert_eq!(load(&path).unwrap(), Some(bookmark));
+        assert!(!keeper.is_due());
+        fs::write(&path, "twelve").unwrap();
+        let wrong = load(&path).unwrap_err().message;
+        assert!(wrong.ends_with("holds no checkpoint but \"twelve\"; delete it to read from the start"), "{wrong}");
+    }
+
+    #[test]
+    fn a_checkpoint_that_cannot_be_written_is_an_error() {
+        let mut keeper = keeper(PathBuf::from("/nowhere/at/all"));
+        let failure = keeper.keep(Some(Bookmark { order: 1, next: Place::at(1) })).unwrap_err();
+        assert!(failure.message.starts_with("--checkpoint: cannot write /nowhere/at/all: "), "{}", failure.message);
+    }
+}
