@@ -39,6 +39,7 @@ struct Found {
 impl<E: Engine> Node<E> {
     /// A client asks to read, or to read no more.
     pub(crate) fn on_read(&mut self, client: ClientId, request: &ReadRequest) {
+        //= G55
         let reads = self.readers.remove(client).is_some();
         if reads || request.groups.is_empty() {
             self.end_reading(client, ReadingEndCause::Ended, "the client reads no more, or something else".to_owned());
@@ -92,6 +93,7 @@ impl<E: Engine> Node<E> {
     }
 
     fn serve_reader(&mut self, client: ClientId) -> Waits {
+        //= G56
         self.readers.spend(LOOK);
         let waiting = self.clients.get(client).map_or(0, |session| session.output().len());
         if waiting >= AHEAD {

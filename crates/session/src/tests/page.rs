@@ -1,7 +1,7 @@
 //! The protocol's page is true: its example is what both ends write.
 use super::*;
 use crate::listing::{Connection, ConnectionStage, GroupEntry, ListPage, ListQuery, Listing, Transport};
-use crate::{PendingOffer, Undo, event};
+use crate::{PendingOffer, Place, ReadingStatus, Undo, event};
 use bytes::BytesMut;
 use consort_group::{ClientName, GroupStep, Groups, Member, ordered};
 use consort_types::{Duration, Instant, OfferId, Position, Primary, View, ViewCause, ViewId, ViewKind};
@@ -99,6 +99,32 @@ fn offers_are_written_and_read_as_on_the_page() {
         panic!("{events:?}")
     };
     assert_eq!((first.free, again.free, &first.message), (Duration::from_micros(128), Duration::ZERO, &again.message));
+}
+
+#[test]
+fn a_reading_is_asked_for_and_told_as_on_the_page() {
+    let mut client = ClientEnd::new(&Hello::default());
+    client.take_output();
+    client.read(0, Place::at(0), &[group("g")]);
+    assert_eq!(client.take_output(), written_by("reads"));
+    let mut session = Session::new(ClientId(2));
+    let mut told = BytesMut::new();
+    ReadingStatus::Began { order: 0xdead_beef, from: Place::at(5), oldest: 5, newest: 7 }.put(&mut told);
+    session.tell(&told);
+    let prefix = ordered::multicast_prefix(ClientId(2), &ClientName::new(b"bob").unwrap());
+    let hi: Payload = [prefix, Bytes::from_static(b"\0\x01\x01ghi")].into_iter().collect();
+    let told_as = event::ToldAs::Reader(Place::at(6));
+    session.tell_placed(MemberId::new(1, 101), Service::Agreed, &hi, &told_of(&hi), told_as);
+    told.clear();
+    ReadingStatus::CaughtUp { position: 7 }.put(&mut told);
+    session.tell(&told);
+    assert!(session.output().pieces().flatten().eq(&written_by("shows")));
+    client.feed(written_by("shows").into());
+    let events: Vec<_> = std::iter::from_fn(|| client.next_event().unwrap()).collect();
+    let [DaemonEvent::Reading(_), DaemonEvent::Read(message), DaemonEvent::Reading(_)] = &events[..] else {
+        panic!("{events:?}")
+    };
+    assert_eq!((message.position(), message.sender_daemon()), (Some(6), Some(MemberId::new(1, 101))));
 }
 
 #[test]
