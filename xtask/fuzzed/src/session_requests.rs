@@ -22,7 +22,7 @@ pub fn run(bytes: &[u8]) {
             match ask {
                 Ask::Hello(name) => session.welcome(name.unwrap_or_else(unchosen), MemberId::new(1, 1), "n1", &limits),
                 Ask::Join { .. } | Ask::Leave(_) | Ask::Multicast { .. } => drop(session.accept()),
-                Ask::Status | Ask::List(_) | Ask::Goodbye => {}
+                Ask::Status | Ask::List(_) | Ask::Read(_) | Ask::Goodbye => {}
             }
         }
         assert!(session.outstanding() <= limits.credit.max(limits.frame_max()), "the credit holds");
