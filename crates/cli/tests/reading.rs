@@ -84,10 +84,26 @@ fn a_checkpoint_goes_on_where_it_stood_at_another_daemon() {
     send(&world, "2", 51..=60);
     let rest = read(&world, "2", &["--checkpoint", path, "--until", "60"]);
     assert_eq!(numbers(&rest), (21..=60).collect::<Vec<_>>());
-    // With most of the acceptors gone there is no order any more, and another one is begun.
+    // The order outlasts all daemons where disks keep it.
     drop(daemons);
     let _daemons: Vec<_> = ["1", "2", "3"].iter().map(|node| daemon(&world, node)).collect();
-    send(&world, "1", 1..=3);
+    send(&world, "1", 61..=63);
+    let last = read(&world, "3", &["--checkpoint", path, "--count", "3"]);
+    assert_eq!(numbers(&last), (61..=63).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_checkpoint_of_an_order_that_nobody_keeps_any_more_is_refused() {
+    let world = World::new();
+    let daemon = |node: &&str| world.daemon(&[&PAXOS[..], &["--storage", "memory", "--node", node]].concat());
+    let daemons: Vec<_> = ["1", "2", "3"].iter().map(daemon).collect();
+    send(&world, "1", 1..=50);
+    let path = world.path("place");
+    let path = path.to_str().unwrap();
+    assert_eq!(numbers(&read(&world, "1", &["--checkpoint", path, "--until", "50"])).len(), 50);
+    drop(daemons);
+    let _daemons: Vec<_> = ["1", "2", "3"].iter().map(daemon).collect();
+    send(&world, "1", 1..=60);
     let other = read(&world, "1", &["--checkpoint", path, "--count", "1"]);
     assert_eq!(other.code, 1);
     assert!(other.errors.contains("it was begun anew, with other messages; read from the start"), "{}", other.errors);
