@@ -31,7 +31,7 @@ pub struct RingConfig {
     /// How many bytes of datagrams this node can receive while it is busy elsewhere: the driver reads it back from the
     /// kernel. The least room of all members bounds what the ring sends in a rotation.
     pub receive_room: usize,
-    /// After how many places a ring is formed anew, long before places run out. Lower it only to try that. Shared.
+    /// After how many sequence numbers a ring is formed anew, long before they run out. Lower it only to try that. Shared.
     pub renew_after: u64,
     /// Which view is primary. Shared.
     pub primary: consort_member::Policy,
@@ -248,7 +248,7 @@ pub struct RingConfigError {
 /// The largest store window, in packets: what a token can ask for stays bounded.
 pub const STORE_MAX: u32 = 1 << 16;
 
-/// Half of all places there are: whatever is under way when it is reached still finds room.
+/// Half of all sequence numbers there are: whatever is under way when it is reached still finds room.
 const RENEW_AFTER: u64 = crate::SEQ_END / 2;
 
 /// The most members a ring can have.
@@ -311,7 +311,7 @@ impl RingConfig {
             format!("{} is above personal_window {}; make it at most as large", w.accelerated, w.personal)
         })?;
         check(w.store <= STORE_MAX, "ring.store_window", || {
-            format!("{} packets; a token can ask for {STORE_MAX} places at most", w.store)
+            format!("{} packets; a token can ask for {STORE_MAX} sequence numbers at most", w.store)
         })?;
         let global = w.largest().global;
         check(w.store >= global.saturating_mul(4), "ring.store_window", || {
@@ -319,7 +319,7 @@ impl RingConfig {
         })?;
         self.validate_tuning()?;
         check((1..=RENEW_AFTER).contains(&self.renew_after), "ring.renew_after", || {
-            format!("{} places; use 1 to {RENEW_AFTER}", self.renew_after)
+            format!("{} sequence numbers; use 1 to {RENEW_AFTER}", self.renew_after)
         })?;
         let least = self.datagram.get() as u32;
         for (setting, bytes) in [
@@ -404,7 +404,7 @@ impl RingConfig {
             ("ring.store_bytes", w.store_bytes.to_string()),
             ("tuning of windows", format!("{:?}", w.tuning)),
             ("largest frame", self.message_max.to_string()),
-            ("places of a ring", self.renew_after.to_string()),
+            ("sequence numbers of a ring", self.renew_after.to_string()),
         ]
     }
 

@@ -99,8 +99,8 @@ pub(crate) fn reported_room(config: &RingConfig) -> u32 {
     u32::try_from(config.receive_room / 2).unwrap_or(u32::MAX)
 }
 
-/// The furthest place that can be in use beyond the stable line, whatever the neighbours' settings are at the moment:
-/// fixed maxima, never somebody's current value.
+/// The furthest sequence number that can be in use beyond the stable line, whatever the neighbours' settings are at the
+/// moment: fixed maxima, never somebody's current value.
 pub(crate) fn reach(windows: &Windows) -> u64 {
     //= R24
     let windows = windows.largest();

@@ -3,12 +3,12 @@ use bytes::{BufMut, BytesMut};
 use consort_types::Seq;
 use consort_wire::{Malformed, Reader, Writer};
 
-/// One state for each place of a range. Everything below the range is held by all.
+/// One state for each sequence number of a range. Everything below the range is held by all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HoldingsMap {
-    /// The place before the first of the range.
+    /// The sequence number before the first of the range.
     base: Seq,
-    places: Vec<u8>,
+    states: Vec<u8>,
 }
 
 /// Nobody who told so far holds it.
@@ -16,7 +16,7 @@ const NOBODY: u8 = 0;
 /// All who told so far hold it.
 const ALL: u8 = 0xff;
 
-/// What is known of one place.
+/// What is known of one sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotState {
     /// Nobody holds it: a hole.
@@ -27,8 +27,8 @@ pub enum SlotState {
     All,
 }
 
-/// The most places a map may cover.
-pub const PLACES_MAX: usize = 1 << 17;
+/// The most sequence numbers a map may cover.
+pub const SEQS_MAX: usize = 1 << 17;
 /// The bytes of a run: state and length.
 const RUN_LEN: usize = 3;
 
@@ -36,30 +36,30 @@ impl HoldingsMap {
     /// A member tells: it holds everything up to `aru` and beyond that what `holds` says, up to `highest`. `index` is its
     /// own in the commit token, `first` that of the first member that told before it, if any did.
     ///
-    /// Answers false, and does nothing, where the map would outgrow [`PLACES_MAX`]: such a map is not ours.
+    /// Answers false, and does nothing, where the map would outgrow [`SEQS_MAX`]: such a map is not ours.
     pub fn tell(&mut self, index: u8, first: Option<u8>, aru: Seq, highest: Seq, holds: impl Fn(Seq) -> bool) -> bool {
         //= M41
         let lowest = if first.is_some() { aru.min(self.base) } else { aru };
-        if lowest.behind(highest.max(self.highest())) > PLACES_MAX as u64 {
+        if lowest.behind(highest.max(self.highest())) > SEQS_MAX as u64 {
             return false;
         }
         let Some(first) = first else {
             self.base = aru;
-            self.places = (aru.0 + 1..=highest.0).map(|seq| if holds(Seq(seq)) { ALL } else { NOBODY }).collect();
+            self.states = (aru.0 + 1..=highest.0).map(|seq| if holds(Seq(seq)) { ALL } else { NOBODY }).collect();
             return true;
         };
         if aru < self.base {
             // Below the range everybody who told before holds everything.
             let more = (self.base.0 - aru.0) as usize;
-            self.places.splice(0..0, std::iter::repeat_n(ALL, more));
+            self.states.splice(0..0, std::iter::repeat_n(ALL, more));
             self.base = aru;
         }
         let len = highest.0.saturating_sub(self.base.0) as usize;
-        if len > self.places.len() {
-            self.places.resize(len, NOBODY);
+        if len > self.states.len() {
+            self.states.resize(len, NOBODY);
         }
-        for (seq, place) in (self.base.0 + 1..).map(Seq).zip(&mut self.places) {
-            *place = match (*place, seq <= aru || holds(seq)) {
+        for (seq, state) in (self.base.0 + 1..).map(Seq).zip(&mut self.states) {
+            *state = match (*state, seq <= aru || holds(seq)) {
                 (NOBODY, true) => index + 1,
                 (ALL, false) => first + 1,
                 (known, _) => known,
@@ -68,25 +68,25 @@ impl HoldingsMap {
         true
     }
 
-    /// What is known of a place.
+    /// What is known of a sequence number.
     pub fn at(&self, seq: Seq) -> SlotState {
         let Some(index) = seq.0.checked_sub(self.base.0 + 1) else { return SlotState::All };
-        match self.places.get(index as usize) {
+        match self.states.get(index as usize) {
             None | Some(&NOBODY) => SlotState::Nobody,
             Some(&ALL) => SlotState::All,
             Some(holder) => SlotState::Some(holder - 1),
         }
     }
 
-    /// The places that someone lacks and someone holds, each with its first holder.
+    /// The sequence numbers that someone lacks and someone holds, each with its first holder.
     pub fn needed(&self) -> impl Iterator<Item = (Seq, u8)> {
-        let some = |place: &u8| (*place != NOBODY && *place != ALL).then(|| *place - 1);
-        (self.base.0 + 1..).map(Seq).zip(&self.places).filter_map(move |(seq, place)| Some((seq, some(place)?)))
+        let some = |state: &u8| (*state != NOBODY && *state != ALL).then(|| *state - 1);
+        (self.base.0 + 1..).map(Seq).zip(&self.states).filter_map(move |(seq, state)| Some((seq, some(state)?)))
     }
 
-    /// How many places of the range nobody holds.
+    /// How many sequence numbers of the range nobody holds.
     pub fn holes(&self) -> usize {
-        self.places.iter().filter(|place| **place == NOBODY).count()
+        self.states.iter().filter(|state| **state == NOBODY).count()
     }
 
     /// Every holder named.
@@ -94,9 +94,9 @@ impl HoldingsMap {
         self.needed().map(|(_, holder)| holder)
     }
 
-    /// The last place of the range.
+    /// The last sequence number of the range.
     pub fn highest(&self) -> Seq {
-        self.base.plus(self.places.len() as u64)
+        self.base.plus(self.states.len() as u64)
     }
 
     /// Everything up to here is held by all.
@@ -107,7 +107,7 @@ impl HoldingsMap {
     pub(crate) fn encode(&self, head: &mut BytesMut) {
         head.put_u64(self.base.0);
         let runs: Vec<_> =
-            self.places.chunk_by(|a, b| a == b).flat_map(|run| run.chunks(usize::from(u16::MAX))).collect();
+            self.states.chunk_by(|a, b| a == b).flat_map(|run| run.chunks(usize::from(u16::MAX))).collect();
         head.put_count(runs.len());
         for run in runs {
             head.put_u8(run[0]);
@@ -115,28 +115,28 @@ impl HoldingsMap {
         }
     }
 
-    /// How many places the range has.
-    pub const fn places(&self) -> usize {
-        self.places.len()
+    /// How many sequence numbers the range has.
+    pub const fn seqs(&self) -> usize {
+        self.states.len()
     }
 
-    /// Reads a map of at most `most` places, and never more than [`PLACES_MAX`].
+    /// Reads a map of at most `most` sequence numbers, and never more than [`SEQS_MAX`].
     pub(crate) fn decode(reader: &mut Reader<'_>, most: usize) -> Result<Self, Malformed> {
         let base = Seq(reader.u64("base")?);
         if base.0 >= crate::SEQ_END {
             return Err(reader.bad("base"));
         }
         let n = reader.count(RUN_LEN, "held")?;
-        let (mut places, mut last) = (Vec::new(), None);
+        let (mut states, mut last) = (Vec::new(), None);
         for _ in 0..n {
             let (state, len) = (reader.u8("held")?, usize::from(reader.u16("held")?));
             let continues = last.replace((state, len)).is_some_and(|(s, l)| s == state && l < usize::from(u16::MAX));
-            if len == 0 || continues || places.len() + len > most.min(PLACES_MAX) {
+            if len == 0 || continues || states.len() + len > most.min(SEQS_MAX) {
                 return Err(reader.bad("held"));
             }
-            places.resize(places.len() + len, state);
+            states.resize(states.len() + len, state);
         }
-        Ok(Self { base, places })
+        Ok(Self { base, states })
     }
 }
 
@@ -170,6 +170,6 @@ mod tests {
         let mut head = BytesMut::new();
         map.encode(&mut head);
         assert!(head.len() < 1_000);
-        assert_eq!(HoldingsMap::decode(&mut Reader::new(&head), PLACES_MAX), Ok(map));
+        assert_eq!(HoldingsMap::decode(&mut Reader::new(&head), SEQS_MAX), Ok(map));
     }
 }

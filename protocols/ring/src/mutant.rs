@@ -14,7 +14,7 @@ consort_types::mutants!(
     AruNeverRaised "does not raise an aru that it lowered itself",
     AruRaisedBlindly "raises an aru that another lowered",
     AnyDataIsEvidence "takes any packet as evidence that the token moved on",
-    SeqReused "gives a place away that it has used itself",
+    SeqReused "gives a sequence number away that it has used itself",
     WindowIgnored "sends as much as it likes",
     WindowNeverLowered "keeps the windows where they are however much is lost",
     TokensWindowIgnored "sends as much as the largest windows would let it, whatever the token says",

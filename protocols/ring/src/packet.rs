@@ -55,7 +55,7 @@ pub enum RingPacket {
 pub struct DataPacket {
     /// The ring that numbered it.
     pub ring: RingId,
-    /// Its place.
+    /// Its sequence number.
     pub seq: Seq,
     /// Who numbered it; who sends it may be another, when it was asked for again.
     pub originator: NodeId,
@@ -85,7 +85,7 @@ pub enum DataContent {
 pub struct Recovered {
     /// Which old ring: its index in the commit token.
     pub old: u8,
-    /// Its place there.
+    /// Its sequence number there.
     pub seq: Seq,
     /// Who numbered it there.
     pub originator: NodeId,
@@ -106,7 +106,7 @@ pub struct Token {
     pub ring: RingId,
     /// Grows by one at every hop, so that a repeated token is known.
     pub token_seq: u64,
-    /// The highest place given away so far.
+    /// The highest sequence number given away so far.
     pub seq: Seq,
     /// All members are believed to have received everything up to here.
     pub aru: Seq,
@@ -128,7 +128,7 @@ pub struct Token {
     pub personal: u16,
     /// What members have seen in this rotation so far that bears on the next one's windows.
     pub signs: RotationSigns,
-    /// Which places somebody misses.
+    /// Which sequence numbers somebody misses.
     pub requests: Requests,
 }
 
@@ -407,7 +407,7 @@ impl<'a> DataView<'a> {
         reader.take(1, "kind")?;
         let flags = reader.u8("flags")?;
         let ring = reader.view_id("ring")?;
-        let seq = place(&mut reader, "seq")?;
+        let seq = read_seq(&mut reader, "seq")?;
         let originator = NodeId(reader.u16("originator")?);
         let (content, round) = match flags & !RETRANSMISSION {
             RECOVERED => (DataContent::Recovered(self.recovered(&mut reader)?), 0),
@@ -427,7 +427,7 @@ impl<'a> DataView<'a> {
     }
 
     fn recovered(self, reader: &mut Reader<'_>) -> Result<Recovered, Malformed> {
-        let seq = place(reader, "old seq")?;
+        let seq = read_seq(reader, "old seq")?;
         let old = reader.u8("old ring")?;
         let originator = NodeId(reader.u16("old originator")?);
         let rest = self.0.slice(reader.at()..);
@@ -436,7 +436,7 @@ impl<'a> DataView<'a> {
     }
 }
 
-fn place(reader: &mut Reader<'_>, what: &'static str) -> Result<Seq, Malformed> {
+fn read_seq(reader: &mut Reader<'_>, what: &'static str) -> Result<Seq, Malformed> {
     let seq = Seq(reader.u64(what)?);
     if seq.0 == 0 || seq.0 >= SEQ_END { Err(reader.bad(what)) } else { Ok(seq) }
 }
@@ -574,8 +574,8 @@ impl Join {
 /// The largest ring number that is believed: beyond it a packet is broken, and believing it would use up all numbers.
 pub const NUMBER_MAX: u64 = 1 << 62;
 
-/// The most places that all maps of a commit token may cover together: a few bytes can claim many.
-pub const PLACES_ALL: usize = 1 << 20;
+/// The most sequence numbers that all maps of a commit token may cover together: a few bytes can claim many.
+pub const SEQS_ALL: usize = 1 << 20;
 
 impl Commit {
     fn encode(&self, head: &mut BytesMut) {
@@ -614,7 +614,7 @@ impl Commit {
         if n > members.len() {
             return Err(reader.bad("old rings"));
         }
-        let mut left = PLACES_ALL;
+        let mut left = SEQS_ALL;
         let olds = (0..n).map(|_| OldRing::decode(&mut reader, &mut left)).collect::<Result<Vec<_>, _>>()?;
         reader.end("commit")?;
         let commit = Self { ring, rotation, members, olds };
@@ -640,9 +640,9 @@ impl Commit {
             && (self.rotation == 1 || told == self.members.len())
     }
 
-    /// How many places all maps cover together.
-    pub fn places(&self) -> usize {
-        self.olds.iter().map(|old| old.held.places()).sum()
+    /// How many sequence numbers all maps cover together.
+    pub fn seqs(&self) -> usize {
+        self.olds.iter().map(|old| old.held.seqs()).sum()
     }
 
     /// How many members have told what they hold.
@@ -662,13 +662,13 @@ impl Commit {
 }
 
 impl OldRing {
-    /// Reads one, and takes the places of its map off those that are `left`.
+    /// Reads one, and takes the sequence numbers of its map off those that are `left`.
     fn decode(reader: &mut Reader<'_>, left: &mut usize) -> Result<Self, Malformed> {
         let ring = reader.view_id("old ring")?;
         let line = Seq(reader.u64("line")?);
         let obligations = members(reader, "obligations")?.into_iter().collect();
         let held = HoldingsMap::decode(reader, *left)?;
-        *left -= held.places();
+        *left -= held.seqs();
         Ok(Self { ring, line, obligations, held })
     }
 }

@@ -1,4 +1,4 @@
-//! Which places somebody misses, as runs on the token.
+//! Which sequence numbers somebody misses, as runs on the token.
 use bytes::{BufMut, BytesMut};
 use consort_types::Seq;
 use consort_wire::{Malformed, Reader, Writer};
@@ -6,10 +6,10 @@ use consort_wire::{Malformed, Reader, Writer};
 /// The bytes of one run of requests.
 pub const RUN_LEN: usize = 12;
 
-/// Consecutive places.
+/// Consecutive sequence numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeqRun {
-    /// The first place.
+    /// The first sequence number.
     pub first: Seq,
     /// How many; at least 1.
     pub len: u32,
@@ -21,7 +21,7 @@ impl SeqRun {
     }
 }
 
-/// Runs of places, ascending and apart.
+/// Runs of sequence numbers, ascending and apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requests(Vec<SeqRun>);
 
@@ -36,25 +36,25 @@ impl Requests {
         self.0.len()
     }
 
-    /// The highest place asked for.
+    /// The highest sequence number asked for.
     pub fn highest(&self) -> Seq {
         self.0.last().map_or(Seq(0), |run| Seq(run.end() - 1))
     }
 
-    /// All places, ascending.
+    /// All sequence numbers, ascending.
     pub fn iter(&self) -> impl Iterator<Item = Seq> {
         self.0.iter().flat_map(|run| (run.first.0..run.end()).map(Seq))
     }
 
-    /// Keeps the places for which `keep` is true.
+    /// Keeps the sequence numbers for which `keep` is true.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(Seq) -> bool) {
         let kept: Vec<Seq> = self.iter().filter(|seq| keep(*seq)).collect();
         self.0.clear();
         kept.into_iter().for_each(|seq| self.push(seq));
     }
 
-    /// Adds ascending places, those already there once, and keeps at most `max_runs` runs: the lowest, because nothing
-    /// is delivered past a hole.
+    /// Adds ascending sequence numbers, those already there once, and keeps at most `max_runs` runs: the lowest, because
+    /// nothing is delivered past a hole.
     pub(crate) fn merge(&mut self, missing: impl Iterator<Item = Seq>, max_runs: usize) {
         //= R14
         let old = std::mem::take(&mut self.0);
@@ -89,18 +89,18 @@ impl Requests {
     }
 
     /// Reads runs that are ascending, apart, not empty, and not beyond `seq`. A run may claim at most
-    /// [`Requests::PLACES_MAX`] places in all, so that walking it is bounded.
+    /// [`Requests::SEQS_MAX`] sequence numbers in all, so that walking it is bounded.
     pub(crate) fn decode(reader: &mut Reader<'_>, seq: Seq) -> Result<Self, Malformed> {
         let n = reader.count(RUN_LEN, "requests")?;
-        let (mut runs, mut end, mut places) = (Vec::with_capacity(n), 0, 0u64);
+        let (mut runs, mut end, mut seqs) = (Vec::with_capacity(n), 0, 0u64);
         for _ in 0..n {
             let run = SeqRun { first: Seq(reader.u64("request")?), len: reader.u32("request")? };
-            places += u64::from(run.len);
+            seqs += u64::from(run.len);
             let apart = runs.is_empty() || run.first.0 > end;
             if run.first.0 == 0 || run.len == 0 || !apart || run.first.0 > seq.0 || run.end() > seq.0 + 1 {
                 return Err(reader.bad("request"));
             }
-            if places > Self::PLACES_MAX {
+            if seqs > Self::SEQS_MAX {
                 return Err(reader.bad("too many requests"));
             }
             end = run.end();
@@ -109,8 +109,8 @@ impl Requests {
         Ok(Self(runs))
     }
 
-    /// The most places a token may ask for.
-    pub const PLACES_MAX: u64 = 1 << 17;
+    /// The most sequence numbers a token may ask for.
+    pub const SEQS_MAX: u64 = 1 << 17;
 }
 
 #[cfg(test)]

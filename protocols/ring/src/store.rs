@@ -3,7 +3,7 @@ use crate::packet::DataPacket;
 use consort_types::Seq;
 use std::collections::VecDeque;
 
-/// Packets by place, from the one after the discard line on. Holes are places of packets that are missing.
+/// Packets by sequence number, from the one after the discard line on. Holes stand for packets that are missing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Store {
     discarded: Seq,
@@ -16,14 +16,14 @@ pub(crate) struct Store {
 /// What became of a packet that was handed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Inserted {
-    /// It filled its place.
+    /// It was missing.
     New,
-    /// Its place is filled, or lies below the discard line.
+    /// It is there already, or lies below the discard line.
     Duplicate,
 }
 
 impl Store {
-    /// Keeps a packet, unless its place is filled. The caller has bounded how far ahead it may lie.
+    /// Keeps a packet, unless it is there already. The caller has bounded how far ahead it may lie.
     pub fn insert(&mut self, data: DataPacket) -> Inserted {
         //= R23
         // Compared with the discard line and with what is held, never with aru: aru on the token may be lowered.
@@ -49,13 +49,13 @@ impl Store {
         }
     }
 
-    /// The packet at a place.
+    /// The packet at a sequence number.
     pub fn get(&self, seq: Seq) -> Option<&DataPacket> {
         let index = seq.0.checked_sub(self.discarded.0 + 1)?;
         self.slots.get(usize::try_from(index).ok()?)?.as_ref()
     }
 
-    /// Lets go of everything up to a place.
+    /// Lets go of everything up to a sequence number.
     pub fn discard_to(&mut self, seq: Seq) {
         //= R22
         while self.discarded < seq {
@@ -68,7 +68,7 @@ impl Store {
         self.aru = self.aru.max(seq);
     }
 
-    /// The places up to `limit` that are missing.
+    /// The sequence numbers up to `limit` that are missing.
     pub fn missing_to(&self, limit: Seq) -> impl Iterator<Item = Seq> {
         (self.aru.0 + 1..=limit.0).map(Seq).filter(|seq| self.get(*seq).is_none())
     }
@@ -78,7 +78,7 @@ impl Store {
         self.aru
     }
 
-    /// The highest place held or once held.
+    /// The highest sequence number held or once held.
     pub fn highest(&self) -> Seq {
         self.discarded.plus(self.slots.len() as u64)
     }

@@ -7,7 +7,7 @@ use super::{Sets, Why};
 use crate::RingId;
 use crate::engine::RingIo;
 use crate::installation::Old;
-use crate::packet::{Commit, DataPacket, Join, OldRing, PLACES_ALL, RingPacket};
+use crate::packet::{Commit, DataPacket, Join, OldRing, RingPacket, SEQS_ALL};
 use crate::timer::Timer;
 use consort_order::Destination;
 use consort_types::{Instant, MemberId, Seq};
@@ -186,5 +186,5 @@ fn tell(io: &RingIo, old: &Old, commit: &mut Commit) -> bool {
     let forgets = crate::mutated!(io.config, MapNotExtended) && known.is_some();
     let aru = if forgets { store.aru().max(entry.held.base()) } else { store.aru() };
     let fits = entry.held.tell(place, first.map(|first| first as u8), aru, store.highest().max(aru), holds);
-    fits && commit.places() <= PLACES_ALL
+    fits && commit.seqs() <= SEQS_ALL
 }

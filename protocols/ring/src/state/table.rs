@@ -72,7 +72,7 @@ pub(crate) const TRANSITIONS: [Transition; 18] = {
         way(Recovery, TableStep::Gather, Gather, "a member gave up"),
         way(Operational, TableStep::Gather, Gather, "token lost"),
         way(Operational, TableStep::Gather, Gather, "a member gathers, left, restarted or is deaf"),
-        way(Operational, TableStep::Gather, Gather, "another ring found, or places run out"),
+        way(Operational, TableStep::Gather, Gather, "another ring found, or sequence numbers run out"),
         way(Still, TableStep::Leave, Left, "leave"),
         way(Gather, TableStep::Leave, Left, "leave"),
         way(Commit, TableStep::Leave, Left, "leave"),

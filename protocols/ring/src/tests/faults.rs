@@ -167,7 +167,7 @@ impl Flying {
         if let RingPacket::Commit(commit) = &self.packet { Some(commit) } else { None }
     }
 
-    /// The place of a data packet.
+    /// The sequence number of a data packet.
     pub fn seq(&self) -> Option<u64> {
         if let RingPacket::Data(data) = &self.packet { Some(data.seq.0) } else { None }
     }

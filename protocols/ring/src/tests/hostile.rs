@@ -1,7 +1,7 @@
 //! Packets that are well formed and lie: whatever one member sends, nobody else may fall over, grow without bound, or be
 //! unable to form a ring once it is silent.
 use super::*;
-use crate::holdings::{HoldingsMap, PLACES_MAX};
+use crate::holdings::{HoldingsMap, SEQS_MAX};
 use crate::packet::{Commit, Join, NUMBER_MAX, OldRing, Recovered, Token};
 use bytes::{BufMut, BytesMut};
 use consort_types::Rng;
@@ -95,7 +95,7 @@ fn a_commit_token_cannot_claim_more_places_than_it_has_bytes_for() {
     //= M41 test
     let ring = |number| crate::RingId { number, representative: member(1) };
     let mut held = HoldingsMap::default();
-    assert!(held.tell(0, None, Seq(0), Seq(PLACES_MAX as u64), |_| true));
+    assert!(held.tell(0, None, Seq(0), Seq(SEQS_MAX as u64), |_| true));
     let old = |n| OldRing { ring: ring(n), line: Seq(0), obligations: BTreeSet::new(), held: held.clone() };
     let lie = Commit {
         ring: ring(2_000),
@@ -105,7 +105,7 @@ fn a_commit_token_cannot_claim_more_places_than_it_has_bytes_for() {
     };
     let bytes = bytes(&RingPacket::Commit(lie));
     assert!(bytes.len() < DATAGRAM_MAX);
-    assert!(RingPacket::decode(bytes).is_err(), "1000 maps of {PLACES_MAX} places in one datagram");
+    assert!(RingPacket::decode(bytes).is_err(), "1000 maps of {SEQS_MAX} sequence numbers in one datagram");
 }
 
 /// Brings node 2 of two into Commit; returns the commit token it has passed on.
@@ -134,7 +134,7 @@ fn a_second_rotation_that_says_other_than_what_was_told_is_not_believed() {
     raw.put_u16(1);
     raw.put_u8(1);
     raw.put_u16(1_000);
-    lie.olds[0].held = HoldingsMap::decode(&mut consort_wire::Reader::new(&raw), PLACES_MAX).unwrap();
+    lie.olds[0].held = HoldingsMap::decode(&mut consort_wire::Reader::new(&raw), SEQS_MAX).unwrap();
     let ring = lie.ring;
     net.hand(0, 1, RingPacket::Commit(lie));
     let content =

@@ -120,7 +120,7 @@ impl Rotation {
             );
             if !crate::mutated!(io.config, StoreWhenSent) {
                 let new = self.store.insert(data.clone()) == Inserted::New;
-                io.check_told(new, "G4: the place of an own packet was empty");
+                io.check_told(new, "G4: the sequence number of an own packet was free");
             }
             self.fresh.push(data);
         }

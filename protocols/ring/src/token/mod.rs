@@ -32,7 +32,7 @@ pub(crate) struct Rotation {
     pub store: Store,
     /// Every member is known to hold everything up to here.
     pub stable: Seq,
-    /// The last place this node gave to a packet of its own.
+    /// The last sequence number this node gave to a packet of its own.
     pub last_own: Seq,
     /// The aru on the token this node passed on last.
     pub passed_aru: Seq,
@@ -198,7 +198,7 @@ impl Rotation {
         let covers = token.seq >= self.store.highest();
         io.check_told(covers, "R6: the token covers everything held");
         if !covers {
-            return false; // what would be numbered by it stands in places that are taken
+            return false; // what would be numbered by it has sequence numbers that are taken
         }
         let within = token.aru <= token.seq && token.requests.highest() <= token.seq;
         io.check(within, "G1: nothing on the token lies beyond its seq");
@@ -256,7 +256,7 @@ impl Rotation {
         }
         if let Some(held) = self.store.get(data.seq) {
             let same = held.originator == data.originator && held.wire_len() == data.wire_len();
-            io.check_told(same, "G4: a place means one packet");
+            io.check_told(same, "G4: a sequence number means one packet");
         }
         let retransmission = data.retransmission;
         match self.store.insert(data) {

@@ -117,8 +117,8 @@ impl Rotation {
         }
     }
 
-    /// Counts how often in a row the token left the representative with the same places given out and held by all; whoever
-    /// has something to do, or is known to have, sets the count back.
+    /// Counts how often in a row the token left the representative with the same sequence numbers given out and held by all;
+    /// whoever has something to do, or is known to have, sets the count back.
     pub(super) fn note_idleness(&mut self, io: &mut RingIo, now: Instant, token: &mut Token, load: SentLoad) {
         //= R28
         let same = token.seq == self.passed_seq;

@@ -118,8 +118,8 @@ fn f49_no_broken_packet_does_harm_in_any_state() {
     }
 }
 
-/// A changed packet that claims to be a token of this ring with places nobody gave away, is a lie no checksum let pass;
-/// it may cost the ring, and trips assertions. Here only what cannot be told from a stranger's packet is of interest.
+/// A changed packet that claims to be a token of this ring with sequence numbers nobody gave away, is a lie no checksum
+/// let pass; it may cost the ring, and trips assertions. Here only what cannot be told from a stranger's packet is of interest.
 const fn mostly_harmless(packet: &RingPacket) -> bool {
     !matches!(packet, RingPacket::Token(_))
 }
@@ -130,7 +130,7 @@ fn f49_absurd_sizes_are_refused_before_they_cost_anything() {
     let ring = crate::RingId { number: 7, representative: member(1) };
     let mut held = crate::holdings::HoldingsMap::default();
     assert!(held.tell(0, None, Seq(1), Seq(60_000), |seq| seq.0 % 2 == 0));
-    assert!(!held.tell(1, Some(0), Seq(1), Seq(1 << 40), |_| true), "no map of a million million places");
+    assert!(!held.tell(1, Some(0), Seq(1), Seq(1 << 40), |_| true), "no map of a million million sequence numbers");
     let olds = vec![crate::packet::OldRing {
         ring: crate::RingId { number: 1, ..ring },
         line: Seq(0),
@@ -144,9 +144,7 @@ fn f49_absurd_sizes_are_refused_before_they_cost_anything() {
             let mut changed = bytes.to_vec();
             changed[at] = value;
             if let Ok(RingPacket::Commit(commit)) = RingPacket::decode(changed.into()) {
-                assert!(
-                    commit.members.len() <= 2 && commit.olds[0].held.needed().count() <= crate::holdings::PLACES_MAX
-                );
+                assert!(commit.members.len() <= 2 && commit.olds[0].held.needed().count() <= crate::holdings::SEQS_MAX);
             }
         }
     }

@@ -2,7 +2,7 @@
 use super::*;
 use crate::Windows;
 
-/// The places given away so far.
+/// The sequence numbers given away so far.
 fn base(net: &Net) -> u64 {
     net.counter(0, "aru")
 }

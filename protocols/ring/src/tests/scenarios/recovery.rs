@@ -26,7 +26,7 @@ fn all_gather(net: &Net) -> bool {
     net.living().all(|i| net.state(i) == "gather")
 }
 
-/// The places given away so far.
+/// The sequence numbers given away so far.
 fn base(net: &Net) -> u64 {
     net.counter(0, "aru")
 }
