@@ -56,7 +56,7 @@ pub use times::{Quantiles, Times};
 use consort_daemon::clock;
 use consort_daemon::failure::{Code, Failure, Outcome, Trying};
 use consort_daemon::local::LocalCluster;
-use consort_daemon::place::{Card, Place};
+use consort_daemon::runtime_dir::{Card, RuntimeDir};
 use rustix::process::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::collections::{BTreeMap, BTreeSet};
@@ -252,16 +252,16 @@ impl Testbed {
 
     /// The socket of a node's daemon.
     pub fn door(&self, node: u16) -> PathBuf {
-        self.place().door(node)
+        self.runtime_dir().door(node)
     }
 
     /// The daemons' cards.
     pub fn cards(&self) -> Vec<Card> {
-        self.place().running()
+        self.runtime_dir().running()
     }
 
-    fn place(&self) -> Place {
-        Place::of(&self.directory.path().join("run"), &self.cluster)
+    fn runtime_dir(&self) -> RuntimeDir {
+        RuntimeDir::of(&self.directory.path().join("run"), &self.cluster)
     }
 
     /// The next line of any process; an error on Ctrl-C, when time is up, or when a daemon is gone.

@@ -3,7 +3,7 @@
 //! Each ends when its standard input closes, so it ends even if this process is killed; each is killed when its handle
 //! is dropped, so it ends on an error, a panic and Ctrl-C as well.
 use consort_daemon::failure::{Failure, Outcome, Trying};
-use consort_daemon::{clock, place};
+use consort_daemon::{clock, runtime_dir};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -98,7 +98,7 @@ impl Process {
         let errors = File::options().create(true).append(true).open(&log);
         let errors = errors.trying(|| format!("cannot write {}", log.display()))?;
         let mut command = Command::new(program);
-        command.args(args).env(place::VARIABLE, directory.join("run"));
+        command.args(args).env(runtime_dir::VARIABLE, directory.join("run"));
         // Ctrl-C is for whoever started it: that one ends it in good order.
         command.process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);

@@ -2,7 +2,7 @@
 use crate::args::Args;
 use crate::failure::{Code, Failure, Outcome, note};
 use crate::inquiry::Inquiry;
-use crate::place::{self, Card};
+use crate::runtime_dir::{self, Card};
 use consort::{Address, Client, ConnectOptions, Error};
 use consort_types::GroupName;
 
@@ -51,8 +51,8 @@ impl Wanted {
 
     /// The daemons on this machine that could be meant.
     pub fn candidates(&self) -> Outcome<Vec<Card>> {
-        let runtime = place::runtime_directory();
-        let all = place::all_running(&runtime);
+        let runtime = runtime_dir::runtime_directory();
+        let all = runtime_dir::all_running(&runtime);
         let fits = |card: &&Card| {
             self.cluster.as_ref().is_none_or(|name| *name == card.cluster)
                 && self.node.is_none_or(|node| node == card.node)

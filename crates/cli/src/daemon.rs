@@ -2,7 +2,7 @@
 
 use crate::connect;
 use crate::failure::{Outcome, Trying, heard_or_not};
-use crate::place::Card;
+use crate::runtime_dir::Card;
 use consort::Address;
 use consort_daemon::{log, options, run};
 use consort_net::Stop;

@@ -23,7 +23,7 @@ mod receive;
 mod send;
 mod status;
 
-use consort_daemon::{args, clock, columns, config, failure, figures, metrics, peers, place, usage, words};
+use consort_daemon::{args, clock, columns, config, failure, figures, metrics, peers, runtime_dir, usage, words};
 
 fn main() -> std::process::ExitCode {
     program::run(std::env::args_os().skip(1).collect())

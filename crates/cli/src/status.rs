@@ -6,7 +6,7 @@ use crate::failure::{Failure, Outcome};
 use crate::figures::bytes;
 use crate::metrics;
 use crate::peers;
-use crate::place::Card;
+use crate::runtime_dir::Card;
 use crate::usage;
 use crate::words::{state, without_lives};
 use consort::Address;

@@ -21,8 +21,8 @@
 use crate::{Address, Client, ConnectOptions, Error};
 use consort_daemon::config::{self, Settings};
 use consort_daemon::failure::{Failure, Outcome};
-use consort_daemon::place::check_cluster;
 use consort_daemon::run::{Ready, prepare};
+use consort_daemon::runtime_dir::check_cluster;
 use consort_net::Stop;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;

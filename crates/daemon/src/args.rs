@@ -1,7 +1,7 @@
 //! The command line, one word after the other. The help text is the list of valid options: what it does not show is
 //! not accepted as a suggestion, and a test holds every command to what its help shows.
 use crate::failure::{Failure, Outcome};
-use crate::place;
+use crate::runtime_dir;
 use crate::words;
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
@@ -102,7 +102,7 @@ impl Args {
     /// The value of the option just read, as a cluster's name.
     pub fn cluster(&mut self) -> Outcome<String> {
         let name = self.text()?;
-        place::check_cluster(&name).map_err(|problem| Failure::usage(format!("--cluster: {problem}")))?;
+        runtime_dir::check_cluster(&name).map_err(|problem| Failure::usage(format!("--cluster: {problem}")))?;
         Ok(name)
     }
 

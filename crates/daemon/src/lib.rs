@@ -3,7 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`config`], [`local`] | settings from a file or from nothing, and what follows from them |
-//! | [`place`] | where daemons and clients of a machine meet: sockets, cards, locks |
+//! | [`runtime_dir`] | where daemons and clients of a machine meet: sockets, cards, locks |
 //! | [`run`] | from settings to a node that runs |
 //! | [`metrics`] | what a running daemon tells monitoring over HTTP |
 //! | [`peers`] | whom a daemon hears, read from its status |
@@ -26,7 +26,7 @@ pub mod log;
 pub mod metrics;
 pub mod options;
 pub mod peers;
-pub mod place;
 pub mod run;
+pub mod runtime_dir;
 pub mod usage;
 pub mod words;

@@ -1,7 +1,7 @@
 //! From settings to a node that runs.
 use crate::config::{NodeAddress, Protocol, Settings};
 use crate::failure::{Failure, Outcome};
-use crate::place::{self, Card, Place, Seat};
+use crate::runtime_dir::{self, Card, RuntimeDir, Seat};
 use crate::{incarnation, metrics};
 use consort_net::{
     BindError, Fanout, Keep, ListenAddress, Options as NetOptions, Peer, Records, RunError, SocketRole, Sockets, Stop,
@@ -41,13 +41,13 @@ enum AnyNode {
 /// # Errors
 /// A node that does not exist or is taken, a sibling with other settings, addresses that cannot be bound.
 pub fn prepare(mut settings: Settings, node: Option<u16>, ask: metrics::Ask) -> Outcome<Ready> {
-    let place = Place::open(&place::runtime_directory(), &settings.cluster)?;
+    let dir = RuntimeDir::open(&runtime_dir::runtime_directory(), &settings.cluster)?;
     if !settings.users.is_empty() {
-        place.let_others_pass()?;
+        dir.let_others_pass()?;
     }
-    let mut seat = take_seat(&place, &mut settings, node)?;
-    let card = card(&place, &settings);
-    check_siblings(&place, &card)?;
+    let mut seat = take_seat(&dir, &mut settings, node)?;
+    let card = card(&dir, &settings);
+    check_siblings(&dir, &card)?;
     seat.furnish(&card)?;
     warn_of_open_doors(&settings);
     let (sockets, node) = begin(&settings, &card)?;
@@ -153,7 +153,7 @@ pub fn open_many_files(clients: usize) {
 }
 
 /// Finds out which node this is, and holds that identity.
-fn take_seat(place: &Place, settings: &mut Settings, wanted: Option<u16>) -> Outcome<Seat> {
+fn take_seat(dir: &RuntimeDir, settings: &mut Settings, wanted: Option<u16>) -> Outcome<Seat> {
     let candidates = match wanted {
         Some(node) => vec![node],
         None => at_home(&settings.nodes)?,
@@ -161,11 +161,11 @@ fn take_seat(place: &Place, settings: &mut Settings, wanted: Option<u16>) -> Out
     for node in &candidates {
         settings.choose(NodeId(*node));
         settings.mine()?;
-        if let Some(seat) = place.claim(*node)? {
+        if let Some(seat) = dir.claim(*node)? {
             return Ok(seat);
         }
     }
-    Err(place.taken(&candidates, &elsewhere(settings, wanted)))
+    Err(dir.taken(&candidates, &elsewhere(settings, wanted)))
 }
 
 /// What a daemon that finds its nodes taken could be instead.
@@ -194,7 +194,7 @@ fn at_home(nodes: &[NodeAddress]) -> Outcome<Vec<u16>> {
     Ok(found)
 }
 
-fn card(place: &Place, settings: &Settings) -> Card {
+fn card(dir: &RuntimeDir, settings: &Settings) -> Card {
     let node = settings.ring.me.0;
     Card {
         pid: std::process::id(),
@@ -203,14 +203,14 @@ fn card(place: &Place, settings: &Settings) -> Card {
         settings: settings.hash().to_string(),
         summary: settings.summary(),
         shared: settings.shared(),
-        door: place.door(node),
+        door: dir.door(node),
         listen: settings.listen.iter().map(ToString::to_string).collect(),
     }
 }
 
 /// Daemons of one cluster with different settings would ignore each other for ever: better not to start.
-fn check_siblings(place: &Place, mine: &Card) -> Outcome {
-    match place.running().into_iter().find(|other| other.node != mine.node && other.settings != mine.settings) {
+fn check_siblings(dir: &RuntimeDir, mine: &Card) -> Outcome {
+    match dir.running().into_iter().find(|other| other.node != mine.node && other.settings != mine.settings) {
         None => Ok(()),
         Some(other) => Err(Failure::usage(format!(
             "node {} of cluster `{}` runs here with other settings, so the two would never talk.\n{}\

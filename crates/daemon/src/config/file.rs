@@ -2,7 +2,7 @@
 use super::reader::{Notes, Section};
 use super::{NodeAddress, PROFILES, PROTOCOLS, RINGS, SCHEDULINGS, Settings, protocol, spread};
 use crate::failure::{Failure, Outcome};
-use crate::{local, place};
+use crate::{local, runtime_dir};
 use consort_ring::Policy;
 use consort_ring::Priority;
 use consort_types::NodeId;
@@ -48,7 +48,7 @@ fn refusal(name: &str, notes: &mut Notes) -> Failure {
 
 fn settings(notes: &mut Notes, table: &toml::de::DeTable<'_>) -> Option<Settings> {
     let mut root = Section::root(notes, table);
-    let cluster = root.text("cluster", |text| place::check_cluster(text).map(|()| text.to_owned()));
+    let cluster = root.text("cluster", |text| runtime_dir::check_cluster(text).map(|()| text.to_owned()));
     let cluster = root.require("cluster", cluster, "name the cluster: cluster = \"prod\"");
     let nodes = nodes(&mut root);
     let multicast = multicast(&mut root, cluster.as_deref().unwrap_or_default(), &nodes);

@@ -42,7 +42,7 @@ pub struct Card {
 
 /// The directory of one cluster.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct RuntimeDir {
     directory: PathBuf,
     cluster: String,
 }
@@ -82,25 +82,25 @@ pub fn all_running(runtime: &Path) -> Vec<Card> {
     let mut cards = Vec::new();
     for entry in fs::read_dir(runtime).into_iter().flatten().flatten() {
         let Ok(cluster) = entry.file_name().into_string() else { continue };
-        cards.extend(Place { directory: entry.path(), cluster }.running());
+        cards.extend(RuntimeDir { directory: entry.path(), cluster }.running());
     }
     cards.sort_by(|a, b| (&a.cluster, a.node).cmp(&(&b.cluster, b.node)));
     cards
 }
 
-impl Place {
-    /// The place of a cluster, for looking; it need not exist.
+impl RuntimeDir {
+    /// The directory of a cluster, for looking; it need not exist.
     pub fn of(runtime: &Path, cluster: &str) -> Self {
         Self { directory: runtime.join(cluster), cluster: cluster.into() }
     }
 
-    /// The place of a cluster, made if need be, and safe from other users.
+    /// The directory of a cluster, made if need be, and safe from other users.
     pub fn open(runtime: &Path, cluster: &str) -> Outcome<Self> {
-        let place = Self::of(runtime, cluster);
-        for directory in [runtime, &place.directory] {
+        let dir = Self::of(runtime, cluster);
+        for directory in [runtime, &dir.directory] {
             private_directory(directory)?;
         }
-        Ok(place)
+        Ok(dir)
     }
 
     /// Lets other users go through to the sockets, without seeing what else is there.
@@ -243,62 +243,62 @@ mod tests {
     #[test]
     fn an_identity_is_held_by_one_and_comes_back() {
         let runtime = tempfile::tempdir().unwrap();
-        let place = Place::open(runtime.path(), "test").unwrap();
-        let mut seat = place.claim(1).unwrap().unwrap();
-        let _other = place.claim(2).unwrap().unwrap();
-        assert!(place.claim(1).unwrap().is_none());
+        let dir = RuntimeDir::open(runtime.path(), "test").unwrap();
+        let mut seat = dir.claim(1).unwrap().unwrap();
+        let _other = dir.claim(2).unwrap().unwrap();
+        assert!(dir.claim(1).unwrap().is_none());
         seat.furnish(&card(1)).unwrap();
         assert_eq!(
-            place.taken(&[1, 2], "do without").message,
+            dir.taken(&[1, 2], "do without").message,
             "all 2 nodes of cluster `test` run on this machine already (node 1 as process 7). Stop one, or do without"
         );
         drop(seat);
-        assert!(place.claim(1).unwrap().is_some());
+        assert!(dir.claim(1).unwrap().is_some());
     }
 
     #[test]
     fn a_place_that_somebody_only_looks_at_is_waited_for() {
         let runtime = tempfile::tempdir().unwrap();
-        let place = Place::open(runtime.path(), "test").unwrap();
-        let mut seat = place.claim(1).unwrap().unwrap();
+        let dir = RuntimeDir::open(runtime.path(), "test").unwrap();
+        let mut seat = dir.claim(1).unwrap().unwrap();
         // A killed daemon's card stays; no process has this number.
         seat.furnish(&Card { pid: i32::MAX as u32, ..card(1) }).unwrap();
-        let card = fs::read(place.lock(1)).unwrap();
+        let card = fs::read(dir.lock(1)).unwrap();
         drop(seat);
-        fs::write(place.lock(1), card).unwrap();
-        let looker = File::open(place.lock(1)).unwrap();
+        fs::write(dir.lock(1), card).unwrap();
+        let looker = File::open(dir.lock(1)).unwrap();
         looker.try_lock_shared().unwrap();
         let looks = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(8));
             drop(looker);
         });
-        assert!(place.claim(1).unwrap().is_some());
+        assert!(dir.claim(1).unwrap().is_some());
         looks.join().unwrap();
     }
 
     #[test]
     fn only_living_daemons_are_listed() {
         let runtime = tempfile::tempdir().unwrap();
-        let place = Place::open(runtime.path(), "test").unwrap();
-        let mut seats: Vec<Seat> = (1..=2).map(|node| place.claim(node).unwrap().unwrap()).collect();
+        let dir = RuntimeDir::open(runtime.path(), "test").unwrap();
+        let mut seats: Vec<Seat> = (1..=2).map(|node| dir.claim(node).unwrap().unwrap()).collect();
         for (seat, node) in seats.iter_mut().zip(1..) {
             seat.furnish(&card(node)).unwrap();
         }
-        assert_eq!(place.running(), [card(1), card(2)]);
+        assert_eq!(dir.running(), [card(1), card(2)]);
         assert_eq!(all_running(runtime.path()), [card(1), card(2)]);
         drop(seats.remove(0));
-        assert_eq!(place.running(), [card(2)]);
+        assert_eq!(dir.running(), [card(2)]);
         drop(seats);
-        assert_eq!(place.running(), []);
+        assert_eq!(dir.running(), []);
     }
 
     #[test]
     fn a_killed_daemons_socket_is_cleared_away() {
         let runtime = tempfile::tempdir().unwrap();
-        let place = Place::open(runtime.path(), "test").unwrap();
-        fs::write(place.door(1), "left behind").unwrap();
-        place.claim(1).unwrap().unwrap().furnish(&card(1)).unwrap();
-        assert!(!place.door(1).exists());
+        let dir = RuntimeDir::open(runtime.path(), "test").unwrap();
+        fs::write(dir.door(1), "left behind").unwrap();
+        dir.claim(1).unwrap().unwrap().furnish(&card(1)).unwrap();
+        assert!(!dir.door(1).exists());
     }
 
     #[test]
@@ -307,7 +307,7 @@ mod tests {
         let open = runtime.path().join("open");
         fs::create_dir(&open).unwrap();
         fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
-        let message = Place::open(&open, "test").unwrap_err().message;
+        let message = RuntimeDir::open(&open, "test").unwrap_err().message;
         assert!(message.contains("not a directory of this user alone"), "{message}");
     }
 
