@@ -49,13 +49,13 @@ impl From<Failure> for EmbedError {
 /// Which node of which cluster.
 #[derive(Clone, Debug)]
 pub struct Builder {
-    source: Source,
+    source: SettingsSource,
     node: Option<u16>,
     state: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug)]
-enum Source {
+enum SettingsSource {
     File(PathBuf),
     Local { cluster: String, nodes: u16 },
     Given(Box<Settings>),
@@ -64,19 +64,19 @@ enum Source {
 impl Builder {
     /// A node of the cluster that this TOML file describes, the same file as the daemons'.
     pub fn from_file(path: impl Into<PathBuf>) -> Self {
-        Self { source: Source::File(path.into()), node: None, state: None }
+        Self { source: SettingsSource::File(path.into()), node: None, state: None }
     }
 
     /// A node of a cluster of up to so many nodes, 1 to 64, that all live on this machine: what `consort daemon --cluster
     /// NAME --nodes N` starts.
     pub fn on_this_machine(cluster: impl Into<String>, nodes: u16) -> Self {
-        Self { source: Source::Local { cluster: cluster.into(), nodes }, node: None, state: None }
+        Self { source: SettingsSource::Local { cluster: cluster.into(), nodes }, node: None, state: None }
     }
 
     /// A node with settings that this program has made itself.
     #[doc(hidden)]
     pub fn from_settings(settings: Settings) -> Self {
-        Self { source: Source::Given(Box::new(settings)), node: None, state: None }
+        Self { source: SettingsSource::Given(Box::new(settings)), node: None, state: None }
     }
 
     /// Which node; without it the lowest free one that is at home on this machine.
@@ -108,9 +108,9 @@ impl Builder {
 
     fn settings(&self) -> Outcome<Settings> {
         let mut settings = match &self.source {
-            Source::File(path) => config::read(path)?,
-            Source::Given(settings) => (**settings).clone(),
-            Source::Local { cluster, nodes } => {
+            SettingsSource::File(path) => config::read(path)?,
+            SettingsSource::Given(settings) => (**settings).clone(),
+            SettingsSource::Local { cluster, nodes } => {
                 check_cluster(cluster).map_err(|problem| Failure::usage(format!("cluster: {problem}")))?;
                 if !(1..=64).contains(nodes) {
                     return Err(Failure::usage(format!("nodes: {nodes} does not fit; give a number from 1 to 64")));

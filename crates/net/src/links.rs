@@ -9,7 +9,7 @@ mod sockets;
 use crate::arena::Arena;
 use crate::counters::DriverCounters;
 use crate::options::Peer;
-use connection::{PeerConnection, Read, Stage};
+use connection::{LinkStage, PeerConnection, Read};
 use consort_node::{Datagram, Destination};
 use consort_order::Link;
 use consort_types::{Instant, MemberId, NodeId};
@@ -218,7 +218,7 @@ impl Links {
                 Ok((stream, _)) => {
                     self.make_room(now, counters);
                     let admitted = sockets::prepare(&stream)
-                        .and_then(|()| self.add(stream, Stage::Greeting { peer: None, until: now + GREETING }));
+                        .and_then(|()| self.add(stream, LinkStage::Greeting { peer: None, until: now + GREETING }));
                     if let Err(error) = admitted {
                         tracing::debug!(%error, "cannot take a connection of another node");
                     }
@@ -247,7 +247,7 @@ impl Links {
         }
     }
 
-    fn add(&mut self, mut stream: mio::net::TcpStream, stage: Stage) -> io::Result<()> {
+    fn add(&mut self, mut stream: mio::net::TcpStream, stage: LinkStage) -> io::Result<()> {
         let name = self.free_name();
         self.registry.register(&mut stream, Token(name), Interest::READABLE | Interest::WRITABLE)?;
         self.open.insert(name, PeerConnection::new(stream, stage));
@@ -268,7 +268,7 @@ impl Links {
         let Some(link) = self.peers.get_mut(&node) else { return };
         let Some(dial) = &mut link.dial else { return };
         dial.at = None;
-        let stage = Stage::Dialing { peer: node, until: now + GREETING };
+        let stage = LinkStage::Dialing { peer: node, until: now + GREETING };
         if let Err(error) = sockets::connect(self.own, link.address).and_then(|stream| self.add(stream, stage)) {
             tracing::debug!(%node, %error, "cannot dial");
             self.redial(now, node);

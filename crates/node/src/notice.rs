@@ -122,20 +122,22 @@ impl Notice {
     }
 
     /// The kind whose events are counted together.
-    const fn kind(&self) -> Kind {
+    const fn kind(&self) -> NoticeKind {
         match self {
-            Self::View { .. } | Self::Primary { .. } | Self::Settled { .. } | Self::GroupMismatch { .. } => Kind::View,
-            Self::Peer { .. } => Kind::Peer,
-            Self::Waiting { .. } | Self::Flowing => Kind::Waiting,
-            Self::Connected { .. } | Self::Disconnected { .. } => Kind::Connection,
-            Self::Ended { .. } => Kind::Ended,
-            Self::Refused { .. } => Kind::Refused,
+            Self::View { .. } | Self::Primary { .. } | Self::Settled { .. } | Self::GroupMismatch { .. } => {
+                NoticeKind::View
+            }
+            Self::Peer { .. } => NoticeKind::Peer,
+            Self::Waiting { .. } | Self::Flowing => NoticeKind::Waiting,
+            Self::Connected { .. } | Self::Disconnected { .. } => NoticeKind::Connection,
+            Self::Ended { .. } => NoticeKind::Ended,
+            Self::Refused { .. } => NoticeKind::Refused,
         }
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum NoticeKind {
     View,
     Peer,
     Waiting,
@@ -148,12 +150,12 @@ enum Kind {
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
     now: Instant,
-    windows: [Window; 6],
+    windows: [NoticeWindow; 6],
     waiting: VecDeque<(Notice, u64)>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Window {
+struct NoticeWindow {
     since: Instant,
     told: u32,
     left_out: u64,
@@ -211,7 +213,7 @@ mod tests {
         (0..=BURST).for_each(|_| notices.push(Notice::Flowing));
         notices.push(Notice::Primary { view: ViewId::default(), gained: true });
         assert_eq!(std::iter::from_fn(|| notices.pop()).last().map(|(_, left_out)| left_out), Some(0));
-        assert_eq!(notices.windows[Kind::Waiting as usize].left_out, 1);
+        assert_eq!(notices.windows[NoticeKind::Waiting as usize].left_out, 1);
     }
 
     #[test]

@@ -43,11 +43,11 @@ const AGAIN: u8 = 3;
 pub(crate) struct OpenOffers {
     undo: Undo,
     told: u64,
-    open: VecDeque<Open>,
+    open: VecDeque<OpenOffer>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenOffer {
     number: u64,
     id: OfferId,
     /// What is needed to offer it again.
@@ -73,11 +73,11 @@ impl OpenOffers {
         self.told += 1;
         event::put_offer(out.put(offered.multicast.len()), self.told, offered.free_until.since(now), offered);
         let again = (self.undo == Undo::Latest).then(|| offered.clone());
-        self.open.push_back(Open { number: self.told, id: offered.id, again, times });
+        self.open.push_back(OpenOffer { number: self.told, id: offered.id, again, times });
     }
 
     /// Offers again what was revoked because of another, but not for ever.
-    fn put_again<'a>(&mut self, out: &mut FrameQueue, now: Instant, revoked: impl Iterator<Item = &'a Open>) {
+    fn put_again<'a>(&mut self, out: &mut FrameQueue, now: Instant, revoked: impl Iterator<Item = &'a OpenOffer>) {
         for open in revoked.filter(|open| open.times < AGAIN) {
             if let Some(again) = &open.again {
                 self.put(out, now, again, open.times + 1);

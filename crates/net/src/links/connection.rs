@@ -23,7 +23,7 @@ const PIECES: usize = 64;
 /// | `Dialing` | `Greeting` | the other end has accepted |
 /// | `Greeting` | `Up` | the other end has said who it is |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum LinkStage {
     /// This node dials that one.
     Dialing { peer: NodeId, until: Instant },
     /// The other's first frame is awaited; who dials knows whose it must be.
@@ -46,7 +46,7 @@ pub(super) enum Read {
 #[derive(Debug)]
 pub(super) struct PeerConnection {
     stream: TcpStream,
-    stage: Stage,
+    stage: LinkStage,
     input: Input,
     output: Output,
     /// The kernel has, or may have, bytes of it.
@@ -58,41 +58,41 @@ pub(super) struct PeerConnection {
 }
 
 impl PeerConnection {
-    pub(super) fn new(stream: TcpStream, stage: Stage) -> Self {
+    pub(super) fn new(stream: TcpStream, stage: LinkStage) -> Self {
         let (input, output) = (Input::default(), Output::default());
         Self { stream, stage, input, output, has_bytes: true, has_ended: false, full: true }
     }
 
     /// Who is at the other end, once it has said so.
     pub(super) const fn member(&self) -> Option<MemberId> {
-        if let Stage::Up { member, .. } = self.stage { Some(member) } else { None }
+        if let LinkStage::Up { member, .. } = self.stage { Some(member) } else { None }
     }
 
     /// Who must be at the other end, where this node dials.
     pub(super) const fn expected(&self) -> Option<NodeId> {
         match self.stage {
-            Stage::Dialing { peer, .. } => Some(peer),
-            Stage::Greeting { peer, .. } => peer,
-            Stage::Up { .. } => None,
+            LinkStage::Dialing { peer, .. } => Some(peer),
+            LinkStage::Greeting { peer, .. } => peer,
+            LinkStage::Up { .. } => None,
         }
     }
 
     /// By when it must have come up.
     pub(super) const fn until(&self) -> Option<Instant> {
         match self.stage {
-            Stage::Dialing { until, .. } | Stage::Greeting { until, .. } => Some(until),
-            Stage::Up { .. } => None,
+            LinkStage::Dialing { until, .. } | LinkStage::Greeting { until, .. } => Some(until),
+            LinkStage::Up { .. } => None,
         }
     }
 
     /// The same where nobody knows who it is.
     pub(super) const fn stranger_until(&self) -> Option<Instant> {
-        if let Stage::Greeting { peer: None, until } = self.stage { Some(until) } else { None }
+        if let LinkStage::Greeting { peer: None, until } = self.stage { Some(until) } else { None }
     }
 
     /// Since when it is up.
     pub(super) const fn up_since(&self) -> Option<Instant> {
-        if let Stage::Up { since, .. } = self.stage { Some(since) } else { None }
+        if let LinkStage::Up { since, .. } = self.stage { Some(since) } else { None }
     }
 
     /// The kernel has something, perhaps the end.
@@ -108,13 +108,13 @@ impl PeerConnection {
 
     /// Where it was dialling: sees whether it was accepted, and if so says who this is.
     pub(super) fn note_connected(&mut self, identity: &Identity, until: Instant) -> io::Result<()> {
-        let Stage::Dialing { peer, .. } = self.stage else { return Ok(()) };
+        let LinkStage::Dialing { peer, .. } = self.stage else { return Ok(()) };
         if let Some(error) = self.stream.take_error()? {
             return Err(error);
         }
         match self.stream.peer_addr() {
             Ok(_) => {
-                self.stage = Stage::Greeting { peer: Some(peer), until };
+                self.stage = LinkStage::Greeting { peer: Some(peer), until };
                 self.push(&Datagram { head: hello::seal(identity, peer), body: Bytes::new() });
                 Ok(())
             }
@@ -128,7 +128,7 @@ impl PeerConnection {
         if self.expected().is_none() {
             self.push(&Datagram { head: hello::seal(identity, member.node), body: Bytes::new() });
         }
-        self.stage = Stage::Up { member, since };
+        self.stage = LinkStage::Up { member, since };
     }
 
     /// The next whole frame of what was read.
@@ -139,7 +139,7 @@ impl PeerConnection {
 
     /// Reads once, if all that was read before is taken.
     pub(super) fn read(&mut self, arena: &mut Arena) -> Read {
-        if !self.has_bytes || matches!(self.stage, Stage::Dialing { .. }) {
+        if !self.has_bytes || matches!(self.stage, LinkStage::Dialing { .. }) {
             return Read::Nothing;
         }
         match self.stream.read(&mut arena.room(READ)[..READ]) {
