@@ -42,7 +42,7 @@ struct Options {
 pub fn main(words: Vec<OsString>) -> Outcome {
     let options = read(words)?;
     let mut inquiry = Inquiry::open(&options.wanted.one()?)?;
-    let mut printer = Printer::new(options.json);
+    let mut printer = GroupPrinter::new(options.json);
     if options.groups.is_empty() {
         inquiry.groups(|inquiry, group| {
             let members = if options.members { Some(inquiry.members(&group.name)?) } else { None };
@@ -83,13 +83,13 @@ fn group(word: &OsString) -> Outcome<GroupName> {
 }
 
 /// Prints groups as they come: there may be many.
-struct Printer {
+struct GroupPrinter {
     out: BufWriter<io::Stdout>,
     json: bool,
     count: u64,
 }
 
-impl Printer {
+impl GroupPrinter {
     fn new(json: bool) -> Self {
         Self { out: BufWriter::new(io::stdout()), json, count: 0 }
     }

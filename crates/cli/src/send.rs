@@ -10,13 +10,13 @@ use crate::failure::{Failure, Outcome, note};
 use crate::figures::{bytes, thousands};
 use consort::{ConnectOptions, Error, GroupName, Sender, Service};
 use serde_json::{Value, json};
-use source::Source;
+use source::LineSource;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::time::Duration;
-use watch::Far;
+use watch::SendingProgress;
 
 /// What `consort send --help` prints.
 pub const HELP: &str = "\
@@ -59,7 +59,7 @@ struct Options {
 
 /// What was sent, and is ordered.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
+struct SendSummary {
     messages: u64,
     bytes: u64,
     /// How long it took, in nanoseconds.
@@ -69,13 +69,13 @@ struct Sent {
 /// Runs the command.
 pub fn main(words: Vec<OsString>) -> Outcome {
     let options = read(words)?;
-    let source = Source::open(&options)?;
+    let source = LineSource::open(&options)?;
     let connecting = ConnectOptions { unbatched: options.unbatched, ..ConnectOptions::default() };
     let (sender, receiver) = options.wanted.connect(&connecting)?.split();
     let (groups, service) = (options.groups.clone(), options.service);
     // A line that tells how far it is would be written over what somebody types.
     let talks = !options.quiet && !source.is_typed();
-    let sending = move |far: &Far| send_all(sender, source, service, &groups, far);
+    let sending = move |far: &SendingProgress| send_all(sender, source, service, &groups, far);
     let sent = watch::watch(sending, receiver, options.timeout, talks)?;
     if options.json {
         writeln!(io::stdout(), "{}", as_json(sent, &options))?;
@@ -118,11 +118,11 @@ impl Options {
 /// Sends everything, counting, and waits until it is ordered.
 fn send_all(
     mut sender: Sender,
-    mut source: Source,
+    mut source: LineSource,
     service: Service,
     groups: &[GroupName],
-    far: &Far,
-) -> Outcome<Sent> {
+    far: &SendingProgress,
+) -> Outcome<SendSummary> {
     let began = clock::now_ns();
     let (mut messages, mut bytes, mut text) = (0, 0, Vec::new());
     while source.next(&mut text)? {
@@ -135,7 +135,7 @@ fn send_all(
         }
     }
     sender.wait_ordered(None).map_err(watch::ended)?;
-    Ok(Sent { messages, bytes, ns: clock::now_ns() - began })
+    Ok(SendSummary { messages, bytes, ns: clock::now_ns() - began })
 }
 
 /// A message that cannot be sent stops all that follow, so that what is sent stays a beginning of what was given.
@@ -148,7 +148,7 @@ fn not_sent(number: u64, error: Error) -> Failure {
     }
 }
 
-fn as_json(sent: Sent, options: &Options) -> Value {
+fn as_json(sent: SendSummary, options: &Options) -> Value {
     json!({
         "messages": sent.messages,
         "bytes": sent.bytes,
@@ -158,7 +158,7 @@ fn as_json(sent: Sent, options: &Options) -> Value {
     })
 }
 
-fn summary(sent: Sent, groups: &[GroupName]) {
+fn summary(sent: SendSummary, groups: &[GroupName]) {
     let names: Vec<&str> = groups.iter().map(GroupName::as_str).collect();
     let seconds = (sent.ns as f64 / 1e9).max(1e-9);
     let plural = if sent.messages == 1 { "message" } else { "messages" };
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn more_than_can_be_counted_is_refused() {
         let problem =
-            |line: &str| Source::open(&options(line).unwrap()).err().map(|failure| (failure.code, failure.message));
+            |line: &str| LineSource::open(&options(line).unwrap()).err().map(|failure| (failure.code, failure.message));
         let (code, message) = problem("a b --count 18446744073709551615").unwrap();
         assert_eq!((code, message.starts_with("--count: ")), (crate::failure::Code::Usage, true), "{message}");
         assert_eq!(problem("a --count 18446744073709551615"), None);

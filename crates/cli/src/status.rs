@@ -43,7 +43,7 @@ struct Options {
 
 /// One daemon.
 #[derive(Debug, Serialize)]
-struct Answer {
+struct DaemonStatus {
     cluster: String,
     node: u16,
     pid: Option<u32>,
@@ -89,19 +89,19 @@ fn read(words: Vec<OsString>) -> Outcome<Options> {
     Ok(options)
 }
 
-fn ask(wanted: &Wanted) -> Outcome<Vec<Answer>> {
+fn ask(wanted: &Wanted) -> Outcome<Vec<DaemonStatus>> {
     match wanted.given() {
         Some(address) => Ok(vec![answer_of_stranger(address)?]),
         None => Ok(wanted.candidates()?.into_iter().map(answer).collect()),
     }
 }
 
-fn answer(card: Card) -> Answer {
+fn answer(card: Card) -> DaemonStatus {
     let (status, problem) = match connect::status(&Address::Unix(card.door.clone())) {
         Ok(pairs) => (pairs.into_iter().collect(), None),
         Err(failure) => (BTreeMap::new(), Some(failure.message)),
     };
-    Answer {
+    DaemonStatus {
         cluster: card.cluster,
         node: card.node,
         pid: Some(card.pid),
@@ -115,10 +115,10 @@ fn answer(card: Card) -> Answer {
 }
 
 /// A daemon known only by its address, perhaps on another machine.
-fn answer_of_stranger(address: &Address) -> Outcome<Answer> {
+fn answer_of_stranger(address: &Address) -> Outcome<DaemonStatus> {
     let status: BTreeMap<String, String> = connect::status(address)?.into_iter().collect();
     let text = |key: &str| status.get(key).cloned().unwrap_or_default();
-    Ok(Answer {
+    Ok(DaemonStatus {
         cluster: text("cluster"),
         node: text("node").trim_start_matches('n').parse().unwrap_or(0),
         pid: None,
@@ -131,7 +131,7 @@ fn answer_of_stranger(address: &Address) -> Outcome<Answer> {
     })
 }
 
-fn print(answers: &[Answer], options: &Options) -> Outcome {
+fn print(answers: &[DaemonStatus], options: &Options) -> Outcome {
     let mut out = io::stdout();
     if options.json {
         writeln!(out, "{}", serde_json::to_string(answers).unwrap_or_default())?;
@@ -149,12 +149,12 @@ fn print(answers: &[Answer], options: &Options) -> Outcome {
     Ok(())
 }
 
-fn table(answers: &[Answer]) -> Vec<String> {
+fn table(answers: &[DaemonStatus]) -> Vec<String> {
     let head = ["CLUSTER", "NODE", "PID", "VIEW", "MEMBERS", "CLIENTS", "DELIVERED", "SENT AGAIN", "MEMORY", "STATE"];
     columns::table(head, answers.iter().map(row))
 }
 
-fn row(answer: &Answer) -> [String; 10] {
+fn row(answer: &DaemonStatus) -> [String; 10] {
     let text = |key: &str| answer.status.get(key).cloned().unwrap_or_else(|| "-".into());
     let members = answer.status.get("members").map_or(0, |members| members.split_whitespace().count());
     let state = answer.problem.clone().unwrap_or_else(|| state(&text("state")));
@@ -173,8 +173,8 @@ fn row(answer: &Answer) -> [String; 10] {
 }
 
 /// Whom each daemon hears, a line each, behind an empty one. Nothing where there is nobody else.
-fn hearing(answers: &[Answer]) -> Vec<String> {
-    let heard = |answer: &Answer| {
+fn hearing(answers: &[DaemonStatus]) -> Vec<String> {
+    let heard = |answer: &DaemonStatus| {
         let peers = peers::of(&answer.status);
         let line = format!("{} node {} {}", answer.cluster, answer.node, peers::sentence(&peers));
         (!peers.is_empty()).then_some(line)
@@ -187,8 +187,8 @@ fn hearing(answers: &[Answer]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn answer(status: &[(&str, &str)]) -> Answer {
-        Answer {
+    fn answer(status: &[(&str, &str)]) -> DaemonStatus {
+        DaemonStatus {
             cluster: "default".into(),
             node: 1,
             pid: Some(4711),

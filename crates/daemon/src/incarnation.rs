@@ -14,7 +14,7 @@ const LONGEST: u64 = 64;
 
 /// Why no number could be had from a file.
 #[derive(Debug, PartialEq, Eq)]
-enum Problem {
+enum NoNumber {
     /// It cannot be read or written.
     Unusable(String),
     /// What it holds, or the clock shows, cannot be right.
@@ -33,11 +33,11 @@ pub fn begin(directory: Option<&Path>, cluster: &str, node: u16) -> Outcome<Inca
     let path = root.join(cluster).join(format!("node-{node}.incarnation"));
     match follow(&path, clock) {
         Ok(incarnation) => Ok(incarnation),
-        Err(Problem::Unusable(problem)) if !named => {
+        Err(NoNumber::Unusable(problem)) if !named => {
             tracing::warn!("{problem}; going by the clock alone");
             possible(clock).map_err(|_| Failure::new(wrong_clock()))
         }
-        Err(Problem::Unusable(problem) | Problem::Wrong(problem)) => Err(Failure::new(problem)),
+        Err(NoNumber::Unusable(problem) | NoNumber::Wrong(problem)) => Err(Failure::new(problem)),
     }
 }
 
@@ -62,21 +62,21 @@ fn usual_directory() -> Option<PathBuf> {
 }
 
 /// Reads the last life's number, and stores and returns the next.
-fn follow(path: &Path, clock: u64) -> Result<Incarnation, Problem> {
+fn follow(path: &Path, clock: u64) -> Result<Incarnation, NoNumber> {
     let name = path.display();
     let unusable = |what: &str, error| {
         let remedy = "make room or rights there, or choose another directory with --state-dir";
-        Problem::Unusable(format!("cannot {what} {name}: {error}; {remedy}"))
+        NoNumber::Unusable(format!("cannot {what} {name}: {error}; {remedy}"))
     };
     let next = match read(path) {
         Ok(text) => after(&text).map_err(|what| {
             let remedy = "if this node's daemon does not run, remove the file: the clock gives a new number";
-            Problem::Wrong(format!("{name} {what}; {remedy}"))
+            NoNumber::Wrong(format!("{name} {what}; {remedy}"))
         })?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
         Err(error) => return Err(unusable("read", error)),
     };
-    let incarnation = possible(clock.max(next)).map_err(|_| Problem::Wrong(wrong_clock()))?;
+    let incarnation = possible(clock.max(next)).map_err(|_| NoNumber::Wrong(wrong_clock()))?;
     store(path, incarnation.0).map_err(|error| unusable("write", error))?;
     Ok(incarnation)
 }
@@ -146,13 +146,13 @@ mod tests {
         let path = state.path().join("node-1.incarnation");
         for number in [Incarnation::LAST.0, 1 << 63, u64::MAX] {
             fs::write(&path, number.to_string()).unwrap();
-            let Err(Problem::Wrong(message)) = follow(&path, 1_000) else { panic!("{number} was used") };
+            let Err(NoNumber::Wrong(message)) = follow(&path, 1_000) else { panic!("{number} was used") };
             assert!(message.contains(&number.to_string()) && message.contains("remove the file"), "{message}");
         }
         fs::write(&path, (Incarnation::LAST.0 - 1).to_string()).unwrap();
         assert_eq!(follow(&path, 1_000), Ok(Incarnation::LAST), "the last there is");
         fs::remove_file(&path).unwrap();
-        let Err(Problem::Wrong(message)) = follow(&path, u64::MAX) else { panic!("that clock is wrong") };
+        let Err(NoNumber::Wrong(message)) = follow(&path, u64::MAX) else { panic!("that clock is wrong") };
         assert_eq!(message, "the clock shows a time after the year 2255; set it");
     }
 
@@ -171,7 +171,7 @@ mod tests {
         let path = state.path().join("node-1.incarnation");
         // Every write to this device fails for want of space.
         std::os::unix::fs::symlink("/dev/full", path.with_extension("new")).unwrap();
-        let Err(Problem::Unusable(message)) = follow(&path, 1) else { panic!("there is no room") };
+        let Err(NoNumber::Unusable(message)) = follow(&path, 1) else { panic!("there is no room") };
         assert!(message.contains("No space left on device") && message.contains("--state-dir"), "{message}");
     }
 }

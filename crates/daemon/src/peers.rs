@@ -8,7 +8,7 @@ const SILENT_MS: u64 = 1_000;
 
 /// What a daemon knows of the way to and from another node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Peer {
+pub struct PeerStatus {
     /// Its number.
     pub node: u16,
     /// How long ago it was heard last; absent if never.
@@ -26,9 +26,9 @@ pub struct Peer {
 }
 
 /// The peers that a status tells of, by node.
-pub fn of(status: &BTreeMap<String, String>) -> Vec<Peer> {
+pub fn of(status: &BTreeMap<String, String>) -> Vec<PeerStatus> {
     let peer = |(key, value): (&String, &String)| read(key.strip_prefix("peer_n")?.parse().ok()?, value);
-    let mut peers: Vec<Peer> = status.iter().filter_map(peer).collect();
+    let mut peers: Vec<PeerStatus> = status.iter().filter_map(peer).collect();
     for peer in &mut peers {
         let path = status.get(&format!("path_n{}", peer.node)).and_then(|text| read_path(text));
         (peer.passes_bytes, peer.datagram_bytes) = path.unzip();
@@ -42,8 +42,8 @@ pub fn of(status: &BTreeMap<String, String>) -> Vec<Peer> {
 
 /// Reads `heard 12 ms ago, hears us`, `heard 12 ms ago, does not hear us, kept out for a while`, `never heard`, and
 /// `heard, but dropped: ` with the reason.
-fn read(node: u16, text: &str) -> Option<Peer> {
-    let never = Peer {
+fn read(node: u16, text: &str) -> Option<PeerStatus> {
+    let never = PeerStatus {
         node,
         heard_ms_ago: None,
         hears_us: false,
@@ -56,11 +56,11 @@ fn read(node: u16, text: &str) -> Option<Peer> {
         return Some(never);
     }
     if let Some(why) = text.strip_prefix("heard, but dropped: ") {
-        return Some(Peer { dropped: Some(why.into()), ..never });
+        return Some(PeerStatus { dropped: Some(why.into()), ..never });
     }
     let (ms, rest) = text.strip_prefix("heard ")?.split_once(" ms ago, ")?;
     let kept_out = rest.ends_with("kept out for a while");
-    Some(Peer { heard_ms_ago: Some(ms.parse().ok()?), hears_us: rest.starts_with("hears us"), kept_out, ..never })
+    Some(PeerStatus { heard_ms_ago: Some(ms.parse().ok()?), hears_us: rest.starts_with("hears us"), kept_out, ..never })
 }
 
 /// Reads `datagrams up to 972 of 1472 bytes pass`.
@@ -70,7 +70,7 @@ fn read_path(text: &str) -> Option<(u64, u64)> {
 }
 
 /// Which nodes do not get all datagrams, a text for each size: `gets only datagrams up to 972 of 1472 bytes through to n2`.
-fn narrow(peers: &[Peer]) -> Vec<String> {
+fn narrow(peers: &[PeerStatus]) -> Vec<String> {
     let mut nodes: BTreeMap<(u64, u64), Vec<u16>> = BTreeMap::new();
     for peer in peers {
         if let Some(sizes) = peer.passes_bytes.zip(peer.datagram_bytes).filter(|(passes, all)| passes < all) {
@@ -84,10 +84,10 @@ fn narrow(peers: &[Peer]) -> Vec<String> {
 }
 
 /// All in one line: `hears n2 n3 both ways; n5 does not hear it; never heard n4, n6-n8`.
-pub fn sentence(peers: &[Peer]) -> String {
-    let silent = |peer: &Peer| peer.heard_ms_ago.is_some_and(|ms| ms > SILENT_MS);
+pub fn sentence(peers: &[PeerStatus]) -> String {
+    let silent = |peer: &PeerStatus| peer.heard_ms_ago.is_some_and(|ms| ms > SILENT_MS);
     let list =
-        |fits: &dyn Fn(&Peer) -> bool| words::nodes(peers.iter().filter(|peer| fits(peer)).map(|peer| peer.node));
+        |fits: &dyn Fn(&PeerStatus) -> bool| words::nodes(peers.iter().filter(|peer| fits(peer)).map(|peer| peer.node));
     let parts = [
         ("hears both ways", list(&|peer| peer.heard_ms_ago.is_some() && !silent(peer) && peer.hears_us)),
         ("is not heard by", list(&|peer| peer.heard_ms_ago.is_some() && !silent(peer) && !peer.hears_us)),
@@ -121,7 +121,7 @@ mod tests {
             ("peers", "never heard"),
         ]);
         let (passes_bytes, datagram_bytes) = (None, None);
-        let peer = |node, heard_ms_ago, hears_us, kept_out| Peer {
+        let peer = |node, heard_ms_ago, hears_us, kept_out| PeerStatus {
             node,
             heard_ms_ago,
             hears_us,

@@ -17,7 +17,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use story::Story;
-use verdict::Verdict;
+use verdict::DemoVerdict;
 
 /// What `consort demo --help` prints.
 pub const HELP: &str = "\
@@ -70,7 +70,7 @@ pub fn main(words: Vec<OsString>) -> Outcome {
     story.quiet(&quiet, QUIET_RATE)?;
     testbed.stop();
     let parts = verdict::Parts { loud: &loud, trouble, quiet: &quiet, retransmissions };
-    let verdict = Verdict::new(&options_of(&options, lines), parts, clock::now_ns() - began);
+    let verdict = DemoVerdict::new(&options_of(&options, lines), parts, clock::now_ns() - began);
     story.end(&verdict)?;
     if verdict.ok { Ok(()) } else { Err(Failure::new(verdict.problem())) }
 }

@@ -1,6 +1,6 @@
 //! The demonstration as it is told.
 use super::outcome::{Trouble, Viewed};
-use super::verdict::{self, Cpu, Verdict};
+use super::verdict::{self, Cpu, DemoVerdict};
 use crate::config::Protocol;
 use crate::failure::{Outcome, heard_or_not};
 use crate::figures::{bytes, micros, thousands};
@@ -173,7 +173,7 @@ impl Story {
     }
 
     /// The end: for machines, all of it.
-    pub fn end(&self, verdict: &Verdict) -> Outcome {
+    pub fn end(&self, verdict: &DemoVerdict) -> Outcome {
         if self.json {
             let text = serde_json::to_string(verdict).unwrap_or_default();
             return heard_or_not(writeln!(io::stdout(), "{text}"));

@@ -22,7 +22,7 @@ pub struct Parts<'a> {
 
 /// The JSON object.
 #[derive(Debug, Serialize)]
-pub struct Verdict {
+pub struct DemoVerdict {
     pub ok: bool,
     pub nodes: u16,
     pub lines: u64,
@@ -63,7 +63,7 @@ impl Cpu {
     }
 }
 
-impl Verdict {
+impl DemoVerdict {
     /// Compares what was delivered with what was sent.
     pub fn new(planned: &Planned, parts: Parts<'_>, ns: u64) -> Self {
         let Parts { loud, trouble, quiet, retransmissions } = parts;
@@ -144,13 +144,13 @@ mod tests {
         }
     }
 
-    fn verdict(loud: &RoundResult) -> Verdict {
+    fn verdict(loud: &RoundResult) -> DemoVerdict {
         judged(loud, None)
     }
 
-    fn judged(loud: &RoundResult, trouble: Option<Trouble>) -> Verdict {
+    fn judged(loud: &RoundResult, trouble: Option<Trouble>) -> DemoVerdict {
         let quiet = &result(["q", "q"], [10, 10]);
-        Verdict::new(&Planned { nodes: 2, lines: 5 }, Parts { loud, trouble, quiet, retransmissions: 0 }, 1)
+        DemoVerdict::new(&Planned { nodes: 2, lines: 5 }, Parts { loud, trouble, quiet, retransmissions: 0 }, 1)
     }
 
     fn trouble(violations: &[&str]) -> Trouble {

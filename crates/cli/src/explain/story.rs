@@ -1,5 +1,5 @@
 //! What a daemon remembers, read from its status and told in sentences.
-use crate::peers::{self, Peer};
+use crate::peers::{self, PeerStatus};
 use crate::words::{self, state, without_lives};
 use consort::{MemberId, NodeId, Primary, ViewId};
 use consort_node::NetworkChange;
@@ -18,13 +18,13 @@ pub struct Story {
     pub primary: String,
     pub members: Vec<String>,
     /// Oldest first.
-    pub changes: Vec<Told>,
-    pub peers: Vec<Peer>,
+    pub changes: Vec<ToldChange>,
+    pub peers: Vec<PeerStatus>,
 }
 
 /// One change.
 #[derive(Debug, Serialize)]
-pub struct Told {
+pub struct ToldChange {
     pub ms_ago: u64,
     /// `view`, `leaving` or `primary`.
     pub what: &'static str,
@@ -68,7 +68,7 @@ impl Story {
     pub fn lines(&self, last: usize) -> Vec<String> {
         let mut lines =
             vec![format!("Node {} of cluster {}, oldest change first:", self.node, self.cluster), "".into()];
-        let told: Vec<[String; 3]> = self.changes.iter().filter_map(Told::row).collect();
+        let told: Vec<[String; 3]> = self.changes.iter().filter_map(ToldChange::row).collect();
         let shown = &told[told.len().saturating_sub(last)..];
         let width = |column: usize| shown.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
         let (when, view) = (width(0), width(1));
@@ -89,7 +89,7 @@ impl Story {
     }
 }
 
-impl Told {
+impl ToldChange {
     /// When, which view, and what happened; a second line says why. Nothing for the closing of a view: the next one says
     /// who went on.
     fn row(&self) -> Option<[String; 3]> {
@@ -127,7 +127,7 @@ impl Told {
 }
 
 /// The changes in a status, in their order.
-fn changes(status: &[(String, String)]) -> Vec<Told> {
+fn changes(status: &[(String, String)]) -> Vec<ToldChange> {
     let numbered = |(key, value): &(String, String)| {
         let number: usize = key.strip_prefix("change_")?.parse().ok()?;
         let (ms, text) = value.split_once(" ms ago: ")?;
@@ -141,7 +141,7 @@ fn changes(status: &[(String, String)]) -> Vec<Told> {
 
 /// Compares a change with the regular view before it. Of the oldest that is remembered that one is not known: then
 /// nobody is said to have come.
-fn told(ms_ago: u64, change: NetworkChange, before: &mut Option<Vec<MemberId>>) -> Told {
+fn told(ms_ago: u64, change: NetworkChange, before: &mut Option<Vec<MemberId>>) -> ToldChange {
     let (what, id, members, primary, why) = match &change {
         NetworkChange::View { id, members, primary, why } => {
             ("view", *id, members.clone(), Some(primary.word()), Some(why.clone()))
@@ -149,7 +149,7 @@ fn told(ms_ago: u64, change: NetworkChange, before: &mut Option<Vec<MemberId>>) 
         NetworkChange::Leaving { id, members } => ("leaving", *id, members.clone(), None, None),
         NetworkChange::Primary { id } => ("primary", *id, Vec::new(), Some(Primary::Yes.word()), None),
     };
-    let mut told = Told {
+    let mut told = ToldChange {
         ms_ago,
         what,
         view: id.to_string(),
@@ -171,7 +171,7 @@ fn told(ms_ago: u64, change: NetworkChange, before: &mut Option<Vec<MemberId>>) 
     told
 }
 
-impl Told {
+impl ToldChange {
     fn compare(&mut self, before: &[MemberId], now: &[MemberId]) {
         let life_in = |view: &[MemberId], node: NodeId| view.iter().copied().find(|member| member.node == node);
         for member in now {

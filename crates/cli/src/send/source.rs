@@ -8,7 +8,7 @@ use std::io::{self, BufRead, BufReader, IsTerminal, Read};
 const CHUNK: usize = 64 << 10;
 
 /// Gives one message after the other.
-pub struct Source {
+pub struct LineSource {
     from: From,
     /// How many more there may be.
     left: u64,
@@ -39,7 +39,7 @@ enum From {
     },
 }
 
-impl Source {
+impl LineSource {
     /// What the options say.
     pub fn open(options: &Options) -> Outcome<Self> {
         if options.texts.is_empty() {
@@ -133,7 +133,7 @@ fn read_line(lines: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
 mod tests {
     use super::*;
 
-    fn all(mut source: Source) -> Vec<Vec<u8>> {
+    fn all(mut source: LineSource) -> Vec<Vec<u8>> {
         let (mut found, mut text) = (Vec::new(), Vec::new());
         while source.next(&mut text).unwrap() {
             found.push(text.clone());
@@ -141,10 +141,10 @@ mod tests {
         found
     }
 
-    fn lines_of(text: &'static [u8], left: u64) -> Source {
+    fn lines_of(text: &'static [u8], left: u64) -> LineSource {
         let lines = BufReader::new(Box::new(text) as Box<dyn Read + Send>);
         let size = Size::Bytes { all: text.len() as u64, read: 0 };
-        Source { from: From::Lines { name: "test".into(), typed: false, lines }, left, given: 0, size }
+        LineSource { from: From::Lines { name: "test".into(), typed: false, lines }, left, given: 0, size }
     }
 
     #[test]
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn texts_are_repeated_in_turn() {
         let texts = vec![b"a".to_vec(), b"b".to_vec()].into_iter().cycle();
-        let source = Source { from: From::Texts(texts), left: 4, given: 0, size: Size::Messages(4) };
+        let source = LineSource { from: From::Texts(texts), left: 4, given: 0, size: Size::Messages(4) };
         assert_eq!(all(source), [b"a", b"b", b"a", b"b"]);
     }
 

@@ -1,5 +1,5 @@
 //! What the daemon says while messages are sent, and what it means for them.
-use super::Sent;
+use super::SendSummary;
 use crate::clock;
 use crate::failure::{Code, Failure, Outcome, note};
 use crate::figures::thousands;
@@ -17,13 +17,13 @@ const STEP: Duration = Duration::from_millis(20);
 
 /// How far the sending thread is.
 #[derive(Debug, Default)]
-pub struct Far {
+pub struct SendingProgress {
     messages: AtomicU64,
     /// Millionths of the work; 0 where nobody knows.
     share: AtomicU64,
 }
 
-impl Far {
+impl SendingProgress {
     /// So many messages are sent, and this share of all if that is known.
     pub fn came(&self, messages: u64, share: Option<f64>) {
         self.messages.store(messages, Ordering::Relaxed);
@@ -42,13 +42,13 @@ impl Far {
 /// Runs `sending` in a thread of its own, because reading lines may block for ever, and hears what the daemon says until
 /// all is ordered. `sending` keeps account of how far it is, which is shown if `talks`.
 pub fn watch(
-    sending: impl FnOnce(&Far) -> Outcome<Sent> + Send + 'static,
+    sending: impl FnOnce(&SendingProgress) -> Outcome<SendSummary> + Send + 'static,
     mut receiver: Receiver,
     timeout: Option<Duration>,
     talks: bool,
-) -> Outcome<Sent> {
+) -> Outcome<SendSummary> {
     let deadline = timeout.map(|timeout| clock::now_ns() + timeout.as_nanos() as u64);
-    let far = Arc::new(Far::default());
+    let far = Arc::new(SendingProgress::default());
     let (tell, told) = mpsc::channel();
     let going = Arc::clone(&far);
     // Nobody waits for the outcome any more if the daemon ended first.

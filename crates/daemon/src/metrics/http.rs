@@ -5,7 +5,7 @@ const HEAD_MAX: usize = 8 << 10;
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct HttpRequest {
     /// Whether only the head of the answer is wanted.
     pub head_only: bool,
     /// The path, without what stands behind a question mark.
@@ -14,7 +14,7 @@ pub struct Request {
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Response {
+pub struct HttpResponse {
     /// Code and name.
     pub status: &'static str,
     kind: &'static str,
@@ -22,7 +22,7 @@ pub struct Response {
     pub body: String,
 }
 
-impl Response {
+impl HttpResponse {
     /// A sentence for people.
     pub fn text(status: &'static str, sentence: impl Into<String>) -> Self {
         Self { status, kind: "text/plain; charset=utf-8", body: sentence.into() + "\n" }
@@ -52,7 +52,7 @@ impl Response {
 }
 
 /// Reads a request, or says what is wrong with it; `None` while more bytes must come.
-pub fn read(bytes: &[u8]) -> Option<Result<Request, Response>> {
+pub fn read(bytes: &[u8]) -> Option<Result<HttpRequest, HttpResponse>> {
     let ends = |end: &[u8]| bytes.windows(end.len()).any(|window| window == end);
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     if line.len() < bytes.len() && !is_text(line) {
@@ -61,10 +61,10 @@ pub fn read(bytes: &[u8]) -> Option<Result<Request, Response>> {
     if ends(b"\r\n\r\n") || ends(b"\n\n") {
         return Some(request(line));
     }
-    (bytes.len() > HEAD_MAX).then(|| Err(Response::text("431 Request Header Fields Too Large", "that is too long")))
+    (bytes.len() > HEAD_MAX).then(|| Err(HttpResponse::text("431 Request Header Fields Too Large", "that is too long")))
 }
 
-fn request(line: &[u8]) -> Result<Request, Response> {
+fn request(line: &[u8]) -> Result<HttpRequest, HttpResponse> {
     let line = std::str::from_utf8(line).unwrap_or_default().trim_end_matches('\r');
     let words: Vec<&str> = line.split(' ').collect();
     let [method, target, version] = words[..] else { return Err(bad("a request has a method, a path and a version")) };
@@ -73,9 +73,9 @@ fn request(line: &[u8]) -> Result<Request, Response> {
     }
     let path = target.split('?').next().unwrap_or_default().to_owned();
     match method {
-        "GET" => Ok(Request { head_only: false, path }),
-        "HEAD" => Ok(Request { head_only: true, path }),
-        _ => Err(Response::text("405 Method Not Allowed", "there is nothing here but to be read with GET")),
+        "GET" => Ok(HttpRequest { head_only: false, path }),
+        "HEAD" => Ok(HttpRequest { head_only: true, path }),
+        _ => Err(HttpResponse::text("405 Method Not Allowed", "there is nothing here but to be read with GET")),
     }
 }
 
@@ -83,8 +83,8 @@ fn is_text(line: &[u8]) -> bool {
     line.strip_suffix(b"\r").unwrap_or(line).iter().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
-fn bad(sentence: &str) -> Response {
-    Response::text("400 Bad Request", sentence)
+fn bad(sentence: &str) -> HttpResponse {
+    HttpResponse::text("400 Bad Request", sentence)
 }
 
 #[cfg(test)]
@@ -103,9 +103,9 @@ mod tests {
     fn a_request_is_read_once_it_is_whole() {
         let whole = b"GET /metrics?x=1 HTTP/1.1\r\nHost: here\r\n\r\n";
         (0..whole.len()).for_each(|len| assert_eq!(read(&whole[..len]), None, "{len}"));
-        assert_eq!(read(whole), Some(Ok(Request { head_only: false, path: "/metrics".into() })));
+        assert_eq!(read(whole), Some(Ok(HttpRequest { head_only: false, path: "/metrics".into() })));
         let head = read(b"HEAD /ready HTTP/1.0\n\n");
-        assert_eq!(head, Some(Ok(Request { head_only: true, path: "/ready".into() })));
+        assert_eq!(head, Some(Ok(HttpRequest { head_only: true, path: "/ready".into() })));
     }
 
     #[test]
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn an_answer_says_how_long_it_is_and_leaves_its_body_out_for_head() {
-        let response = Response::text("405 Method Not Allowed", "no");
+        let response = HttpResponse::text("405 Method Not Allowed", "no");
         let whole = String::from_utf8(response.bytes(true)).unwrap();
         assert!(whole.starts_with("HTTP/1.1 405 Method Not Allowed\r\n") && whole.ends_with("\r\n\r\nno\n"));
         assert!(whole.contains("Content-Length: 3\r\n") && whole.contains("Allow: GET, HEAD\r\n"));

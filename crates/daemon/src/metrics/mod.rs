@@ -9,8 +9,8 @@ mod text;
 
 use crate::clock;
 use crate::failure::{Failure, Outcome};
-use http::{Request, Response};
-use server::{End, Server};
+use http::{HttpRequest, HttpResponse};
+use server::{Server, ServerEnd};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub type Ask = fn(&Path) -> Result<Vec<(String, String)>, String>;
 
 type Status = BTreeMap<String, String>;
 /// A daemon's status, or why there is none.
-type Answer = Result<Arc<Status>, String>;
+type StatusAnswer = Result<Arc<Status>, String>;
 
 /// The daemon that is asked.
 pub struct Daemon {
@@ -41,7 +41,7 @@ pub struct Daemon {
     pub cluster: String,
     ask: Ask,
     /// When it was asked last, and what it said.
-    last: Mutex<Option<(u64, Answer)>>,
+    last: Mutex<Option<(u64, StatusAnswer)>>,
 }
 
 impl Daemon {
@@ -50,7 +50,7 @@ impl Daemon {
         Self { door, cluster, ask, last: Mutex::new(None) }
     }
 
-    fn status(&self) -> Answer {
+    fn status(&self) -> StatusAnswer {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, answer)) = &*last
             && clock::now_ns() < at + FRESH
@@ -62,16 +62,16 @@ impl Daemon {
         answer
     }
 
-    fn answer(&self, request: &Request) -> Response {
+    fn answer(&self, request: &HttpRequest) -> HttpResponse {
         match request.path.as_str() {
-            "/metrics" => self.status().map_or_else(Response::unavailable, |status| {
-                Response::metrics(text::exposition(&status, &self.cluster, std::process::id()))
+            "/metrics" => self.status().map_or_else(HttpResponse::unavailable, |status| {
+                HttpResponse::metrics(text::exposition(&status, &self.cluster, std::process::id()))
             }),
             "/ready" => match self.status().and_then(|status| ready(&status)) {
-                Ok(()) => Response::text("200 OK", "ready"),
-                Err(why) => Response::unavailable(why),
+                Ok(()) => HttpResponse::text("200 OK", "ready"),
+                Err(why) => HttpResponse::unavailable(why),
             },
-            _ => Response::text("404 Not Found", "here are /metrics and /ready"),
+            _ => HttpResponse::text("404 Not Found", "here are /metrics and /ready"),
         }
     }
 }
@@ -94,7 +94,7 @@ pub fn open(address: SocketAddr) -> Outcome<TcpListener> {
 
 /// A port that is served until this is dropped.
 pub struct Serving {
-    end: End,
+    end: ServerEnd,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -133,7 +133,7 @@ mod tests {
     fn a_daemon_that_does_not_answer_is_unavailable() {
         let daemon = Daemon::new("/nowhere/node-1.sock".into(), "c".into(), |door| Err(door.display().to_string()));
         for path in ["/metrics", "/ready"] {
-            let response = daemon.answer(&Request { head_only: false, path: path.into() });
+            let response = daemon.answer(&HttpRequest { head_only: false, path: path.into() });
             assert!(response.status.starts_with("503"), "{response:?}");
             assert!(response.body.contains("/nowhere/node-1.sock"), "{response:?}");
         }

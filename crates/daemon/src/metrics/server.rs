@@ -1,5 +1,5 @@
 //! The connections: all in one thread, and none can keep another from being answered.
-use super::http::{self, Request, Response};
+use super::http::{self, HttpRequest, HttpResponse};
 use crate::clock;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -31,17 +31,17 @@ pub struct Server<A> {
     guests: BTreeMap<usize, Guest>,
     next: usize,
     shut_until: Option<u64>,
-    end: End,
+    end: ServerEnd,
 }
 
 /// Ends a server, from any thread.
 #[derive(Clone)]
-pub struct End {
+pub struct ServerEnd {
     is_set: Arc<AtomicBool>,
     waker: Arc<Waker>,
 }
 
-impl End {
+impl ServerEnd {
     /// The server stops serving and closes its port.
     pub fn set(&self) {
         self.is_set.store(true, Ordering::Release);
@@ -53,12 +53,12 @@ impl End {
 
 struct Guest {
     stream: TcpStream,
-    stage: Stage,
+    stage: GuestStage,
     /// By when it must have come to the next stage.
     by: u64,
 }
 
-enum Stage {
+enum GuestStage {
     /// Said so much.
     Asking(Vec<u8>),
     /// Is told this.
@@ -74,7 +74,7 @@ enum Goes {
     Away,
 }
 
-impl<A: Fn(&Request) -> Response> Server<A> {
+impl<A: Fn(&HttpRequest) -> HttpResponse> Server<A> {
     /// Answers at this port by `answer`.
     ///
     /// # Errors
@@ -83,12 +83,12 @@ impl<A: Fn(&Request) -> Response> Server<A> {
         listener.set_nonblocking(true)?;
         let (poll, mut door) = (Poll::new()?, TcpListener::from_std(listener));
         poll.registry().register(&mut door, DOOR, Interest::READABLE)?;
-        let end = End { is_set: Arc::default(), waker: Arc::new(Waker::new(poll.registry(), END)?) };
+        let end = ServerEnd { is_set: Arc::default(), waker: Arc::new(Waker::new(poll.registry(), END)?) };
         Ok(Self { poll, door, answer, guests: BTreeMap::new(), next: END.0 + 1, shut_until: None, end })
     }
 
     /// What ends it.
-    pub fn end(&self) -> End {
+    pub fn end(&self) -> ServerEnd {
         self.end.clone()
     }
 
@@ -155,7 +155,7 @@ impl<A: Fn(&Request) -> Response> Server<A> {
         if let Err(error) = self.poll.registry().register(&mut stream, Token(name), both) {
             return tracing::warn!(%error, "cannot watch a connection for metrics");
         }
-        let guest = Guest { stream, stage: Stage::Asking(Vec::new()), by: clock::now_ns() + PATIENCE };
+        let guest = Guest { stream, stage: GuestStage::Asking(Vec::new()), by: clock::now_ns() + PATIENCE };
         self.guests.insert(name, guest);
         self.attend(name);
     }
@@ -171,11 +171,11 @@ impl<A: Fn(&Request) -> Response> Server<A> {
 }
 
 impl Guest {
-    fn attend(&mut self, answer: &impl Fn(&Request) -> Response) -> io::Result<Goes> {
+    fn attend(&mut self, answer: &impl Fn(&HttpRequest) -> HttpResponse) -> io::Result<Goes> {
         let mut room = [0; 4 << 10];
         loop {
             let done = match &mut self.stage {
-                Stage::Asking(said) => match http::read(said) {
+                GuestStage::Asking(said) => match http::read(said) {
                     None => match self.stream.read(&mut room) {
                         Ok(0) => return Ok(Goes::Away),
                         other => other.map(|n| said.extend_from_slice(&room[..n])),
@@ -185,12 +185,12 @@ impl Guest {
                         Ok(())
                     }
                 },
-                Stage::Told { answer, written } if *written == answer.len() => {
-                    (self.stage, self.by) = (Stage::Leaving, clock::now_ns() + FAREWELL);
+                GuestStage::Told { answer, written } if *written == answer.len() => {
+                    (self.stage, self.by) = (GuestStage::Leaving, clock::now_ns() + FAREWELL);
                     self.stream.shutdown(Shutdown::Write)
                 }
-                Stage::Told { answer, written } => self.stream.write(&answer[*written..]).map(|n| *written += n),
-                Stage::Leaving => match self.stream.read(&mut room) {
+                GuestStage::Told { answer, written } => self.stream.write(&answer[*written..]).map(|n| *written += n),
+                GuestStage::Leaving => match self.stream.read(&mut room) {
                     Ok(0) => return Ok(Goes::Away),
                     other => other.map(drop),
                 },
@@ -207,19 +207,19 @@ impl Guest {
         }
     }
 
-    fn tell(&mut self, asked: &Result<Request, Response>, answer: &impl Fn(&Request) -> Response) {
+    fn tell(&mut self, asked: &Result<HttpRequest, HttpResponse>, answer: &impl Fn(&HttpRequest) -> HttpResponse) {
         let bytes = match asked {
             Ok(request) => answer(request).bytes(!request.head_only),
             Err(response) => response.bytes(true),
         };
-        self.stage = Stage::Told { answer: bytes, written: 0 };
+        self.stage = GuestStage::Told { answer: bytes, written: 0 };
         self.by = clock::now_ns() + PATIENCE;
     }
 
     /// Tells one that has not said what it wants, as far as that can be told at once, that it is too late.
     fn say_it_is_late(&mut self) {
-        if matches!(self.stage, Stage::Asking(_)) {
-            let late = Response::text("408 Request Timeout", "no request came in time");
+        if matches!(self.stage, GuestStage::Asking(_)) {
+            let late = HttpResponse::text("408 HttpRequest Timeout", "no request came in time");
             let _ = self.stream.write(&late.bytes(true));
         }
     }
@@ -232,7 +232,7 @@ mod tests {
     fn served() -> std::net::SocketAddr {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let page = |request: &Request| Response::text("200 OK", request.path.repeat(100_000));
+        let page = |request: &HttpRequest| HttpResponse::text("200 OK", request.path.repeat(100_000));
         let server = Server::new(listener, page).unwrap();
         std::thread::spawn(move || server.run());
         address

@@ -2,17 +2,17 @@
 
 /// How a number moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// Up only, from the daemon's start.
     Counter,
     /// Up and down.
     Gauge,
 }
 
-use Kind::{Counter, Gauge};
+use MetricKind::{Counter, Gauge};
 
 /// A number: its key in the status, how it moves, what it is and what is normal.
-pub type Metric = (&'static str, Kind, &'static str);
+pub type Metric = (&'static str, MetricKind, &'static str);
 
 /// All of them.
 pub const METRICS: &[Metric] = &[

@@ -1,6 +1,6 @@
 //! Metrics in the text format of Prometheus, version 0.0.4.
 use super::Status;
-use super::table::{Kind, LABELLED, METRICS};
+use super::table::{LABELLED, METRICS, MetricKind};
 use crate::peers;
 use crate::usage;
 use consort_types::Primary;
@@ -28,20 +28,20 @@ pub fn exposition(status: &Status, cluster: &str, pid: u32) -> String {
 struct Text(String);
 
 impl Text {
-    fn head(&mut self, key: &str, kind: Kind, help: &str) {
-        let (name, kind) = (name(key, kind), if kind == Kind::Counter { "counter" } else { "gauge" });
+    fn head(&mut self, key: &str, kind: MetricKind, help: &str) {
+        let (name, kind) = (name(key, kind), if kind == MetricKind::Counter { "counter" } else { "gauge" });
         self.line(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}"));
     }
 
-    fn sample(&mut self, key: &str, kind: Kind, labels: &[(&str, &str)], value: f64) {
+    fn sample(&mut self, key: &str, kind: MetricKind, labels: &[(&str, &str)], value: f64) {
         let labels: Vec<String> = labels.iter().map(|(key, value)| format!("{key}=\"{}\"", escaped(value))).collect();
         let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
         self.line(format_args!("{}{labels} {value}", name(key, kind)));
     }
 
     fn gauge(&mut self, key: &str, help: &str, value: f64) {
-        self.head(key, Kind::Gauge, help);
-        self.sample(key, Kind::Gauge, &[], value);
+        self.head(key, MetricKind::Gauge, help);
+        self.sample(key, MetricKind::Gauge, &[], value);
     }
 
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
@@ -50,8 +50,8 @@ impl Text {
     }
 }
 
-fn name(key: &str, kind: Kind) -> String {
-    format!("consort_{key}{}", if kind == Kind::Counter { "_total" } else { "" })
+fn name(key: &str, kind: MetricKind) -> String {
+    format!("consort_{key}{}", if kind == MetricKind::Counter { "_total" } else { "" })
 }
 
 fn escaped(value: &str) -> String {
@@ -60,10 +60,10 @@ fn escaped(value: &str) -> String {
 
 fn about(out: &mut Text, status: &Status, cluster: &str) {
     let text = |key: &str| status.get(key).map_or("", String::as_str);
-    out.head("info", Kind::Gauge, "Which daemon this is. Always 1.");
+    out.head("info", MetricKind::Gauge, "Which daemon this is. Always 1.");
     let (node, version) = (text("node").trim_start_matches('n'), env!("CARGO_PKG_VERSION"));
     let labels = [("cluster", cluster), ("node", node), ("protocol", text("protocol")), ("version", version)];
-    out.sample("info", Kind::Gauge, &labels, 1.0);
+    out.sample("info", MetricKind::Gauge, &labels, 1.0);
     let is = |key: &str, wanted: &str| f64::from(u8::from(text(key) == wanted));
     out.gauge(
         "ready",
@@ -80,11 +80,11 @@ fn about(out: &mut Text, status: &Status, cluster: &str) {
 
 fn labelled(out: &mut Text, status: &Status, prefix: &str, label: &str, help: &str) {
     let key = prefix.trim_end_matches('_');
-    out.head(key, Kind::Counter, help);
+    out.head(key, MetricKind::Counter, help);
     for (name, value) in status.range(prefix.to_owned()..) {
         let Some(cause) = name.strip_prefix(prefix) else { break };
         if let Ok(number) = value.parse::<u64>() {
-            out.sample(key, Kind::Counter, &[(label, cause)], number as f64);
+            out.sample(key, MetricKind::Counter, &[(label, cause)], number as f64);
         }
     }
 }
@@ -92,19 +92,19 @@ fn labelled(out: &mut Text, status: &Status, prefix: &str, label: &str, help: &s
 fn neighbours(out: &mut Text, status: &Status) {
     let heard = peers::of(status).into_iter().filter_map(|peer| peer.heard_ms_ago.map(|ms| (peer, ms)));
     let heard: Vec<_> = heard.map(|(peer, ms)| (peer.node.to_string(), peer.hears_us, ms, peer.passes_bytes)).collect();
-    out.head("peer_silent_seconds", Kind::Gauge, "How long ago a node was heard, if ever. Normal: below 0.5.");
+    out.head("peer_silent_seconds", MetricKind::Gauge, "How long ago a node was heard, if ever. Normal: below 0.5.");
     for (node, _, ms, _) in &heard {
-        out.sample("peer_silent_seconds", Kind::Gauge, &[("peer", node)], *ms as f64 / 1_000.0);
+        out.sample("peer_silent_seconds", MetricKind::Gauge, &[("peer", node)], *ms as f64 / 1_000.0);
     }
-    out.head("peer_hears_us", Kind::Gauge, "Whether a node that was heard hears this one. Normal: 1.");
+    out.head("peer_hears_us", MetricKind::Gauge, "Whether a node that was heard hears this one. Normal: 1.");
     for (node, hears_us, ..) in &heard {
-        out.sample("peer_hears_us", Kind::Gauge, &[("peer", node)], f64::from(u8::from(*hears_us)));
+        out.sample("peer_hears_us", MetricKind::Gauge, &[("peer", node)], f64::from(u8::from(*hears_us)));
     }
     let help = "The longest datagram that gets to a node, where that is known. Normal: the setting `datagram`.";
-    out.head("peer_datagram_bytes", Kind::Gauge, help);
+    out.head("peer_datagram_bytes", MetricKind::Gauge, help);
     for (node, .., passes) in &heard {
         if let Some(passes) = passes {
-            out.sample("peer_datagram_bytes", Kind::Gauge, &[("peer", node)], *passes as f64);
+            out.sample("peer_datagram_bytes", MetricKind::Gauge, &[("peer", node)], *passes as f64);
         }
     }
 }
@@ -116,8 +116,8 @@ fn process(out: &mut Text, pid: u32) {
     }
     if let Some(time) = usage::cpu(pid) {
         let help = "CPU time of the daemon's process. Normal: below 0.02 a second at rest, at most about 1 under load.";
-        out.head("cpu_seconds", Kind::Counter, help);
-        out.sample("cpu_seconds", Kind::Counter, &[], time.as_secs_f64());
+        out.head("cpu_seconds", MetricKind::Counter, help);
+        out.sample("cpu_seconds", MetricKind::Counter, &[], time.as_secs_f64());
     }
 }
 
