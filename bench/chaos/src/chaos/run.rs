@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use consort::GroupName;
-use consort_daemon::config::Protocol;
 use consort_sim::fault::Disk;
 use consort_sim::link::LinkModel;
 use consort_types::Rng;
