@@ -25,6 +25,7 @@
 //! | SF2 | what one delivers as safe, all members have installed the view of | `safe_installed` |
 //! | SF3 | what one delivers as safe while closing a view, all that move along deliver | `safe_closing` |
 //! | SF4 | what one delivers as safe, all hold | `safe_held` |
+//! | UA | what a majority has ordered stands for all, in every view and life | `uniform` |
 //! | OF | offers are made once and closed once, and nothing overtakes them | `offers` |
 //! | PR | there is one primary view at a time | `primary` |
 //! | PG | a group is primary in one view, as one membership | `primary_group` |
@@ -83,6 +84,7 @@ mod safe_installed;
 mod same_part;
 mod self_delivery;
 mod total_order;
+mod uniform;
 mod view_agreement;
 mod view_alternation;
 mod virtual_synchrony;
@@ -243,6 +245,7 @@ impl Suite {
         }
         if promised.quorum {
             suite.checkers.retain(|checker| !["SF2", "SF4"].contains(&checker.rule().id));
+            suite.checkers.push(Box::<uniform::Uniform>::default());
         }
         suite.checkers.retain(|checker| !unseen.contains(checker.rule().id));
         suite

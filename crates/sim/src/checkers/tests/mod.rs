@@ -6,4 +6,5 @@ mod offers;
 mod orders;
 mod safe;
 mod script;
+mod uniform;
 mod views;
