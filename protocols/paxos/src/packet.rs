@@ -187,6 +187,15 @@ const VALUE_ID_LEN: usize = MEMBER_LEN + 8 + 8;
 const ITEM_LEAST: usize = 1;
 const LEAVING: u8 = 4;
 
+/// More than any instance, round, view or turn ever has: sums with them do not overflow.
+const NUMBER_MAX: u64 = 1 << 62;
+
+pub(crate) fn bounded(reader: &mut Reader<'_>, what: &'static str) -> Result<u64, Malformed> {
+    //= X76
+    let number = reader.u64(what)?;
+    if number < NUMBER_MAX { Ok(number) } else { Err(reader.bad(what)) }
+}
+
 pub(crate) fn put_ballot(out: &mut BytesMut, ballot: Ballot) {
     out.put_u32(ballot.generation);
     out.put_u64(ballot.round);
@@ -194,7 +203,7 @@ pub(crate) fn put_ballot(out: &mut BytesMut, ballot: Ballot) {
 }
 
 pub(crate) fn read_ballot(reader: &mut Reader<'_>) -> Result<Ballot, Malformed> {
-    let (generation, round) = (reader.u32("generation")?, reader.u64("round")?);
+    let (generation, round) = (reader.u32("generation")?, bounded(reader, "round")?);
     Ok(Ballot { generation, round, owner: reader.member("owner")? })
 }
 
@@ -206,7 +215,7 @@ fn put_id(out: &mut BytesMut, id: ValueId) {
 
 fn read_id(reader: &mut Reader<'_>) -> Result<ValueId, Malformed> {
     let sender = reader.member("sender")?;
-    Ok(ValueId { sender, view: reader.u64("view")?, number: reader.u64("number")? })
+    Ok(ValueId { sender, view: bounded(reader, "view")?, number: bounded(reader, "number")? })
 }
 
 fn put_members(out: &mut BytesMut, members: impl ExactSizeIterator<Item = MemberId>) {
@@ -243,7 +252,7 @@ pub(crate) fn read_item(reader: &mut Reader<'_>) -> Result<Item, Malformed> {
     Ok(match reader.u8("item")? {
         0 => Item::Nothing,
         1 => {
-            let (number, after) = (reader.u64("number")?, reader.u64("after")?);
+            let (number, after) = (bounded(reader, "number")?, bounded(reader, "after")?);
             let members = read_members(reader)?;
             if number <= after || members.is_empty() || !members.is_sorted_by(|a, b| a.node < b.node) {
                 return Err(reader.bad("view"));
@@ -251,7 +260,7 @@ pub(crate) fn read_item(reader: &mut Reader<'_>) -> Result<Item, Malformed> {
             Item::View { number, after, members }
         }
         2 => Item::Value(read_id(reader)?),
-        3 => Item::Primary(reader.u64("number")?),
+        3 => Item::Primary(bounded(reader, "number")?),
         _ => return Err(reader.bad("item")),
     })
 }
@@ -275,7 +284,7 @@ fn put_numbers(out: &mut BytesMut, numbers: &BTreeMap<MemberId, u64>) {
 
 fn read_numbers(reader: &mut Reader<'_>) -> Result<BTreeMap<MemberId, u64>, Malformed> {
     let n = reader.count(MEMBER_LEN + 8, "members")?;
-    (0..n).map(|_| Ok((reader.member("member")?, reader.u64("number")?))).collect()
+    (0..n).map(|_| Ok((reader.member("member")?, bounded(reader, "number")?))).collect()
 }
 
 pub(crate) fn put_checkpoint(out: &mut BytesMut, from: &Checkpoint) {
@@ -289,7 +298,7 @@ pub(crate) fn put_checkpoint(out: &mut BytesMut, from: &Checkpoint) {
 }
 
 pub(crate) fn read_checkpoint(reader: &mut Reader<'_>) -> Result<Checkpoint, Malformed> {
-    let (at, place, number) = (reader.u64("instance")?, reader.u64("place")?, reader.u64("view")?);
+    let (at, place, number) = (bounded(reader, "instance")?, bounded(reader, "place")?, bounded(reader, "view")?);
     let primary = match reader.u8("primary")? {
         0 => false,
         1 => true,
@@ -311,12 +320,12 @@ fn put_told(out: &mut BytesMut, told: &Told) {
 }
 
 fn read_told(reader: &mut Reader<'_>) -> Result<Told, Malformed> {
-    let (lives, next) = (read_lives(reader)?, reader.u64("next")?);
+    let (lives, next) = (read_lives(reader)?, bounded(reader, "next")?);
     let n = reader.u32("accepted")? as usize;
     if n.saturating_mul(8 + BALLOT_LEN + ITEM_LEAST) > reader.left() {
         return Err(reader.bad("accepted"));
     }
-    let entry = |reader: &mut Reader<'_>| Ok((reader.u64("instance")?, read_ballot(reader)?, read_item(reader)?));
+    let entry = |reader: &mut Reader<'_>| Ok((bounded(reader, "instance")?, read_ballot(reader)?, read_item(reader)?));
     let accepted = (0..n).map(|_| entry(reader)).collect::<Result<_, _>>()?;
     Ok(Told { lives, next, accepted })
 }
@@ -354,8 +363,8 @@ impl Beat {
         if flags & !7 != 0 {
             return Err(reader.bad("flags"));
         }
-        let (promised, next) = (read_ballot(&mut reader)?, reader.u64("next")?);
-        let view = reader.u64("view")?;
+        let (promised, next) = (read_ballot(&mut reader)?, bounded(&mut reader, "next")?);
+        let view = bounded(&mut reader, "view")?;
         let hears = read_members(&mut reader)?;
         let more = reader.u8("more")?;
         if more > 3 {
@@ -487,24 +496,28 @@ impl Content {
 
     fn decode(kind: u8, reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Self, Malformed> {
         Ok(match kind {
-            3 => Self::Prepare { ballot: read_ballot(reader)?, from: reader.u64("from")? },
+            3 => Self::Prepare { ballot: read_ballot(reader)?, from: bounded(reader, "from")? },
             4 => Self::Promise { ballot: read_ballot(reader)?, told: read_told(reader)? },
             5 => Self::Nack { ballot: read_ballot(reader)?, promised: read_ballot(reader)? },
             6 => {
-                let (ballot, at, hops) = (read_ballot(reader)?, reader.u64("instance")?, reader.u16("hops")?);
+                let (ballot, at, hops) = (read_ballot(reader)?, bounded(reader, "instance")?, reader.u16("hops")?);
                 Self::Accept { ballot, at, hops, item: read_item(reader)? }
             }
-            7 => Self::Vote { ballot: read_ballot(reader)?, at: reader.u64("instance")?, lives: read_lives(reader)? },
+            7 => Self::Vote {
+                ballot: read_ballot(reader)?,
+                at: bounded(reader, "instance")?,
+                lives: read_lives(reader)?,
+            },
             8 => {
-                let (at, hops) = (reader.u64("instance")?, reader.u16("hops")?);
+                let (at, hops) = (bounded(reader, "instance")?, reader.u16("hops")?);
                 Self::Decide { at, hops, item: read_item(reader)? }
             }
             9 => {
                 let n = reader.count(VALUE_ID_LEN, "names")?;
                 Self::Fetch((0..n).map(|_| read_id(reader)).collect::<Result<_, _>>()?)
             }
-            10 => Self::Learn(reader.u64("from")?),
-            11 => Self::Learnt { from: reader.u64("from")?, entries: read_entries(reader, bytes)? },
+            10 => Self::Learn(bounded(reader, "from")?),
+            11 => Self::Learnt { from: bounded(reader, "from")?, entries: read_entries(reader, bytes)? },
             12 => Self::Recover,
             13 => {
                 let ballot = read_ballot(reader)?;

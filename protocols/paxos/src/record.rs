@@ -11,7 +11,7 @@
 //! | 7 empty | nothing that stands before it counts |
 use crate::ballot::{Ballot, Item, Lives, LogId};
 use crate::learner::Checkpoint;
-use crate::packet::{put_ballot, put_checkpoint, put_item, put_lives};
+use crate::packet::{bounded, put_ballot, put_checkpoint, put_item, put_lives};
 use crate::packet::{read_ballot, read_checkpoint, read_item, read_lives};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_types::MemberId;
@@ -135,7 +135,7 @@ impl Record {
                 let (at, item, body) = read_entry(&mut reader, bytes)?;
                 Self::Learnt { at, item, body }
             }
-            6 => Self::Decided(reader.u64("next")?),
+            6 => Self::Decided(bounded(&mut reader, "next")?),
             7 => Self::Empty,
             _ => return Err(reader.bad("kind")),
         };
@@ -153,7 +153,7 @@ fn put_entry(out: &mut BytesMut, at: u64, item: &Item, body: Option<&Body>) {
 }
 
 fn read_entry(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<(u64, Item, Option<Body>), Malformed> {
-    let (at, item) = (reader.u64("instance")?, read_item(reader)?);
+    let (at, item) = (bounded(reader, "instance")?, read_item(reader)?);
     let start = reader.at();
     let rest = reader.rest();
     let body = if rest.is_empty() { None } else { Some(Body::new(bytes.slice(start..))?) };

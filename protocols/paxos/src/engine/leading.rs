@@ -9,6 +9,8 @@ use consort_types::{Duration, Instant, MemberId, NodeId};
 
 /// How far a node may be behind when it is let in.
 const CAUGHT_UP: u64 = 512;
+/// More instances without anything accepted than the windows of earlier ballots leave.
+const HOLES: usize = 4_096;
 
 impl Paxos {
     pub(crate) fn begin_to_stand(&mut self, now: Instant) {
@@ -96,6 +98,10 @@ impl Paxos {
         }
         let ballot = *ballot;
         let next = best.keys().next_back().map_or(from, |last| last + 1);
+        //= X76
+        if next - from > (HOLES.max(self.config.window * 4) + best.len()) as u64 {
+            return self.rest(now);
+        }
         self.counters.led += 1;
         self.role = Role::Leading(Box::new(Leading::new(ballot, next)));
         self.grant_time(now);
@@ -297,7 +303,7 @@ impl Paxos {
         if now.since(since) < wait {
             return self.note_change(Some(since));
         }
-        let first = members.iter().map(|life| life.incarnation.0).max().unwrap_or(0).max(1);
+        let first = members.iter().map(|life| life.incarnation.0).max().unwrap_or(0).clamp(1, 1 << 61);
         let number = if present.number == 0 { first } else { present.number + 1 };
         let (item, at) = (Item::View { number, after: present.number, members }, leading.next);
         self.note_change(None);

@@ -8,6 +8,7 @@ use crate::packet::{Acceptance, Beat, Content, Lead, Packet, Told};
 use crate::record::{LogStart, Record};
 use consort_order::{Arrival, Destination, Engine, Lane, Output, Submission};
 use consort_types::{Class, Incarnation, Instant, MemberId, NodeId, OrderStream, Service, ViewKind};
+use consort_wire::Packet as _;
 
 pub const LOG: LogId = LogId(5);
 
@@ -100,7 +101,10 @@ impl Solo {
 
     /// Another says something; what it says upon that.
     pub fn hand(&mut self, from: MemberId, content: Content) -> Vec<(Destination, Content)> {
-        let packet = Packet { log: LOG, content };
+        let mut bytes = bytes::BytesMut::new();
+        let tail = Packet { log: LOG, content }.encode(&mut bytes);
+        bytes.extend_from_slice(&tail);
+        let Ok(packet) = Packet::decode(bytes.freeze()) else { return Vec::new() };
         let arrival = Arrival { at: self.now, from, lane: Lane::Reliable };
         self.engine.handle_packet(self.now, arrival, packet);
         self.drain()
