@@ -7,6 +7,10 @@ pub mod group_ordered;
 pub mod node;
 pub mod pack;
 pub mod path;
+pub mod paxos;
+pub mod paxos_input;
+pub mod paxos_packet;
+pub mod paxos_record;
 pub mod ring_input;
 pub mod ring_packet;
 pub mod session_events;
@@ -157,6 +161,9 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("node", node::run),
     ("pack", pack::run),
     ("path", path::run),
+    ("paxos_input", paxos_input::run),
+    ("paxos_packet", paxos_packet::run),
+    ("paxos_record", paxos_record::run),
     ("ring_input", ring_input::run),
     ("ring_packet", ring_packet::run),
     ("session_events", session_events::run),
