@@ -373,13 +373,12 @@ mod noticed {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let failed: Vec<_> = text.lines().filter_map(|line| line.trim().strip_prefix(tests_of)).collect();
         eprintln!("{}: {} scenarios", mutant.name(), failed.len());
-        let first = (*failed.first()?).to_owned();
-        let name = first.rsplit("::").next().unwrap_or(&first).trim_end_matches(" --- FAILED").to_owned();
-        let rule = match mutant {
-            Mutant::Paxos(_) => promise(&text, &name).unwrap_or("scenario"),
-            _ => "scenario",
-        };
-        Some(Noticed { place: Place::Test, rules: vec![rule], how: name, simulated: 0.0 })
+        let name = |line: &&str| line.rsplit("::").next().unwrap_or(line).trim_end_matches(" --- FAILED").to_owned();
+        let names: Vec<_> = failed.iter().map(name).collect();
+        // One that says which promise is broken says more.
+        let judged = names.iter().find_map(|name| Some((name, promise(&text, name)?)));
+        let (name, rule) = judged.or_else(|| Some((names.first()?, "scenario")))?;
+        Some(Noticed { place: Place::Test, rules: vec![rule], how: name.clone(), simulated: 0.0 })
     }
 
     /// What the judge of Ring Paxos calls the promise that a test found broken: the word before the colon.
@@ -390,7 +389,7 @@ mod noticed {
     }
 
     /// The promises of `protocols/paxos/src/tests`.
-    const PROMISES: [&str; 21] = [
+    const PROMISES: [&str; 22] = [
         "ballots",
         "credit",
         "kept first",
@@ -412,6 +411,7 @@ mod noticed {
         "replay",
         "ring",
         "sender's order",
+        "window",
     ];
 
     fn print_table(mutants: &[Mutant], results: &[Option<Result<Noticed, String>>]) -> ExitCode {
