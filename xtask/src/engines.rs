@@ -85,8 +85,8 @@ pub fn bounds<const R: usize, const Q: usize, const U: usize>(
             nodes: plan.nodes,
             whole_by: plan.faults.is_empty().then_some(WHOLE_BY),
             steady: plan.nodes > 1 && plan.is_gentle(LifeSigns::Heartbeats),
-            constant_from: plan.is_constant_from(),
-            most: CHANGES,
+            spans: plan.constant_spans(LifeSigns::Heartbeats),
+            standstill: (!capability.quorum).then_some(STANDSTILL),
         },
         goodbye: plan.is_polite().then_some(GOODBYE),
         unseen: unseen.into(),
@@ -95,8 +95,8 @@ pub fn bounds<const R: usize, const Q: usize, const U: usize>(
 
 /// By when nodes that start together are in one view: where some found each other first, beacons bring the others.
 const WHOLE_BY: Instant = Instant(1_500_000_000);
-/// How often views change at most in seven seconds in which the network does not; as for the ring.
-const CHANGES: u32 = 15;
+/// How long members that hear each other may order nothing. Without a majority nobody orders anything.
+const STANDSTILL: Duration = Duration::from_secs(2);
 /// Within what time a good-bye is heard.
 const GOODBYE: Duration = Duration::from_millis(150);
 

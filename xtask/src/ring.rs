@@ -156,8 +156,8 @@ pub fn bounds(plan: &RunPlan) -> Bounds {
             nodes: plan.nodes,
             whole_by: plan.faults.is_empty().then_some(Instant(WHOLE_BY.0 * u64::from(plan.timers.max(100)) / 100)),
             steady: plan.nodes > 1 && plan.is_gentle(LifeSigns::Token),
-            constant_from: plan.is_constant_from(),
-            most: CHANGES,
+            spans: plan.constant_spans(LifeSigns::Token),
+            standstill: Some((config.timers.token_loss + config.timers.consensus) * STANDSTILL),
         },
         goodbye: plan.is_polite().then_some(config.timers.token_loss * 2 / 3),
         unseen: [].into(),
@@ -168,7 +168,5 @@ pub fn bounds(plan: &RunPlan) -> Bounds {
 const TOLD_AT_ONCE: u64 = 300 << 10;
 /// By when nodes that start together are one ring.
 const WHOLE_BY: Instant = Instant(120_000_000);
-/// How often a ring changes at most in seven seconds in which its network does not. Who does not get on with others is
-/// tried again after quarantines that double, so three times at most. Each time the ring may fall apart node by node, for
-/// nobody can tell who on its way lost the commit token, and come together again in a few steps: five views (seed 4265).
-const CHANGES: u32 = 15;
+/// For how many times the patience with a lost token members that hear each other may order nothing.
+const STANDSTILL: u32 = 4;

@@ -8,6 +8,8 @@ use crate::workload::{self, SenderPlan};
 use consort_types::{Duration, Instant, MemberId, Rng};
 use consort_wire::DatagramSize;
 
+mod spans;
+
 /// A run to be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunPlan {
@@ -164,16 +166,6 @@ impl RunPlan {
         })
     }
 
-    /// From when on nothing changes any more until calm, in a run in which the network is wrong all the time.
-    pub fn is_constant_from(&self) -> Option<Instant> {
-        let stays = |activation: &Activation| {
-            let parts = matches!(activation.fault, Fault::Partition { .. } | Fault::Cut { .. } | Fault::Apart { .. });
-            parts && activation.until == self.calm
-        };
-        let from = self.faults.iter().map(|activation| activation.from).max()?;
-        self.faults.iter().all(stays).then_some(from)
-    }
-
     /// Whether nodes leave and come back, each with time to take its leave, and nothing else happens.
     pub fn is_polite(&self) -> bool {
         let leaves = |a: &Activation| matches!(a.fault, Fault::Leave { .. }) && a.until.since(a.from) > GOOD_BYE;
@@ -247,7 +239,7 @@ fn draw_host(datagram: usize, rng: &mut Rng) -> HostModel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fault::FaultScope;
+    use crate::fault::{Disk, FaultScope, Lanes, NodeSet};
 
     #[test]
     fn lost_data_parts_those_who_hear_each_other_by_it_alone_and_only_if_much_is_lost_at_once() {
@@ -265,5 +257,34 @@ mod tests {
         assert_eq!(gentle(&[Activation { fault: token, ..lost(0, 9, 0.3) }]), [false, false]);
         let pause = Fault::Pause { node: consort_types::NodeId(0) };
         assert_eq!(gentle(&[Activation { fault: pause, ..lost(0, 9, 0.3) }]), [false, false]);
+    }
+
+    #[test]
+    fn nothing_changes_between_two_turns_and_cores_hear_each_other() {
+        let wrong = |from, until, fault| Activation { from: Instant(from), until: Instant(until), fault };
+        let spans = |nodes, faults: &[Activation]| {
+            let plan = RunPlan { faults: faults.to_vec(), calm: Instant(100), ..RunPlan::perfect(nodes) };
+            let spans = plan.constant_spans(LifeSigns::Token).into_iter();
+            let bits = |cores: Vec<NodeSet>| cores.into_iter().map(|core| core.0).collect::<Vec<_>>();
+            spans.map(|span| (span.from.0, span.until.0, span.faults, bits(span.cores))).collect::<Vec<_>>()
+        };
+        let node = consort_types::NodeId;
+        assert_eq!(spans(3, &[]), [(0, 100, 0, vec![7])]);
+        let parted = wrong(10, 60, Fault::Partition { part: NodeSet(1) });
+        let crash = |stays| Fault::Crash { node: node(2), disk: Disk::Kept, after: 0, stays };
+        let down = wrong(20, 60, crash(false));
+        let wanted = [(0, 10, 0, vec![7]), (10, 20, 1, vec![1, 6]), (20, 60, 2, vec![1, 2]), (60, 100, 0, vec![7])];
+        assert_eq!(spans(3, &[parted, down]), wanted);
+        assert_eq!(spans(3, &[wrong(0, 60, crash(true))])[1], (60, 100, 1, vec![3]), "it stays down");
+        let again = [wrong(0, 50, crash(false)), wrong(20, 90, crash(false))];
+        assert_eq!(spans(3, &again)[2..], [(90, 100, 0, vec![7])], "when it is up is not known in between");
+        let cut = |lanes| Fault::Cut { scope: FaultScope::Between(node(0), node(1)), lanes };
+        assert_eq!(spans(4, &[wrong(0, 100, cut(Lanes::Unicast))]), [(0, 100, 1, vec![12])]);
+        let deaf = Fault::Cut { scope: FaultScope::To(node(0)), lanes: Lanes::Both };
+        let mute = Fault::Cut { scope: FaultScope::From(node(0)), lanes: Lanes::Both };
+        assert_eq!(spans(3, &[wrong(0, 100, deaf)]), [(0, 100, 1, vec![6])], "one that hears nobody is no hindrance");
+        assert_eq!(spans(3, &[wrong(0, 100, deaf), wrong(0, 100, mute)]), [(0, 100, 2, vec![1, 6])]);
+        let slow = Fault::Slow { node: node(0), factor: 3 };
+        assert_eq!(spans(3, &[wrong(0, 40, slow)]), [(40, 100, 0, vec![7])], "nothing is said of times of slowness");
     }
 }

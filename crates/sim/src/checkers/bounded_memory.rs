@@ -1,6 +1,7 @@
 //! BM: bounded memory. While the run lasts no gauge exceeds its limit; once it has come to rest, what was kept for
 //! others is given back.
 use super::{Checker, PromiseRule, PromisedOrder, Verdict};
+use crate::fault::NodeSet;
 use crate::trace::{Occurrence, TraceEvent};
 use consort_types::{Duration, Instant};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +26,7 @@ pub struct Bounds {
 }
 
 /// What is to be expected of the views of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Calmness {
     /// How many nodes there are.
     pub nodes: u16,
@@ -33,10 +34,24 @@ pub struct Calmness {
     pub whole_by: Option<Instant>,
     /// A view of all is never replaced.
     pub steady: bool,
-    /// From then on the network stays as it is until the calm …
-    pub constant_from: Option<Instant>,
-    /// … and nobody installs more regular views than this in that time.
-    pub most: u32,
+    /// The times in which nothing changes on the network and its hosts, by ascending time.
+    pub spans: Vec<ConstantSpan>,
+    /// How long members that hear each other may order nothing, in such a time; `None` where nothing is demanded.
+    pub standstill: Option<Duration>,
+}
+
+/// A time in which nothing changes on the network and its hosts, though things may be wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConstantSpan {
+    /// When it begins.
+    pub from: Instant,
+    /// When it ends.
+    pub until: Instant,
+    /// How many things are wrong that somebody has to part for.
+    pub faults: u32,
+    /// Of each part of the network, the nodes that hear each other both ways, without those that most others do not get on
+    /// with.
+    pub cores: Vec<NodeSet>,
 }
 
 impl Bounds {

@@ -37,6 +37,7 @@
 //! | BM | memory stays in its bounds and is given back | `bounded_memory` |
 //! | NR | nothing is repeated where nothing was lost | `no_needless_repeat` |
 //! | NV | views do not change needlessly | `needless_view` |
+//! | AV | members that hear each other order messages, whatever is wrong elsewhere | `availability` |
 //! | PL | a good-bye is heard at once | `prompt` |
 //! | AF | the protocol's own assertions hold | `assertion` |
 //!
@@ -51,6 +52,7 @@ use std::fmt;
 
 mod acks_hold;
 mod assertion;
+mod availability;
 mod bounded_memory;
 mod causal_order;
 mod duplicate;
@@ -92,7 +94,7 @@ mod virtual_synchrony;
 #[cfg(test)]
 mod tests;
 
-pub use bounded_memory::{Bounds, Calmness};
+pub use bounded_memory::{Bounds, Calmness, ConstantSpan};
 
 /// What a checker says of an event: nothing, or how the promise is broken.
 pub type Verdict = Result<(), String>;
@@ -232,7 +234,8 @@ impl Suite {
                 Box::<group_state::GroupState>::default(),
                 Box::<assertion::Assertions>::default(),
                 Box::new(no_needless_repeat::Needless(bounds.needless.clone())),
-                Box::new(needless_view::NeedlessViews::new(bounds.views)),
+                Box::new(needless_view::NeedlessViews::new(bounds.views.clone())),
+                Box::new(availability::Availability::new(&bounds.views)),
                 Box::new(prompt::Prompt::new(bounds.goodbye)),
                 Box::new(bounded_memory::Memory::new(bounds)),
                 Box::<one_ring::OneRing>::default(),

@@ -1,15 +1,22 @@
 //! NV: no needless views. A network in which nothing is wrong is one ring soon, and a ring of all stays as long as
-//! nothing is wrong that it would have to change for. Where something is wrong all the time, all settle down with it.
+//! nothing is wrong that it would have to change for. While nothing changes, whatever is wrong, all settle down after three tries.
 use super::process_views::Stands;
-use super::{Calmness, Checker, PromiseRule, Verdict};
+use super::{Calmness, Checker, ConstantSpan, PromiseRule, Verdict};
 use crate::message::Process;
 use crate::trace::{InstallRecord, Occurrence, PerProcess, TraceEvent};
-use consort_types::Instant;
+use consort_types::{Duration, Instant};
 
 #[derive(Clone, Debug, Default)]
 struct InstalledView {
     whole: bool,
-    changes: u32,
+    /// The span in which it installed the last view, by its beginning.
+    span: Instant,
+    /// How often it has begun to change views in that span …
+    tries: u32,
+    /// … how many it has installed since it last began …
+    views: u32,
+    /// … and when the last one.
+    last: Instant,
 }
 
 /// See the module. What to expect of a run is said before it.
@@ -55,7 +62,7 @@ impl Checker for NeedlessViews {
 
 impl NeedlessViews {
     fn on_view(&mut self, process: Process, at: Instant, view: &InstallRecord) -> Verdict {
-        let Calmness { nodes, whole_by, steady, constant_from, most } = self.expected;
+        let Calmness { nodes, whole_by, steady, .. } = self.expected;
         let late = self.stands.get(process).is_some_and(|stand| stand.late);
         let seen = self.seen.of(process);
         if seen.whole && steady {
@@ -63,12 +70,38 @@ impl NeedlessViews {
         }
         let is_whole = view.members.len() == usize::from(nodes);
         seen.whole |= is_whole && (late || whole_by.is_none_or(|by| at <= by));
-        if constant_from.is_some_and(|from| at >= from) && !self.calm {
-            seen.changes += 1;
-            if seen.changes > most {
-                return Err(format!("its {}th view since anything changed in the network", seen.changes));
-            }
+        let span = self.expected.spans.iter().rev().find(|span| span.from <= at);
+        span.filter(|span| at < span.until).map_or(Ok(()), |span| seen.count(span, at))
+    }
+}
+
+impl InstalledView {
+    /// Takes note of a view that was installed while nothing changed.
+    fn count(&mut self, span: &ConstantSpan, at: Instant) -> Verdict {
+        if self.tries == 0 || self.span != span.from {
+            *self = Self { whole: self.whole, span: span.from, ..Self::default() };
+        }
+        if self.tries == 0 || at.since(self.last) > PEACE {
+            (self.tries, self.views) = (self.tries + 1, 0);
+        }
+        (self.views, self.last) = (self.views + 1, at);
+        let (Self { tries, views, .. }, from) = (&self, span.from);
+        if *tries > TRIES {
+            return Err(format!("its views change for the {tries}th time since anything changed, at {from} ms"));
+        }
+        if *views > VIEWS {
+            return Err(format!("its {views}th view in a row, though nothing has changed since {from} ms"));
         }
         Ok(())
     }
 }
+
+/// How often views change while nothing else does: once because of what changed before, and who does not get on with others is
+/// tried again after a quarantine, and after one twice as long. The one after that outlasts every run.
+const TRIES: u32 = 3;
+/// How many views one of these times takes at most: a ring may fall apart node by node, for nobody can tell who on its way
+/// lost the commit token, and come together again in a few steps.
+const VIEWS: u32 = 5;
+/// A view that comes so long after the last is not of the same try: longer than a lost token takes to be noticed, shorter
+/// than the shortest quarantine.
+const PEACE: Duration = Duration::from_millis(700);

@@ -1,11 +1,12 @@
 //! PR: there is one primary view at a time. A view becomes primary only if it was pending, only in the view itself, and
-//! only after all its members have installed it, or failed; and of any two views that became primary anywhere, a member of the later
-//! one was a member of the earlier, so that it knows that the earlier one is over.
+//! only after all its members have installed it, or failed. Of any two views that became primary anywhere, a member of the later
+//! one was a member of the earlier, in the same life or in one that is over, so that it knows that the earlier one is over: that
+//! one does not become primary any more.
 use super::process_views::Stands;
 use super::{Checker, PromiseRule, PromisedOrder, Verdict};
 use crate::message::{Process, ProcessIncarnation};
 use crate::trace::{Occurrence, TraceEvent};
-use consort_types::{NodeId, ViewId};
+use consort_types::ViewId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// See the module.
@@ -13,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Primaries {
     stands: Stands,
     installed: BTreeMap<ViewId, BTreeSet<ProcessIncarnation>>,
-    primary: BTreeMap<ViewId, Vec<NodeId>>,
+    primary: BTreeMap<ViewId, Vec<ProcessIncarnation>>,
     promised: PromisedOrder,
 }
 
@@ -54,12 +55,35 @@ impl Primaries {
         if let Some(member) = view.members.iter().find(|member| !self.has_installed(id, **member)) {
             return Err(format!("view {id} is called primary, but {member} has not installed it"));
         }
-        let nodes: Vec<_> = view.members.iter().map(|member| member.node).collect();
-        let apart = |other: &[NodeId]| !self.promised.quorum && !other.iter().any(|node| nodes.contains(node));
-        if let Some((other, _)) = self.primary.iter().find(|(other, there)| **other != id && apart(there)) {
-            return Err(format!("views {other} and {id} were both primary and have no member in common"));
+        let members = view.members.clone();
+        if !self.promised.quorum {
+            self.compare(id, &members)?;
         }
-        self.primary.insert(id, nodes);
+        self.primary.insert(id, members);
+        Ok(())
+    }
+
+    /// Of two primary views some member must know which is over: the one that it was in in an earlier life, or under a smaller
+    /// number in the same.
+    fn compare(&self, id: ViewId, members: &[ProcessIncarnation]) -> Verdict {
+        for (other, there) in self.primary.iter().filter(|(other, _)| **other != id) {
+            let order = |life: &ProcessIncarnation| {
+                let same = there.iter().find(|known| known.node == life.node)?;
+                Some((same.count, other.number).cmp(&(life.count, id.number)))
+            };
+            let mut orders = members.iter().filter_map(order);
+            let Some(first) = orders.next() else {
+                return Err(format!("views {other} and {id} were both primary and have no member in common"));
+            };
+            if orders.any(|order| order != first) {
+                return Err(format!(
+                    "views {other} and {id} were both primary, and members disagree on which came later"
+                ));
+            }
+            if first.is_gt() && !self.primary.contains_key(&id) {
+                return Err(format!("view {id} becomes primary after {other} was, which a member came to later"));
+            }
+        }
         Ok(())
     }
 

@@ -13,7 +13,7 @@
 //! n1 speaks 3 to n0                (beside the workload, to that one by its name)
 //! n0 guest closes 5 with n0        (any of these, of another client of n0, which takes no part)
 //! n0 guest stands in 5 of n0 n1    (and now it does)
-//! quiet
+//! quiet                            at 9000         (what follows comes after so many nanoseconds, else one apart)
 //! ```
 //! `n0.2` is n0's second life. What moved together is what the last `closes` said, unless `with` says otherwise. A view's
 //! name is its number and the first of its members.
@@ -65,12 +65,18 @@ struct Reader {
 fn trace(script: &str) -> Trace {
     let mut reader = Reader::default();
     let lines = script.lines().map(str::trim).filter(|line| !line.is_empty());
-    let event = |(line, at): (&str, u64)| {
+    let mut at = 0;
+    let event = |line: &str| {
         let words: Vec<_> = line.split_whitespace().collect();
+        if let ["at", now] = words[..] {
+            at = now.parse().unwrap_or_else(|_| panic!("cannot read `{line}`"));
+            return None;
+        }
+        at += 1;
         let (process, what) = reader.read(&words).unwrap_or_else(|| panic!("cannot read `{line}`"));
-        TraceEvent { at: Instant(at), process, what }
+        Some(TraceEvent { at: Instant(at), process, what })
     };
-    Trace { events: lines.zip(1..).map(event).collect() }
+    Trace { events: lines.filter_map(event).collect() }
 }
 
 impl Reader {

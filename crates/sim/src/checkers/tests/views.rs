@@ -1,6 +1,7 @@
 //! Views and their changes.
 use super::script::{PAIR, broken, broken_with, pair};
-use crate::checkers::{Bounds, Calmness};
+use crate::checkers::{Bounds, Calmness, ConstantSpan};
+use crate::fault::NodeSet;
 use consort_types::{Duration, Instant};
 
 #[test]
@@ -98,6 +99,19 @@ fn pr_one_primary_view() {
         n1 calls 10 primary
     ";
     assert_eq!(pair(two), ["PR"], "nobody in one knows of the other");
+    let restarted = "n0.2 starts\nn0.2 installs 3 of n0.2\nn0.2 closes 3 with n0.2\n";
+    let later = "n0.2 installs 9 of n0.2 n2 pending\nn2 joins\nn2 installs 9 of n0.2 n2 pending\nn2 calls 9 primary\n";
+    let overtaken = format!("n0 crashes\n{restarted}{later}");
+    assert!(
+        pair(&format!("n1 calls 5 primary\n{overtaken}n1 calls 5 primary")).is_empty(),
+        "told late of what was before"
+    );
+    assert_eq!(pair(&format!("{overtaken}n1 calls 5 primary")), ["PR"], "it comes after one of n0's later life");
+    let back = later.replace('9', "4");
+    assert_eq!(pair(&format!("n0 crashes\n{restarted}{back}n1 calls 5 primary")), ["PR"], "whatever the numbers say");
+    let crossed = "n2 joins\nn2 installs 9 of n0.2 n1 n2 pending\nn0 crashes\nn2 calls 9 primary\nn1 crashes\n
+        n1.2 joins\nn1.2 installs 11 of n0 n1.2 pending\nn1.2 calls 11 primary";
+    assert!(pair(crossed).contains(&"PR"), "n0 says that one was later, n1 the other");
 }
 
 #[test]
@@ -135,9 +149,69 @@ fn nv_views_do_not_change_needlessly() {
     let by = |at| Calmness { whole_by: Some(Instant(at)), ..Calmness::default() };
     assert!(expecting(by(8), "calm").is_empty());
     assert_eq!(expecting(by(7), "calm"), ["NV"], "n1 comes at the eighth nanosecond");
-    let constant = Calmness { constant_from: Some(Instant(9)), most: 1, ..Calmness::default() };
-    assert!(expecting(constant, apart).is_empty());
-    assert_eq!(expecting(constant, &format!("{apart}\nn0 closes 9 with n0\nn0 installs 13 of n0")), ["NV"]);
+}
+
+/// A time without changes from the ninth event on, and views of n0 alone at these nanoseconds after it.
+fn changes(at: &[u64]) -> Vec<&'static str> {
+    let span = ConstantSpan { from: Instant(9), until: Instant(20_000_000_000), ..ConstantSpan::default() };
+    let views = Calmness { nodes: 2, spans: vec![span], ..Calmness::default() };
+    let numbers = (0..at.len() as u64).map(|n| (if n == 0 { 5 } else { 9 + 4 * (n - 1) }, 9 + 4 * n));
+    let lines =
+        numbers.zip(at).map(|((old, new), at)| format!("at {at}\nn0 closes {old} with n0\nn0 installs {new} of n0\n"));
+    broken_with(&format!("{PAIR}{}", lines.collect::<String>()), Bounds { views, ..Bounds::default() })
+}
+
+#[test]
+fn nv_all_settle_down_after_three_tries() {
+    let s = |tenths: u64| tenths * 100_000_000;
+    assert!(changes(&[s(1), s(2), s(3), s(4), s(5)]).is_empty(), "one try of five views");
+    assert_eq!(changes(&[s(1), s(2), s(3), s(4), s(5), s(6)]), ["NV"], "six in a row");
+    assert!(changes(&[s(1), s(11), s(31)]).is_empty(), "three tries");
+    assert_eq!(changes(&[s(1), s(11), s(31), s(71)]), ["NV"], "a fourth");
+    let twice_a_second: Vec<_> = (1..9).map(|n| s(5 * n)).collect();
+    assert_eq!(changes(&twice_a_second), ["NV"]);
+    assert!(changes(&[s(1), s(11), s(31), s(201)]).is_empty(), "the fourth comes after something has changed");
+}
+
+/// n0 and n1 hear each other from the ninth event on, and a standstill of a second is allowed.
+fn available(script: &str) -> Vec<&'static str> {
+    let span = ConstantSpan {
+        from: Instant(9),
+        until: Instant(9_000_000_000),
+        faults: 1,
+        cores: vec![NodeSet(3), NodeSet(4)],
+    };
+    let standstill = Some(Duration::from_secs(1));
+    expecting(Calmness { spans: vec![span], standstill, ..Calmness::default() }, script)
+}
+
+#[test]
+fn av_members_that_hear_each_other_order_messages() {
+    let sent = "n0 sends 1\n";
+    let look = "n0 gauge x 0";
+    assert_eq!(available(&format!("{sent}at 1100000000\n{look}")), ["AV"], "given nothing for longer than a second");
+    assert!(available(&format!("{sent}at 900000000\n{look}")).is_empty());
+    assert_eq!(
+        available(&format!("{sent}at 900000000\nn0 delivers n0#1 back\nat 5000000000\n{look}")),
+        [""; 0],
+        "its own came"
+    );
+    assert!(available(&format!("at 5000000000\n{look}")).is_empty(), "nobody has sent anything");
+    let other = "at 900000000\nn1 sends 1\nn0 delivers n1#1\n";
+    assert_eq!(available(&format!("{sent}{other}at 1800000000\n{look}")), [""; 0], "it is given another's");
+    assert_eq!(available(&format!("{sent}{other}at 2000000000\n{look}")), ["AV"], "and then nothing more");
+    assert!(available(&format!("{sent}at 9100000000\n{look}")).is_empty(), "something has changed meanwhile");
+}
+
+#[test]
+fn av_members_that_hear_each_other_are_together() {
+    let apart = "n0 closes 5 with n0\nn0 installs 9 of n0\nn0 gauge x 0\nat 1100000000\nn1 gauge x 0";
+    assert_eq!(available(apart), ["AV"]);
+    let others = "n2 starts\nn2 installs 1 of n2\nn0 gauge x 0\nat 1100000000\nn1 gauge x 0\nn2 gauge x 0";
+    assert!(available(others).is_empty(), "n2 is in a part of its own");
+    let change = |node| format!("{node} closes 5 with n0 n1\n{node} installs 9 of n0 n1\nn0 gauge x 0\n");
+    let met = format!("at 900000000\n{}at 1800000000\n{}", change("n0"), change("n1"));
+    assert!(available(&met).is_empty(), "one comes later than the other");
 }
 
 #[test]

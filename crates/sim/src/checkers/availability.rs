@@ -1,0 +1,125 @@
+//! AV: availability. Members that hear each other both ways are in one view and are given what they send within a bounded
+//! time, whatever is wrong elsewhere and however long that lasts. Judged where nothing changes on the network and its hosts.
+use super::process_views::Stands;
+use super::{Calmness, Checker, ConstantSpan, PromiseRule, Verdict};
+use crate::fault::NodeSet;
+use crate::message::{HEADER, Process};
+use crate::trace::{Occurrence, PerProcess, TraceEvent};
+use consort_types::{Duration, Instant};
+
+/// What a process has sent and is to be given.
+#[derive(Clone, Debug, Default)]
+struct OwnMessages {
+    sent: u64,
+    delivered: u64,
+    /// When it was given anything last, or sent what it waits for.
+    moved: Instant,
+}
+
+impl OwnMessages {
+    fn send(&mut self, count: u64, at: Instant) {
+        if self.sent == self.delivered {
+            (self.delivered, self.moved) = (count - 1, at);
+        }
+        self.sent = count;
+    }
+}
+
+/// See the module. When that is so, and how long may pass, is said before the run.
+#[derive(Debug)]
+pub(super) struct Availability {
+    /// The last first.
+    spans: Vec<ConstantSpan>,
+    /// Until it is broken; once is enough.
+    standstill: Option<Duration>,
+    stands: Stands,
+    own: PerProcess<OwnMessages>,
+    /// When the members of each of the span's cores were in one view last.
+    together: Vec<Instant>,
+}
+
+impl Checker for Availability {
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "AV", name: "availability" }
+    }
+
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
+        self.stands.see(event);
+        match &event.what {
+            // Shorter ones have no name to know them by.
+            Occurrence::Submit(sent) if sent.len >= HEADER as u64 => {
+                self.own.of(event.process).send(sent.count, event.at);
+            }
+            Occurrence::Deliver(delivered) => {
+                let own = self.own.of(event.process);
+                own.moved = event.at;
+                if let Some(mark) = delivered.mark.filter(|mark| mark.origin == event.process) {
+                    own.delivered = mark.count;
+                }
+            }
+            Occurrence::Gauge { .. } => return self.look(event.process, event.at),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Availability {
+    pub(super) fn new(expected: &Calmness) -> Self {
+        Self {
+            spans: expected.spans.iter().rev().cloned().collect(),
+            standstill: expected.standstill,
+            stands: Stands::default(),
+            own: PerProcess::default(),
+            together: Vec::new(),
+        }
+    }
+
+    /// Nodes are looked at from time to time.
+    fn look(&mut self, process: Process, at: Instant) -> Verdict {
+        while self.spans.last().is_some_and(|span| span.until <= at) {
+            self.spans.pop();
+            self.together.clear();
+        }
+        let (Some(span), Some(standstill)) = (self.spans.last().filter(|span| span.from <= at), self.standstill) else {
+            return Ok(());
+        };
+        let Some(place) = span.cores.iter().position(|core| core.contains(process.node)) else { return Ok(()) };
+        self.together.resize(span.cores.len(), span.from);
+        if self.are_together(span.cores[place]) {
+            self.together[place] = at;
+        }
+        let since = self.together[place];
+        let idle = self.waits_longest(process).map(|(process, moved)| (process, moved.max(span.from)));
+        let broken = match idle {
+            _ if at.since(since) > standstill => {
+                Some(format!("{process} and those it hears both ways were in one view at {since} ms last"))
+            }
+            Some((process, moved)) if at.since(moved) > standstill => {
+                Some(format!("{process}, which has sent, was given nothing since {moved} ms"))
+            }
+            _ => None,
+        };
+        let Some(how) = broken else { return Ok(()) };
+        self.standstill = None;
+        Err(format!("{how}, though nothing has changed since {} ms", span.from))
+    }
+
+    /// Whether all of these that are in any view are in the same.
+    fn are_together(&self, core: NodeSet) -> bool {
+        let mut views =
+            self.stands.live().filter(|(process, stand)| core.contains(process.node) && stand.id().is_some());
+        let first = views.next().and_then(|(_, stand)| stand.id());
+        views.all(|(_, stand)| stand.closing.is_none() && stand.id() == first)
+    }
+
+    /// Of the processes of a life that wait for what they have sent, the one that was given nothing for the longest time.
+    fn waits_longest(&self, process: Process) -> Option<(Process, Instant)> {
+        let live = self.stands.of_life(process.life()).filter(|(_, stand)| stand.is_live());
+        let waiting = live.filter_map(|(process, _)| {
+            let own = self.own.get(process).filter(|own| own.sent > own.delivered)?;
+            Some((process, own.moved))
+        });
+        waiting.min_by_key(|(_, moved)| *moved)
+    }
+}

@@ -1,0 +1,154 @@
+//! The times of a run in which nothing changes on the network and its hosts, and who hears whom in them.
+use super::{ALL_COPIES, ALL_HEARTBEATS, LifeSigns, RunPlan};
+use crate::checkers::ConstantSpan;
+use crate::fault::{Activation, Fault, FaultScope, NodeSet};
+use consort_types::{Instant, NodeId};
+
+/// What one fault takes away for as long as it lasts, where that is the same all the time.
+enum Loss {
+    /// Some of what goes everywhere: no reason to part.
+    Gentle {
+        token: f64,
+        any: f64,
+    },
+    /// All that these links carry, or all of one sort.
+    Links(Links),
+    /// A host: it is down, or does nothing.
+    Hosts(NodeSet),
+    Nothing,
+}
+
+/// Links that carry nothing, or not all.
+struct Links {
+    dead: fn(Fault, NodeId, NodeId) -> bool,
+    /// Whether they still carry something.
+    partly: bool,
+}
+
+impl RunPlan {
+    /// The times before the calm in which nothing changes, by ascending time: between two of them, a fault begins or ends.
+    /// Times in which something is wrong at random, or slow, are left out.
+    pub fn constant_spans(&self, signs: LifeSigns) -> Vec<ConstantSpan> {
+        let mut turns: Vec<_> =
+            self.faults.iter().flat_map(|a| [a.from, a.until]).filter(|at| *at < self.calm).collect();
+        turns.push(Instant::ZERO);
+        turns.push(self.calm);
+        turns.sort_unstable();
+        turns.dedup();
+        turns.windows(2).filter_map(|pair| self.span(pair[0], pair[1], signs)).collect()
+    }
+
+    fn span(&self, from: Instant, until: Instant, signs: LifeSigns) -> Option<ConstantSpan> {
+        let active: Vec<_> = self.faults.iter().filter(|a| lasts(a, from)).collect();
+        if active.iter().any(|a| self.is_up_again(a, from)) {
+            return None;
+        }
+        let losses: Vec<_> = active.iter().map(|a| loss(&a.fault)).collect::<Option<_>>()?;
+        let (mut token, mut any, mut down, mut parting) = (0.0, 0.0, NodeSet::default(), 0);
+        for loss in &losses {
+            match loss {
+                Loss::Gentle { token: p, any: q } => (token, any) = (token + p, any + q),
+                Loss::Hosts(hosts) => {
+                    down = NodeSet(down.0 | hosts.0);
+                    parting += 1;
+                }
+                Loss::Links(_) => parting += 1,
+                Loss::Nothing => {}
+            }
+        }
+        if token >= ALL_COPIES || signs == LifeSigns::Heartbeats && any >= ALL_HEARTBEATS {
+            return None;
+        }
+        let faulty = active.iter().zip(&losses).filter_map(|(a, loss)| match loss {
+            Loss::Links(links) => Some((a.fault, links)),
+            _ => None,
+        });
+        let faulty: Vec<_> = faulty.collect();
+        let carries = |whole: bool, a: NodeId, b: NodeId| {
+            faulty.iter().all(|(fault, links)| !(links.dead)(*fault, a, b) || !whole && links.partly)
+        };
+        Some(ConstantSpan { from, until, faults: parting, cores: cores(self.nodes, down, &carries) })
+    }
+}
+
+impl RunPlan {
+    /// Whether a node that this takes down was started again meanwhile, by the end of another fault.
+    fn is_up_again(&self, down: &Activation, at: Instant) -> bool {
+        let victim = |a: &Activation| match a.fault {
+            Fault::Crash { node, .. } | Fault::Leave { node, .. } => Some(node),
+            _ => None,
+        };
+        let Some(node) = victim(down) else { return false };
+        let ends =
+            |a: &Activation| victim(a) == Some(node) && a.from != down.from && down.from < a.until && a.until <= at;
+        self.faults.iter().any(ends)
+    }
+}
+
+/// Whether a fault is at work from a moment on; who crashed or left for good never comes back.
+fn lasts(activation: &Activation, at: Instant) -> bool {
+    let stays = matches!(activation.fault, Fault::Crash { stays: true, .. } | Fault::Leave { stays: true, .. });
+    activation.from <= at && (stays || at < activation.until)
+}
+
+/// None: what it does cannot be told beforehand.
+fn loss(fault: &Fault) -> Option<Loss> {
+    let one = |node: NodeId| Loss::Hosts(NodeSet(1 << node.0.min(63)));
+    let links = |dead, partly| Loss::Links(Links { dead, partly });
+    Some(match fault {
+        Fault::TokenLoss { p, .. } | Fault::Corrupt { p, .. } => Loss::Gentle { token: *p, any: *p },
+        Fault::DataLoss { p, .. } => Loss::Gentle { token: 0.0, any: *p },
+        Fault::Duplicate { .. } | Fault::Echo { .. } | Fault::Reorder { .. } | Fault::Clock { .. } => Loss::Nothing,
+        Fault::Late { node } | Fault::Pause { node } => one(*node),
+        Fault::Crash { node, .. } | Fault::Leave { node, .. } => one(*node),
+        Fault::Stall { part } => Loss::Hosts(*part),
+        Fault::Partition { .. } | Fault::Apart { .. } => links(is_dead, false),
+        Fault::Cut { lanes, .. } => links(is_dead, *lanes != crate::fault::Lanes::Both),
+        _ => return None,
+    })
+}
+
+fn is_dead(fault: Fault, from: NodeId, to: NodeId) -> bool {
+    match fault {
+        Fault::Partition { part } => part.contains(from) != part.contains(to),
+        Fault::Apart { a, b } => (from, to) == (a, b) || (from, to) == (b, a),
+        Fault::Cut { scope, .. } => FaultScope::holds(scope, from, to),
+        _ => false,
+    }
+}
+
+/// Of a part of the network the nodes that hear each other both ways, once those are left out that most others do not get on
+/// with.
+fn core_of(mut part: Vec<NodeId>, carries: &dyn Fn(bool, NodeId, NodeId) -> bool) -> Vec<NodeId> {
+    loop {
+        let whole = |a: NodeId, b: NodeId| a == b || carries(true, a, b) && carries(true, b, a);
+        let lacks = |node: NodeId| part.iter().filter(|other| !whole(node, **other)).count();
+        let most = part.iter().map(|node| lacks(*node)).max().unwrap_or(0);
+        if most == 0 {
+            return part;
+        }
+        let left: Vec<_> = part.iter().copied().filter(|node| lacks(*node) < most).collect();
+        part = left;
+    }
+}
+
+/// Of each part of the network its core; a part is all that hears of each other in any way.
+fn cores(nodes: u16, down: NodeSet, carries: &dyn Fn(bool, NodeId, NodeId) -> bool) -> Vec<NodeSet> {
+    let up: Vec<_> = (0..nodes).map(NodeId).filter(|node| !down.contains(*node)).collect();
+    let mut left = up.clone();
+    let mut cores = Vec::new();
+    while let Some(first) = left.first().copied() {
+        let mut part = vec![first];
+        let mut at = 0;
+        while let Some(node) = part.get(at).copied() {
+            at += 1;
+            let near = |other: &&NodeId| carries(false, node, **other) || carries(false, **other, node);
+            let more: Vec<_> = left.iter().filter(near).filter(|other| !part.contains(other)).copied().collect();
+            part.extend(more);
+        }
+        left.retain(|node| !part.contains(node));
+        let core = core_of(part, carries).iter().fold(0, |set, node| set | 1 << node.0.min(63));
+        cores.extend((core != 0).then_some(NodeSet(core)));
+    }
+    cores
+}
