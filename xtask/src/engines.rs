@@ -84,10 +84,12 @@ pub fn bounds<const R: usize, const Q: usize, const U: usize>(
         views: Calmness {
             nodes: plan.nodes,
             whole_by: plan.faults.is_empty().then_some(WHOLE_BY),
-            steady: plan.nodes > 1 && plan.is_gentle(LifeSigns::Heartbeats),
+            changes: (plan.nodes > 1 && plan.is_gentle(LifeSigns::Heartbeats)).then_some(0),
             spans: plan.constant_spans(LifeSigns::Heartbeats),
             standstill: (!capability.quorum).then_some(STANDSTILL),
         },
+        waits: None,
+        disks_last: plan.keeps_disks() && !capability.quorum,
         goodbye: plan.is_polite().then_some(GOODBYE),
         unseen: unseen.into(),
     }

@@ -2,7 +2,7 @@
 use crate::engines;
 use consort_node::Node;
 use consort_ring::{Acceleration, IdleHold, Priority, Ring, RingConfig, RingTimeouts, WindowTuning, Windows};
-use consort_sim::checkers::{Bounds, Calmness, PromisedOrder};
+use consort_sim::checkers::{Bounds, Calmness, IdleWaits, PromisedOrder};
 use consort_sim::machine::{Bare, Whole};
 use consort_sim::message;
 use consort_sim::plan::{LifeSigns, RunPlan};
@@ -155,15 +155,37 @@ pub fn bounds(plan: &RunPlan) -> Bounds {
         views: Calmness {
             nodes: plan.nodes,
             whole_by: plan.faults.is_empty().then_some(Instant(WHOLE_BY.0 * u64::from(plan.timers.max(100)) / 100)),
-            steady: plan.nodes > 1 && plan.is_gentle(LifeSigns::Token),
+            changes: (plan.nodes > 1 && plan.is_gentle(LifeSigns::Token)).then_some(0),
             spans: plan.constant_spans(LifeSigns::Token),
             standstill: Some((config.timers.token_loss + config.timers.consensus) * STANDSTILL),
         },
+        waits: plan.faults.is_empty().then(|| idle_waits(plan)),
+        disks_last: plan.keeps_disks(),
         goodbye: plan.is_polite().then_some(config.timers.token_loss * 2 / 3),
         unseen: [].into(),
     }
 }
 
+/// How long waits are in a ring in which nothing is lost, by its timers and how long a rotation takes.
+pub fn idle_waits(plan: &RunPlan) -> IdleWaits {
+    let timers = settings(plan).timers;
+    let link = &plan.network.token;
+    let rotation = (link.delay + link.jitter + HOP) * u32::from(plan.nodes);
+    let agreed = rotation * 4 + SLACK;
+    //= R30 test
+    //= R48 test
+    let safe = agreed + rotation * 4 + timers.hold / 25;
+    //= R29 test
+    let round = timers.hold + rotation * 4 + SAMPLE + SLACK;
+    IdleWaits { agreed, safe, counter: Some(("visits", round)) }
+}
+
+/// What a token spends at one member that has a packet to send.
+const HOP: Duration = Duration::from_micros(300);
+/// What hosts add to a wait.
+const SLACK: Duration = Duration::from_millis(5);
+/// Counters are looked at so often.
+const SAMPLE: Duration = Duration::from_millis(20);
 /// So many bytes are told between two looks at the token, and a message's that is copied for a few clients.
 const TOLD_AT_ONCE: u64 = 300 << 10;
 /// By when nodes that start together are one ring.

@@ -1,5 +1,5 @@
 //! Everything that a seed decides about a run, before the run.
-use crate::fault::{self, Activation, Fault, Kind, Kinds};
+use crate::fault::{self, Activation, Disk, Fault, Kind, Kinds};
 use crate::host::HostModel;
 use crate::link::LinkModel;
 use crate::machine::CONTROL;
@@ -166,6 +166,12 @@ impl RunPlan {
         })
     }
 
+    /// Whether every disk keeps what was written.
+    pub fn keeps_disks(&self) -> bool {
+        let forgets = |a: &Activation| matches!(a.fault, Fault::Crash { disk: Disk::Lost | Disk::Old, .. });
+        !self.tears && !self.faults.iter().any(forgets)
+    }
+
     /// Whether nodes leave and come back, each with time to take its leave, and nothing else happens.
     pub fn is_polite(&self) -> bool {
         let leaves = |a: &Activation| matches!(a.fault, Fault::Leave { .. }) && a.until.since(a.from) > GOOD_BYE;
@@ -239,7 +245,8 @@ fn draw_host(datagram: usize, rng: &mut Rng) -> HostModel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fault::{Disk, FaultScope, Lanes, NodeSet};
+    use crate::checkers::Core;
+    use crate::fault::{FaultScope, Lanes, NodeSet};
 
     #[test]
     fn lost_data_parts_those_who_hear_each_other_by_it_alone_and_only_if_much_is_lost_at_once() {
@@ -265,7 +272,7 @@ mod tests {
         let spans = |nodes, faults: &[Activation]| {
             let plan = RunPlan { faults: faults.to_vec(), calm: Instant(100), ..RunPlan::perfect(nodes) };
             let spans = plan.constant_spans(LifeSigns::Token).into_iter();
-            let bits = |cores: Vec<NodeSet>| cores.into_iter().map(|core| core.0).collect::<Vec<_>>();
+            let bits = |cores: Vec<Core>| cores.into_iter().map(|core| core.nodes.0).collect::<Vec<_>>();
             spans.map(|span| (span.from.0, span.until.0, span.faults, bits(span.cores))).collect::<Vec<_>>()
         };
         let node = consort_types::NodeId;
@@ -279,8 +286,19 @@ mod tests {
         let again = [wrong(0, 50, crash(false)), wrong(20, 90, crash(false))];
         assert_eq!(spans(3, &again)[2..], [(90, 100, 0, vec![7])], "when it is up is not known in between");
         let cut = |lanes| Fault::Cut { scope: FaultScope::Between(node(0), node(1)), lanes };
-        assert_eq!(spans(4, &[wrong(0, 100, cut(Lanes::Unicast))]), [(0, 100, 1, vec![12])]);
+        assert_eq!(
+            spans(4, &[wrong(0, 100, cut(Lanes::Unicast))]),
+            [(0, 100, 1, vec![15])],
+            "by multicast all are heard"
+        );
+        assert_eq!(spans(4, &[wrong(0, 100, cut(Lanes::Token))]), [(0, 100, 1, vec![12])]);
+        let united = |faults: &[Activation]| {
+            let plan = RunPlan { faults: faults.to_vec(), calm: Instant(100), ..RunPlan::perfect(4) };
+            plan.constant_spans(LifeSigns::Token)[0].cores.iter().all(|core| core.united)
+        };
+        assert!(!united(&[wrong(0, 100, cut(Lanes::Token))]), "each of the two may draw others to its side");
         let deaf = Fault::Cut { scope: FaultScope::To(node(0)), lanes: Lanes::Both };
+        assert!(united(&[wrong(0, 100, deaf)]));
         let mute = Fault::Cut { scope: FaultScope::From(node(0)), lanes: Lanes::Both };
         assert_eq!(spans(3, &[wrong(0, 100, deaf)]), [(0, 100, 1, vec![6])], "one that hears nobody is no hindrance");
         assert_eq!(spans(3, &[wrong(0, 100, deaf), wrong(0, 100, mute)]), [(0, 100, 2, vec![1, 6])]);

@@ -19,6 +19,7 @@ the searches that are run as a matter of course; with options, one:
   --crashes N       nodes that may crash
   --restarts N      nodes that may come back
   --expiries N      times that a token, a peer or a recovery may be missed (default 2)
+  --holds N         times that a token which rests goes round unasked
   --hurries N       timers that may come due although packets are under way
   --most STATES     gives up after so many different worlds (default 10,000,000)
   --sample N        continues every N-th world until a ring stands (default 1,000; 0: none)
@@ -126,6 +127,7 @@ fn parse() -> Result<Options, String> {
             "crashes" => budget.crashes = small()?,
             "restarts" => budget.restarts = small()?,
             "expiries" => budget.expiries = small()?,
+            "holds" => budget.holds = small()?,
             "hurries" => budget.hurries = small()?,
             _ => return Err(format!("--{name}: unknown\n{HELP}")),
         }

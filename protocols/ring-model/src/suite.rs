@@ -36,7 +36,7 @@ pub const LONG: [Plan; 8] = [
 ];
 
 const NOTHING: Budget =
-    Budget { losses: 0, doubles: 0, overtakings: 0, crashes: 0, restarts: 0, expiries: 0, hurries: 0 };
+    Budget { losses: 0, doubles: 0, overtakings: 0, crashes: 0, restarts: 0, expiries: 0, hurries: 0, holds: 0 };
 
 /// More than any of these reaches: one that does not end has grown beyond what it was made for.
 const MOST: u64 = 5_000_000;
@@ -62,7 +62,7 @@ impl Plan {
 impl std::fmt::Display for Plan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} of {}", self.start.name(), self.nodes)?;
-        let Budget { losses, doubles, overtakings, crashes, restarts, expiries, hurries } = self.budget;
+        let Budget { losses, doubles, overtakings, crashes, restarts, expiries, hurries, holds } = self.budget;
         let bounds = [
             (losses, "lost"),
             (doubles, "doubled"),
@@ -71,6 +71,7 @@ impl std::fmt::Display for Plan {
             (restarts, "restarted"),
             (expiries, "missed"),
             (hurries, "hurried"),
+            (holds, "held"),
         ];
         bounds.iter().filter(|(n, _)| *n > 0).try_for_each(|(n, what)| write!(f, ", {n} {what}"))
     }

@@ -28,6 +28,8 @@ pub struct Budget {
     pub expiries: u8,
     /// Timers that come due although packets are under way.
     pub hurries: u8,
+    /// Times that a token which rests goes round although nobody asked for it, once nothing is under way.
+    pub holds: u8,
 }
 
 /// One thing that may happen next. Packets are named by their place among those under way, the oldest first.
@@ -232,7 +234,7 @@ impl World {
             digest.add(flying.packet.1);
         }
         let b = &self.budget;
-        let left = [b.losses, b.doubles, b.overtakings, b.crashes, b.restarts, b.expiries, b.hurries, 0];
+        let left = [b.losses, b.doubles, b.overtakings, b.crashes, b.restarts, b.expiries, b.hurries, b.holds];
         digest.add(u64::from_le_bytes(left));
         digest.sum()
     }
@@ -271,6 +273,7 @@ impl World {
     fn may_fire(&self, armed: Armed) -> bool {
         let allowed = !armed.is_repetition() && (self.beacons || !armed.is_beacon());
         let missed = !armed.is_expiry() || self.budget.expiries > 0;
+        let allowed = allowed && (!armed.is_hold() || self.budget.holds > 0);
         (armed.prompt || allowed && missed) && (self.is_quiet() || self.budget.hurries > 0)
     }
 
@@ -308,6 +311,7 @@ impl World {
         self.budget.hurries -= u8::from(!self.is_quiet());
         if !armed.prompt {
             self.budget.expiries -= u8::from(armed.is_expiry());
+            self.budget.holds -= u8::from(armed.is_hold());
         }
         if armed.is_consensus() {
             let dead: Vec<_> = (0..self.len()).filter(|j| self.nodes[*j].is_none()).collect();

@@ -25,9 +25,14 @@ impl Armed {
         matches!(self.timer, Timer::Consensus)
     }
 
-    /// When a parked token goes round although nobody asked for it, or a question is asked that was asked before.
+    /// When a parked token goes round although nobody asked for it.
+    pub const fn is_hold(self) -> bool {
+        matches!(self.timer, Timer::IdleHold)
+    }
+
+    /// When a question is asked that was asked before.
     pub const fn is_repetition(self) -> bool {
-        matches!(self.timer, Timer::IdleHold | Timer::Question)
+        matches!(self.timer, Timer::Question)
     }
 
     /// When a node tells where it is.

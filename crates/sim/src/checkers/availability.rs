@@ -1,7 +1,7 @@
 //! AV: availability. Members that hear each other both ways are in one view and are given what they send within a bounded
 //! time, whatever is wrong elsewhere and however long that lasts. Judged where nothing changes on the network and its hosts.
 use super::process_views::Stands;
-use super::{Calmness, Checker, ConstantSpan, PromiseRule, Verdict};
+use super::{Calmness, Checker, ConstantSpan, Core, PromiseRule, Verdict};
 use crate::fault::NodeSet;
 use crate::message::{HEADER, Process};
 use crate::trace::{Occurrence, PerProcess, TraceEvent};
@@ -84,9 +84,10 @@ impl Availability {
         let (Some(span), Some(standstill)) = (self.spans.last().filter(|span| span.from <= at), self.standstill) else {
             return Ok(());
         };
-        let Some(place) = span.cores.iter().position(|core| core.contains(process.node)) else { return Ok(()) };
+        let Some(place) = span.cores.iter().position(|core| core.nodes.contains(process.node)) else { return Ok(()) };
         self.together.resize(span.cores.len(), span.from);
-        if self.are_together(span.cores[place]) {
+        let Core { nodes, united } = span.cores[place];
+        if !united || self.are_together(nodes) {
             self.together[place] = at;
         }
         let since = self.together[place];

@@ -1,6 +1,6 @@
 //! BM: bounded memory. While the run lasts no gauge exceeds its limit; once it has come to rest, what was kept for
 //! others is given back.
-use super::{Checker, PromiseRule, PromisedOrder, Verdict};
+use super::{Checker, IdleWaits, PromiseRule, PromisedOrder, Verdict};
 use crate::fault::NodeSet;
 use crate::trace::{Occurrence, TraceEvent};
 use consort_types::{Duration, Instant};
@@ -19,6 +19,10 @@ pub struct Bounds {
     pub needless: BTreeSet<&'static str>,
     /// When views may change.
     pub views: Calmness,
+    /// How long waits may be in an idle run; `None` where nothing is said of that.
+    pub waits: Option<IdleWaits>,
+    /// No disk forgets anything: a node's views are numbered upwards across its lives.
+    pub disks_last: bool,
     /// Within what time a good-bye is heard by all.
     pub goodbye: Option<Duration>,
     /// The ids of promises that the run shows nothing of: they are not said to be judged.
@@ -32,8 +36,8 @@ pub struct Calmness {
     pub nodes: u16,
     /// By when all are in one view.
     pub whole_by: Option<Instant>,
-    /// A view of all is never replaced.
-    pub steady: bool,
+    /// How many views may follow one of all, at each process; `None` where that is not limited.
+    pub changes: Option<u32>,
     /// The times in which nothing changes on the network and its hosts, by ascending time.
     pub spans: Vec<ConstantSpan>,
     /// How long members that hear each other may order nothing, in such a time; `None` where nothing is demanded.
@@ -51,13 +55,25 @@ pub struct ConstantSpan {
     pub faults: u32,
     /// Of each part of the network, the nodes that hear each other both ways, without those that most others do not get on
     /// with.
-    pub cores: Vec<NodeSet>,
+    pub cores: Vec<Core>,
+}
+
+/// Nodes that hear each other both ways.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Core {
+    /// Which.
+    pub nodes: NodeSet,
+    /// Nobody else hears any of them both ways, so that nobody has a reason to draw some of them away from the others.
+    pub united: bool,
 }
 
 impl Bounds {
     /// Whether there is a limit of that name.
     pub fn watch(&self, name: &str) -> bool {
-        self.running.contains_key(name) || self.quiet.contains_key(name) || self.needless.contains(name)
+        self.running.contains_key(name)
+            || self.quiet.contains_key(name)
+            || self.needless.contains(name)
+            || self.waits.as_ref().and_then(|waits| waits.counter).is_some_and(|(counter, _)| counter == name)
     }
 }
 

@@ -39,6 +39,7 @@
 //! | NV | views do not change needlessly | `needless_view` |
 //! | AV | members that hear each other order messages, whatever is wrong elsewhere | `availability` |
 //! | PL | a good-bye is heard at once | `prompt` |
+//! | IW | waits in an idle run are short | `idle_waits` |
 //! | AF | the protocol's own assertions hold | `assertion` |
 //!
 //! Letters and numbers are those of Extended Virtual Synchrony's own properties. D3, that nobody sends in a view it has
@@ -61,6 +62,7 @@ mod group_messages;
 mod group_moves;
 mod group_state;
 mod groups;
+mod idle_waits;
 mod increasing_views;
 mod liveness;
 mod membership;
@@ -94,7 +96,8 @@ mod virtual_synchrony;
 #[cfg(test)]
 mod tests;
 
-pub use bounded_memory::{Bounds, Calmness, ConstantSpan};
+pub use bounded_memory::{Bounds, Calmness, ConstantSpan, Core};
+pub use idle_waits::IdleWaits;
 
 /// What a checker says of an event: nothing, or how the promise is broken.
 pub type Verdict = Result<(), String>;
@@ -208,7 +211,7 @@ impl Suite {
             checkers: vec![
                 Box::<view_alternation::Alternate>::default(),
                 Box::<membership::Members>::default(),
-                Box::<increasing_views::Numbers>::default(),
+                Box::new(increasing_views::Numbers::new(bounds.disks_last)),
                 Box::<same_part::Together>::default(),
                 Box::<nothing_created::Created>::default(),
                 Box::<duplicate::Duplicate>::default(),
@@ -237,6 +240,7 @@ impl Suite {
                 Box::new(needless_view::NeedlessViews::new(bounds.views.clone())),
                 Box::new(availability::Availability::new(&bounds.views)),
                 Box::new(prompt::Prompt::new(bounds.goodbye)),
+                Box::new(idle_waits::Idle::new(bounds.waits.clone())),
                 Box::new(bounded_memory::Memory::new(bounds)),
                 Box::<one_ring::OneRing>::default(),
                 Box::<view_agreement::Changes>::default(),

@@ -9,6 +9,8 @@ use consort_types::{Duration, Instant};
 #[derive(Clone, Debug, Default)]
 struct InstalledView {
     whole: bool,
+    /// How many views it has installed after one of all.
+    after: u32,
     /// The span in which it installed the last view, by its beginning.
     span: Instant,
     /// How often it has begun to change views in that span …
@@ -62,11 +64,13 @@ impl Checker for NeedlessViews {
 
 impl NeedlessViews {
     fn on_view(&mut self, process: Process, at: Instant, view: &InstallRecord) -> Verdict {
-        let Calmness { nodes, whole_by, steady, .. } = self.expected;
+        let Calmness { nodes, whole_by, changes, .. } = self.expected;
         let late = self.stands.get(process).is_some_and(|stand| stand.late);
         let seen = self.seen.of(process);
-        if seen.whole && steady {
-            return Err(format!("view {} replaces one of all {nodes}, although nothing forced it", view.id));
+        seen.after += u32::from(seen.whole);
+        if changes.is_some_and(|most| seen.after > most) {
+            let after = seen.after;
+            return Err(format!("view {} is the {after}th after one of all {nodes}, more than was forced", view.id));
         }
         let is_whole = view.members.len() == usize::from(nodes);
         seen.whole |= is_whole && (late || whole_by.is_none_or(|by| at <= by));
@@ -79,7 +83,7 @@ impl InstalledView {
     /// Takes note of a view that was installed while nothing changed.
     fn count(&mut self, span: &ConstantSpan, at: Instant) -> Verdict {
         if self.tries == 0 || self.span != span.from {
-            *self = Self { whole: self.whole, span: span.from, ..Self::default() };
+            *self = Self { whole: self.whole, after: self.after, span: span.from, ..Self::default() };
         }
         if self.tries == 0 || at.since(self.last) > PEACE {
             (self.tries, self.views) = (self.tries + 1, 0);

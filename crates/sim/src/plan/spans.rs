@@ -1,7 +1,7 @@
 //! The times of a run in which nothing changes on the network and its hosts, and who hears whom in them.
 use super::{ALL_COPIES, ALL_HEARTBEATS, LifeSigns, RunPlan};
-use crate::checkers::ConstantSpan;
-use crate::fault::{Activation, Fault, FaultScope, NodeSet};
+use crate::checkers::{ConstantSpan, Core};
+use crate::fault::{Activation, Fault, FaultScope, Lanes, NodeSet};
 use consort_types::{Instant, NodeId};
 
 /// What one fault takes away for as long as it lasts, where that is the same all the time.
@@ -103,7 +103,9 @@ fn loss(fault: &Fault) -> Option<Loss> {
         Fault::Crash { node, .. } | Fault::Leave { node, .. } => one(*node),
         Fault::Stall { part } => Loss::Hosts(*part),
         Fault::Partition { .. } | Fault::Apart { .. } => links(is_dead, false),
-        Fault::Cut { lanes, .. } => links(is_dead, *lanes != crate::fault::Lanes::Both),
+        // All hear each other by what is multicast, and copies of what is not follow that way.
+        Fault::Cut { lanes: Lanes::Unicast, .. } => links(|_, _, _| false, true),
+        Fault::Cut { lanes, .. } => links(is_dead, *lanes != Lanes::Both),
         _ => return None,
     })
 }
@@ -119,10 +121,9 @@ fn is_dead(fault: Fault, from: NodeId, to: NodeId) -> bool {
 
 /// Of a part of the network the nodes that hear each other both ways, once those are left out that most others do not get on
 /// with.
-fn core_of(mut part: Vec<NodeId>, carries: &dyn Fn(bool, NodeId, NodeId) -> bool) -> Vec<NodeId> {
+fn core_of(mut part: Vec<NodeId>, is_whole: &dyn Fn(NodeId, NodeId) -> bool) -> Vec<NodeId> {
     loop {
-        let whole = |a: NodeId, b: NodeId| a == b || carries(true, a, b) && carries(true, b, a);
-        let lacks = |node: NodeId| part.iter().filter(|other| !whole(node, **other)).count();
+        let lacks = |node: NodeId| part.iter().filter(|other| **other != node && !is_whole(node, **other)).count();
         let most = part.iter().map(|node| lacks(*node)).max().unwrap_or(0);
         if most == 0 {
             return part;
@@ -133,9 +134,9 @@ fn core_of(mut part: Vec<NodeId>, carries: &dyn Fn(bool, NodeId, NodeId) -> bool
 }
 
 /// Of each part of the network its core; a part is all that hears of each other in any way.
-fn cores(nodes: u16, down: NodeSet, carries: &dyn Fn(bool, NodeId, NodeId) -> bool) -> Vec<NodeSet> {
-    let up: Vec<_> = (0..nodes).map(NodeId).filter(|node| !down.contains(*node)).collect();
-    let mut left = up.clone();
+fn cores(nodes: u16, down: NodeSet, carries: &dyn Fn(bool, NodeId, NodeId) -> bool) -> Vec<Core> {
+    let mut left: Vec<_> = (0..nodes).map(NodeId).filter(|node| !down.contains(*node)).collect();
+    let is_whole = |a: NodeId, b: NodeId| carries(true, a, b) && carries(true, b, a);
     let mut cores = Vec::new();
     while let Some(first) = left.first().copied() {
         let mut part = vec![first];
@@ -147,8 +148,11 @@ fn cores(nodes: u16, down: NodeSet, carries: &dyn Fn(bool, NodeId, NodeId) -> bo
             part.extend(more);
         }
         left.retain(|node| !part.contains(node));
-        let core = core_of(part, carries).iter().fold(0, |set, node| set | 1 << node.0.min(63));
-        cores.extend((core != 0).then_some(NodeSet(core)));
+        let core = core_of(part.clone(), &is_whole);
+        let outside = part.iter().filter(|node| !core.contains(node));
+        let united = outside.into_iter().all(|node| core.iter().all(|member| !is_whole(*node, *member)));
+        let nodes = NodeSet(core.iter().fold(0, |set, node| set | 1 << node.0.min(63)));
+        cores.extend((!core.is_empty()).then_some(Core { nodes, united }));
     }
     cores
 }

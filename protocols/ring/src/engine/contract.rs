@@ -38,6 +38,7 @@ impl Engine for Ring {
         //= M04
         self.io.ticket = records.len() as u64;
         let stored = records.iter().filter_map(|record| Some(u64::from_be_bytes(record[..].try_into().ok()?))).max();
+        let stored = stored.filter(|_| !crate::mutated!(self.io.config, BeginsAtZero));
         self.io.numbers = ViewNumbers::new(stored.unwrap_or_default());
         let me = self.io.me;
         let id = ViewId { number: self.io.numbers.highest(), representative: me };

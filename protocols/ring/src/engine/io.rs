@@ -159,6 +159,14 @@ impl RingIo {
         self.attempt = Some(ring);
     }
 
+    /// A view with a node did not last, or would not.
+    pub fn keep_out(&mut self, node: NodeId, now: Instant) {
+        //= M52
+        if !crate::mutated!(self.config, NobodyKeptOut) {
+            self.quarantine.put(node, now);
+        }
+    }
+
     /// Whom this node tells others that it hears: not those that it keeps out, so that nobody lets them in on its behalf.
     pub fn hears(&self, now: Instant) -> BTreeSet<NodeId> {
         //= M52

@@ -140,12 +140,14 @@ impl Gather {
         //= M20
         let candidates = self.sets.candidates();
         let alone = candidates.len() == 1;
-        let hasty = alone && !self.waited && !self.is_deserted(io);
+        let hasty = alone && !self.waited && !self.is_deserted(io) && !crate::mutated!(io.config, AloneAtOnce);
         let unasked = crate::mutated!(io.config, CommitsUnasked) && candidates.len() > 1 && self.agreed.len() > 1;
         if !(self.has_consensus(&candidates) || unasked) || hasty || self.committing {
             return StateChange::Stay;
         }
-        if let Some(suspect) = self.blocker(io, &candidates) {
+        if !crate::mutated!(io.config, NobodySuspected)
+            && let Some(suspect) = self.blocker(io, &candidates)
+        {
             return self.exclude(io, now, suspect);
         }
         if candidates.first() != Some(&io.me) {
@@ -206,11 +208,11 @@ impl Gather {
         if suspect == io.me {
             let others: Vec<_> = self.sets.candidates().into_iter().filter(|member| *member != io.me).collect();
             for member in others {
-                io.quarantine.put(member.node, now);
+                io.keep_out(member.node, now);
                 self.sets.refuse(io.me, member, Reason::Deaf);
             }
         } else {
-            io.quarantine.put(suspect.node, now);
+            io.keep_out(suspect.node, now);
             self.sets.refuse(io.me, suspect, Reason::Deaf);
         }
         self.restart(io, now);

@@ -51,6 +51,9 @@ impl Operational {
     pub fn enter(io: &mut RingIo, now: Instant, installed: Installation, rotation: Rotation) -> Self {
         io.timers.disarm(Timer::RecoveryMax);
         io.queue.close_gate(installed.view.id);
+        if crate::mutated!(io.config, GateLeftOpen) {
+            io.queue.open_gate(installed.view.id);
+        }
         io.installed_number = installed.view.id.number;
         io.attempt = None;
         io.suspicion.clear();
@@ -132,8 +135,9 @@ impl Operational {
         //= M52
         let mut why = Why::new(ViewCause::Deaf { nodes: vec![deaf.node] });
         // If it is this one, it goes alone: the others must not suffer.
-        for other in self.rotation.members.iter().filter(|other| (**other == deaf) != (deaf == io.me)) {
-            io.quarantine.put(other.node, now);
+        let me = io.me;
+        for other in self.rotation.members.iter().filter(|other| (**other == deaf) != (deaf == me)) {
+            io.keep_out(other.node, now);
             why = why.failing(*other, Reason::Deaf);
         }
         StateChange::gather(why)
@@ -228,7 +232,7 @@ impl Operational {
         if now.since(self.since) < io.config.timers.token_loss * 10 && self.rotation.visits < YOUNG_VISITS {
             let view = &self.installed.view;
             for member in view.members.iter().filter(|member| !view.moved_together.contains(member)) {
-                io.quarantine.put(member.node, now);
+                io.keep_out(member.node, now);
             }
         }
     }
@@ -239,6 +243,9 @@ impl Operational {
         let trigger = || ViewCause::Asked { node: from.node };
         match self.installed.member(from.node) {
             Some(member) if member == from => {
+                if join.leave && crate::mutated!(io.config, GoodbyeUnheeded) {
+                    return StateChange::Stay;
+                }
                 if join.leave {
                     //= M15
                     return StateChange::gather(
@@ -303,7 +310,7 @@ impl Operational {
             return StateChange::gather(Why::new(ViewCause::TokenLost { after: now.since(self.rotation.token_at()) }));
         }
         //= M51
-        if !self.rotation.is_representative() {
+        if !self.rotation.is_representative() || crate::mutated!(io.config, NeverMerges) {
             return StateChange::Stay;
         }
         let willing = self.rings_to_merge(io, now);
@@ -358,6 +365,7 @@ impl Operational {
     pub fn may_leave(&self, io: &RingIo) -> StateChange {
         //= M15
         let done = io.queue.is_empty() && io.queue.all_delivered() && self.rotation.stable >= self.rotation.last_own;
+        let done = done || crate::mutated!(io.config, LeavesAtOnce);
         if io.leaving && done { StateChange::Leave } else { StateChange::Stay }
     }
 

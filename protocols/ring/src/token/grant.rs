@@ -20,7 +20,7 @@ impl Rotation {
             && token.idle > 0
             && now < round_at
             && io.config.idling.linger.is_zero()
-            && !io.grant_backoff.stops(to.node, now)
+            && (!io.grant_backoff.stops(to.node, now) || crate::mutated!(io.config, GrantedForEver))
     }
 
     /// Sends the token, as it rested here, to the member that asks for it; or uses it where it is.

@@ -250,7 +250,8 @@ impl Rotation {
         self.note_evidence(io, data.seq);
         self.note_priority(io, from, &data);
         //= R24
-        if data.seq > self.stable.plus(flow::reach(&io.config.windows)) {
+        let is_beyond = data.seq > self.stable.plus(flow::reach(&io.config.windows));
+        if is_beyond && !crate::mutated!(io.config, KeptHoweverFar) {
             io.counters.beyond_window += 1;
             return DataOutcome::Nothing;
         }
@@ -324,7 +325,7 @@ impl Rotation {
         io.counters.tokens_retransmitted += 1;
         self.send_copy(io);
         // Its receiver is the successor, or the representative; of a grant the packet does not say.
-        if !copy_is_granted {
+        if !copy_is_granted && !crate::mutated!(io.config, CopiesToOne) {
             io.send(Destination::All, Lane::Control, RingPacket::Token(again));
         }
     }
@@ -379,7 +380,8 @@ impl Rotation {
     /// The member that has kept aru from moving for so long, over so many rotations, that it must be deaf.
     pub fn deaf_member(&mut self, io: &RingIo, now: Instant, token: &Token) -> Option<MemberId> {
         //= M53
-        let by = token.aru_by.filter(|_| token.aru < token.seq && !token.granted)?;
+        let counts = token.aru < token.seq && !token.granted && !crate::mutated!(io.config, DeafKept);
+        let by = token.aru_by.filter(|_| counts)?;
         let pinned = match self.pinned {
             Some(pinned) if pinned.by == by && pinned.aru == token.aru => {
                 Pinned { visits: pinned.visits + 1, ..pinned }

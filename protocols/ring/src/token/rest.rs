@@ -47,7 +47,7 @@ impl Rotation {
             && token.seq == self.passed_seq
             && is_complete(token)
             && token.idle >= io.config.idling.rounds
-            && delivered == token.seq
+            && (delivered == token.seq || crate::mutated!(io.config, ParksUndelivered))
             && self.requested_by == Requested::ByNobody
             && !io.queue.is_ready()
             && now.since(self.last_traffic) >= io.config.idling.linger
@@ -67,6 +67,9 @@ impl Rotation {
     /// How long an idle token rests: not for long before all know that all is stable.
     pub fn rest_of(io: &RingIo, token: &Token) -> Duration {
         //= R29
+        if crate::mutated!(io.config, RestsTooLong) {
+            return io.config.timers.hold * 3;
+        }
         if token.idle >= ALL_KNOW { io.config.timers.hold } else { io.config.timers.hold / 5 }
     }
 
@@ -210,6 +213,11 @@ impl Rotation {
         //= R30
         if request.ring != self.ring || !self.is_representative() {
             io.counters.unexpected += 1;
+            return;
+        }
+        if crate::mutated!(io.config, RequestsIgnored)
+            || crate::mutated!(io.config, RequestsForgotten) && !self.is_parked()
+        {
             return;
         }
         match self.token {

@@ -1,6 +1,6 @@
 //! Views and their changes.
 use super::script::{PAIR, broken, broken_with, pair};
-use crate::checkers::{Bounds, Calmness, ConstantSpan};
+use crate::checkers::{Bounds, Calmness, ConstantSpan, Core, IdleWaits};
 use crate::fault::NodeSet;
 use consort_types::{Duration, Instant};
 
@@ -46,6 +46,13 @@ fn w2_views_mean_the_same_everywhere() {
 #[test]
 fn w3_views_are_numbered_upwards() {
     assert_eq!(pair("n0 closes 5 with n0\nn0 installs 4 of n0"), ["W3"]);
+    let again = |number| {
+        let bounds = Bounds { disks_last: true, ..Bounds::default() };
+        broken_with(&format!("{PAIR}n1 crashes\nn1.2 starts\nn1.2 installs {number} of n1.2"), bounds)
+    };
+    assert!(again(6).is_empty(), "above all that the first life formed");
+    assert_eq!(again(5), ["W3"]);
+    assert!(pair("n1 crashes\nn1.2 starts\nn1.2 installs 1 of n1.2").is_empty(), "its disk may be new");
 }
 
 #[test]
@@ -145,7 +152,10 @@ fn expecting(views: Calmness, script: &str) -> Vec<&'static str> {
 fn nv_views_do_not_change_needlessly() {
     let apart = "n0 closes 5 with n0\nn0 installs 9 of n0";
     assert!(expecting(Calmness::default(), apart).is_empty());
-    assert_eq!(expecting(Calmness { steady: true, ..Calmness::default() }, apart), ["NV"], "nothing was wrong");
+    assert_eq!(expecting(Calmness { changes: Some(0), ..Calmness::default() }, apart), ["NV"], "nothing was wrong");
+    let one = Calmness { changes: Some(1), ..Calmness::default() };
+    assert!(expecting(one.clone(), apart).is_empty(), "one change is forced");
+    assert_eq!(expecting(one, &format!("{apart}\nn0 closes 9 with n0\nn0 installs 13 of n0")), ["NV"]);
     let by = |at| Calmness { whole_by: Some(Instant(at)), ..Calmness::default() };
     assert!(expecting(by(8), "calm").is_empty());
     assert_eq!(expecting(by(7), "calm"), ["NV"], "n1 comes at the eighth nanosecond");
@@ -179,7 +189,7 @@ fn available(script: &str) -> Vec<&'static str> {
         from: Instant(9),
         until: Instant(9_000_000_000),
         faults: 1,
-        cores: vec![NodeSet(3), NodeSet(4)],
+        cores: [3, 4].map(|nodes| Core { nodes: NodeSet(nodes), united: true }).into(),
     };
     let standstill = Some(Duration::from_secs(1));
     expecting(Calmness { spans: vec![span], standstill, ..Calmness::default() }, script)
@@ -221,6 +231,37 @@ fn pl_a_good_bye_is_heard_at_once() {
     assert!(broken_with(&format!("{PAIR}{heard}\ncalm"), bounds.clone()).is_empty());
     let late = "n1 leaves\nn1 left\nn0 sends 1\nn0 sends 2\nn0 sends 3";
     assert_eq!(broken_with(&format!("{PAIR}{late}"), bounds), ["PL"]);
+}
+
+/// A lone message takes 100 ns at most, a safe one 200; the counter `visits` stands still for 50 ms at most.
+fn idle(script: &str) -> Vec<&'static str> {
+    let nanos = Duration::from_nanos;
+    let counter = Some(("visits", Duration::from_millis(50)));
+    let waits = Some(IdleWaits { agreed: nanos(100), safe: nanos(200), counter });
+    broken_with(&format!("{PAIR}{script}"), Bounds { waits, ..Bounds::default() })
+}
+
+#[test]
+fn iw_lone_messages_come_back_soon() {
+    let back = |at: u64| format!("at {at}\nn0 delivers n0#1 back");
+    assert!(idle(&format!("n0 sends 1\n{}", back(100))).is_empty());
+    assert_eq!(idle(&format!("n0 sends 1\n{}", back(120))), ["IW"]);
+    assert!(idle(&format!("n0 sends 1 safe\n{}", back(120))).is_empty(), "a safe one takes longer");
+    assert_eq!(idle(&format!("n0 sends 1 safe\n{}", back(220))), ["IW"]);
+    assert!(idle(&format!("n1 sends 1\nn0 sends 1\n{}", back(120))).is_empty(), "not alone under way");
+    assert_eq!(idle("n0 sends 1\nat 120\nn1 gauge visits 1"), ["IW"], "it need not come back to be late");
+}
+
+#[test]
+fn iw_a_counter_goes_on_while_nothing_is_said() {
+    let looks = |first: u64, second: u64| {
+        format!("n0 gauge visits 1\nat 40000000\nn0 gauge visits {first}\nat 80000000\nn0 gauge visits {second}")
+    };
+    assert!(idle(&looks(1, 2)).is_empty());
+    assert!(idle(&looks(2, 2)).is_empty());
+    assert_eq!(idle(&looks(1, 1)), ["IW"]);
+    let alone = "n2 starts\nn2 installs 1 of n2\nn2 gauge visits 1\nat 80000000\nn2 gauge visits 1";
+    assert!(idle(alone).is_empty(), "of those alone nothing is expected");
 }
 
 const PRIMARY: &str = "n1 starts
