@@ -58,7 +58,7 @@ struct Options {
     count: Option<u64>,
     until: Option<Vec<u8>>,
     timeout: Option<Duration>,
-    reading: reading::Wanted,
+    reading: reading::ReadingOptions,
     positions: bool,
     optimistic: bool,
     undo: Option<Undo>,

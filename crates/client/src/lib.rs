@@ -81,8 +81,8 @@ pub use bytes::Bytes;
 pub use client::Client;
 pub use consort_session::{
     Addressee, BorrowedMessage, ChangeCause, ClientName, Disconnect, DisconnectReason, GroupSignal, GroupView,
-    GroupViewId, Member, Message, NetworkView, Offer, Place, PlaceError, PrivateName, Progress, ReadingEnd,
-    ReadingEndCause, ReadingStatus, Refusal, RefusalCause, Standing, Target, Undo, Welcome,
+    GroupViewId, Member, Message, NetworkView, Offer, Place, PlaceError, Placement, PrivateName, Progress, ReadingEnd,
+    ReadingEndCause, ReadingStatus, Refusal, RefusalCause, Target, Undo, Welcome,
 };
 pub use consort_types::{ClientId, GroupName, MemberId, NameError, NodeId, Primary, Service, ViewId, ViewKind};
 pub use error::{ClientNameError, Error};

@@ -89,7 +89,7 @@ impl Reached {
     /// The program is given an event.
     pub(crate) fn on_event(&mut self, event: &Event) {
         match event {
-            Event::Read(message) => message.standing().iter().for_each(|standing| self.on_next(standing.next)),
+            Event::Read(message) => message.placement().iter().for_each(|placement| self.on_next(placement.next)),
             Event::Reading(ReadingStatus::Began { order, from, .. }) => {
                 self.0 = Some(Bookmark { order: *order, next: *from });
             }

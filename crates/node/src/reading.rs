@@ -17,8 +17,8 @@ use consort_order::{Delivery, Engine, Retained};
 use consort_session::{Place, ReadRequest, ReadingEnd, ReadingEndCause, ReadingStatus};
 use consort_types::{ClientId, GroupName, OfferId, Position};
 use consort_wire::Payload;
-use readers::{Reader, Stage, Waits};
-use verdicts::Verdict;
+use readers::{PositionReader, ReaderWait, ReadingStage};
+use verdicts::PlaceVerdict;
 
 /// While so many bytes wait for a reader, it is told no more.
 const AHEAD: usize = 64 << 10;
@@ -26,7 +26,7 @@ const AHEAD: usize = 64 << 10;
 const LOOK: usize = 128;
 
 /// A message that a reader is to be told.
-struct Found {
+struct FoundMessage {
     sender: consort_types::MemberId,
     client: ClientId,
     service: consort_types::Service,
@@ -56,7 +56,7 @@ impl<E: Engine> Node<E> {
             return self.end_reading(client, ReadingEndCause::Unsupported, text);
         }
         match groups_of(request) {
-            Ok(groups) => self.readers.insert(client, Reader::new(request, groups)),
+            Ok(groups) => self.readers.insert(client, PositionReader::new(request, groups)),
             Err(text) => self.end_reading(client, ReadingEndCause::BadGroup, text),
         }
     }
@@ -92,19 +92,19 @@ impl<E: Engine> Node<E> {
         Some(Retained { last: Position(last), ..retained })
     }
 
-    fn serve_reader(&mut self, client: ClientId) -> Waits {
+    fn serve_reader(&mut self, client: ClientId) -> ReaderWait {
         //= G56
         self.readers.spend(LOOK);
         let waiting = self.clients.get(client).map_or(0, |session| session.output().len());
         if waiting >= AHEAD {
-            return Waits::Room;
+            return ReaderWait::Room;
         }
-        let Some(readable) = self.readable() else { return Waits::Order };
+        let Some(readable) = self.readable() else { return ReaderWait::Order };
         if !self.may_go_on(client) {
-            return Waits::Order;
+            return ReaderWait::Order;
         }
-        let Some(reader) = self.readers.get_mut(client) else { return Waits::Order };
-        if matches!(reader.stage, Stage::Asked { .. }) {
+        let Some(reader) = self.readers.get_mut(client) else { return ReaderWait::Order };
+        if matches!(reader.stage, ReadingStage::Asked { .. }) {
             return self.begin_reading(client, readable);
         }
         self.read_on(client, readable, AHEAD - waiting)
@@ -127,12 +127,12 @@ impl<E: Engine> Node<E> {
         false
     }
 
-    fn begin_reading(&mut self, client: ClientId, readable: Retained) -> Waits {
+    fn begin_reading(&mut self, client: ClientId, readable: Retained) -> ReaderWait {
         let (now, is_settled) = (self.now, self.place_in_order().1);
-        let Some(reader) = self.readers.get_mut(client) else { return Waits::Order };
+        let Some(reader) = self.readers.get_mut(client) else { return ReaderWait::Order };
         if !is_settled {
-            reader.stage = Stage::Asked { until: None };
-            return Waits::Order;
+            reader.stage = ReadingStage::Asked { until: None };
+            return ReaderWait::Order;
         }
         let Retained { order, first: Position(oldest), last: Position(newest) } = readable;
         let (from, wanted) = (reader.next.position, reader.order);
@@ -143,8 +143,8 @@ impl<E: Engine> Node<E> {
             );
             self.end_reading(client, ReadingEndCause::OtherOrder, text);
         } else if from > newest + 1 {
-            if reader.is_patient(now) {
-                return Waits::Order;
+            if self.readers.is_patient(client, now) {
+                return ReaderWait::Order;
             }
             let text = format!(
                 "position {from} is beyond the end: the newest message of this order is at {newest}; if it was begun anew, \
@@ -158,34 +158,34 @@ impl<E: Engine> Node<E> {
             );
             self.end_reading(client, ReadingEndCause::Trimmed, text);
         } else {
-            reader.stage = Stage::Begun;
+            reader.stage = ReadingStage::Begun;
             reader.order = order;
             reader.next = if from == 0 { Place::at(oldest) } else { reader.next };
             let from = reader.next;
             self.say(client, &ReadingStatus::Began { order, from, oldest, newest });
         }
-        Waits::Turn
+        ReaderWait::Turn
     }
 
     /// Tells a reader what follows, as far as there is room.
-    fn read_on(&mut self, client: ClientId, readable: Retained, room: usize) -> Waits {
-        let Some(reader) = self.readers.get_mut(client) else { return Waits::Order };
+    fn read_on(&mut self, client: ClientId, readable: Retained, room: usize) -> ReaderWait {
+        let Some(reader) = self.readers.get_mut(client) else { return ReaderWait::Order };
         let (next, oldest) = (reader.next.position, readable.first.0);
         if next < oldest {
             //= G54
             reader.next = Place::at(oldest);
             self.say(client, &ReadingStatus::Lost { from: next, to: oldest - 1 });
-            return Waits::Turn;
+            return ReaderWait::Turn;
         }
         if next > readable.last.0 {
-            if std::mem::replace(&mut reader.stage, Stage::Live) != Stage::Live {
+            if std::mem::replace(&mut reader.stage, ReadingStage::Live) != ReadingStage::Live {
                 self.say(client, &ReadingStatus::CaughtUp { position: readable.last.0 });
             }
-            return Waits::Order;
+            return ReaderWait::Order;
         }
         match self.tell_from_log(client, readable.last, room) {
-            true => Waits::Turn,
-            false => Waits::Order,
+            true => ReaderWait::Turn,
+            false => ReaderWait::Order,
         }
     }
 
@@ -225,8 +225,8 @@ impl<E: Engine> Node<E> {
         spent > 0
     }
 
-    fn tell_read(&mut self, client: ClientId, found: &Found) {
-        let Found { sender, service, messages, payload, told, place, .. } = found;
+    fn tell_read(&mut self, client: ClientId, found: &FoundMessage) {
+        let FoundMessage { sender, service, messages, payload, told, place, .. } = found;
         self.readers.messages += *messages as u64;
         let telling = Telling {
             sender: (*sender, found.client),
@@ -292,7 +292,7 @@ enum Look {
     Other,
     /// It may be for it, but nobody here knows whether it was refused.
     Lost,
-    Found(Found),
+    Found(FoundMessage),
 }
 
 fn look(delivery: &Delivery, skipped: u16, wanted: &[GroupName], verdicts: &Verdicts, groups: &Groups) -> Look {
@@ -302,8 +302,8 @@ fn look(delivery: &Delivery, skipped: u16, wanted: &[GroupName], verdicts: &Verd
     let is_wanted = |name: &[u8]| wanted.binary_search_by(|group| group.as_bytes().cmp(name)).is_ok();
     let judge = |targets: Targets<'_>| {
         let names = targets.names().any(is_wanted);
-        let in_doubt = verdict == Verdict::Unknown && targets.names().any(|name| groups.is_closed(name));
-        (names && verdict != Verdict::Refused, in_doubt, targets.encoded_len())
+        let in_doubt = verdict == PlaceVerdict::Unknown && targets.names().any(|name| groups.is_closed(name));
+        (names && verdict != PlaceVerdict::Refused, in_doubt, targets.encoded_len())
     };
     let (is_for_it, in_doubt, len) = match Targets::of(payload, told.targets_at, judge) {
         Ok(judged) => judged,
@@ -325,5 +325,5 @@ fn look(delivery: &Delivery, skipped: u16, wanted: &[GroupName], verdicts: &Verd
         },
     };
     let messages = messages - index.min(messages);
-    Look::Found(Found { sender: *sender, client, service: *service, messages, payload, told, place })
+    Look::Found(FoundMessage { sender: *sender, client, service: *service, messages, payload, told, place })
 }

@@ -235,7 +235,7 @@ impl Replies {
 
     /// Adds to a message which incarnation of its node has sent it, where it is known where it stands.
     pub fn sent_by<B>(&self, message: &mut Message<B>) {
-        if message.has_standing() {
+        if message.has_placement() {
             message.sent_by(self.lives.get(&message.node()).copied());
         }
     }

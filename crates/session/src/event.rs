@@ -150,7 +150,7 @@ pub struct Welcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message<B = Bytes> {
     sender: (NodeId, ClientId),
-    standing: Option<Standing>,
+    placement: Option<Placement>,
     service: Service,
     body: B,
     name_end: usize,
@@ -160,7 +160,7 @@ pub struct Message<B = Bytes> {
 
 /// Where a message stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct Placement {
     /// Its place.
     pub place: Place,
     /// The place that follows: where to read on once this message is done with.
@@ -185,18 +185,18 @@ impl<B: AsRef<[u8]>> Message<B> {
 
     /// Where it stands in the order, if the client asked for that ([`Hello::wants_positions`](crate::Hello)) or reads.
     /// Where the ordering protocol retains nothing, positions mean something within one network view only.
-    pub const fn standing(&self) -> Option<Standing> {
-        self.standing
+    pub const fn placement(&self) -> Option<Placement> {
+        self.placement
     }
 
     /// The position at which it stands, likewise. Messages that were ordered as one have the same.
     pub fn position(&self) -> Option<u64> {
-        self.standing.map(|standing| standing.place.position)
+        self.placement.map(|placement| placement.place.position)
     }
 
     /// The sender's daemon with its incarnation, likewise.
     pub fn sender_daemon(&self) -> Option<MemberId> {
-        let incarnation = self.standing?.incarnation?;
+        let incarnation = self.placement?.incarnation?;
         Some(MemberId { node: self.sender.0, incarnation })
     }
 
@@ -230,15 +230,15 @@ impl<B: AsRef<[u8]>> Message<B> {
     /// The same message, to be looked at.
     #[inline]
     pub fn borrowed(&self) -> BorrowedMessage<'_> {
-        let Self { sender, standing, service, name_end, targets_at, ref payload, .. } = *self;
-        Message { sender, standing, service, body: self.body.as_ref(), name_end, targets_at, payload: payload.clone() }
+        let Self { sender, placement, service, name_end, targets_at, ref payload, .. } = *self;
+        Message { sender, placement, service, body: self.body.as_ref(), name_end, targets_at, payload: payload.clone() }
     }
 
     /// A copy, to be kept.
     pub fn to_kept(&self) -> Message {
-        let Self { sender, standing, service, name_end, targets_at, ref payload, .. } = *self;
+        let Self { sender, placement, service, name_end, targets_at, ref payload, .. } = *self;
         let body = Bytes::copy_from_slice(self.body.as_ref());
-        Message { sender, standing, service, body, name_end, targets_at, payload: payload.clone() }
+        Message { sender, placement, service, body, name_end, targets_at, payload: payload.clone() }
     }
 }
 
@@ -252,11 +252,11 @@ impl DaemonEvent {
 impl<B> Message<B> {
     /// Whether it was read by position, and not delivered to a member.
     pub const fn is_read(&self) -> bool {
-        matches!(self.standing, Some(Standing { is_read: true, .. }))
+        matches!(self.placement, Some(Placement { is_read: true, .. }))
     }
 
-    pub(crate) const fn has_standing(&self) -> bool {
-        self.standing.is_some()
+    pub(crate) const fn has_placement(&self) -> bool {
+        self.placement.is_some()
     }
 
     pub(crate) const fn node(&self) -> NodeId {
@@ -265,8 +265,8 @@ impl<B> Message<B> {
 
     /// Adds which incarnation of its node has sent it, where it is known where it stands.
     pub(crate) fn sent_by(&mut self, incarnation: Option<Incarnation>) {
-        if let Some(standing) = &mut self.standing {
-            standing.incarnation = incarnation;
+        if let Some(placement) = &mut self.placement {
+            placement.incarnation = incarnation;
         }
     }
 }

@@ -43,7 +43,7 @@ pub use consort_group::ordered::MulticastLayout;
 pub use consort_group::{Addressee, ChangeCause, ClientName, GroupViewId, Member, PrivateName, Target};
 pub use consort_wire::append;
 pub use event::{
-    BorrowedMessage, DaemonEvent, GroupSignal, GroupView, Message, NetworkView, Offer, Progress, Standing, WaitNotice,
+    BorrowedMessage, DaemonEvent, GroupSignal, GroupView, Message, NetworkView, Offer, Placement, Progress, WaitNotice,
     Welcome,
 };
 pub use limits::Limits;

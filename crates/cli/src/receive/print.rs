@@ -164,9 +164,9 @@ fn as_json(message: &Message) -> Value {
         "service": message.service().name(),
         "groups": groups,
     });
-    if let Some(standing) = message.standing() {
-        value["position"] = standing.place.position.into();
-        value["index"] = standing.place.index.into();
+    if let Some(placement) = message.placement() {
+        value["position"] = placement.place.position.into();
+        value["index"] = placement.place.index.into();
     }
     if let Some(daemon) = message.sender_daemon() {
         value["incarnation"] = daemon.incarnation.0.into();
@@ -181,7 +181,7 @@ fn as_json(message: &Message) -> Value {
 
 /// Where a message stands; `-` where that is not known.
 fn place(message: &Message) -> String {
-    message.standing().map_or_else(|| "-".to_owned(), |standing| standing.place.to_string())
+    message.placement().map_or_else(|| "-".to_owned(), |placement| placement.place.to_string())
 }
 
 fn reading(status: &ReadingStatus) -> Value {

@@ -13,12 +13,12 @@ const EACH: u64 = 1_000_000_000;
 
 /// What the command line says of reading.
 #[derive(Debug, Default)]
-pub struct Wanted {
+pub struct ReadingOptions {
     from: Option<ReadFrom>,
     checkpoint: Option<PathBuf>,
 }
 
-impl Wanted {
+impl ReadingOptions {
     /// Takes `--from` or `--checkpoint`; false for any other option.
     pub fn take(&mut self, option: &str, args: &mut Args) -> Outcome<bool> {
         match option {
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     fn keeper(path: PathBuf) -> Keeper {
-        Wanted { checkpoint: Some(path), ..Wanted::default() }.keeper()
+        ReadingOptions { checkpoint: Some(path), ..ReadingOptions::default() }.keeper()
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::{Bookmark, MemberId, Place, ReadFrom, ReadingEndCause, ReadingStatus,
 fn line(event: &Event) -> String {
     match event {
         Event::Read(message) => {
-            let place = message.standing().unwrap().place;
+            let place = message.placement().unwrap().place;
             format!("{place} {}", String::from_utf8_lossy(message.payload()))
         }
         Event::Reading(ReadingStatus::Began { from, .. }) => format!("from {from}"),
@@ -45,7 +45,7 @@ fn messages_tell_their_position_and_their_sender_with_its_incarnation() {
             ann.receive_borrowed(LONG, |shown| {
                 if let Shown::Message(message) = shown {
                     let MemberId { node, incarnation } = message.sender_daemon().unwrap();
-                    found.push((message.standing().unwrap().place, node.0, incarnation, message.payload().len()));
+                    found.push((message.placement().unwrap().place, node.0, incarnation, message.payload().len()));
                 }
             })
             .unwrap();

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// | `Asked` | `Begun` | the node has an order, and the place is in it |
 /// | `Begun` | `Live` | all there is was told, and that it was |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum ReadingStage {
     /// Not answered yet; once the order is known not to reach so far, only until then.
     Asked {
         until: Option<Instant>,
@@ -26,7 +26,7 @@ pub(crate) enum Stage {
 
 /// What a reader waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waits {
+pub(crate) enum ReaderWait {
     /// For its turn.
     Turn,
     /// For more to stand in the order.
@@ -37,39 +37,41 @@ pub(crate) enum Waits {
 
 /// One client's reading.
 #[derive(Debug)]
-pub(crate) struct Reader {
+pub(crate) struct PositionReader {
     pub groups: Vec<GroupName>,
     /// The order it was asked for, and is in once it has begun.
     pub order: u64,
     /// The first that was not told.
     pub next: Place,
-    pub stage: Stage,
-    waits: Waits,
+    pub stage: ReadingStage,
+    waits: ReaderWait,
     /// The groups as they were when its rights were looked at.
     pub seen_groups: Option<u64>,
 }
 
-impl Reader {
+impl PositionReader {
     pub fn new(request: &ReadRequest, groups: Vec<GroupName>) -> Self {
-        let stage = Stage::Asked { until: None };
-        Self { groups, order: request.order, next: request.from, stage, waits: Waits::Turn, seen_groups: None }
+        let stage = ReadingStage::Asked { until: None };
+        Self { groups, order: request.order, next: request.from, stage, waits: ReaderWait::Turn, seen_groups: None }
     }
 
-    /// Whether it still waits for what is beyond the end. Begins to count the time.
-    pub fn is_patient(&mut self, now: Instant) -> bool {
-        let Stage::Asked { until } = &mut self.stage else { return false };
-        now < *until.get_or_insert(now + PATIENCE)
+    /// Until when it waits for what is beyond the end; the time is counted from the first call.
+    fn patient_until(&mut self, now: Instant) -> Option<Instant> {
+        let ReadingStage::Asked { until } = &mut self.stage else { return None };
+        Some(*until.get_or_insert(now + PATIENCE)).filter(|until| now < *until)
     }
 }
 
 /// All readings of a node.
 #[derive(Debug, Default)]
 pub(crate) struct Readers {
-    all: BTreeMap<ClientId, Reader>,
+    all: BTreeMap<ClientId, PositionReader>,
     /// Whose turn comes next.
     turns: VecDeque<ClientId>,
     /// What stood in the order, and whether the node was settled, when those that wait for it were woken last.
     seen: (Option<u64>, bool),
+    /// When the patience ends, or has ended, of the first one that waits for what is beyond the end.
+    patience: Option<Instant>,
     spent: usize,
     /// How many messages were read.
     pub messages: u64,
@@ -105,50 +107,58 @@ impl Readers {
     }
 
     /// A client begins to read. Its turn comes.
-    pub fn insert(&mut self, client: ClientId, reader: Reader) {
+    pub fn insert(&mut self, client: ClientId, reader: PositionReader) {
         self.all.insert(client, reader);
         self.turns.push_back(client);
     }
 
-    pub fn remove(&mut self, client: ClientId) -> Option<Reader> {
+    pub fn remove(&mut self, client: ClientId) -> Option<PositionReader> {
         let reader = self.all.remove(&client)?;
-        if reader.waits == Waits::Turn {
+        if reader.waits == ReaderWait::Turn {
             self.turns.retain(|other| *other != client);
         }
         Some(reader)
     }
 
-    pub fn get_mut(&mut self, client: ClientId) -> Option<&mut Reader> {
+    pub fn get_mut(&mut self, client: ClientId) -> Option<&mut PositionReader> {
         self.all.get_mut(&client)
     }
 
     /// Whether it is somebody's turn, or will be once those that wait are woken.
     pub fn has_turn(&self, order: (Option<u64>, bool)) -> bool {
-        !self.turns.is_empty() || self.seen != order && self.all.values().any(|reader| reader.waits == Waits::Order)
+        !self.turns.is_empty()
+            || self.seen != order && self.all.values().any(|reader| reader.waits == ReaderWait::Order)
     }
 
     /// When the patience of the first one ends that waits for what is beyond the end.
     pub fn next_impatient(&self) -> Option<Instant> {
-        let patient = self.all.values().filter(|reader| reader.waits == Waits::Order);
-        patient.filter_map(|reader| if let Stage::Asked { until } = reader.stage { until } else { None }).min()
+        self.patience.filter(|_| !self.all.is_empty())
     }
 
-    /// Has those go on that wait for more in the order, if there is.
+    /// Whether a client still waits for what is beyond the end.
+    pub fn is_patient(&mut self, client: ClientId, now: Instant) -> bool {
+        let until = self.all.get_mut(&client).and_then(|reader| reader.patient_until(now));
+        self.patience = self.patience.into_iter().chain(until).min();
+        until.is_some()
+    }
+
+    /// Has those go on that wait for more in the order, if there is, or whose patience has ended.
     pub fn wake(&mut self, now: Instant, order: (Option<u64>, bool)) {
         let grew = std::mem::replace(&mut self.seen, order) != order;
-        if !grew && self.next_impatient().is_none_or(|at| at > now) {
+        let late = self.patience.take_if(|until| *until <= now).is_some();
+        if !grew && !late {
             return;
         }
-        for (client, reader) in self.all.iter_mut().filter(|(_, reader)| reader.waits == Waits::Order) {
-            reader.waits = Waits::Turn;
+        for (client, reader) in self.all.iter_mut().filter(|(_, reader)| reader.waits == ReaderWait::Order) {
+            reader.waits = ReaderWait::Turn;
             self.turns.push_back(*client);
         }
     }
 
     /// Has a client go on that waits for room in its output.
     pub fn has_room(&mut self, client: ClientId) {
-        let Some(reader) = self.all.get_mut(&client).filter(|reader| reader.waits == Waits::Room) else { return };
-        reader.waits = Waits::Turn;
+        let Some(reader) = self.all.get_mut(&client).filter(|reader| reader.waits == ReaderWait::Room) else { return };
+        reader.waits = ReaderWait::Turn;
         self.turns.push_back(client);
     }
 
@@ -157,10 +167,10 @@ impl Readers {
     }
 
     /// Its turn is over.
-    pub fn waits(&mut self, client: ClientId, waits: Waits) {
+    pub fn waits(&mut self, client: ClientId, waits: ReaderWait) {
         let Some(reader) = self.all.get_mut(&client) else { return };
         reader.waits = waits;
-        if waits == Waits::Turn {
+        if waits == ReaderWait::Turn {
             self.turns.push_back(client);
         }
     }

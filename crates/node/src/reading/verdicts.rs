@@ -3,7 +3,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 /// What became of the message at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum PlaceVerdict {
     /// Its receivers were told.
     Told,
     /// Nobody was: it was refused where it stands.
@@ -55,13 +55,13 @@ impl Verdicts {
     }
 
     /// What became of the message there.
-    pub fn of(&self, at: u64) -> Verdict {
+    pub fn of(&self, at: u64) -> PlaceVerdict {
         let behind = self.runs.partition_point(|(first, _)| *first <= at);
         let run = behind.checked_sub(1).and_then(|run| self.runs.get(run));
         match run.is_some_and(|(_, last)| at <= *last) {
-            true if self.refused.contains(&at) => Verdict::Refused,
-            true => Verdict::Told,
-            false => Verdict::Unknown,
+            true if self.refused.contains(&at) => PlaceVerdict::Refused,
+            true => PlaceVerdict::Told,
+            false => PlaceVerdict::Unknown,
         }
     }
 }
@@ -81,7 +81,7 @@ mod tests {
         }
         assert!(!verdicts.take(10, true) && !verdicts.take(2, true), "no place is taken twice");
         let known: Vec<_> = (2..=11).map(|at| verdicts.of(at)).collect();
-        let (t, r, u) = (Verdict::Told, Verdict::Refused, Verdict::Unknown);
+        let (t, r, u) = (PlaceVerdict::Told, PlaceVerdict::Refused, PlaceVerdict::Unknown);
         assert_eq!(known, [u, t, t, r, u, u, u, t, t, u]);
         assert_eq!(verdicts.last(), Some(10));
     }

@@ -258,7 +258,7 @@ fn line(event: &DaemonEvent) -> Option<String> {
             Some(format!("{node}/{client} {}: {}", groups.join("+"), String::from_utf8_lossy(message.payload())))
         }
         DaemonEvent::Read(message) => {
-            let place = message.standing()?.place;
+            let place = message.placement()?.place;
             Some(format!("{place} {}", String::from_utf8_lossy(message.payload())))
         }
         DaemonEvent::Reading(ReadingStatus::Began { order, oldest, newest, .. }) => {

@@ -195,6 +195,22 @@ fn one_who_asks_for_what_others_know_already_waits_until_it_is_here() {
 }
 
 #[test]
+fn one_who_waits_for_what_others_know_and_goes_keeps_nobody_awake() {
+    let (mut world, ann, rea) = world_of(1, Limits::default());
+    say(&mut world, ann, &["g"], "one");
+    let newest = world.nodes[0].engine.numbered;
+    read(&mut world, rea, newest + 2, &["g"]);
+    assert!(world.nodes[0].poll_timeout() > Some(world.now));
+    world.vanish(rea);
+    world.now += Duration::from_secs(3);
+    world.settle();
+    assert!(world.nodes[0].poll_timeout() > Some(world.now), "it does not spin");
+    let late = world.connect(0, "late");
+    read(&mut world, late, newest + 2, &["g"]);
+    assert!(told(&mut world, late).is_empty(), "its own time begins now");
+}
+
+#[test]
 fn a_closed_group_is_read_by_its_members_only() {
     //= G52 test
     let (mut world, ann, rea) = world_of(1, Limits::default());

@@ -1,6 +1,6 @@
 //! Messages that came as one.
 use super::decode::MessageFront;
-use super::decode::read_standing;
+use super::decode::read_placement;
 use super::{BATCH, Message, PLACED_BATCH, PLACED_BATCH_LEN, READ_BATCH};
 use bytes::Bytes;
 use consort_group::batch;
@@ -30,10 +30,10 @@ impl Batch {
         if kind & 0xf0 == BATCH {
             return Self::decode_messages(kind, body);
         }
-        let standing = Some(read_standing(kind, &body)?);
+        let placement = Some(read_placement(kind, &body)?);
         let in_messages = |error: Malformed| Malformed { at: error.at + PLACED_BATCH_LEN, ..error };
         let mut batch = Self::decode_messages(kind, body.slice(PLACED_BATCH_LEN..)).map_err(in_messages)?;
-        batch.front.standing = standing;
+        batch.front.placement = placement;
         Ok(batch)
     }
 
@@ -48,7 +48,7 @@ impl Batch {
         let payload = batch::next(&self.body, self.at, self.front.targets_len)?;
         self.at = payload.end;
         let mut message = self.front.message(self.body.clone(), payload);
-        if let (Some(here), Some(ahead)) = (&mut message.standing, &mut self.front.standing) {
+        if let (Some(here), Some(ahead)) = (&mut message.placement, &mut self.front.placement) {
             ahead.place.index = ahead.place.index.saturating_add(1);
             // Behind the last one comes the next position.
             here.next = if self.at < self.body.len() { ahead.place } else { here.next };
@@ -59,8 +59,8 @@ impl Batch {
     /// Adds which incarnation of its node has sent them, where it is known where they stand.
     pub fn sent_by(&mut self, incarnation: impl Fn(NodeId) -> Option<Incarnation>) {
         let node = self.front.sender.0;
-        if let Some(standing) = &mut self.front.standing {
-            standing.incarnation = incarnation(node);
+        if let Some(placement) = &mut self.front.placement {
+            placement.incarnation = incarnation(node);
         }
     }
 }

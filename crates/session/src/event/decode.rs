@@ -1,9 +1,9 @@
 //! Frames to events. Whatever a daemon sends, the answer is an event or a [`Malformed`].
 use super::{
     CLOSED, CONFIRM, DISCONNECT, DaemonEvent, GROUP_SIGNAL, GROUP_VIEW, GroupSignal, GroupView, LIFE, MEMBERSHIP,
-    MESSAGE, Message, NetworkView, OFFER, OFFER_LEN, Offer, PLACED, PLACED_BATCH, PLACED_LEN, PONG, PROGRESS, Progress,
-    READ_BATCH, READ_MESSAGE, REFUSED, REVOKE, SLOW, STATUS, Standing, VIEW, WAITING, WELCOME, WINDOW, WaitNotice,
-    Welcome,
+    MESSAGE, Message, NetworkView, OFFER, OFFER_LEN, Offer, PLACED, PLACED_BATCH, PLACED_LEN, PONG, PROGRESS,
+    Placement, Progress, READ_BATCH, READ_MESSAGE, REFUSED, REVOKE, SLOW, STATUS, VIEW, WAITING, WELCOME, WINDOW,
+    WaitNotice, Welcome,
 };
 use crate::{Disconnect, DisconnectReason, Place, ReadingStatus, Refusal, RefusalCause, text};
 use bytes::Bytes;
@@ -59,7 +59,7 @@ impl DaemonEvent {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MessageFront {
     pub sender: (NodeId, ClientId),
-    pub standing: Option<Standing>,
+    pub placement: Option<Placement>,
     service: Service,
     pub name_end: usize,
     targets_at: usize,
@@ -83,12 +83,12 @@ impl MessageFront {
         let targets_at = reader.at();
         let targets = Targets::read(reader.rest()).map_err(|error| Malformed { at: error.at + targets_at, ..error })?;
         let targets_len = targets.encoded_len();
-        Ok(Self { sender, standing: None, service, name_end, targets_at, targets_len })
+        Ok(Self { sender, placement: None, service, name_end, targets_at, targets_len })
     }
 
     /// The same where it is known where the message stands.
-    pub const fn standing(self, standing: Option<Standing>) -> Self {
-        Self { standing, ..self }
+    pub const fn placement(self, placement: Option<Placement>) -> Self {
+        Self { placement, ..self }
     }
 
     /// The message whose frame has this body.
@@ -99,27 +99,27 @@ impl MessageFront {
 
     /// The message whose bytes stand there in this body.
     pub fn message<B>(self, body: B, payload: Range<usize>) -> Message<B> {
-        let Self { sender, standing, service, name_end, targets_at, .. } = self;
-        Message { sender, standing, service, body, name_end, targets_at, payload }
+        let Self { sender, placement, service, name_end, targets_at, .. } = self;
+        Message { sender, placement, service, body, name_end, targets_at, payload }
     }
 }
 
 /// Where the message stands whose frame has this body.
-pub(super) fn read_standing(kind: u8, body: &[u8]) -> Result<Standing, Malformed> {
+pub(super) fn read_placement(kind: u8, body: &[u8]) -> Result<Placement, Malformed> {
     let mut reader = Reader::new(body);
     let (position, kind) = (reader.u64("position")?, kind & 0xf0);
     let is_batch = matches!(kind, PLACED_BATCH | READ_BATCH);
     let index = if is_batch { reader.u16("index")? } else { 0 };
     let next = Place::at(position.saturating_add(1));
     let is_read = matches!(kind, READ_MESSAGE | READ_BATCH);
-    Ok(Standing { place: Place { position, index }, next, incarnation: None, is_read })
+    Ok(Placement { place: Place { position, index }, next, incarnation: None, is_read })
 }
 
 fn read_placed(kind: u8, mut body: Bytes) -> Result<Message, Malformed> {
-    let standing = Some(read_standing(kind, &body)?);
+    let placement = Some(read_placement(kind, &body)?);
     let body = body.split_off(PLACED_LEN);
     let front = MessageFront::read(kind, &body, 0).map_err(|error| Malformed { at: error.at + PLACED_LEN, ..error })?;
-    Ok(front.standing(standing).whole(body))
+    Ok(front.placement(placement).whole(body))
 }
 
 fn read_offer(kind: u8, mut body: Bytes) -> Result<Offer, Malformed> {

@@ -1,5 +1,5 @@
 //! Messages read where their frames lie.
-use super::decode::{MessageFront, read_standing};
+use super::decode::{MessageFront, read_placement};
 use super::{BorrowedMessage, MESSAGE, PLACED, PLACED_LEN};
 use crate::frame::{HEAD_LEN, len_of};
 use consort_wire::Malformed;
@@ -28,10 +28,10 @@ pub fn look(bytes: &[u8]) -> Result<InPlace<'_>, Malformed> {
         let front = MessageFront::read(kind, body, 0).map_err(in_body(HEAD_LEN))?;
         return Ok(InPlace::Message(front.whole(body), len));
     }
-    let standing = Some(read_standing(kind, body).map_err(in_body(HEAD_LEN))?);
+    let placement = Some(read_placement(kind, body).map_err(in_body(HEAD_LEN))?);
     let body = &body[PLACED_LEN..];
     let front = MessageFront::read(kind, body, 0).map_err(in_body(HEAD_LEN + PLACED_LEN))?;
-    Ok(InPlace::Message(front.standing(standing).whole(body), len))
+    Ok(InPlace::Message(front.placement(placement).whole(body), len))
 }
 
 /// Kind and length of the frame at the front, if it is a large message's and all of it is there.

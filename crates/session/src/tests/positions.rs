@@ -83,7 +83,7 @@ fn a_message_says_where_it_stands_and_who_sent_it() {
             (message.sender(), message.sender_name(), message.payload()),
             ((NodeId(3), ClientId(9)), "bob", &b"tea"[..])
         );
-        assert_eq!(message.standing().unwrap().next, Place::at(position + 1));
+        assert_eq!(message.placement().unwrap().next, Place::at(position + 1));
         assert_eq!(message.borrowed().to_kept(), *message);
     }
     assert!(!first.is_read() && third.is_read());
@@ -110,16 +110,16 @@ fn messages_of_a_batch_have_one_position_and_are_counted() {
     tell(&mut pair, MemberId::new(3, 70), &batch(), ToldAs::Member(Place::at(8)));
     tell(&mut pair, MemberId::new(3, 70), &batch(), ToldAs::Reader(Place { position: 9, index: 5 }));
     let events = pair.events();
-    let standing = |event: &DaemonEvent| match event {
-        DaemonEvent::Message(message) if !message.is_read() => message.standing().unwrap(),
-        DaemonEvent::Read(message) if message.is_read() => message.standing().unwrap(),
+    let placement = |event: &DaemonEvent| match event {
+        DaemonEvent::Message(message) if !message.is_read() => message.placement().unwrap(),
+        DaemonEvent::Read(message) if message.is_read() => message.placement().unwrap(),
         other => panic!("{other:?}"),
     };
-    let found: Vec<_> = events.iter().map(|event| (standing(event).place, standing(event).next)).collect();
+    let found: Vec<_> = events.iter().map(|event| (placement(event).place, placement(event).next)).collect();
     let at = |position, index| Place { position, index };
     assert_eq!(found[..3], [(at(8, 0), at(8, 1)), (at(8, 1), at(8, 2)), (at(8, 2), at(9, 0))]);
     assert_eq!(found[3..], [(at(9, 5), at(9, 6)), (at(9, 6), at(9, 7)), (at(9, 7), at(10, 0))]);
-    assert!(events.iter().all(|event| standing(event).incarnation.is_some()));
+    assert!(events.iter().all(|event| placement(event).incarnation.is_some()));
 }
 
 #[test]
