@@ -310,7 +310,12 @@ impl World {
     fn input(&mut self, i: usize, input: impl FnOnce(&mut Paxos)) {
         let Some(mut shared) = self.nodes[i].take() else { return };
         let node = Rc::make_mut(&mut shared);
+        let led = node.engine.leads();
         input(&mut node.engine);
+        // There is no ring: what it proposes again goes to each directly.
+        if !led && node.engine.leads() {
+            node.engine.repeat_now(NOW);
+        }
         let me = node.engine.me();
         while let Some(output) = node.engine.poll_output() {
             match output {

@@ -39,6 +39,11 @@ impl Paxos {
         self.settle(now);
     }
 
+    /// Whether it leads.
+    pub const fn leads(&self) -> bool {
+        matches!(self.role, Role::Leading(_))
+    }
+
     /// The next instance that it would propose something in.
     pub fn proposes_at(&self) -> Option<u64> {
         let Role::Leading(leading) = &self.role else { return None };
