@@ -258,7 +258,7 @@ mod noticed {
             Mutant::Toto(mutant) => scenes::toto(&|config| config.mutant = Some(mutant), story).collect(),
             Mutant::Views(mutant) => scenes::toto(&|config| config.vs_mutant = Some(mutant), story).collect(),
             Mutant::Plato(mutant) => scenes::plato(&|config| config.mutant = Some(mutant), story).collect(),
-Mutant::Ring(mutant) => scenes::ring(&|config| config.mutant = Some(mutant), story).collect(),
+            Mutant::Ring(mutant) => scenes::ring(&|config| config.mutant = Some(mutant), story).collect(),
             Mutant::Group(_) | Mutant::Node(_) | Mutant::Paxos(_) => Vec::new(),
         }
     }
