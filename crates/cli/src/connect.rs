@@ -1,7 +1,6 @@
 //! Finding a daemon on this machine, and talking to it.
 use crate::args::Args;
 use crate::failure::{Code, Failure, Outcome, note};
-use crate::inquiry::Inquiry;
 use crate::runtime_dir::{self, Card};
 use consort::{Address, Client, ConnectOptions, Error};
 use consort_types::GroupName;
@@ -107,18 +106,6 @@ pub fn connect(address: &Address, options: &ConnectOptions) -> Outcome<Client> {
 /// There is no daemon, as `why` says; its last word is followed by what to do.
 pub fn absent(why: &str) -> Failure {
     Failure::new(format!("{why} start one with `consort daemon`")).with(Code::NoDaemon)
-}
-
-/// Asks a daemon for its status.
-pub fn status(address: &Address) -> Outcome<Vec<(String, String)>> {
-    Inquiry::open(address)?.status()
-}
-
-/// One counter of a daemon.
-pub fn counter(card: &Card, name: &str) -> Outcome<u64> {
-    let status = status(&Address::Unix(card.door.clone()))?;
-    let value = status.iter().find(|(key, _)| key == name).and_then(|(_, value)| value.parse().ok());
-    value.ok_or_else(|| Failure::new(format!("node {} does not count `{name}`", card.node)))
 }
 
 /// The group for those who name none.

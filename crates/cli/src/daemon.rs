@@ -1,7 +1,7 @@
 //! `consort daemon`: one node of a cluster, until it is told to end.
 
-use crate::connect;
 use crate::failure::{Outcome, Trying, heard_or_not};
+use crate::inquiry;
 use crate::runtime_dir::Card;
 use consort::Address;
 use consort_daemon::{log, options, run};
@@ -29,7 +29,7 @@ pub fn main(words: Vec<OsString>) -> Outcome {
 
 /// The metrics ask like any client.
 fn ask(door: &Path) -> Result<Vec<(String, String)>, String> {
-    connect::status(&Address::Unix(door.into())).map_err(|failure| failure.message)
+    inquiry::status(&Address::Unix(door.into())).map_err(|failure| failure.message)
 }
 
 /// Tells whoever started us that clients can connect.

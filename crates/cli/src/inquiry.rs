@@ -1,6 +1,7 @@
 //! Asking a daemon for its status, and for lists page by page: a session that does nothing else.
 use crate::connect;
 use crate::failure::{Code, Failure, Outcome};
+use crate::runtime_dir::Card;
 use consort::Address;
 use consort_session::Member;
 use consort_session::listing::{Connection, GroupEntry, Inquirer, ListPage, ListQuery, Listing, PAGE_MAX, Reply};
@@ -22,6 +23,18 @@ pub struct Inquiry {
     pub node: NodeId,
     /// The number of this session there.
     pub own: ClientId,
+}
+
+/// Asks a daemon for its status.
+pub fn status(address: &Address) -> Outcome<Vec<(String, String)>> {
+    Inquiry::open(address)?.status()
+}
+
+/// One counter of a daemon.
+pub fn counter(card: &Card, name: &str) -> Outcome<u64> {
+    let status = status(&Address::Unix(card.door.clone()))?;
+    let value = status.iter().find(|(key, _)| key == name).and_then(|(_, value)| value.parse().ok());
+    value.ok_or_else(|| Failure::new(format!("node {} does not count `{name}`", card.node)))
 }
 
 trait Stream: Read + Write {}

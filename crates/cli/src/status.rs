@@ -1,9 +1,10 @@
 //! `consort status`: how the daemons on this machine are doing.
 use crate::args::Args;
 use crate::columns;
-use crate::connect::{self, Wanted};
+use crate::connect::Wanted;
 use crate::failure::{Failure, Outcome};
 use crate::figures::bytes;
+use crate::inquiry;
 use crate::metrics;
 use crate::peers;
 use crate::runtime_dir::Card;
@@ -97,7 +98,7 @@ fn ask(wanted: &Wanted) -> Outcome<Vec<DaemonStatus>> {
 }
 
 fn answer(card: Card) -> DaemonStatus {
-    let (status, problem) = match connect::status(&Address::Unix(card.door.clone())) {
+    let (status, problem) = match inquiry::status(&Address::Unix(card.door.clone())) {
         Ok(pairs) => (pairs.into_iter().collect(), None),
         Err(failure) => (BTreeMap::new(), Some(failure.message)),
     };
@@ -116,7 +117,7 @@ fn answer(card: Card) -> DaemonStatus {
 
 /// A daemon known only by its address, perhaps on another machine.
 fn answer_of_stranger(address: &Address) -> Outcome<DaemonStatus> {
-    let status: BTreeMap<String, String> = connect::status(address)?.into_iter().collect();
+    let status: BTreeMap<String, String> = inquiry::status(address)?.into_iter().collect();
     let text = |key: &str| status.get(key).cloned().unwrap_or_default();
     Ok(DaemonStatus {
         cluster: text("cluster"),

@@ -1,5 +1,6 @@
 //! What becomes of a world if nothing goes wrong any more.
-use crate::world::{Action, NODES, World};
+use crate::NODES;
+use crate::world::{Action, World};
 
 /// More rounds than any of these worlds needs.
 const ROUNDS: usize = 40;

@@ -1,5 +1,5 @@
 //! What must hold in each world.
-use crate::world::NODES;
+use crate::NODES;
 use bytes::Bytes;
 use consort_paxos::Paxos;
 use consort_paxos::ballot::{Ballot, Item};

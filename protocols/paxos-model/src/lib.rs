@@ -25,3 +25,6 @@ pub mod world;
 
 pub use search::{Found, Report, search};
 pub use world::{Action, Budget, World};
+
+/// How many nodes there are; all are acceptors.
+pub const NODES: usize = 3;

@@ -1,4 +1,5 @@
 //! Nodes, their disks, what is under way between them, and what may happen next.
+use crate::NODES;
 use crate::judge::Judge;
 use bytes::Bytes;
 use consort_order::{Arrival, Destination, Engine, Lane, Output};
@@ -12,8 +13,6 @@ use consort_types::{Incarnation, Instant, MemberId, NodeId, Ticket};
 use std::fmt;
 use std::rc::Rc;
 
-/// How many acceptors there are.
-pub const NODES: usize = 3;
 /// When everything happens.
 const NOW: Instant = Instant(1_000_000_000_000);
 const LOG: LogId = LogId(5);

@@ -8,7 +8,7 @@ mod verdict;
 use crate::args::Args;
 use crate::config::{PROTOCOLS, Protocol};
 use crate::failure::{Failure, Outcome, Trying};
-use crate::{clock, connect};
+use crate::{clock, inquiry};
 use consort_testbed::job::{Load, Pace};
 use consort_testbed::{Round, Testbed};
 use std::ffi::OsString;
@@ -140,7 +140,7 @@ fn file_of_lines(options: &Options, directory: &Path) -> Outcome<(PathBuf, u64)>
 fn retransmissions(testbed: &Testbed) -> Outcome<u64> {
     let mut sum = 0;
     for card in testbed.cards() {
-        sum += connect::counter(&card, "retransmissions_sent")?;
+        sum += inquiry::counter(&card, "retransmissions_sent")?;
     }
     Ok(sum)
 }

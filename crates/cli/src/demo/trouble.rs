@@ -3,7 +3,7 @@ use super::outcome::{Trouble, Viewed};
 use super::story::Story;
 use crate::config::Protocol;
 use crate::failure::{Outcome, Trying};
-use crate::{clock, connect};
+use crate::{clock, inquiry};
 use consort::{Address, Event, GroupName, Service, ViewKind};
 use consort_sim::trace::Trace;
 use consort_testbed::judge::{self, Notes};
@@ -136,7 +136,7 @@ impl Act<'_> {
         let now = clock::now_ns();
         self.scene.notes.quiet(now);
         for card in self.testbed.cards() {
-            let status = connect::status(&Address::Unix(card.door.clone()))?;
+            let status = inquiry::status(&Address::Unix(card.door.clone()))?;
             if let Some(number) = self.audience.number_at(card.node) {
                 self.scene.notes.status(number, now, &status);
             }

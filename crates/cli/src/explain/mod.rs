@@ -3,8 +3,9 @@
 mod story;
 
 use crate::args::Args;
-use crate::connect::{self, Wanted};
+use crate::connect::Wanted;
 use crate::failure::{Failure, Outcome, note};
+use crate::inquiry;
 use consort::Address;
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -69,7 +70,7 @@ fn ask(wanted: &Wanted, quiet: bool) -> Outcome<Story> {
             (Address::Unix(card.door), Some(card.cluster))
         }
     };
-    let status = connect::status(&address)?;
+    let status = inquiry::status(&address)?;
     Story::read(cluster.as_deref(), status)
         .ok_or_else(|| Failure::new(format!("{address} tells of no change of the network; is it of another version?")))
 }
