@@ -1,6 +1,6 @@
 //! What all measurements of a cluster have in common: its daemons, its messages, how often, and where the result goes.
 use crate::args::Args;
-use crate::config::{PROFILES, PROTOCOLS, Profile, Protocol, RINGS};
+use crate::config::{PROFILES, PROTOCOLS, Profile, Protocol, RINGS, STORAGES, Storage};
 use crate::failure::{Failure, Outcome};
 use crate::local::NODES_MAX;
 use consort_node::Limits;
@@ -19,6 +19,7 @@ macro_rules! shared_help {
   --service LEVEL    agreed or safe [agreed]
   --protocol NAME    ring, toto, plato or paxos: what orders the messages
                      [ring]
+  --storage KIND     what acceptors of paxos keep: memory, async or sync [sync]
   --ring KIND        accelerated or original [accelerated]
   --idling PROFILE   latency, balanced or frugal [balanced]
   --datagram SIZE    bytes of one datagram, 576 to 65000 [1472]
@@ -32,8 +33,8 @@ macro_rules! shared_help {
   --warm-up S        how long to run before [1]
   --runs N           how often, 1 to 100; medians are told [1]
   --compare WHAT     measures the others of writes, services, rings, idlings,
-                     protocols, carriers or hosts too, in turn: to and fro;
-                     hosts are daemons and --embedded
+                     protocols, storages (of paxos), carriers or hosts too, in
+                     turn: to and fro; hosts are daemons and --embedded
   --json             print one JSON object
   --report FILE      also write a page for a browser; the name ends in .html
 "
@@ -53,6 +54,7 @@ pub struct Setup {
     pub size: usize,
     pub service: Service,
     pub protocol: Protocol,
+    pub storage: Storage,
     pub ring: Acceleration,
     pub idling: Profile,
     pub datagram: DatagramSize,
@@ -86,16 +88,18 @@ pub enum Compare {
     Rings,
     Idlings,
     Protocols,
+    Storages,
     Carriers,
     Hosts,
 }
 
-const COMPARES: [(&str, Compare); 7] = [
+const COMPARES: [(&str, Compare); 8] = [
     ("writes", Compare::Writes),
     ("services", Compare::Services),
     ("rings", Compare::Rings),
     ("idlings", Compare::Idlings),
     ("protocols", Compare::Protocols),
+    ("storages", Compare::Storages),
     ("carriers", Compare::Carriers),
     ("hosts", Compare::Hosts),
 ];
@@ -107,6 +111,7 @@ impl Default for Setup {
             size: 1_350,
             service: Service::Agreed,
             protocol: Protocol::Ring,
+            storage: Storage::Sync,
             ring: Acceleration::Accelerated,
             idling: Profile::Balanced,
             datagram: DatagramSize::DEFAULT,
@@ -153,6 +158,7 @@ impl Setup {
             "--size" => self.size = args.size(HEADER as u64..=consort_wire::MESSAGE_MAX as u64)? as usize,
             "--service" => self.service = args.choice(&SERVICES)?,
             "--protocol" => self.protocol = args.choice(&PROTOCOLS)?,
+            "--storage" => self.storage = args.choice(&STORAGES)?,
             "--ring" => self.ring = args.choice(&RINGS)?,
             "--idling" => self.idling = args.choice(&PROFILES)?,
             "--datagram" => {
@@ -213,7 +219,8 @@ impl Setup {
             ("--datagram", &numbers[0]),
             ("--client-credit", &numbers[1]),
         ];
-        options.into_iter().flat_map(|(option, value)| [option.to_owned(), value.to_owned()]).collect()
+        let storage = (self.protocol == Protocol::Paxos).then_some(("--storage", self.storage.name()));
+        options.into_iter().chain(storage).flat_map(|(option, value)| [option.to_owned(), value.to_owned()]).collect()
     }
 
     /// This and what it is compared with, by name; this one first.
@@ -237,6 +244,9 @@ impl Setup {
                 RINGS.map(|(name, ring)| (name, Self { ring, protocol: Protocol::Ring, ..self.clone() })).into()
             }
             Some(Compare::Idlings) => PROFILES.map(|(name, idling)| (name, Self { idling, ..self.clone() })).into(),
+            Some(Compare::Storages) => STORAGES
+                .map(|(name, storage)| (name, Self { storage, protocol: Protocol::Paxos, ..self.clone() }))
+                .into(),
             Some(Compare::Protocols) => {
                 PROTOCOLS.map(|(name, protocol)| (name, Self { protocol, ..self.clone() })).into()
             }
@@ -249,7 +259,7 @@ impl Setup {
     fn is_like(&self, other: &Self) -> bool {
         let key = |setup: &Self| {
             let clients = (setup.unbatched, setup.sockets, setup.embedded);
-            (clients, setup.service, setup.order_name(), setup.idling)
+            (clients, setup.service, setup.order_name(), setup.idling, setup.storage.name())
         };
         key(self) == key(other)
     }
@@ -316,7 +326,7 @@ mod tests {
     #[test]
     fn all_that_help_shows_is_read() {
         let given = setup(
-            "--nodes 8 --size 64KiB --service safe --protocol plato --ring original --idling frugal --datagram 9000 \
+            "--nodes 8 --size 64KiB --service safe --protocol plato --storage memory --ring original --idling frugal --datagram 9000 \
              --credit 1MiB --senders 5 --unbatched --sockets --embedded --seconds 2 --warm-up 1s --runs 7 --compare rings \
              --json --report a/b.html",
         )
@@ -327,6 +337,8 @@ mod tests {
         assert!(given.line().starts_with("plato, 8 embedded nodes, safe, "), "{}", given.line());
         assert_eq!(given.outlet, Outlet { json: true, report: Some("a/b.html".into()) });
         let told = given.daemon_options().join(" ");
+        let kept = setup("--protocol paxos --storage async").unwrap().daemon_options().join(" ");
+        assert!(kept.starts_with("--protocol paxos ") && kept.ends_with(" --storage async"), "{kept}");
         assert_eq!(told, "--protocol plato --ring original --idling frugal --datagram 9000 --client-credit 1048576");
         for option in crate::args::options_of(shared_help!()) {
             assert!(!setup(&format!("{option} 1")).is_err_and(|failure| failure.message.contains("no such option")));
@@ -356,6 +368,7 @@ mod tests {
         assert_eq!(names("--compare hosts"), ["daemons", "embedded"]);
         assert_eq!(names("--compare hosts --embedded"), ["embedded", "daemons"]);
         assert_eq!(names("--compare idlings"), ["balanced", "latency", "frugal"]);
+        assert_eq!(names("--compare storages --protocol paxos --storage async"), ["async", "memory", "sync"]);
         assert_eq!(names("--compare protocols --protocol plato"), ["plato", "ring", "toto", "paxos"]);
     }
 }
