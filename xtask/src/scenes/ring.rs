@@ -173,7 +173,7 @@ const SCENES: &[RingScene] = &[
         // It hears who is there, but no messages: it is let in again after each quarantine.
         scene: scene("deaf-to-messages", 4, talk),
         faults: &[from(2_500, 9_500, Fault::KindLoss { scope: FaultScope::To(NodeId(3)), kind: 1, p: 1.0 })],
-        changes: 10,
+        changes: 8,
         waits: Waits::Unjudged,
     },
     RingScene { scene: scene("few-words", 4, say_now_and_then), faults: &[], changes: 0, waits: Waits::Short },

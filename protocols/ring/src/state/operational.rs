@@ -143,6 +143,16 @@ impl Operational {
         StateChange::gather(why)
     }
 
+    /// Others have failed members. One that kept aru from moving here, too, is kept out by this member as well: else each in
+    /// turn would let it in again, and no term would ever double.
+    fn keep_out_deaf(&self, io: &mut RingIo, now: Instant, failed: &BTreeSet<MemberId>) {
+        //= M52
+        let deaf = self.rotation.pinned_by();
+        if let Some(member) = failed.iter().find(|member| Some(member.node) == deaf) {
+            io.keep_out(member.node, now);
+        }
+    }
+
     /// Delivers what became deliverable, tells what became stable, lets go of what nobody will ask for.
     fn settle(&mut self, io: &mut RingIo) {
         self.deliver(io);
@@ -260,6 +270,7 @@ impl Operational {
                 for member in &join.fail {
                     why = why.failing(*member, Reason::Apart);
                 }
+                self.keep_out_deaf(io, now, &join.fail);
                 StateChange::gather(why)
             }
             Some(earlier) if from.incarnation > earlier.incarnation && !join.leave => {
