@@ -78,10 +78,14 @@ impl Paxos {
         let alive = self.peers.values().filter(|peer| self.is_near(peer, now));
         let log = alive.filter(|peer| peer.beat.acceptor == Acceptance::Ready).map(|peer| peer.log).next();
         let Some(log) = log.filter(|log| *log != self.log && self.is_unbound()) else { return };
-        self.log = log;
+        let before = std::mem::replace(&mut self.log, log);
         self.leader = None;
         if let Some(acceptor) = &mut self.acceptor {
             acceptor.standing = Standing::Blank { answers: BTreeMap::new() };
+            //= X34
+            if before != LogId::NONE {
+                self.keep(now, &Record::Empty, Then::Nothing);
+            }
         }
     }
 

@@ -50,3 +50,27 @@ fn what_was_accepted_where_something_else_is_decided_is_not_taken_for_it() {
     assert_eq!(engine.learner().decided(0), Some(&view));
     assert_eq!(engine.acceptor().unwrap().promised, ballot);
 }
+
+#[test]
+fn half_of_what_is_adopted_of_another_log_is_not_taken_for_the_first_one() {
+    //= X34 test
+    //= X53 test
+    use super::solo::{Solo, beat, other};
+    use crate::packet::{Content, Told};
+    let start =
+        LogStart { log: LogId(4), lives: Lives::default(), promised: Ballot::ZERO, from: Checkpoint::default() };
+    let first = Record::Checkpoint(Box::new(start));
+    let mut solo = Solo::with(3, std::slice::from_ref(&first));
+    // It has promised nothing in its log, and the others have gone on in another.
+    solo.hand(other(1), Content::Beat(Box::new(beat(Ballot::ZERO))));
+    let ballot = Ballot { generation: 0, round: 3, owner: other(1) };
+    let told = Told { accepted: vec![(0, ballot, Item::Nothing)], ..Told::default() };
+    (1..3).for_each(|node| drop(solo.hand(other(node), Content::Recovered(told.clone(), ballot))));
+    assert!(solo.votes() && solo.engine.log() == super::solo::LOG);
+    for n in 1..=solo.records.len() {
+        let disk: Vec<_> = std::iter::once(first.clone()).chain(solo.records[..n].iter().cloned()).collect();
+        let again = Solo::with(3, &disk);
+        let whole = n == solo.records.len();
+        assert_eq!(again.votes(), whole, "with {n} of {} records", solo.records.len());
+    }
+}
