@@ -103,8 +103,6 @@ fn loss(fault: &Fault) -> Option<Loss> {
         Fault::Crash { node, .. } | Fault::Leave { node, .. } => one(*node),
         Fault::Stall { part } => Loss::Hosts(*part),
         Fault::Partition { .. } | Fault::Apart { .. } => links(is_dead, false),
-        // All hear each other by what is multicast, and copies of what is not follow that way.
-        Fault::Cut { lanes: Lanes::Unicast, .. } => links(|_, _, _| false, true),
         Fault::Cut { lanes, .. } => links(is_dead, *lanes != Lanes::Both),
         _ => return None,
     })
