@@ -215,9 +215,8 @@ impl Rotation {
             io.counters.unexpected += 1;
             return;
         }
-        if crate::mutated!(io.config, RequestsIgnored)
-            || crate::mutated!(io.config, RequestsForgotten) && !self.is_parked()
-        {
+        let forgets = crate::mutated!(io.config, RequestsForgotten) && !self.is_parked();
+        if forgets || crate::mutated!(io.config, RequestsIgnored) {
             return;
         }
         match self.token {
