@@ -24,7 +24,7 @@ pub const SHORT: [Plan; 6] = [
 ];
 
 /// Searches of up to a million worlds each; all together take some minutes and less than 1 GB.
-pub const LONG: [Plan; 8] = [
+pub const LONG: [Plan; 10] = [
     plan(Start::Forming, 2, Budget { losses: 2, doubles: 1, crashes: 1, restarts: 1, expiries: 2, ..NOTHING }),
     plan(Start::Forming, 3, Budget { losses: 1, expiries: 2, ..NOTHING }),
     plan(Start::Merging, 2, Budget { losses: 1, crashes: 1, restarts: 1, expiries: 2, ..NOTHING }),
@@ -33,6 +33,8 @@ pub const LONG: [Plan; 8] = [
     plan(Start::Recovering, 3, Budget { losses: 1, expiries: 3, ..NOTHING }),
     plan(Start::Recovering, 3, Budget { losses: 1, crashes: 1, restarts: 1, expiries: 1, ..NOTHING }),
     plan(Start::Working, 3, Budget { losses: 1, overtakings: 1, expiries: 2, ..NOTHING }),
+    plan(Start::Working, 3, Budget { crashes: 1, expiries: 1, holds: 1, ..NOTHING }),
+    plan(Start::Working, 4, Budget { losses: 1, expiries: 1, holds: 1, ..NOTHING }),
 ];
 
 const NOTHING: Budget =
