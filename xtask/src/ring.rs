@@ -159,7 +159,7 @@ pub fn bounds(plan: &RunPlan) -> Bounds {
             spans: plan.constant_spans(LifeSigns::Token),
             standstill: Some((config.timers.token_loss + config.timers.consensus) * STANDSTILL),
         },
-        waits: plan.faults.is_empty().then(|| idle_waits(plan)),
+        waits: plan.faults.is_empty().then(|| resting_waits(plan)),
         disks_last: plan.keeps_disks(),
         goodbye: plan.is_polite().then_some(config.timers.token_loss * 2 / 3),
         unseen: [].into(),
@@ -178,6 +178,11 @@ pub fn idle_waits(plan: &RunPlan) -> IdleWaits {
     //= R29 test
     let round = timers.hold + rotation * 4 + SAMPLE + SLACK;
     IdleWaits { agreed, safe, counter: Some(("visits", round)) }
+}
+
+/// In drawn runs only how long a token rests: lone messages are judged in scenes, for which their bounds are made.
+fn resting_waits(plan: &RunPlan) -> IdleWaits {
+    IdleWaits { agreed: Duration::MAX, safe: Duration::MAX, ..idle_waits(plan) }
 }
 
 /// What a token spends at one member that has a packet to send.

@@ -35,7 +35,6 @@ consort_types::mutants!(
     RequestsForgotten "heeds nobody that asks for the token while it is on its way",
     GrantedForEver "goes on granting the token where granted tokens do not come back",
     CopiesToOne "repeats tokens to their receiver alone",
-    KeptHoweverFar "keeps packets however far ahead they are",
     AnyRingsTokens "takes tokens of any ring",
     AnyRingsData "takes packets of any ring for its own",
     DeadHeeded "heeds what an earlier life of a member said",

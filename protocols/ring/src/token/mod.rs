@@ -250,8 +250,7 @@ impl Rotation {
         self.note_evidence(io, data.seq);
         self.note_priority(io, from, &data);
         //= R24
-        let is_beyond = data.seq > self.stable.plus(flow::reach(&io.config.windows));
-        if is_beyond && !crate::mutated!(io.config, KeptHoweverFar) {
+        if data.seq > self.stable.plus(flow::reach(&io.config.windows)) {
             io.counters.beyond_window += 1;
             return DataOutcome::Nothing;
         }
