@@ -21,14 +21,20 @@ fn send(world: &World, node: &str, lines: &[&str]) {
 }
 
 /// Whether a node is in a view of the log, and says what its acceptors keep.
-fn is_in_view(world: &World, node: &str) -> bool {
+fn is_in_view(world: &World, node: &str, storage: &str) -> bool {
     let status = world.run(&["status", "--node", node, "--json"]).out;
-    status.contains("storage memory") && status.contains("in view")
+    status.contains(&format!("storage {storage}")) && status.contains("in view")
 }
 
 #[test]
 fn orders_go_on_without_one_of_three_acceptors_and_it_comes_back() {
+    ["memory", "async", "sync"].into_iter().for_each(one_of_three_comes_back);
+}
+
+fn one_of_three_comes_back(storage: &str) {
     let world = World::new();
+    let daemon =
+        |world: &World, node: &str| world.daemon(&[&PAXOS[..], &["--storage", storage, "--node", node]].concat());
     let mut daemons: Vec<_> = ["1", "2", "3"].iter().map(|node| daemon(&world, node)).collect();
     let mut receivers = ["2", "3"].map(|node| receive(&world, node, "end"));
     receivers.iter_mut().for_each(|receiver| drop(receiver.says("2 members")));
@@ -37,7 +43,7 @@ fn orders_go_on_without_one_of_three_acceptors_and_it_comes_back() {
     send(&world, "2", &["three"]);
     send(&world, "3", &["four"]);
     daemons[0] = daemon(&world, "1");
-    wait_until("node 1 is back", || is_in_view(&world, "1"));
+    wait_until("node 1 is back", || is_in_view(&world, "1", storage));
     daemons[1].signal(Signal::STOP);
     send(&world, "1", &["five"]);
     daemons[1].signal(Signal::CONT);
