@@ -13,6 +13,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+/// A daemon that reads as fast as it is written to keeps one call of the kernel busy for as long as there are bytes.
+const WRITTEN_AT_ONCE: usize = 1 << 20;
+
 /// The shortest time that connecting can be told to take.
 const SHORTEST: Duration = Duration::from_micros(1);
 
@@ -91,6 +94,7 @@ impl DaemonStream {
 
     /// Writes some of `bytes`; `None` if nothing could be written in time.
     pub(crate) fn write(&mut self, bytes: &[u8], within: Option<Duration>) -> io::Result<Option<usize>> {
+        let bytes = &bytes[..bytes.len().min(WRITTEN_AT_ONCE)];
         let mut write = || send(&self.0, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         in_time(&self.0, PollFlags::OUT, within, &mut write)
     }

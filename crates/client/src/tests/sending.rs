@@ -211,8 +211,8 @@ fn receiving_takes_no_longer_than_it_may_though_writing_goes_on() {
             receive(&mut ann);
             calls += 1;
         }
-        // A socket takes no megabyte at once.
-        assert!(calls >= LARGE >> 20, "{calls} calls wrote it all");
+        // A call writes a megabyte at most, and the send wrote one.
+        assert!(calls >= (LARGE >> 20) - 1, "{calls} calls wrote it all");
     }
     drop(ann);
     daemon.join().unwrap();
