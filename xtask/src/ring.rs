@@ -154,12 +154,12 @@ pub fn bounds(plan: &RunPlan) -> Bounds {
         needless: if plan.keeps_order() && is_patient { repetitions.into() } else { [].into() },
         views: Calmness {
             nodes: plan.nodes,
-            whole_by: plan.faults.is_empty().then_some(Instant(WHOLE_BY.0 * u64::from(plan.timers.max(100)) / 100)),
+            whole_by: plan.faults.is_empty().then(|| whole_by(plan)),
             changes: (plan.nodes > 1 && plan.is_gentle(LifeSigns::Token)).then_some(0),
             spans: plan.constant_spans(LifeSigns::Token),
             standstill: Some((config.timers.token_loss + config.timers.consensus) * STANDSTILL),
         },
-        waits: plan.faults.is_empty().then(|| resting_waits(plan)),
+        waits: plan.faults.is_empty().then(|| IdleWaits { from: whole_by(plan), ..idle_waits(plan) }),
         disks_last: plan.keeps_disks(),
         goodbye: plan.is_polite().then_some(config.timers.token_loss * 2 / 3),
         unseen: [].into(),
@@ -169,20 +169,25 @@ pub fn bounds(plan: &RunPlan) -> Bounds {
 /// How long waits are in a ring in which nothing is lost, by its timers and how long a rotation takes.
 pub fn idle_waits(plan: &RunPlan) -> IdleWaits {
     let timers = settings(plan).timers;
-    let link = &plan.network.token;
-    let rotation = (link.delay + link.jitter + HOP) * u32::from(plan.nodes);
+    let rotation = rotation(plan);
     let agreed = rotation * 4 + SLACK;
     //= R30 test
     //= R48 test
     let safe = agreed + rotation * 4 + timers.hold / 25;
     //= R29 test
     let round = timers.hold + rotation * 4 + SAMPLE + SLACK;
-    IdleWaits { agreed, safe, counter: Some(("visits", round)) }
+    IdleWaits { from: Instant::ZERO, agreed, safe, counter: Some(("visits", round)) }
 }
 
-/// In drawn runs only how long a token rests: lone messages are judged in scenes, for which their bounds are made.
-fn resting_waits(plan: &RunPlan) -> IdleWaits {
-    IdleWaits { agreed: Duration::MAX, safe: Duration::MAX, ..idle_waits(plan) }
+/// How long a token takes once round.
+fn rotation(plan: &RunPlan) -> Duration {
+    let link = &plan.network.token;
+    (link.delay + link.jitter + HOP) * u32::from(plan.nodes)
+}
+
+/// By when nodes that start together are one ring, which its commit token goes round twice.
+fn whole_by(plan: &RunPlan) -> Instant {
+    Instant::ZERO + FOUND_WITHIN * plan.timers.max(100) / 100 + rotation(plan) * 3
 }
 
 /// What a token spends at one member that has a packet to send.
@@ -193,7 +198,7 @@ const SLACK: Duration = Duration::from_millis(5);
 const SAMPLE: Duration = Duration::from_millis(20);
 /// So many bytes are told between two looks at the token, and a message's that is copied for a few clients.
 const TOLD_AT_ONCE: u64 = 300 << 10;
-/// By when nodes that start together are one ring.
-const WHOLE_BY: Instant = Instant(120_000_000);
+/// By when nodes that start together have heard each other and agree.
+const FOUND_WITHIN: Duration = Duration::from_millis(120);
 /// For how many times the patience with a lost token members that hear each other may order nothing.
 const STANDSTILL: u32 = 4;

@@ -1,6 +1,6 @@
 //! IW: waits in an idle run are short. A lone message, sent while nothing else is under way, comes back to its sender within a
 //! bounded time; and a counter that must go on while nothing is said does so.
-use super::process_views::Stands;
+use super::process_views::{Stand, Stands};
 use super::{Checker, PromiseRule, Verdict};
 use crate::message::{HEADER, Mark, Process};
 use crate::trace::{Occurrence, PerProcess, Submitted, TraceEvent};
@@ -9,6 +9,8 @@ use consort_types::{Duration, Instant, Service};
 /// How long waits are in a run in which nothing but what the bounds allow for goes wrong.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IdleWaits {
+    /// Before this nodes look for each other, and nothing is judged.
+    pub from: Instant,
     /// Of a lone message up to agreed.
     pub agreed: Duration,
     /// Of a lone safe message.
@@ -17,8 +19,6 @@ pub struct IdleWaits {
     pub counter: Option<(&'static str, Duration)>,
 }
 
-/// Messages too short for a name are back by then.
-const NAMELESS: Duration = Duration::from_secs(1);
 /// Longer messages take more than one packet.
 const SHORT: u64 = 400;
 
@@ -42,7 +42,9 @@ pub(super) struct Idle {
     stands: Stands,
     /// Messages that were sent and have not come back.
     under_way: u64,
-    /// Until when messages without names may be under way.
+    /// Since when there are some.
+    since: Instant,
+    /// Until when messages may be under way that are not counted.
     unclear: Instant,
     lone: Option<LoneMessage>,
     counters: PerProcess<SeenCounter>,
@@ -61,6 +63,10 @@ impl Checker for Idle {
             Occurrence::Submit(sent) => self.on_submit(&waits, process, sent, at),
             Occurrence::Deliver(delivered) if delivered.mark.is_none_or(|mark| mark.origin == process) => {
                 self.on_own(delivered.mark, process, at)
+            }
+            Occurrence::Spoke(_) => {
+                self.on_uncounted(&waits, at);
+                Ok(())
             }
             // What closes a view waits for more than the token.
             Occurrence::View(_) | Occurrence::Crash | Occurrence::Leave | Occurrence::Left => {
@@ -83,6 +89,7 @@ impl Idle {
             waits,
             stands: Stands::default(),
             under_way: 0,
+            since: Instant::ZERO,
             unclear: Instant::ZERO,
             lone: None,
             counters: PerProcess::default(),
@@ -90,22 +97,35 @@ impl Idle {
     }
 
     fn on_submit(&mut self, waits: &IdleWaits, process: Process, sent: &Submitted, at: Instant) -> Verdict {
-        let stands = self.stands.get(process).is_some_and(|stand| stand.regular.is_some() && stand.closing.is_none());
-        if sent.len < HEADER as u64 {
-            (self.unclear, self.lone) = (at + NAMELESS, None);
+        let receives = self.stands.get(process).is_some_and(Stand::is_live);
+        if sent.len < HEADER as u64 || !receives {
+            self.on_uncounted(waits, at);
             return Ok(());
         }
-        let is_lone = self.under_way == 0 && at >= self.unclear && stands && sent.len <= SHORT;
+        let stands = self.stands.share_a_view();
+        let is_lone = self.under_way == 0 && at >= self.unclear.max(waits.from) && stands && sent.len <= SHORT;
         let within = if sent.service == Service::Safe { waits.safe } else { waits.agreed };
         let mark = Mark { origin: process, count: sent.count };
         self.lone = is_lone.then_some(LoneMessage { mark, sent: at, within });
+        if self.under_way == 0 {
+            self.since = at;
+        }
         self.under_way += 1;
         Ok(())
+    }
+
+    /// A message that nobody tells the end of is under way.
+    fn on_uncounted(&mut self, waits: &IdleWaits, at: Instant) {
+        (self.unclear, self.lone) = (self.unclear.max(at + waits.agreed.max(waits.safe)), None);
     }
 
     fn on_own(&mut self, mark: Option<Mark>, process: Process, at: Instant) -> Verdict {
         let Some(mark) = mark else { return Ok(()) };
         self.under_way = self.under_way.saturating_sub(1);
+        if self.under_way == 0 {
+            // What was sent meanwhile and is not counted may take as long.
+            self.unclear = self.unclear.max(at + at.since(self.since));
+        }
         let lone = self.lone.take_if(|lone| lone.mark == mark);
         lone.map_or(Ok(()), |lone| lone.judge(at)).map_err(|how| format!("{process}: {how}"))
     }

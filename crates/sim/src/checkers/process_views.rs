@@ -101,6 +101,12 @@ impl Stands {
         self.0.iter().filter(|(_, stand)| stand.is_live())
     }
 
+    /// Whether all are in one regular view, which nobody is closing.
+    pub fn share_a_view(&self) -> bool {
+        let mut views = self.live().map(|(_, stand)| stand.regular.as_ref().filter(|_| stand.closing.is_none()));
+        views.next().flatten().is_some_and(|first| views.all(|view| view.is_some_and(|view| view.id == first.id)))
+    }
+
     /// The processes of a life.
     pub fn of_life(&self, life: ProcessIncarnation) -> impl Iterator<Item = (Process, &Stand)> {
         self.0.of_life(life).filter(|(_, stand)| stand.started)

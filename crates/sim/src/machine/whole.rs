@@ -13,13 +13,16 @@ use consort_node::{Effect, Limits, Node, Reading};
 use consort_order::{Engine, Link, state_of};
 use consort_session::client::NotSent;
 use consort_session::{Addressee, ClientEnd, DaemonEvent, Hello, Message, Offer, Refusal, RefusalCause, Target, Undo};
-use consort_types::{Class, ClientId, GroupName, Instant, MemberId, NodeId, Position, Rng, Service, Ticket, ViewId};
+use consort_types::{Class, ClientId, Duration, GroupName, Instant, MemberId, NodeId, Position, Rng, Service, Ticket, ViewId};
 use consort_wire::{Identity, Lane, Payload};
 use side::{Deed, Side};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How many clients of a node come and go beside its processes.
 const VISITORS: u16 = 2;
+
+/// A client that collects messages does so no longer.
+const COLLECTS: Duration = Duration::from_millis(2);
 
 /// A node and its clients, which speak the session protocol with it, byte by byte. The processes of a run are in one
 /// group: each joins as soon as its session is open, sends once it is in, and reads at once what there is to read. Beside
@@ -46,8 +49,8 @@ struct ClientSeat {
     client: ClientEnd,
     /// The node does not read from this connection now.
     paused: bool,
-    /// It writes only when time has passed: several messages with one write.
-    lazy: bool,
+    /// It collects its messages and writes them with one write, at the next input or then.
+    writes_by: Option<Instant>,
     listener: SessionListener,
     /// How many of its messages were accepted.
     sent: u64,
@@ -68,11 +71,11 @@ impl ClientSeat {
         let undo = [None, Some(Undo::Any), Some(Undo::Latest)][usize::from(at % 3)];
         let client = ClientEnd::new(&Hello { wants_views: true, optimistic: undo, ..Hello::default() });
         let listener = SessionListener::new(std::slice::from_ref(group));
-        let (paused, lazy, waits, gone) = (false, false, false, false);
+        let (paused, writes_by, waits, gone) = (false, None, false, false);
         Self {
             client,
             paused,
-            lazy,
+            writes_by,
             listener,
             sent: 0,
             waits,
@@ -123,7 +126,7 @@ impl<E: Engine> Whole<E> {
     /// Time has passed: now and then some client does something.
     fn pass(&mut self, now: Instant) {
         self.now = now;
-        self.seats.iter_mut().for_each(|seat| seat.lazy = false);
+        self.seats.iter_mut().for_each(|seat| seat.writes_by = None);
         if self.leaves || !self.side.is_due(now) {
             return;
         }
@@ -235,7 +238,7 @@ impl<E: Engine> Whole<E> {
 
     /// Some client writes what it has to say, if its connection is read from; false where none can.
     fn write(&mut self) -> bool {
-        let able = |seat: &ClientSeat| !seat.paused && !seat.lazy && !seat.gone && !seat.client.output().is_empty();
+        let able = |seat: &ClientSeat| !seat.paused && seat.writes_by.is_none() && !seat.gone && !seat.client.output().is_empty();
         let Some(at) = self.seats.iter().position(able) else { return false };
         let seat = &mut self.seats[at];
         let whole = seat.client.output().len();
@@ -420,7 +423,9 @@ impl<E: Engine> Machine for Whole<E> {
             let groups = std::slice::from_ref(&self.group);
             match seat.client.multicast(service, groups, &payload.to_bytes()) {
                 Ok(number) => {
-                    seat.lazy |= self.rng.chance(0.2);
+                    if self.rng.chance(0.2) {
+                        seat.writes_by.get_or_insert(now + COLLECTS);
+                    }
                     seat.sent += 1;
                     seat.listener.sent(number, seat.sent);
                     return SubmitAnswer::Accepted(None);
@@ -443,7 +448,7 @@ impl<E: Engine> Machine for Whole<E> {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.node.poll_timeout()
+        self.seats.iter().filter_map(|seat| seat.writes_by).chain(self.node.poll_timeout()).min()
     }
 
     fn reads_first(&self) -> Lane {

@@ -237,7 +237,7 @@ fn pl_a_good_bye_is_heard_at_once() {
 fn idle(script: &str) -> Vec<&'static str> {
     let nanos = Duration::from_nanos;
     let counter = Some(("visits", Duration::from_millis(50)));
-    let waits = Some(IdleWaits { agreed: nanos(100), safe: nanos(200), counter });
+    let waits = Some(IdleWaits { from: Instant::ZERO, agreed: nanos(100), safe: nanos(200), counter });
     broken_with(&format!("{PAIR}{script}"), Bounds { waits, ..Bounds::default() })
 }
 
