@@ -13,7 +13,9 @@ use consort_node::{Effect, Limits, Node, Reading};
 use consort_order::{Engine, Link, state_of};
 use consort_session::client::NotSent;
 use consort_session::{Addressee, ClientEnd, DaemonEvent, Hello, Message, Offer, Refusal, RefusalCause, Target, Undo};
-use consort_types::{Class, ClientId, Duration, GroupName, Instant, MemberId, NodeId, Position, Rng, Service, Ticket, ViewId};
+use consort_types::{
+    Class, ClientId, Duration, GroupName, Instant, MemberId, NodeId, Position, Rng, Service, Ticket, ViewId,
+};
 use consort_wire::{Identity, Lane, Payload};
 use side::{Deed, Side};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -238,7 +240,9 @@ impl<E: Engine> Whole<E> {
 
     /// Some client writes what it has to say, if its connection is read from; false where none can.
     fn write(&mut self) -> bool {
-        let able = |seat: &ClientSeat| !seat.paused && seat.writes_by.is_none() && !seat.gone && !seat.client.output().is_empty();
+        let able = |seat: &ClientSeat| {
+            !seat.paused && seat.writes_by.is_none() && !seat.gone && !seat.client.output().is_empty()
+        };
         let Some(at) = self.seats.iter().position(able) else { return false };
         let seat = &mut self.seats[at];
         let whole = seat.client.output().len();
