@@ -8,6 +8,7 @@
 //! client     connects, sends, receives, writes down      board     what clients and run know of each other
 //! guest      comes and goes, by both doors              ledger  what guests were told must be in one order
 //! spread     the protocol of Spread clients, to the byte
+//! registers  with paxos: clients keep registers by the order, and what they were told must be linearizable
 //! judge      traces, and the checkers on them            outcome   what is printed
 //! ```
 //!
@@ -22,6 +23,7 @@ mod judge;
 mod ledger;
 mod options;
 mod outcome;
+mod registers;
 mod run;
 mod spread;
 mod storm;
@@ -45,6 +47,8 @@ use consort_testbed::{promised, seed_from_clock, stop_on_signals};
 use ledger::Ledger;
 use options::Options;
 use outcome::{ChaosError, Outcome};
+use registers::History;
+use registers::caller::{CALLERS, Caller};
 use run::{CLIENTS, Run, SCOPES};
 
 /// What the directories of runs are called; those that are kept have their seed in their names.
@@ -108,8 +112,9 @@ fn in_a_network(
     let network = Network::build(&Plan { nodes: options.nodes.into(), mtu: 1_500, seed, ethernet: None })?;
     let board = Board::new(options.nodes, CLIENTS, SCOPES);
     let (roles, groups) = (run::roles(options.nodes, seed, place)?, run::guest_groups()?);
-    let ledger = Ledger::default();
-    let mut outcome = std::thread::scope(|scope| {
+    let (ledger, history) = (Ledger::default(), History::default());
+    let group = run::registers_group()?;
+    let outcome = std::thread::scope(|scope| {
         let _stop_at_end = StopAtEnd(&board);
         for role in &roles {
             scope.spawn(|| live(role, &network, &board));
@@ -128,10 +133,25 @@ fn in_a_network(
             scope.spawn(move || native.native(groups));
             scope.spawn(move || spread.spread());
         }
+        for number in 0..callers(options) {
+            let (node, reads, seed) =
+                ((number % u64::from(options.nodes)) as usize, options.reads, run::caller_seed(seed, number));
+            let caller =
+                Caller { node, number, directory: place, group: &group, board, history: &history, reads, seed };
+            scope.spawn(move || caller.live());
+        }
         Run::start(options, seed, &network, board, (file, place), stop)?.finish()
-    })?;
+    });
+    history.write(place)?;
+    let mut outcome = outcome?;
+    outcome.registers = history.judge().map_err(ChaosError::Registers)?;
     outcome.guests = ledger.judge(promised(options.protocol).per_component).map_err(ChaosError::Guests)?;
     Ok(outcome)
+}
+
+/// How many keep registers: only where an order outlasts a daemon can one that comes back read what it missed.
+fn callers(options: &Options) -> u64 {
+    if options.protocol == Protocol::Paxos { CALLERS * u64::from(options.nodes) } else { 0 }
 }
 
 /// Clients that reach their daemons over TCP live in the namespace; paths lead there from everywhere. A namespace that
@@ -174,6 +194,20 @@ fn again(directory: &Path, protocol: Protocol) -> ExitCode {
                 println!("{}: {messages} messages, {views} views, {} violations", file.display(), violations.len());
                 violations.iter().for_each(|violation| println!("  {violation}"));
                 red |= !violations.is_empty();
+            }
+            Err(error) => {
+                eprintln!("chaos: {}: {error}", file.display());
+                return ExitCode::from(2);
+            }
+        }
+    }
+    if protocol == Protocol::Paxos {
+        let file = registers::file(directory);
+        match registers::again(directory) {
+            Ok(Ok(work)) => println!("{}: {} calls, linearizable", file.display(), work.calls),
+            Ok(Err(contradiction)) => {
+                println!("{}: {contradiction}", file.display());
+                red = true;
             }
             Err(error) => {
                 eprintln!("chaos: {}: {error}", file.display());

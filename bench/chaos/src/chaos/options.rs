@@ -1,4 +1,5 @@
 //! The command line of `cargo chaos run`.
+use super::registers::Reads;
 use crate::command::{self, Misuse, within};
 use consort_daemon::config::{PROTOCOLS, Protocol, STORAGES, Storage};
 use consort_daemon::words;
@@ -21,7 +22,8 @@ receive in several groups. Storms alternate with calms, in which all must come b
 all must be delivered that living clients had sent. What every client saw is
 judged by the checkers of the simulator. With paxos all daemons may be killed at
 once, and nodes 1 and 2, of the three acceptors, keep their state. With storage
-memory these two are never ended.
+memory these two are never ended. Clients of paxos also keep registers that are read,
+written, and compared and set; what they were told must be linearizable.
 
 This needs Linux, root, /dev/net/tun, and the program `ip` (apt-get install
 iproute2); without them it says so and does nothing, unless CONSORT_REQUIRE_NETNS
@@ -29,6 +31,8 @@ is 1.
 
   --protocol NAME  ring, toto, plato or paxos: what orders the messages [ring]
   --storage KIND   what acceptors of paxos keep: memory, async or sync [sync]
+  --reads HOW      how registers are read: ordered, or local, without the order:
+                   such a run must end red [ordered]
   --nodes N        daemons, 2 to 32 [5]
   --minutes M      how long faults come and go, such as 10 or 0.5 [1]
   --seconds S      the same in seconds
@@ -37,11 +41,14 @@ is 1.
   --judge DIR      judge the traces that a run has kept, once more
 ";
 
+const READS: [(&str, Reads); 2] = [("ordered", Reads::Ordered), ("local", Reads::Local)];
+
 /// What is asked of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     pub protocol: Protocol,
     pub storage: Storage,
+    pub reads: Reads,
     pub nodes: u16,
     pub length: Duration,
     pub seed: Option<u64>,
@@ -54,6 +61,7 @@ impl Default for Options {
         Self {
             protocol: Protocol::Ring,
             storage: Storage::Sync,
+            reads: Reads::Ordered,
             nodes: 5,
             length: Duration::from_secs(60),
             seed: None,
@@ -68,15 +76,21 @@ impl Options {
     pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, Misuse> {
         let mut options = Self::default();
         command::read(words, |word, parser| options.take(&word.option()?, parser))?;
-        Ok(options)
+        match (options.protocol, options.reads) {
+            (Protocol::Paxos, _) | (_, Reads::Ordered) => Ok(options),
+            (_, Reads::Local) => {
+                Err(Some("--reads: only clients of paxos keep registers; add --protocol paxos".into()))
+            }
+        }
     }
 
     fn take(&mut self, name: &str, parser: &mut lexopt::Parser) -> Result<(), String> {
         let mut value = || parser.value().map_err(|_| format!("{name} needs a value; see --help"));
         let seconds = |number: f64, unit: f64| Duration::from_secs_f64(number * unit);
         match name {
-            "--protocol" => self.protocol = one_of(name, &value()?, &PROTOCOLS)?,
-            "--storage" => self.storage = one_of(name, &value()?, &STORAGES)?,
+            "--protocol" => self.protocol = one_of((name, "no daemon offers"), &value()?, &PROTOCOLS)?,
+            "--storage" => self.storage = one_of((name, "no daemon offers"), &value()?, &STORAGES)?,
+            "--reads" => self.reads = one_of((name, "no caller reads"), &value()?, &READS)?,
             "--keep" => self.keep = true,
             "--nodes" => self.nodes = within(name, &value()?, 2..=32)?,
             "--minutes" => self.length = seconds(within(name, &value()?, 0.05..=1_440.0)?, 60.0),
@@ -89,11 +103,16 @@ impl Options {
     }
 }
 
-fn one_of<T: Copy, const N: usize>(name: &str, given: &OsString, offered: &[(&str, T); N]) -> Result<T, String> {
+/// The value of a word, or what is wrong with it, in these words.
+fn one_of<T: Copy, const N: usize>(
+    (name, nobody): (&str, &str),
+    given: &OsString,
+    known: &[(&str, T); N],
+) -> Result<T, String> {
     let given = given.to_string_lossy();
-    let found = offered.iter().find(|(known, _)| *known == given);
-    let names = || words::either(&offered.map(|(known, _)| known));
-    found.map(|(_, value)| *value).ok_or_else(|| format!("{name}: no daemon offers `{given}`; use {}", names()))
+    let found = known.iter().find(|(word, _)| *word == given);
+    let words = || words::either(&known.map(|(word, _)| word));
+    found.map(|(_, value)| *value).ok_or_else(|| format!("{name}: {nobody} `{given}`; use {}", words()))
 }
 
 impl fmt::Display for Options {
@@ -101,7 +120,13 @@ impl fmt::Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (protocol, storage) = (self.protocol.name(), self.storage.name());
         let storage = if self.protocol == Protocol::Paxos { format!(" --storage {storage}") } else { String::new() };
-        write!(f, "--protocol {protocol}{storage} --nodes {} --seconds {}", self.nodes, self.length.as_secs_f64())
+        let reads = if self.reads == Reads::Local { " --reads local" } else { "" };
+        write!(
+            f,
+            "--protocol {protocol}{storage}{reads} --nodes {} --seconds {}",
+            self.nodes,
+            self.length.as_secs_f64()
+        )
     }
 }
 
@@ -126,6 +151,8 @@ mod tests {
         assert_eq!(read("").unwrap(), Options::default());
         let paxos = read("--protocol paxos --storage memory --seconds 40").unwrap();
         assert_eq!((read(&paxos.to_string()).unwrap(), paxos.storage), (paxos.clone(), Storage::Memory));
+        let local = read("--protocol paxos --reads local").unwrap();
+        assert_eq!((read(&local.to_string()).unwrap(), local.reads), (local.clone(), Reads::Local));
     }
 
     #[test]
@@ -138,6 +165,8 @@ mod tests {
             assert_eq!(problem, format!("--protocol: no daemon offers `{none}`; use ring, toto, plato or paxos"));
         }
         assert_eq!(problem("--storage disk"), "--storage: no daemon offers `disk`; use memory, async or sync");
+        assert_eq!(problem("--reads dirty"), "--reads: no caller reads `dirty`; use ordered or local");
+        assert_eq!(problem("--reads local"), "--reads: only clients of paxos keep registers; add --protocol paxos");
         assert_eq!(problem("--seed"), "--seed needs a value; see --help");
         assert_eq!(problem("--faults all"), "--faults: there is no such option; --help lists the options");
         assert!(problem("stray").contains("stray"));

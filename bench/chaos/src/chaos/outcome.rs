@@ -7,6 +7,7 @@ use consort_sim::checkers::Violation;
 
 use super::judge::Seen;
 use super::ledger::Extent;
+use super::registers::Work;
 use consort_testbed::network::memory::{Course, mib};
 use consort_testbed::network::namespace::NetworkError;
 use consort_testbed::network::process::Failed;
@@ -58,6 +59,9 @@ pub enum ChaosError {
     /// Guests were told what cannot be.
     #[error("guests: {0}")]
     Guests(String),
+    /// What keepers of registers were told fits no order, or one was told nothing.
+    #[error("registers: {0}")]
+    Registers(String),
     /// Ctrl-C or SIGTERM.
     #[error("interrupted")]
     Interrupted,
@@ -83,6 +87,8 @@ pub struct Outcome {
     pub deliveries: u64,
     /// What guests of both doors were told.
     pub guests: Extent,
+    /// What was done to registers.
+    pub registers: Work,
     /// How long it took until all was at rest, storm by storm.
     pub calms: Vec<Duration>,
     /// Each daemon's lives and memory.
@@ -145,7 +151,13 @@ impl fmt::Display for Outcome {
             self.guests.heard[0],
             self.guests.heard[1],
             self.guests.words
-        )
+        )?;
+        match self.registers {
+            Work { calls: 0, .. } => Ok(()),
+            Work { calls, unknown } => {
+                writeln!(f, "{calls} calls to registers, {unknown} of unknown outcome: linearizable")
+            }
+        }
     }
 }
 
@@ -173,7 +185,9 @@ mod tests {
             outcome.summary(),
             "chaos: 5 nodes, 1.5 minutes, 19 faults, 0 messages, 0 views, 0 of them needless, 0 violations"
         );
-        assert!(outcome.is_flat().is_ok());
+        assert!(outcome.is_flat().is_ok() && !text.contains("registers"));
+        let kept = Outcome { registers: Work { calls: 900, unknown: 4 }, ..outcome }.to_string();
+        assert!(kept.ends_with("\n900 calls to registers, 4 of unknown outcome: linearizable\n"), "{kept}");
     }
 
     #[test]

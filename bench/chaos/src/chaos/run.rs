@@ -18,6 +18,7 @@ use super::guest;
 use super::judge::{self, Judge};
 use super::options::Options;
 use super::outcome::{ChaosError, Outcome};
+use super::registers;
 use super::storm::{self, Planned, Storm};
 use super::trouble::{Trouble, Weather};
 use consort_testbed::network::Network;
@@ -92,6 +93,19 @@ pub fn guest_groups() -> Result<Vec<GroupName>, ChaosError> {
 /// What the chance of a node's guests comes from, for each of its two doors.
 pub fn guest_seed(seed: u64, node: usize, door: u64) -> u64 {
     Rng::new(seed).fork((1 << 34) + (door << 33) + node as u64).next_u64()
+}
+
+/// The group that keepers of registers send their calls to.
+///
+/// # Errors
+/// A mistake in this file.
+pub fn registers_group() -> Result<GroupName, ChaosError> {
+    GroupName::new(registers::GROUP.as_bytes()).map_err(|_| ChaosError::Bug("a group's name"))
+}
+
+/// What the chance of a keeper of registers comes from.
+pub fn caller_seed(seed: u64, number: u64) -> u64 {
+    Rng::new(seed).fork((1 << 35) + number).next_u64()
 }
 
 fn named(names: &[&str]) -> Result<Vec<GroupName>, ChaosError> {
