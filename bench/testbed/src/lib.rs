@@ -6,6 +6,7 @@
 mod audience;
 mod cargo_build;
 mod client;
+mod coordinator;
 mod door;
 mod floods;
 pub mod helper;

@@ -35,6 +35,25 @@ fn the_demo_holds_what_it_promises_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn with_paxos_the_demo_shows_that_the_order_outlasts_its_daemons() {
+    let ran = World::new().run(&["demo", "--protocol", "paxos", "--json", "--lines", "200"]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.errors);
+    let verdict: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let majority = &verdict["majority"];
+    let killed: Vec<_> = majority["killed"].as_array().unwrap().iter().collect();
+    assert_eq!((killed.len(), killed[0], &majority["acceptors"]), (2, &majority["coordinator"], &3.into()));
+    assert_ne!(majority["next"], majority["coordinator"]);
+    assert!(majority["in_vain"].as_str().unwrap().starts_with("the time allowed was not enough"), "{majority}");
+    let read = majority["read"].as_array().unwrap();
+    assert_eq!((read.len(), &read[0]["digest"]), (2, &read[1]["digest"]));
+    // Before the kill by two clients, then by one: with the one in vain, and the last word.
+    assert_eq!((&majority["acknowledged"], &read[0]["messages"]), (&402.into(), &403.into()));
+    let few = World::new().run(&["demo", "--protocol", "paxos", "--nodes", "2"]);
+    assert_eq!((few.code, few.out.as_str()), (2, ""), "{}", few.errors);
+    assert!(few.errors.contains("give 3 to 16"), "{}", few.errors);
+}
+
+#[test]
 fn a_demo_that_nobody_listens_to_is_played_to_its_end() {
     let world = World::new();
     let (reads, writes) = std::io::pipe().unwrap();

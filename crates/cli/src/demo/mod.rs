@@ -1,5 +1,6 @@
 //! `consort demo`: real daemons on this machine deliver one order to real clients, told as a short story.
 
+mod majority;
 mod outcome;
 mod story;
 mod trouble;
@@ -28,9 +29,10 @@ lines, all at once, and shows that every receiver saw the same sequence. Then
 kills a daemon while messages flow, brings it back, and has what all clients saw
 judged by the checkers of the simulator. Takes a few seconds, leaves nothing
 behind, and exits with 0 only if all sequences are equal, nothing is missing and
-no promise is broken.
+no promise is broken. With paxos it also kills the coordinator, then a majority,
+and reads the whole order again at two nodes.
 
-  --nodes N        daemons to start, 1 to 16 [3]
+  --nodes N        daemons to start, 1 to 16, with paxos 3 to 16 [3]
   --lines N        lines in the file, 1 to 10,000,000 [20,000]
   --protocol NAME  ring, toto, plato or paxos: what orders the messages [ring]
   --file FILE      send the lines of this file instead
@@ -66,10 +68,13 @@ pub fn main(words: Vec<OsString>) -> Outcome {
     let trouble = (options.nodes > 1)
         .then(|| trouble::play(&mut testbed, options.nodes, options.protocol, &story))
         .transpose()?;
+    let majority = (options.protocol == Protocol::Paxos)
+        .then(|| majority::play(&mut testbed, options.nodes, &story))
+        .transpose()?;
     let quiet = round("quiet", Load::Made(100), Pace::Even(QUIET_RATE)).run(&mut testbed, &mut |_| {})?;
     story.quiet(&quiet, QUIET_RATE)?;
     testbed.stop();
-    let parts = verdict::Parts { loud: &loud, trouble, quiet: &quiet, retransmissions };
+    let parts = verdict::Parts { loud: &loud, trouble, majority, quiet: &quiet, retransmissions };
     let verdict = DemoVerdict::new(&options_of(&options, lines), parts, clock::now_ns() - began);
     story.end(&verdict)?;
     if verdict.ok { Ok(()) } else { Err(Failure::new(verdict.problem())) }
@@ -96,6 +101,13 @@ fn read(words: Vec<OsString>) -> Outcome<Options> {
         }
         Ok(true)
     })?;
+    if options.protocol == Protocol::Paxos && options.nodes < majority::NODES_MIN {
+        return Err(Failure::usage(format!(
+            "--nodes: with {} acceptors none may be missing, and paxos has nothing to show; give {} to 16",
+            options.nodes,
+            majority::NODES_MIN
+        )));
+    }
     Ok(options)
 }
 
@@ -157,6 +169,18 @@ mod tests {
     fn every_option_that_help_shows_is_known() {
         assert_eq!(crate::args::shown_but_unknown(HELP, read), [""; 0]);
         assert_eq!(options("--lnes 3").unwrap_err().message, "--lnes: there is no such option; did you mean --lines?");
+    }
+
+    #[test]
+    fn a_protocol_that_is_none_and_too_few_daemons_for_a_majority_are_refused() {
+        assert_eq!(
+            options("--protocol raft").unwrap_err().message,
+            "--protocol: `raft` does not fit; give ring, toto, plato or paxos"
+        );
+        let few = "--nodes: with 2 acceptors none may be missing, and paxos has nothing to show; give 3 to 16";
+        assert_eq!(options("--nodes 2 --protocol paxos").unwrap_err().message, few);
+        assert_eq!(options("--protocol paxos --nodes 3").unwrap().nodes, 3);
+        assert_eq!(options("--nodes 1").unwrap().nodes, 1, "a ring of one is one");
     }
 
     #[test]

@@ -1,4 +1,5 @@
 //! The demonstration as it is told.
+use super::majority::Majority;
 use super::outcome::{Trouble, Viewed};
 use super::verdict::{self, Cpu, DemoVerdict};
 use crate::config::Protocol;
@@ -155,6 +156,52 @@ impl Story {
         match violations.as_slice() {
             [] => self.say("No promise is broken."),
             broken => self.say(&format!("These promises are BROKEN. That must not happen:\n  {}", broken.join("\n  "))),
+        }
+    }
+
+    /// The coordinator is about to be killed.
+    pub fn coordinator(&self, majority: &Majority) -> Outcome {
+        let Majority { acceptors, coordinator, .. } = majority;
+        self.say(&format!(
+            "\n{acceptors} of the daemons vote, and a majority of them decides. Node {coordinator} is their coordinator. It is \
+             killed (kill -9) while others send."
+        ))
+    }
+
+    /// A majority is about to be killed.
+    pub fn minority(&self, majority: &Majority) -> Outcome {
+        let Majority { again_ms, next, .. } = majority;
+        self.say(&format!(
+            "After {again_ms:.0} ms orders go on; the coordinator is node {next}. Now so many are killed that no majority \
+             is left, and one that is left sends."
+        ))
+    }
+
+    /// They are about to come back.
+    pub fn back(&self, majority: &Majority) -> Outcome {
+        let Majority { in_vain, killed, violations, .. } = majority;
+        match violations.first() {
+            Some(violation) => self.say(&format!("That must not happen: {violation}.")),
+            None => self.say(&format!("Nothing is ordered. Its client waits and is told: {in_vain}.")),
+        }?;
+        self.say(&format!("{} are started again.", words::nodes(killed.iter().copied())))
+    }
+
+    /// The order was read again.
+    pub fn reread(&self, majority: &Majority) -> Outcome {
+        let Majority { back_ms, acknowledged, read, violations, .. } = majority;
+        self.say(&format!(
+            "After {back_ms:.0} ms the message that waited is ordered. The order is read again from its start:\n"
+        ))?;
+        for one in read {
+            self.say(&format!("  node {}  {:>10} messages  {}", one.node, thousands(one.messages as u64), one.digest))?;
+        }
+        match violations.as_slice() {
+            [] => self.say(&format!(
+                "\nThe same sequence, with all {} messages that their senders knew to be ordered.",
+                thousands(*acknowledged as u64)
+            )),
+            broken => self.say(&format!("\nThis must not happen:\n  {}", broken.join("\n  "))),
         }
     }
 

@@ -1,4 +1,5 @@
 //! Whether the demonstration held what it promised, and its figures.
+use super::majority::Majority;
 use super::outcome::Trouble;
 use consort_testbed::Quantiles;
 use consort_testbed::RoundResult;
@@ -15,6 +16,8 @@ pub struct Parts<'a> {
     pub loud: &'a RoundResult,
     /// Absent where there is only one daemon.
     pub trouble: Option<Trouble>,
+    /// Present where a majority keeps the order.
+    pub majority: Option<Majority>,
     pub quiet: &'a RoundResult,
     /// Packets that were sent again in the loud part.
     pub retransmissions: u64,
@@ -41,6 +44,9 @@ pub struct DemoVerdict {
     pub retransmissions: u64,
     /// A daemon was killed and came back, and what clients saw of it.
     pub trouble: Option<Trouble>,
+    /// The coordinator was killed, then a majority, and the order was read again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub majority: Option<Majority>,
     /// The most memory that any daemon had resident.
     pub daemon_peak_bytes: Option<u64>,
     pub seconds: f64,
@@ -66,7 +72,7 @@ impl Cpu {
 impl DemoVerdict {
     /// Compares what was delivered with what was sent.
     pub fn new(planned: &Planned, parts: Parts<'_>, ns: u64) -> Self {
-        let Parts { loud, trouble, quiet, retransmissions } = parts;
+        let Parts { loud, trouble, majority, quiet, retransmissions } = parts;
         let messages = planned.lines * u64::from(planned.nodes);
         let quiet_messages: u64 = quiet.sent.iter().map(|sent| sent.messages).sum();
         let missing = missing(loud, messages) + missing(quiet, quiet_messages);
@@ -75,7 +81,8 @@ impl DemoVerdict {
             ok: missing == 0
                 && agree(loud)
                 && agree(quiet)
-                && trouble.as_ref().is_none_or(|trouble| trouble.violations.is_empty()),
+                && trouble.as_ref().is_none_or(|trouble| trouble.violations.is_empty())
+                && majority.as_ref().is_none_or(|majority| majority.violations.is_empty()),
             nodes: planned.nodes,
             lines: planned.lines,
             messages,
@@ -87,6 +94,7 @@ impl DemoVerdict {
             cpu_us_per_delivery: Cpu::of(loud, deliveries),
             retransmissions,
             trouble,
+            majority,
             daemon_peak_bytes: loud.daemon_peak.max(quiet.daemon_peak),
             seconds: ns as f64 / 1e9,
         }
@@ -100,9 +108,16 @@ impl DemoVerdict {
                 let kept = trace.as_ref().map(|path| format!(" with {}", path.display())).unwrap_or_default();
                 format!("{} promises were broken; please report this{kept}", violations.len())
             }
+            (0, None) if self.is_order_lost() => "the order did not outlast its daemons; please report this".into(),
             (0, None) => "the receivers saw different sequences; please report this".into(),
             (n, _) => format!("{n} messages are missing; please report this"),
         }
+    }
+}
+
+impl DemoVerdict {
+    fn is_order_lost(&self) -> bool {
+        self.majority.as_ref().is_some_and(|majority| !majority.violations.is_empty())
     }
 }
 
@@ -145,12 +160,16 @@ mod tests {
     }
 
     fn verdict(loud: &RoundResult) -> DemoVerdict {
-        judged(loud, None)
+        judged(loud, None, None)
     }
 
-    fn judged(loud: &RoundResult, trouble: Option<Trouble>) -> DemoVerdict {
+    fn judged(loud: &RoundResult, trouble: Option<Trouble>, majority: Option<Majority>) -> DemoVerdict {
         let quiet = &result(["q", "q"], [10, 10]);
-        DemoVerdict::new(&Planned { nodes: 2, lines: 5 }, Parts { loud, trouble, quiet, retransmissions: 0 }, 1)
+        DemoVerdict::new(
+            &Planned { nodes: 2, lines: 5 },
+            Parts { loud, trouble, majority, quiet, retransmissions: 0 },
+            1,
+        )
     }
 
     fn trouble(violations: &[&str]) -> Trouble {
@@ -171,10 +190,20 @@ mod tests {
     #[test]
     fn a_broken_promise_is_not_well_and_names_the_trace() {
         let loud = result(["a", "a"], [10, 10]);
-        assert!(judged(&loud, Some(trouble(&[]))).ok);
-        let broken = judged(&loud, Some(trouble(&["TO1 broken at 3 ms by n1c0: ..."])));
+        assert!(judged(&loud, Some(trouble(&[])), None).ok);
+        let broken = judged(&loud, Some(trouble(&["TO1 broken at 3 ms by n1c0: ..."])), None);
         assert!(!broken.ok);
         assert_eq!(broken.problem(), "1 promises were broken; please report this with /tmp/x.trace");
+    }
+
+    #[test]
+    fn an_order_that_did_not_outlast_its_daemons_is_not_well() {
+        let loud = result(["a", "a"], [10, 10]);
+        assert!(judged(&loud, None, Some(Majority::default())).ok);
+        let violations = vec!["the nodes tell different sequences".to_owned()];
+        let lost = judged(&loud, None, Some(Majority { violations, ..Majority::default() }));
+        assert!(!lost.ok);
+        assert_eq!(lost.problem(), "the order did not outlast its daemons; please report this");
     }
 
     #[test]
