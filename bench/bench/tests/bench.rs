@@ -259,6 +259,22 @@ fn failover_is_measured_over_kill_leave_restart_and_pause() {
 }
 
 #[test]
+fn a_coordinator_that_is_killed_leaves_orders_to_another() {
+    let world = world();
+    let words =
+        ["failover", "--protocol", "paxos", "--victim", "coordinator", "--runs", "2", "--rate", "200", "--json"];
+    let ran = world.run(&words);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.errors);
+    let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let killed: Vec<_> = report["killed"].as_array().unwrap().iter().collect();
+    assert!(killed.len() == 2 && killed[0] != killed[1], "who returns does not take over: {report}");
+    for figure in ["orders_ms", "crash_ms"] {
+        assert!(report[figure]["p50"].as_f64() > Some(0.0), "{figure} in {report}");
+    }
+    assert!(!std::fs::read_dir(world.path("")).unwrap().flatten().any(is_lab));
+}
+
+#[test]
 fn a_failover_bench_that_is_interrupted_leaves_no_daemon() {
     let world = world();
     let mut bench = world.start(&["failover", "--runs", "1000"], None);

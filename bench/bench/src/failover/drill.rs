@@ -1,8 +1,8 @@
 //! What is done to the daemons, and when their clients are told.
 use super::report::{Change, Figures, Pause};
-use super::{PAUSE, Plan};
+use super::{PAUSE, Plan, Victim};
 use crate::clock;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use consort::{Event, Service, ViewId, ViewKind};
 use consort_testbed::{Audience, Heard, Stalls, Task, Testbed, Told, Visitor};
 use std::collections::BTreeMap;
@@ -10,6 +10,8 @@ use std::time::Duration;
 
 /// For how long after a pause views are counted: longer than a ring takes to be formed anew.
 const AFTERMATH: u64 = 500 * MS;
+/// By then messages must be ordered again.
+const PATIENCE: u64 = 15_000 * MS;
 /// The bytes of a message.
 const SIZE: usize = 100;
 const MS: u64 = 1_000_000;
@@ -45,6 +47,35 @@ impl Drill {
         self.settle(run)?;
         figures.pauses.push(self.pause(node)?);
         Ok(())
+    }
+
+    /// Kills the coordinator; returns when each survivor's client received a message again that was sent afterwards, and
+    /// when each was told the view of the survivors. Then it is started again.
+    pub fn kill_coordinator(&mut self, run: u32) -> Outcome<(Change, Change)> {
+        self.settle(run)?;
+        let node = self.testbed.coordinator()?;
+        self.audience.retire(node);
+        let at = self.testbed.kill(node)?;
+        let orders = self.await_orders(node, at)?;
+        let told = self.change(node, at)?;
+        self.restart(node)?;
+        Ok((orders, told))
+    }
+
+    /// Until all that are left have received a message that was sent after this time.
+    fn await_orders(&mut self, node: u16, since: u64) -> Outcome<Change> {
+        let seats = (1..=self.plan.nodes).filter_map(|node| Some((self.audience.number_at(node)?, node)));
+        let mut waiting: BTreeMap<u64, u16> = seats.collect();
+        let deadline = clock::now_ns() + PATIENCE;
+        while let Some(told) = self.audience.listen(&mut self.testbed, deadline)? {
+            let is_new = matches!(&told.heard, Heard::Event(Event::Message(it)) if sent_at(it.payload()) > since);
+            let by = if is_new { waiting.remove(&told.by) } else { None };
+            if let (Some(by), true) = (by, waiting.is_empty()) {
+                let (ms, stall_ms) = (told.at.saturating_sub(since) as f64 / MS as f64, in_ms(self.stalls.longest()));
+                return Ok(Change { node, by, ms, stall_ms, why: "messages are ordered again".into() });
+            }
+        }
+        Err(Failure::new(format!("no orders at {} nodes long after the coordinator was killed", waiting.len())))
     }
 
     /// Ends the daemons in good order.
@@ -107,13 +138,39 @@ impl Drill {
     fn observe(&mut self, node: u16) -> Outcome {
         let visitor = Visitor::connect(self.testbed.door(node), "failover")?;
         let pace = Duration::from_secs_f64(f64::from(self.plan.nodes) / self.plan.rate);
-        let task = Task { make: Box::new(|_| (Service::Agreed, vec![b'.'; SIZE])), pace, all: false };
+        let all = self.plan.victim == Victim::Coordinator;
+        let task = Task { make: Box::new(|_| (Service::Agreed, stamped())), pace, all };
         self.audience.seat(node, visitor, task);
         Ok(())
     }
 }
 
+/// A message that says when it is sent.
+fn stamped() -> Vec<u8> {
+    let mut message = clock::now_ns().to_be_bytes().to_vec();
+    message.resize(SIZE, b'.');
+    message
+}
+
+/// When a message was sent; 0 where it does not say.
+fn sent_at(message: &[u8]) -> u64 {
+    message.first_chunk().map_or(0, |at| u64::from_be_bytes(*at))
+}
+
 /// Milliseconds, to the microsecond.
 fn in_ms(span: Duration) -> f64 {
     span.as_micros() as f64 / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_says_when_it_was_sent() {
+        let before = clock::now_ns();
+        let message = stamped();
+        assert!(sent_at(&message) >= before && sent_at(&message) <= clock::now_ns() && message.len() == SIZE);
+        assert_eq!(sent_at(b"short"), 0);
+    }
 }

@@ -1,5 +1,6 @@
 //! `consort bench failover`: how soon everybody who is left is told that a daemon is gone, and that it is back.
 
+mod coordinator;
 mod drill;
 mod report;
 
@@ -27,6 +28,8 @@ and starts it again, lets it leave (SIGTERM) and starts it again, stops it for
   --protocol NAME    ring, toto, plato or paxos: what orders the messages
                      [ring]
   --runs N           how often, 1 to 1000 [20]
+  --victim NAME      each, or with paxos coordinator: only the coordinator is
+                     killed, again and again, and started again [each]
   --rate R           messages a second over all clients, of 100 bytes [1000]
   --json             print one JSON object
 
@@ -35,6 +38,8 @@ crash_ms    from the kill until the client at each survivor is told the view of
 leave_ms    the same from SIGTERM
 restart_ms  from starting the process until the client at every node is told
             the view of all nodes
+orders_ms   with --victim coordinator: from the kill until the client at each
+            survivor receives a message that was sent after it; the last counts
 pause_view_changes  views that came because of a pause; there should be none
 
 Targets: of the crashes half told within 400 ms and all within 500, or all within
@@ -52,14 +57,35 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct Plan {
     pub nodes: u16,
     pub protocol: Protocol,
+    pub victim: Victim,
     pub runs: u32,
     pub rate: f64,
     pub json: bool,
 }
 
+/// Whose daemon is killed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Victim {
+    /// One after the other; each is also asked to leave, and stopped.
+    Each,
+    /// The coordinator of Ring Paxos.
+    Coordinator,
+}
+
+const VICTIMS: [(&str, Victim); 2] = [("each", Victim::Each), ("coordinator", Victim::Coordinator)];
+/// Of fewer daemons none may be missing.
+const COORDINATED_MIN: u16 = 3;
+
 /// Runs the command.
 pub fn main(words: Vec<OsString>) -> Outcome {
     let plan = read(words)?;
+    match plan.victim {
+        Victim::Each => each(plan),
+        Victim::Coordinator => coordinator::measure(plan),
+    }
+}
+
+fn each(plan: Plan) -> Outcome {
     let began = clock::now_ns();
     let mut drill = Drill::start(plan)?;
     let mut figures = Figures::default();
@@ -90,11 +116,13 @@ fn tell(plan: Plan, text: impl FnOnce() -> String) -> Outcome {
 
 fn read(words: Vec<OsString>) -> Outcome<Plan> {
     let mut args = Args::new(words, HELP);
-    let mut plan = Plan { nodes: 3, protocol: Protocol::Ring, runs: 20, rate: 1_000.0, json: false };
+    let mut plan =
+        Plan { nodes: 3, protocol: Protocol::Ring, victim: Victim::Each, runs: 20, rate: 1_000.0, json: false };
     while let Some(option) = args.next()? {
         match option.as_str() {
             "--nodes" => plan.nodes = args.number(2..=NODES_MAX.into())? as u16,
             "--protocol" => plan.protocol = args.choice(&PROTOCOLS)?,
+            "--victim" => plan.victim = args.choice(&VICTIMS)?,
             "--runs" => plan.runs = args.number(1..=1_000)? as u32,
             "--rate" => plan.rate = rate(&mut args)?,
             "--json" => plan.json = true,
@@ -107,7 +135,14 @@ fn read(words: Vec<OsString>) -> Outcome<Plan> {
         }
     }
     args.no_words()?;
-    Ok(plan)
+    match plan {
+        Plan { victim: Victim::Each, .. } => Ok(plan),
+        Plan { protocol: Protocol::Paxos, nodes: COORDINATED_MIN.., .. } => Ok(plan),
+        Plan { protocol: Protocol::Paxos, nodes, .. } => Err(Failure::usage(format!(
+            "--victim: of {nodes} daemons the coordinator must not be missing; give --nodes {COORDINATED_MIN} or more"
+        ))),
+        _ => Err(Failure::usage("--victim: only paxos has a coordinator; add --protocol paxos")),
+    }
 }
 
 fn rate(args: &mut Args) -> Outcome<f64> {
@@ -128,10 +163,12 @@ mod tests {
     fn the_plan_is_read() {
         assert_eq!(
             plan("").unwrap(),
-            Plan { nodes: 3, protocol: Protocol::Ring, runs: 20, rate: 1_000.0, json: false }
+            Plan { nodes: 3, protocol: Protocol::Ring, victim: Victim::Each, runs: 20, rate: 1_000.0, json: false }
         );
         let given = plan("--nodes 16 --protocol toto --runs 5 --rate 2k --json").unwrap();
-        assert_eq!(given, Plan { nodes: 16, protocol: Protocol::Toto, runs: 5, rate: 2_000.0, json: true });
+        assert_eq!((given.nodes, given.protocol, given.runs), (16, Protocol::Toto, 5));
+        assert_eq!((given.rate, given.json, given.victim), (2_000.0, true, Victim::Each));
+        assert_eq!(plan("--protocol paxos --victim coordinator").unwrap().victim, Victim::Coordinator);
     }
 
     #[test]
@@ -143,6 +180,12 @@ mod tests {
             problem("--rate max"),
             "--rate: `max` does not fit; give messages a second from 1 to 100k, such as 1000"
         );
+        assert_eq!(problem("--victim coordinator"), "--victim: only paxos has a coordinator; add --protocol paxos");
+        assert_eq!(
+            problem("--victim coordinator --protocol paxos --nodes 2"),
+            "--victim: of 2 daemons the coordinator must not be missing; give --nodes 3 or more"
+        );
+        assert_eq!(problem("--victim last"), "--victim: `last` does not fit; give each or coordinator");
         assert!(problem("--embedded").ends_with("not their clients; leave --embedded out"));
         assert_eq!(problem("--run 3"), "--run: there is no such option; did you mean --runs?");
         assert!(problem("extra").starts_with("`extra` is not an option"));

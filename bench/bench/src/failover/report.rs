@@ -104,7 +104,7 @@ impl Figures {
 }
 
 impl Span {
-    fn of(changes: &[Change]) -> Self {
+    pub fn of(changes: &[Change]) -> Self {
         let mut sorted: Vec<&Change> = changes.iter().collect();
         sorted.sort_by(|a, b| a.ms.total_cmp(&b.ms));
         let at = |place: usize| sorted.get(place).map_or(0.0, |change| (change.ms * 1_000.0).round() / 1_000.0);
@@ -180,7 +180,7 @@ impl fmt::Display for Report {
 }
 
 /// What the machine itself contributed, if that is worth a word.
-fn stalled(ms: f64) -> String {
+pub fn stalled(ms: f64) -> String {
     if ms < STALL_MS { String::new() } else { format!(" (meanwhile this machine ran others {ms:.0} ms late, too)") }
 }
 
@@ -188,6 +188,7 @@ fn stalled(ms: f64) -> String {
 mod tests {
     use super::*;
     use crate::config::Protocol;
+    use crate::failover::Victim;
 
     fn changes(ms: &[f64]) -> Vec<Change> {
         ms.iter()
@@ -196,7 +197,7 @@ mod tests {
     }
 
     fn report(nodes: u16, crash: &[f64], pauses: &[usize]) -> Report {
-        let plan = Plan { nodes, protocol: Protocol::Ring, runs: 3, rate: 1.0, json: true };
+        let plan = Plan { nodes, protocol: Protocol::Ring, victim: Victim::Each, runs: 3, rate: 1.0, json: true };
         let (crash, leave, restart) = (changes(crash), changes(&[5.0, 30.0, 6.0]), changes(&[90.0; 6]));
         let pause = |views: &usize| Pause {
             node: 3,
