@@ -1,6 +1,6 @@
 //! Which daemon coordinates Ring Paxos, as the daemons themselves say.
 use super::Testbed;
-use consort::{Address, Client, ConnectOptions};
+use consort::{Address, Client, ConnectOptions, Status};
 use consort_daemon::clock;
 use consort_daemon::failure::{Code, Failure, Outcome};
 use std::time::Duration;
@@ -18,7 +18,7 @@ impl Testbed {
         let deadline = clock::now_ns() + PATIENCE;
         while clock::now_ns() < deadline {
             self.check()?;
-            let leads = |node: &&u16| status(self, **node).is_some_and(|pairs| does_lead(&pairs));
+            let leads = |node: &&u16| status(self, **node).is_some_and(|status| does_lead(&status));
             if let Some(node) = self.daemons.keys().find(leads) {
                 return Ok(*node);
             }
@@ -30,13 +30,13 @@ impl Testbed {
 }
 
 /// One that does not answer does not lead.
-fn status(testbed: &Testbed, node: u16) -> Option<Vec<(String, String)>> {
+fn status(testbed: &Testbed, node: u16) -> Option<Status> {
     let options = ConnectOptions { connect_within: ANSWER, ..ConnectOptions::default() };
     Client::connect(&Address::Unix(testbed.door(node)), &options).and_then(|mut me| me.status(ANSWER)).ok()
 }
 
-fn does_lead(status: &[(String, String)]) -> bool {
-    status.iter().any(|(_, value)| value.contains(LEADS))
+fn does_lead(status: &Status) -> bool {
+    status.get("state").is_some_and(|state| state.contains(LEADS))
 }
 
 #[cfg(test)]
@@ -47,7 +47,7 @@ mod tests {
     fn the_coordinator_is_known_by_its_status() {
         let said = |role: &str| {
             let state = format!("acceptor, {role}, led by 1.1.n1.7, in view 3, knows 9 instances from 0 on, hears 2");
-            does_lead(&[("nodes".into(), "3".into()), ("state".into(), state)])
+            does_lead(&[("nodes", "3"), ("state", &state)].into_iter().collect())
         };
         assert!(said("leads with 0 open up to 9") && !said("follows") && !said("stands"));
     }

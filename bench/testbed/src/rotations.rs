@@ -1,7 +1,7 @@
 //! How long the token takes to go round, asked of a daemon again and again while a round runs.
 use super::job::Go;
 use super::native::said;
-use consort::{Address, Client, ConnectOptions};
+use consort::{Address, Client, ConnectOptions, Status};
 use consort_daemon::clock::now_ns;
 use consort_daemon::failure::Outcome;
 use std::path::PathBuf;
@@ -63,8 +63,8 @@ impl Drop for Rotations {
     }
 }
 
-fn value(status: &[(String, String)]) -> Option<f64> {
-    status.iter().find(|(key, _)| key == FIGURE)?.1.parse().ok()
+fn value(status: &Status) -> Option<f64> {
+    status.get(FIGURE)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -78,7 +78,8 @@ mod tests {
         let go = |from, until| Go { start: 0, from, until };
         assert_eq!(rotations.median_us(go(10, 20)), Some(90.0));
         assert_eq!(rotations.median_us(go(30, 40)), None);
-        let status = [("visits", "3"), ("rotation_us", "81")].map(|(key, value)| (key.to_owned(), value.to_owned()));
-        assert_eq!((value(&status), value(&status[..1])), (Some(81.0), None));
+        let status = [("visits", "3"), ("rotation_us", "81")];
+        assert_eq!(value(&status.into_iter().collect()), Some(81.0));
+        assert_eq!(value(&status.into_iter().take(1).collect()), None);
     }
 }

@@ -25,15 +25,11 @@ fn enter(world: &World, number: usize) -> Client {
     client
 }
 
-fn value(pairs: &[(String, String)], name: &str) -> u64 {
-    pairs.iter().find(|(known, _)| known == name).unwrap_or_else(|| panic!("no {name}")).1.parse().unwrap()
-}
-
 /// How many groups a daemon knows, and what they take in bytes as it counts.
 fn look(world: &World, node: u16) -> (u64, u64) {
     let mut client = Client::connect(&Address::Unix(world.door(node)), &ConnectOptions::default()).unwrap();
-    let pairs = client.status(PATIENCE).unwrap();
-    (value(&pairs, "groups"), value(&pairs, "group_bytes"))
+    let status = client.status(PATIENCE).unwrap();
+    (status.counter("groups").unwrap(), status.counter("group_bytes").unwrap())
 }
 
 fn resident(daemon: &Daemon) -> u64 {

@@ -8,7 +8,7 @@ use crate::shared::{SessionEnd, SessionState};
 use crate::transport;
 use crate::{
     Address, Addressee, Bookmark, ConnectOptions, DisconnectReason, Error, Event, GroupName, Progress, ReadFrom,
-    Service, WaitCause, Welcome,
+    Service, Status, WaitCause, Welcome,
 };
 use consort_session::client::RequestWriter;
 use std::io::IoSlice;
@@ -224,11 +224,11 @@ impl AsyncClient {
     ///
     /// # Errors
     /// [`Error`] where the session is over; [`Error::Unread`].
-    pub async fn status(&mut self) -> Result<Vec<(String, String)>, Error> {
+    pub async fn status(&mut self) -> Result<Status, Error> {
         let number = self.outbox.put_status();
         loop {
-            if let Some(pairs) = self.inbox.take_status(number) {
-                return Ok(pairs);
+            if let Some(status) = self.inbox.take_status(number) {
+                return Ok(status);
             }
             self.step_aside().await?;
         }

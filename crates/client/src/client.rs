@@ -9,7 +9,7 @@ use crate::stream::{DaemonStream, is_over, time_left, until};
 use crate::transport::{self, TransportReader};
 use crate::{
     Address, Addressee, Bookmark, ConnectOptions, DisconnectReason, Error, Event, GroupName, Progress, ReadFrom,
-    Service, Shown, WaitCause, Welcome,
+    Service, Shown, Status, WaitCause, Welcome,
 };
 use consort_session::client::RequestWriter;
 use std::sync::Arc;
@@ -274,13 +274,13 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::TimedOut`] where the time was not enough; [`Error`] where the session is over.
-    pub fn status(&mut self, within: impl Into<Option<Duration>>) -> Result<Vec<(String, String)>, Error> {
+    pub fn status(&mut self, within: impl Into<Option<Duration>>) -> Result<Status, Error> {
         let deadline = until(within.into());
         let number = self.sender.outbox.put_status();
         self.flush_until(deadline)?;
         loop {
-            if let Some(pairs) = self.receiver.inbox.take_status(number) {
-                return Ok(pairs);
+            if let Some(status) = self.receiver.inbox.take_status(number) {
+                return Ok(status);
             }
             self.read_until(deadline)?;
         }

@@ -18,7 +18,7 @@
 //! # Ok(())
 //! # }
 //! ```
-use crate::{Address, Client, ConnectOptions, Error};
+use crate::{Address, Client, ConnectOptions, Error, Status};
 use consort_daemon::config::{self, Settings};
 use consort_daemon::failure::{Failure, Outcome};
 use consort_daemon::run::{Ready, prepare};
@@ -130,7 +130,7 @@ impl Builder {
 fn ask(door: &Path) -> Result<Vec<(String, String)>, String> {
     let options = ConnectOptions::default().without_shared_memory();
     let mut client = Client::connect(&Address::Unix(door.into()), &options).map_err(|error| error.to_string())?;
-    client.status(Duration::from_secs(5)).map_err(|error| error.to_string())
+    client.status(Duration::from_secs(5)).map(Status::into_pairs).map_err(|error| error.to_string())
 }
 
 fn run(ready: Ready, stop: Stop, id: u16) -> Result<JoinHandle<Outcome>, EmbedError> {

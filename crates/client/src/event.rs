@@ -1,4 +1,5 @@
 //! What a program receives.
+use crate::Status;
 use consort_session::{
     self as session, BorrowedMessage, GroupSignal, GroupView, Message, NetworkView, Offer, ReadingStatus, Refusal,
 };
@@ -39,8 +40,8 @@ pub enum Event {
         /// Why.
         refusal: Refusal,
     },
-    /// The daemon's status, as pairs of key and value.
-    Status(Vec<(String, String)>),
+    /// The daemon's status.
+    Status(Status),
 }
 
 /// An event, for as long as it is looked at: what [`Client::receive_borrowed`](crate::Client::receive_borrowed) shows.
@@ -77,7 +78,7 @@ impl From<Event> for session::DaemonEvent {
             Event::GroupSignal(signal) => Self::GroupSignal(signal),
             Event::View(view) => Self::View(view),
             Event::Refused { send, refusal } => Self::Refused { request: send, refusal },
-            Event::Status(pairs) => Self::Status(pairs),
+            Event::Status(status) => Self::Status(status.into_pairs()),
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::chunks::Chunks;
 use crate::event::{Event, Shown};
 use crate::reading::{Bookmark, Reached};
 use crate::shared::{SessionEnd, SessionState};
-use crate::{Address, Error, Progress};
+use crate::{Address, Error, Progress, Status};
 use consort_session::client::Replies;
 use consort_session::event::{InPlace, look};
 use consort_session::{self as session, VERSION, Welcome};
@@ -181,7 +181,7 @@ impl EventReader {
             session::DaemonEvent::Refused { request, refusal } => Event::Refused { send: request, refusal },
             session::DaemonEvent::Status(pairs) => {
                 self.told += 1;
-                Event::Status(pairs)
+                Event::Status(Status::new(pairs))
             }
             session::DaemonEvent::Progress(progress) => {
                 self.shared.has_progressed(progress);
@@ -236,12 +236,12 @@ impl EventReader {
 
     /// The status that came as answer `number`, taken out of its place among what was set aside. Answers that came too
     /// late for those who asked stay there.
-    pub(crate) fn take_status(&mut self, number: u64) -> Option<Vec<(String, String)>> {
+    pub(crate) fn take_status(&mut self, number: u64) -> Option<Status> {
         let later = usize::try_from(self.told.checked_sub(number)?).ok()?;
         let is_status = |(_, event): &(usize, &Event)| matches!(event, Event::Status(_));
         let (at, _) = self.buffered.iter().enumerate().rev().filter(is_status).nth(later)?;
         let event = self.buffered.remove(at)?;
         self.aside_bytes -= event.weight();
-        if let Event::Status(pairs) = event { Some(pairs) } else { None }
+        if let Event::Status(status) = event { Some(status) } else { None }
     }
 }

@@ -68,6 +68,7 @@ mod reading;
 mod receiver;
 mod sender;
 mod shared;
+mod status;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -91,4 +92,5 @@ pub use options::ConnectOptions;
 pub use reading::{Bookmark, ReadFrom};
 pub use receiver::Receiver;
 pub use sender::Sender;
+pub use status::Status;
 pub use wait_cause::WaitCause;

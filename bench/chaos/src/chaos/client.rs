@@ -228,7 +228,8 @@ impl<'a> Session<'a> {
 
     /// Asks the daemon for its counters; those that a checker watches are written down.
     fn ask(&mut self) {
-        let Ok(pairs) = self.client.status(PATIENCE) else { return };
+        let Ok(status) = self.client.status(PATIENCE) else { return };
+        let pairs = status.into_pairs();
         let at = self.board.now();
         self.witnesses.iter_mut().for_each(|(_, witness)| witness.status(at, &pairs));
     }

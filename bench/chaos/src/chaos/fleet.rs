@@ -191,7 +191,7 @@ impl<'a> Fleet<'a> {
     pub fn describe(&self) {
         for node in (0..self.homes.len()).filter(|node| !self.homes[*node].stopped) {
             let text = match self.status(node) {
-                Ok(pairs) => pairs.iter().map(|(key, value)| format!("{key:<28} {value}\n")).collect(),
+                Ok(status) => status.iter().map(|(key, value)| format!("{key:<28} {value}\n")).collect(),
                 Err(error) => format!("{error}\n"),
             };
             // What cannot be written is missed in the directory.
@@ -203,7 +203,7 @@ impl<'a> Fleet<'a> {
     ///
     /// # Errors
     /// That it does not answer in time.
-    pub fn status(&self, node: usize) -> Result<Vec<(String, String)>, consort::Error> {
+    pub fn status(&self, node: usize) -> Result<consort::Status, consort::Error> {
         let options = ConnectOptions { connect_within: ANSWER, ..ConnectOptions::default() };
         Client::connect(&door(&self.directory, node), &options).and_then(|mut me| me.status(ANSWER))
     }

@@ -180,7 +180,7 @@ impl Stage<'_> {
     /// How many tokens a daemon says it has lost; 0 where none answers.
     fn losses(&self, node: usize) -> u64 {
         let told = self.fleet.id(node).and_then(|_| self.fleet.status(node).ok()).unwrap_or_default();
-        told.iter().find(|(key, _)| key == "token_losses").and_then(|(_, value)| value.parse().ok()).unwrap_or(0)
+        told.counter("token_losses").unwrap_or(0)
     }
 }
 

@@ -55,8 +55,8 @@ impl<'a> Fleet<'a> {
     /// # Errors
     /// That the daemon does not answer.
     pub fn counter(&self, node: usize, name: &str) -> Result<u64, String> {
-        let pairs = self.client(node, &ConnectOptions::default())?.status(PATIENCE).map_err(text)?;
-        Ok(pairs.iter().find(|(key, _)| key == name).and_then(|(_, value)| value.parse().ok()).unwrap_or(0))
+        let status = self.client(node, &ConnectOptions::default())?.status(PATIENCE).map_err(text)?;
+        Ok(status.counter(name).unwrap_or(0))
     }
 
     /// Some counters, each summed over all daemons.
@@ -66,10 +66,9 @@ impl<'a> Fleet<'a> {
     pub fn sums<const N: usize>(&self, names: [&str; N]) -> Result<[u64; N], String> {
         let mut sums = [0; N];
         for node in 0..self.daemons.len() {
-            let pairs = self.client(node, &ConnectOptions::default())?.status(PATIENCE).map_err(text)?;
+            let status = self.client(node, &ConnectOptions::default())?.status(PATIENCE).map_err(text)?;
             for (name, sum) in names.iter().zip(&mut sums) {
-                let value = pairs.iter().find(|(key, _)| key == name);
-                *sum += value.and_then(|(_, value)| value.parse::<u64>().ok()).unwrap_or(0);
+                *sum += status.counter(name).unwrap_or(0);
             }
         }
         Ok(sums)

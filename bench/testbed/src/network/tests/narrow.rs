@@ -63,7 +63,7 @@ impl Fleet {
     /// What a daemon tells of itself by that name.
     fn told(&self, node: usize, key: &str) -> String {
         let status = self.client(node).status(PATIENCE).unwrap();
-        status.into_iter().find(|(name, _)| name == key).map(|(_, value)| value).unwrap_or_default()
+        status.get(key).unwrap_or_default().to_owned()
     }
 
     fn views(&self) -> Vec<String> {
