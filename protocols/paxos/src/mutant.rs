@@ -44,5 +44,6 @@ consort_types::mutants!(
     PrimaryUnasked "calls a view primary that not all have installed",
     CreditIgnored "sends values beyond its credit",
     WindowIgnored "opens more instances than the window allows",
+    OneTrimmed "starts anew when one other has trimmed what it misses",
     PoolKept "keeps payloads of values that can never count",
 );

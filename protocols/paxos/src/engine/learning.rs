@@ -1,5 +1,5 @@
 //! This node as a learner: what is decided, and what others know of it.
-use super::{Asked, Paxos, find};
+use super::{Asked, Missing, Paxos, find};
 use crate::ballot::{Item, LogId};
 use crate::packet::Content;
 use crate::record::Record;
@@ -46,20 +46,41 @@ impl Paxos {
             return;
         }
         let next = self.learner.next();
-        let near = self.peers.values().filter(|peer| peer.log == self.log && self.is_near(peer, now));
-        let near: Vec<_> = near.filter(|peer| peer.beat.next > next).collect();
-        let most = near.iter().map(|peer| peer.beat.next).max().unwrap_or(next);
-        // Those who know little more answer with little.
-        let knows = near.iter().filter(|peer| peer.beat.next - next >= (most - next).div_ceil(2));
-        let knows: Vec<_> = knows.map(|peer| peer.member.node).collect();
+        let knows = self.unasked(now, next);
         if knows.is_empty() {
-            return;
+            return self.give_up(next);
         }
         // Who is slow to answer is not helped by being asked for the same again.
         let turn = self.asked.turn + 1;
         let wait = (self.asked.wait * 2).clamp(self.config.lease, self.config.lease * 8);
         self.asked = Asked { until: now + wait, wait, next, turn };
-        self.send(knows[turn % knows.len()], Content::Learn(next));
+        let node = knows[turn % knows.len()];
+        self.missing.asked.insert(node);
+        self.send(node, Content::Learn(next));
+    }
+
+    /// Of those who know the next instance, and were not asked for it in vain, those who know most.
+    fn unasked(&mut self, now: Instant, next: u64) -> Vec<NodeId> {
+        //= X85
+        self.miss(next);
+        let near = self.peers.values().filter(|peer| peer.log == self.log && self.is_near(peer, now));
+        let near: Vec<_> = near.filter(|peer| peer.beat.next > next).collect();
+        if self.missing.retained.is_none() && near.iter().all(|peer| self.missing.asked.contains(&peer.member.node)) {
+            self.missing.asked.clear();
+        }
+        let left: Vec<_> = near.into_iter().filter(|peer| !self.missing.asked.contains(&peer.member.node)).collect();
+        let most = left.iter().map(|peer| peer.beat.next).max().unwrap_or(next);
+        // Those who know little more answer with little.
+        let knows = left.iter().filter(|peer| peer.beat.next - next >= (most - next).div_ceil(2));
+        knows.map(|peer| peer.member.node).collect()
+    }
+
+    /// What was said of an earlier instance says nothing of this one.
+    pub(super) fn miss(&mut self, next: u64) -> &mut Missing {
+        if self.missing.at != next {
+            self.missing = Missing { at: next, ..Missing::default() };
+        }
+        &mut self.missing
     }
 
     pub(super) fn on_learn(&mut self, from: NodeId, first: u64) {

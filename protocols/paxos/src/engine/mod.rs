@@ -64,6 +64,7 @@ pub struct Paxos {
     annotation: Bytes,
     /// When something was last asked of whom, and what was known then.
     asked: Asked,
+    missing: Missing,
     /// How far the disk knows what is decided.
     marked: u64,
     ticket: u64,
@@ -93,6 +94,15 @@ struct Asked {
     wait: Duration,
     next: u64,
     turn: usize,
+}
+
+/// Who was asked for the next instance in vain.
+#[derive(Clone, Debug, Default)]
+struct Missing {
+    at: u64,
+    asked: BTreeSet<NodeId>,
+    /// The lowest instance from which on one of them retains the log, where all that answered have trimmed this one.
+    retained: Option<u64>,
 }
 
 /// What is done once a record is kept.
@@ -193,6 +203,7 @@ impl Paxos {
             echo: None,
             annotation: Bytes::new(),
             asked: Asked::default(),
+            missing: Missing::default(),
             marked: 0,
             ticket: 0,
             ledger: Ledger::default(),

@@ -135,25 +135,37 @@ impl Paxos {
         Record::Checkpoint(Box::new(LogStart { log, lives, promised, from }))
     }
 
-    /// What was asked for is gone everywhere: the log goes on from here.
+    /// One that was asked has trimmed what is missing here: another may hold it. Who was never let in goes on behind it.
     pub(super) fn on_checkpoint(&mut self, now: Instant, from: Checkpoint) {
         //= X82
-        if from.at <= self.learner.next() {
+        let next = self.learner.next();
+        if from.at <= next {
             return;
         }
         let was_member = self.inside.as_ref().is_some_and(|view| view.id.number > 0);
         let was_let_in = [&from.present.last, &from.present.away].iter().any(|lives| lives.contains_key(&self.me));
-        if was_member || was_let_in {
-            //= X84
-            let cause = format!(
-                "the other nodes retain the order from instance {} on, and this node has read {}",
-                from.at,
-                self.learner.next()
-            );
-            let records = self.carried();
-            return self.output.push_back(Output::Restart { cause, records });
+        if !was_member && !was_let_in {
+            return self.jump(now, from);
         }
-        self.jump(now, from);
+        //= X85
+        let retained = &mut self.miss(next).retained;
+        *retained = Some(retained.map_or(from.at, |known| known.min(from.at)));
+        if crate::mutated!(self.config, OneTrimmed) {
+            return self.give_up(next);
+        }
+        self.asked.until = now;
+        self.learn(now);
+    }
+
+    /// Nobody is left to ask for the next instance: where it is gone, this node starts anew.
+    pub(super) fn give_up(&mut self, next: u64) {
+        //= X84
+        if let Some(first) = self.missing.retained.take() {
+            let cause =
+                format!("the other nodes retain the order from instance {first} on, and this node has read {next}");
+            let records = self.carried();
+            self.output.push_back(Output::Restart { cause, records });
+        }
     }
 
     /// What this acceptor has promised and accepted: a restart that it asks for itself makes it forget nothing.

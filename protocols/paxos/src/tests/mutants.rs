@@ -1,6 +1,6 @@
 //! Every rule that is broken on purpose is noticed, and by which promise.
 use super::seeds::{draw, run};
-use super::{scenes as s, violations as v};
+use super::{retention as r, scenes as s, violations as v};
 use crate::Mutant;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -82,6 +82,7 @@ const NOTICED: &[(Mutant, &str, Where)] = &[
     (Mutant::PrimaryUnasked, "primary", Scene(v::a_view_is_called_primary_once_all_have_installed_it)),
     (Mutant::CreditIgnored, "credit", Scene(v::no_more_is_under_way_than_the_credit_allows)),
     (Mutant::WindowIgnored, "window", Seeds),
+    (Mutant::OneTrimmed, "history", Scene(r::a_node_asks_everybody_for_what_one_has_trimmed)),
     (Mutant::PoolKept, "memory", Scene(v::payloads_of_values_that_cannot_count_any_more_are_dropped)),
 ];
 

@@ -2,6 +2,7 @@
 use super::world::{Disk, World};
 use crate::acceptor::Standing;
 use crate::config::{Config, Storage};
+use crate::packet::Content;
 use crate::record::Record;
 use bytes::Bytes;
 use consort_order::{Engine, Output};
@@ -74,7 +75,7 @@ fn what_a_slow_member_has_yet_to_read_is_held_for_it_up_to_four_times_as_much() 
     //= X81 test
     let mut world = world(3, Storage::Memory, |_| {});
     // It hears beats, and nothing else.
-    world.filter = Some(|_, to, packet| to != NodeId(3) || matches!(packet.content, crate::packet::Content::Beat(_)));
+    world.filter = Some(|_, to, packet| to != NodeId(3) || matches!(packet.content, Content::Beat(_)));
     let before = world.hosts[3].engine.learner().next();
     for _ in 0..40 {
         assert!(world.submit(0, 1_000));
@@ -103,6 +104,52 @@ fn a_member_that_missed_more_starts_anew_and_an_acceptor_takes_its_promises_alon
         assert!(host.life > life && world.restarts == 1, "seed {seed}: {} restarts", world.restarts);
         let acceptor = host.engine.acceptor().unwrap();
         assert!(acceptor.promised >= promised && acceptor.standing == Standing::Voting);
+    }
+}
+
+/// Three nodes, of which the last misses some 100 KB: `holder` retains so much, and the other one less.
+fn cut_off(seed: u64, holder: u16, retains: usize) -> World {
+    let mut config = Config::new(NodeId(0), (0..3).map(NodeId).collect());
+    (config.storage, config.value, config.retain) = (Storage::Memory, 1_024, RETAIN);
+    let mut world = World::with(seed, config);
+    world.retains.insert(holder, retains);
+    assert!(world.run_until(2_000, World::is_settled), "{}", world.describe());
+    for other in [0, 1] {
+        world.cut(2, other);
+        world.cut(other, 2);
+    }
+    fill(&mut world, 0);
+    world.run(1_000);
+    assert!(first(&world, usize::from(1 - holder)) > world.hosts[2].engine.learner().next());
+    world.heal();
+    world
+}
+
+#[test]
+pub fn a_node_asks_everybody_for_what_one_has_trimmed() {
+    //= X85 test
+    for (seed, holder) in (20..28).zip([0, 1].into_iter().cycle()) {
+        let mut world = cut_off(seed, holder, 1 << 20);
+        settles(&mut world);
+        assert!(world.restarts == 0, "history: seed {seed} starts anew although node {holder} retains all");
+        assert_eq!(world.hosts[2].engine.learner().place(), world.hosts[0].engine.learner().place());
+    }
+}
+
+#[test]
+fn a_node_starts_anew_once_nobody_retains_what_it_misses_or_who_might_does_not_answer() {
+    //= X84 test
+    //= X85 test
+    for (seed, retains) in (30..38).zip([RETAIN, 1 << 20].into_iter().cycle()) {
+        let mut world = cut_off(seed, 1, retains);
+        if retains > RETAIN {
+            world.filter = Some(|_, to, packet| to != NodeId(1) || !matches!(packet.content, Content::Learn(_)));
+        }
+        let soon = world.run_until(4_000, |world| world.restarts == 1);
+        assert!(soon, "seed {seed}: {}", world.describe());
+        world.filter = None;
+        settles(&mut world);
+        assert_eq!(world.restarts, 1, "seed {seed}");
     }
 }
 

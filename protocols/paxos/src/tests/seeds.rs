@@ -14,6 +14,10 @@ pub fn draw(seed: u64) -> World {
     config.value = [64 << 10, 1_024][rng.below(2) as usize];
     config.retain = [256 << 20, 8 << 10][rng.below(2) as usize].max(config.value);
     let mut world = World::with(seed, config);
+    // One node may retain more than the others.
+    if rng.chance(0.5) {
+        world.retains.insert(rng.below(nodes.into()) as u16, 256 << 20);
+    }
     world.loss = [0.0, 0.05, 0.3][rng.below(3) as usize];
     world
 }

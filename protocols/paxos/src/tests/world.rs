@@ -62,6 +62,8 @@ pub struct World {
     pub cuts: BTreeSet<(u16, u16)>,
     pub loss: f64,
     lives: u64,
+    /// Nodes that retain more or less than the others.
+    pub retains: BTreeMap<u16, usize>,
     pub judge: Judge,
     pub story: bool,
     /// How often an engine asked to be started anew.
@@ -106,6 +108,7 @@ impl World {
             cuts: BTreeSet::new(),
             loss: 0.0,
             lives: 1,
+            retains: BTreeMap::new(),
             judge: Judge::new(&config),
             story: false,
             restarts: 0,
@@ -202,8 +205,9 @@ impl World {
             return;
         }
         let now = Instant(self.now);
+        let retain = self.retains.get(&node).copied().unwrap_or(self.config.retain);
         let host = &mut self.hosts[usize::from(node)];
-        host.engine = engine(&self.config, NodeId(node), host.life);
+        host.engine = engine(&Config { retain, ..self.config.clone() }, NodeId(node), host.life);
         host.up = true;
         host.disk_free = self.now;
         host.disk.iter_mut().zip(1..).for_each(|((number, _), ticket)| *number = Ticket(ticket));
