@@ -7,20 +7,23 @@ use consort_sim::checkers::Bounds;
 use consort_sim::fault::{Activation, Disk, Fault};
 use consort_sim::machine::{Bare, Whole};
 use consort_sim::message;
-use consort_sim::plan::RunPlan;
+use consort_sim::plan::{RunPlan, Tears};
 use consort_sim::world::{RunOptions as Keep, SimWorld};
 use consort_types::{Duration, Incarnation, Instant, MemberId, NodeId, Rng};
 
-/// The settings of one run; all nodes share them.
+/// A small `retain`.
+const LITTLE: usize = 96 << 10;
+
+/// The settings of one run; all nodes share them, but for how much they retain.
 pub fn settings(plan: &RunPlan) -> Config {
     let members: Vec<_> = plan.members().into_iter().map(|member| member.node).collect();
     let mut rng = Rng::new(plan.seed).fork(0x7a05);
     let mut config = Config::new(members[0], members);
     let most = config.acceptors.len();
     config.acceptors.truncate([most, most, 3, 1][rng.below(4) as usize].min(most));
-    config.storage = [Storage::Sync, Storage::Memory][rng.below(2) as usize];
+    config.storage = [Storage::Sync, Storage::Memory, Storage::Async][rng.below(3) as usize];
     // Runs are too short to fill what ships: with less they meet nodes that missed more than is retained.
-    config.retain = [config.retain, 96 << 10][rng.below(2) as usize];
+    config.retain = [config.retain, LITTLE][rng.below(2) as usize];
     if !plan.shipped {
         config.window = [256, rng.between(1, 8) as usize][rng.below(2) as usize];
         config.values = [16, rng.between(1, 4) as usize][rng.below(2) as usize];
@@ -44,7 +47,8 @@ pub fn suited(mut plan: RunPlan) -> RunPlan {
         forgetful.swap_remove(rng.below(forgetful.len() as u64) as usize);
     }
     let keeps = |node: NodeId| config.is_acceptor(node) && !forgetful.contains(&node);
-    plan.tears = true;
+    // With `async` it is the process that crashes, or the machine: then the disk counts as lost.
+    plan.tears = if config.storage == Storage::Async { Tears::Unwritten } else { Tears::Unsynced };
     // Whoever starts reads the log from its beginning: with less, runs end before some have read it.
     plan.network.rate = plan.network.rate.map(|rate| rate.max(1_000_000_000));
     plan.host.disk = Duration::from_micros(20);
@@ -103,8 +107,14 @@ pub fn whole<'a>(
     engines::whole(plan, keep, Box::new(move |member| paxos(&settings, member, adjust)), None, touch)
 }
 
+/// Where little is retained, every third node retains four times as much.
+fn retain(settings: &Config, node: NodeId) -> usize {
+    let more = settings.retain == LITTLE && node.0 % 3 == 1;
+    settings.retain * if more { 4 } else { 1 }
+}
+
 fn paxos(settings: &Config, member: MemberId, adjust: Adjust<'_>) -> Result<Paxos, String> {
-    let mut config = Config { me: member.node, ..settings.clone() };
+    let mut config = Config { me: member.node, retain: retain(settings, member.node), ..settings.clone() };
     adjust(&mut config);
     Paxos::new(config, member.incarnation).map_err(|error| error.to_string())
 }
@@ -121,7 +131,7 @@ pub fn bounds(plan: &RunPlan) -> Result<Bounds, String> {
         ("queued_bytes", 2 * (config.queue_bytes + config.message_max + value * config.values) as u64),
         ("under_way_bytes", config.credit.max(value) as u64),
         ("open_instances", config.window as u64 + 2),
-        ("retained_bytes", (4 * config.retain + (2 << 20)) as u64),
+        ("retained_bytes", (4 * retain(&config, NodeId(1)) + (2 << 20)) as u64),
     ];
     let quiet = ["queued_bytes", "under_way_bytes", "open_instances"];
     // It repeats what is late, not only what is lost.

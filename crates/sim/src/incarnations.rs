@@ -220,6 +220,16 @@ mod tests {
     }
 
     #[test]
+    fn what_is_written_outlasts_the_process_and_of_the_rest_the_first_so_many() {
+        let mut lives = Incarnations::new(&[MemberId::new(0, 1)]);
+        (1..=5).for_each(|n| lives.write(0, Ticket(n), Bytes::from(vec![n as u8])));
+        // With `Tears::Unwritten` the world takes what is written for safe.
+        lives.wrote(0, Ticket(3), true);
+        lives.stop(0, |left| left - 1);
+        assert_eq!(lives.records(0), [&[1][..], &[2], &[3], &[4]]);
+    }
+
+    #[test]
     fn records_are_counted_anew_by_each_incarnation_and_what_is_handed_over_counts_once() {
         let mut lives = Incarnations::new(&[MemberId::new(0, 1)]);
         lives.carry(0, vec![Bytes::from_static(b"memory")]);

@@ -29,8 +29,8 @@ pub struct RunPlan {
     pub shipped: bool,
     /// How long an engine's timers are, in percent of what they are by default.
     pub timers: u32,
-    /// Disks write records together that come together, and a crash loses what is not synced, from somewhere on.
-    pub tears: bool,
+    /// What a crash leaves of the records on a disk.
+    pub tears: Tears,
     /// By how many millionths the clock of each host runs fast, or slow if below zero; hosts not named have true clocks.
     pub drift: Vec<i32>,
     /// Who sends.
@@ -41,6 +41,18 @@ pub struct RunPlan {
     pub calm: Instant,
     /// When the run ends, unless it is not at rest then.
     pub end: Instant,
+}
+
+/// What a crash leaves of the records on a disk, unless the whole disk is lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tears {
+    /// All that is written, and nothing of the rest. Records are written one by one.
+    #[default]
+    Writes,
+    /// All that is written, and of the rest the first so many. Records that come together are written together, as below.
+    Unwritten,
+    /// All that is synced, and of the rest, written or not, the first so many.
+    Unsynced,
 }
 
 /// How long a drawn run lasts.
@@ -58,7 +70,7 @@ impl RunPlan {
             host: HostModel::default(),
             shipped: false,
             timers: 100,
-            tears: false,
+            tears: Tears::Writes,
             drift: Vec::new(),
             senders: Vec::new(),
             faults: Vec::new(),
@@ -120,7 +132,7 @@ impl RunPlan {
             host,
             shipped,
             timers,
-            tears: false,
+            tears: Tears::Writes,
             drift: draw_drift(kinds, nodes, &mut own),
             senders,
             faults: fault::draw(kinds, nodes, datagram, calm, &mut rng),
@@ -169,7 +181,7 @@ impl RunPlan {
     /// Whether every disk keeps what was written.
     pub fn keeps_disks(&self) -> bool {
         let forgets = |a: &Activation| matches!(a.fault, Fault::Crash { disk: Disk::Lost | Disk::Old, .. });
-        !self.tears && !self.faults.iter().any(forgets)
+        self.tears != Tears::Unsynced && !self.faults.iter().any(forgets)
     }
 
     /// Whether nodes leave and come back, each with time to take its leave, and nothing else happens.

@@ -3,6 +3,7 @@ use super::{SimWorld, WorldEvent};
 use crate::fault::Disk;
 use crate::machine::Machine;
 use crate::message::Process;
+use crate::plan::Tears;
 use crate::trace::Occurrence;
 use bytes::Bytes;
 use consort_types::{MemberId, NodeId};
@@ -89,8 +90,8 @@ impl<M: Machine> SimWorld<'_, M> {
         }
         self.part(host, how);
         self.hosts[at].stop();
-        let (tears, chance) = (self.plan.tears, &mut self.tears);
-        self.lives.stop(host, |unsynced| if tears { chance.below(unsynced as u64 + 1) as usize } else { 0 });
+        let (whole, chance) = (self.plan.tears == Tears::Writes, &mut self.tears);
+        self.lives.stop(host, |left| if whole { 0 } else { chance.below(left as u64 + 1) as usize });
         self.break_streams(host);
         self.views[at] = None;
         let senders = self.senders.iter_mut().filter(|sender| sender.plan.process.node.0 == host);

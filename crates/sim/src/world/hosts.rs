@@ -4,6 +4,7 @@ use crate::host::HostTask;
 use crate::machine::{Machine, MachineOutput, ReceivedMessage, SubmitAnswer};
 use crate::message::{Mark, Process, ProcessIncarnation};
 use crate::network::SimSocket;
+use crate::plan::Tears;
 use crate::trace::{DeliverySender, Occurrence, SaidMessage, Submitted};
 use bytes::Bytes;
 use consort_types::{Class, NodeId, Position, Service, Ticket};
@@ -46,7 +47,7 @@ impl<M: Machine> SimWorld<'_, M> {
     pub(super) fn on_persisted(&mut self, life: ProcessIncarnation, ticket: Ticket, sync: bool) {
         if self.is_live(life) {
             let host = life.node.0;
-            self.lives.wrote(host, ticket, sync || !self.plan.tears);
+            self.lives.wrote(host, ticket, sync || self.plan.tears != Tears::Unsynced);
             self.hosts[usize::from(host)].wrote(ticket);
             self.schedule_wake(host);
         }
@@ -238,7 +239,7 @@ impl<M: Machine> SimWorld<'_, M> {
             }
             MachineOutput::Persist { ticket, record, sync } => {
                 self.lives.write(host, ticket, record);
-                let done = self.hosts[usize::from(host)].write(self.plan.tears);
+                let done = self.hosts[usize::from(host)].write(self.plan.tears != Tears::Writes);
                 self.schedule(done, WorldEvent::Persisted { life, ticket, sync });
             }
             MachineOutput::Trim { up_to } => {

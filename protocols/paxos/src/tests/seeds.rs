@@ -8,7 +8,7 @@ pub fn draw(seed: u64) -> World {
     let (nodes, acceptors) = [(1, 1), (3, 3), (3, 3), (3, 1), (4, 3), (5, 3), (5, 5), (7, 5)][rng.below(8) as usize];
     let mut config = Config::new(NodeId(0), (0..nodes).map(NodeId).collect());
     config.acceptors = (0..acceptors).map(NodeId).collect();
-    config.storage = [Storage::Memory, Storage::Sync][rng.below(2) as usize];
+    config.storage = [Storage::Memory, Storage::Sync, Storage::Async][rng.below(3) as usize];
     config.window = [256, 4, 1][rng.below(3) as usize];
     config.values = [16, 1][rng.below(2) as usize];
     config.value = [64 << 10, 1_024][rng.below(2) as usize];
@@ -79,7 +79,7 @@ fn trouble(world: &mut World) {
             }
         }
         9 | 10 => world.cuts.clear(),
-        11 if world.config.storage == Storage::Sync || world.may_forget(a) => world.leave(a),
+        11 if world.config.storage != Storage::Memory || world.may_forget(a) => world.leave(a),
         _ => {}
     }
 }
@@ -115,7 +115,7 @@ fn promises_hold_whatever_goes_wrong_and_all_goes_on_afterwards() {
 #[test]
 fn three_nodes_form_a_view_and_order_messages() {
     //= X55 test
-    for storage in [Storage::Memory, Storage::Sync] {
+    for storage in [Storage::Memory, Storage::Async, Storage::Sync] {
         let mut world = World::new(7, 3, 3, storage);
         assert!(world.run_until(2_000, World::is_settled), "{}", world.describe());
         (0..3).for_each(|node| assert!(world.submit(node, 100)));

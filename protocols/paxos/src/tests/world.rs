@@ -394,7 +394,7 @@ impl World {
     fn remembers(&self, node: u16) -> bool {
         let log = self.hosts.iter().max_by_key(|host| host.engine.learner().next()).map(|host| host.engine.log());
         let host = &self.hosts[usize::from(node)];
-        let stays = self.config.storage == Storage::Sync || host.up && !self.judge.is_leaving(node);
+        let stays = self.config.storage != Storage::Memory || host.up && !self.judge.is_leaving(node);
         let kept = || host.disk.iter().filter_map(|(_, record)| Record::decode(record).ok());
         let log_of = |record| if let Record::Checkpoint(start) = record { Some(start.log) } else { None };
         let kept = || kept().filter_map(log_of).last();
