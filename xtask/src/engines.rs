@@ -3,7 +3,7 @@ use consort_member::Policy;
 use consort_node::{Limits, Node};
 use consort_order::{Capability, Engine};
 use consort_sim::checkers::{Bounds, Calmness, PromisedOrder};
-use consort_sim::machine::{Bare, Holds, Machine, Whole};
+use consort_sim::machine::{Bare, Bookmarks, Holds, Machine, Whole};
 use consort_sim::message;
 use consort_sim::plan::{LifeSigns, RunPlan};
 use consort_sim::world::{RunOptions as Keep, SimWorld};
@@ -45,9 +45,10 @@ pub fn whole<'a, E: Engine + 'a>(
         ..Limits::default()
     };
     let limits = if plan.shipped { Limits::default() } else { drawn };
-    let known = plan.clone();
+    let (known, bookmarks) = (plan.clone(), Bookmarks::default());
     world(plan, keep, move |member| {
-        let mut whole = Whole::new(&known, identity(member), make(member)?, limits, group.clone(), holds);
+        let whole = Whole::new(&known, identity(member), make(member)?, limits, group.clone(), holds);
+        let mut whole = whole.with_reader(&known, bookmarks.clone());
         touch(whole.node_mut());
         Ok(whole)
     })

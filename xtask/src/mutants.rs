@@ -9,7 +9,7 @@ cargo xtask mutants [options]
 
   --seeds N        give each mutant so many seeds of 10 simulated seconds to be noticed (default 400)
   --protocol NAME  try only those of ring (and the groups over it), toto (and the view-synchronous membership), plato or
-                   paxos
+                   paxos (and readers by position)
   --mutant NAME    try only this one
   --seed S         with --mutant: run this seed and tell its story
   --scene NAME     with --mutant: play this scene and tell its story
@@ -152,6 +152,7 @@ mod noticed {
         /// Which protocol it breaks.
         const fn protocol(self) -> Protocol {
             match self {
+                Self::Node(mutant) if mutant.is_of_reading() => Protocol::Paxos,
                 Self::Ring(_) | Self::Group(_) | Self::Node(_) => Protocol::Ring,
                 Self::Toto(_) | Self::Views(_) => Protocol::Toto,
                 Self::Plato(_) => Protocol::Plato,
@@ -233,6 +234,9 @@ mod noticed {
             Mutant::Paxos(mutant) => sim::run_paxos(seed, &faults, &|config| config.mutant = Some(mutant), story),
             Mutant::Group(mutant) => {
                 sim::run_whole(seed, &faults, (&|_| {}, &|node| node.mutate_groups(mutant)), story)
+            }
+            Mutant::Node(mutant) if mutant.is_of_reading() => {
+                sim::run_paxos_whole(seed, &faults, (&|_| {}, &|node| node.mutate(mutant)), story)
             }
             Mutant::Node(mutant) => sim::run_whole(seed, &faults, (&|_| {}, &|node| node.mutate(mutant)), story),
         });
@@ -397,9 +401,10 @@ mod noticed {
     }
 
     /// The promises of `protocols/paxos/src/tests`.
-    const PROMISES: [&str; 22] = [
+    const PROMISES: [&str; 23] = [
         "ballots",
         "credit",
+        "history",
         "kept first",
         "lease",
         "liveness",

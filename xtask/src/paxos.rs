@@ -84,6 +84,9 @@ fn suit(mut begun: Activation, config: &Config, keeps: &dyn Fn(NodeId) -> bool) 
 /// Says what every node's settings are in the end.
 pub type Adjust<'a> = &'a dyn Fn(&mut Config);
 
+/// Does something to every node before it starts.
+pub type Touch<'a> = &'a dyn Fn(&mut Node<Paxos>);
+
 /// A world of engines alone.
 ///
 /// # Errors
@@ -101,7 +104,7 @@ pub fn whole<'a>(
     plan: RunPlan,
     keep: Keep,
     adjust: Adjust<'a>,
-    touch: &'a dyn Fn(&mut Node<Paxos>),
+    touch: Touch<'a>,
 ) -> Result<SimWorld<'a, Whole<Paxos>>, String> {
     let settings = settings(&plan);
     engines::whole(plan, keep, Box::new(move |member| paxos(&settings, member, adjust)), None, touch)

@@ -74,14 +74,24 @@ pub fn run_plato(seed: u64, faults: &Kinds, adjust: plato::Adjust<'_>, story: bo
 
 /// Runs one seed of Ring Paxos: an odd one drives engines alone, an even one whole nodes with their clients.
 pub fn run_paxos(seed: u64, faults: &Kinds, adjust: paxos::Adjust<'_>, story: bool) -> Result<RunOutcome, String> {
-    let whole = seed.is_multiple_of(2);
-    let plan = paxos::suited(if whole { RunPlan::draw_whole(seed, faults) } else { RunPlan::draw_bare(seed, faults) });
-    let keep = Keep { bounds: paxos::bounds(&plan)?, story, trace: false };
-    if whole {
-        Ok(paxos::whole(plan, keep, adjust, &|_| {})?.run())
-    } else {
-        Ok(paxos::bare(plan, keep, adjust)?.run())
+    if seed.is_multiple_of(2) {
+        return run_paxos_whole(seed, faults, (adjust, &|_| {}), story);
     }
+    let plan = paxos::suited(RunPlan::draw_bare(seed, faults));
+    let keep = Keep { bounds: paxos::bounds(&plan)?, story, trace: false };
+    Ok(paxos::bare(plan, keep, adjust)?.run())
+}
+
+/// Runs one seed of Ring Paxos with whole nodes.
+pub fn run_paxos_whole(
+    seed: u64,
+    faults: &Kinds,
+    with: (paxos::Adjust<'_>, paxos::Touch<'_>),
+    story: bool,
+) -> Result<RunOutcome, String> {
+    let plan = paxos::suited(RunPlan::draw_whole(seed, faults));
+    let keep = Keep { bounds: paxos::bounds(&plan)?, story, trace: false };
+    Ok(paxos::whole(plan, keep, with.0, with.1)?.run())
 }
 
 /// Runs one seed of the ring: an odd one drives engines alone, an even one whole nodes with their clients.

@@ -10,6 +10,7 @@ pub(crate) use verdicts::Verdicts;
 
 use crate::Node;
 use crate::clients::client_session::Telling;
+use crate::mutant::mutated;
 use bytes::BytesMut;
 use consort_group::ordered::{self, MulticastLayout, Ordered};
 use consort_group::{Groups, Targets, batch};
@@ -174,18 +175,32 @@ impl<E: Engine> Node<E> {
         if next < oldest {
             //= G54
             reader.next = Place::at(oldest);
-            self.say(client, &ReadingStatus::Lost { from: next, to: oldest - 1 });
+            if !mutated!(self, TrimmedUntold) {
+                self.say(client, &ReadingStatus::Lost { from: next, to: oldest - 1 });
+            }
             return ReaderWait::Turn;
         }
         if next > readable.last.0 {
             if std::mem::replace(&mut reader.stage, ReadingStage::Live) != ReadingStage::Live {
                 self.say(client, &ReadingStatus::CaughtUp { position: readable.last.0 });
+                #[cfg(feature = "mutants")]
+                if mutated!(self, SeamRepeated) {
+                    self.step_back(client);
+                }
             }
             return ReaderWait::Order;
         }
         match self.tell_from_log(client, readable.last, room) {
             true => ReaderWait::Turn,
             false => ReaderWait::Order,
+        }
+    }
+
+    /// Has a reader read the newest message again, where a rule is broken on purpose.
+    #[cfg(feature = "mutants")]
+    fn step_back(&mut self, client: ClientId) {
+        if let Some(reader) = self.readers.get_mut(client) {
+            reader.next = Place::at(reader.next.position.saturating_sub(1).max(1));
         }
     }
 
@@ -217,6 +232,9 @@ impl<E: Engine> Node<E> {
             true
         });
         readers.spend(spent);
+        if mutated!(self, ReadSkips) && found.len() > 1 {
+            found.pop();
+        }
         found.iter().for_each(|message| self.tell_read(client, message));
         if let Some(at) = lost {
             //= G53

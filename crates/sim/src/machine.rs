@@ -2,7 +2,7 @@
 use crate::digest::TraceDigest;
 use crate::message::index_of;
 use crate::message::{Process, ProcessIncarnation};
-use crate::trace::{Grouped, OfferRecord};
+use crate::trace::{Grouped, OfferRecord, ReadingRecord};
 use bytes::Bytes;
 use consort_order::{Destination, Link};
 use consort_session::{ChangeCause, GroupView, Member};
@@ -16,8 +16,8 @@ mod bare;
 mod whole;
 
 pub use bare::{Bare, CONTROL, Holds};
-pub use whole::Whole;
 pub(crate) use whole::private;
+pub use whole::{Bookmarks, Whole};
 
 /// A state machine that the world can drive: one input, then [`Machine::poll`] until `None`.
 pub trait Machine {
@@ -183,6 +183,13 @@ pub enum MachineOutput {
         count: u64,
         /// Whom it was sent to.
         groups: Vec<Box<str>>,
+    },
+    /// A client reads by position, or was given a message with its place.
+    Reading {
+        /// Which client.
+        client: u16,
+        /// What it was told.
+        read: ReadingRecord,
     },
     /// A client that is no process of the plan has gone.
     Gone {

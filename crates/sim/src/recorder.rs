@@ -7,8 +7,8 @@ use crate::message::{Mark, Process, ProcessIncarnation};
 use crate::quiescence::QuiescenceCheck;
 use crate::story::RunStory;
 use crate::trace::{
-    DeliveryRecord, DeliverySender, Grouped, InstallRecord, Occurrence, OfferRecord, PerProcess, SaidMessage,
-    Submitted, Trace, TraceEvent,
+    DeliveryRecord, DeliverySender, Grouped, InstallRecord, Occurrence, OfferRecord, PerProcess, ReadingRecord,
+    ReadingStep, SaidMessage, Submitted, Trace, TraceEvent,
 };
 use consort_types::{Instant, NodeId, Service, ViewId};
 use consort_wire::Payload;
@@ -162,6 +162,16 @@ impl Recorder {
         self.record(process, what);
     }
 
+    pub fn reading(&mut self, process: Process, read: ReadingRecord) {
+        if read.step != ReadingStep::Placed {
+            let ReadingRecord { step, at, to, oldest, retained, .. } = read;
+            self.tell(Some(process.node), 'l', || {
+                format!("{process} reads: {} {at} to {to}, oldest {oldest}, retained {retained}", step.name())
+            });
+        }
+        self.record(process, Occurrence::Reading(read));
+    }
+
     pub fn gone(&mut self, process: Process) {
         self.tell(Some(process.node), '-', || format!("{process} has gone"));
         self.record(process, Occurrence::Gone);
@@ -266,6 +276,11 @@ fn digest(digest: &mut TraceDigest, event: &TraceEvent) {
         Occurrence::Side(said) => {
             digest.add(name(said.from));
             18 | said.count << 8
+        }
+        Occurrence::Reading(read) => {
+            digest.add(read.at.position << 16 | u64::from(read.at.index));
+            digest.add(read.sum);
+            26 | (read.step as u64) << 8 | read.to << 16
         }
         Occurrence::Gone => 19,
         Occurrence::Leave => 14,

@@ -3,6 +3,7 @@
 //! A trace can be written as text and read back, so that the checkers that judge a simulation can judge any run:
 //! one event per line, `<nanoseconds> <process> <what> name=value ...`.
 use crate::message::{Mark, Process, ProcessIncarnation};
+use consort_session::Place;
 use consort_types::{Class, Instant, MessageId, NodeId, OrderStream, Position, Service, ViewId};
 use std::borrow::Cow;
 
@@ -45,6 +46,8 @@ pub enum Occurrence {
     Spoke(Box<SaidMessage>),
     /// The process was given a message that is not of the workload.
     Side(Box<SaidMessage>),
+    /// The process reads by position, or was given a message with its place.
+    Reading(ReadingRecord),
     /// The process, which is none of the plan, has gone.
     Gone,
     /// The process submitted a message and it was accepted.
@@ -154,6 +157,71 @@ pub struct SaidMessage {
     pub count: u64,
     /// Whom it was sent to.
     pub groups: Vec<Box<str>>,
+}
+
+/// A step of a reading by position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadingRecord {
+    /// Which.
+    pub step: ReadingStep,
+    /// The message's place, the first that is read, asked for or lost.
+    pub at: Place,
+    /// The last position that is meant: of what is lost, of all that was told, or of the order.
+    pub to: u64,
+    /// A sum of the message's bytes; of a reading that begins, the order's name.
+    pub sum: u64,
+    /// The oldest position that there is, as the process was told.
+    pub oldest: u64,
+    /// The oldest position that its node retains now.
+    pub retained: u64,
+}
+
+/// What is said of a reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadingStep {
+    /// A member was given a message with its place.
+    Placed,
+    /// A place is asked for.
+    Asked,
+    /// It begins.
+    Began,
+    /// A message was read.
+    Message,
+    /// All there is was told.
+    CaughtUp,
+    /// Something cannot be told.
+    Lost,
+    /// It is refused: the place is not retained any more.
+    Trimmed,
+    /// It is refused: the order does not reach so far.
+    BeyondEnd,
+    /// It is over.
+    Ended,
+}
+
+impl ReadingStep {
+    /// All of them, with the words for them.
+    const ALL: [(Self, &'static str); 9] = [
+        (Self::Placed, "placed"),
+        (Self::Asked, "asked"),
+        (Self::Began, "began"),
+        (Self::Message, "message"),
+        (Self::CaughtUp, "caught_up"),
+        (Self::Lost, "lost"),
+        (Self::Trimmed, "trimmed"),
+        (Self::BeyondEnd, "beyond_end"),
+        (Self::Ended, "ended"),
+    ];
+
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(step, _)| *step == self).map_or("", |(_, name)| name)
+    }
+
+    /// The one of this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, known)| *known == name).map(|(step, _)| *step)
+    }
 }
 
 /// A message that is offered before its place is final.

@@ -33,6 +33,7 @@
 //! | GM | messages to groups go to members, once, in one order | `group_messages` |
 //! | GS | who moved together was given the same of a group | `group_moves` |
 //! | GH | daemons of a view have the same groups | `group_state` |
+//! | RP | what is read by position is the order, without gaps | `by_position` |
 //! | LV | what was accepted is delivered once faults stop | `liveness` |
 //! | BM | memory stays in its bounds and is given back | `bounded_memory` |
 //! | NR | nothing is repeated where nothing was lost | `no_needless_repeat` |
@@ -55,6 +56,7 @@ mod acks_hold;
 mod assertion;
 mod availability;
 mod bounded_memory;
+mod by_position;
 mod causal_order;
 mod duplicate;
 mod fifo;
@@ -235,6 +237,7 @@ impl Suite {
                 Box::new(group_messages::GroupMessages::new(promised)),
                 Box::<group_moves::GroupMoves>::default(),
                 Box::<group_state::GroupState>::default(),
+                Box::<by_position::ByPosition>::default(),
                 Box::<assertion::Assertions>::default(),
                 Box::new(no_needless_repeat::Needless(bounds.needless.clone())),
                 Box::new(needless_view::NeedlessViews::new(bounds.views.clone())),

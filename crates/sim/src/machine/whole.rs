@@ -1,6 +1,8 @@
 //! A whole node and the clients that are connected to it.
+mod reader;
 mod side;
 
+pub use reader::Bookmarks;
 pub(crate) use side::private;
 
 use super::{GroupSeen, Holds, Machine, MachineOutput, SubmitAnswer, sum};
@@ -17,6 +19,7 @@ use consort_types::{
     Class, ClientId, Duration, GroupName, Instant, MemberId, NodeId, Position, Rng, Service, Ticket, ViewId,
 };
 use consort_wire::{Identity, Lane, Payload};
+use reader::Reader;
 use side::{Deed, Side};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -37,6 +40,8 @@ pub struct Whole<E: Engine> {
     processes: u16,
     seats: Vec<ClientSeat>,
     side: Side,
+    /// The client that reads by position, where that can be done: the last of those that are there from the start.
+    reader: Option<Reader>,
     acts: VecDeque<MachineOutput>,
     /// It was asked to leave: what its clients are refused from here on is no wonder.
     leaves: bool,
@@ -69,9 +74,15 @@ struct ClientSeat {
 
 impl ClientSeat {
     /// Of three seats next to each other one is not optimistic, one undoes any offer, and one only the latest.
-    fn new(group: &GroupName, at: u16) -> Self {
+    /// Where places last, the first kind asks for them.
+    fn new(group: &GroupName, at: u16, places_last: bool) -> Self {
         let undo = [None, Some(Undo::Any), Some(Undo::Latest)][usize::from(at % 3)];
-        let client = ClientEnd::new(&Hello { wants_views: true, optimistic: undo, ..Hello::default() });
+        let wants_positions = places_last && undo.is_none();
+        Self::with(group, &Hello { wants_views: true, optimistic: undo, wants_positions, ..Hello::default() })
+    }
+
+    fn with(group: &GroupName, hello: &Hello) -> Self {
+        let client = ClientEnd::new(hello);
         let listener = SessionListener::new(std::slice::from_ref(group));
         let (paused, writes_by, waits, gone) = (false, None, false, false);
         Self {
@@ -84,7 +95,7 @@ impl ClientSeat {
             dared: BTreeSet::new(),
             said: 0,
             offers: BTreeMap::new(),
-            undo,
+            undo: hello.optimistic,
             gone,
         }
     }
@@ -100,11 +111,14 @@ impl<E: Engine> Whole<E> {
         group: GroupName,
         holds: Option<Holds<E>>,
     ) -> Self {
+        let places_last = engine.capability().replays;
+        let seat = |at| ClientSeat::new(&group, at + identity.me.node.0, places_last);
         Self {
             node: Node::new(identity, engine, limits),
             me: identity.me,
             processes: plan.clients,
-            seats: (0..plan.clients + VISITORS).map(|at| ClientSeat::new(&group, at + identity.me.node.0)).collect(),
+            seats: (0..plan.clients + VISITORS).map(seat).collect(),
+            reader: None,
             group,
             side: Side::new(plan, identity.me.node),
             acts: VecDeque::new(),
@@ -113,6 +127,17 @@ impl<E: Engine> Whole<E> {
             now: Instant::ZERO,
             rng: Rng::new(plan.seed).fork(u64::from(identity.me.node.0)),
         }
+    }
+
+    /// One more client, which reads by position, if the node retains anything. What the readers of all nodes have read
+    /// outlasts their nodes.
+    #[must_use]
+    pub fn with_reader(mut self, plan: &RunPlan, bookmarks: Bookmarks) -> Self {
+        if self.node.engine().capability().replays {
+            self.reader = Some(Reader::new(plan, self.me.node, self.seats.len(), bookmarks));
+            self.seats.push(ClientSeat::with(&self.group, &Hello::default()));
+        }
+        self
     }
 
     /// The node, for looking at.
@@ -129,10 +154,14 @@ impl<E: Engine> Whole<E> {
     fn pass(&mut self, now: Instant) {
         self.now = now;
         self.seats.iter_mut().for_each(|seat| seat.writes_by = None);
+        self.pass_reader(now);
         if self.leaves || !self.side.is_due(now) {
             return;
         }
         let at = self.side.choose(self.seats.len());
+        if self.reader.as_ref().is_some_and(|reader| reader.seat == at) {
+            return;
+        }
         let visits = at >= usize::from(self.processes);
         if self.seats[at].gone || self.seats[at].client.free() == 0 {
             return;
@@ -177,7 +206,8 @@ impl<E: Engine> Whole<E> {
         self.seats[at].gone = true;
         self.acts.push_back(MachineOutput::Gone { client: at as u16 });
         self.node.close_client(self.now, client_at(at));
-        self.seats.push(ClientSeat::new(&self.group, at as u16));
+        let places_last = self.reader.is_some();
+        self.seats.push(ClientSeat::new(&self.group, at as u16, places_last));
         self.node.open_client(self.now, client_at(self.seats.len() - 1));
     }
 
@@ -220,6 +250,9 @@ impl<E: Engine> Whole<E> {
     /// The client reads all that the node has for it.
     fn read(&mut self, client: ClientId) {
         let at = seat_of(client);
+        if self.reader.as_ref().is_some_and(|reader| reader.is_stalled(at)) {
+            return;
+        }
         while self.node.has_output(client) {
             let mut bytes = BytesMut::new();
             self.node.client_outputs(client).for_each(|part| bytes.extend_from_slice(part));
@@ -257,7 +290,7 @@ impl<E: Engine> Whole<E> {
         let acts = &mut self.acts;
         self.seats[at].listener.hear(&event, |heard| acts.extend(act(at as u16, heard)));
         match event {
-            DaemonEvent::Welcome(_) if at >= usize::from(self.processes) => {}
+            DaemonEvent::Welcome(_) if at >= usize::from(self.processes) => self.welcome_reader(at),
             DaemonEvent::Welcome(_) => {
                 if let Err(not_sent) = self.seats[at].client.join(&self.group) {
                     self.refuse(at, not_sent.to_string());
@@ -283,8 +316,9 @@ impl<E: Engine> Whole<E> {
                 if self.seats[at].dared.contains(&request) && is_fair(&refusal) => {}
             DaemonEvent::Refused { refusal, .. } => self.refuse(at, format!("{refusal:?}")),
             DaemonEvent::Disconnect(farewell) => self.refuse(at, format!("{farewell:?}")),
-            // No simulated client reads by position.
-            DaemonEvent::Read(_) | DaemonEvent::Reading(_) | DaemonEvent::Life(_) => {}
+            DaemonEvent::Read(message) => self.on_read(at, &message),
+            DaemonEvent::Reading(status) => self.on_reading(at, &status),
+            DaemonEvent::Life(_) => {}
             DaemonEvent::View(_) | DaemonEvent::Waiting(_) | DaemonEvent::Status(_) | DaemonEvent::Pong(_) => {}
         }
     }
@@ -310,7 +344,7 @@ impl<E: Engine> Whole<E> {
     /// What is not of the workload.
     fn on_message(&mut self, at: usize, message: &Message) {
         if message.groups().any(|group| group == self.group.as_str()) {
-            return;
+            return self.on_placed(at, message);
         }
         let Some((life, client, count)) = side::read(message.payload()) else {
             return self.refuse(at, "a message that nobody sends".into());

@@ -1,7 +1,7 @@
 //! A trace as text.
 use super::{
-    DeliveryRecord, DeliverySender, Grouped, InstallRecord, Occurrence, OfferRecord, SaidMessage, Submitted, Trace,
-    TraceEvent,
+    DeliveryRecord, DeliverySender, Grouped, InstallRecord, Occurrence, OfferRecord, ReadingRecord, ReadingStep,
+    SaidMessage, Submitted, Trace, TraceEvent,
 };
 use crate::message::{Mark, Process, ProcessIncarnation};
 use consort_types::{Class, Incarnation, Instant, MemberId, MessageId, NodeId, OrderStream, Position, Service, ViewId};
@@ -55,6 +55,10 @@ impl fmt::Display for TraceEvent {
             Occurrence::Signal(group) => write!(f, "signal of={group}"),
             Occurrence::Spoke(said) => write_said(f, "spoke", said),
             Occurrence::Side(said) => write_said(f, "side", said),
+            Occurrence::Reading(ReadingRecord { step, at, to, sum, oldest, retained }) => {
+                let step = step.name();
+                write!(f, "reading step={step} place={at} to={to} sum={sum} oldest={oldest} retained={retained}")
+            }
             Occurrence::Gone => f.write_str("gone"),
             Occurrence::Submit(submitted) => write_submit(f, submitted),
             Occurrence::Wait => f.write_str("wait"),
@@ -170,6 +174,14 @@ fn read_what(word: &str, fields: Fields<'_>) -> Option<Occurrence> {
         "signal" => Occurrence::Signal(fields.text("of")?.into()),
         "spoke" => Occurrence::Spoke(Box::new(read_said(fields)?)),
         "side" => Occurrence::Side(Box::new(read_said(fields)?)),
+        "reading" => Occurrence::Reading(ReadingRecord {
+            step: ReadingStep::named(fields.text("step")?)?,
+            at: fields.number("place")?,
+            to: fields.number("to")?,
+            sum: fields.number("sum")?,
+            oldest: fields.number("oldest")?,
+            retained: fields.number("retained")?,
+        }),
         "gone" => Occurrence::Gone,
         "offer" => Occurrence::Offer(OfferRecord {
             offer: fields.number("offer")?,
@@ -252,6 +264,7 @@ fn wrong(line: &str) -> &'static str {
         Some("group") => "of, id, change, network, closed, members or together",
         Some("signal") => "of",
         Some("spoke" | "side") => "from, count or groups",
+        Some("reading") => "step, place, to, sum, oldest or retained",
         Some("submit") => "count, service, len, class or id",
         Some("deliver") => {
             "mark, nameless, intact, sender, life, client, stream, position, class, service, len, own or missing"
@@ -341,6 +354,7 @@ fn class(text: &str) -> Option<Class> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use consort_session::Place;
 
     fn events() -> Trace {
         let process = Process { node: NodeId(2), life: 3, client: 1 };
@@ -386,6 +400,14 @@ mod tests {
             Occurrence::Signal("few1".into()),
             Occurrence::Spoke(Box::new(said.clone())),
             Occurrence::Side(Box::new(said)),
+            Occurrence::Reading(ReadingRecord {
+                step: ReadingStep::CaughtUp,
+                at: Place { position: 7, index: 2 },
+                to: 9,
+                sum: 3,
+                oldest: 4,
+                retained: 5,
+            }),
             Occurrence::Gone,
             Occurrence::Submit(submitted),
             Occurrence::Wait,

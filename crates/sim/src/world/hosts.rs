@@ -221,6 +221,7 @@ impl<M: Machine> SimWorld<'_, M> {
                 let from = Process::of(self.lives.of(from.0), from.1);
                 self.recorder.side(process(client), SaidMessage { from, count, groups });
             }
+            MachineOutput::Reading { client, read } => self.recorder.reading(process(client), read),
             MachineOutput::Gone { client } => self.recorder.gone(process(client)),
             MachineOutput::Ordered { client, count } => {
                 self.recorder.record(process(client), Occurrence::Ordered(count))

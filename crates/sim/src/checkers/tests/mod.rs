@@ -4,6 +4,7 @@ mod delivery;
 mod groups;
 mod offers;
 mod orders;
+mod reading;
 mod safe;
 mod script;
 mod uniform;

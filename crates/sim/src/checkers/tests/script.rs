@@ -11,6 +11,7 @@
 //! n0 is told of closing            (the group `all`)
 //! n0 is given n1#3                 (beside the workload, to the group `all`; `by name`: to itself)
 //! n1 speaks 3 to n0                (beside the workload, to that one by its name)
+//! n0 reads message 7.1 sum 9       (a step of a reading, its place, and more by name: `to`, `sum`, `oldest`, `retained`)
 //! n0 guest closes 5 with n0        (any of these, of another client of n0, which takes no part)
 //! n0 guest stands in 5 of n0 n1    (and now it does)
 //! quiet                            at 9000         (what follows comes after so many nanoseconds, else one apart)
@@ -21,9 +22,10 @@ use crate::checkers::{Bounds, judge};
 use crate::machine::private;
 use crate::message::{Mark, Process, ProcessIncarnation};
 use crate::trace::{
-    DeliveryRecord, DeliverySender, Grouped, InstallRecord, Occurrence, OfferRecord, SaidMessage, Submitted, Trace,
-    TraceEvent,
+    DeliveryRecord, DeliverySender, Grouped, InstallRecord, Occurrence, OfferRecord, ReadingRecord, ReadingStep,
+    SaidMessage, Submitted, Trace, TraceEvent,
 };
+use consort_session::Place;
 use consort_types::{Class, Instant, MemberId, MessageId, NodeId, Position, Service, ViewId};
 use std::collections::BTreeMap;
 
@@ -111,6 +113,7 @@ impl Reader {
                 let to = if rest == ["by", "name"] { private(process) } else { "all".into() };
                 Occurrence::Side(Box::new(SaidMessage { from, count, groups: vec![to.into()] }))
             }
+            ["reads", step, at, ref rest @ ..] => Occurrence::Reading(reads(step, at, rest)?),
             ["is", "told", "of", "closing"] => Occurrence::Signal("all".into()),
             ["speaks", count, "to", name] => {
                 let to = private(Process::of(life(name)?, 0)).into();
@@ -224,6 +227,18 @@ impl Reader {
             ..DeliveryRecord::default()
         }))
     }
+}
+
+/// What is not named is 0; the sum of a message is its place.
+fn reads(step: &str, at: &str, rest: &[&str]) -> Option<ReadingRecord> {
+    let named = |name: &str| {
+        let at = rest.iter().position(|word| *word == name)?;
+        rest.get(at + 1)?.parse().ok()
+    };
+    let at: Place = at.parse().ok()?;
+    let (oldest, retained) = (named("oldest").unwrap_or(1), named("retained").unwrap_or(1));
+    let (to, sum) = (named("to").unwrap_or(0), named("sum").unwrap_or(at.position * 8 + u64::from(at.index)));
+    Some(ReadingRecord { step: ReadingStep::named(step)?, at, to, sum, oldest, retained })
 }
 
 fn life(word: &str) -> Option<ProcessIncarnation> {
