@@ -33,7 +33,7 @@ pub use change::{NetworkChange, NoChange};
 pub use consort_order::{Destination, Engine, Lag, Lane, Pressure};
 pub use consort_session::listing::Transport;
 pub use consort_session::{Disconnect, DisconnectReason, Limits, OUTPUT_PIECES};
-pub use consort_types::{ClientId, Instant, Ticket};
+pub use consort_types::{ClientId, Instant, Position, Ticket};
 pub use consort_wire::Identity;
 pub use effect::{Datagram, Effect, Reading};
 #[cfg(feature = "mutants")]
@@ -73,6 +73,8 @@ pub struct Node<E: Engine> {
     /// Whether the engine can show what it has retained.
     replays: bool,
     readers: Readers,
+    /// What the engine holds for them.
+    held: Option<Position>,
     verdicts: Verdicts,
     effects: VecDeque<Effect>,
     now: Instant,
@@ -130,6 +132,7 @@ impl<E: Engine> Node<E> {
         Self {
             replays: engine.capability().replays,
             readers: Readers::default(),
+            held: None,
             verdicts: Verdicts::default(),
             engine,
             datagrams: Datagrams::new(identity),
@@ -416,7 +419,9 @@ impl<E: Engine> Node<E> {
     fn free_names(&mut self) {
         while let Some((client, name)) = self.clients.next_parted() {
             self.groups.exit(client, &name);
-            self.readers.remove(client);
+            if self.readers.remove(client).is_some() {
+                self.hold_unread();
+            }
         }
     }
 

@@ -42,6 +42,7 @@ impl<E: Engine> Node<E> {
     pub(crate) fn on_read(&mut self, client: ClientId, request: &ReadRequest) {
         //= G55
         let reads = self.readers.remove(client).is_some();
+        self.hold_unread();
         if reads || request.groups.is_empty() {
             self.end_reading(client, ReadingEndCause::Ended, "the client reads no more, or something else".to_owned());
         }
@@ -76,7 +77,17 @@ impl<E: Engine> Node<E> {
         let Some(client) = self.readers.next_turn() else { return false };
         let waits = self.serve_reader(client);
         self.readers.waits(client, waits);
+        self.hold_unread();
         true
+    }
+
+    /// Tells the engine what readers have yet to read.
+    pub(crate) fn hold_unread(&mut self) {
+        //= G57
+        let first = self.readers.first_unread().map(Position);
+        if std::mem::replace(&mut self.held, first) != first {
+            self.engine.hold(first);
+        }
     }
 
     /// How far this node has taken the order, and whether it knows where it stands.
@@ -263,6 +274,7 @@ impl<E: Engine> Node<E> {
 
     fn end_reading(&mut self, client: ClientId, cause: ReadingEndCause, text: String) {
         self.readers.remove(client);
+        self.hold_unread();
         let (oldest, newest) = self.readable().map_or((0, 0), |readable| (readable.first.0, readable.last.0));
         let end = ReadingStatus::Ended(ReadingEnd { cause, oldest, newest, text });
         self.frames.clear();

@@ -304,6 +304,10 @@ pub trait Engine {
     /// where the position is not retained. One call costs what it shows, whatever is retained.
     fn replay(&self, _from: Position, _see: &mut dyn FnMut(&Delivery) -> bool) {}
 
+    /// Programs have yet to read what stands from this position on, or nothing: an engine that retains what it has ordered lets
+    /// it go later, within bounds. Others ignore it.
+    fn hold(&mut self, _from: Option<Position>) {}
+
     /// What submitted messages wait for, and whether to poll for the next packet. Cheap: drivers ask before every wait.
     fn wait_state(&self) -> WaitState {
         WaitState::default()

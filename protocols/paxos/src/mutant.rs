@@ -45,5 +45,6 @@ consort_types::mutants!(
     CreditIgnored "sends values beyond its credit",
     WindowIgnored "opens more instances than the window allows",
     OneTrimmed "starts anew when one other has trimmed what it misses",
+    UnreadIgnored "lets go what a program is about to read",
     PoolKept "keeps payloads of values that can never count",
 );

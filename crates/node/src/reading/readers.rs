@@ -124,6 +124,12 @@ impl Readers {
         self.all.get_mut(&client)
     }
 
+    /// The first position that a reading which has begun has yet to be told.
+    pub fn first_unread(&self) -> Option<u64> {
+        let begun = |reader: &&PositionReader| !matches!(reader.stage, ReadingStage::Asked { .. });
+        self.all.values().filter(begun).map(|reader| reader.next.position).min()
+    }
+
     /// Whether it is somebody's turn, or will be once those that wait are woken.
     pub fn has_turn(&self, order: (Option<u64>, bool)) -> bool {
         !self.turns.is_empty()

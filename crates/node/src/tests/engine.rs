@@ -74,6 +74,8 @@ pub(super) struct Sequencer {
     log: Vec<Delivery>,
     /// The first position that is retained.
     pub oldest: u64,
+    /// From where on programs have yet to read.
+    pub held: Option<Position>,
     /// Learns what has its place and delivers none of it, as one that others left out.
     pub is_away: bool,
     /// Names the order.
@@ -106,6 +108,7 @@ impl Sequencer {
             replays: true,
             log: Vec::new(),
             oldest: 1,
+            held: None,
             is_away: false,
             order: 77,
             submitted: 0,
@@ -299,6 +302,10 @@ impl Engine for Sequencer {
     fn replay(&self, from: Position, see: &mut dyn FnMut(&Delivery) -> bool) {
         let retained = self.log.iter().filter(|delivery| delivery.position.0 >= self.oldest);
         let _ = retained.skip_while(|delivery| delivery.position < from).all(see);
+    }
+
+    fn hold(&mut self, from: Option<Position>) {
+        self.held = from;
     }
 
     fn wait_state(&self) -> WaitState {

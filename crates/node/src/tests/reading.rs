@@ -341,6 +341,33 @@ fn a_reader_that_does_not_read_holds_little_and_slows_nobody() {
 }
 
 #[test]
+fn what_the_last_reader_has_yet_to_read_is_held_until_it_reads_or_ends() {
+    //= G57 test
+    let (mut world, ann, rea) = world_of(1, Limits::default());
+    let bob = world.connect(0, "bob");
+    say(&mut world, ann, &["g"], "one");
+    let held = |world: &World| world.nodes[0].engine.held.map(|from| from.0);
+    assert_eq!(held(&world), None, "nobody reads");
+    world.programs[rea].reads = false;
+    read(&mut world, rea, 0, &["g"]);
+    read(&mut world, bob, 0, &["g"]);
+    (0..2).for_each(|_| say(&mut world, ann, &["g"], &"x".repeat(70_000)));
+    let newest = world.nodes[0].engine.numbered;
+    assert_eq!(held(&world), Some(newest), "the first of two large ones waits for its client");
+    world.programs[rea].reads = true;
+    let id = world.programs[rea].id;
+    world.read(id);
+    world.settle();
+    assert_eq!(held(&world), Some(newest + 1), "all was read");
+    read(&mut world, rea, newest + 50, &["g"]);
+    say(&mut world, ann, &["g"], "more");
+    assert_eq!(held(&world), Some(newest + 2), "a place that is not reached yet holds nothing");
+    world.vanish(bob);
+    world.settle();
+    assert_eq!(held(&world), None, "nobody reads any more");
+}
+
+#[test]
 fn between_two_slices_of_reading_the_node_does_other_things() {
     //= G56 test
     let (mut world, ann, _) = world_of(1, Limits::default());

@@ -133,6 +133,10 @@ impl Engine for Paxos {
         self.show_from(from.0, see);
     }
 
+    fn hold(&mut self, from: Option<Position>) {
+        self.held = from;
+    }
+
     fn wait_state(&self) -> WaitState {
         WaitState { wait_cause: self.wait_cause(), busy_poll_hint: false }
     }

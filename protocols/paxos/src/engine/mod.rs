@@ -9,7 +9,7 @@ use crate::packet::{Beat, Content, Lead, Packet};
 use crate::proposer::Proposer;
 use bytes::Bytes;
 use consort_order::{Destination, Lane, Output};
-use consort_types::{Duration, Incarnation, Instant, MemberId, NodeId, Rng, Ticket, View};
+use consort_types::{Duration, Incarnation, Instant, MemberId, NodeId, Position, Rng, Ticket, View};
 use consort_wire::pack::Body;
 use replay::Places;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -70,6 +70,8 @@ pub struct Paxos {
     ticket: u64,
     ledger: Ledger,
     timeline: Timeline,
+    /// From where on programs have yet to read.
+    held: Option<Position>,
     writing: BTreeMap<Ticket, Then>,
     /// What this node says to itself.
     loopback: VecDeque<Content>,
@@ -208,6 +210,7 @@ impl Paxos {
             ticket: 0,
             ledger: Ledger::default(),
             timeline: Timeline::default(),
+            held: None,
             writing: BTreeMap::new(),
             loopback: VecDeque::new(),
             output: VecDeque::new(),

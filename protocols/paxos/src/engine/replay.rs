@@ -31,6 +31,11 @@ impl Places {
         self.starts.range(from..).copied()
     }
 
+    /// In which instance the message at a place came, or the first that is retained.
+    pub fn instance(&self, place: u64) -> Option<u64> {
+        self.from(place).next().map(|(_, at)| at)
+    }
+
     /// Where to begin for the message at a place: the value that it came in, and all behind.
     fn from(&self, place: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         let behind = self.starts.partition_point(|(first, _)| *first <= place);

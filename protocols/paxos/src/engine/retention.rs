@@ -87,7 +87,7 @@ impl Paxos {
             to = to.max(self.learner.within(limit));
         }
         if bytes <= limit * PATIENCE {
-            to = to.min(self.needed(now));
+            to = to.min(self.needed(now)).min(self.unread());
         }
         if to > self.learner.first().at {
             self.learner.trim(to);
@@ -113,6 +113,14 @@ impl Paxos {
             self.is_near(peer, now) && peer.beat.view == present.number && present.last.contains_key(&peer.member)
         });
         reads.map(|peer| peer.beat.next).fold(self.learner.next(), u64::min)
+    }
+
+    /// The first instance that some program has yet to read.
+    fn unread(&self) -> u64 {
+        //= X86
+        let waits = self.held.filter(|from| from.0 <= self.learner.place());
+        let waits = waits.filter(|_| !crate::mutated!(self.config, UnreadIgnored));
+        waits.and_then(|from| self.places.instance(from.0)).unwrap_or(self.learner.next())
     }
 
     /// What the disk holds below the retained log may go once all else that it tells is written anew.

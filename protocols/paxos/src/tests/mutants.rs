@@ -83,6 +83,11 @@ const NOTICED: &[(Mutant, &str, Where)] = &[
     (Mutant::CreditIgnored, "credit", Scene(v::no_more_is_under_way_than_the_credit_allows)),
     (Mutant::WindowIgnored, "window", Seeds),
     (Mutant::OneTrimmed, "history", Scene(r::a_node_asks_everybody_for_what_one_has_trimmed)),
+    (
+        Mutant::UnreadIgnored,
+        "history",
+        Scene(r::what_a_program_has_yet_to_read_is_held_for_it_up_to_four_times_as_much),
+    ),
     (Mutant::PoolKept, "memory", Scene(v::payloads_of_values_that_cannot_count_any_more_are_dropped)),
 ];
 

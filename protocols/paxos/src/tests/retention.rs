@@ -6,7 +6,7 @@ use crate::packet::Content;
 use crate::record::Record;
 use bytes::Bytes;
 use consort_order::{Engine, Output};
-use consort_types::{Duration, Incarnation, Instant, NodeId};
+use consort_types::{Duration, Incarnation, Instant, NodeId, Position};
 
 const RETAIN: usize = 16 << 10;
 
@@ -85,6 +85,31 @@ fn what_a_slow_member_has_yet_to_read_is_held_for_it_up_to_four_times_as_much() 
     fill(&mut world, 0);
     assert!(first(&world, 0) > before, "but no more");
     assert!(world.hosts[0].engine.learner().bytes() <= 5 * RETAIN);
+}
+
+#[test]
+pub fn what_a_program_has_yet_to_read_is_held_for_it_up_to_four_times_as_much() {
+    //= X86 test
+    let mut world = world(9, Storage::Memory, |config| config.retain_for = Duration::from_millis(300));
+    let from = world.hosts[0].engine.learner().place() + 1;
+    world.hosts[0].engine.hold(Some(Position(from)));
+    for _ in 0..40 {
+        assert!(world.submit(0, 1_000));
+        world.run(10);
+    }
+    let oldest = |world: &World, node: usize| world.hosts[node].engine.retained().unwrap().first.0;
+    assert!(oldest(&world, 0) <= from, "history: {} is the oldest there is, and {from} is wanted", oldest(&world, 0));
+    assert!(world.hosts[0].engine.learner().bytes() > 2 * RETAIN && oldest(&world, 1) > from);
+    fill(&mut world, 0);
+    assert!(oldest(&world, 0) > from, "but no more");
+    assert!(world.hosts[0].engine.learner().bytes() <= 5 * RETAIN);
+    for wanted in [None, Some(Position(1 << 40))] {
+        world.hosts[0].engine.hold(wanted);
+        fill(&mut world, 0);
+        assert!(world.hosts[0].engine.learner().bytes() <= RETAIN + RETAIN / 4, "{wanted:?} holds nothing");
+        world.run(1_000);
+        assert_eq!(world.hosts[0].engine.learner().bytes(), 0, "{wanted:?} holds nothing");
+    }
 }
 
 #[test]
