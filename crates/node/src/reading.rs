@@ -101,7 +101,8 @@ impl<E: Engine> Node<E> {
         // An order in which nothing stands yet, as the node is in a view of it.
         let is_empty = || retained.last.0 == 0 && self.view.as_ref().is_some_and(|view| view.id.number > 0);
         let last = self.verdicts.last().or_else(|| is_empty().then_some(0))?;
-        Some(Retained { last: Position(last), ..retained })
+        // A node that was left out may have trimmed more than it has told its members.
+        Some(Retained { last: Position(last), ..retained }).filter(|readable| readable.first.0 <= last + 1)
     }
 
     fn serve_reader(&mut self, client: ClientId) -> ReaderWait {

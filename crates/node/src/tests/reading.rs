@@ -295,6 +295,30 @@ fn nobody_reads_what_members_have_yet_to_be_told() {
 }
 
 #[test]
+fn a_node_that_trimmed_more_than_it_has_told_its_members_lets_readers_wait() {
+    //= G50 test
+    //= G54 test
+    let (mut world, ann, rea) = world_of(2, Limits::default());
+    let bob = world.connect(1, "bob");
+    say(&mut world, ann, &["g"], "before");
+    read(&mut world, bob, 0, &["g"]);
+    told(&mut world, bob);
+    let newest = world.nodes[1].engine.numbered.max(world.nodes[0].engine.numbered);
+    world.nodes[1].engine.is_away = true;
+    (0..3).for_each(|_| say(&mut world, ann, &["g"], "missed"));
+    world.nodes[1].engine.oldest = newest + 3;
+    read(&mut world, rea, 0, &["g"]);
+    assert_eq!((told(&mut world, rea).len(), told(&mut world, bob).len()), (0, 0), "it has told nobody so much");
+    world.nodes[1].engine.is_away = false;
+    say(&mut world, ann, &["g"], "here");
+    let first = format!("reads 77: {} to {}", newest + 3, newest + 4);
+    let (from_start, on) = (told(&mut world, rea), told(&mut world, bob));
+    assert!(from_start[0] == first && from_start.len() == 4, "{from_start:?}");
+    assert_eq!(on[0], format!("lost {} to {}", newest + 1, newest + 2));
+    assert!(on[1].ends_with("missed") && on[2].ends_with("here") && on.len() == 3, "{on:?}");
+}
+
+#[test]
 fn a_reader_is_told_exactly_which_part_the_node_lost() {
     //= G54 test
     let (mut world, ann, rea) = world_of(1, Limits::default());

@@ -32,6 +32,7 @@ fn what_is_known_only_later_is_not_forgotten() {
     assert_eq!(read(&format!("{reads} n0 reads placed 7\n n1 reads ended 0\n quiet")), [""; 0]);
     assert_eq!(read(&format!("{reads} n0 reads placed 7\n n1 crashes\n quiet")), [""; 0]);
     assert_eq!(read("n1 reads asked 4\n quiet"), ["RP"], "never answered");
+    assert_eq!(read("n1 reads asked 5\n quiet"), [""; 0], "it may come yet");
 }
 
 #[test]
