@@ -1,6 +1,6 @@
 //! Who should be in the next view, who should not, and why.
 use crate::HearingTable;
-use consort_types::{Duration, Incarnation, Instant, MemberId, NodeId, ViewCause};
+use consort_types::{Duration, Incarnation, Instant, MemberId, NodeId, Primary, View, ViewCause, ViewId, ViewKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 type MemberSet = BTreeSet<MemberId>;
@@ -166,6 +166,19 @@ impl Sets {
             news |= self.refuse(me, *member, Reason::Apart);
         }
         news
+    }
+
+    /// The view that closes an old one for those that move on from it together.
+    pub fn transitional(&self, old: ViewId, together: &[MemberId], primary: Primary) -> View {
+        View {
+            id: old,
+            kind: ViewKind::Transitional,
+            members: together.to_vec(),
+            moved_together: together.to_vec(),
+            primary,
+            cause: self.trigger.clone(),
+            evidence: Vec::new(),
+        }
     }
 
     /// Whether `me` is in, all that are out were once in, and no node has two lives in.

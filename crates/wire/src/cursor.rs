@@ -1,7 +1,8 @@
 //! Reading and writing fields in order.
 use crate::Malformed;
 use bytes::{BufMut, BytesMut};
-use consort_types::{MemberId, ViewId};
+use consort_types::{MemberId, NodeId, ViewId};
+use std::collections::BTreeSet;
 
 /// Reads fields from the front; remembers how far it came, for errors.
 #[derive(Clone, Debug)]
@@ -69,6 +70,26 @@ impl<'a> Reader<'a> {
         if n.saturating_mul(item_len.max(1)) > self.left() { Err(self.bad(what)) } else { Ok(n) }
     }
 
+    /// Reads a counted list of members that ascend.
+    ///
+    /// # Errors
+    /// [`Malformed`] where the bytes end early, or members do not ascend.
+    pub fn members(&mut self, what: &'static str) -> Result<Vec<MemberId>, Malformed> {
+        let n = self.count(crate::MEMBER_LEN, what)?;
+        let members = (0..n).map(|_| self.member(what)).collect::<Result<Vec<_>, _>>()?;
+        if members.is_sorted_by(|a, b| a < b) { Ok(members) } else { Err(self.bad(what)) }
+    }
+
+    /// Reads a counted list of nodes that ascend.
+    ///
+    /// # Errors
+    /// [`Malformed`] where the bytes end early, or nodes do not ascend.
+    pub fn nodes(&mut self, what: &'static str) -> Result<BTreeSet<NodeId>, Malformed> {
+        let n = self.count(size_of::<u16>(), what)?;
+        let nodes = (0..n).map(|_| self.u16(what).map(NodeId)).collect::<Result<Vec<_>, _>>()?;
+        if nodes.is_sorted_by(|a, b| a < b) { Ok(nodes.into_iter().collect()) } else { Err(self.bad(what)) }
+    }
+
     /// How many bytes are left.
     pub const fn left(&self) -> usize {
         self.bytes.len() - self.at
@@ -101,6 +122,10 @@ pub trait Writer {
     fn put_view_id(&mut self, id: ViewId);
     /// Writes a count for [`Reader::count`]. Lists never grow beyond 65,535 entries; a longer one is a bug here.
     fn put_count(&mut self, n: usize);
+    /// Writes a counted list for [`Reader::members`].
+    fn put_members<'a>(&mut self, members: impl IntoIterator<Item = &'a MemberId, IntoIter: ExactSizeIterator>);
+    /// Writes a counted list for [`Reader::nodes`].
+    fn put_nodes(&mut self, nodes: &BTreeSet<NodeId>);
 }
 
 impl Writer for BytesMut {
@@ -117,6 +142,17 @@ impl Writer for BytesMut {
     fn put_count(&mut self, n: usize) {
         debug_assert!(n <= usize::from(u16::MAX), "a list of {n} cannot be counted in 16 bits");
         self.put_u16(u16::try_from(n).unwrap_or(u16::MAX));
+    }
+
+    fn put_members<'a>(&mut self, members: impl IntoIterator<Item = &'a MemberId, IntoIter: ExactSizeIterator>) {
+        let members = members.into_iter();
+        self.put_count(members.len());
+        members.for_each(|member| self.put_member(*member));
+    }
+
+    fn put_nodes(&mut self, nodes: &BTreeSet<NodeId>) {
+        self.put_count(nodes.len());
+        nodes.iter().for_each(|node| self.put_u16(node.0));
     }
 }
 
@@ -140,6 +176,20 @@ mod tests {
         assert_eq!(reader.u8("item"), Ok(5));
         assert_eq!(reader.end("packet"), Ok(()));
         assert_eq!(reader.u16("more"), Err(Malformed { what: "more", at: VIEW_ID_LEN + 3 }));
+    }
+
+    #[test]
+    fn lists_ascend_or_are_refused() {
+        let (low, high) = (MemberId::new(1, 9), MemberId::new(2, 4));
+        let mut out = BytesMut::new();
+        out.put_members([&low, &high]);
+        out.put_nodes(&[NodeId(3), NodeId(5)].into());
+        out.put_members([&high, &low]);
+        let mut reader = Reader::new(&out);
+        assert_eq!(reader.members("members"), Ok(vec![low, high]));
+        assert_eq!(reader.nodes("nodes"), Ok([NodeId(3), NodeId(5)].into()));
+        assert_eq!(reader.members("descending"), Err(Malformed { what: "descending", at: out.len() }));
+        assert!(Reader::new(&[0, 2, 0, 7, 0, 7]).nodes("twice").is_err());
     }
 
     #[test]

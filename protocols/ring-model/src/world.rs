@@ -4,7 +4,7 @@ use bytes::Bytes;
 use consort_order::{Arrival, Delivery, Destination, Engine, Lane, Output, Submission, state_of};
 use consort_ring::evs::{self, EvsEvent, EvsMessage, EvsTrace};
 use consort_ring::model::Armed;
-use consort_ring::packet::{Beacon, DataContent, RingPacket};
+use consort_ring::packet::{Beacon, DataContent, Proposal, RingPacket};
 use consort_ring::{Ring, RingConfig};
 use consort_types::{Class, Incarnation, Instant, MemberId, NodeId, OrderStream, Service, View};
 use std::collections::VecDeque;
@@ -73,11 +73,14 @@ impl fmt::Display for Flying {
             RingPacket::Token(token) => write!(f, "token {} of {} from {from} to {to}", token.token_seq, token.ring),
             RingPacket::Ack(ack) => write!(f, "ack {} of {} from {from} to {to}", ack.aru, ack.ring),
             RingPacket::TokenRequest(_) => write!(f, "token request from {from} to {to}"),
-            RingPacket::Join(join) => write!(f, "join {:?} without {:?} from {from} to {to}", join.proc, join.fail),
+            RingPacket::Join(join) => {
+                let Proposal { proc, fail, .. } = &join.proposal;
+                write!(f, "join {proc:?} without {fail:?} from {from} to {to}")
+            }
             RingPacket::Commit(commit) => {
                 write!(f, "commit {} rotation {} from {from} to {to}", commit.ring, commit.rotation)
             }
-            RingPacket::Beacon(beacon) => write!(f, "beacon of {} from {from} to {to}", beacon.ring),
+            RingPacket::Beacon(beacon) => write!(f, "beacon of {} from {from} to {to}", beacon.view),
             RingPacket::Late(late) => write!(f, "late in {} from {from} to {to}", late.ring),
         }
     }

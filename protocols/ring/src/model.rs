@@ -61,9 +61,9 @@ impl Ring {
 
     /// Enough time passes that a node that was not heard counts as not heard.
     pub fn forget(&mut self, node: NodeId, now: Instant) {
-        let heard = self.io().heard.get(node, now).cloned();
+        let heard = self.io().presence.heard.get(node, now).cloned();
         if let Some(hearing) = heard {
-            self.io_mut().heard.note(consort_member::Hearing { at: Instant::ZERO, ..hearing });
+            self.io_mut().presence.heard.note(consort_member::Hearing { at: Instant::ZERO, ..hearing });
         }
     }
 
@@ -72,12 +72,12 @@ impl Ring {
     /// # Errors
     /// What `out` answers.
     pub fn write_state(&self, now: Instant, out: &mut impl Write) -> fmt::Result {
-        let io = self.io();
-        write!(out, "{:?} {:?} {:?}", self.state, io.queue, io.heard)?;
-        write!(out, "{:?} {:?} {:?} {:?}", io.quarantine, io.grant_backoff, io.numbers, io.episode)?;
-        write!(out, "{:?} {:?} {:?}", io.attempt, io.installed_number, io.wants)?;
+        let (io, known) = (self.io(), &self.io().presence);
+        write!(out, "{:?} {:?} {:?}", self.state, io.queue, known.heard)?;
+        write!(out, "{:?} {:?} {:?} {:?}", known.quarantine, io.grant_backoff, known.numbers, known.episode)?;
+        write!(out, "{:?} {:?} {:?}", io.attempt, io.installed_number, known.wants)?;
         write!(out, "{:?}", io.suspicion)?;
         self.armed(now).try_for_each(|armed| write!(out, "{armed:?}"))?;
-        write!(out, "{:?} {:?}", io.leaving, io.episodes)
+        write!(out, "{:?} {:?}", io.leaving, known.episodes)
     }
 }

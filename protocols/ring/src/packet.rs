@@ -23,6 +23,8 @@ use crate::load::{RotationSigns, SentLoad};
 pub use crate::requests::RUN_LEN;
 use crate::requests::Requests;
 use bytes::{BufMut, Bytes, BytesMut};
+pub use consort_member::packet::{Beacon, NUMBER_MAX, Proposal};
+use consort_member::packet::{flags, optional};
 use consort_types::{MemberId, NodeId, Seq};
 use consort_wire::cursor::VIEW_ID_LEN;
 use consort_wire::pack::Body;
@@ -138,20 +140,10 @@ pub struct Token {
 /// counted lists: proc and fail (10 a member), heard (2 a node).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Join {
-    /// Who should be in.
-    pub proc: BTreeSet<MemberId>,
-    /// Who should be out.
-    pub fail: BTreeSet<MemberId>,
-    /// The highest ring number the sender knows.
-    pub number: u64,
+    /// Whom it wants.
+    pub proposal: Proposal,
     /// The ring it has installed.
     pub ring: RingId,
-    /// Whom it hears.
-    pub heard: BTreeSet<NodeId>,
-    /// It says good-bye.
-    pub leave: bool,
-    /// Counts its gatherings, so that a late packet of an earlier one is known.
-    pub episode: u64,
     /// The ring whose commit token it saw last without that ring coming to stand.
     pub attempt: Option<RingId>,
 }
@@ -183,28 +175,6 @@ pub struct OldRing {
     pub obligations: BTreeSet<MemberId>,
     /// Who holds what.
     pub held: HoldingsMap,
-}
-
-/// Says where the sender is and whom it hears, on the data path, in every state, under every load.
-///
-/// Bytes: kind 1, flags 1 (bit 0 settled, bit 1 wants present), ring 18, wants 18, counted members (10 each), counted
-/// heard (2 each), counted annotation, padding to the end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Beacon {
-    /// The ring it has installed.
-    pub ring: RingId,
-    /// That ring's members.
-    pub members: Vec<MemberId>,
-    /// Whom it hears.
-    pub heard: BTreeSet<NodeId>,
-    /// The ring its representative would like to merge with.
-    pub wants: Option<RingId>,
-    /// Whether its ring works.
-    pub settled: bool,
-    /// What the layer above wants carried.
-    pub annotation: Bytes,
-    /// Bytes added so that the beacon proves that full datagrams pass.
-    pub padding: usize,
 }
 
 /// Says what the sender holds of a ring, and what it knows all to hold.
@@ -284,14 +254,17 @@ impl consort_wire::Packet for RingPacket {
             }
             Self::Join(join) => join.encode(head),
             Self::Commit(commit) => commit.encode(head),
-            Self::Beacon(beacon) => beacon.encode(head),
+            Self::Beacon(beacon) => {
+                head.put_u8(BEACON);
+                beacon.encode(head);
+            }
             Self::Late(late) => {
                 head.put_u8(LATE);
                 head.put_u8(u8::from(late.asks));
                 head.put_view_id(late.ring);
                 head.put_u64(late.trail.token_seq);
                 head.put_u16(late.trail.to.0);
-                put_heard(head, &late.heard);
+                head.put_nodes(&late.heard);
             }
         }
         Bytes::new()
@@ -327,7 +300,7 @@ impl consort_wire::Packet for RingPacket {
                 };
                 let ring = reader.view_id("ring")?;
                 let trail = Trail { token_seq: reader.u64("token_seq")?, to: NodeId(reader.u16("to")?) };
-                let heard = heard(&mut reader)?;
+                let heard = reader.nodes("heard")?;
                 reader.end("late")?;
                 Ok(Self::Late(Late { ring, asks, trail, heard }))
             }
@@ -503,55 +476,15 @@ impl Token {
     }
 }
 
-fn put_members<'a>(head: &mut BytesMut, members: impl ExactSizeIterator<Item = &'a MemberId>) {
-    head.put_count(members.len());
-    members.for_each(|member| head.put_member(*member));
-}
-
-fn put_heard(head: &mut BytesMut, heard: &BTreeSet<NodeId>) {
-    head.put_count(heard.len());
-    heard.iter().for_each(|node| head.put_u16(node.0));
-}
-
-/// Reads members that ascend.
-fn members(reader: &mut Reader<'_>, what: &'static str) -> Result<Vec<MemberId>, Malformed> {
-    let n = reader.count(MEMBER_LEN, what)?;
-    let members = (0..n).map(|_| reader.member(what)).collect::<Result<Vec<_>, _>>()?;
-    if members.is_sorted_by(|a, b| a < b) { Ok(members) } else { Err(reader.bad(what)) }
-}
-
-fn heard(reader: &mut Reader<'_>) -> Result<BTreeSet<NodeId>, Malformed> {
-    let n = reader.count(2, "heard")?;
-    let nodes = (0..n).map(|_| reader.u16("heard").map(NodeId)).collect::<Result<Vec<_>, _>>()?;
-    if nodes.is_sorted_by(|a, b| a < b) { Ok(nodes.into_iter().collect()) } else { Err(reader.bad("heard")) }
-}
-
-/// An optional view id: all zero where there is none, as the flag says.
-fn optional(reader: &mut Reader<'_>, present: bool, what: &'static str) -> Result<Option<RingId>, Malformed> {
-    let ring = reader.view_id(what)?;
-    match present {
-        true => Ok(Some(ring)),
-        false if ring == RingId::default() => Ok(None),
-        false => Err(reader.bad(what)),
-    }
-}
-
-fn flags(reader: &mut Reader<'_>) -> Result<(bool, bool), Malformed> {
-    let flags = reader.u8("flags")?;
-    if flags > 3 { Err(reader.bad("flags")) } else { Ok((flags & 1 != 0, flags & 2 != 0)) }
-}
-
 impl Join {
     fn encode(&self, head: &mut BytesMut) {
         head.put_u8(JOIN);
-        head.put_u8(u8::from(self.leave) | u8::from(self.attempt.is_some()) << 1);
-        head.put_u64(self.number);
+        head.put_u8(u8::from(self.proposal.leave) | u8::from(self.attempt.is_some()) << 1);
+        head.put_u64(self.proposal.number);
         head.put_view_id(self.ring);
-        head.put_u64(self.episode);
+        head.put_u64(self.proposal.episode);
         head.put_view_id(self.attempt.unwrap_or_default());
-        put_members(head, self.proc.iter());
-        put_members(head, self.fail.iter());
-        put_heard(head, &self.heard);
+        self.proposal.encode_lists(head);
     }
 
     fn decode(mut reader: Reader<'_>) -> Result<Self, Malformed> {
@@ -560,19 +493,13 @@ impl Join {
         let ring = reader.view_id("ring")?;
         let episode = reader.u64("episode")?;
         let attempt = optional(&mut reader, attempted, "attempt")?;
-        let proc = members(&mut reader, "proc")?.into_iter().collect();
-        let fail = members(&mut reader, "fail")?.into_iter().collect();
-        let heard = heard(&mut reader)?;
-        reader.end("join")?;
         if number > NUMBER_MAX {
             return Err(reader.bad("number"));
         }
-        Ok(Self { proc, fail, number, ring, heard, leave, episode, attempt })
+        let proposal = Proposal { leave, number, episode, ..Proposal::decode_lists(reader)? };
+        Ok(Self { proposal, ring, attempt })
     }
 }
-
-/// The largest ring number that is believed: beyond it a packet is broken, and believing it would use up all numbers.
-pub const NUMBER_MAX: u64 = 1 << 62;
 
 /// The most sequence numbers that all maps of a commit token may cover together: a few bytes can claim many.
 pub const SEQS_ALL: usize = 1 << 20;
@@ -591,7 +518,7 @@ impl Commit {
         for old in &self.olds {
             head.put_view_id(old.ring);
             head.put_u64(old.line.0);
-            put_members(head, old.obligations.iter());
+            head.put_members(&old.obligations);
             old.held.encode(head);
         }
     }
@@ -666,46 +593,9 @@ impl OldRing {
     fn decode(reader: &mut Reader<'_>, left: &mut usize) -> Result<Self, Malformed> {
         let ring = reader.view_id("old ring")?;
         let line = Seq(reader.u64("line")?);
-        let obligations = members(reader, "obligations")?.into_iter().collect();
+        let obligations = reader.members("obligations")?.into_iter().collect();
         let held = HoldingsMap::decode(reader, *left)?;
         *left -= held.seqs();
         Ok(Self { ring, line, obligations, held })
-    }
-}
-
-impl Beacon {
-    fn encode(&self, head: &mut BytesMut) {
-        head.put_u8(BEACON);
-        head.put_u8(u8::from(self.settled) | u8::from(self.wants.is_some()) << 1);
-        head.put_view_id(self.ring);
-        head.put_view_id(self.wants.unwrap_or_default());
-        put_members(head, self.members.iter());
-        put_heard(head, &self.heard);
-        head.put_count(self.annotation.len());
-        head.put_slice(&self.annotation);
-        head.put_bytes(0, self.padding);
-    }
-
-    /// The bytes it takes without padding.
-    pub fn bare_len(&self) -> usize {
-        8 + 2 * VIEW_ID_LEN + self.members.len() * MEMBER_LEN + self.heard.len() * 2 + self.annotation.len()
-    }
-
-    fn decode(mut reader: Reader<'_>) -> Result<Self, Malformed> {
-        let (settled, wanted) = flags(&mut reader)?;
-        let ring = reader.view_id("ring")?;
-        let wants = optional(&mut reader, wanted, "wants")?;
-        let members = members(&mut reader, "members")?;
-        let heard = heard(&mut reader)?;
-        let n = reader.count(1, "annotation")?;
-        let annotation = Bytes::copy_from_slice(reader.take(n, "annotation")?);
-        let padding = reader.rest();
-        if ring.number > NUMBER_MAX {
-            return Err(reader.bad("number"));
-        }
-        if padding.iter().any(|byte| *byte != 0) {
-            return Err(reader.bad("padding"));
-        }
-        Ok(Self { ring, members, heard, wants, settled, annotation, padding: padding.len() })
     }
 }

@@ -4,11 +4,11 @@
 //! Leaves for Working, or back to Gather with nothing lost.
 use super::gather::is_acceptable;
 use super::io::MembershipIo;
-use super::packet::{HoldingsEntry, HoldingsPlan, JoinProposal, MembershipPacket, OldView};
+use super::packet::{HoldingsEntry, HoldingsPlan, MembershipPacket, OldView};
 use super::timer::MembershipTimer;
 use super::working::Working;
 use super::{AgreedSet, Holdings, MembershipAction, NextState, ViewChange};
-use crate::{Policy, Reason, Sets, Why};
+use crate::{Policy, Proposal, Reason, Sets, Why};
 use consort_order::Destination;
 use consort_types::{Instant, MemberId, Primary, View, ViewId, ViewKind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,7 +53,7 @@ impl Attempt {
         //= V11
         io.timers.disarm_state();
         io.counters.attempts += 1;
-        io.numbers.saw(view.number);
+        io.presence.numbers.saw(view.number);
         io.taken = view.number;
         let t = io.settings.timers;
         io.timers.arm(MembershipTimer::Repeat, now + t.repeat);
@@ -266,7 +266,7 @@ impl Attempt {
     }
 
     /// Somebody gathers.
-    pub fn on_join(&self, io: &MembershipIo, from: MemberId, join: &JoinProposal) -> NextState {
+    pub fn on_join(&self, io: &MembershipIo, from: MemberId, join: &Proposal) -> NextState {
         //= V15
         let why = || Why::new(self.sets.trigger.clone());
         if self.members.contains(&from) {
@@ -332,12 +332,12 @@ impl Attempt {
         //= V15
         let mut why = Why::new(self.sets.trigger.clone());
         for member in members {
-            let heard = io.heard.last_heard(member.node);
+            let heard = io.presence.heard.last_heard(member.node);
             if heard.is_none_or(|at| now.since(at) >= io.settings.timers.silence) {
                 why = why.failing(*member, Reason::Silent);
             } else if !io.blamed.insert(*member) {
                 //= M52
-                io.quarantine.put(member.node, now);
+                io.presence.quarantine.put(member.node, now);
                 why = why.failing(*member, Reason::Deaf);
             }
         }
@@ -354,15 +354,7 @@ impl Attempt {
         if super::mutated!(io, AllMovedTogether) {
             together.clone_from(&self.members);
         }
-        let closing = View {
-            id: io.installed.id,
-            kind: ViewKind::Transitional,
-            members: together.clone(),
-            moved_together: together.clone(),
-            primary: io.settings.primary.never(),
-            cause: self.sets.trigger.clone(),
-            evidence: Vec::new(),
-        };
+        let closing = self.sets.transitional(io.installed.id, &together, io.settings.primary.never());
         let view = self.regular(io, now, together);
         io.installed = view.clone();
         io.acts.push_back(MembershipAction::Install(Box::new(ViewChange { closing: Some(closing), cut, view })));

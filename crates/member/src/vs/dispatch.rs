@@ -1,8 +1,8 @@
 //! Which state handles which input: the tables.
-use super::packet::{MembershipBeacon, MembershipPacket};
+use super::packet::MembershipPacket;
 use super::timer::MembershipTimer;
 use super::{Membership, MembershipAction, MembershipState, NextState};
-use crate::Hearing;
+use crate::Beacon;
 use consort_order::Arrival;
 use consort_types::{Instant, MemberId, ViewId};
 
@@ -13,7 +13,7 @@ impl Membership {
         if !self.io.knows(now, arrival.from) || !self.io.heeds(now, arrival) {
             return;
         }
-        self.io.heard.refresh(arrival.from, now);
+        self.io.presence.heard.refresh(arrival.from, now);
         if !self.is_plausible(&packet) {
             self.io.counters.implausible += 1;
             return;
@@ -34,11 +34,11 @@ impl Membership {
         }
         // Who is in a view that works is heard in it, whoever else goes by its index.
         let stands = self.is_working() && self.is_member(from);
-        if !stands && !self.io.heard.is_latest(from, now) && !super::mutated!(self.io, DeadHeeded) {
+        if !stands && !self.io.presence.heard.is_latest(from, now) && !super::mutated!(self.io, DeadHeeded) {
             self.io.counters.old_incarnation += 1;
             return;
         }
-        self.io.heard.refresh(from, now);
+        self.io.presence.heard.refresh(from, now);
         if let MembershipState::Attempt(attempt) = &self.state {
             let next = attempt.hear(&self.io, from, view);
             self.finish(now, next);
@@ -54,13 +54,13 @@ impl Membership {
     fn is_plausible(&self, packet: &MembershipPacket) -> bool {
         //= M06
         //= M07
-        let believes = |view: &ViewId| self.io.numbers.believes(view.number);
+        let believes = |view: &ViewId| self.io.presence.numbers.believes(view.number);
         let nodes = &self.io.settings.nodes;
         let possible =
             |member: &MemberId| nodes.binary_search(&member.node).is_ok() && member.incarnation.is_plausible();
         match packet {
             MembershipPacket::Join(join) => {
-                self.io.numbers.believes(join.number) && join.proc.iter().chain(&join.fail).all(possible)
+                self.io.presence.numbers.believes(join.number) && join.proc.iter().chain(&join.fail).all(possible)
             }
             MembershipPacket::Beacon(beacon) => believes(&beacon.view) && beacon.members.iter().all(possible),
             MembershipPacket::Propose { view, members } => believes(view) && members.iter().all(possible),
@@ -109,28 +109,20 @@ impl Membership {
         }
     }
 
-    fn on_beacon(&mut self, now: Instant, from: MemberId, beacon: MembershipBeacon) -> NextState {
-        //= M50
-        let io = &mut self.io;
-        io.numbers.saw(beacon.view.number);
-        io.heard.note_named(io.me, &beacon.members, now);
-        io.heard.note(Hearing {
-            member: from,
-            at: now,
-            hears: beacon.heard,
-            view: beacon.view,
-            members: beacon.members,
-            wants: beacon.wants,
-            settled: beacon.settled,
-        });
+    fn on_beacon(&mut self, now: Instant, from: MemberId, beacon: Beacon) -> NextState {
+        let (io, view) = (&mut self.io, beacon.view);
+        let annotation = io.presence.note_beacon(now, from, beacon);
         match &mut self.state {
-            MembershipState::Working(working) if io.installed.id == beacon.view => {
+            MembershipState::Working(working) if io.installed.id == view => {
                 working.hear(io, now, from);
-                io.acts.push_back(MembershipAction::Beacon { from, annotation: beacon.annotation });
+                io.acts.push_back(MembershipAction::Beacon { from, annotation });
                 NextState::Stay
             }
             MembershipState::Working(working) => working.on_beacon(io, now),
-            MembershipState::Gather(gather) => gather.on_beacon(io, now, from),
+            MembershipState::Gather(gather) => {
+                gather.on_beacon(io, now, from);
+                NextState::Stay
+            }
             _ => NextState::Stay,
         }
     }

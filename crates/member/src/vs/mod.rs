@@ -35,19 +35,20 @@ mod working;
 #[cfg(test)]
 mod tests;
 
+pub use crate::packet::ANNOTATION_MAX;
 pub use action::{AgreedSet, Holdings, MembershipAction, ViewChange};
 pub use gaps::missing;
 pub use laggards::Laggards;
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
 pub use packet::MembershipPacket;
-pub use settings::{ANNOTATION_MAX, MEMBERS_MAX, MembershipSettings, MembershipTimeouts, SettingsError};
+pub use settings::{MEMBERS_MAX, MembershipSettings, MembershipTimeouts, SettingsError};
 
 use crate::sets::{Reason, Sets, Why};
 use attempt::Attempt;
 use bytes::Bytes;
 use consort_order::PeerReach;
-use consort_types::{Incarnation, Instant, MemberId, View, ViewCause, ViewId, ViewKind};
+use consort_types::{Incarnation, Instant, MemberId, View, ViewCause, ViewId};
 use gather::GatherState;
 use io::MembershipIo;
 use timer::MembershipTimer;
@@ -121,17 +122,7 @@ impl Membership {
     pub fn start(&mut self, now: Instant, records: &[Bytes]) {
         //= M04
         self.io.recall(records);
-        let me = self.io.me;
-        let id = ViewId { number: self.io.numbers.highest(), representative: me };
-        let view = View {
-            id,
-            kind: ViewKind::Regular,
-            members: vec![me],
-            moved_together: vec![me],
-            primary: self.io.settings.primary.never(),
-            cause: ViewCause::Started,
-            evidence: Vec::new(),
-        };
+        let view = self.io.presence.first_view(self.io.settings.primary.never());
         self.io.installed = view.clone();
         self.io.acts.push_back(MembershipAction::Install(Box::new(ViewChange {
             closing: None,
@@ -179,7 +170,7 @@ impl Membership {
         let mut why = Why::new(ViewCause::Deaf { nodes: vec![deaf.node] });
         let (me, members) = (self.io.me, self.io.installed.members.clone());
         for member in members.into_iter().filter(|member| *member != me && (deaf == me || *member == deaf)) {
-            self.io.quarantine.put(member.node, now);
+            self.io.presence.quarantine.put(member.node, now);
             why = why.failing(member, Reason::Deaf);
         }
         self.finish(now, NextState::gather(why));
@@ -195,7 +186,7 @@ impl Membership {
 
     /// What the layer above wants carried in beacons from now on; at most [`ANNOTATION_MAX`] bytes of it.
     pub fn annotate(&mut self, annotation: Bytes) {
-        self.io.annotation = annotation.slice(..annotation.len().min(ANNOTATION_MAX));
+        self.io.presence.annotate(&annotation);
     }
 
     /// The node is to leave: [`MembershipAction::Left`] follows, after [`Membership::depart`] or a bounded time.
@@ -220,7 +211,7 @@ impl Membership {
     /// A record is on the disk.
     pub fn handle_persisted(&mut self, now: Instant) {
         //= M03
-        self.io.numbers.reserved();
+        self.io.presence.numbers.reserved();
         let next = match &mut self.state {
             MembershipState::Gather(gather) => gather.try_propose(&mut self.io, now),
             _ => NextState::Stay,
@@ -285,24 +276,21 @@ impl Membership {
 
     /// How each other node is reached, as far as this one knows.
     pub fn reachability(&self, now: Instant) -> Vec<PeerReach> {
-        self.io.reachability(now)
+        self.io.presence.reachability(&self.io.settings.nodes, now)
     }
 
     /// In which state it is and, where it waits, for what, in one line.
     pub fn describe(&self, now: Instant) -> String {
         let told = match &self.state {
             MembershipState::Still => "not started".into(),
-            MembershipState::Gather(gather) => gather.describe(),
+            MembershipState::Gather(gather) => gather.gathering.describe("proposal"),
             MembershipState::Attempt(attempt) => attempt.describe(&self.io),
             MembershipState::Working(_) => {
                 format!("operational: view {} of {}", self.view().id, self.view().members.len())
             }
             MembershipState::Left => "left".into(),
         };
-        match self.io.heard.twin(self.io.me, now) {
-            Some(twin) => format!("another process runs as {} ({twin}), stop one of the two; {told}", twin.node),
-            None => told,
-        }
+        self.io.presence.describe(now, told)
     }
 
     /// Goes wherever the answer leads, and where that leads.
@@ -327,14 +315,14 @@ impl Membership {
                 (MembershipState::Left, NextState::Stay)
             }
             (MembershipState::Still | MembershipState::Working(_), NextState::Gather(why)) => {
-                self.io.episode += 1;
+                self.io.presence.episode += 1;
                 self.io.acts.push_back(MembershipAction::Halt);
                 let sets = Sets::new(self.io.me, &self.io.installed.members, why.trigger.clone());
                 self.gather(now, sets, &why)
             }
             (MembershipState::Attempt(attempt), NextState::Gather(why)) => self.gather(now, attempt.sets, &why),
             (MembershipState::Gather(gather), NextState::Attempt { view, members }) => {
-                let attempt = Attempt::enter(&mut self.io, now, gather.sets, view, members);
+                let attempt = Attempt::enter(&mut self.io, now, gather.gathering.sets, view, members);
                 (MembershipState::Attempt(Box::new(attempt)), NextState::Stay)
             }
             (MembershipState::Attempt(attempt), NextState::Attempt { view, members }) => {
@@ -352,7 +340,7 @@ impl Membership {
 
     fn gather(&mut self, now: Instant, mut sets: Sets, why: &Why) -> (MembershipState, NextState) {
         //= M10
-        self.io.wants = None;
+        self.io.presence.wants = None;
         sets.take(self.io.me, why);
         let mut gather = GatherState::enter(&mut self.io, now, sets);
         let next = gather.try_propose(&mut self.io, now);

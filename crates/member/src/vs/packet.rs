@@ -12,19 +12,19 @@
 //! | 0x86 | install | view 18 |
 //!
 //! Packets of large clusters may exceed the configured datagram; they alone may be fragmented by IP.
+use crate::{Beacon, Proposal};
 use bytes::{BufMut, Bytes, BytesMut};
-use consort_types::{MemberId, NodeId, ViewId};
+use consort_types::{MemberId, ViewId};
 use consort_wire::cursor::VIEW_ID_LEN;
-use consort_wire::{MEMBER_LEN, Malformed, Reader, Writer};
-use std::collections::BTreeSet;
+use consort_wire::{Malformed, Reader, Writer};
 
 /// One packet of the membership.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MembershipPacket {
     /// Who I think should form a view.
-    Join(JoinProposal),
+    Join(Proposal),
     /// Where I am and whom I hear.
-    Beacon(MembershipBeacon),
+    Beacon(Beacon),
     /// All agree: tell me what you hold of your old view.
     Propose {
         /// The view to be.
@@ -55,42 +55,6 @@ pub enum MembershipPacket {
         /// The view.
         view: ViewId,
     },
-}
-
-/// Who the sender thinks should be in the next view, and who should not. Sent again and again while it gathers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JoinProposal {
-    /// Who should be in.
-    pub proc: BTreeSet<MemberId>,
-    /// Who should be out.
-    pub fail: BTreeSet<MemberId>,
-    /// The highest view number the sender knows.
-    pub number: u64,
-    /// Whom it hears.
-    pub heard: BTreeSet<NodeId>,
-    /// It says good-bye.
-    pub leave: bool,
-    /// Counts its gatherings, so that a late packet of an earlier one is known.
-    pub episode: u64,
-}
-
-/// Says where the sender is and whom it hears, in every state.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MembershipBeacon {
-    /// The view it has installed.
-    pub view: ViewId,
-    /// That view's members.
-    pub members: Vec<MemberId>,
-    /// Whom it hears.
-    pub heard: BTreeSet<NodeId>,
-    /// The view its representative would like to merge with.
-    pub wants: Option<ViewId>,
-    /// Whether its view works.
-    pub settled: bool,
-    /// What the layer above wants carried.
-    pub annotation: Bytes,
-    /// Bytes added so that the beacon proves that full datagrams pass.
-    pub padding: usize,
 }
 
 /// What the members that come from each old view hold together.
@@ -133,20 +97,20 @@ const TOLD: u8 = 0x83;
 const PLAN: u8 = 0x84;
 const READY: u8 = 0x85;
 const INSTALL: u8 = 0x86;
-const LEAVE: u8 = 1;
-const SETTLED: u8 = 1;
-const WANTS: u8 = 2;
 const ENTRY_LEN: usize = 18;
 
 impl consort_wire::Packet for MembershipPacket {
     fn encode(&self, head: &mut BytesMut) -> Bytes {
         match self {
-            Self::Join(join) => join.encode(head),
-            Self::Beacon(beacon) => beacon.encode(head),
+            Self::Join(join) => encode_join(join, head),
+            Self::Beacon(beacon) => {
+                head.put_u8(BEACON);
+                beacon.encode(head);
+            }
             Self::Propose { view, members } => {
                 head.put_u8(PROPOSE);
                 head.put_view_id(*view);
-                put_members(head, members.iter());
+                head.put_members(members);
             }
             Self::Told { view, old, holding } => {
                 head.put_u8(TOLD);
@@ -175,9 +139,9 @@ impl consort_wire::Packet for MembershipPacket {
     fn decode(bytes: Bytes) -> Result<Self, Malformed> {
         let mut reader = Reader::new(&bytes);
         let packet = match reader.u8("kind")? {
-            JOIN => Self::Join(JoinProposal::decode(&mut reader)?),
-            BEACON => return MembershipBeacon::decode(reader).map(Self::Beacon),
-            PROPOSE => Self::Propose { view: reader.view_id("view")?, members: members(&mut reader, "members")? },
+            JOIN => return decode_join(reader).map(Self::Join),
+            BEACON => return Beacon::decode(reader).map(Self::Beacon),
+            PROPOSE => Self::Propose { view: reader.view_id("view")?, members: reader.members("members")? },
             TOLD => Self::told(&mut reader)?,
             PLAN => Self::Plan(HoldingsPlan::decode(&mut reader)?),
             READY => Self::Ready { view: reader.view_id("view")?, done: flag(&mut reader, "done")? },
@@ -206,73 +170,25 @@ impl MembershipPacket {
     }
 }
 
-impl JoinProposal {
-    fn encode(&self, head: &mut BytesMut) {
-        head.put_u8(JOIN);
-        head.put_u8(if self.leave { LEAVE } else { 0 });
-        head.put_u64(self.number);
-        head.put_u64(self.episode);
-        put_members(head, self.proc.iter());
-        put_members(head, self.fail.iter());
-        put_nodes(head, &self.heard);
-    }
-
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let flags = reader.u8("flags")?;
-        if flags & !LEAVE != 0 {
-            return Err(reader.bad("flags"));
-        }
-        Ok(Self {
-            leave: flags & LEAVE != 0,
-            number: reader.u64("number")?,
-            episode: reader.u64("episode")?,
-            proc: members(reader, "proc")?.into_iter().collect(),
-            fail: members(reader, "fail")?.into_iter().collect(),
-            heard: nodes(reader, "heard")?,
-        })
-    }
+fn encode_join(join: &Proposal, head: &mut BytesMut) {
+    head.put_u8(JOIN);
+    head.put_u8(u8::from(join.leave));
+    head.put_u64(join.number);
+    head.put_u64(join.episode);
+    join.encode_lists(head);
 }
 
-impl MembershipBeacon {
-    fn encode(&self, head: &mut BytesMut) {
-        head.put_u8(BEACON);
-        let wants = if self.wants.is_some() { WANTS } else { 0 };
-        head.put_u8(wants | if self.settled { SETTLED } else { 0 });
-        head.put_view_id(self.view);
-        head.put_view_id(self.wants.unwrap_or_default());
-        put_members(head, self.members.iter());
-        put_nodes(head, &self.heard);
-        head.put_count(self.annotation.len());
-        head.put_slice(&self.annotation);
-        head.put_bytes(0, self.padding);
-    }
-
-    fn decode(mut reader: Reader<'_>) -> Result<Self, Malformed> {
-        let flags = reader.u8("flags")?;
-        if flags & !(SETTLED | WANTS) != 0 {
-            return Err(reader.bad("flags"));
-        }
-        let (view, wants) = (reader.view_id("view")?, reader.view_id("wants")?);
-        let (members, heard) = (members(&mut reader, "members")?, nodes(&mut reader, "heard")?);
-        let n = reader.count(1, "annotation")?;
-        let annotation = Bytes::copy_from_slice(reader.take(n, "annotation")?);
-        let padding = reader.rest().len();
-        let wants = (flags & WANTS != 0).then_some(wants);
-        Ok(Self { view, members, heard, wants, settled: flags & SETTLED != 0, annotation, padding })
-    }
-
-    /// The bytes it takes without padding.
-    pub fn bare_len(&self) -> usize {
-        let lists = MEMBER_LEN * self.members.len() + 2 * self.heard.len() + self.annotation.len();
-        2 + 2 * VIEW_ID_LEN + 3 * 2 + lists
-    }
+fn decode_join(mut reader: Reader<'_>) -> Result<Proposal, Malformed> {
+    let leave = flag(&mut reader, "flags")?;
+    let (number, episode) = (reader.u64("number")?, reader.u64("episode")?);
+    Ok(Proposal { leave, number, episode, ..Proposal::decode_lists(reader)? })
 }
 
 impl HoldingsPlan {
     fn encode(&self, head: &mut BytesMut) {
         head.put_u8(PLAN);
         head.put_view_id(self.view);
-        put_members(head, self.members.iter());
+        head.put_members(&self.members);
         head.put_count(self.olds.len());
         for old in &self.olds {
             head.put_view_id(old.view);
@@ -288,7 +204,7 @@ impl HoldingsPlan {
     }
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let (view, members) = (reader.view_id("view")?, members(reader, "members")?);
+        let (view, members) = (reader.view_id("view")?, reader.members("members")?);
         let n = reader.count(VIEW_ID_LEN + 4, "old views")?;
         let olds = (0..n).map(|_| OldView::decode(reader, members.len())).collect::<Result<_, _>>()?;
         Ok(Self { view, members, olds })
@@ -313,29 +229,6 @@ impl OldView {
         let entries = (0..n).map(entry).collect::<Result<_, _>>()?;
         Ok(Self { view, from, entries })
     }
-}
-
-fn put_members<'a>(head: &mut BytesMut, members: impl ExactSizeIterator<Item = &'a MemberId>) {
-    head.put_count(members.len());
-    members.for_each(|member| head.put_member(*member));
-}
-
-fn put_nodes(head: &mut BytesMut, nodes: &BTreeSet<NodeId>) {
-    head.put_count(nodes.len());
-    nodes.iter().for_each(|node| head.put_u16(node.0));
-}
-
-/// Reads members that ascend.
-fn members(reader: &mut Reader<'_>, what: &'static str) -> Result<Vec<MemberId>, Malformed> {
-    let n = reader.count(MEMBER_LEN, what)?;
-    let members = (0..n).map(|_| reader.member(what)).collect::<Result<Vec<_>, _>>()?;
-    if members.is_sorted_by(|a, b| a < b) { Ok(members) } else { Err(reader.bad(what)) }
-}
-
-fn nodes(reader: &mut Reader<'_>, what: &'static str) -> Result<BTreeSet<NodeId>, Malformed> {
-    let n = reader.count(2, what)?;
-    let nodes = (0..n).map(|_| reader.u16(what).map(NodeId)).collect::<Result<Vec<_>, _>>()?;
-    if nodes.is_sorted_by(|a, b| a < b) { Ok(nodes.into_iter().collect()) } else { Err(reader.bad(what)) }
 }
 
 fn flag(reader: &mut Reader<'_>, what: &'static str) -> Result<bool, Malformed> {

@@ -2,9 +2,6 @@
 use crate::Policy;
 use consort_types::{Duration, NodeId};
 
-/// The most bytes of annotation a beacon carries.
-pub const ANNOTATION_MAX: usize = 64;
-
 /// The most nodes there can be.
 pub const MEMBERS_MAX: usize = 128;
 

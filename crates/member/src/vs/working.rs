@@ -4,12 +4,11 @@
 use super::MembershipAction;
 use super::NextState;
 use super::io::MembershipIo;
-use super::packet::{JoinProposal, MembershipPacket};
+use super::packet::MembershipPacket;
 use super::timer::MembershipTimer;
-use crate::{Hearing, Reason, Why};
+use crate::{Encounter, Proposal, Reason, Summons, Why, stranger_wants};
 use consort_order::Destination;
-use consort_types::{Instant, MemberId, NodeId, Primary, ViewCause, ViewId};
-use std::collections::BTreeSet;
+use consort_types::{Instant, MemberId, Primary, ViewCause, ViewId};
 
 /// The state's data.
 #[derive(Clone, Debug)]
@@ -98,73 +97,28 @@ impl Working {
             return;
         }
         for member in silent.iter().filter(|member| !io.installed.moved_together.contains(member)) {
-            io.quarantine.put(member.node, now);
+            io.presence.quarantine.put(member.node, now);
         }
     }
 
     /// Somebody asks for another view.
-    pub fn on_join(&mut self, io: &mut MembershipIo, now: Instant, from: MemberId, join: &JoinProposal) -> NextState {
-        //= M11
-        match member_of(io, from.node) {
-            Some(member) if member == from => {
-                if join.leave {
-                    //= M15
-                    return NextState::gather(
-                        Why::new(ViewCause::Left { nodes: vec![from.node] }).failing(from, Reason::Left),
-                    );
-                }
-                if join.number < io.installed.id.number {
-                    return NextState::Stay;
-                }
-                if join.fail.contains(&io.me) {
-                    //= V04
-                    return NextState::gather(
-                        Why::new(ViewCause::Apart { nodes: vec![from.node] }).failing(from, Reason::Apart),
-                    );
-                }
-                let mut why = Why::new(ViewCause::Asked { node: from.node }).adding(join.proc.iter().copied());
-                for member in &join.fail {
-                    why = why.failing(*member, Reason::Apart);
-                }
-                NextState::gather(why)
+    pub fn on_join(&mut self, io: &mut MembershipIo, now: Instant, from: MemberId, join: &Proposal) -> NextState {
+        match io.presence.summons(now, &io.installed, from, join) {
+            Summons::Gather(why) => NextState::gather(why),
+            Summons::Late => NextState::Stay,
+            Summons::Unwanted => {
+                //= V04
+                NextState::gather(Why::new(ViewCause::Apart { nodes: vec![from.node] }).failing(from, Reason::Apart))
             }
-            Some(earlier) if from.incarnation > earlier.incarnation && !join.leave => {
-                //= M16
-                let trigger = ViewCause::Restarted { nodes: vec![from.node] };
-                NextState::gather(Why::new(trigger).adding([from]).failing(earlier, Reason::Restarted))
+            Summons::Unheeded if super::mutated!(io, StrangersAdmitted) => {
+                NextState::gather(stranger_wants(&io.installed, join))
             }
-            _ if join.leave => NextState::Stay,
-            _ if self.admits(io, now, from, join) => {
-                let nodes = join.proc.iter().map(|member| member.node).filter(|node| member_of(io, *node).is_none());
-                let trigger = ViewCause::Merged { nodes: nodes.collect() };
-                NextState::gather(Why::new(trigger).adding(join.proc.iter().copied()))
-            }
-            _ => {
+            Summons::Unheeded => {
                 //= M19
                 io.beacon_soon(now);
                 NextState::Stay
             }
         }
-    }
-
-    /// Whether a stranger may tear this view down: only if it, and all it brings, and all members hear each other, and it
-    /// wants none of them out.
-    fn admits(&self, io: &MembershipIo, now: Instant, from: MemberId, join: &JoinProposal) -> bool {
-        //= M17
-        if super::mutated!(io, StrangersAdmitted) {
-            return true;
-        }
-        let brought = join.proc.difference(&join.fail).copied().chain([from]);
-        let mut nodes: BTreeSet<NodeId> = io.installed.members.iter().map(|member| member.node).collect();
-        for member in brought {
-            let stale = member_of(io, member.node).is_some_and(|known| known != member);
-            if stale || io.quarantine.holds(member.node, now) {
-                return false;
-            }
-            nodes.insert(member.node);
-        }
-        let wants_all = io.installed.members.iter().all(|member| !join.fail.contains(member));
-        wants_all && io.heard.all_mutual(io.me.node, &nodes, now)
     }
 
     /// A beacon of another view came: perhaps there is one to merge with.
@@ -173,20 +127,11 @@ impl Working {
         if !io.leads() {
             return NextState::Stay;
         }
-        let willing = views_to_merge(io, now);
-        let best = willing.first().map(|(view, _)| *view);
-        if io.wants != best {
-            io.wants = best;
+        let Encounter { news, why } = io.presence.meet(now, &io.installed);
+        if news {
             io.beacon_soon(now);
         }
-        let mine = io.installed.id;
-        let agreed = willing.into_iter().filter(|(view, wants)| view.representative > io.me && *wants == Some(mine));
-        let strangers: Vec<_> = agreed.flat_map(|(view, _)| members_of(io, now, view)).collect();
-        if strangers.is_empty() {
-            return NextState::Stay;
-        }
-        let trigger = ViewCause::Merged { nodes: strangers.iter().map(|member| member.node).collect() };
-        NextState::gather(Why::new(trigger).adding(strangers))
+        why.map_or(NextState::Stay, NextState::gather)
     }
 
     /// A member is still ready for this view: it has not heard that it stands.
@@ -201,35 +146,4 @@ impl Working {
             io.send(Destination::One(from.node), MembershipPacket::Install { view });
         }
     }
-}
-
-/// The settled views with whose members all members hear each other, and which view each of them wants; lowest
-/// representative first.
-fn views_to_merge(io: &MembershipIo, now: Instant) -> Vec<(ViewId, Option<ViewId>)> {
-    //= M51
-    let mine: BTreeSet<NodeId> = io.installed.members.iter().map(|member| member.node).collect();
-    let leads = |hearing: &&Hearing| {
-        hearing.settled && hearing.view != io.installed.id && hearing.view.representative == hearing.member
-    };
-    let fits = io.heard.iter(now).filter(leads).filter(|hearing| is_mergeable(io, now, &mine, hearing));
-    let mut views: Vec<_> = fits.map(|hearing| (hearing.view, hearing.wants)).collect();
-    views.sort_by_key(|(view, _)| view.representative);
-    views
-}
-
-fn is_mergeable(io: &MembershipIo, now: Instant, mine: &BTreeSet<NodeId>, hearing: &Hearing) -> bool {
-    let there = |member: &MemberId| {
-        io.heard.get(member.node, now).is_some_and(|known| known.member == *member && known.view == hearing.view)
-    };
-    let free = |member: &MemberId| !io.quarantine.holds(member.node, now) && !mine.contains(&member.node);
-    let all: BTreeSet<_> = mine.iter().copied().chain(hearing.members.iter().map(|member| member.node)).collect();
-    hearing.members.iter().all(|member| there(member) && free(member)) && io.heard.all_mutual(io.me.node, &all, now)
-}
-
-fn members_of(io: &MembershipIo, now: Instant, view: ViewId) -> Vec<MemberId> {
-    io.heard.get(view.representative.node, now).map(|hearing| hearing.members.clone()).unwrap_or_default()
-}
-
-fn member_of(io: &MembershipIo, node: NodeId) -> Option<MemberId> {
-    io.installed.members.iter().copied().find(|member| member.node == node)
 }

@@ -1,5 +1,5 @@
 //! The ring as an engine.
-use super::{ANNOTATION_MAX, Ring, RingState, observe_old};
+use super::{Ring, RingState, observe_old};
 use crate::installation::{Installation, Old};
 use crate::packet::RingPacket;
 use crate::state::{StateChange, Why};
@@ -11,9 +11,7 @@ use consort_order::{
     AcrossPartitions, Arrival, Capability, Engine, Fact, Link, Output, PeerReach, Pressure, Refused, Submission,
     WaitState,
 };
-use consort_types::{
-    Instant, MessageId, NodeId, OrderStream, OrderWait, Seq, Service, Ticket, View, ViewCause, ViewId, ViewKind,
-};
+use consort_types::{Instant, MessageId, NodeId, OrderStream, OrderWait, Seq, Service, Ticket, ViewCause, ViewId};
 use consort_wire::Lane;
 
 impl Engine for Ring {
@@ -36,25 +34,19 @@ impl Engine for Ring {
 
     fn start(&mut self, now: Instant, records: &[Bytes]) {
         //= M04
-        self.io.ticket = records.len() as u64;
-        let stored = records.iter().filter_map(|record| Some(u64::from_be_bytes(record[..].try_into().ok()?))).max();
-        let stored = stored.filter(|_| !crate::mutated!(self.io.config, BeginsAtZero));
-        self.io.numbers = ViewNumbers::new(stored.unwrap_or_default());
-        let me = self.io.me;
-        let id = ViewId { number: self.io.numbers.highest(), representative: me };
-        self.io.installed_number = id.number;
-        let view = View {
-            id,
-            kind: ViewKind::Regular,
-            members: vec![me],
-            moved_together: vec![me],
-            primary: self.io.config.primary.never(),
-            cause: ViewCause::Started,
-            evidence: Vec::new(),
-        };
+        self.io.presence.recall(records);
+        if crate::mutated!(self.io.config, BeginsAtZero) {
+            self.io.presence.numbers = ViewNumbers::new(0);
+        }
+        let view = self.io.presence.first_view(self.io.config.primary.never());
+        self.io.installed_number = view.id.number;
         self.io.output.push_back(Output::Install(view.clone()));
-        let old =
-            Old { installed: Installation::new(me, view, Seq(0)), store: Store::default(), stable: Seq(0), frozen: 0 };
+        let old = Old {
+            installed: Installation::new(self.io.me, view, Seq(0)),
+            store: Store::default(),
+            stable: Seq(0),
+            frozen: 0,
+        };
         (self.state, _) = self.gather(now, old, None, &Why::new(ViewCause::Started));
         self.send_beacon(now);
         self.finish(now, StateChange::Stay);
@@ -94,7 +86,7 @@ impl Engine for Ring {
                 if !self.knows(arrival.from) {
                     return;
                 }
-                self.io.heard.refresh(arrival.from, now);
+                self.io.presence.heard.refresh(arrival.from, now);
                 self.on_regular(now, &arrival, packet)
             }
             _ if self.io.heeds(now, &arrival) => self.on_membership(now, &arrival, packet),
@@ -115,7 +107,7 @@ impl Engine for Ring {
 
     fn handle_persisted(&mut self, now: Instant, _ticket: Ticket) {
         //= M03
-        self.io.numbers.reserved();
+        self.io.presence.numbers.reserved();
         let next = match &mut self.state {
             RingState::Gather(state) => state.try_commit(&mut self.io, now),
             _ => StateChange::Stay,
@@ -134,7 +126,7 @@ impl Engine for Ring {
     }
 
     fn annotate(&mut self, annotation: Bytes) {
-        self.io.annotation = annotation.slice(..annotation.len().min(ANNOTATION_MAX));
+        self.io.presence.annotate(&annotation);
     }
 
     fn resume(&mut self, now: Instant, view: ViewId) {
@@ -205,19 +197,11 @@ impl Ring {
     }
 
     pub(crate) fn reachability(&self, now: Instant) -> Vec<PeerReach> {
-        let io = &self.io;
-        let others = io.config.members.iter().copied().filter(|node| *node != io.me.node);
-        let reach =
-            |node| PeerReach { quarantined: io.quarantine.holds(node, now), ..io.heard.reach(io.me.node, node, now) };
-        others.map(reach).collect()
+        self.io.presence.reachability(&self.io.config.members, now)
     }
 
     pub(crate) fn describe(&self, now: Instant) -> String {
-        let told = self.describe_state(now);
-        match self.io.heard.twin(self.io.me, now) {
-            Some(twin) => format!("another process runs as {} ({twin}), stop one of the two; {told}", twin.node),
-            None => told,
-        }
+        self.io.presence.describe(now, self.describe_state(now))
     }
 
     fn wait_cause(&self) -> Option<OrderWait> {
@@ -241,7 +225,7 @@ impl Ring {
     fn describe_state(&self, now: Instant) -> String {
         match &self.state {
             RingState::Still => "not started".into(),
-            RingState::Gather(state) => state.describe(),
+            RingState::Gather(state) => state.gathering.describe("commit token"),
             RingState::Commit(state) => state.describe(),
             RingState::Recovery(state) => state.describe(),
             RingState::Operational(state) => state.describe(now),

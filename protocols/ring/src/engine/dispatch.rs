@@ -1,11 +1,10 @@
 //! Which state handles which input: the tables.
 use super::{Ring, RingState};
-use crate::packet::{Beacon, Commit, Join, Late, RingPacket};
+use crate::packet::{Beacon, Commit, Join, Late, Proposal, RingPacket};
 use crate::state::{StateChange, Why};
 use crate::timer::Timer;
-use consort_member::Hearing;
 use consort_order::{Arrival, Destination, Output};
-use consort_types::{Duration, Instant, MemberId};
+use consort_types::{Instant, MemberId};
 use consort_wire::Lane;
 
 impl Ring {
@@ -50,7 +49,7 @@ impl Ring {
         }
         match packet {
             RingPacket::Join(join) => {
-                if self.io.heeds_join(now, arrival, &join) {
+                if self.io.heeds_join(now, from, &join.proposal) {
                     self.on_join(now, from, &join)
                 } else {
                     StateChange::Stay
@@ -72,14 +71,16 @@ impl Ring {
             |member: &MemberId| io.config.members.contains(&member.node) && member.incarnation.is_plausible();
         match packet {
             RingPacket::Join(join) => {
-                let number = join.attempt.map_or(join.number, |attempt| attempt.number.max(join.number));
-                io.numbers.believes(number) && join.proc.iter().chain(&join.fail).all(possible)
+                let Proposal { number, proc, fail, .. } = &join.proposal;
+                let number = join.attempt.map_or(*number, |attempt| attempt.number.max(*number));
+                io.presence.numbers.believes(number) && proc.iter().chain(fail).all(possible)
             }
             RingPacket::Commit(commit) => {
-                io.numbers.believes(commit.ring.number) && commit.members.iter().all(|(member, _)| possible(member))
+                io.presence.numbers.believes(commit.ring.number)
+                    && commit.members.iter().all(|(member, _)| possible(member))
             }
             RingPacket::Beacon(beacon) => {
-                io.numbers.believes(beacon.ring.number) && beacon.members.iter().all(possible)
+                io.presence.numbers.believes(beacon.view.number) && beacon.members.iter().all(possible)
             }
             _ => true,
         }
@@ -88,10 +89,10 @@ impl Ring {
     fn on_join(&mut self, now: Instant, from: MemberId, join: &Join) -> StateChange {
         let io = &mut self.io;
         match &mut self.state {
-            RingState::Operational(state) => state.on_join(io, now, from, join),
+            RingState::Operational(state) => state.on_join(io, now, from, &join.proposal),
             RingState::Gather(state) => state.on_join(io, now, from, join),
-            RingState::Commit(state) => state.on_join(io, from, join),
-            RingState::Recovery(state) => state.on_join(io, from, join),
+            RingState::Commit(state) => state.on_join(io, from, &join.proposal),
+            RingState::Recovery(state) => state.on_join(io, from, &join.proposal),
             RingState::Still | RingState::Left => StateChange::Stay,
         }
     }
@@ -110,29 +111,20 @@ impl Ring {
     }
 
     fn on_beacon(&mut self, now: Instant, from: MemberId, beacon: Beacon) -> StateChange {
-        //= M50
-        let io = &mut self.io;
-        io.numbers.saw(beacon.ring.number);
-        io.heard.note_named(io.me, &beacon.members, now);
-        let ring = beacon.ring;
-        io.heard.note(Hearing {
-            member: from,
-            at: now,
-            hears: beacon.heard,
-            view: beacon.ring,
-            members: beacon.members,
-            wants: beacon.wants,
-            settled: beacon.settled,
-        });
+        let (io, ring) = (&mut self.io, beacon.view);
+        let annotation = io.presence.note_beacon(now, from, beacon);
         match &mut self.state {
             RingState::Operational(state) => {
                 if state.rotation.ring == ring {
-                    io.output.push_back(Output::Beacon { from, annotation: beacon.annotation });
+                    io.output.push_back(Output::Beacon { from, annotation });
                     return StateChange::Stay;
                 }
                 state.on_beacon(io, now, from, ring)
             }
-            RingState::Gather(state) => state.on_beacon(io, now, from),
+            RingState::Gather(state) => {
+                state.on_beacon(io, now, from);
+                StateChange::Stay
+            }
             _ => StateChange::Stay,
         }
     }
@@ -194,26 +186,17 @@ impl Ring {
     }
 
     pub(super) fn send_beacon(&mut self, now: Instant) {
-        //= M50
         if crate::mutated!(self.io.config, NoBeacons) {
             return;
         }
-        let Some(installed) = self.installed() else { return };
-        let (ring, members) = (installed.view.id, installed.view.members.clone());
+        let Some(view) = self.installed().map(|installed| installed.view.clone()) else { return };
         let settled = matches!(self.state, RingState::Operational(_)) && !self.io.leaving;
         let io = &mut self.io;
-        let heard = io.hears(now);
-        let padded = io.beacons.is_multiple_of(10);
-        let beacon =
-            Beacon { ring, members, heard, wants: io.wants, settled, annotation: io.annotation.clone(), padding: 0 };
-        let padding = if padded { io.config.datagram.packet_room().saturating_sub(beacon.bare_len()) } else { 0 };
-        io.beacons += 1;
+        let beacon = io.presence.beacon(now, view.id, &view.members, settled, io.config.datagram.packet_room());
         io.counters.beacons_sent += 1;
-        io.beacon_at = now;
-        io.send(Destination::All, Lane::Control, RingPacket::Beacon(Beacon { padding, ..beacon }));
-        let tenth = io.config.timers.beacon.as_nanos() as u64 / 10;
-        let jitter = Duration::from_nanos(io.rng.below(2 * tenth));
-        io.timers.arm(Timer::Beacon, now + (io.config.timers.beacon - Duration::from_nanos(tenth) + jitter));
+        io.send(Destination::All, Lane::Control, RingPacket::Beacon(beacon));
+        let next = io.presence.next_beacon(now, io.config.timers.beacon);
+        io.timers.arm(Timer::Beacon, next);
     }
 
     /// Whether a regular packet comes from a member, in the life this node knows. In any other state than Operational it
@@ -222,10 +205,10 @@ impl Ring {
         //= R35
         let known = match &self.state {
             RingState::Operational(_) if crate::mutated!(self.io.config, ForeignDataGathers) => {
-                self.io.heard.latest(from.node)
+                self.io.presence.heard.latest(from.node)
             }
             RingState::Operational(state) => state.installed.member(from.node),
-            _ => self.io.heard.latest(from.node),
+            _ => self.io.presence.heard.latest(from.node),
         };
         match known.map(|member| from.incarnation.cmp(&member.incarnation)) {
             Some(std::cmp::Ordering::Equal) => return true,

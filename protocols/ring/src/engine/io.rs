@@ -4,16 +4,15 @@ use crate::RingId;
 use crate::config::RingConfig;
 use crate::flow;
 use crate::grant_backoff::GrantBackoff;
-use crate::packet::{Join, RingPacket};
+use crate::packet::{Proposal, RingPacket};
 use crate::timer::{RingTimers, Timer};
 use crate::tuning::SocketBacklog;
-use bytes::Bytes;
-use consort_member::{HearingTable, Hearsay, Quarantine, ViewNumbers};
+use consort_member::{CeilingRecord, Hearsay, Presence};
 use consort_order::SubmitQueue;
 use consort_order::{Arrival, Destination, Output};
-use consort_types::{Incarnation, Instant, MemberId, NodeId, Rng, Service, Ticket};
+use consort_types::{Incarnation, Instant, MemberId, NodeId, Service};
 use consort_wire::Lane;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 /// What all states share: the way out, what clients want sent, timers, settings, and what is known of the others.
 #[derive(Clone, Debug)]
@@ -24,19 +23,12 @@ pub(crate) struct RingIo {
     pub timers: RingTimers,
     pub output: VecDeque<Output<RingPacket>>,
     pub counters: Counters,
-    pub rng: Rng,
-    pub heard: HearingTable,
-    pub quarantine: Quarantine,
+    pub presence: Presence,
     pub grant_backoff: GrantBackoff,
-    pub numbers: ViewNumbers,
-    /// Counts gatherings, so that late JOINs are known.
-    pub episode: u64,
     /// The ring whose commit token was passed on last without that ring coming to stand.
     pub attempt: Option<RingId>,
     pub installed_number: u64,
     pub suspicion: Suspicion,
-    /// The ring this one would like to merge with.
-    pub wants: Option<RingId>,
     pub leaving: bool,
     /// The personal window that the last token told.
     pub personal: u32,
@@ -44,13 +36,8 @@ pub(crate) struct RingIo {
     pub backlog: SocketBacklog,
     /// How many bytes the layer above can take soon.
     pub(super) room: usize,
-    pub episodes: BTreeMap<MemberId, u64>,
-    pub(super) annotation: Bytes,
-    pub(super) beacons: u64,
-    pub(super) beacon_at: Instant,
     /// When this node ran again after it was paused last.
     pub(super) paused_at: Instant,
-    pub(super) ticket: u64,
 }
 
 /// Whom commit tokens did not get past, or tokens did not get to.
@@ -91,26 +78,16 @@ impl RingIo {
             timers: RingTimers::default(),
             output: VecDeque::new(),
             counters: Counters::default(),
-            rng: Rng::new(incarnation.0 ^ u64::from(me.node.0) << 48),
-            heard: HearingTable::new(config.timers.beacon * 3 + config.timers.beacon / 2),
-            quarantine: Quarantine::default(),
+            presence: Presence::new(me, config.timers.beacon),
             grant_backoff: GrantBackoff::default(),
-            numbers: ViewNumbers::default(),
-            episode: 0,
             attempt: None,
             installed_number: 0,
             suspicion: Suspicion::default(),
-            wants: None,
             leaving: false,
             personal: config.windows.personal,
             backlog: SocketBacklog::default(),
             room: usize::MAX,
-            episodes: BTreeMap::new(),
-            annotation: Bytes::new(),
-            beacons: 0,
-            beacon_at: Instant::ZERO,
             paused_at: Instant::ZERO,
-            ticket: 0,
             config,
         }
     }
@@ -155,7 +132,7 @@ impl RingIo {
     pub fn take_part(&mut self, ring: RingId) {
         //= M25
         self.suspicion.forget_before(self.attempt);
-        self.numbers.saw(ring.number);
+        self.presence.numbers.saw(ring.number);
         self.attempt = Some(ring);
     }
 
@@ -163,26 +140,19 @@ impl RingIo {
     pub fn keep_out(&mut self, node: NodeId, now: Instant) {
         //= M52
         if !crate::mutated!(self.config, NobodyKeptOut) {
-            self.quarantine.put(node, now);
+            self.presence.quarantine.put(node, now);
         }
-    }
-
-    /// Whom this node tells others that it hears: not those that it keeps out, so that nobody lets them in on its behalf.
-    pub fn hears(&self, now: Instant) -> BTreeSet<NodeId> {
-        //= M52
-        self.heard.nodes(now).into_iter().filter(|node| !self.quarantine.holds(*node, now)).collect()
     }
 
     /// This node as one that hears others, for telling why one of them is missing.
     pub fn hearsay(&self, now: Instant) -> Hearsay<'_> {
-        Hearsay { me: self.me.node, heard: &self.heard, now, lately: self.config.timers.consensus / 2 }
+        self.presence.hearsay(now, self.config.timers.consensus / 2)
     }
 
     /// Sends a beacon now, unless one was sent a moment ago.
     pub fn beacon_soon(&mut self, now: Instant) {
-        //= M19
-        let earliest = self.beacon_at + self.config.timers.join;
-        self.timers.arm(Timer::Beacon, earliest.max(now));
+        let at = self.presence.beacon_soon(now, self.config.timers.join);
+        self.timers.arm(Timer::Beacon, at);
     }
 
     /// Whether a membership packet is worth looking at: not of an earlier life, not of an earlier gathering, and not
@@ -194,51 +164,32 @@ impl RingIo {
             self.counters.stale_membership += 1;
             return false;
         }
-        if !self.heard.is_latest(arrival.from, now) && !crate::mutated!(self.config, DeadHeeded) {
+        if !self.presence.heard.is_latest(arrival.from, now) && !crate::mutated!(self.config, DeadHeeded) {
             self.counters.old_incarnation += 1;
             return false;
         }
         true
     }
 
-    /// A packet from this very node, but not from this life of it: a leftover of an earlier one, or somebody else goes by
-    /// its index and has taken its place among the others. Then it says so, and does not fight.
+    /// A packet from this very node, but not from this life of it.
     pub(super) fn note_life_of_mine(&mut self, now: Instant, from: MemberId) {
-        //= M01
-        if from > self.me {
-            self.counters.twins += 1;
-            self.heard.is_latest(from, now);
-        } else {
-            self.counters.old_incarnation += 1;
-        }
+        let twin = self.presence.notes_twin(now, from);
+        self.counters.twins += u64::from(twin);
+        self.counters.old_incarnation += u64::from(!twin);
     }
 
-    pub(super) fn heeds_join(&mut self, now: Instant, arrival: &Arrival, join: &Join) -> bool {
-        //= M18
-        let from = arrival.from;
-        let last = self.episodes.entry(from).or_default();
-        if join.episode < *last && !crate::mutated!(self.config, StaleJoinsMerged) {
-            self.counters.stale_membership += 1;
-            return false;
-        }
-        *last = join.episode;
-        self.episodes.retain(|member, _| member.node != from.node || *member == from);
-        self.numbers.saw(join.number);
-        self.heard.note_hears(from, now, join.heard.clone());
-        self.heard.note_named(self.me, &join.proc, now);
-        true
+    pub(super) fn heeds_join(&mut self, now: Instant, from: MemberId, join: &Proposal) -> bool {
+        let heeded = self.presence.notes_join(now, from, join) || crate::mutated!(self.config, StaleJoinsMerged);
+        self.counters.stale_membership += u64::from(!heeded);
+        heeded
     }
 
     /// Keeps the ceiling of ring numbers ahead of what is in use.
     pub(super) fn reserve(&mut self) {
         //= M03
-        if let Some(reservation) = self.numbers.reserve() {
-            self.ticket += 1;
-            let record = Bytes::copy_from_slice(&reservation.ceiling.to_be_bytes());
-            self.output.push_back(Output::Persist { ticket: Ticket(self.ticket), record, sync: true });
-            if self.ticket > 1 {
-                self.output.push_back(Output::Trim { up_to: Ticket(self.ticket - 1) });
-            }
+        if let Some(CeilingRecord { ticket, record, trim }) = self.presence.reserve() {
+            self.output.push_back(Output::Persist { ticket, record, sync: true });
+            self.output.extend(trim.map(|up_to| Output::Trim { up_to }));
         }
     }
 }

@@ -21,10 +21,6 @@ use crate::timer::Timer;
 use consort_order::{Destination, Output};
 use consort_types::{Incarnation, Instant, Position, Seq};
 use consort_wire::Lane;
-use std::collections::BTreeSet;
-
-/// The most bytes of annotation a beacon carries.
-pub const ANNOTATION_MAX: usize = 64;
 
 /// One node of a ring.
 #[derive(Clone, Debug)]
@@ -187,10 +183,10 @@ impl Ring {
 
     fn commit(&mut self, now: Instant, state: Gather, commit: Commit) -> (RingState, StateChange) {
         let alone = commit.members.len() == 1;
-        let agreed = commit.member_ids() == state.sets.candidates();
+        let agreed = commit.member_ids() == state.gathering.sets.candidates();
         let led = commit.members.first().is_some_and(|(first, _)| *first == commit.ring.representative);
         self.io.check(agreed && led, "G9: the ring to be is what was agreed, led by its lowest");
-        match Committing::enter(&mut self.io, now, state.old, state.sets, commit) {
+        match Committing::enter(&mut self.io, now, state.old, state.gathering.sets, commit) {
             Ok(state) => {
                 let next = if alone { StateChange::Recover(state.alone()) } else { StateChange::Stay };
                 (RingState::Commit(Box::new(state)), next)
@@ -206,9 +202,9 @@ impl Ring {
         //= M10
         let fresh = sets.is_none();
         if fresh {
-            self.io.episode += 1;
+            self.io.presence.episode += 1;
         }
-        self.io.wants = None;
+        self.io.presence.wants = None;
         let mut sets = sets.unwrap_or_else(|| Sets::new(self.io.me, &old.installed.view.members, why.trigger.clone()));
         sets.take(self.io.me, why);
         let mut gather = Gather::enter(&mut self.io, now, old, sets);
@@ -219,17 +215,8 @@ impl Ring {
     /// Says good-bye, three times because it cannot be asked for again.
     fn depart(&mut self) -> RingState {
         //= M15
-        let me = self.io.me;
-        let goodbye = Join {
-            proc: BTreeSet::new(),
-            fail: [me].into(),
-            number: self.io.numbers.highest(),
-            ring: RingId { number: self.io.installed_number, representative: me },
-            heard: BTreeSet::new(),
-            leave: true,
-            episode: self.io.episode,
-            attempt: None,
-        };
+        let ring = RingId { number: self.io.installed_number, representative: self.io.me };
+        let goodbye = Join { proposal: self.io.presence.goodbye(), ring, attempt: None };
         for _ in 0..3 {
             self.io.send(Destination::All, Lane::Control, RingPacket::Join(goodbye.clone()));
         }

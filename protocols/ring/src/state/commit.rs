@@ -7,7 +7,7 @@ use super::{Sets, Why};
 use crate::RingId;
 use crate::engine::RingIo;
 use crate::installation::Old;
-use crate::packet::{Commit, DataPacket, Join, OldRing, RingPacket, SEQS_ALL};
+use crate::packet::{Commit, DataPacket, OldRing, Proposal, RingPacket, SEQS_ALL};
 use crate::timer::Timer;
 use consort_order::Destination;
 use consort_types::{Instant, MemberId, Seq};
@@ -34,7 +34,7 @@ impl Committing {
         let newer = io.attempt.is_none_or(|attempt| commit.ring.number > attempt.number)
             && commit.ring.number > io.installed_number
             || crate::mutated!(io.config, NumberReused);
-        commit.rotation == 1 && mine && of_predecessor && newer && io.numbers.may_use(commit.ring.number)
+        commit.rotation == 1 && mine && of_predecessor && newer && io.presence.numbers.may_use(commit.ring.number)
     }
 
     /// Enters with a token in which this member is the next to tell; `None` where what it holds does not fit into it.
@@ -118,7 +118,7 @@ impl Committing {
     }
 
     /// A member of the ring to be has gone back to gathering.
-    pub fn on_join(&self, io: &RingIo, from: MemberId, join: &Join) -> StateChange {
+    pub fn on_join(&self, io: &RingIo, from: MemberId, join: &Proposal) -> StateChange {
         //= M24
         gave_up(&self.commit, &self.sets, io, from, join)
     }
@@ -140,7 +140,7 @@ impl Committing {
 }
 
 /// A JOIN in Commit or Recovery: news from a member that knows of this attempt and has left it, or a good-bye.
-pub(super) fn gave_up(commit: &Commit, sets: &Sets, io: &RingIo, from: MemberId, join: &Join) -> StateChange {
+pub(super) fn gave_up(commit: &Commit, sets: &Sets, io: &RingIo, from: MemberId, join: &Proposal) -> StateChange {
     //= M40
     let member = commit.members.iter().any(|(member, _)| *member == from);
     if !member || join.number < commit.ring.number && !join.leave || join.fail.contains(&io.me) && !join.leave {

@@ -7,7 +7,7 @@ use crate::engine::RingIo;
 use crate::packet::{Late, RingPacket, Trail};
 use crate::timer::Timer;
 use consort_order::Destination;
-use consort_types::{Duration, Instant, MemberId, NodeId, ViewCause};
+use consort_types::{Instant, MemberId, NodeId, ViewCause};
 use consort_wire::Lane;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,9 +50,8 @@ impl Operational {
     pub fn ask_again(&self, io: &mut RingIo, now: Instant) {
         //= M57
         self.say_where(io, true);
-        let span = io.config.timers.join;
-        let jitter = io.rng.below(span.as_nanos() as u64 / 2);
-        io.timers.arm(Timer::Question, now + span + Duration::from_nanos(jitter));
+        let again = io.presence.again(now, io.config.timers.join);
+        io.timers.arm(Timer::Question, again);
     }
 
     fn say_where(&self, io: &mut RingIo, asks: bool) {

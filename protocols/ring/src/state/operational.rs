@@ -8,14 +8,13 @@ use super::{Reason, Why};
 use crate::RingId;
 use crate::engine::RingIo;
 use crate::installation::{Installation, Old};
-use crate::packet::{Ack, DataContent, DataPacket, Join, Token};
+use crate::packet::{Ack, DataContent, DataPacket, Proposal, Token};
 use crate::timer::Timer;
 use crate::token::{DataOutcome, Mode, PacketSource, Rotation};
-use consort_member::Hearing;
+use consort_member::{Encounter, Summons, stranger_wants};
 use consort_order::SubmitQueue;
 use consort_order::{Arrival, Output};
-use consort_types::{Instant, MemberId, NodeId, OrderStream, OrderWait, Position, Primary, Seq, ViewCause};
-use std::collections::BTreeSet;
+use consort_types::{Instant, MemberId, OrderStream, OrderWait, Position, Primary, Seq, ViewCause};
 
 /// The state's data.
 #[derive(Clone, Debug)]
@@ -145,10 +144,11 @@ impl Operational {
 
     /// Others have failed members. One that kept aru from moving here, too, is kept out by this member as well: else each in
     /// turn would let it in again, and no term would ever double.
-    fn keep_out_deaf(&self, io: &mut RingIo, now: Instant, failed: &BTreeSet<MemberId>) {
+    fn keep_out_deaf(&self, io: &mut RingIo, now: Instant, failed: &[(MemberId, Reason)]) {
         //= M52
         let deaf = self.rotation.pinned_by();
-        if let Some(member) = failed.iter().find(|member| Some(member.node) == deaf) {
+        let is_deaf = |(member, reason): &&(MemberId, Reason)| Some(member.node) == deaf && *reason == Reason::Apart;
+        if let Some((member, _)) = failed.iter().find(is_deaf) {
             io.keep_out(member.node, now);
         }
     }
@@ -248,69 +248,27 @@ impl Operational {
     }
 
     /// Somebody asks for another ring.
-    pub fn on_join(&mut self, io: &mut RingIo, now: Instant, from: MemberId, join: &Join) -> StateChange {
-        //= M11
-        let trigger = || ViewCause::Asked { node: from.node };
-        match self.installed.member(from.node) {
-            Some(member) if member == from => {
-                if join.leave && crate::mutated!(io.config, GoodbyeUnheeded) {
-                    return StateChange::Stay;
-                }
-                if join.leave {
-                    //= M15
-                    return StateChange::gather(
-                        Why::new(ViewCause::Left { nodes: vec![from.node] }).failing(from, Reason::Left),
-                    );
-                }
-                let late = join.number < self.rotation.ring.number;
-                if late || join.fail.contains(&io.me) {
-                    return StateChange::Stay;
-                }
-                let mut why = Why::new(trigger()).adding(join.proc.iter().copied());
-                for member in &join.fail {
-                    why = why.failing(*member, Reason::Apart);
-                }
-                self.keep_out_deaf(io, now, &join.fail);
+    pub fn on_join(&mut self, io: &mut RingIo, now: Instant, from: MemberId, join: &Proposal) -> StateChange {
+        if join.leave && crate::mutated!(io.config, GoodbyeUnheeded) {
+            return StateChange::Stay;
+        }
+        let view = &self.installed.view;
+        match io.presence.summons(now, view, from, join) {
+            Summons::Gather(why) => {
+                self.keep_out_deaf(io, now, &why.fail);
                 StateChange::gather(why)
             }
-            Some(earlier) if from.incarnation > earlier.incarnation && !join.leave => {
-                //= M16
-                let trigger = ViewCause::Restarted { nodes: vec![from.node] };
-                StateChange::gather(Why::new(trigger).adding([from]).failing(earlier, Reason::Restarted))
+            Summons::Unheeded if crate::mutated!(io.config, StrangersAdmitted) => {
+                StateChange::gather(stranger_wants(view, join))
             }
-            _ if join.leave => StateChange::Stay,
-            _ if self.admits(io, now, from, join) => {
-                let nodes =
-                    join.proc.iter().map(|member| member.node).filter(|node| self.installed.member(*node).is_none());
-                let trigger = ViewCause::Merged { nodes: nodes.collect() };
-                StateChange::gather(Why::new(trigger).adding(join.proc.iter().copied()))
-            }
-            _ => {
+            Summons::Unheeded => {
                 //= M19
                 io.beacon_soon(now);
                 StateChange::Stay
             }
+            // The token of a ring that a member has left will be lost.
+            Summons::Late | Summons::Unwanted => StateChange::Stay,
         }
-    }
-
-    /// Whether a stranger may tear this ring down: only if it, and all it brings, and all members hear each other, and it
-    /// wants none of them out.
-    fn admits(&self, io: &RingIo, now: Instant, from: MemberId, join: &Join) -> bool {
-        //= M17
-        if crate::mutated!(io.config, StrangersAdmitted) {
-            return true;
-        }
-        let brought = join.proc.difference(&join.fail).copied().chain([from]);
-        let mut nodes: BTreeSet<NodeId> = self.installed.view.members.iter().map(|member| member.node).collect();
-        for member in brought {
-            let stale = self.installed.member(member.node).is_some_and(|known| known != member);
-            if stale || io.quarantine.holds(member.node, now) {
-                return false;
-            }
-            nodes.insert(member.node);
-        }
-        let wants_all = self.installed.view.members.iter().all(|member| !join.fail.contains(member));
-        wants_all && io.heard.all_mutual(io.me.node, &nodes, now)
     }
 
     /// A beacon of another ring came: perhaps there is one to merge with.
@@ -324,47 +282,11 @@ impl Operational {
         if !self.rotation.is_representative() || crate::mutated!(io.config, NeverMerges) {
             return StateChange::Stay;
         }
-        let willing = self.rings_to_merge(io, now);
-        let best = willing.first().map(|(ring, _)| *ring);
-        if io.wants != best {
-            io.wants = best;
+        let Encounter { news, why } = io.presence.meet(now, &self.installed.view);
+        if news {
             io.beacon_soon(now);
         }
-        let mine = self.rotation.ring;
-        let agreed = willing.into_iter().filter(|(ring, wants)| ring.representative > io.me && *wants == Some(mine));
-        let strangers: Vec<_> = agreed.flat_map(|(ring, _)| members_of(io, now, ring)).collect();
-        if strangers.is_empty() {
-            return StateChange::Stay;
-        }
-        let trigger = ViewCause::Merged { nodes: strangers.iter().map(|member| member.node).collect() };
-        StateChange::gather(Why::new(trigger).adding(strangers))
-    }
-
-    /// The settled rings with whose members all members hear each other, and which ring each of them wants; lowest
-    /// representative first.
-    fn rings_to_merge(&self, io: &RingIo, now: Instant) -> Vec<(RingId, Option<RingId>)> {
-        //= M51
-        let mine: BTreeSet<NodeId> = self.installed.view.members.iter().map(|member| member.node).collect();
-        let mut rings: Vec<_> = io
-            .heard
-            .iter(now)
-            .filter(|hearing| {
-                hearing.settled && hearing.view != self.rotation.ring && hearing.view.representative == hearing.member
-            })
-            .filter(|hearing| self.is_mergeable(io, now, &mine, hearing))
-            .map(|hearing| (hearing.view, hearing.wants))
-            .collect();
-        rings.sort_by_key(|(ring, _)| ring.representative);
-        rings
-    }
-
-    fn is_mergeable(&self, io: &RingIo, now: Instant, mine: &BTreeSet<NodeId>, hearing: &Hearing) -> bool {
-        let there = |member: &MemberId| {
-            io.heard.get(member.node, now).is_some_and(|known| known.member == *member && known.view == hearing.view)
-        };
-        let free = |member: &MemberId| !io.quarantine.holds(member.node, now) && !mine.contains(&member.node);
-        let all: BTreeSet<_> = mine.iter().copied().chain(hearing.members.iter().map(|member| member.node)).collect();
-        hearing.members.iter().all(|member| there(member) && free(member)) && io.heard.all_mutual(io.me.node, &all, now)
+        why.map_or(StateChange::Stay, StateChange::gather)
     }
 
     /// There is something to send: see that the token comes.
@@ -399,7 +321,3 @@ impl Operational {
 
 /// A ring whose token never went round so often never worked.
 const YOUNG_VISITS: u64 = 3;
-
-fn members_of(io: &RingIo, now: Instant, ring: RingId) -> Vec<MemberId> {
-    io.heard.get(ring.representative.node, now).map(|hearing| hearing.members.clone()).unwrap_or_default()
-}

@@ -7,7 +7,7 @@ use super::operational::Operational;
 use super::{Sets, Why};
 use crate::engine::RingIo;
 use crate::installation::{Installation, Old};
-use crate::packet::{Commit, DataContent, DataPacket, Join, Recovered, RingPacket, Token};
+use crate::packet::{Commit, DataContent, DataPacket, Proposal, Recovered, RingPacket, Token};
 use crate::timer::Timer;
 use crate::token::{DataOutcome, Mode, PacketSource, Rotation};
 use consort_order::SubmitQueue;
@@ -227,7 +227,7 @@ impl Recovery {
     }
 
     /// A member of the ring to be has gone back to gathering.
-    pub fn on_join(&self, io: &RingIo, from: MemberId, join: &Join) -> StateChange {
+    pub fn on_join(&self, io: &RingIo, from: MemberId, join: &Proposal) -> StateChange {
         gave_up(&self.commit, &self.sets, io, from, join)
     }
 
@@ -273,15 +273,7 @@ impl Recovery {
     }
 
     fn transitional(&self, io: &RingIo, moved_together: &[MemberId]) -> View {
-        View {
-            id: self.old.installed.view.id,
-            kind: ViewKind::Transitional,
-            members: moved_together.to_vec(),
-            moved_together: moved_together.to_vec(),
-            primary: io.config.primary.never(),
-            cause: self.sets.trigger.clone(),
-            evidence: Vec::new(),
-        }
+        self.sets.transitional(self.old.installed.view.id, moved_together, io.config.primary.never())
     }
 
     fn regular(&self, io: &RingIo, now: Instant, moved_together: Vec<MemberId>) -> View {

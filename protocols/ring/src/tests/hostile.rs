@@ -2,7 +2,7 @@
 //! unable to form a ring once it is silent.
 use super::*;
 use crate::holdings::{HoldingsMap, SEQS_MAX};
-use crate::packet::{Commit, Join, NUMBER_MAX, OldRing, Recovered, Token};
+use crate::packet::{Commit, NUMBER_MAX, OldRing, Recovered, Token};
 use bytes::{BufMut, BytesMut};
 use consort_types::Rng;
 use consort_wire::Packet as _;
@@ -21,20 +21,6 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-fn join(net: &Net, i: usize) -> Join {
-    let view = net.views[i].last().unwrap();
-    Join {
-        proc: view.members.iter().copied().collect(),
-        fail: BTreeSet::new(),
-        number: view.id.number,
-        ring: view.id,
-        heard: (1..=net.rings.len() as u16).map(NodeId).collect(),
-        leave: false,
-        episode: net.rings[i].io().episode,
-        attempt: None,
-    }
-}
-
 /// All others form one ring without the liar, or with it once it behaves.
 fn forms_again(net: &mut Net) {
     net.run(ms(12_000));
@@ -51,8 +37,8 @@ fn nodes_that_are_not_configured_never_become_candidates() {
     let mut net = Net::formed(3, |_| {});
     for round in 0..5u16 {
         let strangers = (0..6_000).map(|k| MemberId::new(100 + round * 6_000 + k, 1));
-        let mut lie = join(&net, 1);
-        lie.proc.extend(strangers);
+        let mut lie = net.join_of(1);
+        lie.proposal.proc.extend(strangers);
         net.hand(1, 0, RingPacket::Join(lie));
     }
     net.run(ms(1_000));
@@ -67,8 +53,8 @@ fn lives_that_never_were_do_not_make_joins_too_long_to_be_sent() {
     //= M10 test
     let mut net = Net::formed(3, |_| {});
     for round in 0..5u64 {
-        let mut lie = join(&net, 1);
-        lie.proc.extend((0..6_000).map(|k| MemberId::new(3, 1_000 + round * 6_000 + k)));
+        let mut lie = net.join_of(1);
+        lie.proposal.proc.extend((0..6_000).map(|k| MemberId::new(3, 1_000 + round * 6_000 + k)));
         net.hand(1, 0, RingPacket::Join(lie));
     }
     net.run(ms(100));
@@ -82,8 +68,8 @@ fn lives_that_never_were_do_not_make_joins_too_long_to_be_sent() {
 fn one_lie_does_not_use_up_all_ring_numbers() {
     //= M06 test
     let mut net = Net::formed(3, |_| {});
-    let mut lie = join(&net, 1);
-    lie.number = NUMBER_MAX;
+    let mut lie = net.join_of(1);
+    lie.proposal.number = NUMBER_MAX;
     net.hand(1, 0, RingPacket::Join(lie));
     forms_again(&mut net);
     net.restart(0);
@@ -184,10 +170,10 @@ fn packets_that_the_token_does_not_cover_and_counts_without_this_member_are_surv
 fn a_later_life_of_this_node_that_is_out_does_not_put_this_one_out() {
     //= M16 test
     let mut net = Net::formed(3, |_| {});
-    let mut lie = join(&net, 1);
-    lie.fail = [MemberId::new(1, 9_000)].into();
+    let mut lie = net.join_of(1);
+    lie.proposal.fail = [MemberId::new(1, 9_000)].into();
     net.hand(1, 0, RingPacket::Join(lie.clone()));
-    lie.proc.insert(MemberId::new(1, 7));
+    lie.proposal.proc.insert(MemberId::new(1, 7));
     net.hand(1, 0, RingPacket::Join(lie));
     forms_again(&mut net);
 }

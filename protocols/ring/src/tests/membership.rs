@@ -163,20 +163,14 @@ fn a_stranger_that_wants_one_of_ours_out_is_not_heeded() {
     net.heal();
     // All hear each other again, but the second still says that the third must be out.
     net.run_until(Duration::from_millis(900), |net| {
-        let hears = |i: usize, node| net.rings[i].io().heard.mutual(NodeId(i as u16 + 1), NodeId(node), net.now);
+        let hears =
+            |i: usize, node| net.rings[i].io().presence.heard.mutual(NodeId(i as u16 + 1), NodeId(node), net.now);
         hears(0, 2) && hears(2, 2)
     });
-    let view = net.view(1);
-    let join = crate::packet::Join {
-        proc: [net.life(0), net.life(1), net.life(2)].into(),
-        fail: [net.life(2)].into(),
-        number: view.id.number,
-        ring: view.id,
-        heard: [NodeId(1), NodeId(3)].into(),
-        leave: false,
-        episode: net.rings[1].io().episode,
-        attempt: None,
-    };
+    let mut join = net.join_of(1);
+    join.proposal.proc = [net.life(0), net.life(1), net.life(2)].into();
+    join.proposal.fail = [net.life(2)].into();
+    join.proposal.heard = [NodeId(1), NodeId(3)].into();
     net.hand(1, 0, RingPacket::Join(join));
     assert_eq!(net.state(0), "operational");
     net.end();

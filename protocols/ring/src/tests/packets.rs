@@ -1,7 +1,7 @@
 use super::*;
 use crate::load::SentLoad;
 use crate::packet::{
-    Ack, Beacon, Commit, DATA_LEN, Join, Late, OldRing, RECOVERED_LEN, RUN_LEN, Recovered, TOKEN_LEN, Token,
+    Ack, Beacon, Commit, DATA_LEN, Join, Late, OldRing, Proposal, RECOVERED_LEN, RUN_LEN, Recovered, TOKEN_LEN, Token,
     TokenRequest, Trail,
 };
 use crate::requests::Requests;
@@ -55,18 +55,20 @@ fn samples() -> Vec<RingPacket> {
         RingPacket::Data(DataPacket { ring, content: DataContent::Primary, ..data(7) }),
         RingPacket::Data(DataPacket { ring, content: DataContent::Recovered(recovered(data(3).content)), ..data(8) }),
         RingPacket::Join(Join {
-            proc: [member(1), member(2)].into(),
-            fail: [member(2)].into(),
-            number: 99,
+            proposal: Proposal {
+                proc: [member(1), member(2)].into(),
+                fail: [member(2)].into(),
+                number: 99,
+                heard: [NodeId(2), NodeId(3)].into(),
+                leave: false,
+                episode: 4,
+            },
             ring,
-            heard: [NodeId(2), NodeId(3)].into(),
-            leave: false,
-            episode: 4,
             attempt: Some(ring),
         }),
         RingPacket::Commit(commit()),
         RingPacket::Beacon(Beacon {
-            ring,
+            view: ring,
             members: vec![member(1), member(4)],
             heard: [NodeId(4)].into(),
             wants: None,

@@ -1,6 +1,7 @@
 //! Who comes together, who is left out, and how soon.
 use super::{Cluster, Toy};
-use crate::vs::packet::{MembershipBeacon, MembershipPacket};
+use crate::Beacon;
+use crate::vs::packet::MembershipPacket;
 use bytes::Bytes;
 use consort_order::{Arrival, Lane};
 use consort_types::{Incarnation, MemberId, NodeId, Primary, ViewCause};
@@ -82,7 +83,7 @@ fn a_later_life_that_spoke_once_shuts_nobody_out() {
         cluster.run(1_500);
         let (view, arrival) =
             (cluster.toy(1).view(), |now| Arrival { at: now, from: MemberId::new(3, later), lane: Lane::Control });
-        let beacon = MembershipBeacon {
+        let beacon = Beacon {
             view,
             members: cluster.toy(1).vs.view().members.clone(),
             heard: (1..=3).map(NodeId).collect(),

@@ -1,7 +1,8 @@
 //! Packets to the byte, and packets that lie.
 use super::{Cluster, MembershipPacket, Message};
 use crate::vs::MembershipState;
-use crate::vs::packet::{HoldingsEntry, HoldingsPlan, JoinProposal, MembershipBeacon, OldView};
+use crate::vs::packet::{HoldingsEntry, HoldingsPlan, OldView};
+use crate::{Beacon, Proposal};
 use bytes::{Bytes, BytesMut};
 use consort_order::{Arrival, Lane};
 use consort_types::{Duration, Instant, MemberId, NodeId, ViewId};
@@ -14,7 +15,7 @@ fn samples() -> Vec<MembershipPacket> {
     let entry = HoldingsEntry { held: 9, holder: 1, stable: 4 };
     let old = OldView { view: VIEW, from: vec![0, 1], entries: vec![entry, HoldingsEntry::default()] };
     vec![
-        MembershipPacket::Join(JoinProposal {
+        MembershipPacket::Join(Proposal {
             proc: members.iter().copied().collect(),
             fail: [members[1]].into(),
             number: 8,
@@ -22,7 +23,7 @@ fn samples() -> Vec<MembershipPacket> {
             leave: false,
             episode: 3,
         }),
-        MembershipPacket::Beacon(MembershipBeacon {
+        MembershipPacket::Beacon(Beacon {
             view: VIEW,
             members: members.clone(),
             heard: [NodeId(2)].into(),

@@ -50,7 +50,7 @@ fn f35_numbers_at_their_ends_are_read_or_refused_but_never_wrapped() {
     let beacon = |number| {
         let (members, heard, annotation) = (vec![member(1)], BTreeSet::new(), Bytes::new());
         RingPacket::Beacon(Beacon {
-            ring: ring(number),
+            view: ring(number),
             members,
             heard,
             wants: None,

@@ -180,16 +180,15 @@ fn f51_all_nodes_order_members_alike_and_no_list_is_cut() {
     use consort_wire::Packet as _;
     let all: Vec<_> = (1..=128).map(|node| MemberId::new(node, 1_000 - u64::from(node))).collect();
     let ring = RingId { number: 7, representative: all[0] };
-    let join = Join {
+    let proposal = Proposal {
         proc: all.iter().copied().collect(),
         fail: all[64..].iter().copied().collect(),
         number: 7,
-        ring,
         heard: all.iter().map(|member| member.node).collect(),
         leave: false,
         episode: 1,
-        attempt: None,
     };
+    let join = Join { proposal, ring, attempt: None };
     let mut held = crate::holdings::HoldingsMap::default();
     held.tell(0, None, Seq(0), Seq(4_000), |seq| seq.0 % 2 == 0);
     let old = crate::RingId { number: 1, representative: all[0] };

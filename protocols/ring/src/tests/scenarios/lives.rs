@@ -31,7 +31,7 @@ fn f04_a_join_that_fails_us_is_none_of_our_business_and_parts_healed_midway_stil
     //= M11 test
     let mut net = Net::formed(4, |_| {});
     let mut join = net.join_of(1);
-    join.fail = [net.life(0)].into();
+    join.proposal.fail = [net.life(0)].into();
     net.hand(1, 0, RingPacket::Join(join));
     assert_eq!(net.state(0), "operational");
     net.part(&[1, 2]);
@@ -47,12 +47,12 @@ fn f04_a_join_that_fails_us_is_none_of_our_business_and_parts_healed_midway_stil
 fn f05_a_member_that_gathers_has_lost_the_ring_even_if_it_says_nothing_new() {
     //= M11 test
     let mut net = Net::formed(3, |_| {});
-    let join = net.join_of(1);
+    let mut join = net.join_of(1);
     net.hand(1, 0, RingPacket::Join(join.clone()));
     assert_eq!(net.state(0), "gather", "at once, not when the token is missed");
     // One that was sent before this ring stood is late.
-    let number = join.number - 1;
-    net.hand(1, 2, RingPacket::Join(Join { number, ..join }));
+    join.proposal.number -= 1;
+    net.hand(1, 2, RingPacket::Join(join));
     assert_eq!(net.state(2), "operational");
     net.end();
 }
@@ -107,8 +107,9 @@ fn f18_a_good_bye_is_not_taken_for_agreement() {
     net.cut(&[2], &[1, 3]);
     // Node 2 says what node 1 says word for word, but takes its leave.
     let mine = net.sent.iter().rev().find(|flying| flying.from == net.life(0) && flying.join().is_some());
-    let join = mine.unwrap().join().unwrap().clone();
-    net.hand(1, 0, RingPacket::Join(Join { leave: true, ..join }));
+    let mut join = mine.unwrap().join().unwrap().clone();
+    join.proposal.leave = true;
+    net.hand(1, 0, RingPacket::Join(join));
     net.run_until(ms(50), |net| net.state(0) == "operational");
     assert_eq!(net.last_members(0), [1, 3], "without it, and at once");
     net.check();
@@ -126,8 +127,9 @@ fn f24_what_a_member_said_in_an_earlier_gathering_counts_for_nothing_in_a_later_
     let third = net.life(2);
     net.part(&[3]);
     net.run_until(ms(900), |net| net.last_members(0) == [1, 2] && net.state(0) == "operational");
-    let failing =
-        |flying: &&Flying| flying.from == net.life(1) && flying.join().is_some_and(|join| join.fail.contains(&third));
+    let failing = |flying: &&Flying| {
+        flying.from == net.life(1) && flying.join().is_some_and(|join| join.proposal.fail.contains(&third))
+    };
     let old = net.sent.iter().rev().find(failing).unwrap().join().unwrap().clone();
     net.heal();
     net.run_until_whole(ms(3_000));
@@ -190,7 +192,7 @@ impl Net {
     fn forge_beacon(&mut self, of: usize, incarnation: u64) {
         let (view, heard) = (self.view(of), (1..=self.rings.len() as u16).map(NodeId).collect());
         let beacon = Beacon {
-            ring: view.id,
+            view: view.id,
             members: view.members.clone(),
             heard,
             wants: None,
@@ -278,7 +280,9 @@ fn f60_a_late_join_of_an_earlier_life_disturbs_nobody_though_the_later_one_is_fo
     net.run(ms(1_500));
     let before = [0, 1].map(|node| net.regular_views(node));
     for to in [NodeId(1), NodeId(2)] {
-        let join = Join { proc: [net.life(0), net.life(1), old].into(), episode: 1, ..join.clone() };
+        let mut join = join.clone();
+        join.proposal.proc = [net.life(0), net.life(1), old].into();
+        join.proposal.episode = 1;
         net.hand_over(Flying { from: old, to, lane: Lane::Control, packet: RingPacket::Join(join) });
         assert!((0..2).all(|i| net.state(i) == "operational"), "{}", net.describe());
     }
@@ -293,7 +297,9 @@ fn f50_two_nodes_with_one_id_do_not_take_turns() {
     // The twin of node 3 has the larger incarnation: it is node 3 from now on.
     let mut net = Net::formed(3, |_| {});
     let twin = MemberId { incarnation: Incarnation(9_000), ..net.life(2) };
-    let join = Join { proc: [twin].into(), heard: [NodeId(1), NodeId(2)].into(), episode: 1, ..net.join_of(2) };
+    let mut join = net.join_of(2);
+    let heard = [NodeId(1), NodeId(2)].into();
+    join.proposal = Proposal { proc: [twin].into(), heard, episode: 1, ..join.proposal };
     let flying =
         |to| Flying { from: twin, to: NodeId(to), lane: Lane::Control, packet: RingPacket::Join(join.clone()) };
     (1..=3).for_each(|to| net.hand_over(flying(to)));

@@ -11,7 +11,7 @@ mod recovery;
 mod windows;
 
 use super::*;
-use crate::packet::{Beacon, Commit, Join};
+use crate::packet::{Beacon, Commit, Join, Proposal};
 use std::collections::BTreeSet;
 
 const fn ms(n: u64) -> Duration {
@@ -20,18 +20,16 @@ const fn ms(n: u64) -> Duration {
 
 impl Net {
     /// A JOIN as this node would send it now in Operational: wants its ring's members and nobody out.
-    fn join_of(&self, i: usize) -> Join {
+    pub(super) fn join_of(&self, i: usize) -> Join {
         let view = self.view(i);
-        Join {
+        let proposal = Proposal {
             proc: view.members.iter().copied().collect(),
-            fail: BTreeSet::new(),
             number: view.id.number,
-            ring: view.id,
             heard: (1..=self.rings.len() as u16).map(NodeId).collect(),
-            leave: false,
-            episode: self.rings[i].io().episode,
-            attempt: None,
-        }
+            episode: self.rings[i].io().presence.episode,
+            ..Proposal::default()
+        };
+        Join { proposal, ring: view.id, attempt: None }
     }
 
     /// Tokens are lost until everybody that runs has missed them.
