@@ -9,22 +9,21 @@
 //! - No beats, no ring and no payloads: packets go directly, and what is proposed means nothing.
 //! - Two worlds count as the same if all that decides what their nodes will do is the same.
 //!
+//! `consort_ring_model` searches: breadth first, each world once.
+//!
 //! | module | what |
 //! |---|---|
 //! | [`world`] | nodes, their disks, what is under way, and what may happen next |
 //! | [`judge`] | what must hold in each world |
-//! | [`mod@search`] | breadth first, each world once; the shortest way to a broken promise |
 //! | [`fair`] | what becomes of a world if nothing goes wrong any more |
 //! | [`suite`] | the searches that are run as a matter of course |
 
 pub mod fair;
 pub mod judge;
-pub mod search;
 pub mod suite;
 pub mod world;
 
-pub use search::{Found, Report, search};
-pub use world::{Action, Budget, World};
+pub use world::{Action, Budget, Contested, World};
 
 /// How many nodes there are; all are acceptors.
 pub const NODES: usize = 3;

@@ -1,8 +1,8 @@
 //! All the long searches, or one as far as one likes: `cargo xtask search --protocol paxos --stands 2 --losses 1`.
-#![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a program talks, and may say how long it took")]
 use consort_paxos_model::suite::{self, LONG};
-use consort_paxos_model::{Budget, World, search};
-use lexopt::prelude::*;
+use consort_paxos_model::{Budget, World};
+use consort_ring_model::program::{self, Limits};
+use consort_ring_model::search;
 use std::process::ExitCode;
 
 const HELP: &str = "\
@@ -25,17 +25,14 @@ Ends with one line that sums up, or with the shortest way to a broken promise.";
 
 struct Options {
     budget: Budget,
-    most: u64,
-    sample: u64,
-    #[cfg(feature = "mutants")]
-    mutant: Option<String>,
+    limits: Limits,
 }
 
 impl Options {
     #[cfg(feature = "mutants")]
     fn adjust(&self, config: &mut consort_paxos::Config) {
         let all = consort_paxos::Mutant::ALL.iter().copied();
-        config.mutant = all.into_iter().find(|mutant| Some(mutant.name()) == self.mutant.as_deref());
+        config.mutant = all.into_iter().find(|mutant| Some(mutant.name()) == self.limits.mutant.as_deref());
     }
 
     #[cfg(not(feature = "mutants"))]
@@ -43,76 +40,34 @@ impl Options {
 }
 
 fn main() -> ExitCode {
-    let done = match std::env::args_os().nth(1) {
-        None => run_all(),
-        Some(word) if word == "--help" || word == "-h" => Ok(HELP.into()),
-        Some(_) => parse().and_then(|options| run(&options)),
-    };
-    match done {
-        Ok(line) => {
-            println!("{line}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            println!("{error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run_all() -> Result<String, String> {
-    let mut states = 0;
-    for budget in LONG {
-        let began = std::time::Instant::now();
-        let name = suite::name(budget);
-        let report = suite::run(budget).map_err(|found| format!("{name}\n{found}"))?;
-        if !report.complete {
-            return Err(format!("{name}: {report}; lower the bounds"));
-        }
-        println!("{name}: {report}, {:.1} s", began.elapsed().as_secs_f64());
-        states += report.states;
-    }
-    Ok(format!("search: {} searches of Ring Paxos, {states} states, 0 violations", LONG.len()))
+    let all =
+        || program::run_all("Ring Paxos", LONG.into_iter().map(|budget| (suite::name(budget), suite::run(budget))));
+    program::run(HELP, all, parse, run)
 }
 
 fn run(options: &Options) -> Result<String, String> {
     let mut world = World::new(|config| options.adjust(config));
     world.budget = options.budget;
-    let report = search(&world, options.most, options.sample).map_err(|found| found.to_string())?;
+    let report = search(&world, options.limits.most, options.limits.sample).map_err(|found| found.to_string())?;
     Ok(format!("{}: {report}", suite::name(options.budget)))
 }
 
 fn parse() -> Result<Options, String> {
-    let mut options = Options {
-        budget: Budget { stands: 2, instances: 1, ..Budget::default() },
-        most: 10_000_000,
-        sample: 500,
-        #[cfg(feature = "mutants")]
-        mutant: None,
-    };
-    let mut parser = lexopt::Parser::from_env();
-    let text = |error: lexopt::Error| format!("{error}\n{HELP}");
-    while let Some(arg) = parser.next().map_err(text)? {
-        let Long(name) = arg else { return Err(HELP.into()) };
-        let name = name.to_owned();
-        let value = parser.value().and_then(|value| value.string()).map_err(text)?;
-        let number = || value.parse::<u64>().map_err(|_| format!("--{name} {value}: not a number\n{HELP}"));
-        let small = || number().map(|n| n.min(100) as u8);
-        let budget = &mut options.budget;
-        match &name[..] {
-            "stands" => budget.stands = small()?,
-            "instances" => budget.instances = small()?,
-            "losses" => budget.losses = small()?,
-            "overtakings" => budget.overtakings = small()?,
-            "crashes" => budget.crashes = small()?,
-            "forgets" => budget.forgets = small()?,
-            "repeats" => budget.repeats = small()?,
-            "most" => options.most = number()?,
-            "sample" => options.sample = number()?,
-            #[cfg(feature = "mutants")]
-            "mutant" => options.mutant = Some(value),
-            _ => return Err(format!("--{name}: unknown\n{HELP}")),
-        }
+    let mut budget = Budget { stands: 2, instances: 1, ..Budget::default() };
+    let limits = Limits { most: 10_000_000, sample: 500, mutant: None };
+    let limits = program::parse(limits, &mut |name, value| program::set(bound(&mut budget, name), name, value))?;
+    Ok(Options { budget, limits })
+}
+
+fn bound<'a>(budget: &'a mut Budget, name: &str) -> Option<&'a mut u8> {
+    match name {
+        "stands" => Some(&mut budget.stands),
+        "instances" => Some(&mut budget.instances),
+        "losses" => Some(&mut budget.losses),
+        "overtakings" => Some(&mut budget.overtakings),
+        "crashes" => Some(&mut budget.crashes),
+        "forgets" => Some(&mut budget.forgets),
+        "repeats" => Some(&mut budget.repeats),
+        _ => None,
     }
-    Ok(options)
 }

@@ -1,6 +1,7 @@
 //! The searches that are run as a matter of course.
 use crate::world::Budget;
-use crate::{Found, Report, World, search};
+use crate::{Contested, World};
+use consort_ring_model::{Found, Report, program, search};
 
 /// A search through everything within these bounds, for every test run: some seconds.
 pub const SHORT: [Budget; 3] = [
@@ -29,7 +30,7 @@ const SAMPLE: u64 = 2_000;
 ///
 /// # Errors
 /// The first broken promise.
-pub fn run(budget: Budget) -> Result<Report, Box<Found>> {
+pub fn run(budget: Budget) -> Result<Report<Contested>, Box<Found>> {
     let mut world = World::new(|_| {});
     world.budget = budget;
     search(&world, MOST, SAMPLE)
@@ -47,6 +48,5 @@ pub fn name(budget: Budget) -> String {
         (forgets, "forgot"),
         (repeats, "asked again"),
     ];
-    let said: Vec<_> = bounds.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
-    said.join(", ")
+    program::name(&bounds)
 }

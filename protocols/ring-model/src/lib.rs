@@ -13,18 +13,20 @@
 //! | module | what |
 //! |---|---|
 //! | [`world`] | nodes, what is under way between them, and what may happen next |
-//! | [`mod@search`] | breadth first, each world once; the shortest way to a broken promise |
+//! | [`mod@search`] | breadth first, each world once; the shortest way to a broken promise: of any world |
 //! | [`start`] | where searches begin: forming, merging, recovering |
 //! | [`suite`] | the searches that are run as a matter of course |
 //! | [`fair`] | what becomes of a world if nothing goes wrong any more |
+//! | [`program`] | what programs of searches share |
 
 pub mod digest;
 pub mod fair;
+pub mod program;
 pub mod search;
 pub mod start;
 pub mod suite;
 pub mod world;
 
-pub use search::{Found, Report, search};
+pub use search::{Found, Report, SearchWorld, search};
 pub use start::Start;
-pub use world::{Action, Budget, World};
+pub use world::{Action, Budget, ViewSizes, World};

@@ -1,8 +1,7 @@
 //! All the long searches, or one as far as one likes: `cargo xtask search --start merging --nodes 3 --losses 2`.
-#![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a program talks, and may say how long it took")]
+use consort_ring_model::program::{self, Limits};
 use consort_ring_model::suite::LONG;
-use consort_ring_model::{Report, Start, search};
-use lexopt::prelude::*;
+use consort_ring_model::{Budget, Start, search};
 use std::process::ExitCode;
 
 const HELP: &str = "\
@@ -29,18 +28,15 @@ Ends with one line that sums up, or with the shortest way to a broken promise.";
 struct Options {
     start: Start,
     nodes: u16,
-    most: u64,
-    sample: u64,
-    budget: consort_ring_model::Budget,
-    #[cfg(feature = "mutants")]
-    mutant: Option<String>,
+    budget: Budget,
+    limits: Limits,
 }
 
 impl Options {
     #[cfg(feature = "mutants")]
     fn adjust(&self, config: &mut consort_ring::RingConfig) {
         let all = consort_ring::Mutant::ALL.iter().copied();
-        config.mutant = all.into_iter().find(|mutant| Some(mutant.name()) == self.mutant.as_deref());
+        config.mutant = all.into_iter().find(|mutant| Some(mutant.name()) == self.limits.mutant.as_deref());
     }
 
     #[cfg(not(feature = "mutants"))]
@@ -48,89 +44,45 @@ impl Options {
 }
 
 fn main() -> ExitCode {
-    match choose() {
-        Ok(line) => {
-            println!("{line}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            println!("{error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn choose() -> Result<String, String> {
-    match std::env::args_os().nth(1) {
-        None => run_all(),
-        Some(word) if word == "--help" || word == "-h" => Ok(HELP.into()),
-        Some(_) => parse().and_then(|options| run(&options)),
-    }
-}
-
-fn run_all() -> Result<String, String> {
-    let mut states = 0;
-    for plan in LONG {
-        let began = std::time::Instant::now();
-        let report = plan.run().map_err(|found| format!("{plan}\n{found}"))?;
-        if !report.complete {
-            return Err(format!("{plan}: {report}; lower the bounds"));
-        }
-        let Report { states: n, steps, depth, .. } = report;
-        let (name, seconds) = (plan.to_string(), began.elapsed().as_secs_f64());
-        println!("{name:<60} {n:>9} states, {steps:>9} steps, {depth:>3} deep, {seconds:>5.1} s");
-        states += n;
-    }
-    Ok(format!("search: {} searches, {states} states, 0 violations", LONG.len()))
+    let all = || program::run_all("the ring", LONG.iter().map(|plan| (plan.to_string(), plan.run())));
+    program::run(HELP, all, parse, run)
 }
 
 fn run(options: &Options) -> Result<String, String> {
     let mut world = options.start.world_of(options.nodes, |config| options.adjust(config));
     world.budget = options.budget;
-    let report = search(world, options.most, options.sample).map_err(|found| found.to_string())?;
+    let report = search(&world, options.limits.most, options.limits.sample).map_err(|found| found.to_string())?;
     Ok(format!("{} of {}: {report}", options.start.name(), options.nodes))
 }
 
 fn parse() -> Result<Options, String> {
-    let budget = consort_ring_model::Budget { expiries: 2, ..Default::default() };
-    let mut options = Options {
-        start: Start::Forming,
-        nodes: 2,
-        most: 10_000_000,
-        sample: 1_000,
-        budget,
-        #[cfg(feature = "mutants")]
-        mutant: None,
-    };
-    let mut parser = lexopt::Parser::from_env();
-    let text = |error: lexopt::Error| format!("{error}\n{HELP}");
-    while let Some(arg) = parser.next().map_err(text)? {
-        let Long(name) = arg else { return Err(HELP.into()) };
-        let name = name.to_owned();
-        let value = parser.value().and_then(|value| value.string()).map_err(text)?;
-        let number = || value.parse::<u64>().map_err(|_| format!("--{name} {value}: not a number\n{HELP}"));
-        let small = || number().map(|n| n.min(100) as u8);
-        let budget = &mut options.budget;
-        match &name[..] {
+    let (mut start, mut nodes) = (Start::Forming, 2);
+    let mut budget = Budget { expiries: 2, ..Budget::default() };
+    let limits = Limits { most: 10_000_000, sample: 1_000, mutant: None };
+    let limits = program::parse(limits, &mut |name, value| {
+        match name {
             "start" => {
-                let start = Start::ALL.into_iter().find(|start| start.name() == value);
-                options.start = start.ok_or_else(|| format!("--start {value}: unknown\n{HELP}"))?;
+                let known = Start::ALL.into_iter().find(|start| start.name() == value);
+                start = known.ok_or_else(|| format!("--start {value}: unknown"))?;
             }
-            "nodes" => options.nodes = number()?.clamp(1, 8) as u16,
-            #[cfg(feature = "mutants")]
-            "mutant" => options.mutant = Some(value),
-            "most" => options.most = number()?,
-            "sample" => options.sample = number()?,
-            "losses" => budget.losses = small()?,
-            "doubles" => budget.doubles = small()?,
-            "overtakings" => budget.overtakings = small()?,
-            "crashes" => budget.crashes = small()?,
-            "restarts" => budget.restarts = small()?,
-            "expiries" => budget.expiries = small()?,
-            "holds" => budget.holds = small()?,
-            "hurries" => budget.hurries = small()?,
-            _ => return Err(format!("--{name}: unknown\n{HELP}")),
+            "nodes" => nodes = program::number(name, value)?.clamp(1, 8) as u16,
+            _ => return program::set(bound(&mut budget, name), name, value),
         }
+        Ok(true)
+    })?;
+    Ok(Options { start, nodes, budget, limits })
+}
+
+fn bound<'a>(budget: &'a mut Budget, name: &str) -> Option<&'a mut u8> {
+    match name {
+        "losses" => Some(&mut budget.losses),
+        "doubles" => Some(&mut budget.doubles),
+        "overtakings" => Some(&mut budget.overtakings),
+        "crashes" => Some(&mut budget.crashes),
+        "restarts" => Some(&mut budget.restarts),
+        "expiries" => Some(&mut budget.expiries),
+        "holds" => Some(&mut budget.holds),
+        "hurries" => Some(&mut budget.hurries),
+        _ => None,
     }
-    Ok(options)
 }

@@ -1,32 +1,57 @@
 //! Breadth first through all worlds, each once.
-use crate::fair;
-use crate::world::{Action, World};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+/// A world of a few nodes, in which everything that may happen next can be tried.
+pub trait SearchWorld: Clone {
+    /// One thing that may happen.
+    type Action: Copy;
+    /// What is counted of worlds, beside their number.
+    type Tally: Default + std::fmt::Display;
+
+    /// Equal for worlds in which all goes on in the same way.
+    fn digest(&self) -> u64;
+    /// What may happen next, within the world's budget.
+    fn actions(&self) -> Vec<Self::Action>;
+    /// Lets it happen.
+    ///
+    /// # Errors
+    /// The promise that is broken then.
+    fn step(&mut self, action: Self::Action) -> Result<(), String>;
+    /// Lets things go well from here on.
+    ///
+    /// # Errors
+    /// Where what should come of that does not.
+    fn continues(&self) -> Result<(), String>;
+    /// Counts this world.
+    fn count(&self, tally: &mut Self::Tally);
+    /// What is about to happen, for people.
+    fn tell(&self, action: Self::Action) -> String;
+}
+
 /// What a search found out.
-#[derive(Clone, Debug, Default)]
-pub struct Report {
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Report<Tally> {
     /// Different worlds that were reached.
     pub states: u64,
     /// Steps that were taken, also to worlds known already.
     pub steps: u64,
     /// How many steps the longest way took.
     pub depth: u32,
-    /// Worlds from which things were let go well, to see that a ring comes of it.
+    /// Worlds from which things were let go well, to see what comes of it.
     pub continued: u64,
     /// Whether every world within the bounds was reached.
     pub complete: bool,
-    /// The views that were ever formed, by how many members they have.
-    pub sizes: BTreeSet<usize>,
+    /// What was counted of the worlds.
+    pub tally: Tally,
 }
 
-impl std::fmt::Display for Report {
+impl<Tally: std::fmt::Display> std::fmt::Display for Report<Tally> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { states, steps, depth, continued, complete, sizes } = self;
+        let Self { states, steps, depth, continued, complete, tally } = self;
         let all = if *complete { "all" } else { "not all" };
         write!(f, "{states} states ({all} within the bounds), {steps} steps, {depth} deep, ")?;
-        write!(f, "{continued} continued to a ring, views of {sizes:?}: 0 violations")
+        write!(f, "{continued} continued, {tally}: 0 violations")
     }
 }
 
@@ -46,39 +71,36 @@ impl std::fmt::Display for Found {
     }
 }
 
-/// How a world was reached: from which, by what.
-type Origins = HashMap<u64, (u64, String)>;
+/// How worlds were reached: from which, by what; the first from none.
+type Origins<Action> = HashMap<u64, Option<(u64, Action)>>;
 
-/// Takes a world through everything that its budget allows, up to `most` different worlds. From every `sample`-th of them
-/// it is also seen that a ring comes to stand if nothing goes wrong any more (0: from none).
+/// Takes a world through everything that its budget allows, up to `most` different worlds. From every `sample`-th of them it
+/// is also seen what comes of it if nothing goes wrong any more (0: from none).
 ///
 /// # Errors
 /// The first broken promise.
-pub fn search(start: World, most: u64, sample: u64) -> Result<Report, Box<Found>> {
-    let mut report = Report { complete: true, ..Report::default() };
-    let mut origins = Origins::new();
-    origins.insert(start.digest(), (0, "start".into()));
-    let mut level = vec![start];
+pub fn search<W: SearchWorld>(start: &W, most: u64, sample: u64) -> Result<Report<W::Tally>, Box<Found>> {
+    let mut report = Report { states: 0, steps: 0, depth: 0, continued: 0, complete: true, tally: W::Tally::default() };
+    let mut origins = Origins::from([(start.digest(), None)]);
+    let mut level = vec![(start.digest(), start.clone())];
     while !level.is_empty() && report.complete {
         let mut next = Vec::new();
-        for world in level {
+        for (from, world) in level {
             report.states += 1;
-            let from = world.digest();
+            world.count(&mut report.tally);
             if sample > 0 && report.states.is_multiple_of(sample) {
                 report.continued += 1;
-                fair::continues(&world).map_err(|broken| found(&origins, from, "then nothing goes wrong", broken))?;
+                catch(|| world.continues()).map_err(|broken| found(start, &origins, from, None, broken))?;
             }
             for action in world.actions() {
                 report.steps += 1;
-                let reached =
-                    take(&world, action).map_err(|broken| found(&origins, from, &name(&world, action), broken))?;
-                note_sizes(&mut report, &reached);
+                let mut reached = world.clone();
+                catch(|| reached.step(action)).map_err(|broken| found(start, &origins, from, Some(action), broken))?;
                 let digest = reached.digest();
-                if origins.contains_key(&digest) {
-                    continue;
-                }
-                origins.insert(digest, (from, name(&world, action)));
-                next.push(reached);
+                origins.entry(digest).or_insert_with(|| {
+                    next.push((digest, reached));
+                    Some((from, action))
+                });
             }
             if origins.len() as u64 >= most {
                 report.complete = false;
@@ -91,45 +113,34 @@ pub fn search(start: World, most: u64, sample: u64) -> Result<Report, Box<Found>
     Ok(report)
 }
 
-fn note_sizes(report: &mut Report, world: &World) {
-    report.sizes.extend((0..world.len()).filter_map(|i| world.view(i)).map(|view| view.members.len()));
-}
-
-/// One step and its judgement. A failed assertion of a debug build is a broken promise like any other.
-fn take(world: &World, action: Action) -> Result<World, String> {
-    let step = || {
-        let mut next = world.clone();
-        let told = |world: &World| world.traces().map(|trace| trace.events.len()).sum::<usize>();
-        let before = told(&next);
-        next.apply(action);
-        let news = told(&next) != before || matches!(action, Action::Crash(_));
-        if news { next.check().map(|()| next) } else { Ok(next) }
-    };
+/// A failed assertion of a debug build is a broken promise like any other.
+fn catch(step: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         Err(text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("a panic").to_owned())
     })
 }
 
-fn name(world: &World, action: Action) -> String {
-    let flying = |at| world.flying().nth(at).map_or_else(String::new, ToString::to_string);
-    match action {
-        Action::Deliver(0) => format!("arrives {}", flying(0)),
-        Action::Deliver(at) => format!("arrives first {}", flying(at)),
-        Action::Double(at) => format!("arrives and will again {}", flying(at)),
-        Action::Lose(at) => format!("is lost {}", flying(at)),
-        Action::Fire(i, armed) => format!("n{} {armed:?}", i + 1),
-        Action::Crash(i) => format!("n{} crashes", i + 1),
-        Action::Restart(i) => format!("n{} starts anew", i + 1),
-    }
-}
-
-fn found(origins: &Origins, mut at: u64, last: &str, broken: String) -> Box<Found> {
-    let mut way = vec![last.to_owned()];
-    while let Some((from, step)) = origins.get(&at) {
-        way.push(step.clone());
+/// The way to a world and beyond it, taken once more to tell what each step was.
+fn found<W: SearchWorld>(
+    start: &W,
+    origins: &Origins<W::Action>,
+    mut at: u64,
+    last: Option<W::Action>,
+    broken: String,
+) -> Box<Found> {
+    let mut actions: Vec<_> = last.into_iter().collect();
+    while let Some(Some((from, action))) = origins.get(&at) {
+        actions.push(*action);
         at = *from;
     }
-    way.reverse();
+    let mut world = start.clone();
+    let mut way = vec!["start".to_owned()];
+    for action in actions.into_iter().rev() {
+        way.push(world.tell(action));
+        // What is broken is known.
+        let _ = catch(|| world.step(action));
+    }
+    way.extend(last.is_none().then(|| "then nothing goes wrong".to_owned()));
     Box::new(Found { broken, way })
 }

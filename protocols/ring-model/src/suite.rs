@@ -1,6 +1,7 @@
 //! The searches that are run as a matter of course.
+use crate::program::name;
 use crate::world::Budget;
-use crate::{Found, Report, Start, search};
+use crate::{Found, Report, Start, ViewSizes, search};
 
 /// A search and its bounds.
 #[derive(Clone, Copy, Debug)]
@@ -54,16 +55,15 @@ impl Plan {
     ///
     /// # Errors
     /// The first broken promise.
-    pub fn run(&self) -> Result<Report, Box<Found>> {
+    pub fn run(&self) -> Result<Report<ViewSizes>, Box<Found>> {
         let mut world = self.start.world(self.nodes);
         world.budget = self.budget;
-        search(world, MOST, SAMPLE)
+        search(&world, MOST, SAMPLE)
     }
 }
 
 impl std::fmt::Display for Plan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} of {}", self.start.name(), self.nodes)?;
         let Budget { losses, doubles, overtakings, crashes, restarts, expiries, hurries, holds } = self.budget;
         let bounds = [
             (losses, "lost"),
@@ -75,6 +75,6 @@ impl std::fmt::Display for Plan {
             (hurries, "hurried"),
             (holds, "held"),
         ];
-        bounds.iter().filter(|(n, _)| *n > 0).try_for_each(|(n, what)| write!(f, ", {n} {what}"))
+        write!(f, "{} of {}, {}", self.start.name(), self.nodes, name(&bounds))
     }
 }
