@@ -20,10 +20,12 @@
 
 pub mod fair;
 pub mod judge;
+mod searched;
 pub mod suite;
 pub mod world;
 
-pub use world::{Action, Budget, Contested, World};
+pub use searched::Contested;
+pub use world::{Action, Budget, World};
 
 /// How many nodes there are; all are acceptors.
 pub const NODES: usize = 3;

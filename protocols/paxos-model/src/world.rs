@@ -8,7 +8,6 @@ use consort_paxos::learner::Checkpoint;
 use consort_paxos::packet::{Acceptance, Beat, Content, Packet};
 use consort_paxos::record::{LogStart, Record};
 use consort_paxos::{Config, Paxos};
-use consort_ring_model::SearchWorld;
 use consort_ring_model::digest::Digest;
 use consort_types::{Incarnation, Instant, MemberId, NodeId, Ticket};
 use std::fmt;
@@ -35,16 +34,6 @@ pub struct Budget {
     pub forgets: u8,
     /// Times that a node asks again for what is unanswered.
     pub repeats: u8,
-}
-
-/// In how many worlds acceptors have promised different ballots.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Contested(pub u64);
-
-impl fmt::Display for Contested {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} with two ballots", self.0)
-    }
 }
 
 /// One thing that may happen next. Ways are pairs of nodes.
@@ -154,6 +143,54 @@ impl World {
     pub fn verdict(&self) -> Result<(), String> {
         let failed = (0..NODES).filter_map(|i| self.engine(i)).find_map(Paxos::last_assertion);
         failed.map_or_else(|| self.judge.verdict(), |rule| Err(rule.into()))
+    }
+
+    /// What makes this world differ from others.
+    pub fn digest(&self) -> u64 {
+        let mut digest = Digest::default();
+        for i in 0..NODES {
+            digest.add(self.nodes[i].as_ref().map_or(0, |node| node.digest));
+            digest.add(self.sums[i] ^ self.lives[i] << 1 ^ u64::from(self.forgot[i]));
+            for way in &self.ways[i] {
+                digest.add(way.len() as u64);
+                way.iter().for_each(|flying| digest.add(flying.digest));
+            }
+        }
+        digest.add(self.sums[NODES]);
+        let Budget { stands, instances, losses, overtakings, crashes, forgets, repeats } = self.budget;
+        digest.add(u64::from_le_bytes([stands, instances, losses, overtakings, crashes, forgets, repeats, 0]));
+        digest.sum()
+    }
+
+    /// All that may happen next.
+    pub fn actions(&self) -> Vec<Action> {
+        let (mut actions, b) = (Vec::new(), &self.budget);
+        for from in 0..NODES {
+            for to in 0..NODES {
+                let under_way = self.ways[from][to].len();
+                if under_way > 0 {
+                    actions.push(Action::Deliver(from, to));
+                    actions.extend((b.losses > 0).then_some(Action::Lose(from, to)));
+                }
+                actions.extend((under_way > 1 && b.overtakings > 0).then_some(Action::Overtake(from, to)));
+            }
+        }
+        for i in 0..NODES {
+            let Some(node) = &self.nodes[i] else {
+                actions.push(Action::Restart(i));
+                continue;
+            };
+            actions.extend((!node.pending.is_empty()).then_some(Action::Write(i)));
+            let votes = node.engine.acceptor().is_some_and(|acceptor| acceptor.votes());
+            actions.extend((b.stands > 0 && votes).then_some(Action::Stand(i)));
+            let next = node.engine.proposes_at();
+            actions.extend(next.is_some_and(|at| at < u64::from(b.instances)).then_some(Action::Propose(i)));
+            actions.extend((b.repeats > 0).then_some(Action::Repeat(i)));
+            actions.extend((b.crashes > 0).then_some(Action::Crash(i)));
+            actions
+                .extend((b.crashes > 0 && b.forgets > 0 && !self.forgot.contains(&true)).then_some(Action::Forget(i)));
+        }
+        actions
     }
 
     /// Does it.
@@ -320,79 +357,5 @@ impl World {
     /// Whether nothing is under way, and nothing being written.
     pub fn is_quiet(&self) -> bool {
         self.ways.iter().flatten().all(Vec::is_empty) && self.nodes.iter().flatten().all(|node| node.pending.is_empty())
-    }
-}
-
-impl SearchWorld for World {
-    type Action = Action;
-    type Tally = Contested;
-
-    fn digest(&self) -> u64 {
-        let mut digest = Digest::default();
-        for i in 0..NODES {
-            digest.add(self.nodes[i].as_ref().map_or(0, |node| node.digest));
-            digest.add(self.sums[i] ^ self.lives[i] << 1 ^ u64::from(self.forgot[i]));
-            for way in &self.ways[i] {
-                digest.add(way.len() as u64);
-                way.iter().for_each(|flying| digest.add(flying.digest));
-            }
-        }
-        digest.add(self.sums[NODES]);
-        let Budget { stands, instances, losses, overtakings, crashes, forgets, repeats } = self.budget;
-        digest.add(u64::from_le_bytes([stands, instances, losses, overtakings, crashes, forgets, repeats, 0]));
-        digest.sum()
-    }
-
-    fn actions(&self) -> Vec<Action> {
-        let (mut actions, b) = (Vec::new(), &self.budget);
-        for from in 0..NODES {
-            for to in 0..NODES {
-                let under_way = self.ways[from][to].len();
-                if under_way > 0 {
-                    actions.push(Action::Deliver(from, to));
-                    actions.extend((b.losses > 0).then_some(Action::Lose(from, to)));
-                }
-                actions.extend((under_way > 1 && b.overtakings > 0).then_some(Action::Overtake(from, to)));
-            }
-        }
-        for i in 0..NODES {
-            let Some(node) = &self.nodes[i] else {
-                actions.push(Action::Restart(i));
-                continue;
-            };
-            actions.extend((!node.pending.is_empty()).then_some(Action::Write(i)));
-            let votes = node.engine.acceptor().is_some_and(|acceptor| acceptor.votes());
-            actions.extend((b.stands > 0 && votes).then_some(Action::Stand(i)));
-            let next = node.engine.proposes_at();
-            actions.extend(next.is_some_and(|at| at < u64::from(b.instances)).then_some(Action::Propose(i)));
-            actions.extend((b.repeats > 0).then_some(Action::Repeat(i)));
-            actions.extend((b.crashes > 0).then_some(Action::Crash(i)));
-            actions
-                .extend((b.crashes > 0 && b.forgets > 0 && !self.forgot.contains(&true)).then_some(Action::Forget(i)));
-        }
-        actions
-    }
-
-    fn step(&mut self, action: Action) -> Result<(), String> {
-        self.apply(action);
-        self.verdict()
-    }
-
-    fn continues(&self) -> Result<(), String> {
-        crate::fair::continues(self)
-    }
-
-    fn count(&self, Contested(worlds): &mut Contested) {
-        *worlds += u64::from(self.has_two_ballots());
-    }
-
-    fn tell(&self, action: Action) -> String {
-        match action {
-            Action::Deliver(from, to) | Action::Overtake(from, to) | Action::Lose(from, to) => {
-                let flying = self.first(from, to).map_or_else(String::new, ToString::to_string);
-                format!("{action:?}: {flying}")
-            }
-            _ => format!("{action:?}"),
-        }
     }
 }

@@ -23,10 +23,12 @@ pub mod digest;
 pub mod fair;
 pub mod program;
 pub mod search;
+mod searched;
 pub mod start;
 pub mod suite;
 pub mod world;
 
 pub use search::{Found, Report, SearchWorld, search};
+pub use searched::ViewSizes;
 pub use start::Start;
-pub use world::{Action, Budget, ViewSizes, World};
+pub use world::{Action, Budget, World};

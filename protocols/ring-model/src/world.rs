@@ -1,5 +1,4 @@
 //! Nodes, what is under way between them, and what may happen next.
-use crate::SearchWorld;
 use crate::digest::Digest;
 use bytes::Bytes;
 use consort_order::{Arrival, Delivery, Destination, Engine, Lane, Output, Submission, state_of};
@@ -8,7 +7,7 @@ use consort_ring::model::Armed;
 use consort_ring::packet::{Beacon, DataContent, Proposal, RingPacket};
 use consort_ring::{Ring, RingConfig};
 use consort_types::{Class, Incarnation, Instant, MemberId, NodeId, OrderStream, Service, View};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::fmt::{self, Write};
 use std::rc::Rc;
 
@@ -31,16 +30,6 @@ pub struct Budget {
     pub hurries: u8,
     /// Times that a token which rests goes round although nobody asked for it, once nothing is under way.
     pub holds: u8,
-}
-
-/// How many members the views had that were formed.
-#[derive(Clone, Debug, Default)]
-pub struct ViewSizes(pub BTreeSet<usize>);
-
-impl fmt::Display for ViewSizes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "views of {:?}", self.0)
-    }
 }
 
 /// One thing that may happen next. Packets are named by their place among those under way, the oldest first.
@@ -232,6 +221,52 @@ impl World {
         self.past.iter().map(|trace| &**trace).chain(self.nodes.iter().flatten().map(|node| &node.trace))
     }
 
+    /// What makes this world differ from others.
+    pub fn digest(&self) -> u64 {
+        let mut digest = Digest::default();
+        for node in &self.nodes {
+            digest.add(node.as_ref().map_or(0, |node| node.digest));
+        }
+        for trace in &self.past {
+            digest.add(Digest::of(&trace.me));
+            digest.add(trace.events.len() as u64);
+        }
+        for flying in &self.flying {
+            let way = u64::from(flying.from.node.0) << 32 ^ u64::from(flying.to.0) << 8 ^ flying.lane as u64;
+            digest.add(way ^ flying.from.incarnation.0 << 48);
+            digest.add(flying.packet.1);
+        }
+        let b = &self.budget;
+        let left = [b.losses, b.doubles, b.overtakings, b.crashes, b.restarts, b.expiries, b.hurries, b.holds];
+        digest.add(u64::from_le_bytes(left));
+        digest.sum()
+    }
+
+    /// All that may happen next.
+    pub fn actions(&self) -> Vec<Action> {
+        let mut actions = Vec::new();
+        let b = &self.budget;
+        if !self.is_quiet() {
+            actions.push(Action::Deliver(0));
+            actions.extend((b.losses > 0).then_some(Action::Lose(0)));
+            actions.extend((b.doubles > 0).then_some(Action::Double(0)));
+            if b.overtakings > 0 {
+                actions.extend(self.overtaking().map(Action::Deliver));
+            }
+        }
+        for (i, node) in self.nodes.iter().enumerate() {
+            match node {
+                Some(node) => {
+                    let armed = node.ring.armed(self.now).filter(|armed| self.may_fire(*armed));
+                    actions.extend(armed.map(|armed| Action::Fire(i, armed)));
+                    actions.extend((b.crashes > 0).then_some(Action::Crash(i)));
+                }
+                None => actions.extend((b.restarts > 0).then_some(Action::Restart(i))),
+            }
+        }
+        actions
+    }
+
     /// The packets that may arrive before the oldest: the next one of its way, and the first of every other.
     fn overtaking(&self) -> impl Iterator<Item = usize> {
         let earlier = |at: usize| self.flying.iter().take(at).skip(1);
@@ -384,84 +419,6 @@ impl World {
                 let packet = packet.clone();
                 self.flying.push_back(Rc::new(Flying { from: me, to: receiver, lane, packet }));
             }
-        }
-    }
-}
-
-impl SearchWorld for World {
-    type Action = Action;
-    type Tally = ViewSizes;
-
-    fn digest(&self) -> u64 {
-        let mut digest = Digest::default();
-        for node in &self.nodes {
-            digest.add(node.as_ref().map_or(0, |node| node.digest));
-        }
-        for trace in &self.past {
-            digest.add(Digest::of(&trace.me));
-            digest.add(trace.events.len() as u64);
-        }
-        for flying in &self.flying {
-            let way = u64::from(flying.from.node.0) << 32 ^ u64::from(flying.to.0) << 8 ^ flying.lane as u64;
-            digest.add(way ^ flying.from.incarnation.0 << 48);
-            digest.add(flying.packet.1);
-        }
-        let b = &self.budget;
-        let left = [b.losses, b.doubles, b.overtakings, b.crashes, b.restarts, b.expiries, b.hurries, b.holds];
-        digest.add(u64::from_le_bytes(left));
-        digest.sum()
-    }
-
-    fn actions(&self) -> Vec<Action> {
-        let mut actions = Vec::new();
-        let b = &self.budget;
-        if !self.is_quiet() {
-            actions.push(Action::Deliver(0));
-            actions.extend((b.losses > 0).then_some(Action::Lose(0)));
-            actions.extend((b.doubles > 0).then_some(Action::Double(0)));
-            if b.overtakings > 0 {
-                actions.extend(self.overtaking().map(Action::Deliver));
-            }
-        }
-        for (i, node) in self.nodes.iter().enumerate() {
-            match node {
-                Some(node) => {
-                    let armed = node.ring.armed(self.now).filter(|armed| self.may_fire(*armed));
-                    actions.extend(armed.map(|armed| Action::Fire(i, armed)));
-                    actions.extend((b.crashes > 0).then_some(Action::Crash(i)));
-                }
-                None => actions.extend((b.restarts > 0).then_some(Action::Restart(i))),
-            }
-        }
-        actions
-    }
-
-    fn step(&mut self, action: Action) -> Result<(), String> {
-        let told = |world: &Self| world.traces().map(|trace| trace.events.len()).sum::<usize>();
-        let before = told(self);
-        self.apply(action);
-        let news = told(self) != before || matches!(action, Action::Crash(_));
-        if news { self.check() } else { Ok(()) }
-    }
-
-    fn continues(&self) -> Result<(), String> {
-        crate::fair::continues(self)
-    }
-
-    fn count(&self, ViewSizes(sizes): &mut ViewSizes) {
-        sizes.extend((0..self.len()).filter_map(|i| self.view(i)).map(|view| view.members.len()));
-    }
-
-    fn tell(&self, action: Action) -> String {
-        let flying = |at| self.flying().nth(at).map_or_else(String::new, ToString::to_string);
-        match action {
-            Action::Deliver(0) => format!("arrives {}", flying(0)),
-            Action::Deliver(at) => format!("arrives first {}", flying(at)),
-            Action::Double(at) => format!("arrives and will again {}", flying(at)),
-            Action::Lose(at) => format!("is lost {}", flying(at)),
-            Action::Fire(i, armed) => format!("n{} {armed:?}", i + 1),
-            Action::Crash(i) => format!("n{} crashes", i + 1),
-            Action::Restart(i) => format!("n{} starts anew", i + 1),
         }
     }
 }
