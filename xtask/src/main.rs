@@ -1,21 +1,12 @@
 //! Developer tasks: `cargo xtask <task>`.
 #![allow(clippy::disallowed_methods)] // a program: it may read the clock and start threads
 
-#[cfg(test)]
-mod conformance;
-mod engines;
 mod instructions;
 mod modules;
 mod mutants;
 mod pages;
-mod paxos;
-mod plato;
-mod ring;
-#[cfg(any(test, feature = "mutants"))]
-mod scenes;
 mod search;
 mod sim;
-mod toto;
 mod trace;
 mod verify;
 

@@ -89,10 +89,15 @@ use noticed::run;
 #[cfg(feature = "mutants")]
 mod noticed {
     use super::Options;
-    use crate::scenes::{self, Played};
     use crate::sim::{self, Protocol};
+    use consort_paxos::Paxos;
+    use consort_plato::Plato;
+    use consort_ring::Ring;
     use consort_sim::fault::Kinds;
     use consort_sim::world::RunOutcome;
+    use consort_toto::Toto;
+    use consort_worlds::scenes::{self, Played};
+    use consort_worlds::{run as run_seed, run_whole};
     use std::ffi::OsString;
     use std::fmt;
     use std::ops::RangeInclusive;
@@ -227,18 +232,18 @@ mod noticed {
     fn outcome(mutant: Mutant, seed: u64, story: bool) -> Result<RunOutcome, String> {
         let faults = if seed.is_multiple_of(4) { Kinds::none() } else { Kinds::all() };
         let run = AssertUnwindSafe(|| match mutant {
-            Mutant::Ring(mutant) => sim::run(seed, &faults, &|config| config.mutant = Some(mutant), story),
-            Mutant::Toto(mutant) => sim::run_toto(seed, &faults, &|config| config.mutant = Some(mutant), story),
-            Mutant::Views(mutant) => sim::run_toto(seed, &faults, &|config| config.vs_mutant = Some(mutant), story),
-            Mutant::Plato(mutant) => sim::run_plato(seed, &faults, &|config| config.mutant = Some(mutant), story),
-            Mutant::Paxos(mutant) => sim::run_paxos(seed, &faults, &|config| config.mutant = Some(mutant), story),
+            Mutant::Ring(mutant) => run_seed::<Ring>(seed, &faults, &|config| config.mutant = Some(mutant), story),
+            Mutant::Toto(mutant) => run_seed::<Toto>(seed, &faults, &|config| config.mutant = Some(mutant), story),
+            Mutant::Views(mutant) => run_seed::<Toto>(seed, &faults, &|config| config.vs_mutant = Some(mutant), story),
+            Mutant::Plato(mutant) => run_seed::<Plato>(seed, &faults, &|config| config.mutant = Some(mutant), story),
+            Mutant::Paxos(mutant) => run_seed::<Paxos>(seed, &faults, &|config| config.mutant = Some(mutant), story),
             Mutant::Group(mutant) => {
-                sim::run_whole(seed, &faults, (&|_| {}, &|node| node.mutate_groups(mutant)), story)
+                run_whole::<Ring>(seed, &faults, (&|_| {}, &|node| node.mutate_groups(mutant)), story)
             }
             Mutant::Node(mutant) if mutant.is_of_reading() => {
-                sim::run_paxos_whole(seed, &faults, (&|_| {}, &|node| node.mutate(mutant)), story)
+                run_whole::<Paxos>(seed, &faults, (&|_| {}, &|node| node.mutate(mutant)), story)
             }
-            Mutant::Node(mutant) => sim::run_whole(seed, &faults, (&|_| {}, &|node| node.mutate(mutant)), story),
+            Mutant::Node(mutant) => run_whole::<Ring>(seed, &faults, (&|_| {}, &|node| node.mutate(mutant)), story),
         });
         catch_unwind(run).unwrap_or_else(|_| Err("panicked".into()))
     }

@@ -3,11 +3,14 @@ mod batch;
 mod failover;
 mod options;
 
-use crate::ring::{self, Adjust, Touch};
-use crate::{paxos, plato, toto};
+use consort_paxos::Paxos;
+use consort_plato::Plato;
+use consort_ring::Ring;
 use consort_sim::fault::Kinds;
 use consort_sim::plan::RunPlan;
-use consort_sim::world::{RunOptions as Keep, RunOutcome};
+use consort_sim::world::{RunOptions, RunOutcome};
+use consort_toto::Toto;
+use consort_worlds::{bare, ring, run};
 pub use options::Protocol;
 #[cfg(feature = "mutants")]
 pub use options::cores;
@@ -40,78 +43,11 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// Runs one seed of a protocol as it is.
 fn run_as_is(protocol: Protocol, seed: u64, faults: &Kinds, story: bool) -> Result<RunOutcome, String> {
     match protocol {
-        Protocol::Ring => run(seed, faults, &|_| {}, story),
-        Protocol::Toto => run_toto(seed, faults, &|_| {}, story),
-        Protocol::Plato => run_plato(seed, faults, &|_| {}, story),
-        Protocol::Paxos => run_paxos(seed, faults, &|_| {}, story),
+        Protocol::Ring => run::<Ring>(seed, faults, &|_| {}, story),
+        Protocol::Toto => run::<Toto>(seed, faults, &|_| {}, story),
+        Protocol::Plato => run::<Plato>(seed, faults, &|_| {}, story),
+        Protocol::Paxos => run::<Paxos>(seed, faults, &|_| {}, story),
     }
-}
-
-/// Runs one seed of ToTo: an odd one drives engines alone, an even one whole nodes with their clients.
-pub fn run_toto(seed: u64, faults: &Kinds, adjust: toto::Adjust<'_>, story: bool) -> Result<RunOutcome, String> {
-    let keep =
-        |plan: &RunPlan, whole| Ok::<_, String>(Keep { bounds: toto::bounds(plan, whole)?, story, trace: false });
-    if seed.is_multiple_of(2) {
-        let plan = RunPlan::draw_whole(seed, faults);
-        Ok(toto::whole(plan.clone(), keep(&plan, true)?, adjust, &|_| {})?.run())
-    } else {
-        let plan = RunPlan::draw_bare(seed, faults);
-        Ok(toto::bare(plan.clone(), keep(&plan, false)?, adjust)?.run())
-    }
-}
-
-/// Runs one seed of PLATO: an odd one drives engines alone, an even one whole nodes with their clients.
-pub fn run_plato(seed: u64, faults: &Kinds, adjust: plato::Adjust<'_>, story: bool) -> Result<RunOutcome, String> {
-    let keep = |plan: &RunPlan| Ok::<_, String>(Keep { bounds: plato::bounds(plan)?, story, trace: false });
-    if seed.is_multiple_of(2) {
-        let plan = RunPlan::draw_whole(seed, faults);
-        Ok(plato::whole(plan.clone(), keep(&plan)?, adjust, &|_| {})?.run())
-    } else {
-        let plan = RunPlan::draw_bare(seed, faults);
-        Ok(plato::bare(plan.clone(), keep(&plan)?, adjust)?.run())
-    }
-}
-
-/// Runs one seed of Ring Paxos: an odd one drives engines alone, an even one whole nodes with their clients.
-pub fn run_paxos(seed: u64, faults: &Kinds, adjust: paxos::Adjust<'_>, story: bool) -> Result<RunOutcome, String> {
-    if seed.is_multiple_of(2) {
-        return run_paxos_whole(seed, faults, (adjust, &|_| {}), story);
-    }
-    let plan = paxos::suited(RunPlan::draw_bare(seed, faults));
-    let keep = Keep { bounds: paxos::bounds(&plan)?, story, trace: false };
-    Ok(paxos::bare(plan, keep, adjust)?.run())
-}
-
-/// Runs one seed of Ring Paxos with whole nodes.
-pub fn run_paxos_whole(
-    seed: u64,
-    faults: &Kinds,
-    with: (paxos::Adjust<'_>, paxos::Touch<'_>),
-    story: bool,
-) -> Result<RunOutcome, String> {
-    let plan = paxos::suited(RunPlan::draw_whole(seed, faults));
-    let keep = Keep { bounds: paxos::bounds(&plan)?, story, trace: false };
-    Ok(paxos::whole(plan, keep, with.0, with.1)?.run())
-}
-
-/// Runs one seed of the ring: an odd one drives engines alone, an even one whole nodes with their clients.
-pub fn run(seed: u64, faults: &Kinds, adjust: Adjust<'_>, story: bool) -> Result<RunOutcome, String> {
-    if seed.is_multiple_of(2) {
-        run_whole(seed, faults, (adjust, &|_| {}), story)
-    } else {
-        let plan = RunPlan::draw_bare(seed, faults);
-        Ok(ring::bare(plan.clone(), keep(&plan, story), adjust)?.run())
-    }
-}
-
-/// Runs one seed with whole nodes.
-pub fn run_whole(seed: u64, faults: &Kinds, with: (Adjust<'_>, Touch<'_>), story: bool) -> Result<RunOutcome, String> {
-    let plan = RunPlan::draw_whole(seed, faults);
-    Ok(ring::whole(plan.clone(), keep(&plan, story), with.0, with.1)?.run())
-}
-
-fn keep(plan: &RunPlan, story: bool) -> Keep {
-    Keep { bounds: ring::bounds(plan), story, trace: false }
 }
 
 /// One seed with its story.
@@ -158,7 +94,7 @@ fn idle(nodes: u16) -> ExitCode {
     let mut plan = RunPlan::lan(nodes);
     plan.calm = consort_types::Instant(600_000_000_000);
     plan.end = plan.calm;
-    let world = match ring::bare(plan, Keep::default(), &|config| *config = ring::defaults(config)) {
+    let world = match bare::<Ring>(plan, RunOptions::default(), &|config| *config = ring::defaults(config)) {
         Ok(world) => world,
         Err(error) => return fail(&error),
     };

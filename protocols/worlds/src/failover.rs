@@ -1,20 +1,14 @@
 //! How long members are without a view of those that are there: after a crash, a good-bye, a restart, and at first.
-use super::fail;
-use crate::ring;
+use crate::{bare, ring};
 use consort_ring::{Ring, RingConfig};
 use consort_sim::fault::{Activation, Disk, Fault};
-use consort_sim::machine::Bare;
 use consort_sim::message::{Process, ProcessIncarnation};
 use consort_sim::plan::RunPlan;
 use consort_sim::trace::{Occurrence, Trace, TraceEvent};
 use consort_sim::workload::{SendPace, SenderPlan, Sizes};
-use consort_sim::world::{RunOptions as Keep, SimWorld};
+use consort_sim::world::RunOptions as Keep;
 use consort_types::{Class, Duration, Instant, NodeId, Rng, Service};
 use std::collections::BTreeMap;
-use std::process::ExitCode;
-
-/// How many members the rings have.
-const NODES: [u16; 8] = [2, 3, 5, 8, 16, 32, 64, 128];
 
 /// What happens in each run.
 struct Script {
@@ -23,36 +17,16 @@ struct Script {
     leave: (NodeId, Instant),
 }
 
-/// Prints a table.
-pub fn failover(runs: u64) -> ExitCode {
-    println!("a view of all that are there, in ms of virtual time, median and worst of {runs} runs under a light load");
-    println!("{:>5}  {:>13}  {:>13}  {:>13}  {:>13}", "nodes", "cold start", "crash", "restart", "leave");
-    for nodes in NODES {
-        let mut times: [Vec<f64>; 4] = Default::default();
-        for run in 0..runs {
-            match measure(nodes, run) {
-                Ok(taken) => times.iter_mut().zip(taken).for_each(|(times, taken)| times.push(taken)),
-                Err(error) => return fail(&format!("{nodes} nodes, run {run}: {error}")),
-            }
-        }
-        let [start, crash, restart, leave] = times.map(shown);
-        println!("{nodes:>5}  {start:>13}  {crash:>13}  {restart:>13}  {leave:>13}");
-    }
-    ExitCode::SUCCESS
-}
-
-fn shown(mut times: Vec<f64>) -> String {
-    times.sort_by(f64::total_cmp);
-    let (median, worst) = (times.get(times.len() / 2), times.last());
-    format!("{:.1} {:.1}", median.unwrap_or(&f64::NAN), worst.unwrap_or(&f64::NAN))
-}
-
-fn measure(nodes: u16, run: u64) -> Result<[f64; 4], String> {
+/// For a ring of so many, in ms of virtual time: from the start, a crash, a restart and a good-bye to a view of all that are
+/// there then.
+///
+/// # Errors
+/// A promise that was broken, or a view that did not come.
+pub fn measure(nodes: u16, run: u64) -> Result<[f64; 4], String> {
     let (plan, script) = plan(nodes, run);
     let settings = |config: &mut RingConfig| *config = ring::defaults(config);
     let keep = Keep { trace: true, ..Keep::default() };
-    let world: SimWorld<'_, Bare<Ring>> = ring::bare(plan, keep, &settings)?;
-    let outcome = world.run();
+    let outcome = bare::<Ring>(plan, keep, &settings)?.run();
     if let Some(violation) = outcome.violations.first() {
         return Err(violation.to_string());
     }

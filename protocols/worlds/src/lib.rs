@@ -1,42 +1,107 @@
-//! Worlds of any engine: what the protocols have in common in the simulator.
+//! Every protocol in the simulator: settings drawn by the seed, limits that its memory must keep, and scenes with a plot.
+//!
+//! `cargo xtask sim` and `cargo xtask mutants` run these; the tests hold every engine to its capability record.
+pub mod failover;
+mod paxos;
+mod plato;
+pub mod ring;
+pub mod scenes;
+mod toto;
+
 use consort_member::Policy;
 use consort_node::{Limits, Node};
 use consort_order::{Capability, Engine};
 use consort_sim::checkers::{Bounds, Calmness, PromisedOrder};
+use consort_sim::fault::Kinds;
 use consort_sim::machine::{Bare, Bookmarks, Holds, Machine, Whole};
 use consort_sim::message;
 use consort_sim::plan::{LifeSigns, RunPlan};
-use consort_sim::world::{RunOptions as Keep, SimWorld};
-use consort_types::{ClusterId, ConfigHash, Duration, GroupName, Instant, MemberId, NodeId, Rng};
+use consort_sim::world::{RunOptions, RunOutcome, SimWorld};
+use consort_types::{ClusterId, ConfigHash, Duration, GroupName, Incarnation, Instant, MemberId, NodeId, Rng};
 use consort_wire::Identity;
 
-/// Makes an engine for one life of one node.
-pub type Make<'a, E> = Box<dyn Fn(MemberId) -> Result<E, String> + 'a>;
+/// A protocol that the simulator runs.
+pub trait Simulated: Engine + Sized + 'static {
+    /// Its settings.
+    type Config: Clone + 'static;
+    /// Which positions it holds, where it tells.
+    const HOLDS: Option<Holds<Self>>;
+
+    /// The settings of one run, of engines alone or of `whole` nodes; all nodes share them.
+    fn settings(plan: &RunPlan, whole: bool) -> Self::Config;
+    /// Those of one node.
+    fn at(config: &Self::Config, me: NodeId) -> Self::Config;
+    /// One life of a node.
+    ///
+    /// # Errors
+    /// What is wrong with the settings.
+    fn create(config: Self::Config, life: Incarnation) -> Result<Self, String>;
+    /// What the gauges may show in a run, and what is promised of its order.
+    ///
+    /// # Errors
+    /// What is wrong with the settings.
+    fn bounds(plan: &RunPlan, whole: bool) -> Result<Bounds, String>;
+    /// A drawn plan as far as this protocol is made for it.
+    fn suited(plan: RunPlan, _whole: bool) -> RunPlan {
+        plan
+    }
+}
+
+/// Says what every node's settings are in the end.
+pub type Adjust<'a, E> = &'a dyn Fn(&mut <E as Simulated>::Config);
+
+/// Does something to every node before it starts.
+pub type Touch<'a, E> = &'a dyn Fn(&mut Node<E>);
+
+/// Runs one seed: an odd one drives engines alone, an even one whole nodes with their clients.
+///
+/// # Errors
+/// What is wrong with the settings.
+pub fn run<E: Simulated>(seed: u64, faults: &Kinds, adjust: Adjust<'_, E>, story: bool) -> Result<RunOutcome, String> {
+    if seed.is_multiple_of(2) {
+        return run_whole::<E>(seed, faults, (adjust, &|_| {}), story);
+    }
+    let plan = E::suited(RunPlan::draw_bare(seed, faults), false);
+    let options = RunOptions { bounds: E::bounds(&plan, false)?, story, trace: false };
+    Ok(bare::<E>(plan, options, adjust)?.run())
+}
+
+/// Runs one seed with whole nodes.
+///
+/// # Errors
+/// What is wrong with the settings.
+pub fn run_whole<E: Simulated>(
+    seed: u64,
+    faults: &Kinds,
+    (adjust, touch): (Adjust<'_, E>, Touch<'_, E>),
+    story: bool,
+) -> Result<RunOutcome, String> {
+    let plan = E::suited(RunPlan::draw_whole(seed, faults), true);
+    let options = RunOptions { bounds: E::bounds(&plan, true)?, story, trace: false };
+    Ok(whole::<E>(plan, options, adjust, touch)?.run())
+}
 
 /// A world of engines alone.
 ///
 /// # Errors
 /// What is wrong with the settings.
-pub fn bare<'a, E: Engine + 'a>(
+pub fn bare<'a, E: Simulated>(
     plan: RunPlan,
-    keep: Keep,
-    make: Make<'a, E>,
-    holds: Option<Holds<E>>,
+    options: RunOptions,
+    adjust: Adjust<'a, E>,
 ) -> Result<SimWorld<'a, Bare<E>>, String> {
-    world(plan, keep, move |member| Ok(Bare::new(identity(member), make(member)?, holds)))
+    let settings = E::settings(&plan, false);
+    world(plan, options, move |member| Ok(Bare::new(identity(member), node(&settings, member, adjust)?, E::HOLDS)))
 }
 
-/// A world of whole nodes with their clients; `touch` does something to every node before it starts.
-///
-/// # Errors
-/// What is wrong with the settings.
-pub fn whole<'a, E: Engine + 'a>(
+/// A world of whole nodes with their clients.
+fn whole<'a, E: Simulated>(
     plan: RunPlan,
-    keep: Keep,
-    make: Make<'a, E>,
-    holds: Option<Holds<E>>,
-    touch: &'a dyn Fn(&mut Node<E>),
+    options: RunOptions,
+    adjust: Adjust<'a, E>,
+    touch: Touch<'a, E>,
 ) -> Result<SimWorld<'a, Whole<E>>, String> {
+    let settings = E::settings(&plan, true);
     let group = GroupName::new(b"all").map_err(|error| error.to_string())?;
     let mut rng = Rng::new(plan.seed).fork(0x11b175);
     let drawn = Limits {
@@ -46,8 +111,9 @@ pub fn whole<'a, E: Engine + 'a>(
     };
     let limits = if plan.shipped { Limits::default() } else { drawn };
     let (known, bookmarks) = (plan.clone(), Bookmarks::default());
-    world(plan, keep, move |member| {
-        let whole = Whole::new(&known, identity(member), make(member)?, limits, group.clone(), holds);
+    world(plan, options, move |member| {
+        let node = node(&settings, member, adjust)?;
+        let whole = Whole::new(&known, identity(member), node, limits, group.clone(), E::HOLDS);
         let mut whole = whole.with_reader(&known, bookmarks.clone());
         touch(whole.node_mut());
         Ok(whole)
@@ -56,21 +122,27 @@ pub fn whole<'a, E: Engine + 'a>(
 
 fn world<'a, M: Machine>(
     plan: RunPlan,
-    keep: Keep,
+    options: RunOptions,
     make: impl Fn(MemberId) -> Result<M, String> + 'a,
 ) -> Result<SimWorld<'a, M>, String> {
     let machines = plan.members().into_iter().map(&make).collect::<Result<_, _>>()?;
-    Ok(SimWorld::new(plan, keep, machines).restart_with(move |member| make(member).ok()))
+    Ok(SimWorld::new(plan, options, machines).restart_with(move |member| make(member).ok()))
+}
+
+fn node<E: Simulated>(settings: &E::Config, member: MemberId, adjust: Adjust<'_, E>) -> Result<E, String> {
+    let mut config = E::at(settings, member.node);
+    adjust(&mut config);
+    E::create(config, member.incarnation)
 }
 
 /// What a node of a simulated world stamps on its datagrams.
-pub fn identity(me: MemberId) -> Identity {
+fn identity(me: MemberId) -> Identity {
     Identity { cluster: ClusterId(1), config: ConfigHash(1), me }
 }
 
 /// What an engine on the view-synchronous membership may show in a run, and what it promises of its order: `running` are its
 /// gauges' limits, those of `quiet` are zero once all is at rest, and the checkers of `unseen` have nothing to judge.
-pub fn bounds<const R: usize, const Q: usize, const U: usize>(
+fn bounds<const R: usize, const Q: usize, const U: usize>(
     plan: &RunPlan,
     capability: &Capability,
     running: [(&'static str, u64); R],
@@ -104,7 +176,7 @@ const STANDSTILL: Duration = Duration::from_secs(2);
 const GOODBYE: Duration = Duration::from_millis(150);
 
 /// A policy for the primary view.
-pub fn policy(plan: &RunPlan, rng: &mut Rng) -> Policy {
+fn policy(plan: &RunPlan, rng: &mut Rng) -> Policy {
     let node = NodeId(rng.below(u64::from(plan.nodes)) as u16);
     match rng.below(6) {
         0 => Policy::None,

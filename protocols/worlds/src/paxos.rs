@@ -1,60 +1,85 @@
 //! Ring Paxos in the simulator: settings drawn by the seed, and faults that it is made for.
-use crate::engines;
-use consort_node::Node;
+use crate::Simulated;
 use consort_order::Engine;
 use consort_paxos::{Config, Paxos, Storage};
 use consort_sim::checkers::Bounds;
 use consort_sim::fault::{Activation, Disk, Fault};
-use consort_sim::machine::{Bare, Whole};
+use consort_sim::machine::Holds;
 use consort_sim::message;
 use consort_sim::plan::{RunPlan, Tears};
-use consort_sim::world::{RunOptions as Keep, SimWorld};
-use consort_types::{Duration, Incarnation, Instant, MemberId, NodeId, Rng};
+use consort_types::{Duration, Incarnation, Instant, NodeId, Rng};
 
 /// A small `retain`.
 const LITTLE: usize = 96 << 10;
 
-/// The settings of one run; all nodes share them, but for how much they retain.
-pub fn settings(plan: &RunPlan) -> Config {
-    let members: Vec<_> = plan.members().into_iter().map(|member| member.node).collect();
-    let mut rng = Rng::new(plan.seed).fork(0x7a05);
-    let mut config = Config::new(members[0], members);
-    let most = config.acceptors.len();
-    config.acceptors.truncate([most, most, 3, 1][rng.below(4) as usize].min(most));
-    config.storage = [Storage::Sync, Storage::Memory, Storage::Async][rng.below(3) as usize];
-    // Runs are too short to fill what ships: with less they meet nodes that missed more than is retained.
-    config.retain = [config.retain, LITTLE][rng.below(2) as usize];
-    if !plan.shipped {
-        config.window = [256, rng.between(1, 8) as usize][rng.below(2) as usize];
-        config.values = [16, rng.between(1, 4) as usize][rng.below(2) as usize];
-        config.value = [64 << 10, rng.between(1_024, 9_000) as usize][rng.below(2) as usize];
-        config.credit = [config.credit, config.value * 2][rng.below(2) as usize];
-        config.message_max = message::LARGEST + 1024; // groups stand before a client's bytes
-        config.queue_bytes = config.message_max * [1, 4, 64][rng.below(3) as usize];
+impl Simulated for Paxos {
+    type Config = Config;
+    const HOLDS: Option<Holds<Self>> = None;
+
+    fn settings(plan: &RunPlan, _whole: bool) -> Config {
+        let members: Vec<_> = plan.members().into_iter().map(|member| member.node).collect();
+        let mut rng = Rng::new(plan.seed).fork(0x7a05);
+        let mut config = Config::new(members[0], members);
+        let most = config.acceptors.len();
+        config.acceptors.truncate([most, most, 3, 1][rng.below(4) as usize].min(most));
+        config.storage = [Storage::Sync, Storage::Memory, Storage::Async][rng.below(3) as usize];
+        // Runs are too short to fill what ships: with less they meet nodes that missed more than is retained.
+        config.retain = [config.retain, LITTLE][rng.below(2) as usize];
+        if !plan.shipped {
+            config.window = [256, rng.between(1, 8) as usize][rng.below(2) as usize];
+            config.values = [16, rng.between(1, 4) as usize][rng.below(2) as usize];
+            config.value = [64 << 10, rng.between(1_024, 9_000) as usize][rng.below(2) as usize];
+            config.credit = [config.credit, config.value * 2][rng.below(2) as usize];
+            config.message_max = message::LARGEST + 1024; // groups stand before a client's bytes
+            config.queue_bytes = config.message_max * [1, 4, 64][rng.below(3) as usize];
+        }
+        config
     }
-    config
+
+    fn at(config: &Config, me: NodeId) -> Config {
+        Config { me, retain: retain(config, me), ..config.clone() }
+    }
+
+    fn create(config: Config, life: Incarnation) -> Result<Self, String> {
+        Self::new(config, life).map_err(|error| error.to_string())
+    }
+
+    fn bounds(plan: &RunPlan, _whole: bool) -> Result<Bounds, String> {
+        let config = Self::settings(plan, true);
+        let paxos = Self::create(config.clone(), Incarnation(1))?;
+        let value = config.value.max(config.message_max + 4);
+        let running = [
+            ("queued_bytes", 2 * (config.queue_bytes + config.message_max + value * config.values) as u64),
+            ("under_way_bytes", config.credit.max(value) as u64),
+            ("open_instances", config.window as u64 + 2),
+            ("retained_bytes", (4 * retain(&config, NodeId(1)) + (2 << 20)) as u64),
+        ];
+        let quiet = ["queued_bytes", "under_way_bytes", "open_instances"];
+        // It repeats what is late, not only what is lost.
+        Ok(crate::bounds(plan, &paxos.capability(), running, quiet, ["NR"]))
+    }
+
+    /// A plan whose disks tear, and in which no more acceptors ever forget than may: all but a majority of the others.
+    fn suited(mut plan: RunPlan, whole: bool) -> RunPlan {
+        let config = Self::settings(&plan, whole);
+        let mut rng = Rng::new(plan.seed).fork(0xf09e7);
+        let mut forgetful = config.acceptors.clone();
+        while forgetful.len() > config.acceptors.len() - config.quorum() {
+            forgetful.swap_remove(rng.below(forgetful.len() as u64) as usize);
+        }
+        let keeps = |node: NodeId| config.is_acceptor(node) && !forgetful.contains(&node);
+        // With `async` it is the process that crashes, or the machine: then the disk counts as lost.
+        plan.tears = if config.storage == Storage::Async { Tears::Unwritten } else { Tears::Unsynced };
+        // Whoever starts reads the log from its beginning: with less, runs end before some have read it.
+        plan.network.rate = plan.network.rate.map(|rate| rate.max(1_000_000_000));
+        plan.host.disk = Duration::from_micros(20);
+        plan.faults = plan.faults.into_iter().filter_map(|fault| suit(fault, &config, &keeps)).collect();
+        plan
+    }
 }
 
 /// By when acceptors have begun a log, unless some come late.
 const SETTLED: Instant = Instant(2_000_000_000);
-
-/// A plan whose disks tear, and in which no more acceptors ever forget than may: all but a majority of the others.
-pub fn suited(mut plan: RunPlan) -> RunPlan {
-    let config = settings(&plan);
-    let mut rng = Rng::new(plan.seed).fork(0xf09e7);
-    let mut forgetful = config.acceptors.clone();
-    while forgetful.len() > config.acceptors.len() - config.quorum() {
-        forgetful.swap_remove(rng.below(forgetful.len() as u64) as usize);
-    }
-    let keeps = |node: NodeId| config.is_acceptor(node) && !forgetful.contains(&node);
-    // With `async` it is the process that crashes, or the machine: then the disk counts as lost.
-    plan.tears = if config.storage == Storage::Async { Tears::Unwritten } else { Tears::Unsynced };
-    // Whoever starts reads the log from its beginning: with less, runs end before some have read it.
-    plan.network.rate = plan.network.rate.map(|rate| rate.max(1_000_000_000));
-    plan.host.disk = Duration::from_micros(20);
-    plan.faults = plan.faults.into_iter().filter_map(|fault| suit(fault, &config, &keeps)).collect();
-    plan
-}
 
 fn suit(mut begun: Activation, config: &Config, keeps: &dyn Fn(NodeId) -> bool) -> Option<Activation> {
     let memory = config.storage == Storage::Memory;
@@ -81,62 +106,8 @@ fn suit(mut begun: Activation, config: &Config, keeps: &dyn Fn(NodeId) -> bool) 
     Some(begun)
 }
 
-/// Says what every node's settings are in the end.
-pub type Adjust<'a> = &'a dyn Fn(&mut Config);
-
-/// Does something to every node before it starts.
-pub type Touch<'a> = &'a dyn Fn(&mut Node<Paxos>);
-
-/// A world of engines alone.
-///
-/// # Errors
-/// What is wrong with the settings.
-pub fn bare<'a>(plan: RunPlan, keep: Keep, adjust: Adjust<'a>) -> Result<SimWorld<'a, Bare<Paxos>>, String> {
-    let settings = settings(&plan);
-    engines::bare(plan, keep, Box::new(move |member| paxos(&settings, member, adjust)), None)
-}
-
-/// A world of whole nodes with their clients.
-///
-/// # Errors
-/// What is wrong with the settings.
-pub fn whole<'a>(
-    plan: RunPlan,
-    keep: Keep,
-    adjust: Adjust<'a>,
-    touch: Touch<'a>,
-) -> Result<SimWorld<'a, Whole<Paxos>>, String> {
-    let settings = settings(&plan);
-    engines::whole(plan, keep, Box::new(move |member| paxos(&settings, member, adjust)), None, touch)
-}
-
 /// Where little is retained, every third node retains four times as much.
-fn retain(settings: &Config, node: NodeId) -> usize {
-    let more = settings.retain == LITTLE && node.0 % 3 == 1;
-    settings.retain * if more { 4 } else { 1 }
-}
-
-fn paxos(settings: &Config, member: MemberId, adjust: Adjust<'_>) -> Result<Paxos, String> {
-    let mut config = Config { me: member.node, retain: retain(settings, member.node), ..settings.clone() };
-    adjust(&mut config);
-    Paxos::new(config, member.incarnation).map_err(|error| error.to_string())
-}
-
-/// What the gauges may show in a run, and what is promised of its order.
-///
-/// # Errors
-/// What is wrong with the settings.
-pub fn bounds(plan: &RunPlan) -> Result<Bounds, String> {
-    let config = settings(plan);
-    let paxos = Paxos::new(config.clone(), Incarnation(1)).map_err(|error| error.to_string())?;
-    let value = config.value.max(config.message_max + 4);
-    let running = [
-        ("queued_bytes", 2 * (config.queue_bytes + config.message_max + value * config.values) as u64),
-        ("under_way_bytes", config.credit.max(value) as u64),
-        ("open_instances", config.window as u64 + 2),
-        ("retained_bytes", (4 * retain(&config, NodeId(1)) + (2 << 20)) as u64),
-    ];
-    let quiet = ["queued_bytes", "under_way_bytes", "open_instances"];
-    // It repeats what is late, not only what is lost.
-    Ok(engines::bounds(plan, &paxos.capability(), running, quiet, ["NR"]))
+fn retain(config: &Config, node: NodeId) -> usize {
+    let more = config.retain == LITTLE && node.0 % 3 == 1;
+    config.retain * if more { 4 } else { 1 }
 }

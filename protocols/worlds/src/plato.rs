@@ -1,37 +1,66 @@
 //! PLATO in the simulator: settings drawn by the seed, limits that its memory must keep.
-use crate::engines;
-use consort_node::Node;
+use crate::Simulated;
 use consort_order::Engine;
 use consort_plato::{Plato, PlatoConfig, Prediction, Sequencing, Window};
 use consort_sim::checkers::Bounds;
-use consort_sim::machine::{Bare, Whole};
+use consort_sim::machine::Holds;
 use consort_sim::message;
 use consort_sim::plan::RunPlan;
-use consort_sim::world::{RunOptions as Keep, SimWorld};
-use consort_types::{Duration, Incarnation, MemberId, Rng};
+use consort_types::{Duration, Incarnation, NodeId, Rng};
 use consort_wire::DatagramSize;
 
-/// The settings of one run; all nodes share them.
-pub fn settings(plan: &RunPlan) -> PlatoConfig {
-    let members: Vec<_> = plan.members().into_iter().map(|member| member.node).collect();
-    let mut rng = Rng::new(plan.seed).fork(0x91a70);
-    let mut config = PlatoConfig::new(members[0], members);
-    config.datagram = DatagramSize::new(plan.datagram).unwrap_or_default();
-    config.sequencing = Sequencing {
-        every: [1, 10, 25, rng.between(1, 40) as u32][rng.below(4) as usize],
-        within: rng.chance(0.5).then(|| Duration::from_micros(rng.between(200, 10_000))),
-    };
-    config.prediction = prediction(&mut rng);
-    let packets = [256, rng.between(1, 32) as u32][rng.below(2) as usize];
-    config.window = Window { packets, bytes: packets * plan.datagram as u32 };
-    config.message_max = message::LARGEST + 1024; // groups stand before a client's bytes
-    config.queue_bytes = config.message_max * [1, 4, 64][rng.below(3) as usize];
-    config.primary = engines::policy(plan, &mut rng);
-    if plan.shipped {
-        let PlatoConfig { me, members, datagram, primary, .. } = config;
-        return PlatoConfig { datagram, primary, ..PlatoConfig::new(me, members) };
+impl Simulated for Plato {
+    type Config = PlatoConfig;
+    const HOLDS: Option<Holds<Self>> = Some(Self::holds_in);
+
+    fn settings(plan: &RunPlan, _whole: bool) -> PlatoConfig {
+        let members: Vec<_> = plan.members().into_iter().map(|member| member.node).collect();
+        let mut rng = Rng::new(plan.seed).fork(0x91a70);
+        let mut config = PlatoConfig::new(members[0], members);
+        config.datagram = DatagramSize::new(plan.datagram).unwrap_or_default();
+        config.sequencing = Sequencing {
+            every: [1, 10, 25, rng.between(1, 40) as u32][rng.below(4) as usize],
+            within: rng.chance(0.5).then(|| Duration::from_micros(rng.between(200, 10_000))),
+        };
+        config.prediction = prediction(&mut rng);
+        let packets = [256, rng.between(1, 32) as u32][rng.below(2) as usize];
+        config.window = Window { packets, bytes: packets * plan.datagram as u32 };
+        config.message_max = message::LARGEST + 1024; // groups stand before a client's bytes
+        config.queue_bytes = config.message_max * [1, 4, 64][rng.below(3) as usize];
+        config.primary = crate::policy(plan, &mut rng);
+        if plan.shipped {
+            let PlatoConfig { me, members, datagram, primary, .. } = config;
+            return PlatoConfig { datagram, primary, ..PlatoConfig::new(me, members) };
+        }
+        config
     }
-    config
+
+    fn at(config: &PlatoConfig, me: NodeId) -> PlatoConfig {
+        PlatoConfig { me, ..config.clone() }
+    }
+
+    fn create(config: PlatoConfig, life: Incarnation) -> Result<Self, String> {
+        Self::new(config, life).map_err(|error| error.to_string())
+    }
+
+    fn bounds(plan: &RunPlan, _whole: bool) -> Result<Bounds, String> {
+        let config = Self::settings(plan, true);
+        let n = u64::from(plan.nodes);
+        let plato = Self::create(config.clone(), Incarnation(1))?;
+        // Each member's window, and the sequencer's packets of places for all of them; some more is believed behind gaps.
+        let packets = n * (u64::from(config.window.packets) * (n + 1) + 64);
+        let running = [
+            ("store_packets", packets),
+            ("store_bytes", packets * plan.datagram as u64),
+            ("packets_undelivered", packets),
+            ("queued_bytes", 2 * (config.queue_bytes + config.message_max) as u64),
+            ("assembly_bytes", n * 2 * config.message_max as u64),
+        ];
+        let quiet =
+            ["store_packets", "store_bytes", "queued_bytes", "assembly_bytes", "packets_undelivered", "places_awaited"];
+        // None of its gauges counts what is repeated without need.
+        Ok(crate::bounds(plan, &plato.capability(), running, quiet, ["NR"]))
+    }
 }
 
 /// Nothing offered, everything offered, and what lies between.
@@ -43,61 +72,4 @@ fn prediction(rng: &mut Rng) -> Prediction {
         3 => Prediction::paper(),
         _ => Prediction::default(),
     }
-}
-
-/// Says what every node's settings are in the end.
-pub type Adjust<'a> = &'a dyn Fn(&mut PlatoConfig);
-
-/// A world of engines alone.
-///
-/// # Errors
-/// What is wrong with the settings.
-pub fn bare<'a>(plan: RunPlan, keep: Keep, adjust: Adjust<'a>) -> Result<SimWorld<'a, Bare<Plato>>, String> {
-    let settings = settings(&plan);
-    let make = move |member| plato(&settings, member, adjust);
-    engines::bare(plan, keep, Box::new(make), Some(Plato::holds_in))
-}
-
-/// A world of whole nodes with their clients.
-///
-/// # Errors
-/// What is wrong with the settings.
-pub fn whole<'a>(
-    plan: RunPlan,
-    keep: Keep,
-    adjust: Adjust<'a>,
-    touch: &'a dyn Fn(&mut Node<Plato>),
-) -> Result<SimWorld<'a, Whole<Plato>>, String> {
-    let settings = settings(&plan);
-    let make = move |member| plato(&settings, member, adjust);
-    engines::whole(plan, keep, Box::new(make), Some(Plato::holds_in), touch)
-}
-
-fn plato(settings: &PlatoConfig, member: MemberId, adjust: Adjust<'_>) -> Result<Plato, String> {
-    let mut config = PlatoConfig { me: member.node, ..settings.clone() };
-    adjust(&mut config);
-    Plato::new(config, member.incarnation).map_err(|error| error.to_string())
-}
-
-/// What the gauges may show in a run, and what is promised of its order.
-///
-/// # Errors
-/// What is wrong with the settings.
-pub fn bounds(plan: &RunPlan) -> Result<Bounds, String> {
-    let config = settings(plan);
-    let n = u64::from(plan.nodes);
-    let plato = Plato::new(config.clone(), Incarnation(1)).map_err(|error| error.to_string())?;
-    // Each member's window, and the sequencer's packets of places for all of them; some more is believed behind gaps.
-    let packets = n * (u64::from(config.window.packets) * (n + 1) + 64);
-    let running = [
-        ("store_packets", packets),
-        ("store_bytes", packets * plan.datagram as u64),
-        ("packets_undelivered", packets),
-        ("queued_bytes", 2 * (config.queue_bytes + config.message_max) as u64),
-        ("assembly_bytes", n * 2 * config.message_max as u64),
-    ];
-    let quiet =
-        ["store_packets", "store_bytes", "queued_bytes", "assembly_bytes", "packets_undelivered", "places_awaited"];
-    // None of its gauges counts what is repeated without need.
-    Ok(engines::bounds(plan, &plato.capability(), running, quiet, ["NR"]))
 }

@@ -1,39 +1,84 @@
 //! The ring in the simulator: settings drawn by the seed, limits that its memory must keep.
-use crate::engines;
-use consort_node::Node;
+use crate::Simulated;
 use consort_ring::{Acceleration, IdleHold, Priority, Ring, RingConfig, RingTimeouts, WindowTuning, Windows};
 use consort_sim::checkers::{Bounds, Calmness, IdleWaits, PromisedOrder};
-use consort_sim::machine::{Bare, Whole};
+use consort_sim::machine::Holds;
 use consort_sim::message;
 use consort_sim::plan::{LifeSigns, RunPlan};
-use consort_sim::world::{RunOptions as Keep, SimWorld};
-use consort_types::{Duration, Instant, MemberId, Rng};
+use consort_types::{Duration, Incarnation, Instant, NodeId, Rng};
 use consort_wire::DatagramSize;
 
-/// The settings of one run; all nodes share them.
-pub fn settings(plan: &RunPlan) -> RingConfig {
-    let members: Vec<_> = plan.members().into_iter().map(|member| member.node).collect();
-    let mut rng = Rng::new(plan.seed).fork(0x2196);
-    let mut config = RingConfig::new(members[0], members);
-    config.timers = timers(&config.timers, plan.timers);
-    config.datagram = DatagramSize::new(plan.datagram).unwrap_or_default();
-    config.acceleration = if rng.chance(0.75) { Acceleration::Accelerated } else { Acceleration::Original };
-    config.priority = if rng.chance(0.5) { Priority::Method1 } else { Priority::Method2 };
-    config.starvation_guard = [None, Some(16), Some(1024)][rng.below(3) as usize];
-    config.idling = IdleHold {
-        rounds: rng.between(1, 4) as u8,
-        linger: Duration::from_millis([0, 0, 0, 50][rng.below(4) as usize]),
-    };
-    config.windows = windows(plan, &mut rng);
-    config.message_max = message::LARGEST + 1024; // groups stand before a client's bytes
-    config.queue_bytes = config.message_max * [1, 4, 64][rng.below(3) as usize];
-    let share = plan.datagram as f64 / (plan.datagram + plan.host.overhead) as f64;
-    config.primary = engines::policy(plan, &mut rng);
-    config.receive_room = (plan.host.socket.min(1 << 30) as f64 * share) as usize;
-    if plan.shipped {
-        RingConfig { primary: config.primary.clone(), receive_room: config.receive_room, ..defaults(&config) }
-    } else {
-        config
+impl Simulated for Ring {
+    type Config = RingConfig;
+    const HOLDS: Option<Holds<Self>> = Some(Self::holds_in);
+
+    fn settings(plan: &RunPlan, _whole: bool) -> RingConfig {
+        let members: Vec<_> = plan.members().into_iter().map(|member| member.node).collect();
+        let mut rng = Rng::new(plan.seed).fork(0x2196);
+        let mut config = RingConfig::new(members[0], members);
+        config.timers = timers(&config.timers, plan.timers);
+        config.datagram = DatagramSize::new(plan.datagram).unwrap_or_default();
+        config.acceleration = if rng.chance(0.75) { Acceleration::Accelerated } else { Acceleration::Original };
+        config.priority = if rng.chance(0.5) { Priority::Method1 } else { Priority::Method2 };
+        config.starvation_guard = [None, Some(16), Some(1024)][rng.below(3) as usize];
+        config.idling = IdleHold {
+            rounds: rng.between(1, 4) as u8,
+            linger: Duration::from_millis([0, 0, 0, 50][rng.below(4) as usize]),
+        };
+        config.windows = windows(plan, &mut rng);
+        config.message_max = message::LARGEST + 1024; // groups stand before a client's bytes
+        config.queue_bytes = config.message_max * [1, 4, 64][rng.below(3) as usize];
+        let share = plan.datagram as f64 / (plan.datagram + plan.host.overhead) as f64;
+        config.primary = crate::policy(plan, &mut rng);
+        config.receive_room = (plan.host.socket.min(1 << 30) as f64 * share) as usize;
+        if plan.shipped {
+            RingConfig { primary: config.primary.clone(), receive_room: config.receive_room, ..defaults(&config) }
+        } else {
+            config
+        }
+    }
+
+    fn at(config: &RingConfig, me: NodeId) -> RingConfig {
+        RingConfig { me, ..config.clone() }
+    }
+
+    fn create(config: RingConfig, life: Incarnation) -> Result<Self, String> {
+        Self::new(config, life).map_err(|error| error.to_string())
+    }
+
+    fn bounds(plan: &RunPlan, whole: bool) -> Result<Bounds, String> {
+        let config = Self::settings(plan, whole);
+        let windows = config.windows.largest();
+        let message_max = config.message_max.min(message::LARGEST + 1024);
+        let ahead = u64::from(windows.store) + u64::from(windows.global) + u64::from(windows.personal);
+        let running = [
+            ("store_packets", ahead),
+            ("store_bytes", ahead * plan.datagram as u64),
+            ("queued_bytes", 2 * (config.queue_bytes + config.message_max) as u64),
+            ("assembly_bytes", u64::from(plan.nodes) * 2 * message_max as u64),
+            ("delivery_slice_max_bytes", TOLD_AT_ONCE + 4 * message_max as u64),
+        ];
+        let quiet = ["store_packets", "store_bytes", "queued_bytes", "assembly_bytes"];
+        // A guard that soon takes the token reads it before data that has arrived, and asks for what waits in the socket.
+        let is_patient = config.starvation_guard.is_none_or(|packets| packets >= 1024);
+        let repetitions = ["requests_made", "retransmissions_sent"];
+        Ok(Bounds {
+            promised: PromisedOrder::default(),
+            running: running.into(),
+            quiet: quiet.map(|name| (name, 0)).into(),
+            needless: if plan.keeps_order() && is_patient { repetitions.into() } else { [].into() },
+            views: Calmness {
+                nodes: plan.nodes,
+                whole_by: plan.faults.is_empty().then(|| whole_by(plan)),
+                changes: (plan.nodes > 1 && plan.is_gentle(LifeSigns::Token)).then_some(0),
+                spans: plan.constant_spans(LifeSigns::Token),
+                standstill: Some((config.timers.token_loss + config.timers.consensus) * STANDSTILL),
+            },
+            waits: plan.faults.is_empty().then(|| IdleWaits { from: whole_by(plan), ..idle_waits(plan) }),
+            disks_last: plan.keeps_disks(),
+            goodbye: plan.is_polite().then_some(config.timers.token_loss * 2 / 3),
+            unseen: [].into(),
+        })
     }
 }
 
@@ -93,82 +138,9 @@ pub fn defaults(config: &RingConfig) -> RingConfig {
     RingConfig { datagram: config.datagram, ..RingConfig::new(config.me, config.members.clone()) }
 }
 
-/// Says what every node's settings are in the end.
-pub type Adjust<'a> = &'a dyn Fn(&mut RingConfig);
-
-/// Does something to every node before it starts.
-pub type Touch<'a> = &'a dyn Fn(&mut Node<Ring>);
-
-/// A world of engines alone.
-///
-/// # Errors
-/// What is wrong with the settings.
-pub fn bare<'a>(plan: RunPlan, keep: Keep, adjust: Adjust<'a>) -> Result<SimWorld<'a, Bare<Ring>>, String> {
-    let settings = settings(&plan);
-    let make = move |member| ring(&settings, member, adjust);
-    engines::bare(plan, keep, Box::new(make), Some(Ring::holds_in))
-}
-
-/// A world of whole nodes with their clients.
-///
-/// # Errors
-/// What is wrong with the settings.
-pub fn whole<'a>(
-    plan: RunPlan,
-    keep: Keep,
-    adjust: Adjust<'a>,
-    touch: Touch<'a>,
-) -> Result<SimWorld<'a, Whole<Ring>>, String> {
-    let settings = settings(&plan);
-    let make = move |member| ring(&settings, member, adjust);
-    engines::whole(plan, keep, Box::new(make), Some(Ring::holds_in), touch)
-}
-
-fn ring(settings: &RingConfig, member: MemberId, adjust: Adjust<'_>) -> Result<Ring, String> {
-    let mut config = RingConfig { me: member.node, ..settings.clone() };
-    adjust(&mut config);
-    Ring::new(config, member.incarnation).map_err(|error| error.to_string())
-}
-
-/// What the ring's gauges may show in a run.
-pub fn bounds(plan: &RunPlan) -> Bounds {
-    let config = settings(plan);
-    let windows = config.windows.largest();
-    let message_max = config.message_max.min(message::LARGEST + 1024);
-    let ahead = u64::from(windows.store) + u64::from(windows.global) + u64::from(windows.personal);
-    let running = [
-        ("store_packets", ahead),
-        ("store_bytes", ahead * plan.datagram as u64),
-        ("queued_bytes", 2 * (config.queue_bytes + config.message_max) as u64),
-        ("assembly_bytes", u64::from(plan.nodes) * 2 * message_max as u64),
-        ("delivery_slice_max_bytes", TOLD_AT_ONCE + 4 * message_max as u64),
-    ];
-    let quiet = ["store_packets", "store_bytes", "queued_bytes", "assembly_bytes"];
-    // A guard that soon takes the token reads it before data that has arrived, and asks for what waits in the socket.
-    let is_patient = config.starvation_guard.is_none_or(|packets| packets >= 1024);
-    let repetitions = ["requests_made", "retransmissions_sent"];
-    Bounds {
-        promised: PromisedOrder::default(),
-        running: running.into(),
-        quiet: quiet.map(|name| (name, 0)).into(),
-        needless: if plan.keeps_order() && is_patient { repetitions.into() } else { [].into() },
-        views: Calmness {
-            nodes: plan.nodes,
-            whole_by: plan.faults.is_empty().then(|| whole_by(plan)),
-            changes: (plan.nodes > 1 && plan.is_gentle(LifeSigns::Token)).then_some(0),
-            spans: plan.constant_spans(LifeSigns::Token),
-            standstill: Some((config.timers.token_loss + config.timers.consensus) * STANDSTILL),
-        },
-        waits: plan.faults.is_empty().then(|| IdleWaits { from: whole_by(plan), ..idle_waits(plan) }),
-        disks_last: plan.keeps_disks(),
-        goodbye: plan.is_polite().then_some(config.timers.token_loss * 2 / 3),
-        unseen: [].into(),
-    }
-}
-
 /// How long waits are in a ring in which nothing is lost, by its timers and how long a rotation takes.
 pub fn idle_waits(plan: &RunPlan) -> IdleWaits {
-    let timers = settings(plan).timers;
+    let timers = Ring::settings(plan, false).timers;
     let rotation = rotation(plan);
     let agreed = rotation * 4 + SLACK;
     //= R30 test

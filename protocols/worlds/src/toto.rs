@@ -1,64 +1,68 @@
 //! ToTo in the simulator: settings drawn by the seed, limits that its memory must keep.
-use crate::engines;
-use consort_node::Node;
+use crate::Simulated;
 use consort_order::Engine;
 use consort_sim::checkers::Bounds;
-use consort_sim::machine::{Bare, Whole};
+use consort_sim::machine::Holds;
 use consort_sim::message;
 use consort_sim::plan::RunPlan;
-use consort_sim::world::{RunOptions as Keep, SimWorld};
 use consort_toto::{Early, Phi, Toto, TotoConfig};
-use consort_types::{Duration, Incarnation, MemberId, Rng};
+use consort_types::{Duration, Incarnation, NodeId, Rng};
 use consort_wire::DatagramSize;
 
-/// The settings of one run; all nodes share them. Groups need one order for everything.
-pub fn settings(plan: &RunPlan, whole: bool) -> TotoConfig {
-    let members: Vec<_> = plan.members().into_iter().map(|member| member.node).collect();
-    let mut rng = Rng::new(plan.seed).fork(0x7070);
-    let mut config = TotoConfig::new(members[0], members);
-    config.datagram = DatagramSize::new(plan.datagram).unwrap_or_default();
-    config.phi = [Phi::Half, Phi::Half, Phi::Half, Phi::Percent(75), Phi::All][rng.below(5) as usize];
-    config.ack_floor = rng.chance(0.2);
-    config.early = if !whole && rng.chance(0.5) { Early::Causal } else { Early::No };
-    config.window = [64, rng.between(1, 16)][rng.below(2) as usize];
-    config.window_all = config.window * [u64::from(plan.nodes), rng.between(1, 4)][rng.below(2) as usize];
-    config.ack_every = rng.between(1, 32);
-    config.message_max = message::LARGEST + 1024; // groups stand before a client's bytes
-    config.queue_bytes = config.message_max * [1, 4, 64][rng.below(3) as usize];
-    config.primary = engines::policy(plan, &mut rng);
-    config.ack = rng.chance(0.5).then(|| Duration::from_micros(rng.between(100, 10_000)));
-    if plan.shipped {
-        let TotoConfig { me, members, datagram, primary, .. } = config;
-        return TotoConfig { datagram, primary, ..TotoConfig::new(me, members) };
+impl Simulated for Toto {
+    type Config = TotoConfig;
+    const HOLDS: Option<Holds<Self>> = None;
+
+    fn settings(plan: &RunPlan, whole: bool) -> TotoConfig {
+        let members: Vec<_> = plan.members().into_iter().map(|member| member.node).collect();
+        let mut rng = Rng::new(plan.seed).fork(0x7070);
+        let mut config = TotoConfig::new(members[0], members);
+        config.datagram = DatagramSize::new(plan.datagram).unwrap_or_default();
+        config.phi = [Phi::Half, Phi::Half, Phi::Half, Phi::Percent(75), Phi::All][rng.below(5) as usize];
+        config.ack_floor = rng.chance(0.2);
+        config.early = if !whole && rng.chance(0.5) { Early::Causal } else { Early::No };
+        config.window = [64, rng.between(1, 16)][rng.below(2) as usize];
+        config.window_all = config.window * [u64::from(plan.nodes), rng.between(1, 4)][rng.below(2) as usize];
+        config.ack_every = rng.between(1, 32);
+        config.message_max = message::LARGEST + 1024; // groups stand before a client's bytes
+        config.queue_bytes = config.message_max * [1, 4, 64][rng.below(3) as usize];
+        config.primary = crate::policy(plan, &mut rng);
+        config.ack = rng.chance(0.5).then(|| Duration::from_micros(rng.between(100, 10_000)));
+        if plan.shipped {
+            let TotoConfig { me, members, datagram, primary, .. } = config;
+            return TotoConfig { datagram, primary, ..TotoConfig::new(me, members) };
+        }
+        config
     }
-    config
-}
 
-/// Says what every node's settings are in the end.
-pub type Adjust<'a> = &'a dyn Fn(&mut TotoConfig);
+    fn at(config: &TotoConfig, me: NodeId) -> TotoConfig {
+        TotoConfig { me, ..config.clone() }
+    }
 
-/// A world of engines alone.
-///
-/// # Errors
-/// What is wrong with the settings.
-pub fn bare<'a>(plan: RunPlan, keep: Keep, adjust: Adjust<'a>) -> Result<SimWorld<'a, Bare<Toto>>, String> {
-    let settings = settings(&plan, false);
-    let plan = if settings.early == Early::Causal { named(plan) } else { plan };
-    engines::bare(plan, keep, Box::new(move |member| toto(&settings, member, adjust)), None)
-}
+    fn create(config: TotoConfig, life: Incarnation) -> Result<Self, String> {
+        Self::new(config, life).map_err(|error| error.to_string())
+    }
 
-/// A world of whole nodes with their clients.
-///
-/// # Errors
-/// What is wrong with the settings.
-pub fn whole<'a>(
-    plan: RunPlan,
-    keep: Keep,
-    adjust: Adjust<'a>,
-    touch: &'a dyn Fn(&mut Node<Toto>),
-) -> Result<SimWorld<'a, Whole<Toto>>, String> {
-    let settings = settings(&plan, true);
-    engines::whole(plan, keep, Box::new(move |member| toto(&settings, member, adjust)), None, touch)
+    fn bounds(plan: &RunPlan, whole: bool) -> Result<Bounds, String> {
+        let config = Self::settings(plan, whole);
+        let n = u64::from(plan.nodes);
+        let toto = Self::create(config.clone(), Incarnation(1))?;
+        // Each member's window, what others acknowledge of it one by one, and a little that was acknowledged before.
+        let packets = config.window * n * (n + 1) + 64 * n;
+        let running = [
+            ("store_packets", packets),
+            ("store_bytes", packets * plan.datagram as u64),
+            ("queued_bytes", 2 * (config.queue_bytes + config.message_max) as u64),
+            ("assembly_bytes", n * 3 * config.message_max as u64),
+        ];
+        let quiet = ["store_packets", "store_bytes", "queued_bytes", "assembly_bytes", "undecided", "unstable"];
+        // None of its gauges counts what is repeated without need, and it does not tell which positions it holds.
+        Ok(crate::bounds(plan, &toto.capability(), running, quiet, ["NR", "SF4"]))
+    }
+
+    fn suited(plan: RunPlan, whole: bool) -> RunPlan {
+        if Self::settings(&plan, whole).early == Early::Causal { named(plan) } else { plan }
+    }
 }
 
 /// Messages too short for a name are told by their turn among their sender's, which they do not keep where some are
@@ -68,31 +72,4 @@ fn named(mut plan: RunPlan) -> RunPlan {
         (sender.sizes.small, sender.sizes.empty, sender.sizes.tiny) = (sender.sizes.small.max(1), 0, 0);
     }
     plan
-}
-
-fn toto(settings: &TotoConfig, member: MemberId, adjust: Adjust<'_>) -> Result<Toto, String> {
-    let mut config = TotoConfig { me: member.node, ..settings.clone() };
-    adjust(&mut config);
-    Toto::new(config, member.incarnation).map_err(|error| error.to_string())
-}
-
-/// What the gauges may show in a run, and what is promised of its order.
-///
-/// # Errors
-/// What is wrong with the settings.
-pub fn bounds(plan: &RunPlan, whole: bool) -> Result<Bounds, String> {
-    let config = settings(plan, whole);
-    let n = u64::from(plan.nodes);
-    let toto = Toto::new(config.clone(), Incarnation(1)).map_err(|error| error.to_string())?;
-    // Each member's window, what others acknowledge of it one by one, and a little that was acknowledged before.
-    let packets = config.window * n * (n + 1) + 64 * n;
-    let running = [
-        ("store_packets", packets),
-        ("store_bytes", packets * plan.datagram as u64),
-        ("queued_bytes", 2 * (config.queue_bytes + config.message_max) as u64),
-        ("assembly_bytes", n * 3 * config.message_max as u64),
-    ];
-    let quiet = ["store_packets", "store_bytes", "queued_bytes", "assembly_bytes", "undecided", "unstable"];
-    // None of its gauges counts what is repeated without need, and it does not tell which positions it holds.
-    Ok(engines::bounds(plan, &toto.capability(), running, quiet, ["NR", "SF4"]))
 }

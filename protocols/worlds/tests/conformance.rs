@@ -1,13 +1,17 @@
 //! Every engine by its own word: what its capability record says, it does; and one workload for all of them.
-use crate::{plato, ring, toto};
-use consort_order::{AcrossPartitions, Capability, Engine};
+#![allow(clippy::unwrap_used, reason = "tests")]
+use consort_order::{AcrossPartitions, Capability};
+use consort_plato::{Plato, Prediction};
+use consort_ring::Ring;
 use consort_sim::checkers::{Bounds, PromisedOrder, Suite};
 use consort_sim::machine::{Machine, SubmitAnswer};
 use consort_sim::message::{HEADER, Mark, Process};
 use consort_sim::plan::RunPlan;
 use consort_sim::trace::{DeliveryRecord, Occurrence, Trace};
 use consort_sim::world::{DatagramView, RunOptions as Keep, RunOutcome, SimWorld};
+use consort_toto::{Early, Toto};
 use consort_types::{Class, Duration, Incarnation, Instant, NodeId, Rng, Service};
+use consort_worlds::{Adjust, Simulated, bare};
 use std::collections::{BTreeMap, BTreeSet};
 
 const NODES: u16 = 4;
@@ -53,23 +57,17 @@ struct Tried {
 
 /// All there are, each on four nodes of a switched network.
 fn all() -> [Tried; 3] {
+    let predicts: Adjust<'_, Plato> = &|config| config.prediction = Prediction::default();
+    let ordered: Adjust<'_, Toto> = &|config| config.early = Early::No;
+    [tried::<Ring>(&|_| {}), tried::<Toto>(ordered), tried::<Plato>(predicts)]
+}
+
+fn tried<E: Simulated>(adjust: Adjust<'static, E>) -> Tried {
     let plan = RunPlan { seed: 7, ..RunPlan::lan(NODES) };
-    let keep = |capability: &Capability| Keep {
-        bounds: Bounds { promised: PromisedOrder::of(capability), ..Bounds::default() },
-        story: false,
-        trace: true,
-    };
-    let life = Incarnation(1);
-    let of_ring = consort_ring::Ring::new(ring::settings(&plan), life).unwrap().capability();
-    let of_toto = consort_toto::Toto::new(toto::settings(&plan, true), life).unwrap().capability();
-    let of_plato = consort_plato::Plato::new(plato::settings(&plan), life).unwrap().capability();
-    let predicts = &|config: &mut consort_plato::PlatoConfig| config.prediction = consort_plato::Prediction::default();
-    let ordered = &|config: &mut consort_toto::TotoConfig| config.early = consort_toto::Early::No;
-    [
-        Tried { lab: Box::new(ring::bare(plan.clone(), keep(&of_ring), &|_| {}).unwrap()), capability: of_ring },
-        Tried { lab: Box::new(toto::bare(plan.clone(), keep(&of_toto), ordered).unwrap()), capability: of_toto },
-        Tried { lab: Box::new(plato::bare(plan, keep(&of_plato), predicts).unwrap()), capability: of_plato },
-    ]
+    let capability = E::create(E::settings(&plan, true), Incarnation(1)).unwrap().capability();
+    let bounds = Bounds { promised: PromisedOrder::of(&capability), ..Bounds::default() };
+    let world = bare::<E>(plan, Keep { bounds, story: false, trace: true }, adjust).unwrap();
+    Tried { lab: Box::new(world), capability }
 }
 
 /// Four nodes submit these, whatever the engine makes of it; one that has no room is asked again a little later.

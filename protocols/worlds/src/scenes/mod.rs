@@ -6,7 +6,7 @@ mod plato;
 mod ring;
 mod toto;
 
-use crate::engines;
+use crate::{Adjust, Simulated};
 use consort_order::Engine;
 use consort_sim::machine::Bare;
 use consort_sim::message::{HEADER, Process};
@@ -23,35 +23,38 @@ pub use toto::toto;
 pub type Played = (&'static str, Result<RunOutcome, String>);
 
 /// One scene: how many nodes there are, how they are set up, and what happens.
-struct Scene<E: Engine, C> {
+struct Scene<E: Simulated> {
     name: &'static str,
     nodes: u16,
-    adjust: fn(&mut C),
+    adjust: fn(&mut E::Config),
     play: fn(&mut SimWorld<'_, Bare<E>>),
 }
 
 /// When the plot begins.
 const BEGIN: Instant = Instant(2_000_000_000);
 
-impl<E: Engine, C> Scene<E, C> {
+impl<E: Simulated> Scene<E> {
     fn plan(&self) -> RunPlan {
         RunPlan { seed: 7, ..RunPlan::lan(self.nodes) }
     }
 
-    fn played(&self, world: Result<SimWorld<'_, Bare<E>>, String>) -> Played {
-        let run = |mut world: SimWorld<'_, Bare<E>>| {
-            world.run_until(BEGIN);
-            (self.play)(&mut world);
-            world.run()
-        };
-        (self.name, world.map(run))
+    /// Views may change, since nodes crash.
+    fn played(&self, set: Adjust<'_, E>, story: bool) -> Played {
+        let plan = self.plan();
+        let outcome = E::bounds(&plan, true).and_then(|mut bounds| {
+            bounds.views.changes = None;
+            self.judged(plan, Keep { bounds, story, trace: false }, set)
+        });
+        (self.name, outcome)
     }
-}
 
-/// What is kept of a scene: its story, if wanted. Views may change, since nodes crash.
-fn keep(mut bounds: consort_sim::checkers::Bounds, story: bool) -> Keep {
-    bounds.views.changes = None;
-    Keep { bounds, story, trace: false }
+    /// Plays it; `set` says what every node's settings are before the scene's own.
+    fn judged(&self, plan: RunPlan, keep: Keep, set: Adjust<'_, E>) -> Result<RunOutcome, String> {
+        let mut world = crate::bare::<E>(plan, keep, set)?;
+        world.run_until(BEGIN);
+        (self.play)(&mut world);
+        Ok(world.run())
+    }
 }
 
 /// What plots are made of.
@@ -76,7 +79,7 @@ impl<E: Engine> Play<E::Packet> for SimWorld<'_, Bare<E>> {
 
     fn decide(&mut self, mut fate: impl FnMut(u16, u16, &E::Packet) -> Option<Duration> + 'static) {
         self.fate(move |frame| {
-            let identity = engines::identity(MemberId::new(frame.to.0, 1));
+            let identity = crate::identity(MemberId::new(frame.to.0, 1));
             let packet = envelope::open(&identity, frame.bytes.clone()).ok().map(|(_, packet)| packet);
             match packet.map(E::Packet::decode) {
                 Some(Ok(packet)) => fate(frame.from.0, frame.to.0, &packet),

@@ -1,6 +1,6 @@
 //! Scenes of PLATO: mostly, how a view ends that has lost its sequencer.
-use super::{AT_ONCE, Play, Played, Scene, keep, ms, unless, us};
-use crate::plato;
+use super::{AT_ONCE, Play, Played, Scene, ms, unless, us};
+use crate::Adjust;
 use consort_member::{Policy, vs};
 use consort_plato::{Plato, PlatoConfig, PlatoPacket, Prediction, Sequencing, StreamContent, StreamPacket};
 use consort_sim::machine::Bare;
@@ -8,9 +8,8 @@ use consort_sim::world::SimWorld;
 use consort_types::{NodeId, Service};
 
 /// Plays all scenes, with something adjusted in every node.
-pub fn plato(adjust: plato::Adjust<'_>, story: bool) -> impl Iterator<Item = Played> {
+pub fn plato(adjust: Adjust<'_, Plato>, story: bool) -> impl Iterator<Item = Played> {
     SCENES.iter().map(move |scene| {
-        let plan = scene.plan();
         let set = |config: &mut PlatoConfig| {
             *config = PlatoConfig { me: config.me, ..PlatoConfig::new(config.me, config.members.clone()) };
             config.prediction = Prediction::Fixed(us(100));
@@ -18,14 +17,13 @@ pub fn plato(adjust: plato::Adjust<'_>, story: bool) -> impl Iterator<Item = Pla
             (scene.adjust)(config);
             adjust(config);
         };
-        let bounds = plato::bounds(&plan);
-        scene.played(bounds.and_then(|bounds| plato::bare(plan, keep(bounds, story), &set)))
+        scene.played(&set, story)
     })
 }
 
 type Stage<'a> = SimWorld<'a, Bare<Plato>>;
 
-const SCENES: &[Scene<Plato, PlatoConfig>] = &[
+const SCENES: &[Scene<Plato>] = &[
     Scene { name: "a-single-word", nodes: 3, adjust: |_| {}, play: a_single_word },
     Scene { name: "one-knows-the-places", nodes: 4, adjust: |_| {}, play: one_knows_the_places },
     Scene { name: "gaps", nodes: 4, adjust: |_| {}, play: gaps },

@@ -1,6 +1,6 @@
 //! Scenes of the ring: faults of the field, one at a time, while members talk, and what each may cost at most.
 use super::{AT_ONCE, BEGIN, Play, Played, Scene, ms, unless};
-use crate::ring;
+use crate::{Adjust, Simulated, ring};
 use consort_ring::packet::RingPacket;
 use consort_ring::{Ring, RingConfig};
 use consort_sim::checkers::IdleWaits;
@@ -12,7 +12,7 @@ use consort_types::{Instant, NodeId, Service};
 
 /// A scene, and what is judged beside the promises.
 struct RingScene {
-    scene: Scene<Ring, RingConfig>,
+    scene: Scene<Ring>,
     faults: &'static [Activation],
     /// How many views may follow the one of all, at each process.
     changes: u32,
@@ -32,24 +32,26 @@ enum Waits {
 }
 
 /// Plays all scenes, with something adjusted in every node.
-pub fn ring(adjust: ring::Adjust<'_>, story: bool) -> impl Iterator<Item = Played> {
+pub fn ring(adjust: Adjust<'_, Ring>, story: bool) -> impl Iterator<Item = Played> {
     SCENES.iter().map(move |RingScene { scene, faults, changes, waits }| {
         let mut plan = scene.plan();
         plan.shipped = true;
         plan.faults = faults.to_vec();
-        let mut bounds = ring::bounds(&plan);
-        bounds.views.changes = Some(*changes);
-        bounds.waits = bound(*waits, &plan);
         let set = |config: &mut RingConfig| {
             (scene.adjust)(config);
             adjust(config);
         };
-        scene.played(ring::bare(plan, Keep { bounds, story, trace: false }, &set))
+        let outcome = Ring::bounds(&plan, false).and_then(|mut bounds| {
+            bounds.views.changes = Some(*changes);
+            bounds.waits = bound(*waits, &plan);
+            scene.judged(plan, Keep { bounds, story, trace: false }, &set)
+        });
+        (scene.name, outcome)
     })
 }
 
 fn bound(waits: Waits, plan: &RunPlan) -> Option<IdleWaits> {
-    let (clean, hold) = (ring::idle_waits(plan), ring::settings(plan).timers.hold);
+    let (clean, hold) = (ring::idle_waits(plan), Ring::settings(plan, false).timers.hold);
     match waits {
         Waits::Unjudged => None,
         Waits::Short => Some(clean),
@@ -75,7 +77,7 @@ const fn crash(node: u16, disk: Disk) -> Fault {
     Fault::Crash { node: NodeId(node), disk, after: 0, stays: false }
 }
 
-const fn scene(name: &'static str, nodes: u16, play: fn(&mut Stage<'_>)) -> Scene<Ring, RingConfig> {
+const fn scene(name: &'static str, nodes: u16, play: fn(&mut Stage<'_>)) -> Scene<Ring> {
     Scene { name, nodes, adjust: |_| {}, play }
 }
 

@@ -1,6 +1,6 @@
 //! Scenes of ToTo, and of the view-synchronous membership under it.
-use super::{AT_ONCE, Play, Played, Scene, keep, ms, unless};
-use crate::toto;
+use super::{AT_ONCE, Play, Played, Scene, ms, unless};
+use crate::Adjust;
 use consort_sim::machine::Bare;
 use consort_sim::world::SimWorld;
 use consort_toto::packet::TotoPacket;
@@ -8,22 +8,20 @@ use consort_toto::{Toto, TotoConfig, vs};
 use consort_types::{NodeId, Service};
 
 /// Plays all scenes, with something adjusted in every node.
-pub fn toto(adjust: toto::Adjust<'_>, story: bool) -> impl Iterator<Item = Played> {
+pub fn toto(adjust: Adjust<'_, Toto>, story: bool) -> impl Iterator<Item = Played> {
     SCENES.iter().map(move |scene| {
-        let plan = scene.plan();
         let set = |config: &mut TotoConfig| {
             *config = TotoConfig { me: config.me, ..TotoConfig::new(config.me, config.members.clone()) };
             (scene.adjust)(config);
             adjust(config);
         };
-        let bounds = toto::bounds(&plan, true);
-        scene.played(bounds.and_then(|bounds| toto::bare(plan, keep(bounds, story), &set)))
+        scene.played(&set, story)
     })
 }
 
 type Stage<'a> = SimWorld<'a, Bare<Toto>>;
 
-const SCENES: &[Scene<Toto, TotoConfig>] = &[
+const SCENES: &[Scene<Toto>] = &[
     Scene { name: "late-words", nodes: 4, adjust: |_| {}, play: late_words },
     Scene { name: "parked-words", nodes: 4, adjust: |_| {}, play: parked_words },
     Scene { name: "one-knows-more", nodes: 5, adjust: |_| {}, play: one_knows_more },
