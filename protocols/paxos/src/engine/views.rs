@@ -4,7 +4,7 @@ use crate::ballot::ValueId;
 use crate::coordinator::Role;
 use crate::learner::{Meaning, Present};
 use consort_order::{Delivery, Output};
-use consort_types::{Instant, MemberId, OrderStream, Position, Primary, View, ViewCause, ViewId, ViewKind};
+use consort_types::{Instant, MemberId, NodeId, OrderStream, Position, Primary, View, ViewCause, ViewId, ViewKind};
 use consort_wire::pack::Body;
 
 impl Paxos {
@@ -68,9 +68,35 @@ impl Paxos {
             Some(last) if last > 0 => Box::new(move |other| before.away.get(other) == Some(&last)),
             _ => Box::new(|other| *other == self.me),
         };
-        let together = members.iter().copied().filter(|other| with_me(other)).collect();
+        let together: Vec<_> = members.iter().copied().filter(|other| with_me(other)).collect();
         drop(with_me);
-        self.install(number, members, together);
+        let known: Vec<_> = before.last.keys().map(|other| other.node).filter(|_| member).collect();
+        let causes = self.causes(now, &known, &members, &together);
+        self.install(number, members, together, causes);
+    }
+
+    /// Why a view replaces the one of these nodes, as far as this node can tell: who is gone, and who came.
+    fn causes(&self, now: Instant, known: &[NodeId], members: &[MemberId], together: &[MemberId]) -> Vec<ViewCause> {
+        let gone = known.iter().filter(|node| members.iter().all(|member| member.node != **node));
+        let mut causes: Vec<_> = gone.map(|node| self.absence(now, *node)).collect();
+        if together == [self.me] && causes.is_empty() {
+            return vec![ViewCause::Formed];
+        }
+        let new = members.iter().filter(|member| !together.contains(member)).map(|member| member.node);
+        let (restarted, joined): (Vec<_>, Vec<_>) = new.partition(|node| known.contains(node));
+        causes.extend((!restarted.is_empty()).then_some(ViewCause::Restarted { nodes: restarted }));
+        causes.extend((!joined.is_empty()).then_some(ViewCause::Merged { nodes: joined }));
+        causes
+    }
+
+    /// Why a node is gone.
+    fn absence(&self, now: Instant, node: NodeId) -> ViewCause {
+        let nodes = vec![node];
+        match self.peers.get(&node) {
+            Some(peer) if peer.beat.leaving => ViewCause::Left { nodes },
+            Some(peer) if !self.is_near(peer, now) => ViewCause::Silent { nodes, since: now.since(peer.at) },
+            _ => ViewCause::Apart { nodes },
+        }
     }
 
     /// Others go on without this node.
@@ -92,18 +118,19 @@ impl Paxos {
         }
     }
 
-    fn install(&mut self, number: u64, members: Vec<MemberId>, together: Vec<MemberId>) {
+    fn install(&mut self, number: u64, members: Vec<MemberId>, together: Vec<MemberId>, causes: Vec<ViewCause>) {
         self.close_view(together.clone());
         let representative = members.first().copied().unwrap_or(self.me);
         let id = ViewId { number, representative };
+        let mut causes = causes.into_iter();
         let view = View {
             id,
             kind: ViewKind::Regular,
-            cause: cause(&members, &together, self.me),
+            cause: causes.next().unwrap_or(ViewCause::Formed),
             members,
             moved_together: together,
             primary: Primary::Pending,
-            evidence: Vec::new(),
+            evidence: causes.collect(),
         };
         self.inside = Some(view.clone());
         self.proposer.enter(Some(id));
@@ -131,13 +158,4 @@ impl Paxos {
 /// The view that closes another, with those that stay.
 fn closing(view: View, together: Vec<MemberId>) -> View {
     View { kind: ViewKind::Transitional, members: together.clone(), moved_together: together, ..view }
-}
-
-fn cause(members: &[MemberId], together: &[MemberId], me: MemberId) -> ViewCause {
-    let joined: Vec<_> = members.iter().filter(|member| !together.contains(member)).map(|member| member.node).collect();
-    match (together == [me], joined.is_empty()) {
-        (true, _) => ViewCause::Formed,
-        (false, false) => ViewCause::Merged { nodes: joined },
-        (false, true) => ViewCause::Apart { nodes: Vec::new() },
-    }
 }

@@ -268,6 +268,11 @@ impl Judge {
         self.places.insert((node, life), known.1);
     }
 
+    /// Why the view of a node's life replaced the one before.
+    pub fn why(&self, node: u16, life: u64) -> String {
+        self.inside.get(&(node, life)).map(View::why).unwrap_or_default()
+    }
+
     pub fn leaves(&mut self, node: u16) {
         self.leaving.insert(node);
     }

@@ -121,6 +121,24 @@ fn a_crash_is_told_in_half_a_second_and_a_link_that_breaks_alone_is_none() {
 }
 
 #[test]
+fn a_view_names_who_is_gone_and_who_came() {
+    let mut world = settled(5, 4, 3, Storage::Memory);
+    let changes = |world: &mut World| {
+        let before = world.hosts[0].engine.learner().present().number;
+        assert!(world.run_until(2_000, |world| world.hosts[0].engine.learner().present().number > before));
+        settles(world, 2_000);
+        world.judge.why(0, 1)
+    };
+    world.stop(3, Disk::Kept);
+    let crash = changes(&mut world);
+    assert!(crash.starts_with("n3 silent for ") && crash.ends_with(" ms"), "{crash}");
+    world.restart(3);
+    assert_eq!(changes(&mut world), "n3 joined");
+    world.leave(3);
+    assert_eq!(changes(&mut world), "n3 left");
+}
+
+#[test]
 pub fn a_coordinator_that_hears_no_majority_stops_calling_itself_one() {
     //= X71 test
     let mut world = settled(2, 3, 3, Storage::Memory);
