@@ -16,8 +16,9 @@ pub(super) struct GroupMoves {
     stays: BTreeMap<(Box<str>, Process), GroupStay>,
     /// Who came into a group view, and how.
     moves: BTreeMap<(Box<str>, ViewName), BTreeMap<Process, Rc<GroupMove>>>,
-    /// Who moves along, where a view is closing.
-    closing: BTreeMap<ProcessIncarnation, Vec<ProcessIncarnation>>,
+    /// Who moves along where a view is closing, for each process that was told views. Clients of one daemon are told each
+    /// in its own time.
+    closing: BTreeMap<Process, Option<Vec<ProcessIncarnation>>>,
     /// Lives that ended. What their clients were told last may be seen behind that, where each client tells for itself.
     over: BTreeSet<ProcessIncarnation>,
 }
@@ -46,10 +47,9 @@ impl Checker for GroupMoves {
     fn see(&mut self, event: &TraceEvent) -> Verdict {
         let process = event.process;
         match &event.what {
-            Occurrence::View(view) if view.transitional => {
-                drop(self.closing.insert(process.life(), view.members.clone()))
+            Occurrence::View(view) => {
+                drop(self.closing.insert(process, view.transitional.then(|| view.members.clone())));
             }
-            Occurrence::View(_) => drop(self.closing.remove(&process.life())),
             Occurrence::Group(told) if told.again => {}
             Occurrence::Group(told) => return self.on_group(process, told),
             Occurrence::Signal(group) => return self.on_signal(process, group),
@@ -61,6 +61,16 @@ impl Checker for GroupMoves {
         }
         Ok(())
     }
+}
+
+/// Who moves along, as the process was told itself; one that is told no views is judged by those of its node.
+fn along(
+    closing: &BTreeMap<Process, Option<Vec<ProcessIncarnation>>>,
+    process: Process,
+) -> Option<&[ProcessIncarnation]> {
+    let life = process.life();
+    let mut beside = closing.range(Process::of(life, 0)..=Process::of(life, u16::MAX));
+    closing.get(&process).or_else(|| beside.next().map(|(_, along)| along))?.as_deref()
 }
 
 impl GroupMoves {
@@ -96,7 +106,7 @@ impl GroupMoves {
             return Err(format!("is told that {group} closes, and is not in it"));
         };
         stay.signalled = true;
-        let Some(along) = self.closing.get(&process.life()) else { return Ok(()) };
+        let Some(along) = along(&self.closing, process) else { return Ok(()) };
         if stay.view.members.iter().all(|member| along.contains(&member.life())) {
             return Err(format!("is told that {group} closes, but all its members move along"));
         }
@@ -166,4 +176,36 @@ fn agree(group: &str, (p, mine): (Process, &GroupMove), (q, theirs): (Process, &
         ));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::Trace;
+
+    /// What the checker says of the last line.
+    fn last(lines: &str) -> Verdict {
+        let mut checker = GroupMoves::default();
+        lines.parse::<Trace>().unwrap().events.iter().map(|event| checker.see(event)).last().unwrap()
+    }
+
+    #[test]
+    fn a_signal_is_judged_by_the_views_that_the_client_itself_was_told() {
+        let view = |client: &str, number: u64, transitional: bool, members: &str| {
+            format!(
+                "1 {client} view id={number}@n1.9 transitional={transitional} members={members} together={members} \
+                 pending=false\n"
+            )
+        };
+        let group = "1 n1c1 group of=beta id=5@n1.9 change=0 network=true again=false closed=false primary=false \
+                     members=n1c0,n1c1,n2c0 together=n1c0,n1c1,n2c0\n";
+        let signal = "1 n1c1 signal of=beta\n";
+        let behind =
+            [view("n1c1", 5, true, "n1"), view("n1c0", 5, true, "n1"), view("n1c0", 9, false, "n1,n2")].concat();
+        let ahead = view("n1c0", 9, true, "n1,n2");
+        assert_eq!(last(&format!("{group}{behind}{ahead}{signal}")), Ok(()), "another client was told more already");
+        let needless = [view("n1c1", 5, true, "n1,n2"), view("n1c0", 5, true, "n1")].concat();
+        assert!(last(&format!("{group}{needless}{signal}")).is_err(), "as it was told itself, all move along");
+        assert!(last(&format!("{group}{ahead}{signal}")).is_err(), "told no views, by those of its node");
+    }
 }
