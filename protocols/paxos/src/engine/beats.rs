@@ -4,7 +4,7 @@ use crate::ballot::LogId;
 use crate::coordinator::Role;
 use crate::packet::{Acceptance, Beat, Content, Lead, Packet};
 use consort_order::{Destination, Lane, Output};
-use consort_types::{Instant, MemberId};
+use consort_types::{Instant, MemberId, NodeId};
 
 impl Paxos {
     /// Whether a node was heard lately.
@@ -19,9 +19,17 @@ impl Paxos {
         self.is_near(peer, now) && peer.beat.hears.contains(&self.me)
     }
 
+    fn is_quorum_near(&self, now: Instant) -> bool {
+        let near = |node: &&NodeId| {
+            **node == self.me.node || self.peers.get(node).is_some_and(|peer| self.is_near(peer, now))
+        };
+        self.config.acceptors.iter().filter(near).count() >= self.config.quorum()
+    }
+
     /// What is due at intervals: a beat, and whatever got lost.
     pub(super) fn on_beat_due(&mut self, now: Instant) {
         self.beat_at = now + self.config.beat;
+        self.hears_quorum = self.is_quorum_near(now);
         self.look_for_log(now);
         self.lead_on(now);
         self.stand_if_due(now);

@@ -211,7 +211,9 @@ impl Paxos {
     }
 
     fn wait_cause(&self) -> Option<OrderWait> {
-        let waits = !self.proposer.is_done();
-        waits.then_some(if self.members().is_none() { OrderWait::Membership } else { OrderWait::Window })
+        //= X56
+        let cut_off = self.members().is_none() || !self.hears_quorum;
+        let cause = if cut_off { OrderWait::Membership } else { OrderWait::Window };
+        (!self.proposer.is_done()).then_some(cause)
     }
 }

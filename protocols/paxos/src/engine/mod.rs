@@ -62,6 +62,8 @@ pub struct Paxos {
     /// The coordinator's beat that this acceptor last promised to wait for.
     echo: Option<(Ballot, u64)>,
     annotation: Bytes,
+    /// A majority of the acceptors was heard when the last beat was due.
+    hears_quorum: bool,
     /// When something was last asked of whom, and what was known then.
     asked: Asked,
     missing: Missing,
@@ -204,6 +206,7 @@ impl Paxos {
             beat_at: Instant::ZERO,
             echo: None,
             annotation: Bytes::new(),
+            hears_quorum: false,
             asked: Asked::default(),
             missing: Missing::default(),
             marked: 0,

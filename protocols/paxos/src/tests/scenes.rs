@@ -5,7 +5,7 @@ use crate::config::Storage;
 use crate::coordinator::Role;
 use crate::packet::{Content, Packet};
 use consort_order::{Engine, Output};
-use consort_types::{Incarnation, Instant, NodeId};
+use consort_types::{Incarnation, Instant, NodeId, OrderWait};
 
 fn settled(seed: u64, nodes: u16, acceptors: u16, storage: Storage) -> World {
     let mut world = World::new(seed, nodes, acceptors, storage);
@@ -118,6 +118,24 @@ fn a_crash_is_told_in_half_a_second_and_a_link_that_breaks_alone_is_none() {
         world.stop(2, Disk::Kept);
         assert!(world.run_until(500, |world| views(world) > before), "seed {seed}: {}", world.describe());
     }
+}
+
+#[test]
+fn clients_of_a_minority_are_told_that_they_wait_for_the_membership() {
+    //= X56 test
+    let mut world = settled(5, 3, 3, Storage::Sync);
+    let waits = |world: &World| world.hosts[0].engine.wait_state().wait_cause;
+    assert_eq!(waits(&world), None);
+    world.stop(1, Disk::Kept);
+    world.stop(2, Disk::Kept);
+    world.submit(0, 100);
+    assert_eq!(waits(&world), Some(OrderWait::Window), "nobody is missed yet");
+    world.run(1_000);
+    assert!(world.hosts[0].engine.members().is_some(), "no majority decides that it is alone");
+    assert_eq!(waits(&world), Some(OrderWait::Membership));
+    world.restart(1);
+    settles(&mut world, 3_000);
+    assert_eq!(waits(&world), None);
 }
 
 #[test]
