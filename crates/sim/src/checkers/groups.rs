@@ -44,9 +44,9 @@ impl Checker for GroupViews {
                 self.gone.insert(process);
                 self.last.retain(|(_, other), _| *other != process);
             }
+            // Clients of a daemon that ends are told the last of it each in its own time.
             Occurrence::Crash | Occurrence::Left => {
                 self.over.insert(process.life());
-                self.last.retain(|(_, other), _| other.life() != process.life());
             }
             _ => {}
         }
@@ -54,8 +54,10 @@ impl Checker for GroupViews {
     }
 
     fn end(&mut self) -> Verdict {
-        for ((group, process), told) in &self.last {
-            let is_in = |member: &&Process| self.last.get(&(group.clone(), **member)).map(|other| other.name());
+        let is_there = |process: &Process| !self.over.contains(&process.life());
+        for ((group, process), told) in self.last.iter().filter(|((_, process), _)| is_there(process)) {
+            let told_last = |member: &Process| self.last.get(&(group.clone(), *member)).map(|other| other.name());
+            let is_in = |member: &&Process| told_last(member).filter(|_| is_there(member));
             for member in &told.members {
                 match is_in(&member) {
                     None if self.over.contains(&member.life()) || self.gone.contains(member) => {

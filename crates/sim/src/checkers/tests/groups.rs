@@ -53,6 +53,17 @@ fn gv_whoever_is_listed_and_seen_was_told_so() {
 }
 
 #[test]
+fn gv_what_is_told_once_more_was_told_last_though_another_client_of_its_daemon_heard_of_the_end() {
+    let told = "n1 guest groups 5.2 of n1\n";
+    let again = "n1 guest groups 5.2 again of n1\n";
+    assert_eq!(pair(again), ["GV"]);
+    assert_eq!(pair(&format!("{told}{again}")), [""; 0]);
+    assert_eq!(pair(&format!("{told}n1 left\n{again}")), [""; 0]);
+    let listed = "n0 groups 5.1 of n0 n1\nn1 groups 5.1 of n0 n1\nn1 left";
+    assert_eq!(pair(listed), ["GV"], "n1 is not there in the end");
+}
+
+#[test]
 fn gs_whoever_is_in_one_group_view_in_the_end_was_given_the_same() {
     let one = format!("{IN_GROUP}n0 is given n1#1\n");
     assert_eq!(pair(&format!("{one}quiet")), ["GS"]);

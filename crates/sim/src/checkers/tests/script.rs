@@ -4,7 +4,7 @@
 //! n0 starts                        n0 joins           (into a view that is under way)
 //! n0 installs 5 of n0 n1 pending   n0 closes 5 with n0
 //! n0 sends 1 safe                  n1 delivers n0#1 at 7
-//! n0 calls 5 primary               n0 groups 5.1 of n0 n1
+//! n0 calls 5 primary               n0 groups 5.1 [again] of n0 n1
 //! n1 crashes                       n1 leaves, n1 left
 //! calm                             n0 gauge store_packets 9
 //! n0 offers 3 loosely              n0 confirms 3 changed, n0 revokes 3
@@ -107,6 +107,10 @@ impl Reader {
             ["installs", number, "of", ref rest @ ..] => self.install(process, number.parse().ok()?, rest)?,
             ["closes", number, "with", ref rest @ ..] => self.close(process, number.parse().ok()?, rest)?,
             ["groups", name, "of", ref rest @ ..] => self.group(process, name, rest)?,
+            ["groups", name, "again", "of", ref rest @ ..] => match self.group(process, name, rest)? {
+                Occurrence::Group(told) => Occurrence::Group(Box::new(Grouped { again: true, ..*told })),
+                what => what,
+            },
             ["is", "given", name, ref rest @ ..] => {
                 let (from, count) = name.split_once('#')?;
                 let (from, count) = (Process::of(life(from)?, 0), count.parse().ok()?);
