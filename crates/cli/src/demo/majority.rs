@@ -1,11 +1,11 @@
 //! The part that only Ring Paxos has: its coordinator is killed, then a majority of the acceptors. What was ordered is read
 //! again afterwards, from the start, at two nodes.
+use super::outcome::{Majority, Reread};
 use super::story::Story;
 use crate::clock;
 use crate::failure::{Failure, Outcome, Trying};
 use consort::{Address, Client, ConnectOptions, Error, Event, GroupName, ReadFrom, ReadingStatus, Service};
 use consort_testbed::Testbed;
-use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,42 +21,6 @@ const IN_VAIN: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(15);
 /// The message behind which nothing is read.
 const END: &str = "end";
-
-/// What came of it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Majority {
-    /// How many nodes vote.
-    pub acceptors: u16,
-    /// The node that was the coordinator and was killed.
-    pub coordinator: u16,
-    /// From the kill until a message that was sent then was ordered.
-    pub again_ms: f64,
-    /// The next coordinator.
-    pub next: u16,
-    /// All nodes whose daemons were killed: a majority of the acceptors.
-    pub killed: Vec<u16>,
-    /// What a client was told that sent meanwhile and waited.
-    pub in_vain: String,
-    /// From the new start until its message was ordered.
-    pub back_ms: f64,
-    /// How many messages their senders know to be ordered.
-    pub acknowledged: usize,
-    /// What was read afterwards, node by node.
-    pub read: Vec<Reread>,
-    /// What should not be, a sentence each.
-    pub violations: Vec<String>,
-}
-
-/// What a client at a node read from the start of the order.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Reread {
-    pub node: u16,
-    pub messages: usize,
-    /// SHA-256 of all in their order.
-    pub digest: String,
-    #[serde(skip)]
-    words: Vec<String>,
-}
 
 /// A client that sends, and counts its messages.
 struct Speaker {

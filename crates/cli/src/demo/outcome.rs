@@ -1,4 +1,4 @@
-//! What came of the middle part.
+//! What came of the parts in which daemons are killed.
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -34,4 +34,40 @@ pub struct Viewed {
     pub view: String,
     pub members: Vec<u16>,
     pub cause: String,
+}
+
+/// What came of killing the coordinator of Ring Paxos, then a majority of its acceptors.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Majority {
+    /// How many nodes vote.
+    pub acceptors: u16,
+    /// The node that was the coordinator and was killed.
+    pub coordinator: u16,
+    /// From the kill until a message that was sent then was ordered.
+    pub again_ms: f64,
+    /// The next coordinator.
+    pub next: u16,
+    /// All nodes whose daemons were killed: a majority of the acceptors.
+    pub killed: Vec<u16>,
+    /// What a client was told that sent meanwhile and waited.
+    pub in_vain: String,
+    /// From the new start until its message was ordered.
+    pub back_ms: f64,
+    /// How many messages their senders know to be ordered.
+    pub acknowledged: usize,
+    /// What was read afterwards, node by node.
+    pub read: Vec<Reread>,
+    /// What should not be, a sentence each.
+    pub violations: Vec<String>,
+}
+
+/// What a client at a node read from the start of the order.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Reread {
+    pub node: u16,
+    pub messages: usize,
+    /// SHA-256 of all in their order.
+    pub digest: String,
+    #[serde(skip)]
+    pub words: Vec<String>,
 }

@@ -1,6 +1,5 @@
 //! The demonstration as it is told.
-use super::majority::Majority;
-use super::outcome::{Trouble, Viewed};
+use super::outcome::{Majority, Trouble, Viewed};
 use super::verdict::{self, Cpu, DemoVerdict};
 use crate::config::Protocol;
 use crate::failure::{Outcome, heard_or_not};

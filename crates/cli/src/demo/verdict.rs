@@ -1,6 +1,5 @@
 //! Whether the demonstration held what it promised, and its figures.
-use super::majority::Majority;
-use super::outcome::Trouble;
+use super::outcome::{Majority, Trouble};
 use consort_testbed::Quantiles;
 use consort_testbed::RoundResult;
 use serde::Serialize;

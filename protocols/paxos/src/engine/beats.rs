@@ -20,9 +20,8 @@ impl Paxos {
     }
 
     fn is_quorum_near(&self, now: Instant) -> bool {
-        let near = |node: &&NodeId| {
-            **node == self.me.node || self.peers.get(node).is_some_and(|peer| self.is_near(peer, now))
-        };
+        let near =
+            |node: &&NodeId| **node == self.me.node || self.peers.get(node).is_some_and(|peer| self.is_near(peer, now));
         self.config.acceptors.iter().filter(near).count() >= self.config.quorum()
     }
 
