@@ -18,7 +18,7 @@ use consort_order::Link;
 use consort_types::{Class, Duration, Instant, MemberId, NodeId, Rng, Service, Ticket};
 use consort_wire::Lane;
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 
 mod end;
 mod faults;
@@ -99,6 +99,8 @@ pub struct SimWorld<'a, M> {
     views: Vec<Option<InstallRecord>>,
     network: Network,
     streams: streams::Streams,
+    /// Hosts whose connection broke and has not come up again.
+    dialled: BTreeSet<(u16, u16)>,
     heap: BinaryHeap<Scheduled>,
     tie: u64,
     senders: Vec<WorkloadSender>,
@@ -137,6 +139,7 @@ enum WorldEvent {
     Streamed { from: u16, to: u16, breaks: u32, bytes: Bytes },
     Resend { from: u16, to: u16, breaks: u32 },
     Link { host: u16, peer: u16, link: Link },
+    Redial { a: u16, b: u16 },
     Trimmed { life: ProcessIncarnation, up_to: Ticket },
     Sample,
     Calm,
@@ -187,6 +190,7 @@ impl<'a, M: Machine> SimWorld<'a, M> {
             views: vec![None; nodes],
             network: Network::new(plan.network.clone(), nodes, &mut rng),
             streams: streams::Streams::new(),
+            dialled: BTreeSet::new(),
             heap: BinaryHeap::new(),
             tie: 0,
             by_hand: PerProcess::default(),
@@ -381,6 +385,7 @@ impl<'a, M: Machine> SimWorld<'a, M> {
             WorldEvent::Streamed { from, to, breaks, bytes } => self.on_streamed(from, to, breaks, bytes),
             WorldEvent::Resend { from, to, breaks } => self.on_resend(from, to, breaks),
             WorldEvent::Link { host, peer, link } => self.on_link(host, peer, link),
+            WorldEvent::Redial { a, b } => self.on_redial(a, b),
             WorldEvent::Trimmed { life, up_to } => self.on_trimmed(life, up_to),
             WorldEvent::Sample => self.on_sample(),
             WorldEvent::Calm => self.on_calm(),

@@ -14,6 +14,8 @@ use std::collections::{BTreeMap, VecDeque};
 const RETRANSMISSION: Duration = Duration::from_millis(20);
 /// For how long a stream lives through which nothing comes.
 const PATIENCE: Duration = Duration::from_millis(400);
+/// How often a connection that broke is dialled.
+const REDIAL: Duration = Duration::from_millis(100);
 /// How many bytes wait for a stream that does not move, before it is given up.
 const BUDGET: usize = 64 << 20;
 /// Occurrence acknowledges a frame, in bytes.
@@ -125,6 +127,33 @@ impl<M: Machine> SimWorld<'_, M> {
             *stream = Stream { breaks, latest: now, ..Stream::default() };
             self.schedule(now, WorldEvent::Link { host: from, peer: to, link: Link::Down });
         }
+        if self.dialled.insert((a.min(b), a.max(b))) {
+            self.schedule(now + REDIAL, WorldEvent::Redial { a: a.min(b), b: a.max(b) });
+        }
+    }
+
+    /// Two hosts try to connect again; where they can, both hear of it.
+    pub(super) fn on_redial(&mut self, a: u16, b: u16) {
+        let now = self.recorder.now;
+        if !self.connects(a, b) {
+            return self.schedule(now + REDIAL, WorldEvent::Redial { a, b });
+        }
+        self.dialled.remove(&(a, b));
+        for (host, peer) in [(a, b), (b, a)] {
+            self.schedule(now, WorldEvent::Link { host, peer, link: Link::Up });
+        }
+    }
+
+    /// Whether a frame gets from either to the other now.
+    fn connects(&mut self, a: u16, b: u16) -> bool {
+        let now = self.recorder.now;
+        let up = |host: u16| self.hosts[usize::from(host)].up;
+        up(a)
+            && up(b)
+            && [(a, b), (b, a)].into_iter().all(|(from, to)| {
+                let (from, to) = (NodeId(from), NodeId(to));
+                !self.is_unicast_cut(from, to) && !self.network.cross(now, from, to, SimSocket::Token, ACK).is_empty()
+            })
     }
 
     /// A host has gone, and every stream to it with it.

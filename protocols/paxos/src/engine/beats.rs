@@ -10,8 +10,11 @@ impl Paxos {
     /// Whether a node was heard lately.
     pub(super) fn is_near(&self, peer: &Peer, now: Instant) -> bool {
         //= X74
-        let broken = self.links_down.contains(&peer.member.node);
-        now.since(peer.at) < if broken { self.config.lease } else { self.config.silence }
+        let (heard, silence) = (now.since(peer.at), self.config.silence);
+        match self.links_down.get(&peer.member.node) {
+            None => heard < silence,
+            Some(since) => heard < self.config.lease && now.since(*since) < silence,
+        }
     }
 
     /// Whether a node was heard lately and says that it hears this one.

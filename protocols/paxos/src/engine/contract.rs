@@ -84,13 +84,15 @@ impl Engine for Paxos {
     }
 
     /// What was in a stream that broke is asked for again at its time; the coordinator leaves out whom it does not hear.
-    fn handle_link(&mut self, _now: Instant, peer: NodeId, link: Link) {
+    fn handle_link(&mut self, now: Instant, peer: NodeId, link: Link) {
         //= X74
         match link {
-            Link::Up => drop(self.links_down.remove(&peer)),
+            Link::Up => {
+                self.links_down.remove(&peer);
+            }
             Link::Down => {
                 self.counters.links_lost += 1;
-                self.links_down.insert(peer);
+                self.links_down.entry(peer).or_insert(now);
             }
         }
     }

@@ -266,9 +266,12 @@ impl Paxos {
         let mut ring = vec![self.me.node];
         while !left.is_empty() {
             let last = *ring.last().unwrap_or(&self.me.node);
-            let hears_last =
-                |peer: &&Peer| last == self.me.node || peer.beat.hears.iter().any(|life| life.node == last);
-            let Some(at) = left.iter().position(hears_last) else { break };
+            let hears = |peer: &Peer, node| peer.beat.hears.iter().any(|life| life.node == node);
+            let follows = |peer: &&Peer| {
+                last == self.me.node
+                    || hears(peer, last) && self.peers.get(&last).is_some_and(|before| hears(before, peer.member.node))
+            };
+            let Some(at) = left.iter().position(follows) else { break };
             ring.push(left.remove(at).member.node);
         }
         let Role::Leading(leading) = &mut self.role else { return };

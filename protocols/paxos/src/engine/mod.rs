@@ -43,8 +43,8 @@ pub struct Paxos {
     /// The latest life that was heard of each node.
     latest: Lives,
     peers: BTreeMap<NodeId, Peer>,
-    /// Nodes whose link broke and has not come up again.
-    links_down: BTreeSet<NodeId>,
+    /// Nodes whose link broke and has not come up again, and since when.
+    links_down: BTreeMap<NodeId, Instant>,
     /// The coordinator that was heard last.
     leader: Option<Lead>,
     /// Of each acceptor the latest life that is known.
@@ -194,7 +194,7 @@ impl Paxos {
             role: Role::Follower { stand_at: Instant::ZERO },
             latest: Lives::default(),
             peers: BTreeMap::new(),
-            links_down: BTreeSet::new(),
+            links_down: BTreeMap::new(),
             leader: None,
             lives,
             noted: Lives::default(),

@@ -121,6 +121,39 @@ fn a_crash_is_told_in_half_a_second_and_a_link_that_breaks_alone_is_none() {
 }
 
 #[test]
+fn a_node_that_no_link_reaches_is_left_out_though_its_beats_are_heard() {
+    //= X74 test
+    //= X60 test
+    let mut world = settled(7, 4, 3, Storage::Memory);
+    let present = |world: &World| world.hosts[0].engine.learner().present().last.len();
+    let all = (0..3).flat_map(|node| [(node, 3), (3, node)]);
+    world.unlinked.extend(all);
+    (0..3).for_each(|node| world.break_link(node, 3));
+    assert!(world.run_until(1_500, |world| present(world) == 3), "{}", world.describe());
+    world.heal();
+    assert!(world.run_until(1_500, |world| present(world) == 4), "{}", world.describe());
+    settles(&mut world, 2_000);
+}
+
+#[test]
+fn values_go_around_a_link_that_stays_broken() {
+    //= X60 test
+    let mut world = settled(8, 5, 3, Storage::Memory);
+    let first = leader(&world);
+    let (a, b) = {
+        let mut others = (0..5).filter(|node| *node != first);
+        (others.next().unwrap(), others.next().unwrap())
+    };
+    world.unlinked.extend([(a, b), (b, a)]);
+    world.break_link(a, b);
+    world.run(1_000);
+    let before = world.judge.deliveries;
+    world.submit(a, 30);
+    assert!(world.run_until(60, |world| world.judge.deliveries >= before + 5), "{}", world.describe());
+    settles(&mut world, 2_000);
+}
+
+#[test]
 fn clients_of_a_minority_are_told_that_they_wait_for_the_membership() {
     //= X56 test
     let mut world = settled(5, 3, 3, Storage::Sync);

@@ -13,6 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const MS: u64 = 1_000_000;
 
 /// What becomes of a disk in a crash.
+/// How often a link that broke is dialled, in nanoseconds.
+const REDIAL: u64 = 50_000_000;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disk {
     Kept,
@@ -47,6 +50,7 @@ enum Event {
     Timer { node: u16 },
     Written { node: u16, life: u64, ticket: Ticket },
     Broken { node: u16, peer: u16 },
+    Redial { a: u16, b: u16 },
     Start { node: u16 },
 }
 
@@ -60,6 +64,9 @@ pub struct World {
     /// Of each link when its last packet arrives, and how often it broke.
     links: BTreeMap<(u16, u16), (u64, u64)>,
     pub cuts: BTreeSet<(u16, u16)>,
+    /// Ways that let everything through but what needs a link.
+    pub unlinked: BTreeSet<(u16, u16)>,
+    dialled: BTreeSet<(u16, u16)>,
     pub loss: f64,
     lives: u64,
     /// Nodes that retain more or less than the others.
@@ -106,6 +113,8 @@ impl World {
             tie: 0,
             links: BTreeMap::new(),
             cuts: BTreeSet::new(),
+            unlinked: BTreeSet::new(),
+            dialled: BTreeSet::new(),
             loss: 0.0,
             lives: 1,
             retains: BTreeMap::new(),
@@ -190,14 +199,27 @@ impl World {
                 }
             }
             Event::Written { node, life, ticket } => self.written(node, life, ticket),
-            Event::Broken { node, peer } => {
-                let host = &mut self.hosts[usize::from(node)];
-                if host.up {
-                    host.engine.handle_link(now, NodeId(peer), Link::Down);
-                    self.drain(node);
-                }
+            Event::Broken { node, peer } => self.tell_link(node, peer, Link::Down),
+            Event::Redial { a, b } if self.connects(a, b) => {
+                self.dialled.remove(&(a, b));
+                self.tell_link(a, b, Link::Up);
+                self.tell_link(b, a, Link::Up);
             }
+            Event::Redial { a, b } => self.schedule(self.now + REDIAL, Event::Redial { a, b }),
         }
+    }
+
+    fn tell_link(&mut self, node: u16, peer: u16, link: Link) {
+        let (now, host) = (Instant(self.now), &mut self.hosts[usize::from(node)]);
+        if host.up {
+            host.engine.handle_link(now, NodeId(peer), link);
+            self.drain(node);
+        }
+    }
+
+    fn connects(&self, a: u16, b: u16) -> bool {
+        let passes = |way| !self.cuts.contains(&way) && !self.unlinked.contains(&way);
+        self.hosts[usize::from(a)].up && self.hosts[usize::from(b)].up && passes((a, b)) && passes((b, a))
     }
 
     fn start(&mut self, node: u16) {
@@ -308,7 +330,7 @@ impl World {
                     let arrive = Event::Arrive { from: member, to: node, epoch: None, lane, packet };
                     self.schedule(self.now + delay, arrive);
                 }
-            } else if !cut && self.hosts[usize::from(node)].up {
+            } else if !cut && !self.unlinked.contains(&(from, node)) && self.hosts[usize::from(node)].up {
                 let link = self.links.entry((from, node)).or_default();
                 link.0 = link.0.max(self.now + delay);
                 let (at, epoch) = *link;
@@ -324,6 +346,10 @@ impl World {
             self.links.entry((from, to)).or_default().1 += 1;
             self.schedule(self.now, Event::Broken { node: from, peer: to });
         }
+        let ends = (a.min(b), a.max(b));
+        if self.dialled.insert(ends) {
+            self.schedule(self.now + REDIAL, Event::Redial { a: ends.0, b: ends.1 });
+        }
     }
 
     pub fn cut(&mut self, a: u16, b: u16) {
@@ -333,6 +359,7 @@ impl World {
 
     pub fn heal(&mut self) {
         self.cuts.clear();
+        self.unlinked.clear();
         self.loss = 0.0;
         self.filter = None;
     }
