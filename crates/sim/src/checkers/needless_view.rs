@@ -5,6 +5,7 @@ use super::{Calmness, Checker, ConstantSpan, PromiseRule, Verdict};
 use crate::message::Process;
 use crate::trace::{InstallRecord, Occurrence, PerProcess, TraceEvent};
 use consort_types::{Duration, Instant};
+use std::collections::BTreeSet;
 
 #[derive(Clone, Debug, Default)]
 struct InstalledView {
@@ -66,6 +67,8 @@ impl NeedlessViews {
     fn on_view(&mut self, process: Process, at: Instant, view: &InstallRecord) -> Verdict {
         let Calmness { nodes, whole_by, changes, .. } = self.expected;
         let late = self.stands.get(process).is_some_and(|stand| stand.late);
+        let parts: BTreeSet<_> = self.stands.live().filter_map(|(_, stand)| stand.id()).collect();
+        let others = parts.len().saturating_sub(1).max(1) as u32;
         let seen = self.seen.of(process);
         seen.after += u32::from(seen.whole);
         if changes.is_some_and(|most| seen.after > most) {
@@ -75,13 +78,13 @@ impl NeedlessViews {
         let is_whole = view.members.len() == usize::from(nodes);
         seen.whole |= is_whole && (late || whole_by.is_none_or(|by| at <= by));
         let span = self.expected.spans.iter().rev().find(|span| span.from <= at);
-        span.filter(|span| at < span.until).map_or(Ok(()), |span| seen.count(span, at))
+        span.filter(|span| at < span.until).map_or(Ok(()), |span| seen.count(span, at, TRIES * others))
     }
 }
 
 impl InstalledView {
-    /// Takes note of a view that was installed while nothing changed.
-    fn count(&mut self, span: &ConstantSpan, at: Instant) -> Verdict {
+    /// Takes note of a view that was installed while nothing changed, of one of `most` tries.
+    fn count(&mut self, span: &ConstantSpan, at: Instant, most: u32) -> Verdict {
         if self.tries == 0 || self.span != span.from {
             *self = Self { whole: self.whole, after: self.after, span: span.from, ..Self::default() };
         }
@@ -90,7 +93,7 @@ impl InstalledView {
         }
         (self.views, self.last) = (self.views + 1, at);
         let (Self { tries, views, .. }, from) = (&self, span.from);
-        if *tries > TRIES {
+        if *tries > most {
             return Err(format!("its views change for the {tries}th time since anything changed, at {from} ms"));
         }
         if *views > VIEWS {
@@ -101,7 +104,7 @@ impl InstalledView {
 }
 
 /// How often views change while nothing else does: once because of what changed before, and who does not get on with others is
-/// tried again after a quarantine, and after one twice as long. The one after that outlasts every run.
+/// tried again after a quarantine, and after one twice as long. The one after that outlasts every run. Each other part is tried.
 const TRIES: u32 = 3;
 /// How many views one of these times takes at most: a ring may fall apart node by node, for nobody can tell who on its way
 /// lost the commit token, and come together again in a few steps.
