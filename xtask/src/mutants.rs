@@ -13,6 +13,7 @@ cargo xtask mutants [options]
   --mutant NAME    try only this one
   --seed S         with --mutant: run this seed and tell its story
   --scene NAME     with --mutant: play this scene and tell its story
+  --record         try all seeds in turn, and write down where each mutant is noticed: that is tried first from then on
 
 Builds the protocols and the groups with their mutants, which no release contains. Prints which checker noticed which mutant,
 in which scene (a simulated run in which just the packets are lost that must be), or at which seed and after how much
@@ -28,6 +29,7 @@ struct Options {
     mutant: Option<String>,
     seed: Option<u64>,
     scene: Option<String>,
+    record: bool,
 }
 
 /// Runs the command with the words behind its name.
@@ -57,9 +59,13 @@ fn read(words: &[OsString]) -> Result<Option<Options>, lexopt::Error> {
             Long("mutant") => options.mutant = Some(parser.value()?.string()?),
             Long("seed") => options.seed = Some(parser.value()?.parse()?),
             Long("scene") => options.scene = Some(parser.value()?.string()?),
+            Long("record") => options.record = true,
             Long("help") | Short('h') => return Ok(None),
             other => return Err(other.unexpected()),
         }
+    }
+    if options.record && (options.protocol.is_some() || options.mutant.is_some()) {
+        return Err("--record writes down all mutants: not with --protocol or --mutant".into());
     }
     if (options.seed.is_some() || options.scene.is_some()) && options.mutant.is_none() {
         return Err("--seed and --scene need --mutant".into());
@@ -224,7 +230,7 @@ mod noticed {
             }
             ([mutant], Some(seed), _) => tell(seed, outcome(*mutant, seed, true)),
             ([mutant], _, Some(name)) => tell_scene(*mutant, name),
-            _ => table(&mutants, options.seeds),
+            _ => table(&mutants, options),
         }
     }
 
@@ -292,22 +298,44 @@ mod noticed {
         })
     }
 
-    /// Seeds that are tried first, since they noticed when they were written down. A mutant that they do not notice any
-    /// more is given the others.
-    const NOTICED: [(&str, u64); 8] = [
-        ("RequestTooEarly", 112),
-        ("PrimaryWhileClosed", 98),
-        ("SyncedWithAll", 98),
-        ("PartsOfAnyView", 38),
-        ("CommitsUnasked", 31),
-        ("TokenLossIgnored", 27),
-        ("StoreUnfrozen", 178),
-        ("DeparturesLast", 22),
-    ];
+    /// Where mutants were noticed when that was recorded. Who is not noticed there any more is given all seeds.
+    const NOTICED: &str = include_str!("../noticed.txt");
+    const NOTICED_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/noticed.txt");
+
+    fn as_before(mutant: Mutant) -> Option<Noticed> {
+        let known = NOTICED.lines().filter_map(|line| line.split_once(' '));
+        known.filter(|(name, _)| *name == mutant.name()).find_map(|(_, place)| match place.parse() {
+            Ok(seed) => at_seed(mutant, seed, 0.0).ok()?.ok(),
+            Err(_) => scenarios(mutant),
+        })
+    }
+
+    /// Writes down where mutants are noticed, but for scenes: those are played first anyway.
+    fn record(mutants: &[Mutant], results: &[Result<Noticed, String>]) -> std::io::Result<()> {
+        let head = NOTICED.lines().next().unwrap_or_default();
+        let mut lines: Vec<_> = mutants
+            .iter()
+            .zip(results)
+            .filter_map(|(mutant, result)| match &result.as_ref().ok()?.place {
+                Place::Scene(_) => None,
+                place => Some(format!("{} {place}", mutant.name())),
+            })
+            .collect();
+        lines.sort_unstable();
+        std::fs::write(NOTICED_FILE, format!("{head}\n{}\n", lines.join("\n")))
+    }
+
     /// After so many seeds, scenarios made for a rule are tried before the other seeds: they take a second.
     const BEFORE_SCENARIOS: u64 = 40;
     /// Runs of Ring Paxos take longer, and its own judge sees more.
     const BEFORE_TESTS_OF_PAXOS: u64 = 6;
+
+    /// Gives a mutant one seed, after so many simulated seconds: it is noticed, or that many seconds have passed.
+    fn at_seed(mutant: Mutant, seed: u64, simulated: f64) -> Result<Result<Noticed, f64>, String> {
+        let outcome = outcome(mutant, seed, false).map_err(|error| format!("seed {seed}: {error}"))?;
+        let simulated = simulated + outcome.simulated.as_secs_f64();
+        Ok(Noticed::by(&outcome, Place::Seed(seed), simulated).ok_or(simulated))
+    }
 
     /// Gives a mutant seeds until it is noticed.
     fn hunt(mutant: Mutant, seeds: RangeInclusive<u64>) -> Result<Noticed, String> {
@@ -316,12 +344,10 @@ mod noticed {
             Mutant::Paxos(_) if *seeds.start() == 1 => 1..=BEFORE_TESTS_OF_PAXOS.min(*seeds.end()),
             _ => seeds,
         };
-        let first = NOTICED.iter().filter(|(name, _)| *name == mutant.name() && *seeds.start() == 1);
-        for seed in first.map(|(_, seed)| *seed).chain(mutant.seeds(seeds.clone())) {
-            let outcome = outcome(mutant, seed, false).map_err(|error| format!("seed {seed}: {error}"))?;
-            simulated += outcome.simulated.as_secs_f64();
-            if let Some(noticed) = Noticed::by(&outcome, Place::Seed(seed), simulated) {
-                return Ok(noticed);
+        for seed in mutant.seeds(seeds.clone()) {
+            match at_seed(mutant, seed, simulated)? {
+                Ok(noticed) => return Ok(noticed),
+                Err(so_far) => simulated = so_far,
             }
         }
         Err(format!("seeds up to the {}th, {simulated:.0} simulated s: not noticed", seeds.end()))
@@ -336,14 +362,24 @@ mod noticed {
     }
 
     /// Scenes first, for they take milliseconds; tests before most of the seeds, for they take a second.
-    fn table(mutants: &[Mutant], seeds: u64) -> ExitCode {
+    fn table(mutants: &[Mutant], options: &Options) -> ExitCode {
+        let seeds = options.seeds;
         let mut results: Vec<_> = mutants.iter().map(|_| Err(String::new())).collect();
         let soon = seeds.min(BEFORE_SCENARIOS);
         let unseen = || String::from("no scene and no test notices it");
         try_all(mutants, &mut results, |mutant| on_stage(mutant).ok_or_else(unseen));
+        if !options.record {
+            try_all(mutants, &mut results, |mutant| as_before(mutant).ok_or_else(unseen));
+        }
         try_all(mutants, &mut results, |mutant| hunt(mutant, 1..=soon));
         try_all(mutants, &mut results, |mutant| scenarios(mutant).ok_or_else(unseen));
         try_all(mutants, &mut results, |mutant| hunt(mutant, soon + 1..=seeds));
+        if options.record
+            && let Err(error) = record(mutants, &results)
+        {
+            eprintln!("mutants: cannot write {NOTICED_FILE}: {error}");
+            return ExitCode::from(2);
+        }
         print_table(mutants, &results)
     }
 
@@ -469,6 +505,8 @@ mod tests {
         assert_eq!(options, wanted);
         assert_eq!(words("--protocol toto").unwrap().unwrap().protocol, Some(Protocol::Toto));
         assert!(words("--protocol trio").unwrap_err().to_string().contains("trio"));
+        assert!(words("--record").unwrap().unwrap().record);
+        assert!(words("--record --mutant OneAru").unwrap_err().to_string().contains("--record"));
         assert!(words("--help").unwrap().is_none());
         assert!(
             ["--seed 4", "--scene gaps"].iter().all(|line| words(line).unwrap_err().to_string().contains("--mutant"))
