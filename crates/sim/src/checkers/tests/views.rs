@@ -183,6 +183,23 @@ fn nv_all_settle_down_after_three_tries() {
     assert!(changes(&[s(1), s(11), s(31), s(201)]).is_empty(), "the fourth comes after something has changed");
 }
 
+#[test]
+fn nv_each_other_part_is_tried_three_times() {
+    let span = ConstantSpan { from: Instant(20), until: Instant(20_000_000_000), ..ConstantSpan::default() };
+    let third = "n2 starts\nn2 installs 1 of n2\nn0 closes 5 with n0\nn0 installs 9 of n0\n";
+    let tries = |most: u64| {
+        let lines = (1..=most).map(|n| {
+            let (at, old) = (n * 1_000_000_000, 5 + 4 * n);
+            format!("at {at}\nn0 closes {old} with n0\nn0 installs {} of n0\n", old + 4)
+        });
+        let views = Calmness { nodes: 3, spans: vec![span.clone()], ..Calmness::default() };
+        let script = format!("{PAIR}{third}{}", lines.collect::<String>());
+        broken_with(&script, Bounds { views, ..Bounds::default() })
+    };
+    assert!(tries(6).is_empty(), "three with n1, three with n2");
+    assert_eq!(tries(7), ["NV"]);
+}
+
 /// n0 and n1 hear each other from the ninth event on, and a standstill of a second is allowed.
 fn available(script: &str) -> Vec<&'static str> {
     let span = ConstantSpan {
@@ -250,6 +267,11 @@ fn iw_lone_messages_come_back_soon() {
     assert_eq!(idle(&format!("n0 sends 1 safe\n{}", back(220))), ["IW"]);
     assert!(idle(&format!("n1 sends 1\nn0 sends 1\n{}", back(120))).is_empty(), "not alone under way");
     assert_eq!(idle("n0 sends 1\nat 120\nn1 gauge visits 1"), ["IW"], "it need not come back to be late");
+    let uncounted = "n1 speaks 1 to n0\n";
+    assert!(idle(&format!("{uncounted}n0 sends 1\n{}", back(120))).is_empty(), "a word by name may be under way");
+    assert_eq!(idle(&format!("{uncounted}at 400\nn0 sends 1\n{}", back(520))), ["IW"], "no longer");
+    let apart = "n1 closes 5 with n1\nn1 installs 9 of n1\n";
+    assert!(idle(&format!("{apart}n0 sends 1\n{}", back(150))).is_empty(), "they look for each other");
 }
 
 #[test]
