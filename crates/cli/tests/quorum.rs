@@ -80,3 +80,33 @@ fn one_of_three_that_starts_alone_orders_nothing() {
     let _others = ["2", "3"].map(|node| daemon(&world, node));
     send(&world, "3", &["hello"]);
 }
+
+#[test]
+fn who_missed_what_the_others_have_let_go_of_starts_anew_and_its_clients_are_told() {
+    let world = World::new();
+    let ports = [1, 2, 3, 4].map(|_| support::free_port());
+    let node = |(id, port)| format!("\n[[node]]\nid = {id}\naddress = \"127.0.0.1:{port}\"\n");
+    let nodes: String = (1..).zip(ports).map(node).collect();
+    let paxos = "[paxos]\nacceptors = [1, 2, 3]\nstorage = \"memory\"\nretain = 1_048_576\n";
+    let file =
+        world.write("four.toml", &format!("cluster = \"{}\"\nprotocol = \"paxos\"\n\n{paxos}{nodes}", world.cluster));
+    let daemon = |node| world.daemon_as(&["daemon", "--config", &file, "--node", node]);
+    let daemons = ["1", "2", "3", "4"].map(daemon);
+    let mut receiver = receive(&world, "4", "end");
+    receiver.says("1 member");
+    send(&world, "1", &["before"]);
+    daemons[3].signal(Signal::STOP);
+    let is_out = || {
+        let said = world.run(&["status", "--node", "1", "--json"]).out;
+        let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+        said[0]["status"]["members"].as_str().unwrap().split_whitespace().count() == 3
+    };
+    wait_until("node 4 is out of the view", is_out);
+    let long = "x".repeat(1_000);
+    send(&world, "1", &["--count", "20000", "--quiet", &long]);
+    daemons[3].signal(Signal::CONT);
+    let ran = receiver.wait();
+    assert!(ran.code != 0 && ran.errors.contains("the daemon starts anew: the other nodes retain"), "{}", ran.errors);
+    wait_until("node 4 is back", || is_in_view(&world, "4", "memory"));
+    send(&world, "4", &["after"]);
+}

@@ -66,10 +66,7 @@ impl Ready {
         loop {
             let records = match node.run(sockets, stop.clone()) {
                 Ok(()) => break,
-                Err(RunError::Restart { cause, records }) => {
-                    tracing::warn!(cause, "starts anew");
-                    records
-                }
+                Err(RunError::Restart { records, .. }) => records,
                 Err(error) => return Err(Failure::new(error.to_string())),
             };
             (sockets, node) = begin(&self.settings, &self.card)?;

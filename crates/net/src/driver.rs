@@ -71,8 +71,21 @@ pub fn run<E: Engine>(sockets: Sockets, node: Node<E>, stop: Stop) -> Result<(),
     driver.drain()?;
     while driver.turn()? {}
     let restart = driver.restart.take();
-    driver.take_leave()?;
+    if let Some(RunError::Restart { cause, .. }) = &restart {
+        tracing::warn!(cause, "starts anew");
+    }
+    driver.take_leave(&farewell(restart.as_ref()))?;
     restart.map_or(Ok(()), Err)
+}
+
+/// What clients are told at the end.
+fn farewell(restart: Option<&RunError>) -> Disconnect {
+    match restart {
+        Some(RunError::Restart { cause, .. }) => {
+            Disconnect::new(DisconnectReason::Restarting, format!("the daemon starts anew: {cause}; connect again"))
+        }
+        _ => Disconnect::new(DisconnectReason::Stopping, "the daemon stops"),
+    }
 }
 
 struct Driver<E: Engine> {
@@ -498,13 +511,13 @@ impl<E: Engine> Driver<E> {
         Ok(())
     }
 
-    /// Tells clients that the daemon stops and lets them read what stands in their outputs, but not for long.
-    fn take_leave(mut self) -> Result<(), RunError> {
+    /// Sends clients away and lets them read what stands in their outputs, but not for long.
+    fn take_leave(mut self, farewell: &Disconnect) -> Result<(), RunError> {
         self.flush();
         self.tick();
         let until = self.now + FAREWELL;
         self.clients.close_listeners();
-        self.node.send_clients_away(self.now);
+        self.node.send_clients_away(self.now, farewell);
         self.queue_outputs()?;
         while self.clients.count() > 0 && self.now < until {
             self.serve_clients()?;

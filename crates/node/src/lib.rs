@@ -277,10 +277,10 @@ impl<E: Engine> Node<E> {
         self.engine.leave(now);
     }
 
-    /// The daemon stops: every client is told so and sent away.
-    pub fn send_clients_away(&mut self, now: Instant) {
+    /// Every client is told so and sent away, before the daemon stops or starts anew.
+    pub fn send_clients_away(&mut self, now: Instant, farewell: &Disconnect) {
         self.begin(now);
-        self.clients.end_all(&Disconnect::new(DisconnectReason::Stopping, "the daemon stops"));
+        self.clients.end_all(farewell);
     }
 
     /// The next thing to do; `None` when all is done.

@@ -106,6 +106,8 @@ codes! {
         NotAllowed = 8 "not_allowed",
         /// The daemon has as many clients as it may have.
         TooManyClients = 9 "too_many_clients",
+        /// The daemon cannot go on as the member that it was, and starts anew: the others have let go of what it missed.
+        Restarting = 10 "restarting",
     }
 }
 

@@ -242,7 +242,12 @@ impl<'a> Session<'a> {
             Error::Disconnected { farewell, .. } => Some(farewell.reason),
             _ => None,
         };
-        let is_due = how.is_some() && matches!(said, None | Some(DisconnectReason::Stopping));
+        let is_due = match said {
+            // Whether it may start anew is judged by what daemons log.
+            Some(DisconnectReason::Restarting) => true,
+            None | Some(DisconnectReason::Stopping) => how.is_some(),
+            _ => false,
+        };
         for (_, witness) in &mut self.witnesses {
             if !is_due {
                 witness.refused(at, format!("its session ended: {error}"));

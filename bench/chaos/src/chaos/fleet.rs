@@ -83,7 +83,7 @@ impl<'a> Fleet<'a> {
         let config = self.config(node);
         let home = &mut self.homes[node];
         home.lives += 1;
-        let name = format!("daemon-{}-life-{}", node + 1, home.lives);
+        let name = life_name(node, home.lives as u64);
         let mut command = Command::new(&self.file);
         command.arg("daemon").arg("--config").arg(config);
         command.args(["--node", &(node + 1).to_string(), "--while-stdin-open", "--state-dir"]);
@@ -174,6 +174,13 @@ impl<'a> Fleet<'a> {
         }
     }
 
+    /// How often daemons started anew by themselves.
+    pub fn times_started_anew(&self) -> usize {
+        let lives = |node: usize| (1..=self.homes[node].lives as u64).map(move |life| (node, life));
+        let all = (0..self.homes.len()).flat_map(lives);
+        all.map(|(node, life)| times_started_anew(&self.directory, node, life)).sum()
+    }
+
     /// Ends all daemons in good order and says what became of each: how many lives it had, and its memory.
     ///
     /// # Errors
@@ -238,6 +245,16 @@ impl<'a> Fleet<'a> {
     fn config(&self, node: usize) -> PathBuf {
         self.directory.join(format!("consort-{}.toml", node + 1))
     }
+}
+
+/// How often a node's daemon, in this life of its process, gave up its membership and started anew.
+pub fn times_started_anew(directory: &Path, node: usize, life: u64) -> usize {
+    let log = directory.join(life_name(node, life)).with_extension("log");
+    std::fs::read_to_string(log).map_or(0, |log| log.matches(": starts anew cause=").count())
+}
+
+fn life_name(node: usize, life: u64) -> String {
+    format!("daemon-{}-life-{life}", node + 1)
 }
 
 /// Where clients reach a node's daemon from everywhere.
@@ -313,5 +330,15 @@ mod tests {
         std::fs::create_dir_all(state(directory.path(), 0)).unwrap();
         lose(&state(directory.path(), 0)).unwrap();
         assert!(!state(directory.path(), 0).exists());
+    }
+
+    #[test]
+    fn a_log_tells_how_often_a_daemon_started_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let anew = "WARN consort{cluster=chaos node=1}: starts anew cause=\"the other nodes retain\"\n";
+        let sent_away = "WARN consort{cluster=chaos node=1}: client sent away: the daemon starts anew: the others\n";
+        std::fs::write(directory.path().join("daemon-1-life-2.log"), [anew, sent_away, anew].concat()).unwrap();
+        let times = |life| times_started_anew(directory.path(), 0, life);
+        assert_eq!((times(1), times(2)), (0, 2));
     }
 }

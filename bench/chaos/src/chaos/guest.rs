@@ -8,7 +8,7 @@ use consort::{ChangeCause, Client, ConnectOptions, Error, Event, GroupName, Serv
 use consort_types::Rng;
 
 use super::board::Board;
-use super::fleet::{door, spread_door};
+use super::fleet::{door, spread_door, times_started_anew};
 use super::ledger::{LEN, Ledger, VisitLog, Word};
 use super::spread;
 
@@ -138,7 +138,9 @@ impl Visits<'_> {
         let ended = self.talk_and_listen(&mut seat, stays, rng);
         // A daemon that was told to leave takes no more messages.
         if self.board.end(self.node, life).is_none() {
-            if let Err(error) = ended {
+            if let Err(error) = ended
+                && !self.was_sent_away(life)
+            {
                 self.ledger.broken(format!("{}: its session ended though its daemon runs: {error}", seat.log.who));
             }
             if seat.rejected {
@@ -146,6 +148,18 @@ impl Visits<'_> {
             }
         }
         self.ledger.add(seat.log);
+    }
+
+    /// Whether its daemon starts anew, which it logs before it sends its clients away.
+    fn was_sent_away(&self, life: u64) -> bool {
+        let until = Instant::now() + PATIENCE;
+        while times_started_anew(self.directory, self.node, life) == 0 {
+            if Instant::now() > until {
+                return false;
+            }
+            std::thread::sleep(TURN);
+        }
+        true
     }
 
     fn talk_and_listen(&self, seat: &mut Seat, stays: Duration, rng: &mut Rng) -> std::io::Result<()> {

@@ -56,6 +56,9 @@ pub enum ChaosError {
         /// The most in the last third.
         last: u64,
     },
+    /// A daemon gave up its membership where none has to.
+    #[error("daemons started anew {0} times, which the protocol never needs: see \"starts anew\" in their logs")]
+    StartedAnew(usize),
     /// Guests were told what cannot be.
     #[error("guests: {0}")]
     Guests(String),
@@ -91,6 +94,8 @@ pub struct Outcome {
     pub registers: Work,
     /// How long it took until all was at rest, storm by storm.
     pub calms: Vec<Duration>,
+    /// How often daemons started anew by themselves.
+    pub started_anew: usize,
     /// Each daemon's lives and memory.
     pub daemons: Vec<(usize, Course)>,
 }
@@ -152,6 +157,10 @@ impl fmt::Display for Outcome {
             self.guests.heard[1],
             self.guests.words
         )?;
+        if self.started_anew > 0 {
+            let times = self.started_anew;
+            writeln!(f, "{times} times a daemon started anew, as others had let go of what it missed")?;
+        }
         match self.registers {
             Work { calls: 0, .. } => Ok(()),
             Work { calls, unknown } => {
@@ -186,7 +195,8 @@ mod tests {
             "chaos: 5 nodes, 1.5 minutes, 19 faults, 0 messages, 0 views, 0 of them needless, 0 violations"
         );
         assert!(outcome.is_flat().is_ok() && !text.contains("registers"));
-        let kept = Outcome { registers: Work { calls: 900, unknown: 4 }, ..outcome }.to_string();
+        let kept = Outcome { registers: Work { calls: 900, unknown: 4 }, started_anew: 2, ..outcome }.to_string();
+        assert!(!text.contains("anew") && kept.contains("\n2 times a daemon started anew"), "{kept}");
         assert!(kept.ends_with("\n900 calls to registers, 4 of unknown outcome: linearizable\n"), "{kept}");
     }
 

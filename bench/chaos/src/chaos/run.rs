@@ -21,6 +21,7 @@ use super::outcome::{ChaosError, Outcome};
 use super::registers;
 use super::storm::{self, Planned, Storm};
 use super::trouble::{Trouble, Weather};
+use consort_daemon::config::Protocol;
 use consort_testbed::network::Network;
 use consort_testbed::promised;
 
@@ -154,6 +155,10 @@ impl<'a> Run<'a> {
             return Err(error);
         }
         self.last_call()?;
+        self.outcome.started_anew = self.fleet.times_started_anew();
+        if self.options.protocol != Protocol::Paxos && self.outcome.started_anew > 0 {
+            return Err(ChaosError::StartedAnew(self.outcome.started_anew));
+        }
         self.outcome.daemons = self.fleet.finish()?;
         let (together, single) = self.judges.split_last_mut().ok_or(ChaosError::Bug("no judges"))?;
         self.outcome.seen = std::mem::take(&mut together.seen);

@@ -1,5 +1,5 @@
 //! A daemon of one node in a thread: a real node behind real sockets, with an engine that orders at once or not at all.
-use consort_node::{Bytes, ClientId, Effect, Identity, Instant, Limits, Node, Reading};
+use consort_node::{Bytes, ClientId, Disconnect, DisconnectReason, Effect, Identity, Instant, Limits, Node, Reading};
 use consort_order::{
     AcrossPartitions, Arrival, Capability, Delivery, Engine, Fact, Lane, Link, Malformed, Output, Packet, Refused,
     Retained, Submission, WaitState,
@@ -170,7 +170,7 @@ fn serve(orders: &Arc<Orders>, limits: Limits, accept: impl Fn() -> io::Result<S
             busy |= read(&mut node, now, client, &mut connections);
         }
         if orders.stop.load(Ordering::SeqCst) {
-            node.send_clients_away(now);
+            node.send_clients_away(now, &Disconnect::new(DisconnectReason::Stopping, "the daemon stops"));
         }
         node.handle_timeout(now);
         drain(&mut node, &mut connections);

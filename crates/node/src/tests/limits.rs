@@ -1,7 +1,7 @@
 //! Who is refused, who is sent away, and what is dropped.
 use super::*;
-use consort_session::DisconnectReason;
 use consort_session::listing::{Inquirer, Reply};
+use consort_session::{Disconnect, DisconnectReason};
 use consort_session::{RefusalCause, request};
 use consort_types::Duration;
 
@@ -171,7 +171,7 @@ fn an_ordered_payload_no_daemon_writes_is_dropped_everywhere() {
 fn when_the_daemon_stops_everybody_is_told() {
     let mut world = World::new(1, Limits::default());
     let all = [world.connect(0, "ann"), world.connect(0, "bob")];
-    world.nodes[0].send_clients_away(world.now);
+    world.nodes[0].send_clients_away(world.now, &Disconnect::new(DisconnectReason::Stopping, "the daemon stops"));
     world.drain(0);
     all.iter().for_each(|at| assert_eq!(world.story(*at), ["disconnect stopping"]));
     assert_eq!(world.counter(0, "clients"), 0);
