@@ -105,6 +105,8 @@ fn who_missed_what_the_others_have_let_go_of_starts_anew_and_its_clients_are_tol
     let long = "x".repeat(1_000);
     send(&world, "1", &["--count", "20000", "--quiet", &long]);
     daemons[3].signal(Signal::CONT);
+    // Chaos reads this in the logs of its daemons.
+    daemons[3].says(": starts anew cause=");
     let ran = receiver.wait();
     assert!(ran.code != 0 && ran.errors.contains("the daemon starts anew: the other nodes retain"), "{}", ran.errors);
     wait_until("node 4 is back", || is_in_view(&world, "4", "memory"));

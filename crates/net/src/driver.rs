@@ -71,9 +71,6 @@ pub fn run<E: Engine>(sockets: Sockets, node: Node<E>, stop: Stop) -> Result<(),
     driver.drain()?;
     while driver.turn()? {}
     let restart = driver.restart.take();
-    if let Some(RunError::Restart { cause, .. }) = &restart {
-        tracing::warn!(cause, "starts anew");
-    }
     driver.take_leave(&farewell(restart.as_ref()))?;
     restart.map_or(Ok(()), Err)
 }
@@ -423,6 +420,7 @@ impl<E: Engine> Driver<E> {
                 Effect::Trim { up_to } => self.records.iter().for_each(|writer| writer.trim(up_to)),
                 Effect::Left => self.left = true,
                 Effect::Restart { cause, records } => {
+                    tracing::warn!(cause, "starts anew");
                     self.left = true;
                     self.restart = Some(RunError::Restart { cause, records });
                 }

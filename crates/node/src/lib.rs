@@ -277,7 +277,7 @@ impl<E: Engine> Node<E> {
         self.engine.leave(now);
     }
 
-    /// Every client is told so and sent away, before the daemon stops or starts anew.
+    /// Every client is told this and sent away, before the daemon stops or starts anew.
     pub fn send_clients_away(&mut self, now: Instant, farewell: &Disconnect) {
         self.begin(now);
         self.clients.end_all(farewell);

@@ -296,4 +296,24 @@ mod tests {
         };
         assert_eq!(verdict(&[2], stopped), Ok(()), "daemons that end owe nothing more");
     }
+
+    /// What the ledger says of a Spread guest whose daemon has logged this and then closes the connection.
+    fn parted(log: &str) -> Result<(), String> {
+        let (board, ledger, directory) = (Board::new(1, 1, 1), Ledger::default(), tempfile::tempdir().unwrap());
+        board.begins(0);
+        std::fs::write(directory.path().join("daemon-1-life-1.log"), log).unwrap();
+        let visits =
+            Visits { node: 0, directory: directory.path(), board: &board, ledger: &ledger, seed: 1, last: LAST };
+        let (here, there) = UnixStream::pair().unwrap();
+        drop(there);
+        visits.visit(spread::Session::over(here), 1, &mut Rng::new(1));
+        ledger.judge(false).map(drop)
+    }
+
+    #[test]
+    fn a_session_may_end_under_a_daemon_that_runs_only_where_it_starts_anew() {
+        assert_eq!(parted(" WARN consort{node=1}: starts anew cause=\"the other nodes retain\"\n"), Ok(()));
+        let broken = parted(" INFO consort{node=1}: serving node=1\n").unwrap_err();
+        assert!(broken.contains("its session ended though its daemon runs"), "{broken}");
+    }
 }

@@ -1,8 +1,7 @@
 //! Who is refused, who is sent away, and what is dropped.
 use super::*;
 use consort_session::listing::{Inquirer, Reply};
-use consort_session::{Disconnect, DisconnectReason};
-use consort_session::{RefusalCause, request};
+use consort_session::{Disconnect, DisconnectReason, RefusalCause, request};
 use consort_types::Duration;
 
 /// Asks node 0 for its status over a connection that stays: whether it answers, and whether it ends the session.
