@@ -11,13 +11,13 @@
 
 use bytes::Bytes;
 use consort_types::{
-    Class, Instant, MemberId, MessageId, NodeId, OfferId, OrderStream, Position, Service, Ticket, View, ViewId,
+    Class, Holder, Instant, MemberId, MessageId, NodeId, OfferId, OrderStream, Position, Service, Ticket, View, ViewId,
 };
 pub use consort_wire::{Lane, Malformed, Packet, Payload};
 pub use fact::{Fact, PeerReach, Pressure, WaitState, each_counter, state_of};
 pub use lag::Lag;
 pub use queue::{Rides, SubmitQueue};
-pub use replay::Retained;
+pub use replay::{DeclareProgress, Retained};
 
 mod fact;
 mod lag;
@@ -307,6 +307,12 @@ pub trait Engine {
     /// Programs have yet to read what stands from this position on, or nothing: an engine that retains what it has ordered lets
     /// it go later, within bounds. Others ignore it.
     fn hold(&mut self, _from: Option<Position>) {}
+
+    /// A holder keeps by itself what stands below this position, or holds nothing any more. An order that lasts retains the
+    /// rest for it at every node, within bounds. To be called again, as a resending, until it is not pending any more.
+    fn declare(&mut self, _now: Instant, _holder: &Holder, _from: Option<Position>) -> DeclareProgress {
+        DeclareProgress::Unsupported
+    }
 
     /// What submitted messages wait for, and whether to poll for the next packet. Cheap: drivers ask before every wait.
     fn wait_state(&self) -> WaitState {

@@ -18,3 +18,16 @@ impl Retained {
         self.first.0 <= position.0 && position.0 <= self.last.0
     }
 }
+
+/// What became of a declared checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeclareProgress {
+    /// It stands in the order, as far as this node has read it.
+    Stands,
+    /// It is on its way; to be asked again.
+    Pending,
+    /// Others hold as many checkpoints as there may be; nothing changed.
+    Full,
+    /// This protocol retains nothing for holders; nothing changed.
+    Unsupported,
+}

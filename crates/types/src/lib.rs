@@ -2,6 +2,7 @@
 //!
 //! Words are the field's own; `docs/glossary.md` spells them out.
 
+mod holder;
 mod id;
 mod mutant;
 mod name;
@@ -11,6 +12,7 @@ mod service;
 mod time;
 mod view;
 
+pub use holder::{Holder, HolderError};
 pub use id::{
     ClientId, ClusterId, ConfigHash, Incarnation, MemberId, MessageId, NodeId, OfferId, OrderStream, Position, Seq,
     Ticket,
