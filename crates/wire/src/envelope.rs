@@ -11,10 +11,10 @@
 //! | 22 | 2 | key epoch; 0 = plain |
 //! | 24 | 8 | sender's incarnation |
 //! | 32 | 8 | nonce; 0 while plain |
-//! | 40 | 16 | tag; while plain a CRC-32 of all else, then 12 zero bytes |
+//! | 40 | 16 | while plain a CRC-32 of all else, then 12 zero bytes; of sealed ones the sender's salt |
 //!
-//! The tag stands in front so that the payload behind the packet's header can leave from where it lies. Its room is
-//! taken already while packets travel plain: turning encryption on changes no fragment size.
+//! The checksum stands in front so that the payload behind the packet's header can leave from where it lies. What is sealed
+//! has 24 bytes more at its end (crate `consort-seal`), and only what was opened there is looked at here.
 //!
 //! What drivers say to each other wears the same envelope, with a kind of 16 or above in the lane's place: see
 //! [`path_mtu`](crate::path_mtu).
@@ -28,6 +28,10 @@ pub const LEN: usize = 56;
 pub const MAGIC: u16 = 0xc04e;
 /// The version of everything that crosses the network between daemons.
 pub const VERSION: u8 = 1;
+/// Where the kind stands: a lane's number, or that of something drivers say to each other.
+pub const KIND_AT: usize = 3;
+const KEY_EPOCH_AT: usize = 22;
+const NONCE_AT: usize = 32;
 const TAG_AT: usize = 40;
 
 /// What a node stamps on every datagram.
@@ -39,6 +43,16 @@ pub struct Identity {
     pub config: ConfigHash,
     /// Itself.
     pub me: MemberId,
+}
+
+/// By what a datagram shows that it is as its sender wrote it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Proof {
+    /// By its checksum: it travelled plain.
+    #[default]
+    Checksum,
+    /// It was sealed, and the driver has opened it.
+    Opened,
 }
 
 /// The value of an envelope that was opened.
@@ -111,6 +125,37 @@ pub fn seal(identity: &Identity, lane: Lane, head: &mut BytesMut, body: &[u8]) {
 
 /// The same for what travels on no lane: `kind` stands in the lane's place, and what the nonce's bytes say is its own.
 pub(crate) fn stamp(identity: &Identity, kind: u8, nonce: u64, head: &mut BytesMut, body: &[u8]) {
+    write(identity, kind, nonce, head);
+    let sum = checksum(&head[..TAG_AT], &head[LEN..], body);
+    head[TAG_AT..TAG_AT + 4].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// Fills the reserved room without a checksum, for what is sealed before it leaves.
+///
+/// # Panics
+/// If there is no room.
+pub fn stamp_unsummed(identity: &Identity, kind: u8, head: &mut BytesMut) {
+    write(identity, kind, 0, head);
+}
+
+/// Writes into an envelope with which key, and by which start of its sender, the datagram is being sealed.
+///
+/// # Panics
+/// If there is no envelope.
+pub fn mark_sealed(datagram: &mut [u8], key_epoch: u16, salt: &[u8; LEN - TAG_AT]) {
+    datagram[KEY_EPOCH_AT..KEY_EPOCH_AT + 2].copy_from_slice(&key_epoch.to_be_bytes());
+    datagram[TAG_AT..LEN].copy_from_slice(salt);
+}
+
+/// Replaces what the nonce's bytes say, before the datagram is sealed.
+///
+/// # Panics
+/// If there is no envelope.
+pub fn set_nonce(datagram: &mut [u8], nonce: u64) {
+    datagram[NONCE_AT..TAG_AT].copy_from_slice(&nonce.to_be_bytes());
+}
+
+fn write(identity: &Identity, kind: u8, nonce: u64, head: &mut BytesMut) {
     let mut front = &mut head[..TAG_AT];
     front.put_u16(MAGIC);
     front.put_u8(VERSION);
@@ -121,8 +166,6 @@ pub(crate) fn stamp(identity: &Identity, kind: u8, nonce: u64, head: &mut BytesM
     front.put_u16(0);
     front.put_u64(identity.me.incarnation.0);
     front.put_u64(nonce);
-    let sum = checksum(&head[..TAG_AT], &head[LEN..], body);
-    head[TAG_AT..TAG_AT + 4].copy_from_slice(&sum.to_be_bytes());
 }
 
 fn checksum(front: &[u8], fields: &[u8], body: &[u8]) -> u32 {
@@ -137,9 +180,17 @@ fn checksum(front: &[u8], fields: &[u8], body: &[u8]) -> u32 {
 ///
 /// # Errors
 /// [`Rejected`] says why the datagram must be dropped.
-pub fn open(identity: &Identity, mut datagram: Bytes) -> Result<(Envelope, Bytes), Rejected> {
+pub fn open(identity: &Identity, datagram: Bytes) -> Result<(Envelope, Bytes), Rejected> {
+    open_as(identity, Proof::Checksum, datagram)
+}
+
+/// The same of a datagram that has that proof.
+///
+/// # Errors
+/// [`Rejected`] says why the datagram must be dropped.
+pub fn open_as(identity: &Identity, proof: Proof, mut datagram: Bytes) -> Result<(Envelope, Bytes), Rejected> {
     let view = EnvelopeView::new(&datagram)?;
-    view.check(identity)?;
+    view.check(identity, proof)?;
     let envelope = Envelope { from: view.from(), lane: view.lane().ok_or(Rejected::Lane(view.kind()))? };
     datagram.advance(LEN);
     Ok((envelope, datagram))
@@ -169,21 +220,22 @@ impl<'a> EnvelopeView<'a> {
     /// # Errors
     /// [`Rejected`].
     #[inline]
-    pub(crate) fn check(self, identity: &Identity) -> Result<(), Rejected> {
+    pub(crate) fn check(self, identity: &Identity, proof: Proof) -> Result<(), Rejected> {
         if self.cluster() != identity.cluster {
             return Err(Rejected::Cluster(self.cluster()));
         }
         if self.config() != identity.config {
             return Err(Rejected::Configuration(self.config()));
         }
-        if self.key_epoch() != 0 {
+        let is_plain = proof == Proof::Checksum;
+        if is_plain && self.key_epoch() != 0 {
             return Err(Rejected::KeyEpoch(self.key_epoch()));
         }
         // Our own datagrams come back by multicast: the sum of what we have just summed is not worth its time.
         if self.from() == identity.me {
             return Err(Rejected::Own);
         }
-        if self.is_whole() { Ok(()) } else { Err(Rejected::Checksum) }
+        if !is_plain || self.is_whole() { Ok(()) } else { Err(Rejected::Checksum) }
     }
 
     /// The lane, if there is one of that number.
@@ -192,13 +244,20 @@ impl<'a> EnvelopeView<'a> {
     }
 
     /// What stands where the lane does.
-    pub(crate) const fn kind(self) -> u8 {
-        self.0[3]
+    pub const fn kind(self) -> u8 {
+        self.0[KIND_AT]
     }
 
     /// What stands where the nonce does.
-    pub(crate) fn nonce(self) -> u64 {
-        self.number(32)
+    pub fn nonce(self) -> u64 {
+        self.number(NONCE_AT)
+    }
+
+    /// The salt of a sealed datagram; of a plain one its checksum and zeros.
+    pub fn salt(self) -> [u8; LEN - TAG_AT] {
+        let mut salt = [0; LEN - TAG_AT];
+        salt.copy_from_slice(&self.0[TAG_AT..LEN]);
+        salt
     }
 
     /// The cluster.
@@ -213,7 +272,7 @@ impl<'a> EnvelopeView<'a> {
 
     /// Which key the packet is sealed with; 0 for none.
     pub fn key_epoch(self) -> u16 {
-        u16::from_be_bytes([self.0[22], self.0[23]])
+        u16::from_be_bytes([self.0[KEY_EPOCH_AT], self.0[KEY_EPOCH_AT + 1]])
     }
 
     /// The sender.
@@ -276,6 +335,25 @@ mod tests {
         assert_eq!(with(23, 9), "key_epoch");
         assert_eq!(with(LEN + 1, 9), "checksum");
         assert_eq!(with(TAG_AT + 9, 9), "checksum");
+    }
+
+    #[test]
+    fn what_was_opened_needs_no_checksum_and_is_checked_for_all_else() {
+        let (me, mut good) = (identity(2), sealed(&identity(1)));
+        mark_sealed(&mut good, 3, &[9; 16]);
+        let opened = |datagram: &BytesMut| open_as(&me, Proof::Opened, datagram.clone().freeze());
+        assert_eq!(opened(&good).unwrap().1, &b"fieldsbody"[..]);
+        assert_eq!(open(&me, good.clone().freeze()).unwrap_err(), Rejected::KeyEpoch(3));
+        let view = EnvelopeView::new(&good).unwrap();
+        assert_eq!((view.key_epoch(), view.salt(), view.nonce()), (3, [9; 16], 0));
+        set_nonce(&mut good, 7);
+        assert_eq!(EnvelopeView::new(&good).unwrap().nonce(), 7);
+        for (at, cause) in [(0, "foreign"), (2, "version"), (4, "cluster"), (12, "configuration")] {
+            let mut bad = good.clone();
+            bad[at] ^= 1;
+            assert_eq!(opened(&bad).unwrap_err().name(), cause);
+        }
+        assert_eq!(open_as(&identity(1), Proof::Opened, good.freeze()).unwrap_err(), Rejected::Own);
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub use bump::Bump;
 pub use bytes::{Bytes, BytesMut};
 pub use copy::append;
 pub use cursor::{Reader, Writer};
-pub use envelope::{Envelope, Identity, Rejected};
+pub use envelope::{Envelope, Identity, Proof, Rejected};
 pub use payload::{Payload, RopeReader};
 
 use consort_types::MemberId;

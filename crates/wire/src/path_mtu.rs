@@ -32,7 +32,7 @@
 //! It is opened whatever configuration hash the envelope has: it is for those whose hash is another.
 //!
 //! A datagram that was joined again is opened like any other: its own envelope covers its bytes, not those of its pieces.
-use crate::envelope::{self, EnvelopeView, LEN, Rejected};
+use crate::envelope::{self, EnvelopeView, LEN, Proof, Rejected};
 use crate::{Identity, Malformed, Reader, Writer};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_types::{ConfigHash, MemberId, NodeId};
@@ -78,10 +78,18 @@ pub fn is_aside(datagram: &[u8]) -> bool {
 /// # Errors
 /// [`Rejected`] says why it is none, or none for this node.
 pub fn open(identity: &Identity, datagram: &Bytes) -> Result<(MemberId, DriverPacket), Rejected> {
+    open_as(identity, Proof::Checksum, datagram)
+}
+
+/// The same of a datagram that has that proof.
+///
+/// # Errors
+/// [`Rejected`] says why it is none, or none for this node.
+pub fn open_as(identity: &Identity, proof: Proof, datagram: &Bytes) -> Result<(MemberId, DriverPacket), Rejected> {
     let view = EnvelopeView::new(datagram)?;
     //= W11
     let config = if view.kind() == SETTINGS { view.config() } else { identity.config };
-    view.check(&Identity { config, ..*identity })?;
+    view.check(&Identity { config, ..*identity }, proof)?;
     let packet = match view.kind() {
         SETTINGS => DriverPacket::Settings(SettingsNotice::decode(config, &datagram[LEN..])?),
         PROBE => DriverPacket::Probe(Probe::decode(&datagram[LEN..])?),
