@@ -1,0 +1,136 @@
+//! Certificates and keys.
+use rustls::client::WebPkiServerVerifier;
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::version::TLS13;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use std::fmt;
+use std::sync::Arc;
+
+/// Why certificates or keys are of no use. The texts tell nothing of a key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TlsError {
+    /// No certificate stands in it.
+    #[error("no certificate in PEM stands in it")]
+    NoCertificate,
+    /// No private key stands in it.
+    #[error("no private key in PEM (PKCS#8, SEC1 or PKCS#1) stands in it")]
+    NoKey,
+    /// It is damaged, or what it names does not fit together.
+    #[error("{0}")]
+    Unfit(String),
+}
+
+/// What a daemon shows, and whom it believes.
+#[derive(Clone)]
+pub struct ServerTls {
+    pub(crate) config: Arc<ServerConfig>,
+}
+
+/// Whom a client believes, and what it shows.
+#[derive(Clone)]
+pub struct ClientTls {
+    pub(crate) config: Arc<ClientConfig>,
+}
+
+impl ServerTls {
+    /// A daemon that shows this certificate, or chain, by its key. With an `authority` clients need certificates of it.
+    /// All are texts in PEM.
+    ///
+    /// # Errors
+    /// [`TlsError`] where one of them is missing or damaged, or the key is another certificate's.
+    pub fn new(chain: &[u8], key: &[u8], authority: Option<&[u8]>) -> Result<Self, TlsError> {
+        let builder =
+            ServerConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]).map_err(unfit)?;
+        let builder = match authority {
+            None => builder.with_no_client_auth(),
+            Some(authority) => {
+                let roots = Arc::new(roots(authority)?);
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider()).build().map_err(unfit)?;
+                builder.with_client_cert_verifier(verifier)
+            }
+        };
+        let mut config = builder.with_single_cert(certificates(chain)?, private_key(key)?).map_err(unfit)?;
+        // A session is resumed by a new handshake: nothing of it is kept, and none is answered before it is proven.
+        config.send_tls13_tickets = 0;
+        Ok(Self { config: Arc::new(config) })
+    }
+}
+
+impl ClientTls {
+    /// A client that believes daemons whose certificates are of this authority, and shows the certificate of `own` by its
+    /// key where daemons ask for one. All are texts in PEM.
+    ///
+    /// # Errors
+    /// [`TlsError`] where one of them is missing or damaged, or the key is another certificate's.
+    pub fn new(authority: &[u8], own: Option<(&[u8], &[u8])>) -> Result<Self, TlsError> {
+        let roots = Arc::new(roots(authority)?);
+        let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider()).build().map_err(unfit)?;
+        let builder =
+            ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]).map_err(unfit)?;
+        let builder = builder.with_webpki_verifier(verifier);
+        let config = match own {
+            None => builder.with_no_client_auth(),
+            Some((chain, key)) => {
+                builder.with_client_auth_cert(certificates(chain)?, private_key(key)?).map_err(unfit)?
+            }
+        };
+        Ok(Self { config: Arc::new(config) })
+    }
+}
+
+impl fmt::Debug for ServerTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ServerTls")
+    }
+}
+
+impl fmt::Debug for ClientTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ClientTls")
+    }
+}
+
+/// The same if it was made at once: what is in it is not compared.
+impl PartialEq for ClientTls {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.config, &other.config)
+    }
+}
+
+impl Eq for ClientTls {}
+
+/// The name by which rules know a certificate: its first DNS name, else its first URI.
+pub(crate) fn subject(certificate: &CertificateDer<'_>) -> Option<String> {
+    let parsed = webpki::EndEntityCert::try_from(certificate).ok()?;
+    let dns = parsed.valid_dns_names().next().map(str::to_owned);
+    dns.or_else(|| parsed.valid_uri_names().next().map(str::to_owned))
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let found = found.map_err(unfit)?;
+    if found.is_empty() { Err(TlsError::NoCertificate) } else { Ok(found) }
+}
+
+fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_slice(pem).map_err(|_| TlsError::NoKey)
+}
+
+fn roots(pem: &[u8]) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(pem)? {
+        roots.add(certificate).map_err(unfit)?;
+    }
+    Ok(roots)
+}
+
+fn unfit(error: impl fmt::Display) -> TlsError {
+    TlsError::Unfit(error.to_string())
+}

@@ -1,0 +1,276 @@
+//! A daemon's listeners.
+use crate::config::ServerTls;
+use crate::pump::{Pump, Turn};
+use mio::net::{TcpListener, TcpStream, UnixStream};
+use mio::{Events, Interest, Poll, Token};
+use rustls::ServerConnection;
+use socket2::{SockRef, TcpKeepalive};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+/// How long a handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long a door that is dropped waits for its thread to close its listeners, at most.
+const CLOSING: Duration = Duration::from_secs(2);
+/// How long nobody is let in where there are no descriptors left.
+const PAUSE: Duration = Duration::from_millis(100);
+/// The door that the daemon holds; listeners follow, then connections.
+const LIFE: Token = Token(0);
+const FIRST_LISTENER: usize = 1;
+const FIRST: usize = 1 << 10;
+
+/// A client that has come through the door.
+#[derive(Debug)]
+pub struct Arrival {
+    /// What it says and is told, plain. It does not block.
+    pub stream: StdUnixStream,
+    /// Its address.
+    pub peer: SocketAddr,
+    /// What rules call its certificate: the first DNS name in it, else the first URI.
+    pub certificate: Option<String>,
+}
+
+/// Listeners for TLS, whose work is done by a thread. Dropped, nobody is let in any more; connections that there are go on
+/// until they end, for what stands in them is to be told.
+#[derive(Debug)]
+pub struct TlsDoor {
+    arrivals: Receiver<Arrival>,
+    life: StdUnixStream,
+    addresses: Vec<SocketAddr>,
+}
+
+impl TlsDoor {
+    /// Binds the addresses and lets at most so many clients in at a time.
+    ///
+    /// # Errors
+    /// Those of binding, and of beginning a thread.
+    pub fn open(addresses: &[SocketAddr], tls: &ServerTls, most: usize) -> io::Result<Self> {
+        let listeners = addresses.iter().map(|address| TcpListener::bind(*address)).collect::<io::Result<Vec<_>>>()?;
+        let addresses = listeners.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>()?;
+        let (life, other) = StdUnixStream::pair()?;
+        life.set_nonblocking(true)?;
+        other.set_nonblocking(true)?;
+        let (teller, arrivals) = channel();
+        let hall = Hall::new(listeners, tls.clone(), UnixStream::from_std(other), teller, most)?;
+        std::thread::Builder::new().name("consort-tls".into()).spawn(move || hall.run())?;
+        Ok(Self { arrivals, life, addresses })
+    }
+
+    /// Where it listens.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// The next client that has come in, if there is one; never waits.
+    pub fn next_arrival(&self) -> Option<Arrival> {
+        // Bells are read before what they ring for.
+        while matches!((&self.life).read(&mut [0; 64]), Ok(n) if n > 0) {}
+        self.arrivals.try_recv().ok()
+    }
+
+    /// What can be read from whenever somebody has come in.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.life.as_fd()
+    }
+}
+
+impl Drop for TlsDoor {
+    /// Its addresses are free when this is done.
+    fn drop(&mut self) {
+        let _ = self.life.shutdown(Shutdown::Write);
+        let _ = self.life.set_nonblocking(false);
+        let _ = self.life.set_read_timeout(Some(CLOSING));
+        while matches!((&self.life).read(&mut [0; 64]), Ok(n) if n > 0) {}
+    }
+}
+
+/// What the thread holds.
+struct Hall {
+    poll: Poll,
+    listeners: Vec<TcpListener>,
+    tls: ServerTls,
+    life: UnixStream,
+    teller: Sender<Arrival>,
+    most: usize,
+    guests: BTreeMap<usize, Guest>,
+    next: usize,
+    /// Those that have more to do, and listeners at which somebody may wait.
+    busy: BTreeSet<usize>,
+    ready: BTreeSet<usize>,
+    paused_until: Option<Instant>,
+}
+
+struct Guest {
+    pump: Pump,
+    peer: SocketAddr,
+    /// The plain end, until the handshake is over, and when it must be.
+    waits: Option<(StdUnixStream, Instant)>,
+}
+
+impl Hall {
+    fn new(
+        mut listeners: Vec<TcpListener>,
+        tls: ServerTls,
+        mut life: UnixStream,
+        teller: Sender<Arrival>,
+        most: usize,
+    ) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        poll.registry().register(&mut life, LIFE, Interest::READABLE)?;
+        for (at, listener) in listeners.iter_mut().enumerate() {
+            poll.registry().register(listener, Token(FIRST_LISTENER + at), Interest::READABLE)?;
+        }
+        let ready = (0..listeners.len()).collect();
+        let (guests, busy, next, paused_until) = (BTreeMap::new(), BTreeSet::new(), FIRST, None);
+        Ok(Self { poll, listeners, tls, life, teller, most, guests, next, busy, ready, paused_until })
+    }
+
+    /// Works until the door is dropped and the last connection has ended.
+    fn run(mut self) {
+        let (mut events, mut is_shut) = (Events::with_capacity(256), false);
+        while !is_shut || !self.guests.is_empty() {
+            let within = if self.busy.is_empty() { self.next_deadline() } else { Some(Duration::ZERO) };
+            match self.poll.poll(&mut events, within) {
+                Err(error) if error.kind() != ErrorKind::Interrupted => {
+                    tracing::error!(%error, "TLS ends: cannot wait for events");
+                    return;
+                }
+                _ => {}
+            }
+            for event in &events {
+                match event.token() {
+                    LIFE => is_shut |= !self.lives(),
+                    Token(listener) if listener < FIRST => drop(self.ready.insert(listener - FIRST_LISTENER)),
+                    Token(guest) => drop(self.busy.insert(guest)),
+                }
+            }
+            if is_shut {
+                self.shut();
+            }
+            self.admit();
+            for id in std::mem::take(&mut self.busy) {
+                self.serve(id);
+            }
+            self.end_late();
+        }
+    }
+
+    /// Whether the door is there still; nothing is ever said through it.
+    fn lives(&mut self) -> bool {
+        !matches!(self.life.read(&mut [0; 8]), Ok(0))
+    }
+
+    /// Nobody is let in any more, and the door may go.
+    fn shut(&mut self) {
+        self.listeners.clear();
+        self.ready.clear();
+        self.guests.retain(|_, guest| guest.waits.is_none());
+        let _ = self.life.shutdown(Shutdown::Both);
+    }
+
+    fn next_deadline(&self) -> Option<Duration> {
+        let late = self.guests.values().filter_map(|guest| guest.waits.as_ref()).map(|(_, until)| *until);
+        let paused = self.paused_until.filter(|_| !self.ready.is_empty());
+        late.chain(paused).min().map(|until| until.saturating_duration_since(Instant::now()) + Duration::from_millis(1))
+    }
+
+    fn admit(&mut self) {
+        if self.paused_until.is_some_and(|until| Instant::now() < until) {
+            return;
+        }
+        self.paused_until = None;
+        while let Some(at) = self.ready.pop_first() {
+            loop {
+                if self.guests.len() >= self.most {
+                    return self.pause(at);
+                }
+                match self.listeners[at].accept() {
+                    Ok((stream, peer)) => self.receive(stream, peer),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot accept a client; trying again in {} ms", PAUSE.as_millis());
+                        return self.pause(at);
+                    }
+                }
+            }
+        }
+    }
+
+    fn pause(&mut self, listener: usize) {
+        self.ready.insert(listener);
+        self.paused_until = Some(Instant::now() + PAUSE);
+    }
+
+    fn receive(&mut self, stream: TcpStream, peer: SocketAddr) {
+        match self.begin(stream, peer) {
+            Ok(guest) => {
+                self.guests.insert(self.next, guest);
+                self.busy.insert(self.next);
+                self.next += 1;
+            }
+            Err(error) => tracing::warn!(%error, who = %peer, "cannot serve a client"),
+        }
+    }
+
+    fn begin(&self, stream: TcpStream, peer: SocketAddr) -> io::Result<Guest> {
+        stream.set_nodelay(true)?;
+        let watch = TcpKeepalive::new().with_time(Duration::from_secs(5)).with_interval(Duration::from_secs(1));
+        SockRef::from(&stream).set_tcp_keepalive(&watch.with_retries(5))?;
+        let (own, other) = StdUnixStream::pair()?;
+        own.set_nonblocking(true)?;
+        other.set_nonblocking(true)?;
+        let tls = ServerConnection::new(Arc::clone(&self.tls.config)).map_err(io::Error::other)?;
+        let mut pump = Pump::new(tls.into(), stream, UnixStream::from_std(own));
+        pump.register(self.poll.registry(), Token(self.next))?;
+        Ok(Guest { pump, peer, waits: Some((other, Instant::now() + HANDSHAKE)) })
+    }
+
+    fn serve(&mut self, id: usize) {
+        let Some(guest) = self.guests.get_mut(&id) else { return };
+        let turn = guest.pump.turn();
+        if turn.is_ok() && !guest.pump.is_handshaking() && guest.waits.is_some() {
+            self.hand_over(id);
+        }
+        match turn {
+            Ok(Turn::Waits) => {}
+            Ok(Turn::More) => drop(self.busy.insert(id)),
+            Ok(Turn::Done) => drop(self.guests.remove(&id)),
+            Err(error) => self.end(id, &error),
+        }
+    }
+
+    /// A client has proven what it had to: the daemon may have it.
+    fn hand_over(&mut self, id: usize) {
+        let Some(guest) = self.guests.get_mut(&id) else { return };
+        let Some((stream, _)) = guest.waits.take() else { return };
+        let arrival = Arrival { stream, peer: guest.peer, certificate: guest.pump.subject() };
+        if self.teller.send(arrival).is_ok() {
+            // Where the socket takes no more, bells enough wait in it.
+            let _ = (&self.life).write(&[1]);
+        }
+    }
+
+    fn end(&mut self, id: usize, error: &io::Error) {
+        let Some(guest) = self.guests.remove(&id) else { return };
+        let who = guest.peer;
+        match guest.waits {
+            Some(_) => tracing::warn!(target: "consort::audit", %who, "client refused by TLS: {error}"),
+            None => tracing::debug!(%who, %error, "connection broke"),
+        }
+    }
+
+    fn end_late(&mut self) {
+        let now = Instant::now();
+        let late = |guest: &Guest| guest.waits.as_ref().is_some_and(|(_, until)| *until <= now);
+        let late: Vec<usize> = self.guests.iter().filter(|(_, guest)| late(guest)).map(|(id, _)| *id).collect();
+        let error = io::Error::new(ErrorKind::TimedOut, "no whole handshake in time");
+        late.into_iter().for_each(|id| self.end(id, &error));
+    }
+}

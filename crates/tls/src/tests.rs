@@ -1,0 +1,199 @@
+//! Daemons' doors and clients, with certificates made for the purpose.
+use super::*;
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// An authority, in PEM, and what signs for it.
+struct Authority {
+    pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+fn authority() -> Authority {
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    let name = format!("authority {}", MADE.fetch_add(1, Ordering::Relaxed));
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let pem = params.self_signed(&key).unwrap().pem();
+    Authority { pem, issuer: Issuer::new(params, key) }
+}
+
+/// A certificate for these names and its key, both in PEM.
+fn certificate(authority: &Authority, names: &[&str]) -> (String, String) {
+    let key = KeyPair::generate().unwrap();
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let params = CertificateParams::new(names).unwrap();
+    (params.signed_by(&key, &authority.issuer).unwrap().pem(), key.serialize_pem())
+}
+
+fn door(authority: &Authority, clients: Option<&Authority>) -> TlsDoor {
+    let (chain, key) = certificate(authority, &["localhost", "127.0.0.1"]);
+    let clients = clients.map(|clients| clients.pem.as_bytes());
+    let tls = ServerTls::new(chain.as_bytes(), key.as_bytes(), clients).unwrap();
+    TlsDoor::open(&[([127, 0, 0, 1], 0).into()], &tls, 8).unwrap()
+}
+
+fn client(authority: &Authority, own: Option<&(String, String)>) -> ClientTls {
+    let own = own.map(|(chain, key)| (chain.as_bytes(), key.as_bytes()));
+    ClientTls::new(authority.pem.as_bytes(), own).unwrap()
+}
+
+fn connect(tls: &ClientTls, address: SocketAddr, host: &str) -> std::io::Result<Bridge> {
+    tls.bridge(TcpStream::connect(address).unwrap(), host, PATIENCE)
+}
+
+fn arrival(door: &TlsDoor) -> Arrival {
+    let until = Instant::now() + PATIENCE;
+    while Instant::now() < until {
+        if let Some(arrival) = door.next_arrival() {
+            arrival.stream.set_nonblocking(false).unwrap();
+            arrival.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            return arrival;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    panic!("nobody came");
+}
+
+/// Reads so many bytes.
+fn read(stream: &mut UnixStream, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.read_exact(&mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn what_one_end_says_the_other_hears_and_ends_are_heard_too() {
+    let authority = authority();
+    let door = door(&authority, None);
+    let bridge = connect(&client(&authority, None), door.addresses()[0], "localhost").unwrap();
+    let mut there = arrival(&door);
+    assert_eq!((there.certificate, there.peer.ip().is_loopback()), (None, true));
+    let (mut here, large) = (bridge.stream, vec![7; 3 << 20]);
+    let writer = std::thread::spawn({
+        let (mut here, large) = (here.try_clone().unwrap(), large.clone());
+        move || here.write_all(&large).unwrap()
+    });
+    there.stream.write_all(b"welcome").unwrap();
+    assert_eq!(read(&mut here, 7), b"welcome");
+    assert_eq!(read(&mut there.stream, large.len()), large);
+    writer.join().unwrap();
+    here.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(there.stream.read(&mut [0; 8]).unwrap(), 0, "the end is heard");
+    there.stream.write_all(b"bye").unwrap();
+    drop(there.stream);
+    assert_eq!(read(&mut here, 3), b"bye");
+    assert_eq!(here.read(&mut [0; 8]).unwrap(), 0);
+    assert_eq!(bridge.problem.text(), None);
+}
+
+#[test]
+fn a_client_s_certificate_gives_its_name() {
+    let (daemons, clients) = (authority(), authority());
+    let door = door(&daemons, Some(&clients));
+    let own = certificate(&clients, &["billing.example", "other.example"]);
+    let _bridge = connect(&client(&daemons, Some(&own)), door.addresses()[0], "127.0.0.1").unwrap();
+    assert_eq!(arrival(&door).certificate.as_deref(), Some("billing.example"));
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.subject_alt_names = vec![SanType::URI("spiffe://site/audit".try_into().unwrap())];
+    let own = (params.signed_by(&key, &clients.issuer).unwrap().pem(), key.serialize_pem());
+    let _bridge = connect(&client(&daemons, Some(&own)), door.addresses()[0], "localhost").unwrap();
+    assert_eq!(arrival(&door).certificate.as_deref(), Some("spiffe://site/audit"));
+}
+
+#[test]
+fn a_daemon_that_is_not_to_be_believed_is_refused_with_the_reason() {
+    let (daemons, others) = (authority(), authority());
+    let door = door(&daemons, None);
+    let error = connect(&client(&others, None), door.addresses()[0], "localhost").unwrap_err();
+    assert!(error.to_string().contains("UnknownIssuer"), "{error}");
+    let error = connect(&client(&daemons, None), door.addresses()[0], "elsewhere.example").unwrap_err();
+    assert!(
+        error.to_string().contains("not valid for name") || error.to_string().contains("NotValidForName"),
+        "{error}"
+    );
+    let plain = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = plain.local_addr().unwrap();
+    let silent = std::thread::spawn(move || plain.accept().map(|(stream, _)| stream));
+    let socket = TcpStream::connect(address).unwrap();
+    let error = client(&daemons, None).bridge(socket, "localhost", Duration::from_millis(50)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    drop(silent.join());
+    assert!(door.next_arrival().is_none());
+}
+
+#[test]
+fn a_client_without_the_right_certificate_is_refused_and_told_why() {
+    let (daemons, clients, others) = (authority(), authority(), authority());
+    let door = door(&daemons, Some(&clients));
+    let wrong = certificate(&others, &["billing.example"]);
+    for (own, told) in [(None, "CertificateRequired"), (Some(&wrong), "UnknownCA")] {
+        let problem = match connect(&client(&daemons, own), door.addresses()[0], "localhost") {
+            Err(error) => error.to_string(),
+            Ok(mut bridge) => {
+                bridge.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                assert!(bridge.stream.read(&mut [0; 8]).is_ok_and(|n| n == 0));
+                bridge.problem.text().unwrap().to_owned()
+            }
+        };
+        assert!(problem.contains(told), "{problem}");
+    }
+    assert!(door.next_arrival().is_none());
+}
+
+#[test]
+fn garbage_and_silence_end_their_own_connections_and_no_other() {
+    let authority = authority();
+    let door = door(&authority, None);
+    let mut silent = Vec::new();
+    for n in 0..5_u8 {
+        let mut stream = TcpStream::connect(door.addresses()[0]).unwrap();
+        let garbage: Vec<u8> = (0..2_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8 ^ n).collect();
+        let _ = stream.write_all(&garbage[..usize::from(n) * 400]);
+        silent.push(stream);
+    }
+    let bridge = connect(&client(&authority, None), door.addresses()[0], "localhost").unwrap();
+    let mut there = arrival(&door);
+    (&bridge.stream).write_all(b"hello").unwrap();
+    assert_eq!(read(&mut there.stream, 5), b"hello");
+}
+
+#[test]
+fn a_door_that_is_dropped_lets_nobody_in_and_what_is_said_goes_on() {
+    let authority = authority();
+    let door = door(&authority, None);
+    let address = door.addresses()[0];
+    let mut bridge = connect(&client(&authority, None), address, "localhost").unwrap();
+    let mut there = arrival(&door);
+    drop(door);
+    assert!(std::net::TcpListener::bind(address).is_ok(), "its address is free");
+    there.stream.write_all(b"farewell").unwrap();
+    drop(there);
+    assert_eq!(read(&mut bridge.stream, 8), b"farewell");
+    assert!(matches!(bridge.stream.read(&mut [0; 8]), Ok(0)));
+}
+
+#[test]
+fn what_is_no_certificate_or_key_or_not_its_key_is_told() {
+    let authority = authority();
+    let ((chain, key), (_, other)) = (certificate(&authority, &["localhost"]), certificate(&authority, &["localhost"]));
+    let server = |chain: &str, key: &str| ServerTls::new(chain.as_bytes(), key.as_bytes(), None).map(drop);
+    assert_eq!(server("", &key), Err(TlsError::NoCertificate));
+    assert_eq!(server(&chain, "nothing"), Err(TlsError::NoKey));
+    assert!(matches!(server(&chain, &other), Err(TlsError::Unfit(_))));
+    assert!(server(&chain, &key).is_ok());
+    let roots = ClientTls::new(b"nothing", None).map(drop);
+    assert_eq!(roots, Err(TlsError::NoCertificate));
+    let damaged = chain.replace("MII", "@@@");
+    assert!(server(&damaged, &key).is_err());
+}
