@@ -106,7 +106,13 @@ impl World {
     pub fn new(adjust: impl Fn(&mut Config)) -> Self {
         let mut config = Config::new(NodeId(0), (0..NODES as u16).map(NodeId).collect());
         adjust(&mut config);
-        let start = LogStart { log: LOG, lives: Lives::default(), promised: Ballot::ZERO, from: Checkpoint::default() };
+        let start = LogStart {
+            log: LOG,
+            founders: Vec::new(),
+            lives: Lives::default(),
+            promised: Ballot::ZERO,
+            from: Checkpoint::default(),
+        };
         let disk = Rc::new(vec![Record::Checkpoint(Box::new(start)).encode()]);
         let mut world = Self {
             nodes: Default::default(),

@@ -1,5 +1,6 @@
 //! What is decided, and what follows from it: the same at every node, whoever reads it and when.
 use crate::ballot::{Item, ValueId};
+use crate::declared::Declared;
 use consort_types::MemberId;
 use consort_wire::pack::Body;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -71,46 +72,74 @@ pub struct Checkpoint {
     pub at: u64,
     /// The place of the last message.
     pub place: u64,
+    /// How many slots are filled or skipped.
+    pub slots: u64,
     /// Who is there.
     pub present: Present,
+    /// What programs keep by themselves.
+    pub declared: Declared,
 }
 
 impl Checkpoint {
+    /// Whether an item would have an effect here. A value counts where its sender is in the view it was sent in, that view
+    /// is the current one, and its turn has come.
+    pub fn counts(&self, item: &Item) -> bool {
+        let present = &self.present;
+        match item {
+            //= X42
+            Item::Value(id) => {
+                let last = present.last.get(&id.sender).filter(|_| id.view == present.number);
+                last.is_some_and(|last| id.number == *last + 1)
+            }
+            //= X43
+            Item::View { after, .. } => *after == present.number,
+            //= X47
+            Item::Primary(number) => *number == present.number && !present.primary,
+            Item::Skip(to) => *to > self.slots + 1,
+            Item::Nothing | Item::Declare { .. } => false,
+        }
+    }
+
     /// Takes the next instance into account. A value comes with its payload.
-    fn apply(&mut self, item: Item, body: Option<Body>) -> Meaning {
+    pub fn apply(&mut self, item: Item, body: Option<Body>) -> Meaning {
+        let counts = self.counts(&item);
         self.at += 1;
+        //= X91
         match (item, body) {
-            (Item::Value(id), Some(body)) => self.on_value(id, body),
-            (Item::View { number, after, members }, _) if after == self.present.number => {
-                //= X43
+            (Item::Value(id), Some(body)) if counts => self.on_value(id, body),
+            (Item::Value(id), _) => Meaning::Void(id),
+            (Item::View { number, members, .. }, _) if counts => {
+                self.slots += 1;
                 let last = members.into_iter().map(|member| (member, 0)).collect();
                 let away = self.present.away_after(&last);
                 let before = std::mem::replace(&mut self.present, Present { number, last, primary: false, away });
                 Meaning::View { before }
             }
-            (Item::Primary(number), _) if number == self.present.number && !self.present.primary => {
-                //= X47
+            (Item::Primary(_), _) if counts => {
+                self.slots += 1;
                 self.present.primary = true;
                 Meaning::Primary
+            }
+            (Item::Declare { holder, from }, _) => {
+                //= X87
+                self.declared.note(holder, from);
+                Meaning::Nothing
+            }
+            (Item::Skip(to), _) if counts => {
+                self.slots = to - 1;
+                Meaning::Nothing
             }
             _ => Meaning::Nothing,
         }
     }
 
-    /// A value counts where its sender is in the view it was sent in, that view is the current one, and its turn has come.
     fn on_value(&mut self, id: ValueId, body: Body) -> Meaning {
-        //= X42
-        let current = id.view == self.present.number;
-        match self.present.last.get_mut(&id.sender) {
-            Some(last) if current && id.number == *last + 1 => {
-                *last = id.number;
-                let place = self.place + 1;
-                //= X46
-                self.place += body.chunks().count() as u64;
-                Meaning::Messages { id, body, place }
-            }
-            _ => Meaning::Void(id),
-        }
+        self.present.last.insert(id.sender, id.number);
+        let (place, messages) = (self.place + 1, body.chunks().count() as u64);
+        //= X46
+        self.place += messages;
+        self.slots += messages;
+        Meaning::Messages { id, body, place }
     }
 }
 
@@ -209,7 +238,7 @@ impl Learner {
         let at = self.next();
         let body = match self.ahead.get(&at)? {
             Item::Value(id) => Some(payload(id)?),
-            Item::Nothing | Item::View { .. } | Item::Primary(_) => None,
+            _ => None,
         };
         let item = self.ahead.remove(&at)?;
         let entry = Entry { item: item.clone(), body: body.clone() };

@@ -15,12 +15,14 @@
 //! | 10 learn | first instance |
 //! | 11 learnt | first instance, items with their payloads |
 //! | 12 recover | |
-//! | 13 recovered | lives, promised ballot, next instance, accepted items with their ballots |
-//! | 14 checkpoint | instance, place, view: its number, whether primary, members and those away, each with a number |
+//! | 13 recovered | promised ballot, lives, next instance, accepted items with their ballots, those that began the log |
+//! | 14 checkpoint | instance, place, slots, view: its number, whether primary, members and those away, each with a number; holders, each with a place |
+//! | 15 declare | holder, place; 0 where it holds nothing any more |
 use crate::ballot::{Ballot, Item, Lives, LogId, ValueId};
+use crate::declared::Declared;
 use crate::learner::{Checkpoint, Present};
 use bytes::{BufMut, Bytes, BytesMut};
-use consort_types::{MemberId, NodeId};
+use consort_types::{Holder, MemberId, NodeId};
 use consort_wire::pack::Body;
 use consort_wire::{MEMBER_LEN, Malformed, Reader, Writer};
 use std::collections::BTreeMap;
@@ -105,9 +107,16 @@ pub enum Content {
     /// An acceptor that has forgotten asks what it may have promised.
     Recover,
     /// What another knows for it.
-    Recovered(Told, Ballot),
+    Recovered(Box<Recovered>),
     /// What was asked for is not retained any more; the log goes on from here.
     Checkpoint(Box<Checkpoint>),
+    /// The coordinator is asked to put this into the log.
+    Declare {
+        /// Which copy of which program.
+        holder: Holder,
+        /// The first place that it does not keep yet; none where it holds nothing any more.
+        from: Option<u64>,
+    },
 }
 
 /// What an acceptor tells of itself.
@@ -119,6 +128,17 @@ pub struct Told {
     pub next: u64,
     /// What it accepted from there on: instance, ballot, item.
     pub accepted: Vec<(u64, Ballot, Item)>,
+}
+
+/// What an acceptor tells one that has forgotten.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// What it promised.
+    pub promised: Ballot,
+    /// What it accepted.
+    pub told: Told,
+    /// The incarnations that began the log: none of these has forgotten anything of it.
+    pub founders: Vec<MemberId>,
 }
 
 /// A payload and its name.
@@ -185,6 +205,7 @@ pub enum Acceptance {
 const BALLOT_LEN: usize = 4 + 8 + MEMBER_LEN;
 const VALUE_ID_LEN: usize = MEMBER_LEN + 8 + 8;
 const ITEM_LEAST: usize = 1;
+const DECLARE_LEAST: usize = 10;
 const LEAVING: u8 = 4;
 
 /// More than any instance, round, view or turn ever has: sums with them do not overflow.
@@ -194,6 +215,15 @@ pub(crate) fn bounded(reader: &mut Reader<'_>, what: &'static str) -> Result<u64
     //= X76
     let number = reader.u64(what)?;
     if number < NUMBER_MAX { Ok(number) } else { Err(reader.bad(what)) }
+}
+
+/// The same of slots, which positions have fewer bits for.
+const SLOT_MAX: u64 = 1 << 55;
+
+fn read_slot(reader: &mut Reader<'_>) -> Result<u64, Malformed> {
+    //= X76
+    let slot = reader.u64("slot")?;
+    if slot < SLOT_MAX { Ok(slot) } else { Err(reader.bad("slot")) }
 }
 
 pub(crate) fn put_ballot(out: &mut BytesMut, ballot: Ballot) {
@@ -218,12 +248,12 @@ fn read_id(reader: &mut Reader<'_>) -> Result<ValueId, Malformed> {
     Ok(ValueId { sender, view: bounded(reader, "view")?, number: bounded(reader, "number")? })
 }
 
-fn put_members(out: &mut BytesMut, members: impl ExactSizeIterator<Item = MemberId>) {
+pub(crate) fn put_members(out: &mut BytesMut, members: impl ExactSizeIterator<Item = MemberId>) {
     out.put_count(members.len());
     members.for_each(|member| out.put_member(member));
 }
 
-fn read_members(reader: &mut Reader<'_>) -> Result<Vec<MemberId>, Malformed> {
+pub(crate) fn read_members(reader: &mut Reader<'_>) -> Result<Vec<MemberId>, Malformed> {
     let n = reader.count(MEMBER_LEN, "members")?;
     (0..n).map(|_| reader.member("member")).collect()
 }
@@ -245,6 +275,14 @@ pub(crate) fn put_item(out: &mut BytesMut, item: &Item) {
             out.put_u8(3);
             out.put_u64(*number);
         }
+        Item::Declare { holder, from } => {
+            out.put_u8(4);
+            put_declare(out, holder, *from);
+        }
+        Item::Skip(to) => {
+            out.put_u8(5);
+            out.put_u64(*to);
+        }
     }
 }
 
@@ -261,6 +299,11 @@ pub(crate) fn read_item(reader: &mut Reader<'_>) -> Result<Item, Malformed> {
         }
         2 => Item::Value(read_id(reader)?),
         3 => Item::Primary(bounded(reader, "number")?),
+        4 => {
+            let (holder, from) = read_declare(reader)?;
+            Item::Declare { holder, from }
+        }
+        5 => Item::Skip(read_slot(reader)?),
         _ => return Err(reader.bad("item")),
     })
 }
@@ -272,6 +315,34 @@ pub(crate) fn put_lives(out: &mut BytesMut, lives: &Lives) {
 
 pub(crate) fn read_lives(reader: &mut Reader<'_>) -> Result<Lives, Malformed> {
     Ok(read_members(reader)?.into_iter().collect())
+}
+
+fn put_declare(out: &mut BytesMut, holder: &Holder, from: Option<u64>) {
+    out.put_u8(holder.as_str().len() as u8);
+    out.put_slice(holder.as_str().as_bytes());
+    out.put_u64(from.unwrap_or(0));
+}
+
+fn read_declare(reader: &mut Reader<'_>) -> Result<(Holder, Option<u64>), Malformed> {
+    let before = reader.clone();
+    let len = usize::from(reader.u8("holder")?);
+    let name = std::str::from_utf8(reader.take(len, "holder")?).ok().and_then(|name| name.parse().ok());
+    let from = bounded(reader, "place")?;
+    Ok((name.ok_or(before.bad("holder"))?, (from > 0).then_some(from)))
+}
+
+fn put_declared(out: &mut BytesMut, declared: &Declared) {
+    out.put_count(declared.iter().len());
+    declared.iter().for_each(|(holder, from)| put_declare(out, holder, Some(from)));
+}
+
+fn read_declared(reader: &mut Reader<'_>) -> Result<Declared, Malformed> {
+    let mut declared = Declared::default();
+    for _ in 0..reader.count(DECLARE_LEAST, "holders")? {
+        let (holder, from) = read_declare(reader)?;
+        declared.note(holder, from);
+    }
+    Ok(declared)
 }
 
 fn put_numbers(out: &mut BytesMut, numbers: &BTreeMap<MemberId, u64>) {
@@ -288,24 +359,39 @@ fn read_numbers(reader: &mut Reader<'_>) -> Result<BTreeMap<MemberId, u64>, Malf
 }
 
 pub(crate) fn put_checkpoint(out: &mut BytesMut, from: &Checkpoint) {
-    let Checkpoint { at, place, present: Present { number, last, primary, away } } = from;
+    let Checkpoint { at, place, slots, present: Present { number, last, primary, away }, declared } = from;
     out.put_u64(*at);
     out.put_u64(*place);
+    out.put_u64(*slots);
     out.put_u64(*number);
     out.put_u8(u8::from(*primary));
     put_numbers(out, last);
     put_numbers(out, away);
+    put_declared(out, declared);
 }
 
 pub(crate) fn read_checkpoint(reader: &mut Reader<'_>) -> Result<Checkpoint, Malformed> {
-    let (at, place, number) = (bounded(reader, "instance")?, bounded(reader, "place")?, bounded(reader, "view")?);
+    let (at, place) = (bounded(reader, "instance")?, bounded(reader, "place")?);
+    let slots = read_slot(reader)?;
+    let from = read_present(reader, Checkpoint { at, place, slots, ..Checkpoint::default() })?;
+    Ok(Checkpoint { declared: read_declared(reader)?, ..from })
+}
+
+/// One of before logs had slots and holders: messages alone filled slots.
+pub(crate) fn read_slotless_checkpoint(reader: &mut Reader<'_>) -> Result<Checkpoint, Malformed> {
+    let (at, place) = (bounded(reader, "instance")?, bounded(reader, "place")?);
+    read_present(reader, Checkpoint { at, place, slots: place.min(SLOT_MAX - 1), ..Checkpoint::default() })
+}
+
+fn read_present(reader: &mut Reader<'_>, from: Checkpoint) -> Result<Checkpoint, Malformed> {
+    let number = bounded(reader, "view")?;
     let primary = match reader.u8("primary")? {
         0 => false,
         1 => true,
         _ => return Err(reader.bad("primary")),
     };
     let (last, away) = (read_numbers(reader)?, read_numbers(reader)?);
-    Ok(Checkpoint { at, place, present: Present { number, last, primary, away } })
+    Ok(Checkpoint { present: Present { number, last, primary, away }, ..from })
 }
 
 fn put_told(out: &mut BytesMut, told: &Told) {
@@ -438,8 +524,9 @@ impl Content {
             Self::Learn(_) => 10,
             Self::Learnt { .. } => 11,
             Self::Recover => 12,
-            Self::Recovered(..) => 13,
+            Self::Recovered(_) => 13,
             Self::Checkpoint(_) => 14,
+            Self::Declare { .. } => 15,
         }
     }
 
@@ -455,9 +542,14 @@ impl Content {
                 put_ballot(out, *ballot);
                 out.put_u64(*from);
             }
-            Self::Promise { ballot, told } | Self::Recovered(told, ballot) => {
+            Self::Promise { ballot, told } => {
                 put_ballot(out, *ballot);
                 put_told(out, told);
+            }
+            Self::Recovered(recovered) => {
+                put_ballot(out, recovered.promised);
+                put_told(out, &recovered.told);
+                put_members(out, recovered.founders.iter().copied());
             }
             Self::Nack { ballot, promised } => {
                 put_ballot(out, *ballot);
@@ -489,6 +581,7 @@ impl Content {
                 put_entries(out, entries);
             }
             Self::Checkpoint(from) => put_checkpoint(out, from),
+            Self::Declare { holder, from } => put_declare(out, holder, *from),
             Self::Recover => {}
         }
         Bytes::new()
@@ -520,10 +613,14 @@ impl Content {
             11 => Self::Learnt { from: bounded(reader, "from")?, entries: read_entries(reader, bytes)? },
             12 => Self::Recover,
             13 => {
-                let ballot = read_ballot(reader)?;
-                Self::Recovered(read_told(reader)?, ballot)
+                let (promised, told) = (read_ballot(reader)?, read_told(reader)?);
+                Self::Recovered(Box::new(Recovered { promised, told, founders: read_members(reader)? }))
             }
             14 => Self::Checkpoint(Box::new(read_checkpoint(reader)?)),
+            15 => {
+                let (holder, from) = read_declare(reader)?;
+                Self::Declare { holder, from }
+            }
             _ => return Err(reader.bad("kind")),
         })
     }

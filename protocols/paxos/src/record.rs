@@ -2,17 +2,18 @@
 //!
 //! | kind | fields |
 //! |---|---|
-//! | 1 checkpoint | log (8), lives, promised ballot (22), instance (8), place (8), view |
+//! | 1 checkpoint of before slots | log (8), lives, promised ballot (22), instance (8), place (8), view; only read |
 //! | 2 life | a later life of an acceptor (10) |
 //! | 3 promised | the ballot (22) |
 //! | 4 accepted | the ballot (22), instance (8), item, payload |
 //! | 5 learnt | instance (8), item, payload: decided, and not what was accepted there |
 //! | 6 decided | everything below this instance (8) is decided as accepted or learnt |
 //! | 7 empty | nothing that stands before it counts |
+//! | 8 checkpoint | log (8), those that began it, lives, promised ballot (22), instance (8), place (8), slots (8), view, holders |
 use crate::ballot::{Ballot, Item, Lives, LogId};
 use crate::learner::Checkpoint;
-use crate::packet::{bounded, put_ballot, put_checkpoint, put_item, put_lives};
-use crate::packet::{read_ballot, read_checkpoint, read_item, read_lives};
+use crate::packet::{bounded, put_ballot, put_checkpoint, put_item, put_lives, put_members};
+use crate::packet::{read_ballot, read_checkpoint, read_item, read_lives, read_members, read_slotless_checkpoint};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_types::MemberId;
 use consort_wire::pack::Body;
@@ -58,6 +59,8 @@ pub enum Record {
 pub struct LogStart {
     /// The log's name.
     pub log: LogId,
+    /// The incarnations that began it, where they are known.
+    pub founders: Vec<MemberId>,
     /// Of each acceptor the latest life that is known.
     pub lives: Lives,
     /// No earlier ballot is heeded.
@@ -80,8 +83,9 @@ impl Record {
         let mut out = BytesMut::new();
         match self {
             Self::Checkpoint(start) => {
-                out.put_u8(1);
+                out.put_u8(8);
                 out.put_u64(start.log.0);
+                put_members(&mut out, start.founders.iter().copied());
                 put_lives(&mut out, &start.lives);
                 put_ballot(&mut out, start.promised);
                 put_checkpoint(&mut out, &start.from);
@@ -121,8 +125,14 @@ impl Record {
         let record = match reader.u8("kind")? {
             1 => {
                 let (log, lives) = (LogId(reader.u64("log")?), read_lives(&mut reader)?);
-                let (promised, from) = (read_ballot(&mut reader)?, read_checkpoint(&mut reader)?);
-                Self::Checkpoint(Box::new(LogStart { log, lives, promised, from }))
+                let (promised, from) = (read_ballot(&mut reader)?, read_slotless_checkpoint(&mut reader)?);
+                Self::Checkpoint(Box::new(LogStart { log, founders: Vec::new(), lives, promised, from }))
+            }
+            8 => {
+                let (log, founders) = (LogId(reader.u64("log")?), read_members(&mut reader)?);
+                let (lives, promised) = (read_lives(&mut reader)?, read_ballot(&mut reader)?);
+                let from = read_checkpoint(&mut reader)?;
+                Self::Checkpoint(Box::new(LogStart { log, founders, lives, promised, from }))
             }
             2 => Self::Life(reader.member("life")?),
             3 => Self::Promised(read_ballot(&mut reader)?),

@@ -6,6 +6,9 @@ use crate::packet::{Acceptance, Beat, Content, Lead, Packet};
 use consort_order::{Destination, Lane, Output};
 use consort_types::{Instant, MemberId, NodeId};
 
+/// In so many beats before it goes a leaving node says so, whatever it still waits for.
+const LAST_BEATS: u32 = 2;
+
 impl Paxos {
     /// Whether a node was heard lately.
     pub(super) fn is_near(&self, peer: &Peer, now: Instant) -> bool {
@@ -41,6 +44,9 @@ impl Paxos {
         self.retain(now);
         self.say_good_bye(now);
         self.say_beat(now);
+        if self.farewell == Farewell::Gone {
+            self.output.push_back(Output::Left);
+        }
     }
 
     fn say_beat(&mut self, now: Instant) {
@@ -56,10 +62,10 @@ impl Paxos {
         let content = Content::Beat(Box::new(Beat {
             number: self.beat,
             acceptor: self.acceptance(),
-            leaving: matches!(self.farewell, Farewell::Leaving { .. }) && self.proposer.is_done(),
+            leaving: self.is_leaving(now),
             promised: self.acceptor.as_ref().map_or(Default::default(), |acceptor| acceptor.promised),
             next: self.learner.next(),
-            view: self.inside.as_ref().map_or(0, |view| view.id.number),
+            view: self.installed_view(),
             hears: self.peers.values().filter(near).map(|peer| peer.member).collect(),
             echo: self.echo,
             lead: self.lead(),
@@ -67,6 +73,13 @@ impl Paxos {
         }));
         let packet = Packet { log: self.log, content };
         self.output.push_back(Output::Send { to: Destination::All, lane: Lane::Control, packet });
+    }
+
+    /// The number of the view that it has installed; 0 for none.
+    pub(super) fn installed_view(&self) -> u64 {
+        //= X94
+        let read = self.inside.as_ref().map_or(0, |view| view.id.number);
+        self.installed.map_or(read, |installed| installed.min(read))
     }
 
     pub(super) fn on_beat(&mut self, now: Instant, from: MemberId, log: LogId, beat: Beat) {
@@ -125,7 +138,11 @@ impl Paxos {
             votes && peer.log == self.log && self.is_mutual(peer, now)
         };
         let able: Vec<_> = self.peers.values().filter(able).map(|peer| peer.member.node).collect();
-        let rests = !acceptor.is_fresh() && now.since(self.started) < self.config.lease;
+        let rests = if acceptor.is_fresh() {
+            self.is_superseded(now) && !crate::mutated!(self.config, BindsSuperseded)
+        } else {
+            now.since(self.started) < self.config.lease
+        };
         let free = acceptor.is_free_for(self.me, now) || crate::mutated!(self.config, LeaseIgnored);
         if rests || able.len() + 1 < self.config.quorum() || !free {
             self.role = Role::Follower { stand_at: Instant::ZERO };
@@ -142,12 +159,35 @@ impl Paxos {
         }
     }
 
-    fn say_good_bye(&mut self, now: Instant) {
-        if let Farewell::Leaving { until } = self.farewell
-            && (now >= until || (self.members().is_none() && self.proposer.is_done()))
-        {
-            self.farewell = Farewell::Gone;
-            self.output.push_back(Output::Left);
+    /// Whether this node is to be left out of the next view: it leaves, or has other logs to read first.
+    pub(super) fn is_leaving(&self, now: Instant) -> bool {
+        //= X75
+        match self.farewell {
+            Farewell::Stays => self.reserved,
+            Farewell::Gone => true,
+            Farewell::Leaving { until } => {
+                let last = now + self.config.beat * LAST_BEATS >= until;
+                self.proposer.is_done() || last && !crate::mutated!(self.config, LeavesUnsaid)
+            }
         }
+    }
+
+    fn say_good_bye(&mut self, now: Instant) {
+        //= X75
+        let Farewell::Leaving { until } = self.farewell else { return };
+        let out = self.members().is_none() && self.proposer.is_done();
+        if now >= until || out && (self.is_succeeded(now) || crate::mutated!(self.config, LeavesFirst)) {
+            self.farewell = Farewell::Gone;
+        }
+    }
+
+    /// Whether all members of the present view that are heard have installed it.
+    fn is_succeeded(&self, now: Instant) -> bool {
+        let present = self.learner.present();
+        let knows = |member: &MemberId| match self.peers.get(&member.node) {
+            Some(peer) if peer.member == *member && self.is_near(peer, now) => peer.beat.view >= present.number,
+            _ => true,
+        };
+        present.last.keys().all(knows)
     }
 }

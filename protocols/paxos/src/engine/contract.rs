@@ -6,10 +6,12 @@ use crate::coordinator::Role;
 use crate::packet::{Content, Packet};
 use bytes::Bytes;
 use consort_order::{
-    AcrossPartitions, Arrival, Capability, Delivery, Engine, Fact, Lane, Link, Output, PeerReach, Refused, Retained,
-    Submission, WaitState,
+    AcrossPartitions, Arrival, Capability, DeclareProgress, Delivery, Engine, Fact, Lane, Link, Output, PeerReach,
+    Refused, Retained, Submission, WaitState,
 };
-use consort_types::{Duration, Instant, MessageId, NodeId, OrderStream, OrderWait, Position, Service, Ticket, ViewId};
+use consort_types::{
+    Duration, Holder, Instant, MessageId, NodeId, OrderStream, OrderWait, Position, Service, Ticket, ViewId,
+};
 
 /// How long a node that leaves waits for its messages and for the others to let it go.
 const FAREWELL: Duration = Duration::from_millis(300);
@@ -139,6 +141,12 @@ impl Engine for Paxos {
         self.held = from;
     }
 
+    fn declare(&mut self, now: Instant, holder: &Holder, from: Option<Position>) -> DeclareProgress {
+        let progress = self.ask_to_declare(now, holder, from.map(|from| from.0));
+        self.settle(now);
+        progress
+    }
+
     fn wait_state(&self) -> WaitState {
         WaitState { wait_cause: self.wait_cause(), busy_poll_hint: false }
     }
@@ -160,6 +168,7 @@ impl Paxos {
         see("instances_decided", c.decided);
         see("instances_known", self.learner.next());
         see("instances_retained", self.learner.next() - self.learner.first().at);
+        see("checkpoints_declared", self.learner.head().declared.iter().len() as u64);
         see("retained_bytes", self.learner.bytes() as u64);
         see("checkpoints_taken", c.jumps);
         see("instances_learnt", c.learnt);
@@ -207,8 +216,13 @@ impl Paxos {
         let near = self.peers.values().filter(|peer| self.is_near(peer, now)).count();
         let (view, next, first) = (self.learner.present().number, self.learner.next(), self.learner.first().at);
         let storage = self.config.storage.name();
+        let mut holders = String::new();
+        for (holder, from) in self.learner.head().declared.iter() {
+            holders.push_str(if holders.is_empty() { ", holds for " } else { " and " });
+            holders.push_str(&format!("{holder} from {from} on"));
+        }
         format!(
-            "{stands}, {role}, led by {leader}, {place} view {view}, knows {next} instances from {first} on, hears {near}, storage {storage}"
+            "{stands}, {role}, led by {leader}, {place} view {view}, knows {next} instances from {first} on, hears {near}, storage {storage}{holders}"
         )
     }
 

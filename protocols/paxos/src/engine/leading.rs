@@ -1,5 +1,5 @@
 //! This node as a coordinator.
-use super::{Farewell, Paxos, Peer, Then};
+use super::{Paxos, Peer, Then};
 use crate::acceptor::{Answer, latest};
 use crate::ballot::{Ballot, Item, Lives};
 use crate::coordinator::{Leading, Open, Role};
@@ -8,7 +8,7 @@ use crate::record::Record;
 use consort_types::{Duration, Instant, MemberId, NodeId};
 
 /// How far a node may be behind when it is let in.
-const CAUGHT_UP: u64 = 512;
+pub(super) const CAUGHT_UP: u64 = 512;
 /// More instances without anything accepted than the windows of earlier ballots leave.
 const HOLES: usize = 4_096;
 
@@ -156,7 +156,7 @@ impl Paxos {
     pub(super) fn propose(&mut self, now: Instant, at: u64, item: Item) {
         let bytes = match &item {
             Item::Value(id) => self.payload(id).map_or(0, |body| body.as_bytes().len()),
-            Item::Nothing | Item::View { .. } | Item::Primary(_) => 0,
+            _ => 0,
         };
         let Role::Leading(leading) = &mut self.role else { return };
         let ballot = leading.ballot;
@@ -185,7 +185,10 @@ impl Paxos {
         //= X16
         //= X27
         let Role::Leading(leading) = &self.role else { return None };
-        let full = leading.open.len() >= self.config.window || leading.bytes() >= self.config.window_bytes;
+        let untaken = leading.next.saturating_sub(self.learner.next()) as usize;
+        let counted = if crate::mutated!(self.config, DecidedUncounted) { 0 } else { untaken };
+        let open = leading.open.len().max(counted);
+        let full = open >= self.config.window || leading.bytes() >= self.config.window_bytes;
         let full = full && !crate::mutated!(self.config, WindowIgnored);
         let inherits = self.learner.next() < leading.inherited && !crate::mutated!(self.config, InheritedOvertaken);
         if full || inherits || leading.changes() {
@@ -322,11 +325,11 @@ impl Paxos {
         let present = self.learner.present();
         let in_view = |member: &MemberId| match self.peers.get(&member.node) {
             Some(peer) => peer.member == *member && peer.beat.view == present.number,
-            None => *member == self.me,
+            None => *member == self.me && self.installed_view() == present.number,
         };
+        let all = present.last.keys().all(in_view) || crate::mutated!(self.config, PrimaryUnasked);
         let Role::Leading(leading) = &mut self.role else { return };
         let asked = leading.open.values().any(|open| open.item == Item::Primary(present.number));
-        let all = present.last.keys().all(in_view) || crate::mutated!(self.config, PrimaryUnasked);
         if present.primary || asked || present.number == 0 || !all {
             return;
         }
@@ -350,8 +353,7 @@ impl Paxos {
             peer.log == self.log && self.is_mutual(peer, now) && !peer.beat.leaving && (member || caught_up)
         };
         let mut members: Vec<_> = self.peers.values().filter(stays).map(|peer| peer.member).collect();
-        let leaves = matches!(self.farewell, Farewell::Leaving { .. }) && self.proposer.is_done();
-        if !leaves {
+        if !self.is_leaving(now) {
             members.push(self.me);
         }
         members.sort_unstable();

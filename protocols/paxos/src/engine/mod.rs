@@ -1,4 +1,5 @@
 //! All roles of one node together.
+use self::declaring::DeclareRequests;
 use self::retention::{Ledger, Timeline};
 use crate::acceptor::Acceptor;
 use crate::ballot::{Ballot, Item, Lives, LogId, ValueId};
@@ -16,8 +17,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 mod beats;
 mod contract;
+mod declaring;
 mod leading;
 mod learning;
+mod many;
 #[cfg(feature = "model")]
 mod model;
 mod passing;
@@ -34,6 +37,8 @@ pub struct Paxos {
     config: Config,
     me: MemberId,
     log: LogId,
+    /// The incarnations that began it, where they are known.
+    founders: Vec<MemberId>,
     acceptor: Option<Acceptor>,
     learner: Learner,
     places: Places,
@@ -74,6 +79,14 @@ pub struct Paxos {
     timeline: Timeline,
     /// From where on programs have yet to read.
     held: Option<Position>,
+    /// Checkpoints of programs that are to be declared.
+    requests: DeclareRequests,
+    /// The first instance that is yet to be merged with other logs.
+    unmerged: Option<u64>,
+    /// It is not to be let in yet: it has other logs to read first.
+    reserved: bool,
+    /// The last view that was installed where this log is merged with others.
+    installed: Option<u64>,
     writing: BTreeMap<Ticket, Then>,
     /// What this node says to itself.
     loopback: VecDeque<Content>,
@@ -186,6 +199,7 @@ impl Paxos {
         Ok(Self {
             me,
             log: LogId::NONE,
+            founders: Vec::new(),
             acceptor,
             learner,
             places: Places::default(),
@@ -214,6 +228,10 @@ impl Paxos {
             ledger: Ledger::default(),
             timeline: Timeline::default(),
             held: None,
+            requests: DeclareRequests::default(),
+            unmerged: None,
+            reserved: false,
+            installed: None,
             writing: BTreeMap::new(),
             loopback: VecDeque::new(),
             output: VecDeque::new(),
@@ -302,8 +320,9 @@ impl Paxos {
             Content::Learn(first) => self.on_learn(from.node, first),
             Content::Learnt { from: first, entries } => self.on_learnt(now, first, entries),
             Content::Recover => self.on_recover(now, from),
-            Content::Recovered(told, promised) => self.on_recovered(now, from, told, promised),
+            Content::Recovered(recovered) => self.on_recovered(now, from, *recovered),
             Content::Checkpoint(start) => self.on_checkpoint(now, *start),
+            Content::Declare { holder, from } => self.on_declare(now, holder, from),
         }
     }
 

@@ -69,14 +69,14 @@ impl Paxos {
         self.ledger = Ledger::of(read.iter().map(Record::instance).zip(records.iter().map(Bytes::len)));
         let mut disk = Replayed::of(read.into_iter());
         match disk.start.take().filter(|_| readable) {
-            Some(start) => self.go_on(start, disk),
+            Some(start) => self.go_on(now, start, disk),
             // What an earlier log has left behind must not be taken for a part of the next one.
             None => self.keep(now, &Record::Empty, Then::Trim(Ticket(self.ticket))),
         }
     }
 
-    fn go_on(&mut self, start: LogStart, mut disk: Replayed) {
-        self.log = start.log;
+    fn go_on(&mut self, now: Instant, start: LogStart, mut disk: Replayed) {
+        (self.log, self.founders) = (start.log, start.founders);
         for life in start.lives.iter().chain(disk.lives.iter()) {
             self.lives.note(life);
             self.noted.note(life);
@@ -84,17 +84,18 @@ impl Paxos {
         let (promised, first) = (start.promised.max(disk.promised), start.from.at);
         self.round = self.round.max(promised.round);
         self.learner.jump(start.from);
-        let decided = (first..disk.decided).map_while(|at| Some((at, disk.decided(at)?)));
-        for (at, (item, body)) in decided.collect::<Vec<_>>() {
-            self.remember(item.clone(), body);
-            self.learner.decide(at, item);
-            self.marked = at + 1;
-        }
-        self.marked = self.marked.max(first);
+        let decided: Vec<_> = (first..disk.decided).map_while(|at| Some((at, disk.decided(at)?))).collect();
+        self.marked = decided.last().map_or(first, |(at, _)| at + 1);
         if let Some(acceptor) = &mut self.acceptor {
             acceptor.standing = Standing::Voting;
             acceptor.promised = promised;
             acceptor.accepted = disk.accepted.split_off(&first);
+        }
+        // One by one: a value that was decided twice is held for each of its instances.
+        for (at, (item, body)) in decided {
+            self.remember(item.clone(), body);
+            self.learner.decide(at, item);
+            self.take_decided(now);
         }
     }
 }

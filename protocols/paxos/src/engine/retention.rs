@@ -87,7 +87,7 @@ impl Paxos {
             to = to.max(self.learner.within(limit));
         }
         if bytes <= limit * PATIENCE {
-            to = to.min(self.needed(now)).min(self.unread());
+            to = to.min(self.needed(now)).min(self.unread()).min(self.undeclared());
         }
         if to > self.learner.first().at {
             self.learner.trim(to);
@@ -118,9 +118,24 @@ impl Paxos {
     /// The first instance that some program has yet to read.
     fn unread(&self) -> u64 {
         //= X86
-        let waits = self.held.filter(|from| from.0 <= self.learner.place());
-        let waits = waits.filter(|_| !crate::mutated!(self.config, UnreadIgnored));
-        waits.and_then(|from| self.places.instance(from.0)).unwrap_or(self.learner.next())
+        let waits = self.held.filter(|_| !crate::mutated!(self.config, UnreadIgnored));
+        let unread = waits.map_or(self.learner.next(), |from| self.instance_of(from.0));
+        //= X92
+        unread.min(self.unmerged.unwrap_or(unread))
+    }
+
+    /// The first instance that a majority of the copies of some program does not keep.
+    fn undeclared(&self) -> u64 {
+        //= X87
+        let needed = self.learner.head().declared.needed();
+        let needed = needed.filter(|_| !crate::mutated!(self.config, DeclaredIgnored));
+        needed.map(|from| self.instance_of(from)).fold(self.learner.next(), u64::min)
+    }
+
+    /// In which instance a place came; the next one for what has yet to come.
+    fn instance_of(&self, place: u64) -> u64 {
+        let known = (place <= self.learner.place()).then(|| self.places.instance(place)).flatten();
+        known.unwrap_or(self.learner.next())
     }
 
     /// What the disk holds below the retained log may go once all else that it tells is written anew.
@@ -140,7 +155,7 @@ impl Paxos {
     pub(super) fn log_start(&self) -> Record {
         let promised = self.acceptor.as_ref().map_or_else(Default::default, |acceptor| acceptor.promised);
         let (log, lives, from) = (self.log, self.lives.clone(), self.learner.first().clone());
-        Record::Checkpoint(Box::new(LogStart { log, lives, promised, from }))
+        Record::Checkpoint(Box::new(LogStart { log, founders: self.founders.clone(), lives, promised, from }))
     }
 
     /// One that was asked has trimmed what is missing here: another may hold it. Who was never let in goes on behind it.
@@ -177,10 +192,11 @@ impl Paxos {
     }
 
     /// What this acceptor has promised and accepted: a restart that it asks for itself makes it forget nothing.
-    fn carried(&self) -> Vec<Bytes> {
+    pub fn carried(&self) -> Vec<Bytes> {
         let Some(acceptor) = self.acceptor.as_ref().filter(|acceptor| acceptor.votes()) else { return Vec::new() };
         let (log, lives, promised) = (self.log, self.lives.clone(), acceptor.promised);
-        let start = LogStart { log, lives, promised, from: self.learner.head().clone() };
+        let founders = self.founders.clone();
+        let start = LogStart { log, founders, lives, promised, from: self.learner.head().clone() };
         let accepted = acceptor.accepted.range(self.learner.next()..).map(|(at, accepted)| {
             let Accepted { ballot, item, body, .. } = accepted.clone();
             Record::Accepted { ballot, at: *at, item, body }

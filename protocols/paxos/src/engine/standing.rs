@@ -3,7 +3,7 @@ use super::{Paxos, Then};
 use crate::acceptor::{Accepted, Acceptor, Standing, latest};
 use crate::ballot::{Ballot, Item, LogId};
 use crate::learner::Entry;
-use crate::packet::{Acceptance, Content, Told};
+use crate::packet::{Acceptance, Content, Recovered, Told};
 use crate::record::Record;
 use consort_types::{Instant, MemberId, NodeId};
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ impl Paxos {
     }
 
     /// All acceptors, each of which has said, since all of these lives began, that it has promised nothing.
-    fn founders(&self, now: Instant) -> Option<Vec<MemberId>> {
+    fn who_may_found(&self, now: Instant) -> Option<Vec<MemberId>> {
         //= X51
         let life = |node: &NodeId| match self.peers.get(node) {
             _ if *node == self.me.node => Some(self.me),
@@ -51,20 +51,20 @@ impl Paxos {
 
     /// Begins a log, takes one up, or asks what was forgotten.
     pub(super) fn look_for_log(&mut self, now: Instant) {
-        let founds = if self.acceptor.is_some() { self.founders(now).map(|lives| LogId::of(&lives)) } else { None };
-        match founds {
-            Some(log) => self.found(now, log),
+        let founders = self.acceptor.is_some().then(|| self.who_may_found(now)).flatten();
+        match founders {
+            Some(founders) => self.found(now, LogId::of(&founders), founders),
             None => self.take_up_log(now),
         }
         self.ask_what_was_forgotten();
         self.adopt(now);
     }
 
-    fn found(&mut self, now: Instant, log: LogId) {
+    fn found(&mut self, now: Instant, log: LogId, founders: Vec<MemberId>) {
         if self.log == log && self.acceptor.as_ref().is_some_and(|acceptor| acceptor.votes()) {
             return;
         }
-        self.log = log;
+        (self.log, self.founders) = (log, founders);
         if let Some(acceptor) = &mut self.acceptor {
             acceptor.standing = Standing::Voting;
         }
@@ -79,6 +79,7 @@ impl Paxos {
         let log = alive.filter(|peer| peer.beat.acceptor == Acceptance::Ready).map(|peer| peer.log).next();
         let Some(log) = log.filter(|log| *log != self.log && self.is_unbound()) else { return };
         let before = std::mem::replace(&mut self.log, log);
+        self.founders.clear();
         self.leader = None;
         if let Some(acceptor) = &mut self.acceptor {
             acceptor.standing = Standing::Blank { answers: BTreeMap::new() };
@@ -89,13 +90,23 @@ impl Paxos {
         }
     }
 
+    /// Whether a later incarnation is there of one that this log is named after: others may begin a log with that one.
+    pub(super) fn is_superseded(&self, now: Instant) -> bool {
+        //= X57
+        let present = |node: NodeId| match self.peers.get(&node) {
+            _ if node == self.me.node => Some(self.me),
+            peer => peer.filter(|peer| self.is_near(peer, now)).map(|peer| peer.member),
+        };
+        self.founders.iter().any(|founder| present(founder.node).is_some_and(|life| life != *founder))
+    }
+
     fn ask_what_was_forgotten(&mut self) {
         let Some(acceptor) = &self.acceptor else { return };
         if !matches!(acceptor.standing, Standing::Blank { .. }) || self.log == LogId::NONE {
             return;
         }
         if crate::mutated!(self.config, EmptyDiskTrusted) {
-            return self.found(self.started, self.log);
+            return self.found(self.started, self.log, Vec::new());
         }
         //= X32
         let me = self.me.node;
@@ -123,17 +134,23 @@ impl Paxos {
         let next = self.learner.next();
         let Some(acceptor) = self.acceptor.as_ref().filter(|acceptor| acceptor.votes()) else { return };
         let (told, promised) = (acceptor.tell(self.lives.clone(), next, 0), acceptor.promised);
-        self.send(life.node, Content::Recovered(told, promised));
+        let founders = self.founders.clone();
+        self.send(life.node, Content::Recovered(Box::new(Recovered { promised, told, founders })));
     }
 
-    pub(super) fn on_recovered(&mut self, now: Instant, from: MemberId, told: Told, promised: Ballot) {
+    pub(super) fn on_recovered(&mut self, now: Instant, from: MemberId, recovered: Recovered) {
+        let Recovered { promised, told, founders } = recovered;
         self.lives.merge(&told.lives);
         let outdated = self.lives.outdates(from) || self.lives.outdates(self.me);
         let Some(Acceptor { standing: Standing::Blank { answers }, .. }) = &mut self.acceptor else { return };
-        if !outdated && from != self.me {
-            answers.insert(from, (told, promised));
-            self.adopt(now);
+        if outdated || from == self.me {
+            return;
         }
+        answers.insert(from, (told, promised));
+        if self.founders.is_empty() && LogId::of(&founders) == self.log {
+            self.founders = founders;
+        }
+        self.adopt(now);
     }
 
     /// Takes over what enough others have told, once everything below is learnt and every payload held.

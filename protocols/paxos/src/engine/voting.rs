@@ -92,7 +92,7 @@ impl Paxos {
                 Some(body) => Some(body),
                 None => return self.wait_for(ballot, at, item.clone(), *id),
             },
-            Item::Nothing | Item::View { .. } | Item::Primary(_) => None,
+            _ => None,
         };
         let Some(acceptor) = &mut self.acceptor else { return };
         acceptor.waiting.remove(&at);

@@ -1,6 +1,6 @@
 //! What only a forger sends: nothing panics, nothing overflows, and no packet makes a node keep much more than it holds.
 use super::body;
-use super::solo::{ME, Solo, ballot, beat, named, other};
+use super::solo::{ME, Solo, ballot, beat, named, other, recovered};
 use crate::ballot::{Ballot, Item, Lives};
 use crate::learner::{Checkpoint, Present};
 use crate::packet::{Beat, Content, Packet, Told, Value};
@@ -21,7 +21,10 @@ fn packets(far: u64, own: Ballot) -> Vec<Content> {
     let hole = Told { next: 0, accepted: vec![(far, high, Item::Nothing)], lives: Lives::default() };
     let lives: Lives = [MemberId::new(1, far), MemberId::new(0, far)].into_iter().collect();
     let present = Present { number: far, ..Present::default() };
-    let items = [Item::Nothing, view(far, far - 1), view(far, 0), Item::Primary(far), Item::Value(named(ME, far, far))];
+    let holder: consort_types::Holder = "ledger".parse().unwrap();
+    let declare = Item::Declare { holder: holder.clone(), from: Some(far) };
+    let (value, skip) = (Item::Value(named(ME, far, far)), Item::Skip(far));
+    let items = [Item::Nothing, view(far, far - 1), view(far, 0), Item::Primary(far), value, declare, skip];
     let mut packets = vec![
         Content::Beat(Box::new(Beat { next: far, view: far, number: far, echo: Some((own, far)), ..beat(high) })),
         Content::Value(Value { id: named(other(1), far, far), hops: u16::MAX, body: body(&["tea"]) }),
@@ -32,10 +35,17 @@ fn packets(far: u64, own: Ballot) -> Vec<Content> {
         Content::Vote { ballot: own, at: far, lives },
         Content::Learn(far),
         Content::Learnt { from: far, entries: vec![(Item::Nothing, None), (Item::Nothing, None)] },
-        Content::Recovered(told, high),
-        Content::Recovered(hole, high),
-        Content::Checkpoint(Box::new(Checkpoint { at: far, place: far, present })),
+        recovered(told, high),
+        recovered(hole, high),
+        Content::Checkpoint(Box::new(Checkpoint {
+            at: far,
+            place: far,
+            slots: far,
+            present,
+            declared: Default::default(),
+        })),
         Content::Prepare { ballot: high, from: far },
+        Content::Declare { holder, from: Some(far) },
     ];
     for item in items {
         packets.push(Content::Decide { at: 0, item: item.clone(), hops: u16::MAX });

@@ -3,6 +3,7 @@ use super::world::World;
 use crate::ballot::{Ballot, Item, LogId, ValueId};
 use crate::config::{Config, Storage};
 use crate::coordinator::Role;
+use crate::declared::Declared;
 use crate::engine::Paxos;
 use crate::learner::Entry;
 use crate::packet::{Content, Packet};
@@ -45,6 +46,8 @@ pub struct Judge {
     payloads: BTreeMap<ValueId, Body>,
     /// What each disk holds of its log: how far everything is decided.
     marked: BTreeMap<u16, u64>,
+    /// What programs have declared before an instance.
+    declared: BTreeMap<u64, Declared>,
     /// The log in which anything is decided.
     log_id: Option<LogId>,
     pub deliveries: u64,
@@ -75,6 +78,7 @@ impl Judge {
             ballots: BTreeMap::new(),
             payloads: BTreeMap::new(),
             marked: BTreeMap::new(),
+            declared: BTreeMap::new(),
             log_id: None,
             deliveries: 0,
         }
@@ -182,6 +186,9 @@ impl Judge {
             let log = *self.log_id.get_or_insert(engine.log());
             assert!(log == engine.log(), "one log: n{node} has {}, others {log}", engine.log());
         }
+        let (at, now) = (engine.learner().next(), &engine.learner().head().declared);
+        let known = self.declared.entry(at).or_insert_with(|| now.clone());
+        assert!(known == now, "declared: before instance {at} it is {known:?}, at n{node} {now:?}");
         let seen = self.seen.entry(node).or_default();
         *seen = (*seen).max(engine.learner().first().at);
         while let Some(entry) = engine.learner().entry(*seen) {

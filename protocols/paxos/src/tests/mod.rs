@@ -2,6 +2,7 @@
 mod by_position;
 mod hostile;
 mod judge;
+mod many;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod packets;

@@ -68,6 +68,11 @@ const NOTICED: &[(Mutant, &str, Where)] = &[
     (Mutant::LogNameFirst, "promises", Scene(v::half_of_what_it_adopted_counts_as_nothing)),
     (Mutant::LearntUnwritten, "replay", Seeds),
     (Mutant::LogByMajority, "one log", Scene(s::a_log_is_begun_by_all_acceptors_together_and_by_no_fewer)),
+    (
+        Mutant::BindsSuperseded,
+        "one log",
+        Scene(v::one_that_promised_nothing_binds_itself_to_no_log_that_others_may_leave),
+    ),
     (Mutant::AnyLogHeeded, "one log", Scene(s::packets_of_another_log_are_not_heeded)),
     (Mutant::HolesDecided, "one value", Scene(v::nobody_tells_of_what_it_does_not_know)),
     (Mutant::NothingRelearnt, "liveness", Seeds),
@@ -81,12 +86,20 @@ const NOTICED: &[(Mutant, &str, Where)] = &[
     (Mutant::LeadsForEver, "lease", Scene(s::a_coordinator_that_hears_no_majority_stops_calling_itself_one)),
     (Mutant::PrimaryUnasked, "primary", Scene(v::a_view_is_called_primary_once_all_have_installed_it)),
     (Mutant::CreditIgnored, "credit", Scene(v::no_more_is_under_way_than_the_credit_allows)),
+    (Mutant::LeavesFirst, "leaving", Scene(v::one_that_leads_leaves_once_the_others_have_the_view_without_it)),
+    (Mutant::LeavesUnsaid, "leaving", Scene(v::one_that_leaves_with_messages_of_its_own_not_ordered_says_so_at_last)),
+    (Mutant::DecidedUncounted, "window", Scene(v::no_value_is_proposed_a_window_beyond_what_is_not_decided)),
     (Mutant::WindowIgnored, "window", Seeds),
     (Mutant::OneTrimmed, "history", Scene(r::a_node_asks_everybody_for_what_one_has_trimmed)),
     (
         Mutant::UnreadIgnored,
         "history",
         Scene(r::what_a_program_has_yet_to_read_is_held_for_it_up_to_four_times_as_much),
+    ),
+    (
+        Mutant::DeclaredIgnored,
+        "history",
+        Scene(r::what_a_majority_of_the_copies_of_a_program_lacks_is_held_for_them_at_every_node),
     ),
     (Mutant::PoolKept, "memory", Scene(v::payloads_of_values_that_cannot_count_any_more_are_dropped)),
 ];

@@ -1,19 +1,27 @@
 //! Packets and records to the byte.
 use super::body;
 use crate::ballot::{Ballot, Item, LogId, ValueId};
+use crate::declared::Declared;
 use crate::learner::{Checkpoint, Present};
-use crate::packet::{Acceptance, Beat, Content, Lead, Packet, Told, Value};
+use crate::packet::{Acceptance, Beat, Content, Lead, Packet, Recovered, Told, Value};
 use crate::record::{LogStart, Record};
 use bytes::{Bytes, BytesMut};
-use consort_types::{MemberId, NodeId};
+use consort_types::{Holder, MemberId, NodeId};
 use consort_wire::Packet as _;
 
 const BALLOT: Ballot = Ballot { generation: 1, round: 7, owner: MemberId::new(2, 9) };
 const ID: ValueId = ValueId { sender: MemberId::new(3, 4), view: 5, number: 6 };
 
-fn items() -> [Item; 4] {
+fn holder(name: &str) -> Holder {
+    name.parse().unwrap()
+}
+
+fn items() -> [Item; 7] {
     let members = vec![MemberId::new(0, 3), MemberId::new(4, 1)];
-    [Item::Nothing, Item::View { number: 4, after: 3, members }, Item::Primary(4), Item::Value(ID)]
+    let declare = |from| Item::Declare { holder: holder("ledger/2"), from };
+    let view = Item::View { number: 4, after: 3, members };
+    let (kept, withdrawn) = (declare(Some(7)), declare(None));
+    [Item::Nothing, view, Item::Primary(4), Item::Value(ID), kept, withdrawn, Item::Skip(9)]
 }
 
 fn samples() -> Vec<Packet> {
@@ -46,8 +54,10 @@ fn samples() -> Vec<Packet> {
         Content::Learn(4),
         Content::Learnt { from: 4, entries: items().map(|item| (item.clone(), body_of(&item))).into() },
         Content::Recover,
-        Content::Recovered(told, BALLOT),
+        Content::Recovered(Box::new(Recovered { promised: BALLOT, told, founders: vec![MemberId::new(0, 3)] })),
         Content::Checkpoint(Box::new(checkpoint())),
+        Content::Declare { holder: holder("bill"), from: Some(1 << 40) },
+        Content::Declare { holder: holder("bill"), from: None },
     ];
     for item in items() {
         contents.push(Content::Accept { ballot: BALLOT, at: 3, item: item.clone(), hops: 1 });
@@ -58,12 +68,21 @@ fn samples() -> Vec<Packet> {
 
 fn checkpoint() -> Checkpoint {
     let (last, away) = ([(MemberId::new(0, 3), 9)].into(), [(MemberId::new(4, 1), 3)].into());
-    Checkpoint { at: 70, place: 900, present: Present { number: 4, last, primary: true, away } }
+    let mut declared = Declared::default();
+    declared.note(holder("ledger/1"), Some(800));
+    declared.note(holder("ledger/2"), Some(900));
+    Checkpoint { at: 70, place: 900, slots: 950, present: Present { number: 4, last, primary: true, away }, declared }
 }
 
 fn log_start() -> Box<LogStart> {
     let lives = [MemberId::new(0, 3)].into_iter().collect();
-    Box::new(LogStart { log: LogId(5), lives, promised: BALLOT, from: checkpoint() })
+    Box::new(LogStart {
+        log: LogId(5),
+        founders: vec![MemberId::new(0, 3)],
+        lives,
+        promised: BALLOT,
+        from: checkpoint(),
+    })
 }
 
 fn bytes(packet: &Packet) -> Bytes {
@@ -126,4 +145,16 @@ fn records_read_back_and_no_mutation_panics() {
             }
         });
     }
+}
+
+#[test]
+fn a_checkpoint_of_before_logs_had_slots_is_read() {
+    let bare = Checkpoint { declared: Declared::default(), ..checkpoint() };
+    let start = LogStart { founders: Vec::new(), from: bare.clone(), ..*log_start() };
+    let new = Record::Checkpoint(Box::new(start.clone())).encode();
+    let slots = new.windows(8).position(|eight| eight == 950_u64.to_be_bytes()).unwrap();
+    // Without the founders behind kind and log, the slots, and the holders at the end: a count each where there are none.
+    let old = [&[1], &new[1..9], &new[11..slots], &new[slots + 8..new.len() - 2]].concat();
+    let from = Checkpoint { slots: bare.place, ..bare };
+    assert_eq!(Record::decode(&old.into()), Ok(Record::Checkpoint(Box::new(LogStart { from, ..start }))));
 }

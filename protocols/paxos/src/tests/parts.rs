@@ -274,3 +274,31 @@ fn settings_that_cannot_work_are_named() {
         assert!(wrong(change).starts_with(told), "{} is not about {told}", wrong(change));
     }
 }
+
+#[test]
+fn what_has_an_effect_fills_slots_and_a_skip_frees_those_before_it() {
+    //= X91 test
+    let mut learner = Learner::default();
+    let mut slots = Vec::new();
+    let items = [
+        value(A, 5, 1), // before any view
+        view(5, 0, &[A, B]),
+        value(A, 5, 1),
+        Item::Nothing,
+        Item::Skip(100),
+        value(A, 5, 1), // a second time
+        value(A, 5, 2),
+        Item::Skip(50), // too late
+        Item::Primary(5),
+        Item::Primary(5),
+        Item::Skip(104), // the next one
+    ];
+    for (at, item) in (0..).zip(items) {
+        assert!(learner.decide(at, item));
+        learner.take(|_| Some(body(&["x", "y"])));
+        slots.push(learner.head().slots);
+    }
+    assert_eq!(slots, [0, 1, 3, 3, 99, 99, 101, 101, 102, 102, 103]);
+    learner.trim(6);
+    assert_eq!((learner.first().slots, learner.first().place), (99, 2));
+}

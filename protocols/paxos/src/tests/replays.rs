@@ -19,7 +19,7 @@ fn started(records: Vec<Record>) -> Paxos {
     let config = Config::new(NodeId(0), (0..3).map(NodeId).collect());
     let mut engine = Paxos::new(config, Incarnation(9)).unwrap();
     let from = Checkpoint::default();
-    let start = LogStart { log: LogId(5), lives: Lives::default(), promised: Ballot::ZERO, from };
+    let start = LogStart { log: LogId(5), founders: Vec::new(), lives: Lives::default(), promised: Ballot::ZERO, from };
     let records = records.into_iter().chain([Record::Checkpoint(Box::new(start))]).map(|record| record.encode());
     engine.start(Instant::ZERO, &records.collect::<Vec<_>>());
     engine
@@ -55,17 +55,22 @@ fn what_was_accepted_where_something_else_is_decided_is_not_taken_for_it() {
 fn half_of_what_is_adopted_of_another_log_is_not_taken_for_the_first_one() {
     //= X34 test
     //= X53 test
-    use super::solo::{Solo, beat, other};
+    use super::solo::{Solo, beat, other, recovered};
     use crate::packet::{Content, Told};
-    let start =
-        LogStart { log: LogId(4), lives: Lives::default(), promised: Ballot::ZERO, from: Checkpoint::default() };
+    let start = LogStart {
+        log: LogId(4),
+        founders: Vec::new(),
+        lives: Lives::default(),
+        promised: Ballot::ZERO,
+        from: Checkpoint::default(),
+    };
     let first = Record::Checkpoint(Box::new(start));
     let mut solo = Solo::with(3, std::slice::from_ref(&first));
     // It has promised nothing in its log, and the others have gone on in another.
     solo.hand(other(1), Content::Beat(Box::new(beat(Ballot::ZERO))));
     let ballot = Ballot { generation: 0, round: 3, owner: other(1) };
     let told = Told { accepted: vec![(0, ballot, Item::Nothing)], ..Told::default() };
-    (1..3).for_each(|node| drop(solo.hand(other(node), Content::Recovered(told.clone(), ballot))));
+    (1..3).for_each(|node| drop(solo.hand(other(node), recovered(told.clone(), ballot))));
     assert!(solo.votes() && solo.engine.log() == super::solo::LOG);
     for n in 1..=solo.records.len() {
         let disk: Vec<_> = std::iter::once(first.clone()).chain(solo.records[..n].iter().cloned()).collect();
@@ -73,4 +78,19 @@ fn half_of_what_is_adopted_of_another_log_is_not_taken_for_the_first_one() {
         let whole = n == solo.records.len();
         assert_eq!(again.votes(), whole, "with {n} of {} records", solo.records.len());
     }
+}
+
+#[test]
+fn a_value_that_was_decided_twice_is_read_back_at_both_instances() {
+    //= X34 test
+    //= X40 test
+    let members = vec![super::solo::ME, super::solo::other(1)];
+    let view = Item::View { number: 1, after: 0, members };
+    let id = ValueId { sender: super::solo::other(1), view: 1, number: 1 };
+    let value = |at| Record::Learnt { at, item: Item::Value(id), body: Some(super::body(&["tea"])) };
+    let records =
+        [super::solo::log_start(), learnt(0, view), value(1), value(2), learnt(3, Item::Nothing), Record::Decided(4)];
+    let solo = super::solo::Solo::with(3, &records);
+    let learner = solo.engine.learner();
+    assert_eq!((learner.next(), learner.place(), learner.voided), (4, 1, 1));
 }

@@ -5,8 +5,8 @@ use crate::config::{Config, Storage};
 use crate::packet::Content;
 use crate::record::Record;
 use bytes::Bytes;
-use consort_order::{Engine, Output};
-use consort_types::{Duration, Incarnation, Instant, NodeId, Position};
+use consort_order::{DeclareProgress, Engine, Output};
+use consort_types::{Duration, Holder, Incarnation, Instant, NodeId, Position};
 
 const RETAIN: usize = 16 << 10;
 
@@ -97,7 +97,6 @@ pub fn what_a_program_has_yet_to_read_is_held_for_it_up_to_four_times_as_much() 
         assert!(world.submit(0, 1_000));
         world.run(10);
     }
-    let oldest = |world: &World, node: usize| world.hosts[node].engine.retained().unwrap().first.0;
     assert!(oldest(&world, 0) <= from, "history: {} is the oldest there is, and {from} is wanted", oldest(&world, 0));
     assert!(world.hosts[0].engine.learner().bytes() > 2 * RETAIN && oldest(&world, 1) > from);
     fill(&mut world, 0);
@@ -110,6 +109,22 @@ pub fn what_a_program_has_yet_to_read_is_held_for_it_up_to_four_times_as_much() 
         world.run(1_000);
         assert_eq!(world.hosts[0].engine.learner().bytes(), 0, "{wanted:?} holds nothing");
     }
+}
+
+#[test]
+fn what_is_yet_to_be_merged_is_held_up_to_four_times_as_much() {
+    //= X92 test
+    let mut world = world(9, Storage::Memory, |config| config.retain_for = Duration::from_millis(300));
+    let from = world.hosts[0].engine.learner().next();
+    world.hosts[0].engine.hold_from(from);
+    for _ in 0..40 {
+        assert!(world.submit(0, 1_000));
+        world.run(10);
+    }
+    let first = |world: &World, node: usize| world.hosts[node].engine.learner().first().at;
+    assert!(first(&world, 0) <= from && first(&world, 1) > from);
+    fill(&mut world, 0);
+    assert!(first(&world, 0) > from, "but no more");
 }
 
 #[test]
@@ -219,9 +234,94 @@ fn a_disk_without_a_checkpoint_counts_as_empty_for_ever() {
     assert!(engine.acceptor().unwrap().is_blank() && engine.learner().next() == 0);
     assert_eq!(written, [(3 + 1, Record::Empty)]);
     let (lives, promised, from) = Default::default();
-    let start = crate::record::LogStart { log: crate::ballot::LogId(5), lives, promised, from };
+    let start = crate::record::LogStart { log: crate::ballot::LogId(5), founders: Vec::new(), lives, promised, from };
     let later = [Record::Empty, Record::Checkpoint(Box::new(start))].map(|record| record.encode());
     let (engine, _) = self::engine(&[records.to_vec(), later.to_vec()].concat());
     assert!(engine.acceptor().unwrap().votes() && engine.acceptor().unwrap().is_fresh());
     assert_eq!(engine.learner().next(), 0, "what an earlier log left counts no more");
+}
+
+fn holder(name: &str) -> Holder {
+    name.parse().unwrap()
+}
+
+/// Asks a node until the log says so.
+fn declare(world: &mut World, node: u16, name: &str, from: Option<u64>) {
+    let stands = (0..1_000).any(|_| {
+        world.run(5);
+        world.declare(node, name, from) == DeclareProgress::Stands
+    });
+    assert!(stands, "liveness: {name} is not declared\n{}", world.describe());
+}
+
+fn oldest(world: &World, node: usize) -> u64 {
+    world.hosts[node].engine.retained().unwrap().first.0
+}
+
+#[test]
+pub fn what_a_majority_of_the_copies_of_a_program_lacks_is_held_for_them_at_every_node() {
+    //= X87 test
+    let mut world = world(21, Storage::Memory, |config| config.retain_for = Duration::from_millis(300));
+    let from = world.hosts[0].engine.learner().place() + 1;
+    for (node, copy) in [(1, "ledger/a"), (2, "ledger/b"), (3, "ledger/c")] {
+        declare(&mut world, node, copy, Some(from));
+    }
+    for _ in 0..30 {
+        assert!(world.submit(0, 1_000));
+        world.run(10);
+    }
+    for node in 0..4 {
+        assert!(oldest(&world, node) <= from, "history: {} is the oldest, and {from} is wanted", oldest(&world, node));
+    }
+    declare(&mut world, 3, "ledger/a", Some(from + 20));
+    world.run(1_000);
+    assert!(oldest(&world, 0) <= from, "one of three keeps more");
+    declare(&mut world, 0, "ledger/c", Some(from + 10));
+    declare(&mut world, 0, "ledger/c", Some(from + 5));
+    world.run(1_000);
+    for node in 0..4 {
+        assert!((from + 8..=from + 10).contains(&oldest(&world, node)), "two of three keep what stands below ten");
+    }
+    fill(&mut world, 0);
+    assert!(oldest(&world, 0) > from + 20, "but no more than four times as much is held");
+    assert!(world.hosts[0].engine.learner().bytes() <= 5 * RETAIN);
+    ["ledger/a", "ledger/b", "ledger/c"].iter().for_each(|copy| declare(&mut world, 1, copy, None));
+    world.run(1_000);
+    assert_eq!(world.hosts[0].engine.learner().bytes(), 0, "nobody holds anything any more");
+}
+
+#[test]
+fn what_is_declared_outlasts_all_nodes_and_those_that_begin_at_a_checkpoint_know_it() {
+    //= X87 test
+    let mut world = world(22, Storage::Sync, |config| config.retain_for = Duration::from_millis(300));
+    fill(&mut world, 0);
+    let from = world.hosts[0].engine.learner().place() + 1;
+    declare(&mut world, 1, "ledger", Some(from));
+    (0..4).for_each(|node| world.stop(node, if node == 3 { Disk::Lost } else { Disk::Kept }));
+    (0..4).for_each(|node| world.restart(node));
+    settles(&mut world);
+    for _ in 0..20 {
+        assert!(world.submit(0, 1_000));
+        world.run(10);
+    }
+    world.run(1_000);
+    settles(&mut world);
+    for node in 0..4 {
+        let declared = &world.hosts[node].engine.learner().head().declared;
+        assert!(declared.stands(&holder("ledger"), Some(from)), "at node {node}");
+        assert!(oldest(&world, node) <= from, "at node {node}");
+    }
+}
+
+#[test]
+fn a_checkpoint_for_which_there_is_no_room_is_refused_and_none_counts_twice() {
+    //= X87 test
+    let mut world = world(23, Storage::Memory, |_| {});
+    (0..64).for_each(|n| declare(&mut world, n % 4, &format!("p{n}"), Some(1)));
+    assert_eq!(world.declare(2, "more", Some(1)), DeclareProgress::Full);
+    let next = world.hosts[0].engine.learner().next();
+    declare(&mut world, 0, "p7", Some(1));
+    assert_eq!(world.hosts[0].engine.learner().next(), next, "what stands is not proposed again");
+    declare(&mut world, 3, "p7", None);
+    declare(&mut world, 2, "more", Some(1));
 }

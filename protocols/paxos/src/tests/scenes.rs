@@ -31,7 +31,7 @@ pub fn nobody_uses_a_ballot_before_its_disk_holds_it() {
     let mut engine = crate::Paxos::new(config, Incarnation(9)).unwrap();
     // It knows its log, and that it promised round 41 to an earlier life of its own.
     let (lives, promised, from) = Default::default();
-    let start = crate::record::LogStart { log: crate::ballot::LogId(5), lives, promised, from };
+    let start = crate::record::LogStart { log: crate::ballot::LogId(5), founders: Vec::new(), lives, promised, from };
     let log = crate::record::Record::Checkpoint(Box::new(start)).encode();
     let owner = consort_types::MemberId::new(0, 8);
     let old = Ballot { generation: 0, round: 41, owner };

@@ -80,6 +80,11 @@ fn trouble(world: &mut World) {
         }
         9 | 10 => world.cuts.clear(),
         11 if world.config.storage != Storage::Memory || world.may_forget(a) => world.leave(a),
+        12..15 => {
+            let holder = format!("p{}/{b}", world.rng.below(2));
+            let from = [None, Some(world.rng.below(400) + 1)][usize::from(world.rng.chance(0.8))];
+            world.declare(a, &holder, from);
+        }
         _ => {}
     }
 }
@@ -110,6 +115,16 @@ fn promises_hold_whatever_goes_wrong_and_all_goes_on_afterwards() {
     let read = |name: &str, other| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(other);
     let first = read("FIRST_SEED", 1);
     seeds(first, first + read("SEEDS", 60) - 1);
+}
+
+#[test]
+fn seeds_that_were_red_are_played_again() {
+    // Logs left by acceptors while another was binding itself to them, and a value decided twice that was read back once.
+    //= X34 test
+    //= X57 test
+    for seed in [12_608, 14_679, 18_388, 38_153, 63_306, 102_399, 147_035] {
+        seeds(seed, seed);
+    }
 }
 
 #[test]

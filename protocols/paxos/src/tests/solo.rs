@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::coordinator::Role;
 use crate::engine::Paxos;
 use crate::learner::Checkpoint;
-use crate::packet::{Acceptance, Beat, Content, Lead, Packet, Told};
+use crate::packet::{Acceptance, Beat, Content, Lead, Packet, Recovered, Told};
 use crate::record::{LogStart, Record};
 use consort_order::{Arrival, Destination, Engine, Lane, Output, Submission};
 use consort_types::{Class, Incarnation, Instant, MemberId, NodeId, OrderStream, Service, ViewKind};
@@ -22,7 +22,7 @@ pub const ME: MemberId = MemberId::new(0, 9);
 /// What a disk holds behind everything else that it needs.
 pub fn log_start() -> Record {
     let (lives, from) = (Lives::default(), Checkpoint::default());
-    Record::Checkpoint(Box::new(LogStart { log: LOG, lives, promised: Ballot::ZERO, from }))
+    Record::Checkpoint(Box::new(LogStart { log: LOG, founders: Vec::new(), lives, promised: Ballot::ZERO, from }))
 }
 
 pub fn ballot(round: u64, owner: MemberId) -> Ballot {
@@ -37,6 +37,8 @@ pub struct Solo {
     pub records: Vec<Record>,
     /// The messages it was given.
     pub delivered: Vec<String>,
+    /// Whether it has gone.
+    pub left: bool,
     said: Vec<(Destination, Content)>,
 }
 
@@ -51,7 +53,7 @@ impl Solo {
         }
         let engine = Paxos::new(config, Incarnation(9)).unwrap();
         let now = Instant(1_000_000_000);
-        let mut solo = Self { engine, now, records: Vec::new(), delivered: Vec::new(), said: Vec::new() };
+        let mut solo = Self { engine, now, records: Vec::new(), delivered: Vec::new(), left: false, said: Vec::new() };
         let records: Vec<_> = records.iter().map(Record::encode).collect();
         solo.engine.start(now, &records);
         solo.drain();
@@ -138,6 +140,10 @@ impl Solo {
         self.drain()
     }
 
+    pub fn leave(&mut self) {
+        self.engine.leave(self.now);
+    }
+
     pub fn decide(&mut self, at: u64, item: Item) -> Vec<(Destination, Content)> {
         self.hand(other(1), Content::Decide { at, item, hops: 0 })
     }
@@ -163,6 +169,7 @@ impl Solo {
                 Output::Deliver(delivery) => {
                     self.delivered.push(String::from_utf8_lossy(&delivery.payload.to_bytes()).into_owned());
                 }
+                Output::Left => self.left = true,
                 Output::Install(view) if view.kind == ViewKind::Regular => self.engine.resume(self.now, view.id),
                 _ => {}
             }
@@ -190,4 +197,9 @@ pub const fn named(sender: MemberId, view: u64, number: u64) -> ValueId {
 /// Whether one of these is such a packet.
 pub fn says(said: &[(Destination, Content)], what: impl Fn(&Content) -> bool) -> bool {
     said.iter().any(|(_, content)| what(content))
+}
+
+/// What one that votes tells one that has forgotten.
+pub fn recovered(told: Told, promised: Ballot) -> Content {
+    Content::Recovered(Box::new(Recovered { promised, told, founders: Vec::new() }))
 }

@@ -1,11 +1,11 @@
 //! The shortest ways to two values, to an order that differs or to standstill, each one rule away: what Paxos read literally
 //! allows once acceptors restart, forget and are trimmed. Broken on purpose (`mutant.rs`), each rule fails its scene.
 use super::body;
-use super::solo::{ME, Solo, ballot, beat, lead, named, other, says};
+use super::solo::{LOG, ME, Solo, ballot, beat, lead, named, other, recovered, says};
 use crate::ballot::{Ballot, Item, Lives};
 use crate::coordinator::Role;
 use crate::packet::{Beat, Content, Told, Value};
-use crate::record::Record;
+use crate::record::{LogStart, Record};
 use consort_types::MemberId;
 
 fn view(number: u64, members: &[MemberId]) -> Item {
@@ -160,7 +160,7 @@ pub fn an_acceptor_that_forgot_neither_promises_nor_votes() {
 pub fn it_votes_when_a_majority_of_the_others_has_told_it_what_it_may_have_promised() {
     //= X32 test
     let mut solo = Solo::blank(3);
-    let answer = |round| Content::Recovered(Told::default(), ballot(round, other(1)));
+    let answer = |round| recovered(Told::default(), ballot(round, other(1)));
     solo.hand(other(1), answer(3));
     assert!(!solo.votes(), "quorum: one of two others has answered");
     solo.hand(other(2), answer(4));
@@ -169,10 +169,25 @@ pub fn it_votes_when_a_majority_of_the_others_has_told_it_what_it_may_have_promi
 }
 
 #[test]
+pub fn one_that_promised_nothing_binds_itself_to_no_log_that_others_may_leave() {
+    //= X57 test
+    let cases = [([ME, other(1), other(2)], true), ([ME, other(1), MemberId::new(2, 0)], false)];
+    for (founders, stands) in cases.into_iter().chain([([MemberId::new(0, 8), other(1), other(2)], false)]) {
+        let (lives, from) = (Lives::default(), Default::default());
+        let start = LogStart { log: LOG, founders: founders.into(), lives, promised: Ballot::ZERO, from };
+        let mut solo = Solo::with(3, &[Record::Checkpoint(Box::new(start))]);
+        (1..3).for_each(|node| drop(solo.hand(other(node), Content::Beat(Box::new(beat(Ballot::ZERO))))));
+        let said = solo.tick();
+        let asks = says(&said, |c| matches!(c, Content::Prepare { .. }));
+        assert!(asks == stands, "one log: it stands in the log that {founders:?} began: {said:?}");
+    }
+}
+
+#[test]
 pub fn it_votes_once_it_has_learnt_what_any_of_them_knows_to_be_decided() {
     //= X33 test
     let mut solo = Solo::blank(3);
-    let answer = |next| Content::Recovered(Told { next, ..Told::default() }, ballot(3, other(1)));
+    let answer = |next| recovered(Told { next, ..Told::default() }, ballot(3, other(1)));
     solo.hand(other(1), answer(0));
     solo.hand(other(2), answer(1));
     assert!(!solo.votes(), "one value: its promises would tell of a hole where a value is decided");
@@ -185,7 +200,7 @@ pub fn half_of_what_it_adopted_counts_as_nothing() {
     //= X34 test
     let mut solo = Solo::blank(3);
     let told = Told { accepted: vec![(0, ballot(2, other(1)), Item::Nothing)], ..Told::default() };
-    (1..3).for_each(|node| drop(solo.hand(other(node), Content::Recovered(told.clone(), ballot(3, other(1))))));
+    (1..3).for_each(|node| drop(solo.hand(other(node), recovered(told.clone(), ballot(3, other(1))))));
     assert!(solo.votes() && matches!(solo.records.last(), Some(Record::Checkpoint(_))));
     for n in 0..solo.records.len() {
         let again = Solo::with(3, &solo.records[..n]);
@@ -316,6 +331,75 @@ pub fn no_more_is_under_way_than_the_credit_allows() {
     let sent = (0..100).filter(|_| sends(&mut solo)).count();
     let most = solo.engine.config().values;
     assert!(sent == most, "credit: {sent} values are under way, {most} may be");
+}
+
+#[test]
+pub fn no_value_is_proposed_a_window_beyond_what_is_not_decided() {
+    //= X27 test
+    let (mut solo, ballot) = in_view();
+    let (view, window) = (solo.engine.learner().present().number, solo.engine.config().window as u64);
+    let first = solo.engine.learner().next();
+    let mut last = first;
+    for number in 1..=window * 2 {
+        let mut said = solo.hand(other(1), value(other(1), view, number, "tea"));
+        while let Some((_, content)) = said.pop() {
+            let Content::Accept { at, item: Item::Value(_), .. } = content else { continue };
+            last = last.max(at);
+            if at > first {
+                said.extend(solo.hand(other(1), Content::Vote { ballot, at, lives: Lives::default() }));
+            }
+        }
+    }
+    assert!(last > first, "all but the first are decided");
+    assert!(last - first < window, "window: {last} is proposed, {first} is not decided");
+}
+
+#[test]
+pub fn one_that_leads_leaves_once_the_others_have_the_view_without_it() {
+    //= X75 test
+    let (mut solo, ballot) = in_view();
+    solo.leave();
+    let said = solo.rounds(3, 1);
+    let is_view = |content: &Content| match content {
+        Content::Accept { at, item: Item::View { .. }, .. } => Some(*at),
+        _ => None,
+    };
+    let at = said.iter().find_map(|(_, content)| is_view(content)).unwrap();
+    solo.hand(other(1), Content::Vote { ballot, at, lives: Lives::default() });
+    let present = solo.engine.learner().present();
+    let (number, members) = (present.number, present.last.len());
+    assert_eq!(members, 2, "it is out");
+    solo.tick();
+    assert!(!solo.left, "leaving: it goes though it alone knows of view {number}");
+    for node in 1..3 {
+        let beat = Beat { next: at + 1, view: number, ..beat(ballot) };
+        solo.hand(other(node), Content::Beat(Box::new(beat)));
+    }
+    solo.tick();
+    assert!(solo.left);
+}
+
+#[test]
+pub fn one_that_leaves_with_messages_of_its_own_not_ordered_says_so_at_last() {
+    //= X75 test
+    let mut solo = Solo::voting(3);
+    solo.hand(other(1), lead(ballot(1, other(1)), &[1, 0, 2]));
+    solo.decide(0, view(1, &[ME, other(1)]));
+    solo.submit("tea");
+    solo.leave();
+    let mut told = Vec::new();
+    for _ in 0..30 {
+        if !solo.left {
+            let said = solo.tick();
+            let leaving = |(_, content): &(_, Content)| match content {
+                Content::Beat(beat) => Some(beat.leaving),
+                _ => None,
+            };
+            told.extend(said.iter().filter_map(leaving));
+        }
+    }
+    assert!(solo.left && !told[0], "it waits for its message");
+    assert!(told.ends_with(&[true, true]), "leaving: it goes without a word: {told:?}");
 }
 
 #[test]

@@ -6,8 +6,10 @@ use crate::engine::Paxos;
 use crate::packet::{Content, Packet};
 use crate::record::Record;
 use bytes::Bytes;
-use consort_order::{Arrival, Destination, Engine, Lane, Link, Output, Submission};
-use consort_types::{Class, Incarnation, Instant, MemberId, NodeId, OrderStream, Rng, Service, Ticket, ViewKind};
+use consort_order::{Arrival, DeclareProgress, Destination, Engine, Lane, Link, Output, Submission};
+use consort_types::{
+    Class, Incarnation, Instant, MemberId, NodeId, OrderStream, Position, Rng, Service, Ticket, ViewKind,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub const MS: u64 = 1_000_000;
@@ -451,6 +453,19 @@ impl World {
         done
     }
 
+    /// A program at a node declares a checkpoint, once.
+    pub fn declare(&mut self, node: u16, holder: &str, from: Option<u64>) -> DeclareProgress {
+        let now = Instant(self.now);
+        let host = &mut self.hosts[usize::from(node)];
+        if !host.up {
+            return DeclareProgress::Pending;
+        }
+        let holder = holder.parse().expect("a holder");
+        let progress = host.engine.declare(now, &holder, from.map(Position));
+        self.drain(node);
+        progress
+    }
+
     pub fn leave(&mut self, node: u16) {
         if self.hosts[usize::from(node)].up {
             self.judge.leaves(node);
@@ -462,7 +477,7 @@ impl World {
     pub fn describe(&self) -> String {
         let tell = |(host, node): (&Host, u16)| {
             let state = if host.up { host.engine.describe(Instant(self.now)) } else { "down".into() };
-            format!("n{node} ({}): {state}\n", host.life)
+            format!("n{node} ({}, log {}): {state}\n", host.life, host.engine.log())
         };
         self.hosts.iter().zip(0..).map(tell).collect()
     }

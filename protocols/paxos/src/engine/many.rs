@@ -1,0 +1,59 @@
+//! This node's log as one of many that are merged: what their merger needs beside the contract.
+use super::leading::CAUGHT_UP;
+use super::{Paxos, Peer};
+use crate::ballot::{Item, LogId};
+use crate::coordinator::Role;
+use consort_types::{Instant, NodeId};
+
+impl Paxos {
+    /// Who leads, as far as this node knows.
+    pub fn leader(&self) -> Option<NodeId> {
+        self.leader.as_ref().map(|lead| lead.ballot.owner.node)
+    }
+
+    /// Whether this node leads, and may propose.
+    pub fn may_skip(&self) -> bool {
+        let Role::Leading(leading) = &self.role else { return false };
+        let open = leading.open.values().any(|open| matches!(open.item, Item::Skip(_)));
+        let full = leading.open.len() >= self.config.window;
+        self.learner.next() >= leading.inherited && !open && !full
+    }
+
+    /// Proposes that the slots below `to` are nobody's, where this node may. One skip is under way at a time.
+    pub fn skip(&mut self, now: Instant, to: u64) {
+        //= X91
+        if !self.may_skip() || to <= self.learner.head().slots + 1 {
+            return;
+        }
+        let Role::Leading(leading) = &mut self.role else { return };
+        let at = leading.next;
+        leading.next += 1;
+        self.propose(now, at, Item::Skip(to));
+        self.settle(now);
+    }
+
+    /// Whether it has a log, and nobody that it hears knows much more of it.
+    pub fn is_caught_up(&self, now: Instant) -> bool {
+        let next = self.learner.next();
+        // Where it has read nothing the others may have trimmed what it would read first.
+        let most = if next == 0 { 0 } else { next + CAUGHT_UP };
+        let more = |peer: &Peer| peer.log == self.log && self.is_near(peer, now) && peer.beat.next > most;
+        self.log != LogId::NONE && !self.peers.values().any(more)
+    }
+
+    /// Whether this node has other logs to read before it may be let in: until then it is in no view.
+    pub const fn reserve(&mut self, reserved: bool) {
+        //= X93
+        self.reserved = reserved;
+    }
+
+    /// This view is installed where the log is merged with others; what was read is not installed until then.
+    pub const fn note_installed(&mut self, number: u64) {
+        self.installed = Some(number);
+    }
+
+    /// What stands from this instance on is yet to be merged with other logs: it is let go later, within bounds.
+    pub const fn hold_from(&mut self, at: u64) {
+        self.unmerged = Some(at);
+    }
+}
