@@ -1,0 +1,173 @@
+//! As an engine.
+use super::{Farewell, MultiRing};
+use crate::packet::{Content, Packet};
+use crate::slot::RingId;
+use bytes::Bytes;
+use consort_order::{
+    AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Output, Refused, Submission, WaitState, state_of,
+};
+use consort_types::{Class, Duration, Instant, MessageId, NodeId, OrderStream, OrderWait, Service, Ticket, ViewId};
+use std::collections::BTreeMap;
+
+/// How long a node that leaves waits for its messages.
+const FAREWELL: Duration = Duration::from_millis(300);
+
+impl Engine for MultiRing {
+    type Packet = Packet;
+
+    fn capability(&self) -> Capability {
+        Capability {
+            protocol: "multiring-paxos",
+            services: &[Service::Agreed],
+            optimistic: false,
+            needs_arrival_times: false,
+            quorum: true,
+            durable: false,
+            reliable_links: true,
+            continues_in_minority: false,
+            replays: false,
+            across_partitions: AcrossPartitions::Evs,
+        }
+    }
+
+    fn start(&mut self, now: Instant, records: &[Bytes]) {
+        for (ring, engine) in &mut self.rings {
+            engine.start(now, &Self::records_of(*ring, records));
+        }
+        self.settle(now);
+    }
+
+    fn submit(&mut self, now: Instant, submission: Submission) -> Result<MessageId, Refused> {
+        let Submission { class, service, stream, payload } = submission;
+        let Some(ring) = self.ring_of(class, stream) else { return Err(Refused::NoSuchStream { stream }) };
+        if self.farewell != Farewell::Stays {
+            return Err(Refused::Leaving);
+        }
+        let id = self.outgoing.push(class, ring, service, payload)?;
+        self.settle(now);
+        Ok(id)
+    }
+
+    fn handle_packet(&mut self, now: Instant, arrival: Arrival, packet: Packet) {
+        let Packet { ring, content } = packet;
+        match content {
+            Content::Ring(packet) => {
+                if let Some(engine) = self.rings.get_mut(&ring) {
+                    engine.handle_packet(now, arrival, packet);
+                }
+            }
+            Content::Wanted { slot, waited } => self.on_wanted(now, ring, slot, waited),
+        }
+        self.settle(now);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.rings.values_mut().for_each(|ring| ring.handle_timeout(now));
+        self.skip_on(now);
+        self.settle(now);
+    }
+
+    /// With `memory` nothing is written.
+    fn handle_persisted(&mut self, _now: Instant, _ticket: Ticket) {}
+
+    fn handle_link(&mut self, now: Instant, peer: NodeId, link: Link) {
+        self.rings.values_mut().for_each(|ring| ring.handle_link(now, peer, link));
+        self.settle(now);
+    }
+
+    fn annotate(&mut self, annotation: Bytes) {
+        if let Some(ring) = self.rings.get_mut(&self.config.global) {
+            ring.annotate(annotation);
+        }
+    }
+
+    fn resume(&mut self, now: Instant, view: ViewId) {
+        if self.inside == Some(view) {
+            self.open = true;
+            self.settle(now);
+        }
+    }
+
+    fn leave(&mut self, now: Instant) {
+        if self.farewell == Farewell::Stays {
+            self.farewell = Farewell::Sends { until: now + FAREWELL };
+            self.settle(now);
+        }
+    }
+
+    fn poll_output(&mut self) -> Option<Output<Packet>> {
+        self.output.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        if self.farewell == Farewell::Restarts {
+            return None;
+        }
+        let rings = self.rings.values().filter_map(Engine::poll_timeout);
+        let until = if let Farewell::Sends { until } = self.farewell { Some(until) } else { None };
+        rings.chain(until).chain(self.next_pace()).min()
+    }
+
+    fn reads_first(&self) -> Lane {
+        Lane::Data
+    }
+
+    fn wait_state(&self) -> WaitState {
+        let cut_off = |ring: &consort_paxos::Paxos| ring.wait_state().wait_cause == Some(OrderWait::Membership);
+        let membership = self.inside.is_none() || self.rings.values().any(cut_off);
+        let cause = if membership { OrderWait::Membership } else { OrderWait::Window };
+        WaitState { wait_cause: (!self.outgoing.is_empty()).then_some(cause), busy_poll_hint: false }
+    }
+
+    fn observe(&self, now: Instant, see: &mut dyn FnMut(Fact)) {
+        self.each_counter(now, &mut |name, value| see(Fact::Counter(name, value)));
+        if let Some(global) = self.rings.get(&self.config.global) {
+            global.observe(now, &mut |fact| {
+                if let Fact::Peer(reach) = fact {
+                    see(Fact::Peer(reach));
+                }
+            });
+        }
+        see(Fact::State(self.describe(now)));
+    }
+}
+
+impl MultiRing {
+    /// Control messages go to the global ring, and so does stream 0. Any other stream is the ring of its number.
+    fn ring_of(&self, class: Class, stream: OrderStream) -> Option<RingId> {
+        //= MP57
+        if class == Class::Control || stream == OrderStream(0) {
+            return Some(self.config.global);
+        }
+        let ring = RingId(u8::try_from(stream.0).ok()?);
+        self.rings.contains_key(&ring).then_some(ring)
+    }
+
+    /// The rings' counters, added up, and those of the merge.
+    fn each_counter(&self, now: Instant, see: &mut dyn FnMut(&'static str, u64)) {
+        let mut sums = BTreeMap::<&'static str, u64>::new();
+        for ring in self.rings.values() {
+            consort_order::each_counter(ring, now, &mut |name, value| *sums.entry(name).or_default() += value);
+        }
+        // What waits in this engine waits in no ring.
+        *sums.entry("queued_bytes").or_default() += self.outgoing.bytes() as u64;
+        *sums.entry("assertion_failures").or_default() += self.counters.unplaced;
+        sums.into_iter().for_each(|(name, value)| see(name, value));
+        let c = &self.counters;
+        see("merged_items", c.handed_out);
+        see("merged_void", c.voided);
+        see("merge_waiting_bytes", self.rings.keys().map(|ring| self.merge.bytes(*ring) as u64).sum());
+        see("merge_wait_max_us", u64::try_from(c.longest_wait.as_micros()).unwrap_or(u64::MAX));
+        see("skips_asked", c.asked);
+        see("skips_due", c.skips);
+    }
+
+    fn describe(&self, now: Instant) -> String {
+        let waits: Vec<_> = self.waits.iter().filter(|(_, waiting)| waiting.slot.is_some()).collect();
+        let waits: Vec<_> = waits.iter().map(|(ring, _)| ring.to_string()).collect();
+        let waits = if waits.is_empty() { "for no ring".into() } else { format!("for {}", waits.join(", ")) };
+        let place = if self.inside.is_some() { "in" } else { "outside" };
+        let rings: Vec<_> = self.rings.iter().map(|(id, ring)| format!("{id}: {}", state_of(ring, now))).collect();
+        format!("{place} view {}, waits {waits}; {}", self.current, rings.join("; "))
+    }
+}

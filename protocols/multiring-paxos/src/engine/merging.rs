@@ -1,0 +1,103 @@
+//! What the rings have decided, handed out in one order.
+use super::MultiRing;
+use crate::merge::Merged;
+use crate::packet::unstamp;
+use crate::ring_log::LogItem;
+use crate::slot::RingId;
+use bytes::Bytes;
+use consort_order::{Delivery, Output};
+use consort_types::{MemberId, OrderStream, Position};
+use consort_wire::pack::Chunk;
+
+impl MultiRing {
+    /// Takes what the rings have decided, and hands out what is certain; whether anything was.
+    pub(super) fn merge_on(&mut self) -> bool {
+        let mut any = false;
+        loop {
+            self.feed();
+            let Some(merged) = self.merge.hand_out() else { break };
+            any = true;
+            self.on_merged(merged);
+        }
+        any
+    }
+
+    fn feed(&mut self) {
+        //= MP54
+        for ring in self.merge.rings().collect::<Vec<_>>() {
+            let Some(engine) = self.rings.get(&ring) else { continue };
+            let Some(mut next) = self.merge.end(ring) else { continue };
+            if next < engine.learner().first().at {
+                return self.on_missed(ring);
+            }
+            while let Some(entry) = engine.learner().entry(next)
+                && self.merge.push(ring, next, entry.clone()).is_ok()
+            {
+                next += 1;
+            }
+            if let (Some(needs), Some(engine)) = (self.merge.needs(ring), self.rings.get_mut(&ring)) {
+                engine.hold_from(needs);
+            }
+        }
+    }
+
+    fn on_merged(&mut self, merged: Merged<LogItem>) {
+        let Merged { position, item } = merged;
+        let ring = RingId(position.0 as u8);
+        self.counters.handed_out += 1;
+        match item {
+            LogItem::Message { sender, chunk } => self.on_message(position, sender, chunk),
+            LogItem::View(number) if ring == self.config.global => self.on_view(number),
+            LogItem::Primary(number) if ring == self.config.global => {
+                let id = self.views.primaries.remove(&number).filter(|id| self.inside == Some(*id));
+                self.output.extend(id.map(Output::Primary));
+            }
+            LogItem::View(_) | LogItem::Primary(_) => {}
+        }
+    }
+
+    /// A message counts in the view that it was sent in.
+    fn on_message(&mut self, position: Position, sender: MemberId, chunk: Chunk) {
+        //= MP52
+        let Some((view, bytes)) = unstamp(&chunk.bytes) else { return };
+        if view != self.current && !crate::mutated!(self.config, AnyViewCounts) || self.inside.is_none() {
+            self.counters.voided += 1;
+            return;
+        }
+        self.deliver(position, sender, &chunk, bytes);
+    }
+
+    fn deliver(&mut self, position: Position, sender: MemberId, chunk: &Chunk, bytes: Bytes) {
+        let own = sender == self.me;
+        let id = if own { self.outgoing.placed(chunk.class) } else { None };
+        self.counters.unplaced += u64::from(own && id.is_none());
+        self.output.push_back(Output::Deliver(Delivery {
+            stream: OrderStream(0),
+            position,
+            sender,
+            id,
+            class: chunk.class,
+            service: chunk.service,
+            payload: bytes.into(),
+        }));
+    }
+
+    /// The next view of the global ring holds from here on.
+    fn on_view(&mut self, number: u64) {
+        //= MP53
+        self.current = number;
+        (self.open, self.inside) = (false, None);
+        if !crate::mutated!(self.config, NothingTakenBack) {
+            self.outgoing.take_back();
+        }
+        let installs = self.views.installs.remove(&number).unwrap_or_default();
+        self.views.installs.retain(|later, _| *later > number);
+        self.views.primaries.retain(|later, _| *later >= number);
+        let Some(view) = installs.last() else { return };
+        self.inside = Some(view.id);
+        if let Some(global) = self.rings.get_mut(&self.config.global) {
+            global.note_installed(number);
+        }
+        self.output.extend(installs.into_iter().map(Output::Install));
+    }
+}

@@ -1,0 +1,102 @@
+//! Rings that are idle skip while somebody waits for them.
+use super::MultiRing;
+use crate::merge::Wait;
+use crate::pace::believed;
+use crate::packet::{Content, Packet};
+use crate::slot::{RingId, Slot};
+use consort_order::{Destination, Lane, Output};
+use consort_types::{Duration, Instant};
+
+impl MultiRing {
+    /// The furthest slot that any ring has come to, as far as this node has read.
+    fn furthest(&self) -> Slot {
+        Slot(self.rings.values().map(|ring| ring.learner().head().slots).max().unwrap_or(0)).plus(1)
+    }
+
+    /// Tells the coordinators of rings that messages wait for.
+    pub(super) fn ask_for_slots(&mut self, now: Instant) {
+        //= MP42
+        self.note_waits(now);
+        let due = self.waits.iter().filter(|(_, waiting)| now >= waiting.ask_at);
+        let due: Vec<_> = due.filter_map(|(ring, waiting)| Some((*ring, waiting.slot?))).collect();
+        for (ring, slot) in due {
+            let Some(waiting) = self.waits.get_mut(&ring) else { continue };
+            let waited = now.since(waiting.since).max(waiting.longest);
+            (waiting.ask_at, waiting.longest) = (now + self.config.delta_t, Duration::ZERO);
+            self.ask(now, ring, slot, waited);
+        }
+    }
+
+    fn note_waits(&mut self, now: Instant) {
+        let waits = self.merge.waits();
+        for ring in self.rings.keys() {
+            let slot = waits.iter().find_map(|wait| match wait {
+                Wait::Slot(of, slot) if of == ring => Some(*slot),
+                _ => None,
+            });
+            let waiting = self.waits.entry(*ring).or_default();
+            match (waiting.slot, slot) {
+                (None, Some(_)) => waiting.since = now,
+                (Some(_), None) => {
+                    let waited = now.since(waiting.since);
+                    waiting.longest = waiting.longest.max(waited);
+                    self.counters.longest_wait = self.counters.longest_wait.max(waited);
+                }
+                _ => {}
+            }
+            waiting.slot = slot;
+        }
+    }
+
+    fn ask(&mut self, now: Instant, ring: RingId, slot: Slot, waited: Duration) {
+        let Some(leader) = self.rings.get(&ring).and_then(|engine| engine.leader()) else { return };
+        if leader == self.me.node {
+            return self.on_wanted(now, ring, slot, waited);
+        }
+        self.counters.asked += 1;
+        let packet = Packet { ring, content: Content::Wanted { slot, waited } };
+        self.output.push_back(Output::Send { to: Destination::One(leader), lane: Lane::Reliable, packet });
+    }
+
+    /// Somebody waits for a ring: its coordinator skips now, and goes on for a while.
+    pub(super) fn on_wanted(&mut self, now: Instant, ring: RingId, slot: Slot, waited: Duration) {
+        //= MP42
+        let slot = believed(slot, self.furthest());
+        if let Some(pace) = self.paces.get_mut(&ring) {
+            pace.heard(now, slot, waited, self.config.delta_t);
+            self.skip_on(now);
+        }
+    }
+
+    /// Skips in the rings that were waited for lately.
+    pub(super) fn skip_on(&mut self, now: Instant) {
+        //= MP41
+        for ring in self.rings.keys().copied().collect::<Vec<_>>() {
+            let due = self.paces.get_mut(&ring).is_some_and(|pace| pace.is_due(now, self.config.delta_t));
+            if due {
+                let target = self.target(now, ring);
+                self.skip(now, ring, target);
+            }
+        }
+    }
+
+    fn target(&mut self, now: Instant, ring: RingId) -> Slot {
+        let clock = self.clock.slot(now, self.furthest());
+        self.paces.get(&ring).map_or(clock, |pace| pace.target(clock))
+    }
+
+    fn skip(&mut self, now: Instant, ring: RingId, to: Slot) {
+        if let Some(engine) = self.rings.get_mut(&ring).filter(|engine| engine.may_skip()) {
+            self.counters.skips += 1;
+            engine.skip(now, to.0);
+        }
+    }
+
+    /// When to ask or to skip next.
+    pub(super) fn next_pace(&self) -> Option<Instant> {
+        let asks = self.waits.values().filter(|waiting| waiting.slot.is_some()).map(|waiting| waiting.ask_at);
+        let leads = self.rings.iter().filter(|(_, engine)| engine.leader() == Some(self.me.node));
+        let skips = leads.filter_map(|(ring, _)| self.paces.get(ring)?.due());
+        asks.chain(skips).min()
+    }
+}

@@ -1,0 +1,124 @@
+//! Whole engines together.
+use super::cluster::{Cluster, MS, config};
+use crate::slot::RingId;
+
+/// Three nodes, all of which vote in two rings.
+fn three(seed: u64) -> Cluster {
+    let mut cluster = Cluster::new(seed, config(3, &[(1, &[0, 1, 2]), (2, &[0, 1, 2])]));
+    assert!(cluster.run_until(3_000, Cluster::is_settled), "liveness: {}", cluster.describe());
+    cluster
+}
+
+#[test]
+fn messages_of_two_rings_are_given_to_all_in_one_order() {
+    //= MP50 test
+    //= MP53 test
+    //= MP57 test
+    let mut cluster = three(1);
+    for at in 0..60_u16 {
+        assert!(cluster.submit(at % 3, at / 3 % 3, 40));
+        cluster.run(u64::from(at % 2));
+    }
+    assert!(cluster.run_until(500, Cluster::is_settled), "liveness: {}", cluster.describe());
+    assert_eq!(cluster.deliveries, 180);
+    assert!(!cluster.submit(0, 9, 40), "there is no such ring");
+}
+
+#[test]
+fn an_idle_ring_holds_messages_up_for_little_and_rests_when_nobody_waits() {
+    //= MP40 test
+    //= MP41 test
+    //= MP42 test
+    let mut cluster = three(2);
+    for _ in 0..500 {
+        assert!(cluster.submit(0, 2, 40));
+        cluster.run(1);
+    }
+    let mut took = std::mem::take(&mut cluster.took);
+    took.sort_unstable();
+    let (half, most) = (took[took.len() / 2], took[took.len() - 1]);
+    assert!(half < 5 * MS && most < 20 * MS, "half within {half} ns, all within {most}");
+    cluster.run(2_000);
+    let skips = |cluster: &Cluster| (0..3).map(|node| cluster.counter(node, "skips_due")).sum::<u64>();
+    let before = skips(&cluster);
+    cluster.run(2_000);
+    assert_eq!(skips(&cluster), before, "nobody waits");
+    assert!(cluster.submit(1, 1, 40) && cluster.run_until(20, Cluster::is_settled), "liveness: {}", cluster.describe());
+}
+
+#[test]
+fn messages_of_one_node_keep_their_order_across_rings() {
+    //= MP51 test
+    let mut cluster = three(3);
+    (0..200).for_each(|at| assert!(cluster.submit(at % 3, 1 + at / 3 % 2, 100)));
+    assert!(cluster.run_until(3_000, Cluster::is_settled), "liveness: {}", cluster.describe());
+}
+
+#[test]
+fn what_a_view_makes_void_is_sent_again() {
+    //= MP52 test
+    let mut cluster = three(4);
+    for at in 0..40_u16 {
+        assert!(cluster.submit(at % 2, 1 + at % 2, 3_000));
+    }
+    cluster.stop(2);
+    let others = |cluster: &Cluster| cluster.hosts[..2].iter().all(|host| host.owed.is_empty());
+    assert!(cluster.run_until(3_000, others), "liveness: {}", cluster.describe());
+    cluster.restart(2);
+    assert!(cluster.run_until(3_000, Cluster::is_settled), "liveness: {}", cluster.describe());
+}
+
+#[test]
+fn a_ring_without_a_majority_holds_up_all_and_says_so() {
+    let mut cluster = Cluster::new(5, config(4, &[(1, &[0, 1, 2]), (2, &[3])]));
+    assert!(cluster.run_until(3_000, Cluster::is_settled), "liveness: {}", cluster.describe());
+    cluster.stop(3);
+    cluster.run(2_000);
+    assert!(cluster.submit(0, 1, 40));
+    cluster.run(500);
+    let state = cluster.describe();
+    assert!(!cluster.hosts[0].owed.is_empty() && state.contains("waits for ring 2"), "{state}");
+}
+
+#[test]
+fn a_node_that_comes_late_begins_where_the_logs_do() {
+    //= MP54 test
+    //= MP55 test
+    let mut config = config(4, &[(1, &[0, 1, 2]), (2, &[0, 1, 2])]);
+    config.paxos.value = 1_024;
+    config.paxos.retain = 8_192;
+    let mut cluster = Cluster::new(6, config);
+    cluster.run(1);
+    cluster.stop(3);
+    for at in 0..300 {
+        cluster.run(2);
+        cluster.submit(at % 3, 1 + at % 2, 500);
+    }
+    cluster.restart(3);
+    assert!(cluster.run_until(6_000, Cluster::is_settled), "liveness: {}", cluster.describe());
+    let first = |ring| cluster.hosts[3].engine.ring(RingId(ring)).unwrap().learner().first().at;
+    assert!(first(1) > 0 && first(2) > 0, "it has not read all");
+    let given = cluster.deliveries;
+    assert!(cluster.submit(3, 2, 40) && cluster.run_until(500, Cluster::is_settled));
+    assert_eq!(cluster.deliveries, given + 4);
+}
+
+#[test]
+fn a_node_that_missed_more_than_is_retained_starts_anew() {
+    //= MP55 test
+    //= MP56 test
+    let mut config = config(4, &[(1, &[0, 1, 2]), (2, &[1, 2, 3])]);
+    config.paxos.value = 1_024;
+    config.paxos.retain = 4_096;
+    let mut cluster = Cluster::new(7, config);
+    assert!(cluster.run_until(3_000, Cluster::is_settled), "liveness: {}", cluster.describe());
+    (0..3).for_each(|other| cluster.cut(3, other));
+    cluster.run(1_500);
+    for at in 0..200 {
+        cluster.submit(at % 3, 1 + at % 2, 500);
+        cluster.run(3);
+    }
+    cluster.cuts.clear();
+    assert!(cluster.run_until(8_000, |cluster| cluster.is_settled()), "liveness: {}", cluster.describe());
+    assert!(cluster.restarts > 0 && cluster.hosts[3].life > 1, "it starts anew");
+}

@@ -1,0 +1,153 @@
+//! Packets, paces, settings: each by itself.
+use super::cluster::config;
+use crate::config::Config;
+use crate::outgoing::Outgoing;
+use crate::pace::{Pace, SlotClock, believed};
+use crate::packet::{Content, Packet, stamp, unstamp};
+use crate::slot::{RingId, Slot};
+use bytes::{Bytes, BytesMut};
+use consort_paxos::Storage;
+use consort_paxos::ballot::LogId;
+use consort_types::{Class, Duration, Instant, Service};
+use consort_wire::Packet as _;
+
+const MS: u64 = 1_000_000;
+const DELTA_T: Duration = Duration::from_millis(2);
+
+fn bytes(packet: &Packet) -> Bytes {
+    let mut head = BytesMut::new();
+    let tail = packet.encode(&mut head);
+    head.extend_from_slice(&tail);
+    head.freeze()
+}
+
+#[test]
+fn packets_read_back_and_no_mutation_panics() {
+    let recover = consort_paxos::packet::Packet { log: LogId(7), content: consort_paxos::packet::Content::Recover };
+    let wanted = Content::Wanted { slot: Slot(99), waited: Duration::from_micros(5) };
+    for content in [Content::Ring(recover), wanted] {
+        let packet = Packet { ring: RingId(3), content };
+        assert_eq!(Packet::decode(bytes(&packet)), Ok(packet.clone()));
+        consort_wire::mutate::each(&bytes(&packet), 2_000, |mutated| {
+            if let Ok(read) = Packet::decode(Bytes::copy_from_slice(mutated)) {
+                assert_eq!(Packet::decode(bytes(&read)), Ok(read));
+            }
+        });
+    }
+    let far = Packet { ring: RingId(3), content: Content::Wanted { slot: Slot(u64::MAX), waited: DELTA_T } };
+    assert_eq!(Packet::decode(bytes(&far)).unwrap_err().what, "slot");
+}
+
+#[test]
+fn a_message_names_its_view_and_one_too_short_names_none() {
+    let stamped = stamp(7, Bytes::from_static(b"tea").into()).to_bytes();
+    assert_eq!(unstamp(&stamped), Some((7, Bytes::from_static(b"tea"))));
+    assert_eq!(unstamp(&Bytes::from_static(b"seven b")), None);
+}
+
+#[test]
+fn a_clock_goes_on_from_a_ring_that_is_more_than_a_second_ahead() {
+    //= MP40 test
+    let mut clock = SlotClock::default();
+    let second = Slot::PER_SECOND;
+    assert_eq!(clock.slot(Instant(2_000 * MS), Slot(1)), Slot(2 * second));
+    assert_eq!(clock.slot(Instant(2_000 * MS), Slot(3 * second)), Slot(2 * second), "a second is not more");
+    assert_eq!(clock.slot(Instant(2_000 * MS), Slot(9 * second)), Slot(9 * second));
+    assert_eq!(clock.slot(Instant(3_000 * MS), Slot(9 * second)), Slot(10 * second));
+    assert_eq!(clock.slot(Instant(u64::MAX), Slot::LAST), Slot::LAST, "nothing overflows");
+}
+
+#[test]
+fn a_ring_skips_each_delta_t_for_a_second_after_somebody_waited() {
+    //= MP41 test
+    let mut pace = Pace::default();
+    assert!(pace.due().is_none() && !pace.is_due(Instant(5 * MS), DELTA_T));
+    pace.heard(Instant(5 * MS), Slot(1), Duration::ZERO, DELTA_T);
+    assert!(pace.is_due(Instant(5 * MS), DELTA_T) && !pace.is_due(Instant(6 * MS), DELTA_T));
+    assert_eq!(pace.due(), Some(Instant(7 * MS)));
+    let skips = (7..3_000).filter(|ms| pace.is_due(Instant(ms * MS), DELTA_T)).count();
+    assert_eq!((skips, pace.due()), (499, None));
+}
+
+#[test]
+fn a_ring_runs_ahead_by_what_others_waited_and_falls_back_slowly() {
+    //= MP43 test
+    let mut pace = Pace::default();
+    let ahead = |pace: &Pace| pace.target(Slot(1_000)).0 - 1_000;
+    pace.heard(Instant(0), Slot(1), Duration::from_millis(12), DELTA_T);
+    let after_one = ahead(&pace);
+    assert_eq!(after_one, 2 * Slot::PER_SECOND / 1_000, "a fifth of what exceeds delta_t");
+    assert!(pace.is_due(Instant(0), DELTA_T) && ahead(&pace) < after_one);
+    for _ in 0..1_000 {
+        pace.heard(Instant(0), Slot(1), Duration::MAX, DELTA_T);
+    }
+    assert_eq!(ahead(&pace), Slot::PER_SECOND / 2, "and never by more than half a second");
+}
+
+#[test]
+fn a_ring_skips_to_what_is_waited_for_unless_that_cannot_be() {
+    //= MP42 test
+    let mut pace = Pace::default();
+    pace.heard(Instant(0), Slot(77), Duration::ZERO, DELTA_T);
+    assert_eq!((pace.target(Slot(5)), pace.target(Slot(99))), (Slot(77), Slot(99)));
+    assert_eq!(believed(Slot(77), Slot(5)), Slot(77));
+    assert_eq!(believed(Slot::LAST, Slot(5)), Slot(5 + 60 * Slot::PER_SECOND));
+}
+
+#[test]
+fn settings_that_cannot_work_are_named() {
+    let good = config(3, &[(1, &[0, 1, 2]), (2, &[1])]);
+    assert_eq!(good.validate(), Ok(()));
+    let wrong = |change: fn(&mut Config)| {
+        let mut config = good.clone();
+        change(&mut config);
+        config.validate().unwrap_err().to_string()
+    };
+    assert_eq!(wrong(|c| c.rings.clear()), "ring: there is none; describe at least one below [[ring]]");
+    assert_eq!(wrong(|c| c.rings[1].id = RingId(1)), "ring.id: ring 1 is described twice; number each ring once");
+    assert_eq!(wrong(|c| c.rings[0].id = RingId(0)), "ring.id: 0 is no ring; use 1 to 255");
+    assert_eq!(wrong(|c| c.global = RingId(7)), "ring.global: ring 7 is not described; make one that is global");
+    assert!(wrong(|c| c.paxos.storage = Storage::Sync).contains("sync with many rings; use memory"));
+    assert!(wrong(|c| c.delta_t = Duration::ZERO).contains("multiring.delta_t: 0"));
+    assert!(wrong(|c| c.rings[1].acceptors.clear()).contains("paxos.acceptors: 0 of them"));
+}
+
+#[test]
+fn daemons_whose_rings_differ_do_not_share_their_settings() {
+    let one = config(3, &[(1, &[0, 1, 2]), (2, &[1])]);
+    let turned = config(3, &[(2, &[1]), (1, &[2, 1, 0])]);
+    let turned = Config { global: RingId(1), ..turned };
+    assert_eq!(one.shared_settings(), turned.shared_settings());
+    assert_ne!(one.shared_settings(), config(3, &[(1, &[0, 1, 2]), (2, &[2])]).shared_settings());
+    assert_ne!(one.shared_settings(), Config { global: RingId(2), ..one.clone() }.shared_settings());
+}
+
+#[test]
+fn rings_have_no_more_of_a_node_than_its_credit_and_take_it_in_order() {
+    //= MP58 test
+    //= MP51 test
+    let mut outgoing = Outgoing::new(10_000, 1_000, 500);
+    let push = |outgoing: &mut Outgoing, ring: u8, len: usize| {
+        outgoing.push(Class::Client, RingId(ring), Service::Agreed, Bytes::from(vec![0; len]).into()).unwrap()
+    };
+    let ids: Vec<_> =
+        [(1, 900), (1, 100), (1, 100), (1, 300), (2, 10)].map(|(ring, len)| push(&mut outgoing, ring, len)).into();
+    let send = |outgoing: &mut Outgoing| {
+        std::iter::from_fn(|| {
+            let id = outgoing.next(Class::Client)?.id;
+            outgoing.sent(Class::Client);
+            Some(id)
+        })
+        .collect::<Vec<_>>()
+    };
+    assert_eq!(send(&mut outgoing), ids[..1], "one always may");
+    assert_eq!(outgoing.placed(Class::Client), Some(ids[0]));
+    assert_eq!(send(&mut outgoing), ids[1..3]);
+    outgoing.take_back();
+    assert_eq!(send(&mut outgoing), ids[1..3], "what was taken back goes first");
+    (1..3).for_each(|at| assert_eq!(outgoing.placed(Class::Client), Some(ids[at])));
+    assert_eq!(send(&mut outgoing), ids[3..4], "the next one is another ring's");
+    assert_eq!(outgoing.placed(Class::Client), Some(ids[3]));
+    assert_eq!((send(&mut outgoing), outgoing.placed(Class::Client)), (vec![ids[4]], Some(ids[4])));
+    assert!(outgoing.is_empty() && outgoing.bytes() == 0);
+}
