@@ -3,6 +3,7 @@ use crate::counters::Counters;
 use crate::delta::Delta;
 use crate::packet::{PlatoPacket, StreamContent, StreamPacket};
 use crate::pipeline::{PacketKey, Pipeline, PipelineStep};
+use consort_member::vs::PrimaryCall;
 use consort_order::{Delivery, EarlyDelivery, Output, SubmitQueue};
 use consort_types::{Instant, MemberId, OfferId, OrderStream, Position, ViewId};
 use consort_wire::pack::{AssembledMessage, Assembly, Body};
@@ -46,6 +47,8 @@ pub(crate) struct ViewReceiver {
     stable: Vec<u64>,
     /// The view is closed: what is delivered now stands behind its transitional view.
     closing: bool,
+    /// Whether it is called primary.
+    pub call: PrimaryCall,
     /// Delivered, and not known to be held by all.
     unstable: VecDeque<PacketKey>,
     #[cfg(feature = "mutants")]
@@ -90,6 +93,7 @@ impl ViewReceiver {
             told_up_to: 0,
             stable: vec![0; members.len()],
             closing: false,
+            call: PrimaryCall::default(),
             unstable: VecDeque::new(),
             #[cfg(feature = "mutants")]
             mutant: None,
@@ -266,8 +270,9 @@ impl ViewReceiver {
             return;
         };
         self.own = self.own.saturating_sub(u64::from(sender == self.me));
-        if arrived.primary && (!self.closing || crate::mutated!(self, PrimaryWhileClosed)) {
+        if arrived.primary && (self.may_call() || crate::mutated!(self, PrimaryWhileClosed)) {
             //= P46
+            self.call = PrimaryCall::Made;
             io.output.push_back(Output::Primary(self.view));
         }
         for (index, (offer, message)) in arrived.messages.into_iter().enumerate() {
@@ -281,6 +286,12 @@ impl ViewReceiver {
                 false => Output::Deliver(delivery),
             });
         }
+    }
+
+    /// Whether the event that makes the view primary counts.
+    fn may_call(&self) -> bool {
+        //= V19
+        !self.closing && self.call != PrimaryCall::Renounced
     }
 
     /// The view is closed: all that has its place is delivered behind the transitional view.

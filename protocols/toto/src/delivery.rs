@@ -2,6 +2,7 @@
 use crate::config::{Early, TotoConfig};
 use crate::dag::DagMark;
 use crate::packet::{DagContent, TotoPacket};
+use consort_member::vs::PrimaryCall;
 use consort_order::{Delivery, Output, SubmitQueue};
 use consort_types::{MemberId, OrderStream, Position, Service, ViewId};
 use consort_wire::pack::{AssembledMessage, Assembly, Body};
@@ -24,6 +25,8 @@ pub(crate) struct DagDeliverer {
     early: Vec<Assembly>,
     /// Pieces that fitted nowhere.
     pub torn: u64,
+    /// Whether the view is called primary.
+    pub call: PrimaryCall,
 }
 
 /// The position of the message at `index` in the packet that was released as the `count`-th of its view.
@@ -44,7 +47,8 @@ impl DagDeliverer {
         let assemblies = || vec![Assembly::default(); n];
         let (ordered, early) = (assemblies(), assemblies());
         let (released, unstable) = (VecDeque::new(), VecDeque::new());
-        Self { view, members, me, released, count: 0, unstable, ordered, early, torn: 0 }
+        let call = PrimaryCall::default();
+        Self { view, members, me, released, count: 0, unstable, ordered, early, torn: 0, call }
     }
 
     /// These stand next.
@@ -96,12 +100,19 @@ impl DagDeliverer {
     ) {
         match content {
             DagContent::Body(body) => self.deliver_body(way, Some(count), mark.0, body),
-            DagContent::Primary if !closing || crate::mutated!(way.config, PrimaryWhileClosed) => {
+            DagContent::Primary if self.may_call(closing) || crate::mutated!(way.config, PrimaryWhileClosed) => {
                 //= A24
+                self.call = PrimaryCall::Made;
                 way.output.push_back(Output::Primary(self.view));
             }
             DagContent::Primary | DagContent::Null => {}
         }
+    }
+
+    /// Whether the event that makes the view primary counts.
+    fn may_call(&self, closing: bool) -> bool {
+        //= V19
+        !closing && self.call != PrimaryCall::Renounced
     }
 
     /// Delivers messages outside the one order, which have no position in it.

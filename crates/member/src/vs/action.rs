@@ -37,6 +37,18 @@ pub struct ViewChange {
     pub view: View,
 }
 
+/// Whether a view is called primary at a member, or may still be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PrimaryCall {
+    /// The event that makes it primary has not been delivered.
+    #[default]
+    Awaited,
+    /// It is called primary.
+    Made,
+    /// It never will be: [`MembershipAction::Renounce`] came first.
+    Renounced,
+}
+
 /// What the membership asks for, in the order in which it must happen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MembershipAction {
@@ -80,6 +92,9 @@ pub enum MembershipAction {
     /// All members have installed the view, and the policy holds: order an event that makes it primary. Only at the
     /// representative, once.
     Settled,
+    /// This node goes on from the installed view without any other of its members: never call that view primary. The others
+    /// may have gone on before, to one that is primary.
+    Renounce,
     /// The node has said good-bye: nothing more will come.
     Left,
 }

@@ -24,9 +24,14 @@ pub(super) struct Attempt {
     stage: AttemptStage,
     /// When each member was heard last in this attempt.
     alive: BTreeMap<MemberId, Instant>,
+    /// How often this member has said again what the proposer waits for.
+    repeated: u32,
     /// At the proposer.
     lead: Lead,
 }
+
+/// Of so many repetitions to the proposer one goes to all.
+const TO_ALL: u32 = 3;
 
 /// How far this member is.
 #[derive(Clone, Debug)]
@@ -60,8 +65,8 @@ impl Attempt {
         io.timers.arm(MembershipTimer::Silence, now + t.silence);
         io.timers.arm(MembershipTimer::AttemptMax, now + t.attempt_max);
         let alive = members.iter().map(|member| (*member, now)).collect();
-        let attempt =
-            Self { sets, view, members, told: None, stage: AttemptStage::Telling, alive, lead: Lead::default() };
+        let (stage, lead) = (AttemptStage::Telling, Lead::default());
+        let attempt = Self { sets, view, members, told: None, stage, alive, repeated: 0, lead };
         if attempt.leads(io) && attempt.members.len() > 1 {
             io.send(Destination::All, attempt.proposal());
         }
@@ -81,6 +86,17 @@ impl Attempt {
         io.send(Destination::One(self.view.representative.node), packet);
     }
 
+    /// Says something again to the proposer: perhaps what goes to it alone does not arrive.
+    fn repeat_to_proposer(&mut self, io: &mut MembershipIo, packet: MembershipPacket) {
+        //= V14
+        self.repeated += 1;
+        if self.repeated.is_multiple_of(TO_ALL) && !super::mutated!(io, RepeatsAlone) {
+            io.send(Destination::All, packet);
+        } else {
+            self.send_to_proposer(io, packet);
+        }
+    }
+
     /// The engine has told what it holds.
     pub fn tell(&mut self, io: &mut MembershipIo, now: Instant, mut holding: Holdings) -> NextState {
         //= V01
@@ -97,15 +113,15 @@ impl Attempt {
             let (me, old) = (io.me, io.installed.id);
             return self.on_told(io, now, me, (self.view, old), pairs);
         }
-        self.send_told(io);
+        if let Some(packet) = self.told_packet(io) {
+            self.send_to_proposer(io, packet);
+        }
         NextState::Stay
     }
 
-    fn send_told(&self, io: &mut MembershipIo) {
-        if let Some(told) = &self.told {
-            let packet = MembershipPacket::Told { view: self.view, old: io.installed.id, holding: pairs(told) };
-            self.send_to_proposer(io, packet);
-        }
+    fn told_packet(&self, io: &MembershipIo) -> Option<MembershipPacket> {
+        let holding = pairs(self.told.as_ref()?);
+        Some(MembershipPacket::Told { view: self.view, old: io.installed.id, holding })
     }
 
     /// The proposal came again, or a newer one for the same members.
@@ -120,7 +136,9 @@ impl Attempt {
         //= V10
         if view == self.view {
             self.alive.insert(from, now);
-            self.send_told(io);
+            if let Some(packet) = self.told_packet(io) {
+                self.repeat_to_proposer(io, packet);
+            }
         } else if members == self.members && is_acceptable(io, from, view, &members) {
             return NextState::Attempt { view, members };
         }
@@ -195,7 +213,7 @@ impl Attempt {
             AttemptStage::Fetching(_) | AttemptStage::Ready(_) => {
                 let done = matches!(self.stage, AttemptStage::Ready(_));
                 if from != io.me {
-                    self.send_to_proposer(io, MembershipPacket::Ready { view: self.view, done });
+                    self.repeat_to_proposer(io, MembershipPacket::Ready { view: self.view, done });
                 }
             }
         }
@@ -294,14 +312,14 @@ impl Attempt {
     }
 
     /// Says again what an answer is owed to, or that this member is ready.
-    pub fn on_repeat(&self, io: &mut MembershipIo, now: Instant) {
+    pub fn on_repeat(&mut self, io: &mut MembershipIo, now: Instant) {
         //= V14
         io.timers.arm(MembershipTimer::Repeat, now + io.settings.timers.repeat);
         if self.leads(io) {
             let packet = self.lead.plan.clone().map_or_else(|| self.proposal(), MembershipPacket::Plan);
             io.send(Destination::All, packet);
         } else if matches!(self.stage, AttemptStage::Ready(_)) {
-            self.send_to_proposer(io, MembershipPacket::Ready { view: self.view, done: true });
+            self.repeat_to_proposer(io, MembershipPacket::Ready { view: self.view, done: true });
         }
     }
 
@@ -356,6 +374,10 @@ impl Attempt {
         }
         let closing = self.sets.transitional(io.installed.id, &together, io.settings.primary.never());
         let view = self.regular(io, now, together);
+        //= V19
+        if closing.members.len() == 1 && io.installed.members.len() > 1 && io.may_be_passed() {
+            io.acts.push_back(MembershipAction::Renounce);
+        }
         io.installed = view.clone();
         io.acts.push_back(MembershipAction::Install(Box::new(ViewChange { closing: Some(closing), cut, view })));
         Working::enter(io, now)

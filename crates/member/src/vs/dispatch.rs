@@ -9,7 +9,7 @@ use consort_types::{Instant, MemberId, ViewId};
 impl Membership {
     /// A membership packet came.
     pub fn handle(&mut self, now: Instant, arrival: &Arrival, packet: MembershipPacket) {
-        self.io.note_pause(now);
+        self.wake(now);
         if !self.io.knows(now, arrival.from) || !self.io.heeds(now, arrival) {
             return;
         }
@@ -27,7 +27,7 @@ impl Membership {
     /// sender one of its members.
     pub fn hear(&mut self, now: Instant, arrival: &Arrival, view: ViewId) {
         //= V02
-        self.io.note_pause(now);
+        self.wake(now);
         let from = arrival.from;
         if !self.io.knows(now, from) {
             return;

@@ -5,7 +5,7 @@ use super::{MembershipAction, MembershipSettings};
 use crate::{CeilingRecord, Hearsay, Presence, Proposal};
 use bytes::Bytes;
 use consort_order::{Arrival, Destination};
-use consort_types::{Incarnation, Instant, MemberId, View, ViewCause, ViewId, ViewKind};
+use consort_types::{Duration, Incarnation, Instant, MemberId, Primary, View, ViewCause, ViewId, ViewKind};
 use std::collections::{BTreeSet, VecDeque};
 
 /// What all states share: the way out, timers, settings, and what is known of the others.
@@ -177,17 +177,25 @@ impl MembershipIo {
 
     /// A wake-up that comes much later than it was asked for means that this node was paused. What it waited for may lie
     /// in its queues: it must not be judged before they were read.
-    pub fn note_pause(&mut self, now: Instant) {
+    /// Returns how late it is then.
+    pub fn note_pause(&mut self, now: Instant) -> Option<Duration> {
         //= M54
-        let Some(asked) = self.timers.next() else { return };
+        let late = now.since(self.timers.next()?);
         let t = self.settings.timers;
-        if now.since(asked) <= t.silence / 2 {
-            return;
+        if late <= t.silence / 2 {
+            return None;
         }
         self.counters.pauses += 1;
         for timer in [MembershipTimer::Silence, MembershipTimer::Consensus] {
             self.timers.postpone(timer, now + t.heartbeat * 4);
         }
+        Some(late)
+    }
+
+    /// Whether another view can be primary without this node, and nobody was told here yet that the installed one is.
+    pub fn may_be_passed(&self) -> bool {
+        let alone = self.settings.primary.holds(&self.settings.nodes, &[self.me]);
+        self.installed.primary == Primary::Pending && !alone
     }
 
     /// Keeps the ceiling of view numbers ahead of what is in use.

@@ -36,7 +36,7 @@ mod working;
 mod tests;
 
 pub use crate::packet::ANNOTATION_MAX;
-pub use action::{AgreedSet, Holdings, MembershipAction, ViewChange};
+pub use action::{AgreedSet, Holdings, MembershipAction, PrimaryCall, ViewChange};
 pub use gaps::missing;
 pub use laggards::Laggards;
 #[cfg(feature = "mutants")]
@@ -48,7 +48,7 @@ use crate::sets::{Reason, Sets, Why};
 use attempt::Attempt;
 use bytes::Bytes;
 use consort_order::PeerReach;
-use consort_types::{Incarnation, Instant, MemberId, View, ViewCause, ViewId};
+use consort_types::{Incarnation, Instant, MemberId, Primary, View, ViewCause, ViewId};
 use gather::GatherState;
 use io::MembershipIo;
 use timer::MembershipTimer;
@@ -221,12 +221,34 @@ impl Membership {
 
     /// The time that `poll_timeout` named has come. Harmless if it has not.
     pub fn handle_timeout(&mut self, now: Instant) {
-        self.io.note_pause(now);
+        self.wake(now);
         while let Some(timer) = self.io.timers.take_due(now) {
             let next = self.expire(now, timer);
             self.go(now, next);
         }
         self.finish(now, NextState::Stay);
+    }
+
+    /// Time has come to this: to be called before anything is sent or delivered by an input that the membership does not see.
+    /// Harmless at any time.
+    pub fn wake(&mut self, now: Instant) {
+        //= V19
+        let timers = self.io.settings.timers;
+        let asleep = self.io.note_pause(now).filter(|late| *late + timers.heartbeat >= timers.silence);
+        let Some(since) = asleep.filter(|_| self.is_working() && self.io.may_be_passed()) else { return };
+        if mutated!(self.io, OversleptStays) {
+            return;
+        }
+        let others: Vec<_> = self.view().members.iter().copied().filter(|member| *member != self.io.me).collect();
+        let nodes = others.iter().map(|member| member.node).collect();
+        let why = Why::new(ViewCause::Silent { nodes, since });
+        self.io.acts.push_back(MembershipAction::Renounce);
+        self.finish(now, NextState::gather(others.into_iter().fold(why, |why, one| why.failing(one, Reason::Silent))));
+    }
+
+    /// The engine's clients were told that the installed view is primary.
+    pub const fn became_primary(&mut self) {
+        self.io.installed.primary = Primary::Yes;
     }
 
     /// The next thing to do; `None` when all is done.

@@ -17,5 +17,7 @@ consort_types::mutants!(
     AllMovedTogether "says that all members came along",
     PrimaryAnywhere "lets any view become primary",
     SettledAtInstall "calls a view settled as soon as it has installed it",
+    RepeatsAlone "says to the proposer alone what this does not hear",
+    OversleptStays "takes part in a pending view however long it was not run",
     OwnStable "closes a view with what it knows itself to be stable",
 );

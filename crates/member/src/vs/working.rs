@@ -142,7 +142,8 @@ impl Working {
             return;
         }
         self.alive[index] = now;
-        if !super::mutated!(io, NewViewIgnored) {
+        // Where it says so to all, one answers.
+        if io.leads() && !super::mutated!(io, NewViewIgnored) {
             io.send(Destination::One(from.node), MembershipPacket::Install { view });
         }
     }

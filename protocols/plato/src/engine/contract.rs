@@ -40,6 +40,7 @@ impl Engine for Plato {
         if self.membership.is_leaving() {
             return Err(Refused::Leaving);
         }
+        self.membership.wake(now);
         let id = self.io.queue.push(submission)?;
         self.settle();
         Ok(id)
@@ -47,6 +48,8 @@ impl Engine for Plato {
 
     fn handle_packet(&mut self, now: Instant, arrival: Arrival, packet: PlatoPacket) {
         self.now = now;
+        self.membership.wake(now);
+        self.do_acts();
         self.arrive_own(arrival.at);
         match packet {
             PlatoPacket::Membership(packet) => self.membership.handle(now, &arrival, packet),
@@ -65,6 +68,7 @@ impl Engine for Plato {
 
     fn handle_persisted(&mut self, now: Instant, _ticket: Ticket) {
         self.now = now;
+        self.membership.wake(now);
         self.membership.handle_persisted(now);
         self.settle();
     }
@@ -79,6 +83,7 @@ impl Engine for Plato {
     fn resume(&mut self, now: Instant, view: ViewId) {
         self.now = now;
         if self.io.queue.open_gate(view) {
+            self.membership.wake(now);
             self.settle();
         }
     }

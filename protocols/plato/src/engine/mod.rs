@@ -15,7 +15,7 @@ use crate::pipeline::PacketKey;
 use crate::receiver::{ReceiverIo, ViewReceiver};
 use crate::sequencer::Sequencer;
 use crate::streams::Streams;
-use consort_member::vs::{AgreedSet, Laggards, Membership};
+use consort_member::vs::{AgreedSet, Laggards, Membership, PrimaryCall};
 use consort_order::{Destination, Output, SubmitQueue};
 use consort_types::{Duration, Incarnation, Instant, MemberId, Position, Service, ViewId};
 use consort_wire::Lane;
@@ -259,6 +259,9 @@ impl Plato {
             self.receiver.learn(self.streams.stable());
         }
         self.receiver.deliver(&mut self.io);
+        if self.receiver.call == PrimaryCall::Made {
+            self.membership.became_primary();
+        }
     }
 
     /// All that a leaving node has sent is delivered and held by all, and so are the places that it has delivered by: it may

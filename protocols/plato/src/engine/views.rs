@@ -4,7 +4,7 @@ use crate::packet::PlatoPacket;
 use crate::receiver::ViewReceiver;
 use crate::sequencer::Sequencer;
 use crate::streams::Streams;
-use consort_member::vs::{Holdings, MembershipAction, ViewChange};
+use consort_member::vs::{Holdings, MembershipAction, PrimaryCall, ViewChange};
 use consort_order::Output;
 use consort_wire::Lane;
 
@@ -34,6 +34,7 @@ impl Plato {
                 }
                 MembershipAction::Install(change) => self.install(&change),
                 MembershipAction::Settled => self.settled = true,
+                MembershipAction::Renounce => self.receiver.call = PrimaryCall::Renounced,
                 MembershipAction::Left => self.io.output.push_back(Output::Left),
             }
         }

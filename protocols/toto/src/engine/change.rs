@@ -3,7 +3,7 @@ use super::room::Room;
 use super::{ClosingStage, Toto};
 use crate::delivery::DeliveryContext;
 use crate::packet::TotoPacket;
-use consort_member::vs::{Holdings, MembershipAction, ViewChange};
+use consort_member::vs::{Holdings, MembershipAction, PrimaryCall, ViewChange};
 use consort_order::{Lane, Output};
 use consort_types::Instant;
 
@@ -31,8 +31,16 @@ impl Toto {
                 }
                 MembershipAction::Install(change) => self.install(now, *change),
                 MembershipAction::Settled => self.primary_due = true,
+                MembershipAction::Renounce => self.renounce(),
                 MembershipAction::Left => self.output.push_back(Output::Left),
             }
+        }
+    }
+
+    fn renounce(&mut self) {
+        //= V19
+        if let Some(room) = &mut self.room {
+            room.deliverer.call = PrimaryCall::Renounced;
         }
     }
 

@@ -41,6 +41,7 @@ impl Engine for Toto {
         if self.vs.is_leaving() {
             return Err(Refused::Leaving);
         }
+        self.vs.wake(now);
         let id = self.queue.push(submission)?;
         self.settle(now);
         Ok(id)
@@ -73,6 +74,7 @@ impl Engine for Toto {
     }
 
     fn handle_persisted(&mut self, now: Instant, _ticket: Ticket) {
+        self.vs.wake(now);
         self.vs.handle_persisted(now);
         self.settle(now);
     }
@@ -86,6 +88,7 @@ impl Engine for Toto {
 
     fn resume(&mut self, now: Instant, view: ViewId) {
         if self.queue.open_gate(view) {
+            self.vs.wake(now);
             self.settle(now);
         }
     }

@@ -6,6 +6,7 @@ use crate::dag::DagMark;
 use crate::delivery::{DeliveryContext, is_ordered};
 use crate::packet::{ACK_LEN, DagContent, DagMessage, HEAD_LEN, HoldingsStatus, Nak, TotoPacket};
 use crate::repair::whom;
+use consort_member::vs::PrimaryCall;
 use consort_order::{Destination, Lane, Output};
 use consort_types::{Instant, MemberId, OrderStream};
 
@@ -194,6 +195,9 @@ impl Toto {
         let Some(room) = &mut self.room else { return };
         let mut way = DeliveryContext { config: &self.config, queue: &mut self.queue, output: &mut self.output };
         room.deliverer.advance(&mut way, room.dag.stable());
+        if room.deliverer.call == PrimaryCall::Made {
+            self.vs.became_primary();
+        }
         if let Some(up_to) = room.deliverer.stable(room.dag.stable()) {
             self.output.push_back(Output::Stable { stream: OrderStream(0), up_to });
         }

@@ -47,6 +47,61 @@ fn a_crash_is_noticed_by_silence_and_a_heartbeat_is_no_silence() {
 }
 
 #[test]
+fn who_sleeps_while_a_view_is_pending_goes_on_alone_and_never_calls_it_primary() {
+    //= V19 test
+    for (told, stays) in [(false, false), (true, true)] {
+        let mut cluster = Cluster::new(3, 3);
+        cluster.run(1_500);
+        let view = cluster.toy(3).view();
+        let silence = cluster.toy(3).vs.io.settings.timers.silence;
+        cluster.with(3, |vs, now| {
+            if told {
+                vs.became_primary();
+            }
+            vs.wake(now + silence / 4 * 3);
+            assert!(vs.is_working(), "the others still wait for it");
+            vs.wake(now + silence);
+            assert_eq!(vs.is_working(), stays);
+        });
+        assert_eq!(cluster.toy(3).renounced.contains(&view), !stays);
+        cluster.run(50);
+        if !stays {
+            cluster.assert_together(&[1, 2]);
+        }
+        cluster.run(4_000);
+        cluster.assert_together(&[1, 2, 3]);
+        assert_eq!(cluster.toy(1).view() == view, stays);
+        cluster.assert_sound();
+    }
+}
+
+#[test]
+fn who_closes_a_view_alone_never_calls_it_primary() {
+    //= V19 test
+    let mut cluster = Cluster::new(3, 3);
+    cluster.run(1_500);
+    let view = cluster.toy(3).view();
+    cluster.part(&[&[1, 2], &[3]]);
+    cluster.run(1_000);
+    cluster.assert_together(&[3]);
+    assert_eq!(cluster.toy(3).renounced.last(), Some(&view));
+    assert!(!cluster.toy(1).renounced.contains(&view), "who moves along does as the others do");
+}
+
+#[test]
+fn a_host_whose_unicast_is_lost_takes_part() {
+    //= V14 test
+    let mut cluster = Cluster::new(3, 3);
+    cluster.shouts = Some(NodeId(3));
+    cluster.run(1_500);
+    cluster.assert_together(&[1, 2, 3]);
+    let views = cluster.toy(1).changes.len();
+    cluster.run(3_000);
+    assert_eq!(cluster.toy(1).changes.len(), views);
+    cluster.assert_sound();
+}
+
+#[test]
 fn parts_go_on_and_come_together_again() {
     let mut cluster = Cluster::new(5, 4);
     cluster.talk = true;

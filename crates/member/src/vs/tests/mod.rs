@@ -36,6 +36,7 @@ struct Toy {
     /// What it held of each view when it went on from it.
     closed: BTreeMap<ViewId, Vec<u64>>,
     settled: Vec<ViewId>,
+    renounced: Vec<ViewId>,
     persisted: Vec<Bytes>,
 }
 
@@ -65,6 +66,7 @@ impl Toy {
             changes: Vec::new(),
             closed: BTreeMap::new(),
             settled: Vec::new(),
+            renounced: Vec::new(),
             persisted: records.to_vec(),
         };
         toy.vs.start(now, records);
@@ -117,6 +119,7 @@ impl Toy {
                 }
                 MembershipAction::Settled => self.settled.push(self.view()),
                 MembershipAction::Left => self.left = true,
+                MembershipAction::Renounce => self.renounced.extend(self.changes.last().map(|change| change.view.id)),
                 MembershipAction::Trim { .. } | MembershipAction::Beacon { .. } => {}
             }
         }
@@ -193,6 +196,8 @@ struct Cluster {
     rng: Rng,
     loss: f64,
     cuts: BTreeSet<(NodeId, NodeId)>,
+    /// What this one sends to another alone is lost.
+    shouts: Option<NodeId>,
     talk: bool,
     /// What gets through to a node.
     passes: fn(NodeId, &Message) -> bool,
@@ -214,6 +219,7 @@ impl Cluster {
             rng,
             loss: 0.0,
             cuts,
+            shouts: None,
             talk: false,
             passes: |_, _| true,
         };
@@ -267,7 +273,8 @@ impl Cluster {
                 for receiver in nodes.iter().filter(|other| *other != node) {
                     let reaches = to == Destination::All || to == Destination::One(*receiver);
                     let cut = self.cuts.contains(&(*node, *receiver)) || !(self.passes)(*receiver, &message);
-                    if !reaches || cut || self.rng.chance(self.loss) {
+                    let unheard = to != Destination::All && self.shouts == Some(*node);
+                    if !reaches || cut || unheard || self.rng.chance(self.loss) {
                         continue;
                     }
                     self.sent += 1;
