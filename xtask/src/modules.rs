@@ -15,7 +15,7 @@ begin with `crate`, `super` or `self`; tests do not count. Fails if there are an
 ";
 
 /// The folders whose crates are read.
-const FOLDERS: &[&str] = &["bench", "crates", "protocols", "xtask/src"];
+const FOLDERS: &[&str] = &["bench", "bindings", "crates", "protocols", "xtask/src"];
 
 /// A module's path inside its crate, without `crate`; the root is empty.
 type Module = Vec<String>;

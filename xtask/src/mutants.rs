@@ -96,21 +96,27 @@ use noticed::run;
 mod noticed {
     use super::Options;
     use crate::sim::{self, Protocol};
+    use consort_leader::Election;
     use consort_paxos::Paxos;
     use consort_plato::Plato;
     use consort_ring::Ring;
     use consort_sim::fault::Kinds;
+    use consort_sim::machine::ElectionTouch;
     use consort_sim::world::RunOutcome;
     use consort_toto::Toto;
     use consort_worlds::scenes::{self, Played};
-    use consort_worlds::{run as run_seed, run_whole};
+    use consort_worlds::{SessionsDrawn, run as run_seed, run_sessions, run_whole};
     use std::ffi::OsString;
     use std::fmt;
     use std::ops::RangeInclusive;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::process::ExitCode;
+    use std::rc::Rc;
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Breaks a rule of a node.
+    type Touch<'a> = consort_worlds::Touch<'a, Ring>;
 
     /// A rule that is broken on purpose.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +124,7 @@ mod noticed {
         Ring(consort_ring::Mutant),
         Group(consort_group::Mutant),
         Node(consort_node::Mutant),
+        Leader(consort_leader::Mutant),
         Toto(consort_toto::Mutant),
         Views(consort_toto::vs::Mutant),
         Plato(consort_plato::Mutant),
@@ -129,6 +136,7 @@ mod noticed {
             let groups = consort_group::Mutant::ALL.iter().copied().map(Self::Group);
             let ring = consort_ring::Mutant::ALL.iter().copied().map(Self::Ring).chain(groups);
             let ring = ring.chain(consort_node::Mutant::ALL.iter().copied().map(Self::Node));
+            let ring = ring.chain(consort_leader::Mutant::ALL.iter().copied().map(Self::Leader));
             let views = consort_toto::vs::Mutant::ALL.iter().copied().map(Self::Views);
             let plato = consort_plato::Mutant::ALL.iter().copied().map(Self::Plato);
             let paxos = consort_paxos::Mutant::ALL.iter().copied().map(Self::Paxos);
@@ -141,6 +149,7 @@ mod noticed {
                 Self::Ring(mutant) => mutant.name(),
                 Self::Group(mutant) => mutant.name(),
                 Self::Node(mutant) => mutant.name(),
+                Self::Leader(mutant) => mutant.name(),
                 Self::Toto(mutant) => mutant.name(),
                 Self::Views(mutant) => mutant.name(),
                 Self::Plato(mutant) => mutant.name(),
@@ -153,6 +162,7 @@ mod noticed {
                 Self::Ring(mutant) => mutant.what(),
                 Self::Group(mutant) => mutant.what(),
                 Self::Node(mutant) => mutant.what(),
+                Self::Leader(mutant) => mutant.what(),
                 Self::Toto(mutant) => mutant.what(),
                 Self::Views(mutant) => mutant.what(),
                 Self::Plato(mutant) => mutant.what(),
@@ -164,7 +174,7 @@ mod noticed {
         const fn protocol(self) -> Protocol {
             match self {
                 Self::Node(mutant) if mutant.is_of_reading() => Protocol::Paxos,
-                Self::Ring(_) | Self::Group(_) | Self::Node(_) => Protocol::Ring,
+                Self::Ring(_) | Self::Group(_) | Self::Node(_) | Self::Leader(_) => Protocol::Ring,
                 Self::Toto(_) | Self::Views(_) => Protocol::Toto,
                 Self::Plato(_) => Protocol::Plato,
                 Self::Paxos(_) => Protocol::Paxos,
@@ -243,6 +253,19 @@ mod noticed {
             Mutant::Views(mutant) => run_seed::<Toto>(seed, &faults, &|config| config.vs_mutant = Some(mutant), story),
             Mutant::Plato(mutant) => run_seed::<Plato>(seed, &faults, &|config| config.mutant = Some(mutant), story),
             Mutant::Paxos(mutant) => run_seed::<Paxos>(seed, &faults, &|config| config.mutant = Some(mutant), story),
+            Mutant::Group(mutant) if mutant.is_of_readers() => {
+                let touch: Touch<'_> = &|node| node.mutate_groups(mutant);
+                run_sessions::<Ring>(seed, &faults, (&|_| {}, touch), &SessionsDrawn::Readers, story)
+            }
+            Mutant::Node(mutant) if mutant.is_of_readers() => {
+                let touch: Touch<'_> = &|node| node.mutate(mutant);
+                run_sessions::<Ring>(seed, &faults, (&|_| {}, touch), &SessionsDrawn::Readers, story)
+            }
+            Mutant::Leader(mutant) => {
+                let touch: ElectionTouch = Rc::new(move |election: Election| election.with_mutant(mutant));
+                let candidates = SessionsDrawn::Candidates(Some(touch));
+                run_sessions::<Ring>(seed, &faults, (&|_| {}, &|_| {}), &candidates, story)
+            }
             Mutant::Group(mutant) => {
                 run_whole::<Ring>(seed, &faults, (&|_| {}, &|node| node.mutate_groups(mutant)), story)
             }
@@ -274,7 +297,7 @@ mod noticed {
             Mutant::Views(mutant) => scenes::toto(&|config| config.vs_mutant = Some(mutant), story).collect(),
             Mutant::Plato(mutant) => scenes::plato(&|config| config.mutant = Some(mutant), story).collect(),
             Mutant::Ring(mutant) => scenes::ring(&|config| config.mutant = Some(mutant), story).collect(),
-            Mutant::Group(_) | Mutant::Node(_) | Mutant::Paxos(_) => Vec::new(),
+            Mutant::Group(_) | Mutant::Node(_) | Mutant::Leader(_) | Mutant::Paxos(_) => Vec::new(),
         }
     }
 
@@ -412,8 +435,19 @@ mod noticed {
     fn scenarios(mutant: Mutant) -> Option<Noticed> {
         let (package, tests_of, variable) = match mutant {
             Mutant::Ring(_) => ("consort-ring", "tests", "CONSORT_RING_MUTANT"),
+            Mutant::Group(mutant) if mutant.is_of_producers() => {
+                ("consort-group", "tests::producers", "CONSORT_GROUP_MUTANT")
+            }
+            Mutant::Group(mutant) if mutant.is_of_readers() => {
+                ("consort-group", "tests::histories", "CONSORT_GROUP_MUTANT")
+            }
             Mutant::Group(_) => ("consort-group", "tests::exchange", "CONSORT_GROUP_MUTANT"),
+            Mutant::Node(mutant) if mutant.is_of_producers() => {
+                ("consort-node", "tests::producers", "CONSORT_NODE_MUTANT")
+            }
             Mutant::Node(_) => ("consort-node", "tests::budgets", "CONSORT_NODE_MUTANT"),
+            // The model of the election breaks each of its rules by itself.
+            Mutant::Leader(_) => return None,
             Mutant::Toto(_) => ("consort-toto", "tests", "CONSORT_TOTO_MUTANT"),
             Mutant::Views(_) => ("consort-member", "vs::tests", "CONSORT_VS_MUTANT"),
             Mutant::Plato(_) => ("consort-plato", "tests", "CONSORT_PLATO_MUTANT"),

@@ -3,6 +3,7 @@ mod batch;
 mod failover;
 mod options;
 
+use consort_multiring_paxos::MultiRing;
 use consort_paxos::Paxos;
 use consort_plato::Plato;
 use consort_ring::Ring;
@@ -10,11 +11,11 @@ use consort_sim::fault::Kinds;
 use consort_sim::plan::RunPlan;
 use consort_sim::world::{RunOptions, RunOutcome};
 use consort_toto::Toto;
-use consort_worlds::{bare, ring, run};
+use consort_worlds::{SessionsDrawn, Simulated, bare, ring, run, run_sessions};
 pub use options::Protocol;
 #[cfg(feature = "mutants")]
 pub use options::cores;
-use options::{Options, Task};
+use options::{Options, Sessions, Task};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -41,19 +42,32 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 /// Runs one seed of a protocol as it is.
-fn run_as_is(protocol: Protocol, seed: u64, faults: &Kinds, story: bool) -> Result<RunOutcome, String> {
-    match protocol {
-        Protocol::Ring => run::<Ring>(seed, faults, &|_| {}, story),
-        Protocol::Toto => run::<Toto>(seed, faults, &|_| {}, story),
-        Protocol::Plato => run::<Plato>(seed, faults, &|_| {}, story),
-        Protocol::Paxos => run::<Paxos>(seed, faults, &|_| {}, story),
+fn run_as_is(options: &Options, seed: u64, story: bool) -> Result<RunOutcome, String> {
+    let (faults, sessions) = (&options.faults, options.sessions);
+    match options.protocol {
+        Protocol::Ring => run_with::<Ring>(seed, faults, sessions, story),
+        Protocol::Toto => run_with::<Toto>(seed, faults, sessions, story),
+        Protocol::Plato => run_with::<Plato>(seed, faults, sessions, story),
+        Protocol::Paxos => run_with::<Paxos>(seed, faults, sessions, story),
+        Protocol::MultiRing => run_with::<MultiRing>(seed, faults, sessions, story),
     }
+}
+
+/// With sessions of one kind all seeds drive whole nodes.
+fn run_with<E: Simulated>(seed: u64, faults: &Kinds, sessions: Sessions, story: bool) -> Result<RunOutcome, String> {
+    let drawn = match sessions {
+        Sessions::ByChance => return run::<E>(seed, faults, &|_| {}, story),
+        Sessions::Senders => SessionsDrawn::Senders,
+        Sessions::Readers => SessionsDrawn::Readers,
+        Sessions::Candidates => SessionsDrawn::Candidates(None),
+    };
+    run_sessions::<E>(seed, faults, (&|_| {}, &|_| {}), &drawn, story)
 }
 
 /// One seed with its story.
 fn one(options: &Options, seed: u64, whole: bool) -> ExitCode {
     let started = Instant::now();
-    let outcome = match run_as_is(options.protocol, seed, &options.faults, true) {
+    let outcome = match run_as_is(options, seed, true) {
         Ok(outcome) => outcome,
         Err(error) => return fail(&error),
     };
@@ -84,6 +98,7 @@ pub fn tell(seed: u64, outcome: &RunOutcome, whole: bool) {
         "{} messages, {} deliveries, {} datagrams sent, {} mishaps on links and in sockets, {} refusals, {} faults",
         totals.accepted, totals.delivered, totals.sent, outcome.mishaps, totals.waits, totals.faults
     );
+    println!("{} views, {} elections, {} readings begun", totals.views, totals.elections, totals.resumed);
     for violation in &outcome.violations {
         println!("{violation}");
     }

@@ -1,8 +1,9 @@
 //! What all measurements of a cluster have in common: its daemons, its messages, how often, and where the result goes.
 use crate::args::Args;
 use crate::config::{PROFILES, PROTOCOLS, Profile, Protocol, RINGS, STORAGES, Storage};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, Trying};
 use crate::local::NODES_MAX;
+use consort_daemon::security;
 use consort_node::Limits;
 use consort_ring::Acceleration;
 use consort_testbed::{HEADER, Testbed};
@@ -26,6 +27,7 @@ macro_rules! shared_help {
   --credit SIZE      what one client may have under way, 4KiB to 1GiB [256KiB]
   --senders N        sending clients, spread over the daemons [one at each]
   --unbatched        each sender writes one message at a time
+  --sealed           daemons seal what they say to each other, with a new key
   --sockets          clients use their sockets, not shared memory
   --embedded         no daemons: a node and its clients are threads of one
                      process, whose memory is told; the node's count as daemon
@@ -33,8 +35,8 @@ macro_rules! shared_help {
   --warm-up S        how long to run before [1]
   --runs N           how often, 1 to 100; medians are told [1]
   --compare WHAT     measures the others of writes, services, rings, idlings,
-                     protocols, storages (of paxos), carriers or hosts too, in
-                     turn: to and fro; hosts are daemons and --embedded
+                     protocols, storages (of paxos), seals, carriers or hosts
+                     too, in turn: to and fro; hosts are daemons and --embedded
   --json             print one JSON object
   --report FILE      also write a page for a browser; the name ends in .html
 "
@@ -64,6 +66,8 @@ pub struct Setup {
     pub unbatched: bool,
     /// Clients use their sockets, not shared memory.
     pub sockets: bool,
+    /// Daemons seal what they say to each other.
+    pub sealed: bool,
     /// Nodes are threads of their clients' processes, not daemons.
     pub embedded: bool,
     pub seconds: Duration,
@@ -91,9 +95,10 @@ pub enum Compare {
     Storages,
     Carriers,
     Hosts,
+    Seals,
 }
 
-const COMPARES: [(&str, Compare); 8] = [
+const COMPARES: [(&str, Compare); 9] = [
     ("writes", Compare::Writes),
     ("services", Compare::Services),
     ("rings", Compare::Rings),
@@ -102,6 +107,7 @@ const COMPARES: [(&str, Compare); 8] = [
     ("storages", Compare::Storages),
     ("carriers", Compare::Carriers),
     ("hosts", Compare::Hosts),
+    ("seals", Compare::Seals),
 ];
 
 impl Default for Setup {
@@ -119,6 +125,7 @@ impl Default for Setup {
             senders: None,
             unbatched: false,
             sockets: false,
+            sealed: false,
             embedded: false,
             seconds: Duration::from_secs(3),
             warm_up: Duration::from_secs(1),
@@ -168,6 +175,7 @@ impl Setup {
             "--credit" => self.credit = args.size(4_096..=1 << 30)? as usize,
             "--senders" => self.senders = Some(args.number(1..=u64::from(CLIENTS_MAX))? as u16),
             "--unbatched" => self.unbatched = true,
+            "--sealed" => self.sealed = true,
             "--sockets" => self.sockets = true,
             "--embedded" => self.embedded = true,
             "--seconds" => self.seconds = args.duration()?.max(Duration::from_millis(100)),
@@ -194,6 +202,11 @@ impl Setup {
         if self.sockets { "sockets" } else { "memory" }
     }
 
+    /// How daemons' datagrams travel.
+    pub const fn seal_name(&self) -> &'static str {
+        if self.sealed { "sealed" } else { "plain" }
+    }
+
     /// What the nodes run in.
     pub const fn host_name(&self) -> &'static str {
         if self.embedded { "embedded" } else { "daemons" }
@@ -206,7 +219,15 @@ impl Setup {
     /// Starts the nodes.
     pub fn testbed(&self) -> Outcome<Testbed> {
         let start = if self.embedded { Testbed::embed } else { Testbed::start };
-        start(self.nodes, &self.daemon_options())
+        let mut options = self.daemon_options();
+        // Daemons read the key when they start, and not again.
+        let folder = tempfile::tempdir().trying(|| "cannot make a folder for a key".into())?;
+        if self.sealed {
+            let key = folder.path().join("key");
+            security::generate(&key)?;
+            options.extend(["--key".into(), key.display().to_string()]);
+        }
+        start(self.nodes, &options)
     }
 
     /// What the daemons are told on their command lines.
@@ -239,6 +260,10 @@ impl Setup {
                 .map(|embedded| Self { embedded, ..self.clone() })
                 .map(|setup| (setup.host_name(), setup))
                 .into(),
+            Some(Compare::Seals) => [false, true]
+                .map(|sealed| Self { sealed, ..self.clone() })
+                .map(|setup| (setup.seal_name(), setup))
+                .into(),
             Some(Compare::Services) => SERVICES.map(|(name, service)| (name, Self { service, ..self.clone() })).into(),
             Some(Compare::Rings) => {
                 RINGS.map(|(name, ring)| (name, Self { ring, protocol: Protocol::Ring, ..self.clone() })).into()
@@ -258,7 +283,7 @@ impl Setup {
 
     fn is_like(&self, other: &Self) -> bool {
         let key = |setup: &Self| {
-            let clients = (setup.unbatched, setup.sockets, setup.embedded);
+            let clients = (setup.unbatched, setup.sockets, setup.embedded, setup.sealed);
             (clients, setup.service, setup.order_name(), setup.idling, setup.storage.name())
         };
         key(self) == key(other)
@@ -275,7 +300,7 @@ impl Setup {
     /// A line about all that is not told elsewhere.
     pub fn line(&self) -> String {
         format!(
-            "{}, {} {}, {}, {} B messages, {} senders, {}, idling {}, datagrams of {} B, {:.1} s",
+            "{}, {} {}, {}, {} B messages, {} senders, {}, idling {}, {} datagrams of {} B, {:.1} s",
             self.order_name(),
             self.nodes,
             if self.embedded { "embedded nodes" } else { "daemons" },
@@ -284,6 +309,7 @@ impl Setup {
             self.writes_name(),
             self.carrier_name(),
             self.idling.name(),
+            self.seal_name(),
             self.datagram.get(),
             self.seconds.as_secs_f64()
         )
@@ -365,6 +391,8 @@ mod tests {
         assert_eq!(names("--compare writes --unbatched"), ["unbatched", "batched"]);
         assert_eq!(names("--compare rings --ring original"), ["original", "accelerated"]);
         assert_eq!(names("--compare carriers --sockets"), ["sockets", "memory"]);
+        assert_eq!(names("--compare seals"), ["plain", "sealed"]);
+        assert_eq!(names("--compare seals --sealed"), ["sealed", "plain"]);
         assert_eq!(names("--compare hosts"), ["daemons", "embedded"]);
         assert_eq!(names("--compare hosts --embedded"), ["embedded", "daemons"]);
         assert_eq!(names("--compare idlings"), ["balanced", "latency", "frugal"]);

@@ -1,6 +1,7 @@
 //! `cargo chaos`: real daemons on bad networks, under kills, stops and partitions.
 #![allow(clippy::disallowed_methods)] // a program: it may read the clock and start threads
 
+mod candidate;
 mod chaos;
 mod command;
 mod lines;
@@ -22,6 +23,8 @@ fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
     let task = words.next().unwrap_or_default();
     match task.to_str() {
+        // Not for people: trials start it.
+        Some("candidate") => candidate::main(words),
         Some("lines") => lines::main(words),
         Some("run") => chaos::main(words),
         Some("trials") => trials::main(words),

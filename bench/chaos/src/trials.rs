@@ -4,7 +4,9 @@
 //! trial      what there is to try              stage    namespaces, daemons and clients of one trial
 //! networks   a stale ARP entry, a wrong address, a forged beacon             forge
 //! hosts      daemons that are stopped or killed, programs that compete       stress
-//! readers    clients that do not read
+//! readers    clients that do not read                 slow     one of five that does not, under each policy
+//! sessions   sessions that are cut off by a relay                            receivers
+//! leadership candidates that are stopped and killed
 //! watch      clients that measure              outcome  figures, goals, and the table
 //! ```
 //!
@@ -13,11 +15,16 @@
 
 mod forge;
 mod hosts;
+mod leadership;
 mod networks;
 mod options;
 mod outcome;
 mod readers;
+mod receivers;
+mod relay;
+mod sessions;
 mod site;
+mod slow;
 mod stage;
 mod stress;
 mod trial;

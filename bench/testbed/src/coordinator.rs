@@ -31,7 +31,7 @@ impl Testbed {
 
 /// One that does not answer does not lead.
 fn status(testbed: &Testbed, node: u16) -> Option<Status> {
-    let options = ConnectOptions { connect_within: ANSWER, ..ConnectOptions::default() };
+    let options = ConnectOptions::default().connect_within(ANSWER);
     Client::connect(&Address::Unix(testbed.door(node)), &options).and_then(|mut me| me.status(ANSWER)).ok()
 }
 

@@ -26,8 +26,8 @@ pub struct Ear {
 impl Native {
     /// Connects.
     pub fn connect(job: &Job, path: &Path) -> Outcome<Self> {
-        let options =
-            ConnectOptions { unbatched: job.unbatched, shares_memory: !job.sockets, ..ConnectOptions::default() };
+        let mut options = ConnectOptions::default();
+        (options.unbatched, options.shares_memory) = (job.unbatched, !job.sockets);
         let client = Client::connect(&Address::Unix(path.into()), &options).map_err(said)?;
         let service = job.service.parse().map_err(Failure::new)?;
         let groups = [GroupName::new(job.group.as_bytes()).trying(|| "group".into())?];
@@ -62,7 +62,8 @@ impl Native {
 impl Ear {
     /// Connects, joins, and waits until all receivers are in the group.
     pub fn join(job: &Job, path: &Path) -> Outcome<Self> {
-        let options = ConnectOptions { shares_memory: !job.sockets, ..ConnectOptions::default() };
+        let mut options = ConnectOptions::default();
+        options.shares_memory = !job.sockets;
         let mut client = Client::connect(&Address::Unix(path.into()), &options).map_err(said)?;
         let group = GroupName::new(job.group.as_bytes()).trying(|| "group".into())?;
         client.join(&group).map_err(said)?;

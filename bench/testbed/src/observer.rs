@@ -74,7 +74,7 @@ struct Wants {
 impl Visitor {
     /// Connects to a daemon.
     pub fn connect(door: PathBuf, group: &str) -> Outcome<Self> {
-        let options = ConnectOptions { wants_views: true, ..ConnectOptions::default() };
+        let options = ConnectOptions::default().with_views();
         let mut client = Client::connect(&Address::Unix(door), &options).map_err(said)?;
         let group = GroupName::new(group.as_bytes()).trying(|| "group".into())?;
         client.join(&group).map_err(said)?;

@@ -26,7 +26,9 @@ DOOR is native or spread, over unix or tcp. UNREAD counts the bytes that wait
 for the client to read them: one that lets too many wait is sent away as slow.
 UNDER WAY counts the bytes of its requests that have no place in the order yet,
 of its CREDIT. STATE is connecting, open, waiting (for room for its next
-request) or ending. The session that asks is left out.
+request) or ending. IF SLOW is what the daemon does about one that does not
+read: disconnect, spool (SPOOLED of what is unread is on disk) or block. The
+session that asks is left out.
 ";
 
 /// One client.
@@ -43,6 +45,8 @@ struct Client {
     unread_bytes: u64,
     under_way_bytes: u32,
     credit_bytes: u32,
+    slow: &'static str,
+    spooled_bytes: u64,
 }
 
 /// Runs the command.
@@ -88,6 +92,8 @@ fn client(cluster: &str, node: u16, connection: &Connection) -> Client {
         unread_bytes: connection.waiting,
         under_way_bytes: connection.under_way,
         credit_bytes: connection.credit,
+        slow: connection.slow.name(),
+        spooled_bytes: connection.spooled,
     }
 }
 
@@ -104,11 +110,12 @@ fn print(clients: &[Client], json: bool) -> Outcome {
 }
 
 fn table(clients: &[Client]) -> Vec<String> {
-    let head = ["CLUSTER", "NODE", "NAME", "DOOR", "STATE", "GROUPS", "UNREAD", "UNDER WAY", "CREDIT"];
+    let head =
+        ["CLUSTER", "NODE", "NAME", "DOOR", "STATE", "GROUPS", "UNREAD", "SPOOLED", "IF SLOW", "UNDER WAY", "CREDIT"];
     columns::table(head, clients.iter().map(row))
 }
 
-fn row(client: &Client) -> [String; 9] {
+fn row(client: &Client) -> [String; 11] {
     [
         client.cluster.clone(),
         client.node.to_string(),
@@ -117,6 +124,8 @@ fn row(client: &Client) -> [String; 9] {
         client.state.to_owned(),
         client.groups.to_string(),
         bytes(client.unread_bytes),
+        bytes(client.spooled_bytes),
+        client.slow.to_owned(),
         bytes(u64::from(client.under_way_bytes)),
         bytes(u64::from(client.credit_bytes)),
     ]
@@ -125,8 +134,8 @@ fn row(client: &Client) -> [String; 9] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use consort_session::ClientName;
     use consort_session::listing::{ConnectionStage, Transport};
+    use consort_session::{ClientName, SlowPolicy};
     use consort_types::ClientId;
 
     #[test]
@@ -140,6 +149,8 @@ mod tests {
             waiting: 5 << 20,
             under_way: 0,
             credit: 512 << 10,
+            slow: SlowPolicy::Spool,
+            spooled: 4 << 20,
         };
         let id = ClientId(3 | ClientId::SPREAD);
         let spread = Connection {
@@ -152,7 +163,7 @@ mod tests {
         let clients = [&native, &spread].map(|connection| client("default", 1, connection));
         let told = table(&clients);
         let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ");
-        assert_eq!(words(&told[1]), "default 1 bob native unix open 3 5.0 MiB 0 B 512.0 KiB");
+        assert_eq!(words(&told[1]), "default 1 bob native unix open 3 5.0 MiB 4.0 MiB spool 0 B 512.0 KiB");
         assert!(words(&told[2]).starts_with("default 1 - spread tcp connecting"), "{}", told[2]);
     }
 

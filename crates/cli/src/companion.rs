@@ -6,8 +6,11 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 /// A command's name, its program, and the folder that it is built from.
-const COMPANIONS: [(&str, &str, &str); 2] =
-    [("bench", "consort-bench", "bench/bench"), ("lab", "consort-papers", "bench/papers")];
+const COMPANIONS: [(&str, &str, &str); 3] = [
+    ("top", "consort-top", "crates/top"),
+    ("bench", "consort-bench", "bench/bench"),
+    ("lab", "consort-papers", "bench/papers"),
+];
 
 /// Becomes the program of a command; returns only why it cannot. `None` if no other program has this command.
 pub fn start(command: &str, words: &[OsString]) -> Option<Failure> {

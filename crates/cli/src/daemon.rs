@@ -4,7 +4,7 @@ use crate::failure::{Outcome, Trying, heard_or_not};
 use crate::inquiry;
 use crate::runtime_dir::Card;
 use consort::Address;
-use consort_daemon::{log, options, run};
+use consort_daemon::{log, options, reload, run};
 use consort_net::Stop;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::ffi::OsString;
@@ -17,12 +17,18 @@ pub fn main(words: Vec<OsString>) -> Outcome {
     let _log = log::start(options.log.as_deref(), options.log_format)?;
     log::raise_on_signal().trying(|| "cannot watch for SIGUSR1".into())?;
     let settings = options.settings()?;
-    let stop = stop_on_signals().trying(|| "cannot watch for signals".into())?;
+    let stop = stop_on_signals(options.reloads()).trying(|| "cannot watch for signals".into())?;
+    let hangups = options.reloads().then(reload::take_hangups).transpose();
+    let hangups = hangups.trying(|| "cannot watch for SIGHUP".into())?;
     if options.while_stdin_open {
         stop_with_stdin(stop.clone());
     }
     run::open_many_files(settings.limits.clients_most);
     let ready = run::prepare(settings, options.node, ask)?;
+    if let Some(hangups) = hangups {
+        let again = move || options.settings();
+        reload::on_hangup(hangups, ready.reload(), again).trying(|| "cannot read rules again".into())?;
+    }
     announce(&ready.card)?;
     ready.serve(stop)
 }
@@ -40,10 +46,14 @@ fn announce(card: &Card) -> Outcome {
     heard_or_not(written.and_then(|()| out.flush()))
 }
 
-fn stop_on_signals() -> io::Result<Stop> {
+/// With a file SIGHUP has it read again; without, a terminal that goes ends it.
+fn stop_on_signals(reloads: bool) -> io::Result<Stop> {
     let stop = Stop::new()?;
-    for signal in [SIGTERM, SIGINT, SIGHUP] {
+    for signal in [SIGTERM, SIGINT] {
         stop.on_signal(signal)?;
+    }
+    if !reloads {
+        stop.on_signal(SIGHUP)?;
     }
     Ok(stop)
 }

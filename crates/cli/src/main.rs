@@ -3,27 +3,28 @@
 //! | module | what |
 //! |---|---|
 //! | `program` | which command |
-//! | `daemon`, `send`, `receive`, `status`, `groups`, `clients`, `explain`, `demo` | the commands, one module each |
-//! | `connect`, `inquiry` | finding a daemon and talking to it; asking it for lists |
+//! | `daemon`, `send`, `receive`, `status`, `groups`, `clients`, `explain`, `keygen`, `token`, `withdraw`, `demo` | the commands, one module each |
 //! | `companion` | commands that are programs of their own |
 //! | `progress` | how far |
 #![allow(clippy::disallowed_methods, reason = "a program is where clocks, threads and waiting live")]
 
 mod clients;
 mod companion;
-mod connect;
 mod daemon;
 mod demo;
 mod explain;
 mod groups;
-mod inquiry;
+mod keygen;
 mod program;
 mod progress;
 mod receive;
 mod send;
 mod status;
+mod token;
+mod withdraw;
 
 use consort_daemon::{args, clock, columns, config, failure, figures, metrics, peers, runtime_dir, usage, words};
+use consort_inquiry::{connect, inquiry};
 
 fn main() -> std::process::ExitCode {
     program::run(std::env::args_os().skip(1).collect())

@@ -1,6 +1,6 @@
 //! Which command.
 use crate::failure::{Failure, Outcome};
-use crate::{clients, companion, daemon, demo, explain, groups, receive, send, status, words};
+use crate::{clients, companion, daemon, demo, explain, groups, keygen, receive, send, status, token, withdraw, words};
 use consort_testbed::helper;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -17,9 +17,12 @@ Usage: consort COMMAND [options]
   groups    which groups there are, and who is in them
   clients   who is connected, and what waits for whom
   explain   the last changes among the daemons, and why they came
+  keygen    write a key: daemons that have it seal what they say to each other
+  token     make a token, by which a client proves who it is
+  withdraw  retain nothing any more for a reader that declares checkpoints
   demo      see it work: three daemons, one order, a few seconds
-  bench     measure it, beside the bare sockets of this machine; a program of
-            its own, as the next one
+  top       all of that on one screen; a program of its own, as the next two
+  bench     measure it, beside the bare sockets of this machine
   lab       measure again what the papers measured
 
   consort COMMAND --help    what a command can do
@@ -56,6 +59,9 @@ fn dispatch(mut words: Vec<OsString>) -> Outcome {
         Some("groups") => groups::main(words),
         Some("clients") => clients::main(words),
         Some("explain") => explain::main(words),
+        Some("keygen") => keygen::main(words),
+        Some("withdraw") => withdraw::main(words),
+        Some("token") => token::main(words),
         Some("demo") => demo::main(words),
         Some(helper::COMMAND) => helper::main(&words, &[]),
         Some("help") if !words.is_empty() => {
@@ -81,7 +87,11 @@ fn unknown(command: &str) -> Failure {
         "groups",
         "clients",
         "explain",
+        "keygen",
+        "withdraw",
+        "token",
         "demo",
+        "top",
         "bench",
         "lab",
         "--help",
@@ -112,7 +122,8 @@ mod tests {
     #[test]
     fn version_and_help_end_well() {
         assert_eq!(failure(&["--version"]).message, format!("consort {}\n", env!("CARGO_PKG_VERSION")));
-        for command in ["daemon", "send", "receive", "status", "groups", "clients", "explain", "demo"] {
+        let plain = ["daemon", "send", "receive", "status", "groups", "clients", "explain", "keygen", "token"];
+        for command in plain.into_iter().chain(["withdraw", "demo"]) {
             let help = failure(&[command, "--help"]);
             assert_eq!(help.code, crate::failure::Code::Fine);
             assert!(help.message.starts_with(&format!("Usage: consort {command}")), "{command}");

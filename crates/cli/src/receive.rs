@@ -8,7 +8,7 @@ use crate::clock;
 use crate::connect::{self, Wanted};
 use crate::failure::{Code, Failure, Outcome, Trying};
 use crate::progress::Progress;
-use consort::{Client, ConnectOptions, Error, Event, GroupName, ReadingStatus, Undo};
+use consort::{Client, ConnectOptions, DeclareStatus, Error, Event, GroupName, ReadingStatus, Undo};
 use print::{Printer, Style};
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -32,6 +32,9 @@ that all receivers see. Who is in the group goes to the standard error.
   --checkpoint FILE  read, and keep in this file how far; if it exists, go on
                    there instead of where --from says. After a crash the last
                    messages may come again
+  --holder NAME    declare that file, so that the daemons retain what is not in
+                   it yet (with `protocol = \"paxos\"`), also while nobody reads:
+                   a program, or program/copy. `consort withdraw NAME` ends it
   --positions      print before each message its position and its sender
   --optimistic     print each message as soon as its place is likely (`offer 3:
                    text`), and later whether it holds: `confirm 3`, or `revoke
@@ -72,12 +75,11 @@ struct Options {
 pub fn main(words: Vec<OsString>) -> Outcome {
     let options = read(words)?;
     let deadline = options.timeout.map(|timeout| clock::now_ns() + timeout.as_nanos() as u64);
-    let mut client = options.wanted.connect(&ConnectOptions {
-        wants_views: options.views,
-        optimistic: options.optimistic.then(|| options.undo.unwrap_or_default()),
-        wants_positions: options.positions || options.json,
-        ..ConnectOptions::default()
-    })?;
+    let mut connecting = ConnectOptions::default();
+    connecting.wants_views = options.views;
+    connecting.optimistic = options.optimistic.then(|| options.undo.unwrap_or_default());
+    connecting.wants_positions = options.positions || options.json;
+    let mut client = options.wanted.connect(&connecting)?;
     if options.reading.reads() {
         options.reading.begin(&mut client, &options.groups)?;
     } else {
@@ -88,7 +90,7 @@ pub fn main(words: Vec<OsString>) -> Outcome {
     let outcome = receive(&mut client, &options, deadline, &mut printer, &mut keeper);
     // What was received is told even where it is less than was wanted.
     printer.finish()?;
-    keeper.keep(client.bookmark())?;
+    keeper.keep(&mut client)?;
     outcome
 }
 
@@ -103,6 +105,7 @@ fn read(words: Vec<OsString>) -> Outcome<Options> {
             "--optimistic: what is offered has no position yet; leave it out, or --from, --checkpoint and --positions",
         ));
     }
+    options.reading.check()?;
     if options.groups.is_empty() {
         options.groups.push(connect::usual_group()?);
     }
@@ -156,13 +159,16 @@ fn receive(
             None => {
                 // Nothing more is there for now: show what came, then wait.
                 printer.flush()?;
-                keeper.keep(client.bookmark())?;
+                keeper.keep(client)?;
                 client.receive(left).map_err(ended)?
             }
         };
         let Some(event) = event else { continue };
         if let Event::Refused { refusal, .. } = &event {
             return Err(Failure::new(format!("cannot join: {refusal}")));
+        }
+        if let Event::Declared(DeclareStatus { refused: Some(refusal), .. }) = &event {
+            return Err(Failure::new(format!("--holder: {refusal}")));
         }
         if let Event::Reading(ReadingStatus::Ended(end)) = &event {
             return Err(Failure::new(format!("cannot read: {end}")));
@@ -173,7 +179,7 @@ fn receive(
         printer.print(&event)?;
         if keeper.is_due() {
             printer.flush()?;
-            keeper.keep(client.bookmark())?;
+            keeper.keep(client)?;
         }
         if printer.has_ended || options.count == Some(printer.count) {
             return Ok(());

@@ -70,7 +70,8 @@ struct SendSummary {
 pub fn main(words: Vec<OsString>) -> Outcome {
     let options = read(words)?;
     let source = LineSource::open(&options)?;
-    let connecting = ConnectOptions { unbatched: options.unbatched, ..ConnectOptions::default() };
+    let mut connecting = ConnectOptions::default();
+    connecting.unbatched = options.unbatched;
     let (sender, receiver) = options.wanted.connect(&connecting)?.split();
     let (groups, service) = (options.groups.clone(), options.service);
     // A line that tells how far it is would be written over what somebody types.

@@ -138,7 +138,7 @@ fn print(answers: &[DaemonStatus], options: &Options) -> Outcome {
         writeln!(out, "{}", serde_json::to_string(answers).unwrap_or_default())?;
         return Ok(());
     }
-    for line in table(answers).iter().chain(&hearing(answers)) {
+    for line in table(answers).iter().chain(&hearing(answers)).chain(&plain_talk(answers)) {
         writeln!(out, "{line}")?;
     }
     for answer in answers.iter().filter(|_| options.all) {
@@ -182,6 +182,15 @@ fn hearing(answers: &[DaemonStatus]) -> Vec<String> {
     };
     let lines: Vec<String> = answers.iter().filter_map(heard).collect();
     if lines.is_empty() { lines } else { [vec![String::new()], lines].concat() }
+}
+
+/// Which daemons say everything in plain text over a network.
+fn plain_talk(answers: &[DaemonStatus]) -> Vec<String> {
+    let plain = |answer: &DaemonStatus| {
+        let how = answer.status.get("security").filter(|how| how.starts_with("plain: "))?;
+        Some(format!("{} node {}: datagrams between daemons travel {how}", answer.cluster, answer.node))
+    };
+    answers.iter().filter_map(plain).collect()
 }
 
 #[cfg(test)]
@@ -241,6 +250,14 @@ mod tests {
         let all = [answer(&[("peer_n2", "heard 3 ms ago, hears us"), ("peer_n3", "never heard")]), answer(&[])];
         assert_eq!(hearing(&all), ["", "default node 1 hears both ways n2; never heard n3"]);
         assert!(hearing(&all[1..]).is_empty());
+    }
+
+    #[test]
+    fn who_talks_plainly_over_a_network_is_told_so() {
+        let all = ["plain: no key is configured", "plain, on this machine alone", "sealed with AES-256-GCM"];
+        let all = all.map(|how| answer(&[("security", how)]));
+        let told = "default node 1: datagrams between daemons travel plain: no key is configured";
+        assert_eq!((plain_talk(&all), plain_talk(&[answer(&[])])), (vec![told.to_owned()], vec![]));
     }
 
     #[test]

@@ -8,9 +8,6 @@ mod chat;
 #[allow(dead_code, reason = "its `main`")]
 #[path = "../../client/examples/counter.rs"]
 mod counter;
-#[allow(dead_code, reason = "its `main`")]
-#[path = "../../client/examples/leader.rs"]
-mod leader;
 mod support;
 #[allow(dead_code, reason = "its `main`")]
 #[path = "../../client/examples/undo.rs"]
@@ -19,9 +16,8 @@ mod undo;
 #[path = "../../client/examples/work_queue.rs"]
 mod work_queue;
 
-use consort::{Address, Client, ClientName, ConnectOptions, GroupName, Primary, Undo};
+use consort::{Address, Client, ClientName, ConnectOptions, GroupName, Undo};
 use counter::Counter;
-use leader::{Leader, Watcher};
 use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
@@ -38,8 +34,7 @@ fn group() -> GroupName {
 }
 
 fn connect(world: &World, node: u16, name: &str) -> Client {
-    let options =
-        ConnectOptions { name: ClientName::new(name.as_bytes()), wants_views: true, ..ConnectOptions::default() };
+    let options = ConnectOptions::default().called(name).unwrap().with_views();
     Client::connect(&Address::Unix(world.door(node)), &options).unwrap()
 }
 
@@ -185,50 +180,6 @@ fn jobs_are_shared_and_those_of_the_gone_are_taken_over() {
     });
     anns[3..].sort();
     assert_eq!(anns[3..], ["job 11", "job 7", "job 9"]);
-}
-
-/// Lets somebody watch until what they see is as wanted.
-fn watch(watcher: &mut Watcher, what: &str, wanted: impl Fn(&Leader) -> bool) {
-    wait_until(what, || {
-        watcher.step(STEP).unwrap();
-        watcher.leader().is_some_and(|leader| wanted(&leader))
-    });
-}
-
-#[test]
-fn the_lowest_member_leads_and_the_next_one_when_it_is_gone() {
-    let world = World::new();
-    let mut daemons = world.daemons(3, &[]);
-    let mut bob = Watcher::join(connect(&world, 2, "bob"), &group()).unwrap();
-    watch(&mut bob, "bob leads", |leader| leader.is_me);
-    let mut ann = Watcher::join(connect(&world, 1, "ann"), &group()).unwrap();
-    watch(&mut ann, "ann leads", |leader| leader.is_me);
-    watch(&mut bob, "bob knows that ann leads", |leader| !leader.is_me && leader.member.name.as_str() == "ann");
-    assert!(bob.leader().unwrap().to_string().contains("(ann) leads"));
-    daemons[0].kill();
-    watch(&mut bob, "bob leads again", |leader| leader.is_me);
-    let lost = std::iter::repeat_with(|| ann.step(PATIENCE)).find_map(Result::err).unwrap();
-    assert!(matches!(lost, consort::Error::ConnectionLost { .. }), "{lost}");
-}
-
-#[test]
-fn a_leader_is_the_only_one_while_a_majority_of_the_configured_nodes_is_there() {
-    let world = World::new();
-    let nodes: String =
-        (1..=3).map(|id| format!("[[node]]\nid = {id}\naddress = \"127.0.0.1:{}\"\n", support::free_port())).collect();
-    let file = world.write("three.toml", &format!("cluster = \"{}\"\nmulticast = \"off\"\n{nodes}", world.cluster));
-    let start = |id: u16| world.daemon_as(&["daemon", "--config", &file, "--node", &id.to_string()]);
-    let mut daemons: Vec<_> = (1..=3).map(start).collect();
-    let mut ann = Watcher::join(connect(&world, 1, "ann"), &group()).unwrap();
-    watch(&mut ann, "ann leads alone", |leader| leader.is_me && leader.primary == Primary::Yes);
-    daemons[1].kill();
-    watch(&mut ann, "the view closes", |leader| leader.primary != Primary::Yes);
-    watch(&mut ann, "two of three go on", |leader| leader.is_me && leader.primary == Primary::Yes);
-    daemons[2].kill();
-    watch(&mut ann, "one of three may not", |leader| leader.is_me && leader.primary == Primary::No);
-    assert!(ann.leader().unwrap().to_string().ends_with("this part of the network is not primary"));
-    daemons[1] = start(2);
-    watch(&mut ann, "two are there again", |leader| leader.is_me && leader.primary == Primary::Yes);
 }
 
 #[test]

@@ -120,10 +120,10 @@ fn what_cannot_be_read_is_refused_in_words() {
     assert!(beyond.errors.contains(text), "{}", beyond.errors);
     let ring = World::new();
     let _one = ring.daemon(&["--nodes", "1", "--node", "1"]);
-    let unsupported = read(&ring, "1", &["--from", "0"]);
-    assert_eq!(unsupported.code, 1);
-    let text = "retains nothing to be read; reading by position needs `protocol = \"paxos\"`";
-    assert!(unsupported.errors.contains(text), "{}", unsupported.errors);
+    let elsewhere = read(&ring, "1", &["--from", "7"]);
+    assert_eq!(elsewhere.code, 1);
+    let text = "position 7 means nothing without its view: go on with a bookmark, or from the start";
+    assert!(elsewhere.errors.contains(text), "{}", elsewhere.errors);
     let wrong = ring.run(&["receive", "--from", "yesterday"]);
     assert_eq!(wrong.code, 2);
     assert!(wrong.errors.contains("--from: `yesterday` does not fit; give start, or a position such as 1234"));
@@ -163,4 +163,50 @@ fn the_replay_example_builds_its_list_from_what_was_said_before() {
     let articles: Vec<_> = stock.articles().iter().map(|(name, count)| (name.as_str(), *count)).collect();
     assert_eq!(articles, [("milk", 2), ("tea", 4)]);
     assert!(stock.bookmark().is_some());
+}
+
+#[test]
+fn what_a_holder_lacks_is_retained_for_it_while_it_is_away_and_after_all_daemons_were_killed() {
+    let world = World::new();
+    let ports = [1, 2, 3].map(|_| support::free_port());
+    let node = |(id, port)| format!("\n[[node]]\nid = {id}\naddress = \"127.0.0.1:{port}\"\n");
+    let nodes: String = (1..).zip(ports).map(node).collect();
+    let head = format!("cluster = \"{}\"\nprotocol = \"paxos\"\n\n[paxos]\nretain_for = \"1s\"\n", world.cluster);
+    let file = world.write("three.toml", &(head + &nodes));
+    let start = |node: &&str| world.daemon_as(&["daemon", "--config", &file, "--node", node]);
+    let daemons: Vec<_> = ["1", "2", "3"].iter().map(start).collect();
+    send(&world, "1", 1..=10);
+    let path = world.path("place");
+    let path = path.to_str().unwrap();
+    let holder = ["--checkpoint", path, "--holder", "billing/1"];
+    assert_eq!(numbers(&read(&world, "2", &[&holder[..], &["--count", "10"]].concat())), (1..=10).collect::<Vec<_>>());
+    let holds = |node: &str| world.run(&["status", "--node", node, "--json"]).out.contains("billing/1 from ");
+    ["1", "2", "3"].iter().for_each(|node| wait_until("it is declared", || holds(node)));
+    send(&world, "3", 11..=20);
+    drop(daemons);
+    let _daemons: Vec<_> = ["1", "2", "3"].iter().map(start).collect();
+    wait_until("node 3 is in a view", || is_in_view(&world, "3"));
+    assert!(holds("3"), "a restart forgets nothing");
+    // Longer than anything is retained for others.
+    std::thread::sleep(Duration::from_secs(3));
+    send(&world, "1", 21..=21);
+    let rest = read(&world, "3", &[&holder[..], &["--until", "21"]].concat());
+    assert_eq!(numbers(&rest), (11..=21).collect::<Vec<_>>());
+    let withdrawn = world.run(&["withdraw", "billing/1", "--node", "1"]);
+    assert_eq!((withdrawn.code, withdrawn.errors.as_str()), (0, ""));
+    wait_until("nothing is held", || !holds("2"));
+}
+
+#[test]
+fn a_holder_that_cannot_be_is_refused_in_words() {
+    let world = World::new();
+    let _daemon = world.daemon(&["--nodes", "1", "--node", "1"]);
+    let path = world.path("place");
+    let path = path.to_str().unwrap();
+    let lonely = read(&world, "1", &["--holder", "billing"]);
+    assert!(lonely.code == 2 && lonely.errors.contains("add --checkpoint FILE"), "{}", lonely.errors);
+    let wrong = read(&world, "1", &["--checkpoint", path, "--holder", "a b"]);
+    assert!(wrong.code == 2 && wrong.errors.contains("such as ledger or ledger/2"), "{}", wrong.errors);
+    let refused = world.run(&["withdraw", "billing", "--node", "1"]);
+    assert!(refused.code == 1 && refused.errors.contains("retains nothing for holders"), "{}", refused.errors);
 }

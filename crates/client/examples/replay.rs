@@ -57,7 +57,7 @@ impl Stock {
     }
 
     /// Where to read on.
-    pub const fn bookmark(&self) -> Option<Bookmark> {
+    pub fn bookmark(&self) -> Option<Bookmark> {
         self.client.bookmark()
     }
 
@@ -67,6 +67,9 @@ impl Stock {
             Some(Event::Read(message)) => self.change(&String::from_utf8_lossy(message.payload())),
             Some(Event::Reading(ReadingStatus::CaughtUp { .. })) => self.is_current = true,
             Some(Event::Reading(ReadingStatus::Lost { from, to })) => {
+                return Err(format!("the changes from {from} to {to} are lost"));
+            }
+            Some(Event::Reading(ReadingStatus::Gap { from, to, .. })) => {
                 return Err(format!("the changes from {from} to {to} are lost"));
             }
             Some(Event::Reading(ReadingStatus::Ended(end))) => return Err(end.to_string()),

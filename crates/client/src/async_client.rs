@@ -1,20 +1,24 @@
 //! A client for programs that run on tokio.
+mod poll;
+
 use crate::async_stream::AsyncStream;
+use crate::async_timer::Timer;
 use crate::inbox::EventReader;
 use crate::outbox::{Outgoing, SendBuffer};
 use crate::reading;
-use crate::receiver::LAST_READ;
-use crate::shared::{SessionEnd, SessionState};
-use crate::transport;
+use crate::shared::SessionState;
 use crate::{
-    Address, Addressee, Bookmark, ConnectOptions, DisconnectReason, Error, Event, GroupName, Progress, ReadFrom,
-    Service, Status, WaitCause, Welcome,
+    Address, Addressee, Bookmark, ConnectOptions, DisconnectReason, Draft, Error, Event, GroupName, Holder, Position,
+    Progress, ReadFrom, Service, Status, WaitCause, Welcome,
 };
+use crate::{trace, transport};
 use consort_session::client::RequestWriter;
+use consort_session::{DeclareRequest, OpenRequest};
+use std::future::poll_fn;
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout};
 
 /// A session with a daemon, for one task. The same as [`Client`](crate::Client), without a thread that waits; needs a
 /// tokio runtime with I/O and time enabled.
@@ -22,6 +26,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 /// Whenever it waits it writes what was collected and keeps what comes in for [`Self::receive`]. Every call may be given
 /// up at any time, by `select!` or a timeout: a join, leave or multicast that was given up is not sent and uses no
 /// number, and an event that was not returned is the next one to be.
+///
+/// It is a `Stream` of its events and a `Sink` of [`Draft`]s, and [`Self::split`] makes halves for several tasks.
 ///
 /// When it is dropped, what was collected is written as far as the connection takes it at once: flush or close before.
 ///
@@ -50,26 +56,47 @@ pub struct AsyncClient {
     send_within: Option<Duration>,
     /// Once nothing more can be written: until when what came before is read.
     last_read: Option<Instant>,
+    /// What the sink was given and there is no room for yet.
+    draft: Option<Draft>,
+    timer: Timer,
+    /// How often something was read or written, or its end seen.
+    steps: u64,
+    /// The stream has told the error that ended the session.
+    told_end: bool,
 }
 
 impl AsyncClient {
     /// Connects to a daemon and opens a session.
     ///
     /// # Errors
-    /// [`Error::Connect`], [`Error::NoDaemon`], [`Error::NotWelcome`] or [`Error::TimedOut`].
+    /// [`Error::Option`], [`Error::Connect`], [`Error::NoDaemon`], [`Error::NotWelcome`] or [`Error::TimedOut`].
     pub async fn connect(address: &Address, options: &ConnectOptions) -> Result<Self, Error> {
-        let opened = timeout(options.connect_within, Self::open(address, options)).await;
-        opened.unwrap_or(Err(Error::TimedOut { cause: None }))
+        let connect = async { trace::connected(Self::open_either(address, options).await) };
+        trace::while_connecting(address, connect).await
     }
 
-    async fn open(address: &Address, options: &ConnectOptions) -> Result<Self, Error> {
+    async fn open_either(address: &Address, options: &ConnectOptions) -> Result<Self, Error> {
+        options.check()?;
+        let silence = options.silence_at(address);
+        let open = async {
+            match Self::open(address, options, silence).await {
+                Err(error) if silence.is_some() && error.is_of_an_earlier_release() => {
+                    Self::open(address, options, None).await
+                }
+                opened => opened,
+            }
+        };
+        timeout(options.connect_within, open).await.unwrap_or(Err(Error::TimedOut { cause: None }))
+    }
+
+    async fn open(address: &Address, options: &ConnectOptions, silence: Option<Duration>) -> Result<Self, Error> {
         let failed = |source| Error::Connect { address: address.clone(), source };
         let no_daemon = |error: Error| Error::NoDaemon { address: address.clone(), why: error.to_string() };
         let mut stream = AsyncStream::connect(address, options).await.map_err(failed)?;
         let offer = if options.shares_memory_at(address) { transport::offer() } else { None };
-        stream.introduce(&options.hello(), offer).await.map_err(failed)?;
+        stream.introduce(&options.hello(silence), offer).await.map_err(failed)?;
         let shared = Arc::new(SessionState::default());
-        let mut inbox = EventReader::new(Arc::clone(&shared));
+        let mut inbox = EventReader::new(Arc::clone(&shared)).bearing(silence);
         let welcome = loop {
             if let Some(welcome) = inbox.welcome(address)? {
                 break welcome;
@@ -78,7 +105,9 @@ impl AsyncClient {
             inbox.read(|chunk| stream.try_read(chunk)).map_err(no_daemon)?;
         };
         let outbox = SendBuffer::new(RequestWriter::new(&welcome), options.unbatched, shared);
-        Ok(Self { stream, outbox, inbox, welcome, send_within: options.send_within, last_read: None })
+        let send_within = options.send_within;
+        let (last_read, draft, timer, steps, told_end) = (None, None, Timer::default(), 0, false);
+        Ok(Self { stream, outbox, inbox, welcome, send_within, last_read, draft, timer, steps, told_end })
     }
 
     /// What the daemon said when the session opened: who it is, who this client is, and its limits.
@@ -147,8 +176,65 @@ impl AsyncClient {
     /// # Errors
     /// [`Error::Groups`]; [`Error`] where the session is over; [`Error::Unread`].
     pub async fn read(&mut self, groups: &[GroupName], from: impl Into<ReadFrom>) -> Result<(), Error> {
-        reading::put(&mut self.outbox, groups, from.into())?;
+        let from = from.into();
+        reading::put(&mut self.outbox, groups, &from)?;
+        self.inbox.asked(&from);
         self.flush().await
+    }
+
+    /// Says that a copy of a program keeps by itself all that stands before a bookmark: as
+    /// [`Client::declare`](crate::Client::declare). If the call is given up, it is said all the same, later.
+    ///
+    /// # Errors
+    /// [`Error`] where the session is over; [`Error::Unread`].
+    pub async fn declare(&mut self, holder: &Holder, bookmark: &Bookmark) -> Result<(), Error> {
+        let from = Some(Position(bookmark.next.position.max(1)));
+        self.outbox.put_declare(DeclareRequest { order: bookmark.order, holder: holder.clone(), from });
+        self.flush().await
+    }
+
+    /// Says that nothing need be retained for a holder any more: as [`Client::withdraw`](crate::Client::withdraw).
+    ///
+    /// # Errors
+    /// [`Error`] where the session is over; [`Error::Unread`].
+    pub async fn withdraw(&mut self, holder: &Holder) -> Result<(), Error> {
+        self.outbox.put_declare(DeclareRequest { order: 0, holder: holder.clone(), from: None });
+        self.flush().await
+    }
+
+    /// Begins a reading without waiting; how far an earlier one came says nothing any more.
+    pub(crate) fn ask_to_read(&mut self, groups: &[GroupName], from: &ReadFrom) -> Result<(), Error> {
+        reading::put(&mut self.outbox, groups, from)?;
+        self.inbox.forget_bookmark();
+        self.inbox.asked(from);
+        self.write();
+        Ok(())
+    }
+
+    /// Has multicasts numbered under a producer from its opening on.
+    pub(crate) fn put_open(&mut self, open: &OpenRequest) {
+        self.outbox.put_open(open);
+        self.write();
+    }
+
+    /// Has the producer that is open forgotten.
+    pub(crate) fn forget_producer(&mut self) {
+        self.outbox.put_forget();
+        self.write();
+    }
+
+    /// The next event of those that were read already.
+    pub(crate) fn next_read(&mut self) -> Result<Option<Event>, Error> {
+        self.inbox.next()
+    }
+
+    /// How often something was read or written, or its end seen.
+    pub(crate) const fn took_steps(&self) -> u64 {
+        self.steps
+    }
+
+    pub(crate) fn has_unwritten(&self) -> bool {
+        !self.outbox.bytes().is_empty()
     }
 
     /// Ends the reading. What was told before is still received, then an [`Event::Reading`] that says the end.
@@ -156,12 +242,12 @@ impl AsyncClient {
     /// # Errors
     /// [`Error`] where the session is over; [`Error::Unread`].
     pub async fn stop_reading(&mut self) -> Result<(), Error> {
-        self.outbox.put_read(ReadFrom::Start, &[]);
+        self.outbox.put_read(&ReadFrom::Start, &[]);
         self.flush().await
     }
 
     /// How far the reading has come: behind the last message that was received. `None` before any began.
-    pub const fn bookmark(&self) -> Option<Bookmark> {
+    pub fn bookmark(&self) -> Option<Bookmark> {
         self.inbox.bookmark()
     }
 
@@ -170,10 +256,7 @@ impl AsyncClient {
     /// # Errors
     /// [`Error`] where the session is over; [`Error::Unread`].
     pub async fn flush(&mut self) -> Result<(), Error> {
-        while !self.outbox.bytes().is_empty() {
-            self.step_aside().await?;
-        }
-        Ok(())
+        poll_fn(|cx| self.poll_flush_all(cx)).await
     }
 
     /// The next event. What was collected is written first. If the call is given up no event is lost.
@@ -181,13 +264,7 @@ impl AsyncClient {
     /// # Errors
     /// [`Error::ConnectionLost`] or [`Error::Disconnected`] once everything that came before was received.
     pub async fn receive(&mut self) -> Result<Event, Error> {
-        self.write();
-        loop {
-            if let Some(event) = self.inbox.next()? {
-                return Ok(event);
-            }
-            self.step().await?;
-        }
+        poll_fn(|cx| self.poll_receive(cx)).await
     }
 
     /// The next event, if one is here; waits for nothing. The runtime must have had a turn since the event came: a loop
@@ -212,11 +289,7 @@ impl AsyncClient {
     /// # Errors
     /// [`Error`] where the session is over; [`Error::Unread`].
     pub async fn wait_ordered(&mut self) -> Result<(), Error> {
-        self.flush().await?;
-        while self.progress().ordered < self.sent() {
-            self.step_aside().await?;
-        }
-        Ok(())
+        poll_fn(|cx| self.poll_ordered(cx)).await
     }
 
     /// Asks the daemon for its status and waits for the answer. If the call is given up, the answer comes as
@@ -269,29 +342,21 @@ impl AsyncClient {
     }
 
     async fn send<T: Addressee>(&mut self, send: Outgoing<'_, T>, within: Option<Duration>) -> Result<u64, Error> {
-        let sent = self.send_with_room(send);
+        let late = |client: &Self| client.inbox.shared().timed_out().of_send();
+        let sent = poll_fn(|cx| self.poll_send(cx, send));
         let Some(within) = within else { return sent.await };
         match timeout(within, sent).await {
             Ok(sent) => sent,
-            Err(_) => Err(self.inbox.shared().timed_out().of_send()),
+            Err(_) => Err(late(self)),
         }
     }
 
-    /// Waits for room. Nothing is waited for once it is sent: what was given up is not sent.
-    async fn send_with_room<T: Addressee>(&mut self, send: Outgoing<'_, T>) -> Result<u64, Error> {
-        // A session that is over, or about to be, takes nothing more.
-        while self.last_read.is_some() || self.inbox.shared().ended().is_some() {
-            self.step_aside().await?;
-        }
-        loop {
-            match self.try_send(send) {
-                Err(Error::WouldBlock { .. }) => self.step_aside().await?,
-                sent => return sent,
-            }
-        }
+    pub(crate) fn try_send<T: Addressee>(&mut self, send: Outgoing<'_, T>) -> Result<u64, Error> {
+        self.try_draft()?;
+        self.put(send)
     }
 
-    fn try_send<T: Addressee>(&mut self, send: Outgoing<'_, T>) -> Result<u64, Error> {
+    fn put<T: Addressee>(&mut self, send: Outgoing<'_, T>) -> Result<u64, Error> {
         let sent = self.outbox.append(send);
         if let Some(payload) = send.large().filter(|_| sent.is_ok()) {
             let written = self.stream.write_now(&[IoSlice::new(self.outbox.bytes()), IoSlice::new(payload)]);
@@ -304,51 +369,8 @@ impl AsyncClient {
         sent
     }
 
-    /// Writes what the connection takes at once; credit bounds the rest.
-    fn write(&mut self) {
-        while !self.outbox.bytes().is_empty() && self.last_read.is_none() {
-            match self.stream.try_write(self.outbox.bytes()) {
-                Ok(Some(n)) => drop(self.outbox.written(n)),
-                Ok(None) => return,
-                // What the daemon said before is still to be read: it makes the error truer.
-                Err(_) => self.last_read = Some(Instant::now() + LAST_READ),
-            }
-        }
-    }
-
-    /// Waits until something can be read or written, and does it. All that is waited for is that: giving it up loses
-    /// nothing.
-    async fn step(&mut self) -> Result<(), Error> {
-        if let Some(error) = self.inbox.shared().ended() {
-            return Err(error);
-        }
-        match self.last_read {
-            None => {
-                let writes = !self.outbox.bytes().is_empty();
-                let ready = self.stream.ready(writes).await;
-                ready.map_err(|error| self.lost(error.to_string()))?;
-                self.write();
-            }
-            Some(deadline) => {
-                let readable = timeout_at(deadline, self.stream.ready(false)).await;
-                readable.map_err(|_| self.lost("nothing more can be sent or received".to_owned()))?.ok();
-            }
-        }
-        self.inbox.read(|chunk| self.stream.try_read(chunk)).map(drop)
-    }
-
-    /// Sets aside what the program is to receive later: what was read already, or else what one step brings.
     async fn step_aside(&mut self) -> Result<(), Error> {
-        self.inbox.check_unread()?;
-        if !self.inbox.sort_aside()? {
-            self.step().await?;
-            self.inbox.sort_aside()?;
-        }
-        Ok(())
-    }
-
-    fn lost(&self, why: String) -> Error {
-        self.inbox.shared().end(SessionEnd::Lost(why))
+        poll_fn(|cx| self.poll_step_aside(cx)).await
     }
 }
 

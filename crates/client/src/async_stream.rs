@@ -3,8 +3,10 @@ use crate::stream::ring;
 use crate::transport::{answered, check_there};
 use crate::{Address, ConnectOptions, host_timeout};
 use consort_shm::{MemoryOffer, RingReader, RingWriter};
+use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
+use std::task::{Context, Poll, ready};
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 
@@ -36,6 +38,11 @@ impl AsyncStream {
     pub(crate) async fn connect(address: &Address, options: &ConnectOptions) -> io::Result<Self> {
         Ok(match address {
             Address::Unix(path) => Self::Unix(UnixStream::connect(path).await?, AsyncTransport::Socket),
+            #[cfg(feature = "tls")]
+            Address::Tcp { .. } if options.tls.is_some() => {
+                let text = "asynchronous clients speak no TLS; use `Client`, or a tunnel";
+                return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+            }
             Address::Tcp { host, port } => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await?;
                 // Frames are collected before they are written; waiting once more only costs time.
@@ -59,11 +66,20 @@ impl AsyncStream {
 
     /// Waits until something can be read, or also until something can be written.
     pub(crate) async fn ready(&mut self, writes: bool) -> io::Result<()> {
-        let interest = if writes { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
-        match self {
-            Self::Unix(stream, AsyncTransport::Memory(memory)) => memory.ready(stream, writes).await,
-            Self::Unix(stream, _) => stream.ready(interest).await.map(drop),
-            Self::Tcp(stream) => stream.ready(interest).await.map(drop),
+        poll_fn(|cx| self.poll_ready(cx, writes)).await
+    }
+
+    /// The same for whoever polls. The latest one is woken.
+    pub(crate) fn poll_ready(&mut self, cx: &mut Context<'_>, writes: bool) -> Poll<io::Result<()>> {
+        let polled = match self {
+            Self::Unix(stream, AsyncTransport::Memory(memory)) => return memory.poll_ready(cx, stream, writes),
+            Self::Unix(stream, _) => stream.poll_read_ready(cx),
+            Self::Tcp(stream) => stream.poll_read_ready(cx),
+        };
+        match (polled, self) {
+            (Poll::Pending, Self::Unix(stream, _)) if writes => stream.poll_write_ready(cx),
+            (Poll::Pending, Self::Tcp(stream)) if writes => stream.poll_write_ready(cx),
+            (polled, _) => polled,
         }
     }
 
@@ -116,17 +132,18 @@ fn read_first(stream: &UnixStream, way: &mut AsyncTransport, into: &mut [u8]) ->
 }
 
 impl SharedMemory {
-    /// Waits for the bell, unless there is something already. Giving it up loses nothing.
-    async fn ready(&mut self, stream: &UnixStream, writes: bool) -> io::Result<()> {
+    /// Waits for the bell, unless there is something already.
+    fn poll_ready(&mut self, cx: &mut Context<'_>, stream: &UnixStream, writes: bool) -> Poll<io::Result<()>> {
         // A socket that always has something would let other tasks run, too.
-        tokio::task::coop::consume_budget().await;
+        let coop = ready!(tokio::task::coop::poll_proceed(cx));
         while !self.has_ended && self.reader.begin_sleep()? && (!writes || self.writer.begin_sleep()?) {
-            stream.readable().await?;
+            ready!(stream.poll_read_ready(cx))?;
             self.hear(stream);
         }
         self.reader.end_sleep();
         self.writer.end_sleep();
-        Ok(())
+        coop.made_progress();
+        Poll::Ready(Ok(()))
     }
 
     fn hear(&mut self, stream: &UnixStream) {

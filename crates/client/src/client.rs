@@ -6,12 +6,15 @@ use crate::receiver::Receiver;
 use crate::sender::Sender;
 use crate::shared::SessionState;
 use crate::stream::{DaemonStream, is_over, time_left, until};
+use crate::trace;
 use crate::transport::{self, TransportReader};
 use crate::{
-    Address, Addressee, Bookmark, ConnectOptions, DisconnectReason, Error, Event, GroupName, Progress, ReadFrom,
-    Service, Shown, Status, WaitCause, Welcome,
+    Address, Addressee, Bookmark, ConnectOptions, DisconnectReason, Error, Event, GroupName, Holder, Position,
+    Progress, ReadFrom, Service, Shown, Status, WaitCause, Welcome,
 };
 use consort_session::client::RequestWriter;
+use consort_session::{DeclareRequest, OpenRequest};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,17 +31,39 @@ impl Client {
     /// Connects to a daemon and opens a session.
     ///
     /// # Errors
-    /// [`Error::Connect`], [`Error::NoDaemon`], [`Error::NotWelcome`] or [`Error::TimedOut`].
+    /// [`Error::Option`], [`Error::Connect`], [`Error::NoDaemon`], [`Error::NotWelcome`] or [`Error::TimedOut`].
     pub fn connect(address: &Address, options: &ConnectOptions) -> Result<Self, Error> {
+        let _connecting = trace::connecting(address);
+        trace::connected(Self::open_either(address, options))
+    }
+
+    fn open_either(address: &Address, options: &ConnectOptions) -> Result<Self, Error> {
+        options.check()?;
         let deadline = until(Some(options.connect_within));
+        let silence = options.silence_at(address);
+        match Self::open(address, options, silence, deadline) {
+            Err(error) if silence.is_some() && error.is_of_an_earlier_release() => {
+                Self::open(address, options, None, deadline)
+            }
+            opened => opened,
+        }
+    }
+
+    fn open(
+        address: &Address,
+        options: &ConnectOptions,
+        silence: Option<Duration>,
+        deadline: Option<Instant>,
+    ) -> Result<Self, Error> {
         let failed = |source| Error::Connect { address: address.clone(), source };
-        let mut stream = DaemonStream::connect(address, options).map_err(failed)?;
+        let (mut stream, problem) = DaemonStream::connect(address, options).map_err(failed)?;
         let shared = Arc::new(SessionState::default());
-        let inbox = EventReader::new(Arc::clone(&shared));
+        let inbox = EventReader::new(Arc::clone(&shared)).bearing(silence);
         let offer = if options.shares_memory_at(address) { transport::offer() } else { None };
-        stream.introduce(&options.hello(), offer.as_ref(), options.connect_within).map_err(failed)?;
+        stream.introduce(&options.hello(silence), offer.as_ref(), options.connect_within).map_err(failed)?;
         let mut receiver = Receiver::new(TransportReader::new(stream.try_clone().map_err(failed)?, offer), inbox);
-        let welcome = await_welcome(&mut receiver, address, deadline)?;
+        let welcome =
+            await_welcome(&mut receiver, address, deadline).map_err(|error| problem.explain(address, error))?;
         let outbox = SendBuffer::new(RequestWriter::new(&welcome), options.unbatched, shared);
         let sender = Sender::new(receiver.outgoing(stream), outbox, options.send_within);
         Ok(Self { sender, receiver, welcome })
@@ -142,7 +167,9 @@ impl Client {
     /// # Errors
     /// [`Error::Groups`]; [`Error`] where the session is over.
     pub fn read(&mut self, groups: &[GroupName], from: impl Into<ReadFrom>) -> Result<(), Error> {
-        reading::put(&mut self.sender.outbox, groups, from.into())?;
+        let from = from.into();
+        reading::put(&mut self.sender.outbox, groups, &from)?;
+        self.receiver.inbox.asked(&from);
         self.flush()
     }
 
@@ -151,12 +178,70 @@ impl Client {
     /// # Errors
     /// [`Error`] where the session is over.
     pub fn stop_reading(&mut self) -> Result<(), Error> {
-        self.sender.outbox.put_read(ReadFrom::Start, &[]);
+        self.sender.outbox.put_read(&ReadFrom::Start, &[]);
         self.flush()
     }
 
+    /// Says that a copy of a program keeps by itself all that stands before a bookmark. What a majority of the copies of a
+    /// program lacks is retained for them at every daemon, up to four times `retain`, whoever is connected or killed
+    /// meanwhile. The daemons must keep an order that lasts (`protocol = "paxos"`). The answer is an [`Event::Declared`]; of
+    /// one holder only the latest is answered.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let address: consort::Address = "127.0.0.1:4840".parse()?;
+    /// # let mut client = consort::Client::connect(&address, &consort::ConnectOptions::default())?;
+    /// if let Some(bookmark) = client.bookmark() {
+    ///     // Only once the program's own disk has what was read.
+    ///     client.declare(&"ledger/1".parse()?, &bookmark)?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error`] where the session is over.
+    pub fn declare(&mut self, holder: &Holder, bookmark: &Bookmark) -> Result<(), Error> {
+        let from = Some(Position(bookmark.next.position.max(1)));
+        self.sender.outbox.put_declare(DeclareRequest { order: bookmark.order, holder: holder.clone(), from });
+        self.flush()
+    }
+
+    /// Says that nothing need be retained for a holder any more. The answer is an [`Event::Declared`].
+    ///
+    /// # Errors
+    /// [`Error`] where the session is over.
+    pub fn withdraw(&mut self, holder: &Holder) -> Result<(), Error> {
+        self.sender.outbox.put_declare(DeclareRequest { order: 0, holder: holder.clone(), from: None });
+        self.flush()
+    }
+
+    /// Has multicasts numbered under a producer from its [`Opened`](consort_session::ProducerStatus::Opened) on.
+    pub(crate) fn open_producer(&mut self, open: &OpenRequest) -> Result<(), Error> {
+        self.sender.outbox.put_open(open);
+        self.flush()
+    }
+
+    /// How far was read says nothing any more.
+    pub(crate) fn forget_bookmark(&mut self) {
+        self.receiver.inbox.forget_bookmark();
+    }
+
+    /// Has the producer that is open forgotten.
+    pub(crate) fn forget_producer(&mut self) -> Result<(), Error> {
+        self.sender.outbox.put_forget();
+        self.flush()
+    }
+
+    /// The connection's descriptor, for a program that waits with a `poll` of its own: readable once something came. Take
+    /// events with [`Self::try_receive`] until there is none, and only then wait. Read or write nothing there. `None` where
+    /// the daemon shares memory: [`ConnectOptions::without_shared_memory`].
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.receiver.descriptor()
+    }
+
     /// How far the reading has come: behind the last message that was received. `None` before any began.
-    pub const fn bookmark(&self) -> Option<Bookmark> {
+    pub fn bookmark(&self) -> Option<Bookmark> {
         self.receiver.bookmark()
     }
 

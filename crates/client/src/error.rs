@@ -1,21 +1,31 @@
 //! What can go wrong.
-use crate::{Address, ClientName, WaitCause};
-use consort_session::Disconnect;
+use crate::{Address, WaitCause};
 use consort_session::client::NotSent;
+use consort_session::{Disconnect, DisconnectReason, OpenRefusal};
 use std::ops::Range;
+use std::time::Duration;
 
-/// A text that no client can be called.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{name:?} is no name for a client: use 1 to {} printable ASCII characters, no space, no `#`", ClientName::MAX)]
-pub struct ClientNameError {
+/// An option of [`ConnectOptions`](crate::ConnectOptions) that is out of range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{option} is {given:?}; give a time from {least:?} to {most:?}")]
+pub struct OptionError {
+    /// Which one.
+    pub option: &'static str,
     /// What was given.
-    pub name: String,
+    pub given: Duration,
+    /// The least there may be.
+    pub least: Duration,
+    /// The most there may be.
+    pub most: Duration,
 }
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// An option is out of range; nobody was connected to.
+    #[error(transparent)]
+    Option(#[from] OptionError),
     /// No connection came about.
     #[error("cannot connect to {address}: {source}; is a daemon running there?")]
     Connect {
@@ -70,6 +80,10 @@ pub enum Error {
         /// The limit.
         max: usize,
     },
+    /// A value cannot be sent. Nothing was sent; no number was used.
+    #[cfg(feature = "serde")]
+    #[error(transparent)]
+    Typed(#[from] crate::TypedError),
     /// A reading of no group, or of more than one may name. Nothing was sent.
     #[error("a reading of {count} groups; name 1 to {max}")]
     Groups {
@@ -88,6 +102,24 @@ pub enum Error {
     /// The receiver was dropped, so nobody hears of free credit.
     #[error("the receiver was dropped; nothing more can be sent once the credit is used up")]
     NobodyReceives,
+    /// Another session sends as this one's producer. What was not settled may be ordered, and is known to that one.
+    #[error("another session sends as this one's producer; nothing more is sent here")]
+    TakenOver,
+    /// No daemon lets this session send exactly once.
+    #[error("the daemons cannot keep account of what this session sends: {0}")]
+    NotOpened(OpenRefusal),
+    /// The daemon was not there when what was read was ordered, so it cannot go on with that. Others are asked; a session
+    /// tells this as the reason for which it left a daemon.
+    #[error("the daemon was not there when what was read was ordered; others are asked")]
+    OtherHistory,
+    /// No daemon could be reached for as long as was allowed.
+    #[error("no daemon could be reached within {:?}: {last}", within)]
+    Unreachable {
+        /// For how long it was tried.
+        within: std::time::Duration,
+        /// What the last attempt met with.
+        last: Box<Error>,
+    },
     /// The connection to the daemon broke.
     #[error("the connection to the daemon was lost ({why}); {}", describe(unknown_fate))]
     ConnectionLost {
@@ -130,6 +162,11 @@ fn because(cause: Option<WaitCause>) -> String {
 }
 
 impl Error {
+    /// Whether a daemon that knows no heartbeats says so to a client that wants them.
+    pub(crate) fn is_of_an_earlier_release(&self) -> bool {
+        matches!(self, Self::NotWelcome(farewell) if farewell.reason == DisconnectReason::Malformed)
+    }
+
     /// The same for a send, which waits for its own credit if for nothing else.
     pub(crate) fn of_send(self) -> Self {
         match self {

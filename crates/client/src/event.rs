@@ -1,7 +1,8 @@
 //! What a program receives.
 use crate::Status;
 use consort_session::{
-    self as session, BorrowedMessage, GroupSignal, GroupView, Message, NetworkView, Offer, ReadingStatus, Refusal,
+    self as session, BorrowedMessage, DeclareStatus, GroupSignal, GroupView, Message, NetworkView, Offer,
+    ProducerStatus, ReadingStatus, Refusal,
 };
 
 /// What happened, in the order in which it happened.
@@ -14,6 +15,10 @@ pub enum Event {
     Read(Message),
     /// How a reading is: that it began, that all there is was told, that something is lost, that it is refused or over.
     Reading(ReadingStatus),
+    /// How this client's producer is; a [`Session`](crate::Session) takes these for itself.
+    Producer(ProducerStatus),
+    /// What became of a checkpoint that this client declared: [`Client::declare`](crate::Client::declare).
+    Declared(DeclareStatus),
     /// The same before its place is final. Only optimistic clients get offers, and they get no messages.
     Offer(Offer),
     /// An offered message will stand elsewhere, or nowhere: as if it had not been offered.
@@ -71,6 +76,8 @@ impl From<Event> for session::DaemonEvent {
             Event::Message(message) => Self::Message(message),
             Event::Read(message) => Self::Read(message),
             Event::Reading(status) => Self::Reading(status),
+            Event::Producer(status) => Self::Producer(status),
+            Event::Declared(status) => Self::Declared(status),
             Event::Offer(offer) => Self::Offer(offer),
             Event::Revoke { offer } => Self::Revoke(offer),
             Event::Confirm { offer } => Self::Confirm(offer),
@@ -99,7 +106,8 @@ impl Event {
                 Self::GroupView(view) => {
                     size_of_val(&view.members[..]) + size_of_val(&view.who[..]) + 2 * view.sets.len()
                 }
-                Self::GroupSignal(_) | Self::View(_) | Self::Refused { .. } | Self::Status(_) | Self::Reading(_) => 0,
+                Self::GroupSignal(_) | Self::View(_) | Self::Refused { .. } | Self::Status(_) => 0,
+                Self::Reading(_) | Self::Producer(_) | Self::Declared(_) => 0,
                 Self::Revoke { .. } | Self::Confirm { .. } => 0,
             }
     }

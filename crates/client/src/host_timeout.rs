@@ -1,5 +1,9 @@
-//! Finds out that the machine of a daemon has vanished: TCP itself waits for a quarter of an hour, or for ever where
-//! nothing is under way.
+//! Lets the kernel find out that the machine of a daemon has vanished: TCP itself waits for a quarter of an hour, or for
+//! ever where nothing is under way.
+//!
+//! This is the net below heartbeats ([`crate::silence`]), for halves of a client whose other half nobody reads, and for daemons
+//! that tell none. It must be wide: the kernel also gives up a machine that answers, but takes no bytes for so long, and a
+//! daemon may leave a client's bytes where they are for as long as flow control or a membership takes.
 use rustix::net::sockopt::{
     set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,
 };
@@ -7,8 +11,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// The kernel counts idle time in whole seconds, and a probe needs time to be answered.
-const SHORTEST: Duration = Duration::from_secs(3);
+/// No daemon leaves a client's bytes where they are for longer without need.
+const SHORTEST: Duration = Duration::from_secs(60);
 /// The kernel takes at most 32,767 s between two probes.
 const LONGEST: Duration = Duration::from_secs(6 * 60 * 60);
 /// How many probes stay unanswered before a connection is given up.
@@ -39,7 +43,9 @@ mod tests {
     fn any_time_becomes_one_that_the_kernel_takes() {
         let door = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(door.local_addr().unwrap()).unwrap();
-        for (silence, wanted) in [(0, (1, 1, 3_000)), (60, (30, 10, 60_000)), (u64::MAX, (10_800, 3_600, 21_600_000))] {
+        for (silence, wanted) in
+            [(0, (30, 10, 60_000)), (90, (45, 15, 90_000)), (u64::MAX, (10_800, 3_600, 21_600_000))]
+        {
             give_up_after(&stream, Duration::from_secs(silence)).unwrap();
             let (idle, between) = (tcp_keepidle(&stream).unwrap(), tcp_keepintvl(&stream).unwrap());
             assert_eq!((idle.as_secs(), between.as_secs(), tcp_user_timeout(&stream).unwrap()), wanted);

@@ -2,8 +2,9 @@
 //! read.
 use crate::chunks::Chunks;
 use crate::event::{Event, Shown};
-use crate::reading::{Bookmark, Reached};
+use crate::reading::{Bookmark, Reached, ReadFrom};
 use crate::shared::{SessionEnd, SessionState};
+use crate::silence::Silence;
 use crate::{Address, Error, Progress, Status};
 use consort_session::client::Replies;
 use consort_session::event::{InPlace, look};
@@ -11,6 +12,7 @@ use consort_session::{self as session, VERSION, Welcome};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// How many bytes of events may wait while somebody waits for something else.
 const UNREAD_MAX: usize = 64 << 20;
@@ -27,6 +29,7 @@ pub(crate) struct EventReader {
     told: u64,
     /// How far the program has read.
     reached: Reached,
+    silence: Silence,
     shared: Arc<SessionState>,
 }
 
@@ -34,7 +37,37 @@ impl EventReader {
     pub(crate) fn new(shared: Arc<SessionState>) -> Self {
         let (replies, chunks) = (Replies::default(), Chunks::default());
         let (buffered, reached) = (VecDeque::new(), Reached::default());
-        Self { replies, chunks, buffered, aside_bytes: 0, told: 0, reached, shared }
+        let silence = Silence::default();
+        Self { replies, chunks, buffered, aside_bytes: 0, told: 0, reached, silence, shared }
+    }
+
+    /// The same where the daemon may not be silent for longer, once it has shown that it tells heartbeats.
+    pub(crate) fn bearing(self, silence: Option<Duration>) -> Self {
+        Self { silence: Silence::new(silence), ..self }
+    }
+
+    /// How long one may wait for bytes without a look at whether the daemon is there, where one would for that long.
+    pub(crate) fn may_wait(&self, within: Option<Duration>) -> Option<Duration> {
+        self.silence.within(within)
+    }
+
+    /// Something came that is not read from here.
+    pub(crate) const fn on_bytes(&mut self) {
+        self.silence.on_bytes();
+    }
+
+    /// A look has found that nothing came. The session is over if that was so for too long.
+    pub(crate) fn on_nothing(&mut self) -> Result<(), Error> {
+        if self.silence.step().is_none() {
+            return Ok(());
+        }
+        match self.silence.on_nothing(Instant::now()) {
+            None => Ok(()),
+            Some(bound) => {
+                let why = format!("timed out: nothing was heard of the daemon or its machine for {bound:?}");
+                Err(self.shared.end(SessionEnd::Lost(why)))
+            }
+        }
     }
 
     pub(crate) fn shared(&self) -> &SessionState {
@@ -52,9 +85,10 @@ impl EventReader {
         }
         let lost = |why: String| self.shared.end(SessionEnd::Lost(why));
         match self.chunks.read(read).map_err(|error| lost(error.to_string()))? {
-            None => Ok(false),
+            None => self.on_nothing().map(|()| false),
             Some(nothing) if nothing.is_empty() => Err(lost("the daemon closed it".to_owned())),
             Some(bytes) => {
+                self.silence.on_bytes();
                 self.replies.feed(bytes);
                 Ok(true)
             }
@@ -74,8 +108,18 @@ impl EventReader {
     }
 
     /// How far the program has read.
-    pub(crate) const fn bookmark(&self) -> Option<Bookmark> {
+    pub(crate) fn bookmark(&self) -> Option<Bookmark> {
         self.reached.bookmark()
+    }
+
+    /// A reading was asked for.
+    pub(crate) fn asked(&mut self, from: &ReadFrom) {
+        self.reached.asked(from);
+    }
+
+    /// How far the program has read says nothing any more.
+    pub(crate) fn forget_bookmark(&mut self) {
+        self.reached.forget();
     }
 
     /// Whether the daemon has let us in; nothing until it has spoken.
@@ -172,6 +216,8 @@ impl EventReader {
             session::DaemonEvent::Message(message) => Event::Message(message),
             session::DaemonEvent::Read(message) => Event::Read(message),
             session::DaemonEvent::Reading(status) => Event::Reading(status),
+            session::DaemonEvent::Producer(status) => Event::Producer(status),
+            session::DaemonEvent::Declared(status) => Event::Declared(status),
             session::DaemonEvent::Offer(offer) => Event::Offer(offer),
             session::DaemonEvent::Revoke(offer) => Event::Revoke { offer },
             session::DaemonEvent::Confirm(offer) => Event::Confirm { offer },
@@ -189,6 +235,10 @@ impl EventReader {
             }
             session::DaemonEvent::Waiting(waiting) => {
                 self.shared.has_to_wait(waiting);
+                return Ok(None);
+            }
+            session::DaemonEvent::Heartbeat => {
+                self.silence.on_heartbeat();
                 return Ok(None);
             }
             session::DaemonEvent::Disconnect(farewell) => return Err(self.shared.end(SessionEnd::Farewell(farewell))),

@@ -18,33 +18,18 @@
 //! # }
 //! ```
 //!
-//! Joins, leaves and multicasts are *sends*: they are numbered from 1 and go into the one order. Multicasts are collected
-//! in a buffer that is written when it holds 64 KiB, with a payload of 16 KiB or more where the daemon shares memory, at
-//! [`Client::flush`], with the next join or leave, and whenever this library waits for anything; with
-//! [`ConnectOptions::unbatched`] each is written at once, as joins and leaves always are.
-//! A send waits while too many bytes are under way (the daemon's credit), or says so: [`Client::try_multicast`].
+//! Four chapters tell the rest: [concepts](docs::concepts), [sending](docs::sending), [receiving](docs::receiving) and
+//! [failing](docs::failing).
 //!
-//! How long a send may wait is said once for all, [`ConnectOptions::send_within`], or for one:
-//! [`Client::multicast_within`]. [`Error::WouldBlock`] and [`Error::TimedOut`] name the [`WaitCause`].
+//! A [`Client`] serves one thread and ends with its daemon; [`Client::split`] makes a [`Sender`] and a [`Receiver`] for two
+//! threads. A [`Session`] goes on at another daemon: each of its sends is ordered once, or it is told why not.
 //!
-//! A client connected with [`ConnectOptions::optimistic`] does not wait for the order: it is offered messages as soon as
-//! their place is likely, and told later which offers hold and which are revoked.
-//!
-//! Where the daemons keep an order that lasts (`protocol = "paxos"`), [`Client::read`] tells what groups were sent from a
-//! position on, and then what comes, without joining them. A [`Bookmark`] says where to read on, at any daemon.
-//!
-//! If the daemon dies, [`Error::ConnectionLost`] says which sends are of unknown fate.
-//!
-//! A [`Client`] serves one thread. [`Client::split`] makes a [`Sender`] and a [`Receiver`] for two; the receiver must be
-//! read, because that is where the news of free credit comes in.
-//!
-//! A daemon on this machine, reached at its Unix socket, is offered to exchange bytes through shared memory, which costs less
-//! than the socket; it may decline. [`ConnectOptions::without_shared_memory`] offers nothing.
-//!
-//! Large messages need not be copied out of that memory: [`Client::receive_borrowed`] shows them where they lie.
-//!
-//! With the feature `tokio` there is an `AsyncClient`, which does the same for one task of a tokio runtime. With the
-//! feature `embedded` a program is a node itself: module `embedded`.
+//! | feature | what it adds |
+//! |---|---|
+//! | `tokio` | `AsyncClient` and `AsyncSession`: streams of events, sinks of `Draft`s, halves for several tasks |
+//! | `serde` | messages that are values, in postcard's form: `Typed`, `Decode`, `Session::send_typed` |
+//! | `tracing` | spans: connecting, and a session's way from daemon to daemon |
+//! | `embedded` | a program that is a node itself: module `embedded` |
 
 // This crate talks to the machine: its business is sockets, and waiting for them.
 #![allow(clippy::disallowed_methods)]
@@ -53,9 +38,16 @@ mod address;
 #[cfg(feature = "tokio")]
 mod async_client;
 #[cfg(feature = "tokio")]
+mod async_halves;
+#[cfg(feature = "tokio")]
 mod async_stream;
+#[cfg(feature = "tokio")]
+mod async_timer;
 mod chunks;
 mod client;
+pub mod docs;
+#[cfg(feature = "tokio")]
+mod draft;
 #[cfg(feature = "embedded")]
 pub mod embedded;
 mod error;
@@ -67,30 +59,53 @@ mod outbox;
 mod reading;
 mod receiver;
 mod sender;
+mod session;
 mod shared;
+#[cfg(feature = "tokio")]
+mod shared_poll;
+mod silence;
 mod status;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod tls;
+mod trace;
 mod transport;
+#[cfg(feature = "serde")]
+mod typed;
 mod wait_cause;
 
 pub use address::{Address, AddressError};
 #[cfg(feature = "tokio")]
 pub use async_client::AsyncClient;
+#[cfg(feature = "tokio")]
+pub use async_halves::{AsyncReceiver, AsyncSender};
 pub use bytes::Bytes;
 pub use client::Client;
 pub use consort_session::{
-    Addressee, BorrowedMessage, ChangeCause, ClientName, Disconnect, DisconnectReason, GroupSignal, GroupView,
-    GroupViewId, Member, Message, NetworkView, Offer, Place, PlaceError, Placement, PrivateName, Progress, ReadingEnd,
-    ReadingEndCause, ReadingStatus, Refusal, RefusalCause, Target, Undo, Welcome,
+    Addressee, BorrowedMessage, ChangeCause, ClientName, ClientNameError, DeclareRefusal, DeclareRefusalCause,
+    DeclareStatus, Disconnect, DisconnectReason, GroupSignal, GroupView, GroupViewId, HistoryPlace, Member, Message,
+    NetworkView, Offer, OpenRefusal, OpenRefusalCause, OpeningWait, Place, PlaceError, Placement, PrivateName,
+    PrivateNameError, ProducerId, ProducerStatus, Progress, ReadingEnd, ReadingEndCause, ReadingStatus, Refusal,
+    RefusalCause, SlowPolicy, SlowRequest, Target, Undo, ViewClosing, ViewPlace, ViewTrail, Welcome,
 };
-pub use consort_types::{ClientId, GroupName, MemberId, NameError, NodeId, Primary, Service, ViewId, ViewKind};
-pub use error::{ClientNameError, Error};
+#[cfg(feature = "tls")]
+pub use consort_tls::{ClientTls, TlsError};
+pub use consort_types::{
+    ClientId, GroupName, Holder, HolderError, MemberId, NameError, NodeId, Position, Primary, Service, ViewId, ViewKind,
+};
+#[cfg(feature = "tokio")]
+pub use draft::Draft;
+pub use error::{Error, OptionError};
 pub use event::{Event, Shown};
 pub use options::ConnectOptions;
 pub use reading::{Bookmark, ReadFrom};
 pub use receiver::Receiver;
 pub use sender::Sender;
+#[cfg(feature = "tokio")]
+pub use session::{AsyncSession, AsyncSessionReceiver, AsyncSessionSender};
+pub use session::{Fate, Session, SessionEvent, SessionOptions};
 pub use status::Status;
+#[cfg(feature = "serde")]
+pub use typed::{Decode, Typed, TypedError};
 pub use wait_cause::WaitCause;

@@ -3,7 +3,7 @@ use crate::shared::SessionState;
 use crate::{Addressee, Error, GroupName, Progress, ReadFrom, Service, WaitCause};
 use bytes::{Buf, BytesMut};
 use consort_session::client::{NotSent, RequestWriter};
-use consort_session::{append, reading, request};
+use consort_session::{DeclareRequest, OpenRequest, append, numbering, request};
 use std::sync::Arc;
 
 /// The buffer is written when it holds this many bytes.
@@ -136,9 +136,26 @@ impl SendBuffer {
     }
 
     /// A reading, or with no groups its end. It is written at once.
-    pub(crate) fn put_read(&mut self, from: ReadFrom, groups: &[GroupName]) {
-        let (order, place) = from.parts();
-        reading::put_read(&mut self.buffer, order, place, groups);
+    pub(crate) fn put_read(&mut self, from: &ReadFrom, groups: &[GroupName]) {
+        from.put(&mut self.buffer, groups);
+        self.prompt = true;
+    }
+
+    /// Has it known what a holder keeps by itself. It is written at once.
+    pub(crate) fn put_declare(&mut self, request: DeclareRequest) {
+        request.put(&mut self.buffer);
+        self.prompt = true;
+    }
+
+    /// Has what is sent numbered under a producer, once it is open. It is written at once.
+    pub(crate) fn put_open(&mut self, open: &OpenRequest) {
+        numbering::put_open(open, &mut self.buffer);
+        self.prompt = true;
+    }
+
+    /// Has the producer that is open forgotten.
+    pub(crate) fn put_forget(&mut self) {
+        numbering::put_forget(&mut self.buffer);
         self.prompt = true;
     }
 

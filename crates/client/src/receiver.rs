@@ -2,9 +2,10 @@
 use crate::event::{Event, Shown};
 use crate::inbox::EventReader;
 use crate::shared::SessionEnd;
-use crate::stream::{DaemonStream, until};
+use crate::stream::{DaemonStream, time_left, until};
 use crate::transport::{self, TransportReader, TransportWriter};
 use crate::{Bookmark, Error, Progress, WaitCause};
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 /// How long what came before the end of a broken connection is read.
@@ -135,9 +136,11 @@ impl Receiver {
         if !self.incoming.reads_in_place() {
             return self.read(within);
         }
-        if !self.incoming.await_bytes(within).map_err(|error| self.lost(&error))? {
-            return Ok(false);
+        let step = self.inbox.may_wait(within);
+        if !self.incoming.await_bytes(step).map_err(|error| self.lost(&error))? {
+            return self.inbox.on_nothing().map(|()| step != within);
         }
+        self.inbox.on_bytes();
         let view = self.view()?;
         let (is_end, most) = (view.is_empty(), self.inbox.to_read(view));
         if most == 0 && !is_end {
@@ -149,13 +152,15 @@ impl Receiver {
         })
     }
 
-    /// Waits until something can be read or written. False if neither came in time.
+    /// Waits until something can be read or written, or it is time to look. False if neither came in time.
     pub(crate) fn await_either(
         &mut self,
         outgoing: &mut TransportWriter,
         within: Option<Duration>,
     ) -> Result<bool, Error> {
-        transport::await_either(&mut self.incoming, outgoing, within).map_err(|error| self.lost(&error))
+        let step = self.inbox.may_wait(within);
+        let ready = transport::await_either(&mut self.incoming, outgoing, step).map_err(|error| self.lost(&error))?;
+        Ok(ready || step != within)
     }
 
     fn view(&self) -> Result<&[u8], Error> {
@@ -166,8 +171,15 @@ impl Receiver {
         self.inbox.shared().end(SessionEnd::Lost(why.to_string()))
     }
 
+    /// The connection's descriptor, for a program that waits with a `poll` of its own: readable once something came. Take
+    /// events with [`Self::try_receive`] until there is none, and only then wait. Read or write nothing there. `None` where
+    /// the daemon shares memory: [`ConnectOptions::without_shared_memory`](crate::ConnectOptions::without_shared_memory).
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.incoming.descriptor()
+    }
+
     /// How far the reading has come: behind the last message that was received. `None` before any began.
-    pub const fn bookmark(&self) -> Option<Bookmark> {
+    pub fn bookmark(&self) -> Option<Bookmark> {
         self.inbox.bookmark()
     }
 
@@ -183,7 +195,18 @@ impl Receiver {
 
     /// Reads once; false if nothing came in time.
     pub(crate) fn read(&mut self, within: Option<Duration>) -> Result<bool, Error> {
-        self.inbox.read(|chunk| self.incoming.read(chunk, within))
+        let deadline = if self.inbox.may_wait(within) == within { None } else { until(within) };
+        let mut left = within;
+        loop {
+            let step = self.inbox.may_wait(left);
+            if self.inbox.read(|chunk| self.incoming.read(chunk, step))? {
+                return Ok(true);
+            }
+            if step == left {
+                return Ok(false);
+            }
+            left = left.and(time_left(deadline));
+        }
     }
 
     /// Reads all that came before the end of a connection that is known to be broken, and says what the end was.

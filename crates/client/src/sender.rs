@@ -56,7 +56,7 @@ impl Sender {
     /// # Errors
     /// [`Error::Groups`]; [`Error`] where the session is over.
     pub fn read(&mut self, groups: &[GroupName], from: impl Into<ReadFrom>) -> Result<(), Error> {
-        reading::put(&mut self.outbox, groups, from.into())?;
+        reading::put(&mut self.outbox, groups, &from.into())?;
         self.flush()
     }
 
@@ -65,7 +65,7 @@ impl Sender {
     /// # Errors
     /// [`Error`] where the session is over.
     pub fn stop_reading(&mut self) -> Result<(), Error> {
-        self.outbox.put_read(ReadFrom::Start, &[]);
+        self.outbox.put_read(&ReadFrom::Start, &[]);
         self.flush()
     }
 
@@ -193,6 +193,9 @@ impl Sender {
 
     fn flush_until(&mut self, deadline: Option<Instant>) -> Result<(), Error> {
         while !self.write()? {
+            if let Some(end) = self.outbox.shared().ended() {
+                return Err(end);
+            }
             if time_left(deadline).is_some_and(|left| left.is_zero()) {
                 return Err(self.outbox.shared().timed_out());
             }

@@ -1,4 +1,5 @@
 //! A connection, of either kind.
+use crate::tls::{self, TlsProblem};
 use crate::{Address, ConnectOptions, host_timeout};
 use consort_shm::{MemoryFile, MemoryOffer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -24,12 +25,13 @@ const SHORTEST: Duration = Duration::from_micros(1);
 pub(crate) struct DaemonStream(OwnedFd);
 
 impl DaemonStream {
-    pub(crate) fn connect(address: &Address, options: &ConnectOptions) -> io::Result<Self> {
+    pub(crate) fn connect(address: &Address, options: &ConnectOptions) -> io::Result<(Self, TlsProblem)> {
         let socket = address.dial(options.connect_within)?;
         if matches!(address, Address::Tcp { .. }) {
             host_timeout::give_up_after(&socket, options.host_timeout)?;
         }
-        Ok(Self(socket))
+        let (socket, problem) = tls::wrap(socket, address, options)?;
+        Ok((Self(socket), problem))
     }
 
     /// Writes a hello, the first bytes of all, and with it the offer if there is one.
@@ -83,6 +85,11 @@ impl DaemonStream {
             other => other.map(|(n, _)| n),
         };
         Ok(in_time(&self.0, PollFlags::IN, within, &mut hear)?.map(|n| n > 0))
+    }
+
+    /// The connection's descriptor, to wait at.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 
     /// Whether the other end is there still, as far as it is known.

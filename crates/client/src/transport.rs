@@ -2,6 +2,7 @@
 use crate::stream::{DaemonStream, until};
 use consort_shm::{MemoryFile, MemoryOffer, RingReader, RingWriter};
 use std::io::{self, ErrorKind, IoSlice};
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 /// How many bytes may wait in shared memory for the daemon: all that credit allows, and a little more.
@@ -83,6 +84,11 @@ impl TransportReader {
                 Ok(Some(read?))
             }
         }
+    }
+
+    /// What can be waited at, where all that comes comes through the socket.
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        matches!(self.stage, TransportStage::Socket).then(|| self.stream.descriptor())
     }
 
     /// Whether what comes can be looked at where it lies.

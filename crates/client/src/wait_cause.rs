@@ -1,5 +1,5 @@
 //! Why a send cannot go now.
-use consort_types::{NodeId, OrderWait};
+use consort_types::{ClientId, NodeId, OrderWait};
 use std::fmt;
 
 /// Why a send cannot go now: what the sends before it wait for.
@@ -14,6 +14,8 @@ pub enum WaitCause {
     Membership,
     /// All wait for this node, which lags behind.
     Slow(NodeId),
+    /// This client of this node does not read, and its groups wait for it for some seconds: `slow = "block"`.
+    SlowClient(NodeId, ClientId),
 }
 
 impl From<OrderWait> for WaitCause {
@@ -22,6 +24,7 @@ impl From<OrderWait> for WaitCause {
             OrderWait::Window => Self::Window,
             OrderWait::Membership => Self::Membership,
             OrderWait::Slow(node) => Self::Slow(node),
+            OrderWait::SlowClient(node, client) => Self::SlowClient(node, client),
         }
     }
 }
@@ -34,11 +37,14 @@ impl WaitCause {
             Self::Window => "the daemons are offered more than they carry".into(),
             Self::Membership => "the daemons are agreeing on who is there".into(),
             Self::Slow(node) => format!("all wait for daemon {node}, which lags behind"),
+            Self::SlowClient(node, client) => {
+                format!("its groups wait for client {} of daemon {node}, which does not read", client.0)
+            }
         }
     }
 }
 
-/// `budget`, `window`, `membership`, `slow:n3`.
+/// `budget`, `window`, `membership`, `slow:n3`, `slow_client:c7@n3`.
 impl fmt::Display for WaitCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -46,6 +52,7 @@ impl fmt::Display for WaitCause {
             Self::Window => f.write_str("window"),
             Self::Membership => f.write_str("membership"),
             Self::Slow(node) => write!(f, "slow:{node}"),
+            Self::SlowClient(node, client) => write!(f, "slow_client:{client}@{node}"),
         }
     }
 }

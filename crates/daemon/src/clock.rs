@@ -7,3 +7,8 @@ pub fn now_ns() -> u64 {
     // Seconds since the machine started, and nanoseconds below a second: neither is ever negative.
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
+
+/// What time it is, in seconds since 1970.
+pub fn unix_seconds() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs()
+}

@@ -5,6 +5,10 @@
 //! | [`config`], [`local`] | settings from a file or from nothing, and what follows from them |
 //! | [`runtime_dir`] | where daemons and clients of a machine meet: sockets, cards, locks |
 //! | [`run`] | from settings to a node that runs |
+//! | [`reload`] | what clients may do, read again at SIGHUP |
+//! | [`security`] | the cluster's key |
+//! | `tls` | the daemon's certificate |
+//! | [`tokens`] | the file of tokens |
 //! | [`metrics`] | what a running daemon tells monitoring over HTTP |
 //! | [`peers`] | whom a daemon hears, read from its status |
 //! | [`log`] | the log on the standard error |
@@ -26,7 +30,11 @@ pub mod log;
 pub mod metrics;
 pub mod options;
 pub mod peers;
+pub mod reload;
 pub mod run;
 pub mod runtime_dir;
+pub mod security;
+mod tls;
+pub mod tokens;
 pub mod usage;
 pub mod words;

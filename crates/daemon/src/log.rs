@@ -54,7 +54,7 @@ pub fn start(filter: Option<&str>, format: Format) -> Outcome<WorkerGuard> {
     let log = tracing_subscriber::registry().with(filter);
     match format {
         Format::Text => log.with(lines).init(),
-        Format::Json => log.with(lines.json().flatten_event(true)).init(),
+        Format::Json => log.with(lines.json().flatten_event(true).with_target(true)).init(),
     }
     let _ = FILTER.set((text, handle));
     Ok(guard)

@@ -1,11 +1,13 @@
 //! The daemon's command line.
 use crate::args::Args;
 use crate::config::{
-    self, PROFILES, PROTOCOLS, Profile, Protocol, RINGS, SCHEDULINGS, STORAGES, Scheduling, Settings, SpreadDoor,
+    self, PROFILES, PROTOCOLS, Profile, Protocol, RINGS, SCHEDULINGS, SLOW_POLICIES, STORAGES, Scheduling, Settings,
+    SpreadDoor,
 };
 use crate::failure::{Failure, Outcome};
 use crate::local;
 use crate::log::{FORMATS, Format};
+use consort_node::SlowPolicy;
 use consort_paxos::Storage;
 use consort_ring::Acceleration;
 use consort_wire::DatagramSize;
@@ -49,12 +51,16 @@ Always:
                      and at /tmp/PORT, not encrypted [4803]
   --client-output SIZE  how much may wait for a client before it is sent away as
                      slow, 64KiB to 4GiB [64MiB]
+  --slow POLICY      what is done about a client that does not read: disconnect,
+                     spool (to disk) or block (its groups wait) [disconnect]
   --client-credit SIZE  how much of one client's requests may be under way, 4KiB
                      to 1GiB [256KiB]
   --metrics ADDR     tell Prometheus at this TCP address (127.0.0.1:9464), page
                      /metrics; /ready answers 200 when the node takes part
   --state-dir DIR    where the number of this node's lives is kept
                      [~/.local/state/consort]
+  --key FILE         seal what daemons say to each other with this key, which
+                     consort keygen writes; the same at all nodes
   --log FILTER       error, warn, info, debug or trace, for all or a part of the
                      program: info,consort_net=debug [info]; also CONSORT_LOG
   --log-format FORM  text, or json: one object a line [text]
@@ -63,10 +69,10 @@ Always:
 Memory: about 5 MiB at rest. Under load at most 16 MiB of packets, 32 MiB of
 messages that wait for their place, and what waits for clients come on top.
 SIGTERM and Ctrl-C end it cleanly; SIGUSR1 has it log all that debug tells for a
-minute. Sockets for clients of this machine live in
-$XDG_RUNTIME_DIR/consort, without that in consort-UID below $TMPDIR or /tmp, or
-where CONSORT_RUNTIME_DIR says. Lock files stay there when a daemon ends; they
-are of no account then.
+minute; SIGHUP has it read the rules for clients in its file again. Sockets for
+clients of this machine live in $XDG_RUNTIME_DIR/consort, without that in
+consort-UID below $TMPDIR or /tmp, or where CONSORT_RUNTIME_DIR says. Lock files
+stay there when a daemon ends; they are of no account then.
 ";
 
 /// What was given on the command line.
@@ -85,8 +91,10 @@ pub struct Options {
     spread: Option<u16>,
     client_output: Option<usize>,
     client_credit: Option<usize>,
+    slow: Option<SlowPolicy>,
     metrics: Option<SocketAddr>,
     state: Option<PathBuf>,
+    key: Option<PathBuf>,
     /// Which node it is to be.
     pub node: Option<u16>,
     /// What the log tells, and how.
@@ -127,9 +135,11 @@ impl Options {
                 self.spread = Some(port.map_or(consort_spread::PORT, |port| port as u16));
             }
             "--client-output" => self.client_output = Some(args.size(65_536..=1 << 32)? as usize),
+            "--slow" => self.slow = Some(args.choice(&SLOW_POLICIES)?),
             "--client-credit" => self.client_credit = Some(args.size(4_096..=1 << 30)? as usize),
             "--metrics" => self.metrics = Some(args.parsed("ADDRESS:PORT, such as 127.0.0.1:9464")?),
             "--state-dir" => self.state = Some(args.path()?),
+            "--key" => self.key = Some(args.path()?),
             "--log" => self.log = Some(args.text()?),
             "--log-format" => self.log_format = args.choice(&FORMATS)?,
             "--example" => self.example = true,
@@ -137,6 +147,11 @@ impl Options {
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Whether there is a file that can be read again.
+    pub const fn reloads(&self) -> bool {
+        self.config.is_some()
     }
 
     /// The settings that follow from file and command line.
@@ -150,9 +165,11 @@ impl Options {
         settings.listen.extend(&self.listen);
         settings.spread = self.spread.map(SpreadDoor::at).or(settings.spread);
         settings.limits.output_max = self.client_output.unwrap_or(settings.limits.output_max);
+        settings.limits.slow.policy = self.slow.unwrap_or(settings.limits.slow.policy);
         settings.limits.credit = self.client_credit.unwrap_or(settings.limits.credit);
         settings.metrics = self.metrics.or(settings.metrics);
         settings.state = self.state.clone().or(settings.state);
+        settings.key = self.key.clone().or(settings.key);
         settings.hand_on();
         settings.validate().map_err(|(setting, problem)| Failure::usage(format!("{setting}: {problem}")))?;
         Ok(settings)
@@ -254,6 +271,13 @@ mod tests {
     }
 
     #[test]
+    fn a_key_is_named_on_the_command_line() {
+        let key = |line: &str| options(line).unwrap().settings().unwrap().key;
+        assert_eq!((key(""), key("--key /etc/k")), (None, Some("/etc/k".into())));
+        assert!(problem("--key k --datagram 580").contains("use at least 600"));
+    }
+
+    #[test]
     fn wrong_lines_say_what_is_wrong_and_what_to_do() {
         assert_eq!(problem("--nods 3"), "--nods: there is no such option; did you mean --nodes?");
         assert_eq!(problem("--nodes 65"), "--nodes: `65` does not fit; give a number from 1 to 64");
@@ -265,6 +289,7 @@ mod tests {
         assert_eq!(problem("--protocol vote"), "--protocol: `vote` does not fit; give ring, toto, plato or paxos");
         assert_eq!(problem("--scheduling fast"), "--scheduling: `fast` does not fit; give normal, auto or realtime");
         assert!(problem("--scheduling realtime --idling latency").starts_with("scheduling: idling `latency` yields"));
+        assert_eq!(problem("--slow wait"), "--slow: `wait` does not fit; give disconnect, spool or block");
         assert_eq!(problem("--ring fast"), "--ring: `fast` does not fit; give accelerated or original");
         assert_eq!(problem("extra"), "`extra` is not an option; options start with -- (see --help)");
         assert_eq!(

@@ -1,15 +1,17 @@
 //! From settings to a node that runs.
 use crate::config::{NodeAddress, Protocol, Settings};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, Trying};
 use crate::runtime_dir::{self, Card, RuntimeDir, Seat};
-use crate::{incarnation, metrics};
+use crate::{incarnation, metrics, reload, security, tls};
 use consort_net::{
-    BindError, Fanout, Keep, ListenAddress, Options as NetOptions, Peer, Records, RunError, SocketRole, Sockets, Stop,
+    BindError, ClientPolicy, Fanout, Keep, ListenAddress, Options as NetOptions, Peer, Records, Reload, RunError,
+    Security, SocketRole, Sockets, Stop,
 };
 use consort_node::{Identity, Node};
 use consort_paxos::{Paxos, Storage};
 use consort_plato::Plato;
 use consort_ring::Ring;
+use consort_seal::KeyRing;
 use consort_toto::Toto;
 use consort_types::{Incarnation, MemberId, NodeId};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -24,6 +26,8 @@ pub struct Ready {
     sockets: Sockets,
     node: AnyNode,
     settings: Settings,
+    keys: Option<KeyRing>,
+    reload: Reload,
     _metrics: Option<metrics::Serving>,
 }
 
@@ -41,6 +45,7 @@ enum AnyNode {
 /// # Errors
 /// A node that does not exist or is taken, a sibling with other settings, addresses that cannot be bound.
 pub fn prepare(mut settings: Settings, node: Option<u16>, ask: metrics::Ask) -> Outcome<Ready> {
+    let keys = settings.key.as_deref().map(security::load).transpose()?;
     let dir = RuntimeDir::open(&runtime_dir::runtime_directory(), &settings.cluster)?;
     if !settings.users.is_empty() {
         dir.let_others_pass()?;
@@ -50,15 +55,24 @@ pub fn prepare(mut settings: Settings, node: Option<u16>, ask: metrics::Ask) -> 
     check_siblings(&dir, &card)?;
     seat.furnish(&card)?;
     warn_of_open_doors(&settings);
-    let (sockets, node) = begin(&settings, &card)?;
+    tell_seals(&settings, keys.as_ref());
+    let policy = reload::policy(&settings)?;
+    tell_rules(&policy);
+    let reload = Reload::new(policy).trying(|| "cannot watch for news of rules".into())?;
+    let (sockets, node) = begin(&settings, &card, keys.as_ref(), &reload)?;
     let metrics = settings.metrics.map(|address| tell_metrics(address, &card, ask)).transpose()?;
     if let Some(spread) = &settings.spread {
         tracing::info!(address = %spread.address, "serves Spread clients");
     }
-    Ok(Ready { card, _seat: seat, sockets, node, settings, _metrics: metrics })
+    Ok(Ready { card, _seat: seat, sockets, node, settings, keys, reload, _metrics: metrics })
 }
 
 impl Ready {
+    /// What holds for clients, to be changed while it runs.
+    pub fn reload(&self) -> Reload {
+        self.reload.clone()
+    }
+
     /// Runs until told to stop.
     pub fn serve(self, stop: Stop) -> Outcome {
         let _named = tracing::info_span!("consort", cluster = %self.card.cluster, node = self.card.node).entered();
@@ -69,7 +83,7 @@ impl Ready {
                 Err(RunError::Restart { records, .. }) => records,
                 Err(error) => return Err(Failure::new(error.to_string())),
             };
-            (sockets, node) = begin(&self.settings, &self.card)?;
+            (sockets, node) = begin(&self.settings, &self.card, self.keys.as_ref(), &self.reload)?;
             sockets.carry(records);
         }
         tracing::info!("ended");
@@ -89,10 +103,15 @@ impl AnyNode {
 }
 
 /// Begins an incarnation of the node whose place is taken.
-fn begin(settings: &Settings, card: &Card) -> Outcome<(Sockets, AnyNode)> {
+fn begin(settings: &Settings, card: &Card, keys: Option<&KeyRing>, reload: &Reload) -> Outcome<(Sockets, AnyNode)> {
     let incarnation = incarnation::begin(settings.state.as_deref(), &settings.cluster, card.node)?;
-    let sockets = Sockets::bind(net_options(settings, card)?).map_err(|error| explain(&error, settings))?;
-    let node = engine_and_node(settings, incarnation, sockets.receive_room())?;
+    let mut options = net_options(settings, card)?;
+    // Each incarnation has a salt of its own.
+    let seal = |keys: &KeyRing| security::salt().map(|salt| Security { keys: keys.clone(), salt });
+    options.security = keys.map(seal).transpose()?;
+    options.reload = Some(reload.clone());
+    let sockets = Sockets::bind(options).map_err(|error| explain(&error, settings))?;
+    let node = engine_and_node(settings, incarnation, sockets.receive_room(), reload)?;
     tracing::info!(node = card.node, cluster = %card.cluster, %incarnation, settings = %card.summary, "serving");
     Ok((sockets, node))
 }
@@ -104,31 +123,44 @@ fn tell_metrics(address: SocketAddr, card: &Card, ask: metrics::Ask) -> Outcome<
     metrics::serve(listener, metrics::Daemon::new(card.door.clone(), card.cluster.clone(), ask))
 }
 
-fn engine_and_node(settings: &Settings, incarnation: Incarnation, receive_room: usize) -> Outcome<AnyNode> {
+fn engine_and_node(
+    settings: &Settings,
+    incarnation: Incarnation,
+    receive_room: usize,
+    reload: &Reload,
+) -> Outcome<AnyNode> {
     let me = MemberId { node: settings.ring.me, incarnation };
     let identity = Identity { cluster: settings.cluster_id(), config: settings.hash(), me };
+    let settings = &settings.for_engines();
     match settings.protocol {
         Protocol::Ring => {
             let ring = consort_ring::RingConfig { receive_room, ..settings.ring.clone() };
             let engine = Ring::new(ring, incarnation).map_err(|error| Failure::usage(error.to_string()))?;
-            Ok(AnyNode::Ring(Box::new(Node::new(identity, engine, settings.limits))))
+            Ok(AnyNode::Ring(Box::new(node_of(settings, identity, engine, reload))))
         }
         Protocol::Toto => {
             let engine = Toto::new(settings.toto_config(), incarnation);
             let engine = engine.map_err(|error| Failure::usage(error.to_string()))?;
-            Ok(AnyNode::Toto(Box::new(Node::new(identity, engine, settings.limits))))
+            Ok(AnyNode::Toto(Box::new(node_of(settings, identity, engine, reload))))
         }
         Protocol::Plato => {
             let engine = Plato::new(settings.plato_config(), incarnation);
             let engine = engine.map_err(|error| Failure::usage(error.to_string()))?;
-            Ok(AnyNode::Plato(Box::new(Node::new(identity, engine, settings.limits))))
+            Ok(AnyNode::Plato(Box::new(node_of(settings, identity, engine, reload))))
         }
         Protocol::Paxos => {
             let engine = Paxos::new(settings.paxos_config(), incarnation);
             let engine = engine.map_err(|error| Failure::usage(error.to_string()))?;
-            Ok(AnyNode::Paxos(Box::new(Node::new(identity, engine, settings.limits))))
+            Ok(AnyNode::Paxos(Box::new(node_of(settings, identity, engine, reload))))
         }
     }
+}
+
+fn node_of<E: consort_node::Engine>(settings: &Settings, identity: Identity, engine: E, reload: &Reload) -> Node<E> {
+    let (bytes, keep) = settings.sessions_retain;
+    let keep = consort_types::Duration::from_nanos(keep.as_nanos().try_into().unwrap_or(u64::MAX));
+    let node = Node::new(identity, engine, settings.limits).of_nodes(settings.nodes.len()).retaining(bytes, keep);
+    node.with_slow_rules(settings.slow_rules.clone()).with_policy(reload.now())
 }
 
 /// How many files a daemon has open beside its clients, and some to spare.
@@ -229,6 +261,30 @@ fn differences(theirs: &[(String, String)], mine: &[(String, String)]) -> String
     differ.map(|key| format!("  {key}: it has {}, asked is {}\n", of(theirs, key), of(mine, key))).collect()
 }
 
+/// Whether clients may do everything.
+fn tell_rules(policy: &ClientPolicy) {
+    let (rules, tokens, proven) = (policy.rules.len(), policy.tokens.len(), policy.tcp_proves);
+    match rules {
+        0 => tracing::info!(tokens, proven, "clients may do everything: there are no rules in [[rights]]"),
+        _ => tracing::info!(target: "consort::audit", rules, tokens, proven, "clients may do what rules allow"),
+    }
+}
+
+/// Whether what daemons say to each other is sealed.
+fn tell_seals(settings: &Settings, keys: Option<&KeyRing>) {
+    match keys {
+        Some(keys) => {
+            let epochs: Vec<_> = keys.epochs().map(|epoch| epoch.to_string()).collect();
+            tracing::info!(seals_with = %keys.sealing(), opens = epochs.join(" "), "datagrams between daemons are sealed");
+        }
+        None if settings.is_exposed() => tracing::warn!(
+            "datagrams between daemons travel plain: whoever reaches their ports can read and forge them; `consort keygen` \
+             writes a key for [security]"
+        ),
+        None => tracing::info!("datagrams between daemons travel plain, on this machine alone"),
+    }
+}
+
 fn warn_of_open_doors(settings: &Settings) {
     //= S42
     let spread = settings.spread.iter().map(|door| &door.address);
@@ -256,15 +312,19 @@ fn net_options(settings: &Settings, card: &Card) -> Outcome<NetOptions> {
         options.spread_listeners.extend(spread.unix.clone().map(ListenAddress::Unix));
         options.spread_listeners.push(ListenAddress::Tcp(spread.address));
     }
+    options.tls = tls::listen(settings)?;
     options.links = settings.protocol == Protocol::Paxos;
     options.datagram = settings.ring.datagram;
     options.idling = settings.profile.waiting();
     options.scheduling = settings.scheduling;
     options.receive_buffer = settings.receive_buffer;
     options.shared_memory = settings.shared_memory;
+    options.client_host_timeout = settings.client_host_timeout;
     options.probe_paths = settings.probe_paths;
     options.shared = settings.shared();
     options.records = records(settings, card.node)?;
+    let home = incarnation::home(settings.state.as_deref(), &settings.cluster, card.node);
+    options.spool = home.map(|home| home.join(format!("node-{}.spool", card.node)));
     Ok(options)
 }
 

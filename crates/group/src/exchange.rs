@@ -1,11 +1,12 @@
 //! How daemons that meet tell each other what their clients are in: nothing of it touches the table before all of it is
 //! there.
 use crate::member::{GroupViewId, Member};
-use crate::part::{PartWriter, StateEntry, StatePart};
+use crate::part::{PartWriter, ProducersPart, StateEntry, StatePart};
+use crate::producers::{ProducerId, Producers, TakenTable};
 use crate::table::GroupTable;
 use bytes::Bytes;
 use consort_types::{GroupName, MemberId, ViewId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How many groups are looked through for one part.
 const SCAN: usize = 4_096;
@@ -28,6 +29,18 @@ pub(crate) struct ReceivedState {
     pub groups: BTreeMap<GroupName, Staged>,
     /// Each daemon's synced set, by its lowest.
     pub sets: BTreeMap<MemberId, MemberId>,
+    /// What the lowest of each synced set says of producers.
+    tables: BTreeMap<MemberId, HeardTable>,
+    /// Who was in a view that counted.
+    remembering: BTreeSet<MemberId>,
+}
+
+/// A table of producers, as far as it was heard.
+#[derive(Debug, Default)]
+struct HeardTable {
+    table: TakenTable,
+    /// All of it was.
+    whole: bool,
 }
 
 /// What daemons of other synced sets say of one group.
@@ -47,10 +60,16 @@ pub(crate) struct Staged {
 #[derive(Debug, Default)]
 struct OwnParts {
     number: u32,
+    /// The producers are told before the groups: up to this one they are.
+    producers: Option<ProducersTold>,
     after: Option<GroupName>,
     /// How many clients of the next group were told already.
     told: usize,
 }
+
+/// How far the producers are told.
+#[derive(Clone, Copy, Debug, Default)]
+struct ProducersTold(Option<ProducerId>);
 
 /// What became of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,10 +83,12 @@ pub(crate) enum PartOutcome {
 }
 
 impl Exchange {
-    /// The exchange of a view with these members, at a daemon of the synced set whose lowest is `set`.
-    pub fn new(view: ViewId, members: &[MemberId], set: MemberId) -> Self {
+    /// The exchange of a view with these members, at a daemon of the synced set whose lowest is `set`; `speaks` if
+    /// it is that one itself and has a table of producers.
+    pub fn new(view: ViewId, members: &[MemberId], set: MemberId, speaks: bool) -> Self {
         let awaited = members.iter().map(|member| (*member, 0)).collect();
-        Self { view, set, awaited, received: ReceivedState::default(), outgoing: Some(OwnParts::default()) }
+        let outgoing = OwnParts { producers: speaks.then(ProducersTold::default), ..OwnParts::default() };
+        Self { view, set, awaited, received: ReceivedState::default(), outgoing: Some(outgoing) }
     }
 
     /// A part of a member; `synced` if it is one of whom all is known.
@@ -78,13 +99,20 @@ impl Exchange {
         }
         let Some(next) = self.awaited.get_mut(&sender) else { return PartOutcome::Broken };
         let set = *self.received.sets.entry(sender).or_insert(part.set);
-        if part.number != *next || part.set != set || part.set > sender {
+        let of_others = part.producers.is_some() && sender != set;
+        if part.number != *next || part.set != set || part.set > sender || of_others {
             self.awaited.remove(&sender);
             return PartOutcome::Broken;
         }
         *next += 1;
         if part.last {
             self.awaited.remove(&sender);
+        }
+        if part.remembers {
+            self.received.remembering.insert(sender);
+        }
+        if sender == set {
+            self.received.hear(set, part.producers, part.last, synced);
         }
         if !synced {
             part.entries.into_iter().for_each(|entry| self.received.add(sender, set, entry));
@@ -104,10 +132,23 @@ impl Exchange {
     }
 
     /// This daemon's next part, if there is one.
-    pub fn next_part(&mut self, table: &GroupTable, is_departed: impl Fn(&GroupName) -> bool) -> Option<Bytes> {
+    pub fn next_part(
+        &mut self,
+        table: &GroupTable,
+        producers: &Producers,
+        is_departed: impl Fn(&GroupName) -> bool,
+    ) -> Option<Bytes> {
         //= G14
         let outgoing = self.outgoing.as_mut()?;
         let mut writer = PartWriter::new(self.view, self.set, outgoing.number);
+        if producers.remembers(table.me()) {
+            writer.remembers();
+        }
+        if let Some(told) = outgoing.producers {
+            outgoing.producers = told.fill(&mut writer, producers);
+            outgoing.number += 1;
+            return Some(writer.finish(false));
+        }
         #[cfg(feature = "mutants")]
         if crate::mutated!(table, PartsNotSplit) {
             writer.overflow();
@@ -136,6 +177,22 @@ impl Exchange {
     }
 }
 
+impl ProducersTold {
+    /// Writes what fits; `None` once all are told.
+    fn fill(self, writer: &mut PartWriter, producers: &Producers) -> Option<Self> {
+        //= E07
+        writer.of_producers(producers.of());
+        let mut last = self.0;
+        for (producer, record) in producers.after(self.0) {
+            if !writer.producer(producer, record) {
+                return Some(Self(last));
+            }
+            last = Some(producer);
+        }
+        None
+    }
+}
+
 impl OwnParts {
     /// Writes what fits; true once everything is written.
     fn fill(&mut self, writer: &mut PartWriter, table: &GroupTable, is_departed: impl Fn(&GroupName) -> bool) -> bool {
@@ -159,6 +216,38 @@ impl OwnParts {
 }
 
 impl ReceivedState {
+    /// What the lowest daemon of a synced set says of producers.
+    fn hear(&mut self, set: MemberId, part: Option<ProducersPart>, last: bool, synced: bool) {
+        let heard = self.tables.entry(set).or_default();
+        heard.whole |= last;
+        if let Some(ProducersPart { of, records }) = part {
+            heard.table.of = of;
+            // This daemon's own table says the same.
+            heard.table.records.extend(records.into_iter().filter(|_| !synced));
+        }
+    }
+
+    /// The table of producers to go on with, where it is not the one of the set whose lowest is `own`; and the
+    /// members that remember: they were in a view that counted, and what their set knows was understood. A mutant has
+    /// the lowest daemon's taken (`lowest`), whatever it is of.
+    pub fn choose(&mut self, own: MemberId, lowest: bool) -> (Option<TakenTable>, BTreeSet<MemberId>) {
+        //= E07
+        let mut tables = std::mem::take(&mut self.tables);
+        tables.retain(|_, heard| heard.whole);
+        let remembers = |set: &&MemberId| tables.get(*set).is_some_and(|heard| heard.table.of.is_some());
+        let mut remembering = std::mem::take(&mut self.remembering);
+        //= E08
+        remembering.retain(|member| self.sets.get(member).filter(remembers).is_some());
+        // Of several, the lowest daemon's.
+        let best = tables.iter().rev().max_by_key(|(_, heard)| heard.table.of.filter(|_| !lowest)).map(|(set, _)| *set);
+        let taken = match best {
+            Some(set) if set == own => None,
+            Some(set) => tables.remove(&set).map(|heard| heard.table),
+            None => Some(TakenTable::default()),
+        };
+        (taken, remembering)
+    }
+
     fn add(&mut self, sender: MemberId, set: MemberId, entry: StateEntry) {
         let StateEntry { group, closed, departed, id, clients } = entry;
         let fresh = || Staged { id, closed, departed, several: false, members: Vec::new(), set };

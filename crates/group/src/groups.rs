@@ -8,6 +8,7 @@ use crate::digest_check::{DigestCheck, Mismatch, StateDigest};
 use crate::exchange::Exchange;
 use crate::member::{ClientName, GroupViewId, Member};
 use crate::ordered::{self, MulticastLayout, Ordered};
+use crate::producers::{CountsWhen, HistoryPlace, NumberRefused, Numbered, OpenRefused, Opened, Producers};
 use crate::set_hash;
 use crate::spread_limits::NotRepresentable;
 use crate::table::{ClientKey, GroupTable};
@@ -35,6 +36,7 @@ pub struct Groups {
     /// Who has the same table, ascending.
     pub(crate) synced: Vec<MemberId>,
     exchange: Option<Exchange>,
+    pub(crate) producers: Producers,
     /// Members that departed and of whom no group view told yet.
     pub(crate) departed: BTreeMap<GroupName, Vec<Member>>,
     pub(crate) settled: bool,
@@ -62,7 +64,7 @@ struct GroupCounts {
     early: u64,
 }
 
-/// The highest bit of the numbers that changes get while a view is closing. Behind it stand 31 bits for who moves along:
+/// The highest bit of the numbers that changes get while a view is closing, and of engines' positions there. Behind it stand 31 bits for who moves along:
 /// those that part may be given other changes, which must not go by the same name.
 const CLOSING: u64 = 1 << 63;
 
@@ -77,6 +79,8 @@ pub enum GroupDelivery<'a> {
         messages: usize,
         /// What stands where.
         told: MulticastLayout,
+        /// The number of the message, or of the first one of a batch, if a producer sent it.
+        numbered: Option<Numbered>,
         /// This daemon's clients that get it, each once.
         recipients: &'a [ClientId],
     },
@@ -100,6 +104,22 @@ pub enum GroupDelivery<'a> {
         /// The receiver, which speaks Spread.
         member: Member,
     },
+    /// A producer's message or batch that nobody gets, for it does not follow its last one.
+    NotNumbered {
+        /// Who sent it.
+        client: ClientId,
+        /// How many messages.
+        messages: usize,
+        /// Why not.
+        cause: NumberRefused,
+    },
+    /// A client opened a producer, or did not.
+    Opened {
+        /// Which client.
+        client: ClientId,
+        /// What is known of it.
+        opened: Result<Opened, OpenRefused>,
+    },
     /// A client joined, left or is gone; [`Groups::advance`] tells what follows from it.
     Changes {
         /// Which one.
@@ -107,8 +127,21 @@ pub enum GroupDelivery<'a> {
         /// What it asked for, unless it is gone.
         asked: Option<Asked>,
     },
+    /// Clients read these groups, somewhere: what is sent to them is to be retained.
+    Reads(Vec<GroupName>),
     /// A part of the exchange.
     Part,
+    /// What daemons say of producers.
+    Completed,
+    /// A message that says nothing.
+    Confirm,
+    /// A client does not read, or reads again.
+    Hold {
+        /// Which one.
+        client: ClientId,
+        /// Where the list of those stands to whom nothing is to be sent until it reads; `None` if it does again.
+        targets_at: Option<usize>,
+    },
 }
 
 /// What a client asked for by a join or a leave.
@@ -152,6 +185,7 @@ impl Groups {
             changes: 0,
             synced: vec![me],
             exchange: None,
+            producers: Producers::default(),
             departed: BTreeMap::new(),
             settled: false,
             closing: None,
@@ -174,6 +208,7 @@ impl Groups {
     pub fn mutate(&mut self, mutant: crate::Mutant) {
         self.mutant = Some(mutant);
         self.table.mutant = Some(mutant);
+        self.producers.mutant = Some(mutant);
     }
 
     /// A client of this daemon is called so from here on; false if another one is.
@@ -228,9 +263,15 @@ impl Groups {
         if matches!(&ordered, Ok(Ordered::Part(_))) || (ordered.is_err() && payload.first() == Some(ordered::PART)) {
             return self.on_part(sender, ordered);
         }
-        self.counts.early += u64::from(!self.settled && self.closing.is_none());
-        match ordered? {
-            Ordered::Multicast { client, told } => self.on_multicast((sender, client), payload, told),
+        let ordered = ordered?;
+        // What daemons say of producers concerns no group, and may have waited since the view before.
+        let of_clients =
+            !matches!(ordered, Ordered::Complete(_) | Ordered::Confirm | Ordered::Reads(_) | Ordered::Hold { .. });
+        self.counts.early += u64::from(of_clients && !self.settled && self.closing.is_none());
+        match ordered {
+            Ordered::Multicast { client, told, numbered } => {
+                self.on_multicast((sender, client), payload, told, numbered)
+            }
             Ordered::Join { client, name, group, closed } => {
                 let ignored = self.on_join((sender, client), name, &group, closed).err();
                 Ok(GroupDelivery::Changes { client, asked: Some(Asked { group, ignored }) })
@@ -244,6 +285,50 @@ impl Groups {
                 Ok(GroupDelivery::Changes { client, asked: None })
             }
             Ordered::Part(_) => Ok(GroupDelivery::Part),
+            Ordered::Open { client, request } => {
+                let opened = self.producers.open(&request, self.place());
+                Ok(GroupDelivery::Opened { client, opened })
+            }
+            Ordered::Forget { producer, at, .. } => {
+                self.producers.forget(producer, at);
+                Ok(GroupDelivery::Part)
+            }
+            Ordered::Complete(_) if self.closing.is_some() && crate::mutated!(self, ClosingCompletesMissed) => {
+                Ok(GroupDelivery::Completed)
+            }
+            Ordered::Complete(view) => {
+                self.producers.on_complete(sender, view);
+                Ok(GroupDelivery::Completed)
+            }
+            Ordered::Confirm => Ok(GroupDelivery::Confirm),
+            Ordered::Reads(groups) => Ok(GroupDelivery::Reads(groups)),
+            Ordered::Hold { client, targets_at } => Ok(GroupDelivery::Hold { client, targets_at }),
+        }
+    }
+
+    /// The place of the payload that was taken last. It is one for all: engines may mark the positions of what they deliver
+    /// while the view is closing, which others had delivered before.
+    pub const fn place(&self) -> HistoryPlace {
+        //= E02
+        HistoryPlace { view: self.view.number, at: Position(self.at.0 & !CLOSING) }
+    }
+
+    /// The producers as they stand at this place of the order.
+    pub const fn producers(&self) -> &Producers {
+        &self.producers
+    }
+
+    /// So many daemons are configured; until that is known no view counts for producers.
+    pub const fn configure(&mut self, nodes: usize) {
+        self.producers.configure(nodes);
+    }
+
+    /// Whether the view that is on counts for producers, or what they wait for.
+    pub fn counts_when(&self) -> CountsWhen {
+        match self.closing {
+            None => self.producers.counts_when(self.primary, self.settled),
+            Some(_) if self.primary == Primary::NoPolicy => CountsWhen::NoPolicy,
+            Some(_) => CountsWhen::Completed,
         }
     }
 
@@ -345,6 +430,11 @@ impl Groups {
         self.table.client(client).is_some_and(|client| client.groups.contains(group))
     }
 
+    /// The groups of a client, by name.
+    pub fn groups_of(&self, client: (MemberId, ClientId)) -> impl Iterator<Item = &GroupName> {
+        self.table.client(client).into_iter().flat_map(|client| &client.groups)
+    }
+
     /// In how many groups a client is.
     pub fn memberships(&self, client: (MemberId, ClientId)) -> usize {
         self.table.client(client).map_or(0, |client| client.groups.len())
@@ -387,6 +477,8 @@ impl Groups {
         see("group_exchanges", self.counts.exchanges);
         see("group_parts_broken", self.counts.parts_broken);
         see("group_early_messages", self.counts.early);
+        see("producers", self.producers.len() as u64);
+        see("counts_for_producers", u64::from(self.counts_when() == CountsWhen::Now));
         see("group_hashes_compared", self.digest_check.compared);
         see("group_hash_mismatches", self.digest_check.mismatches);
     }

@@ -12,18 +12,22 @@
 //! | [`ordered`] | the payloads that travel in the order |
 //! | [`part`] | those of them that daemons exchange when they meet |
 //! | [`groups`] | [`Groups`], the state machine |
+//! | [`history`] | the views a daemon was in, and whether a reader of another may go on here |
+//! | [`producers`] | how far each producer's messages are ordered |
 //! | [`groups::apply`] | what follows from a payload or a view, step by step |
 
 pub mod batch;
 mod digest_check;
 mod exchange;
 pub mod groups;
+pub mod history;
 mod member;
 #[cfg(feature = "mutants")]
 mod mutant;
 pub mod ordered;
 pub mod part;
 mod private;
+pub mod producers;
 mod recent;
 mod set_hash;
 pub mod spread_limits;
@@ -35,10 +39,15 @@ mod tests;
 pub use digest_check::Mismatch;
 pub use groups::apply::{GroupChange, GroupStep, TransitionalSignal};
 pub use groups::{Asked, GroupDelivery, Groups, Ignored};
-pub use member::{ChangeCause, ClientName, GroupViewId, Member};
+pub use history::{Histories, Resumption, ViewClosing, ViewPlace, ViewTrail};
+pub use member::{ChangeCause, ClientName, ClientNameError, GroupViewId, Member};
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
-pub use private::PrivateName;
+pub use private::{PrivateName, PrivateNameError};
+pub use producers::{
+    CountsWhen, HistoryPlace, NumberRefused, Numbered, OpenRefused, OpenRequest, Opened, ProducerId, ProducerRecord,
+    Producers,
+};
 pub use spread_limits::NotRepresentable;
 pub use targets::{Addressee, Target, Targets};
 

@@ -1,11 +1,19 @@
 //! Who is in a group, and why that changed.
 use consort_types::{ClientId, MemberId, ViewId};
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 /// What a client is called: 1 to 23 bytes of printable ASCII without space and without `#`. Shared, not copied.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientName(Arc<str>);
+
+/// A text that no client can be called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientNameError {
+    /// What was given.
+    pub name: String,
+}
 
 /// How many names there are for clients that did not choose one.
 const UNCHOSEN: u32 = 100_000_000;
@@ -36,6 +44,31 @@ impl ClientName {
         &self.0
     }
 }
+
+impl FromStr for ClientName {
+    type Err = ClientNameError;
+
+    fn from_str(name: &str) -> Result<Self, ClientNameError> {
+        Self::new(name.as_bytes()).ok_or_else(|| ClientNameError { name: name.to_owned() })
+    }
+}
+
+impl TryFrom<&str> for ClientName {
+    type Error = ClientNameError;
+
+    fn try_from(name: &str) -> Result<Self, ClientNameError> {
+        name.parse()
+    }
+}
+
+impl fmt::Display for ClientNameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, most) = (&self.name, ClientName::MAX);
+        write!(f, "{name:?} is no name for a client: use 1 to {most} printable ASCII characters, no space, no `#`")
+    }
+}
+
+impl std::error::Error for ClientNameError {}
 
 /// A name is found by its text.
 impl std::borrow::Borrow<str> for ClientName {

@@ -2,22 +2,30 @@
 //!
 //! | size | field |
 //! |---|---|
-//! | 1 | kind: 1 multicast, 2 join, 3 leave, 4 disconnect, 5 join that closes the group if it opens it, 6 [part], 7 multicast with a note, 8 batch |
+//! | 1 | kind: 1 multicast, 2 join, 3 leave, 4 disconnect, 5 join that closes the group if it opens it, 6 [part], 7 multicast with a note, 8 batch, 9 numbered, 10 open, 11 forget, 12 complete, 13 confirm, 14 reads, 15 hold |
 //! | 5 | multicast with a note: what only receivers at doors like the sender's understand |
-//! | 4 | all but parts: the client's number at the daemon that sent this |
-//! | … | multicast: the client's name behind its length in one byte, then [`Targets`](crate::Targets), then the client's bytes, both as they stood in the client's frame |
+//! | 4 | all but parts, numbered ones, complete, confirm and reads: the client's number at the daemon that sent this |
+//! | … | numbered: the producer (16), its epoch (8 + 8), the number (8), then a multicast or batch with its kind |
+//! | … | open: the producer (16), the session (8), its attempt (8), flags (1): 1 it was opened before, 2 whoever has it is to be stopped |
+//! | … | forget: the producer (16), the place at which it stands (8 + 8) |
+//! | … | complete: the view |
+//! | … | reads: how many groups (2), then the name of each behind its length in one byte |
+//! | … | multicast: the client's name behind its length in one byte, then [`Targets`], then the client's bytes, both as they stood in the client's frame |
 //! | … | batch: the client's name behind its length in one byte, then its messages as in [`crate::batch`] |
 //! | … | join: the client's name, then the group's, each behind its length in one byte |
+//! | … | hold: 1 if it begins, 0 if it ends; then, if it begins, the names concerned as [`Targets`] |
 //! | … | leave: the group's name behind its length in one byte |
 use crate::batch;
 use crate::member::ClientName;
 pub(crate) use crate::part::PART;
 pub use crate::part::read_client;
 use crate::part::{self, StatePart};
-use crate::targets::{put_name, read_group};
+use crate::producers::{HistoryPlace, Numbered, OpenRequest, ProducerId, read_producer};
+use crate::targets::{self, Addressee, Targets, put_name, read_group};
 use bytes::{BufMut, Bytes, BytesMut};
-use consort_types::{ClientId, GroupName};
-use consort_wire::{Malformed, Payload, Reader};
+use consort_types::{ClientId, GroupName, ViewId};
+use consort_wire::cursor::VIEW_ID_LEN;
+use consort_wire::{Malformed, Payload, Reader, Writer};
 
 const MULTICAST: u8 = 1;
 const JOIN: u8 = 2;
@@ -26,13 +34,24 @@ const DISCONNECT: u8 = 4;
 const JOIN_CLOSED: u8 = 5;
 const NOTED: u8 = 7;
 const BATCH: u8 = 8;
+const NUMBERED: u8 = 9;
+const OPEN: u8 = 10;
+const FORGET: u8 = 11;
+const COMPLETE: u8 = 12;
+const CONFIRM: u8 = 13;
+const READS: u8 = 14;
+const HOLD: u8 = 15;
 
 /// Where what receivers are told begins in a multicast without a note.
 pub const TOLD_AT: usize = 1;
 /// The bytes of a note.
 pub const NOTE_LEN: usize = 5;
+/// What stands before a numbered multicast.
+pub const NUMBERED_LEN: usize = 1 + Numbered::LEN;
 /// The kind, a client's number, and the length of its name.
 const HEAD_LEN: usize = 6;
+/// How many groups are named at once as being read.
+pub const READS_MAX: usize = 100;
 /// More than a join, leave or disconnect can take.
 const CONTROL_MAX: usize = HEAD_LEN + 1 + ClientName::MAX + GroupName::MAX;
 
@@ -82,6 +101,75 @@ pub fn disconnect(client: ClientId) -> Bytes {
     start(DISCONNECT, client).freeze()
 }
 
+/// What goes before a multicast or a batch of a producer.
+pub fn numbered_prefix(numbered: Numbered) -> Bytes {
+    let mut out = BytesMut::with_capacity(NUMBERED_LEN);
+    out.put_u8(NUMBERED);
+    numbered.put(&mut out);
+    out.freeze()
+}
+
+/// A client opens a producer.
+pub fn open(client: ClientId, request: &OpenRequest) -> Bytes {
+    let mut out = start(OPEN, client);
+    request.put(&mut out);
+    out.freeze()
+}
+
+/// A producer that still stands there is to be forgotten.
+pub fn forget(client: ClientId, producer: ProducerId, at: HistoryPlace) -> Bytes {
+    let mut out = start(FORGET, client);
+    out.put_slice(&producer.0);
+    at.put(&mut out);
+    out.freeze()
+}
+
+/// A daemon has completed a view.
+pub fn complete(view: ViewId) -> Bytes {
+    let mut out = BytesMut::with_capacity(1 + VIEW_ID_LEN);
+    out.put_u8(COMPLETE);
+    out.put_view_id(view);
+    out.freeze()
+}
+
+/// A client does not read: nothing is to be sent to these until it does, or is gone. None, and that ends. The names are
+/// at most [`Targets::MAX`].
+pub fn hold<T: Addressee>(client: ClientId, names: &[T]) -> Bytes {
+    let mut out = start(HOLD, client);
+    let begins = targets::encode(names.iter(), &mut BytesMut::new());
+    out.put_u8(u8::from(begins));
+    if begins {
+        targets::encode(names.iter(), &mut out);
+    }
+    out.freeze()
+}
+
+/// A message that says nothing: ordered safe, it shows that all members hold what stands before it.
+pub fn confirm() -> Bytes {
+    Bytes::from_static(&[CONFIRM])
+}
+
+/// Clients read these groups: what is sent to them is to be retained. The caller has checked that there are at most
+/// [`READS_MAX`].
+pub fn reads<'a>(groups: impl ExactSizeIterator<Item = &'a GroupName>) -> Bytes {
+    let mut out = BytesMut::new();
+    out.put_u8(READS);
+    out.put_count(groups.len());
+    groups.for_each(|group| put_name(group.as_bytes(), &mut out));
+    out.freeze()
+}
+
+/// Whether a producer numbers what an ordered payload says.
+pub fn is_numbered(payload: &Payload) -> bool {
+    payload.first() == Some(NUMBERED)
+}
+
+/// How many bytes of an ordered payload stand for its client's: all but what a producer's number takes.
+pub fn client_len(payload: &Payload) -> usize {
+    let extra = if is_numbered(payload) { NUMBERED_LEN } else { 0 };
+    payload.len().saturating_sub(extra)
+}
+
 fn start(kind: u8, client: ClientId) -> BytesMut {
     let mut out = BytesMut::with_capacity(CONTROL_MAX);
     out.put_u8(kind);
@@ -98,6 +186,8 @@ pub enum Ordered {
         client: ClientId,
         /// What stands where.
         told: MulticastLayout,
+        /// The number of the message, or of the first one of a batch, if a producer sends.
+        numbered: Option<Numbered>,
     },
     /// A client joins.
     Join {
@@ -124,6 +214,35 @@ pub enum Ordered {
     },
     /// What a daemon's clients are in.
     Part(StatePart),
+    /// A client opens a producer.
+    Open {
+        /// Which client.
+        client: ClientId,
+        /// Which producer, and how.
+        request: OpenRequest,
+    },
+    /// A producer that still stands there is to be forgotten.
+    Forget {
+        /// The client that says so; a daemon's own has the number 0.
+        client: ClientId,
+        /// Which producer.
+        producer: ProducerId,
+        /// Where it stands.
+        at: HistoryPlace,
+    },
+    /// A daemon has completed this view.
+    Complete(ViewId),
+    /// Says nothing.
+    Confirm,
+    /// Clients read these groups.
+    Reads(Vec<GroupName>),
+    /// A client does not read, or reads again.
+    Hold {
+        /// Which one.
+        client: ClientId,
+        /// Where the list of targets stands to which nothing is to be sent until it reads; `None` if it does again.
+        targets_at: Option<usize>,
+    },
 }
 
 /// Where a multicast's fields stand in its payload.
@@ -163,23 +282,76 @@ pub fn decode(payload: &Payload) -> Result<Ordered, Malformed> {
     match payload.first() {
         None => Err(Malformed { what: "kind", at: 0 }),
         Some(PART) => part::decode(&payload.to_bytes()).map(Ordered::Part),
-        Some(MULTICAST) => decode_multicast(payload, 0, false),
-        Some(NOTED) => decode_multicast(payload, NOTE_LEN, false),
-        Some(BATCH) => decode_multicast(payload, 0, true),
+        Some(MULTICAST) => decode_multicast(payload, 0, false, None),
+        Some(NOTED) => decode_multicast(payload, NOTE_LEN, false, None),
+        Some(BATCH) => decode_multicast(payload, 0, true, None),
+        Some(NUMBERED) => decode_numbered(payload),
+        Some(READS) => decode_reads(payload),
+        Some(HOLD) => decode_hold(payload),
         Some(kind) => decode_control(kind, payload),
     }
 }
 
-fn decode_multicast(payload: &Payload, note: usize, batch: bool) -> Result<Ordered, Malformed> {
+#[cold]
+#[inline(never)]
+fn decode_reads(payload: &Payload) -> Result<Ordered, Malformed> {
+    if payload.len() > 3 + READS_MAX * (1 + GroupName::MAX) {
+        return Err(Malformed { what: "length", at: 3 });
+    }
+    let bytes = payload.to_bytes();
+    let mut reader = Reader::new(&bytes);
+    reader.u8("kind")?;
+    let count = reader.count(2, "group count")?;
+    let groups = (0..count).map(|_| read_group(&mut reader)).collect::<Result<_, _>>()?;
+    reader.end("end")?;
+    Ok(Ordered::Reads(groups))
+}
+
+fn decode_numbered(payload: &Payload) -> Result<Ordered, Malformed> {
+    let short = Malformed { what: "number", at: payload.len() };
+    let head: [u8; NUMBERED_LEN + 1] = front(payload, 0).ok_or(short)?;
+    let mut reader = Reader::new(&head[1..]);
+    let numbered = Some(Numbered::read(&mut reader)?);
+    match head[NUMBERED_LEN] {
+        MULTICAST => decode_multicast(payload, NUMBERED_LEN, false, numbered),
+        BATCH => decode_multicast(payload, NUMBERED_LEN, true, numbered),
+        _ => Err(Malformed { what: "kind", at: NUMBERED_LEN }),
+    }
+}
+
+/// Reads a multicast or batch before which `skip` bytes stand: a note, or a producer's number.
+fn decode_multicast(
+    payload: &Payload,
+    skip: usize,
+    batch: bool,
+    numbered: Option<Numbered>,
+) -> Result<Ordered, Malformed> {
     let short = Malformed { what: "client", at: payload.len() };
-    let [_, a, b, c, d, len] = front(payload, note).ok_or(short)?;
+    let [_, a, b, c, d, len] = front(payload, skip).ok_or(short)?;
     let client = ClientId(u32::from_be_bytes([a, b, c, d]));
     let note_at = 1;
-    let noted = (note > 0).then(|| front(payload, note_at)).flatten();
-    let body_at = note + HEAD_LEN + usize::from(len);
+    let noted = (skip > 0 && numbered.is_none()).then(|| front(payload, note_at)).flatten();
+    let body_at = skip + HEAD_LEN + usize::from(len);
     let targets_at = if batch { body_at + batch::HEAD_LEN } else { body_at };
-    let told = MulticastLayout { at: note + TOLD_AT, targets_at, batch, note: noted };
-    Ok(Ordered::Multicast { client, told })
+    let told = MulticastLayout { at: skip + TOLD_AT, targets_at, batch, note: noted };
+    Ok(Ordered::Multicast { client, told, numbered })
+}
+
+fn decode_hold(payload: &Payload) -> Result<Ordered, Malformed> {
+    let short = Malformed { what: "hold", at: payload.len() };
+    let [_, a, b, c, d, begins] = front(payload, 0).ok_or(short)?;
+    let client = ClientId(u32::from_be_bytes([a, b, c, d]));
+    match begins {
+        0 if payload.len() == HEAD_LEN => Ok(Ordered::Hold { client, targets_at: None }),
+        1 => {
+            let len = Targets::of(payload, HEAD_LEN, |targets| targets.check().map(|()| targets.encoded_len()))??;
+            match HEAD_LEN + len == payload.len() {
+                true => Ok(Ordered::Hold { client, targets_at: Some(HEAD_LEN) }),
+                false => Err(Malformed { what: "end", at: HEAD_LEN + len }),
+            }
+        }
+        _ => Err(Malformed { what: "hold", at: HEAD_LEN - 1 }),
+    }
 }
 
 /// The bytes from `at` on.
@@ -199,92 +371,31 @@ fn decode_control(kind: u8, payload: &Payload) -> Result<Ordered, Malformed> {
     let bytes = payload.to_bytes();
     let mut reader = Reader::new(&bytes);
     reader.u8("kind")?;
-    let client = ClientId(reader.u32("client")?);
     let ordered = match kind {
-        JOIN | JOIN_CLOSED => {
-            let (name, group) = (read_client(&mut reader)?, read_group(&mut reader)?);
-            Ordered::Join { client, name, group, closed: kind == JOIN_CLOSED }
-        }
-        LEAVE => Ordered::Leave { client, group: read_group(&mut reader)? },
-        DISCONNECT => Ordered::Disconnect { client },
-        _ => return Err(Malformed { what: "kind", at: 0 }),
+        COMPLETE => Ordered::Complete(reader.view_id("view")?),
+        CONFIRM => Ordered::Confirm,
+        _ => decode_request(kind, ClientId(reader.u32("client")?), &mut reader)?,
     };
     reader.end("end")?;
     Ok(ordered)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const BOB: ClientId = ClientId(9);
-
-    fn group() -> GroupName {
-        GroupName::new(b"orders").unwrap()
-    }
-
-    fn name() -> ClientName {
-        ClientName::new(b"bob").unwrap()
-    }
-
-    fn every_kind() -> [(Payload, Ordered); 7] {
-        let (client, name, group) = (BOB, name(), group());
-        let body = Bytes::from_static(b"\0\x01\x01gpayload");
-        let batch = Bytes::from_static(b"\0\0\0\x06\x14\0\x01\x01ga\0\0\0\x05\x14\0\x01\x01g");
-        let joins = |closed| Ordered::Join { client, name: name.clone(), group: group.clone(), closed };
-        [
-            (
-                [multicast_prefix(client, &name), body.clone()].into_iter().collect(),
-                Ordered::Multicast { client, told: MulticastLayout { at: 1, targets_at: 9, batch: false, note: None } },
-            ),
-            (
-                [batch_prefix(client, &name), batch].into_iter().collect(),
-                Ordered::Multicast { client, told: MulticastLayout { at: 1, targets_at: 14, batch: true, note: None } },
-            ),
-            (
-                [noted_prefix(client, &name, *b"12345").freeze(), body].into_iter().collect(),
-                Ordered::Multicast {
-                    client,
-                    told: MulticastLayout { at: 6, targets_at: 14, batch: false, note: Some(*b"12345") },
-                },
-            ),
-            (join(client, &name, &group, false).into(), joins(false)),
-            (join(client, &name, &group, true).into(), joins(true)),
-            (leave(client, &group).into(), Ordered::Leave { client, group: group.clone() }),
-            (disconnect(client).into(), Ordered::Disconnect { client }),
-        ]
-    }
-
-    #[test]
-    fn every_kind_reads_back_however_it_was_cut() {
-        for (payload, meant) in every_kind() {
-            let bytes = payload.to_bytes();
-            for cut in 0..=bytes.len() {
-                let rope: Payload = [bytes.slice(..cut), bytes.slice(cut..)].into_iter().collect();
-                assert_eq!(decode(&rope), Ok(meant.clone()));
-                if let Ordered::Multicast { told, .. } = &meant {
-                    assert_eq!(told.name(&rope), b"bob");
-                }
-            }
+/// Reads what a client asks for.
+fn decode_request(kind: u8, client: ClientId, reader: &mut Reader<'_>) -> Result<Ordered, Malformed> {
+    Ok(match kind {
+        JOIN | JOIN_CLOSED => {
+            let (name, group) = (read_client(reader)?, read_group(reader)?);
+            Ordered::Join { client, name, group, closed: kind == JOIN_CLOSED }
         }
-    }
-
-    #[test]
-    fn no_mutation_panics() {
-        //= G01 test
-        for (payload, _) in every_kind() {
-            consort_wire::mutate::each(&payload.to_bytes(), 3_000, |bytes| {
-                let _ = decode(&Bytes::copy_from_slice(bytes).into());
-            });
+        LEAVE => Ordered::Leave { client, group: read_group(reader)? },
+        DISCONNECT => Ordered::Disconnect { client },
+        OPEN => Ordered::Open { client, request: OpenRequest::read(reader)? },
+        FORGET => {
+            Ordered::Forget { client, producer: read_producer(reader)?, at: HistoryPlace::read(reader, "place")? }
         }
-    }
-
-    #[test]
-    fn trailing_bytes_and_giants_are_refused() {
-        let long = [disconnect(BOB), Bytes::from_static(b"x")].into_iter().collect();
-        assert_eq!(decode(&long), Err(Malformed { what: "end", at: 5 }));
-        let giant = [leave(BOB, &group()), Bytes::from(vec![0; 1 << 20])].into_iter().collect();
-        assert_eq!(decode(&giant), Err(Malformed { what: "length", at: CONTROL_MAX }));
-        assert_eq!(decode(&Payload::new()), Err(Malformed { what: "kind", at: 0 }));
-    }
+        _ => return Err(Malformed { what: "kind", at: 0 }),
+    })
 }
+
+#[cfg(test)]
+mod tests;

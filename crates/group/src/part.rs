@@ -6,8 +6,9 @@
 //! | 18 | the view that is exchanged in |
 //! | 10 | the lowest daemon of the sender's synced set |
 //! | 4 | the part's number, from 0 |
-//! | 1 | flags: bit 0, the sender's last |
-//! | each to the end | an entry |
+//! | 1 | flags: bit 0, the sender's last; bit 1, of producers, not of groups; bit 2, only with bit 1, their table is of a view that counted; bit 3, the sender remembers: it was in a view that counted |
+//! | 8 | only with bit 2: the number of that view |
+//! | each to the end | an entry; with bit 1 a producer: its name (16), its epoch (8 + 8), its last number (8), its place (8 + 8), 1 if it is to be told that it was forgotten, else 0 |
 //!
 //! An entry:
 //!
@@ -19,6 +20,7 @@
 //! | 2 | how many of the sender's clients follow, at least 1 |
 //! | 4, 1 + n each | a client: its number and its name |
 use crate::member::{ClientName, GroupViewId};
+use crate::producers::{ProducerId, ProducerRecord};
 use crate::targets::{put_name, read_group};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_types::{ClientId, GroupName, MemberId, ViewId};
@@ -32,6 +34,9 @@ pub(crate) const PART: u8 = 6;
 pub const PART_MAX: usize = 8 << 10;
 const HEAD_LEN: usize = 1 + VIEW_ID_LEN + MEMBER_LEN + 4 + 1;
 const LAST: u8 = 1;
+const OF_PRODUCERS: u8 = 2;
+const COUNTED: u8 = 4;
+const REMEMBERS: u8 = 8;
 const CLOSED: u8 = 1;
 const DEPARTED: u8 = 2;
 /// The least bytes of a client in an entry.
@@ -48,8 +53,21 @@ pub struct StatePart {
     pub number: u32,
     /// Whether it is the sender's last.
     pub last: bool,
+    /// Whether the sender was in a view that counted for producers.
+    pub remembers: bool,
     /// Groups with clients of the sender; one with many may come again in the next part.
     pub entries: Vec<StateEntry>,
+    /// What the sender's synced set knows of producers, in parts that have no groups.
+    pub producers: Option<ProducersPart>,
+}
+
+/// Some of a table of producers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProducersPart {
+    /// The latest view that counts of which the table is.
+    pub of: Option<u64>,
+    /// Producers, and what is known of them.
+    pub records: Vec<(ProducerId, ProducerRecord)>,
 }
 
 /// What a daemon says of one group.
@@ -122,9 +140,31 @@ impl PartWriter {
         true
     }
 
+    /// Says that the sender was in a view that counted.
+    pub fn remembers(&mut self) {
+        self.out[HEAD_LEN - 1] |= REMEMBERS;
+    }
+
+    /// Makes it a part of producers, whose table is of this view.
+    pub fn of_producers(&mut self, of: Option<u64>) {
+        self.out[HEAD_LEN - 1] |= OF_PRODUCERS | of.map_or(0, |_| COUNTED);
+        if let Some(of) = of {
+            self.out.put_u64(of);
+        }
+    }
+
+    /// Adds a producer; false, and nothing changed, where it does not fit.
+    pub fn producer(&mut self, producer: ProducerId, record: &ProducerRecord) -> bool {
+        let fits = self.out.len() + ProducerRecord::LEN <= self.max;
+        if fits {
+            record.put(producer, &mut self.out);
+        }
+        fits
+    }
+
     pub fn finish(mut self, last: bool) -> Bytes {
         self.close();
-        self.out[HEAD_LEN - 1] = if last { LAST } else { 0 };
+        self.out[HEAD_LEN - 1] |= if last { LAST } else { 0 };
         self.out.freeze()
     }
 
@@ -144,12 +184,28 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<StatePart, Malformed> {
     reader.u8("kind")?;
     let (view, set) = (reader.view_id("view")?, reader.member("synced set")?);
     let number = reader.u32("number")?;
-    let last = read_flags(&mut reader, LAST)? != 0;
+    let before = reader.clone();
+    let flags = read_flags(&mut reader, LAST | OF_PRODUCERS | COUNTED | REMEMBERS)?;
+    let (last, of_producers, counted) = (flags & LAST != 0, flags & OF_PRODUCERS != 0, flags & COUNTED != 0);
+    if counted && !of_producers {
+        return Err(before.bad("flags"));
+    }
+    let producers = of_producers.then(|| read_producers(&mut reader, counted)).transpose()?;
     let mut entries = Vec::new();
     while reader.left() > 0 {
         entries.push(read_entry(&mut reader)?);
     }
-    Ok(StatePart { view, set, number, last, entries })
+    let remembers = flags & REMEMBERS != 0;
+    Ok(StatePart { view, set, number, last, remembers, entries, producers })
+}
+
+fn read_producers(reader: &mut Reader<'_>, counted: bool) -> Result<ProducersPart, Malformed> {
+    let of = counted.then(|| reader.u64("view")).transpose()?;
+    let mut records = Vec::new();
+    while reader.left() > 0 {
+        records.push(ProducerRecord::read(reader)?);
+    }
+    Ok(ProducersPart { of, records })
 }
 
 fn read_entry(reader: &mut Reader<'_>) -> Result<StateEntry, Malformed> {
@@ -185,6 +241,8 @@ pub fn read_client(reader: &mut Reader<'_>) -> Result<ClientName, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::producers::HistoryPlace;
+    use consort_types::Position;
 
     const SET: MemberId = MemberId::new(1, 7);
     const VIEW: ViewId = ViewId { number: 12, representative: MemberId::new(0, 3) };
@@ -208,7 +266,9 @@ mod tests {
             StateEntry { group: group("a"), closed: true, departed: false, id, clients: vec![client(1)] },
             StateEntry { group: group("b"), closed: false, departed: true, id, clients: vec![client(1), client(2)] },
         ];
-        (writer.finish(true), StatePart { view: VIEW, set: SET, number: 3, last: true, entries })
+        let part =
+            StatePart { view: VIEW, set: SET, number: 3, last: true, remembers: false, entries, producers: None };
+        (writer.finish(true), part)
     }
 
     #[test]
@@ -216,7 +276,47 @@ mod tests {
         let (bytes, meant) = part();
         assert_eq!(decode(&bytes), Ok(meant));
         let empty = PartWriter::new(VIEW, SET, 0).finish(false);
-        assert_eq!(decode(&empty), Ok(StatePart { view: VIEW, set: SET, number: 0, last: false, entries: Vec::new() }));
+        assert_eq!(
+            decode(&empty),
+            Ok(StatePart {
+                view: VIEW,
+                set: SET,
+                number: 0,
+                last: false,
+                remembers: false,
+                entries: Vec::new(),
+                producers: None
+            })
+        );
+    }
+
+    #[test]
+    fn a_part_of_producers_reads_back_and_is_no_longer_than_allowed() {
+        //= E07 test
+        let place = |at| HistoryPlace { view: 3, at: Position(at) };
+        for of in [None, Some(7)] {
+            let mut writer = PartWriter::new(VIEW, SET, 0);
+            writer.remembers();
+            writer.of_producers(of);
+            let record = |n: u8| ProducerRecord {
+                opener: (7, u64::from(n)),
+                epoch: place(1),
+                last: u64::from(n),
+                at: place(2),
+                renewed: n % 2 == 1,
+            };
+            let fits = |n: &u8| writer.producer(ProducerId([*n; 16]), &record(*n));
+            let count = (0..=255).take_while(fits).count();
+            assert!(count > 100 && count < 256, "{count}");
+            let bytes = writer.finish(true);
+            assert!(bytes.len() <= PART_MAX && bytes.len() + ProducerRecord::LEN > PART_MAX);
+            let part = decode(&bytes).unwrap();
+            let records = (0..count as u8).map(|n| (ProducerId([n; 16]), record(n))).collect();
+            assert_eq!((part.last, part.remembers, part.entries.len()), (true, true, 0));
+            assert_eq!(part.producers, Some(ProducersPart { of, records }));
+            assert!(decode(&bytes[..bytes.len() - 1]).is_err());
+            consort_wire::mutate::each(&bytes, 3_000, |bytes| drop(decode(bytes)));
+        }
     }
 
     #[test]
@@ -243,8 +343,10 @@ mod tests {
         //= G15 test
         let (bytes, _) = part();
         let mut bad = bytes.to_vec();
-        bad[HEAD_LEN - 1] = 2;
-        assert_eq!(decode(&bad), Err(Malformed { what: "flags", at: HEAD_LEN - 1 }));
+        for flags in [16, 4, 5] {
+            bad[HEAD_LEN - 1] = flags;
+            assert_eq!(decode(&bad), Err(Malformed { what: "flags", at: HEAD_LEN - 1 }));
+        }
         bad = bytes.to_vec();
         bad[HEAD_LEN + 3 + VIEW_ID_LEN + 8 + 1] = 0;
         assert_eq!(decode(&bad), Err(Malformed { what: "clients", at: HEAD_LEN + 3 + VIEW_ID_LEN + 8 }));

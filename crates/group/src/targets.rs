@@ -37,6 +37,16 @@ pub enum Target {
     Client(PrivateName),
 }
 
+impl Target {
+    /// Reads a name as an [`Addressee`] gives it; `None` where it is none.
+    pub fn read(name: &[u8]) -> Option<Self> {
+        if name.first() == Some(&b'#') {
+            return PrivateName::parse(std::str::from_utf8(name).ok()?).map(Self::Client);
+        }
+        GroupName::new(name).ok().map(Self::Group)
+    }
+}
+
 impl Addressee for Target {
     fn target(&self) -> &[u8] {
         match self {
@@ -115,6 +125,11 @@ impl<'a> Targets<'a> {
             at += 1 + name.len();
         }
         Ok(())
+    }
+
+    /// All of it but the count, as it travels: the same list has the same bytes.
+    pub const fn as_bytes(self) -> &'a [u8] {
+        self.names
     }
 
     /// The names, in the sender's order.

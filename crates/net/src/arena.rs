@@ -29,7 +29,12 @@ impl Arena {
 
     /// Takes the first `n` bytes of the room.
     pub(crate) fn take(&mut self, n: usize) -> Bytes {
-        self.chunk.split_to(n).freeze()
+        self.take_mut(n).freeze()
+    }
+
+    /// The same where they are still to be changed.
+    pub(crate) fn take_mut(&mut self, n: usize) -> BytesMut {
+        self.chunk.split_to(n)
     }
 
     /// Gives up the first `n` bytes of the room, for as long as the chunk is in use.

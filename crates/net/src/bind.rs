@@ -68,9 +68,12 @@ impl Sockets {
         let native = options.listeners.iter().map(|address| (address, Dialect::Native));
         let all = native.chain(options.spread_listeners.iter().map(|address| (address, Dialect::Spread)));
         let open = |(address, dialect)| Listener::open(address, dialect).map(|listener| (listener, dialect));
-        let listeners = all.map(open).collect::<Result<Vec<_>, _>>()?;
+        let mut listeners = all.map(open).collect::<Result<Vec<_>, _>>()?;
         if !options.users.is_empty() {
             listeners.iter().try_for_each(|(listener, _)| listener.admit_all())?;
+        }
+        if let Some(tls) = &options.tls {
+            listeners.push((Listener::open_tls(tls)?, Dialect::Native));
         }
         let journal = options.records.as_ref().map(Journal::open).transpose()?;
         for socket in [Some(&token), Some(&data), group.as_ref()].into_iter().flatten() {

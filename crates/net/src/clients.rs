@@ -1,5 +1,6 @@
 //! Clients' connections: who is there, what they send, what they are to read.
 mod acceptor;
+mod hosts;
 pub(crate) mod rings;
 mod watch;
 
@@ -10,8 +11,9 @@ use crate::options::Dialect;
 use crate::users::Users;
 use acceptor::ClientAcceptor;
 use bytes::Bytes;
-use consort_node::Transport;
+use consort_node::{ClientIdentity, Transport};
 use consort_types::{ClientId, Instant};
+use hosts::ClientHosts;
 use mio::{Registry, Token};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, IoSlice};
@@ -54,6 +56,8 @@ pub(crate) struct ClientConnections {
     sharing: usize,
     /// Those in shared memory that are looked at every turn: they need no bell.
     watched: Vec<ClientId>,
+    /// Those on other machines.
+    hosts: ClientHosts,
 }
 
 #[derive(Debug)]
@@ -140,6 +144,7 @@ impl ClientConnections {
             sharing_max: 0,
             sharing: 0,
             watched: Vec::new(),
+            hosts: ClientHosts::default(),
         })
     }
 
@@ -175,6 +180,11 @@ impl ClientConnections {
     /// Who is at the other end, for the log.
     pub(crate) fn describe(&self, id: ClientId) -> String {
         self.open.get(&id).map_or_else(String::new, |client| client.stream.describe())
+    }
+
+    /// What is known of who a client is.
+    pub(crate) fn identity(&self, id: ClientId) -> ClientIdentity {
+        self.open.get(&id).map_or(ClientIdentity::UNKNOWN, |client| client.stream.identity())
     }
 
     /// What carries a client's connection.
@@ -240,6 +250,7 @@ impl ClientConnections {
 
     fn forget(&mut self, id: ClientId) -> ReadOutcome {
         self.leaving.remove(&id);
+        self.hosts.remove(id);
         let Some(mut client) = self.open.remove(&id) else { return ReadOutcome::Nothing };
         self.sharing -= usize::from(client.stream.rings().is_some());
         ReadOutcome::Ended
@@ -387,11 +398,11 @@ impl ClientConnections {
         late
     }
 
-    /// When [`Self::expire`] or [`Self::accept`] has something to do without an event.
+    /// When [`Self::expire`], [`Self::vanished`] or [`Self::accept`] has something to do without an event.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let closed =
             self.acceptors.iter().filter(|acceptor| acceptor.ready).filter_map(|acceptor| acceptor.closed_until);
-        self.leaving.values().copied().chain(closed).min()
+        self.leaving.values().copied().chain(closed).chain(self.hosts.next_look()).min()
     }
 
     /// Whether there is something to do at once.

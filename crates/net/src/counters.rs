@@ -127,6 +127,8 @@ counters! {
     clients_shared,
     /// Clients that offered to use shared memory and were left at their socket.
     clients_not_shared,
+    /// Clients whose machine has not answered for too long.
+    clients_vanished,
     /// Bytes read from clients.
     client_in_bytes,
     /// Bytes written to clients.

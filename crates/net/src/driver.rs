@@ -1,8 +1,11 @@
 //! The loop.
+mod admission;
 mod frames;
 mod log;
 mod paths;
 mod scheduling;
+mod sealing;
+mod spooling;
 
 use self::log::PeriodicLog;
 use crate::bind::Sockets;
@@ -17,16 +20,21 @@ use crate::journal::JournalWriter;
 use crate::links::Links;
 use crate::outbox::Outbox;
 use crate::path_mtu::PathMtus;
+use crate::reload::Reload;
+use crate::seals::Seals;
 use crate::settings::SharedSettings;
+use crate::spool::Spool;
 use crate::stop::Stop;
 use crate::users::Users;
 use crate::wake::Wake;
 use consort_node::{Disconnect, DisconnectReason, Effect, Engine, Lag, Lane, Node, OUTPUT_PIECES, Reading};
 use consort_types::{ClientId, Instant, NodeId};
-use mio::Token;
+use mio::{Token, Waker};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// At most that many packets before timers and clients have their turn.
@@ -48,8 +56,9 @@ const FAREWELL: Duration = Duration::from_millis(200);
 /// The events' names; those below are the UDP sockets' places in the inbox, those above are clients.
 const TIMER: Token = Token(8);
 const STOP: Token = Token(9);
-const RECORDS: Token = Token(10);
+const HELPERS: Token = Token(10);
 const LINKS: Token = Token(11);
+const RELOAD: Token = Token(12);
 const FIRST_LISTENER: usize = 16;
 const FIRST_LINK: usize = 1 << 15;
 const FIRST_CLIENT: usize = 1 << 16;
@@ -94,6 +103,9 @@ struct Driver<E: Engine> {
     outbox: Outbox,
     /// Where the engine sends on them.
     links: Option<Links>,
+    seals: Rc<Seals>,
+    /// How many others have proven their key, as `status` tells.
+    proven: usize,
     /// Unless it is not to probe.
     path_mtus: Option<PathMtus>,
     shared: SharedSettings,
@@ -101,10 +113,17 @@ struct Driver<E: Engine> {
     peers: usize,
     clients: ClientConnections,
     records: Option<JournalWriter>,
+    /// Once a client needs it, and where it keeps its files.
+    spool: Option<Spool>,
+    spool_directory: Option<PathBuf>,
+    /// What helper threads wake the loop with: there can be only one.
+    waker: Arc<Waker>,
     wake: Wake,
     idle: Idle,
     lag: Lag,
     stop: Stop,
+    /// What may change.
+    reload: Option<Reload>,
     /// Told to stop: the node says good-bye, and the loop ends when it has.
     leaving: bool,
     left: bool,
@@ -132,7 +151,7 @@ impl<E: Engine> Driver<E> {
 
     fn assemble(
         sockets: Sockets,
-        node: Node<E>,
+        mut node: Node<E>,
         stop: Stop,
         arrival_times: bool,
     ) -> io::Result<(Self, Vec<bytes::Bytes>)> {
@@ -141,26 +160,32 @@ impl<E: Engine> Driver<E> {
         let (token, data, group) = (Rc::new(token), Rc::new(data), group.map(Rc::new));
         let to_all = by_multicast.then_some(SocketAddr::V4(options.multicast));
         let identity = *node.identity();
-        let outbox = Outbox::new(Rc::clone(&token), Rc::clone(&data), to_all, identity, &options.peers);
-        let clock = Clock::new();
         let nodes: Vec<_> = options.peers.iter().map(|peer| peer.node).collect();
+        let seals = Rc::new(Seals::new(identity, options.security, &options.peers)?);
+        node.set_proof(seals.proof());
+        let outbox =
+            Outbox::new(Rc::clone(&token), Rc::clone(&data), to_all, identity, Rc::clone(&seals), &options.peers);
+        let clock = Clock::new();
         let probing =
             |nodes: &[NodeId]| PathMtus::new(options.me, nodes.iter().copied(), options.datagram, clock.now());
         let (shared, peers) = (SharedSettings::new(options.shared), nodes.len());
         let paths = options.probe_paths.then(|| probing(&nodes));
-        let inbox =
-            Inbox::new(clock, Receivers { token, data, group, arrival_times }, DriverPackets::new(identity, nodes))?;
+        let aside = DriverPackets::new(identity, Rc::clone(&seals), nodes);
+        let inbox = Inbox::new(clock, Receivers { token, data, group, arrival_times }, aside)?;
         let wake = Wake::new(TIMER)?;
         for (place, descriptor) in inbox.descriptors().into_iter().enumerate() {
             wake.watch(descriptor, Token(place))?;
         }
         wake.watch(stop.descriptor(), STOP)?;
+        options.reload.iter().try_for_each(|reload| wake.watch(reload.descriptor(), RELOAD))?;
         let found = journal.as_mut().map(|journal| journal.take_records()).filter(|found| !found.is_empty());
         let found = found.unwrap_or(carried);
-        let records = journal.map(|journal| journal.start(wake.waker(RECORDS)?)).transpose()?;
+        let waker = Arc::new(wake.waker(HELPERS)?);
+        let records = journal.map(|journal| journal.start(Arc::clone(&waker))).transpose()?;
         let link = |listener| {
             Links::new(
                 identity,
+                Rc::clone(&seals),
                 wake.registry().try_clone()?,
                 listener,
                 &options.peers,
@@ -174,6 +199,7 @@ impl<E: Engine> Driver<E> {
             ClientConnections::new(wake.registry().try_clone()?, listeners, users, FIRST_LISTENER..FIRST_CLIENT)?;
         clients.allow_sharing(options.shared_memory);
         clients.allow(node.clients_most());
+        clients.give_hosts(options.client_host_timeout);
         let driver = Self {
             now: clock.now(),
             clock,
@@ -181,15 +207,21 @@ impl<E: Engine> Driver<E> {
             inbox,
             outbox,
             links,
+            seals,
+            proven: 0,
             path_mtus: paths,
             shared,
             peers,
             clients,
             records,
+            spool: None,
+            spool_directory: options.spool,
+            waker,
             wake,
             idle: Idle::new(options.idling),
             lag: Lag::default(),
             stop,
+            reload: options.reload,
             leaving: false,
             left: false,
             restart: None,
@@ -210,6 +242,7 @@ impl<E: Engine> Driver<E> {
         worked |= self.take_frames()?;
         worked |= self.handle_timers()?;
         self.keep_paths();
+        self.keep_seals()?;
         if self.serve_clients()? {
             // What a client has sent may be due by now, and need not wait for a look at what else has come.
             worked = true;
@@ -326,22 +359,14 @@ impl<E: Engine> Driver<E> {
         for client in self.clients.expire(self.now) {
             self.close(client)?;
         }
+        for client in self.clients.vanished(self.now, &mut self.counters) {
+            self.close(client)?;
+        }
         self.hear_clients(began)?;
         self.flush();
         self.queue_outputs()?;
         self.tell_clients(self.now)?;
         Ok(true)
-    }
-
-    /// A client connected. Whoever may not speak is told so and sent away.
-    fn open(&mut self, client: ClientId) -> Result<(), RunError> {
-        self.node.open_client_over(self.now, client, self.clients.transport(client));
-        if let Some(why) = self.clients.objection(client) {
-            let (who, reason) = (self.clients.describe(client), DisconnectReason::NotAllowed);
-            tracing::warn!(%client, who, %reason, "client sent away: {why}");
-            self.node.turn_away(self.now, client, &Disconnect::new(DisconnectReason::NotAllowed, why));
-        }
-        self.drain()
     }
 
     /// Reads from clients in turn.
@@ -425,6 +450,9 @@ impl<E: Engine> Driver<E> {
                     self.restart = Some(RunError::Restart { cause, records });
                 }
                 Effect::ReadAgain { client } => self.clients.resume(client),
+                Effect::Spool { client, bytes } => self.spool(client, bytes),
+                Effect::Unspool { client, .. } => self.spool.iter().for_each(|spool| spool.read(client)),
+                Effect::DropSpool { client } => self.spool.iter().for_each(|spool| spool.forget(client)),
                 Effect::Close { client } => self.clients.dismiss(client, self.now),
             }
         }
@@ -466,16 +494,24 @@ impl<E: Engine> Driver<E> {
     fn next_timeout(&self) -> Option<Instant> {
         let paths = self.path_mtus.as_ref().map(PathMtus::poll_timeout);
         let links = self.links.as_ref().and_then(Links::poll_timeout);
-        self.node.poll_timeout().into_iter().chain(self.clients.poll_timeout()).chain(paths).chain(links).min()
+        self.node
+            .poll_timeout()
+            .into_iter()
+            .chain(self.clients.poll_timeout())
+            .chain(paths)
+            .chain(links)
+            .chain(self.seals.poll_timeout())
+            .min()
     }
 
     fn see_events(&mut self) -> Result<(), RunError> {
-        let (mut written, mut told) = (false, false);
+        let (mut helped, mut told, mut reloads) = (false, false, false);
         for event in self.wake.events() {
             match event.token() {
                 TIMER => {}
                 STOP => told |= self.stop.take(),
-                RECORDS => written = true,
+                HELPERS => helped = true,
+                RELOAD => reloads = true,
                 LINKS => self.links.iter_mut().for_each(Links::on_listener_ready),
                 Token(place) if place < TIMER.0 => self.inbox.mark(place),
                 Token(listener) if listener < FIRST_LINK => self.clients.on_listener_ready(listener - FIRST_LISTENER),
@@ -488,7 +524,14 @@ impl<E: Engine> Driver<E> {
         if told {
             self.leave()?;
         }
-        if written { self.note_written() } else { Ok(()) }
+        if reloads {
+            self.take_policy()?;
+        }
+        if helped {
+            self.note_spooled()?;
+            self.note_written()?;
+        }
+        Ok(())
     }
 
     /// Told to stop: the node leaves in good order. Told once more: it stops as it is.

@@ -1,11 +1,13 @@
 //! What arrives and is for the driver, not for the node: probes, and pieces of datagrams.
 use crate::fragments::Reassemblies;
 use crate::probe;
-use bytes::Bytes;
+use crate::seals::Seals;
+use bytes::{Bytes, BytesMut};
 use consort_types::{Instant, MemberId, NodeId};
 use consort_wire::Identity;
 use consort_wire::path_mtu::{self, DriverPacket, Probe, SettingsNotice};
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 /// So many words on settings may wait.
 const SETTINGS: usize = 64;
@@ -13,9 +15,9 @@ const SETTINGS: usize = 64;
 const PROBES: usize = 1_024;
 
 /// Takes aside what is for the driver.
-#[derive(Debug)]
 pub(crate) struct DriverPackets {
     identity: Identity,
+    seals: Rc<Seals>,
     nodes: Vec<NodeId>,
     probes: VecDeque<Probed>,
     settings: VecDeque<(NodeId, SettingsNotice)>,
@@ -30,16 +32,17 @@ pub(crate) struct DriverPackets {
 #[derive(Debug)]
 pub(crate) struct Probed {
     pub(crate) from: MemberId,
-    /// Its length in bytes.
+    /// Its length on the way in bytes.
     pub(crate) size: usize,
     pub(crate) probe: Probe,
 }
 
 impl DriverPackets {
     /// For the node that speaks as `identity` in a cluster of these nodes.
-    pub(crate) fn new(identity: Identity, nodes: Vec<NodeId>) -> Self {
+    pub(crate) fn new(identity: Identity, seals: Rc<Seals>, nodes: Vec<NodeId>) -> Self {
         Self {
             identity,
+            seals,
             nodes,
             probes: VecDeque::new(),
             settings: VecDeque::new(),
@@ -47,6 +50,11 @@ impl DriverPackets {
             probed: 0,
             fragments: 0,
         }
+    }
+
+    /// What every datagram is opened with before it is looked at.
+    pub(crate) fn seals(&self) -> &Seals {
+        &self.seals
     }
 
     /// Looks at a datagram for which [`path_mtu::is_aside`] holds. Returns what the node is to see: the datagram that was joined
@@ -57,7 +65,7 @@ impl DriverPackets {
             return None;
         }
         //= W01
-        match path_mtu::open(&self.identity, &datagram) {
+        match path_mtu::open_as(&self.identity, self.seals.proof(), &datagram) {
             // Who is not configured here may be so elsewhere: that is what differs.
             Ok((from, DriverPacket::Settings(told))) => {
                 if self.settings.len() < SETTINGS {
@@ -69,13 +77,16 @@ impl DriverPackets {
             Ok((from, DriverPacket::Probe(probe))) => {
                 self.probed += 1;
                 if self.probes.len() < PROBES {
-                    self.probes.push_back(Probed { from, size: datagram.len(), probe });
+                    let size = datagram.len() + self.seals.overhead();
+                    self.probes.push_back(Probed { from, size, probe });
                 }
                 None
             }
             Ok((from, DriverPacket::Fragment(piece))) => {
                 self.fragments += 1;
-                self.joins.take(at, from, &piece)
+                let whole = self.joins.take(at, from, &piece)?;
+                // It was sealed before it was cut: what was put together of the pieces of two is not what somebody sealed.
+                self.seals.open(whole.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..])))
             }
             Err(_) => Some(datagram),
         }

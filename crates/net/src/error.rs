@@ -200,6 +200,9 @@ pub enum RunError {
          CAP_SYS_NICE), or set scheduling = \"auto\""
     )]
     RealTime(#[source] io::Error),
+    /// No datagram can be sealed any more.
+    #[error("cannot seal: {0}; start the daemon again, which draws a new salt")]
+    Exhausted(#[from] consort_seal::Exhausted),
     /// The engine keeps durable records, but there is no place for them.
     #[error("this protocol keeps durable records; configure a directory for them")]
     NoRecords,

@@ -4,7 +4,7 @@ use crate::clock::{Clock, Mapping};
 use crate::counters::{DriverCounters, LaneTraffic};
 use crate::driver_packets::{DriverPackets, Probed};
 use crate::sys::{self, ReceivedBuffer, Receiving};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use consort_types::{Instant, NodeId};
 use consort_wire::path_mtu::SettingsNotice;
 use consort_wire::{Lane, path_mtu};
@@ -306,10 +306,11 @@ fn cut(received: ReceivedBuffer, at: Instant, into: &mut VecDeque<ReceivedDatagr
     push(bytes, at, into, noted);
 }
 
-fn push(bytes: Bytes, at: Instant, into: &mut VecDeque<ReceivedDatagram>, noted: &mut Noted<'_>) {
+fn push(datagram: BytesMut, at: Instant, into: &mut VecDeque<ReceivedDatagram>, noted: &mut Noted<'_>) {
+    let Some(bytes) = noted.aside.seals().open(datagram) else { return };
     let for_node = if path_mtu::is_aside(&bytes) { noted.aside.take(at, bytes) } else { Some(bytes) };
     if let Some(bytes) = for_node {
-        noted.traffic.add(bytes.len());
+        noted.traffic.add(bytes.len() + noted.aside.seals().overhead());
         into.push_back(ReceivedDatagram { at, bytes });
     }
 }

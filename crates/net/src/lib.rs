@@ -14,6 +14,7 @@
 //! | `inbox`, `arena` | batches of datagrams into shared memory; two lanes, read in the order the node wants |
 //! | `outbox` | datagrams out in the order the node emitted them, equal ones as super-packets |
 //! | `links` | reliable links: a TCP connection to each other node, for engines that ask for them |
+//! | `seals` | sealing what leaves, opening what comes, before anything else looks at it |
 //! | `path_mtu` | which size of datagram reaches which node, found out by probes |
 //! | `driver_packets`, `fragments` | what is for the driver and not for the node; joins what was too long for its way |
 //! | `clients`, `users` | connections, their bytes in and out, and who of this machine may have one |
@@ -48,18 +49,25 @@ mod outbox;
 mod path_mtu;
 mod probe;
 pub mod raw;
+mod reload;
+mod seals;
 mod settings;
+mod spool;
 mod stop;
 mod sys;
 mod users;
 mod wake;
 
 pub use bind::{FanoutChoice, Sockets};
+pub use consort_node::ClientPolicy;
+pub use consort_tls::{ServerTls, TlsError};
 pub use driver::run;
 pub use error::{BindError, Interface, RunError, SocketRole};
 pub use journal::{Keep, Records};
 pub use links::LINK_MESSAGE_MAX;
 pub use options::{
-    Dialect, Fanout, IdleProfile, ListenAddress, Options, Peer, RECEIVE_BUFFER, SHARED_MEMORY, Scheduling,
+    CLIENT_HOST_TIMEOUT, Dialect, Fanout, IdleProfile, ListenAddress, Options, Peer, RECEIVE_BUFFER, SHARED_MEMORY,
+    Scheduling, Security, TlsListen,
 };
+pub use reload::Reload;
 pub use stop::Stop;

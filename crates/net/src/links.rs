@@ -9,6 +9,7 @@ mod sockets;
 use crate::arena::Arena;
 use crate::counters::DriverCounters;
 use crate::options::Peer;
+use crate::seals::Seals;
 use connection::{LinkStage, PeerConnection, Read};
 use consort_node::{Datagram, Destination};
 use consort_order::Link;
@@ -21,6 +22,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
+use std::rc::Rc;
 use std::time::Duration;
 
 pub(crate) use sockets::listen;
@@ -65,6 +67,7 @@ pub(crate) enum LinkInput {
 /// All links of one node.
 pub(crate) struct Links {
     identity: Identity,
+    seals: Rc<Seals>,
     /// This node's own address: whom it dials sees it from there.
     own: SocketAddr,
     registry: Registry,
@@ -116,6 +119,7 @@ impl Links {
     /// Links to all of `peers` but this node itself. Events name the listener by `name`, connections by `names`.
     pub(crate) fn new(
         identity: Identity,
+        seals: Rc<Seals>,
         registry: Registry,
         mut listener: TcpListener,
         peers: &[Peer],
@@ -128,6 +132,7 @@ impl Links {
         let link = |peer: &Peer| (peer.node, PeerLink { address: peer.token, up: None, dial: dial(peer.node) });
         Ok(Self {
             identity,
+            seals,
             own: listener.local_addr()?,
             registry,
             listener,
@@ -157,7 +162,7 @@ impl Links {
         let Some(connection) = self.open.get_mut(&name) else { return };
         if event.is_writable() || event.is_error() {
             connection.unblock();
-            if let Err(error) = connection.note_connected(&self.identity, now + GREETING) {
+            if let Err(error) = connection.note_connected(&self.identity, &self.seals, now + GREETING) {
                 return self.close(now, name, &error.to_string(), counters);
             }
         }
@@ -294,7 +299,7 @@ impl Links {
                 self.turn.pop_front();
                 continue;
             };
-            match (connection.next_frame(), connection.member()) {
+            match (connection.next_frame(&self.seals), connection.member()) {
                 (Ok(Some(frame)), Some(member)) => {
                     counters.link_in.add(frame.len());
                     return Some(LinkInput::Frame(member, frame));
@@ -328,7 +333,7 @@ impl Links {
     fn greet(&mut self, now: Instant, name: usize, frame: Bytes, counters: &mut DriverCounters) {
         let Some(connection) = self.open.get_mut(&name) else { return };
         let expected = connection.expected();
-        let member = match hello::read(&self.identity, frame) {
+        let member = match hello::read(&self.identity, self.seals.proof(), frame) {
             Ok(member) if expected.is_some_and(|node| node != member.node) => Err(format!("answers as {member}")),
             Ok(member) if expected.is_none() && member.node >= self.identity.me.node => {
                 Err(format!("{member} is not the one of the two that dials"))
@@ -357,7 +362,7 @@ impl Links {
         let (Some(connection), Some(link)) = (self.open.get_mut(&name), self.peers.get_mut(&member.node)) else {
             return;
         };
-        connection.come_up(&self.identity, member, now);
+        connection.come_up(&self.identity, &self.seals, member, now);
         link.up = Some(name);
         tracing::info!(node = %member.node, "link is up");
         self.changes.push_back((member.node, Link::Up));
@@ -400,16 +405,19 @@ impl Links {
     /// Puts a frame into the link to a node; where there is none it is lost, as it would be in one that breaks.
     pub(crate) fn push(&mut self, now: Instant, to: Destination, frame: &Datagram, counters: &mut DriverCounters) {
         let len = frame.head.len() + frame.body.len();
-        let link = if let Destination::One(node) = to { self.peers.get(&node) } else { None };
-        let name = link.filter(|_| len <= FRAME_MAX).and_then(|link| link.up);
-        let Some((name, connection)) = name.and_then(|name| Some((name, self.open.get_mut(&name)?))) else {
+        let node = if let Destination::One(node) = to { Some(node) } else { None };
+        let name = node.filter(|_| len <= FRAME_MAX).and_then(|node| self.peers.get(&node)?.up);
+        let connection = name.and_then(|name| Some((name, self.open.get_mut(&name)?)));
+        let Some((node, (name, connection))) = node.zip(connection) else {
             counters.link_frames_unsent += 1;
             return;
         };
         self.fresh += len;
         counters.link_out.add(len);
-        if connection.push(frame) > BUDGET {
-            self.close(now, name, "reads too slowly", counters);
+        match connection.push(&self.seals, node, frame.clone()) {
+            Some(waiting) if waiting > BUDGET => self.close(now, name, "reads too slowly", counters),
+            Some(_) => {}
+            None => counters.link_frames_unsent += 1,
         }
     }
 

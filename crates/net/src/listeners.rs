@@ -2,18 +2,20 @@
 use crate::clients::rings::{Declined, Rings};
 use crate::error::refused;
 use crate::error::{BindError, SocketRole};
-use crate::options::{Dialect, ListenAddress};
+use crate::options::{Dialect, ListenAddress, TlsListen};
 use crate::sys::{self, PeerProcess};
-use consort_node::Transport;
+use consort_node::{ClientIdentity, Transport};
 use consort_shm::MemoryFile;
+use consort_tls::{Arrival, TlsDoor};
 use mio::event::Source;
 use mio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use socket2::{Domain, SockAddr, SockRef, Socket, TcpKeepalive, Type};
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
-use std::net::Shutdown;
-use std::os::fd::AsFd;
+use std::net::{Shutdown, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,9 +24,6 @@ use std::time::Duration;
 const MODE: u32 = 0o660;
 /// Who may where Spread is spoken, or where users are listed: everybody on this machine.
 const OPEN_MODE: u32 = 0o666;
-/// When a silent client is asked whether its machine still lives.
-const KEEPALIVE: TcpKeepalive =
-    TcpKeepalive::new().with_time(Duration::from_secs(30)).with_interval(Duration::from_secs(5));
 /// The longest path that fits a Unix socket's address, with its final zero.
 const PATH_MAX: usize = 107;
 
@@ -33,6 +32,8 @@ const PATH_MAX: usize = 107;
 pub(crate) enum Listener {
     Unix(UnixListener, SocketFile),
     Tcp(TcpListener),
+    /// A thread that opens what is sealed.
+    Tls(TlsDoor),
 }
 
 /// A client's connection.
@@ -42,6 +43,15 @@ pub(crate) enum ClientStream {
     /// A Unix socket whose client's bytes go through shared memory.
     Shared(UnixStream, Box<Rings>),
     Tcp(TcpStream),
+    /// What a client over TLS says and is told, opened by a thread.
+    Tls(UnixStream, Box<TlsPeer>),
+}
+
+/// Who is at the other end of TLS.
+#[derive(Debug)]
+pub(crate) struct TlsPeer {
+    address: SocketAddr,
+    certificate: Option<String>,
 }
 
 impl Listener {
@@ -61,6 +71,13 @@ impl Listener {
         }
     }
 
+    /// Opens the addresses where TLS is spoken.
+    pub(crate) fn open_tls(listen: &TlsListen) -> Result<Self, BindError> {
+        let first = listen.addresses.first().copied().unwrap_or_else(|| ([0, 0, 0, 0], 0).into());
+        let door = TlsDoor::open(&listen.addresses, &listen.tls, listen.most);
+        door.map(Self::Tls).map_err(|error| refused(SocketRole::Clients, first, error))
+    }
+
     /// Lets every user of this machine connect, for it to be checked afterwards who that is.
     pub(crate) fn admit_all(&self) -> Result<(), BindError> {
         let Self::Unix(_, file) = self else { return Ok(()) };
@@ -72,6 +89,9 @@ impl Listener {
     pub(crate) fn address(&self) -> ListenAddress {
         match self {
             Self::Unix(_, file) => ListenAddress::Unix(file.path.clone()),
+            Self::Tls(door) => {
+                ListenAddress::Tcp(door.addresses().first().copied().unwrap_or_else(|| ([0, 0, 0, 0], 0).into()))
+            }
             Self::Tcp(listener) => {
                 ListenAddress::Tcp(listener.local_addr().unwrap_or_else(|_| ([0, 0, 0, 0], 0).into()))
             }
@@ -82,10 +102,13 @@ impl Listener {
     pub(crate) fn accept(&self) -> io::Result<ClientStream> {
         match self {
             Self::Unix(listener, _) => listener.accept().map(|(stream, _)| ClientStream::Unix(stream)),
+            Self::Tls(door) => {
+                let Arrival { stream, peer, certificate } = door.next_arrival().ok_or(ErrorKind::WouldBlock)?;
+                Ok(ClientStream::Tls(UnixStream::from_std(stream), Box::new(TlsPeer { address: peer, certificate })))
+            }
             Self::Tcp(listener) => {
                 let (stream, _) = listener.accept()?;
                 stream.set_nodelay(true)?;
-                SockRef::from(&stream).set_tcp_keepalive(&KEEPALIVE)?;
                 Ok(ClientStream::Tcp(stream))
             }
         }
@@ -95,6 +118,7 @@ impl Listener {
         match self {
             Self::Unix(listener, _) => listener.register(registry, token, Interest::READABLE),
             Self::Tcp(listener) => listener.register(registry, token, Interest::READABLE),
+            Self::Tls(door) => SourceFd(&door.descriptor().as_raw_fd()).register(registry, token, Interest::READABLE),
         }
     }
 }
@@ -102,7 +126,7 @@ impl Listener {
 macro_rules! either {
     ($stream:expr, $name:ident => $call:expr) => {
         match $stream {
-            Self::Unix($name) | Self::Shared($name, _) => $call,
+            Self::Unix($name) | Self::Shared($name, _) | Self::Tls($name, _) => $call,
             Self::Tcp($name) => $call,
         }
     };
@@ -113,7 +137,7 @@ impl ClientStream {
     pub(crate) fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Shared(socket, rings) => rings.read(socket, room),
-            Self::Unix(stream) => stream.read(room),
+            Self::Unix(stream) | Self::Tls(stream, _) => stream.read(room),
             Self::Tcp(stream) => stream.read(room),
         }
     }
@@ -153,7 +177,7 @@ impl ClientStream {
     pub(crate) fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             Self::Shared(socket, rings) => rings.write(socket, pieces),
-            Self::Unix(stream) => stream.write_vectored(pieces),
+            Self::Unix(stream) | Self::Tls(stream, _) => stream.write_vectored(pieces),
             Self::Tcp(stream) => stream.write_vectored(pieces),
         }
     }
@@ -167,6 +191,23 @@ impl ClientStream {
         either!(self, stream => stream.register(registry, token, Interest::READABLE))
     }
 
+    /// Has the kernel ask a client's machine whether it is there when nothing was heard of it for half of `bound`, and give it
+    /// up when it has not answered by then.
+    pub(crate) fn probe_host(&self, bound: Duration) -> io::Result<()> {
+        let Self::Tcp(stream) = self else { return Ok(()) };
+        let idle = Duration::from_secs((bound.as_secs() / 2).max(1));
+        let between = Duration::from_secs((bound.as_secs() / 6).max(1));
+        let retries = (bound.saturating_sub(idle).as_secs() / between.as_secs()).max(1);
+        let probes = TcpKeepalive::new().with_time(idle).with_interval(between);
+        SockRef::from(stream).set_tcp_keepalive(&probes.with_retries(u32::try_from(retries).unwrap_or(u32::MAX)))
+    }
+
+    /// For how long a client's machine has not answered what it was sent, or asked; `None` where nothing waits for an answer,
+    /// and for clients of this machine.
+    pub(crate) fn unanswered_for(&self) -> io::Result<Option<Duration>> {
+        if let Self::Tcp(stream) = self { sys::unanswered_for(stream.as_fd()) } else { Ok(None) }
+    }
+
     /// Changes whether events tell of room for writing too.
     pub(crate) fn watch_room(&mut self, registry: &Registry, token: Token, room: bool) -> io::Result<()> {
         let interest = if room { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
@@ -177,7 +218,7 @@ impl ClientStream {
     pub(crate) const fn transport(&self) -> Transport {
         match self {
             Self::Unix(_) | Self::Shared(..) => Transport::Unix,
-            Self::Tcp(_) => Transport::Tcp,
+            Self::Tcp(_) | Self::Tls(..) => Transport::Tcp,
         }
     }
 
@@ -185,8 +226,23 @@ impl ClientStream {
     pub(crate) fn peer(&self) -> Option<io::Result<PeerProcess>> {
         match self {
             Self::Unix(stream) | Self::Shared(stream, _) => Some(sys::peer_process(stream.as_fd())),
-            Self::Tcp(_) => None,
+            Self::Tcp(_) | Self::Tls(..) => None,
         }
+    }
+
+    /// What is known of who is at the other end.
+    pub(crate) fn identity(&self) -> ClientIdentity {
+        let known = match self {
+            Self::Unix(stream) | Self::Shared(stream, _) => {
+                sys::peer_process(stream.as_fd()).map(|peer| ClientIdentity::of_user(peer.user, peer.group))
+            }
+            Self::Tcp(stream) => stream.peer_addr().map(|address| ClientIdentity::at(address.ip())),
+            Self::Tls(_, peer) => {
+                let known = ClientIdentity::at(peer.address.ip());
+                Ok(peer.certificate.as_ref().map_or_else(|| known.clone(), |name| known.clone().with_certificate(name)))
+            }
+        };
+        known.unwrap_or(ClientIdentity::UNKNOWN)
     }
 
     /// Who is at the other end, for the log.
@@ -194,6 +250,10 @@ impl ClientStream {
         match self {
             Self::Unix(stream) | Self::Shared(stream, _) => sys::peer_process(stream.as_fd())
                 .map_or_else(|_| "a Unix client".to_owned(), |p| format!("process {} of user {}", p.process, p.user)),
+            Self::Tls(_, peer) => match &peer.certificate {
+                Some(name) => format!("{} with the certificate of {name}", peer.address),
+                None => format!("{} over TLS", peer.address),
+            },
             Self::Tcp(stream) => {
                 stream.peer_addr().map_or_else(|_| "a TCP client".to_owned(), |address| address.to_string())
             }
@@ -307,7 +367,7 @@ mod tests {
                 drop(listener);
                 file
             }
-            Listener::Tcp(_) => unreachable!(),
+            Listener::Tcp(_) | Listener::Tls(_) => unreachable!(),
         });
         assert!(path.exists());
         unix(&path).unwrap();

@@ -1,15 +1,22 @@
 //! What a driver is told: addresses, how to fan out, how to wait.
 use crate::journal::Records;
+use crate::reload::Reload;
+use consort_seal::{KeyRing, Salt};
+use consort_tls::ServerTls;
 use consort_types::NodeId;
 use consort_wire::DatagramSize;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The receive buffer wanted for data, in bytes, where nobody says otherwise: more than any ring's window of packets.
 pub const RECEIVE_BUFFER: usize = 16 << 20;
 
 /// How much memory may be shared with clients where nobody says otherwise, in bytes: enough for 500 of them.
 pub const SHARED_MEMORY: usize = 256 << 20;
+
+/// For how long a client's machine may answer nothing where nobody says otherwise.
+pub const CLIENT_HOST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Where one node is reached. The list of peers has an entry for this node too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +102,26 @@ pub enum Dialect {
     Spread,
 }
 
+/// Where clients speak TLS.
+#[derive(Clone, Debug)]
+pub struct TlsListen {
+    /// The TCP addresses.
+    pub addresses: Vec<SocketAddr>,
+    /// What the daemon shows there, and whom it believes.
+    pub tls: ServerTls,
+    /// How many clients may be there at a time.
+    pub most: usize,
+}
+
+/// With what datagrams are sealed.
+#[derive(Clone, Debug)]
+pub struct Security {
+    /// The cluster's keys.
+    pub keys: KeyRing,
+    /// Drawn anew from the system's generator for each start: no two starts of a node may have the same.
+    pub salt: Salt,
+}
+
 /// Everything a driver needs to know to bind its sockets.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -112,6 +139,8 @@ pub struct Options {
     pub fanout: Fanout,
     /// Where clients connect; may be none.
     pub listeners: Vec<ListenAddress>,
+    /// Where native clients speak TLS; may be nowhere.
+    pub tls: Option<TlsListen>,
     /// The numbers of the users, beside the daemon's own and root, that may connect to the socket files in `listeners`.
     pub users: Vec<u32>,
     /// Where clients of Spread connect; may be none. Their socket file is for every user of this machine.
@@ -119,8 +148,14 @@ pub struct Options {
     /// How much memory may be shared with clients at Unix sockets, in bytes: those for whom there is none left use their
     /// sockets, as do all with 0.
     pub shared_memory: usize,
+    /// For how long a client's machine may answer nothing, at a TCP port, before its connection is closed.
+    pub client_host_timeout: Duration,
+    /// What holds for clients, where that may change while the loop runs; the node is given what holds at first.
+    pub reload: Option<Reload>,
     /// The largest datagram that any node sends.
     pub datagram: DatagramSize,
+    /// With what datagrams to and from other nodes are sealed; `None` for not at all.
+    pub security: Option<Security>,
     /// Whether to find out which size of datagram reaches which node, and to send in fragments what would not arrive whole.
     pub probe_paths: bool,
     /// The settings that all nodes must share, by name and for people: nodes whose configuration hash is another are told
@@ -134,6 +169,8 @@ pub struct Options {
     pub receive_buffer: usize,
     /// Where the engine's durable records are kept, and how; needed only for engines that are durable.
     pub records: Option<Records>,
+    /// The directory for what clients that are spooled for have yet to read; `None`, and they are sent away instead.
+    pub spool: Option<PathBuf>,
 }
 
 impl Options {
@@ -147,16 +184,21 @@ impl Options {
             interface,
             fanout: Fanout::default(),
             listeners: Vec::new(),
+            tls: None,
             users: Vec::new(),
             spread_listeners: Vec::new(),
             shared_memory: SHARED_MEMORY,
+            client_host_timeout: CLIENT_HOST_TIMEOUT,
+            reload: None,
             datagram: DatagramSize::DEFAULT,
+            security: None,
             probe_paths: true,
             shared: Vec::new(),
             idling: IdleProfile::default(),
             scheduling: Scheduling::default(),
             receive_buffer: RECEIVE_BUFFER,
             records: None,
+            spool: None,
         }
     }
 }

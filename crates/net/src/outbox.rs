@@ -5,6 +5,7 @@ mod fragmenter;
 use crate::counters::DriverCounters;
 use crate::options::Peer;
 use crate::path_mtu::PathLimits;
+use crate::seals::Seals;
 use bytes::Bytes;
 use consort_node::{Datagram, Destination, Lane};
 use consort_types::NodeId;
@@ -33,6 +34,14 @@ enum DatagramTarget {
 }
 
 impl DatagramTarget {
+    /// The only node that is to take it; `None` for all.
+    const fn addressee(self) -> Option<NodeId> {
+        match self {
+            Self::Token(node) | Self::Data(node) => Some(node),
+            Self::All | Self::AllTokens | Self::Probes => None,
+        }
+    }
+
     const fn of(to: Destination, lane: Lane) -> Self {
         match (to, lane) {
             (Destination::All, Lane::Token) => Self::AllTokens,
@@ -63,6 +72,7 @@ pub(crate) struct Outbox {
     /// Who does not get all.
     narrow: PathLimits,
     cutter: Fragmenter,
+    seals: Rc<Seals>,
     pending: Vec<Pending>,
     bytes: usize,
     urgent: bool,
@@ -76,6 +86,7 @@ impl Outbox {
         data: Rc<Socket>,
         group: Option<SocketAddr>,
         identity: Identity,
+        seals: Rc<Seals>,
         peers: &[Peer],
     ) -> Self {
         let addresses = |peer: &Peer| (peer.node, Addresses { token: peer.token.into(), data: peer.data.into() });
@@ -86,7 +97,8 @@ impl Outbox {
             peers: peers.iter().map(addresses).collect(),
             me: identity.me.node,
             narrow: PathLimits::default(),
-            cutter: Fragmenter::new(identity),
+            cutter: Fragmenter::new(identity, Rc::clone(&seals)),
+            seals,
             pending: Vec::new(),
             bytes: 0,
             urgent: false,
@@ -96,15 +108,20 @@ impl Outbox {
 
     /// Puts a datagram behind those that wait.
     pub(crate) fn push(&mut self, to: Destination, lane: Lane, datagram: Datagram) {
-        self.bytes += len(&datagram);
         self.urgent |= lane == Lane::Token;
-        self.pending.push(Pending { target: DatagramTarget::of(to, lane), datagram });
+        self.add(DatagramTarget::of(to, lane), datagram);
     }
 
-    /// The same with a probe.
+    /// The same with what the driver says to all others.
     pub(crate) fn push_probe(&mut self, probe: Bytes) {
-        let datagram = Datagram { head: probe, body: Bytes::new() };
-        self.pending.push(Pending { target: DatagramTarget::Probes, datagram });
+        self.add(DatagramTarget::Probes, Datagram { head: probe, body: Bytes::new() });
+    }
+
+    /// Seals it as it is: from here on it has the length that it has on its way.
+    fn add(&mut self, target: DatagramTarget, datagram: Datagram) {
+        let Some(datagram) = self.seals.seal(target.addressee(), datagram) else { return };
+        self.bytes += len(&datagram);
+        self.pending.push(Pending { target, datagram });
     }
 
     /// From now on datagrams that would not get there whole leave in pieces.

@@ -38,7 +38,7 @@ mod tests {
     #[test]
     fn the_own_user_root_and_those_listed_may_and_nobody_else() {
         let users = Users { own: 1000, listed: vec![1001, 1003] };
-        let check = |user| users.check(PeerProcess { process: 7, user });
+        let check = |user| users.check(PeerProcess { process: 7, user, group: 7 });
         for user in [0, 1000, 1001, 1003] {
             assert_eq!(check(user), Ok(()));
         }
@@ -47,6 +47,6 @@ mod tests {
         }
         let told = check(1002).unwrap_err().to_string();
         assert!(told.starts_with("user 1002 may not use this daemon") && told.contains("users = [1002]"), "{told}");
-        assert_eq!(Users::new(Vec::new()).check(PeerProcess { process: 7, user: sys::own_user() }), Ok(()));
+        assert_eq!(Users::new(Vec::new()).check(PeerProcess { process: 7, user: sys::own_user(), group: 7 }), Ok(()));
     }
 }

@@ -2,12 +2,18 @@
 pub(crate) mod client_session;
 mod disconnect;
 pub(crate) mod entry;
+mod heartbeats;
 mod notify;
 mod pause;
+pub(crate) mod slow;
+pub(crate) mod slow_terms;
 
+use crate::Effect;
 use crate::backlog::Backlog;
 use crate::clients::client_session::{ClientRequest, ClientSession, Placed};
 use crate::clients::entry::ClientRecord;
+use crate::clients::heartbeats::Heartbeats;
+use crate::clients::slow::SlowClients;
 use crate::notice::{Notice, Notices};
 use crate::partial_frames::PartialFrames;
 use crate::pending_deliveries::PendingDeliveries;
@@ -16,7 +22,7 @@ use consort_session::{ClientName, DisconnectReason, Limits, Pool, Refusal};
 use consort_types::{ClientId, Instant, MemberId, NodeId};
 use consort_wire::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 
 /// So many places are kept for those that only ask, such as `consort status`, beside those of all clients.
 const ASKING: usize = 8;
@@ -31,13 +37,18 @@ pub(crate) struct Sessions {
     asking_only: usize,
     /// By when each connection without a hello must have said one.
     silent: BTreeSet<(Instant, ClientId)>,
+    heartbeats: Heartbeats,
+    slow: SlowClients,
     /// Paused for want of room in the engine; first come first served.
     paused: VecDeque<ClientId>,
+    /// Paused until then, as they have sent as much as they may.
+    paused_until: BTreeSet<(Instant, ClientId)>,
     /// Paused until there is time for answers again, likewise.
     asking: VecDeque<ClientId>,
     /// Gone, and not all daemons know it yet.
     leaving: VecDeque<ClientId>,
-    closing: VecDeque<ClientId>,
+    /// What the driver is to do: of disks, and whose connections are to be closed.
+    effects: VecDeque<Effect>,
     /// To be closed once their going is ordered.
     lingering: BTreeSet<ClientId>,
     writable: VecDeque<ClientId>,
@@ -85,10 +96,13 @@ impl Sessions {
             served: 0,
             asking_only: 0,
             silent: BTreeSet::new(),
+            heartbeats: Heartbeats::default(),
+            slow: SlowClients::default(),
             paused: VecDeque::new(),
+            paused_until: BTreeSet::new(),
             asking: VecDeque::new(),
             leaving: VecDeque::new(),
-            closing: VecDeque::new(),
+            effects: VecDeque::new(),
             lingering: BTreeSet::new(),
             writable: VecDeque::new(),
             backlog: Backlog::default(),
@@ -114,7 +128,7 @@ impl Sessions {
     pub(crate) fn open(&mut self, now: Instant, client: ClientId) {
         let hello_by = now + self.limits.hello_within;
         self.silent.insert((hello_by, client));
-        self.all.insert(client, ClientRecord::new(client, hello_by));
+        self.all.insert(client, ClientRecord::new(client, hello_by, &self.limits));
         self.served += 1;
         // A native client may say in its hello that it only asks.
         if !self.has_place(!client.speaks_spread()) {
@@ -150,6 +164,13 @@ impl Sessions {
     pub(crate) fn carried_by(&mut self, client: ClientId, transport: Transport) {
         if let Some(entry) = self.all.get_mut(&client) {
             entry.transport = transport;
+        }
+    }
+
+    /// Who a client is, for the log.
+    pub(crate) fn known_as(&mut self, client: ClientId, identity: String) {
+        if let Some(entry) = self.all.get_mut(&client) {
+            entry.identity = identity;
         }
     }
 
@@ -203,12 +224,13 @@ impl Sessions {
         self.all.get(&client).is_some_and(ClientRecord::may_read)
     }
 
-    pub(crate) fn welcome(&mut self, client: ClientId, name: ClientName, me: MemberId) {
+    pub(crate) fn welcome(&mut self, now: Instant, client: ClientId, name: ClientName, me: MemberId) {
         if let Some(entry) = self.all.get_mut(&client) {
             entry.session.welcome(name, me, &self.limits);
             self.optimistic.extend(entry.session.is_optimistic().then_some(client));
             self.positioned.extend(entry.session.wants_positions().then_some(client));
             self.entered(client);
+            self.begin_heartbeats(now, client);
         }
     }
 
@@ -217,7 +239,8 @@ impl Sessions {
         let Some(entry) = self.all.get_mut(&client) else { return };
         self.silent.remove(&(entry.hello_by, client));
         if let Some(name) = entry.session.named().cloned() {
-            self.notices.push(Notice::Connected { client, name, transport: entry.transport });
+            let (transport, identity) = (entry.transport, entry.identity.clone());
+            self.notices.push(Notice::Connected { client, name, transport, identity });
         }
     }
 
@@ -265,22 +288,28 @@ impl Sessions {
     }
 
     /// A client's oldest request under way has its place, and changed nothing if there is a refusal.
-    pub(crate) fn order(&mut self, client: ClientId, placed: Placed<'_>, refusal: Option<&Refusal>) {
-        let Some(entry) = self.all.get_mut(&client) else { return };
+    pub(crate) fn order(&mut self, client: ClientId, placed: Placed<'_>, refusal: Option<&Refusal>) -> Range<u64> {
+        let Some(entry) = self.all.get_mut(&client) else { return 0..0 };
         let was_due = entry.session.progress_is_due();
-        entry.session.order(placed, refusal);
+        let requests = entry.session.order(placed, refusal);
         if entry.session.progress_is_due() && !was_due {
             self.progressed.push(client);
         }
         let goes_on = entry.held_back && !entry.session.is_held_back(&self.limits);
         if let Some(refusal) = refusal {
-            self.counts.refused += placed.requests();
-            self.notices.push(Notice::refused(client, refusal));
-            self.note(client);
+            self.tell_refused(client, requests.clone(), refusal);
         }
         if goes_on {
             self.pause(client);
         }
+        requests
+    }
+
+    /// Tells a client that its requests are refused.
+    pub(crate) fn tell_refused(&mut self, client: ClientId, requests: Range<u64>, refusal: &Refusal) {
+        self.counts.refused += requests.end - requests.start;
+        self.notices.push(Notice::refused(client, refusal));
+        self.tell_with(client, |session| session.tell_refused(requests, refusal));
     }
 
     pub(crate) fn next_writable(&mut self) -> Option<ClientId> {
@@ -297,11 +326,15 @@ impl Sessions {
         !self.writable.is_empty() || !self.progressed.is_empty()
     }
 
-    pub(crate) fn written(&mut self, client: ClientId, n: usize) {
+    pub(crate) fn written(&mut self, now: Instant, client: ClientId, n: usize) {
         let Some(entry) = self.all.get_mut(&client) else { return };
         entry.session.written(n);
         entry.account(&mut self.outputs);
-        self.backlog.read(client, n, entry.session.output().len());
+        let left = entry.session.output().len();
+        self.backlog.read(client, n, left);
+        if (left > 0 || entry.slow.is_slow()) && !entry.session.is_closed() {
+            return self.note_unread(now, client, n);
+        }
         if entry.session.output().is_empty() && entry.session.is_closed() {
             self.all.remove(&client);
         }
@@ -320,7 +353,7 @@ impl Sessions {
     pub(crate) fn observe(&self, see: &mut dyn FnMut(&str, u64)) {
         see("clients", self.all.len() as u64);
         see("clients_most", self.limits.clients_most as u64);
-        see("clients_paused", (self.paused.len() + self.asking.len()) as u64);
+        see("clients_paused", (self.paused.len() + self.paused_until.len() + self.asking.len()) as u64);
         see("requests_accepted", self.counts.accepted);
         see("requests_refused", self.counts.refused);
         see("messages_delivered", self.counts.messages);
@@ -334,6 +367,7 @@ impl Sessions {
         see("client_output_memory_bytes", self.memory() as u64);
         see("client_output_shared_bytes", self.pool.bytes() as u64);
         see("client_frames_begun_bytes", self.partial_frames.bytes() as u64);
+        self.observe_slow(see);
         see("clients_behind", self.backlog.len() as u64);
         self.counts.waits.iter().for_each(|(cause, count)| see(&format!("requests_waited_{cause}"), *count));
         self.counts.ended.iter().for_each(|(parting, count)| see(&format!("sessions_ended_{parting}"), *count));

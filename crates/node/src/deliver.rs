@@ -5,12 +5,15 @@ use crate::pending_deliveries::PendingDelivery;
 use crate::{Effect, NetworkChange, Node, Notice};
 use bytes::{Bytes, BytesMut};
 use consort_group::{
-    Asked, ChangeCause, GroupDelivery, GroupStep, Groups, Ignored, Member, NotRepresentable, PrivateName,
+    Asked, ChangeCause, GroupDelivery, GroupStep, Groups, Ignored, Member, NotRepresentable, PrivateName, ordered,
 };
 use consort_order::{Delivery, Engine, Output, Refused};
 use consort_session::{Place, Refusal, RefusalCause, event};
 use consort_spread::messages::{self, MembershipMessage};
-use consort_types::{Class, ClientId, GroupName, MemberId, OfferId, Primary, Service, View, ViewId, ViewKind};
+use consort_types::{
+    Class, ClientId, GroupName, MemberId, OfferId, Position, Primary, Service, View, ViewId, ViewKind,
+};
+use consort_wire::Payload;
 
 /// How many changes of the view are remembered.
 const HISTORY: usize = 64;
@@ -72,9 +75,12 @@ impl<E: Engine> Node<E> {
 
     /// Tells the next thing, if this slice has room for it. The engine is drained: it may be resumed here.
     pub(crate) fn notify_next(&mut self) -> bool {
-        if !self.has_to_tell() || !self.pending.may_tell() {
-            return false;
-        }
+        self.has_to_tell() && self.pending.may_tell() && self.tell_next()
+    }
+
+    // Seldom and large: out of line, so that what is asked after every packet stays small.
+    #[inline(never)]
+    fn tell_next(&mut self) -> bool {
         if self.tell_crowd() || self.notify_batch() || self.tell_next_step() || self.send_state_part() {
             return true;
         }
@@ -83,6 +89,7 @@ impl<E: Engine> Node<E> {
             self.settling = None;
             self.clients.notices.push(self.log.settled(self.now, view));
             self.engine.resume(self.now, view);
+            self.tell_openings();
             return true;
         }
         if let Some(up) = self.pending.pop() {
@@ -116,6 +123,10 @@ impl<E: Engine> Node<E> {
         //= G14
         if !self.may_say_part() {
             return false;
+        }
+        self.retention.tell_newcomers();
+        if self.retention.has_to_say() && self.say_reads() {
+            return true;
         }
         let Some(part) = self.pending_state_part.take().or_else(|| self.groups.next_part()) else { return false };
         self.pending.spend(part.len());
@@ -225,8 +236,10 @@ impl<E: Engine> Node<E> {
     fn install(&mut self, view: View) {
         self.pending_state_part = None;
         self.groups.install(&view);
+        self.retention.install(&view);
         if view.kind == ViewKind::Regular {
             self.settling = Some(view.id);
+            self.renew_holds();
             self.log.install(self.now, &view).into_iter().for_each(|notice| self.clients.notices.push(notice));
         }
         self.frames.clear();
@@ -234,19 +247,33 @@ impl<E: Engine> Node<E> {
         self.tell_viewers();
         self.remember(NetworkChange::from(&view));
         self.view = Some(view);
+        self.end_numberings();
     }
 
     fn deliver(&mut self, delivery: &Delivery, offer: Option<OfferId>) {
         let Delivery { sender, position, service, payload, .. } = delivery;
         let (offer, offered) = self.offers.close(offer);
+        self.retention.note(*position);
         let own = *sender == self.datagrams.identity().me;
         self.clients.ordered(payload.len());
         let delivered = self.groups.deliver(*sender, *position, payload);
-        let refused = matches!(delivered, Ok(GroupDelivery::Shut { .. } | GroupDelivery::NotRepresentable { .. }));
+        let len = || ordered::client_len(payload);
+        let refused = matches!(
+            delivered,
+            Ok(GroupDelivery::Shut { .. } | GroupDelivery::NotRepresentable { .. } | GroupDelivery::NotNumbered { .. })
+        );
         match delivered {
-            Ok(GroupDelivery::Multicast { client, messages, told, recipients }) => {
+            Ok(GroupDelivery::Multicast { client, messages, told, numbered, recipients }) => {
+                self.counts.messages_ordered += messages as u64;
+                if self.retention.is_of_use() {
+                    self.retention.take(delivery, client, messages, told, self.now);
+                }
+                self.counts.message_bytes_ordered += payload.len() as u64;
                 if own {
-                    self.clients.order(client, Placed::Multicasts { messages, len: payload.len() }, None);
+                    self.clients.order(client, Placed::Multicasts { messages, len: len() }, None);
+                    if let Some(numbered) = numbered {
+                        self.producers.note(client, numbered.number.saturating_add(messages as u64 - 1), *position);
+                    }
                 }
                 let (sender, own) = ((*sender, client), own.then_some(client));
                 let (service, now, written) = (*service, self.now, None);
@@ -257,6 +284,7 @@ impl<E: Engine> Node<E> {
                     self.pending.spend(payload.len());
                     self.crowd = Some(FanOut::new(delivery, &telling, offered, written));
                     self.note_verdict(*position, false);
+                    self.settle_at_once();
                     return;
                 }
                 self.pending.spend(recipients.len() * payload.len());
@@ -265,23 +293,37 @@ impl<E: Engine> Node<E> {
                 }
             }
             Ok(GroupDelivery::Shut { client, messages, group }) if own => {
-                self.shut(client, Placed::Multicasts { messages, len: payload.len() }, &group);
+                let text = format!("{group} is closed: only its members may send to it");
+                self.refuse_placed(client, (messages, payload), Refusal::new(RefusalCause::Closed, text), *position);
             }
             Ok(GroupDelivery::NotRepresentable { client, messages, cause, member }) if own => {
-                self.not_representable(client, Placed::Multicasts { messages, len: payload.len() }, cause, &member);
+                let refusal = not_representable(cause, &member);
+                self.refuse_placed(client, (messages, payload), refusal, *position);
             }
+            Ok(GroupDelivery::NotNumbered { client, messages, cause }) if own => {
+                self.not_numbered(client, Placed::Multicasts { messages, len: len() }, cause, *position);
+            }
+            Ok(GroupDelivery::Opened { client, opened }) if own => self.on_opened(client, opened),
+            Ok(GroupDelivery::Reads(groups)) => self.on_reads(groups),
+            Ok(GroupDelivery::Hold { client, targets_at }) => self.on_hold((*sender, client), payload, targets_at),
+            Ok(GroupDelivery::Confirm) if own => self.on_confirmed(*position),
             Ok(GroupDelivery::Changes { client, asked: Some(asked) }) if own => self.settle(client, &asked),
             Ok(GroupDelivery::Changes { client, asked: None }) if own => self.clients.gone(client),
             Ok(
                 GroupDelivery::Shut { .. }
                 | GroupDelivery::NotRepresentable { .. }
+                | GroupDelivery::NotNumbered { .. }
+                | GroupDelivery::Opened { .. }
                 | GroupDelivery::Changes { .. }
+                | GroupDelivery::Completed
+                | GroupDelivery::Confirm
                 | GroupDelivery::Part,
             ) => {}
             Err(_) => self.counts.ordered_malformed += 1,
         }
         self.note_verdict(*position, refused);
         self.take_back(offered, offer);
+        self.settle_at_once();
     }
 
     /// Those who still have a message on offer that has its place were members then and are none now.
@@ -290,27 +332,38 @@ impl<E: Engine> Node<E> {
         offered.into_iter().for_each(|client| self.clients.tell_revoke(client, self.now, offer));
     }
 
-    /// An own client's messages have their place, but a closed group does not take them.
-    fn shut(&mut self, client: ClientId, placed: Placed<'_>, group: &GroupName) {
+    /// An own client's messages have their place, and nobody gets them.
+    fn refuse_placed(
+        &mut self,
+        client: ClientId,
+        (messages, payload): (usize, &Payload),
+        refusal: Refusal,
+        at: Position,
+    ) {
         //= G07
-        let text = format!("{group} is closed: only its members may send to it");
-        let refusal = Refusal::new(RefusalCause::Closed, text);
-        self.clients.order(client, placed, Some(&refusal));
-    }
-
-    /// An own client's messages have their place, but one of its receivers could not be told.
-    fn not_representable(&mut self, client: ClientId, placed: Placed<'_>, cause: NotRepresentable, member: &Member) {
         //= S21
-        let name = PrivateName::new(&member.name, member.daemon.node);
-        let refusal = Refusal::new(RefusalCause::NotRepresentable, format!("{name} cannot be told it: {cause}"));
-        self.clients.order(client, placed, Some(&refusal));
+        let placed = Placed::Multicasts { messages, len: ordered::client_len(payload) };
+        if ordered::is_numbered(payload) {
+            self.refuse_numbered(client, placed, refusal, at);
+        } else {
+            self.clients.order(client, placed, Some(&refusal));
+        }
     }
 
     /// An own client's join or leave has its place.
     fn settle(&mut self, client: ClientId, asked: &Asked) {
+        if !self.end_step(client, &asked.group, asked.ignored.is_none()) {
+            return;
+        }
         let refusal = asked.ignored.map(|ignored| refusal(asked, ignored));
         self.clients.order(client, Placed::Membership(&asked.group), refusal.as_ref());
     }
+}
+
+/// One of its receivers could not be told it.
+fn not_representable(cause: NotRepresentable, member: &Member) -> Refusal {
+    let name = PrivateName::new(&member.name, member.daemon.node);
+    Refusal::new(RefusalCause::NotRepresentable, format!("{name} cannot be told it: {cause}"))
 }
 
 /// What Spread clients here read of a step.

@@ -53,6 +53,29 @@ pub enum Effect {
         /// Which client.
         client: ClientId,
     },
+    /// Keep these bytes on disk, behind those that are kept there for this client, and answer with
+    /// [`Node::handle_spooled`](crate::Node::handle_spooled) or
+    /// [`Node::handle_spool_failure`](crate::Node::handle_spool_failure). They need not outlast the daemon.
+    Spool {
+        /// For whom.
+        client: ClientId,
+        /// Whole frames.
+        bytes: Bytes,
+    },
+    /// Read the oldest bytes back that are kept for this client: those of one [`Self::Spool`], whose length is given.
+    /// Answer with [`Node::handle_unspooled`](crate::Node::handle_unspooled) or
+    /// [`Node::handle_spool_failure`](crate::Node::handle_spool_failure).
+    Unspool {
+        /// For whom.
+        client: ClientId,
+        /// How many they are.
+        len: usize,
+    },
+    /// Forget what is kept on disk for this client, if there is anything. No answer.
+    DropSpool {
+        /// For whom.
+        client: ClientId,
+    },
     /// Write out what stands in the client's output, then close its connection. Give up on one that does not read
     /// within a few seconds.
     Close {

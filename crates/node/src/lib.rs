@@ -12,16 +12,21 @@ mod backlog;
 mod change;
 mod clients;
 mod datagrams;
+mod declaring;
 mod deliver;
 mod effect;
 mod fan_out;
+mod holds;
 mod listing;
 mod mutant;
 mod notice;
 mod offers;
 mod partial_frames;
 mod pending_deliveries;
+mod producers;
 mod reading;
+mod rights;
+mod slow_clients;
 mod status;
 mod submit;
 #[cfg(test)]
@@ -31,28 +36,36 @@ mod wait_monitor;
 pub use bytes::Bytes;
 pub use change::{NetworkChange, NoChange};
 pub use consort_order::{Destination, Engine, Lag, Lane, Pressure};
+pub use consort_rights::{Identity as ClientIdentity, Rules, Tokens};
 pub use consort_session::listing::Transport;
-pub use consort_session::{Disconnect, DisconnectReason, Limits, OUTPUT_PIECES};
+pub use consort_session::{
+    Disconnect, DisconnectReason, Limits, OUTPUT_PIECES, SlowLimits, SlowPolicies, SlowPolicy, SlowRule,
+};
 pub use consort_types::{ClientId, Instant, Position, Ticket};
-pub use consort_wire::Identity;
+pub use consort_wire::{Identity, Proof};
 pub use effect::{Datagram, Effect, Reading};
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
-pub use notice::{Notice, PeerState};
+pub use notice::{MembershipChange, Notice, PeerState};
+pub use rights::{ClientOrigin, ClientPolicy};
 
 use bytes::BytesMut;
 use clients::Sessions;
 use consort_group::{Groups, Mismatch};
 use consort_order::{Arrival, Fact, Link};
-use consort_types::{MemberId, NodeId, OrderStream, View, ViewId};
+use consort_types::{Duration, MemberId, NodeId, OrderStream, View, ViewId};
 use consort_wire::Bump;
 use datagrams::Datagrams;
+use declaring::Declaring;
 use deliver::GroupNotice;
 use fan_out::FanOut;
+use holds::Holds;
 use notice::LoggedState;
 use offers::OfferTable;
 use pending_deliveries::PendingDeliveries;
-use reading::{Readers, Verdicts};
+use producers::ProducerDesk;
+use reading::{Readers, Retention, Verdicts};
+use rights::RightsDesk;
 use std::collections::VecDeque;
 use wait_monitor::WaitMonitor;
 
@@ -73,9 +86,15 @@ pub struct Node<E: Engine> {
     /// Whether the engine can show what it has retained.
     replays: bool,
     readers: Readers,
+    declaring: Declaring,
     /// What the engine holds for them.
     held: Option<Position>,
     verdicts: Verdicts,
+    /// What is kept for readers where the engine cannot show it again.
+    retention: Retention,
+    producers: ProducerDesk,
+    holds: Holds,
+    rights: RightsDesk,
     effects: VecDeque<Effect>,
     now: Instant,
     /// The engine has refused a message for want of room and has not said that there is room again.
@@ -114,6 +133,9 @@ pub struct Node<E: Engine> {
 
 #[derive(Debug, Default)]
 struct NodeCounts {
+    /// Messages of all clients of all nodes that got their place, and their bytes.
+    messages_ordered: u64,
+    message_bytes_ordered: u64,
     ordered_malformed: u64,
     parts_refused: u64,
     digests_malformed: u64,
@@ -132,8 +154,13 @@ impl<E: Engine> Node<E> {
         Self {
             replays: engine.capability().replays,
             readers: Readers::default(),
+            declaring: Declaring::default(),
             held: None,
             verdicts: Verdicts::default(),
+            retention: Retention::default(),
+            producers: ProducerDesk::default(),
+            holds: Holds::default(),
+            rights: RightsDesk::default(),
             engine,
             datagrams: Datagrams::new(identity),
             clients: Sessions::new(limits),
@@ -165,9 +192,30 @@ impl<E: Engine> Node<E> {
         }
     }
 
+    /// The same in a cluster of so many configured nodes: with fewer, or where that is not said, no view counts for
+    /// producers.
+    #[must_use]
+    pub const fn of_nodes(mut self, nodes: usize) -> Self {
+        self.groups.configure(nodes);
+        self
+    }
+
+    /// The same keeping so many bytes of what readers may want to read again, and none for longer than that; nothing if one of
+    /// them is zero. Where the engine retains its order itself, this says nothing. 16 MiB and a minute.
+    #[must_use]
+    pub fn retaining(mut self, bytes: usize, keep: Duration) -> Self {
+        self.retention = Retention::new(bytes, keep);
+        self
+    }
+
     /// As whom it speaks.
     pub const fn identity(&self) -> &Identity {
         self.datagrams.identity()
+    }
+
+    /// How datagrams show that they are as they were written: by their checksum unless the driver seals and opens them.
+    pub const fn set_proof(&mut self, proof: Proof) {
+        self.datagrams.set_proof(proof);
     }
 
     /// How many datagrams came from nodes of the cluster whose shared settings differ.
@@ -220,6 +268,7 @@ impl<E: Engine> Node<E> {
     pub fn open_client(&mut self, now: Instant, client: ClientId) {
         self.notice(now);
         self.clients.open(now, client);
+        self.rights.identify(client, consort_rights::Identity::UNKNOWN);
     }
 
     /// The same where the driver knows what carries the connection, so that the node can tell who asks.
@@ -246,6 +295,7 @@ impl<E: Engine> Node<E> {
     pub fn close_client(&mut self, now: Instant, client: ClientId) {
         self.notice(now);
         self.clients.forget(client);
+        self.rights.forget(client);
     }
 
     /// The time that [`Self::poll_timeout`] named has come. Harmless if it has not.
@@ -253,8 +303,15 @@ impl<E: Engine> Node<E> {
         self.begin(now);
         self.clients.end_silent(now);
         self.clients.end_unfinished(now);
+        self.clients.end_slow(now);
+        self.clients.end_pauses(now);
+        self.end_expired();
+        self.clients.tell_heartbeats(now);
         self.check_waits();
+        self.expire_producers();
+        self.sweep_retention();
         self.annotate();
+        self.declare_on();
         self.engine.handle_timeout(now);
     }
 
@@ -289,8 +346,8 @@ impl<E: Engine> Node<E> {
             if let Some(effect) = self.effects.pop_front() {
                 return Some(effect);
             }
-            if let Some(client) = self.clients.next_closing() {
-                return Some(Effect::Close { client });
+            if let Some(effect) = self.clients.next_effect() {
+                return Some(effect);
             }
             match self.engine.poll_output() {
                 Some(output) => {
@@ -307,7 +364,9 @@ impl<E: Engine> Node<E> {
     /// When to call [`Self::handle_timeout`], if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let (paused, asking) = (self.clients.has_paused(), self.clients.has_asking());
-        let waits = paused || self.clients.next_leaving().is_some() || asking && !self.has_answered_enough();
+        let leaves = self.clients.next_leaving().is_some() || self.rights.has_expulsions();
+        let asks = asking && !self.has_answered_enough();
+        let waits = paused || leaves || asks || self.clients.next_hold().is_some();
         if self.has_to_tell() || self.has_to_read() || !self.full && waits {
             return Some(self.now);
         }
@@ -316,10 +375,22 @@ impl<E: Engine> Node<E> {
             self.engine.poll_timeout(),
             self.clients.next_silent(),
             self.clients.next_unfinished(),
+            self.clients.next_heartbeat(),
+            self.clients.next_slow(),
+            self.clients.next_pause_end(),
+            self.rights.next_expiry(),
             self.wait_monitor.at(),
             self.readers.next_impatient(),
+            self.next_sweep(),
         ];
         others.into_iter().chain([answers]).flatten().min()
+    }
+
+    fn next_sweep(&self) -> Option<Instant> {
+        match (self.producers.next_sweep(), self.retention.next_sweep()) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        }
     }
 
     /// Which lane to read first; to be asked before every datagram, also inside a batch already received.
@@ -349,15 +420,15 @@ impl<E: Engine> Node<E> {
         self.clients.get(client).into_iter().flat_map(|session| session.output().pieces())
     }
 
-    /// Whether there is something for the client to read.
+    /// Whether there is something for the client to read now.
     pub fn has_output(&self, client: ClientId) -> bool {
-        self.clients.get(client).is_some_and(|session| !session.output().is_empty())
+        self.clients.get(client).is_some_and(|session| session.output().is_ready())
     }
 
     /// The first `n` bytes of the client's output were written to its connection.
     pub fn client_written(&mut self, now: Instant, client: ClientId, n: usize) {
         self.begin(now);
-        self.clients.written(client, n);
+        self.clients.written(now, client, n);
         self.readers.has_room(client);
     }
 
@@ -419,6 +490,7 @@ impl<E: Engine> Node<E> {
     fn free_names(&mut self) {
         while let Some((client, name)) = self.clients.next_parted() {
             self.groups.exit(client, &name);
+            self.producers.remove(client);
             if self.readers.remove(client).is_some() {
                 self.hold_unread();
             }
@@ -430,11 +502,13 @@ impl<E: Engine> Node<E> {
     pub fn mutate(&mut self, mutant: Mutant) {
         self.mutant = Some(mutant);
         self.clients.mutant = Some(mutant);
+        self.retention.mutant = Some(mutant);
     }
 
     /// Breaks a rule of the groups from here on.
     #[cfg(feature = "mutants")]
     pub fn mutate_groups(&mut self, mutant: consort_group::Mutant) {
         self.groups.mutate(mutant);
+        self.retention.histories.mutate(mutant);
     }
 }

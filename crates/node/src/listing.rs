@@ -30,11 +30,13 @@ impl<E: Engine> Node<E> {
     }
 
     fn list_clients(&self, after: ClientId, most: u16) -> ListPage<Connection> {
-        let me = self.datagrams.identity().me;
-        let counted = |connection: Connection| {
-            let groups = self.groups.memberships((me, connection.client));
-            Connection { groups: u32::try_from(groups).unwrap_or(u32::MAX), ..connection }
-        };
-        ListPage::of(self.clients.len(), most, self.clients.after(after).map(counted))
+        let all = self.clients.after(after).map(|connection| self.counted(connection));
+        ListPage::of(self.clients.len(), most, all)
+    }
+
+    /// The same with how many groups it is in.
+    pub(crate) fn counted(&self, connection: Connection) -> Connection {
+        let groups = self.groups.memberships((self.datagrams.identity().me, connection.client));
+        Connection { groups: u32::try_from(groups).unwrap_or(u32::MAX), ..connection }
     }
 }

@@ -12,7 +12,7 @@ pub(crate) use views::LoggedState;
 use consort_order::PeerReach;
 use consort_session::listing::Transport;
 use consort_session::{ClientName, Disconnect, DisconnectReason, Refusal, RefusalCause};
-use consort_types::{ClientId, Duration, Instant, MemberId, NodeId, OrderWait, Position, Primary, ViewId};
+use consort_types::{ClientId, Duration, GroupName, Instant, MemberId, NodeId, OrderWait, Position, Primary, ViewId};
 use std::collections::VecDeque;
 
 /// How many of one kind are told in a [`WINDOW`].
@@ -82,6 +82,17 @@ pub enum Notice {
         name: ClientName,
         /// What carries its connection.
         transport: Transport,
+        /// Who it is, as far as that is known: what [`ClientIdentity`](crate::ClientIdentity) writes.
+        identity: String,
+    },
+    /// A client has become a member of a group, or is none any more by a leave.
+    Membership {
+        /// Its connection.
+        client: ClientId,
+        /// Which group.
+        group: GroupName,
+        /// What happened.
+        change: MembershipChange,
     },
     /// A client's connection has ended without a good-bye.
     Disconnected {
@@ -96,10 +107,28 @@ pub enum Notice {
         client: ClientId,
         /// What it was called, if it was let in.
         name: Option<ClientName>,
+        /// Who it is, as far as that is known.
+        identity: String,
         /// Why, for programs.
         reason: DisconnectReason,
         /// Why, for people.
         text: String,
+    },
+    /// A client does not read, and those who send to its groups wait for it.
+    Holds {
+        /// Its connection.
+        client: ClientId,
+        /// What it is called.
+        name: Option<ClientName>,
+        /// How many bytes wait for it.
+        waiting: usize,
+    },
+    /// A client does not read, and what it is told goes to disk until it does.
+    Spools {
+        /// Its connection.
+        client: ClientId,
+        /// What it is called.
+        name: Option<ClientName>,
     },
     /// A client's request was refused.
     Refused {
@@ -117,8 +146,8 @@ impl Notice {
         Self::Refused { client, cause: refusal.cause, text: refusal.text.clone() }
     }
 
-    pub(crate) fn ended(client: ClientId, name: Option<ClientName>, farewell: &Disconnect) -> Self {
-        Self::Ended { client, name, reason: farewell.reason, text: farewell.text.clone() }
+    pub(crate) fn ended(client: ClientId, name: Option<ClientName>, identity: String, farewell: &Disconnect) -> Self {
+        Self::Ended { client, name, identity, reason: farewell.reason, text: farewell.text.clone() }
     }
 
     /// The kind whose events are counted together.
@@ -131,6 +160,8 @@ impl Notice {
             Self::Waiting { .. } | Self::Flowing => NoticeKind::Waiting,
             Self::Connected { .. } | Self::Disconnected { .. } => NoticeKind::Connection,
             Self::Ended { .. } => NoticeKind::Ended,
+            Self::Holds { .. } | Self::Spools { .. } => NoticeKind::Slow,
+            Self::Membership { .. } => NoticeKind::Membership,
             Self::Refused { .. } => NoticeKind::Refused,
         }
     }
@@ -143,14 +174,32 @@ enum NoticeKind {
     Waiting,
     Connection,
     Ended,
+    Slow,
     Refused,
+    Membership,
+}
+
+impl NoticeKind {
+    /// How many there are: the last one's number, and one.
+    const COUNT: usize = Self::Membership as usize + 1;
+}
+
+/// How a client's membership has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MembershipChange {
+    /// It has joined.
+    Joined,
+    /// It has left.
+    Left,
+    /// It was made to leave, for rules have changed.
+    Expelled,
 }
 
 /// Notices that wait for the driver, and how many of each kind a second has told.
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
     now: Instant,
-    windows: [NoticeWindow; 6],
+    windows: [NoticeWindow; NoticeKind::COUNT],
     waiting: VecDeque<(Notice, u64)>,
 }
 
@@ -165,6 +214,11 @@ impl Notices {
     /// It is now that late.
     pub const fn begin(&mut self, now: Instant) {
         self.now = now;
+    }
+
+    /// What the time is.
+    pub const fn now(&self) -> Instant {
+        self.now
     }
 
     pub fn push(&mut self, notice: Notice) {

@@ -1,11 +1,15 @@
 //! Reading by position: what the engine has retained of an order that lasts is told once more, and then what comes.
 //!
 //! A reader is told from the log alone, also what is new: as much as its client reads, in the order, each message once. So
-//! it holds no memory but its place, and nobody waits for it.
+//! it holds no memory but its place, and nobody waits for it. Where positions belong to views, the node keeps the log
+//! itself, for a while.
+mod kept;
 mod readers;
+mod retention;
 mod verdicts;
 
 pub(crate) use readers::Readers;
+pub(crate) use retention::Retention;
 pub(crate) use verdicts::Verdicts;
 
 use crate::Node;
@@ -13,7 +17,7 @@ use crate::clients::client_session::Telling;
 use crate::mutant::mutated;
 use bytes::BytesMut;
 use consort_group::ordered::{self, MulticastLayout, Ordered};
-use consort_group::{Groups, Targets, batch};
+use consort_group::{Groups, Targets, ViewPlace, batch};
 use consort_order::{Delivery, Engine, Retained};
 use consort_session::{Place, ReadRequest, ReadingEnd, ReadingEndCause, ReadingStatus};
 use consort_types::{ClientId, GroupName, OfferId, Position};
@@ -50,9 +54,10 @@ impl<E: Engine> Node<E> {
             return;
         }
         let capability = self.engine.capability();
-        if !capability.replays {
+        if !capability.replays && self.retention.is_off() {
             let text = format!(
-                "the daemons order with `{}`, which retains nothing to be read; reading by position needs `protocol = \"paxos\"`",
+                "the daemons order with `{}`, and this one is configured to retain nothing (retain or retain_for below \
+                 [sessions] is 0)",
                 capability.protocol
             );
             return self.end_reading(client, ReadingEndCause::Unsupported, text);
@@ -84,6 +89,9 @@ impl<E: Engine> Node<E> {
     /// Tells the engine what readers have yet to read.
     pub(crate) fn hold_unread(&mut self) {
         //= G57
+        if !self.replays {
+            return;
+        }
         let first = self.readers.first_unread().map(Position);
         if std::mem::replace(&mut self.held, first) != first {
             self.engine.hold(first);
@@ -92,7 +100,8 @@ impl<E: Engine> Node<E> {
 
     /// How far this node has taken the order, and whether it knows where it stands.
     fn place_in_order(&self) -> (Option<u64>, bool) {
-        (self.verdicts.last(), self.settling.is_none() && self.groups.is_settled())
+        let last = if self.replays { self.verdicts.last() } else { Some(self.retention.version()) };
+        (last, self.settling.is_none() && self.groups.is_settled())
     }
 
     /// The order as far as readers are told of it: nobody reads what members have yet to be told.
@@ -112,6 +121,9 @@ impl<E: Engine> Node<E> {
         if waiting >= AHEAD {
             return ReaderWait::Room;
         }
+        if !self.replays {
+            return if self.may_go_on(client) { self.serve_kept(client, AHEAD - waiting) } else { ReaderWait::Order };
+        }
         let Some(readable) = self.readable() else { return ReaderWait::Order };
         if !self.may_go_on(client) {
             return ReaderWait::Order;
@@ -128,13 +140,19 @@ impl<E: Engine> Node<E> {
         //= G52
         let (me, now) = (self.datagrams.identity().me, self.groups.hash());
         let Some(reader) = self.readers.get_mut(client) else { return false };
+        let now = (now, self.rights.version());
         if reader.seen_groups == Some(now) {
             return true;
         }
         reader.seen_groups = Some(now);
         let groups = &self.groups;
         let shut = |group: &&GroupName| groups.is_closed(group.as_bytes()) && !groups.is_in((me, client), group);
-        let Some(group) = reader.groups.iter().find(shut).cloned() else { return true };
+        let Some(group) = reader.groups.iter().find(shut).cloned() else {
+            let read = reader.groups.clone();
+            let Some(text) = read.iter().find_map(|group| self.reading_denial(client, group)) else { return true };
+            self.end_reading(client, ReadingEndCause::Denied, text);
+            return false;
+        };
         let text = format!("{group} is closed: only its members may read it; join it first");
         self.end_reading(client, ReadingEndCause::Closed, text);
         false
@@ -148,6 +166,15 @@ impl<E: Engine> Node<E> {
             return ReaderWait::Order;
         }
         let Retained { order, first: Position(oldest), last: Position(newest) } = readable;
+        if reader.trail.is_some() {
+            let text = "the position belongs to a view, and here positions last: the daemons order otherwise than those \
+                        that were read from; read from the start";
+            self.end_reading(client, ReadingEndCause::OtherOrder, text.to_owned());
+            return ReaderWait::Turn;
+        }
+        if reader.next.position == ReadRequest::NEW {
+            reader.next = Place::at(newest + 1);
+        }
         let (from, wanted) = (reader.next.position, reader.order);
         if wanted != 0 && wanted != order {
             let text = format!(
@@ -274,10 +301,14 @@ impl<E: Engine> Node<E> {
     }
 
     fn end_reading(&mut self, client: ClientId, cause: ReadingEndCause, text: String) {
+        self.end_reading_at(client, cause, text, None);
+    }
+
+    fn end_reading_at(&mut self, client: ClientId, cause: ReadingEndCause, text: String, common: Option<ViewPlace>) {
         self.readers.remove(client);
         self.hold_unread();
         let (oldest, newest) = self.readable().map_or((0, 0), |readable| (readable.first.0, readable.last.0));
-        let end = ReadingStatus::Ended(ReadingEnd { cause, oldest, newest, text });
+        let end = ReadingStatus::Ended(ReadingEnd { cause, oldest, newest, text, common });
         self.frames.clear();
         end.put(&mut self.frames);
         // It may ask as often as it likes, but must read the answers.
@@ -328,7 +359,7 @@ enum Look {
 
 fn look(delivery: &Delivery, skipped: u16, wanted: &[GroupName], verdicts: &Verdicts, groups: &Groups) -> Look {
     let Delivery { sender, position, service, payload, .. } = delivery;
-    let Ok(Ordered::Multicast { client, told }) = ordered::decode(payload) else { return Look::Other };
+    let Ok(Ordered::Multicast { client, told, .. }) = ordered::decode(payload) else { return Look::Other };
     let verdict = verdicts.of(position.0);
     let is_wanted = |name: &[u8]| wanted.binary_search_by(|group| group.as_bytes().cmp(name)).is_ok();
     let judge = |targets: Targets<'_>| {

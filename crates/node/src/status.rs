@@ -12,7 +12,11 @@ impl<E: Engine> Node<E> {
         self.clients.observe(see);
         self.groups.observe(see);
         self.readers.observe(see);
+        self.rights.observe(see);
+        self.retention.observe(see);
         see("delivery_slice_max_bytes", self.pending.most() as u64);
+        see("messages_ordered", self.counts.messages_ordered);
+        see("message_bytes_ordered", self.counts.message_bytes_ordered);
         see("ordered_malformed", self.counts.ordered_malformed);
         see("group_parts_refused", self.counts.parts_refused);
         see("group_digests_malformed", self.counts.digests_malformed);
@@ -39,6 +43,14 @@ impl<E: Engine> Node<E> {
         say("ready", self.unready().unwrap_or("yes").to_owned());
         if let Some(hold) = self.wait_monitor.held() {
             say("requests_wait_for", hold.to_string());
+        }
+        let slow = self.clients.slow_clients(self.now, identity.me.node);
+        if !slow.is_empty() {
+            say("slow_clients", slow);
+        }
+        let held: Vec<_> = self.holds.culprits().take(8).map(|(node, client, _)| format!("{client}@{node}")).collect();
+        if !held.is_empty() {
+            say("groups_wait_for", held.join(" "));
         }
         if let Some(view) = &self.view {
             say_view(view, &mut say);

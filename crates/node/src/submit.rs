@@ -1,5 +1,6 @@
 //! Submission: client, session, engine.
 use crate::clients::client_session::ClientRequest;
+use crate::rights::{MembershipStep, NO_REQUEST, SendVerdict, denied};
 use crate::{Effect, Node, Reading, STREAM};
 use consort_group::{ClientName, ordered};
 use consort_order::{Engine, Refused, Submission};
@@ -21,7 +22,10 @@ impl<E: Engine> Node<E> {
         while let Some(wish) = self.clients.next(self.now, client) {
             let asks = matches!(wish, ClientRequest::Common(Ask::Status | Ask::List(_) | Ask::Read(_)));
             if !self.handle_request(client, wish) {
-                self.clients.pause(client);
+                // One that waits for a slow client, or has sent as much as it may, is paused already.
+                if !self.clients.waits_for_client(client) {
+                    self.clients.pause(client);
+                }
                 return Reading::Pause;
             }
             if asks && self.has_answered_enough() {
@@ -45,23 +49,43 @@ impl<E: Engine> Node<E> {
     /// Takes one request; false where it must wait for room.
     fn take(&mut self, client: ClientId, ask: Ask) -> bool {
         match ask {
-            Ask::Multicast { service, payload } => return self.submit(client, service, payload),
+            Ask::Multicast { payload, .. } if self.is_held(client, &payload) => return false,
+            Ask::Multicast { service, payload } => {
+                if self.rights.is_on() {
+                    match self.hold_to_rights(client, &payload) {
+                        SendVerdict::Sent => {}
+                        SendVerdict::Refused => return true,
+                        SendVerdict::Waits => return false,
+                    }
+                }
+                return self.submit(client, service, payload, None);
+            }
             Ask::Join { group, closed } => {
-                if let Some(name) = self.clients.name_for_join(client) {
-                    return self.submit(client, Service::Agreed, ordered::join(client, &name, &group, closed).into());
+                if let Some(refusal) = self.join_refusal(client, &group) {
+                    self.clients.refuse(client, &refusal);
+                } else if let Some(name) = self.clients.name_for_join(client) {
+                    self.clients.note_group(client, &group);
+                    let payload = ordered::join(client, &name, &group, closed).into();
+                    return self.submit(client, Service::Agreed, payload, Some(MembershipStep::Join));
                 }
             }
-            Ask::Leave(group) => return self.submit(client, Service::Agreed, ordered::leave(client, &group).into()),
+            Ask::Leave(group) => {
+                let payload = ordered::leave(client, &group).into();
+                return self.submit(client, Service::Agreed, payload, Some(MembershipStep::Leave));
+            }
             Ask::Hello(name) => self.on_hello(client, name),
             Ask::Status => self.on_status(client),
             Ask::List(question) => self.on_question(client, &question),
             Ask::Read(request) => self.on_read(client, &request),
+            Ask::Open(request) => self.on_open(client, request),
+            Ask::Forget => self.on_forget(client),
+            Ask::Declare(request) => self.on_declare(client, request),
             Ask::Goodbye => self.clients.end(client, &Disconnect::new(DisconnectReason::Goodbye, "good-bye")),
         }
         true
     }
 
-    fn submit(&mut self, client: ClientId, service: Service, payload: Payload) -> bool {
+    fn submit(&mut self, client: ClientId, service: Service, payload: Payload, step: Option<MembershipStep>) -> bool {
         self.watch_waits();
         if self.full {
             return false;
@@ -69,7 +93,10 @@ impl<E: Engine> Node<E> {
         let answer = self.ask_engine(Class::Client, service, payload);
         // Before the drain: an engine may deliver at once what it has just accepted.
         match answer {
-            Ok(()) => self.clients.accept(client),
+            Ok(()) => {
+                self.clients.accept(client);
+                step.into_iter().for_each(|step| self.rights.begin_step(client, step));
+            }
             Err(Refused::Full { .. }) => {}
             Err(refused) => self.clients.refuse(client, &refusal(refused)),
         }
@@ -84,7 +111,7 @@ impl<E: Engine> Node<E> {
         answer
     }
 
-    fn ask_engine(&mut self, class: Class, service: Service, payload: Payload) -> Result<(), Refused> {
+    pub(crate) fn ask_engine(&mut self, class: Class, service: Service, payload: Payload) -> Result<(), Refused> {
         let submission = Submission { class, service, stream: STREAM, payload };
         let answer = self.engine.submit(self.now, submission);
         let full = matches!(answer, Err(Refused::Full { .. }));
@@ -95,7 +122,7 @@ impl<E: Engine> Node<E> {
         answer.map(drop)
     }
 
-    fn drain_engine(&mut self) {
+    pub(crate) fn drain_engine(&mut self) {
         while let Some(output) = self.engine.poll_output() {
             let effect = self.on_output(output);
             self.effects.extend(effect);
@@ -123,6 +150,10 @@ impl<E: Engine> Node<E> {
             }
             return true;
         }
+        let said = self.say_hold() || self.expel_next() || self.confirm_next() || self.open_next();
+        if said || self.retention.has_to_say() && self.say_reads() {
+            return true;
+        }
         let next = match self.clients.next_paused() {
             None if !self.has_answered_enough() => self.clients.next_asking(),
             next => next,
@@ -138,8 +169,11 @@ impl<E: Engine> Node<E> {
         if !self.clients.seat(client) {
             return;
         }
+        if let Err(farewell) = self.prove(client).and_then(|()| self.clients.agree(client)) {
+            return self.clients.end_unwelcome(client, &farewell);
+        }
         let Some(name) = self.claim_name(client, chosen) else { return };
-        self.clients.welcome(client, name, self.datagrams.identity().me);
+        self.clients.welcome(self.now, client, name, self.datagrams.identity().me);
         let wants_views = self.clients.get(client).is_some_and(|session| session.wants_views());
         if let Some(view) = self.view.as_ref().filter(|_| wants_views) {
             self.frames.clear();
@@ -149,6 +183,7 @@ impl<E: Engine> Node<E> {
     }
 
     fn on_name(&mut self, client: ClientId, chosen: Option<ClientName>) {
+        let _may_ask_for_nothing = self.clients.agree(client);
         if let Some(name) = self.claim_name(client, chosen) {
             self.clients.name(client, name, self.datagrams.identity().me.node);
         }
@@ -156,6 +191,10 @@ impl<E: Engine> Node<E> {
 
     /// The name under which the client is let in. One who asked for another's is sent away.
     fn claim_name(&mut self, client: ClientId, chosen: Option<ClientName>) -> Option<ClientName> {
+        if let Some(farewell) = self.entry_denial(client, chosen.as_ref()) {
+            self.clients.deny(client, &farewell);
+            return None;
+        }
         //= S06
         self.free_names();
         let Some(name) = chosen else { return Some(self.groups.enter_unnamed(client)) };
@@ -174,9 +213,12 @@ impl<E: Engine> Node<E> {
     }
 
     fn on_question(&mut self, client: ClientId, question: &ListQuery) {
-        let listing = self.list(question);
+        let listing = self.list_for(client, question);
         self.frames.clear();
-        listing.put(&mut self.frames);
+        match listing {
+            Ok(listing) => listing.put(&mut self.frames),
+            Err(denial) => event::put_refused(&mut self.frames, NO_REQUEST, &denied(denial)),
+        }
         self.answer(client);
     }
 

@@ -43,6 +43,7 @@ impl<E: Engine> Node<E> {
         }
         let cause = self.engine.wait_state().wait_cause;
         let waits = self.clients.tell_waiting(cause);
+        let cause = cause.or_else(|| self.clients.held_by());
         self.wait_monitor.at = (waits > Waits::No).then(|| self.now + CHECK_INTERVAL);
         let held = cause.filter(|_| waits == Waits::Long);
         if held != std::mem::replace(&mut self.wait_monitor.held, held) {

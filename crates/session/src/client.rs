@@ -2,12 +2,14 @@
 //!
 //! [`RequestWriter`] writes and counts what is sent, [`Replies`] reads what comes back; a program with two threads keeps one
 //! in each and hands the latest [`Progress`] across. [`ClientEnd`] is both in one.
+use crate::DeclareRequest;
 use crate::event::{Batch, DaemonEvent, Message, Progress, Welcome};
 use crate::frame::{Frames, HEAD_LEN};
+use crate::numbering;
 use crate::reading::{self, Place};
 use crate::request::{self, Hello};
 use bytes::{Buf, Bytes, BytesMut};
-use consort_group::{Addressee, Targets};
+use consort_group::{Addressee, OpenRequest, Targets, ViewTrail};
 use consort_types::{GroupName, Incarnation, NodeId, Service};
 use consort_wire::{Malformed, append};
 use std::collections::BTreeMap;
@@ -327,6 +329,26 @@ impl ClientEnd {
     /// Asks to read by position; with no groups, to end that.
     pub fn read(&mut self, order: u64, from: Place, groups: &[GroupName]) {
         reading::put_read(&mut self.output, order, from, groups);
+    }
+
+    /// Says what a holder keeps by itself.
+    pub fn declare(&mut self, request: &DeclareRequest) {
+        request.put(&mut self.output);
+    }
+
+    /// Asks to read on from a place in a view.
+    pub fn read_on(&mut self, trail: &ViewTrail, from: Place, groups: &[GroupName]) {
+        reading::put_read_on(&mut self.output, trail, from, groups);
+    }
+
+    /// Asks to have multicasts numbered under a producer. Send none before it is opened.
+    pub fn open_producer(&mut self, request: &OpenRequest) {
+        numbering::put_open(request, &mut self.output);
+    }
+
+    /// Asks to have the producer that is open forgotten.
+    pub fn forget_producer(&mut self) {
+        numbering::put_forget(&mut self.output);
     }
 
     /// Asks for the daemon's status.

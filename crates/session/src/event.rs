@@ -2,6 +2,7 @@
 //!
 //! | kind | event | body |
 //! |---|---|---|
+//! | 80 | heartbeat | |
 //! | 81 | welcome | see [`Welcome`] |
 //! | 82 | progress | accepted (8), ordered (8), credit (8) |
 //! | 83 | refused | request (8), cause (1), text |
@@ -20,6 +21,7 @@
 //! | c1-c5, d1-d5 | message or batch, with where it stands | position (8), in a batch index (2), then as without |
 //! | e1-e5, f1-f5 | the same for a reader | likewise |
 //! | f8-fb | see [`crate::reading`] | |
+//! | f6, f7, fd-ff | see [`crate::numbering`] | |
 //! | fc | incarnation | node (2), incarnation (8): who sends from here on |
 //!
 //! Texts stand behind their length in two bytes.
@@ -30,15 +32,16 @@ mod in_place;
 
 pub(crate) use batch::Batch;
 pub use encode::{
-    ToldAs, message, placed, put_group_signal, put_group_view, put_message, put_placed, put_status, put_view,
+    ToldAs, message, placed, put_group_signal, put_group_view, put_message, put_placed, put_refused, put_status,
+    put_view,
 };
 pub(crate) use encode::{
-    put_confirm, put_disconnect, put_life, put_offer, put_pong, put_progress, put_refused, put_revoke, put_waiting,
+    put_confirm, put_disconnect, put_heartbeat, put_life, put_offer, put_pong, put_progress, put_revoke, put_waiting,
     put_welcome,
 };
 pub use in_place::{InPlace, look};
 
-use crate::{Disconnect, Place, ReadingStatus, Refusal};
+use crate::{DeclareStatus, Disconnect, Place, ProducerStatus, ReadingStatus, Refusal};
 use bytes::Bytes;
 use consort_group::{ChangeCause, ClientName, GroupViewId, Member, PrivateName, Targets};
 use consort_types::{
@@ -46,6 +49,7 @@ use consort_types::{
 };
 use std::ops::Range;
 
+const HEARTBEAT: u8 = 0x80;
 const WELCOME: u8 = 0x81;
 const PROGRESS: u8 = 0x82;
 const REFUSED: u8 = 0x83;
@@ -75,6 +79,7 @@ const PLACED_BATCH_LEN: usize = 8 + 2;
 const WINDOW: u8 = 1;
 const MEMBERSHIP: u8 = 2;
 const SLOW: u8 = 3;
+const SLOW_CLIENT: u8 = 4;
 /// The flag of a group view whose group only members may send to.
 const CLOSED: u8 = 1;
 
@@ -89,6 +94,10 @@ pub enum DaemonEvent {
     Read(Message),
     /// What the daemon says of a reading beside its messages.
     Reading(ReadingStatus),
+    /// What the daemon says of this client's producer.
+    Producer(ProducerStatus),
+    /// What became of a checkpoint that this client declared.
+    Declared(DeclareStatus),
     /// Which incarnation of its node sends messages from here on.
     Life(MemberId),
     /// The same before its place is final; only optimistic clients are told so, and nothing as a message.
@@ -117,6 +126,8 @@ pub enum DaemonEvent {
     },
     /// The daemon's status, as pairs of key and value.
     Status(Vec<(String, String)>),
+    /// The daemon is at work, as it tells those who asked for it.
+    Heartbeat,
     /// The answer to a ping, with its token.
     Pong(u64),
     /// The daemon ends the session; nothing follows.

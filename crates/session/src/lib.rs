@@ -7,8 +7,9 @@
 //! | [`request`] | what clients say |
 //! | [`event`] | what daemons say |
 //! | [`reading`] | reading by position |
+//! | [`numbering`] | producers, whose sends are numbered across connections |
 //! | [`listing`] | questions about groups and connections, and their answers, a page at a time |
-//! | [`server`] | [`Session`], a daemon's end of one connection |
+//! | [`server`] | [`DaemonEnd`], a daemon's end of one connection |
 //! | [`client`] | [`ClientEnd`], the other end, and its two halves for programs with two threads |
 //!
 //! *Numbered requests* are those that go into the order: joins, leaves and multicasts. Both ends count them from 1.
@@ -21,40 +22,54 @@
 //! The crate knows the nouns of `consort-group`, because the protocol speaks of members, group views and targets.
 
 pub mod client;
+pub mod declaring;
 pub mod event;
 pub mod frame;
 mod ledger;
 mod limits;
 pub mod listing;
+pub mod numbering;
 mod offers;
 mod output;
 mod pool;
+mod progress;
 pub mod reading;
 mod reason;
 pub mod request;
 pub mod server;
+mod slow;
 #[cfg(test)]
 mod tests;
 mod text;
 mod watch;
 
 pub use client::ClientEnd;
+pub use consort_group::OpenRequest;
 pub use consort_group::ordered::MulticastLayout;
-pub use consort_group::{Addressee, ChangeCause, ClientName, GroupViewId, Member, PrivateName, Target};
+pub use consort_group::{
+    Addressee, ChangeCause, ClientName, ClientNameError, GroupViewId, HistoryPlace, Member, Numbered, PrivateName,
+    PrivateNameError, ProducerId, Target, Targets, ViewClosing, ViewPlace, ViewTrail,
+};
 pub use consort_wire::append;
+pub use declaring::{DeclareRefusal, DeclareRequest, DeclareStatus};
 pub use event::{
     BorrowedMessage, DaemonEvent, GroupSignal, GroupView, Message, NetworkView, Offer, Placement, Progress, WaitNotice,
     Welcome,
 };
 pub use limits::Limits;
 pub use listing::{Inquirer, ListQuery, Listing};
+pub use numbering::{OpenRefusal, OpeningWait, ProducerStatus};
 pub use offers::{PendingOffer, Undo};
 pub use output::{FrameQueue, OUTPUT_PIECES, SHARED};
 pub use pool::Pool;
+pub use progress::{ReachedPlace, ReadingProgress};
 pub use reading::{Place, PlaceError, ReadRequest, ReadingEnd, ReadingStatus};
-pub use reason::{Disconnect, DisconnectReason, ReadingEndCause, Refusal, RefusalCause};
-pub use request::Hello;
-pub use server::{Ask, Session};
+pub use reason::{
+    DeclareRefusalCause, Disconnect, DisconnectReason, OpenRefusalCause, ReadingEndCause, Refusal, RefusalCause,
+};
+pub use request::{Hello, TOKEN_MAX};
+pub use server::{Ask, DaemonEnd};
+pub use slow::{SlowLimits, SlowPolicies, SlowPolicy, SlowRequest, SlowRule};
 pub use watch::Waits;
 
 /// The first four bytes of every hello.

@@ -1,4 +1,5 @@
 //! What one client may ask of a daemon.
+use crate::SlowLimits;
 use crate::frame::HEAD_LEN;
 use consort_group::{Targets, batch};
 use consort_types::Duration;
@@ -24,6 +25,8 @@ pub struct Limits {
     pub output_max: usize,
     /// How many bytes may wait for all clients together; beyond, the one with most of them is disconnected as slow.
     pub outputs_max: usize,
+    /// What is done about clients that do not read.
+    pub slow: SlowLimits,
     /// How many bytes the large frames may have together that clients have begun and not finished; whoever begins another
     /// is not read from meanwhile.
     pub frames_max: usize,
@@ -46,6 +49,7 @@ impl Default for Limits {
             groups_max: Targets::MAX,
             output_max: 64 << 20,
             outputs_max: 1 << 30,
+            slow: SlowLimits::default(),
             frames_max: 256 << 20,
             frame_within: Duration::from_secs(30),
             spread_messages: None,

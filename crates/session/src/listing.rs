@@ -17,7 +17,7 @@ mod inquirer;
 
 pub use inquirer::{Inquirer, Reply};
 
-use crate::frame;
+use crate::{SlowPolicy, frame};
 use bytes::{BufMut, BytesMut};
 use consort_group::{ClientName, Member, ordered, targets};
 use consort_types::{ClientId, GroupName, MemberId};
@@ -36,7 +36,7 @@ const CLOSED: u8 = 1;
 /// The least bytes of an entry of each kind.
 const GROUP_LEN: usize = 1 + 4 + 1;
 const MEMBER_ENTRY_LEN: usize = MEMBER_LEN + 4 + 1;
-const CONNECTION_LEN: usize = 4 + 1 + 1 + 1 + 4 + 8 + 4 + 4;
+const CONNECTION_LEN: usize = 4 + 1 + 1 + 1 + 4 + 8 + 4 + 4 + 1 + 8;
 
 /// What is asked for, and from where on. `most` limits the page; 0 asks for the total alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,6 +126,10 @@ pub struct Connection {
     pub under_way: u32,
     /// How many may be.
     pub credit: u32,
+    /// What is done if it does not read.
+    pub slow: SlowPolicy,
+    /// How many of the bytes that wait are on disk.
+    pub spooled: u64,
 }
 
 /// What carries a connection.
@@ -295,6 +299,8 @@ fn put_connection(out: &mut BytesMut, connection: &Connection) {
     out.put_u64(connection.waiting);
     out.put_u32(connection.under_way);
     out.put_u32(connection.credit);
+    out.put_u8(connection.slow as u8);
+    out.put_u64(connection.spooled);
 }
 
 fn read_page<T>(
@@ -336,6 +342,8 @@ fn read_connection(reader: &mut Reader<'_>) -> Result<Connection, Malformed> {
         waiting: reader.u64("waiting")?,
         under_way: reader.u32("under way")?,
         credit: reader.u32("credit")?,
+        slow: coded(reader, "slow policy", SlowPolicy::ALL, |policy| policy as u8)?,
+        spooled: reader.u64("spooled")?,
     })
 }
 

@@ -39,9 +39,24 @@ pub struct FrameQueue {
     inlaid: VecDeque<Inlay>,
     /// Their bytes.
     inlaid_len: usize,
+    /// What lies on disk, between `pieces` and `last`.
+    spool: Option<Box<Spooled>>,
     /// Something was left when the client had read what it could.
     behind: bool,
     announced: bool,
+}
+
+/// What of an output is on disk or on its way there, in blocks of whole frames.
+#[derive(Debug, Default)]
+struct Spooled {
+    /// Their lengths, oldest first.
+    blocks: VecDeque<usize>,
+    /// Their bytes.
+    bytes: u64,
+    /// The first was asked for.
+    asked: bool,
+    /// Those that nobody has taken to disk yet.
+    to_write: VecDeque<Bytes>,
 }
 
 #[derive(Debug)]
@@ -87,7 +102,7 @@ impl FrameQueue {
     /// Appends whole frames that others read, too, without copying them if they are worth it: a
     /// [`Pool`](crate::Pool) counts them.
     pub fn share(&mut self, frames: &Bytes) {
-        if frames.len() < SHARED {
+        if frames.len() < SHARED || self.is_spooling() && frames.len() < PIECE {
             append(self.put(frames.len()), frames);
             return;
         }
@@ -106,7 +121,7 @@ impl FrameQueue {
     /// All that is to be written, in pieces.
     pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         let later = self.pieces.iter().skip(1).map(|piece| &piece.bytes[..]);
-        let last = (!self.pieces.is_empty()).then_some(&self.last[..]);
+        let last = (!self.pieces.is_empty() && !self.is_spooling()).then_some(&self.last[..]);
         std::iter::once(self.front()).chain(later).chain(last).chain(self.inlaid_pieces())
     }
 
@@ -118,9 +133,77 @@ impl FrameQueue {
         pieces.filter(|piece| !piece.is_empty())
     }
 
-    /// How many bytes are to be written.
+    /// How many bytes are to be written, on disk or not.
     pub fn len(&self) -> usize {
+        self.in_memory() + usize::try_from(self.spooled()).unwrap_or(usize::MAX)
+    }
+
+    /// How many of them are in memory.
+    pub fn in_memory(&self) -> usize {
         self.in_pieces + self.last.len() + self.inlaid_len - self.at
+    }
+
+    /// How many of them are on disk, or on their way there.
+    pub fn spooled(&self) -> u64 {
+        self.spool.as_ref().map_or(0, |spool| spool.bytes)
+    }
+
+    /// Whether some are on disk.
+    pub const fn is_spooling(&self) -> bool {
+        self.spool.is_some()
+    }
+
+    /// Whether there is something that can be written now: not where it must be read from disk first.
+    pub fn is_ready(&self) -> bool {
+        if self.is_spooling() { !self.pieces.is_empty() } else { !self.is_empty() }
+    }
+
+    /// From here on frames go to disk, behind those that are in memory now, until all is written.
+    pub fn begin_spooling(&mut self) {
+        if !self.is_spooling() {
+            self.close();
+            self.spool = Some(Box::default());
+        }
+    }
+
+    /// The next block for the disk.
+    pub fn next_to_spool(&mut self) -> Option<Bytes> {
+        self.spool.as_mut()?.to_write.pop_front()
+    }
+
+    /// How many bytes are to be read from disk next, if it is time for it; says so once. Where nothing is left there, what
+    /// follows is in memory again.
+    pub fn next_to_read(&mut self) -> Option<usize> {
+        let spool = self.spool.as_mut()?;
+        if spool.asked || self.in_pieces - self.at >= PIECE {
+            return None;
+        }
+        let Some(next) = spool.blocks.front() else {
+            self.spool = None;
+            return None;
+        };
+        spool.asked = true;
+        Some(*next)
+    }
+
+    /// What [`Self::next_to_read`] named was read. False if it was not: nothing is left as it was.
+    pub fn put_read(&mut self, block: Bytes) -> bool {
+        let Some(spool) = &mut self.spool else { return false };
+        if !spool.asked || spool.blocks.front() != Some(&block.len()) {
+            return false;
+        }
+        spool.asked = false;
+        spool.blocks.pop_front();
+        spool.bytes -= block.len() as u64;
+        self.keep(block);
+        true
+    }
+
+    fn keep(&mut self, block: Bytes) {
+        let charge = block.len();
+        self.in_pieces += charge;
+        self.charged += charge;
+        self.pieces.push_back(FrameBlock { bytes: block, charge });
     }
 
     /// Whether all is written.
@@ -135,7 +218,7 @@ impl FrameQueue {
 
     /// Whether there is something to write that nobody was told of yet. Says so once until all is written.
     pub fn wakes(&mut self) -> bool {
-        let wakes = !self.announced && !self.is_empty();
+        let wakes = !self.announced && self.is_ready();
         self.announced |= wakes;
         wakes
     }
@@ -158,6 +241,10 @@ impl FrameQueue {
             n -= left;
             self.drop_first();
         }
+        if self.is_spooling() {
+            self.announced = false;
+            return;
+        }
         self.at = self.last.len().min(self.at.saturating_add(n));
         if self.at == self.last.len() {
             self.rest();
@@ -167,6 +254,7 @@ impl FrameQueue {
     /// Forgets all frames of which nothing is written yet. `len_of` says how long the frame is with which bytes begin.
     pub fn cut(&mut self, len_of: impl Fn(&[u8]) -> usize) {
         self.settle();
+        self.spool = None;
         let first = self.first();
         let mut end = 0;
         while end < self.at {
@@ -185,14 +273,24 @@ impl FrameQueue {
 
     /// Whether nothing that is appended now stays where it lies.
     fn is_copied(&self) -> bool {
-        self.behind || !self.pieces.is_empty()
+        self.behind || !self.pieces.is_empty() || self.is_spooling()
     }
 
     fn first(&self) -> &[u8] {
-        self.pieces.front().map_or(&self.last, |piece| &piece.bytes)
+        match self.pieces.front() {
+            Some(piece) => &piece.bytes,
+            None if self.is_spooling() => &[],
+            None => &self.last,
+        }
     }
 
     fn push(&mut self, bytes: Bytes, charge: usize) {
+        if let Some(spool) = &mut self.spool {
+            spool.bytes += bytes.len() as u64;
+            spool.blocks.push_back(bytes.len());
+            spool.to_write.push_back(bytes);
+            return;
+        }
         self.in_pieces += bytes.len();
         self.charged += charge;
         self.pieces.push_back(FrameBlock { bytes, charge });
@@ -259,209 +357,4 @@ impl FrameQueue {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use consort_types::Rng;
-
-    /// All that is still to be written.
-    fn rest_of(output: &mut FrameQueue) -> Vec<u8> {
-        let mut all = Vec::new();
-        while !output.is_empty() {
-            let front = output.front().to_vec();
-            output.written(front.len());
-            all.extend(front);
-        }
-        all
-    }
-
-    #[test]
-    fn it_wakes_once_until_it_is_empty() {
-        let mut output = FrameQueue::default();
-        assert!(!output.wakes());
-        output.put(3).extend_from_slice(b"abc");
-        assert!(output.wakes() && !output.wakes());
-        output.written(2);
-        output.put(3).extend_from_slice(b"de");
-        assert!(!output.wakes());
-        assert_eq!(output.front(), b"cde");
-        output.written(99);
-        assert!(output.is_empty() && !output.wakes());
-        output.put(3).extend_from_slice(b"f");
-        assert!(output.wakes());
-    }
-
-    #[test]
-    fn steady_traffic_needs_no_more_room_and_a_burst_is_given_back() {
-        let mut output = FrameQueue::default();
-        for round in 0..20_000 {
-            output.put(100).extend_from_slice(&[7; 100]);
-            if round % 10 != 0 {
-                output.written(120);
-            }
-            assert!(output.last.capacity() + output.in_pieces <= 3 * PIECE);
-        }
-        output.put(0).resize(10 * PIECE, 0);
-        output.written(usize::MAX);
-        assert_eq!((output.last.capacity(), output.charge()), (0, 0));
-    }
-
-    #[test]
-    fn a_stream_that_never_runs_dry_uses_its_pieces_again() {
-        let mut output = FrameQueue::default();
-        let mut places = std::collections::BTreeSet::new();
-        for _ in 0..100_000 {
-            output.put(1000).extend_from_slice(&[7; 1000]);
-            if output.len() > 2 * PIECE {
-                output.written(PIECE);
-            }
-            places.extend((output.last.len() == 1000).then(|| output.last.as_ptr() as usize));
-        }
-        assert!(places.len() <= 6, "{}", places.len());
-    }
-
-    #[test]
-    fn whatever_is_appended_shared_and_written_comes_out_in_order() {
-        let mut rng = Rng::new(7);
-        for _ in 0..50 {
-            let (mut output, mut put, mut got) = (FrameQueue::default(), Vec::new(), Vec::new());
-            for byte in 0..200u8 {
-                let frame = Bytes::from(vec![byte; rng.below(20_000) as usize]);
-                put.extend_from_slice(&frame);
-                match rng.below(4) {
-                    0 => output.share(&frame),
-                    1 => inlay(&mut output, &frame),
-                    _ => output.put(frame.len()).extend_from_slice(&frame),
-                }
-                let n = (rng.below(60_000) as usize).min(output.len());
-                got.extend(output.pieces().flatten().take(n));
-                output.written(n);
-                assert_eq!(output.len(), put.len() - got.len());
-                assert!(output.pieces().flatten().eq(&put[got.len()..]));
-            }
-            got.extend(rest_of(&mut output));
-            assert!(got == put);
-            assert_eq!(output.charge(), 0);
-        }
-    }
-
-    /// A frame of which all but the first byte may be inlaid, in two slices.
-    fn inlay(output: &mut FrameQueue, frame: &Bytes) {
-        let Some(first) = frame.first() else { return };
-        output.put(frame.len()).extend_from_slice(&[*first]);
-        output.inlay(frame, 1..frame.len() / 2);
-        output.inlay(frame, (frame.len() / 2).max(1)..frame.len());
-    }
-
-    #[test]
-    fn who_keeps_up_is_given_large_slices_where_they_lie() {
-        let frame = Bytes::from(vec![7; 10_000]);
-        let mut output = FrameQueue::default();
-        for _ in 0..3 {
-            inlay(&mut output, &frame);
-            inlay(&mut output, &frame.slice(..100));
-        }
-        let lying: Vec<_> = output.pieces().filter(|piece| frame.as_ptr_range().contains(&piece.as_ptr())).collect();
-        assert_eq!(lying.iter().map(|piece| piece.len()).sum::<usize>(), 3 * 9_999);
-        assert_eq!((output.len(), output.charge(), output.last.len()), (30_300, 30_300, 303));
-        output.written(30_300);
-        assert!(output.is_empty() && output.charge() == 0 && frame.is_unique());
-    }
-
-    #[test]
-    fn who_is_behind_keeps_no_slice() {
-        let frame = Bytes::from(vec![7; 10_000]);
-        let mut output = FrameQueue::default();
-        inlay(&mut output, &frame);
-        output.written(0);
-        assert!(frame.is_unique() && output.len() == 10_000);
-        inlay(&mut output, &frame);
-        assert!(frame.is_unique(), "it is behind still");
-        output.written(20_000);
-        inlay(&mut output, &frame);
-        assert!(!frame.is_unique(), "it has caught up");
-        output.cut(|_| 10_000);
-        assert!(frame.is_unique() && output.is_empty());
-    }
-
-    /// A message of that many bytes, as it comes in packets.
-    fn message(output: &mut FrameQueue, len: usize) {
-        let slice = Bytes::from(vec![7; 1350]);
-        output.put(len).extend_from_slice(b"head");
-        (0..len / 1350).for_each(|_| output.inlay(&slice, 0..1350));
-    }
-
-    #[test]
-    fn what_a_large_message_took_is_given_back_once_it_is_read() {
-        let mut output = FrameQueue::default();
-        message(&mut output, 9 << 20);
-        output.written(1);
-        output.written(usize::MAX);
-        let kept = output.last.capacity() + output.spare.capacity();
-        assert!(output.is_empty() && kept < 4 * PIECE, "{kept} bytes are kept");
-    }
-
-    #[test]
-    fn large_messages_for_who_is_behind_take_about_what_they_cost() {
-        let mut output = FrameQueue::default();
-        output.share(&Bytes::from(vec![7; SHARED]));
-        output.written(0);
-        for _ in 0..3 {
-            message(&mut output, 9 << 20);
-            let (kept, charged) = (output.last.capacity() + output.spare.capacity(), output.last.len());
-            assert!(kept < charged + 3 * PIECE, "{kept} bytes for {charged}");
-        }
-    }
-
-    #[test]
-    fn no_more_is_inlaid_than_one_write_takes() {
-        let frame = Bytes::from(vec![7; 2 * SHARED + 2]);
-        let mut output = FrameQueue::default();
-        (0..200).for_each(|_| inlay(&mut output, &frame));
-        let (pieces, bytes) = output.pieces().fold((0, 0), |(n, len), piece| (n + 1, len + piece.len()));
-        assert!((INLAID_MAX..=OUTPUT_PIECES).contains(&pieces), "{pieces}");
-        assert_eq!((bytes, output.len()), (200 * frame.len(), bytes));
-    }
-
-    #[test]
-    fn what_many_read_is_kept_once() {
-        let frame = Bytes::from(vec![7; 30_000]);
-        let mut outputs: Vec<_> = std::iter::repeat_with(FrameQueue::default).take(100).collect();
-        outputs.iter_mut().for_each(|output| output.share(&frame));
-        assert!(outputs.iter().all(|output| output.front().as_ptr() == frame.as_ptr()));
-        assert_eq!(outputs.iter().map(FrameQueue::charge).sum::<usize>(), 100 * EACH);
-        let mut small = FrameQueue::default();
-        small.share(&frame.slice(..SHARED - 1));
-        assert_eq!((small.pieces.len(), small.charge()), (0, SHARED - 1));
-    }
-
-    /// A frame whose first byte is its length in hundreds.
-    fn frame(hundreds: u8) -> Vec<u8> {
-        vec![hundreds; usize::from(hundreds) * 100]
-    }
-
-    #[test]
-    fn a_cut_leaves_only_the_frame_that_is_begun() {
-        let len_of = |bytes: &[u8]| usize::from(bytes[0]) * 100;
-        for (written, left) in
-            [(0, 0), (1, 99), (99, 1), (100, 0), (250, 50), (300, 0), (2300, 0), (2301, 1_499), (3800, 0)]
-        {
-            for how in 0..3 {
-                let mut output = FrameQueue::default();
-                for hundreds in [1, 2, 20, 15, 3] {
-                    match how {
-                        0 => output.share(&frame(hundreds).into()),
-                        1 => inlay(&mut output, &frame(hundreds).into()),
-                        _ => output.put(0).extend_from_slice(&frame(hundreds)),
-                    }
-                }
-                output.wakes();
-                output.written(written);
-                output.cut(len_of);
-                assert_eq!(output.len(), left, "{written}");
-                output.put(3).extend_from_slice(b"bye");
-                assert_eq!(output.wakes(), left == 0);
-                assert!(rest_of(&mut output).ends_with(b"bye"));
-            }
-        }
-    }
-}
+mod tests;

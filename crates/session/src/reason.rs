@@ -2,7 +2,7 @@
 use consort_wire::Malformed;
 use std::fmt;
 
-macro_rules! codes {
+macro_rules! codes_of {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $code:literal $text:literal,)* }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,6 +36,7 @@ macro_rules! codes {
         }
     };
 }
+pub(crate) use codes_of as codes;
 
 codes! {
     /// What kind of refusal.
@@ -62,6 +63,30 @@ codes! {
         GroupsFull = 10 "groups_full",
         /// A Spread client among the receivers could not be told the message.
         NotRepresentable = 11 "not_representable",
+        /// A producer's message in a part of the network that does not count for producers.
+        NotPrimary = 12 "not_primary",
+        /// A producer's message that does not follow its last one.
+        Missing = 13 "missing",
+        /// A producer's message after it was opened elsewhere.
+        Fenced = 14 "fenced",
+        /// A message of a producer that is not known any more.
+        Forgotten = 15 "forgotten",
+        /// The rules do not let the client do it.
+        Denied = 16 "denied",
+    }
+}
+
+codes! {
+    /// Why a producer cannot be opened.
+    OpenRefusalCause {
+        /// No policy says which part of a parted network goes on.
+        NoPolicy = 1 "no_policy",
+        /// As many producers are known as there may be.
+        Full = 2 "full",
+        /// The daemon is leaving.
+        Leaving = 3 "leaving",
+        /// The session has opened it since, over another connection, or another session has claimed it.
+        Fenced = 4 "fenced",
     }
 }
 
@@ -82,6 +107,24 @@ codes! {
         OtherOrder = 6 "other_order",
         /// The client ended it, or began another.
         Ended = 7 "ended",
+        /// The daemon's history is another than the one that was read.
+        Parted = 8 "parted",
+        /// The rules do not let the client receive what is sent to a group.
+        Denied = 9 "denied",
+    }
+}
+
+codes! {
+    /// Why a checkpoint was not declared.
+    DeclareRefusalCause {
+        /// There are as many holders as there may be.
+        Full = 1 "full",
+        /// The daemon's ordering protocol retains nothing for holders.
+        Unsupported = 2 "unsupported",
+        /// The position belongs to another order than the daemon's.
+        OtherOrder = 3 "other_order",
+        /// As many wait at the daemon as may.
+        TooMany = 4 "too_many",
     }
 }
 
@@ -108,6 +151,18 @@ codes! {
         TooManyClients = 9 "too_many_clients",
         /// The daemon cannot go on as the member that it was, and starts anew: the others have let go of what it missed.
         Restarting = 10 "restarting",
+        /// What was to be kept on disk for the client until it reads could not be kept there.
+        SpoolFailed = 11 "spool_failed",
+        /// The rules do not let the client be called so, or have one more connection.
+        Denied = 12 "denied",
+        /// The client has to prove who it is, by a token or a certificate, and has not.
+        Unproven = 13 "unproven",
+        /// What the client showed is no token.
+        TokenMalformed = 14 "token_malformed",
+        /// The client's token was not given out here, or not any more.
+        TokenUnknown = 15 "token_unknown",
+        /// The client's token is too old.
+        TokenExpired = 16 "token_expired",
     }
 }
 

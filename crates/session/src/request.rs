@@ -2,7 +2,7 @@
 //!
 //! | kind | request | body |
 //! |---|---|---|
-//! | 01 | hello | magic (4), version (2), flags (1: bit 0 wants views, 1 offers, 2 undoes the latest only, 3 only asks, 4 wants positions), name (1 + n), session (8), position (8) |
+//! | 01 | hello | magic (4), version (2), flags (1: bit 0 wants views, 1 offers, 2 undoes the latest only, 3 only asks, 4 wants positions, 5 wants heartbeats, 6 says what is to be done if it does not read, 7 shows a token), name (1 + n), session (8), position (8), with bit 5 the interval in ms (4), with bit 6 the policy (1), bytes (8) and ms (4), with bit 7 the token (1 + n) |
 //! | 02 | join | group (1 + n) |
 //! | 03 | leave | group (1 + n) |
 //! | 04 | status | |
@@ -10,17 +10,22 @@
 //! | 06 | goodbye | |
 //! | 07 | join that closes the group if it opens it | group (1 + n) |
 //! | 08-0a | questions: see [`crate::listing`] | |
-//! | 0b | read by position: see [`crate::reading`] | |
+//! | 0b, 0e | read by position: see [`crate::reading`] | |
+//! | 0c, 0d | producers: see [`crate::numbering`] | |
+//! | 0f | checkpoints: see [`crate::declaring`] | |
 //! | 11-15 | multicast; the second digit is the service | targets, payload |
 //!
 //! Joins, leaves and multicasts are numbered.
+use crate::declaring::{DECLARE, DeclareRequest};
 use crate::frame::{self, HEAD_LEN, Head};
 use crate::listing::{self, ListQuery};
-use crate::reading::{READ, ReadRequest};
-use crate::{MAGIC, Undo, VERSION};
+use crate::numbering;
+use crate::reading::{READ, READ_ON, ReadRequest};
+use crate::{MAGIC, SlowRequest, Undo, VERSION};
 use bytes::{BufMut, BytesMut};
+use consort_group::OpenRequest;
 use consort_group::{Addressee, ClientName, Targets, targets};
-use consort_types::{GroupName, Service};
+use consort_types::{Duration, GroupName, Service};
 use consort_wire::{Malformed, Payload, Reader, append};
 
 const HELLO: u8 = 0x01;
@@ -34,11 +39,17 @@ const MULTICAST: u8 = 0x10;
 const WANTS_VIEWS: u8 = 1;
 const WANTS_OFFERS: u8 = 2;
 const WANTS_OFFERS_UNDOES_LATEST: u8 = WANTS_OFFERS | 4;
-/// With no other flag.
+/// With no other flag but a token's.
 const ONLY_ASKS: u8 = 8;
 const WANTS_POSITIONS: u8 = 16;
+const WANTS_HEARTBEATS: u8 = 32;
+const SAYS_SLOW: u8 = 64;
+/// With any other.
+const SHOWS_TOKEN: u8 = 128;
 /// No body but a multicast's is longer.
 pub(crate) const BODY_MAX: usize = 256;
+/// No token is longer.
+pub const TOKEN_MAX: usize = 160;
 
 /// How a client opens a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,6 +66,13 @@ pub struct Hello {
     /// Whether messages are to come with their position and their sender's incarnation. Not for optimistic clients: offers
     /// have no position yet.
     pub wants_positions: bool,
+    /// How often it wants to be told that the daemon is at work, if at all; told in whole milliseconds, 1 at least. Not for
+    /// clients that only ask.
+    pub heartbeats: Option<Duration>,
+    /// What is to be done if it does not read; what the daemon does where it does not say. Not for clients that only ask.
+    pub slow: Option<SlowRequest>,
+    /// What proves who the client is, at a daemon that has given it out; 1 to 160 bytes.
+    pub token: Option<String>,
     /// The session it wants to continue, 0 for a new one. This version knows none and always opens a new one.
     pub session: u64,
     /// The last position it has of that session; 0 with a new one.
@@ -84,12 +102,28 @@ impl Hello {
             targets::put_name(self.name.as_ref().map_or(&[], |name| name.as_str().as_bytes()), out);
             out.put_u64(self.session);
             out.put_u64(self.position);
+            if let Some(interval) = self.heartbeats.filter(|_| !self.only_asks) {
+                out.put_u32(u32::try_from(interval.as_millis()).unwrap_or(u32::MAX).max(1));
+            }
+            if let Some(slow) = self.slow.filter(|_| !self.only_asks) {
+                slow.put(out);
+            }
+            if let Some(token) = self.shown_token() {
+                targets::put_name(token, out);
+            }
         });
     }
 
+    /// The token as it is told: of what is too long so much that it is seen to be none.
+    fn shown_token(&self) -> Option<&[u8]> {
+        let token = self.token.as_deref().filter(|token| !token.is_empty())?;
+        Some(&token.as_bytes()[..token.len().min(TOKEN_MAX)])
+    }
+
     fn flags(&self) -> u8 {
+        let shows = if self.shown_token().is_some() { SHOWS_TOKEN } else { 0 };
         if self.only_asks {
-            return ONLY_ASKS;
+            return ONLY_ASKS | shows;
         }
         let offers = match self.optimistic {
             None => 0,
@@ -97,7 +131,10 @@ impl Hello {
             Some(Undo::Latest) => WANTS_OFFERS_UNDOES_LATEST,
         };
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
-        offers | flag(self.wants_views, WANTS_VIEWS) | flag(self.wants_positions, WANTS_POSITIONS)
+        let views = flag(self.wants_views, WANTS_VIEWS);
+        let heartbeats = flag(self.heartbeats.is_some(), WANTS_HEARTBEATS);
+        let slow = flag(self.slow.is_some(), SAYS_SLOW);
+        offers | shows | views | heartbeats | slow | flag(self.wants_positions, WANTS_POSITIONS)
     }
 
     pub(crate) fn decode(body: &[u8]) -> Result<Self, NotHello> {
@@ -110,8 +147,8 @@ impl Hello {
             return Err(NotHello::Version(version));
         }
         let flags = reader.u8("flags")?;
-        let only_asks = flags == ONLY_ASKS;
-        let optimistic = match flags & !WANTS_VIEWS {
+        let only_asks = flags & !SHOWS_TOKEN == ONLY_ASKS;
+        let optimistic = match flags & !(WANTS_VIEWS | WANTS_HEARTBEATS | SAYS_SLOW | SHOWS_TOKEN) {
             _ if only_asks => None,
             0 | WANTS_POSITIONS => None,
             WANTS_OFFERS => Some(Undo::Any),
@@ -120,9 +157,39 @@ impl Hello {
         };
         let name = listing::read_client_name(&mut reader)?;
         let (session, position) = (reader.u64("session")?, reader.u64("position")?);
+        let heartbeats = if flags & WANTS_HEARTBEATS != 0 { Some(read_interval(&mut reader)?) } else { None };
+        let slow = if flags & SAYS_SLOW != 0 { Some(SlowRequest::read(&mut reader)?) } else { None };
+        let token = if flags & SHOWS_TOKEN != 0 { Some(read_token(&mut reader)?) } else { None };
         reader.end("end of hello")?;
         let (wants_views, wants_positions) = (flags & WANTS_VIEWS != 0, flags & WANTS_POSITIONS != 0);
-        Ok(Self { name, wants_views, optimistic, only_asks, wants_positions, session, position })
+        Ok(Self {
+            name,
+            wants_views,
+            optimistic,
+            only_asks,
+            wants_positions,
+            heartbeats,
+            slow,
+            token,
+            session,
+            position,
+        })
+    }
+}
+
+/// What is shown may be no token, which is the daemon's to say; but it has a token's length, and is text.
+fn read_token(reader: &mut Reader<'_>) -> Result<String, Malformed> {
+    let before = reader.clone();
+    let len = usize::from(reader.u8("token")?);
+    let token = std::str::from_utf8(reader.take(len, "token")?).ok();
+    token.filter(|token| (1..=TOKEN_MAX).contains(&token.len())).map(str::to_owned).ok_or(before.bad("token"))
+}
+
+fn read_interval(reader: &mut Reader<'_>) -> Result<Duration, Malformed> {
+    let before = reader.clone();
+    match reader.u32("heartbeat interval")? {
+        0 => Err(before.bad("heartbeat interval")),
+        ms => Ok(Duration::from_millis(u64::from(ms))),
     }
 }
 
@@ -183,6 +250,9 @@ pub(crate) enum Request {
     Status,
     List(ListQuery),
     Read(ReadRequest),
+    Open(OpenRequest),
+    Forget,
+    Declare(DeclareRequest),
     Ping(u64),
     Goodbye,
 }
@@ -207,7 +277,7 @@ pub(crate) fn check_multicast(payload: &Payload, at: usize) -> Result<(usize, us
 
 /// Reads any frame but a hello and a multicast.
 pub(crate) fn decode(head: Head, body: &Payload) -> Result<Request, Malformed> {
-    let most = if head.kind == READ { Targets::MAX_LEN } else { BODY_MAX };
+    let most = if matches!(head.kind, READ | READ_ON) { Targets::MAX_LEN } else { BODY_MAX };
     if body.len() > most {
         return Err(Malformed { what: "frame length", at: 0 });
     }
@@ -220,7 +290,10 @@ pub(crate) fn decode(head: Head, body: &Payload) -> Result<Request, Malformed> {
         LEAVE => Request::Leave(targets::read_group(&mut reader)?),
         STATUS => Request::Status,
         kind if ListQuery::is_one(kind) => Request::List(ListQuery::read(kind, &mut reader)?),
-        READ => Request::Read(ReadRequest::read(&mut reader)?),
+        READ | READ_ON => Request::Read(ReadRequest::read(head.kind, &mut reader)?),
+        numbering::OPEN => Request::Open(OpenRequest::read(&mut reader)?),
+        numbering::FORGET => Request::Forget,
+        DECLARE => Request::Declare(DeclareRequest::read(&mut reader)?),
         PING => Request::Ping(reader.u64("token")?),
         GOODBYE => Request::Goodbye,
         HELLO => return Err(Malformed { what: "second hello", at: 0 }),

@@ -1,19 +1,24 @@
 //! A daemon's end of one connection.
+use crate::declaring::DeclareRequest;
 use crate::event::{self, ToldAs, Welcome};
 use crate::frame::{self, Alike, Frames, HEAD_LEN, Head};
 use crate::ledger::RequestLedger;
 use crate::limits::SMALL_FRAME;
 use crate::listing::ListQuery;
+use crate::numbering::{Numbering, ProducerStatus};
 use crate::offers::{OpenOffers, PendingOffer};
 use crate::output::FrameQueue;
 use crate::reading::ReadRequest;
 use crate::request::{self, Hello, NotHello, Request};
 use crate::watch::{WaitWatch, Waits};
-use crate::{Disconnect, DisconnectReason, Limits, Refusal, RefusalCause, VERSION};
+use crate::{Disconnect, DisconnectReason, Limits, Refusal, RefusalCause, SlowRequest, VERSION};
 use bytes::Bytes;
+use consort_group::OpenRequest;
 use consort_group::ordered::{self, MulticastLayout};
-use consort_group::{ClientName, batch};
-use consort_types::{ClientId, GroupName, Incarnation, Instant, MemberId, NodeId, OfferId, OrderWait, Service};
+use consort_group::{ClientName, Numbered, batch};
+use consort_types::{
+    ClientId, Duration, GroupName, Incarnation, Instant, MemberId, NodeId, OfferId, OrderWait, Service,
+};
 use consort_wire::{Malformed, Payload};
 use std::collections::BTreeMap;
 
@@ -23,13 +28,19 @@ use std::collections::BTreeMap;
 /// [`Self::accept`] or [`Self::refuse`] settles it, so one that cannot be taken now is simply asked for again later and
 /// nothing overtakes it.
 #[derive(Debug)]
-pub struct Session {
+pub struct DaemonEnd {
     client: ClientId,
     stage: SessionStage,
     name: ClientName,
     wants_views: bool,
     only_asks: bool,
     wants_positions: bool,
+    /// How often it is told that this daemon is at work.
+    heartbeats: Option<Duration>,
+    /// What is to be done if it does not read, if it said so.
+    slow: Option<SlowRequest>,
+    /// What it showed, until it is looked at.
+    token: Option<String>,
     /// Of each node the incarnation that the client was told last.
     told_lives: BTreeMap<NodeId, Incarnation>,
     offers: Option<OpenOffers>,
@@ -38,7 +49,10 @@ pub struct Session {
     input: Frames,
     /// What [`Self::next`] returned and is not settled.
     asked: Option<Alike>,
+    /// Whether that is a multicast.
+    asks_multicast: bool,
     ledger: RequestLedger,
+    numbering: Numbering,
     refused: u64,
     progress_due: bool,
     watch: WaitWatch,
@@ -58,7 +72,7 @@ enum SessionStage {
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// To be let in under this name, or one that the daemon chooses; answer with [`Session::welcome`].
+    /// To be let in under this name, or one that the daemon chooses; answer with [`DaemonEnd::welcome`].
     Hello(Option<ClientName>),
     /// To join a group. Numbered.
     Join {
@@ -76,17 +90,24 @@ pub enum Ask {
         /// The whole payload for the order, its prefix included; shares the bytes that were read.
         payload: Payload,
     },
-    /// The daemon's status; answer with [`Session::tell`].
+    /// The daemon's status; answer with [`DaemonEnd::tell`].
     Status,
-    /// A page of a list; answer with [`Session::tell`].
+    /// A page of a list; answer with [`DaemonEnd::tell`].
     List(ListQuery),
-    /// To read by position, or to end it; answer with [`Session::tell`].
+    /// To read by position, or to end it; answer with [`DaemonEnd::tell`].
     Read(ReadRequest),
+    /// To have its sends numbered; answer with [`DaemonEnd::tell_producer`] and [`DaemonEnd::number`]. Sends are refused until
+    /// then.
+    Open(OpenRequest),
+    /// To have its producer forgotten.
+    Forget,
+    /// To have it known what it keeps by itself; answer with [`DaemonEnd::tell`].
+    Declare(DeclareRequest),
     /// To end the session; all it sent is in the order or on its way there.
     Goodbye,
 }
 
-impl Session {
+impl DaemonEnd {
     /// A connection that has not said anything.
     pub fn new(client: ClientId) -> Self {
         let name = ClientName::unchosen(client);
@@ -96,6 +117,9 @@ impl Session {
             wants_views: false,
             only_asks: false,
             wants_positions: false,
+            heartbeats: None,
+            slow: None,
+            token: None,
             told_lives: BTreeMap::new(),
             offers: None,
             prefix: ordered::multicast_prefix(client, &name),
@@ -103,7 +127,9 @@ impl Session {
             name,
             input: Frames::new(HEAD_LEN + request::BODY_MAX),
             asked: None,
+            asks_multicast: false,
             ledger: RequestLedger::default(),
+            numbering: Numbering::Off,
             refused: 0,
             progress_due: false,
             watch: WaitWatch::default(),
@@ -146,6 +172,21 @@ impl Session {
         self.wants_positions
     }
 
+    /// How often it wants to be told that this daemon is at work, if at all.
+    pub const fn heartbeats(&self) -> Option<Duration> {
+        self.heartbeats
+    }
+
+    /// What it said is to be done if it does not read.
+    pub const fn slow(&self) -> Option<SlowRequest> {
+        self.slow
+    }
+
+    /// The token that it showed in its hello; once.
+    pub const fn take_token(&mut self) -> Option<String> {
+        self.token.take()
+    }
+
     /// Whether it is offered messages before their place is final.
     pub const fn is_optimistic(&self) -> bool {
         self.offers.is_some()
@@ -183,7 +224,9 @@ impl Session {
             let whole = self.input.whole();
             let Some(head) = whole.map_err(|error| self.malformed(error))? else { break };
             self.asked = Some(head.into());
-            let ask = match (self.stage, request::multicast_service(head.kind)) {
+            let service = request::multicast_service(head.kind);
+            self.asks_multicast = service.is_some();
+            let ask = match (self.stage, service) {
                 (SessionStage::Silent, _) => self.on_hello(head, limits).map(Some)?,
                 (_, Some(service)) => self.on_multicast(head, service, limits).map_err(|e| self.in_body(e))?,
                 (_, None) => self.on_other(head, limits).map_err(|e| self.in_body(e))?,
@@ -210,8 +253,10 @@ impl Session {
         self.stage = SessionStage::Open;
         self.input.allow(limits.frame_max());
         (self.wants_views, self.only_asks) = (hello.wants_views, hello.only_asks);
-        self.wants_positions = hello.wants_positions;
+        (self.wants_positions, self.heartbeats) = (hello.wants_positions, hello.heartbeats);
+        self.slow = hello.slow;
         self.offers = hello.optimistic.map(OpenOffers::new);
+        self.token = hello.token;
         Ok(Ask::Hello(hello.name))
     }
 
@@ -225,11 +270,14 @@ impl Session {
         } else if groups > limits.groups_max {
             let text = format!("a message to {groups} groups; this daemon allows {}", limits.groups_max);
             Refusal::new(RefusalCause::TooManyTargets, text)
-        } else if let Some(refusal) = self.over_budget(head, limits) {
+        } else if let Some(refusal) = self.numbering.refusal().or_else(|| self.over_budget(head, limits)) {
             refusal
         } else {
             let targets = payload.len() - self.prefix.len() - len;
-            let payload = self.batch(head, targets, limits).unwrap_or(payload);
+            let mut payload = self.batch(head, targets, limits).unwrap_or(payload);
+            if let Some(prefix) = self.numbering.prefix() {
+                payload = std::iter::once(prefix).chain(payload.parts().cloned()).collect();
+            }
             return Ok(Some(Ask::Multicast { service, payload }));
         };
         self.refuse(&refusal);
@@ -257,6 +305,20 @@ impl Session {
             Request::Read(request) => {
                 self.may_do_more_than_ask()?;
                 return Ok(self.settled(Ask::Read(request)));
+            }
+            Request::Open(request) => {
+                self.may_do_more_than_ask()?;
+                self.numbering = Numbering::Ended;
+                return Ok(self.settled(Ask::Open(request)));
+            }
+            Request::Forget => {
+                self.may_do_more_than_ask()?;
+                self.numbering = Numbering::Off;
+                return Ok(self.settled(Ask::Forget));
+            }
+            Request::Declare(request) => {
+                self.may_do_more_than_ask()?;
+                return Ok(self.settled(Ask::Declare(request)));
             }
             Request::Goodbye => return Ok(self.settled(Ask::Goodbye)),
             Request::Ping(token) => {
@@ -294,11 +356,34 @@ impl Session {
     pub fn accept(&mut self) -> u64 {
         let Alike { frames, len } = self.settle();
         self.ledger.accept(frames, len);
+        if self.asks_multicast {
+            self.numbering.accept(frames);
+        }
         frames
+    }
+
+    /// From here on multicasts are numbered, this one first.
+    pub const fn number(&mut self, first: Numbered) {
+        self.numbering = Numbering::On(first);
+    }
+
+    /// Multicasts are not numbered any more: they are refused until the producer is opened again. Whether that is new.
+    pub const fn end_numbering(&mut self) -> bool {
+        self.numbering.end()
+    }
+
+    /// Tells the client how its producer is.
+    pub fn tell_producer(&mut self, status: &ProducerStatus) {
+        if self.is_open() {
+            status.put(self.output.put(SMALL_FRAME));
+        }
     }
 
     /// What [`Self::next`] returned is not taken; if it is a batch, none of it.
     pub fn refuse(&mut self, refusal: &Refusal) {
+        if self.asks_multicast {
+            self.numbering.end();
+        }
         let Alike { frames, len } = self.settle();
         for frame in 0..frames {
             let number = self.ledger.refuse(if frame == 0 { len } else { 0 });
@@ -362,7 +447,16 @@ impl Session {
         }
     }
 
-    /// Lets the client in under this name.
+    /// Tells the client that this daemon is at work, unless it has yet to read what stands in its output: that says as
+    /// much, and a client that does not read is not told ever more.
+    pub fn tell_heartbeat(&mut self) {
+        if self.is_open() && self.output.is_empty() {
+            event::put_heartbeat(self.output.put(HEAD_LEN));
+        }
+    }
+
+    /// Lets the client in under this name. One that wants heartbeats is told the first one behind it: it learns so that it
+    /// can count on them.
     pub fn welcome(&mut self, name: ClientName, daemon: MemberId, daemon_name: &str, limits: &Limits) {
         self.prefix = ordered::multicast_prefix(self.client, &name);
         self.batch_prefix = ordered::batch_prefix(self.client, &name);
@@ -379,6 +473,9 @@ impl Session {
             groups_max: u16::try_from(limits.groups_max).unwrap_or(u16::MAX),
         };
         event::put_welcome(self.output.put(SMALL_FRAME), &welcome);
+        if self.heartbeats.is_some() {
+            event::put_heartbeat(self.output.put(HEAD_LEN));
+        }
     }
 
     /// Appends a message of a client of node `sender`, or a batch.
@@ -451,7 +548,8 @@ impl Session {
     /// Sends the client away: what it sent and was not taken is forgotten, and nothing but this follows in its output. Who
     /// is too slow for what waits is not made to read it all before this: it goes behind the frame that is being read.
     pub fn close(&mut self, farewell: &Disconnect) {
-        if farewell.reason == DisconnectReason::Slow {
+        let too_much = matches!(farewell.reason, DisconnectReason::Slow | DisconnectReason::SpoolFailed);
+        if too_much || self.output.is_spooling() {
             self.output.cut(frame::len_of);
         }
         if self.stage != SessionStage::Closed {
@@ -464,6 +562,11 @@ impl Session {
     /// What the client is to read.
     pub const fn output(&self) -> &FrameQueue {
         &self.output
+    }
+
+    /// The same, for keeping some of it on disk.
+    pub const fn output_mut(&mut self) -> &mut FrameQueue {
+        &mut self.output
     }
 
     /// The first `n` bytes of the output are written.

@@ -2,7 +2,7 @@
 use crate::digest::TraceDigest;
 use crate::message::index_of;
 use crate::message::{Process, ProcessIncarnation};
-use crate::trace::{Grouped, OfferRecord, ReadingRecord};
+use crate::trace::{Grouped, LedRecord, NumberedRecord, OfferRecord, ReadingRecord, ResumedRecord};
 use bytes::Bytes;
 use consort_order::{Destination, Link};
 use consort_session::{ChangeCause, GroupView, Member};
@@ -17,7 +17,7 @@ mod whole;
 
 pub use bare::{Bare, CONTROL, Holds};
 pub(crate) use whole::private;
-pub use whole::{Bookmarks, Whole};
+pub use whole::{Bookmarks, ElectionTouch, ResumingReaders, RoamingSessions, Whole};
 
 /// A state machine that the world can drive: one input, then [`Machine::poll`] until `None`.
 pub trait Machine {
@@ -29,6 +29,9 @@ pub trait Machine {
 
     /// The node is to leave in good order; [`MachineOutput::Left`] follows.
     fn leave(&mut self, now: Instant);
+
+    /// The true time, before each input: what is on other machines has clocks of its own.
+    fn note_time(&mut self, _now: Instant) {}
 
     /// Whether its processes come into views that their node is in already.
     fn is_joined_late(&self) -> bool;
@@ -190,6 +193,27 @@ pub enum MachineOutput {
         client: u16,
         /// What it was told.
         read: ReadingRecord,
+    },
+    /// A client sends under a producer, was given what was sent so, or its node's table of producers was looked at.
+    Numbered {
+        /// Which client.
+        client: u16,
+        /// What happened.
+        step: NumberedRecord,
+    },
+    /// A client reads and outlives its nodes, or was given what such clients read.
+    Resumed {
+        /// Which client.
+        client: u16,
+        /// What happened.
+        step: Box<ResumedRecord>,
+    },
+    /// A client wants to lead.
+    Led {
+        /// Which client.
+        client: u16,
+        /// What happened.
+        step: Box<LedRecord>,
     },
     /// A client that is no process of the plan has gone.
     Gone {

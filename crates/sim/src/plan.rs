@@ -301,11 +301,15 @@ mod tests {
         for lanes in [Lanes::Token, Lanes::Unicast] {
             assert_eq!(spans(4, &[wrong(0, 100, cut(lanes))]), [(0, 100, 1, vec![12])]);
         }
-        let united = |faults: &[Activation]| {
+        let united_by = |signs: LifeSigns, faults: &[Activation]| {
             let plan = RunPlan { faults: faults.to_vec(), calm: Instant(100), ..RunPlan::perfect(4) };
-            plan.constant_spans(LifeSigns::Token)[0].cores.iter().all(|core| core.united)
+            plan.constant_spans(signs)[0].cores.iter().all(|core| core.united)
         };
+        let united = |faults: &[Activation]| united_by(LifeSigns::Token, faults);
         assert!(!united(&[wrong(0, 100, cut(Lanes::Token))]), "each of the two may draw others to its side");
+        let mumbles = [wrong(0, 100, Fault::Cut { scope: FaultScope::From(node(0)), lanes: Lanes::Token })];
+        assert!(united(&mumbles), "no ring holds one that passes no token on");
+        assert!(!united_by(LifeSigns::Heartbeats, &mumbles), "a view may still hold one whose data come");
         let deaf = Fault::Cut { scope: FaultScope::To(node(0)), lanes: Lanes::Both };
         assert!(united(&[wrong(0, 100, deaf)]));
         let mute = Fault::Cut { scope: FaultScope::From(node(0)), lanes: Lanes::Both };

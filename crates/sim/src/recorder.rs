@@ -7,11 +7,13 @@ use crate::message::{Mark, Process, ProcessIncarnation};
 use crate::quiescence::QuiescenceCheck;
 use crate::story::RunStory;
 use crate::trace::{
-    DeliveryRecord, DeliverySender, Grouped, InstallRecord, Occurrence, OfferRecord, PerProcess, ReadingRecord,
-    ReadingStep, SaidMessage, Submitted, Trace, TraceEvent,
+    DeliveryRecord, DeliverySender, Grouped, InstallRecord, LedRecord, LedStep, NumberedRecord, NumberedStep,
+    Occurrence, OfferRecord, PerProcess, ReadingRecord, ReadingStep, ResumedRecord, ResumedStep, SaidMessage,
+    Submitted, Trace, TraceEvent,
 };
 use consort_types::{Instant, NodeId, Service, ViewId};
 use consort_wire::Payload;
+use std::collections::BTreeSet;
 
 /// How much a run did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +30,12 @@ pub struct Totals {
     pub waits: u64,
     /// Faults that began.
     pub faults: u64,
+    /// Readings that began at some daemon, of readers that outlive theirs.
+    pub resumed: u64,
+    /// Views that somebody installed.
+    pub views: u64,
+    /// Elections of a leader.
+    pub elections: u64,
 }
 
 #[derive(Debug)]
@@ -48,6 +56,9 @@ pub(crate) struct Recorder {
     rest: QuiescenceCheck,
     /// When a regular view was installed last.
     pub changed: Instant,
+    installed: BTreeSet<ViewId>,
+    /// The greatest of a leader.
+    fence: u128,
 }
 
 impl Recorder {
@@ -66,6 +77,8 @@ impl Recorder {
             is_new: PerProcess::default(),
             rest: QuiescenceCheck::default(),
             changed: Instant::ZERO,
+            installed: BTreeSet::new(),
+            fence: 0,
         }
     }
 
@@ -115,6 +128,7 @@ impl Recorder {
         self.identify.view(process, &view, late);
         if !view.transitional {
             self.changed = self.now;
+            self.totals.views += u64::from(self.installed.insert(view.id));
         }
         self.record(process, Occurrence::View(Box::new(view)));
     }
@@ -170,6 +184,29 @@ impl Recorder {
             });
         }
         self.record(process, Occurrence::Reading(read));
+    }
+
+    pub fn numbered(&mut self, process: Process, step: NumberedRecord) {
+        let sign = if step.step == NumberedStep::Table { '%' } else { 'n' };
+        self.tell(Some(process.node), sign, || format!("{process}: {step}"));
+        self.record(process, Occurrence::Numbered(step));
+    }
+
+    pub fn resumed(&mut self, process: Process, step: Box<ResumedRecord>) {
+        if step.step != ResumedStep::Given {
+            self.tell(Some(process.node), 'l', || format!("{process}: {step}"));
+        }
+        self.totals.resumed += u64::from(step.step == ResumedStep::Began);
+        self.record(process, Occurrence::Resumed(step));
+    }
+
+    pub fn led(&mut self, process: Process, step: Box<LedRecord>) {
+        self.tell(Some(process.node), 'L', || format!("{process}: {step}"));
+        if step.step == LedStep::Leads && step.fence > self.fence {
+            self.fence = step.fence;
+            self.totals.elections += 1;
+        }
+        self.record(process, Occurrence::Led(step));
     }
 
     pub fn gone(&mut self, process: Process) {
@@ -281,6 +318,23 @@ fn digest(digest: &mut TraceDigest, event: &TraceEvent) {
             digest.add(read.at.position << 16 | u64::from(read.at.index));
             digest.add(read.sum);
             26 | (read.step as u64) << 8 | read.to << 16
+        }
+        Occurrence::Numbered(numbered) => {
+            digest.add(numbered.send << 16 | u64::from(numbered.producer));
+            digest.add(numbered.attempt << 32 | numbered.view);
+            digest.add(numbered.sum ^ numbered.at);
+            27 | (numbered.step as u64) << 8 | u64::from(numbered.flag) << 15 | numbered.number << 16
+        }
+        Occurrence::Resumed(resumed) => {
+            digest.add(resumed.at.position << 16 | u64::from(resumed.at.index));
+            digest.add(resumed.view.number << 32 | resumed.to_view.number);
+            digest.add(resumed.sum ^ resumed.to.position);
+            28 | (resumed.step as u64) << 8 | u64::from(resumed.flag) << 15 | u64::from(resumed.reader) << 16
+        }
+        Occurrence::Led(led) => {
+            digest.add(led.fence as u64 ^ (led.fence >> 64) as u64);
+            digest.add(led.until.0);
+            29 | (led.step as u64) << 8 | u64::from(led.candidate) << 16 | led.serial << 32
         }
         Occurrence::Gone => 19,
         Occurrence::Leave => 14,

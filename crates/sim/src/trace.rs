@@ -7,9 +7,15 @@ use consort_session::Place;
 use consort_types::{Class, Instant, MessageId, NodeId, OrderStream, Position, Service, ViewId};
 use std::borrow::Cow;
 
+mod led;
+mod numbered;
+mod resumed;
 mod text;
 pub mod witness;
 
+pub use led::{LedRecord, LedStep};
+pub use numbered::{NumberedRecord, NumberedStep};
+pub use resumed::{ResumedRecord, ResumedStep};
 pub use text::Unreadable;
 
 /// One thing that happened.
@@ -48,6 +54,12 @@ pub enum Occurrence {
     Side(Box<SaidMessage>),
     /// The process reads by position, or was given a message with its place.
     Reading(ReadingRecord),
+    /// The process sends under a producer, was given what was sent so, or its node's table of producers was looked at.
+    Numbered(NumberedRecord),
+    /// The process reads and outlives its nodes, or was given what such readers read.
+    Resumed(Box<ResumedRecord>),
+    /// The process wants to lead.
+    Led(Box<LedRecord>),
     /// The process, which is none of the plan, has gone.
     Gone,
     /// The process submitted a message and it was accepted.

@@ -1,5 +1,5 @@
 //! What accepted messages wait for.
-use crate::NodeId;
+use crate::{ClientId, NodeId};
 use std::fmt;
 
 /// Why messages that were accepted have no place in the order yet, or have one and are not delivered.
@@ -11,24 +11,28 @@ pub enum OrderWait {
     Membership,
     /// This node, which lags behind: nothing new may follow before it has what came before.
     Slow(NodeId),
+    /// This client of this node, which does not read: its groups take nothing new until it does.
+    SlowClient(NodeId, ClientId),
 }
 
 impl OrderWait {
-    /// Its name in metrics; that of [`Self::Slow`] names no node.
+    /// Its name in metrics; those of [`Self::Slow`] and [`Self::SlowClient`] name no node.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Window => "window",
             Self::Membership => "membership",
             Self::Slow(_) => "slow",
+            Self::SlowClient(..) => "slow_client",
         }
     }
 }
 
-/// `window`, `membership`, `slow:n3`.
+/// `window`, `membership`, `slow:n3`, `slow_client:c7@n3`.
 impl fmt::Display for OrderWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Slow(node) => write!(f, "slow:{node}"),
+            Self::SlowClient(node, client) => write!(f, "slow_client:{client}@{node}"),
             other => f.write_str(other.name()),
         }
     }

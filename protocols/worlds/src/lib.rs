@@ -2,6 +2,7 @@
 //!
 //! `cargo xtask sim` and `cargo xtask mutants` run these; the tests hold every engine to its capability record.
 pub mod failover;
+mod multiring;
 mod paxos;
 mod plato;
 pub mod ring;
@@ -13,7 +14,7 @@ use consort_node::{Limits, Node};
 use consort_order::{Capability, Engine};
 use consort_sim::checkers::{Bounds, Calmness, PromisedOrder};
 use consort_sim::fault::Kinds;
-use consort_sim::machine::{Bare, Bookmarks, Holds, Machine, Whole};
+use consort_sim::machine::{Bare, Bookmarks, ElectionTouch, Holds, Machine, ResumingReaders, RoamingSessions, Whole};
 use consort_sim::message;
 use consort_sim::plan::{LifeSigns, RunPlan};
 use consort_sim::world::{RunOptions, RunOutcome, SimWorld};
@@ -41,6 +42,10 @@ pub trait Simulated: Engine + Sized + 'static {
     /// # Errors
     /// What is wrong with the settings.
     fn bounds(plan: &RunPlan, whole: bool) -> Result<Bounds, String>;
+    /// The highest stream that messages of engines alone are for.
+    fn streams(_config: &Self::Config) -> u16 {
+        0
+    }
     /// A drawn plan as far as this protocol is made for it.
     fn suited(plan: RunPlan, _whole: bool) -> RunPlan {
         plan
@@ -52,6 +57,35 @@ pub type Adjust<'a, E> = &'a dyn Fn(&mut <E as Simulated>::Config);
 
 /// Does something to every node before it starts.
 pub type Touch<'a, E> = &'a dyn Fn(&mut Node<E>);
+
+/// Which sessions a run of whole nodes has beside its clients.
+#[derive(Clone, Default)]
+pub enum SessionsDrawn {
+    /// The seed says.
+    #[default]
+    ByChance,
+    /// Some that send.
+    Senders,
+    /// Some that read.
+    Readers,
+    /// Some that want to lead, with elections as they ship, or changed on purpose.
+    Candidates(Option<ElectionTouch>),
+}
+
+impl SessionsDrawn {
+    fn of(&self, plan: &RunPlan) -> (Option<RoamingSessions>, Option<ResumingReaders>) {
+        match self {
+            Self::ByChance => {
+                let senders = RoamingSessions::draw(plan);
+                let readers = ResumingReaders::draw(plan).filter(|_| senders.is_none());
+                (senders, readers)
+            }
+            Self::Senders => (Some(RoamingSessions::senders(plan)), None),
+            Self::Readers => (None, Some(ResumingReaders::new(plan))),
+            Self::Candidates(touch) => (Some(RoamingSessions::candidates(plan, touch.as_ref())), None),
+        }
+    }
+}
 
 /// Runs one seed: an odd one drives engines alone, an even one whole nodes with their clients.
 ///
@@ -76,9 +110,23 @@ pub fn run_whole<E: Simulated>(
     (adjust, touch): (Adjust<'_, E>, Touch<'_, E>),
     story: bool,
 ) -> Result<RunOutcome, String> {
+    run_sessions::<E>(seed, faults, (adjust, touch), &SessionsDrawn::ByChance, story)
+}
+
+/// Runs one seed with whole nodes and these sessions.
+///
+/// # Errors
+/// What is wrong with the settings.
+pub fn run_sessions<E: Simulated>(
+    seed: u64,
+    faults: &Kinds,
+    (adjust, touch): (Adjust<'_, E>, Touch<'_, E>),
+    sessions: &SessionsDrawn,
+    story: bool,
+) -> Result<RunOutcome, String> {
     let plan = E::suited(RunPlan::draw_whole(seed, faults), true);
     let options = RunOptions { bounds: E::bounds(&plan, true)?, story, trace: false };
-    Ok(whole::<E>(plan, options, adjust, touch)?.run())
+    Ok(whole::<E>(plan, options, adjust, touch, sessions)?.run())
 }
 
 /// A world of engines alone.
@@ -91,15 +139,21 @@ pub fn bare<'a, E: Simulated>(
     adjust: Adjust<'a, E>,
 ) -> Result<SimWorld<'a, Bare<E>>, String> {
     let settings = E::settings(&plan, false);
-    world(plan, options, move |member| Ok(Bare::new(identity(member), node(&settings, member, adjust)?, E::HOLDS)))
+    let streams = E::streams(&settings);
+    let machine = move |member| {
+        let bare = Bare::new(identity(member), node(&settings, member, adjust)?, E::HOLDS);
+        Ok(bare.over_streams(streams))
+    };
+    world(plan, options, machine)
 }
 
 /// A world of whole nodes with their clients.
 fn whole<'a, E: Simulated>(
     plan: RunPlan,
-    options: RunOptions,
+    mut options: RunOptions,
     adjust: Adjust<'a, E>,
     touch: Touch<'a, E>,
+    sessions: &SessionsDrawn,
 ) -> Result<SimWorld<'a, Whole<E>>, String> {
     let settings = E::settings(&plan, true);
     let group = GroupName::new(b"all").map_err(|error| error.to_string())?;
@@ -111,10 +165,26 @@ fn whole<'a, E: Simulated>(
     };
     let limits = if plan.shipped { Limits::default() } else { drawn };
     let (known, bookmarks) = (plan.clone(), Bookmarks::default());
+    let (roaming, mut resuming) = sessions.of(&plan);
+    if options.bounds.promised.quorum && resuming.take().is_some() && matches!(sessions, SessionsDrawn::Readers) {
+        let text = "positions of this protocol belong to no view, and readers that resume by views are for those that do: \
+                    the readers of every run are judged by position";
+        return Err(text.into());
+    }
+    if let Some(readers) = &resuming {
+        let (bytes, keep) = readers.retention();
+        options.bounds.retained = Some((bytes as u64, keep));
+        options.bounds.running.insert("bytes_retained", bytes as u64);
+        // That groups are read is said again from time to time, also at rest.
+        for (name, limit) in &mut options.bounds.quiet {
+            *limit = (*limit).max(if name.ends_with("packets") { 8 } else { 4 << 10 });
+        }
+    }
     world(plan, options, move |member| {
         let node = node(&settings, member, adjust)?;
         let whole = Whole::new(&known, identity(member), node, limits, group.clone(), E::HOLDS);
-        let mut whole = whole.with_reader(&known, bookmarks.clone());
+        let mut whole = whole.with_reader(&known, bookmarks.clone()).with_roamers(&known, roaming.clone());
+        whole = whole.with_resumers(&known, resuming.clone());
         touch(whole.node_mut());
         Ok(whole)
     })
@@ -164,6 +234,7 @@ fn bounds<const R: usize, const Q: usize, const U: usize>(
         waits: None,
         disks_last: plan.keeps_disks() && !capability.quorum,
         goodbye: plan.is_polite().then_some(GOODBYE),
+        retained: None,
         unseen: unseen.into(),
     }
 }

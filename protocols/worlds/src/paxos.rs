@@ -60,22 +60,27 @@ impl Simulated for Paxos {
     }
 
     /// A plan whose disks tear, and in which no more acceptors ever forget than may: all but a majority of the others.
-    fn suited(mut plan: RunPlan, whole: bool) -> RunPlan {
+    fn suited(plan: RunPlan, whole: bool) -> RunPlan {
         let config = Self::settings(&plan, whole);
-        let mut rng = Rng::new(plan.seed).fork(0xf09e7);
-        let mut forgetful = config.acceptors.clone();
-        while forgetful.len() > config.acceptors.len() - config.quorum() {
-            forgetful.swap_remove(rng.below(forgetful.len() as u64) as usize);
-        }
-        let keeps = |node: NodeId| config.is_acceptor(node) && !forgetful.contains(&node);
-        // With `async` it is the process that crashes, or the machine: then the disk counts as lost.
-        plan.tears = if config.storage == Storage::Async { Tears::Unwritten } else { Tears::Unsynced };
-        // Whoever starts reads the log from its beginning: with less, runs end before some have read it.
-        plan.network.rate = plan.network.rate.map(|rate| rate.max(1_000_000_000));
-        plan.host.disk = Duration::from_micros(20);
-        plan.faults = plan.faults.into_iter().filter_map(|fault| suit(fault, &config, &keeps)).collect();
-        plan
+        suited(plan, &config)
     }
+}
+
+/// A plan as far as acceptors of these settings are made for it.
+pub fn suited(mut plan: RunPlan, config: &Config) -> RunPlan {
+    let mut rng = Rng::new(plan.seed).fork(0xf09e7);
+    let mut forgetful = config.acceptors.clone();
+    while forgetful.len() > config.acceptors.len() - config.quorum() {
+        forgetful.swap_remove(rng.below(forgetful.len() as u64) as usize);
+    }
+    let keeps = |node: NodeId| config.is_acceptor(node) && !forgetful.contains(&node);
+    // With `async` it is the process that crashes, or the machine: then the disk counts as lost.
+    plan.tears = if config.storage == Storage::Async { Tears::Unwritten } else { Tears::Unsynced };
+    // Whoever starts reads the log from its beginning: with less, runs end before some have read it.
+    plan.network.rate = plan.network.rate.map(|rate| rate.max(1_000_000_000));
+    plan.host.disk = Duration::from_micros(20);
+    plan.faults = plan.faults.into_iter().filter_map(|fault| suit(fault, config, &keeps)).collect();
+    plan
 }
 
 /// By when acceptors have begun a log, unless some come late.

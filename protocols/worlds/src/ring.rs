@@ -1,5 +1,6 @@
 //! The ring in the simulator: settings drawn by the seed, limits that its memory must keep.
 use crate::Simulated;
+use consort_member::Quarantine;
 use consort_ring::{Acceleration, IdleHold, Priority, Ring, RingConfig, RingTimeouts, WindowTuning, Windows};
 use consort_sim::checkers::{Bounds, Calmness, IdleWaits, PromisedOrder};
 use consort_sim::machine::Holds;
@@ -72,14 +73,21 @@ impl Simulated for Ring {
                 whole_by: plan.faults.is_empty().then(|| whole_by(plan)),
                 changes: (plan.nodes > 1 && plan.is_gentle(LifeSigns::Token)).then_some(0),
                 spans: plan.constant_spans(LifeSigns::Token),
-                standstill: Some((config.timers.token_loss + config.timers.consensus) * STANDSTILL),
+                standstill: Some(standstill(&config.timers)),
             },
             waits: plan.faults.is_empty().then(|| IdleWaits { from: whole_by(plan), ..idle_waits(plan) }),
             disks_last: plan.keeps_disks(),
             goodbye: plan.is_polite().then_some(config.timers.token_loss * 2 / 3),
+            retained: None,
             unseen: [].into(),
         })
     }
+}
+
+/// How long members that hear each other may order nothing: whoever was kept out before comes back in that time, too.
+fn standstill(timers: &RingTimeouts) -> Duration {
+    let patience = timers.token_loss + timers.consensus;
+    (patience * STANDSTILL).max(Quarantine::FIRST + patience * 2)
 }
 
 /// These timers at so many percent.

@@ -13,6 +13,7 @@ pub mod paxos_packet;
 pub mod paxos_record;
 pub mod ring_input;
 pub mod ring_packet;
+pub mod sealed;
 pub mod session_events;
 pub mod session_requests;
 pub mod spread;
@@ -166,6 +167,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("paxos_record", paxos_record::run),
     ("ring_input", ring_input::run),
     ("ring_packet", ring_packet::run),
+    ("sealed", sealed::run),
     ("session_events", session_events::run),
     ("session_requests", session_requests::run),
     ("spread", spread::run),

@@ -22,6 +22,9 @@ struct Sum {
     deliveries: u64,
     mishaps: u64,
     violations: u64,
+    views: u64,
+    elections: u64,
+    readings: u64,
     /// The longest that a whole network took to come to its last view, and the seed.
     healed: (Duration, u64),
     red: BTreeMap<u64, String>,
@@ -55,9 +58,9 @@ fn take(next: &AtomicU64, first: u64, seeds: u64) -> Option<u64> {
 
 /// Runs a seed, now and then twice.
 fn judge(options: &Options, seed: u64, first: u64) -> Result<RunOutcome, String> {
-    let outcome = run_as_is(options.protocol, seed, &options.faults, false)?;
+    let outcome = run_as_is(options, seed, false)?;
     if (seed - first).is_multiple_of(TWICE) {
-        let again = run_as_is(options.protocol, seed, &options.faults, false)?;
+        let again = run_as_is(options, seed, false)?;
         if again.digest != outcome.digest {
             return Err(format!("DET (one seed, one run) broken: digest {}, then {}", outcome.digest, again.digest));
         }
@@ -72,6 +75,9 @@ impl Sum {
             Ok(outcome) => {
                 self.simulated += outcome.simulated;
                 self.faults += outcome.totals.faults;
+                self.views += outcome.totals.views;
+                self.elections += outcome.totals.elections;
+                self.readings += outcome.totals.resumed;
                 self.deliveries += outcome.totals.delivered;
                 self.mishaps += outcome.mishaps;
                 if outcome.violations.is_empty() {
@@ -106,6 +112,7 @@ impl Sum {
             options.threads,
             simulated / real
         );
+        println!("{} views, {} elections, {} readings begun", self.views, self.elections, self.readings);
         let (healed, seed) = self.healed;
         println!("one ring of all that live at most {:.2} s after the faults, in seed {seed}", healed.as_secs_f64());
         println!(

@@ -10,6 +10,8 @@ pub struct Options {
     pub protocol: Protocol,
     /// Which faults may happen.
     pub faults: Kinds,
+    /// Which sessions there are.
+    pub sessions: Sessions,
     /// How many threads run seeds.
     pub threads: usize,
     /// Which seeds.
@@ -28,11 +30,13 @@ pub enum Protocol {
     Plato,
     /// Votes of a majority over a log.
     Paxos,
+    /// Many such logs, merged.
+    MultiRing,
 }
 
 impl Protocol {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Ring, Self::Toto, Self::Plato, Self::Paxos];
+    pub const ALL: [Self; 5] = [Self::Ring, Self::Toto, Self::Plato, Self::Paxos, Self::MultiRing];
 
     /// Its name on the command line.
     pub const fn name(self) -> &'static str {
@@ -41,6 +45,7 @@ impl Protocol {
             Self::Toto => "toto",
             Self::Plato => "plato",
             Self::Paxos => "paxos",
+            Self::MultiRing => "multiring-paxos",
         }
     }
 
@@ -52,6 +57,39 @@ impl Protocol {
         let names = || Self::ALL.map(Self::name).join(" and ");
         let found = Self::ALL.into_iter().find(|protocol| protocol.name() == name);
         found.ok_or_else(|| format!("no protocol `{name}`; there are {}", names()))
+    }
+}
+
+/// Which sessions that outlive their daemons a run has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sessions {
+    /// The seed says.
+    #[default]
+    ByChance,
+    /// Some that send.
+    Senders,
+    /// Some that read.
+    Readers,
+    /// Some that want to lead.
+    Candidates,
+}
+
+impl Sessions {
+    const ALL: [(Self, &'static str); 4] = [
+        (Self::ByChance, "drawn"),
+        (Self::Senders, "senders"),
+        (Self::Readers, "readers"),
+        (Self::Candidates, "candidates"),
+    ];
+
+    fn named(name: &str) -> Result<Self, String> {
+        let names = || Self::ALL.map(|(_, name)| name).join(", ");
+        let found = Self::ALL.iter().find(|(_, known)| *known == name).map(|(sessions, _)| *sessions);
+        found.ok_or_else(|| format!("no sessions `{name}`; there are {}", names()))
+    }
+
+    fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(sessions, _)| *sessions == self).map_or("", |(_, name)| name)
     }
 }
 
@@ -73,14 +111,15 @@ pub fn help() -> String {
     let faults: String = Kind::ALL.iter().map(|kind| format!("    {:<12}{}\n", kind.name(), kind.what())).collect();
     format!(
         "\
-cargo xtask sim --protocol ring|toto|plato|paxos [options]
+cargo xtask sim --protocol ring|toto|plato|paxos|multiring-paxos [options]
 
   --seeds N          run N seeds of 10 simulated seconds (default 100)
   --first-seed S     the first of them (default 1)
   --seed S           run one seed and tell its story
   --whole            do not leave out the middle of the story
   --faults LIST      all (default), steady (those that change no membership), none, or some of these, with commas:
-{faults}  --threads N        run so many seeds at a time (default: one for each core)
+{faults}  --sessions KIND    drawn (default), or in every run senders, readers or candidates of an election
+  --threads N        run so many seeds at a time (default: one for each core)
   --idle [NODES]     (ring) measure how much faster than real time idle nodes (default 5) are simulated
   --failover [RUNS]  (ring) how long 2 to 128 members take to a new view after a crash, a restart, a good-bye and at first
 
@@ -99,12 +138,18 @@ impl Options {
     fn parse(parser: &mut lexopt::Parser) -> Result<Option<Self>, lexopt::Error> {
         let (mut first, mut seeds, mut one, mut whole) = (1, 100, None, false);
         let (mut idle, mut failover) = (None, None);
-        let mut options =
-            Self { protocol: Protocol::Ring, faults: Kinds::all(), threads: cores(), task: Task::Idle { nodes: 0 } };
+        let mut options = Self {
+            protocol: Protocol::Ring,
+            faults: Kinds::all(),
+            sessions: Sessions::ByChance,
+            threads: cores(),
+            task: Task::Idle { nodes: 0 },
+        };
         while let Some(word) = parser.next()? {
             match word {
                 Long("protocol") => options.protocol = Protocol::named(&parser.value()?.string()?)?,
                 Long("faults") => options.faults = parser.value()?.parse_with(str::parse)?,
+                Long("sessions") => options.sessions = Sessions::named(&parser.value()?.string()?)?,
                 Long("seeds") => seeds = parser.value()?.parse()?,
                 Long("first-seed") => first = parser.value()?.parse()?,
                 Long("seed") => one = Some(parser.value()?.parse()?),
@@ -128,7 +173,11 @@ impl Options {
 
     /// The command that shows a seed again.
     pub fn replay(&self, seed: u64) -> String {
-        format!("cargo xtask sim --protocol {} --faults {} --seed {seed}", self.protocol.name(), self.faults)
+        let sessions = match self.sessions {
+            Sessions::ByChance => String::new(),
+            sessions => format!(" --sessions {}", sessions.name()),
+        };
+        format!("cargo xtask sim --protocol {} --faults {}{sessions} --seed {seed}", self.protocol.name(), self.faults)
     }
 }
 
@@ -154,6 +203,8 @@ mod tests {
         assert_eq!(options.replay(5), "cargo xtask sim --protocol ring --faults slow,late --seed 5");
         let toto = read("--protocol toto").unwrap().unwrap();
         assert_eq!(toto.replay(5), "cargo xtask sim --protocol toto --faults all --seed 5");
+        let readers = read("--sessions readers").unwrap().unwrap();
+        assert_eq!(readers.replay(5), "cargo xtask sim --protocol ring --faults all --sessions readers --seed 5");
         let one = read("--seed 9 --whole").unwrap().unwrap();
         assert_eq!(one.task, Task::One { seed: 9, whole: true });
         assert_eq!(read("--idle 8").unwrap().unwrap().task, Task::Idle { nodes: 8 });
@@ -163,7 +214,13 @@ mod tests {
 
     #[test]
     fn wrong_words_are_named() {
-        for (line, wrong) in [("--protocol trio", "trio"), ("--faults fire", "fire"), ("--seed x", "x"), ("8", "8")] {
+        for (line, wrong) in [
+            ("--protocol trio", "trio"),
+            ("--faults fire", "fire"),
+            ("--seed x", "x"),
+            ("--sessions x", "senders"),
+            ("8", "8"),
+        ] {
             let error = read(line).unwrap_err();
             assert!(error.contains(wrong) && error.contains("--help"), "{error}");
         }

@@ -162,7 +162,13 @@ impl World {
                 Effect::Send { to, lane, datagram } => self.send(at, to, lane, &datagram),
                 Effect::Persist { ticket, .. } => self.nodes[at].handle_persisted(self.now, ticket),
                 Effect::Trim { .. } => {}
-                Effect::Left | Effect::Restart { .. } | Effect::ReadAgain { .. } | Effect::Close { .. } => {
+                Effect::Left
+                | Effect::Restart { .. }
+                | Effect::ReadAgain { .. }
+                | Effect::Spool { .. }
+                | Effect::Unspool { .. }
+                | Effect::DropSpool { .. }
+                | Effect::Close { .. } => {
                     panic!("not steady: {effect:?}")
                 }
             }

@@ -39,6 +39,8 @@ write; all together at a given rate, for latency; and the first with messages of
   --jgroups JAR      the jar of JGroups 5, ordered by its SEQUENCER (Maven:
                      org.jgroups:jgroups:5.3.18.Final); it needs `java` of a JDK,
                      version 11 or later
+  --aeron JAR        the jar of Aeron with its cluster, a majority's log (Maven:
+                     io.aeron:aeron-all:1.46.7); it needs `java` of a JDK as well
   --rate R           messages a second over all senders, for latency [1000]
 ",
     consort_peers::tuning_help!(),
@@ -264,15 +266,17 @@ mod tests {
             (systems.len(), skipped.into_iter().map(|one| one.reason).collect::<Vec<_>>())
         };
         let programs = ["--spread", "--nats", "--corosync"].map(|option| format!("no {option} PROGRAM was given"));
-        let none: Vec<_> = programs.into_iter().chain(["no --jgroups JAR was given".into()]).collect();
+        let jars = ["--jgroups", "--aeron"].map(|option| format!("no {option} JAR was given"));
+        let none: Vec<_> = programs.into_iter().chain(jars).collect();
         assert_eq!(reasons(""), (1, none));
-        let nowhere =
-            "--spread /nowhere/spread --nats /nowhere/nats --corosync /nowhere/corosync --jgroups /nowhere/j.jar";
+        let nowhere = "--spread /nowhere/spread --nats /nowhere/nats --corosync /nowhere/corosync \
+                       --jgroups /nowhere/j.jar --aeron /nowhere/a.jar";
         let (count, missing) = reasons(nowhere);
         assert!(count == 1 && missing[0].starts_with("--spread: cannot run /nowhere/spread: "), "{missing:?}");
         assert_eq!(missing[1], "--nats: cannot run /nowhere/nats --version");
         assert_eq!(missing[2], "--corosync: cannot run /nowhere/corosync -v");
         assert!(missing[3].starts_with("--jgroups: cannot read /nowhere/j.jar: "), "{missing:?}");
+        assert!(missing[4].starts_with("--aeron: cannot read /nowhere/a.jar: "), "{missing:?}");
         let (count, large) = reasons("--spread /bin/sh --size 1MiB");
         assert_eq!((count, &large[0][..]), (1, "it takes messages of 143120 bytes at most; give a smaller --size"));
     }
@@ -298,10 +302,10 @@ mod tests {
     #[test]
     fn the_others_are_tuned_by_options() {
         assert_eq!(plan("").unwrap().tuning, Tuning::default());
-        let line =
-            "--jgroups-stack tcp --jgroups-window 0 --corosync-realtime --corosync-window 50 --corosync-messages 17";
+        let line = "--aeron-frame 1408 --jgroups-stack tcp --jgroups-window 0 --corosync-realtime \
+                    --corosync-window 50 --corosync-messages 17";
         let told = plan(line).unwrap().tuning.line();
-        let window = "JGroups: tcp.xml, any number of own messages under way";
+        let window = "Aeron: frames of 1408, at most 2000 own messages under way; JGroups: tcp.xml, any number of own messages under way";
         assert_eq!(
             told,
             format!("{window}; Corosync: real-time priority, netmtu default, window_size 50, max_messages 17")
@@ -324,6 +328,7 @@ mod tests {
             problem("--corosync-netmtu 900"),
             "--corosync-netmtu: `900` does not fit; give bytes from 1500 to 65000, or 0 for the default"
         );
+        assert!(problem("--aeron-frame 1500").ends_with("give a multiple of 32 from 1408 to 65504"));
         assert!(problem("--jgroups-window many").starts_with("--jgroups-window: `many` does not fit; give a number"));
         for option in crate::args::options_of(HELP) {
             assert!(!plan(&format!("{option} 1")).is_err_and(|failure| failure.message.contains("no such option")));

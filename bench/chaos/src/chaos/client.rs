@@ -16,6 +16,9 @@ const TURN: Duration = Duration::from_millis(10);
 const AGAIN: Duration = Duration::from_millis(20);
 /// How long a connection or an answer may take before it is tried again.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long nothing may be heard of its daemon over TCP. Daemons are stopped for 2 s, which ends such a session by default,
+/// and whoever judges an order wants to see it whole.
+const SILENCE: Duration = Duration::from_secs(5);
 /// How many messages a client sends in a second of storm, in the mean.
 const RATE: f64 = 25.0;
 /// How many it sends as last words.
@@ -73,7 +76,7 @@ fn keep_up(role: &Role, board: &Board) {
 /// A connection that certainly is to this life of the daemon.
 fn connect(role: &Role, board: &Board) -> Option<(u64, Client)> {
     let life = board.life(role.node)?;
-    let options = ConnectOptions { wants_views: true, connect_within: PATIENCE, ..ConnectOptions::default() };
+    let options = ConnectOptions::default().with_views().connect_within(PATIENCE).host_timeout(SILENCE);
     let client = Client::connect(&role.door, &options).ok()?;
     (board.life(role.node) == Some(life)).then_some((life, client))
 }

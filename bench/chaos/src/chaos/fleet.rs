@@ -211,7 +211,7 @@ impl<'a> Fleet<'a> {
     /// # Errors
     /// That it does not answer in time.
     pub fn status(&self, node: usize) -> Result<consort::Status, consort::Error> {
-        let options = ConnectOptions { connect_within: ANSWER, ..ConnectOptions::default() };
+        let options = ConnectOptions::default().connect_within(ANSWER);
         Client::connect(&door(&self.directory, node), &options).and_then(|mut me| me.status(ANSWER))
     }
 

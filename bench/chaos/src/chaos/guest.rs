@@ -63,7 +63,7 @@ impl Visits<'_> {
     pub fn native(&self, groups: &[GroupName]) {
         let mut rng = Rng::new(self.seed);
         let door = door(self.directory, self.node);
-        let options = ConnectOptions { connect_within: PATIENCE, ..ConnectOptions::default() };
+        let options = ConnectOptions::default().connect_within(PATIENCE);
         while !self.is_over() {
             if self.may_talk()
                 && let Ok(client) = Client::connect(&door, &options)

@@ -52,7 +52,7 @@ impl Registers {
 }
 
 /// A copy of the registers, with its place in the order.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Copied {
     at: Bookmark,
     registers: Registers,
@@ -89,13 +89,13 @@ impl History {
     /// Keeps a copy, if it is the latest.
     fn keep(&self, copied: Copied) {
         let mut kept = held(&self.copied);
-        if kept.is_none_or(|kept| kept.at.next < copied.at.next) {
+        if kept.as_ref().is_none_or(|kept| kept.at.next < copied.at.next) {
             *kept = Some(copied);
         }
     }
 
     fn copied(&self) -> Option<Copied> {
-        *held(&self.copied)
+        held(&self.copied).clone()
     }
 
     /// Judges all that was done.

@@ -22,7 +22,9 @@ fn on_one_host(
     run: impl FnOnce(&mut Stage<'_>, &[usize]) -> Result<Figures, String>,
 ) -> Result<Figures, String> {
     let all: Vec<usize> = (0..nodes).collect();
-    with(site, &Setup { hosts: Hosts::Together, nodes, first: &all, beat: BEAT }, |stage| run(stage, &all))
+    with(site, &Setup { hosts: Hosts::Together, nodes, first: &all, beat: BEAT, protocol: "ring" }, |stage| {
+        run(stage, &all)
+    })
 }
 
 /// Twelve stalls that are longer than the loss of a token, and shorter than a crash may take to be told.

@@ -23,10 +23,13 @@ is 1. It ends with 1 where a goal was missed.
 
   --consort PATH   the program; given again, each trial runs with each in turn
                    [built for release]
-  --seconds S      how long the faults of networks last, 5 to 600 [36]
-  --minutes M      how long storms of processes last, 0.1 to 60 [0.5]
+  --seconds S      how long the faults of networks last, and how long a receiver
+                   reads nothing, 5 to 600 [36]
+  --minutes M      how long storms of processes, and troubles of leaders, last, 0.1 to 60
+                   [0.5]
   --crashes N      how many daemons are killed, 1 to 100 [5]
   --stops N        how often daemons are stopped, 1 to 100 [12]
+  --cuts N         how often sessions are cut off, 10 to 100000 [1000]
 
 Trials:
 ";
@@ -59,6 +62,7 @@ impl Options {
                 storm: Duration::from_secs(30),
                 crashes: 5,
                 stops: 12,
+                cuts: 1_000,
             },
         };
         command::read(words, |word, parser| match word {
@@ -82,6 +86,7 @@ impl Options {
             "--seconds" => self.lengths.network = seconds(within(name, &value()?, 5.0..=600.0)?, 1.0),
             "--minutes" => self.lengths.storm = seconds(within(name, &value()?, 0.1..=60.0)?, 60.0),
             "--crashes" => self.lengths.crashes = within(name, &value()?, 1..=100)?,
+            "--cuts" => self.lengths.cuts = within(name, &value()?, 10..=100_000)?,
             "--stops" => self.lengths.stops = within(name, &value()?, 1..=100)?,
             _ => return Err(format!("{name}: there is no such option; --help lists the options")),
         }

@@ -33,7 +33,7 @@ pub fn thousand(site: &Site<'_>) -> Result<Figures, String> {
 /// So many clients of the first daemon are in a group to which a client of the second sends so many bytes.
 fn deaf(site: &Site<'_>, count: usize, bytes: usize) -> Result<Figures, String> {
     let all = [0, 1, 2];
-    with(site, &Setup { hosts: Hosts::Together, nodes: 3, first: &all, beat: BEAT }, |stage| {
+    with(site, &Setup { hosts: Hosts::Together, nodes: 3, first: &all, beat: BEAT, protocol: "ring" }, |stage| {
         let group = GroupName::new(b"deaf").map_err(text)?;
         let mut clients = connected(stage, count, &group)?;
         let began = Instant::now();

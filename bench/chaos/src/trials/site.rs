@@ -13,6 +13,8 @@ pub struct Lengths {
     pub storm: Duration,
     pub crashes: u32,
     pub stops: u32,
+    /// Of sessions.
+    pub cuts: u32,
 }
 
 /// What a trial runs with.

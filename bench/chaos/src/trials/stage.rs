@@ -45,6 +45,8 @@ pub struct Setup<'a> {
     /// Whose daemons run from the start.
     pub first: &'a [usize],
     pub beat: Beat,
+    /// What orders.
+    pub protocol: &'static str,
 }
 
 /// A trial under way.
@@ -69,7 +71,7 @@ pub fn with(
     setup: &Setup<'_>,
     run: impl FnOnce(&mut Stage<'_>) -> Result<Figures, String>,
 ) -> Result<Figures, String> {
-    let Setup { hosts, nodes, first, beat } = *setup;
+    let Setup { hosts, nodes, first, beat, protocol } = *setup;
     let place = directory("consort-trials-").map_err(|error| format!("cannot make a directory: {error}"))?;
     let namespaces = if let Hosts::Apart { empty } = hosts { nodes + empty } else { 1 };
     let network = Network::build(&Plan { nodes: namespaces, mtu: 1_500, seed: 1, ethernet: None }).map_err(text)?;
@@ -77,7 +79,7 @@ pub fn with(
         network.namespace(0).configure(&addresses(nodes)).map_err(text)?;
     }
     let board = Board::new(nodes as u16, 0, 0);
-    let files = vec![config(nodes); nodes];
+    let files = vec![config(nodes, protocol); nodes];
     let fleet = Fleet::new(&network, &board, site.file.to_owned(), place.path(), &files).map_err(text)?;
     let watch = Watch::new(nodes, beat)?;
     std::thread::scope(|scope| {
@@ -190,9 +192,10 @@ fn addresses(nodes: usize) -> String {
 }
 
 /// The file of all nodes.
-pub fn config(nodes: usize) -> String {
+pub fn config(nodes: usize, protocol: &str) -> String {
     let ([a, b, c, d], port) = GROUP;
-    let head = format!("cluster = \"{CLUSTER}\"\nmulticast = \"{a}.{b}.{c}.{d}:{port}\"\n");
+    let head = format!("cluster = \"{CLUSTER}\"\nprotocol = \"{protocol}\"\nmulticast = \"{a}.{b}.{c}.{d}:{port}\"\n");
+    let head = head + "clients = { slow_allowed = [\"disconnect\", \"spool\", \"block\"], block_for = \"6h\" }\n";
     let node = |node| format!("\n[[node]]\nid = {}\naddress = \"{}:{PORT}\"\n", node + 1, Network::address(node));
     (0..nodes).map(node).fold(head, |file, node| file + &node)
 }
@@ -207,8 +210,11 @@ mod tests {
 
     #[test]
     fn all_daemons_find_each_other_by_one_file() {
-        let file = config(2);
-        assert!(file.starts_with("cluster = \"chaos\"\nmulticast = \"239.192.77.7:4843\"\n"), "{file}");
+        let file = config(2, "ring");
+        assert!(
+            file.starts_with("cluster = \"chaos\"\nprotocol = \"ring\"\nmulticast = \"239.192.77.7:4843\"\n"),
+            "{file}"
+        );
         assert!(file.ends_with("\n[[node]]\nid = 2\naddress = \"10.77.0.2:4841\"\n"), "{file}");
         assert_eq!(addresses(2), "address add 10.77.0.2/24 dev eth0\n");
     }

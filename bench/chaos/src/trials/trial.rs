@@ -1,7 +1,7 @@
 //! What there is to try.
 use super::outcome::Figures;
 use super::site::Site;
-use super::{hosts, networks, readers};
+use super::{hosts, leadership, networks, readers, sessions, slow};
 
 /// One fault, and what it may cost.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ impl PartialEq for Trial {
 }
 
 /// All of them.
-pub static TRIALS: [Trial; 12] = [
+pub static TRIALS: [Trial; 21] = [
     Trial {
         name: "stale-arp",
         about: "n1 knows n3 by a wrong MAC address: at most one view",
@@ -44,6 +44,11 @@ pub static TRIALS: [Trial; 12] = [
         about: "1,000 clients of one group do not read 40 MiB: the same",
         run: readers::thousand,
     },
+    Trial {
+        name: "slow",
+        about: "one of five receivers stops reading, under each policy: a table of what the others notice",
+        run: slow::policies,
+    },
     Trial { name: "stops-250", about: "n3 is stopped for 250 ms, again and again: no view", run: hosts::stops_250 },
     Trial {
         name: "stops-500",
@@ -67,4 +72,20 @@ pub static TRIALS: [Trial; 12] = [
         about: "kill -9 beside fork storms: told to all others within 2 s",
         run: hosts::crash_storm,
     },
+    Trial {
+        name: "sessions",
+        about: "sessions cut off and ended, and daemons killed, a thousand times: each send is ordered once",
+        run: sessions::ring,
+    },
+    Trial { name: "sessions-toto", about: "the same with ToTo", run: sessions::toto },
+    Trial { name: "sessions-plato", about: "the same with PLATO", run: sessions::plato },
+    Trial { name: "sessions-paxos", about: "the same with Ring Paxos", run: sessions::paxos },
+    Trial {
+        name: "leadership",
+        about: "candidates cut off, stopped and killed, and daemons killed: never two leaders, and fences rise",
+        run: leadership::ring,
+    },
+    Trial { name: "leadership-toto", about: "the same with ToTo", run: leadership::toto },
+    Trial { name: "leadership-plato", about: "the same with PLATO", run: leadership::plato },
+    Trial { name: "leadership-paxos", about: "the same with Ring Paxos", run: leadership::paxos },
 ];

@@ -195,6 +195,10 @@ fn reading(status: &ReadingStatus) -> Value {
         }),
         ReadingStatus::CaughtUp { position } => json!({ "event": "caught_up", "position": position }),
         ReadingStatus::Lost { from, to } => json!({ "event": "lost", "from": from, "to": to }),
+        ReadingStatus::InView { view, .. } => json!({ "event": "reading_in_view", "view": view.to_string() }),
+        ReadingStatus::Gap { from, to, .. } => {
+            json!({ "event": "gap", "from": from.to_string(), "to": to.to_string() })
+        }
         ReadingStatus::Ended(end) => json!({ "event": "reading_ended", "cause": end.cause.name() }),
     }
 }
@@ -206,6 +210,8 @@ fn describe_reading(status: &ReadingStatus) -> String {
         }
         ReadingStatus::CaughtUp { position } => format!("read all up to {position}; what follows is new"),
         ReadingStatus::Lost { from, to } => format!("positions {from} to {to} are lost: the daemon cannot tell them"),
+        ReadingStatus::InView { view, .. } => format!("positions are of view {view}"),
+        ReadingStatus::Gap { from, to, .. } => format!("lost from {from} to {to}: the daemon does not retain it"),
         ReadingStatus::Ended(end) => end.to_string(),
     }
 }

@@ -3,7 +3,7 @@ use super::ended;
 use crate::args::Args;
 use crate::clock;
 use crate::failure::{Failure, Outcome, Trying};
-use consort::{Bookmark, Client, GroupName, Place, ReadFrom};
+use consort::{Bookmark, Client, GroupName, Holder, Place, ReadFrom};
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -16,17 +16,27 @@ const EACH: u64 = 1_000_000_000;
 pub struct ReadingOptions {
     from: Option<ReadFrom>,
     checkpoint: Option<PathBuf>,
+    holder: Option<Holder>,
 }
 
 impl ReadingOptions {
-    /// Takes `--from` or `--checkpoint`; false for any other option.
+    /// Takes `--from`, `--checkpoint` or `--holder`; false for any other option.
     pub fn take(&mut self, option: &str, args: &mut Args) -> Outcome<bool> {
         match option {
             "--from" => self.from = Some(place(args)?),
             "--checkpoint" => self.checkpoint = Some(args.path()?),
+            "--holder" => self.holder = Some(args.parsed("a name such as ledger or ledger/2")?),
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Whether the options fit together.
+    pub fn check(&self) -> Outcome {
+        if self.holder.is_some() && self.checkpoint.is_none() {
+            return Err(Failure::usage("--holder: nothing says how far was read; add --checkpoint FILE"));
+        }
+        Ok(())
     }
 
     /// Whether it reads instead of joining.
@@ -37,13 +47,13 @@ impl ReadingOptions {
     /// Begins to read.
     pub fn begin(&self, client: &mut Client, groups: &[GroupName]) -> Outcome {
         let kept = self.checkpoint.as_ref().map(load).transpose()?.flatten();
-        let from = kept.map_or(self.from.unwrap_or_default(), ReadFrom::After);
+        let from = kept.map_or_else(|| self.from.clone().unwrap_or_default(), ReadFrom::After);
         client.read(groups, from).map_err(ended)
     }
 
     /// What keeps the checkpoint.
     pub fn keeper(&self) -> Keeper {
-        Keeper { path: self.checkpoint.clone(), kept: None, at: 0 }
+        Keeper { path: self.checkpoint.clone(), holder: self.holder.clone(), kept: None, at: 0 }
     }
 }
 
@@ -51,6 +61,7 @@ impl ReadingOptions {
 #[derive(Debug, Default)]
 pub struct Keeper {
     path: Option<PathBuf>,
+    holder: Option<Holder>,
     kept: Option<Bookmark>,
     at: u64,
 }
@@ -61,18 +72,24 @@ impl Keeper {
         self.path.is_some() && clock::now_ns() >= self.at + EACH
     }
 
-    /// Writes how far was read, of which all must have been printed: better twice than never.
-    pub fn keep(&mut self, bookmark: Option<Bookmark>) -> Outcome {
+    /// Writes how far was read, of which all must have been printed: better twice than never. Then the daemons may know.
+    pub fn keep(&mut self, client: &mut Client) -> Outcome {
+        let Some(bookmark) = self.write(client.bookmark())? else { return Ok(()) };
+        self.holder.as_ref().map_or(Ok(()), |holder| client.declare(holder, &bookmark)).map_err(ended)
+    }
+
+    /// Writes a bookmark, if it is news.
+    fn write(&mut self, bookmark: Option<Bookmark>) -> Outcome<Option<Bookmark>> {
         self.at = clock::now_ns();
-        let (Some(path), Some(bookmark)) = (&self.path, bookmark.filter(|_| bookmark != self.kept)) else {
-            return Ok(());
+        let (Some(path), Some(bookmark)) = (&self.path, bookmark.filter(|new| self.kept.as_ref() != Some(new))) else {
+            return Ok(None);
         };
         let mut new = path.clone().into_os_string();
         new.push(".new");
         let done = fs::write(&new, format!("{bookmark}\n")).and_then(|()| fs::rename(&new, path));
         done.trying(|| format!("--checkpoint: cannot write {}", path.display()))?;
-        self.kept = Some(bookmark);
-        Ok(())
+        self.kept = Some(bookmark.clone());
+        Ok(Some(bookmark))
     }
 }
 
@@ -113,11 +130,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("place");
         assert_eq!(load(&path).unwrap(), None);
-        let bookmark = Bookmark { order: 7, next: Place { position: 12, index: 3 } };
+        let bookmark = Bookmark::new(7, Place { position: 12, index: 3 });
         let mut keeper = keeper(path.clone());
-        keeper.keep(None).unwrap();
+        keeper.write(None).unwrap();
         assert!(!path.exists());
-        keeper.keep(Some(bookmark)).unwrap();
+        keeper.write(Some(bookmark.clone())).unwrap();
         assert_eq!(load(&path).unwrap(), Some(bookmark));
         assert!(!keeper.is_due());
         fs::write(&path, "twelve").unwrap();
@@ -128,7 +145,7 @@ mod tests {
     #[test]
     fn a_checkpoint_that_cannot_be_written_is_an_error() {
         let mut keeper = keeper(PathBuf::from("/nowhere/at/all"));
-        let failure = keeper.keep(Some(Bookmark { order: 1, next: Place::at(1) })).unwrap_err();
+        let failure = keeper.write(Some(Bookmark::new(1, Place::at(1)))).unwrap_err();
         assert!(failure.message.starts_with("--checkpoint: cannot write /nowhere/at/all: "), "{}", failure.message);
     }
 }

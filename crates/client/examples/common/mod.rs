@@ -39,8 +39,7 @@ impl Arguments {
     pub fn connect_with(example: &str, options: ConnectOptions) -> Result<(Client, GroupName), String> {
         let usage = |problem| format!("{problem}\nusage: {example} <daemon> <group> [<name>]");
         let Self { daemon, group, name } = Self::read(std::env::args().skip(1)).map_err(usage)?;
-        let options = ConnectOptions { name, ..options };
-        let client = Client::connect(&daemon, &options).map_err(|error| error.to_string())?;
+        let client = Client::connect(&daemon, &options.named(name)).map_err(|error| error.to_string())?;
         Ok((client, group))
     }
 }

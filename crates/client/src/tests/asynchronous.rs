@@ -5,16 +5,16 @@ use std::future::Future;
 use std::task::{Context, Poll, Waker};
 use tokio::time::timeout;
 
-fn run<T>(test: impl Future<Output = T>) -> T {
+pub(super) fn run<T>(test: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async { timeout(LONG, test).await.expect("an end in time") })
 }
 
-async fn connect(daemon: &Daemon, name: &str) -> AsyncClient {
+pub(super) async fn connect(daemon: &Daemon, name: &str) -> AsyncClient {
     AsyncClient::connect(&daemon.address, &ConnectOptions::default().called(name).unwrap()).await.unwrap()
 }
 
-async fn next_payload(client: &mut AsyncClient) -> String {
+pub(super) async fn next_payload(client: &mut AsyncClient) -> String {
     loop {
         if let Event::Message(message) = client.receive().await.unwrap() {
             return String::from_utf8(message.payload().to_vec()).unwrap();

@@ -18,9 +18,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How much time a turn takes on the daemon's clock, in nanoseconds.
-const TURN: u64 = 100_000;
-
 /// What a test tells the daemon.
 #[derive(Debug, Default)]
 struct Orders {
@@ -151,17 +148,17 @@ fn serve(orders: &Arc<Orders>, limits: Limits, accept: impl Fn() -> io::Result<S
     let mut node = Node::new(identity, engine, limits);
     let mut connections = BTreeMap::new();
     node.start(Instant::ZERO, &[]);
-    let mut turn = 0;
+    let (began, mut turn) = (std::time::Instant::now(), 0_u32);
     while !orders.die.load(Ordering::SeqCst) {
         if orders.frozen.load(Ordering::SeqCst) {
             std::thread::sleep(Duration::from_millis(1));
             continue;
         }
         turn += 1;
-        let now = Instant(turn * TURN);
+        let now = Instant(began.elapsed().as_nanos() as u64);
         if let Ok(socket) = accept() {
             socket.set_nonblocking().unwrap();
-            let client = ClientId(turn as u32);
+            let client = ClientId(turn);
             node.open_client(now, client);
             connections.insert(client, ServedSocket { socket, paused: false, closing: false });
         }

@@ -3,8 +3,11 @@
 mod asynchronous;
 mod daemon;
 mod ends;
+#[cfg(feature = "tokio")]
+mod halves;
 mod reading;
 mod sending;
+mod silence;
 mod wait_causes;
 
 use crate::{Address, Client, ClientName, ConnectOptions, Error, Event, GroupName, Service, Status, Undo, WaitCause};
@@ -90,6 +93,25 @@ fn try_receive_waits_for_nothing_and_misses_nothing() {
         }
     }
     assert_eq!(payloads, [&b"first"[..], b"second"]);
+}
+
+#[test]
+fn the_descriptor_is_ready_once_something_came() {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let dir = tempfile::tempdir().unwrap();
+    let daemon = Daemon::on_unix(&dir.path().join("socket"), Limits::default());
+    let mut ann = Client::connect(&daemon.address, &named("ann").without_shared_memory()).unwrap();
+    let waits = |client: &Client, within: Duration| {
+        let descriptor = client.descriptor().expect("a socket");
+        poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&Timespec::try_from(within).unwrap())).unwrap()
+    };
+    while ann.try_receive().unwrap().is_some() {}
+    assert_eq!(waits(&ann, SHORT), 0, "nothing came");
+    ann.join(&group("g")).unwrap();
+    assert_eq!(waits(&ann, LONG), 1);
+    let late = std::time::Instant::now() + LONG;
+    let joined = std::iter::repeat_with(|| ann.try_receive().unwrap()).take_while(|_| std::time::Instant::now() < late);
+    assert!(matches!(joined.flatten().next(), Some(Event::GroupView(_))));
 }
 
 #[test]

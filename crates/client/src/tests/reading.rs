@@ -74,7 +74,7 @@ fn a_client_reads_from_the_start_and_on_from_its_bookmark() {
     reader.read(&[group("g")], ReadFrom::Start).unwrap();
     assert_eq!(lines(&mut reader, 3), ["from 1", "2 one", "3 two"]);
     let bookmark = reader.bookmark().unwrap();
-    assert_eq!(bookmark, Bookmark { order: 9, next: Place::at(4) });
+    assert_eq!(bookmark, Bookmark::new(9, Place::at(4)));
     assert_eq!(lines(&mut reader, 2), ["4 three", "caught up at 4"]);
     say(&mut ann, &["four"]);
     assert_eq!(lines(&mut reader, 1), ["5 four"]);
@@ -120,7 +120,7 @@ fn what_cannot_be_read_is_refused_here_or_by_the_daemon() {
     assert_eq!(none.to_string(), "a reading of 0 groups; name 1 to 100");
     assert!(matches!(ann.read(&vec![group("g"); 101], 1), Err(Error::Groups { count: 101, max: 100 })));
     say(&mut ann, &["one"]);
-    let old = Bookmark { order: 8, next: Place::at(1) };
+    let old = Bookmark::new(8, Place::at(1));
     ann.read(&[group("g")], old).unwrap();
     let Some(Event::Reading(ReadingStatus::Ended(end))) = ann.receive(LONG).unwrap() else { panic!("it reads") };
     assert_eq!((end.cause, end.oldest, end.newest), (ReadingEndCause::OtherOrder, 1, 1));

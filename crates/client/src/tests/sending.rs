@@ -188,7 +188,7 @@ fn with_silent_daemon(path: &std::path::Path, options: &ConnectOptions) -> (Clie
         let (mut socket, _) = listener.accept().unwrap();
         let mut room = vec![0; 1 << 20];
         let _hello = socket.read(&mut room).unwrap();
-        let mut session = consort_session::Session::new(consort_types::ClientId(1));
+        let mut session = consort_session::DaemonEnd::new(consort_types::ClientId(1));
         let (name, me) = (ClientName::new(b"ann").unwrap(), consort_types::MemberId::new(0, 7));
         session.welcome(name, me, "n0", &roomy());
         socket.write_all(session.output().front()).unwrap();

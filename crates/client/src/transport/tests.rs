@@ -21,7 +21,7 @@ fn offered() -> (DaemonStream, TransportReader, UnixStream, consort_shm::MemoryF
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("door");
     let listener = UnixListener::bind(&path).unwrap();
-    let mut stream = DaemonStream::connect(&Address::Unix(path), &crate::ConnectOptions::default()).unwrap();
+    let mut stream = DaemonStream::connect(&Address::Unix(path), &crate::ConnectOptions::default()).unwrap().0;
     let offer = offer();
     stream.introduce(b"hello", offer.as_ref(), LONG).unwrap();
     let daemon = listener.accept().unwrap().0;

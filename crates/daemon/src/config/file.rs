@@ -1,6 +1,6 @@
 //! The file: `consort.toml`, the same on every machine.
-use super::reader::{Notes, Section};
-use super::{NodeAddress, PROFILES, PROTOCOLS, RINGS, SCHEDULINGS, Settings, protocol, spread};
+use super::reader::{Notes, Section, set};
+use super::{NodeAddress, PROFILES, PROTOCOLS, RINGS, SCHEDULINGS, Settings, protocol, rights, slow, spread};
 use crate::failure::{Failure, Outcome};
 use crate::{local, runtime_dir};
 use consort_ring::Policy;
@@ -9,11 +9,19 @@ use consort_types::NodeId;
 use consort_wire::DatagramSize;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::ops::RangeInclusive;
 use std::path::Path;
+use std::time::Duration;
 
 /// Where a node receives tokens unless its address names a port; data comes to the next port, multicast to the one
 /// after.
 const PORT: u16 = 4841;
+
+/// How long the machine of a client may answer nothing: the kernel asks it once a second, and at most each hour.
+const HOST_TIMEOUTS: RangeInclusive<Duration> = Duration::from_secs(2)..=Duration::from_secs(6 * 60 * 60);
+
+/// How long what clients read may be retained.
+const RETAIN_FOR_MOST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Reads and checks a file. Everything that is wrong with it is reported at once.
 pub fn read(path: &Path) -> Outcome<Settings> {
@@ -26,7 +34,7 @@ pub fn read(path: &Path) -> Outcome<Settings> {
     parse(&name, text)
 }
 
-fn parse(name: &str, text: &str) -> Outcome<Settings> {
+pub(super) fn parse(name: &str, text: &str) -> Outcome<Settings> {
     let mut notes = Notes::new(text);
     let settings = notes.parse(text).and_then(|table| settings(&mut notes, table.get_ref()));
     if let Some(settings) = settings.as_ref().filter(|_| notes.problems.is_empty())
@@ -36,14 +44,8 @@ fn parse(name: &str, text: &str) -> Outcome<Settings> {
     }
     match settings {
         Some(settings) if notes.problems.is_empty() => Ok(settings),
-        _ => Err(refusal(name, &mut notes)),
+        _ => Err(notes.refusal(name)),
     }
-}
-
-fn refusal(name: &str, notes: &mut Notes) -> Failure {
-    notes.problems.sort_by_key(|problem| problem.line);
-    let lines: Vec<_> = notes.problems.iter().map(|problem| format!("{name}:{problem}")).collect();
-    Failure::usage(lines.join("\n         "))
 }
 
 fn settings(notes: &mut Notes, table: &toml::de::DeTable<'_>) -> Option<Settings> {
@@ -60,8 +62,12 @@ fn settings(notes: &mut Notes, table: &toml::de::DeTable<'_>) -> Option<Settings
     protocol::read_plato(&mut root.table("plato"), &mut settings.plato);
     protocol::read_paxos(&mut root.table("paxos"), &mut settings.paxos);
     clients(&mut root.table("clients"), &mut settings);
+    sessions(&mut root.table("sessions"), &mut settings);
+    settings.slow_rules = slow::read_rules(&mut root.table("groups"));
     settings.spread = spread::read(&mut root.table("spread"));
     settings.metrics = metrics(&mut root.table("metrics"));
+    security(&mut root.table("security"), &mut settings);
+    settings.rights = rights::read(&mut root);
     limits(&mut root.table("limits"), &mut settings);
     root.finish();
     Some(settings)
@@ -196,12 +202,27 @@ fn clients(section: &mut Section<'_, '_>, settings: &mut Settings) {
     });
     set(&mut settings.listen, listen);
     set(&mut settings.users, section.numbers("users", 0..=u32::MAX - 1));
+    let listen_tls = section.texts("listen_tls", |text| {
+        text.parse::<SocketAddr>()
+            .map_err(|_| format!("\"{text}\" is not ADDRESS:PORT; write it like \"0.0.0.0:4839\""))
+    });
+    set(&mut settings.listen_tls, listen_tls);
+    settings.tcp_proves = section.switch("proven");
     set(&mut settings.limits.clients_most, section.number("most", 1..=1 << 20));
     set(&mut settings.limits.credit, section.number("credit", 4_096..=1 << 30));
     set(&mut settings.limits.output_max, section.number("output", 65_536..=1 << 32));
     set(&mut settings.limits.outputs_max, section.number("outputs", 65_536..=1 << 40));
     set(&mut settings.limits.frames_max, section.number("frames", 65_536..=1 << 40));
+    slow::read_limits(section, &mut settings.limits.slow);
     set(&mut settings.shared_memory, section.number("shared_memory", 0..=1 << 40));
+    set(&mut settings.client_host_timeout, section.duration_in("host_timeout", HOST_TIMEOUTS));
+    section.finish();
+}
+
+fn sessions(section: &mut Section<'_, '_>, settings: &mut Settings) {
+    let (bytes, keep) = &mut settings.sessions_retain;
+    set(bytes, section.number("retain", 0..=1 << 34));
+    set(keep, section.duration_in("retain_for", Duration::ZERO..=RETAIN_FOR_MOST));
     section.finish();
 }
 
@@ -211,6 +232,29 @@ fn metrics(section: &mut Section<'_, '_>) -> Option<SocketAddr> {
     });
     section.finish();
     listen
+}
+
+fn security(section: &mut Section<'_, '_>, settings: &mut Settings) {
+    settings.key = section.text("key", |text| match text {
+        "" => Err("is empty; name the file that `consort keygen` wrote".into()),
+        text => Ok(text.into()),
+    });
+    settings.certificate = section.text("certificate", pem_file).flatten();
+    settings.certificate_key = section.text("certificate_key", pem_file).flatten();
+    settings.client_authority = section.text("client_authority", pem_file).flatten();
+    settings.tokens = section.text("tokens", |text| match text {
+        "" => Err("is empty; name the file that `consort token` writes".into()),
+        text => Ok(text.into()),
+    });
+    settings.rights_file = section.text("rights", |text| match text {
+        "" => Err("is empty; name the file with [[rights]]".into()),
+        text => Ok(text.into()),
+    });
+    section.finish();
+}
+
+fn pem_file(text: &str) -> Result<Option<std::path::PathBuf>, String> {
+    if text.is_empty() { Err("is empty; name a file in PEM".into()) } else { Ok(Some(text.into())) }
 }
 
 fn limits(section: &mut Section<'_, '_>, settings: &mut Settings) {
@@ -237,12 +281,6 @@ fn primary(text: &str) -> Result<Policy, String> {
             weights.iter().map(|word| weight(word)).collect::<Option<_>>().map(Policy::Weights).ok_or_else(wrong)
         }
         _ => Err(wrong()),
-    }
-}
-
-fn set<T>(place: &mut T, value: Option<T>) {
-    if let Some(value) = value {
-        *place = value;
     }
 }
 
@@ -299,14 +337,35 @@ interface = "198.51.100.12"
         assert_eq!(format!("{:?}", spelled.limits), format!("{:?}", plain.limits));
         assert_eq!((spelled.profile, spelled.receive_buffer), (plain.profile, plain.receive_buffer));
         assert_eq!(spelled.shared_memory, plain.shared_memory);
+        assert_eq!(spelled.client_host_timeout, plain.client_host_timeout);
+        assert_eq!(spelled.sessions_retain, plain.sessions_retain);
         assert_eq!((spelled.probe_paths, plain.probe_paths), (true, true));
         assert_eq!((spelled.nodes, spelled.listen.len(), spelled.users), (plain.nodes, 1, plain.users));
         assert_eq!((spelled.metrics, plain.metrics), (Some(([127, 0, 0, 1], 9464).into()), None));
         assert_eq!((spelled.spread, plain.spread), (Some(SpreadDoor::at(4803)), None));
+        assert_eq!((spelled.listen_tls.len(), plain.listen_tls.len()), (1, 0));
+        assert_eq!((spelled.certificate, plain.certificate), (Some("/etc/consort/daemon.pem".into()), None));
+        assert_eq!((spelled.certificate_key, plain.certificate_key), (Some("/etc/consort/daemon.key".into()), None));
+        assert_eq!((spelled.client_authority, plain.client_authority), (Some("/etc/consort/clients.pem".into()), None));
+        assert_eq!((spelled.tokens, plain.tokens), (Some("/etc/consort/tokens".into()), None));
+        assert_eq!((spelled.tcp_proves, plain.tcp_proves), (Some(true), None));
+        assert_eq!((spelled.rights_file, plain.rights_file), (Some("/etc/consort/rights.toml".into()), None));
+        assert_eq!((spelled.key, plain.key), (Some("/etc/consort/key".into()), None));
         // A key that the example misses would be named here among those that are known.
-        for section in
-            ["", "[ring]", "[toto]", "[plato]", "[paxos]", "[clients]", "[spread]", "[metrics]", "[limits]", "[[node]]"]
-        {
+        for section in [
+            "",
+            "[ring]",
+            "[toto]",
+            "[plato]",
+            "[paxos]",
+            "[clients]",
+            "[sessions]",
+            "[spread]",
+            "[metrics]",
+            "[security]",
+            "[limits]",
+            "[[node]]",
+        ] {
             let message = problems(&format!("{section}\nzzzzzzzz = 1\n"));
             let known = message.split("known here: ").nth(1).unwrap().lines().next().unwrap();
             for key in known.split(", ") {
@@ -346,7 +405,7 @@ interface = "198.51.100.12"
              personal_window = 30\naccelerated_window = 10\naccelerated_from = 2\nstore_window = 500\n\
              global_bytes = 100_000\npersonal_bytes = 50_000\nstore_bytes = 1_000_000\nstarvation_guard = 0\n\
              token_loss = \"1s\"\nhold = \"10ms\"\n[clients]\nlisten = [\"127.0.0.1:4840\"]\nusers = [1000, 0x3e9]\nmost = 77\ncredit = 8192\n\
-             output = 100_000\noutputs = 200_000\nframes = 300_000\nshared_memory = 0\n[limits]\nmessage = 1000\nqueue = 100_000\n\
+             output = 100_000\noutputs = 200_000\nframes = 300_000\nshared_memory = 0\nhost_timeout = \"90s\"\n[sessions]\nretain = 0\nretain_for = \"5s\"\n[limits]\nmessage = 1000\nqueue = 100_000\n\
              [toto]\nphi = \"75%\"\nwindow = 8\nack = \"5ms\"\nack_every = 40\nack_floor = true\nearly = true\nsilence = \"400ms\"\n"
         );
         let settings = parse("consort.toml", &text).unwrap();
@@ -369,8 +428,11 @@ interface = "198.51.100.12"
         );
         assert_eq!([settings.limits.outputs_max, settings.limits.frames_max], [200_000, 300_000]);
         assert_eq!(settings.users, [1000, 1001]);
-        assert_eq!(settings.shared_memory, 0);
+        assert_eq!((settings.shared_memory, settings.client_host_timeout.as_secs()), (0, 90));
+        assert_eq!(settings.sessions_retain, (0, Duration::from_secs(5)));
         assert_eq!([settings.limits.message_max, ring.queue_bytes], [1000, 100_000]);
+        assert!(with("[sessions]\nretain_for = \"2d\"").contains("sessions.retain_for: "));
+        assert!(with("[sessions]\nretain = -1").contains("sessions.retain: "));
         let toto = settings.toto_config();
         assert_eq!((settings.protocol, toto.phi.percent(), toto.window), (Protocol::Toto, 75, 8));
         assert_eq!((toto.ack.unwrap().as_millis(), toto.ack_every, toto.timers.silence.as_millis()), (5, 40, 400));
@@ -485,8 +547,20 @@ interface = "198.51.100.12"
         );
         assert_eq!(
             with("[clients]\nport = 1"),
-            "consort.toml:10: clients.port: there is no such key; known here: listen, users, most, credit, output, outputs, frames, shared_memory"
+            "consort.toml:10: clients.port: there is no such key; known here: listen, users, listen_tls, proven, most, credit, output, outputs, frames, slow, slow_allowed, unread_for, block, block_for, spool_from, spool, spools, shared_memory, host_timeout"
         );
+    }
+
+    #[test]
+    fn a_host_timeout_that_no_kernel_can_keep_is_refused_with_the_range() {
+        for (given, told) in [("1s", "1s"), ("1999ms", "1.999s"), ("0s", "0ns"), ("7h", "25200s")] {
+            assert_eq!(
+                with(&format!("[clients]\nhost_timeout = \"{given}\"")),
+                format!(
+                    "consort.toml:10: clients.host_timeout: {told} is out of range; give a time from \"2s\" to \"21600s\""
+                )
+            );
+        }
     }
 
     #[test]
@@ -520,6 +594,20 @@ interface = "198.51.100.12"
         assert_eq!(
             problems(&format!("probe_paths = \"off\"\n{}", GOOD.trim_start())),
             "consort.toml:1: probe_paths: \"off\" is not a switch; write probe_paths = true, or false"
+        );
+    }
+
+    #[test]
+    fn a_key_is_named_by_its_file() {
+        let key = |line: &str| parse("x", &format!("{GOOD}[security]\n{line}\n")).unwrap().key;
+        assert_eq!((key(""), key("key = \"k\"")), (None, Some("k".into())));
+        assert_eq!(
+            with("[security]\nkey = \"\""),
+            "consort.toml:10: security.key: is empty; name the file that `consort keygen` wrote"
+        );
+        assert_eq!(
+            with("[security]\nkeys = \"k\""),
+            "consort.toml:10: security.keys: there is no such key; did you mean key?"
         );
     }
 

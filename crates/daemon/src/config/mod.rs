@@ -3,17 +3,23 @@
 mod file;
 mod protocol;
 mod reader;
+pub(crate) mod rights;
+mod slow;
 mod spread;
 
 use crate::failure::{Failure, Outcome};
 use crate::local::{self, LocalCluster};
 use consort_net::IdleProfile as Waiting;
-use consort_node::Limits;
+use consort_node::{Limits, SlowPolicy, SlowRule};
+use consort_rights::Rule;
 use consort_ring::{Acceleration, IdleHold as Parking, RingConfig};
+use consort_seal::OVERHEAD;
 use consort_types::{ConfigHash, NodeId};
+use consort_wire::DatagramSize;
 use sha2::{Digest, Sha256};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
+use std::time::Duration;
 
 pub use consort_net::Scheduling;
 pub use consort_paxos::Storage;
@@ -73,6 +79,8 @@ pub struct Settings {
     pub scheduling: Scheduling,
     /// What clients may ask for and have waiting.
     pub limits: Limits,
+    /// What is done about members of some groups that do not read.
+    pub slow_rules: Vec<SlowRule>,
     /// Where clients may connect besides the local socket.
     pub listen: Vec<SocketAddr>,
     /// Users, beside the daemon's own and root, that may connect to its Unix socket.
@@ -87,8 +95,30 @@ pub struct Settings {
     pub receive_buffer: usize,
     /// How many bytes of memory may be shared with clients.
     pub shared_memory: usize,
+    /// For how long the machine of a client at a TCP port may answer nothing.
+    pub client_host_timeout: Duration,
+    /// How many bytes are retained of what clients read, and for how long, where the protocol retains nothing itself.
+    pub sessions_retain: (usize, Duration),
     /// Whether to find out which size of datagram reaches which node.
     pub probe_paths: bool,
+    /// What clients may do; without any everything.
+    pub rights: Vec<Rule>,
+    /// A file with more of that.
+    pub rights_file: Option<PathBuf>,
+    /// Where clients may connect by TLS.
+    pub listen_tls: Vec<SocketAddr>,
+    /// The files with the daemon's certificate and its key, and that of the authority of clients' certificates.
+    pub certificate: Option<PathBuf>,
+    /// See there.
+    pub certificate_key: Option<PathBuf>,
+    /// See there; without one clients need no certificates.
+    pub client_authority: Option<PathBuf>,
+    /// The file of tokens; `None` for no tokens.
+    pub tokens: Option<PathBuf>,
+    /// Whether clients at TCP ports are let in only if they prove who they are; if there are tokens, where nothing is said.
+    pub tcp_proves: Option<bool>,
+    /// The file with the cluster's key; `None` for datagrams that travel plain.
+    pub key: Option<PathBuf>,
 }
 
 /// A file with every default spelled out.
@@ -100,6 +130,10 @@ pub const RINGS: [(&str, Acceleration); 2] =
 /// How the profiles are named.
 pub const PROFILES: [(&str, Profile); 3] =
     [("latency", Profile::Latency), ("balanced", Profile::Balanced), ("frugal", Profile::Frugal)];
+
+/// How the policies for clients that do not read are named.
+pub const SLOW_POLICIES: [(&str, SlowPolicy); 3] =
+    [("disconnect", SlowPolicy::Disconnect), ("spool", SlowPolicy::Spool), ("block", SlowPolicy::Block)];
 
 /// How the scheduling classes are named.
 pub const SCHEDULINGS: [(&str, Scheduling); 3] =
@@ -164,6 +198,7 @@ impl Settings {
             profile: Profile::Balanced,
             scheduling: Scheduling::Normal,
             limits: Limits::default(),
+            slow_rules: Vec::new(),
             listen: Vec::new(),
             users: Vec::new(),
             spread: None,
@@ -171,7 +206,18 @@ impl Settings {
             state: None,
             receive_buffer: consort_net::RECEIVE_BUFFER,
             shared_memory: consort_net::SHARED_MEMORY,
+            client_host_timeout: consort_net::CLIENT_HOST_TIMEOUT,
+            sessions_retain: (16 << 20, Duration::from_secs(60)),
             probe_paths: true,
+            rights: Vec::new(),
+            rights_file: None,
+            listen_tls: Vec::new(),
+            certificate: None,
+            certificate_key: None,
+            client_authority: None,
+            tokens: None,
+            tcp_proves: None,
+            key: None,
         };
         settings.allow(settings.limits.message_max);
         settings
@@ -187,6 +233,21 @@ impl Settings {
     /// Makes this daemon the given node.
     pub fn choose(&mut self, me: NodeId) {
         self.ring.me = me;
+    }
+
+    /// What engines are told: seals take some bytes of each datagram.
+    pub fn for_engines(&self) -> Self {
+        let mut settings = self.clone();
+        if self.key.is_some() {
+            let room = DatagramSize::new(self.ring.datagram.get().saturating_sub(OVERHEAD));
+            settings.ring.datagram = room.unwrap_or(self.ring.datagram);
+        }
+        settings
+    }
+
+    /// Whether other machines than this one carry the daemons' datagrams.
+    pub fn is_exposed(&self) -> bool {
+        self.nodes.iter().any(|node| !node.token.ip().is_loopback())
     }
 
     /// This node's own addresses.
@@ -239,7 +300,8 @@ impl Settings {
         let nodes = self.nodes.len();
         let data = self.multicast.map_or_else(|| "unicast".into(), |group| format!("multicast {group}"));
         let noun = if nodes == 1 { "node" } else { "nodes" };
-        format!("{nodes} {noun}, {protocol}, {data}, datagrams of {} bytes", self.ring.datagram.get())
+        let sealed = if self.key.is_some() { ", sealed" } else { "" };
+        format!("{nodes} {noun}, {protocol}, {data}, datagrams of {} bytes{sealed}", self.ring.datagram.get())
     }
 
     /// The cluster's id on the wire.
@@ -255,7 +317,6 @@ fn list(nodes: &[NodeId]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use consort_types::Duration;
 
     #[test]
     fn what_members_share_moves_the_hash_and_nothing_else_does() {
@@ -267,6 +328,7 @@ mod tests {
         let plain = hash(&|_| {});
         assert_eq!(plain, hash(&|s| s.choose(NodeId(3))));
         assert_eq!(plain, hash(&|s| s.profile = Profile::Frugal));
+        assert_eq!(plain, hash(&|s| s.key = Some("key".into())), "who lacks the key is told so in another way");
         assert_eq!(plain, hash(&|s| s.listen = vec!["127.0.0.1:1".parse().unwrap()]));
         assert_ne!(plain, hash(&|s| s.ring.acceleration = Acceleration::Original));
         assert_ne!(plain, hash(&|s| s.ring.windows.personal = 20));
@@ -307,6 +369,19 @@ mod tests {
         settings.allow(10);
         assert_eq!(settings.limits.message_max, 10);
         assert!(settings.ring.message_max > 64 * 1_000 && settings.ring.validate().is_ok());
+    }
+
+    #[test]
+    fn seals_take_their_bytes_from_engines_and_change_nothing_that_is_shared() {
+        let mut settings = Settings::local("test", 3);
+        assert_eq!(settings.for_engines().ring.datagram.get(), 1_472);
+        settings.key = Some("key".into());
+        assert_eq!(settings.for_engines().ring.datagram.get(), 1_472 - OVERHEAD);
+        assert_eq!(settings.for_engines().toto_config().datagram.get(), 1_472 - OVERHEAD);
+        assert_eq!((settings.ring.datagram.get(), settings.validate()), (1_472, Ok(())));
+        settings.ring.datagram = DatagramSize::new(DatagramSize::MIN + OVERHEAD - 1).unwrap();
+        let (setting, problem) = settings.validate().unwrap_err();
+        assert_eq!((setting, problem.contains("use at least 600")), ("datagram", true), "{problem}");
     }
 
     #[test]

@@ -4,8 +4,10 @@ use super::{Profile, Scheduling, Settings};
 use consort_paxos::{Config as PaxosConfig, Storage};
 use consort_plato::{PlatoConfig, Prediction};
 use consort_ring::Policy;
+use consort_seal::OVERHEAD;
 use consort_toto::{Early, Phi, TotoConfig};
 use consort_types::{Duration, NodeId};
+use consort_wire::DatagramSize;
 
 /// Which protocol orders the messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -257,6 +259,14 @@ impl Settings {
         self.paxos_config().validate().map_err(|error| (error.setting, error.problem))
     }
 
+    fn validate_key(&self) -> Result<(), (&'static str, String)> {
+        let (given, least) = (self.ring.datagram.get(), DatagramSize::MIN + OVERHEAD);
+        if self.key.is_none() || given >= least {
+            return Ok(());
+        }
+        Err(("datagram", format!("{given} bytes; with a key {OVERHEAD} of them are the seal's: use at least {least}")))
+    }
+
     /// Checks that the settings of the chosen protocol can work together.
     ///
     /// # Errors
@@ -266,6 +276,7 @@ impl Settings {
             let remedy = "idling `latency` yields, which in real time starves all others; take `balanced` or `frugal`";
             return Err(("scheduling", remedy.into()));
         }
+        self.validate_key()?;
         self.ring.validate().map_err(|error| (error.setting, error.problem))?;
         match self.protocol {
             Protocol::Ring => Ok(()),

@@ -1,5 +1,6 @@
 //! Reads TOML so that whatever is wrong is told with file, line, key and remedy; and all of it at once.
 use crate::args;
+use crate::failure::Failure;
 use crate::words;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -41,6 +42,13 @@ impl Notes {
     pub fn new(text: &str) -> Self {
         let starts = text.match_indices('\n').map(|(at, _)| at + 1).collect();
         Self { starts, ..Self::default() }
+    }
+
+    /// All that is wrong with the file of this name, by line.
+    pub fn refusal(&mut self, name: &str) -> Failure {
+        self.problems.sort_by_key(|problem| problem.line);
+        let lines: Vec<_> = self.problems.iter().map(|problem| format!("{name}:{problem}")).collect();
+        Failure::usage(lines.join("\n         "))
     }
 
     /// Parses the text; `None` if it is not TOML, which is noted.
@@ -115,6 +123,22 @@ impl<'a, 't> Section<'a, 't> {
                     section.finish();
                 }
                 _ => self.wrong(key, format!("write one [[{key}]] for each, with its keys below")),
+            }
+        }
+    }
+
+    /// Calls `read` with each table in this one, whatever it is called, and what that is.
+    pub fn each_named(&mut self, mut read: impl FnMut(&str, &mut Section<'_, 't>)) {
+        for (key, value) in self.table.into_iter().flat_map(DeTable::iter) {
+            let (name, line) = (self.path(key.get_ref()), self.notes.line(&key.span()));
+            self.notes.lines.insert(name.clone(), line);
+            match value.get_ref() {
+                DeValue::Table(table) => {
+                    let mut section = Section { notes: &mut *self.notes, table: Some(table), name, asked: Vec::new() };
+                    read(key.get_ref(), &mut section);
+                    section.finish();
+                }
+                other => self.notes.about(&name, format!("{} is not a table of keys", describe(other))),
             }
         }
     }
@@ -196,6 +220,17 @@ impl<'a, 't> Section<'a, 't> {
         found.map_err(|message| self.wrong(key, message)).ok()
     }
 
+    /// The same, in `range`.
+    pub fn duration_in(&mut self, key: &'static str, range: RangeInclusive<Duration>) -> Option<Duration> {
+        let found = self.duration(key)?;
+        if range.contains(&found) {
+            return Some(found);
+        }
+        let (least, most) = (range.start(), range.end());
+        self.wrong(key, format!("{found:?} is out of range; give a time from \"{least:?}\" to \"{most:?}\""));
+        None
+    }
+
     /// Notes that a key is missing that must be there.
     pub fn require<T>(&mut self, key: &'static str, found: Option<T>, remedy: &str) -> Option<T> {
         let present = self.table.is_some_and(|table| table.contains_key(key));
@@ -271,5 +306,12 @@ fn describe(value: &DeValue<'_>) -> String {
         DeValue::Float(digits) => digits.as_str().into(),
         DeValue::Boolean(yes) => yes.to_string(),
         other => format!("a value of type {}", other.type_str()),
+    }
+}
+
+/// Sets what the file says something about.
+pub(super) fn set<T>(place: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *place = value;
     }
 }

@@ -58,8 +58,36 @@ pub const METRICS: &[Metric] = &[
         Gauge,
         "Clients for whom more than 256 KiB wait: the ring waits for those that read. Normal: 0; under load some.",
     ),
+    (
+        "groups_read",
+        Gauge,
+        "Groups of which clients read by position here or elsewhere, or did lately. Normal: as many as you read.",
+    ),
+    (
+        "messages_retained",
+        Gauge,
+        "Messages that are kept for clients that read on. Normal: 0 where nobody reads by position.",
+    ),
+    ("bytes_retained", Gauge, "Their bytes. Normal: at most `retain` below `[sessions]`, 16 MiB by default."),
+    (
+        "clients_unread",
+        Gauge,
+        "Clients that have read nothing for a second, have others wait, or are spooled for; `slow_clients` in the status \
+         names them. Normal: 0.",
+    ),
+    ("clients_holding", Gauge, "Those of them for which the senders to their groups wait (`block`). Normal: 0."),
+    ("clients_held", Gauge, "Clients whose next message waits for such a client, here or elsewhere. Normal: 0."),
+    ("client_holds", Counter, "Times that a client began to have others wait. Normal: 0."),
+    ("client_spooled_bytes", Gauge, "Bytes on disk that clients have yet to read (`spool`). Normal: 0."),
+    ("client_bytes_spooled", Counter, "Bytes that went to disk because clients did not read. Normal: 0."),
     ("requests_accepted", Counter, "Joins, leaves and messages taken from clients. Normal: grows with what they send."),
     ("requests_refused", Counter, "Requests refused with a reason. Normal: 0."),
+    (
+        "messages_ordered",
+        Counter,
+        "Messages of all clients of all daemons that got their place. Normal: grows alike at all daemons of a view.",
+    ),
+    ("message_bytes_ordered", Counter, "Their bytes, with senders and targets. Normal: grows with what is sent."),
     (
         "messages_delivered",
         Counter,
@@ -72,7 +100,26 @@ pub const METRICS: &[Metric] = &[
     ("messages_revoked", Counter, "Offers that were taken back. Normal: below 1 in 100 offers."),
     ("readers", Gauge, "Clients that read by position. Normal: any."),
     ("messages_read", Counter, "Messages told to them. Normal: any."),
+    // Rights.
+    (
+        "rights_rules",
+        Gauge,
+        "Rules that say what clients may do. Normal: as many as the files have; 0, everything is allowed.",
+    ),
+    ("rights_tokens", Gauge, "Tokens and keys for tokens that are known. Normal: as many as the file has."),
+    ("rights_loads", Counter, "Times that rules were taken up. Normal: grows by one at each SIGHUP."),
+    (
+        "rights_expulsions",
+        Counter,
+        "Memberships that changed rules have ended. Normal: grows where rules take rights away.",
+    ),
     // Groups.
+    ("producers", Gauge, "Producers that are known, of 16384 at most. Normal: equal at all daemons of a view."),
+    (
+        "counts_for_producers",
+        Gauge,
+        "1 where the view orders what sessions send exactly once. Normal: 1 with a policy.",
+    ),
     ("groups", Gauge, "Groups that have members. Normal: equal at all daemons of a view."),
     ("group_bytes", Gauge, "Memory that all groups take. Normal: far below 268435456, where joins are refused."),
     (
@@ -162,6 +209,11 @@ pub const METRICS: &[Metric] = &[
     ("instances_known", Gauge, "Items of the order that this node holds. Normal: about equal at all nodes."),
     ("instances_learnt", Counter, "Items asked of other nodes. Normal: grows when this daemon was away."),
     ("open_instances", Gauge, "Items that wait for votes. Normal: below 256."),
+    (
+        "checkpoints_declared",
+        Gauge,
+        "Holders for which the order retains what they have yet to keep. Normal: as many as you run; 64 at most.",
+    ),
     ("values_voided", Counter, "Values sent again in a later view. Normal: grows only when daemons come or go."),
     ("values_fetched", Counter, "Values asked of other nodes. Normal: grows only when daemons come or go."),
     ("under_way_bytes", Gauge, "Bytes of this node's values without a place. Normal: below 2097152."),
@@ -215,7 +267,7 @@ pub const METRICS: &[Metric] = &[
 ];
 
 /// Numbers whose key says more than which they are: prefix of the key, label, what it is and what is normal.
-pub const LABELLED: [(&str, &str, &str); 3] = [
+pub const LABELLED: [(&str, &str, &str); 4] = [
     (
         "sessions_ended_",
         "why",
@@ -225,11 +277,17 @@ pub const LABELLED: [(&str, &str, &str); 3] = [
         "requests_waited_",
         "cause",
         "Times, 20 a second at most, that requests of native clients had waited for 50 ms or more. Normal: window grows \
-         under full load, membership when daemons come or go; slow stays at 0.",
+         under full load, membership when daemons come or go; slow and slow_client stay at 0.",
     ),
     (
         "datagrams_rejected_",
         "cause",
         "Datagrams that were not for this node or not right. Normal: 0; else another cluster or other settings.",
+    ),
+    (
+        "unopened_",
+        "cause",
+        "Datagrams dropped because they are not sealed with this cluster's key, or came before. Normal: 0, but for own \
+         ones and a few unproven ones whenever daemons start; see SECURITY.md.",
     ),
 ];

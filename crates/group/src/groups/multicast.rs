@@ -4,18 +4,27 @@ use crate::batch;
 use crate::member::Member;
 use crate::ordered::{self, MulticastLayout, Ordered};
 use crate::private::PrivateName;
+use crate::producers::Numbered;
 use crate::spread_limits::NotRepresentable;
 use crate::table::{ClientKey, GroupTable};
 use crate::targets::Targets;
 use consort_types::{ClientId, GroupName, MemberId};
 use consort_wire::{Malformed, Payload};
 
+/// Why nobody gets a message.
+enum Obstacle {
+    /// A closed group that the sender is not in.
+    Closed(GroupName),
+    /// A member that could not be told it.
+    Unfit(NotRepresentable, Member),
+}
+
 impl Groups {
     /// This daemon's clients that would get a payload if it had its place here, each once, and what stands where in it; none
     /// where it is no client's message, or nobody may get it. Nothing changes by asking.
     pub fn recipients(&mut self, sender: MemberId, payload: &Payload) -> Option<(MulticastLayout, &[ClientId])> {
-        let Ok(Ordered::Multicast { client, told }) = ordered::decode(payload) else { return None };
-        match self.on_multicast((sender, client), payload, told) {
+        let Ok(Ordered::Multicast { client, told, .. }) = ordered::decode(payload) else { return None };
+        match self.on_multicast((sender, client), payload, told, None) {
             Ok(GroupDelivery::Multicast { told, recipients, .. }) => Some((told, recipients)),
             _ => None,
         }
@@ -31,22 +40,47 @@ impl Groups {
         key: ClientKey,
         payload: &Payload,
         told: MulticastLayout,
+        numbered: Option<Numbered>,
     ) -> Result<GroupDelivery<'_>, Malformed> {
         let client = key.1;
+        let (messages, obstacle) = self.find_obstacle(key, payload, told)?;
+        if let Some(number) = &numbered
+            && let Err(cause) = self.producers.judge(number)
+            && !(crate::mutated!(self, RefusedDelivered) && key.0 != self.table.me())
+        {
+            return Ok(GroupDelivery::NotNumbered { client, messages, cause });
+        }
+        //= E04
+        // A refusal takes no number.
+        let counts = !crate::mutated!(self, OwnSendsCounted) || key.0 == self.table.me();
+        let takes = counts && (obstacle.is_none() || crate::mutated!(self, RefusalNumbered));
+        if let Some(number) = numbered.as_ref().filter(|_| takes) {
+            self.producers.advance(number, messages, self.place());
+        }
+        Ok(match obstacle {
+            Some(Obstacle::Closed(group)) => GroupDelivery::Shut { client, messages, group },
+            Some(Obstacle::Unfit(cause, member)) => GroupDelivery::NotRepresentable { client, messages, cause, member },
+            None => GroupDelivery::Multicast { client, messages, told, numbered, recipients: &self.recipients },
+        })
+    }
+
+    /// How many messages it is, and what keeps them from their receivers, who are collected.
+    fn find_obstacle(
+        &mut self,
+        key: ClientKey,
+        payload: &Payload,
+        told: MulticastLayout,
+    ) -> Result<(usize, Option<Obstacle>), Malformed> {
         let left = payload.len().saturating_sub(told.targets_at);
         let judge = |targets: Targets<'_>| {
             let len = targets.encoded_len();
             //= G09
             let messages = if told.batch { batch::check(payload, told.body_at(), len)? } else { 1 };
-            let shut = self.find_recipients(key, targets);
-            Ok((messages, shut, self.find_unfit(targets, left.saturating_sub(len))))
+            let shut = self.find_recipients(key, targets).map(Obstacle::Closed);
+            let unfit = self.find_unfit(targets, left.saturating_sub(len));
+            Ok((messages, shut.or(unfit.map(|(cause, member)| Obstacle::Unfit(cause, member)))))
         };
-        let (messages, shut, unfit) = Targets::of(payload, told.targets_at, judge)??;
-        Ok(match (shut, unfit) {
-            (Some(group), _) => GroupDelivery::Shut { client, messages, group },
-            (_, Some((cause, member))) => GroupDelivery::NotRepresentable { client, messages, cause, member },
-            _ => GroupDelivery::Multicast { client, messages, told, recipients: &self.recipients },
-        })
+        Targets::of(payload, told.targets_at, judge)?
     }
 
     //= S21

@@ -2,7 +2,7 @@
 use super::apply::PendingWork;
 use super::{GroupDelivery, Groups};
 use crate::exchange::{Exchange, PartOutcome, ReceivedState};
-use crate::ordered::Ordered;
+use crate::ordered::{self, Ordered};
 use bytes::Bytes;
 use consort_types::{MemberId, Position, Primary, View, ViewKind};
 use consort_wire::Malformed;
@@ -61,14 +61,16 @@ impl Groups {
         self.work.push_back(PendingWork::Primary { after: None });
         self.work.push_back(PendingWork::Depart { clients: gone.into_iter(), current: None });
         let alone = self.members.iter().all(|member| self.synced.contains(member));
+        self.producers.begin(view.id, &self.members, &self.synced);
         if alone {
             //= G13
             self.work.push_back(PendingWork::Settle { heard: ReceivedState::default(), sets: Vec::new() });
         } else {
             self.counts.exchanges += 1;
             let set = self.synced.first().copied().unwrap_or(self.table.me());
+            let speaks = set == self.table.me() && self.producers.of().is_some();
             #[allow(unused_mut)]
-            let mut exchange = Exchange::new(view.id, &self.members, set);
+            let mut exchange = Exchange::new(view.id, &self.members, set, speaks);
             #[cfg(feature = "mutants")]
             if let Some(heard) = self.kept.take().filter(|_| crate::mutated!(self, PartialKept)) {
                 exchange.keep(heard);
@@ -100,13 +102,22 @@ impl Groups {
 
     /// Whether this daemon has another part to say, as soon as [`Self::advance`] has nothing more to do.
     pub fn has_part(&self) -> bool {
-        self.exchange.as_ref().is_some_and(Exchange::has_part)
+        self.exchange.as_ref().is_some_and(Exchange::has_part) || self.has_to_complete()
     }
 
-    /// What this daemon has to say next in the exchange: a control message of the agreed level.
+    fn has_to_complete(&self) -> bool {
+        //= E05
+        let primary = self.primary == Primary::Yes && self.closing.is_none();
+        self.producers.has_to_complete(primary && self.is_settled())
+    }
+
+    /// What this daemon has to say next in the exchange, or behind it: a control message of the agreed level.
     pub fn next_part(&mut self) -> Option<Bytes> {
-        let departed = &self.departed;
-        self.exchange.as_mut()?.next_part(&self.table, |group| departed.contains_key(group))
+        if self.has_to_complete() {
+            return Some(ordered::complete(self.producers.complete()));
+        }
+        let (departed, producers) = (&self.departed, &self.producers);
+        self.exchange.as_mut()?.next_part(&self.table, producers, |group| departed.contains_key(group))
     }
 
     /// Whether all members of the view know the same and all was told: clients' messages may be sent.
@@ -142,8 +153,11 @@ impl Groups {
         if crate::mutated!(self, OwnPartOnly) && sender == self.table.me() {
             self.members.iter().for_each(|member| exchange.give_up(*member));
         }
-        if let Some(heard) = exchange.complete() {
+        if let Some(mut heard) = exchange.complete() {
             self.exchange = None;
+            let own = self.synced.first().copied().unwrap_or(self.table.me());
+            let (taken, remembering) = heard.choose(own, crate::mutated!(self, LowestTableTaken));
+            self.producers.take(taken.filter(|_| !crate::mutated!(self, OwnTableKept)), remembering);
             let mut sets: Vec<_> = heard.sets.values().copied().collect();
             sets.sort_unstable();
             sets.dedup();

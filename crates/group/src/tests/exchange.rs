@@ -61,8 +61,58 @@ impl Cluster {
         std::iter::from_fn(|| groups.next_part()).map(Payload::from).collect()
     }
 
+    /// Who is with a daemon in its view.
+    pub(super) fn with(&self, at: u16) -> Vec<u16> {
+        self.view[usize::from(at)].clone()
+    }
+
+    /// A daemon starts anew, alone.
+    pub(super) fn restart(&mut self, me: u16) {
+        let with = self.with(me);
+        self.daemons[usize::from(me)] = super::at(me);
+        self.view[usize::from(me)] = Vec::new();
+        for other in with.into_iter().filter(|other| *other != me) {
+            self.view[usize::from(other)].retain(|node| *node != me);
+        }
+        self.form(&[me]);
+    }
+
+    pub(super) fn become_primary(&mut self, at: u16) {
+        self.daemons[usize::from(at)].become_primary();
+        self.drain(at);
+    }
+
+    /// What the members of a view say to each other until nobody has more to say.
+    pub(super) fn exchange(&mut self, nodes: &[u16]) {
+        for sender in nodes {
+            for part in self.parts(*sender) {
+                self.deliver(nodes, *sender, &part);
+            }
+        }
+    }
+
+    /// A view that is primary, its whole exchange, and its completion.
+    pub(super) fn count(&mut self, nodes: &[u16]) {
+        self.form(nodes);
+        nodes.iter().for_each(|me| self.become_primary(*me));
+        self.exchange(nodes);
+    }
+
+    /// The network parts into these nodes and the others; the majority's view counts if it can.
+    pub(super) fn part(&mut self, nodes: &[u16]) {
+        let all = 0..self.daemons.len() as u16;
+        let others: Vec<_> = all.filter(|node| !nodes.contains(node)).collect();
+        for part in [nodes, &others[..]] {
+            match 2 * part.len() > self.daemons.len() {
+                true => self.count(part),
+                false if part.is_empty() => {}
+                false => self.form(part),
+            }
+        }
+    }
+
     /// Delivers a payload to all daemons of a view.
-    fn deliver(&mut self, nodes: &[u16], sender: u16, payload: &Payload) {
+    pub(super) fn deliver(&mut self, nodes: &[u16], sender: u16, payload: &Payload) {
         for me in nodes {
             let groups = &mut self.daemons[usize::from(*me)];
             let next = Position(groups.at.0 + 1);

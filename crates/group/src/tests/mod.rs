@@ -1,8 +1,10 @@
 //! The table, by theme.
 mod changes;
 mod exchange;
+mod histories;
 mod model;
 mod primary;
+mod producers;
 
 use crate::{ClientName, GroupDelivery, GroupStep, Groups, PrivateName, Target, ordered};
 use bytes::{Bytes, BytesMut};
@@ -18,13 +20,17 @@ pub(super) fn at(node: u16) -> Groups {
     #[allow(unused_mut)]
     let mut groups = Groups::new(daemon(node));
     #[cfg(feature = "mutants")]
-    if let Some(mutant) = std::env::var("CONSORT_GROUP_MUTANT")
-        .ok()
-        .and_then(|name| crate::Mutant::ALL.iter().copied().find(|mutant| mutant.name() == name))
-    {
+    if let Some(mutant) = mutant() {
         groups.mutate(mutant);
     }
     groups
+}
+
+/// The rule that is to be broken.
+#[cfg(feature = "mutants")]
+fn mutant() -> Option<crate::Mutant> {
+    let name = std::env::var("CONSORT_GROUP_MUTANT").ok()?;
+    crate::Mutant::ALL.iter().copied().find(|mutant| mutant.name() == name)
 }
 
 pub(super) fn group(name: &str) -> GroupName {

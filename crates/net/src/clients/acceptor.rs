@@ -42,7 +42,7 @@ impl ClientConnections {
                 match self.accept_at(i, now) {
                     Ok(Some(stream)) => {
                         let dialect = self.acceptors[i].dialect;
-                        accepted.extend(self.admit(stream, dialect));
+                        accepted.extend(self.admit(stream, dialect, now));
                     }
                     Ok(None) => break,
                     Err(error) => {
@@ -82,7 +82,7 @@ impl ClientConnections {
         }
     }
 
-    fn admit(&mut self, mut stream: ClientStream, dialect: Dialect) -> Option<ClientId> {
+    fn admit(&mut self, mut stream: ClientStream, dialect: Dialect, now: Instant) -> Option<ClientId> {
         let number = self.free_number();
         let id = ClientId(if dialect == Dialect::Spread { number | ClientId::SPREAD } else { number });
         if let Err(error) = stream.register(&self.registry, name(self.first, id)) {
@@ -91,6 +91,7 @@ impl ClientConnections {
         }
         tracing::debug!(client = %id, who = stream.describe(), "connected");
         self.next = number + 1;
+        self.watch_host(id, &stream, now);
         // What a client of Spread attaches means nothing.
         self.open.insert(id, ClientConnection { is_new: dialect == Dialect::Native, ..ClientConnection::new(stream) });
         self.queue_reading(id);

@@ -1,12 +1,14 @@
 //! The log: what the node has noticed, and what the driver has, each as one event with fields.
 use super::Driver;
-use consort_node::{DisconnectReason, Engine, Notice, PeerState};
+use consort_node::{DisconnectReason, Engine, MembershipChange, Notice, PeerState};
 use consort_types::{Instant, MemberId, NodeId};
 use std::fmt::Display;
 use std::time::Duration;
 
 /// How often it is looked how other nodes are reached.
-const LOOK: Duration = Duration::from_millis(250);
+pub(super) const LOOK: Duration = Duration::from_millis(250);
+/// What events are about that tell who was let in and what it was refused.
+pub(super) const AUDIT: &str = "consort::audit";
 /// Losses are told no more often.
 const LOSSES: Duration = Duration::from_secs(1);
 
@@ -14,6 +16,7 @@ const LOSSES: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(super) struct PeriodicLog {
     peers_at: Instant,
+    pub(super) seals_at: Instant,
     losses_at: Instant,
     lost: u64,
 }
@@ -70,21 +73,40 @@ fn write(notice: Notice) {
         }
         Notice::Waiting { cause } => tracing::warn!(%cause, "requests of clients wait"),
         Notice::Flowing => tracing::info!("requests of clients flow again"),
-        Notice::Connected { client, name, transport } => {
-            tracing::info!(%client, %name, transport = transport.name(), "client connected");
+        Notice::Connected { client, name, transport, identity } => {
+            tracing::info!(target: AUDIT, %client, %name, identity, transport = transport.name(), "client connected");
+        }
+        Notice::Membership { client, group, change: MembershipChange::Joined } => {
+            tracing::debug!(target: AUDIT, %client, %group, "client joined");
+        }
+        Notice::Membership { client, group, change: MembershipChange::Left } => {
+            tracing::debug!(target: AUDIT, %client, %group, "client left");
+        }
+        Notice::Membership { client, group, change: MembershipChange::Expelled } => {
+            tracing::warn!(target: AUDIT, %client, %group, "client was made to leave: the rules do not allow it any more");
         }
         Notice::Disconnected { client, name } => {
-            tracing::info!(%client, name = name.map(tracing::field::display), "client disconnected");
+            tracing::info!(target: AUDIT, %client, name = name.map(tracing::field::display), "client disconnected");
         }
         Notice::Ended { client, name, reason: DisconnectReason::Goodbye, .. } => {
-            tracing::info!(%client, name = name.map(tracing::field::display), "client said good-bye");
+            tracing::info!(target: AUDIT, %client, name = name.map(tracing::field::display), "client said good-bye");
         }
         // The driver has told it, and whose process that is.
         Notice::Ended { reason: DisconnectReason::NotAllowed, .. } => {}
-        Notice::Ended { client, name, reason, text } => {
-            tracing::warn!(%client, name = name.map(tracing::field::display), %reason, "client sent away: {text}");
+        Notice::Ended { client, name, identity, reason, text } => {
+            let name = name.map(tracing::field::display);
+            tracing::warn!(target: AUDIT, %client, name, identity, %reason, "client sent away: {text}");
         }
-        Notice::Refused { client, cause, text } => tracing::warn!(%client, %cause, "request refused: {text}"),
+        Notice::Refused { client, cause, text } => {
+            tracing::warn!(target: AUDIT, %client, %cause, "request refused: {text}");
+        }
+        Notice::Holds { client, name, waiting } => {
+            let name = name.map(tracing::field::display);
+            tracing::warn!(%client, name, waiting, "client does not read: those who send to its groups wait for it");
+        }
+        Notice::Spools { client, name } => {
+            tracing::info!(%client, name = name.map(tracing::field::display), "client does not read: it is spooled for");
+        }
     }
 }
 

@@ -26,6 +26,7 @@ impl<E: Engine> Driver<E> {
         let members = self.node.view().into_iter().flat_map(|view| view.members.iter().map(|member| member.node));
         let Some(round) = paths.handle_timeout(self.now, members) else { return };
         for size in round.sizes {
+            let size = size.saturating_sub(self.seals.overhead());
             self.outbox.push_probe(round.probe.seal(self.node.identity(), size));
             self.counters.probes_sent += 1;
         }
@@ -60,6 +61,8 @@ impl<E: Engine> Driver<E> {
     /// What it tells of itself beside the ways.
     pub(super) fn own_facts(&self) -> Vec<(String, String)> {
         let mut facts = vec![("scheduling".to_owned(), self.scheduling.to_owned())];
+        facts.push(("security".to_owned(), self.seals.words()));
+        self.seals.observe(&mut |name, value| facts.push((name.to_owned(), value.to_string())));
         let word = |up| if up { "up" } else { "down" }.to_owned();
         let links = self.links.iter().flat_map(Links::each);
         facts.extend(links.map(|(node, up)| (format!("link_{node}"), word(up))));

@@ -10,7 +10,12 @@ pub(crate) fn identity(node: u16) -> Identity {
 
 /// What a node takes aside in a cluster of three.
 pub(crate) fn aside_of(node: u16) -> DriverPackets {
-    DriverPackets::new(identity(node), (0..3).map(NodeId).collect())
+    sealed_aside_of(node, Rc::new(Seals::new(identity(node), None, &[]).unwrap()))
+}
+
+/// The same of a node with these seals.
+pub(crate) fn sealed_aside_of(node: u16, seals: Rc<Seals>) -> DriverPackets {
+    DriverPackets::new(identity(node), seals, (0..3).map(NodeId).collect())
 }
 
 fn probe(from: &Identity) -> Bytes {

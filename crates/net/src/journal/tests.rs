@@ -21,7 +21,7 @@ fn write(path: &Path, n: u64, len: usize, trimmed: u64) {
     let (_poll, waker) = waker();
     let mut journal = Journal::open(&options(path)).unwrap();
     let found = journal.take_records().len() as u64;
-    let writer = journal.start(waker).unwrap();
+    let writer = journal.start(std::sync::Arc::new(waker)).unwrap();
     (1..=n).for_each(|t| writer.write(Ticket(found + t), vec![t as u8; len].into(), t == n));
     writer.trim(Ticket(trimmed));
     drop(writer);
@@ -52,7 +52,7 @@ fn what_is_written_is_found_again_in_order() {
 fn completions_come_in_order_and_wake_the_loop() {
     let folder = tempfile::tempdir().unwrap();
     let (mut poll, waker) = waker();
-    let writer = Journal::open(&options(folder.path())).unwrap().start(waker).unwrap();
+    let writer = Journal::open(&options(folder.path())).unwrap().start(std::sync::Arc::new(waker)).unwrap();
     (1..=900).for_each(|t| writer.write(Ticket(t), Bytes::from_static(b"record"), true));
     let (mut done, mut events) = (Vec::new(), mio::Events::with_capacity(4));
     while done.len() < 900 {
@@ -141,7 +141,7 @@ fn a_directory_of_a_size_that_cannot_be_is_refused_unread() {
 fn a_record_that_would_be_refused_later_is_not_written() {
     let (mut poll, waker) = waker();
     let folder = tempfile::tempdir().unwrap();
-    let writer = Journal::open(&options(folder.path())).unwrap().start(waker).unwrap();
+    let writer = Journal::open(&options(folder.path())).unwrap().start(std::sync::Arc::new(waker)).unwrap();
     writer.write(Ticket(1), vec![0; RECORD_MAX + 1].into(), true);
     poll.poll(&mut mio::Events::with_capacity(4), None).unwrap();
     assert_eq!(writer.next_done().unwrap_err().kind(), ErrorKind::FileTooLarge);
@@ -209,7 +209,7 @@ fn a_full_disk_is_reported_and_nothing_is_written_after_it() {
     let folder = tempfile::tempdir().unwrap();
     let mut journal = Journal::open(&options(folder.path())).unwrap();
     journal.last.file = OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let writer = journal.start(waker).unwrap();
+    let writer = journal.start(std::sync::Arc::new(waker)).unwrap();
     writer.write(Ticket(1), Bytes::from_static(b"record"), true);
     poll.poll(&mut mio::Events::with_capacity(4), None).unwrap();
     assert_eq!(writer.next_done().unwrap_err().kind(), ErrorKind::StorageFull);

@@ -27,10 +27,10 @@ pub(crate) struct JournalWriter {
 
 impl Journal {
     /// Starts the helper thread; it wakes the loop by `waker` whenever something is done.
-    pub(crate) fn start(self, waker: Waker) -> io::Result<JournalWriter> {
+    pub(crate) fn start(self, waker: Arc<Waker>) -> io::Result<JournalWriter> {
         let (orders, to_do) = channel();
         let (results, done) = channel();
-        let (path, waker) = (self.options.directory.clone(), Arc::new(waker));
+        let path = self.options.directory.clone();
         let worker = JournalWorker { journal: self, results, waker: Arc::clone(&waker) };
         let work = move || worker.work(&to_do);
         let thread = std::thread::Builder::new().name("records".to_owned()).spawn(work)?;

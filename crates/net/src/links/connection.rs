@@ -1,6 +1,7 @@
 //! One connection: how far it is, bytes to frames, frames to bytes.
 use super::{FRAME_MAX, READ, hello};
 use crate::arena::Arena;
+use crate::seals::{BadFrame, Seals};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use consort_node::Datagram;
 use consort_types::{Instant, MemberId, NodeId};
@@ -49,6 +50,9 @@ pub(super) struct PeerConnection {
     stage: LinkStage,
     input: Input,
     output: Output,
+    /// What the last frame in each direction gave, for the next one.
+    chain_in: u64,
+    chain_out: u64,
     /// The kernel has, or may have, bytes of it.
     has_bytes: bool,
     /// Its end was seen: there is something to read up to that end.
@@ -60,7 +64,8 @@ pub(super) struct PeerConnection {
 impl PeerConnection {
     pub(super) fn new(stream: TcpStream, stage: LinkStage) -> Self {
         let (input, output) = (Input::default(), Output::default());
-        Self { stream, stage, input, output, has_bytes: true, has_ended: false, full: true }
+        let (chain_in, chain_out) = (0, 0);
+        Self { stream, stage, input, output, chain_in, chain_out, has_bytes: true, has_ended: false, full: true }
     }
 
     /// Who is at the other end, once it has said so.
@@ -107,7 +112,7 @@ impl PeerConnection {
     }
 
     /// Where it was dialling: sees whether it was accepted, and if so says who this is.
-    pub(super) fn note_connected(&mut self, identity: &Identity, until: Instant) -> io::Result<()> {
+    pub(super) fn note_connected(&mut self, identity: &Identity, seals: &Seals, until: Instant) -> io::Result<()> {
         let LinkStage::Dialing { peer, .. } = self.stage else { return Ok(()) };
         if let Some(error) = self.stream.take_error()? {
             return Err(error);
@@ -115,7 +120,7 @@ impl PeerConnection {
         match self.stream.peer_addr() {
             Ok(_) => {
                 self.stage = LinkStage::Greeting { peer: Some(peer), until };
-                self.push(&Datagram { head: hello::seal(identity, peer), body: Bytes::new() });
+                self.push(seals, peer, Datagram { head: hello::seal(identity, peer), body: Bytes::new() });
                 Ok(())
             }
             Err(error) if error.kind() == ErrorKind::NotConnected => Ok(()),
@@ -124,17 +129,21 @@ impl PeerConnection {
     }
 
     /// The other end has said who it is. Whoever was dialled answers.
-    pub(super) fn come_up(&mut self, identity: &Identity, member: MemberId, since: Instant) {
+    pub(super) fn come_up(&mut self, identity: &Identity, seals: &Seals, member: MemberId, since: Instant) {
         if self.expected().is_none() {
-            self.push(&Datagram { head: hello::seal(identity, member.node), body: Bytes::new() });
+            let hello = Datagram { head: hello::seal(identity, member.node), body: Bytes::new() };
+            self.push(seals, member.node, hello);
         }
         self.stage = LinkStage::Up { member, since };
     }
 
-    /// The next whole frame of what was read.
-    pub(super) fn next_frame(&mut self) -> Result<Option<Bytes>, BadLength> {
+    /// The next whole frame of what was read, opened.
+    pub(super) fn next_frame(&mut self, seals: &Seals) -> Result<Option<Bytes>, NoFrame> {
         let most = if self.member().is_some() { FRAME_MAX } else { hello::LEN };
-        self.input.next(most)
+        let Some(frame) = self.input.next(most + seals.overhead())? else { return Ok(None) };
+        let (frame, chain) = seals.open_frame(self.chain_in, frame)?;
+        self.chain_in = chain;
+        Ok(Some(frame))
     }
 
     /// Reads once, if all that was read before is taken.
@@ -147,7 +156,7 @@ impl PeerConnection {
             Ok(n) => {
                 // A short read has emptied the socket; only an end that was seen may still stand behind it.
                 self.has_bytes = n == READ || self.has_ended;
-                self.input.unread = arena.take(n);
+                self.input.unread = arena.take_mut(n);
                 Read::Bytes
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -159,10 +168,12 @@ impl PeerConnection {
         }
     }
 
-    /// Puts a frame behind those that wait. Returns how many bytes wait now.
-    pub(super) fn push(&mut self, frame: &Datagram) -> usize {
+    /// Puts a frame to that node behind those that wait. Returns how many bytes wait now; `None` where it cannot be sealed.
+    pub(super) fn push(&mut self, seals: &Seals, to: NodeId, frame: Datagram) -> Option<usize> {
+        let (frame, chain) = seals.seal_frame(to, self.chain_out, frame)?;
+        self.chain_out = chain;
         self.output.push(frame);
-        self.output.bytes
+        Some(self.output.bytes)
     }
 
     /// Writes what the kernel takes.
@@ -185,17 +196,26 @@ impl PeerConnection {
 #[error("a frame of {0} bytes")]
 pub(super) struct BadLength(usize);
 
+/// Why there is no next frame, and never will be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoFrame {
+    #[error(transparent)]
+    Length(#[from] BadLength),
+    #[error(transparent)]
+    Frame(#[from] BadFrame),
+}
+
 /// Bytes that came.
 #[derive(Debug, Default)]
 struct Input {
     /// What was read and not taken yet.
-    unread: Bytes,
+    unread: BytesMut,
     /// A frame, with its length, that began in an earlier read.
     partial: BytesMut,
 }
 
 impl Input {
-    fn next(&mut self, most: usize) -> Result<Option<Bytes>, BadLength> {
+    fn next(&mut self, most: usize) -> Result<Option<BytesMut>, BadLength> {
         if self.partial.is_empty() {
             if let Some(len) = frame_length(&self.unread, most)?
                 && self.unread.len() >= PREFIX + len
@@ -213,7 +233,7 @@ impl Input {
         if self.partial.len() < PREFIX + len {
             return Ok(None);
         }
-        let mut frame = std::mem::take(&mut self.partial).freeze();
+        let mut frame = std::mem::take(&mut self.partial);
         frame.advance(PREFIX);
         Ok(Some(frame))
     }
@@ -244,18 +264,22 @@ struct Output {
 }
 
 impl Output {
-    fn push(&mut self, frame: &Datagram) {
+    fn push(&mut self, frame: Datagram) {
         let len = frame.head.len() + frame.body.len();
         // Whoever hands it in has seen to it that it is no longer than a frame can be.
         self.tail.put_u32(u32::try_from(len).unwrap_or(u32::MAX));
-        self.tail.put_slice(&frame.head);
-        if frame.body.len() <= SMALL {
-            self.tail.put_slice(&frame.body);
+        self.push_part(frame.head);
+        self.push_part(frame.body);
+        self.bytes += PREFIX + len;
+    }
+
+    fn push_part(&mut self, part: Bytes) {
+        if part.len() <= SMALL {
+            self.tail.put_slice(&part);
         } else {
             self.seal_tail();
-            self.pieces.push_back(frame.body.clone());
+            self.pieces.push_back(part);
         }
-        self.bytes += PREFIX + len;
     }
 
     fn seal_tail(&mut self) {
@@ -306,7 +330,7 @@ mod tests {
             let mut input = Input::default();
             let mut seen = Vec::new();
             for piece in all.chunks(cut) {
-                input.unread = Bytes::copy_from_slice(piece);
+                input.unread = BytesMut::from(piece);
                 while let Some(frame) = input.next(FRAME_MAX).unwrap() {
                     assert!(frame.iter().all(|byte| *byte == frame.len() as u8));
                     seen.push(frame.len());
@@ -325,7 +349,7 @@ mod tests {
                 let bytes: Vec<u8> = len.to_be_bytes().into_iter().chain([0; 3]).collect();
                 let mut result = Ok(None);
                 for piece in bytes.chunks(cut) {
-                    input.unread = Bytes::copy_from_slice(piece);
+                    input.unread = BytesMut::from(piece);
                     result = result.and(input.next(FRAME_MAX));
                 }
                 assert_eq!(result, Err(BadLength(len as usize)));

@@ -1,7 +1,7 @@
 //! The first frame in each direction: who speaks, and whom it means.
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_types::{MemberId, NodeId};
-use consort_wire::{Identity, Lane, Malformed, Reader, Rejected, envelope};
+use consort_wire::{Identity, Lane, Malformed, Proof, Reader, Rejected, envelope};
 
 /// Its length in bytes: an envelope, and the number of the node that is meant.
 pub(super) const LEN: usize = envelope::LEN + 2;
@@ -25,8 +25,8 @@ pub(super) enum BadHello {
 }
 
 /// Who speaks, if it belongs to this cluster, has its settings, and means this node.
-pub(super) fn read(identity: &Identity, frame: Bytes) -> Result<MemberId, BadHello> {
-    let (envelope, packet) = envelope::open(identity, frame)?;
+pub(super) fn read(identity: &Identity, proof: Proof, frame: Bytes) -> Result<MemberId, BadHello> {
+    let (envelope, packet) = envelope::open_as(identity, proof, frame)?;
     if envelope.lane != Lane::Reliable {
         return Err(Rejected::Lane(envelope.lane as u8).into());
     }

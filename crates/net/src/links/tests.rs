@@ -3,7 +3,7 @@ use super::*;
 use crate::clock::Clock;
 use bytes::{BufMut, BytesMut};
 use consort_types::{ClusterId, ConfigHash};
-use consort_wire::{Lane, envelope};
+use consort_wire::{Lane, Proof, envelope};
 use mio::{Events, Poll};
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
@@ -27,9 +27,13 @@ struct End {
 
 impl End {
     fn new(identity: Identity, listener: TcpListener, peers: &[Peer]) -> Self {
+        Self::with_seals(identity, Rc::new(Seals::new(identity, None, peers).unwrap()), listener, peers)
+    }
+
+    fn with_seals(identity: Identity, seals: Rc<Seals>, listener: TcpListener, peers: &[Peer]) -> Self {
         let poll = Poll::new().unwrap();
         let registry = poll.registry().try_clone().unwrap();
-        let links = Links::new(identity, registry, listener, peers, NAME, 16..64).unwrap();
+        let links = Links::new(identity, seals, registry, listener, peers, NAME, 16..64).unwrap();
         let (changes, frames) = (Vec::new(), Vec::new());
         Self { poll, links, counters: DriverCounters::default(), clock: Clock::new(), changes, frames }
     }
@@ -306,8 +310,59 @@ fn those_who_say_nothing_are_few_and_go_in_time() {
 #[test]
 fn no_hello_panics() {
     let good = hello::seal(&identity(1, 9), NodeId(2));
-    assert_eq!(hello::read(&identity(2, 7), good.clone()), Ok(MemberId::new(1, 9)));
+    assert_eq!(hello::read(&identity(2, 7), Proof::Checksum, good.clone()), Ok(MemberId::new(1, 9)));
     consort_wire::mutate::each(&good, 5_000, |bytes| {
-        let _ = hello::read(&identity(2, 7), Bytes::copy_from_slice(bytes));
+        let _ = hello::read(&identity(2, 7), Proof::Checksum, Bytes::copy_from_slice(bytes));
     });
+}
+
+/// Two ends with a key, which hear each other where `met`.
+fn sealed(met: bool) -> [End; 2] {
+    let (listeners, peers) = listeners(2);
+    let seals = [1, 2].map(|n| crate::seals::tests::of(identity(n, 7), 7, &peers));
+    if met {
+        crate::seals::tests::meet(&[&seals[0], &seals[1]]);
+    }
+    let ends = listeners.into_iter().zip(seals).zip(1..);
+    let ends: Vec<_> =
+        ends.map(|((listener, seals), n)| End::with_seals(identity(n, 7), seals, listener, &peers)).collect();
+    ends.try_into().ok().unwrap()
+}
+
+#[test]
+fn sealed_frames_of_every_size_come_as_they_were_written() {
+    let [mut one, mut two] = sealed(true);
+    until(&mut [&mut one, &mut two], "a link", |ends| ends[0].is_up(2) && ends[1].is_up(1));
+    let frames: Vec<_> = (0..200)
+        .map(|n| {
+            let body = [0, 9, 2_048, 2_049, 70_000, 300_000][n as usize % 6];
+            let mut head = BytesMut::new();
+            envelope::reserve(&mut head);
+            head.put_u32(n);
+            envelope::stamp_unsummed(&identity(1, 7), Lane::Reliable as u8, &mut head);
+            Datagram { head: head.freeze(), body: vec![n as u8; body].into() }
+        })
+        .collect();
+    for frame in &frames {
+        one.push(2, frame);
+        one.turn();
+        two.turn();
+    }
+    until(&mut [&mut one, &mut two], "all frames", |ends| ends[1].frames.len() == frames.len());
+    for (sent, came) in frames.iter().zip(&two.frames) {
+        let open = |bytes: Bytes| envelope::open_as(&identity(2, 7), Proof::Opened, bytes).unwrap();
+        assert!(open(whole(sent)) == open(came.clone()));
+    }
+    assert_eq!((one.changes.len(), two.changes.len()), (1, 1));
+}
+
+#[test]
+fn nobody_links_who_has_not_proven_its_key() {
+    let [mut one, mut two] = sealed(false);
+    until(&mut [&mut one, &mut two], "refusals", |ends| ends[1].counters.links_refused >= 3);
+    assert!(!one.is_up(2) && !two.is_up(1));
+    let address = two.links.own;
+    let before = two.counters.links_refused;
+    assert!(provoke(&mut two, address, &hello(&identity(1, 7), 2)).is_empty(), "a plain hello is no answer to a seal");
+    assert!(two.counters.links_refused > before && !two.is_up(1));
 }

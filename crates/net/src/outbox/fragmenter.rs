@@ -1,36 +1,40 @@
 //! Runs to nodes that do not get all datagrams: what is too long leaves in fragments.
 use super::{DatagramTarget, Outbox, Pending, len};
 use crate::counters::DriverCounters;
+use crate::seals::Seals;
 use bytes::Bytes;
 use consort_node::Datagram;
 use consort_types::NodeId;
 use consort_wire::Identity;
 use consort_wire::path_mtu::{self, Shape};
+use std::rc::Rc;
 
 /// Cuts datagrams.
 pub(super) struct Fragmenter {
     identity: Identity,
+    seals: Rc<Seals>,
     next: u32,
 }
 
 impl Fragmenter {
-    pub(super) const fn new(identity: Identity) -> Self {
-        Self { identity, next: 0 }
+    pub(super) const fn new(identity: Identity, seals: Rc<Seals>) -> Self {
+        Self { identity, seals, next: 0 }
     }
 
     /// The fragments of a run's datagrams, each as long as `limit` at most. What cannot be cut stays whole.
     fn cut(&mut self, run: &[Pending], limit: usize, counters: &mut DriverCounters) -> Vec<Pending> {
         let mut fragments = Vec::with_capacity(run.len() * 2);
         for Pending { target, datagram } in run {
-            let Some(shape) = Shape::new(len(datagram), limit) else {
+            let Some(shape) = Shape::new(len(datagram), limit - self.seals.overhead().min(limit)) else {
                 fragments.push(Pending { target: *target, datagram: datagram.clone() });
                 continue;
             };
             counters.datagrams_cut += 1;
             self.next = self.next.wrapping_add(1);
             let cut = path_mtu::cut(self.identity, self.next, shape, &datagram.head, &datagram.body);
-            fragments
-                .extend(cut.map(|head| Pending { target: *target, datagram: Datagram { head, body: Bytes::new() } }));
+            let sealed =
+                cut.filter_map(|head| self.seals.seal(target.addressee(), Datagram { head, body: Bytes::new() }));
+            fragments.extend(sealed.map(|datagram| Pending { target: *target, datagram }));
         }
         fragments
     }

@@ -21,13 +21,17 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
+        Self::with_seals(|peers| Rc::new(Seals::new(identity(0), None, peers).unwrap()))
+    }
+
+    fn with_seals(seals: impl FnOnce(&[Peer]) -> Rc<Seals>) -> Self {
         let (token, data): (Vec<_>, Vec<_>) = (0..3).map(|_| (socket(), socket())).unzip();
         let address = |socket: &UdpSocket| socket.local_addr().unwrap();
         let peers: Vec<_> = (0..3u16)
             .map(|n| Peer { node: NodeId(n), token: address(&token[n as usize]), data: address(&data[n as usize]) })
             .collect();
         let own = |socket: &UdpSocket| Rc::new(Socket::from(socket.try_clone().unwrap()));
-        let outbox = Outbox::new(own(&token[0]), own(&data[0]), None, identity(0), &peers);
+        let outbox = Outbox::new(own(&token[0]), own(&data[0]), None, identity(0), seals(&peers), &peers);
         Self { outbox, counters: DriverCounters::default(), token, data }
     }
 
@@ -171,6 +175,39 @@ fn who_does_not_get_long_ones_gets_them_in_pieces_and_all_others_whole() {
     assert!(receive(&bench.token[2]) == [8; 700]);
     assert!(bench.token.iter().chain(&bench.data).all(is_empty));
     assert_eq!(bench.counters.datagrams_cut, 6);
+}
+
+#[test]
+fn sealed_pieces_are_no_longer_than_what_passes_and_make_what_was_sealed() {
+    //= W08 test
+    let of = |node| move |peers: &[Peer]| crate::seals::tests::of(identity(node), 7, peers);
+    let mut bench = Bench::with_seals(of(0));
+    let peers = [0, 1].map(|node| Peer { node: NodeId(node), token: address(), data: address() });
+    let receiver = of(1)(&peers);
+    crate::seals::tests::meet(&[&bench.outbox.seals, &receiver]);
+    bench.outbox.set_narrow(narrow(&[(1, 600)]));
+    let mut head = consort_wire::BytesMut::zeroed(consort_wire::envelope::LEN);
+    consort_wire::envelope::stamp_unsummed(&identity(0), Lane::Data as u8, &mut head);
+    (0..3).for_each(|i| bench.push(Destination::All, Lane::Data, &head, &[i; 1_300]));
+    bench.flush();
+    let whole = receive(&bench.data[2]);
+    assert_eq!(whole.len(), head.len() + 1_300 + receiver.overhead(), "who gets all gets it whole");
+    let mut aside = crate::driver_packets::tests::sealed_aside_of(1, Rc::clone(&receiver));
+    let mut joined = Vec::new();
+    for _ in 0..9 {
+        let piece = receive(&bench.data[1]);
+        assert!(piece.len() <= 600, "{}", piece.len());
+        let opened = receiver.open(piece.as_slice().into()).unwrap();
+        joined.extend(aside.take(consort_types::Instant(1), opened));
+    }
+    assert!(is_empty(&bench.data[1]) && joined.len() == 3);
+    for (n, whole) in joined.iter().enumerate() {
+        assert!(whole[head.len()..] == [n as u8; 1_300], "datagram {n}");
+    }
+}
+
+fn address() -> std::net::SocketAddr {
+    (Ipv4Addr::LOCALHOST, 9).into()
 }
 
 #[test]

@@ -11,7 +11,9 @@ mod timer;
 
 pub use interfaces::Interface;
 pub(crate) use interfaces::{interfaces, mtu};
-pub(crate) use options::{PeerProcess, coalesce, count_overflow, force_buffer, own_user, peer_process, stamp_arrivals};
+pub(crate) use options::{
+    PeerProcess, coalesce, count_overflow, force_buffer, own_user, peer_process, stamp_arrivals, unanswered_for,
+};
 pub(crate) use receive::{ReceivedBuffer, Receiving};
 pub(crate) use scheduling::run_in_real_time;
 pub(crate) use send::{SegmentedBatch, Sending};

@@ -2,6 +2,7 @@
 use super::checked;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
 
 fn set(socket: BorrowedFd<'_>, level: i32, name: i32, value: i32) -> io::Result<()> {
     let len = size_of::<libc::c_int>() as libc::socklen_t;
@@ -20,6 +21,20 @@ pub(crate) fn force_buffer(socket: BorrowedFd<'_>, bytes: usize, receive: bool) 
 /// Lets the kernel hand over several equal datagrams of one sender in one buffer (GRO).
 pub(crate) fn coalesce(socket: BorrowedFd<'_>) -> io::Result<()> {
     set(socket, libc::SOL_UDP, libc::UDP_GRO, 1)
+}
+
+/// For how long the other end of a TCP connection has not answered what it was sent: bytes, or the question whether it is
+/// there. `None` where nothing waits for an answer.
+pub(crate) fn unanswered_for(socket: BorrowedFd<'_>) -> io::Result<Option<Duration>> {
+    // SAFETY: `tcp_info` is plain integers, for which zero is a value.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
+    let fd = socket.as_raw_fd();
+    // SAFETY: `info` has room for the `len` bytes that the kernel may write; both live through the call.
+    let told = unsafe { libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, (&raw mut info).cast(), &raw mut len) };
+    checked(told)?;
+    let waits = info.tcpi_retransmits > 0 || info.tcpi_probes > 0;
+    Ok(waits.then(|| Duration::from_millis(u64::from(info.tcpi_last_ack_recv))))
 }
 
 /// Asks to be told how many datagrams were dropped for want of room.
@@ -43,6 +58,7 @@ pub(crate) fn own_user() -> u32 {
 pub(crate) struct PeerProcess {
     pub(crate) process: i32,
     pub(crate) user: u32,
+    pub(crate) group: u32,
 }
 
 /// Reads the other end's credentials as they were when it connected.
@@ -54,5 +70,5 @@ pub(crate) fn peer_process(socket: BorrowedFd<'_>) -> io::Result<PeerProcess> {
     let answer =
         unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut peer).cast(), &raw mut len) };
     checked(answer)?;
-    Ok(PeerProcess { process: peer.pid, user: peer.uid })
+    Ok(PeerProcess { process: peer.pid, user: peer.uid, group: peer.gid })
 }

@@ -1,7 +1,7 @@
 //! Many datagrams with one call.
 use super::checked;
 use crate::arena::Arena;
-use bytes::Bytes;
+use bytes::BytesMut;
 use consort_wire::copy::{LARGE_COPY, STAGGER, stagger};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -21,7 +21,7 @@ struct ControlBuffer([u8; NOTES]);
 #[derive(Debug)]
 pub(crate) struct ReceivedBuffer {
     /// The bytes.
-    pub(crate) bytes: Bytes,
+    pub(crate) bytes: BytesMut,
     /// The length of each datagram in it, if there are several; the last may be shorter.
     pub(crate) segment: Option<usize>,
     /// When it arrived, as time of day since 1970.
@@ -76,7 +76,7 @@ impl Receiving {
         for i in 0..count {
             let (start, len) = (self.place(arena, i * room, end, room, i), self.headers[i].msg_len as usize);
             arena.skip(start - end);
-            let bytes = arena.take(len);
+            let bytes = arena.take_mut(len);
             end = start + len;
             self.large = len >= LARGE_COPY;
             sink(self.describe(i, bytes));
@@ -121,7 +121,7 @@ impl Receiving {
         end
     }
 
-    fn describe(&self, i: usize, bytes: Bytes) -> ReceivedBuffer {
+    fn describe(&self, i: usize, bytes: BytesMut) -> ReceivedBuffer {
         let header = &self.headers[i].msg_hdr;
         let cut = header.msg_flags & libc::MSG_TRUNC != 0;
         let mut received = ReceivedBuffer { bytes, segment: None, stamp: None, dropped: None, cut };

@@ -2,21 +2,23 @@
 use crate::clients::Sessions;
 use bytes::{Bytes, BytesMut};
 use consort_group::ordered::{self, MulticastLayout};
-use consort_group::{ClientName, NotRepresentable, Targets, batch};
+use consort_group::{ClientName, NotRepresentable, Numbered, Targets, batch};
 use consort_session::event::ToldAs;
 use consort_session::{
-    Ask, Disconnect, DisconnectReason, FrameQueue, Limits, PendingOffer, Place, Refusal, RefusalCause, SHARED, Session,
-    Waits, event, request,
+    Ask, DaemonEnd, Disconnect, DisconnectReason, FrameQueue, Limits, PendingOffer, Place, ProducerStatus, Refusal,
+    RefusalCause, SHARED, SlowRequest, Waits, event, request,
 };
 use consort_spread::messages::{self, RegularMessage};
 use consort_spread::{MulticastNote, Reject, SpreadRequest, SpreadSession};
-use consort_types::{ClientId, GroupName, Instant, MemberId, NodeId, OfferId, OrderWait, Service};
+use consort_types::{ClientId, Duration, GroupName, Instant, MemberId, NodeId, OfferId, OrderWait, Service};
 use consort_wire::Payload;
+use std::ops::Range;
 
 /// A client's session at the door through which it came.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are native, and none is to cost a step more for the others")]
 pub(crate) enum ClientSession {
-    Native(Session),
+    Native(DaemonEnd),
     Spread { session: SpreadSession, client: ClientId, name: Option<ClientName> },
 }
 
@@ -119,7 +121,7 @@ impl Telling<'_> {
     }
 
     /// Tells an optimistic client. Batches are not on offer before: their messages are offered one by one.
-    fn confirm(&self, session: &mut Session) {
+    fn confirm(&self, session: &mut DaemonEnd) {
         //= G42
         if !self.told.batch {
             return session.tell_confirm(self.now, &self.offered(self.payload.clone(), self.told.at));
@@ -128,7 +130,7 @@ impl Telling<'_> {
     }
 
     /// Tells a native client that wants positions.
-    fn tell_placed(&self, session: &mut Session) {
+    fn tell_placed(&self, session: &mut DaemonEnd) {
         let Telling { sender, service, payload, told, place, written, .. } = self;
         match written {
             Some(written) => session.tell_placed_shared(sender.0, &written.placed),
@@ -192,7 +194,7 @@ impl ClientSession {
         if client.speaks_spread() {
             Self::Spread { session: SpreadSession::new(), client, name: None }
         } else {
-            Self::Native(Session::new(client))
+            Self::Native(DaemonEnd::new(client))
         }
     }
 
@@ -225,6 +227,20 @@ impl ClientSession {
     /// Whether it said that it only asks.
     pub const fn only_asks(&self) -> bool {
         matches!(self, Self::Native(session) if session.only_asks())
+    }
+
+    /// How often it wants to be told that this daemon is at work, if at all.
+    pub const fn heartbeats(&self) -> Option<Duration> {
+        match self {
+            Self::Native(session) => session.heartbeats(),
+            Self::Spread { .. } => None,
+        }
+    }
+
+    pub fn tell_heartbeat(&mut self) {
+        if let Self::Native(session) = self {
+            session.tell_heartbeat();
+        }
     }
 
     pub fn refused(&self) -> u64 {
@@ -315,6 +331,21 @@ impl ClientSession {
         Disconnect::new(DisconnectReason::TooManyClients, text)
     }
 
+    /// The token that it showed, once.
+    pub const fn take_token(&mut self) -> Option<String> {
+        match self {
+            Self::Native(session) => session.take_token(),
+            Self::Spread { .. } => None,
+        }
+    }
+
+    /// Says at Spread's door that the client may not come in.
+    pub fn deny(&mut self) {
+        if let Self::Spread { session, .. } = self {
+            session.reject(Reject::Auth);
+        }
+    }
+
     pub fn welcome(&mut self, name: ClientName, me: MemberId, limits: &Limits) {
         if let Self::Native(session) = self {
             session.welcome(name, me, &me.node.to_string(), limits);
@@ -340,21 +371,29 @@ impl ClientSession {
     }
 
     /// The oldest request under way has its place, and changed nothing if there is a refusal.
-    pub fn order(&mut self, placed: Placed<'_>, refusal: Option<&Refusal>) {
+    pub fn order(&mut self, placed: Placed<'_>, refusal: Option<&Refusal>) -> Range<u64> {
         match self {
             Self::Native(session) => {
                 let first = match placed {
                     Placed::Membership(group) => session.order(request::membership_len(group)),
                     Placed::Multicasts { messages, len } => session.order_multicasts(messages, len),
                 };
-                if let Some(refusal) = refusal {
-                    (first..first + placed.requests()).for_each(|number| session.tell_refused(number, refusal));
-                }
+                first..first + placed.requests()
             }
             //= S24
-            Self::Spread { session, .. } => session.order(refusal.is_some_and(|refusal| {
-                !matches!(refusal.cause, RefusalCause::AlreadyMember | RefusalCause::NotMember)
-            })),
+            Self::Spread { session, .. } => {
+                session.order(refusal.is_some_and(|refusal| {
+                    !matches!(refusal.cause, RefusalCause::AlreadyMember | RefusalCause::NotMember)
+                }));
+                0..placed.requests()
+            }
+        }
+    }
+
+    /// Tells that requests are refused; at Spread's door the answer was their place.
+    pub fn tell_refused(&mut self, requests: Range<u64>, refusal: &Refusal) {
+        if let Self::Native(session) = self {
+            requests.for_each(|number| session.tell_refused(number, refusal));
         }
     }
 
@@ -411,6 +450,28 @@ impl ClientSession {
         if let Self::Native(session) = self { session.tell_revoke(now, offer) } else { false }
     }
 
+    /// Tells a native client how its producer is.
+    pub fn tell_producer(&mut self, status: &ProducerStatus) {
+        if let Self::Native(session) = self {
+            session.tell_producer(status);
+        }
+    }
+
+    /// From here on a native client's multicasts are numbered.
+    pub const fn number(&mut self, first: Numbered) {
+        if let Self::Native(session) = self {
+            session.number(first);
+        }
+    }
+
+    /// Its multicasts are refused until its producer is opened again. Whether that is new.
+    pub const fn end_numbering(&mut self) -> bool {
+        match self {
+            Self::Native(session) => session.end_numbering(),
+            Self::Spread { .. } => false,
+        }
+    }
+
     /// Appends frames that [`consort_session::event`] has written.
     pub fn tell(&mut self, frames: &[u8]) {
         if let Self::Native(session) = self {
@@ -458,6 +519,22 @@ impl ClientSession {
         match self {
             Self::Native(session) => session.output(),
             Self::Spread { session, .. } => session.output(),
+        }
+    }
+
+    /// What it said is to be done if it does not read.
+    pub const fn slow(&self) -> Option<SlowRequest> {
+        match self {
+            Self::Native(session) => session.slow(),
+            Self::Spread { .. } => None,
+        }
+    }
+
+    /// The output, where it can be kept on disk.
+    pub const fn spoolable(&mut self) -> Option<&mut FrameQueue> {
+        match self {
+            Self::Native(session) => Some(session.output_mut()),
+            Self::Spread { .. } => None,
         }
     }
 

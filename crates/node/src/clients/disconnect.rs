@@ -1,5 +1,6 @@
 //! How clients go: by themselves, or sent away; and what is to be ordered then.
 use super::Sessions;
+use crate::Effect;
 use crate::notice::Notice;
 use consort_session::{ClientName, Disconnect, DisconnectReason};
 use consort_types::{ClientId, Instant};
@@ -10,7 +11,8 @@ const FREED: usize = 16;
 impl Sessions {
     /// The connection is gone, and what it sent and was not taken with it.
     pub(crate) fn forget(&mut self, client: ClientId) {
-        let Some(entry) = self.all.remove(&client) else { return };
+        let Some(mut entry) = self.all.remove(&client) else { return };
+        self.effects.extend(self.slow.forget(client, &mut entry.slow));
         self.backlog.forget(client);
         self.partial_frames.finish(client);
         self.outputs -= entry.charge;
@@ -18,6 +20,7 @@ impl Sessions {
             self.leave_place(entry.session.only_asks());
         }
         self.silent.remove(&(entry.hello_by, client));
+        self.heartbeats.remove(entry.heartbeat_at, client);
         let name = entry.session.named().cloned();
         if !entry.session.is_closed() {
             self.notices.push(Notice::Disconnected { client, name: name.clone() });
@@ -51,6 +54,18 @@ impl Sessions {
         self.end_unwelcome(client, &farewell);
     }
 
+    /// The token that a client showed, once.
+    pub(crate) fn take_token(&mut self, client: ClientId) -> Option<String> {
+        self.all.get_mut(&client)?.session.take_token()
+    }
+
+    /// Sends a client away that may not come in.
+    pub(crate) fn deny(&mut self, client: ClientId, farewell: &Disconnect) {
+        let Some(entry) = self.all.get_mut(&client) else { return };
+        entry.session.deny();
+        self.end_unwelcome(client, farewell);
+    }
+
     /// Turns a client back for which there is no place.
     pub(super) fn turn_back(&mut self, client: ClientId) {
         let Some(entry) = self.all.get_mut(&client) else { return };
@@ -73,24 +88,27 @@ impl Sessions {
     pub(crate) fn end(&mut self, client: ClientId, farewell: &Disconnect) {
         let Some(entry) = self.all.get_mut(&client).filter(|entry| !entry.session.is_closed()) else { return };
         let (name, joined) = (entry.session.named().cloned(), entry.joined && entry.session.is_open());
-        self.work += entry.session.output().len() / FREED;
+        self.work += entry.session.output().in_memory() / FREED;
         let only_asks = entry.session.only_asks();
+        let identity = entry.identity.clone();
         entry.session.close(farewell);
-        entry.cut = farewell.reason == DisconnectReason::Slow;
+        entry.cut = matches!(farewell.reason, DisconnectReason::Slow | DisconnectReason::SpoolFailed);
         if entry.session.wakes() {
             self.writable.push_back(client);
         }
+        self.effects.extend(self.slow.forget(client, &mut entry.slow));
         entry.account(&mut self.outputs);
         self.silent.remove(&(entry.hello_by, client));
+        self.heartbeats.remove(entry.heartbeat_at.take(), client);
         self.leave_place(only_asks);
         self.partial_frames.finish(client);
-        self.notices.push(Notice::ended(client, name.clone(), farewell));
+        self.notices.push(Notice::ended(client, name.clone(), identity, farewell));
         self.part(client, name, joined);
         //= S41
         if joined && client.speaks_spread() && farewell.reason == DisconnectReason::Goodbye {
             self.lingering.insert(client);
         } else {
-            self.closing.push_back(client);
+            self.effects.push_back(Effect::Close { client });
         }
         *self.counts.ended.entry(farewell.reason).or_default() += 1;
     }
@@ -139,11 +157,12 @@ impl Sessions {
     /// A client's going is ordered, or never will be.
     pub(crate) fn gone(&mut self, client: ClientId) {
         if self.lingering.remove(&client) {
-            self.closing.push_back(client);
+            self.effects.push_back(Effect::Close { client });
         }
     }
 
-    pub(crate) fn next_closing(&mut self) -> Option<ClientId> {
-        self.closing.pop_front()
+    /// What the driver is to do next about a client, but for writing.
+    pub(crate) fn next_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
     }
 }

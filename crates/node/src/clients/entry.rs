@@ -1,13 +1,16 @@
 //! One client of a node: its session, and what it waits for.
 use crate::clients::client_session::ClientSession;
-use consort_session::Limits;
+use crate::clients::slow_terms::{SlowState, SlowTerms};
 use consort_session::listing::{Connection, ConnectionStage, Transport};
-use consort_types::{ClientId, Instant};
+use consort_session::{Limits, SlowPolicy};
+use consort_types::{ClientId, Instant, NodeId};
 
 #[derive(Debug)]
 pub(crate) struct ClientRecord {
     pub session: ClientSession,
     pub hello_by: Instant,
+    /// When it is told next that this daemon is at work.
+    pub heartbeat_at: Option<Instant>,
     pub paused: bool,
     /// Has as much under way as it may have.
     pub held_back: bool,
@@ -16,6 +19,13 @@ pub(crate) struct ClientRecord {
     /// Asked to join some group: its going must be ordered.
     pub joined: bool,
     pub transport: Transport,
+    /// What is done if it does not read, and how that is now.
+    pub terms: SlowTerms,
+    pub slow: SlowState,
+    /// Its next request waits for this client, which does not read.
+    pub waits_for: Option<(NodeId, ClientId)>,
+    /// Who it is, for the log.
+    pub identity: String,
     /// What its output costs.
     pub charge: usize,
     /// Its output was cut: what is left is the frame that it has begun, and why it is sent away.
@@ -25,15 +35,20 @@ pub(crate) struct ClientRecord {
 }
 
 impl ClientRecord {
-    pub fn new(client: ClientId, hello_by: Instant) -> Self {
+    pub fn new(client: ClientId, hello_by: Instant, limits: &Limits) -> Self {
         Self {
             session: ClientSession::new(client),
             hello_by,
+            heartbeat_at: None,
             paused: false,
             held_back: false,
             wants_room: false,
             joined: false,
             transport: Transport::Unknown,
+            terms: SlowTerms::new(SlowPolicy::Disconnect, None, limits),
+            slow: SlowState::default(),
+            waits_for: None,
+            identity: String::new(),
             charge: 0,
             cut: false,
             begun: false,
@@ -55,6 +70,8 @@ impl ClientRecord {
             waiting: self.session.output().len() as u64,
             under_way: u32::try_from(self.session.outstanding()).unwrap_or(u32::MAX),
             credit: u32::try_from(limits.credit).unwrap_or(u32::MAX),
+            slow: self.terms.policy,
+            spooled: self.session.output().spooled(),
         }
     }
 

@@ -4,7 +4,8 @@ use crate::clients::client_session::{ClientSession, Telling};
 use crate::clients::entry::ClientRecord;
 use crate::mutant::mutated;
 use bytes::BytesMut;
-use consort_session::{Disconnect, DisconnectReason, PendingOffer, SHARED, Waits};
+use consort_group::Numbered;
+use consort_session::{Disconnect, DisconnectReason, PendingOffer, ProducerStatus, SHARED, Waits};
 use consort_types::{ClientId, GroupName, Instant, OfferId, OrderWait};
 use consort_wire::Bytes;
 
@@ -37,6 +38,7 @@ impl Sessions {
 
     /// Tells one that is told no more than it reads: nobody waits for it, and it is not too slow.
     fn tell_in_turn(&mut self, client: ClientId, say: impl FnOnce(&mut ClientSession)) {
+        //= G64
         let Some(entry) = self.all.get_mut(&client).filter(|entry| entry.session.is_open()) else { return };
         say(&mut entry.session);
         if entry.session.wakes() {
@@ -72,6 +74,28 @@ impl Sessions {
 
     pub(crate) fn tell_self_leave(&mut self, client: ClientId, group: &GroupName) {
         self.tell_with(client, |session| session.tell_self_leave(group));
+    }
+
+    /// Tells a client how its producer is.
+    pub(crate) fn tell_producer(&mut self, client: ClientId, status: &ProducerStatus) {
+        self.tell_with(client, |session| session.tell_producer(status));
+    }
+
+    /// Tells a client that its producer is open: what it sends from here on is numbered.
+    pub(crate) fn number(&mut self, client: ClientId, first: Numbered, opened: &ProducerStatus) {
+        self.tell_with(client, |session| {
+            session.number(first);
+            session.tell_producer(opened);
+        });
+    }
+
+    /// A client's multicasts are refused until its producer is opened again; it is told so once.
+    pub(crate) fn end_numbering(&mut self, client: ClientId) {
+        self.tell_with(client, |session| {
+            if session.end_numbering() {
+                session.tell_producer(&ProducerStatus::Ended);
+            }
+        });
     }
 
     pub(crate) fn tell(&mut self, client: ClientId, frames: &[u8]) {
@@ -114,13 +138,13 @@ impl Sessions {
         entry.account(&mut self.outputs);
         //= S43
         let (waiting, messages) = (entry.session.output().len(), entry.session.messages_waiting());
+        let from = entry.terms.from;
         self.backlog.grew(client, waiting);
         if let Some(most) = self.limits.spread_messages.filter(|most| messages > *most) {
             let text = format!("{messages} messages wait to be read; this daemon keeps {most} for a Spread client");
             self.end(client, &Disconnect::new(DisconnectReason::Slow, text));
-        } else if waiting > self.limits.output_max {
-            let text = format!("{waiting} bytes wait to be read; this daemon keeps {}", self.limits.output_max);
-            self.end(client, &Disconnect::new(DisconnectReason::Slow, text));
+        } else if waiting > from && self.on_behind(client) {
+            // It was sent away for that.
         } else if self.memory() > self.limits.outputs_max {
             self.end_furthest_behind();
         }
@@ -131,7 +155,7 @@ impl Sessions {
     fn end_furthest_behind(&mut self) {
         let (memory, share) = (self.memory(), self.limits.outputs_max / self.all.len().max(1));
         self.work += self.all.len() * LOOK;
-        let waiting = |entry: &ClientRecord| entry.session.output().len();
+        let waiting = |entry: &ClientRecord| entry.session.output().in_memory();
         let mut largest = self.all.iter_mut().filter(|(_, entry)| waiting(entry) > share);
         let Some(first) = largest.next() else { return };
         let rank = |entry: &ClientRecord| (entry.cut, waiting(entry));
@@ -168,9 +192,11 @@ impl Sessions {
         let waiting: Vec<_> = waiting.map(|(client, _)| *client).collect();
         let mut most = Waits::No;
         for client in waiting {
+            let held = self.all.get(&client).and_then(|entry| entry.waits_for);
+            let cause = held.map(|(node, by)| OrderWait::SlowClient(node, by)).or(cause);
             self.tell_with(client, |session| most = most.max(session.tell_waiting(cause)));
         }
-        if let Some(cause) = cause.filter(|_| most == Waits::Long) {
+        if let Some(cause) = cause.or_else(|| self.held_by()).filter(|_| most == Waits::Long) {
             *self.counts.waits.entry(cause.name()).or_default() += 1;
         }
         most

@@ -46,6 +46,25 @@ impl Sessions {
         }
     }
 
+    /// Pauses a client that has sent as much as it may until then.
+    pub(crate) fn pause_until(&mut self, until: Instant, client: ClientId) {
+        if self.set_paused(client) {
+            self.paused_until.insert((until, client));
+        }
+    }
+
+    /// Those that may send again wait for room like others.
+    pub(crate) fn end_pauses(&mut self, now: Instant) {
+        while self.next_pause_end().is_some_and(|until| until <= now) {
+            self.paused.extend(self.paused_until.pop_first().map(|(_, client)| client));
+        }
+    }
+
+    /// When the first of them may.
+    pub(crate) fn next_pause_end(&self) -> Option<Instant> {
+        self.paused_until.first().map(|(until, _)| *until)
+    }
+
     /// Whether it is one more that waits.
     fn set_paused(&mut self, client: ClientId) -> bool {
         let Some(entry) = self.all.get_mut(&client) else { return false };

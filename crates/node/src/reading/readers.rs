@@ -1,5 +1,6 @@
 //! Who reads by position, and how far each is.
-use consort_session::{Place, ReadRequest};
+use super::retention::LocalPlace;
+use consort_session::{Place, ReadRequest, ViewTrail};
 use consort_types::{ClientId, Duration, GroupName, Instant};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -44,15 +45,23 @@ pub(crate) struct PositionReader {
     /// The first that was not told.
     pub next: Place,
     pub stage: ReadingStage,
+    /// Where positions belong to views: what it knows of them, and, once it has begun, its place in this node's history, the
+    /// view it knows itself in, and whether it knows how that is closed.
+    pub trail: Option<Box<ViewTrail>>,
+    pub at: LocalPlace,
+    pub told_view: u64,
+    pub told_closing: bool,
     waits: ReaderWait,
-    /// The groups as they were when its rights were looked at.
-    pub seen_groups: Option<u64>,
+    /// The groups and the rules as they were when its rights were looked at.
+    pub seen_groups: Option<(u64, u64)>,
 }
 
 impl PositionReader {
     pub fn new(request: &ReadRequest, groups: Vec<GroupName>) -> Self {
         let stage = ReadingStage::Asked { until: None };
-        Self { groups, order: request.order, next: request.from, stage, waits: ReaderWait::Turn, seen_groups: None }
+        let (order, next, trail) = (request.order, request.from, request.trail.clone());
+        let (at, waits) = (LocalPlace::default(), ReaderWait::Turn);
+        Self { groups, order, next, stage, trail, at, told_view: 0, told_closing: false, waits, seen_groups: None }
     }
 
     /// Until when it waits for what is beyond the end; the time is counted from the first call.
@@ -120,6 +129,11 @@ impl Readers {
         Some(reader)
     }
 
+    /// The groups that are read, some of them more than once.
+    pub fn groups(&self) -> impl Iterator<Item = &GroupName> {
+        self.all.values().flat_map(|reader| &reader.groups)
+    }
+
     pub fn get_mut(&mut self, client: ClientId) -> Option<&mut PositionReader> {
         self.all.get_mut(&client)
     }
@@ -155,6 +169,14 @@ impl Readers {
         if !grew && !late {
             return;
         }
+        for (client, reader) in self.all.iter_mut().filter(|(_, reader)| reader.waits == ReaderWait::Order) {
+            reader.waits = ReaderWait::Turn;
+            self.turns.push_back(*client);
+        }
+    }
+
+    /// The rules have changed: all look whether they may go on.
+    pub fn look_again(&mut self) {
         for (client, reader) in self.all.iter_mut().filter(|(_, reader)| reader.waits == ReaderWait::Order) {
             reader.waits = ReaderWait::Turn;
             self.turns.push_back(*client);

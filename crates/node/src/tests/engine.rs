@@ -2,12 +2,12 @@
 //! before the next tick.
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_order::{
-    AcrossPartitions, Arrival, Capability, Delivery, Destination, Engine, Fact, Lane, Link, Malformed, Output, Packet,
-    Payload, Pressure, Refused, Retained, Submission, WaitState,
+    AcrossPartitions, Arrival, Capability, DeclareProgress, Delivery, Destination, Engine, Fact, Lane, Link, Malformed,
+    Output, Packet, Payload, Pressure, Refused, Retained, Submission, WaitState,
 };
 use consort_types::{
-    Class, Duration, Instant, MemberId, MessageId, NodeId, OrderStream, OrderWait, Position, Primary, Service, Ticket,
-    View, ViewCause, ViewId, ViewKind,
+    Class, Duration, Holder, Instant, MemberId, MessageId, NodeId, OrderStream, OrderWait, Position, Primary, Service,
+    Ticket, View, ViewCause, ViewId, ViewKind,
 };
 use consort_wire::Reader;
 use std::collections::VecDeque;
@@ -68,6 +68,9 @@ pub(super) struct Sequencer {
     pub primary: Primary,
     refused: bool,
     pub numbered: u64,
+    /// What it was asked to declare, and what it answers the third time.
+    pub declared: Vec<(String, Option<Position>)>,
+    pub declaring: DeclareProgress,
     /// Whether it can show again what it was given.
     pub replays: bool,
     /// All that has its place.
@@ -105,6 +108,8 @@ impl Sequencer {
             primary: Primary::NoPolicy,
             refused: false,
             numbered: 0,
+            declared: Vec::new(),
+            declaring: DeclareProgress::Stands,
             replays: true,
             log: Vec::new(),
             oldest: 1,
@@ -306,6 +311,14 @@ impl Engine for Sequencer {
 
     fn hold(&mut self, from: Option<Position>) {
         self.held = from;
+    }
+
+    fn declare(&mut self, _now: Instant, holder: &Holder, from: Option<Position>) -> DeclareProgress {
+        if !self.replays {
+            return DeclareProgress::Unsupported;
+        }
+        self.declared.push((holder.to_string(), from));
+        if self.declared.len() < 3 { DeclareProgress::Pending } else { self.declaring }
     }
 
     fn wait_state(&self) -> WaitState {

@@ -5,12 +5,17 @@ mod engine;
 mod exchange;
 mod flow;
 mod garbage;
+mod heartbeats;
+mod kept;
 mod limits;
 mod lists;
 mod offers;
 mod order;
+mod producers;
 mod reading;
+mod rights;
 mod scenarios;
+mod slow;
 mod spread;
 #[path = "../../../spread/src/tests/client.rs"]
 mod spread_client;
@@ -23,7 +28,7 @@ use consort_order::Destination;
 use consort_session::{ClientEnd, ClientName, DaemonEvent, Hello, ReadingStatus};
 use consort_types::{ClientId, ClusterId, ConfigHash, GroupName, Instant, MemberId, NodeId, Service};
 use engine::{Sequencer, TICK};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 fn group(name: &str) -> GroupName {
     GroupName::new(name.as_bytes()).unwrap()
@@ -68,16 +73,29 @@ struct World {
     /// How many bytes go over a client's connection at once.
     read_size: usize,
     services: [Service; 2],
+    /// What clients have on disk; `None`, and it is full.
+    disk: Option<BTreeMap<ClientId, VecDeque<Bytes>>>,
 }
 
 impl World {
     fn new(nodes: u16, limits: Limits) -> Self {
+        Self::over(nodes, limits, true)
+    }
+
+    /// The same over an engine that shows again what it was given, or not.
+    fn over(nodes: u16, limits: Limits, replays: bool) -> Self {
         let members: Vec<_> = (0..nodes).map(member).collect();
-        let node = |me: u16| Node::new(identity(me), Sequencer::new(member(me), members.clone()), limits);
+        let engine = |me| {
+            let mut engine = Sequencer::new(member(me), members.clone());
+            engine.replays = replays;
+            engine
+        };
+        let node = |me: u16| Node::new(identity(me), engine(me), limits);
         let mut nodes: Vec<_> = (0..nodes).map(node).collect();
         nodes.iter_mut().for_each(mutate);
         let (network, programs, services) = (VecDeque::new(), Vec::new(), [Service::Fifo, Service::Agreed]);
-        let mut world = Self { now: Instant::ZERO, nodes, network, programs, read_size: usize::MAX, services };
+        let disk = Some(BTreeMap::new());
+        let mut world = Self { now: Instant::ZERO, nodes, network, programs, read_size: usize::MAX, services, disk };
         for node in 0..world.nodes.len() {
             world.nodes[node].start(world.now, &[]);
             world.drain(node);
@@ -192,6 +210,7 @@ impl World {
                     self.read(client);
                     self.program(client).closed = true;
                 }
+                Effect::Spool { .. } | Effect::Unspool { .. } | Effect::DropSpool { .. } => self.spool(node, effect),
                 other => panic!("{other:?}"),
             }
         }
@@ -266,8 +285,21 @@ fn line(event: &DaemonEvent) -> Option<String> {
         }
         DaemonEvent::Reading(ReadingStatus::CaughtUp { position }) => Some(format!("caught up at {position}")),
         DaemonEvent::Reading(ReadingStatus::Lost { from, to }) => Some(format!("lost {from} to {to}")),
+        DaemonEvent::Reading(ReadingStatus::InView { view, line, closing }) => {
+            let closing = closing.map_or(String::new(), |closing| format!(" closing at {}", closing.line.0));
+            Some(format!("in view {} behind {}{closing}", view.number, line.0))
+        }
+        DaemonEvent::Reading(ReadingStatus::Gap { from, to, .. }) => {
+            let [from, to] = [from, to].map(|place| format!("{}:{}", place.view.number, place.at.0));
+            Some(format!("gap {from} to {to}"))
+        }
         DaemonEvent::Reading(ReadingStatus::Ended(end)) => {
             Some(format!("{} ({} to {}): {end}", end.cause, end.oldest, end.newest))
+        }
+        DaemonEvent::Declared(status) => {
+            let refused =
+                status.refused.as_ref().map_or(String::new(), |refusal| format!(": {}, {refusal}", refusal.cause));
+            Some(format!("declared {}{refused}", status.holder))
         }
         DaemonEvent::Offer(offer) => {
             let message = line(&DaemonEvent::Message(offer.message.clone()))?;

@@ -1,7 +1,8 @@
 //! Reading by position: what was said before, then what comes, each once.
 use super::*;
-use consort_session::Place;
-use consort_types::Duration;
+use consort_order::DeclareProgress;
+use consort_session::{DeclareRequest, Place};
+use consort_types::{Duration, Position};
 
 /// A node, a client that talks, and one that only reads.
 fn world_of(nodes: u16, limits: Limits) -> (World, usize, usize) {
@@ -174,9 +175,10 @@ fn what_cannot_be_read_is_refused_with_what_there_is() {
         assert!(lines[0].starts_with(&format!("bad_group (3 to {newest}): {wrong}")), "{lines:?}");
     }
     world.nodes[0].engine.replays = false;
+    world.nodes[0].retention = crate::Retention::new(0, Duration::from_secs(1));
     read(&mut world, rea, 0, &["g"]);
-    let text = "unsupported (0 to 0): the daemons order with `test`, which retains nothing to be read; reading by position \
-                needs `protocol = \"paxos\"`";
+    let text = "unsupported (0 to 0): the daemons order with `test`, and this one is configured to retain nothing (retain or \
+                retain_for below [sessions] is 0)";
     assert_eq!(told(&mut world, rea), [text]);
     assert_eq!(world.counter(0, "readers"), 0);
 }
@@ -460,4 +462,54 @@ fn members_that_want_it_are_told_where_messages_stand() {
         panic!()
     };
     assert_eq!((message.position(), message.sender_daemon()), (None, None));
+}
+
+fn declare(world: &mut World, client: usize, order: u64, holder: &str, from: u64) {
+    let from = (from > 0).then_some(Position(from));
+    world.client(client).declare(&DeclareRequest { order, holder: holder.parse().unwrap(), from });
+    world.settle();
+}
+
+#[test]
+fn a_checkpoint_is_handed_to_the_engine_until_it_stands_and_then_told() {
+    //= G58 test
+    let (mut world, ann, rea) = world_of(1, Limits::default());
+    say(&mut world, ann, &["g"], "one");
+    world.nodes[0].engine.declaring = DeclareProgress::Pending;
+    declare(&mut world, rea, 77, "ledger/1", 5);
+    declare(&mut world, rea, 0, "ledger/1", 7);
+    assert!(told(&mut world, rea).is_empty(), "it is on its way");
+    world.nodes[0].engine.declaring = DeclareProgress::Stands;
+    world.settle();
+    assert_eq!(told(&mut world, rea), ["declared ledger/1"], "the latest is answered, once");
+    let declared = &world.nodes[0].engine.declared;
+    let asked: Vec<_> = declared.iter().map(|(_, from)| from.map_or(0, |from| from.0)).collect();
+    assert!(asked.starts_with(&[5]) && asked.ends_with(&[7]) && asked.len() >= 3, "{asked:?}");
+    declare(&mut world, rea, 0, "ledger/1", 0);
+    assert_eq!(told(&mut world, rea), ["declared ledger/1"]);
+    assert_eq!(world.nodes[0].engine.declared.last(), Some(&("ledger/1".to_owned(), None)));
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_declared_is_refused_with_what_to_do() {
+    //= G58 test
+    let (mut world, ann, rea) = world_of(1, Limits::default());
+    say(&mut world, ann, &["g"], "one");
+    declare(&mut world, rea, 78, "ledger", 5);
+    let lines = told(&mut world, rea);
+    assert!(lines[0].starts_with("declared ledger: other_order, the checkpoint belongs to an order"), "{lines:?}");
+    world.nodes[0].engine.declaring = DeclareProgress::Full;
+    (0..3).for_each(|_| declare(&mut world, rea, 77, "ledger", 5));
+    let lines = told(&mut world, rea);
+    assert!(lines.last().unwrap().starts_with("declared ledger: full, "), "{lines:?}");
+    world.nodes[0].engine.declaring = DeclareProgress::Pending;
+    (0..=256).for_each(|n| declare(&mut world, rea, 77, &format!("p{n}"), 5));
+    let lines = told(&mut world, rea);
+    assert_eq!(lines.len(), 1);
+    assert!(lines[0].starts_with("declared p256: too_many, 256 checkpoints wait"), "{lines:?}");
+    let mut other = World::over(1, Limits::default(), false);
+    let rea = other.connect(0, "rea");
+    declare(&mut other, rea, 0, "ledger", 5);
+    let lines = told(&mut other, rea);
+    assert!(lines[0].starts_with("declared ledger: unsupported, the daemons order with"), "{lines:?}");
 }

@@ -4,6 +4,7 @@ use super::*;
 
 const JOIN: u32 = 0x1_0000;
 const AGREED: u32 = 0x10;
+const REJECT: u32 = 0x40_0000;
 
 /// A Spread client and its connection.
 struct Visitor {
@@ -158,4 +159,44 @@ fn a_thousand_clients_without_a_name_are_all_called_differently() {
         (99_999_500..100_000_500).map(|number| world.visit(0, number, "").private).collect();
     assert_eq!(names.len(), 1_000);
     assert!(names.iter().all(|name| name.len() <= "#123456789#n0".len()), "{names:?}");
+}
+
+#[test]
+fn a_spread_client_without_rights_is_rejected_and_one_with_some_is_held_to_them() {
+    use consort_rights::{Glob, Identity, IdentityLimits, Rule, Rules, Verb};
+    let rule = |who: &str, groups: &str, verbs: &[Verb], connections| Rule {
+        name: who.to_owned(),
+        who: vec![who.parse().unwrap()],
+        groups: vec![Glob::new(groups)],
+        allow: verbs.iter().copied().collect(),
+        limits: IdentityLimits { connections, ..IdentityLimits::default() },
+        ..Rule::default()
+    };
+    let mut world = World::new(1, Limits::default());
+    let open = |world: &mut World, number: u32, address: [u8; 4]| {
+        let (id, identity) = (ClientId(number | ClientId::SPREAD), Identity::at(address.into()));
+        let origin = crate::ClientOrigin { transport: crate::Transport::Tcp, identity, unix_seconds: 0 };
+        world.nodes[0].open_client_from(world.now, id, origin);
+        let said = [&[5, 0, 1, 1, 3][..], b"eve", b"NULL", &[0; 86]].concat();
+        let client = Spread::new("#eve#n0");
+        let mut visitor = Visitor { node: 0, id, client, private: "#eve#n0".into(), reading: Reading::Go };
+        world.say(&mut visitor, said);
+        visitor
+    };
+    let rules = [rule("address:10.0.0.0/8", "g", &[Verb::Join], Some(9)), rule("tcp", "g", &[], Some(0))];
+    let policy = crate::ClientPolicy { rules: Rules::new(rules.to_vec()), ..crate::ClientPolicy::default() };
+    let now = world.now;
+    world.nodes[0].set_policy(now, policy);
+    let unlisted = open(&mut world, 5, [192, 0, 2, 1]);
+    assert_eq!(world.raw(&unlisted).last(), Some(&(-9_i8 as u8)), "REJECT_AUTH");
+    assert_eq!(world.counter(0, "sessions_ended_denied"), 1);
+    let mut eve = open(&mut world, 6, [10, 1, 2, 3]);
+    world.raw(&eve);
+    world.ask(&mut eve, JOIN, &["g"], b"");
+    world.ask(&mut eve, AGREED, &["g"], b"not allowed");
+    world.ask(&mut eve, JOIN, &["h"], b"");
+    let refused = world.counter(0, "requests_refused");
+    assert_eq!((refused, world.nodes[0].groups().len()), (2, 1));
+    let sent = |seen: &&Seen| seen.service & (AGREED | REJECT) == AGREED;
+    assert_eq!(world.seen(&eve).iter().filter(sent).count(), 0, "it comes back as refused");
 }

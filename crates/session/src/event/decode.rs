@@ -1,11 +1,13 @@
 //! Frames to events. Whatever a daemon sends, the answer is an event or a [`Malformed`].
 use super::{
-    CLOSED, CONFIRM, DISCONNECT, DaemonEvent, GROUP_SIGNAL, GROUP_VIEW, GroupSignal, GroupView, LIFE, MEMBERSHIP,
-    MESSAGE, Message, NetworkView, OFFER, OFFER_LEN, Offer, PLACED, PLACED_BATCH, PLACED_LEN, PONG, PROGRESS,
-    Placement, Progress, READ_BATCH, READ_MESSAGE, REFUSED, REVOKE, SLOW, STATUS, VIEW, WAITING, WELCOME, WINDOW,
-    WaitNotice, Welcome,
+    CLOSED, CONFIRM, DISCONNECT, DaemonEvent, GROUP_SIGNAL, GROUP_VIEW, GroupSignal, GroupView, HEARTBEAT, LIFE,
+    MEMBERSHIP, MESSAGE, Message, NetworkView, OFFER, OFFER_LEN, Offer, PLACED, PLACED_BATCH, PLACED_LEN, PONG,
+    PROGRESS, Placement, Progress, READ_BATCH, READ_MESSAGE, REFUSED, REVOKE, SLOW, SLOW_CLIENT, STATUS, VIEW, WAITING,
+    WELCOME, WINDOW, WaitNotice, Welcome,
 };
-use crate::{Disconnect, DisconnectReason, Place, ReadingStatus, Refusal, RefusalCause, text};
+use crate::{
+    DeclareStatus, Disconnect, DisconnectReason, Place, ProducerStatus, ReadingStatus, Refusal, RefusalCause, text,
+};
 use bytes::Bytes;
 use consort_group::{ChangeCause, ClientName, GroupViewId, Member, Targets, ordered, targets};
 use consort_types::{ClientId, Duration, MemberId, NodeId, OrderWait, Primary, Service, ViewKind};
@@ -24,7 +26,9 @@ impl DaemonEvent {
         match kind & 0xf0 {
             MESSAGE => return MessageFront::read(kind, &body, 0).map(|front| Self::Message(front.whole(body))),
             PLACED => return read_placed(kind, body).map(Self::Message),
-            READ_MESSAGE => return read_placed(kind, body).map(Self::Read),
+            READ_MESSAGE if Service::from_wire(kind & 0x0f).is_some() => {
+                return read_placed(kind, body).map(Self::Read);
+            }
             _ => {}
         }
         if kind & 0xf0 == OFFER {
@@ -45,10 +49,17 @@ impl DaemonEvent {
             REVOKE => Self::Revoke(reader.u64("offer")?),
             CONFIRM => Self::Confirm(reader.u64("offer")?),
             STATUS => Self::Status(read_status(&mut reader)?),
+            HEARTBEAT => Self::Heartbeat,
             PONG => Self::Pong(reader.u64("token")?),
             DISCONNECT => Self::Disconnect(read_disconnect(&mut reader)?),
             LIFE => Self::Life(reader.member("sender")?),
-            kind => Self::Reading(ReadingStatus::read(kind, &mut reader)?.ok_or(reader.bad("kind"))?),
+            kind => match ProducerStatus::read(kind, &mut reader)? {
+                Some(status) => Self::Producer(status),
+                None => match DeclareStatus::read(kind, &mut reader)? {
+                    Some(status) => Self::Declared(status),
+                    None => Self::Reading(ReadingStatus::read(kind, &mut reader)?.ok_or(reader.bad("kind"))?),
+                },
+            },
         };
         reader.end("end of event")?;
         Ok(event)
@@ -155,6 +166,7 @@ fn read_waiting(reader: &mut Reader<'_>) -> Result<WaitNotice, Malformed> {
         (WINDOW, 0) => OrderWait::Window,
         (MEMBERSHIP, 0) => OrderWait::Membership,
         (SLOW, node) => OrderWait::Slow(NodeId(node)),
+        (SLOW_CLIENT, node) => OrderWait::SlowClient(NodeId(node), ClientId(reader.u32("client")?)),
         _ => return Err(reader.bad("cause")),
     };
     Ok(WaitNotice { up_to, cause })

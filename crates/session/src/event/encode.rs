@@ -1,8 +1,8 @@
 //! Events to frames, appended where the client will read them.
 use super::{
-    BATCH, CLOSED, CONFIRM, DISCONNECT, GROUP_SIGNAL, GROUP_VIEW, LIFE, MEMBERSHIP, MESSAGE, OFFER, OFFER_LEN, PLACED,
-    PLACED_BATCH, PLACED_BATCH_LEN, PLACED_LEN, PONG, PROGRESS, Progress, READ_BATCH, READ_MESSAGE, REFUSED, REVOKE,
-    SLOW, STATUS, VIEW, WAITING, WELCOME, WINDOW, WaitNotice, Welcome,
+    BATCH, CLOSED, CONFIRM, DISCONNECT, GROUP_SIGNAL, GROUP_VIEW, HEARTBEAT, LIFE, MEMBERSHIP, MESSAGE, OFFER,
+    OFFER_LEN, PLACED, PLACED_BATCH, PLACED_BATCH_LEN, PLACED_LEN, PONG, PROGRESS, Progress, READ_BATCH, READ_MESSAGE,
+    REFUSED, REVOKE, SLOW, SLOW_CLIENT, STATUS, VIEW, WAITING, WELCOME, WINDOW, WaitNotice, Welcome,
 };
 use crate::frame::{self, HEAD_LEN};
 use crate::output::FrameQueue;
@@ -138,6 +138,11 @@ pub(crate) fn put_confirm(out: &mut BytesMut, number: u64) {
     out.put_u64(number);
 }
 
+/// Appends that the daemon is at work.
+pub(crate) fn put_heartbeat(out: &mut BytesMut) {
+    frame::put_head(out, HEARTBEAT, 0);
+}
+
 /// Appends a group's new membership.
 pub fn put_group_view(out: &mut BytesMut, change: &GroupChange<'_>) {
     frame::put(out, GROUP_VIEW, |out| {
@@ -218,18 +223,24 @@ pub(crate) fn put_progress(out: &mut BytesMut, progress: Progress) {
 }
 
 pub(crate) fn put_waiting(out: &mut BytesMut, waiting: WaitNotice) {
-    let (cause, node) = match waiting.cause {
-        OrderWait::Window => (WINDOW, 0),
-        OrderWait::Membership => (MEMBERSHIP, 0),
-        OrderWait::Slow(node) => (SLOW, node.0),
+    let (cause, node, client) = match waiting.cause {
+        OrderWait::Window => (WINDOW, 0, None),
+        OrderWait::Membership => (MEMBERSHIP, 0, None),
+        OrderWait::Slow(node) => (SLOW, node.0, None),
+        OrderWait::SlowClient(node, client) => (SLOW_CLIENT, node.0, Some(client)),
     };
-    frame::put_head(out, WAITING, 11);
-    out.put_u64(waiting.up_to);
-    out.put_u8(cause);
-    out.put_u16(node);
+    frame::put(out, WAITING, |out| {
+        out.put_u64(waiting.up_to);
+        out.put_u8(cause);
+        out.put_u16(node);
+        if let Some(client) = client {
+            out.put_u32(client.0);
+        }
+    });
 }
 
-pub(crate) fn put_refused(out: &mut BytesMut, request: u64, refusal: &Refusal) {
+/// Appends a refusal: of a request by its number, or, with 0, of what has none.
+pub fn put_refused(out: &mut BytesMut, request: u64, refusal: &Refusal) {
     frame::put(out, REFUSED, |out| {
         out.put_u64(request);
         out.put_u8(refusal.cause as u8);

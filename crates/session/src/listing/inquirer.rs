@@ -1,7 +1,7 @@
 //! A client that joins nothing and sends nothing: it asks, also where all places of a daemon are taken.
 use super::{ListQuery, Listing};
 use crate::frame::{Frames, HEAD_LEN};
-use crate::{DaemonEvent, Disconnect, Hello, Welcome, request};
+use crate::{DaemonEvent, Disconnect, Hello, Refusal, Welcome, request};
 use bytes::{Bytes, BytesMut};
 use consort_wire::Malformed;
 
@@ -24,6 +24,8 @@ pub enum Reply {
     Listing(Listing),
     /// The status that was asked for: pairs of key and value.
     Status(Vec<(String, String)>),
+    /// The page that was asked for is not for this client.
+    Refused(Refusal),
     /// The daemon ends the session.
     Farewell(Disconnect),
 }
@@ -37,8 +39,13 @@ impl Default for Inquirer {
 impl Inquirer {
     /// An inquirer that has only its hello to send.
     pub fn new() -> Self {
+        Self::showing(None)
+    }
+
+    /// The same that shows a token, of 1 to 160 bytes.
+    pub fn showing(token: Option<String>) -> Self {
         let mut output = BytesMut::new();
-        Hello { only_asks: true, ..Hello::default() }.put(&mut output);
+        Hello { only_asks: true, token, ..Hello::default() }.put(&mut output);
         Self { output, frames: Frames::new(FRAME_MAX) }
     }
 
@@ -78,6 +85,7 @@ impl Inquirer {
             match DaemonEvent::decode(head.kind, body).map_err(in_frame)? {
                 DaemonEvent::Welcome(welcome) => return Ok(Some(Reply::Welcome(welcome))),
                 DaemonEvent::Disconnect(farewell) => return Ok(Some(Reply::Farewell(farewell))),
+                DaemonEvent::Refused { refusal, .. } => return Ok(Some(Reply::Refused(refusal))),
                 DaemonEvent::Status(pairs) => return Ok(Some(Reply::Status(pairs))),
                 _ => {}
             }

@@ -1,10 +1,13 @@
 //! Every frame reads back, and no mutation of any panics a decoder.
 use super::told_of;
 use crate::event::{self, DaemonEvent, Progress, WaitNotice, Welcome};
-use crate::frame::{Frames, HEAD_LEN};
+use crate::frame::{Frames, HEAD_LEN, Head};
 use crate::listing::{Connection, ConnectionStage, GroupEntry, ListPage, ListQuery, Listing, PAGE_MAX, Transport};
-use crate::request::{self, Hello};
-use crate::{Disconnect, DisconnectReason, FrameQueue, PendingOffer, Refusal, RefusalCause, Undo, VERSION};
+use crate::request::{self, Hello, NotHello};
+use crate::{
+    Disconnect, DisconnectReason, FrameQueue, PendingOffer, Refusal, RefusalCause, SlowPolicy, SlowRequest, Undo,
+    VERSION,
+};
 use bytes::{Bytes, BytesMut};
 use consort_group::{
     ClientName, GroupChange, GroupStep, GroupViewId, Groups, Member, TransitionalSignal, ordered, targets,
@@ -90,6 +93,8 @@ fn every_listing() -> Vec<Listing> {
         waiting: 1 << 40,
         under_way: 9,
         credit: 512 << 10,
+        slow: SlowPolicy::Spool,
+        spooled: 1 << 33,
     };
     let silent =
         Connection { name: None, transport: Transport::Unix, stage: ConnectionStage::Connecting, ..connection.clone() };
@@ -166,6 +171,7 @@ fn every_event() -> Vec<Bytes> {
         written(|out| event::put_progress(out, Progress { accepted: 9, ordered: 8, credit: 7 })),
         written(|out| event::put_refused(out, 6, &refusal)),
         written(|out| event::put_status(out, &pairs)),
+        written(event::put_heartbeat),
         written(|out| event::put_pong(out, u64::MAX)),
         written(|out| event::put_disconnect(out, &Disconnect::new(DisconnectReason::Slow, "too slow"))),
         written(|out| event::put_waiting(out, WaitNotice { up_to: 9, cause: OrderWait::Slow(NodeId(3)) })),
@@ -186,10 +192,11 @@ fn every_event_reads_back() {
         progress,
         refused,
         status,
+        heartbeat,
         pong,
         farewell,
         waiting,
-    ] = <[DaemonEvent; 14]>::try_from(every_event().iter().map(read).collect::<Vec<_>>()).unwrap();
+    ] = <[DaemonEvent; 15]>::try_from(every_event().iter().map(read).collect::<Vec<_>>()).unwrap();
     assert_eq!(welcomed, DaemonEvent::Welcome(welcome()));
     let DaemonEvent::Message(message) = message else { panic!("{message:?}") };
     assert_eq!((message.sender(), message.service()), ((NodeId(3), ClientId(70_000)), Service::Safe));
@@ -218,20 +225,20 @@ fn every_event_reads_back() {
     assert_eq!(progress, DaemonEvent::Progress(Progress { accepted: 9, ordered: 8, credit: 7 }));
     assert_eq!(refused, DaemonEvent::Refused { request: 6, refusal: Refusal::new(RefusalCause::Budget, "too much") });
     assert!(matches!(status, DaemonEvent::Status(pairs) if pairs[0].1 == "operational" && pairs[1].0 == "ä"));
-    assert_eq!(pong, DaemonEvent::Pong(u64::MAX));
+    assert_eq!((heartbeat, pong), (DaemonEvent::Heartbeat, DaemonEvent::Pong(u64::MAX)));
     assert_eq!(farewell, DaemonEvent::Disconnect(Disconnect::new(DisconnectReason::Slow, "too slow")));
     assert_eq!(waiting, DaemonEvent::Waiting(WaitNotice { up_to: 9, cause: OrderWait::Slow(NodeId(3)) }));
 }
 
 #[test]
 fn every_cause_of_waiting_reads_back_and_others_are_refused() {
-    for cause in
-        [OrderWait::Window, OrderWait::Membership, OrderWait::Slow(NodeId(0)), OrderWait::Slow(NodeId(u16::MAX))]
-    {
+    let slow = [OrderWait::Slow(NodeId(0)), OrderWait::Slow(NodeId(u16::MAX))];
+    let client = OrderWait::SlowClient(NodeId(3), ClientId(u32::MAX));
+    for cause in [OrderWait::Window, OrderWait::Membership, client].into_iter().chain(slow) {
         let waiting = WaitNotice { up_to: u64::MAX, cause };
         assert_eq!(read(&written(|out| event::put_waiting(out, waiting))), DaemonEvent::Waiting(waiting));
     }
-    for (cause, node) in [(0, 0), (1, 3), (2, 3), (4, 0), (255, 0)] {
+    for (cause, node) in [(0, 0), (1, 3), (2, 3), (5, 0), (255, 0)] {
         let body = [&[0; 8][..], &[cause, 0, node]].concat();
         assert_eq!(DaemonEvent::decode(0x8f, body.into()).unwrap_err().what, "cause");
     }
@@ -280,17 +287,83 @@ fn a_hello_reads_back_and_no_mutation_panics() {
         optimistic,
         only_asks: false,
         wants_positions: false,
+        heartbeats: Some(Duration::from_millis(500)),
+        slow: Some(SlowPolicy::Block.into()),
+        token: Some("x".repeat(160)),
         session: 3,
         position: 4,
     };
     let asks = Hello { only_asks: true, ..Hello::default() };
+    let asks_shown = Hello { token: Some("s1.a.b".into()), ..asks.clone() };
     let placed = Hello { wants_positions: true, ..Hello::default() };
+    let beats = Hello { heartbeats: Some(Duration::from_millis(u64::from(u32::MAX))), ..Hello::default() };
     let latest = Hello { optimistic: Some(Undo::Latest), ..Hello::default() };
-    for hello in [named, asks, placed, latest, Hello::default()] {
+    let request = SlowRequest {
+        policy: SlowPolicy::Spool,
+        bytes: u64::MAX,
+        time: Some(Duration::from_millis(u64::from(u32::MAX))),
+    };
+    let slow = Hello { slow: Some(request), ..Hello::default() };
+    for hello in [named, asks, placed, beats, latest, slow, asks_shown, Hello::default()] {
         let frame = written(|out| hello.put(out));
         assert_eq!(Hello::decode(&frame[HEAD_LEN..]), Ok(hello));
         consort_wire::mutate::each(&frame[HEAD_LEN..], 5_000, |bytes| drop(Hello::decode(bytes)));
     }
+}
+
+#[test]
+fn a_slow_policy_that_is_none_is_refused() {
+    let good = written(|out| Hello { slow: Some(SlowPolicy::Block.into()), ..Hello::default() }.put(out));
+    for policy in [0, 4, 255] {
+        let mut frame = good.to_vec();
+        let at = frame.len() - 13;
+        frame[at] = policy;
+        let refused = Hello::decode(&frame[HEAD_LEN..]);
+        assert!(matches!(refused, Err(NotHello::Malformed(error)) if error.what == "slow policy"), "{refused:?}");
+    }
+    assert!(Hello::decode(&good[HEAD_LEN..good.len() - 1]).is_err());
+}
+
+#[test]
+fn a_token_that_cannot_be_one_is_malformed_and_one_that_cannot_be_told_is_not() {
+    let frame =
+        |token: &str| written(|out| Hello { token: Some(token.to_owned()), ..Hello::default() }.put(out)).to_vec();
+    let shown = frame("abc");
+    assert_eq!(shown[HEAD_LEN..][shown.len() - HEAD_LEN - 4..], *b"\x03abc");
+    let what = |bytes: &[u8]| match Hello::decode(&bytes[HEAD_LEN..]) {
+        Err(NotHello::Malformed(error)) => error.what,
+        other => panic!("{other:?}"),
+    };
+    let (mut empty, mut cut, mut odd) = (shown[..shown.len() - 3].to_vec(), shown.clone(), shown.clone());
+    *empty.last_mut().unwrap() = 0;
+    cut.pop();
+    *odd.last_mut().unwrap() = 0xff;
+    assert_eq!([what(&empty), what(&cut), what(&odd)], ["token"; 3]);
+    let long = [&shown[..shown.len() - 4], &[161], &[b'x'; 161]].concat();
+    assert_eq!(what(&long), "token");
+    assert_eq!(Hello::decode(&frame("")[HEAD_LEN..]), Ok(Hello::default()));
+    let cut = Hello::decode(&frame(&"x".repeat(161))[HEAD_LEN..]).unwrap();
+    assert_eq!(cut.token, Some("x".repeat(160)));
+}
+
+#[test]
+fn an_interval_that_is_none_is_refused_and_one_that_cannot_be_told_becomes_the_nearest() {
+    let told = |interval| {
+        let hello = Hello { heartbeats: Some(interval), ..Hello::default() };
+        let frame = written(|out| hello.put(out));
+        Hello::decode(&frame[HEAD_LEN..]).unwrap().heartbeats
+    };
+    assert_eq!(told(Duration::from_micros(1)), Some(Duration::from_millis(1)));
+    assert_eq!(told(Duration::MAX), Some(Duration::from_millis(u64::from(u32::MAX))));
+    let mut none =
+        written(|out| Hello { heartbeats: Some(Duration::from_millis(1)), ..Hello::default() }.put(out)).to_vec();
+    *none.last_mut().unwrap() = 0;
+    let refused = Hello::decode(&none[HEAD_LEN..]);
+    assert!(matches!(refused, Err(NotHello::Malformed(error)) if error.what == "heartbeat interval"), "{refused:?}");
+    assert!(Hello::decode(&none[HEAD_LEN..none.len() - 4]).is_err(), "the interval is missing");
+    let asks = Hello { only_asks: true, heartbeats: Some(Duration::from_millis(1)), ..Hello::default() };
+    let frame = written(|out| asks.put(out));
+    assert_eq!(Hello::decode(&frame[HEAD_LEN..]).unwrap().heartbeats, None);
 }
 
 #[test]
@@ -307,4 +380,30 @@ fn a_text_too_long_for_its_frame_is_cut_between_characters() {
     let farewell = Disconnect::new(DisconnectReason::Malformed, "ä".repeat(40_000));
     let frame = written(|out| event::put_disconnect(out, &farewell));
     assert!(matches!(read(&frame), DaemonEvent::Disconnect(farewell) if farewell.text == "ä".repeat(32_767)));
+}
+
+#[test]
+fn every_checkpoint_reads_back_and_no_mutation_panics() {
+    let holder = |name: &str| name.parse::<consort_types::Holder>().unwrap();
+    for (order, from, name) in
+        [(7, Some(Position(9)), "ledger/2"), (0, None, "x"), (u64::MAX, Some(Position(1)), "a/b")]
+    {
+        let request = crate::DeclareRequest { order, holder: holder(name), from };
+        let frame = written(|out| request.put(out));
+        let head = |len: usize| Head { kind: frame[HEAD_LEN - 1], len: HEAD_LEN + len };
+        let decode = |body: &[u8]| request::decode(head(body.len()), &Bytes::copy_from_slice(body).into());
+        assert_eq!(decode(&frame[HEAD_LEN..]), Ok(request::Request::Declare(request.clone())));
+        consort_wire::mutate::each(&frame[HEAD_LEN..], 2_000, |bytes| drop(decode(bytes)));
+    }
+    let causes = crate::DeclareRefusalCause::ALL
+        .iter()
+        .map(|cause| Some(crate::DeclareRefusal { cause: *cause, text: "what to do".into() }));
+    for refused in causes.chain([None]) {
+        let status = crate::DeclareStatus { holder: holder("ledger/2"), refused };
+        let frame = written(|out| status.put(out));
+        assert_eq!(read(&frame), DaemonEvent::Declared(status));
+        consort_wire::mutate::each(&frame[HEAD_LEN..], 2_000, |bytes| {
+            drop(DaemonEvent::decode(frame[HEAD_LEN - 1], Bytes::copy_from_slice(bytes)));
+        });
+    }
 }

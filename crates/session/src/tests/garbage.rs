@@ -1,11 +1,11 @@
 //! What a client must not send, and what it is told.
 use super::*;
-use crate::{DisconnectReason, frame, request};
+use crate::{DisconnectReason, SlowPolicy, frame, request};
 use bytes::{BufMut, BytesMut};
 
 /// What a fresh session says to these bytes.
 fn to_fresh(bytes: &[u8]) -> Disconnect {
-    let mut session = Session::new(ClientId(1));
+    let mut session = DaemonEnd::new(ClientId(1));
     session.feed(Bytes::copy_from_slice(bytes));
     session.next(&Limits::default()).unwrap_err()
 }
@@ -33,12 +33,27 @@ fn whoever_does_not_speak_the_protocol_is_told_so() {
 
 #[test]
 fn a_hello_with_flags_that_mean_nothing_is_refused() {
-    for flags in [4, 5, 9, 10, 14, 16 | 2, 16 | 6, 16 | 8, 32, 0x80] {
+    for flags in [4, 5, 9, 10, 14, 16 | 2, 16 | 6, 16 | 8, 32 | 8, 32 | 4, 64 | 8, 64 | 4, 128 | 4, 128 | 8 | 1] {
         let mut hello = BytesMut::new();
         Hello::default().put(&mut hello);
         hello[frame::HEAD_LEN + 6] = flags;
         assert_eq!(to_fresh(&hello).text, "malformed flags at byte 12 of frame 1", "{flags}");
     }
+}
+
+#[test]
+fn a_hello_that_says_no_policy_or_half_of_one_is_refused() {
+    let mut hello = BytesMut::new();
+    Hello { slow: Some(SlowPolicy::Spool.into()), ..Hello::default() }.put(&mut hello);
+    let policy = hello.len() - 13;
+    for unknown in [0, 4, 0xff] {
+        hello[policy] = unknown;
+        assert_eq!(to_fresh(&hello).text, format!("malformed slow policy at byte {policy} of frame 1"));
+    }
+    let mut short = BytesMut::new();
+    Hello::default().put(&mut short);
+    short[frame::HEAD_LEN + 6] = 64;
+    assert_eq!(to_fresh(&short).text, format!("malformed slow policy at byte {} of frame 1", short.len()));
 }
 
 #[test]
@@ -93,7 +108,7 @@ fn no_stream_of_mutated_requests_panics_or_stalls() {
     request::put_goodbye(&mut good);
     let limits = Limits { message_max: 1_000, ..Limits::default() };
     consort_wire::mutate::each(&good, 10_000, |bytes| {
-        let mut session = Session::new(ClientId(1));
+        let mut session = DaemonEnd::new(ClientId(1));
         let (front, back) = bytes.split_at(bytes.len() / 2);
         for part in [front, back] {
             session.feed(Bytes::copy_from_slice(part));

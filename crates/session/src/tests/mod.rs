@@ -6,8 +6,9 @@ mod dialogue;
 mod garbage;
 mod page;
 mod positions;
+mod producers;
 
-use crate::{Ask, ClientEnd, DaemonEvent, Disconnect, Hello, Limits, Session};
+use crate::{Ask, ClientEnd, DaemonEnd, DaemonEvent, Disconnect, Hello, Limits};
 use bytes::Bytes;
 use consort_group::ordered::{self, MulticastLayout, Ordered};
 use consort_types::{ClientId, GroupName, MemberId, NodeId, Service};
@@ -26,7 +27,7 @@ pub(super) fn told_of(payload: &Payload) -> MulticastLayout {
 /// Both ends of one connection and a daemon that does nothing but count.
 pub(super) struct Pair {
     pub client: ClientEnd,
-    pub session: Session,
+    pub session: DaemonEnd,
     pub limits: Limits,
     /// What stands in the order: payload and cost.
     pub ordered: Vec<(Bytes, usize)>,
@@ -39,7 +40,7 @@ pub(super) struct Pair {
 impl Pair {
     pub fn new(limits: Limits) -> Self {
         let hello = Hello { wants_views: true, ..Hello::default() };
-        let (client, session) = (ClientEnd::new(&hello), Session::new(ClientId(7)));
+        let (client, session) = (ClientEnd::new(&hello), DaemonEnd::new(ClientId(7)));
         Self {
             client,
             session,
@@ -80,7 +81,13 @@ impl Pair {
                         if let Ask::Multicast { payload, .. } = &ask { payload.to_bytes() } else { Bytes::new() };
                     self.ordered.push((payload, before - self.session.input_held()));
                 }
-                Ask::Status | Ask::List(_) | Ask::Read(_) | Ask::Goodbye => {}
+                Ask::Status
+                | Ask::List(_)
+                | Ask::Read(_)
+                | Ask::Open(_)
+                | Ask::Forget
+                | Ask::Declare(_)
+                | Ask::Goodbye => {}
             }
             self.asks.push(ask);
         }

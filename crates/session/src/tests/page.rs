@@ -1,7 +1,7 @@
 //! The protocol's page is true: its example is what both ends write.
 use super::*;
 use crate::listing::{Connection, ConnectionStage, GroupEntry, ListPage, ListQuery, Listing, Transport};
-use crate::{PendingOffer, Place, ReadingStatus, Undo, event};
+use crate::{PendingOffer, Place, ReadingStatus, SlowPolicy, Undo, event};
 use bytes::BytesMut;
 use consort_group::{ClientName, GroupStep, Groups, Member, ordered};
 use consort_types::{Duration, Instant, OfferId, Position, Primary, View, ViewCause, ViewId, ViewKind};
@@ -42,6 +42,8 @@ fn whoever_asks_for_lists_writes_and_reads_the_bytes_of_the_page() {
         waiting: 0,
         under_way: 0,
         credit: 256 << 10,
+        slow: SlowPolicy::Disconnect,
+        spooled: 0,
     };
     let told = [
         Listing::Groups(ListPage { total: 3, more: true, items: vec![entry("a", 1, true), entry("g", 1, false)] }),
@@ -70,11 +72,19 @@ fn the_client_of_the_page_writes_these_bytes() {
 }
 
 #[test]
+fn a_token_is_shown_as_on_the_page() {
+    let hello = Hello { name: ClientName::new(b"bob"), token: Some("abc".into()), ..Hello::default() };
+    let mut written = BytesMut::new();
+    hello.put(&mut written);
+    assert_eq!(written, written_by("shower")[..]);
+}
+
+#[test]
 fn offers_are_written_and_read_as_on_the_page() {
     let hello = Hello { name: ClientName::new(b"bob"), optimistic: Some(Undo::Latest), ..Hello::default() };
     let mut client = ClientEnd::new(&hello);
     assert_eq!(client.take_output(), written_by("wisher"));
-    let mut session = Session::new(ClientId(2));
+    let mut session = DaemonEnd::new(ClientId(2));
     session.feed(written_by("wisher").into());
     assert_eq!(session.next(&Limits::default()), Ok(Some(Ask::Hello(ClientName::new(b"bob")))));
     let (now, id) = (Instant(7_000), OfferId(40));
@@ -107,7 +117,7 @@ fn a_reading_is_asked_for_and_told_as_on_the_page() {
     client.take_output();
     client.read(0, Place::at(0), &[group("g")]);
     assert_eq!(client.take_output(), written_by("reads"));
-    let mut session = Session::new(ClientId(2));
+    let mut session = DaemonEnd::new(ClientId(2));
     let mut told = BytesMut::new();
     ReadingStatus::Began { order: 0xdead_beef, from: Place::at(5), oldest: 5, newest: 7 }.put(&mut told);
     session.tell(&told);
@@ -141,7 +151,7 @@ fn the_daemon_of_the_page_answers_with_these_bytes() {
         evidence: Vec::new(),
     });
     while groups.advance().is_some() {}
-    let mut session = Session::new(ClientId(2));
+    let mut session = DaemonEnd::new(ClientId(2));
     session.feed(written_by("client").into());
     while let Some(ask) = session.next(&limits).unwrap() {
         let before = session.input_held();

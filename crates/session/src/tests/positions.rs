@@ -3,9 +3,10 @@ use super::*;
 use crate::event::ToldAs;
 use crate::frame::{self, HEAD_LEN};
 use crate::reading::{self, ReadRequest, ReadingEnd, ReadingStatus};
-use crate::{Place, ReadingEndCause};
+use crate::{Place, ReadingEndCause, ViewClosing, ViewPlace, ViewTrail};
 use bytes::{BufMut, BytesMut};
 use consort_group::ClientName;
+use consort_types::{Position, ViewId};
 
 const MESSAGE: &[u8] = b"\0\x01\x01gtea";
 const BATCH: &[u8] = b"\0\0\0\x07\x14\0\x01\x01gab\0\0\0\x05\x14\0\x01\x01g\0\0\0\x06\x14\0\x01\x01gc";
@@ -56,12 +57,42 @@ fn every_frame() -> Vec<Bytes> {
     frames
 }
 
-fn every_reading() -> [ReadingStatus; 4] {
+fn every_reading() -> [ReadingStatus; 10] {
+    let view = ViewId { number: 1 << 50, representative: MemberId::new(2, 99) };
+    let [place, later] = [3, 4].map(|at| ViewPlace { view, at: Position(at << 40), index: 5 });
+    let closing = Some(ViewClosing { line: Position(8), together: 1 << 60 });
+    let parted = |common| {
+        ReadingStatus::Ended(ReadingEnd {
+            cause: ReadingEndCause::Parted,
+            oldest: 0,
+            newest: 0,
+            text: "b".into(),
+            common,
+        })
+    };
     [
+        ReadingStatus::InView { view, line: Position(7), closing: None },
+        ReadingStatus::InView { view, line: Position(7), closing },
+        ReadingStatus::Gap { from: place, to: later, closing },
+        parted(None),
+        parted(Some(place)),
+        ReadingStatus::Ended(ReadingEnd {
+            cause: ReadingEndCause::Ended,
+            oldest: 1,
+            newest: 2,
+            text: String::new(),
+            common: None,
+        }),
         ReadingStatus::Began { order: 7, from: Place { position: 3, index: 4 }, oldest: 1, newest: 9 },
         ReadingStatus::CaughtUp { position: 9 },
         ReadingStatus::Lost { from: 2, to: 5 },
-        ReadingStatus::Ended(ReadingEnd { cause: ReadingEndCause::Trimmed, oldest: 3, newest: 9, text: "ä".into() }),
+        ReadingStatus::Ended(ReadingEnd {
+            cause: ReadingEndCause::Trimmed,
+            oldest: 3,
+            newest: 9,
+            text: "ä".into(),
+            common: None,
+        }),
     ]
 }
 
@@ -155,8 +186,8 @@ fn a_request_to_read_reads_back_and_no_mutation_panics() {
     pair.client.read(0, Place::default(), &[]);
     pair.serve().unwrap();
     let names = vec![b"orders".to_vec(), b"g".to_vec()];
-    let meant = ReadRequest { order: 5, from: Place { position: 1 << 33, index: 7 }, groups: names };
-    let ends = ReadRequest { order: 0, from: Place::default(), groups: Vec::new() };
+    let meant = ReadRequest { order: 5, from: Place { position: 1 << 33, index: 7 }, trail: None, groups: names };
+    let ends = ReadRequest { order: 0, from: Place::default(), trail: None, groups: Vec::new() };
     assert_eq!(pair.asks[1..], [Ask::Read(meant), Ask::Read(ends)]);
     assert_eq!(pair.session.outstanding(), 0, "it is not numbered");
     consort_wire::mutate::each(&out, 3_000, |bytes| {
@@ -166,6 +197,35 @@ fn a_request_to_read_reads_back_and_no_mutation_panics() {
             assert!(pair.asks.len() <= 1 + bytes.len() / HEAD_LEN);
         }
     });
+}
+
+#[test]
+fn a_request_to_read_on_reads_back_and_no_mutation_panics() {
+    let view = |number| ViewId { number, representative: MemberId::new(3, 70) };
+    let before = (0..16).map(|n| (view(n), Position(n << 16))).collect();
+    let closing = Some(ViewClosing { line: Position(9), together: 1 << 63 });
+    let (trail, from) = (ViewTrail { view: view(40), closing, before }, Place { position: 1 << 33, index: 7 });
+    let mut out = BytesMut::new();
+    reading::put_read_on(&mut out, &trail, from, &[group("g")]);
+    let mut pair = Pair::open(Limits::default());
+    pair.client.read_on(&trail, from, &[group("g")]);
+    pair.serve().unwrap();
+    let meant = ReadRequest { order: 0, from, trail: Some(Box::new(trail)), groups: vec![b"g".to_vec()] };
+    assert_eq!(pair.asks[1..], [Ask::Read(meant)]);
+    consort_wire::mutate::each(&out, 3_000, |bytes| {
+        let mut pair = Pair::open(Limits { frames_max: 1 << 10, ..Limits::default() });
+        pair.session.feed(Bytes::copy_from_slice(bytes));
+        if pair.take().is_ok() {
+            assert!(pair.asks.len() <= 1 + bytes.len() / HEAD_LEN);
+        }
+    });
+    let more = 17_u16.to_be_bytes();
+    let wrong = [&out[5..33], &[0], &more, &[0; 17 * 26], &[0, 0]].concat();
+    let mut raw = BytesMut::new();
+    frame::put(&mut raw, 0x0e, |out| out.put_slice(&wrong));
+    let mut pair = Pair::open(Limits::default());
+    pair.session.feed(raw.freeze());
+    assert_eq!(pair.take().unwrap_err().text, "malformed view count at byte 36 of frame 2");
 }
 
 #[test]
@@ -188,7 +248,7 @@ fn a_request_to_read_more_than_there_may_be_is_malformed() {
 #[test]
 fn no_mutation_of_a_frame_with_positions_panics() {
     let frames = every_frame();
-    assert_eq!(frames.len(), 5 + 4);
+    assert_eq!(frames.len(), 5 + 10);
     for whole in frames {
         consort_wire::mutate::each(&whole, 3_000, |bytes| {
             let mut client = ClientEnd::new(&Hello::default());

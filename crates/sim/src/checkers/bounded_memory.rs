@@ -1,6 +1,6 @@
 //! BM: bounded memory. While the run lasts no gauge exceeds its limit; once it has come to rest, what was kept for
 //! others is given back.
-use super::{Checker, IdleWaits, PromiseRule, PromisedOrder, Verdict};
+use super::{Checker, IdleWaits, PromiseRule, PromisedOrder, Retained, Verdict};
 use crate::fault::NodeSet;
 use crate::trace::{Occurrence, TraceEvent};
 use consort_types::{Duration, Instant};
@@ -25,6 +25,8 @@ pub struct Bounds {
     pub disks_last: bool,
     /// Within what time a good-bye is heard by all.
     pub goodbye: Option<Duration>,
+    /// How much daemons keep for readers, and for how long, where they do.
+    pub retained: Option<Retained>,
     /// The ids of promises that the run shows nothing of: they are not said to be judged.
     pub unseen: BTreeSet<&'static str>,
 }

@@ -47,7 +47,7 @@ impl Checker for GroupMoves {
     fn see(&mut self, event: &TraceEvent) -> Verdict {
         let process = event.process;
         match &event.what {
-            Occurrence::View(view) => {
+            Occurrence::View(view) | Occurrence::Network(view) => {
                 drop(self.closing.insert(process, view.transitional.then(|| view.members.clone())));
             }
             Occurrence::Group(told) if told.again => {}

@@ -34,6 +34,11 @@
 //! | GS | who moved together was given the same of a group | `group_moves` |
 //! | GH | daemons of a view have the same groups | `group_state` |
 //! | RP | what is read by position is the order, without gaps | `by_position` |
+//! | OL | never two lead at one time, leases end in time, and fences rise | `one_leader` |
+//! | RS | a reader that outlives its daemons is told each message once, in order, or what it is not told | `resumed` |
+//! | PF | what a session is told of its sends is true, and stays so | `fates` |
+//! | PD | a producer's send is delivered once, in order, or not at all | `once` |
+//! | PT | members of a view that counts have the same table of producers | `producer_tables` |
 //! | LV | what was accepted is delivered once faults stop | `liveness` |
 //! | BM | memory stays in its bounds and is given back | `bounded_memory` |
 //! | NR | nothing is repeated where nothing was lost | `no_needless_repeat` |
@@ -59,11 +64,13 @@ mod bounded_memory;
 mod by_position;
 mod causal_order;
 mod duplicate;
+mod fates;
 mod fifo;
 mod group_messages;
 mod group_moves;
 mod group_state;
 mod groups;
+mod history;
 mod idle_waits;
 mod increasing_views;
 mod liveness;
@@ -74,6 +81,8 @@ mod no_needless_repeat;
 mod no_sender_left_out;
 mod nothing_created;
 mod offers;
+mod once;
+mod one_leader;
 mod one_ring;
 mod one_view;
 mod position;
@@ -81,7 +90,9 @@ mod primary;
 mod primary_group;
 mod private_messages;
 mod process_views;
+mod producer_tables;
 mod prompt;
+mod resumed;
 mod safe;
 mod safe_closing;
 mod safe_delivered;
@@ -100,6 +111,7 @@ mod tests;
 
 pub use bounded_memory::{Bounds, Calmness, ConstantSpan, Core};
 pub use idle_waits::IdleWaits;
+pub use resumed::Retained;
 
 /// What a checker says of an event: nothing, or how the promise is broken.
 pub type Verdict = Result<(), String>;
@@ -156,6 +168,8 @@ pub struct PromisedOrder {
     /// A majority of voters keeps the order. Then views follow from the order, not from who was in the one before (PR),
     /// and safe means decided, not held (SF4) or installed (SF2) by all.
     pub quorum: bool,
+    /// Positions leave gaps, the same for all: they are those of the order of many rings.
+    pub gaps: bool,
 }
 
 impl PromisedOrder {
@@ -165,6 +179,7 @@ impl PromisedOrder {
             per_component: capability.across_partitions == AcrossPartitions::PerComponent,
             early: capability.services.iter().any(|service| *service < Service::Agreed),
             quorum: capability.quorum,
+            gaps: !capability.replays,
         }
     }
 
@@ -208,7 +223,7 @@ impl fmt::Debug for Suite {
 impl Suite {
     /// Every checker that the engine's capabilities, and the run, give anything to judge.
     pub fn new(bounds: Bounds) -> Self {
-        let (promised, unseen) = (bounds.promised, bounds.unseen.clone());
+        let (promised, unseen, nodes) = (bounds.promised, bounds.unseen.clone(), bounds.views.nodes);
         let mut suite = Self {
             checkers: vec![
                 Box::<view_alternation::Alternate>::default(),
@@ -238,6 +253,11 @@ impl Suite {
                 Box::<group_moves::GroupMoves>::default(),
                 Box::<group_state::GroupState>::default(),
                 Box::<by_position::ByPosition>::default(),
+                Box::<one_leader::OneLeader>::default(),
+                Box::new(resumed::Resumed::new(bounds.retained)),
+                Box::new(fates::Fates::new(nodes)),
+                Box::new(once::Once::new(nodes, promised)),
+                Box::new(producer_tables::ProducerTables::new(nodes)),
                 Box::<assertion::Assertions>::default(),
                 Box::new(no_needless_repeat::Needless(bounds.needless.clone())),
                 Box::new(needless_view::NeedlessViews::new(bounds.views.clone())),
@@ -255,7 +275,7 @@ impl Suite {
         }
         if promised.quorum {
             suite.checkers.retain(|checker| !["SF2", "SF4"].contains(&checker.rule().id));
-            suite.checkers.push(Box::<uniform::Uniform>::default());
+            suite.checkers.push(Box::new(uniform::Uniform::new(promised.gaps)));
         }
         suite.checkers.retain(|checker| !unseen.contains(checker.rule().id));
         suite

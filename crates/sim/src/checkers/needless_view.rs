@@ -1,7 +1,7 @@
 //! NV: no needless views. A network in which nothing is wrong is one ring soon, and a ring of all stays as long as
 //! nothing is wrong that it would have to change for. While nothing changes, whatever is wrong, all settle down after three tries.
 use super::process_views::Stands;
-use super::{Calmness, Checker, ConstantSpan, PromiseRule, Verdict};
+use super::{Calmness, Checker, PromiseRule, Verdict};
 use crate::message::Process;
 use crate::trace::{InstallRecord, Occurrence, PerProcess, TraceEvent};
 use consort_types::{Duration, Instant};
@@ -29,11 +29,13 @@ pub(super) struct NeedlessViews {
     stands: Stands,
     seen: PerProcess<InstalledView>,
     calm: bool,
+    /// When a node ended last. In a time without other changes it does so because it must start anew.
+    ended: Instant,
 }
 
 impl NeedlessViews {
     pub(super) fn new(expected: Calmness) -> Self {
-        Self { expected, stands: Stands::default(), seen: PerProcess::default(), calm: false }
+        Self { expected, stands: Stands::default(), seen: PerProcess::default(), calm: false, ended: Instant::ZERO }
     }
 }
 
@@ -46,6 +48,7 @@ impl Checker for NeedlessViews {
         let change = self.stands.see(event);
         match &event.what {
             Occurrence::Calm => self.calm = true,
+            Occurrence::Crash => self.ended = event.at,
             Occurrence::View(view) if change.is_some() => return self.on_view(event.process, event.at, view),
             _ => {}
         }
@@ -78,21 +81,22 @@ impl NeedlessViews {
         let is_whole = view.members.len() == usize::from(nodes);
         seen.whole |= is_whole && (late || whole_by.is_none_or(|by| at <= by));
         let span = self.expected.spans.iter().rev().find(|span| span.from <= at);
-        span.filter(|span| at < span.until).map_or(Ok(()), |span| seen.count(span, at, TRIES * others))
+        let span = span.filter(|span| at < span.until);
+        span.map_or(Ok(()), |span| seen.count(span.from.max(self.ended), at, TRIES * others))
     }
 }
 
 impl InstalledView {
-    /// Takes note of a view that was installed while nothing changed, of one of `most` tries.
-    fn count(&mut self, span: &ConstantSpan, at: Instant, most: u32) -> Verdict {
-        if self.tries == 0 || self.span != span.from {
-            *self = Self { whole: self.whole, after: self.after, span: span.from, ..Self::default() };
+    /// Takes note of a view that was installed while nothing changed since `from`, of one of `most` tries.
+    fn count(&mut self, from: Instant, at: Instant, most: u32) -> Verdict {
+        if self.tries == 0 || self.span != from {
+            *self = Self { whole: self.whole, after: self.after, span: from, ..Self::default() };
         }
         if self.tries == 0 || at.since(self.last) > PEACE {
             (self.tries, self.views) = (self.tries + 1, 0);
         }
         (self.views, self.last) = (self.views + 1, at);
-        let (Self { tries, views, .. }, from) = (&self, span.from);
+        let Self { tries, views, .. } = &self;
         if *tries > most {
             return Err(format!("its views change for the {tries}th time since anything changed, at {from} ms"));
         }

@@ -1,6 +1,6 @@
 //! UA: uniform agreement, where a majority keeps the order. What anybody was given, in whatever part of the network and
 //! whatever became of it, stands at its place for all: a position names one message in every view and every life, nobody
-//! skips a position within a view, and whoever goes on from a view was given all that anybody was given in it.
+//! skips what another was given in that view, and whoever goes on from a view was given all that anybody was given in it.
 use super::process_views::{LeftBehind, Stands};
 use super::{Checker, PromiseRule, Verdict};
 use crate::message::{Mark, Process};
@@ -32,6 +32,8 @@ pub(super) struct Uniform {
     lengths: BTreeMap<ViewId, Length>,
     message_at: BTreeMap<(OrderStream, Position), Mark>,
     place_of: PerMessage<Option<(OrderStream, Position)>>,
+    /// Where positions leave gaps: what follows each.
+    follows: Option<BTreeMap<(ViewId, OrderStream, Position), Position>>,
 }
 
 impl Checker for Uniform {
@@ -53,6 +55,19 @@ impl Checker for Uniform {
 }
 
 impl Uniform {
+    /// Positions are consecutive, or leave gaps.
+    pub fn new(gaps: bool) -> Self {
+        Self { follows: gaps.then(BTreeMap::new), ..Self::default() }
+    }
+
+    /// What must follow a position in a view, where this position does.
+    fn next_of(&mut self, view: ViewId, stream: OrderStream, last: Position, position: Position) -> Position {
+        match &mut self.follows {
+            Some(follows) => *follows.entry((view, stream, last)).or_insert(position),
+            None => Position(last.0 + 1),
+        }
+    }
+
     fn on_end(&mut self, process: Process, left: &LeftBehind) -> Verdict {
         let progress = std::mem::take(self.progress.of(process));
         let Some(view) = left.from.as_ref().filter(|_| !left.partial) else { return Ok(()) };
@@ -72,8 +87,9 @@ impl Uniform {
         progress.given += 1;
         let given = progress.given;
         if let Some(position) = delivered.position {
-            let last = progress.last.insert(delivered.stream, position);
-            if let Some(last) = last.filter(|last| position.0 != last.0 + 1) {
+            if let Some(last) = progress.last.insert(delivered.stream, position)
+                && self.next_of(view, delivered.stream, last, position) != position
+            {
                 return Err(format!("position {position} after position {last} in view {view}"));
             }
             self.names_one((delivered.stream, position), delivered.mark)?;

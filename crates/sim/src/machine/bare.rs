@@ -26,7 +26,13 @@ pub struct Bare<E> {
     confirmed: Option<MachineOutput>,
     now: Instant,
     rejected: BTreeMap<&'static str, u64>,
+    /// The highest stream that client messages are for, from 0 on, and how many there were.
+    streams: u16,
+    submitted: u64,
 }
+
+/// So many client messages in a row are for one stream.
+const IN_A_ROW: u64 = 6;
 
 /// How much is taken from the allocator at once for datagrams.
 const BLOCK: usize = 64 << 10;
@@ -35,7 +41,22 @@ impl<E: Engine> Bare<E> {
     /// An engine that speaks as `identity`. With `holds` the run can tell who holds what.
     pub fn new(identity: Identity, engine: E, holds: Option<Holds<E>>) -> Self {
         let (heads, rejected) = (BytesMut::new(), BTreeMap::new());
-        Self { engine, identity, holds, heads, resume: None, confirmed: None, now: Instant::ZERO, rejected }
+        let (now, streams, submitted) = (Instant::ZERO, 0, 0);
+        Self { engine, identity, holds, heads, resume: None, confirmed: None, now, rejected, streams, submitted }
+    }
+
+    /// Client messages are for this stream and those before it, in turn.
+    #[must_use]
+    pub fn over_streams(self, highest: u16) -> Self {
+        Self { streams: highest, ..self }
+    }
+
+    fn next_stream(&mut self, class: Class) -> OrderStream {
+        if class == Class::Control {
+            return OrderStream(0);
+        }
+        self.submitted += 1;
+        OrderStream((self.submitted / IN_A_ROW % (u64::from(self.streams) + 1)) as u16)
     }
 
     /// The engine, for looking at.
@@ -171,7 +192,8 @@ impl<E: Engine> Machine for Bare<E> {
 
     fn submit(&mut self, now: Instant, _client: u16, class: Class, service: Service, payload: Payload) -> SubmitAnswer {
         self.now = now;
-        match self.engine.submit(now, Submission { class, service, stream: OrderStream(0), payload }) {
+        let stream = self.next_stream(class);
+        match self.engine.submit(now, Submission { class, service, stream, payload }) {
             Ok(id) => SubmitAnswer::Accepted(Some(id)),
             Err(Refused::Full { .. }) => SubmitAnswer::Full,
             Err(Refused::Leaving) => SubmitAnswer::Leaving,

@@ -1,8 +1,17 @@
 //! A whole node and the clients that are connected to it.
+mod candidate;
+mod electing;
 mod reader;
+mod resumer;
+mod resuming;
+mod roamer;
+mod roaming;
 mod side;
 
+pub use candidate::ElectionTouch;
 pub use reader::Bookmarks;
+pub use resuming::ResumingReaders;
+pub use roaming::RoamingSessions;
 pub(crate) use side::private;
 
 use super::{GroupSeen, Holds, Machine, MachineOutput, SubmitAnswer, sum};
@@ -20,6 +29,8 @@ use consort_types::{
 };
 use consort_wire::{Identity, Lane, Payload};
 use reader::Reader;
+use resumer::Resumers;
+use roamer::Roamers;
 use side::{Deed, Side};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -42,7 +53,13 @@ pub struct Whole<E: Engine> {
     side: Side,
     /// The client that reads by position, where that can be done: the last of those that are there from the start.
     reader: Option<Reader>,
+    /// Sessions that go from node to node, where there are such.
+    roamers: Option<Roamers>,
+    /// Readers that outlive their nodes, where there are such.
+    resumers: Option<Resumers>,
     acts: VecDeque<MachineOutput>,
+    /// What clients that do not read have on disk.
+    spools: BTreeMap<ClientId, VecDeque<Bytes>>,
     /// It was asked to leave: what its clients are refused from here on is no wonder.
     leaves: bool,
     holds: Option<Holds<E>>,
@@ -114,14 +131,17 @@ impl<E: Engine> Whole<E> {
         let places_last = engine.capability().replays;
         let seat = |at| ClientSeat::new(&group, at + identity.me.node.0, places_last);
         Self {
-            node: Node::new(identity, engine, limits),
+            node: Node::new(identity, engine, limits).of_nodes(usize::from(plan.nodes)),
             me: identity.me,
             processes: plan.clients,
             seats: (0..plan.clients + VISITORS).map(seat).collect(),
             reader: None,
+            roamers: None,
+            resumers: None,
             group,
             side: Side::new(plan, identity.me.node),
             acts: VecDeque::new(),
+            spools: BTreeMap::new(),
             leaves: false,
             holds,
             now: Instant::ZERO,
@@ -140,6 +160,27 @@ impl<E: Engine> Whole<E> {
         self
     }
 
+    /// Sessions that go from node to node connect here, too.
+    #[must_use]
+    pub fn with_roamers(mut self, plan: &RunPlan, sessions: Option<RoamingSessions>) -> Self {
+        self.roamers = sessions.map(|sessions| Roamers::new(plan, self.me.node, sessions));
+        self
+    }
+
+    /// Readers that outlive their nodes connect here, too. The first client is given all that they may read.
+    #[must_use]
+    pub fn with_resumers(self, plan: &RunPlan, readers: Option<ResumingReaders>) -> Self {
+        let Some(readers) = readers else { return self };
+        let (bytes, keep) = readers.retention();
+        let mut whole = Self { node: self.node.retaining(bytes, keep), ..self };
+        if let Some(first) = whole.seats.first_mut() {
+            *first =
+                ClientSeat::with(&whole.group, &Hello { wants_views: true, wants_positions: true, ..Hello::default() });
+        }
+        whole.resumers = Some(Resumers::new(plan, whole.me.node, readers));
+        whole
+    }
+
     /// The node, for looking at.
     pub const fn node(&self) -> &Node<E> {
         &self.node
@@ -155,11 +196,15 @@ impl<E: Engine> Whole<E> {
         self.now = now;
         self.seats.iter_mut().for_each(|seat| seat.writes_by = None);
         self.pass_reader(now);
+        if !self.leaves {
+            self.pass_roamers(now);
+            self.pass_resumers(now);
+        }
         if self.leaves || !self.side.is_due(now) {
             return;
         }
         let at = self.side.choose(self.seats.len());
-        if self.reader.as_ref().is_some_and(|reader| reader.seat == at) {
+        if self.reader.as_ref().is_some_and(|reader| reader.seat == at) || self.is_roamer(at) || self.is_resumer(at) {
             return;
         }
         let visits = at >= usize::from(self.processes);
@@ -176,6 +221,14 @@ impl<E: Engine> Whole<E> {
             Deed::Send { service, to } => self.send(at, service, &to),
             Deed::Vanish => self.vanish(at),
         }
+    }
+
+    fn is_roamer(&self, at: usize) -> bool {
+        self.roamers.as_ref().is_some_and(|roamers| roamers.has(at))
+    }
+
+    fn is_resumer(&self, at: usize) -> bool {
+        self.resumers.as_ref().is_some_and(|resumers| resumers.has(at))
     }
 
     fn join(&mut self, at: usize, group: &GroupName, closed: bool) {
@@ -217,6 +270,9 @@ impl<E: Engine> Whole<E> {
             self.on_effect(effect);
             return true;
         }
+        if self.look_at_table() {
+            return true;
+        }
         if let Some(client) = self.node.poll_writable() {
             self.read(client);
             return true;
@@ -243,6 +299,15 @@ impl<E: Engine> Whole<E> {
                     seat.paused = false;
                 }
             }
+            Effect::Spool { client, bytes } => {
+                self.node.handle_spooled(self.now, client, bytes.len());
+                self.spools.entry(client).or_default().push_back(bytes);
+            }
+            Effect::Unspool { client, .. } => {
+                let block = self.spools.get_mut(&client).and_then(VecDeque::pop_front);
+                self.node.handle_unspooled(self.now, client, block.unwrap_or_default());
+            }
+            Effect::DropSpool { client } => drop(self.spools.remove(&client)),
             Effect::Close { client } => self.refuse(seat_of(client), "the node closed the connection".into()),
         }
     }
@@ -250,7 +315,7 @@ impl<E: Engine> Whole<E> {
     /// The client reads all that the node has for it.
     fn read(&mut self, client: ClientId) {
         let at = seat_of(client);
-        if self.reader.as_ref().is_some_and(|reader| reader.is_stalled(at)) {
+        if self.is_stalled(client) {
             return;
         }
         while self.node.has_output(client) {
@@ -290,12 +355,18 @@ impl<E: Engine> Whole<E> {
         let acts = &mut self.acts;
         self.seats[at].listener.hear(&event, |heard| acts.extend(act(at as u16, heard)));
         match event {
+            DaemonEvent::Welcome(_) if self.is_roamer(at) => self.welcome_roamer(at),
+            DaemonEvent::Welcome(_) if self.is_resumer(at) => self.welcome_resumer(at),
             DaemonEvent::Welcome(_) if at >= usize::from(self.processes) => self.welcome_reader(at),
             DaemonEvent::Welcome(_) => {
+                self.join_roaming(at);
+                self.join_apart(at);
                 if let Err(not_sent) = self.seats[at].client.join(&self.group) {
                     self.refuse(at, not_sent.to_string());
                 }
             }
+            // A candidate that stands still reads of its group late, and one that has moved never.
+            DaemonEvent::GroupView(_) | DaemonEvent::GroupSignal(_) if self.is_roamer(at) => {}
             DaemonEvent::GroupView(view) => {
                 let group = GroupSeen::of(&view, (self.me, client_at(at)));
                 self.acts.push_back(MachineOutput::Group { client: at as u16, group: Box::new(group) });
@@ -311,15 +382,25 @@ impl<E: Engine> Whole<E> {
                 self.acts.push_back(MachineOutput::Revoke { client: at as u16, offer });
             }
             DaemonEvent::Confirm(offer) => self.on_confirm(at, offer),
+            DaemonEvent::Progress(_) if self.is_roamer(at) => self.send_pending(at),
             DaemonEvent::Progress(_) => self.room(at),
             DaemonEvent::Refused { request, refusal }
                 if self.seats[at].dared.contains(&request) && is_fair(&refusal) => {}
+            DaemonEvent::Refused { request, ref refusal } if self.on_refused_roamer(at, request, refusal) => {}
             DaemonEvent::Refused { refusal, .. } => self.refuse(at, format!("{refusal:?}")),
             DaemonEvent::Disconnect(farewell) => self.refuse(at, format!("{farewell:?}")),
+            DaemonEvent::Read(ref message) if self.on_resumed_read(at, message) => {}
+            DaemonEvent::Reading(ref status) if self.on_resumed(at, status) => {}
             DaemonEvent::Read(message) => self.on_read(at, &message),
             DaemonEvent::Reading(status) => self.on_reading(at, &status),
-            DaemonEvent::Life(_) => {}
-            DaemonEvent::View(_) | DaemonEvent::Waiting(_) | DaemonEvent::Status(_) | DaemonEvent::Pong(_) => {}
+            DaemonEvent::Producer(status) => self.on_producer(at, &status),
+            DaemonEvent::Life(_) | DaemonEvent::Declared(_) => {}
+            DaemonEvent::View(view) => {
+                self.note_view(at, view.id);
+                self.view_election(at, view.kind, view.id.number);
+            }
+            DaemonEvent::Waiting(_) | DaemonEvent::Status(_) => {}
+            DaemonEvent::Pong(_) | DaemonEvent::Heartbeat => {}
         }
     }
 
@@ -343,8 +424,14 @@ impl<E: Engine> Whole<E> {
 
     /// What is not of the workload.
     fn on_message(&mut self, at: usize, message: &Message) {
+        if self.on_given(at, message) {
+            return;
+        }
         if message.groups().any(|group| group == self.group.as_str()) {
             return self.on_placed(at, message);
+        }
+        if self.on_numbered(at, message) {
+            return;
         }
         let Some((life, client, count)) = side::read(message.payload()) else {
             return self.refuse(at, "a message that nobody sends".into());
@@ -418,6 +505,10 @@ impl<E: Engine> Machine for Whole<E> {
         self.node.leave(now);
     }
 
+    fn note_time(&mut self, now: Instant) {
+        self.roamers.iter_mut().for_each(|roamers| roamers.time = now);
+    }
+
     fn is_joined_late(&self) -> bool {
         true
     }
@@ -486,7 +577,10 @@ impl<E: Engine> Machine for Whole<E> {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.seats.iter().filter_map(|seat| seat.writes_by).chain(self.node.poll_timeout()).min()
+        let roams = self.roamers.as_ref().filter(|_| !self.leaves).and_then(Roamers::next);
+        let resumes = self.resumers.as_ref().filter(|_| !self.leaves).map(Resumers::next);
+        let others = self.node.poll_timeout().into_iter().chain(roams).chain(resumes);
+        self.seats.iter().filter_map(|seat| seat.writes_by).chain(others).min()
     }
 
     fn reads_first(&self) -> Lane {

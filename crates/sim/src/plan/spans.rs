@@ -67,7 +67,7 @@ impl RunPlan {
         let carries = |whole: bool, a: NodeId, b: NodeId| {
             faulty.iter().all(|(fault, links)| !(links.dead)(*fault, a, b) || !whole && links.partly)
         };
-        Some(ConstantSpan { from, until, faults: parting, cores: cores(self.nodes, down, &carries) })
+        Some(ConstantSpan { from, until, faults: parting, cores: cores(self.nodes, down, signs, &carries) })
     }
 }
 
@@ -132,9 +132,12 @@ fn core_of(mut part: Vec<NodeId>, is_whole: &dyn Fn(NodeId, NodeId) -> bool) -> 
 }
 
 /// Of each part of the network its core; a part is all that hears of each other in any way.
-fn cores(nodes: u16, down: NodeSet, carries: &dyn Fn(bool, NodeId, NodeId) -> bool) -> Vec<Core> {
+fn cores(nodes: u16, down: NodeSet, signs: LifeSigns, carries: &dyn Fn(bool, NodeId, NodeId) -> bool) -> Vec<Core> {
     let mut left: Vec<_> = (0..nodes).map(NodeId).filter(|node| !down.contains(*node)).collect();
     let is_whole = |a: NodeId, b: NodeId| carries(true, a, b) && carries(true, b, a);
+    // A view that was formed before goes on by signs of life on any lane.
+    let all = signs == LifeSigns::Token;
+    let may_stay = |a: NodeId, b: NodeId| carries(all, a, b) && carries(all, b, a);
     let mut cores = Vec::new();
     while let Some(first) = left.first().copied() {
         let mut part = vec![first];
@@ -148,7 +151,7 @@ fn cores(nodes: u16, down: NodeSet, carries: &dyn Fn(bool, NodeId, NodeId) -> bo
         left.retain(|node| !part.contains(node));
         let core = core_of(part.clone(), &is_whole);
         let outside = part.iter().filter(|node| !core.contains(node));
-        let united = outside.into_iter().all(|node| core.iter().all(|member| !is_whole(*node, *member)));
+        let united = outside.into_iter().all(|node| core.iter().all(|member| !may_stay(*node, *member)));
         let nodes = NodeSet(core.iter().fold(0, |set, node| set | 1 << node.0.min(63)));
         cores.extend((!core.is_empty()).then_some(Core { nodes, united }));
     }

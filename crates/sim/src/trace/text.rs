@@ -1,7 +1,8 @@
 //! A trace as text.
 use super::{
-    DeliveryRecord, DeliverySender, Grouped, InstallRecord, Occurrence, OfferRecord, ReadingRecord, ReadingStep,
-    SaidMessage, Submitted, Trace, TraceEvent,
+    DeliveryRecord, DeliverySender, Grouped, InstallRecord, LedRecord, LedStep, NumberedRecord, NumberedStep,
+    Occurrence, OfferRecord, ReadingRecord, ReadingStep, ResumedRecord, ResumedStep, SaidMessage, Submitted, Trace,
+    TraceEvent,
 };
 use crate::message::{Mark, Process, ProcessIncarnation};
 use consort_types::{Class, Incarnation, Instant, MemberId, MessageId, NodeId, OrderStream, Position, Service, ViewId};
@@ -59,6 +60,9 @@ impl fmt::Display for TraceEvent {
                 let step = step.name();
                 write!(f, "reading step={step} place={at} to={to} sum={sum} oldest={oldest} retained={retained}")
             }
+            Occurrence::Numbered(step) => write!(f, "numbered {step}"),
+            Occurrence::Resumed(step) => write!(f, "resumed {step}"),
+            Occurrence::Led(step) => write!(f, "led {step}"),
             Occurrence::Gone => f.write_str("gone"),
             Occurrence::Submit(submitted) => write_submit(f, submitted),
             Occurrence::Wait => f.write_str("wait"),
@@ -182,6 +186,37 @@ fn read_what(word: &str, fields: Fields<'_>) -> Option<Occurrence> {
             oldest: fields.number("oldest")?,
             retained: fields.number("retained")?,
         }),
+        "numbered" => Occurrence::Numbered(NumberedRecord {
+            step: NumberedStep::named(fields.text("step")?)?,
+            producer: fields.number("producer")?,
+            send: fields.number("send")?,
+            attempt: fields.number("attempt")?,
+            number: fields.number("number")?,
+            flag: fields.number("flag")?,
+            view: fields.number("view")?,
+            at: fields.number("at")?,
+            sum: fields.number("sum")?,
+        }),
+        "resumed" => Occurrence::Resumed(Box::new(ResumedRecord {
+            step: ResumedStep::named(fields.text("step")?)?,
+            reader: fields.number("reader")?,
+            groups: fields.number("groups")?,
+            view: view_id(fields.text("view")?)?,
+            at: fields.number("place")?,
+            to_view: view_id(fields.text("to_view")?)?,
+            to: fields.number("to")?,
+            sum: fields.number("sum")?,
+            len: fields.number("len")?,
+            flag: fields.number("flag")?,
+        })),
+        "led" => Occurrence::Led(Box::new(LedRecord {
+            step: LedStep::named(fields.text("step")?)?,
+            candidate: fields.number("candidate")?,
+            serial: fields.number("serial")?,
+            fence: fields.number("fence")?,
+            until: Instant(fields.number("until")?),
+            lease: fields.number("lease")?,
+        })),
         "gone" => Occurrence::Gone,
         "offer" => Occurrence::Offer(OfferRecord {
             offer: fields.number("offer")?,
@@ -265,6 +300,7 @@ fn wrong(line: &str) -> &'static str {
         Some("signal") => "of",
         Some("spoke" | "side") => "from, count or groups",
         Some("reading") => "step, place, to, sum, oldest or retained",
+        Some("numbered") => "step, producer, send, attempt, number, flag, view, at or sum",
         Some("submit") => "count, service, len, class or id",
         Some("deliver") => {
             "mark, nameless, intact, sender, life, client, stream, position, class, service, len, own or missing"
@@ -408,6 +444,37 @@ mod tests {
                 oldest: 4,
                 retained: 5,
             }),
+            Occurrence::Numbered(NumberedRecord {
+                producer: 1,
+                send: 2,
+                attempt: 3,
+                number: 4,
+                flag: true,
+                view: 5,
+                at: 6,
+                sum: 7,
+                ..NumberedRecord::of(NumberedStep::Refused)
+            }),
+            Occurrence::Resumed(Box::new(ResumedRecord {
+                reader: 1,
+                groups: 3,
+                view: id,
+                at: Place { position: 7, index: 2 },
+                to_view: id,
+                to: Place::at(9),
+                sum: 3,
+                len: 4,
+                flag: true,
+                ..ResumedRecord::of(ResumedStep::Gap)
+            })),
+            Occurrence::Led(Box::new(LedRecord {
+                candidate: 1,
+                serial: 2,
+                fence: 1 << 100,
+                until: Instant(3),
+                lease: 4,
+                ..LedRecord::of(LedStep::Leads)
+            })),
             Occurrence::Gone,
             Occurrence::Submit(submitted),
             Occurrence::Wait,

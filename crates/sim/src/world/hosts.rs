@@ -78,6 +78,7 @@ impl<M: Machine> SimWorld<'_, M> {
         }
         place.free = now;
         let machine = &mut self.machines[usize::from(host)];
+        machine.note_time(now);
         let due = machine.poll_timeout().map(|shown| self.clocks.when(host, shown));
         if place.is_due(now, due) {
             self.serve_timer(host);
@@ -178,6 +179,7 @@ impl<M: Machine> SimWorld<'_, M> {
     pub(super) fn drain(&mut self, host: u16) {
         let at = usize::from(host);
         self.hosts[at].free = self.hosts[at].free.max(self.recorder.now);
+        self.machines[at].note_time(self.recorder.now);
         while self.hosts[at].up
             && let Some(act) = self.machines[at].poll()
         {
@@ -222,6 +224,9 @@ impl<M: Machine> SimWorld<'_, M> {
                 self.recorder.side(process(client), SaidMessage { from, count, groups });
             }
             MachineOutput::Reading { client, read } => self.recorder.reading(process(client), read),
+            MachineOutput::Numbered { client, step } => self.recorder.numbered(process(client), step),
+            MachineOutput::Resumed { client, step } => self.recorder.resumed(process(client), step),
+            MachineOutput::Led { client, step } => self.recorder.led(process(client), step),
             MachineOutput::Gone { client } => self.recorder.gone(process(client)),
             MachineOutput::Ordered { client, count } => {
                 self.recorder.record(process(client), Occurrence::Ordered(count))

@@ -61,7 +61,7 @@ impl Caller<'_> {
     }
 
     fn connect(&self) -> Result<Client, Error> {
-        let options = ConnectOptions { connect_within: PATIENCE, ..ConnectOptions::default() };
+        let options = ConnectOptions::default().connect_within(PATIENCE);
         Client::connect(&door(self.directory, self.node), &options)
     }
 
@@ -140,7 +140,7 @@ impl<'a> Replica<'a> {
         }
         self.reading = Reading::Asked;
         let group = std::slice::from_ref(self.caller.group);
-        client.read(group, self.at.map_or(ReadFrom::Start, ReadFrom::After))?;
+        client.read(group, self.at.clone().map_or(ReadFrom::Start, ReadFrom::After))?;
         while !self.is_done() && !matches!(self.reading, Reading::Gap(_)) {
             if let Some(event) = client.receive(TURN)? {
                 self.on_event(&event);
@@ -157,7 +157,7 @@ impl<'a> Replica<'a> {
     /// So much of the order is applied.
     fn on_place(&mut self, at: Option<Bookmark>) {
         if self.reading == Reading::Follows {
-            self.at = at;
+            self.at.clone_from(&at);
             let copied = at.map(|at| Copied { at, registers: self.registers });
             copied.into_iter().for_each(|copied| self.caller.history.keep(copied));
         }
@@ -216,7 +216,8 @@ impl<'a> Replica<'a> {
                 self.reading = Reading::Gap(from.position - 1);
             }
             ReadingStatus::Began { .. } => self.reading = Reading::Follows,
-            ReadingStatus::CaughtUp { .. } => {}
+            // Positions of this order last.
+            ReadingStatus::CaughtUp { .. } | ReadingStatus::InView { .. } | ReadingStatus::Gap { .. } => {}
             ReadingStatus::Lost { to, .. } => self.reading = Reading::Gap(*to),
             ReadingStatus::Ended(end) => {
                 if end.cause == ReadingEndCause::OtherOrder {

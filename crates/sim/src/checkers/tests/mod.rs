@@ -2,9 +2,12 @@
 //! that cannot but break with it.
 mod delivery;
 mod groups;
+mod leader;
 mod offers;
 mod orders;
+mod producers;
 mod reading;
+mod resumed;
 mod safe;
 mod script;
 mod uniform;

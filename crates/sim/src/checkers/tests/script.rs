@@ -12,6 +12,7 @@
 //! n0 is given n1#3                 (beside the workload, to the group `all`; `by name`: to itself)
 //! n1 speaks 3 to n0                (beside the workload, to that one by its name)
 //! n0 reads message 7.1 sum 9       (a step of a reading, its place, and more by name: `to`, `sum`, `oldest`, `retained`)
+//! n0 numbers sent send 1 as 2 so   (a step under a producer; more by name: `try`, `view`, `at`, `sum`; `so`: its flag)
 //! n0 guest closes 5 with n0        (any of these, of another client of n0, which takes no part)
 //! n0 guest stands in 5 of n0 n1    (and now it does)
 //! quiet                            at 9000         (what follows comes after so many nanoseconds, else one apart)
@@ -22,8 +23,8 @@ use crate::checkers::{Bounds, judge};
 use crate::machine::private;
 use crate::message::{Mark, Process, ProcessIncarnation};
 use crate::trace::{
-    DeliveryRecord, DeliverySender, Grouped, InstallRecord, Occurrence, OfferRecord, ReadingRecord, ReadingStep,
-    SaidMessage, Submitted, Trace, TraceEvent,
+    DeliveryRecord, DeliverySender, Grouped, InstallRecord, NumberedRecord, NumberedStep, Occurrence, OfferRecord,
+    ReadingRecord, ReadingStep, SaidMessage, Submitted, Trace, TraceEvent,
 };
 use consort_session::Place;
 use consort_types::{Class, Instant, MemberId, MessageId, NodeId, Position, Service, ViewId};
@@ -117,6 +118,7 @@ impl Reader {
                 let to = if rest == ["by", "name"] { private(process) } else { "all".into() };
                 Occurrence::Side(Box::new(SaidMessage { from, count, groups: vec![to.into()] }))
             }
+            ["numbers", step, ref rest @ ..] => Occurrence::Numbered(numbers(step, rest)?),
             ["reads", step, at, ref rest @ ..] => Occurrence::Reading(reads(step, at, rest)?),
             ["is", "told", "of", "closing"] => Occurrence::Signal("all".into()),
             ["speaks", count, "to", name] => {
@@ -231,6 +233,25 @@ impl Reader {
             ..DeliveryRecord::default()
         }))
     }
+}
+
+/// What is not named is 0; an attempt is named as its send.
+fn numbers(step: &str, rest: &[&str]) -> Option<NumberedRecord> {
+    let named = |name: &str| {
+        let at = rest.iter().position(|word| *word == name)?;
+        rest.get(at + 1)?.parse().ok()
+    };
+    let (send, number) = (named("send").unwrap_or(0), named("as").unwrap_or(0));
+    Some(NumberedRecord {
+        send,
+        attempt: named("try").unwrap_or(send),
+        number,
+        flag: rest.last() == Some(&"so"),
+        view: named("view").unwrap_or(0),
+        at: named("at").unwrap_or(0),
+        sum: named("sum").unwrap_or(0),
+        ..NumberedRecord::of(NumberedStep::named(step)?)
+    })
 }
 
 /// What is not named is 0; the sum of a message is its place.

@@ -32,6 +32,28 @@ fn one_order_through_views_and_lives_is_right() {
 }
 
 #[test]
+fn positions_leave_the_same_gaps_for_all_or_none() {
+    let script = "
+        n0 sends 1
+        n0 sends 2
+        n0 sends 3
+        n0 delivers n0#1 at 10 back
+        n0 delivers n0#2 at 20 back
+        n0 delivers n0#3 at 30 back
+        n1 delivers n0#1 at 10
+        n1 delivers n0#2 at 20
+        n1 delivers n0#3 at 30
+    ";
+    let broken_with_gaps = |more: &str| {
+        let promised = PromisedOrder { quorum: true, gaps: true, ..PromisedOrder::default() };
+        broken_with(&format!("{PAIR}{more}"), Bounds { promised, ..Bounds::default() })
+    };
+    assert_eq!((broken_with_gaps(script), broken(script)), (vec![], vec!["UA"]));
+    let skips = script.replace("        n1 delivers n0#2 at 20\n", "");
+    assert!(broken_with_gaps(&skips).contains(&"UA"));
+}
+
+#[test]
 fn a_position_that_means_another_message_in_a_later_view_is_noticed() {
     let script = "
         n0 sends 1

@@ -184,6 +184,22 @@ fn nv_all_settle_down_after_three_tries() {
 }
 
 #[test]
+fn nv_a_node_that_starts_anew_changes_something() {
+    let span = ConstantSpan { from: Instant(9), until: Instant(20_000_000_000), ..ConstantSpan::default() };
+    let tries = |between: &str| {
+        let lines = (1..=4).map(|n| {
+            let (at, old) = (n * 1_000_000_000_u64, if n == 1 { 5 } else { 1 + 4 * n });
+            let more = if n == 3 { between } else { "" };
+            format!("at {at}\n{more}n0 closes {old} with n0\nn0 installs {} of n0\n", 5 + 4 * n)
+        });
+        let views = Calmness { nodes: 2, spans: vec![span.clone()], ..Calmness::default() };
+        broken_with(&format!("{PAIR}{}", lines.collect::<String>()), Bounds { views, ..Bounds::default() })
+    };
+    assert_eq!(tries(""), ["NV"], "a fourth try");
+    assert!(tries("n1 crashes\n").is_empty(), "two before, two since then");
+}
+
+#[test]
 fn nv_each_other_part_is_tried_three_times() {
     let span = ConstantSpan { from: Instant(20), until: Instant(20_000_000_000), ..ConstantSpan::default() };
     let third = "n2 starts\nn2 installs 1 of n2\nn0 closes 5 with n0\nn0 installs 9 of n0\n";

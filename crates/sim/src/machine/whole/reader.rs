@@ -170,6 +170,8 @@ impl<E: Engine> Whole<E> {
             ReadingStatus::Lost { from, to } => {
                 self.tell_reading(at, ReadingStep::Lost, Place::at(from), to, 0, 0);
             }
+            // Only positions that last are read here.
+            ReadingStatus::InView { .. } | ReadingStatus::Gap { .. } => {}
             ReadingStatus::Ended(ref end) => self.on_reading_end(at, end),
         }
     }

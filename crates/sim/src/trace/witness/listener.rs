@@ -84,8 +84,12 @@ impl SessionListener {
             // What is offered counts once it has its place.
             DaemonEvent::Offer(_) | DaemonEvent::Revoke(_) | DaemonEvent::Confirm(_) => {}
             // A reader is no member.
-            DaemonEvent::Read(_) | DaemonEvent::Reading(_) | DaemonEvent::Life(_) => {}
-            DaemonEvent::Waiting(_) | DaemonEvent::Status(_) | DaemonEvent::Pong(_) => {}
+            DaemonEvent::Read(_)
+            | DaemonEvent::Reading(_)
+            | DaemonEvent::Life(_)
+            | DaemonEvent::Producer(_)
+            | DaemonEvent::Declared(_) => {}
+            DaemonEvent::Waiting(_) | DaemonEvent::Status(_) | DaemonEvent::Pong(_) | DaemonEvent::Heartbeat => {}
         }
     }
 

@@ -81,7 +81,7 @@ fn a_gap_is_closed_by_a_copy_from_behind_it_only() {
     replica.on_status(&ReadingStatus::Lost { from: 3, to: 9 });
     assert_eq!((replica.reading, replica.next_call()), (Reading::Gap(9), None));
     let copy = |position, value| {
-        let at = Bookmark { order: 1, next: consort::Place::at(position) };
+        let at = Bookmark::new(1, consort::Place::at(position));
         world.history.keep(Copied { at, registers: Registers([value; KEYS]) });
     };
     assert!(!replica.is_restored(9));
@@ -102,6 +102,7 @@ fn another_order_and_words_that_are_no_calls_are_noticed() {
         oldest: 1,
         newest: 2,
         text: "it was begun anew".into(),
+        common: None,
     };
     replica(&caller).on_status(&ReadingStatus::Ended(end));
     assert_eq!(world.history.judge().unwrap_err(), "caller 0: it was begun anew");

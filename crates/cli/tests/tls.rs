@@ -1,0 +1,148 @@
+//! Sessions over TLS, with real daemons and certificates made for the purpose.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "tests")]
+
+mod support;
+
+use consort::{Address, Client, ClientTls, ConnectOptions, Error, Event, GroupName, RefusalCause, Service};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+use support::{Daemon, World, free_port};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct Authority {
+    pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+fn authority(name: &str) -> Authority {
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.distinguished_name.push(DnType::CommonName, name);
+    Authority { pem: params.self_signed(&key).unwrap().pem(), issuer: Issuer::new(params, key) }
+}
+
+fn certificate(authority: &Authority, name: &str) -> (String, String) {
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    (params.signed_by(&key, &authority.issuer).unwrap().pem(), key.serialize_pem())
+}
+
+/// A daemon alone that speaks TLS, and asks for certificates of `clients`.
+fn start(world: &World, daemons: &Authority, clients: &Authority, rules: &str) -> (Daemon, Address) {
+    let (port, tls) = (free_port(), free_port());
+    let (chain, key) = certificate(daemons, "127.0.0.1");
+    let [chain, key, authority] = [("daemon.pem", &chain), ("daemon.key", &key), ("clients.pem", &clients.pem)]
+        .map(|(name, text)| world.write(name, text));
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let cluster = &world.cluster;
+    let text = format!(
+        "cluster = \"{cluster}\"\nmulticast = \"off\"\n[[node]]\nid = 1\naddress = \"127.0.0.1:{port}\"\n\
+         [clients]\nlisten_tls = [\"127.0.0.1:{tls}\"]\n[security]\ncertificate = \"{chain}\"\n\
+         certificate_key = \"{key}\"\nclient_authority = \"{authority}\"\n{rules}"
+    );
+    let file = world.write("consort.toml", &text);
+    (world.daemon_as(&["daemon", "--config", &file]), format!("127.0.0.1:{tls}").parse().unwrap())
+}
+
+fn tls(daemons: &Authority, own: Option<&(String, String)>) -> ConnectOptions {
+    let own = own.map(|(chain, key)| (chain.as_bytes(), key.as_bytes()));
+    ConnectOptions::default().with_tls(ClientTls::new(daemons.pem.as_bytes(), own).unwrap())
+}
+
+#[test]
+fn a_certificate_says_who_a_client_is_and_what_it_may_do() {
+    let world = World::new();
+    let (daemons, clients) = (authority("daemons"), authority("clients"));
+    let rules = "[[rights]]\nwho = [\"certificate:*.billing\"]\ngroups = [\"orders\"]\nallow = [\"join\", \"send\"]\n\
+                 [[rights]]\nwho = [\"certificate:audit\"]\ngroups = [\"*\"]\nallow = [\"join\", \"see\"]\n";
+    let (daemon, address) = start(&world, &daemons, &clients, rules);
+    let (billing, audit) = (certificate(&clients, "eu.billing"), certificate(&clients, "audit"));
+    let orders = GroupName::new("orders").unwrap();
+    let mut sender = Client::connect(&address, &tls(&daemons, Some(&billing))).unwrap();
+    let logged = daemon.says("certificate:eu.billing");
+    assert!(logged.contains("client connected"), "{logged}");
+    let mut auditor = Client::connect(&address, &tls(&daemons, Some(&audit))).unwrap();
+    auditor.join(&orders).unwrap();
+    while !matches!(auditor.receive(PATIENCE).unwrap(), Some(Event::GroupView(_))) {}
+    let large = vec![7; 1 << 20];
+    sender.multicast(Service::Agreed, std::slice::from_ref(&orders), &large).unwrap();
+    sender.flush().unwrap();
+    match auditor.receive(PATIENCE).unwrap() {
+        Some(Event::Message(message)) => assert!(message.payload() == large),
+        other => panic!("{other:?}"),
+    }
+    let send = auditor.multicast(Service::Agreed, &[orders], b"no").unwrap();
+    match auditor.receive(PATIENCE).unwrap() {
+        Some(Event::Refused { send: number, refusal }) => {
+            assert_eq!((number, refusal.cause), (send, RefusalCause::Denied));
+            assert_eq!(refusal.text, "certificate:audit may not send to orders: no rule allows it");
+        }
+        other => panic!("{other:?}"),
+    }
+    // A command does the same by its environment.
+    let at = address.to_string();
+    let [authority, chain, key] =
+        [("a.pem", &daemons.pem), ("c.pem", &audit.0), ("c.key", &audit.1)].map(|(name, text)| world.write(name, text));
+    let mut command = world.command(&["groups", "--daemon", &at]);
+    command.env("CONSORT_TLS_AUTHORITY", authority).env("CONSORT_TLS_CERTIFICATE", chain).env("CONSORT_TLS_KEY", key);
+    let shown = command.output().unwrap();
+    let text = String::from_utf8_lossy(&shown.stdout).into_owned() + &String::from_utf8_lossy(&shown.stderr);
+    assert!(shown.status.success() && text.contains("orders"), "{text}");
+}
+
+#[test]
+fn who_has_no_certificate_or_a_wrong_one_is_refused_on_both_sides() {
+    let world = World::new();
+    let (daemons, clients, others) = (authority("daemons"), authority("clients"), authority("others"));
+    let (daemon, address) = start(&world, &daemons, &clients, "");
+    let refused = |options: &ConnectOptions| Client::connect(&address, options).unwrap_err();
+    let text = |error: Error| match error {
+        Error::Connect { source, .. } => source.to_string(),
+        other => panic!("{other:?}"),
+    };
+    let none = text(refused(&tls(&daemons, None)));
+    assert!(none.contains("CertificateRequired"), "{none}");
+    assert!(daemon.says("client refused by TLS").contains("127.0.0.1"));
+    let wrong = text(refused(&tls(&daemons, Some(&certificate(&others, "eu.billing")))));
+    assert!(wrong.contains("UnknownCA"), "{wrong}");
+    assert!(daemon.says("client refused by TLS").contains("UnknownIssuer"));
+    let unbelieved = text(refused(&tls(&others, Some(&certificate(&clients, "eu.billing")))));
+    assert!(unbelieved.contains("UnknownIssuer"), "{unbelieved}");
+    let plain = refused(&ConnectOptions::default().connect_within(Duration::from_secs(2)));
+    assert!(!matches!(plain, Error::NotWelcome(_)), "{plain:?}");
+    Client::connect(&address, &tls(&daemons, Some(&certificate(&clients, "eu.billing")))).unwrap();
+}
+
+#[test]
+fn a_daemon_without_its_certificate_does_not_start() {
+    let world = World::new();
+    let text = |security: &str| {
+        format!(
+            "cluster = \"{}\"\n[[node]]\nid = 1\naddress = \"127.0.0.1:{}\"\n[clients]\nlisten_tls = [\"127.0.0.1:0\"]\n{security}",
+            world.cluster,
+            free_port()
+        )
+    };
+    let problem = |security: &str| {
+        let file = world.write("bad.toml", &text(security));
+        let ran = world.run(&["daemon", "--config", &file]);
+        assert_ne!(ran.code, 0);
+        ran.errors
+    };
+    assert!(problem("").contains("listen_tls needs a certificate"));
+    let (chain, key) = certificate(&authority("one"), "127.0.0.1");
+    let (_, other) = certificate(&authority("two"), "127.0.0.1");
+    let security =
+        |chain: &str, key: &str| format!("[security]\ncertificate = \"{chain}\"\ncertificate_key = \"{key}\"\n");
+    let (chain, key, other) = (world.write("c.pem", &chain), world.write("c.key", &key), world.write("o.key", &other));
+    for path in [&key, &other] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    assert!(problem(&security(&chain, &other)).contains("for TLS: "), "another's key");
+    assert!(problem(&security("/nowhere.pem", &key)).contains("cannot read the certificate /nowhere.pem"));
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
+    assert!(problem(&security(&chain, &key)).contains("chmod 600"));
+}

@@ -1,0 +1,494 @@
+//! What a session decides: which daemon is next, what it is asked for, and what its answers mean. It has no socket and
+//! reads no clock, and is the same for programs that wait and for those that do not.
+use super::connection::{Broken, Connection};
+use super::event::{Fate, SessionEvent};
+use super::pending::{PendingSends, RefusedAs};
+use super::reading::{NextStep, Reading};
+use super::{SessionOptions, random};
+use crate::trace::Roams;
+use crate::{
+    Address, Addressee, Bookmark, Bytes, Error, Event, GroupName, ReadFrom, ReadingEndCause, ReadingStatus, Refusal,
+    RefusalCause, Service, Target, ViewPlace,
+};
+use consort_session::{OpenRefusalCause, OpenRequest, ProducerId, ProducerStatus, ReadRequest};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+/// How long it waits before it tries the next daemon, at first and at most.
+pub(super) const BACKOFF: Duration = Duration::from_millis(20);
+pub(super) const BACKOFF_MAX: Duration = Duration::from_secs(1);
+/// So many bytes of messages wait for the program at most while it sends or settles.
+const UNREAD_MAX: usize = 64 << 20;
+
+#[derive(Debug)]
+pub(super) struct SessionMachine {
+    addresses: Vec<Address>,
+    pub options: SessionOptions,
+    producer: Producer,
+    link: Link,
+    /// Which address is next.
+    turn: usize,
+    /// The daemon at this address is to be asked next.
+    asks: Option<usize>,
+    pub pending: PendingSends,
+    groups: BTreeMap<GroupName, bool>,
+    reading: Option<Reading>,
+    events: VecDeque<SessionEvent>,
+    roams: Roams,
+    /// How many bytes of messages are among them.
+    unread: usize,
+}
+
+/// Whose sends these are.
+#[derive(Debug)]
+struct Producer {
+    id: ProducerId,
+    /// A number of the session's own, by which daemons tell its openings from those of others.
+    session: u64,
+    /// How often it has asked for the producer to be opened.
+    attempts: u64,
+    /// It was opened before, by this session or an earlier one.
+    known: bool,
+    /// This session has had it open.
+    holds: bool,
+    /// Another session opened it, and what that one sent was not told yet.
+    resumes: bool,
+}
+
+/// Since when daemons are tried, and how long to wait before the next.
+#[derive(Clone, Copy, Debug)]
+struct Trying {
+    since: Instant,
+    backoff: Duration,
+}
+
+/// The connection there is.
+#[derive(Debug)]
+enum Link {
+    /// None; the next attempt is made then.
+    Down {
+        next: Instant,
+        trying: Trying,
+    },
+    Up(Up),
+    /// None any more: another session goes on with its producer, and must not be stopped in turn.
+    Over,
+}
+
+#[derive(Debug)]
+struct Up {
+    /// What the daemon is still to be asked for.
+    wishes: VecDeque<Wish>,
+    /// Sends are numbered: the producer is open.
+    is_open: bool,
+    /// Which group each request to join is for.
+    joins: BTreeMap<u64, GroupName>,
+    /// Until this daemon has done something for us.
+    trying: Option<Trying>,
+}
+
+/// What a daemon is to be asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Wish {
+    Open,
+    Join(GroupName, bool),
+    Leave(GroupName),
+    Read,
+}
+
+impl SessionMachine {
+    /// # Panics
+    /// If there are no addresses, or the operating system has no random bytes.
+    pub fn new(addresses: &[Address], options: SessionOptions, now: Instant) -> Self {
+        assert!(!addresses.is_empty(), "a session needs the address of at least one daemon");
+        let given = options.producer;
+        let producer = Producer {
+            id: given.unwrap_or_else(|| ProducerId(random())),
+            session: u64::from_ne_bytes(random()),
+            attempts: 0,
+            known: given.is_some(),
+            holds: false,
+            resumes: given.is_some(),
+        };
+        Self {
+            addresses: addresses.to_vec(),
+            options,
+            producer,
+            link: Link::Down { next: now, trying: Trying { since: now, backoff: BACKOFF } },
+            turn: 0,
+            asks: None,
+            pending: PendingSends::default(),
+            groups: BTreeMap::new(),
+            reading: None,
+            events: VecDeque::new(),
+            roams: Roams::default(),
+            unread: 0,
+        }
+    }
+
+    pub const fn producer(&self) -> ProducerId {
+        self.producer.id
+    }
+
+    pub const fn is_up(&self) -> bool {
+        matches!(self.link, Link::Up(_))
+    }
+
+    /// Where the next connection is to be made, and when; nothing while there is one.
+    ///
+    /// # Errors
+    /// [`Error::TakenOver`] where there is to be none any more.
+    pub fn next_attempt(&self) -> Result<Option<(Instant, &Address)>, Error> {
+        match self.link {
+            Link::Down { next, .. } => Ok(Some((next, &self.addresses[self.at()]))),
+            Link::Up(_) => Ok(None),
+            Link::Over => Err(Error::TakenOver),
+        }
+    }
+
+    fn at(&self) -> usize {
+        self.turn % self.addresses.len()
+    }
+
+    /// The attempt has brought a connection: what is it asked for?
+    pub fn connected(&mut self) {
+        let Link::Down { trying, .. } = self.link else { return };
+        let joins = self.groups.iter().map(|(group, closed)| Wish::Join(group.clone(), *closed));
+        let read = self.reading.iter().map(|_| Wish::Read);
+        let wishes = std::iter::once(Wish::Open).chain(joins).chain(read).collect();
+        self.link = Link::Up(Up { wishes, is_open: false, joins: BTreeMap::new(), trying: Some(trying) });
+        let address = self.addresses[self.at()].clone();
+        self.roams.connected(&address);
+        self.events.push_back(SessionEvent::Connected { address });
+    }
+
+    /// The attempt has failed.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`] if that was so for as long as is allowed.
+    pub fn failed(&mut self, why: Error, now: Instant) -> Result<(), Error> {
+        let Link::Down { trying: Trying { since, backoff }, .. } = self.link else { return Ok(()) };
+        self.roams.failed(&self.addresses[self.at()], &why);
+        self.may_go_on_trying(since, why, now)?;
+        // All are tried before it waits for longer.
+        let round = self.turn_on();
+        let backoff = if round { (backoff * 2).min(BACKOFF_MAX) } else { backoff };
+        let next = now + if round { backoff } else { Duration::ZERO };
+        self.link = Link::Down { next, trying: Trying { since, backoff } };
+        Ok(())
+    }
+
+    /// The connection is of no use any more. A daemon that lets this session in and then sends it away is as good as none.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`] if no daemon was of use for as long as is allowed.
+    pub fn lost(&mut self, why: Error, reached: Option<Bookmark>, now: Instant) -> Result<(), Error> {
+        let Link::Up(up) = &self.link else { return Ok(()) };
+        let fresh = Trying { since: now, backoff: BACKOFF };
+        let again = |Trying { since, backoff }| Trying { since, backoff: (backoff * 2).min(BACKOFF_MAX) };
+        let wait = up.trying.map_or(Duration::ZERO, |trying| trying.backoff);
+        let trying = up.trying.map_or(fresh, again);
+        self.link = Link::Down { next: now + wait, trying };
+        self.pending.disconnect();
+        if let (Some(reading), Some(reached)) = (&mut self.reading, reached) {
+            reading.from = ReadFrom::After(reached);
+        }
+        self.roams.lost(&self.addresses[self.at()], &why);
+        self.events.push_back(SessionEvent::Lost { why: why.to_string() });
+        self.turn_on();
+        self.may_go_on_trying(trying.since, why, now)
+    }
+
+    /// The next address is the one to be asked, or else the one behind. Whether all had their turn.
+    fn turn_on(&mut self) -> bool {
+        let (at, addresses) = (self.at(), self.addresses.len());
+        if self.asks.is_none()
+            && let Some(reading) = self.reading.as_mut().filter(|reading| reading.is_asking())
+        {
+            match reading.no_answer(at, addresses) {
+                NextStep::Ask(next) => self.asks = Some(next),
+                NextStep::Part(common) => self.part_reading(common),
+            }
+        }
+        let steps = self.asks.take().map_or(1, |next| (next + addresses - at) % addresses);
+        let before = self.turn;
+        self.turn += steps;
+        self.turn / addresses > before / addresses
+    }
+
+    fn may_go_on_trying(&self, since: Instant, last: Error, now: Instant) -> Result<(), Error> {
+        let within = self.options.reconnect_within;
+        let spent = now.saturating_duration_since(since);
+        if spent >= within { Err(Error::Unreachable { within, last: Box::new(last) }) } else { Ok(()) }
+    }
+
+    /// Whether a send of so many bytes may be kept now.
+    pub fn has_room(&self, payload: usize) -> bool {
+        self.pending.has_room(payload, self.options.unsettled_max)
+    }
+
+    /// Keeps a send; returns its number.
+    pub fn send(&mut self, service: Service, to: Vec<Target>, payload: Bytes) -> Result<u64, Error> {
+        if matches!(self.link, Link::Over) {
+            return Err(Error::TakenOver);
+        }
+        Ok(self.pending.push(service, to, payload))
+    }
+
+    pub fn join(&mut self, group: &GroupName, closed: bool) {
+        self.groups.insert(group.clone(), closed);
+        self.wish(Wish::Join(group.clone(), closed));
+    }
+
+    pub fn leave(&mut self, group: &GroupName) {
+        self.groups.remove(group);
+        self.wish(Wish::Leave(group.clone()));
+    }
+
+    pub fn read(&mut self, groups: &[GroupName], from: ReadFrom) -> Result<(), Error> {
+        if groups.is_empty() || groups.len() > ReadRequest::GROUPS_MAX {
+            return Err(Error::Groups { count: groups.len(), max: ReadRequest::GROUPS_MAX });
+        }
+        self.reading = Some(Reading::new(groups.to_vec(), from));
+        self.wish(Wish::Read);
+        Ok(())
+    }
+
+    fn wish(&mut self, wish: Wish) {
+        if let Link::Up(up) = &mut self.link {
+            up.wishes.push_back(wish);
+        }
+    }
+
+    /// Where the next connection's reading begins, if that is behind something that was read.
+    pub fn read_so_far(&self) -> Option<Bookmark> {
+        match &self.reading.as_ref()?.from {
+            ReadFrom::After(bookmark) => Some(bookmark.clone()),
+            _ => None,
+        }
+    }
+
+    pub fn next_event(&mut self) -> Option<SessionEvent> {
+        let event = self.events.pop_front()?;
+        self.unread -= event.cost();
+        Some(event)
+    }
+
+    pub fn into_events(self) -> Vec<SessionEvent> {
+        self.events.into()
+    }
+
+    /// Whether more may come in that waits for the program.
+    pub fn may_keep(&self) -> Result<(), Error> {
+        if self.unread < UNREAD_MAX { Ok(()) } else { Err(Error::Unread { bytes: self.unread }) }
+    }
+
+    /// Whether the producer is open here, so that it can be forgotten.
+    pub const fn is_open(&self) -> bool {
+        matches!(&self.link, Link::Up(up) if up.is_open)
+    }
+
+    /// Asks the daemon for what it is to be asked for, and sends what waits, as far as there is credit.
+    pub fn work(&mut self, daemon: &mut impl Connection) -> Result<(), Broken> {
+        while let Link::Up(up) = &mut self.link
+            && let Some(wish) = up.wishes.front().cloned()
+        {
+            if !self.ask(wish, daemon)? {
+                return Ok(());
+            }
+            if let Link::Up(up) = &mut self.link {
+                up.wishes.pop_front();
+            }
+        }
+        self.send_pending(daemon)
+    }
+
+    /// False if there is no credit for it now.
+    fn ask(&mut self, wish: Wish, daemon: &mut impl Connection) -> Result<bool, Broken> {
+        match wish {
+            Wish::Open => daemon.open_producer(&self.next_opening())?,
+            Wish::Join(group, closed) => {
+                let Some(request) = later(daemon.try_join(&group, closed))? else { return Ok(false) };
+                if let Link::Up(up) = &mut self.link {
+                    up.joins.insert(request, group);
+                }
+            }
+            Wish::Leave(group) => return Ok(later(daemon.try_leave(&group))?.is_some()),
+            Wish::Read => {
+                if let Some(reading) = &self.reading {
+                    daemon.begin_reading(&reading.groups, &reading.from)?;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn next_opening(&mut self) -> OpenRequest {
+        //= E12
+        let Producer { id, session, attempts, known, holds, .. } = &mut self.producer;
+        *attempts += 1;
+        OpenRequest { producer: *id, session: *session, attempt: *attempts, known: *known, claims: !*holds }
+    }
+
+    fn send_pending(&mut self, daemon: &mut impl Connection) -> Result<(), Broken> {
+        let Link::Up(Up { is_open: true, .. }) = &self.link else { return Ok(()) };
+        while let Some(next) = self.pending.next_unsent() {
+            match later(daemon.try_multicast(next.service, &next.to, &next.payload)) {
+                Ok(Some(request)) => self.pending.sent(request),
+                Ok(None) => break,
+                Err(error @ (Error::TooLarge { .. } | Error::Targets { .. })) => self.refuse_unsent(&error),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn refuse_unsent(&mut self, error: &Error) {
+        let cause = match error {
+            Error::TooLarge { .. } => RefusalCause::TooLarge,
+            _ => RefusalCause::TooManyTargets,
+        };
+        if let Some(send) = self.pending.refuse_unsent() {
+            let fate = Fate::Refused(Refusal { cause, text: error.to_string() });
+            self.events.push_back(SessionEvent::Sent { send, fate });
+        }
+    }
+
+    /// Takes what a daemon said.
+    pub fn take(&mut self, event: Event) -> Result<(), Broken> {
+        match event {
+            Event::Producer(status) => return self.take_status(status),
+            Event::Refused { send, refusal } => return self.take_refusal(send, refusal),
+            Event::Reading(ReadingStatus::Gap { from, to, .. }) => {
+                self.roams.reads("what follows is not retained any more: a gap");
+                self.events.push_back(SessionEvent::Gap { from, to });
+            }
+            Event::Reading(ReadingStatus::Ended(end)) if end.cause == ReadingEndCause::Parted => {
+                return self.on_other_history(end.common);
+            }
+            other => {
+                if let (Event::Reading(ReadingStatus::Began { .. }), Some(reading)) = (&other, &mut self.reading) {
+                    reading.begun();
+                    self.roams.reads("the reading goes on");
+                }
+                let event = SessionEvent::Event(other);
+                self.unread += event.cost();
+                self.events.push_back(event);
+            }
+        }
+        Ok(())
+    }
+
+    /// The daemon does not go on with what was read.
+    fn on_other_history(&mut self, common: Option<ViewPlace>) -> Result<(), Broken> {
+        let (at, addresses) = (self.at(), self.addresses.len());
+        let Some(reading) = &mut self.reading else { return Ok(()) };
+        match reading.is_other(at, common, addresses) {
+            NextStep::Ask(next) => self.asks = Some(next),
+            NextStep::Part(common) => self.part_reading(common),
+        }
+        match self.asks.filter(|next| *next != at) {
+            Some(_) => Err(Broken::Connection(Error::OtherHistory)),
+            None => {
+                self.asks = None;
+                self.wish(Wish::Read);
+                Ok(())
+            }
+        }
+    }
+
+    /// The reading goes on where both histories are the same, or with the oldest that there is.
+    fn part_reading(&mut self, common: Option<(ViewPlace, usize)>) {
+        let place = common.map(|(place, _)| place);
+        self.asks = common.map(|(_, at)| at);
+        self.roams.reads("histories have parted");
+        self.events.push_back(SessionEvent::Parted { common: place });
+        if let Some(reading) = &mut self.reading {
+            reading.part(place);
+        }
+    }
+
+    fn take_status(&mut self, status: ProducerStatus) -> Result<(), Broken> {
+        let (pending, events) = (&mut self.pending, &mut self.events);
+        let mut tell = |send, fate| events.push_back(SessionEvent::Sent { send, fate });
+        match status {
+            ProducerStatus::Opened { last, at, forgotten } => {
+                pending.open(last, at, forgotten, &mut tell);
+                self.roams.opened(pending.len());
+                if std::mem::take(&mut self.producer.resumes) {
+                    let ordered = (!forgotten).then_some(last);
+                    self.events.push_back(SessionEvent::Resumed { ordered });
+                }
+                (self.producer.known, self.producer.holds) = (true, true);
+                if let Link::Up(up) = &mut self.link {
+                    (up.is_open, up.trying) = (true, None);
+                }
+            }
+            ProducerStatus::Settled { number, at } => pending.settle(number, at, &mut tell),
+            ProducerStatus::Ended => self.reopen(),
+            ProducerStatus::Waits(wait) => {
+                self.events.push_back(SessionEvent::Waits(wait));
+                if let Link::Up(up) = &mut self.link {
+                    up.trying = None;
+                }
+            }
+            ProducerStatus::Refused(refusal) => match refusal.cause {
+                OpenRefusalCause::Leaving => return Err(Broken::Connection(Error::NotOpened(refusal))),
+                OpenRefusalCause::Fenced => return Err(self.end_taken_over()),
+                _ => return Err(Broken::Session(Error::NotOpened(refusal))),
+            },
+        }
+        Ok(())
+    }
+
+    fn take_refusal(&mut self, request: u64, refusal: Refusal) -> Result<(), Broken> {
+        let events = &mut self.events;
+        let mut tell = |send, fate| events.push_back(SessionEvent::Sent { send, fate });
+        match self.pending.refuse(request, &refusal, &mut tell) {
+            RefusedAs::Final | RefusedAs::Again => self.reopen(),
+            RefusedAs::TakenOver => return Err(self.end_taken_over()),
+            RefusedAs::Foreign => {
+                if let Link::Up(up) = &mut self.link
+                    && let Some(group) = up.joins.remove(&request)
+                {
+                    self.events.push_back(SessionEvent::JoinRefused { group, refusal });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Another session goes on with the producer.
+    fn end_taken_over(&mut self) -> Broken {
+        self.link = Link::Over;
+        Broken::Session(Error::TakenOver)
+    }
+
+    /// The producer is to be opened again at this daemon, unless that was asked for already.
+    fn reopen(&mut self) {
+        if let Link::Up(up) = &mut self.link
+            && std::mem::take(&mut up.is_open)
+        {
+            up.wishes.push_back(Wish::Open);
+        }
+    }
+}
+
+/// What there is no credit for is asked later.
+fn later<T>(asked: Result<T, Error>) -> Result<Option<T>, Error> {
+    match asked {
+        Ok(done) => Ok(Some(done)),
+        Err(Error::WouldBlock { .. } | Error::TimedOut { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Those to whom a send goes.
+pub(crate) fn targets<T: Addressee>(to: &[T]) -> Result<Vec<Target>, Error> {
+    let read = |name: &T| Target::read(name.target());
+    let targets: Vec<_> = to.iter().filter_map(read).collect();
+    if targets.is_empty() || targets.len() != to.len() {
+        return Err(Error::Targets { count: targets.len(), max: consort_session::Targets::MAX });
+    }
+    Ok(targets)
+}

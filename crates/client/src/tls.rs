@@ -1,0 +1,36 @@
+//! TLS with a daemon at a TCP address.
+use crate::{Address, ConnectOptions, Error};
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// Why TLS broke a connection, once it has.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TlsProblem(#[cfg(feature = "tls")] Option<consort_tls::Problem>);
+
+impl TlsProblem {
+    /// The error that says so, in place of one that says only that the connection ended.
+    pub(crate) fn explain(&self, address: &Address, error: Error) -> Error {
+        #[cfg(feature = "tls")]
+        if let Some(text) = self.0.as_ref().and_then(consort_tls::Problem::text) {
+            return Error::Connect { address: address.clone(), source: io::Error::other(text.to_owned()) };
+        }
+        let _ = address;
+        error
+    }
+}
+
+/// Speaks TLS over a new connection, if that is wanted.
+#[cfg(feature = "tls")]
+pub(crate) fn wrap(socket: OwnedFd, address: &Address, options: &ConnectOptions) -> io::Result<(OwnedFd, TlsProblem)> {
+    let (Address::Tcp { host, .. }, Some(tls)) = (address, &options.tls) else {
+        return Ok((socket, TlsProblem::default()));
+    };
+    let bridge = tls.bridge(socket.into(), host, options.connect_within)?;
+    Ok((bridge.stream.into(), TlsProblem(Some(bridge.problem))))
+}
+
+/// This library was built without TLS.
+#[cfg(not(feature = "tls"))]
+pub(crate) fn wrap(socket: OwnedFd, _: &Address, _: &ConnectOptions) -> io::Result<(OwnedFd, TlsProblem)> {
+    Ok((socket, TlsProblem::default()))
+}

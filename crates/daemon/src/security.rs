@@ -1,0 +1,182 @@
+//! The cluster's key: its file, which nobody else may read, and chance for new keys and salts.
+use crate::failure::{Failure, Outcome};
+use consort_seal::{Cipher, KeyEpoch, KeyRing, Salt, key_file};
+use rustix::rand::{GetRandomFlags, getrandom};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// A file that is longer is no key file.
+const LONGEST: u64 = 64 << 10;
+/// Who else may not have any right.
+const OTHERS: u32 = 0o077;
+
+/// Reads the cluster's keys.
+///
+/// # Errors
+/// The file cannot be read, others may read or write it, or it holds no keys.
+pub fn load(path: &Path) -> Outcome<KeyRing> {
+    let name = path.display();
+    let text = read_secret(path, "key", "consort keygen")?;
+    key_file::parse(&text)
+        .map_err(|bad| Failure::usage(format!("the key file {name} is not right: {bad}; `consort keygen` writes one")))
+}
+
+/// Reads a file of the daemon's that nobody else may use: the `kind` file, which `writer` writes.
+///
+/// # Errors
+/// The file cannot be read, is too long, or others may read or write it.
+pub(crate) fn read_secret(path: &Path, kind: &str, writer: &str) -> Outcome<String> {
+    let name = path.display();
+    let unreadable = |error: io::Error| {
+        let remedy = match error.kind() {
+            ErrorKind::NotFound => format!("; write one with `{writer} {name}`, for all nodes alike"),
+            _ => String::new(),
+        };
+        Failure::usage(format!("cannot read the {kind} file {name}: {error}{remedy}"))
+    };
+    let file = File::open(path).map_err(unreadable)?;
+    check_owner(&file.metadata().map_err(unreadable)?, path, kind)?;
+    let mut text = String::new();
+    Read::take(&file, LONGEST + 1).read_to_string(&mut text).map_err(unreadable)?;
+    if text.len() as u64 > LONGEST {
+        return Err(Failure::usage(format!("the {kind} file {name} is longer than {LONGEST} bytes: it is none")));
+    }
+    Ok(text)
+}
+
+/// Whoever reads the file belongs to the cluster, or may sign, and whoever writes it decides who does.
+fn check_owner(file: &fs::Metadata, path: &Path, kind: &str) -> Outcome {
+    let name = path.display();
+    if !file.is_file() {
+        return Err(Failure::usage(format!("the {kind} file {name} is no file")));
+    }
+    let (mode, me) = (file.mode() & 0o7777, rustix::process::geteuid().as_raw());
+    if mode & OTHERS != 0 {
+        return Err(Failure::usage(format!(
+            "others may use the {kind} file {name} (mode {mode:04o}), and whoever reads it can pass for others; \
+             `chmod 600 {name}`, and if somebody may have read it, make a new one"
+        )));
+    }
+    if ![0, me].contains(&file.uid()) {
+        return Err(Failure::usage(format!(
+            "the {kind} file {name} belongs to user {}, who could replace it; `chown {me} {name}`",
+            file.uid()
+        )));
+    }
+    Ok(())
+}
+
+/// Writes a new key to a file that does not exist yet, for its owner alone.
+///
+/// # Errors
+/// The file exists, or cannot be written; then there is none.
+pub fn generate(path: &Path) -> Outcome {
+    let name = path.display();
+    let key = random()?;
+    let epoch = KeyEpoch::new(1).ok_or_else(|| Failure::new("there is no first epoch"))?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(|error| {
+        let problem = match error.kind() {
+            ErrorKind::AlreadyExists => {
+                "it exists, and nodes may use the key in it; choose another name, or move it away".to_owned()
+            }
+            _ => error.to_string(),
+        };
+        Failure::new(format!("cannot write a key to {name}: {problem}"))
+    })?;
+    let written = file.write_all(key_file::write(epoch, &key).as_bytes()).and_then(|()| file.sync_all());
+    written.map_err(|error| {
+        let _ = fs::remove_file(path);
+        Failure::new(format!("cannot write a key to {name}: {error}"))
+    })
+}
+
+/// The salt of a start that begins now.
+///
+/// # Errors
+/// The system gives no random bytes.
+pub fn salt() -> Outcome<Salt> {
+    Ok(Salt::new(Cipher::preferred(), random()?))
+}
+
+pub(crate) fn random<const N: usize>() -> Outcome<[u8; N]> {
+    let mut bytes = [0; N];
+    let mut filled = 0;
+    while filled < N {
+        match getrandom(&mut bytes[filled..], GetRandomFlags::empty()) {
+            Ok(n) => filled += n,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(Failure::new(format!("the system gives no random bytes: {error}"))),
+        }
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn problem(path: &Path) -> String {
+        load(path).unwrap_err().message
+    }
+
+    #[test]
+    fn a_key_is_written_for_its_owner_alone_and_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, two) = (folder.path().join("one"), folder.path().join("two"));
+        generate(&one).unwrap();
+        generate(&two).unwrap();
+        assert_eq!(fs::metadata(&one).unwrap().mode() & 0o7777, 0o600);
+        assert_eq!(load(&one).unwrap().sealing().get(), 1);
+        assert_ne!(fs::read(&one).unwrap(), fs::read(&two).unwrap());
+        assert_ne!(salt().unwrap(), salt().unwrap());
+    }
+
+    #[test]
+    fn a_key_that_is_there_is_never_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        generate(&path).unwrap();
+        let before = fs::read(&path).unwrap();
+        let message = generate(&path).unwrap_err().message;
+        assert!(message.contains("it exists") && message.contains("choose another name"), "{message}");
+        assert_eq!(fs::read(&path).unwrap(), before);
+        let nowhere = folder.path().join("no/such/key");
+        assert!(generate(&nowhere).unwrap_err().message.contains("No such file"));
+    }
+
+    #[test]
+    fn a_file_that_others_may_use_is_refused_with_the_remedy() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        generate(&path).unwrap();
+        for mode in [0o640, 0o604, 0o620, 0o602, 0o610, 0o601, 0o666] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            let message = problem(&path);
+            let remedy = format!("chmod 600 {}", path.display());
+            assert!(message.contains(&format!("mode {mode:04o}")) && message.contains(&remedy), "{message}");
+        }
+        for mode in [0o600, 0o400] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            assert!(load(&path).is_ok());
+        }
+    }
+
+    #[test]
+    fn what_is_no_key_file_is_told_without_its_contents() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        assert!(problem(&path).contains("consort keygen"), "{}", problem(&path));
+        assert!(problem(folder.path()).contains("others may use") || problem(folder.path()).contains("no file"));
+        generate(&path).unwrap();
+        fs::write(&path, "key 1 secret\n").unwrap();
+        let message = problem(&path);
+        assert!(message.contains("line 1") && !message.contains("secret"), "{message}");
+        fs::write(&path, vec![b'#'; 1 << 20]).unwrap();
+        assert!(problem(&path).contains("is longer than"), "{}", problem(&path));
+        fs::write(&path, b"\xff\xfe").unwrap();
+        assert!(problem(&path).contains("cannot read"), "{}", problem(&path));
+    }
+}

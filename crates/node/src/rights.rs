@@ -1,0 +1,184 @@
+//! What clients may do: who each is, what rules let it do, and who is made to leave because they changed.
+//!
+//! Rules concern this node's own clients. They are looked at when a request is read; what was taken before stays taken.
+//! Without rules nothing is looked at.
+mod desk;
+mod lists;
+mod proof;
+
+pub(crate) use desk::{MembershipStep, RightsDesk};
+pub use proof::{ClientOrigin, ClientPolicy};
+
+use crate::{MembershipChange, Node, Notice};
+use consort_group::ordered::{self, Ordered};
+use consort_group::{ClientName, Targets};
+use consort_order::{Engine, Refused};
+use consort_rights::{Denial, Identity, Rules, Verb};
+use consort_session::{Disconnect, DisconnectReason, Refusal, RefusalCause};
+use consort_types::{Class, ClientId, GroupName, Instant, Service};
+use consort_wire::Payload;
+
+/// What making a client leave costs, counted as bytes copied.
+const EXPELLING: usize = 1 << 10;
+/// The number of no request: that of a refusal which concerns none.
+pub(crate) const NO_REQUEST: u64 = 0;
+
+/// What becomes of a message that its sender's rights are held against.
+pub(crate) enum SendVerdict {
+    /// It may be sent.
+    Sent,
+    /// It was refused.
+    Refused,
+    /// It waits until its sender may send more.
+    Waits,
+}
+
+impl<E: Engine> Node<E> {
+    /// The same for whose clients this holds.
+    #[must_use]
+    pub fn with_policy(mut self, policy: ClientPolicy) -> Self {
+        self.rights.set(policy);
+        self
+    }
+
+    /// A client's connection was accepted, and this is known of where it comes from. Ids are never reused.
+    pub fn open_client_from(&mut self, now: Instant, client: ClientId, origin: ClientOrigin) {
+        self.open_client_over(now, client, origin.transport);
+        self.clients.known_as(client, origin.identity.to_string());
+        self.rights.enter(now, client, origin);
+    }
+
+    /// From here on this holds for clients. Who is in a group that it may not join any more is made to leave it: its leave
+    /// is ordered like any other, and the client is told the cause. Whose token proves nothing any more is sent away.
+    pub fn set_policy(&mut self, now: Instant, policy: ClientPolicy) {
+        self.begin(now);
+        self.rights.set(policy);
+        self.end_unknown_tokens();
+        self.readers.look_again();
+        let me = self.datagrams.identity().me;
+        let Self { rights, groups, .. } = self;
+        rights.expel_all(|client| groups.groups_of((me, client)));
+    }
+
+    /// The rules that hold.
+    pub const fn rights(&self) -> &Rules {
+        self.rights.rules()
+    }
+
+    /// Holds a message against its sender's rights.
+    #[cold]
+    pub(crate) fn hold_to_rights(&mut self, client: ClientId, payload: &Payload) -> SendVerdict {
+        let Ok(Ordered::Multicast { told, .. }) = ordered::decode(payload) else { return SendVerdict::Sent };
+        let rights = &mut self.rights;
+        let judged = Targets::of(payload, told.targets_at, |targets| rights.judge_targets(client, targets));
+        if let Ok(Err(denial)) = judged {
+            self.clients.refuse(client, &denied(denial));
+            return SendVerdict::Refused;
+        }
+        match self.rights.take_bytes(self.now, client, payload.len()) {
+            Ok(()) => SendVerdict::Sent,
+            Err(again) => {
+                self.clients.pause_until(again, client);
+                SendVerdict::Waits
+            }
+        }
+    }
+
+    /// Why a client may not join a group; `None` where it may.
+    pub(crate) fn join_refusal(&self, client: ClientId, group: &GroupName) -> Option<Refusal> {
+        if !self.rights.is_on() {
+            return None;
+        }
+        if let Err(denial) = self.rights.judge(client, group.as_bytes(), Verb::Join) {
+            return Some(denied(denial));
+        }
+        let most = self.rights.limits(client).groups?;
+        let me = self.datagrams.identity().me;
+        let held: usize =
+            self.rights.alike(client).map(|(client, joins)| self.groups.memberships((me, client)) + joins).sum();
+        (held >= most).then(|| {
+            let text = format!("{} is in {held} groups; the rules allow it {most}", self.rights.identity(client));
+            Refusal::new(RefusalCause::TooManyGroups, text)
+        })
+    }
+
+    /// Why a client may not be let in under this name, or at all; `None` where it may.
+    pub(crate) fn entry_denial(&self, client: ClientId, name: Option<&ClientName>) -> Option<Disconnect> {
+        if !self.rights.is_on() {
+            return None;
+        }
+        let identity = self.rights.identity(client);
+        let named = name.map_or(Ok(()), |name| self.rights.rules().judge_name(identity, name.as_str()));
+        let denied = named.and_then(|()| self.judge_connections(client, identity));
+        denied.err().map(|Denial { text }| Disconnect::new(DisconnectReason::Denied, text))
+    }
+
+    fn judge_connections(&self, client: ClientId, identity: &Identity) -> Result<(), Denial> {
+        let Some(most) = self.rights.limits(client).connections else { return Ok(()) };
+        let is_there = |other: &ClientId| {
+            self.clients.get(*other).is_some_and(|session| session.named().is_some() && !session.only_asks())
+        };
+        let others =
+            self.rights.alike(client).map(|(other, _)| other).filter(|other| *other != client && is_there(other));
+        let others = others.count();
+        if others < most || self.clients.get(client).is_none_or(|session| session.only_asks()) {
+            return Ok(());
+        }
+        Err(Denial { text: format!("{identity} has {others} connections; the rules allow it {most}") })
+    }
+
+    /// Why a client may not read a group by position; `None` where it may.
+    pub(crate) fn reading_denial(&self, client: ClientId, group: &GroupName) -> Option<String> {
+        let judged = self.rights.is_on().then(|| self.rights.judge(client, group.as_bytes(), Verb::Receive));
+        judged?.err().map(|denial| denial.text)
+    }
+
+    /// Has the next client leave a group that it may not be in any more, if there is one and room for it.
+    pub(crate) fn expel_next(&mut self) -> bool {
+        if !self.rights.has_expulsions() || !self.pending.may_tell() {
+            return false;
+        }
+        let Some((client, group)) = self.rights.next_expulsion().cloned() else { return false };
+        self.pending.spend(EXPELLING);
+        let payload = ordered::leave(client, &group).into();
+        let answer = self.ask_engine(Class::Client, Service::Agreed, payload);
+        // Before the drain: an engine may deliver at once what it has just accepted.
+        if !matches!(answer, Err(Refused::Full { .. })) {
+            self.rights.expelled(answer.is_ok());
+        }
+        self.drain_engine();
+        true
+    }
+
+    /// An own client's join or leave has its place. Whether it was the client that asked for it.
+    pub(crate) fn end_step(&mut self, client: ClientId, group: &GroupName, changed: bool) -> bool {
+        let step = self.rights.end_step(client);
+        let change = match step {
+            Some(MembershipStep::Join) => Some(MembershipChange::Joined),
+            Some(MembershipStep::Leave) => Some(MembershipChange::Left),
+            Some(MembershipStep::Expelled(_)) => Some(MembershipChange::Expelled),
+            None => None,
+        };
+        if let Some(change) = change.filter(|_| changed) {
+            self.clients.notices.push(Notice::Membership { client, group: group.clone(), change });
+        }
+        match step {
+            Some(MembershipStep::Expelled(denial)) => {
+                if changed {
+                    self.clients.tell_refused(client, NO_REQUEST..NO_REQUEST + 1, &denied(denial));
+                }
+                false
+            }
+            Some(MembershipStep::Join) if changed && self.rights.is_on() => {
+                // Rules that came while it was under way.
+                self.rights.expel_if_denied(client, group);
+                true
+            }
+            _ => true,
+        }
+    }
+}
+
+pub(crate) fn denied(denial: Denial) -> Refusal {
+    Refusal::new(RefusalCause::Denied, denial.text)
+}

@@ -1,0 +1,209 @@
+//! Who each client is, and what was found out about its rights.
+use super::proof::{ClientOrigin, ClientPolicy, TokenHolder};
+use consort_group::Targets;
+use consort_rights::{Bucket, Denial, Identity, IdentityLimits, Rules, Tokens, Verb};
+use consort_types::{ClientId, GroupName, Instant};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// So many identities whose bytes are counted are looked through before those that send nothing are forgotten.
+const BUCKETS: usize = 1 << 10;
+
+/// A join or leave of a client that is under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum MembershipStep {
+    /// It asked to join.
+    Join,
+    /// It asked to leave.
+    Leave,
+    /// It is made to leave.
+    Expelled(Denial),
+}
+
+/// The rights of all clients of a node.
+#[derive(Debug, Default)]
+pub(crate) struct RightsDesk {
+    rules: Rules,
+    pub(super) tokens: Tokens,
+    pub(super) tcp_proves: bool,
+    /// When tokens expire, and whose.
+    pub(super) expiries: BTreeSet<(Instant, ClientId)>,
+    /// How often they changed.
+    version: u64,
+    pub(super) all: BTreeMap<ClientId, ClientRights>,
+    /// How many bytes each limited identity may send, by what it is called.
+    buckets: BTreeMap<String, Bucket>,
+    /// Who is to leave what, the next one first.
+    expulsions: VecDeque<(ClientId, GroupName)>,
+    counts: RightsCounts,
+}
+
+#[derive(Debug, Default)]
+struct RightsCounts {
+    /// How often rules came.
+    loads: u64,
+    expulsions: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct ClientRights {
+    pub(super) identity: Identity,
+    /// Where it comes from, and what it has shown.
+    pub(super) token: TokenHolder,
+    limits: IdentityLimits,
+    /// The list of targets that it may send to, which it named last.
+    sends_to: Vec<u8>,
+    /// Its joins and leaves under way, in their order.
+    steps: VecDeque<MembershipStep>,
+}
+
+impl RightsDesk {
+    /// Whether there are rules.
+    pub fn is_on(&self) -> bool {
+        !self.rules.is_empty()
+    }
+
+    pub const fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// A number that changes with the rules.
+    pub const fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub fn set(&mut self, policy: ClientPolicy) {
+        (self.rules, self.tokens, self.tcp_proves) = (policy.rules, policy.tokens, policy.tcp_proves);
+        self.version += 1;
+        self.counts.loads += 1;
+        self.expulsions.clear();
+        self.buckets.clear();
+        for client in self.all.values_mut() {
+            client.sends_to.clear();
+            client.limits = self.rules.limits(&client.identity);
+        }
+    }
+
+    /// A client came from there.
+    pub fn enter(&mut self, now: Instant, client: ClientId, origin: ClientOrigin) {
+        let token = TokenHolder { transport: origin.transport, opened: now, unix: origin.unix_seconds, shown: None };
+        self.identify(client, origin.identity);
+        self.all.entry(client).or_default().token = token;
+    }
+
+    /// A client came, or more is known of it.
+    pub fn identify(&mut self, client: ClientId, identity: Identity) {
+        let limits = self.rules.limits(&identity);
+        let known = self.all.entry(client).or_default();
+        known.sends_to.clear();
+        (known.identity, known.limits) = (identity, limits);
+    }
+
+    pub fn forget(&mut self, client: ClientId) {
+        self.all.remove(&client);
+        self.expiries.retain(|(_, other)| *other != client);
+    }
+
+    pub fn identity(&self, client: ClientId) -> &Identity {
+        self.all.get(&client).map_or(&Identity::UNKNOWN, |known| &known.identity)
+    }
+
+    pub fn limits(&self, client: ClientId) -> IdentityLimits {
+        self.all.get(&client).map_or(IdentityLimits::default(), |known| known.limits)
+    }
+
+    pub fn judge(&self, client: ClientId, group: &[u8], verb: Verb) -> Result<(), Denial> {
+        self.rules.judge(self.identity(client), group, verb)
+    }
+
+    /// Whether a client may send to all of these. The list that it named last is compared as a whole.
+    pub fn judge_targets(&mut self, client: ClientId, targets: Targets<'_>) -> Result<(), Denial> {
+        let known = self.all.entry(client).or_default();
+        if known.sends_to == targets.as_bytes() {
+            return Ok(());
+        }
+        targets.names().try_for_each(|name| self.rules.judge(&known.identity, name, Verb::Send))?;
+        known.sends_to.clear();
+        known.sends_to.extend_from_slice(targets.as_bytes());
+        Ok(())
+    }
+
+    /// Counts what a client sends.
+    ///
+    /// # Errors
+    /// When it may send more: nothing was counted.
+    pub fn take_bytes(&mut self, now: Instant, client: ClientId, bytes: usize) -> Result<(), Instant> {
+        let Some(known) = self.all.get(&client) else { return Ok(()) };
+        let Some(rate) = known.limits.bytes_per_second else { return Ok(()) };
+        if self.buckets.len() >= BUCKETS {
+            self.buckets.retain(|_, bucket| !bucket.is_full(now));
+        }
+        let bucket = self.buckets.entry(known.identity.to_string()).or_insert_with(|| Bucket::new(now, rate));
+        bucket.take(now, bytes)
+    }
+
+    /// The clients of the same identity, this one among them, and how many joins of each are under way.
+    pub fn alike(&self, client: ClientId) -> impl Iterator<Item = (ClientId, usize)> {
+        let name = self.identity(client).to_string();
+        let joins = |known: &ClientRights| known.steps.iter().filter(|step| **step == MembershipStep::Join).count();
+        let alike = self.all.iter().filter(move |(_, known)| known.identity.to_string() == name);
+        alike.map(move |(client, known)| (*client, joins(known)))
+    }
+
+    /// A join or leave of a client is on its way into the order.
+    pub fn begin_step(&mut self, client: ClientId, step: MembershipStep) {
+        if let Some(known) = self.all.get_mut(&client) {
+            known.steps.push_back(step);
+        }
+    }
+
+    /// The oldest one under way has its place.
+    pub fn end_step(&mut self, client: ClientId) -> Option<MembershipStep> {
+        self.all.get_mut(&client)?.steps.pop_front()
+    }
+
+    /// Has every client leave what it may not be in.
+    pub fn expel_all<'g, G: Iterator<Item = &'g GroupName>>(&mut self, mut groups_of: impl FnMut(ClientId) -> G) {
+        if !self.is_on() {
+            return;
+        }
+        for (client, known) in &self.all {
+            let denied = |group: &&GroupName| self.rules.judge(&known.identity, group.as_bytes(), Verb::Join).is_err();
+            self.expulsions.extend(groups_of(*client).filter(denied).map(|group| (*client, group.clone())));
+        }
+    }
+
+    /// Has a client leave a group if it may not be in it.
+    pub fn expel_if_denied(&mut self, client: ClientId, group: &GroupName) {
+        if self.judge(client, group.as_bytes(), Verb::Join).is_err() {
+            self.expulsions.push_back((client, group.clone()));
+        }
+    }
+
+    pub fn has_expulsions(&self) -> bool {
+        !self.expulsions.is_empty()
+    }
+
+    pub fn next_expulsion(&self) -> Option<&(ClientId, GroupName)> {
+        self.expulsions.front()
+    }
+
+    /// The next one is on its way into the order, or never will be.
+    pub fn expelled(&mut self, accepted: bool) {
+        let Some((client, group)) = self.expulsions.pop_front() else { return };
+        if !accepted {
+            return;
+        }
+        self.counts.expulsions += 1;
+        let may_not = self.judge(client, group.as_bytes(), Verb::Join);
+        let denial =
+            may_not.err().unwrap_or_else(|| Denial { text: format!("the rules did not allow to be in {group}") });
+        self.begin_step(client, MembershipStep::Expelled(denial));
+    }
+
+    pub fn observe(&self, see: &mut dyn FnMut(&str, u64)) {
+        see("rights_rules", self.rules.len() as u64);
+        see("rights_tokens", self.tokens.len() as u64);
+        see("rights_loads", self.counts.loads);
+        see("rights_expulsions", self.counts.expulsions);
+    }
+}

@@ -1,0 +1,466 @@
+//! The thread that runs a replica: session, engine, machine.
+use crate::checkpoint::{self, Checkpoints, Head};
+use crate::donation::Donation;
+use crate::engine::{Base, Effect, Engine, Membership};
+use crate::frame::{Frame, Peer};
+use crate::gift::{Incoming, Parts, Private};
+use crate::line::{Entry, Point, ReplicaId};
+use crate::machine::{Merge, Parted, Position, StateMachine};
+use crate::options::{Error, Options, Outside, Response};
+use crate::pending::Answer;
+use crate::shared::{Request, Shared};
+use bytes::Bytes;
+use consort::{
+    ChangeCause, ClientId, Event, Fate, GroupName, GroupView, Message, NodeId, PrivateName, Service, Session,
+    SessionEvent,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::{Arc, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// So many events are taken before calls are looked at.
+const EVENTS: usize = 512;
+/// Commands beyond this wait unsent.
+const UNDER_WAY_MAX: usize = 16 << 20;
+/// What a command costs besides its bytes.
+const COMMAND: usize = 256;
+/// How long it waits without a look at the session.
+const STEP: Duration = Duration::from_millis(50);
+/// The same while something is sent that is paced.
+const PACE: Duration = Duration::from_millis(1);
+/// How long the last words may take.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+pub(crate) struct Driver<M: StateMachine> {
+    engine: Engine,
+    session: Session,
+    group: GroupName,
+    shared: Arc<Shared<M>>,
+    options: Options,
+    checkpoints: Option<Checkpoints>,
+    names: BTreeMap<Peer, PrivateName>,
+    calls: BTreeMap<u64, (Answer<Response>, usize)>,
+    /// Which command each send is.
+    sends: BTreeMap<u64, u64>,
+    under_way: usize,
+    readers: BTreeMap<u64, Vec<Answer<()>>>,
+    waits: Option<String>,
+    donations: BTreeMap<ReplicaId, Donation>,
+    incoming: Incoming,
+    saving: Option<JoinHandle<std::io::Result<()>>>,
+    saved: u64,
+    origin: crate::line::Origin,
+}
+
+/// Why the loop ends.
+enum End {
+    Asked(Answer<()>),
+    NobodyAsks,
+    Failed(Error),
+}
+
+impl From<Error> for End {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<consort::Error> for End {
+    fn from(error: consort::Error) -> Self {
+        Self::Failed(Error::Session(error.to_string()))
+    }
+}
+
+impl<M: StateMachine> Driver<M> {
+    pub fn new(
+        engine: Engine,
+        session: Session,
+        group: GroupName,
+        shared: Arc<Shared<M>>,
+        options: Options,
+        checkpoints: Option<Checkpoints>,
+    ) -> Self {
+        Self {
+            saved: engine.applied().position,
+            origin: engine.origin(),
+            engine,
+            session,
+            group,
+            shared,
+            options,
+            checkpoints,
+            names: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            sends: BTreeMap::new(),
+            under_way: 0,
+            readers: BTreeMap::new(),
+            waits: None,
+            donations: BTreeMap::new(),
+            incoming: Incoming::default(),
+            saving: None,
+        }
+    }
+
+    pub fn run(mut self, requests: &Receiver<Request>) {
+        let end = loop {
+            if let Err(end) = self.turn(requests) {
+                break end;
+            }
+        };
+        let (answer, error) = match end {
+            End::Asked(answer) => (Some(answer), None),
+            End::NobodyAsks => (None, None),
+            End::Failed(error) => (None, Some(error)),
+        };
+        let error_told = error.clone().unwrap_or(Error::Stopped);
+        let mut state = self.shared.state();
+        (state.ended, state.waits) = (Some(error_told.clone()), Some(error_told.to_string()));
+        drop(state);
+        let calls = std::mem::take(&mut self.calls).into_values();
+        calls.for_each(|(answer, _)| answer.give(Err(error_told.clone())));
+        let readers = std::mem::take(&mut self.readers).into_values().flatten();
+        readers.for_each(|answer| answer.give(Err(error_told.clone())));
+        if let Some(error) = error {
+            tracing::warn!("the replica of group {} has ended: {error}", self.group);
+        }
+        let ended = self.finish();
+        answer.into_iter().for_each(|answer| answer.give(ended.clone()));
+    }
+
+    fn turn(&mut self, requests: &Receiver<Request>) -> Result<(), End> {
+        let asked = self.take_requests(requests)?;
+        let came = self.take_events()?;
+        let sent = self.send_gifts()?;
+        self.checkpoint();
+        if !asked && !came && !sent {
+            self.wait();
+        }
+        Ok(())
+    }
+
+    /// Waits for the session, for calls and for donations.
+    fn wait(&self) {
+        let waker = &self.shared.wake;
+        let mut fds = vec![PollFd::new(waker, PollFlags::IN)];
+        fds.extend(self.session.descriptor().as_ref().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)));
+        let step = if self.donations.is_empty() { STEP } else { PACE };
+        let step = Timespec { tv_sec: 0, tv_nsec: step.subsec_nanos().into() };
+        let _ = poll(&mut fds, Some(&step));
+        let _ = rustix::io::read(waker, &mut [0_u8; 8]);
+    }
+
+    fn take_requests(&mut self, requests: &Receiver<Request>) -> Result<bool, End> {
+        let (mut any, mut marks) = (false, Vec::new());
+        while self.under_way < UNDER_WAY_MAX {
+            match requests.try_recv() {
+                Ok(Request::Call(command, answer)) => match self.refuses() {
+                    Some(why) => answer.give(Err(Error::Outside(why))),
+                    None => self.call(command, answer),
+                },
+                Ok(Request::Mark(answer)) => match self.refuses() {
+                    Some(why) => answer.give(Err(Error::Outside(why))),
+                    None => marks.push(answer),
+                },
+                Ok(Request::Stop(answer)) => return Err(End::Asked(answer)),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => return Err(End::NobodyAsks),
+            }
+            any = true;
+        }
+        if !marks.is_empty() {
+            let number = self.engine.send_mark();
+            self.readers.insert(number, marks);
+        }
+        self.act()?;
+        Ok(any)
+    }
+
+    fn refuses(&self) -> Option<String> {
+        self.waits.clone().filter(|_| self.options.outside == Outside::Refused)
+    }
+
+    fn call(&mut self, command: Bytes, answer: Answer<Response>) {
+        let most = self.session.welcome().map_or(usize::MAX, |welcome| welcome.message_max as usize);
+        if command.len() + Frame::COMMAND_HEAD > most {
+            let why = format!("a command of {} bytes; {} are allowed", command.len(), most - Frame::COMMAND_HEAD);
+            return answer.give(Err(Error::Refused(why)));
+        }
+        let cost = COMMAND + command.len();
+        let number = self.engine.call(command);
+        self.under_way += cost;
+        self.calls.insert(number, (answer, cost));
+    }
+
+    fn answer(&mut self, number: u64, answer: Result<Response, Error>) {
+        if let Some((call, cost)) = self.calls.remove(&number) {
+            self.under_way -= cost;
+            call.give(answer);
+        }
+    }
+
+    fn take_events(&mut self) -> Result<bool, End> {
+        for taken in 0..EVENTS {
+            let Some(event) = self.session.receive(Duration::ZERO)? else { return Ok(taken > 0) };
+            self.take(event)?;
+            self.act()?;
+        }
+        Ok(true)
+    }
+
+    fn take(&mut self, event: SessionEvent) -> Result<(), End> {
+        match event {
+            SessionEvent::Connected { .. } => {
+                if let Some(welcome) = self.session.welcome() {
+                    self.engine.on_connected((welcome.daemon, welcome.client));
+                }
+            }
+            SessionEvent::Lost { why } => {
+                tracing::info!("the replica of group {} lost its daemon: {why}", self.group);
+                self.engine.on_lost();
+            }
+            SessionEvent::Waits(wait) => self.waits = Some(wait.text().to_owned()),
+            SessionEvent::Sent { send, fate } => self.take_fate(send, fate),
+            SessionEvent::JoinRefused { refusal, .. } => return Err(Error::Session(refusal.to_string()).into()),
+            SessionEvent::Event(Event::GroupView(view)) => self.take_view(&view),
+            SessionEvent::Event(Event::GroupSignal(_)) => self.engine.on_signal(),
+            SessionEvent::Event(Event::Message(message)) => return self.take_message(&message),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn take_fate(&mut self, send: u64, fate: Fate) {
+        self.waits = None;
+        let Some(number) = self.sends.remove(&send) else { return };
+        match fate {
+            Fate::Ordered { .. } => {}
+            Fate::Forgotten => self.engine.resend(number),
+            Fate::Refused(refusal) => {
+                self.engine.forget(number);
+                self.answer(number, Err(Error::Refused(refusal.to_string())));
+            }
+        }
+    }
+
+    fn take_view(&mut self, view: &GroupView) {
+        if view.cause == ChangeCause::Primary {
+            return;
+        }
+        let Some(me) = self.session.welcome().map(|welcome| (welcome.daemon, welcome.client)) else { return };
+        self.names = view
+            .members
+            .iter()
+            .map(|member| (member.key(), PrivateName::new(&member.name, member.daemon.node)))
+            .collect();
+        self.engine.on_membership(Membership {
+            at: (view.id.view.number, view.id.change),
+            is_new_view: view.cause == ChangeCause::Network,
+            members: view.members.iter().map(consort::Member::key).collect(),
+            together: view.together_with(me).map(consort::Member::key).collect(),
+        });
+    }
+
+    fn take_message(&mut self, message: &Message) -> Result<(), End> {
+        let bytes = Bytes::copy_from_slice(message.payload());
+        if message.groups().any(|group| group.as_bytes() == self.group.as_bytes()) {
+            match Frame::decode(&bytes) {
+                Ok(frame) => self.engine.on_frame(frame),
+                Err(error) => tracing::warn!("{} sent what is no command: {error}", message.sender_name()),
+            }
+            return Ok(());
+        }
+        match Private::decode(&bytes) {
+            Ok(Private::Part { ask, number, last, bytes }) => {
+                self.take_part(message.sender(), (ask, number, last), bytes)
+            }
+            Ok(Private::Received { id, ask, next }) => {
+                self.donations.get_mut(&id).into_iter().for_each(|donation| donation.acknowledge(ask, next));
+                Ok(())
+            }
+            Err(error) => {
+                tracing::warn!("{} sent what is no part of a state: {error}", message.sender_name());
+                Ok(())
+            }
+        }
+    }
+
+    fn take_part(
+        &mut self,
+        from: (NodeId, ClientId),
+        (ask, number, last): (u64, u64, bool),
+        bytes: Bytes,
+    ) -> Result<(), End> {
+        if !self.engine.awaits(ask) {
+            return Ok(());
+        }
+        self.engine.on_served(ask);
+        let whole = self.incoming.take(ask, number, last, bytes);
+        let donor = self.names.iter().find(|(peer, _)| (peer.0.node, peer.1) == from).map(|(_, name)| name.clone());
+        if let Some(donor) = donor {
+            let (id, next) = (self.engine.id(), self.incoming.next());
+            let received = Private::Received { id, ask, next };
+            self.session.send(Service::Agreed, &[donor], &received.encode())?;
+        }
+        whole.map_or(Ok(()), |parts| self.take_gift(parts))
+    }
+
+    fn take_gift(&mut self, mut parts: Parts) -> Result<(), End> {
+        let gift = parts.gift().map_err(|error| Error::Restore(error.to_string()))?;
+        if let Base::Snapshot { parted } = gift.base {
+            let mut machine = self.shared.machine.write().unwrap_or_else(PoisonError::into_inner);
+            if parted {
+                let parted = Parted {
+                    own: Position(self.engine.applied().position),
+                    counts: Position(gift.line.end.position),
+                    is_other_history: gift.line.history != self.engine.history(),
+                };
+                tracing::warn!("the machine has parted from the history that counts: {parted:?}");
+                if machine.on_parted(parted) == Merge::Stop {
+                    return Err(Error::Parted(parted).into());
+                }
+            }
+            machine.restore(&mut parts).map_err(|error| Error::Restore(error.to_string()))?;
+            drop(machine);
+            self.shared.state().position = Position(gift.line.end.position);
+        }
+        self.engine.on_gift(gift);
+        Ok(())
+    }
+
+    /// Does what the engine says.
+    fn act(&mut self) -> Result<(), End> {
+        while let Some(effect) = self.engine.next_effect() {
+            match effect {
+                Effect::Send(frame) => self.send(&frame)?,
+                Effect::Apply { at, entry } => self.apply(at, &entry),
+                Effect::Passed { number } => {
+                    let readers = self.readers.remove(&number).into_iter().flatten();
+                    readers.for_each(|answer| answer.give(Ok(())));
+                }
+                Effect::Donate { id, peer, gift } => {
+                    let shared = Arc::clone(&self.shared);
+                    let machine = self.shared.machine.read().unwrap_or_else(PoisonError::into_inner);
+                    let donation =
+                        Donation::new(peer, &gift, &*machine, self.options.transfer_rate, move || shared.wake());
+                    drop(machine);
+                    self.donations.insert(id, donation);
+                }
+                Effect::StopDonating { id } => drop(self.donations.remove(&id)),
+                Effect::Unseen { number } => self.answer(number, Err(Error::Unseen)),
+                Effect::Current(current) => self.on_current(current),
+            }
+        }
+        let waits = if self.engine.is_current() { self.waits.clone() } else { Some(self.engine.waits_for()) };
+        let mut state = self.shared.state();
+        if state.waits != waits {
+            state.waits = waits;
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, frame: &Frame) -> Result<(), End> {
+        let send = self.session.send(Service::Safe, std::slice::from_ref(&self.group), &frame.encode())?;
+        if let Frame::Command { number, .. } = frame {
+            self.sends.insert(send, *number);
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, at: Point, entry: &Entry) {
+        let position = Position(at.position);
+        let mut machine = self.shared.machine.write().unwrap_or_else(PoisonError::into_inner);
+        let bytes = machine.apply(position, &entry.body);
+        drop(machine);
+        self.shared.state().position = position;
+        if entry.origin == self.origin {
+            self.answer(entry.number, Ok(Response { at: position, bytes }));
+        }
+    }
+
+    /// Marks that passed while it was away said nothing to it.
+    fn on_current(&mut self, current: bool) {
+        tracing::info!("the replica of group {} is {}up to date", self.group, if current { "" } else { "not " });
+        let readers: Vec<_> = std::mem::take(&mut self.readers).into_values().flatten().collect();
+        if current && !readers.is_empty() {
+            let number = self.engine.send_mark();
+            self.readers.insert(number, readers);
+        } else if !readers.is_empty() {
+            self.readers.insert(0, readers);
+        }
+    }
+
+    fn send_gifts(&mut self) -> Result<bool, End> {
+        let mut any = false;
+        let mut failed = Vec::new();
+        for (id, donation) in &mut self.donations {
+            let Some(name) = self.names.get(&donation.peer) else { continue };
+            match donation.next() {
+                Ok(Some(part)) => {
+                    self.session.send(Service::Agreed, std::slice::from_ref(name), &part.encode())?;
+                    any = true;
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::warn!("a snapshot cannot be written: {error}");
+                    failed.push(*id);
+                }
+            }
+        }
+        failed.iter().for_each(|id| drop(self.donations.remove(id)));
+        Ok(any)
+    }
+
+    /// Makes a checkpoint if it is time, in a thread.
+    fn checkpoint(&mut self) {
+        let Some(checkpoints) = &self.checkpoints else { return };
+        if self.saving.as_ref().is_some_and(JoinHandle::is_finished) {
+            self.collect();
+            return;
+        }
+        let due = self.engine.applied().position - self.saved.min(self.engine.applied().position);
+        if self.saving.is_some() || due < self.options.checkpoint_every {
+            return;
+        }
+        let Some(head) = self.head() else { return };
+        self.saved = head.line.end.position;
+        let machine = self.shared.machine.read().unwrap_or_else(PoisonError::into_inner);
+        let (snapshot, directory) = (machine.snapshot(), checkpoints.directory().to_owned());
+        drop(machine);
+        self.saving = Some(thread::spawn(move || checkpoint::save::<M>(&directory, &head, snapshot)));
+    }
+
+    fn head(&self) -> Option<Head> {
+        let (line, seen) = self.engine.line_of_machine()?;
+        Some(Head { id: self.engine.id(), line: line.clone(), seen: seen.clone() })
+    }
+
+    fn collect(&mut self) {
+        let saved = self.saving.take().map(JoinHandle::join);
+        match saved {
+            Some(Ok(Err(error))) => tracing::warn!("a checkpoint could not be written: {error}"),
+            Some(Err(_)) => tracing::warn!("a checkpoint could not be written: its thread panicked"),
+            Some(Ok(Ok(()))) | None => {}
+        }
+    }
+
+    /// The last checkpoint, and a farewell.
+    fn finish(mut self) -> Result<(), Error> {
+        self.collect();
+        let mut saved = Ok(());
+        if let (Some(checkpoints), Some(head)) = (&self.checkpoints, self.head())
+            && head.line.end.position > self.saved
+        {
+            let machine = self.shared.machine.read().unwrap_or_else(PoisonError::into_inner);
+            let snapshot = machine.snapshot();
+            let directory = checkpoints.directory();
+            let failed =
+                |error: std::io::Error| Error::Checkpoints { directory: directory.to_owned(), why: error.to_string() };
+            saved = checkpoint::save::<M>(directory, &head, snapshot).map_err(failed);
+        }
+        let _ = self.session.finish(LAST_WORDS);
+        saved
+    }
+}

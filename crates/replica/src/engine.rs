@@ -1,0 +1,514 @@
+//! The protocol of replicas: events of a group in, effects out. It has no clock, no thread and no socket.
+//!
+//! A replica is *following* where it takes every event of the group at its place, or *lagging*. All that follow know
+//! alike which replicas are up to date, the *current* ones: it changes at commands of the order alone, which are safe. In
+//! a new view those of the current ones that came together go on if they are a majority of them; otherwise they lag.
+//! Whoever lags says hello. The lowest current replica sends it what it lacks. Where all members of the group say hello
+//! there is nobody to ask, and all conclude from the hellos alike who is furthest: see [`elect`].
+//!
+//! Commands that come while a view is closing are kept in the line and held back from the machine until a message of the
+//! next view shows that its members go on. So a machine never has to undo a command.
+mod elect;
+mod serve;
+
+use crate::frame::{Frame, Hello, Peer};
+use crate::line::{Entry, Line, Log, Origin, Point, ReplicaId, Seen};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// How a replica takes part.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub id: ReplicaId,
+    pub origin: Origin,
+    /// How many replicas begin a history.
+    pub founders: usize,
+    /// It counts as all that is left.
+    pub forces: bool,
+    /// How many bytes of commands are kept for those who missed them.
+    pub log_bytes: usize,
+}
+
+/// Who is in the group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Membership {
+    /// The number of the network view, and of the change within it: names the membership, at all members alike.
+    pub at: (u64, u64),
+    /// A new view of the network, not a join or leave within one.
+    pub is_new_view: bool,
+    pub members: BTreeSet<Peer>,
+    /// Those that received the same as this one.
+    pub together: BTreeSet<Peer>,
+}
+
+/// What is to be done, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// To the group, once, safe.
+    Send(Frame),
+    /// The machine's next command.
+    Apply { at: Point, entry: Entry },
+    /// An own mark was passed: the machine has all that was answered before it was sent.
+    Passed { number: u64 },
+    /// Send the machine as it is now, or commands, and this with it.
+    Donate { id: ReplicaId, peer: Peer, gift: Box<Gift> },
+    /// What was donated to it is of no use any more.
+    StopDonating { id: ReplicaId },
+    /// An own command is in the history, and the machine got its effect with a snapshot.
+    Unseen { number: u64 },
+    /// This replica is up to date from here, or is no more.
+    Current(bool),
+}
+
+/// What one is given who lags.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Gift {
+    pub ask: u64,
+    /// So many steps of what it received since it asked are in it.
+    pub covers: u64,
+    pub base: Base,
+    pub line: Line,
+    pub bound: BTreeMap<ReplicaId, Peer>,
+    pub asks: Vec<(Hello, u64)>,
+    pub seen: Seen,
+}
+
+/// On what a gift stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Base {
+    /// On the asker's whole line: these commands follow.
+    Line(Vec<Entry>),
+    /// On what its machine has; what it held back was never ordered.
+    Applied(Vec<Entry>),
+    /// On nothing: the machine's snapshot. Whether the asker's machine is known to have parted from the history.
+    Snapshot { parted: bool },
+}
+
+#[derive(Clone, Debug)]
+enum Input {
+    Changed(Membership),
+    Frame(Frame),
+}
+
+/// One replica.
+#[derive(Clone, Debug)]
+pub(crate) struct Engine {
+    settings: Settings,
+    me: Option<Peer>,
+    follows: bool,
+    closing: bool,
+    clean: bool,
+    at: (u64, u64),
+    members: BTreeSet<Peer>,
+    line: Line,
+    /// Of the current ones, those that came into a view that has shown nothing yet.
+    came: Option<BTreeSet<ReplicaId>>,
+    bound: BTreeMap<ReplicaId, Peer>,
+    /// Those that asked, at which step.
+    asks: BTreeMap<ReplicaId, (Hello, u64)>,
+    seen: Seen,
+    log: Log,
+    applied: Point,
+    held: VecDeque<Effect>,
+    donating: BTreeMap<ReplicaId, u64>,
+    /// Those that were said to be gone.
+    goodbyes: BTreeSet<Peer>,
+    // Of one who lags:
+    hellos: BTreeMap<Peer, Hello>,
+    ask: u64,
+    /// The latest view in which others went on before its eyes.
+    heard: (u64, BTreeSet<ReplicaId>),
+    /// Where the last ask came back, what came since.
+    buffer: Option<Vec<Input>>,
+    served: bool,
+    told_current: bool,
+    // Own commands and marks:
+    unapplied: BTreeMap<u64, Bytes>,
+    number: u64,
+    mark: u64,
+    effects: VecDeque<Effect>,
+}
+
+impl Engine {
+    /// One whose machine is there, which followed this line.
+    pub fn new(settings: Settings, line: Line, seen: Seen) -> Self {
+        let mut log = Log::new(settings.log_bytes);
+        log.restart(line.end);
+        Self {
+            settings,
+            me: None,
+            follows: false,
+            closing: false,
+            clean: false,
+            at: (0, 0),
+            members: BTreeSet::new(),
+            applied: line.end,
+            line,
+            came: None,
+            bound: BTreeMap::new(),
+            asks: BTreeMap::new(),
+            seen,
+            log,
+            held: VecDeque::new(),
+            donating: BTreeMap::new(),
+            goodbyes: BTreeSet::new(),
+            hellos: BTreeMap::new(),
+            ask: 0,
+            heard: (0, BTreeSet::new()),
+            buffer: None,
+            served: false,
+            told_current: false,
+            unapplied: BTreeMap::new(),
+            number: 0,
+            mark: 0,
+            effects: VecDeque::new(),
+        }
+    }
+
+    pub fn next_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// The line as the machine has it: for a checkpoint. `None` while something is held back.
+    pub fn line_of_machine(&self) -> Option<(&Line, &Seen)> {
+        self.held.is_empty().then_some((&self.line, &self.seen))
+    }
+
+    pub const fn origin(&self) -> Origin {
+        self.settings.origin
+    }
+
+    pub const fn history(&self) -> u64 {
+        self.line.history
+    }
+
+    pub const fn id(&self) -> ReplicaId {
+        self.settings.id
+    }
+
+    pub const fn applied(&self) -> Point {
+        self.applied
+    }
+
+    pub const fn is_current(&self) -> bool {
+        self.told_current
+    }
+
+    /// Why it is not up to date, in words.
+    pub fn waits_for(&self) -> String {
+        if self.me.is_none() {
+            return "it is in the group of no daemon".to_owned();
+        }
+        if self.served {
+            return "it is sent what it lacks".to_owned();
+        }
+        let silent = self.members.len().saturating_sub(self.hellos.len());
+        if silent > 0 {
+            return format!("{silent} members of the group have yet to speak");
+        }
+        elect::lacks(&self.hellos, self.settings.founders)
+    }
+
+    /// A command of this replica; returns its number. It is sent once the replica is up to date: otherwise its effect
+    /// might come with a snapshot, and its response not at all.
+    pub fn call(&mut self, body: Bytes) -> u64 {
+        self.number += 1;
+        self.unapplied.insert(self.number, body);
+        if self.told_current {
+            self.resend(self.number);
+        }
+        self.number
+    }
+
+    /// Nobody knows whether the command was ordered: again. It is applied once all the same.
+    pub fn resend(&mut self, number: u64) {
+        if let Some(body) = self.unapplied.get(&number) {
+            let (origin, body) = (self.settings.origin, body.clone());
+            self.effects.push_back(Effect::Send(Frame::Command { origin, number, body }));
+        }
+    }
+
+    /// The command was refused, and never will be ordered.
+    pub fn forget(&mut self, number: u64) {
+        self.unapplied.remove(&number);
+    }
+
+    /// Readers wait; returns the number of their mark.
+    pub fn send_mark(&mut self) -> u64 {
+        self.mark += 1;
+        self.effects.push_back(Effect::Send(Frame::Mark { origin: self.settings.origin, number: self.mark }));
+        self.mark
+    }
+
+    /// It has a new connection, as this member.
+    pub fn on_connected(&mut self, me: Peer) {
+        self.me = Some(me);
+    }
+
+    /// It has no connection, and misses what comes.
+    pub fn on_lost(&mut self) {
+        // It may miss the rest of its view, or that others went on by its own hello.
+        self.clean = false;
+        self.me = None;
+        self.lag();
+        self.members.clear();
+    }
+
+    /// What comes from here on may not come to those that do not move along.
+    pub fn on_signal(&mut self) {
+        self.closing = true;
+    }
+
+    /// The group has changed.
+    pub fn on_membership(&mut self, membership: Membership) {
+        let Some(me) = self.me.filter(|me| membership.members.contains(me)) else { return };
+        if membership.is_new_view {
+            self.on_view(membership);
+        } else if self.follows {
+            self.take_change(membership);
+        } else {
+            (self.at, self.members) = (membership.at, membership.members.clone());
+            match &mut self.buffer {
+                Some(buffer) if self.served => buffer.push(Input::Changed(membership)),
+                _ => self.say_hello(me),
+            }
+        }
+    }
+
+    /// A message of the group.
+    pub fn on_frame(&mut self, frame: Frame) {
+        if self.follows {
+            self.take(frame);
+        } else {
+            self.note(frame);
+        }
+    }
+
+    /// What was donated begins to come.
+    pub const fn on_served(&mut self, ask: u64) {
+        self.served |= ask == self.ask && !self.follows;
+    }
+
+    /// Whether a gift is of use: it answers the last question.
+    pub const fn awaits(&self, ask: u64) -> bool {
+        !self.follows && ask == self.ask && self.buffer.is_some()
+    }
+
+    /// All of a gift is there; a snapshot was restored.
+    pub fn on_gift(&mut self, gift: Gift) {
+        let Some(buffer) = self.buffer.take_if(|_| gift.ask == self.ask && !self.follows) else { return };
+        self.follows = true;
+        let entries = self.found_on(gift.base, gift.line.end);
+        for entry in entries {
+            self.append(entry);
+        }
+        self.flush();
+        (self.line, self.seen, self.bound) = (gift.line, gift.seen, gift.bound);
+        self.asks = gift.asks.into_iter().map(|ask| (ask.0.id, ask)).collect();
+        let mut covered = gift.covers;
+        for input in buffer {
+            match input {
+                Input::Frame(_) if covered > 0 => covered -= 1,
+                Input::Frame(frame) => self.take(frame),
+                Input::Changed(membership) => self.take_change(membership),
+            }
+        }
+        if let (true, Some(peer)) = (self.follows, self.me) {
+            self.effects.push_back(Effect::Send(Frame::Ready { id: self.settings.id, peer, ask: self.ask }));
+        }
+    }
+
+    fn found_on(&mut self, base: Base, end: Point) -> Vec<Entry> {
+        match base {
+            Base::Line(entries) => entries,
+            Base::Applied(entries) => {
+                self.held.clear();
+                self.log.cut_to(self.applied);
+                self.line.end = self.applied;
+                entries
+            }
+            Base::Snapshot { .. } => {
+                self.held.clear();
+                (self.applied, self.line.end) = (end, end);
+                self.log.restart(end);
+                Vec::new()
+            }
+        }
+    }
+
+    fn on_view(&mut self, membership: Membership) {
+        let Some(me) = self.me else { return };
+        let Membership { at, members, together, .. } = membership;
+        (self.at, self.members, self.closing) = (at, members, false);
+        self.goodbyes.clear();
+        self.stop_donating(|_| true);
+        self.asks.clear();
+        self.hellos.clear();
+        if self.follows {
+            let before = self.came.as_ref().unwrap_or(&self.line.current);
+            let came = |id: &&ReplicaId| self.bound.get(id).is_some_and(|peer| together.contains(peer));
+            let came: BTreeSet<_> = before.iter().filter(came).copied().collect();
+            if came.contains(&self.settings.id)
+                && is_majority(&came, &self.line.current)
+                && is_majority(&came, &self.line.firm)
+            {
+                self.came = Some(came);
+                // A message of this view shows that its members go on.
+                self.effects.push_back(Effect::Send(Frame::Mark { origin: self.settings.origin, number: 0 }));
+                return;
+            }
+            self.clean = true;
+        }
+        self.lag();
+        self.say_hello(me);
+    }
+
+    fn lag(&mut self) {
+        (self.follows, self.closing, self.came) = (false, false, None);
+        self.stop_donating(|_| true);
+        self.hellos.clear();
+        (self.buffer, self.served) = (None, false);
+        self.tell_current(false);
+    }
+
+    fn say_hello(&mut self, peer: Peer) {
+        self.ask += 1;
+        (self.buffer, self.served) = (None, false);
+        self.hellos.clear();
+        let Settings { id, forces, .. } = self.settings;
+        let (ask, at, clean) = (self.ask, self.at, self.clean);
+        let (line, applied) = (self.line.clone(), self.applied);
+        let hello = Hello { id, peer, ask, at, clean, forces, heard: self.heard.clone(), line, applied };
+        self.effects.push_back(Effect::Send(Frame::Hello(Box::new(hello))));
+    }
+
+    /// One who lags takes a message.
+    fn note(&mut self, frame: Frame) {
+        if let Some(buffer) = &mut self.buffer {
+            buffer.push(Input::Frame(frame.clone()));
+        }
+        let Frame::Hello(hello) = frame else { return };
+        if !self.is_of_now(&hello) {
+            return;
+        }
+        if Some(hello.peer) == self.me && hello.ask == self.ask {
+            self.buffer = Some(Vec::new());
+        }
+        self.hellos.insert(hello.peer, *hello);
+        if self.members.iter().all(|member| self.hellos.contains_key(member))
+            && let Some(elected) = elect::elect(&self.hellos, self.settings.founders)
+        {
+            self.take_election(elected);
+        }
+    }
+
+    fn take_election(&mut self, elected: elect::Elected) {
+        if !elected.current.contains_key(&self.settings.id) {
+            // What came before is in nobody's history. Those elected count from here.
+            self.buffer = self.buffer.is_some().then(Vec::new);
+            self.heard = (self.at.0, elected.current.into_keys().collect());
+            return;
+        }
+        self.line = Line { epoch: self.at.0, current: elected.current.keys().copied().collect(), ..elected.line };
+        if self.line.firm.is_empty() {
+            // Founded while the view was closing: others may go on with any majority of the founders.
+            self.line.firm = self.line.current.clone();
+        }
+        self.bound = elected.current;
+        self.follows = true;
+        self.buffer = None;
+        let step = self.line.step;
+        let others = std::mem::take(&mut self.hellos).into_values();
+        let others = others.filter(|hello| !self.bound.contains_key(&hello.id));
+        self.asks = others.map(|hello| (hello.id, (hello, step))).collect();
+        self.after_step();
+        self.become_current();
+    }
+
+    /// Within a view somebody came or went.
+    fn take_change(&mut self, membership: Membership) {
+        (self.at, self.members) = (membership.at, membership.members);
+        let members = &self.members;
+        let left = self.asks.values().filter(|(hello, _)| !members.contains(&hello.peer));
+        let left: BTreeSet<_> = left.map(|(hello, _)| hello.id).collect();
+        self.asks.retain(|id, _| !left.contains(id));
+        self.stop_donating(|id| left.contains(id));
+        self.tell_gone();
+    }
+
+    /// One who follows takes a message.
+    fn take(&mut self, frame: Frame) {
+        self.line.step += 1;
+        self.line.epoch = self.at.0;
+        if let Some(came) = self.came.take() {
+            self.bound.retain(|id, _| came.contains(id));
+            self.line.current = came;
+        }
+        match frame {
+            Frame::Command { origin, number, body } if !self.seen.contains(origin, number) => {
+                self.append(Entry { origin, number, body });
+            }
+            Frame::Mark { origin, number } if origin == self.settings.origin && number > 0 => {
+                self.held.push_back(Effect::Passed { number });
+            }
+            Frame::Command { .. } | Frame::Mark { .. } => {}
+            Frame::Hello(hello) => self.take_hello(*hello),
+            Frame::Ready { id, peer, ask } => self.take_ready(id, peer, ask),
+            Frame::Gone { id, peer } => {
+                if self.bound.get(&id) == Some(&peer) && !self.members.contains(&peer) {
+                    self.drop_current(id);
+                }
+            }
+        }
+        self.after_step();
+    }
+
+    fn append(&mut self, entry: Entry) {
+        let position = self.line.end.position + 1;
+        self.seen.insert(entry.origin, entry.number, position);
+        let at = Point { position, digest: self.line.end.digest.then(entry.origin, entry.number) };
+        self.line.end = at;
+        self.log.push(at, entry.clone());
+        self.held.push_back(Effect::Apply { at, entry });
+    }
+
+    fn flush(&mut self) {
+        while let Some(effect) = self.held.pop_front() {
+            if let Effect::Apply { at, entry } = &effect {
+                self.applied = *at;
+                if entry.origin == self.settings.origin {
+                    self.unapplied.remove(&entry.number);
+                }
+            }
+            self.effects.push_back(effect);
+        }
+    }
+
+    fn become_current(&mut self) {
+        self.clean = true;
+        let own = self.settings.origin;
+        let unapplied: Vec<_> = self.unapplied.keys().copied().collect();
+        for number in unapplied {
+            let is_held = |effect: &Effect| matches!(effect, Effect::Apply { entry, .. } if entry.origin == own && entry.number == number);
+            if !self.seen.contains(own, number) {
+                self.resend(number);
+            } else if !self.held.iter().any(is_held) {
+                self.unapplied.remove(&number);
+                self.effects.push_back(Effect::Unseen { number });
+            }
+        }
+        self.tell_current(true);
+    }
+
+    fn tell_current(&mut self, current: bool) {
+        if std::mem::replace(&mut self.told_current, current) != current {
+            self.effects.push_back(Effect::Current(current));
+        }
+    }
+}
+
+/// Whether some are more than half of all, or the half with the lowest.
+pub(crate) fn is_majority(some: &BTreeSet<ReplicaId>, all: &BTreeSet<ReplicaId>) -> bool {
+    let there = all.intersection(some).count();
+    2 * there > all.len() || 2 * there == all.len() && all.first().is_none_or(|lowest| some.contains(lowest))
+}

@@ -1,0 +1,68 @@
+//! Who goes on where nobody is up to date. All members of the group have said how far they are, and all conclude alike.
+use super::is_majority;
+use crate::frame::{Hello, Peer};
+use crate::line::{Line, ReplicaId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the members concluded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Elected {
+    /// Where all of these are.
+    pub line: Line,
+    pub current: BTreeMap<ReplicaId, Peer>,
+}
+
+/// The furthest of them; `None` where others may be further.
+///
+/// Those of an epoch have the same commands up to where one of them stopped. One who followed its last view to the end,
+/// and is *clean*, has all that was answered in it, and did not go on. Where a majority is clean nobody went on without it,
+/// unless it was seen by one of them. Where all are there nobody else can have.
+pub(crate) fn elect(hellos: &BTreeMap<Peer, Hello>, founders: usize) -> Option<Elected> {
+    let best = hellos.values().max_by_key(|hello| (hello.line.epoch, hello.line.step))?;
+    let forced = hellos.values().filter(|hello| hello.forces).max_by_key(|hello| (hello.line.epoch, hello.line.step));
+    let winner = match forced {
+        Some(forced) => forced,
+        None if lacking(hellos, best, founders).is_none() => best,
+        None => return None,
+    };
+    let like = |hello: &&Hello| hello.line.history == winner.line.history && hello.line.end == winner.line.end;
+    let current: BTreeMap<_, _> = hellos.values().filter(like).map(|hello| (hello.id, hello.peer)).collect();
+    let mut line = winner.line.clone();
+    if line.history == 0 {
+        line.history = (winner.id.0 as u64) | 1;
+    }
+    Some(Elected { line, current })
+}
+
+/// What is missing, in words.
+pub(crate) fn lacks(hellos: &BTreeMap<Peer, Hello>, founders: usize) -> String {
+    let best = hellos.values().max_by_key(|hello| (hello.line.epoch, hello.line.step));
+    best.and_then(|best| lacking(hellos, best, founders)).unwrap_or_else(|| "the daemons order nothing here".to_owned())
+}
+
+fn lacking(hellos: &BTreeMap<Peer, Hello>, best: &Hello, founders: usize) -> Option<String> {
+    let there: BTreeSet<_> = hellos.values().map(|hello| hello.id).collect();
+    let were = &best.line.current;
+    if were.is_empty() {
+        let missing = founders.saturating_sub(there.len());
+        return (missing > 0).then(|| format!("{missing} more replicas are needed to begin"));
+    }
+    // Those who went on say themselves how far they are, if all are there.
+    let unheard = |hello: &Hello| hello.heard.0 > best.line.epoch && !hello.heard.1.is_subset(&there);
+    let unheard = hellos.values().any(unheard);
+    let clean = |hello: &&Hello| hello.clean;
+    let same = |hello: &&Hello| hello.line.epoch == best.line.epoch;
+    let all: BTreeSet<_> = hellos.values().filter(clean).map(|hello| hello.id).collect();
+    let of_epoch: BTreeSet<_> = hellos.values().filter(clean).filter(same).map(|hello| hello.id).collect();
+    let firm = &best.line.firm;
+    let show = is_majority(&of_epoch, were) && is_majority(&all, firm);
+    if !unheard && (show || were.is_subset(&there) && firm.is_subset(&there)) {
+        return None;
+    }
+    let missing: Vec<_> =
+        were.union(firm).filter(|id| !there.contains(id)).map(|id| format!("{:032x}", id.0)).collect();
+    if missing.is_empty() {
+        return Some("replicas that went on without these are missing".to_owned());
+    }
+    Some(format!("replicas that may know more are missing: {}", missing.join(", ")))
+}

@@ -1,0 +1,101 @@
+//! Who is up to date, and serves whom.
+use super::{Base, Effect, Engine, Gift};
+use crate::frame::{Frame, Hello, Peer};
+use crate::line::ReplicaId;
+
+impl Engine {
+    /// Has those taken off the current ones that left within this view. A safe message does it: their leaving is not.
+    pub(super) fn tell_gone(&mut self) {
+        if !self.is_lowest() {
+            return;
+        }
+        for (id, peer) in &self.bound {
+            if !self.members.contains(peer) && self.came.is_none() && self.goodbyes.insert(*peer) {
+                self.effects.push_back(Effect::Send(Frame::Gone { id: *id, peer: *peer }));
+            }
+        }
+    }
+
+    pub(super) fn take_hello(&mut self, hello: Hello) {
+        if !self.is_of_now(&hello) {
+            return;
+        }
+        self.stop_donating(|id| *id == hello.id);
+        self.drop_current(hello.id);
+        self.asks.insert(hello.id, (hello, self.line.step));
+    }
+
+    /// Whether it was said of the membership that is now. What was said of an earlier one was said anew since.
+    pub(super) fn is_of_now(&self, hello: &Hello) -> bool {
+        hello.at == self.at && self.members.contains(&hello.peer)
+    }
+
+    pub(super) fn take_ready(&mut self, id: ReplicaId, peer: Peer, ask: u64) {
+        let asked = self.asks.get(&id).is_some_and(|(hello, _)| hello.ask == ask && hello.peer == peer);
+        if !asked {
+            return;
+        }
+        self.asks.remove(&id);
+        self.stop_donating(|donated| *donated == id);
+        self.line.current.insert(id);
+        self.bound.insert(id, peer);
+        if id == self.settings.id {
+            self.become_current();
+        }
+    }
+
+    pub(super) fn drop_current(&mut self, id: ReplicaId) {
+        self.line.current.remove(&id);
+        self.bound.remove(&id);
+    }
+
+    /// Gives the machine what was held back, unless the view is closing, and serves those that asked.
+    pub(super) fn after_step(&mut self) {
+        if self.closing {
+            return;
+        }
+        if self.line.firm != self.line.current {
+            self.line.firm = self.line.current.clone();
+        }
+        self.flush();
+        self.tell_gone();
+        if !self.is_lowest() {
+            return self.stop_donating(|_| true);
+        }
+        let asked: Vec<_> = self.asks.values().cloned().collect();
+        for (hello, step) in asked {
+            if hello.id != self.settings.id && self.donating.insert(hello.id, hello.ask) != Some(hello.ask) {
+                let gift = Box::new(self.gift(&hello, step));
+                self.effects.push_back(Effect::Donate { id: hello.id, peer: hello.peer, gift });
+            }
+        }
+    }
+
+    fn gift(&self, hello: &Hello, step: u64) -> Gift {
+        let same = hello.line.history == self.line.history;
+        let base = if same && self.log.holds(hello.line.end) {
+            Base::Line(self.log.behind(hello.line.end))
+        } else if same && self.log.holds(hello.applied) {
+            Base::Applied(self.log.behind(hello.applied))
+        } else {
+            let began = hello.applied.position > 0;
+            Base::Snapshot { parted: began && (!same || self.log.refutes(hello.applied)) }
+        };
+        let (ask, covers) = (hello.ask, self.line.step - step);
+        let (line, bound, seen) = (self.line.clone(), self.bound.clone(), self.seen.clone());
+        Gift { ask, covers, base, line, bound, asks: self.asks.values().cloned().collect(), seen }
+    }
+
+    pub(super) fn stop_donating(&mut self, which: impl Fn(&ReplicaId) -> bool) {
+        let stopped: Vec<_> = self.donating.keys().filter(|id| which(id)).copied().collect();
+        self.donating.retain(|id, _| !stopped.contains(id));
+        self.effects.extend(stopped.into_iter().map(|id| Effect::StopDonating { id }));
+    }
+
+    /// Whether it is the lowest of the current replicas that are in the group.
+    pub(super) fn is_lowest(&self) -> bool {
+        let present = self.line.current.iter().filter_map(|id| self.bound.get(id));
+        let lowest = present.filter(|peer| self.members.contains(peer)).min();
+        lowest.is_some() && lowest == self.me.as_ref()
+    }
+}

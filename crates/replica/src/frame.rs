@@ -1,0 +1,256 @@
+//! What replicas tell each other, as bytes. Whatever comes is a frame or a [`Malformed`].
+use crate::line::{Digest, Line, Origin, Point, ReplicaId};
+use bytes::{BufMut, Bytes, BytesMut};
+use consort_types::{ClientId, MemberId};
+use consort_wire::{Malformed, Reader, Writer};
+use std::collections::BTreeSet;
+
+/// Who a replica is to the group: its daemon, and its number there.
+pub(crate) type Peer = (MemberId, ClientId);
+
+const COMMAND: u8 = 1;
+const MARK: u8 = 2;
+const HELLO: u8 = 3;
+const READY: u8 = 4;
+const GONE: u8 = 5;
+
+/// What all replicas are told, in the order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Frame {
+    Command {
+        origin: Origin,
+        number: u64,
+        body: Bytes,
+    },
+    /// Who reads waits for its own.
+    Mark {
+        origin: Origin,
+        number: u64,
+    },
+    Hello(Box<Hello>),
+    /// It has the state as it was where it asked, and all since.
+    Ready {
+        id: ReplicaId,
+        peer: Peer,
+        ask: u64,
+    },
+    /// It is in the group no more.
+    Gone {
+        id: ReplicaId,
+        peer: Peer,
+    },
+}
+
+/// A replica that is not up to date says how far it is, and asks for the rest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Hello {
+    pub id: ReplicaId,
+    pub peer: Peer,
+    /// Numbers its questions.
+    pub ask: u64,
+    /// In which membership of the group.
+    pub at: (u64, u64),
+    /// It has followed its last view to the end.
+    pub clean: bool,
+    /// It is to count as all that is left.
+    pub forces: bool,
+    /// The latest view in which others went on before its eyes, and who.
+    pub heard: (u64, BTreeSet<ReplicaId>),
+    pub line: Line,
+    /// How far its machine is; the rest of the line is held back.
+    pub applied: Point,
+}
+
+impl Frame {
+    /// The bytes in front of a command's own.
+    pub const COMMAND_HEAD: usize = 25;
+
+    pub fn encode(&self) -> Bytes {
+        let mut out = BytesMut::new();
+        match self {
+            Self::Command { origin, number, body } => {
+                out.reserve(25 + body.len());
+                put_numbered(&mut out, COMMAND, *origin, *number);
+                out.extend_from_slice(body);
+            }
+            Self::Mark { origin, number } => put_numbered(&mut out, MARK, *origin, *number),
+            Self::Hello(hello) => hello.put(&mut out),
+            Self::Ready { id, peer, ask } => {
+                put_peer(&mut out, READY, *id, *peer);
+                out.put_u64(*ask);
+            }
+            Self::Gone { id, peer } => put_peer(&mut out, GONE, *id, *peer),
+        }
+        out.freeze()
+    }
+
+    pub fn decode(bytes: &Bytes) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(bytes);
+        let frame = match reader.u8("kind")? {
+            COMMAND => {
+                let (origin, number) = (Origin(read_u128(&mut reader, "origin")?), reader.u64("number")?);
+                return Ok(Self::Command { origin, number, body: bytes.slice(reader.at()..) });
+            }
+            MARK => Self::Mark { origin: Origin(read_u128(&mut reader, "origin")?), number: reader.u64("number")? },
+            HELLO => Self::Hello(Box::new(Hello::read(&mut reader)?)),
+            READY => {
+                let (id, peer) = read_peer(&mut reader)?;
+                Self::Ready { id, peer, ask: reader.u64("ask")? }
+            }
+            GONE => {
+                let (id, peer) = read_peer(&mut reader)?;
+                Self::Gone { id, peer }
+            }
+            _ => return Err(Malformed { what: "kind", at: 0 }),
+        };
+        reader.end("end of frame")?;
+        Ok(frame)
+    }
+}
+
+impl Hello {
+    pub fn put(&self, out: &mut BytesMut) {
+        put_peer(out, HELLO, self.id, self.peer);
+        out.put_u64(self.ask);
+        out.put_u64(self.at.0);
+        out.put_u64(self.at.1);
+        out.put_u8(u8::from(self.clean) | u8::from(self.forces) << 1);
+        out.put_u64(self.heard.0);
+        put_ids(out, &self.heard.1);
+        put_line(out, &self.line);
+        put_point(out, self.applied);
+    }
+
+    pub fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let (id, peer) = read_peer(reader)?;
+        let (ask, at) = (reader.u64("ask")?, (reader.u64("view")?, reader.u64("change")?));
+        let flags = reader.u8("flags")?;
+        if flags > 3 {
+            return Err(reader.bad("flags"));
+        }
+        let heard = (reader.u64("heard")?, read_ids(reader)?);
+        let (line, applied) = (read_line(reader)?, read_point(reader)?);
+        Ok(Self { id, peer, ask, at, clean: flags & 1 != 0, forces: flags & 2 != 0, heard, line, applied })
+    }
+}
+
+fn put_numbered(out: &mut BytesMut, kind: u8, origin: Origin, number: u64) {
+    out.put_u8(kind);
+    out.put_u128(origin.0);
+    out.put_u64(number);
+}
+
+fn put_peer(out: &mut BytesMut, kind: u8, id: ReplicaId, peer: Peer) {
+    out.put_u8(kind);
+    out.put_u128(id.0);
+    out.put_member(peer.0);
+    out.put_u32(peer.1.0);
+}
+
+fn read_peer(reader: &mut Reader<'_>) -> Result<(ReplicaId, Peer), Malformed> {
+    let id = ReplicaId(read_u128(reader, "replica")?);
+    Ok((id, (reader.member("daemon")?, ClientId(reader.u32("client")?))))
+}
+
+pub(crate) fn put_point(out: &mut BytesMut, point: Point) {
+    out.put_u64(point.position);
+    out.put_u128(point.digest.0);
+}
+
+pub(crate) fn read_point(reader: &mut Reader<'_>) -> Result<Point, Malformed> {
+    Ok(Point { position: reader.u64("position")?, digest: Digest(read_u128(reader, "digest")?) })
+}
+
+pub(crate) fn put_line(out: &mut BytesMut, line: &Line) {
+    out.put_u64(line.history);
+    out.put_u64(line.epoch);
+    out.put_u64(line.step);
+    put_point(out, line.end);
+    put_ids(out, &line.current);
+    put_ids(out, &line.firm);
+}
+
+fn put_ids(out: &mut BytesMut, ids: &BTreeSet<ReplicaId>) {
+    out.put_u32(ids.len() as u32);
+    ids.iter().for_each(|id| out.put_u128(id.0));
+}
+
+fn read_ids(reader: &mut Reader<'_>) -> Result<BTreeSet<ReplicaId>, Malformed> {
+    let count = read_count(reader, 16, "replicas")?;
+    (0..count).map(|_| read_u128(reader, "replica").map(ReplicaId)).collect()
+}
+
+pub(crate) fn read_line(reader: &mut Reader<'_>) -> Result<Line, Malformed> {
+    let (history, epoch) = (reader.u64("history")?, reader.u64("epoch")?);
+    let (step, end) = (reader.u64("step")?, read_point(reader)?);
+    let (current, firm) = (read_ids(reader)?, read_ids(reader)?);
+    Ok(Line { history, epoch, step, end, current, firm })
+}
+
+pub(crate) fn read_u128(reader: &mut Reader<'_>, what: &'static str) -> Result<u128, Malformed> {
+    let high = reader.u64(what)?;
+    Ok(u128::from(high) << 64 | u128::from(reader.u64(what)?))
+}
+
+/// A count of things of which each has so many bytes at least.
+pub(crate) fn read_count(reader: &mut Reader<'_>, least: usize, what: &'static str) -> Result<usize, Malformed> {
+    let count = reader.u32(what)? as usize;
+    if count.saturating_mul(least) > reader.left() { Err(reader.bad(what)) } else { Ok(count) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use consort_types::Rng;
+
+    fn frames() -> Vec<Frame> {
+        let (origin, id, peer) = (Origin(1 << 70), ReplicaId(9), (MemberId::new(3, 77), ClientId(2)));
+        let point = Point { position: 4, digest: Digest(1 << 100) };
+        let line =
+            Line { history: 1, epoch: 2, step: 3, end: point, current: [id, ReplicaId(1)].into(), firm: [id].into() };
+        let hello = Hello {
+            id,
+            peer,
+            ask: 6,
+            at: (1, 2),
+            clean: true,
+            forces: false,
+            heard: (1, [id].into()),
+            line,
+            applied: point,
+        };
+        vec![
+            Frame::Command { origin, number: 5, body: Bytes::from_static(b"set") },
+            Frame::Mark { origin, number: 6 },
+            Frame::Hello(Box::new(hello)),
+            Frame::Ready { id, peer, ask: 1 },
+            Frame::Gone { id, peer },
+        ]
+    }
+
+    #[test]
+    fn frames_read_back() {
+        for frame in frames() {
+            assert_eq!(Frame::decode(&frame.encode()).unwrap(), frame);
+        }
+    }
+
+    #[test]
+    fn frames_that_are_cut_or_changed_are_frames_or_malformed() {
+        let mut rng = Rng::new(1);
+        for frame in frames() {
+            let bytes = frame.encode();
+            for len in 0..bytes.len() {
+                let cut = Frame::decode(&bytes.slice(..len));
+                assert!(cut.is_err() || matches!(frame, Frame::Command { .. }) && len >= 25, "{frame:?} to {len}");
+            }
+            for _ in 0..2_000 {
+                let mut changed = bytes.to_vec();
+                let at = rng.below(changed.len() as u64) as usize;
+                changed[at] = rng.next_u64() as u8;
+                let _ = Frame::decode(&changed.into());
+            }
+        }
+        assert!(Frame::decode(&Bytes::from_static(b"\x09")).is_err());
+    }
+}

@@ -1,0 +1,213 @@
+//! How far a replica is, in which history.
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Names a replica, over its restarts where it keeps checkpoints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReplicaId(pub u128);
+
+/// Names one start of a replica: who numbers commands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Origin(pub u128);
+
+/// Names all commands up to one, in their order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Digest(pub u128);
+
+impl Digest {
+    /// The same and one command more. An origin gives a number to one command only, so these two name it.
+    pub fn then(self, origin: Origin, number: u64) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(self.0.to_be_bytes());
+        hash.update(origin.0.to_be_bytes());
+        hash.update(number.to_be_bytes());
+        let mut front = [0; 16];
+        front.copy_from_slice(&hash.finalize()[..16]);
+        Self(u128::from_be_bytes(front))
+    }
+}
+
+/// A command's number in the history, from 1, and what names all up to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Point {
+    pub position: u64,
+    pub digest: Digest,
+}
+
+/// How far one has followed a history.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Line {
+    /// Names the history; 0 before there is one.
+    pub history: u64,
+    /// The latest view of which something was followed.
+    pub epoch: u64,
+    /// Counts what was followed: commands, and what replicas tell each other.
+    pub step: u64,
+    pub end: Point,
+    /// The replicas that are up to date here. A majority of them goes on.
+    pub current: BTreeSet<ReplicaId>,
+    /// The same as the last message showed that no closing view delivered: others may not know the rest. A majority of
+    /// these must go on, too.
+    pub firm: BTreeSet<ReplicaId>,
+}
+
+/// One command of the history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub origin: Origin,
+    pub number: u64,
+    pub body: Bytes,
+}
+
+/// The latest commands, as many as fit.
+#[derive(Clone, Debug)]
+pub(crate) struct Log {
+    base: Point,
+    entries: VecDeque<(Point, Entry)>,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+/// What an entry costs besides its body.
+const ENTRY: usize = 96;
+
+impl Log {
+    pub fn new(bytes_max: usize) -> Self {
+        Self { base: Point::default(), entries: VecDeque::new(), bytes: 0, bytes_max }
+    }
+
+    pub fn push(&mut self, at: Point, entry: Entry) {
+        self.bytes += ENTRY + entry.body.len();
+        self.entries.push_back((at, entry));
+        while self.bytes > self.bytes_max
+            && let Some((point, gone)) = self.entries.pop_front()
+        {
+            (self.base, self.bytes) = (point, self.bytes - ENTRY - gone.body.len());
+        }
+    }
+
+    /// Nothing is known of what stands before this.
+    pub fn restart(&mut self, base: Point) {
+        (self.base, self.bytes) = (base, 0);
+        self.entries.clear();
+    }
+
+    /// Forgets what stands behind this; true if it was there.
+    pub fn cut_to(&mut self, point: Point) -> bool {
+        if !self.holds(point) {
+            return false;
+        }
+        while self.entries.back().is_some_and(|(at, _)| at.position > point.position)
+            && let Some((_, gone)) = self.entries.pop_back()
+        {
+            self.bytes -= ENTRY + gone.body.len();
+        }
+        true
+    }
+
+    /// Whether the history passes there and all behind it is here.
+    pub fn holds(&self, point: Point) -> bool {
+        let Some(behind) = point.position.checked_sub(self.base.position) else { return false };
+        match behind.checked_sub(1) {
+            None => self.base == point,
+            Some(index) => self.entries.get(index as usize).is_some_and(|(at, _)| *at == point),
+        }
+    }
+
+    /// Whether the history is known not to pass there.
+    pub fn refutes(&self, point: Point) -> bool {
+        let end = self.entries.back().map_or(self.base.position, |(at, _)| at.position);
+        point.position > end || point.position >= self.base.position && !self.holds(point)
+    }
+
+    /// What stands behind a point that is held.
+    pub fn behind(&self, point: Point) -> Vec<Entry> {
+        let from = point.position.saturating_sub(self.base.position) as usize;
+        self.entries.iter().skip(from).map(|(_, entry)| entry.clone()).collect()
+    }
+}
+
+/// How many origins are remembered; the one that was silent for longest is forgotten for a new one.
+const ORIGINS_MAX: usize = 4_096;
+/// How many numbers behind a hole are remembered of each.
+const AHEAD_MAX: usize = 65_536;
+
+/// Which commands were applied already.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen(pub BTreeMap<Origin, SeenOf>);
+
+/// The same of one origin: all up to a number, and some behind it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SeenOf {
+    pub all_to: u64,
+    pub ahead: BTreeSet<u64>,
+    /// The position of its last one.
+    pub last: u64,
+}
+
+impl Seen {
+    pub fn contains(&self, origin: Origin, number: u64) -> bool {
+        self.0.get(&origin).is_some_and(|of| number <= of.all_to || of.ahead.contains(&number))
+    }
+
+    pub fn insert(&mut self, origin: Origin, number: u64, position: u64) {
+        if !self.0.contains_key(&origin) && self.0.len() >= ORIGINS_MAX {
+            let oldest = self.0.iter().min_by_key(|(_, of)| of.last).map(|(origin, _)| *origin);
+            oldest.map(|oldest| self.0.remove(&oldest));
+        }
+        let of = self.0.entry(origin).or_default();
+        of.last = position;
+        of.ahead.insert(number);
+        while let Some(first) = of.ahead.first().copied()
+            && (first == of.all_to + 1 || of.ahead.len() > AHEAD_MAX)
+        {
+            of.all_to = first;
+            of.ahead.pop_first();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(number: u64) -> Entry {
+        Entry { origin: Origin(1), number, body: Bytes::from_static(b"four") }
+    }
+
+    fn points(count: u64) -> Vec<Point> {
+        let mut point = Point::default();
+        let next = |number| {
+            point = Point { position: number, digest: point.digest.then(Origin(1), number) };
+            point
+        };
+        std::iter::once(Point::default()).chain((1..=count).map(next)).collect()
+    }
+
+    #[test]
+    fn a_log_gives_what_stands_behind_a_point_as_far_as_it_has_room() {
+        let (points, mut log) = (points(10), Log::new(4 * (ENTRY + 4)));
+        (1..=10).for_each(|number| log.push(points[number as usize], entry(number)));
+        assert!(!log.holds(points[5]) && !log.refutes(points[5]), "it is not known any more");
+        assert_eq!(log.behind(points[8]), [entry(9), entry(10)]);
+        assert!(log.holds(points[6]) && log.holds(points[10]));
+        let other = Point { position: 8, digest: Digest(3) };
+        assert!(log.refutes(other) && log.refutes(Point { position: 11, ..other }));
+        assert!(log.cut_to(points[8]) && !log.cut_to(other));
+        assert_eq!(log.behind(points[7]), [entry(8)]);
+    }
+
+    #[test]
+    fn a_number_is_seen_once_whatever_the_order_and_the_silent_are_forgotten() {
+        let mut seen = Seen::default();
+        for number in [2, 1, 4] {
+            assert!(!seen.contains(Origin(7), number));
+            seen.insert(Origin(7), number, 1);
+        }
+        assert!([1, 2, 4].iter().all(|number| seen.contains(Origin(7), *number)) && !seen.contains(Origin(7), 3));
+        assert_eq!(seen.0[&Origin(7)].all_to, 2);
+        (0..ORIGINS_MAX as u128).for_each(|other| seen.insert(Origin(100 + other), 1, 2));
+        assert!(!seen.contains(Origin(7), 1) && seen.0.len() == ORIGINS_MAX);
+    }
+}

@@ -1,0 +1,182 @@
+//! The handle of a replica: for many threads.
+use crate::checkpoint::Checkpoints;
+use crate::driver::Driver;
+use crate::engine::{Engine, Settings};
+use crate::line::{Line, Origin, ReplicaId, Seen};
+use crate::machine::{Position, StateMachine};
+use crate::options::{Error, Options, Response};
+use crate::pending::{Pending, pending};
+use crate::shared::{Request, Shared, State};
+use bytes::Bytes;
+use consort::{GroupName, Session};
+use rustix::event::{EventfdFlags, eventfd};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread;
+
+/// A replica of a state machine, in this program. Clones are handles of the same replica, for as many threads as there
+/// are; it ends with [`Self::stop`], or when the last handle is dropped.
+///
+/// See the [crate](crate) for what it promises.
+pub struct Replica<M: StateMachine> {
+    requests: Sender<Request>,
+    shared: Arc<Shared<M>>,
+    last: Arc<Last<M>>,
+}
+
+struct Last<M>(Arc<Shared<M>>);
+
+impl<M> Drop for Last<M> {
+    /// The requests' end is noticed.
+    fn drop(&mut self) {
+        self.0.wake();
+    }
+}
+
+impl<M: StateMachine> std::fmt::Debug for Replica<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Replica").field("position", &self.position()).finish_non_exhaustive()
+    }
+}
+
+impl<M: StateMachine> Clone for Replica<M> {
+    fn clone(&self) -> Self {
+        Self { requests: self.requests.clone(), shared: Arc::clone(&self.shared), last: Arc::clone(&self.last) }
+    }
+}
+
+impl<M: StateMachine> Replica<M> {
+    /// Starts a replica of the machine that the members of `group` share. The machine takes the state of its newest
+    /// checkpoint, where there is one, and what it lacks from another replica. It need not be up to date yet when this
+    /// returns: calls and [`Self::read_latest`] wait for that.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoints`] where the directory cannot be used; [`Error::Session`] where no daemon can be reached.
+    ///
+    /// # Panics
+    /// If the operating system has no random bytes.
+    pub fn start(mut machine: M, group: &GroupName, options: Options) -> Result<Self, Error> {
+        if options.daemons.is_empty() {
+            return Err(Error::Session("no daemon is named; give the address of at least one".to_owned()));
+        }
+        let checkpoints = open(&options, &mut machine)?;
+        let (checkpoints, head) = checkpoints.map_or((None, None), |(checkpoints, head)| (Some(checkpoints), head));
+        let fresh = || (ReplicaId(random()), Line::default(), Seen::default());
+        let (id, line, seen) = head.map_or_else(fresh, |head| (head.id, head.line, head.seen));
+        let settings = Settings {
+            id,
+            origin: Origin(random()),
+            founders: options.founders,
+            forces: options.force,
+            log_bytes: options.log_bytes,
+        };
+        let failed = |error: consort::Error| Error::Session(error.to_string());
+        // The thread waits for the daemon and for calls at once, which takes a descriptor.
+        let mut session = options.session.clone();
+        session.connect = session.connect.without_shared_memory();
+        let mut session = Session::connect(&options.daemons, session).map_err(failed)?;
+        session.join(group).map_err(failed)?;
+        let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
+        let wake = wake.map_err(|error| Error::Session(error.to_string()))?;
+        let state = State { position: Position(line.end.position), ..State::default() };
+        let shared = Arc::new(Shared { machine: RwLock::new(machine), state: Mutex::new(state), wake });
+        let (requests, receiver): (_, Receiver<Request>) = channel();
+        let engine = Engine::new(settings, line, seen);
+        let driver = Driver::new(engine, session, group.clone(), Arc::clone(&shared), options, checkpoints);
+        thread::spawn(move || driver.run(&receiver));
+        let last = Arc::new(Last(Arc::clone(&shared)));
+        Ok(Self { requests, shared, last })
+    }
+
+    /// Has all replicas take a command, once, and waits for the response.
+    ///
+    /// # Errors
+    /// As [`Self::begin`].
+    pub fn call(&self, command: impl Into<Bytes>) -> Result<Response, Error> {
+        self.begin(command).wait()
+    }
+
+    /// The same without waiting: the answer is waited for, or awaited, later. Commands of one thread are taken in the
+    /// order in which they were begun, unless daemons forgot their session.
+    ///
+    /// The answer is [`Error::Outside`] where commands do not wait, see [`Options::outside`]; [`Error::Refused`],
+    /// [`Error::Unseen`], or what ended the replica. After [`Error::Stopped`] and [`Error::Session`] a command that was
+    /// begun may still be taken.
+    pub fn begin(&self, command: impl Into<Bytes>) -> Pending<Response> {
+        let (answer, pending) = pending();
+        self.request(Request::Call(command.into(), answer));
+        pending
+    }
+
+    /// Looks at the machine as it is here. What was answered elsewhere may not be in it yet; it never goes back, unless
+    /// the machine parted. While this runs no command is taken here.
+    pub fn read<T>(&self, look: impl FnOnce(&M) -> T) -> T {
+        look(&self.shared.machine.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Looks at the machine once it has all commands that were answered before this call, at any replica. Costs a message
+    /// for all that wait together, and changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Outside`] where nothing waits; what ended the replica.
+    pub fn read_latest<T>(&self, look: impl FnOnce(&M) -> T) -> Result<T, Error> {
+        self.catch_up().wait()?;
+        Ok(self.read(look))
+    }
+
+    /// The first half of [`Self::read_latest`]: answered once the machine has all that was answered before. To await it.
+    pub fn catch_up(&self) -> Pending<()> {
+        let (answer, pending) = pending();
+        self.request(Request::Mark(answer));
+        pending
+    }
+
+    /// How far the machine is here.
+    pub fn position(&self) -> Position {
+        self.shared.state().position
+    }
+
+    /// Why commands wait, in words; `None` where they do not.
+    pub fn waits_for(&self) -> Option<String> {
+        self.shared.state().waits.clone()
+    }
+
+    /// Ends the replica; where it keeps checkpoints, with one. The others are told.
+    ///
+    /// # Errors
+    /// What ended it before, or [`Error::Checkpoints`].
+    pub fn stop(self) -> Result<(), Error> {
+        let (answer, pending) = pending();
+        self.request(Request::Stop(answer));
+        pending.wait()
+    }
+
+    fn request(&self, request: Request) {
+        if let Err(unsent) = self.requests.send(request) {
+            let error = self.shared.state().ended.clone().unwrap_or(Error::Stopped);
+            match unsent.0 {
+                Request::Call(_, answer) => answer.give(Err(error)),
+                Request::Mark(answer) | Request::Stop(answer) => answer.give(Err(error)),
+            }
+        }
+        self.shared.wake();
+    }
+}
+
+type Opened = Option<(Checkpoints, Option<crate::checkpoint::Head>)>;
+
+fn open<M: StateMachine>(options: &Options, machine: &mut M) -> Result<Opened, Error> {
+    let Some(directory) = &options.checkpoints else { return Ok(None) };
+    let failed = |error: std::io::Error| Error::Checkpoints { directory: directory.clone(), why: error.to_string() };
+    let checkpoints = Checkpoints::open(directory).map_err(failed)?;
+    let head = checkpoints.load(machine).map_err(failed)?;
+    Ok(Some((checkpoints, head)))
+}
+
+#[allow(clippy::expect_used, reason = "documented: nothing can be done without random bytes")]
+fn random() -> u128 {
+    let mut bytes = [0; 16];
+    let read = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty());
+    assert_eq!(read.expect("the operating system has random bytes"), bytes.len(), "random bytes");
+    u128::from_be_bytes(bytes)
+}

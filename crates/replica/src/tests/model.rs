@@ -1,0 +1,558 @@
+//! Replicas over an order as the daemons give it, in random schedules: views that part and merge, safe messages that some
+//! deliver before and others behind a signal, connections and replicas that are lost, transfers that end or do not.
+//!
+//! Daemons: a view is counted if a majority of nodes is in it. A message is in the view's order at once; it is delivered
+//! in the regular view where all members hold it. Those that move together deliver, behind a signal, what any of them
+//! holds. What was sent and not ordered is sent again by its session; here also what was, so that replicas must notice.
+use crate::engine::{Base, Effect, Engine, Gift, Membership, Settings};
+use crate::frame::{Frame, Peer};
+use crate::line::{Line, Origin, ReplicaId, Seen};
+use bytes::Bytes;
+use consort_types::{ClientId, MemberId, Rng};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+#[derive(Clone, Debug)]
+enum Event {
+    Frame(Frame),
+    Changed(Membership),
+    Signal,
+    Served(u64),
+    Gift(Box<Transfer>),
+}
+
+/// What stands in a view's order.
+#[derive(Clone, Debug)]
+enum Item {
+    /// With where it was sent, and whose it is.
+    Frame(Frame, usize, ReplicaId),
+    Join(Peer),
+    Gone(Peer),
+    /// Private: that a transfer has begun, and its end.
+    Served(usize, Peer, u64),
+    Gift(usize, Box<Transfer>),
+}
+
+#[derive(Clone, Debug, Default)]
+struct View {
+    number: u64,
+    nodes: BTreeSet<usize>,
+    order: Vec<Item>,
+    /// How much of it each node holds, and has delivered.
+    held: BTreeMap<usize, usize>,
+    delivered: BTreeMap<usize, usize>,
+}
+
+/// A daemon's picture of the group.
+#[derive(Clone, Debug, Default)]
+struct Table {
+    members: BTreeSet<Peer>,
+    change: u64,
+}
+
+struct Client {
+    node: Option<usize>,
+    peer: Peer,
+    engine: Engine,
+    state: Vec<(Origin, u64)>,
+    inbox: VecDeque<Event>,
+    outbox: VecDeque<Frame>,
+    /// The answered length of the history when each mark was sent.
+    marks: BTreeMap<u64, usize>,
+    answered: BTreeSet<u64>,
+}
+
+#[derive(Clone, Debug)]
+struct Transfer {
+    from: ReplicaId,
+    to: Peer,
+    id: ReplicaId,
+    gift: Gift,
+    state: Vec<(Origin, u64)>,
+}
+
+pub struct World {
+    rng: Rng,
+    pub log: Vec<String>,
+    nodes: usize,
+    views: Vec<View>,
+    /// In which view each node is, and its table.
+    at: Vec<usize>,
+    tables: Vec<Table>,
+    clients: Vec<Client>,
+    transfers: Vec<Transfer>,
+    history: Vec<(Origin, u64)>,
+    /// So much of it was answered.
+    answered: usize,
+    next: u64,
+    /// All were up to date once.
+    founded: bool,
+    pub crashes: usize,
+    pub served: [usize; 3],
+    pub elected: usize,
+}
+
+impl World {
+    pub fn new(seed: u64, nodes: usize) -> Self {
+        let all: BTreeSet<_> = (0..nodes).collect();
+        let start = |all: &BTreeSet<usize>| all.iter().map(|node| (*node, 0)).collect::<BTreeMap<_, _>>();
+        let view = View { number: 1, nodes: all.clone(), order: Vec::new(), held: start(&all), delivered: start(&all) };
+        Self {
+            rng: Rng::new(seed),
+            log: Vec::new(),
+            nodes,
+            views: vec![view],
+            at: vec![0; nodes],
+            tables: vec![Table::default(); nodes],
+            clients: Vec::new(),
+            transfers: Vec::new(),
+            history: Vec::new(),
+            answered: 0,
+            next: 1,
+            founded: false,
+            crashes: 0,
+            served: [0; 3],
+            elected: 0,
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    pub fn start(&mut self, node: usize, founders: usize) {
+        let id = u128::from(self.number());
+        let settings = Settings {
+            id: ReplicaId(id),
+            origin: Origin(id),
+            founders,
+            forces: false,
+            log_bytes: if self.rng.chance(0.5) { 100_000 } else { 300 },
+        };
+        self.clients.push(Client {
+            node: None,
+            peer: (MemberId::new(0, 0), ClientId(0)),
+            engine: Engine::new(settings, Line::default(), Seen::default()),
+            state: Vec::new(),
+            inbox: VecDeque::new(),
+            outbox: VecDeque::new(),
+            marks: BTreeMap::new(),
+            answered: BTreeSet::new(),
+        });
+        self.connect(self.clients.len() - 1, node);
+    }
+
+    fn connect(&mut self, client: usize, node: usize) {
+        let number = self.number() as u32;
+        let peer = (MemberId::new(node as u16 + 1, 1), ClientId(number));
+        let own = &mut self.clients[client];
+        (own.node, own.peer) = (Some(node), peer);
+        own.engine.on_connected(peer);
+        self.views[self.at[node]].order.push(Item::Join(peer));
+        self.log.push(format!("c{client} connects to {node}"));
+    }
+
+    fn disconnect(&mut self, client: usize) {
+        let Some(node) = self.clients[client].node.take() else { return };
+        let peer = self.clients[client].peer;
+        self.clients[client].inbox.clear();
+        self.clients[client].engine.on_lost();
+        self.views[self.at[node]].order.push(Item::Gone(peer));
+        self.log.push(format!("c{client} loses {node}"));
+        self.drain(client);
+    }
+
+    /// New views of these sets of nodes; those of one view that stay in one set move together.
+    fn repartition(&mut self, sets: &[BTreeSet<usize>]) {
+        self.log.push(format!("views {sets:?}"));
+        let number = self.views.iter().map(|view| view.number).max().unwrap_or(0);
+        let before = self.at.clone();
+        let mut again = Vec::new();
+        for (index, set) in sets.iter().enumerate() {
+            let olds: BTreeSet<_> = set.iter().map(|node| before[*node]).collect();
+            for old in olds {
+                let together: BTreeSet<_> = set.iter().copied().filter(|node| before[*node] == old).collect();
+                let parts = together.len() < self.views[old].nodes.len();
+                let until = together.iter().map(|node| self.views[old].held[node]).max().unwrap_or(0);
+                again.extend(
+                    self.views[old].order[until..].iter().filter(|item| together.contains(&node_of(item))).cloned(),
+                );
+                for node in &together {
+                    if parts {
+                        self.tell(*node, &Event::Signal);
+                    }
+                    while self.views[old].delivered[node] < until {
+                        self.deliver_next(*node);
+                    }
+                }
+            }
+            let start = |set: &BTreeSet<usize>| set.iter().map(|node| (*node, 0)).collect::<BTreeMap<_, _>>();
+            let number = number + 1 + index as u64;
+            let view = View { number, nodes: set.clone(), order: Vec::new(), held: start(set), delivered: start(set) };
+            self.views.push(view);
+            self.merge(set, &before, number);
+        }
+        again.into_iter().for_each(|item| self.send_again(item));
+    }
+
+    /// What its daemon sent into a view that has closed without it.
+    fn send_again(&mut self, item: Item) {
+        match item {
+            Item::Frame(frame, _, id) => {
+                if let Some(client) = self.clients.iter_mut().find(|client| own_id(client) == id) {
+                    client.outbox.push_back(frame);
+                }
+            }
+            // Who lags asks anew.
+            Item::Served(..) | Item::Gift(..) => {}
+            other => self.views[self.at[node_of(&other)]].order.push(other),
+        }
+    }
+
+    /// The exchange of tables: each node's own clients.
+    fn merge(&mut self, set: &BTreeSet<usize>, before: &[usize], number: u64) {
+        let own = |node: &usize, table: &Table| {
+            let is_own = |peer: &&Peer| usize::from(peer.0.node.0) == node + 1;
+            table.members.iter().filter(is_own).copied().collect::<Vec<_>>()
+        };
+        let members: BTreeSet<_> = set.iter().flat_map(|node| own(node, &self.tables[*node])).collect();
+        for node in set {
+            let together = |peer: &&Peer| before[usize::from(peer.0.node.0) - 1] == before[*node];
+            let together = members.iter().filter(together).copied().collect();
+            let membership = Membership { at: (number, 0), is_new_view: true, members: members.clone(), together };
+            self.tables[*node] = Table { members: members.clone(), change: 0 };
+            self.at[*node] = self.views.len() - 1;
+            self.tell(*node, &Event::Changed(membership));
+        }
+    }
+
+    fn tell(&mut self, node: usize, event: &Event) {
+        let members = self.tables[node].members.clone();
+        for client in &mut self.clients {
+            if client.node == Some(node) && members.contains(&client.peer) {
+                client.inbox.push_back(event.clone());
+            }
+        }
+    }
+
+    fn tell_one(&mut self, node: usize, to: Peer, event: Event) {
+        let there = |client: &&mut Client| client.node == Some(node) && client.peer == to;
+        if let Some(client) = self.clients.iter_mut().find(there) {
+            client.inbox.push_back(event);
+        }
+    }
+
+    fn deliver_next(&mut self, node: usize) {
+        let view = &mut self.views[self.at[node]];
+        let next = view.delivered.get_mut(&node).unwrap();
+        let item = view.order[*next].clone();
+        *next += 1;
+        let number = view.number;
+        let table = &mut self.tables[node];
+        match item {
+            Item::Frame(frame, ..) => return self.tell(node, &Event::Frame(frame)),
+            Item::Served(_, to, ask) => return self.tell_one(node, to, Event::Served(ask)),
+            Item::Gift(_, transfer) => return self.tell_one(node, transfer.to, Event::Gift(transfer)),
+            Item::Join(peer) if table.members.insert(peer) => {}
+            Item::Gone(peer) if table.members.remove(&peer) => {}
+            Item::Join(_) | Item::Gone(_) => return,
+        }
+        table.change += 1;
+        let (members, at) = (table.members.clone(), (number, table.change));
+        self.tell(node, &Event::Changed(Membership { at, is_new_view: false, together: members.clone(), members }));
+    }
+
+    /// Whether this node may deliver its next in the regular view.
+    fn may_deliver(&self, node: usize) -> bool {
+        let view = &self.views[self.at[node]];
+        let next = view.delivered[&node];
+        match view.order.get(next) {
+            None => false,
+            // Joins and leaves are agreed, all else is safe.
+            Some(Item::Join(_) | Item::Gone(_)) => view.held[&node] > next,
+            Some(_) => view.held.values().all(|held| *held > next),
+        }
+    }
+
+    fn counts(&self, node: usize) -> bool {
+        2 * self.views[self.at[node]].nodes.len() > self.nodes
+    }
+
+    fn send_next(&mut self, client: usize) {
+        let Some(node) = self.clients[client].node.filter(|node| self.counts(*node)) else { return };
+        let Some(frame) = self.clients[client].outbox.pop_front() else { return };
+        // Some are ordered twice, now or later.
+        if matches!(frame, Frame::Command { .. }) && self.rng.chance(0.1) {
+            self.clients[client].outbox.push_back(frame.clone());
+        }
+        let id = own_id(&self.clients[client]);
+        self.views[self.at[node]].order.push(Item::Frame(frame, node, id));
+    }
+
+    fn receive_next(&mut self, client: usize) {
+        let Some(event) = self.clients[client].inbox.pop_front() else { return };
+        let engine = &mut self.clients[client].engine;
+        match event {
+            Event::Frame(frame) => engine.on_frame(Frame::decode(&frame.encode()).unwrap()),
+            Event::Changed(membership) => engine.on_membership(membership),
+            Event::Signal => engine.on_signal(),
+            Event::Served(ask) => engine.on_served(ask),
+            Event::Gift(transfer) => self.take_gift(client, *transfer),
+        }
+        self.drain(client);
+    }
+
+    fn drain(&mut self, client: usize) {
+        while let Some(effect) = self.clients[client].engine.next_effect() {
+            let own = &mut self.clients[client];
+            match effect {
+                Effect::Send(frame) => own.outbox.push_back(frame),
+                Effect::Apply { at, entry } => {
+                    own.state.push((entry.origin, entry.number));
+                    assert_eq!(at.position as usize, own.state.len(), "c{client}: a place is left out or told twice");
+                    match self.history.get(own.state.len() - 1) {
+                        Some(there) => assert_eq!(*there, (entry.origin, entry.number), "c{client} parts at {at:?}"),
+                        None => self.history.push((entry.origin, entry.number)),
+                    }
+                    // Whoever called is answered as soon as it is applied where it was called.
+                    if own.answered.remove(&entry.number) && Some(entry.origin) == own.state.last().map(|last| last.0) {
+                        self.answered = self.answered.max(own.state.len());
+                    }
+                }
+                Effect::Passed { number } => {
+                    if let Some(least) = own.marks.remove(&number) {
+                        assert!(own.state.len() >= least, "c{client}: a reader goes back");
+                    }
+                }
+                Effect::Donate { id, peer, gift } => {
+                    let (from, state) = (own_id(own), own.state.clone());
+                    self.log.push(format!("c{client} serves {peer:?}"));
+                    self.transfers.push(Transfer { from, to: peer, id, gift: *gift, state });
+                }
+                Effect::StopDonating { id } => {
+                    let from = own_id(own);
+                    self.transfers.retain(|transfer| transfer.from != from || transfer.id != id);
+                }
+                Effect::Unseen { .. } => {}
+                Effect::Current(current) => {
+                    self.elected += usize::from(current);
+                    self.log.push(format!("c{client} is current: {current} at {}", own.state.len()));
+                }
+            }
+        }
+    }
+
+    /// A donor sends more of a transfer, or its last.
+    fn send_transfer(&mut self) {
+        let index = self.rng.below(self.transfers.len() as u64) as usize;
+        let from = self.transfers[index].from;
+        let donor = self.clients.iter().find(|client| own_id(client) == from);
+        let Some(donor) = donor else { return drop(self.transfers.swap_remove(index)) };
+        let Some(node) = donor.node.filter(|node| donor.outbox.is_empty() && self.counts(*node)) else { return };
+        let (to, ask) = (self.transfers[index].to, self.transfers[index].gift.ask);
+        let item = if self.rng.chance(0.4) {
+            Item::Gift(node, Box::new(self.transfers.swap_remove(index)))
+        } else {
+            Item::Served(node, to, ask)
+        };
+        self.views[self.at[node]].order.push(item);
+    }
+
+    fn take_gift(&mut self, client: usize, transfer: Transfer) {
+        let own = &mut self.clients[client];
+        let Transfer { gift, state, .. } = transfer;
+        if !own.engine.awaits(gift.ask) {
+            return;
+        }
+        let kind = match &gift.base {
+            Base::Line(_) => 0,
+            Base::Applied(_) => 1,
+            Base::Snapshot { parted } => {
+                assert!(!parted, "no machine ever parts from the history");
+                assert!(self.history.starts_with(&state));
+                own.state = state;
+                2
+            }
+        };
+        self.served[kind] += 1;
+        own.engine.on_gift(gift);
+    }
+
+    fn crash(&mut self, client: usize, node: usize) {
+        self.disconnect(client);
+        self.clients.remove(client);
+        self.crashes += 1;
+        self.log.push(format!("c{client} is gone for ever"));
+        self.start(node, self.nodes);
+    }
+
+    fn random_sets(&mut self) -> Vec<BTreeSet<usize>> {
+        let count = self.rng.between(1, 3);
+        let mut sets = vec![BTreeSet::new(); count as usize];
+        for node in 0..self.nodes {
+            sets[self.rng.below(count) as usize].insert(node);
+        }
+        sets.retain(|set: &BTreeSet<usize>| !set.is_empty());
+        sets
+    }
+
+    /// One step of anything. Rarely something breaks.
+    pub fn step(&mut self, breaks: f64, crashes: f64) {
+        if self.rng.chance(breaks) {
+            let sets = self.random_sets();
+            return self.repartition(&sets);
+        }
+        let client = self.rng.below(self.clients.len() as u64) as usize;
+        let node = self.rng.below(self.nodes as u64) as usize;
+        // Where none is left that remembers, a new history begins.
+        self.founded |= self.clients.iter().all(|client| client.engine.is_current());
+        if self.founded && self.crashes < (self.nodes - 1) / 2 && self.rng.chance(crashes) {
+            return self.crash(client, node);
+        }
+        match self.rng.below(100) {
+            0 if self.rng.chance(breaks * 20.0) => self.disconnect(client),
+            1..10 if self.clients[client].node.is_none() => self.connect(client, node),
+            10..16 => {
+                let number = self.clients[client].engine.call(Bytes::from_static(b"x"));
+                self.clients[client].answered.insert(number);
+                self.drain(client);
+            }
+            16..19 => {
+                let number = self.clients[client].engine.send_mark();
+                self.clients[client].marks.insert(number, self.answered);
+                self.drain(client);
+            }
+            19..40 => self.send_next(client),
+            40..60 => self.receive_next(client),
+            60..78 => {
+                let view = &mut self.views[self.at[node]];
+                let (held, len) = (view.held.get_mut(&node).unwrap(), view.order.len());
+                *held = len.min(*held + 1);
+            }
+            78..95 if self.may_deliver(node) => self.deliver_next(node),
+            95..100 if !self.transfers.is_empty() => self.send_transfer(),
+            _ => {}
+        }
+    }
+
+    /// All is whole: everything ends. True if all are up to date.
+    pub fn heal(&mut self) -> bool {
+        self.repartition(&[(0..self.nodes).collect()]);
+        for client in 0..self.clients.len() {
+            if self.clients[client].node.is_none() {
+                self.connect(client, 0);
+            }
+        }
+        for _ in 0..40_000 {
+            self.step(0.0, 0.0);
+            if self.rng.chance(0.2) && !self.transfers.is_empty() {
+                self.send_transfer();
+            }
+        }
+        let mut quiet = 0;
+        while quiet < 20 {
+            self.settle();
+            let idle = |client: &Client| client.inbox.is_empty() && client.outbox.is_empty();
+            let read = (0..self.nodes).all(|node| !self.may_deliver(node));
+            let all = read && self.clients.iter().all(idle) && self.transfers.is_empty();
+            quiet = if all { quiet + 1 } else { 0 };
+        }
+        let current = self.clients.iter().all(|client| client.engine.is_current());
+        if current {
+            let first = &self.clients[0].state;
+            assert!(self.clients.iter().all(|client| client.state == *first), "equal places, unequal states");
+            let unique: BTreeSet<_> = self.history.iter().collect();
+            assert_eq!(unique.len(), self.history.len(), "a command was applied twice");
+        }
+        current
+    }
+
+    fn settle(&mut self) {
+        for client in 0..self.clients.len() {
+            self.send_next(client);
+            self.receive_next(client);
+        }
+        for node in 0..self.nodes {
+            let view = &mut self.views[self.at[node]];
+            let len = view.order.len();
+            view.held.insert(node, len);
+            if self.may_deliver(node) {
+                self.deliver_next(node);
+            }
+        }
+        if !self.transfers.is_empty() {
+            self.send_transfer();
+        }
+    }
+
+    pub fn why(&self) -> String {
+        self.clients.iter().map(|client| client.engine.waits_for() + "; ").collect()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("{}", self.log.join("\n"));
+        }
+    }
+}
+
+fn node_of(item: &Item) -> usize {
+    match item {
+        Item::Frame(_, node, _) | Item::Served(node, ..) | Item::Gift(node, _) => *node,
+        Item::Join(peer) | Item::Gone(peer) => usize::from(peer.0.node.0) - 1,
+    }
+}
+
+fn own_id(client: &Client) -> ReplicaId {
+    client.engine.id()
+}
+
+fn run(seed: u64, nodes: usize, crashes: f64) -> (World, bool) {
+    let mut world = World::new(seed, nodes);
+    for node in 0..nodes {
+        world.start(node, nodes);
+    }
+    if seed.is_multiple_of(3) {
+        world.start(0, nodes);
+    }
+    for _ in 0..(seed % 7 + 1) * 400 {
+        world.step(0.004, crashes);
+    }
+    let healed = world.heal();
+    (world, healed)
+}
+
+fn seeds() -> std::ops::Range<u64> {
+    let count = std::env::var("CONSORT_REPLICA_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(60);
+    let first = std::env::var("CONSORT_REPLICA_FROM").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    first..first + count
+}
+
+fn each(crashes: f64, mut see: impl FnMut(u64, &World, bool)) {
+    for seed in seeds() {
+        let ran = std::panic::catch_unwind(|| run(seed, if seed.is_multiple_of(2) { 3 } else { 5 }, crashes));
+        let (world, healed) = ran.unwrap_or_else(|_| panic!("seed {seed}, crashes {crashes}"));
+        see(seed, &world, healed);
+    }
+}
+
+#[test]
+fn replicas_that_keep_their_memory_agree_and_all_catch_up() {
+    let (mut served, mut elected) = ([0; 3], 0);
+    each(0.0, |seed, world, healed| {
+        assert!(healed, "seed {seed}: {}\n{}", world.why(), world.log.join("\n"));
+        (0..3).for_each(|kind| served[kind] += world.served[kind]);
+        elected += world.elected;
+    });
+    println!("served {served:?}, became current {elected}");
+    assert!(served.iter().all(|count| *count > 0) && elected > 0, "{served:?}");
+}
+
+#[test]
+fn replicas_that_are_lost_for_ever_cost_no_answer_though_the_rest_may_wait() {
+    let mut waiting = 0;
+    each(0.001, |_, world, healed| waiting += usize::from(!healed && world.crashes > 0));
+    println!("{waiting} of {} wait for replicas that are gone", seeds().end);
+}

@@ -1,0 +1,174 @@
+//! The shortest schedules in which an earlier engine went wrong, as the model found them.
+use crate::engine::{Base, Effect, Engine, Gift, Membership, Settings};
+use crate::frame::{Frame, Hello, Peer};
+use crate::line::{Line, Origin, ReplicaId, Seen};
+use bytes::Bytes;
+use consort_types::{ClientId, MemberId};
+use std::collections::BTreeSet;
+
+fn peer(id: u16) -> Peer {
+    (MemberId::new(id, 1), ClientId(1))
+}
+
+fn engine(id: u16, founders: usize) -> Engine {
+    let (replica, origin) = (ReplicaId(id.into()), Origin(id.into()));
+    let settings = Settings { id: replica, origin, founders, forces: false, log_bytes: 10_000 };
+    let mut engine = Engine::new(settings, Line::default(), Seen::default());
+    engine.on_connected(peer(id));
+    engine
+}
+
+fn membership(at: (u64, u64), members: &[u16], together: &[u16]) -> Membership {
+    let set = |ids: &[u16]| ids.iter().copied().map(peer).collect();
+    Membership { at, is_new_view: at.1 == 0, members: set(members), together: set(together) }
+}
+
+fn effects(engine: &mut Engine) -> Vec<Effect> {
+    std::iter::from_fn(|| engine.next_effect()).collect()
+}
+
+/// What it says to the group.
+fn said(engine: &mut Engine) -> Vec<Frame> {
+    let sent = |effect| if let Effect::Send(frame) = effect { Some(frame) } else { None };
+    effects(engine).into_iter().filter_map(sent).collect()
+}
+
+fn command(origin: u128, number: u64) -> Frame {
+    Frame::Command { origin: Origin(origin), number, body: Bytes::from_static(b"x") }
+}
+
+/// So many replicas that found a history in view 1.
+fn founded(count: u16) -> Vec<Engine> {
+    let ids: Vec<_> = (1..=count).collect();
+    let mut engines: Vec<_> = ids.iter().map(|id| engine(*id, ids.len())).collect();
+    join(&mut engines, &membership((1, 1), &ids, &ids));
+    assert!(engines.iter().all(Engine::is_current));
+    engines
+}
+
+/// All get this membership, and what they then say.
+fn join(engines: &mut [Engine], change: &Membership) {
+    engines.iter_mut().for_each(|engine| engine.on_membership(change.clone()));
+    let hellos: Vec<_> = engines.iter_mut().flat_map(said).collect();
+    hellos.iter().for_each(|hello| engines.iter_mut().for_each(|engine| engine.on_frame(hello.clone())));
+}
+
+fn part(engine: &mut Engine, at: (u64, u64), id: u16) {
+    engine.on_signal();
+    engine.on_membership(membership(at, &[id], &[id]));
+}
+
+#[test]
+fn a_hello_of_an_earlier_membership_counts_no_more() {
+    let mut engines = [engine(1, 2), engine(2, 2)];
+    engines.iter_mut().for_each(|engine| engine.on_membership(membership((1, 1), &[1, 2], &[1, 2])));
+    let [first, second] = &mut engines;
+    let (of_first, of_second) = (said(first), said(second));
+    first.on_membership(membership((2, 0), &[1, 2], &[1, 2]));
+    second.on_membership(membership((2, 0), &[1, 2], &[1, 2]));
+    of_first.iter().chain(&of_second).for_each(|hello| first.on_frame(hello.clone()));
+    assert!(!first.is_current(), "it would elect again once the hellos of view 2 come");
+    let now = [said(first), said(second)].concat();
+    now.iter().for_each(|hello| first.on_frame(hello.clone()));
+    assert!(first.is_current());
+}
+
+#[test]
+fn what_came_before_an_election_is_not_taken_by_those_who_lost_it() {
+    let mut all = founded(3);
+    // The first delivers one more in the view's closing: its line is longer.
+    all[0].on_signal();
+    all[0].on_frame(command(9, 1));
+    for (index, engine) in all.iter_mut().enumerate() {
+        let id = index as u16 + 1;
+        part(engine, (1 + u64::from(id), 0), id);
+        said(engine);
+        engine.on_membership(membership((5, 0), &[1, 2, 3], &[id]));
+    }
+    let [mut first, mut second, mut third] = <[Engine; 3]>::try_from(all).unwrap();
+    let hellos = [said(&mut second), vec![command(9, 2)], said(&mut third), said(&mut first)];
+    for frame in [hellos.concat(), vec![command(9, 3)]].concat() {
+        first.on_frame(frame.clone());
+        second.on_frame(frame);
+    }
+    let donated = effects(&mut first).into_iter().find_map(|effect| match effect {
+        Effect::Donate { gift, .. } => Some(*gift),
+        _ => None,
+    });
+    let gift: Gift = donated.unwrap();
+    assert!(matches!(&gift.base, Base::Line(entries) if entries.len() == 1), "{gift:?}");
+    second.on_gift(gift);
+    assert_eq!(first.applied().position, 2, "(9, 1) and (9, 3); (9, 2) came while nobody followed");
+    assert_eq!(second.applied(), first.applied());
+}
+
+#[test]
+fn who_saw_others_go_on_elects_nobody_without_them() {
+    let [mut first, mut second, mut third] = <[Engine; 3]>::try_from(founded(3)).unwrap();
+    first.on_frame(command(9, 1));
+    // All part; the first has a command that the others have not.
+    part(&mut first, (2, 0), 1);
+    part(&mut second, (3, 0), 2);
+    part(&mut third, (4, 0), 3);
+    let mut all = [first, second, third];
+    all.iter_mut().for_each(|engine| drop(said(engine)));
+    for (index, engine) in all.iter_mut().enumerate() {
+        engine.on_membership(membership((5, 0), &[1, 2, 3], &[index as u16 + 1]));
+    }
+    let hellos: Vec<_> = all.iter_mut().flat_map(said).collect();
+    hellos.iter().for_each(|hello| all.iter_mut().for_each(|engine| engine.on_frame(hello.clone())));
+    assert_eq!([0, 1, 2].map(|index| all[index].is_current()), [true, false, false]);
+    let [_, second, third] = &mut all;
+    second.on_membership(membership((6, 0), &[2, 3], &[2, 3]));
+    third.on_membership(membership((6, 0), &[2, 3], &[2, 3]));
+    let hellos = [said(second), said(third)].concat();
+    for hello in hellos {
+        second.on_frame(hello.clone());
+        third.on_frame(hello);
+    }
+    assert!(!second.is_current() && !third.is_current());
+    assert_eq!(second.waits_for(), "replicas that may know more are missing: 00000000000000000000000000000001");
+}
+
+#[test]
+fn who_lost_its_connection_does_not_show_that_nobody_went_on() {
+    let mut engines = founded(3);
+    let mut third = engines.pop().unwrap();
+    let mut second = engines.pop().unwrap();
+    // The third is left out; the second goes on with the first, and loses its connection before it hears of it.
+    part(&mut third, (3, 0), 3);
+    second.on_membership(membership((2, 0), &[1, 2], &[1, 2]));
+    second.on_lost();
+    second.on_connected(peer(2));
+    said(&mut second);
+    said(&mut third);
+    let mut both = [second, third];
+    both.iter_mut().for_each(|engine| engine.on_membership(membership((4, 0), &[2, 3], &[2])));
+    let hellos: Vec<_> = both.iter_mut().flat_map(said).collect();
+    let clean: BTreeSet<_> =
+        hellos.iter().map(|frame| matches!(frame, Frame::Hello(hello) if is_clean(hello))).collect();
+    assert_eq!(clean, [false, true].into());
+    hellos.iter().for_each(|hello| both.iter_mut().for_each(|engine| engine.on_frame(hello.clone())));
+    assert!(both.iter().all(|engine| !engine.is_current()), "the first may have answered more");
+}
+
+fn is_clean(hello: &Hello) -> bool {
+    hello.clean
+}
+
+#[test]
+fn what_is_held_back_is_applied_once_a_message_of_the_next_view_shows_that_it_counts() {
+    let mut engines = founded(2);
+    let engine = &mut engines[0];
+    effects(engine);
+    engine.on_signal();
+    engine.on_frame(command(9, 1));
+    assert!(effects(engine).is_empty(), "it may not be of the history that counts");
+    engine.on_membership(membership((2, 0), &[1], &[1]));
+    let mark = said(engine);
+    assert!(matches!(mark[..], [Frame::Mark { .. }]), "the half with the lowest goes on: {mark:?}");
+    engine.on_frame(mark[0].clone());
+    assert_eq!(engine.applied().position, 1);
+    engine.on_frame(command(9, 1));
+    assert_eq!(engine.applied().position, 1, "the same once more");
+}

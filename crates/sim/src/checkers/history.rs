@@ -1,0 +1,109 @@
+//! The views that count for producers, and who remembers them: by what nodes say of their tables, and by who was in which view.
+use crate::message::{Process, ProcessIncarnation};
+use crate::trace::{NumberedRecord, NumberedStep, Occurrence, TraceEvent};
+use consort_types::{Instant, ViewId};
+use std::collections::{BTreeMap, BTreeSet};
+
+type Lives = Vec<ProcessIncarnation>;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    /// How many nodes are configured.
+    nodes: usize,
+    /// The members of each regular view, by its number and one that was told it.
+    views: BTreeMap<(u64, ProcessIncarnation), Lives>,
+    /// Who closed it together with that one.
+    closed: BTreeMap<(u64, ProcessIncarnation), Lives>,
+    /// The regular view that a process was told last.
+    present: BTreeMap<Process, ViewId>,
+    counted: BTreeMap<u64, Lives>,
+    /// Of which views each life has had the table.
+    of: BTreeMap<ProcessIncarnation, BTreeSet<u64>>,
+    live: BTreeSet<ProcessIncarnation>,
+    primary: BTreeSet<ViewId>,
+    /// When it was last so that no majority remembered.
+    lost: Option<Instant>,
+}
+
+impl History {
+    pub fn new(nodes: u16) -> Self {
+        Self { nodes: usize::from(nodes), ..Self::default() }
+    }
+
+    pub fn see(&mut self, event: &TraceEvent) {
+        let (process, life) = (event.process, event.process.life());
+        match &event.what {
+            Occurrence::Start { .. } => drop(self.live.insert(life)),
+            Occurrence::Crash | Occurrence::Left => {
+                let was_there = self.live.remove(&life);
+                if was_there && 2 * self.remembering(self.live.iter()) <= self.nodes {
+                    self.lost = Some(event.at);
+                }
+            }
+            Occurrence::View(view) | Occurrence::Network(view) => {
+                let place = (view.id.number, life);
+                if view.transitional {
+                    self.closed.insert(place, view.members.clone());
+                } else {
+                    self.present.insert(process, view.id);
+                    self.views.entry(place).or_insert_with(|| view.members.clone());
+                }
+            }
+            Occurrence::Primary(view) => drop(self.primary.insert(*view)),
+            Occurrence::Numbered(NumberedRecord { step: NumberedStep::Table, number, .. }) if *number > 0 => {
+                self.of.entry(life).or_default().insert(*number);
+                if let Some(members) = self.views.get(&(*number, life)) {
+                    self.counted.entry(*number).or_insert_with(|| members.clone());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// When it was last so that no majority remembered.
+    pub const fn lost(&self) -> Option<Instant> {
+        self.lost
+    }
+
+    /// The number of the view that a process is in, or that is closing.
+    pub fn view_of(&self, process: Process) -> u64 {
+        self.present.get(&process).map_or(0, |view| view.number)
+    }
+
+    /// The last view that counted; 0 for none.
+    pub fn latest(&self) -> u64 {
+        self.counted.keys().next_back().copied().unwrap_or(0)
+    }
+
+    /// The members of a view as one of them was told it.
+    pub fn members(&self, view: u64, life: ProcessIncarnation) -> Option<&Lives> {
+        self.views.get(&(view, life))
+    }
+
+    /// How many of these were in a view that counted.
+    fn remembering<'a>(&self, lives: impl Iterator<Item = &'a ProcessIncarnation>) -> usize {
+        lives.filter(|life| self.counted.values().any(|members| members.contains(life))).count()
+    }
+
+    /// Whose table was gone on with in the next view that counted after this one; `None` if there was none.
+    pub fn heir(&self, view: u64) -> Option<ProcessIncarnation> {
+        let (next, members) = self.counted.range(view + 1..).next()?;
+        let last = |life: &ProcessIncarnation| self.of.get(life)?.range(..*next).next_back().copied();
+        members.iter().filter(|life| last(life) == Some(view)).min().copied()
+    }
+
+    /// Whether two lives left a view together.
+    pub fn went_together(&self, view: u64, one: ProcessIncarnation, other: ProcessIncarnation) -> bool {
+        self.closed.get(&(view, one)).is_some_and(|along| along.contains(&other))
+    }
+
+    /// Whether the view that is on in the end counts, or must.
+    pub fn counts_in_the_end(&self) -> bool {
+        let there = self.present.iter().filter(|(process, _)| self.live.contains(&process.life()));
+        let Some((process, view)) = there.max_by_key(|(_, view)| view.number) else { return false };
+        let Some(members) = self.members(view.number, process.life()) else { return false };
+        let is_primary = self.primary.contains(view) && members.iter().all(|life| self.live.contains(life));
+        is_primary && (2 * self.remembering(members.iter()) > self.nodes || members.len() == self.nodes)
+    }
+}

@@ -1,0 +1,96 @@
+//! OL: never two candidates of a group lead at one time, each by its own lease, whatever their clocks show. A lease ends in
+//! time, counted from when what it rests on was sent, and rests on nothing that was sent before its connection was lost: so
+//! who is cut off stops in time. Each election has a greater fence than all before.
+use super::{Checker, PromiseRule, Verdict};
+use crate::trace::{LedRecord, LedStep, Occurrence, TraceEvent};
+use consort_types::{Duration, Instant};
+use std::collections::BTreeMap;
+
+/// A candidate, as it was seen.
+#[derive(Debug, Default)]
+struct Candidate {
+    /// Its fence and when its lease ends or has ended.
+    lease: Option<(u128, Instant)>,
+    /// When it sent each of its messages.
+    sent: BTreeMap<u64, Instant>,
+    /// When it lost its connection last.
+    hole: Option<Instant>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct OneLeader {
+    candidates: BTreeMap<u16, Candidate>,
+    /// The greatest fence.
+    last: u128,
+}
+
+impl Checker for OneLeader {
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "OL", name: "one leader" }
+    }
+
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
+        let Occurrence::Led(step) = &event.what else { return Ok(()) };
+        let candidate = self.candidates.entry(step.candidate).or_default();
+        match step.step {
+            LedStep::Sent => drop(candidate.sent.insert(step.serial, event.at)),
+            LedStep::Hole => candidate.hole = Some(event.at),
+            LedStep::Stops => {
+                if let Some((_, until)) = &mut candidate.lease {
+                    *until = event.at.min(*until);
+                }
+            }
+            LedStep::Acts => return acts(candidate, event.at),
+            LedStep::Leads => return self.on_leads(event.at, step),
+        }
+        Ok(())
+    }
+}
+
+fn acts(candidate: &Candidate, now: Instant) -> Verdict {
+    match candidate.lease {
+        Some((_, until)) if now <= until => Ok(()),
+        lease => Err(format!("acts as leader, with the lease {lease:?}")),
+    }
+}
+
+impl OneLeader {
+    fn on_leads(&mut self, now: Instant, step: &LedRecord) -> Verdict {
+        let LedRecord { candidate: me, fence, until, .. } = *step;
+        //= L01 test
+        let other = |(at, candidate): (&u16, &Candidate)| {
+            candidate.lease.filter(|(_, until)| *at != me && *until > now).map(|(fence, until)| (*at, fence, until))
+        };
+        if let Some((at, known, ends)) = self.candidates.iter().find_map(other) {
+            return Err(format!("{me} leads under {fence} while {at} leads under {known} until {ends} ms"));
+        }
+        let last = self.last;
+        let candidate = self.candidates.entry(me).or_default();
+        let renews = candidate.lease.is_some_and(|(known, until)| known == fence && now <= until);
+        //= L09 test
+        if !renews && fence <= last {
+            return Err(format!("{me} is elected under {fence}, and {last} was before"));
+        }
+        rests_on(candidate, step)?;
+        candidate.lease = Some((fence, until));
+        self.last = last.max(fence);
+        Ok(())
+    }
+}
+
+/// A lease is counted from when what it rests on was sent, behind the last loss of the connection.
+fn rests_on(candidate: &Candidate, step: &LedRecord) -> Verdict {
+    let LedRecord { candidate: me, serial, until, lease, .. } = *step;
+    let Some(sent) = candidate.sent.get(&serial) else {
+        return Err(format!("{me} leads by {serial}, which it has not sent"));
+    };
+    //= L08 test
+    if candidate.hole.is_some_and(|hole| *sent < hole) {
+        return Err(format!("{me} leads by {serial}, which it sent before it lost its connection"));
+    }
+    if until > *sent + Duration::from_nanos(lease) {
+        return Err(format!("{me} leads until {until} ms by what it sent at {sent} ms: that is longer than a lease"));
+    }
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! PT: at one place of a view that counts all members have the same table of producers, and in the end, too.
+use super::history::History;
+use super::{Checker, PromiseRule, Verdict};
+use crate::message::ProcessIncarnation;
+use crate::trace::{NumberedRecord, NumberedStep, Occurrence, TraceEvent};
+use std::collections::BTreeMap;
+
+/// A place: the view, its lowest member, and the position.
+type TablePlace = (u64, ProcessIncarnation, u64);
+
+/// A table as a node had it: whether the view counts, of which one it is, and what it says.
+type SeenTable = (bool, u64, u64);
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct ProducerTables {
+    history: History,
+    known: BTreeMap<TablePlace, (SeenTable, ProcessIncarnation)>,
+    /// Each live node's last.
+    last: BTreeMap<ProcessIncarnation, (TablePlace, SeenTable)>,
+}
+
+impl Checker for ProducerTables {
+    fn rule(&self) -> PromiseRule {
+        PromiseRule { id: "PT", name: "the same producers everywhere" }
+    }
+
+    fn see(&mut self, event: &TraceEvent) -> Verdict {
+        self.history.see(event);
+        match &event.what {
+            Occurrence::Numbered(step) if step.step == NumberedStep::Table => self.on_table(event, step),
+            Occurrence::Crash | Occurrence::Left => {
+                self.last.remove(&event.process.life());
+                Ok(())
+            }
+            Occurrence::Quiet => self.in_the_end(),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl ProducerTables {
+    pub(super) fn new(nodes: u16) -> Self {
+        Self { history: History::new(nodes), known: BTreeMap::new(), last: BTreeMap::new() }
+    }
+
+    fn on_table(&mut self, event: &TraceEvent, step: &NumberedRecord) -> Verdict {
+        let NumberedRecord { view, at, flag: counts, number: of, sum, .. } = *step;
+        let life = event.process.life();
+        let Some(lowest) = self.history.members(view, life).and_then(|members| members.first()) else { return Ok(()) };
+        let (place, table) = ((view, *lowest, at), (counts, of, sum));
+        self.last.insert(life, (place, table));
+        let (other, of) = *self.known.entry(place).or_insert((table, life));
+        if counts != other.0 || counts && table != other {
+            return Err(format!(
+                "has another table of producers at {at} of view {view} than {of}: {table:?}, {other:?}"
+            ));
+        }
+        Ok(())
+    }
+
+    fn in_the_end(&self) -> Verdict {
+        let mut tables = self.last.iter().filter(|(_, (_, (counts, ..)))| *counts);
+        let Some((first, (place, table))) = tables.next() else { return Ok(()) };
+        let same_view = |other: &TablePlace| (other.0, other.1) == (place.0, place.1);
+        match tables.find(|(_, (at, other))| same_view(at) && other != table) {
+            Some((life, _)) => Err(format!("{first} and {life} have different tables of producers")),
+            None => Ok(()),
+        }
+    }
+}

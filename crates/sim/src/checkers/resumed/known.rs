@@ -1,0 +1,224 @@
+//! What members were given at each daemon: the truth about its history, as far as a member was there.
+use super::account::{Parting, ReadView, Resumption, Segment, ViewAt};
+use crate::checkers::Verdict;
+use crate::message::ProcessIncarnation;
+use crate::trace::{InstallRecord, ResumedRecord};
+use consort_session::Place;
+use consort_types::{Instant, ViewId};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What a message costs its daemon beside its payload, at most: its names, and what keeping it takes.
+const EACH: u64 = 512;
+
+/// A place in one daemon's history: which of its views, and where in it.
+type Local = (usize, Place);
+
+#[derive(Clone, Copy, Debug)]
+struct GivenMessage {
+    when: Instant,
+    sum: u64,
+    len: u64,
+    groups: u8,
+    /// It came while its view was closing.
+    closing: bool,
+}
+
+/// One life of a daemon.
+#[derive(Debug, Default)]
+struct LifeHistory {
+    views: Vec<(ViewId, Instant)>,
+    /// Who closes each of them together.
+    together: BTreeMap<usize, Vec<ProcessIncarnation>>,
+    closing: bool,
+    given: BTreeMap<Local, GivenMessage>,
+}
+
+/// A place as people read it.
+pub(super) struct Shown(ViewAt);
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of view {}", self.0.1, self.0.0)
+    }
+}
+
+/// Of all lives.
+#[derive(Debug, Default)]
+pub(super) struct Known(BTreeMap<ProcessIncarnation, LifeHistory>);
+
+impl LifeHistory {
+    fn number(&self, view: ViewId) -> Option<usize> {
+        // Where positions last, no view is named.
+        if view == ViewId::default() { Some(0) } else { self.views.iter().rposition(|(known, _)| *known == view) }
+    }
+
+    fn local(&self, (view, at): ViewAt) -> Option<Local> {
+        Some((self.number(view)?, at))
+    }
+
+    fn shown(&self, (number, at): Local) -> Shown {
+        let view = self.views.get(number).map_or(ViewId::default(), |(view, _)| *view);
+        Shown((view, at))
+    }
+
+    /// Where the regular part of a view is known to reach at least.
+    fn line_at_least(&self, number: usize) -> u64 {
+        let mut there = self.given.range((number, Place::default())..(number + 1, Place::default()));
+        let last = there.rfind(|(_, given)| !given.closing);
+        last.map_or(0, |((_, at), _)| at.position + 1)
+    }
+}
+
+impl Known {
+    pub fn view(&mut self, life: ProcessIncarnation, view: &InstallRecord, when: Instant) {
+        let history = self.0.entry(life).or_default();
+        history.closing = view.transitional;
+        if view.transitional {
+            if let Some(number) = history.number(view.id) {
+                history.together.insert(number, view.members.clone());
+            }
+        } else if history.views.last().is_none_or(|(last, _)| *last != view.id) {
+            history.views.push((view.id, when));
+        }
+    }
+
+    pub fn given(&mut self, life: ProcessIncarnation, when: Instant, step: &ResumedRecord) -> Verdict {
+        let history = self.0.entry(life).or_default();
+        let Some(local) = history.local((step.view, step.at)) else {
+            return Err(format!("is given {} of view {}, which it is not in", step.at, step.view));
+        };
+        let closing = history.closing;
+        let given = GivenMessage { when, sum: step.sum, len: step.len, groups: step.groups, closing };
+        history.given.insert(local, given);
+        Ok(())
+    }
+
+    /// The view that a daemon is in, and since when.
+    pub fn present(&self, life: ProcessIncarnation) -> Option<(ViewId, Instant)> {
+        self.0.get(&life)?.views.last().copied()
+    }
+
+    /// When a daemon's member was given what stands there.
+    pub fn when(&self, life: ProcessIncarnation, view: ViewId, at: Place) -> Option<Instant> {
+        let history = self.0.get(&life)?;
+        history.given.get(&history.local((view, at))?).map(|given| given.when)
+    }
+
+    /// What was told within a gap that a daemon must still keep: it came after this time, and not too much came since.
+    pub fn kept_for_sure(
+        &self,
+        life: ProcessIncarnation,
+        from: Instant,
+        mut bytes: u64,
+        groups: u8,
+        (first, end): (ViewAt, ViewAt),
+    ) -> Option<Shown> {
+        let history = self.0.get(&life)?;
+        let (first, end) = (history.local(first)?, history.local(end)?);
+        let mut found: Option<Local> = None;
+        for (at, given) in history.given.iter().rev() {
+            // What was ordered as one is let go of as one.
+            let is_other = found.is_some_and(|found| (found.0, found.1.position) != (at.0, at.1.position));
+            if is_other || given.when <= from {
+                break;
+            }
+            bytes = bytes.checked_sub(given.len + EACH)?;
+            if (first..end).contains(at) && given.groups & groups != 0 {
+                found = Some(*at);
+            }
+        }
+        found.map(|at| history.shown(at))
+    }
+
+    /// Whether a reader was told all that its daemon had between the beginning and the end of its reading there, and
+    /// nothing else.
+    pub fn has_all(&self, segment: &Segment) -> Verdict {
+        let Some((history, start)) = self.0.get(&segment.life).zip(segment.start) else { return Ok(()) };
+        let (Some(start), Some(end)) = (history.local(start), history.local(segment.end)) else {
+            return Err(format!("was in a view that {} never was in: {}", segment.life, Shown(segment.end)));
+        };
+        let gaps: Vec<_> = segment.gaps.iter().map(|(from, to)| (history.local(*from), history.local(*to))).collect();
+        let read: BTreeMap<_, ()> = segment.read.iter().filter_map(|at| Some((history.local(*at)?, ()))).collect();
+        let is_told =
+            |at: &Local| read.contains_key(at) || gaps.iter().any(|(from, to)| *from <= Some(*at) && Some(*at) < *to);
+        let mut known =
+            history.given.range(start..end.max(start)).filter(|(_, given)| given.groups & segment.groups != 0);
+        if let Some((at, _)) = known.find(|(at, _)| !is_told(at)) {
+            return Err(format!("was not told what stands at {}, and read on at {}", history.shown(*at), segment.life));
+        }
+        //= E24 test
+        let is_untold = |at: &&ViewAt| {
+            let given = history.local(**at).and_then(|at| history.given.get(&at));
+            given.is_some_and(|given| given.closing) && !segment.closing.contains(&at.0)
+        };
+        if let Some(at) = segment.read.iter().find(is_untold) {
+            return Err(format!("was told {}, and not how that view is being closed", Shown(*at)));
+        }
+        let Some(first) = history.given.keys().next() else { return Ok(()) };
+        match read.keys().find(|at| *at >= first && !history.given.contains_key(at)) {
+            Some(at) => Err(format!("was told by {} what it has not at {}", segment.life, history.shown(*at))),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a daemon had what a reader had that went on there, and nothing beside.
+    pub fn is_continued(&self, resume: &Resumption, archive: &[ReadView]) -> Verdict {
+        //= E21 test
+        //= E22 test
+        let Resumption { life, groups, at: (view, end), had, from } = resume;
+        let Some((history, had)) = self.0.get(life).zip(archive.get(*had)) else { return Ok(()) };
+        let Some(number) = history.number(*view) else {
+            return Err(format!("went on at {life} in view {view}, which that never was in"));
+        };
+        let place = |at: Place| (number, at);
+        let range = place(*from.min(end))..place(*end);
+        let mut known = history.given.range(range).filter(|(_, given)| given.groups & groups != 0);
+        if let Some((at, _)) = known.find(|((_, at), given)| had.read.get(at) != Some(&given.sum)) {
+            return Err(format!("went on at {life}, and was never told what that has at {}", history.shown(*at)));
+        }
+        let Some(first) = history.given.keys().next() else { return Ok(()) };
+        let read = had.read.range(..*end).map(|(at, _)| place(*at));
+        match read.filter(|at| at >= first).find(|at| !history.given.contains_key(at)) {
+            Some(at) => Err(format!("went on at {life}, which does not have what it read at {}", history.shown(at))),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a reader could not have gone on at a daemon that said so.
+    pub fn have_parted(&self, parting: &Parting) -> Verdict {
+        //= E23 test
+        let Parting { life, when, former, place: (view, at), line } = parting;
+        let Some(history) = self.0.get(life) else { return Ok(()) };
+        let known = history.views.iter().rposition(|(known, since)| known == view && since <= when);
+        let Some(number) = known else { return Ok(()) };
+        let ours = history.line_at_least(number);
+        if at.position <= ours && line.is_none_or(|line| *at <= Place::at(line)) && *at <= Place::at(ours) {
+            return Err(format!(
+                "was told by {life} that histories part, and was at {}, before both lines",
+                Shown((*view, *at))
+            ));
+        }
+        let theirs = former.and_then(|former| self.0.get(&former)).and_then(|theirs| theirs.together(*view));
+        match (theirs, history.together(*view)) {
+            (Some(theirs), Some(ours)) if theirs == ours && line.is_some() => {
+                Err(format!("was told by {life} that histories part in view {view}, which both closed together"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What stands behind what a reader was told, for long.
+    pub fn behind(&self, segment: &Segment, long_ago: Instant) -> Option<Shown> {
+        let history = self.0.get(&segment.life)?;
+        let end = history.local(segment.end)?;
+        let owed = |given: &GivenMessage| given.groups & segment.groups != 0 && given.when < long_ago;
+        history.given.range(end..).find(|(_, given)| owed(given)).map(|(at, _)| history.shown(*at))
+    }
+}
+
+impl LifeHistory {
+    fn together(&self, view: ViewId) -> Option<&Vec<ProcessIncarnation>> {
+        self.together.get(&self.number(view)?)
+    }
+}
